@@ -1,0 +1,55 @@
+// swift-tools-version: 6.2
+import PackageDescription
+
+/// One set of rules for every target: Swift 6 language mode, unsafe code marked as such, no warnings left lying about, and every import saying how far it reaches.
+let settings: [SwiftSetting] = [
+  .swiftLanguageMode(.v6),
+  .strictMemorySafety(),
+  .treatAllWarnings(as: .error),
+  .enableUpcomingFeature("ExistentialAny"),
+  .enableUpcomingFeature("InternalImportsByDefault"),
+  .enableUpcomingFeature("MemberImportVisibility"),
+]
+
+let nioCore = Target.Dependency.product(name: "NIOCore", package: "swift-nio")
+let nioPosix = Target.Dependency.product(name: "NIOPosix", package: "swift-nio")
+
+let package = Package(
+  name: "Carillon",
+  products: [
+    .executable(name: "carillon", targets: ["carillon"])
+  ],
+  dependencies: [
+    .package(url: "https://github.com/apple/swift-nio", from: "2.101.2"),
+    .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
+    .package(url: "https://github.com/jpsim/Yams", from: "6.2.2"),
+  ],
+  targets: [
+    .systemLibrary(name: "COpenSSL", pkgConfig: "openssl", providers: [.apt(["libssl-dev"])]),
+
+    .target(name: "PushWire", swiftSettings: settings),
+    .target(name: "PushTransport", dependencies: ["PushWire", "COpenSSL", nioCore, nioPosix], swiftSettings: settings),
+    .target(name: "PushEngine", dependencies: ["PushWire", "PushTransport"], swiftSettings: settings),
+    .target(name: "PushGateway", dependencies: ["PushWire", "PushTransport", nioCore, nioPosix], swiftSettings: settings),
+    .target(name: "PushServer", dependencies: ["PushWire", "PushTransport", "PushEngine", "Yams"], swiftSettings: settings),
+    .executableTarget(
+      name: "carillon",
+      dependencies: [
+        "PushWire", "PushTransport", "PushEngine", "PushGateway", "PushServer",
+        .product(name: "ArgumentParser", package: "swift-argument-parser"),
+      ],
+      swiftSettings: settings
+    ),
+
+    .target(name: "Support", dependencies: ["PushWire", "PushTransport", nioCore, nioPosix], path: "Tests/Support", swiftSettings: settings),
+    .testTarget(name: "PushWireTests", dependencies: ["PushWire", "Support"], swiftSettings: settings),
+    .testTarget(name: "PushTransportTests", dependencies: ["PushTransport", "PushWire", "Support", nioCore, nioPosix], swiftSettings: settings),
+    .testTarget(name: "PushEngineTests", dependencies: ["PushEngine", "PushTransport", "PushWire", "Support"], swiftSettings: settings),
+    .testTarget(name: "PushGatewayTests", dependencies: ["PushGateway", "PushTransport", "PushWire", "Support", nioCore, nioPosix], swiftSettings: settings),
+    .testTarget(name: "PushServerTests", dependencies: ["PushServer", "PushEngine", "PushTransport", "PushWire", "Support"], swiftSettings: settings),
+    .testTarget(name: "CommandTests", dependencies: ["carillon", "Support"], swiftSettings: settings),
+    .testTarget(name: "SimulationTests", dependencies: ["PushEngine", "PushGateway", "PushTransport", "PushWire", "Support"], swiftSettings: settings),
+    .testTarget(name: "IntegrationTests", dependencies: ["PushEngine", "PushGateway", "PushTransport", "PushWire", "Support"], swiftSettings: settings),
+    .testTarget(name: "TidyTests", dependencies: ["Support"], swiftSettings: settings),
+  ]
+)
