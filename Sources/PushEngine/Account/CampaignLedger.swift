@@ -1,5 +1,5 @@
 internal import PushTransport
-package import PushWire
+internal import PushWire
 internal import Synchronization
 
 /// The books of one campaign: written by its reader and by every lane, a batch at a time, and read by whoever shows progress.

@@ -1,5 +1,5 @@
 package import PushTransport
-package import PushWire
+internal import PushWire
 
 /// One app, that is one topic with one credential: the control plane of its lanes.
 ///
@@ -7,7 +7,7 @@ package import PushWire
 /// lane without passing here. What it decides is in ``PoolMachine``.
 package actor App {
   package nonisolated let configuration: AppConfiguration
-  package nonisolated var unownedExecutor: UnownedSerialExecutor { home.executor.asUnownedSerialExecutor() }
+  package nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe home.executor.asUnownedSerialExecutor() }
 
   nonisolated let intake: Intake
   private nonisolated let home: any Loop

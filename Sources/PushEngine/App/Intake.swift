@@ -174,7 +174,11 @@ final class Intake: Sendable {
     return 0
   }
 
-  func sleep(until deadline: Instant) async {
+  func pause(_ duration: Duration) async {
+    await sleep(until: loop.now + duration)
+  }
+
+  private func sleep(until deadline: Instant) async {
     await withCheckedContinuation { continuation in
       _ = loop.schedule(at: deadline) { continuation.resume() }
     }

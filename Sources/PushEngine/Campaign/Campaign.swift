@@ -1,5 +1,4 @@
 internal import PushTransport
-package import PushWire
 
 /// What a campaign sends to everyone in its audience.
 package struct Campaign: Sendable {

@@ -16,7 +16,7 @@ package actor Lane: LinkDelegate {
 
   nonisolated let ring: NotificationRing
   nonisolated let loop: any Loop
-  package nonisolated var unownedExecutor: UnownedSerialExecutor { loop.executor.asUnownedSerialExecutor() }
+  package nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.executor.asUnownedSerialExecutor() }
 
   private let command: Command
   private let dialer: any Dialer
@@ -81,6 +81,8 @@ package actor Lane: LinkDelegate {
 
   private func pump() {
     isPumpScheduled = false
+    // Nobody waits for a connection that would carry nothing.
+    if let link, !machine.isOpen, intake.isDraining, intake.isCancelled { link.close() }
     var batches = 0
     while true {
       let published = ring.published
@@ -248,7 +250,9 @@ package actor Lane: LinkDelegate {
   }
 
   package nonisolated func link(_ link: any Link, received bytes: UnsafeRawBufferPointer) {
-    unsafe assumeIsolated { unsafe $0.received(link, bytes) }
+    // The call comes on this actor's own executor and ends before the buffer does.
+    nonisolated(unsafe) let bytes = unsafe bytes
+    assumeIsolated { unsafe $0.received(link, bytes) }
   }
 
   package nonisolated func link(_ link: any Link, isWritable: Bool) {

@@ -45,6 +45,13 @@ package struct FramePacker: ~Copyable {
     package var end: UInt64
     package var lastStart: UInt64
     package var count: Int
+
+    package init(kind: Kind, end: UInt64, lastStart: UInt64, count: Int) {
+      self.kind = kind
+      self.end = end
+      self.lastStart = lastStart
+      self.count = count
+    }
   }
 
   private let buffer: UnsafeMutableRawBufferPointer
