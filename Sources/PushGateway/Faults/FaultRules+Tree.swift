@@ -51,7 +51,7 @@ extension Faults {
     if let value = reader.take("refuse-certificate") { refuseCertificate = try CertificateRefusal(value) }
     if let value = reader.take("feedback") {
       feedback = []
-      for entry in try value.list() { feedback.append(try FeedbackEntry(entry)) }
+      for entry in try value.list() { feedback.append(try FeedbackTuple(entry)) }
     }
     if let value = reader.take("payload-limits") {
       var entry = try RuleReader(value.tree, path: value.path)
@@ -111,7 +111,7 @@ extension Faults.CertificateRefusal {
   }
 }
 
-extension Faults.FeedbackEntry {
+extension FeedbackTuple {
   fileprivate init(_ value: RuleValue) throws(FaultRulesError) {
     var reader = try RuleReader(value.tree, path: value.path)
     guard let token = reader.take("token") else { throw reader.error("needs the key \"token\"") }

@@ -55,7 +55,7 @@ package struct Faults: Hashable, Sendable {
   package var stopReading: Pause?
   package var refuseCertificate: CertificateRefusal?
   /// What the feedback service hands out, once.
-  package var feedback: [FeedbackEntry] = []
+  package var feedback: [FeedbackTuple] = []
   package var limits = DecoderLimits()
 
   package init() {}
@@ -118,17 +118,6 @@ extension Faults {
 
     package init(connections: Int? = nil) {
       self.connections = connections
-    }
-  }
-
-  package struct FeedbackEntry: Hashable, Sendable {
-    /// UNIX seconds.
-    package var timestamp: UInt32
-    package var token: DeviceToken
-
-    package init(timestamp: UInt32, token: DeviceToken) {
-      self.timestamp = timestamp
-      self.token = token
     }
   }
 }

@@ -9,7 +9,7 @@ package indirect enum RuleTree: Hashable, Sendable {
 }
 
 extension RuleTree: Decodable {
-  private struct Key: CodingKey {
+  private struct CodedKey: CodingKey {
     let stringValue: String
     var intValue: Int? { nil }
     init?(stringValue: String) { self.stringValue = stringValue }
@@ -17,7 +17,7 @@ extension RuleTree: Decodable {
   }
 
   package init(from decoder: any Decoder) throws {
-    if let map = try? decoder.container(keyedBy: Key.self) {
+    if let map = try? decoder.container(keyedBy: CodedKey.self) {
       self = try .map(Dictionary(uniqueKeysWithValues: map.allKeys.map { ($0.stringValue, try map.decode(RuleTree.self, forKey: $0)) }))
     } else if var list = try? decoder.unkeyedContainer() {
       var elements: [RuleTree] = []
@@ -41,6 +41,9 @@ extension RuleTree: Decodable {
 }
 
 extension RuleTree: ExpressibleByStringLiteral, ExpressibleByIntegerLiteral, ExpressibleByBooleanLiteral, ExpressibleByArrayLiteral, ExpressibleByDictionaryLiteral {
+  package typealias Key = String
+  package typealias Value = RuleTree
+
   package init(stringLiteral text: String) { self = .text(text) }
   package init(integerLiteral number: Int) { self = .text(String(number)) }
   package init(booleanLiteral truth: Bool) { self = .text(truth ? "true" : "false") }

@@ -54,7 +54,7 @@ struct TokenMatcher: Sendable {
       while table[place] != 0 {
         let index = Int(table[place]) - 1
         let start = starts[index]
-        if unsafe starts[index + 1] - start == token.count, let left = unsafe listed.baseAddress, let right = unsafe token.baseAddress,
+        if starts[index + 1] - start == token.count, let left = listed.baseAddress, let right = token.baseAddress,
           unsafe memcmp(left + start, right, token.count) == 0
         {
           return true
@@ -74,12 +74,12 @@ struct TokenMatcher: Sendable {
   private func hash(_ token: UnsafeRawBufferPointer) -> Int {
     var sum: UInt64 = 0x9E37_79B9_7F4A_7C15
     var offset = 0
-    while unsafe offset + 8 <= token.count {
+    while offset + 8 <= token.count {
       sum = unsafe (sum ^ token.loadUnaligned(fromByteOffset: offset, as: UInt64.self)) &* 0xFF51_AFD7_ED55_8CCD
       sum ^= sum >> 32
       offset += 8
     }
-    while unsafe offset < token.count {
+    while offset < token.count {
       sum = unsafe (sum ^ UInt64(token[offset])) &* 0xFF51_AFD7_ED55_8CCD
       offset += 1
     }
@@ -89,7 +89,7 @@ struct TokenMatcher: Sendable {
 
   private static func begins(_ token: UnsafeRawBufferPointer, with prefix: Prefix) -> Bool {
     let count = prefix.bytes.count
-    guard unsafe token.count >= count + (prefix.half == nil ? 0 : 1) else { return false }
+    guard token.count >= count + (prefix.half == nil ? 0 : 1) else { return false }
     for index in 0..<count where unsafe token[index] != prefix.bytes[index] { return false }
     if let half = prefix.half { return unsafe token[count] >> 4 == half }
     return true

@@ -26,7 +26,7 @@ package struct GatewaySession: ~Copyable {
 
   /// The client's next bytes, cut anywhere.
   package mutating func received(_ bytes: UnsafeRawBufferPointer, now: Instant, judge: inout some FrameJudge & ~Copyable) -> [GatewayAction] {
-    guard core.beginRead(unsafe bytes.count, now: now) else { return core.takeActions() }
+    guard core.beginRead(bytes.count, now: now) else { return core.takeActions() }
     unsafe Self.decode(bytes, now: now, decoder: &decoder, core: &core, judge: &judge)
     core.endRead(holdsIncompleteFrame: decoder.pendingByteCount > 0, now: now)
     return core.takeActions()

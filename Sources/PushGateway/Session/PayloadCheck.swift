@@ -16,9 +16,9 @@ struct PayloadCheck: ~Copyable {
 
 extension [UInt8] {
   func holdsSameBytes(as bytes: UnsafeRawBufferPointer) -> Bool {
-    guard unsafe count == bytes.count, !isEmpty else { return false }
+    guard count == bytes.count, !isEmpty else { return false }
     return unsafe withUnsafeBytes { mine in
-      guard let left = unsafe mine.baseAddress, let right = unsafe bytes.baseAddress else { return false }
+      guard let left = mine.baseAddress, let right = bytes.baseAddress else { return false }
       return unsafe memcmp(left, right, mine.count) == 0
     }
   }

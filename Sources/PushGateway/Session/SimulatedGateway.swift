@@ -1,5 +1,3 @@
-package import PushWire
-
 /// A gateway without sockets: fault rules, ground truth and feedback lists of any number of apps, and a ``SimulatedConnection`` for each client that comes.
 /// The listener puts it behind TLS; a simulation drives it under virtual time. Safe to use from any thread.
 package final class SimulatedGateway: Sendable {

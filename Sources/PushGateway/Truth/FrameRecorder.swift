@@ -76,7 +76,7 @@ struct FrameRecorder: ~Copyable {
 
   private mutating func appendQuoted(hexadecimal bytes: UnsafeRawBufferPointer) {
     lines.append(0x22)
-    for byte in unsafe bytes {
+    for unsafe byte in unsafe bytes {
       lines.append(Literal.digits[Int(byte >> 4)])
       lines.append(Literal.digits[Int(byte & 15)])
     }
