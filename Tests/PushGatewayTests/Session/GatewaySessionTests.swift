@@ -156,7 +156,7 @@ struct GatewaySessionTests {
   func trickle() {
     var driver = Driver()
     driver.receive(Frames.framed(1))
-    for byte in Frames.framed(2).prefix(12) {
+    for byte in Frames.framed(2).prefix(11) {
       driver.receive([byte])
       driver.pass(.seconds(6))
     }
