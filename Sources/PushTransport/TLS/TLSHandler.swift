@@ -60,6 +60,9 @@ package final class TLSHandler: ChannelDuplexHandler {
   private var waiting = ByteBuffer()
   private var waitingPromise: EventLoopPromise<Void>?
   private var flushesWhenOpen = false
+  private var isTakingIn = false
+  /// Ciphertext that arrived while other ciphertext was being taken in.
+  private var postponed: [ByteBuffer] = []
   // Reused: the socket has nearly always taken a buffer in by the time the next one is needed.
   private var ciphertext = ByteBuffer()
   private var plaintext = ByteBuffer()
@@ -67,7 +70,7 @@ package final class TLSHandler: ChannelDuplexHandler {
   /// A larger plaintext or ciphertext buffer is given back after use instead of kept for the next.
   private static let bufferByteCountKept = 512 * 1024
   /// How long close waits for what was written before to reach the socket.
-  private static let closeTimeout = TimeAmount.seconds(5)
+  private static let closeTimeout = TimeAmount.seconds(2)
 
   package init(_ session: TLSSession, peerClosePolicy: PeerClosePolicy = .close, handshakeTimeout: TimeAmount = .seconds(15)) {
     self.session = session
@@ -80,8 +83,8 @@ package final class TLSHandler: ChannelDuplexHandler {
 
   /// Encrypts `bytes` and writes them to the socket at once: the way around the pipeline for large batches. Ignored unless the session is open.
   package func send(_ bytes: UnsafeRawBufferPointer) {
-    guard case .open = phase, let context else { return }
-    encryptAndWrite(bytes, context: context, promise: nil)
+    guard case .open = phase, !session.isOutputClosed, let context else { return }
+    unsafe encryptAndWrite(bytes, context: context, promise: nil)
   }
 
   // MARK: Life
@@ -102,7 +105,7 @@ package final class TLSHandler: ChannelDuplexHandler {
   }
 
   package func channelInactive(context: ChannelHandlerContext) {
-    noticeInputClosed(clean: false, context: context)
+    if case .handshaking = phase { noticeInputClosed(clean: false, context: context) }
     finish(ChannelError.ioOnClosedChannel)
     context.fireChannelInactive()
   }
@@ -124,6 +127,18 @@ package final class TLSHandler: ChannelDuplexHandler {
 
   package func channelRead(context: ChannelHandlerContext, data: NIOAny) {
     let received = unwrapInboundIn(data)
+    // A write that fails makes NIO read what is left, in the middle of whatever wrote: that waits until this is done.
+    guard !isTakingIn else {
+      postponed.append(received)
+      return
+    }
+    isTakingIn = true
+    takeIn(received, context)
+    while !postponed.isEmpty { takeIn(postponed.removeFirst(), context) }
+    isTakingIn = false
+  }
+
+  private func takeIn(_ received: ByteBuffer, _ context: ChannelHandlerContext) {
     switch phase {
     case .closed: return
     case .draining(let left):
@@ -203,16 +218,21 @@ package final class TLSHandler: ChannelDuplexHandler {
   // MARK: Outbound
 
   package func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
-    switch phase {
-    case .draining, .closed:
+    guard acceptsWrites else {
       promise?.fail(ChannelError.outputClosed)
       return
-    case .handshaking, .open: break
     }
     var written = unwrapOutboundIn(data)
     if waiting.readableBytes == 0 { waiting = written } else { waiting.writeBuffer(&written) }
     guard let promise else { return }
     if let first = waitingPromise { first.futureResult.cascade(to: promise) } else { waitingPromise = promise }
+  }
+
+  private var acceptsWrites: Bool {
+    switch phase {
+    case .handshaking, .open: !session.isOutputClosed
+    case .draining, .closed: false
+    }
   }
 
   package func flush(context: ChannelHandlerContext) {
@@ -226,8 +246,9 @@ package final class TLSHandler: ChannelDuplexHandler {
       context.flush()
       return
     }
-    unsafe waiting.withUnsafeReadableBytes { unsafe encryptAndWrite($0, context: context, promise: promise) }
+    let gathered = waiting
     waiting = ByteBuffer()
+    unsafe gathered.withUnsafeReadableBytes { unsafe encryptAndWrite($0, context: context, promise: promise) }
   }
 
   package func close(context: ChannelHandlerContext, mode: CloseMode, promise: EventLoopPromise<Void>?) {
