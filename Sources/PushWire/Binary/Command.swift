@@ -1,0 +1,33 @@
+/// The first byte of a notification frame (binary-protocol.md, "Notification frames").
+package enum Command: UInt8, Sendable, CaseIterable {
+  /// `00` · token length u16 · token · payload length u16 · payload. The gateway never answers it, it can only close.
+  case simple = 0
+  /// `01` · identifier u32 · expiry u32 · token length u16 · token · payload length u16 · payload.
+  case enhanced = 1
+  /// `02` · frame length u32 · items, each: id u8 · length u16 · data.
+  case framed = 2
+
+  /// The largest payload, in bytes, that the protocol's text allows: 256 for commands 0 and 1, 2048 for command 2.
+  /// Gateways may be set to accept more (`DecoderLimits`).
+  package var payloadLimitDefault: Int {
+    switch self {
+    case .simple, .enhanced: 256
+    case .framed: 2048
+    }
+  }
+
+  /// Whether a frame of this command can carry an identifier, so that an error response can name it.
+  package var carriesIdentifier: Bool { self != .simple }
+}
+
+/// The items that a frame of command 2 consists of.
+enum FrameItem: UInt8 {
+  case token = 1
+  case payload = 2
+  case identifier = 3
+  case expiration = 4
+  case priority = 5
+
+  /// id u8 · length u16.
+  static let headerByteCount = 3
+}

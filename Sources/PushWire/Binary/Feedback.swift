@@ -1,0 +1,88 @@
+/// One entry of the feedback service: timestamp u32 · token length u16 · token (binary-protocol.md, "The feedback service").
+package struct FeedbackTuple: Hashable, Sendable {
+  /// UNIX seconds at which the gateway decided that the app is gone from the device.
+  package var timestamp: UInt32
+  package var token: DeviceToken
+
+  package init(timestamp: UInt32, token: DeviceToken) {
+    self.timestamp = timestamp
+    self.token = token
+  }
+
+  /// The size of the tuple on the wire, 7…106.
+  package var byteCount: Int { 6 + token.byteCount }
+
+  package var bytes: [UInt8] {
+    var result: [UInt8] = []
+    result.reserveCapacity(byteCount)
+    append(to: &result)
+    return result
+  }
+
+  /// Appends the tuple as it goes over the wire: a feedback server puts many into one write.
+  package func append(to bytes: inout [UInt8]) {
+    for shift in [24, 16, 8, 0] as [UInt32] { bytes.append(UInt8(truncatingIfNeeded: timestamp >> shift)) }
+    bytes.append(0)
+    bytes.append(UInt8(truncatingIfNeeded: token.byteCount))
+    bytes.append(contentsOf: token.bytes)
+  }
+}
+
+/// Reads feedback tuples from bytes cut anywhere, with tokens of any size: readers of fixed 38-byte tuples are a known bug.
+package struct FeedbackDecoder: Sendable {
+  /// Tuples whose token has no bytes or more than 100. Their end is known, so they are counted and skipped, and the list stays readable.
+  package private(set) var unusableTupleCount = 0
+  /// The beginning of a tuple, 105 bytes at most.
+  private var pending: [UInt8] = []
+  /// What is left of the token of an unusable tuple.
+  private var skipByteCount = 0
+
+  private static let headerByteCount = 6
+
+  package init() {}
+
+  /// False when the bytes so far end within a tuple: at end of stream the list was cut off.
+  package var isAtTupleBoundary: Bool { pending.isEmpty && skipByteCount == 0 }
+
+  /// Takes the next bytes and returns the tuples that they complete, in order. The list is cleared by being read, so the caller makes these durable
+  /// before it reads on.
+  package mutating func consume(_ bytes: UnsafeRawBufferPointer) -> [FeedbackTuple] {
+    var tuples: [FeedbackTuple] = []
+    var offset = 0
+    while true {
+      let skipped = min(skipByteCount, bytes.count - offset)
+      skipByteCount -= skipped
+      offset += skipped
+
+      let missing = neededByteCount - pending.count
+      let taken = min(missing, bytes.count - offset)
+      unsafe pending.append(contentsOf: bytes[offset..<offset + taken])
+      offset += taken
+      guard taken == missing else { return tuples }
+      finishHeaderOrTuple(&tuples)
+    }
+  }
+
+  /// How many bytes of the current tuple must be there before the next decision: its header, then the whole.
+  private var neededByteCount: Int {
+    pending.count < Self.headerByteCount ? Self.headerByteCount : Self.headerByteCount + tokenByteCount
+  }
+
+  /// Valid once the header is there.
+  private var tokenByteCount: Int { Int(pending[4]) << 8 | Int(pending[5]) }
+
+  private mutating func finishHeaderOrTuple(_ tuples: inout [FeedbackTuple]) {
+    guard (1...DeviceToken.byteCountLimit).contains(tokenByteCount) else {
+      unusableTupleCount += 1
+      skipByteCount = tokenByteCount
+      pending.removeAll(keepingCapacity: true)
+      return
+    }
+    guard pending.count == Self.headerByteCount + tokenByteCount else { return }
+    let timestamp = pending[..<4].reduce(0) { $0 << 8 | UInt32($1) }
+    if let token = DeviceToken(bytes: pending[Self.headerByteCount...]) {
+      tuples.append(FeedbackTuple(timestamp: timestamp, token: token))
+    }
+    pending.removeAll(keepingCapacity: true)
+  }
+}

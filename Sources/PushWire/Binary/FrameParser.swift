@@ -1,0 +1,154 @@
+/// The layout rules of one frame. Every read is of bytes that the same function has counted before; lengths from the wire are only ever compared.
+enum FrameParser {
+  /// What the bytes at hand say about the frame that begins with them.
+  enum Extent: Equatable {
+    /// More bytes are needed before more can be said: at least so many in all.
+    case incomplete(needed: Int)
+    /// The frame ends after so many bytes, all of which are there.
+    case whole(Int)
+    /// The frame must not be waited for.
+    case refused(GatewayStatus)
+  }
+
+  /// Finds the end of the frame at the beginning of `view`, which holds at least one byte.
+  static func measure(_ view: UnsafeRawBufferPointer, _ limits: DecoderLimits) -> Extent {
+    switch unsafe Command(rawValue: view[0]) {
+    case .framed:
+      guard view.count >= 5 else { return .incomplete(needed: 5) }
+      let length = unsafe word(view, at: 1)
+      guard length <= limits.frameByteCount else { return .refused(.protocolError) }
+      return extent(5 + length, available: view.count)
+    case .enhanced:
+      return unsafe measureFixed(view, tokenLengthOffset: 9, limits, payloadLimit: limits.enhancedPayload)
+    case .simple:
+      return unsafe measureFixed(view, tokenLengthOffset: 1, limits, payloadLimit: limits.simplePayload)
+    case nil:
+      return .refused(.protocolError)
+    }
+  }
+
+  /// Commands 0 and 1: two counted fields, and nothing says in advance how long both are together.
+  private static func measureFixed(
+    _ view: UnsafeRawBufferPointer,
+    tokenLengthOffset: Int,
+    _ limits: DecoderLimits,
+    payloadLimit: Int
+  ) -> Extent {
+    let tokenOffset = tokenLengthOffset + 2
+    guard view.count >= tokenOffset else { return .incomplete(needed: tokenOffset) }
+    let tokenByteCount = unsafe half(view, at: tokenLengthOffset)
+    let payloadOffset = tokenOffset + tokenByteCount + 2
+    // A token that fills the frame bound is a length that cannot be believed.
+    guard payloadOffset <= limits.frameByteCount else { return .refused(.protocolError) }
+    guard view.count >= payloadOffset else { return .incomplete(needed: payloadOffset) }
+    let payloadByteCount = unsafe half(view, at: payloadOffset - 2)
+    let total = payloadOffset + payloadByteCount
+    guard total <= limits.frameByteCount else {
+      // The frame is intact as far as it was read, so it gets the status that it would get in full, without its payload being waited for.
+      return .refused(
+        violation(tokenByteCount: tokenByteCount, payloadByteCount: payloadByteCount, limits, payloadLimit: payloadLimit) ?? .protocolError
+      )
+    }
+    return extent(total, available: view.count)
+  }
+
+  private static func extent(_ total: Int, available: Int) -> Extent {
+    available >= total ? .whole(total) : .incomplete(needed: total)
+  }
+
+  /// What can be said about a frame that `measure` refused, from the part of it that is there.
+  static func refusal(_ view: UnsafeRawBufferPointer, _ status: GatewayStatus) -> DecodedFrame {
+    let command = unsafe Command(rawValue: view[0])
+    var frame = unsafe DecodedFrame(command: command, violation: status)
+    if command == .enhanced, view.count >= 9 {
+      unsafe frame.identifier = UInt32(truncatingIfNeeded: word(view, at: 1))
+      unsafe frame.expiration = UInt32(truncatingIfNeeded: word(view, at: 5))
+    }
+    return unsafe frame
+  }
+
+  /// Reads the frame that `view` is exactly, as `measure` found it.
+  static func frame(_ view: UnsafeRawBufferPointer, _ limits: DecoderLimits) -> DecodedFrame {
+    guard let command = unsafe Command(rawValue: view[0]) else { return unsafe refusal(view, .protocolError) }
+    var frame = unsafe DecodedFrame(command: command)
+    switch command {
+    case .simple:
+      unsafe readFixed(view, tokenLengthOffset: 1, into: &frame)
+    case .enhanced:
+      unsafe frame.identifier = UInt32(truncatingIfNeeded: word(view, at: 1))
+      unsafe frame.expiration = UInt32(truncatingIfNeeded: word(view, at: 5))
+      unsafe readFixed(view, tokenLengthOffset: 9, into: &frame)
+    case .framed:
+      guard unsafe readItems(view, into: &frame) else {
+        unsafe frame.violation = .protocolError
+        return unsafe frame
+      }
+    }
+    unsafe frame.violation = violation(
+      tokenByteCount: frame.token.count,
+      payloadByteCount: frame.payload.count,
+      limits,
+      payloadLimit: limits.payloadLimit(command)
+    )
+    return unsafe frame
+  }
+
+  /// The first of the statuses 2, 4, 5 and 7 that applies.
+  private static func violation(tokenByteCount: Int, payloadByteCount: Int, _ limits: DecoderLimits, payloadLimit: Int) -> GatewayStatus? {
+    if tokenByteCount == 0 { return .missingDeviceToken }
+    if payloadByteCount == 0 { return .missingPayload }
+    if let expected = limits.tokenByteCount {
+      if tokenByteCount != expected { return .invalidTokenSize }
+    } else if tokenByteCount > DeviceToken.byteCountLimit {
+      return .invalidTokenSize
+    }
+    return payloadByteCount > payloadLimit ? .invalidPayloadSize : nil
+  }
+
+  private static func readFixed(_ view: UnsafeRawBufferPointer, tokenLengthOffset: Int, into frame: inout DecodedFrame) {
+    let tokenOffset = tokenLengthOffset + 2
+    let payloadOffset = unsafe tokenOffset + half(view, at: tokenLengthOffset) + 2
+    unsafe frame.token = UnsafeRawBufferPointer(rebasing: view[tokenOffset..<payloadOffset - 2])
+    unsafe frame.payload = UnsafeRawBufferPointer(rebasing: view[payloadOffset...])
+  }
+
+  /// Reads the items of command 2 in whatever order they come. False when the frame breaks a rule of encoding: an item twice, an unknown item, a
+  /// number of the wrong size, or an item that ends after its frame. As long as the item lengths hold, reading goes on after a fault, because the
+  /// error response should name the identifier even if that comes later.
+  private static func readItems(_ view: UnsafeRawBufferPointer, into frame: inout DecodedFrame) -> Bool {
+    var offset = 5
+    var seen: UInt8 = 0
+    var isWellFormed = true
+    while offset < view.count {
+      guard view.count - offset >= FrameItem.headerByteCount else { return false }
+      let byteCount = unsafe half(view, at: offset + 1)
+      let start = offset + FrameItem.headerByteCount
+      guard byteCount <= view.count - start else { return false }
+      let item = unsafe FrameItem(rawValue: view[offset])
+      offset = start + byteCount
+      guard let item, seen & (1 << item.rawValue) == 0 else {
+        isWellFormed = false
+        continue
+      }
+      seen |= 1 << item.rawValue
+      switch item {
+      case .token: unsafe frame.token = UnsafeRawBufferPointer(rebasing: view[start..<offset])
+      case .payload: unsafe frame.payload = UnsafeRawBufferPointer(rebasing: view[start..<offset])
+      case .identifier where byteCount == 4: unsafe frame.identifier = UInt32(truncatingIfNeeded: word(view, at: start))
+      case .expiration where byteCount == 4: unsafe frame.expiration = UInt32(truncatingIfNeeded: word(view, at: start))
+      case .priority where byteCount == 1: unsafe frame.priority = view[start]
+      // go-libapns announces a priority of four bytes and writes one.
+      case .identifier, .expiration, .priority: isWellFormed = false
+      }
+    }
+    return isWellFormed
+  }
+
+  private static func word(_ view: UnsafeRawBufferPointer, at offset: Int) -> Int {
+    unsafe Int(UInt32(bigEndian: view.loadUnaligned(fromByteOffset: offset, as: UInt32.self)))
+  }
+
+  private static func half(_ view: UnsafeRawBufferPointer, at offset: Int) -> Int {
+    unsafe Int(UInt16(bigEndian: view.loadUnaligned(fromByteOffset: offset, as: UInt16.self)))
+  }
+}

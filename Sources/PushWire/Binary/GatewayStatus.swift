@@ -1,0 +1,53 @@
+/// The status byte of an error response (binary-protocol.md, "The error response"). Unsigned: two known clients read 128 as −128.
+package struct GatewayStatus: RawRepresentable, Hashable, Sendable {
+  package let rawValue: UInt8
+
+  package init(rawValue: UInt8) {
+    self.rawValue = rawValue
+  }
+
+  package static let noErrors = GatewayStatus(rawValue: 0)
+  package static let processingError = GatewayStatus(rawValue: 1)
+  package static let missingDeviceToken = GatewayStatus(rawValue: 2)
+  package static let missingTopic = GatewayStatus(rawValue: 3)
+  package static let missingPayload = GatewayStatus(rawValue: 4)
+  package static let invalidTokenSize = GatewayStatus(rawValue: 5)
+  package static let invalidTopicSize = GatewayStatus(rawValue: 6)
+  package static let invalidPayloadSize = GatewayStatus(rawValue: 7)
+  package static let invalidToken = GatewayStatus(rawValue: 8)
+  /// Not a failure: the identifier beside it names the last notification that was sent successfully.
+  package static let shutdown = GatewayStatus(rawValue: 10)
+  /// The frame could not be parsed.
+  package static let protocolError = GatewayStatus(rawValue: 128)
+  package static let unknown = GatewayStatus(rawValue: 255)
+
+  /// Every status that the protocol defines, in numerical order.
+  package static let documented: [GatewayStatus] = [
+    .noErrors, .processingError, .missingDeviceToken, .missingTopic, .missingPayload, .invalidTokenSize, .invalidTopicSize,
+    .invalidPayloadSize, .invalidToken, .shutdown, .protocolError, .unknown,
+  ]
+
+  /// The protocol's own words for the status, such as "invalid token".
+  package var meaning: String {
+    switch self {
+    case .noErrors: "no errors"
+    case .processingError: "processing error"
+    case .missingDeviceToken: "missing device token"
+    case .missingTopic: "missing topic"
+    case .missingPayload: "missing payload"
+    case .invalidTokenSize: "invalid token size"
+    case .invalidTopicSize: "invalid topic size"
+    case .invalidPayloadSize: "invalid payload size"
+    case .invalidToken: "invalid token"
+    case .shutdown: "shutdown"
+    case .protocolError: "protocol error"
+    case .unknown: "unknown"
+    default: "undocumented status"
+    }
+  }
+}
+
+extension GatewayStatus: CustomStringConvertible {
+  /// The number and its meaning, such as "8 invalid token": the key under which accounts count it.
+  package var description: String { "\(rawValue) \(meaning)" }
+}

@@ -1,0 +1,128 @@
+/// Names one app on one device: 1 to 100 opaque bytes, 32 in practice. Written for people as lower-case hexadecimal digits.
+package struct DeviceToken: Hashable, Sendable {
+  /// The protocol says "up to 100 bytes".
+  package static let byteCountLimit = 100
+
+  /// A token of 32 bytes lives in the value itself: sets of millions of them allocate nothing per element.
+  private enum Storage: Hashable, Sendable {
+    case words(UInt64, UInt64, UInt64, UInt64)
+    case bytes([UInt8])
+  }
+
+  private let storage: Storage
+
+  /// Nil when there are no bytes, or more than 100.
+  package init?(bytes: some Collection<UInt8>) {
+    guard (1...Self.byteCountLimit).contains(bytes.count) else { return nil }
+    self = unsafe Array(bytes).withUnsafeBytes { unsafe DeviceToken(copying: $0) }
+  }
+
+  /// Nil when there are no bytes, or more than 100. Copies them.
+  package init?(bytes: UnsafeRawBufferPointer) {
+    guard (1...Self.byteCountLimit).contains(bytes.count) else { return nil }
+    unsafe self.init(copying: bytes)
+  }
+
+  /// Reads hexadecimal digits of either case; spaces and tabs anywhere and one pair of `<>` around the whole are ignored, as in `<0a1b2c3d 4e5f…>`.
+  package init(parsing text: String) throws(DeviceTokenError) {
+    let result = unsafe withUnsafeTemporaryAllocation(byteCount: Self.byteCountLimit, alignment: 8) { scratch in
+      var text = text
+      return text.withUTF8 { utf8 -> Swift.Result<DeviceToken, DeviceTokenError> in
+        do throws(DeviceTokenError) {
+          let count = try unsafe Self.parse(UnsafeRawBufferPointer(utf8), into: scratch)
+          return unsafe .success(DeviceToken(copying: UnsafeRawBufferPointer(rebasing: scratch[..<count])))
+        } catch {
+          return .failure(error)
+        }
+      }
+    }
+    self = try result.get()
+  }
+
+  /// 1…100 bytes, which the caller has checked.
+  private init(copying bytes: UnsafeRawBufferPointer) {
+    if bytes.count == 32 {
+      storage = unsafe .words(
+        bytes.loadUnaligned(as: UInt64.self),
+        bytes.loadUnaligned(fromByteOffset: 8, as: UInt64.self),
+        bytes.loadUnaligned(fromByteOffset: 16, as: UInt64.self),
+        bytes.loadUnaligned(fromByteOffset: 24, as: UInt64.self)
+      )
+    } else {
+      storage = unsafe .bytes(Array(bytes))
+    }
+  }
+
+  /// The size of the token in bytes, 1…100.
+  package var byteCount: Int {
+    switch storage {
+    case .words: 32
+    case .bytes(let bytes): bytes.count
+    }
+  }
+
+  package func withUnsafeBytes<R>(_ body: (UnsafeRawBufferPointer) throws -> R) rethrows -> R {
+    switch storage {
+    case .words(let first, let second, let third, let fourth):
+      let words = (first, second, third, fourth)
+      return try unsafe Swift.withUnsafeBytes(of: words) { try unsafe body($0) }
+    case .bytes(let bytes):
+      return try unsafe bytes.withUnsafeBytes { try unsafe body($0) }
+    }
+  }
+
+  /// Copies the bytes to the beginning of `destination` and returns their number. Not generic, so it stays cheap when called from another module.
+  package func copyBytes(into destination: UnsafeMutableRawBufferPointer) -> Int {
+    unsafe withUnsafeBytes { bytes in
+      precondition(destination.count >= bytes.count, "the destination is smaller than the token")
+      unsafe destination.copyMemory(from: bytes)
+      return bytes.count
+    }
+  }
+
+  package var bytes: [UInt8] { unsafe withUnsafeBytes { unsafe Array($0) } }
+}
+
+extension DeviceToken: CustomStringConvertible {
+  /// Lower-case hexadecimal digits, without spaces.
+  package var description: String {
+    unsafe withUnsafeBytes { bytes in
+      unsafe String(unsafeUninitializedCapacity: bytes.count * 2) { digits in
+        for index in 0..<bytes.count {
+          let byte = unsafe bytes[index]
+          unsafe digits[index * 2] = Self.digit(byte >> 4)
+          unsafe digits[index * 2 + 1] = Self.digit(byte & 15)
+        }
+        return bytes.count * 2
+      }
+    }
+  }
+
+  private static func digit(_ value: UInt8) -> UInt8 {
+    value < 10 ? 0x30 + value : 0x61 + value - 10
+  }
+}
+
+/// Why a text is not a device token.
+package enum DeviceTokenError: Error, Hashable, Sendable {
+  /// No digits at all.
+  case empty
+  /// Something other than a digit, a space or an enclosing `<>`. The offset is in bytes of the text, from 0.
+  case notHexadecimal(offset: Int)
+  /// The last byte lacks its second digit.
+  case oddDigits
+  /// More than 100 bytes, or more than the destination holds.
+  case tooLong
+}
+
+extension DeviceTokenError: CustomStringConvertible {
+  /// A sentence for people, without the token itself.
+  package var description: String {
+    switch self {
+    case .empty: "The device token is empty."
+    case .notHexadecimal(let offset): "The device token has a character at position \(offset + 1) that is not a hexadecimal digit."
+    case .oddDigits: "The device token has an odd number of hexadecimal digits, so it seems to be cut off."
+    case .tooLong: "The device token is longer than \(DeviceToken.byteCountLimit) bytes."
+    }
+  }
+}
