@@ -1,0 +1,67 @@
+package import PushWire
+
+/// The verdicts of one connection under its app's fault rules. It counts frames, knows nothing of time, and carries no random number: the same frames meet the same faults.
+package struct FaultJudge: FrameJudge {
+  private let refuse: [(matcher: TokenMatcher, status: GatewayStatus)]
+  private let poison: [TokenMatcher]
+  /// The accepted frame after which each happens; -1 for never.
+  private let resetAfter: Int
+  private let closeAfter: Int
+  private let shutDownAfter: Int
+  private let stopReadingAfter: Int
+  private let pause: Duration
+  /// The smallest of the four that is still ahead, so that most frames cost one comparison.
+  private var next: Int
+
+  private var seen = 0
+  private var accepted = 0
+
+  /// `connection`: the number of this connection among its app's, from 1.
+  package init(_ faults: Faults, connection: Int) {
+    refuse = faults.refuse.compactMap { rule in TokenMatcher(rule.selection, connection: connection).map { ($0, rule.status) } }
+    poison = faults.poison.compactMap { TokenMatcher($0, connection: connection) }
+    func count(_ breakpoint: Faults.Breakpoint?) -> Int {
+      guard let breakpoint, connection <= breakpoint.connections ?? .max else { return -1 }
+      return breakpoint.after
+    }
+    resetAfter = count(faults.reset)
+    closeAfter = count(faults.close)
+    shutDownAfter = count(faults.shutDown)
+    stopReadingAfter = count(faults.stopReading?.breakpoint)
+    pause = faults.stopReading?.duration ?? .zero
+    next = [resetAfter, closeAfter, shutDownAfter, stopReadingAfter].filter { $0 >= 0 }.min() ?? .max
+  }
+
+  package mutating func opened() -> Aftermath? { next == 0 ? aftermath() : nil }
+
+  package mutating func verdict(on frame: DecodedFrame) -> Verdict {
+    seen += 1
+    for matcher in poison where unsafe matcher.matches(frame.token, ordinal: seen) { return .poison }
+    for rule in refuse where unsafe rule.matcher.matches(frame.token, ordinal: seen) { return .refuse(rule.status) }
+    accepted += 1
+    guard accepted == next, let aftermath = aftermath() else { return .accept }
+    return .acceptThen(aftermath)
+  }
+
+  package mutating func refused(_ frame: DecodedFrame, as refusal: Refusal) {}
+
+  private mutating func aftermath() -> Aftermath? {
+    let reached = next
+    next = [resetAfter, closeAfter, shutDownAfter, stopReadingAfter].filter { $0 > reached }.min() ?? .max
+    if resetAfter == reached { return .reset }
+    if closeAfter == reached { return .close }
+    if shutDownAfter == reached { return .shutDown }
+    return stopReadingAfter == reached ? .stopReading(pause) : nil
+  }
+}
+
+extension GatewaySession.Settings {
+  /// The settings under which an app's connections meet its faults.
+  package init(_ faults: Faults) {
+    self.init()
+    limits = faults.limits
+    answerDelay = faults.answerDelay
+    namesRefusedFrame = faults.namesRefusedFrame
+    namesProbe = faults.namesProbe
+  }
+}

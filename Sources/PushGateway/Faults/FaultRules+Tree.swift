@@ -1,0 +1,122 @@
+internal import PushWire
+
+extension FaultRules {
+  /// Reads rules as described at ``FaultRules``. An unknown key, or a value of the wrong kind, is an error that names the key.
+  package init(_ tree: RuleTree) throws(FaultRulesError) {
+    var reader = try RuleReader(tree, path: "")
+    if let value = reader.take("handshake-delay") { handshakeDelay = try value.duration() }
+    let apps = reader.take("apps")
+    common = try Faults(&reader, over: Faults())
+    try reader.finish()
+    guard let apps else { return }
+    for (topic, value) in try apps.map() {
+      var reader = try RuleReader(value.tree, path: value.path)
+      if let value = reader.take("handshake-delay") { throw value.error("stands at the top level only: before a handshake the app is not known") }
+      self.apps[topic] = try Faults(&reader, over: common)
+      try reader.finish()
+    }
+  }
+}
+
+extension Faults {
+  /// `base` with the keys that `reader` has.
+  fileprivate init(_ reader: inout RuleReader, over base: Faults) throws(FaultRulesError) {
+    self = base
+    if let value = reader.take("refuse") {
+      refuse = []
+      for entry in try value.listOrOne() {
+        var entry = try RuleReader(entry.tree, path: entry.path)
+        let status = try entry.take("status")?.integer(in: 1...255) ?? Int(GatewayStatus.invalidToken.rawValue)
+        refuse.append(Refuse(try Selection(&entry), status: GatewayStatus(rawValue: UInt8(status))))
+      }
+    }
+    if let value = reader.take("poison") {
+      poison = []
+      for entry in try value.listOrOne() {
+        var entry = try RuleReader(entry.tree, path: entry.path)
+        poison.append(try Selection(&entry))
+      }
+    }
+    if let value = reader.take("answer-delay") { answerDelay = try value.duration() }
+    if let value = reader.take("answer-identifier") { namesRefusedFrame = try value.choice(["zero": false, "real": true]) }
+    if let value = reader.take("probe-identifier") { namesProbe = try value.choice(["zero": false, "real": true]) }
+    if let value = reader.take("shutdown") { shutDown = try Breakpoint(value) }
+    if let value = reader.take("close") { close = try Breakpoint(value) }
+    if let value = reader.take("reset") { reset = try Breakpoint(value) }
+    if let value = reader.take("stop-reading") {
+      var entry = try RuleReader(value.tree, path: value.path)
+      guard let duration = entry.take("for") else { throw value.error("needs the key \"for\", a duration such as 2s") }
+      stopReading = Pause(try Breakpoint(&entry), duration: try duration.duration())
+    }
+    if let value = reader.take("refuse-certificate") { refuseCertificate = try CertificateRefusal(value) }
+    if let value = reader.take("feedback") {
+      feedback = []
+      for entry in try value.list() { feedback.append(try FeedbackTuple(entry)) }
+    }
+    if let value = reader.take("payload-limits") {
+      var entry = try RuleReader(value.tree, path: value.path)
+      if let value = entry.take("simple") { limits.simplePayload = try value.integer(in: 1...65535) }
+      if let value = entry.take("enhanced") { limits.enhancedPayload = try value.integer(in: 1...65535) }
+      if let value = entry.take("framed") { limits.framedPayload = try value.integer(in: 1...65535) }
+      try entry.finish()
+    }
+    if let value = reader.take("token-length") {
+      limits.tokenByteCount = try value.isText("any") ? nil : value.integer(in: 1...DeviceToken.byteCountLimit)
+    }
+  }
+}
+
+extension Faults.Selection {
+  /// Reads all that is left of `reader`.
+  fileprivate init(_ reader: inout RuleReader) throws(FaultRulesError) {
+    self.init()
+    for value in try reader.take("tokens")?.list() ?? [] { tokens.insert(try value.token()) }
+    for value in try reader.take("prefixes")?.list() ?? [] {
+      let digits = try value.text()
+      guard !digits.isEmpty, digits.utf8.allSatisfy({ TokenMatcher.value(ofDigit: $0) != nil }) else { throw value.error("is not a row of hexadecimal digits") }
+      prefixes.append(digits.lowercased())
+    }
+    every = try reader.take("every")?.integer(in: 1...Int.max)
+    connections = try reader.take("connections")?.integer(in: 1...Int.max)
+    guard every != nil || !tokens.isEmpty || !prefixes.isEmpty else { throw reader.error("selects nothing: give tokens, prefixes or every") }
+    try reader.finish()
+  }
+}
+
+extension Faults.Breakpoint {
+  fileprivate init(_ value: RuleValue) throws(FaultRulesError) {
+    var reader = try RuleReader(value.tree, path: value.path)
+    try self.init(&reader)
+  }
+
+  /// Reads all that is left of `reader`.
+  fileprivate init(_ reader: inout RuleReader) throws(FaultRulesError) {
+    guard let after = reader.take("after") else { throw reader.error("needs the key \"after\", a number of accepted frames") }
+    self.init(after: try after.integer(in: 0...Int.max), connections: try reader.take("connections")?.integer(in: 1...Int.max))
+    try reader.finish()
+  }
+}
+
+extension Faults.CertificateRefusal {
+  /// Nil for `false`.
+  fileprivate init?(_ value: RuleValue) throws(FaultRulesError) {
+    self.init()
+    if case .text = value.tree {
+      if try !value.choice(["true": true, "false": false]) { return nil }
+    } else {
+      var reader = try RuleReader(value.tree, path: value.path)
+      connections = try reader.take("connections")?.integer(in: 1...Int.max)
+      try reader.finish()
+    }
+  }
+}
+
+extension FeedbackTuple {
+  fileprivate init(_ value: RuleValue) throws(FaultRulesError) {
+    var reader = try RuleReader(value.tree, path: value.path)
+    guard let token = reader.take("token") else { throw reader.error("needs the key \"token\"") }
+    guard let timestamp = reader.take("timestamp") else { throw reader.error("needs the key \"timestamp\", in UNIX seconds") }
+    self.init(timestamp: UInt32(try timestamp.integer(in: 0...Int(UInt32.max))), token: try token.token())
+    try reader.finish()
+  }
+}

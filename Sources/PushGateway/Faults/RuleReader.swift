@@ -1,0 +1,108 @@
+internal import PushWire
+
+/// The map in one place of a rules file, from which each key is taken once; what is left over in the end is unknown.
+struct RuleReader {
+  private var entries: [String: RuleTree]
+  private let path: String
+
+  init(_ tree: RuleTree, path: String) throws(FaultRulesError) {
+    switch tree {
+    case .map(let entries): self.entries = entries
+    // An empty file, or a key with nothing behind it.
+    case .text(""): entries = [:]
+    default: throw FaultRulesError(path: path, problem: "must hold keys and values")
+    }
+    self.path = path
+  }
+
+  mutating func take(_ key: String) -> RuleValue? {
+    entries.removeValue(forKey: key).map { RuleValue(tree: $0, path: path.isEmpty ? key : "\(path).\(key)") }
+  }
+
+  func finish() throws(FaultRulesError) {
+    if let unknown = entries.keys.min() { throw error("unknown key \"\(unknown)\"") }
+  }
+
+  func error(_ problem: String) -> FaultRulesError { FaultRulesError(path: path, problem: problem) }
+}
+
+/// One value of a rules file and where it stands.
+struct RuleValue {
+  let tree: RuleTree
+  let path: String
+
+  func error(_ problem: String) -> FaultRulesError { FaultRulesError(path: path, problem: problem) }
+
+  func text() throws(FaultRulesError) -> String {
+    guard case .text(let text) = tree else { throw error("must be a single value") }
+    return text
+  }
+
+  func isText(_ expected: String) -> Bool { tree == .text(expected) }
+
+  func list() throws(FaultRulesError) -> [RuleValue] {
+    guard case .list(let elements) = tree else { throw error("must be a list") }
+    return elements.enumerated().map { RuleValue(tree: $1, path: "\(path)[\($0)]") }
+  }
+
+  /// A list, or one entry that stands alone.
+  func listOrOne() throws(FaultRulesError) -> [RuleValue] {
+    if case .map = tree { [self] } else { try list() }
+  }
+
+  func map() throws(FaultRulesError) -> [(String, RuleValue)] {
+    switch tree {
+    case .map(let entries): entries.map { ($0, RuleValue(tree: $1, path: "\(path).\($0)")) }
+    case .text(""): []
+    default: throw error("must hold keys and values")
+    }
+  }
+
+  func integer(in range: ClosedRange<Int>) throws(FaultRulesError) -> Int {
+    let text = try text()
+    guard let number = Int(text) else { throw error("\"\(text)\" is not a whole number") }
+    guard range.contains(number) else {
+      let bound = number < range.lowerBound ? "less than \(range.lowerBound)" : "more than \(range.upperBound)"
+      throw error("\(number) is \(bound)")
+    }
+    return number
+  }
+
+  func choice(_ choices: [String: Bool]) throws(FaultRulesError) -> Bool {
+    let text = try text()
+    guard let choice = choices[text] else { throw error("\"\(text)\" is neither of \(choices.keys.sorted().joined(separator: ", "))") }
+    return choice
+  }
+
+  func token() throws(FaultRulesError) -> DeviceToken {
+    do throws(DeviceTokenError) {
+      return try DeviceToken(parsing: try text(orTokenError: ()))
+    } catch {
+      throw self.error("is not a device token in hexadecimal digits (\(error))")
+    }
+  }
+
+  private func text(orTokenError: Void) throws(DeviceTokenError) -> String {
+    guard case .text(let text) = tree else { throw .empty }
+    return text
+  }
+
+  /// A number with a unit: ms, s, m or h.
+  func duration() throws(FaultRulesError) -> Duration {
+    let text = try text()
+    let digits = text.prefix { $0.isNumber }
+    let milliseconds: Int64? =
+      switch text.dropFirst(digits.count) {
+      case "ms": 1
+      case "s": 1000
+      case "m": 60_000
+      case "h": 3_600_000
+      default: nil
+      }
+    // A day is more than any test waits, and keeps the product far from overflow.
+    guard let milliseconds, let number = Int64(digits), number <= 86_400_000 / milliseconds else {
+      throw error("\"\(text)\" is not a duration such as 200ms, 5s or 2m (up to 24h)")
+    }
+    return .milliseconds(number * milliseconds)
+  }
+}

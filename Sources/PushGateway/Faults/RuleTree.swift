@@ -1,0 +1,66 @@
+/// What a rules file says before it is understood: maps, lists and texts. Numbers and truth values stay the text that was written,
+/// so that a token or prefix of digits alone (`00`, `1e10`) keeps its zeros.
+///
+/// `Decodable` so that any decoder can fill it (YAML, JSON, a test's literal).
+package indirect enum RuleTree: Hashable, Sendable {
+  case text(String)
+  case list([RuleTree])
+  case map([String: RuleTree])
+}
+
+extension RuleTree: Decodable {
+  private struct CodedKey: CodingKey {
+    let stringValue: String
+    var intValue: Int? { nil }
+    init?(stringValue: String) { self.stringValue = stringValue }
+    init?(intValue: Int) { nil }
+  }
+
+  package init(from decoder: any Decoder) throws {
+    if let map = try? decoder.container(keyedBy: CodedKey.self) {
+      self = try .map(Dictionary(uniqueKeysWithValues: map.allKeys.map { ($0.stringValue, try map.decode(RuleTree.self, forKey: $0)) }))
+    } else if var list = try? decoder.unkeyedContainer() {
+      var elements: [RuleTree] = []
+      while !list.isAtEnd { elements.append(try list.decode(RuleTree.self)) }
+      self = .list(elements)
+    } else {
+      let value = try decoder.singleValueContainer()
+      if let text = try? value.decode(String.self) {
+        self = .text(text)
+      } else if value.decodeNil() {
+        self = .text("")
+      } else if let truth = try? value.decode(Bool.self) {
+        self = .text(truth ? "true" : "false")
+      } else if let number = try? value.decode(Int.self) {
+        self = .text(String(number))
+      } else {
+        throw DecodingError.dataCorruptedError(in: value, debugDescription: "expected a text, a whole number, true or false")
+      }
+    }
+  }
+}
+
+extension RuleTree: ExpressibleByStringLiteral, ExpressibleByIntegerLiteral, ExpressibleByBooleanLiteral, ExpressibleByArrayLiteral, ExpressibleByDictionaryLiteral {
+  package typealias Key = String
+  package typealias Value = RuleTree
+
+  package init(stringLiteral text: String) { self = .text(text) }
+  package init(integerLiteral number: Int) { self = .text(String(number)) }
+  package init(booleanLiteral truth: Bool) { self = .text(truth ? "true" : "false") }
+  package init(arrayLiteral elements: RuleTree...) { self = .list(elements) }
+  package init(dictionaryLiteral pairs: (String, RuleTree)...) { self = .map(Dictionary(pairs) { _, last in last }) }
+}
+
+/// Where in a rules file something is wrong, and what.
+package struct FaultRulesError: Error, Hashable, Sendable, CustomStringConvertible {
+  /// Keys and positions from the outside in, such as `apps.com.example.news.refuse[0].status`. Empty for the file as a whole.
+  package let path: String
+  package let problem: String
+
+  package init(path: String, problem: String) {
+    self.path = path
+    self.problem = problem
+  }
+
+  package var description: String { path.isEmpty ? "The fault rules: \(problem)." : "The fault rule \(path): \(problem)." }
+}

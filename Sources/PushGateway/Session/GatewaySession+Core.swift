@@ -1,0 +1,203 @@
+internal import PushWire
+
+extension GatewaySession {
+  /// All of a session but its decoder.
+  struct Core: ~Copyable {
+    private enum State {
+      /// Frames are decided upon. Left when one is refused, or by an aftermath.
+      case reading
+      /// The answer (nil: to close without one) waits for its time; what arrives is discarded. Left at `due`.
+      case answering(ErrorResponse?, due: Instant)
+      /// Answered and half-closed; what arrives is discarded, so that no RST destroys the answer on its way. Left at the client's close or at a limit.
+      case draining(byteLimit: Int, until: Instant)
+      case closed
+    }
+
+    private let settings: Settings
+    private(set) var counts = Counts()
+    private var state = State.reading
+    private var actions: [GatewayAction] = []
+    private var payloads = PayloadCheck()
+
+    private var lastAccepted: UInt32 = 0
+    private var peerHasClosed = false
+    private var lastRead = Instant.start
+    /// When the frame began of which the decoder holds a part; nil when it holds none.
+    private var incompleteSince: Instant?
+    private var framesAtBegin = 0
+
+    init(_ settings: Settings) {
+      self.settings = settings
+    }
+
+    var isClosed: Bool {
+      if case .closed = state { true } else { false }
+    }
+
+    mutating func takeActions() -> [GatewayAction] {
+      actions.isEmpty ? [] : exchange(&actions, with: [])
+    }
+  }
+}
+
+// MARK: - Events
+
+extension GatewaySession.Core {
+  mutating func opened(now: Instant, aftermath: Aftermath?) {
+    lastRead = now
+    actions.append(.wake(at: now + checkInterval))
+    if let aftermath { follow(with: aftermath, now: now) }
+  }
+
+  /// Returns whether the bytes are to be decoded.
+  mutating func beginRead(_ byteCount: Int, now: Instant) -> Bool {
+    guard !isClosed else { return false }
+    counts.bytes += byteCount
+    lastRead = max(lastRead, now)
+    framesAtBegin = counts.accepted
+    if case .draining(let byteLimit, let until) = state {
+      guard byteCount <= byteLimit else {
+        close()
+        return false
+      }
+      state = .draining(byteLimit: byteLimit - byteCount, until: until)
+    }
+    return true
+  }
+
+  /// One whole frame, or the first violation of the rules, after which the decoder gives no more.
+  mutating func decoded(_ frame: DecodedFrame, now: Instant, judge: inout some FrameJudge & ~Copyable) {
+    guard case .reading = state else {
+      if !isClosed { counts.discarded += 1 }
+      return
+    }
+    if let violation = unsafe frame.violation {
+      let isProbe = unsafe violation == .missingDeviceToken && frame.identifier != nil
+      unsafe refuse(frame, as: isProbe ? .probe : .status(violation), now: now, judge: &judge)
+    } else if settings.checksJSON, unsafe !payloads.isValid(frame.payload) {
+      unsafe refuse(frame, as: .status(.processingError), now: now, judge: &judge)
+    } else {
+      switch unsafe judge.verdict(on: frame) {
+      case .accept:
+        unsafe accept(frame)
+      case .acceptThen(let aftermath):
+        unsafe accept(frame)
+        follow(with: aftermath, now: now)
+      case .refuse(let status):
+        unsafe refuse(frame, as: .status(status), now: now, judge: &judge)
+      case .poison:
+        unsafe refuse(frame, as: .poison, now: now, judge: &judge)
+      }
+    }
+  }
+
+  mutating func endRead(holdsIncompleteFrame: Bool, now: Instant) {
+    if !holdsIncompleteFrame {
+      incompleteSince = nil
+    } else if incompleteSince == nil || counts.accepted != framesAtBegin {
+      incompleteSince = max(lastRead, now)
+    }
+  }
+
+  mutating func woken(now: Instant) {
+    switch state {
+    case .reading:
+      let isIdle = now.since(lastRead) >= settings.idleLimit
+      let isStalled = incompleteSince.map { now.since($0) >= settings.frameTimeLimit } ?? false
+      if isIdle || isStalled {
+        halfClose(now: now)
+      } else {
+        actions.append(.wake(at: now + checkInterval))
+      }
+    case .answering(let answer, let due):
+      if now >= due { write(answer, now: now) } else { actions.append(.wake(at: due)) }
+    case .draining(_, let until):
+      if now >= until { close() } else { actions.append(.wake(at: until)) }
+    case .closed:
+      break
+    }
+  }
+
+  mutating func peerClosed() {
+    peerHasClosed = true
+    switch state {
+    // The client can still read: it gets its answer when that is due.
+    case .answering, .closed: break
+    case .reading, .draining: close()
+    }
+  }
+
+  mutating func shutDown(now: Instant) {
+    guard case .reading = state else { return }
+    follow(with: .shutDown, now: now)
+  }
+}
+
+// MARK: - Steps
+
+extension GatewaySession.Core {
+  /// One timer serves both limits, so that no read has to set one: a limit is noticed at most one interval late.
+  private var checkInterval: Duration { min(settings.idleLimit, settings.frameTimeLimit) }
+
+  private mutating func accept(_ frame: DecodedFrame) {
+    counts.accepted += 1
+    lastAccepted = unsafe frame.identifier ?? 0
+  }
+
+  private mutating func refuse(_ frame: DecodedFrame, as refusal: Refusal, now: Instant, judge: inout some FrameJudge & ~Copyable) {
+    counts.refusal = refusal
+    unsafe judge.refused(frame, as: refusal)
+    let answer: ErrorResponse? =
+      switch refusal {
+      case .poison: nil
+      case .status where unsafe frame.command == .simple: nil
+      case .status(let status): unsafe ErrorResponse(status: status, identifier: settings.namesRefusedFrame ? frame.identifier ?? 0 : 0)
+      case .probe: unsafe ErrorResponse(status: .missingDeviceToken, identifier: settings.namesProbe ? frame.identifier ?? 0 : 0)
+      }
+    end(with: answer, now: now)
+  }
+
+  private mutating func follow(with aftermath: Aftermath, now: Instant) {
+    switch aftermath {
+    case .shutDown:
+      end(with: ErrorResponse(status: .shutdown, identifier: lastAccepted), now: now)
+    case .close:
+      halfClose(now: now)
+    case .reset:
+      actions.append(.reset)
+      state = .closed
+    case .stopReading(let duration):
+      // Our own silence is held against nobody.
+      lastRead = max(lastRead, now + duration)
+      actions.append(.stopReading(until: now + duration))
+    }
+  }
+
+  private mutating func end(with answer: ErrorResponse?, now: Instant) {
+    if settings.answerDelay > .zero {
+      let due = now + settings.answerDelay
+      state = .answering(answer, due: due)
+      actions.append(.wake(at: due))
+    } else {
+      write(answer, now: now)
+    }
+  }
+
+  private mutating func write(_ answer: ErrorResponse?, now: Instant) {
+    if let answer { actions.append(.send(answer)) }
+    halfClose(now: now)
+  }
+
+  private mutating func halfClose(now: Instant) {
+    guard !peerHasClosed else { return close() }
+    let until = now + settings.drainTimeLimit
+    state = .draining(byteLimit: settings.drainByteLimit, until: until)
+    actions.append(.halfClose)
+    actions.append(.wake(at: until))
+  }
+
+  private mutating func close() {
+    actions.append(.close)
+    state = .closed
+  }
+}

@@ -1,0 +1,25 @@
+internal import Glibc
+internal import PushWire
+
+/// Whether payloads are JSON objects. Remembers the last good one: in a campaign that sends one payload to all, each check is a comparison.
+struct PayloadCheck: ~Copyable {
+  private var lastGood: [UInt8] = []
+
+  mutating func isValid(_ payload: UnsafeRawBufferPointer) -> Bool {
+    if unsafe lastGood.holdsSameBytes(as: payload) { return true }
+    guard unsafe JSONScanner.isObject(payload) else { return false }
+    lastGood.removeAll(keepingCapacity: true)
+    unsafe lastGood.append(contentsOf: payload)
+    return true
+  }
+}
+
+extension [UInt8] {
+  func holdsSameBytes(as bytes: UnsafeRawBufferPointer) -> Bool {
+    guard count == bytes.count, !isEmpty else { return false }
+    return unsafe withUnsafeBytes { mine in
+      guard let left = mine.baseAddress, let right = bytes.baseAddress else { return false }
+      return unsafe memcmp(left, right, mine.count) == 0
+    }
+  }
+}

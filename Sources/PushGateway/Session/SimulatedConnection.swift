@@ -1,0 +1,100 @@
+package import PushWire
+
+/// One client's connection to a ``SimulatedGateway``: the session machine with the fault rules as its judge, counting and recording.
+///
+/// Events in (all on one thread, or under one executor), actions out, to be performed in order. Call ``ended()`` when the connection is gone, whoever closed it.
+package struct SimulatedConnection: ~Copyable {
+  /// The gateway's number of this connection, from 1.
+  package let number: Int
+  package let topic: String
+  private let ledger: TruthLedger
+  private let tally: ConnectionTally
+  private var session: GatewaySession
+  private var judge: RecordingJudge
+
+  init(to gateway: SimulatedGateway, topic: String) {
+    let faults = gateway.rules.faults(forTopic: topic)
+    let opened = gateway.ledger.open(topic: topic)
+    number = opened.number
+    self.topic = topic
+    tally = opened.tally
+    ledger = gateway.ledger
+    var settings = GatewaySession.Settings(faults)
+    settings.checksJSON = gateway.rules.checksJSON
+    session = GatewaySession(settings)
+    judge = RecordingJudge(FaultJudge(faults, connection: opened.ordinal), gateway: gateway, topic: topic, number: opened.number)
+  }
+
+  /// The first event: the TLS handshake is complete.
+  package mutating func opened(now: Instant) -> [GatewayAction] {
+    session.opened(now: now, judge: &judge)
+  }
+
+  /// The client's next plain bytes, cut anywhere.
+  package mutating func received(_ bytes: UnsafeRawBufferPointer, now: Instant) -> [GatewayAction] {
+    let actions = unsafe session.received(bytes, now: now, judge: &judge)
+    tally.store(session.counts)
+    return actions
+  }
+
+  /// The time of the last ``GatewayAction/wake(at:)`` has come.
+  package mutating func woken(now: Instant) -> [GatewayAction] { session.woken(now: now) }
+
+  /// The client has finished sending.
+  package mutating func peerClosed(now: Instant) -> [GatewayAction] { session.peerClosed(now: now) }
+
+  /// The gateway stops: status 10, naming the last frame accepted.
+  package mutating func shutDown(now: Instant) -> [GatewayAction] { session.shutDown(now: now) }
+
+  /// The connection is gone. Its counts become final and its part of the record is handed over; no event may follow.
+  package mutating func ended() {
+    judge.flush()
+    tally.store(session.counts)
+    ledger.close(number)
+  }
+}
+
+/// The fault rules' verdicts, written down.
+private struct RecordingJudge: FrameJudge, ~Copyable {
+  private var faults: FaultJudge
+  private var recorder: FrameRecorder?
+  private let memory: FrameMemory?
+  private let ledger: TruthLedger
+  private let topic: String
+  private let number: Int
+  private let records: Bool
+
+  init(_ faults: FaultJudge, gateway: SimulatedGateway, topic: String, number: Int) {
+    self.faults = faults
+    recorder = gateway.recordFile.map { FrameRecorder(file: $0, topic: topic, connection: number) }
+    memory = gateway.memory
+    ledger = gateway.ledger
+    self.topic = topic
+    self.number = number
+    records = gateway.recordFile != nil || gateway.memory != nil
+  }
+
+  mutating func opened() -> Aftermath? { faults.opened() }
+
+  mutating func verdict(on frame: DecodedFrame) -> Verdict {
+    let verdict = unsafe faults.verdict(on: frame)
+    guard records else { return verdict }
+    switch verdict {
+    case .accept, .acceptThen: unsafe record(frame, nil)
+    case .refuse, .poison: break
+    }
+    return verdict
+  }
+
+  mutating func refused(_ frame: DecodedFrame, as refusal: Refusal) {
+    ledger.refused(topic: topic, refusal)
+    if records { unsafe record(frame, refusal) }
+  }
+
+  mutating func flush() { recorder?.flush() }
+
+  private mutating func record(_ frame: DecodedFrame, _ refusal: Refusal?) {
+    unsafe recorder?.append(frame, refusal: refusal)
+    unsafe memory?.append(frame, topic: topic, connection: number, refusal: refusal)
+  }
+}

@@ -1,0 +1,85 @@
+internal import PushTransport
+internal import PushWire
+
+/// The lines of one connection on their way to the record.
+///
+/// `{"app":"com.example.news","connection":3,"command":2,"identifier":7,"token":"<hex>","payload":"<SHA-256, hex>"}`, and for refused frames
+/// `"refused":8` at the end (0: closed without a packet by the rule `poison`). What a frame lacks is null. Probes are not recorded.
+struct FrameRecorder: ~Copyable {
+  /// Lines are handed over when this many bytes have come together: large enough that the cost of a write is shared by some three hundred frames.
+  private static let blockByteCount = 64 << 10
+
+  private let file: RecordFile
+  private let head: [UInt8]
+  private var lines: [UInt8] = []
+  private var lastPayload: [UInt8] = []
+  private var lastDigest: [UInt8] = []
+
+  init(file: RecordFile, topic: String, connection: Int) {
+    self.file = file
+    head = Array("{\"app\":\(JSONText.quoted(topic)),\"connection\":\(connection),\"command\":".utf8)
+    // One line beyond the bound is at most a few hundred bytes.
+    lines.reserveCapacity(Self.blockByteCount + 1024)
+  }
+
+  mutating func append(_ frame: DecodedFrame, refusal: Refusal?) {
+    if case .probe = refusal { return }
+    lines += head
+    unsafe append(number: frame.command.map { Int($0.rawValue) })
+    lines += Literal.identifier
+    unsafe append(number: frame.identifier.map { Int($0) })
+    lines += Literal.token
+    if unsafe frame.token.isEmpty { lines += Literal.null } else { unsafe appendQuoted(hexadecimal: frame.token) }
+    lines += Literal.payload
+    if unsafe frame.payload.isEmpty {
+      lines += Literal.null
+    } else {
+      if unsafe !lastPayload.holdsSameBytes(as: frame.payload) {
+        lastPayload.removeAll(keepingCapacity: true)
+        unsafe lastPayload.append(contentsOf: frame.payload)
+        lastDigest = unsafe Digest.sha256(frame.payload)
+      }
+      unsafe lastDigest.withUnsafeBytes { unsafe appendQuoted(hexadecimal: $0) }
+    }
+    switch refusal {
+    case .status(let status):
+      lines += Literal.refused
+      append(number: Int(status.rawValue))
+    case .poison:
+      lines += Literal.refused
+      append(number: 0)
+    case nil, .probe: break
+    }
+    lines += Literal.end
+    if lines.count >= Self.blockByteCount { flush() }
+  }
+
+  mutating func flush() {
+    guard !lines.isEmpty else { return }
+    file.append(lines)
+    lines.removeAll(keepingCapacity: true)
+  }
+
+  private enum Literal {
+    static let identifier = Array(",\"identifier\":".utf8)
+    static let token = Array(",\"token\":".utf8)
+    static let payload = Array(",\"payload\":".utf8)
+    static let refused = Array(",\"refused\":".utf8)
+    static let null = Array("null".utf8)
+    static let end = Array("}\n".utf8)
+    static let digits = Array("0123456789abcdef".utf8)
+  }
+
+  private mutating func append(number: Int?) {
+    if let number { lines.append(contentsOf: String(number).utf8) } else { lines += Literal.null }
+  }
+
+  private mutating func appendQuoted(hexadecimal bytes: UnsafeRawBufferPointer) {
+    lines.append(0x22)
+    for unsafe byte in unsafe bytes {
+      lines.append(Literal.digits[Int(byte >> 4)])
+      lines.append(Literal.digits[Int(byte & 15)])
+    }
+    lines.append(0x22)
+  }
+}

@@ -1,0 +1,87 @@
+internal import PushWire
+internal import Synchronization
+
+/// Adds up what all connections report. Locked once per connection and per snapshot, never per frame.
+final class TruthLedger: Sendable {
+  private struct State {
+    var closed = GroundTruth()
+    var attempts: [String: Int] = [:]
+    var live: [Int: (topic: String, tally: ConnectionTally)] = [:]
+    var connectionCount = 0
+  }
+
+  private let state = Mutex(State())
+
+  /// `number` counts all connections of the gateway, `ordinal` those of the topic; both from 1.
+  func open(topic: String) -> (number: Int, ordinal: Int, tally: ConnectionTally) {
+    let tally = ConnectionTally()
+    return state.withLock { state in
+      state.connectionCount += 1
+      state.closed.apps[topic, default: AppTruth()].connections += 1
+      state.live[state.connectionCount] = (topic, tally)
+      return (state.connectionCount, state.closed.apps[topic]?.connections ?? 1, tally)
+    }
+  }
+
+  /// Adds the connection's final counts; without effect the second time.
+  func close(_ number: Int) {
+    state.withLock { state in
+      guard let (topic, tally) = state.live.removeValue(forKey: number) else { return }
+      tally.add(to: &state.closed.apps[topic, default: AppTruth()])
+    }
+  }
+
+  func refused(topic: String, _ refusal: Refusal) {
+    change(topic) { app in
+      switch refusal {
+      case .status(let status): app.refused[status, default: 0] += 1
+      case .probe: app.probes += 1
+      case .poison: app.poisoned += 1
+      }
+    }
+  }
+
+  /// Counts an attempt to connect and returns how many there have been.
+  func attempted(topic: String) -> Int {
+    state.withLock { state in
+      state.attempts[topic, default: 0] += 1
+      return state.attempts[topic, default: 0]
+    }
+  }
+
+  func change(_ topic: String, _ body: (inout AppTruth) -> Void) {
+    state.withLock { body(&$0.closed.apps[topic, default: AppTruth()]) }
+  }
+
+  func handshakeFailed() {
+    state.withLock { $0.closed.failedHandshakes += 1 }
+  }
+
+  func snapshot() -> GroundTruth {
+    state.withLock { state in
+      var truth = state.closed
+      for (topic, tally) in state.live.values { tally.add(to: &truth.apps[topic, default: AppTruth()]) }
+      return truth
+    }
+  }
+}
+
+/// The counts of a live connection, stored by its loop after each read and readable by anybody.
+final class ConnectionTally: Sendable {
+  // Relaxed: the numbers order nothing. A reader on another thread may see them apart by one read.
+  private let accepted = Atomic(0)
+  private let discarded = Atomic(0)
+  private let bytes = Atomic(0)
+
+  func store(_ counts: GatewaySession.Counts) {
+    accepted.store(counts.accepted, ordering: .relaxed)
+    discarded.store(counts.discarded, ordering: .relaxed)
+    bytes.store(counts.bytes, ordering: .relaxed)
+  }
+
+  func add(to app: inout AppTruth) {
+    app.accepted += accepted.load(ordering: .relaxed)
+    app.discarded += discarded.load(ordering: .relaxed)
+    app.bytes += bytes.load(ordering: .relaxed)
+  }
+}

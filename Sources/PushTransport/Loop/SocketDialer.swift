@@ -1,0 +1,99 @@
+internal import Glibc
+internal import NIOCore
+internal import NIOPosix
+
+/// Opens TLS connections to one host. The name is resolved anew for each connection, and its addresses are tried in turn.
+package struct SocketDialer: Dialer {
+  /// How connections are made and kept.
+  package struct Options: Sendable {
+    /// For name resolution and TCP together.
+    package var connectTimeout: Duration = .seconds(15)
+    package var handshakeTimeout: Duration = .seconds(15)
+    /// ``Link/isWritable`` turns false when more than `writeHighWaterMark` bytes wait for the socket, and true again below `writeLowWaterMark`.
+    package var writeLowWaterMark = 256 * 1024
+    package var writeHighWaterMark = 1024 * 1024
+
+    package init() {}
+  }
+
+  package let host: String
+  package let port: Int
+  private let context: TLSContext
+  private let options: Options
+
+  /// - Parameters:
+  ///   - host: a name or an IP address; the server's certificate must be for it.
+  ///   - context: a client's.
+  package init(host: String, port: Int, context: TLSContext, options: Options = Options()) {
+    self.host = host
+    self.port = port
+    self.context = context
+    self.options = options
+  }
+
+  package func dial(on loop: any Loop, delegate: any LinkDelegate) -> any Link {
+    guard let loop = loop as? NIOLoop else { preconditionFailure("a socket needs a NIO event loop") }
+    let link = SocketLink(loop: loop, delegate: delegate)
+    // Not before this call has returned.
+    loop.eventLoop.execute { connect(link, on: loop.eventLoop) }
+    return link
+  }
+
+  private func connect(_ link: SocketLink, on eventLoop: any EventLoop) {
+    guard link.isConnecting else { return }
+    let session: TLSSession
+    do throws(TLSFailure) {
+      session = try TLSSession(context, host: host)
+    } catch {
+      return link.failedToConnect(.handshakeFailed(error.description))
+    }
+    let tls = TLSHandler(session, handshakeTimeout: TimeAmount(options.handshakeTimeout))
+    let bootstrap = ClientBootstrap(group: eventLoop)
+      .connectTimeout(TimeAmount(options.connectTimeout))
+      // Nothing is read before the handlers are in place, and the end of the stream is told apart from a reset.
+      .channelOption(.autoRead, value: false)
+      .channelOption(.allowRemoteHalfClosure, value: true)
+      .channelOption(.writeBufferWaterMark, value: .init(low: options.writeLowWaterMark, high: options.writeHighWaterMark))
+      .channelOption(.tcpOption(.tcp_nodelay), value: 1)
+      .channelOption(.socketOption(.so_keepalive), value: 1)
+      .channelOption(.tcpOption(.init(rawValue: TCP_KEEPIDLE)), value: KeepAlive.idleSeconds)
+      .channelOption(.tcpOption(.init(rawValue: TCP_KEEPINTVL)), value: KeepAlive.intervalSeconds)
+      .channelOption(.tcpOption(.init(rawValue: TCP_KEEPCNT)), value: KeepAlive.probes)
+    let handler = NIOLoopBound(tls, eventLoop: eventLoop)
+    bootstrap.connect(host: host, port: port).whenComplete { result in
+      switch result {
+      case .success(let channel): link.connected(channel, tls: handler.value)
+      case .failure(let error): link.failedToConnect(.unreachable(ConnectFailure.describe(error, host: host, port: port, timeout: options.connectTimeout)))
+      }
+    }
+  }
+}
+
+/// TCP keep-alive: a connection whose peer has vanished is noticed after about two minutes, and address translators see it used.
+enum KeepAlive {
+  static let idleSeconds = 60
+  static let intervalSeconds = 15
+  static let probes = 4
+}
+
+/// What a failure to connect means, in one sentence.
+private enum ConnectFailure {
+  static func describe(_ error: any Error, host: String, port: Int, timeout: Duration) -> String {
+    if let error = error as? NIOConnectionError {
+      if let single = error.connectionErrors.last {
+        return "cannot connect to \(host):\(port): \(reason(single.error, timeout: timeout))"
+      }
+      return "cannot resolve \(host): there is no address for that name"
+    }
+    return "cannot connect to \(host):\(port): \(reason(error, timeout: timeout))"
+  }
+
+  private static func reason(_ error: any Error, timeout: Duration) -> String {
+    switch error {
+    case let error as IOError:
+      error.errnoCode == ECONNREFUSED ? "nobody listens there (connection refused)" : SecretFile.describe(error.errnoCode)
+    case ChannelError.connectTimeout: "no answer within \(timeout)"
+    default: "\(error)"
+    }
+  }
+}

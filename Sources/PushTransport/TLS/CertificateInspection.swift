@@ -1,0 +1,168 @@
+/// What a provider certificate says about itself: whose it is, which topics it may send to, where, and until when.
+package struct CertificateInspection: Sendable, Hashable {
+  package enum Environment: String, Sendable, Hashable, CaseIterable { case sandbox, production }
+
+  package let subject: String
+  package let issuer: String
+  /// Lower-case hexadecimal.
+  package let serial: String
+  /// Seconds since 1970, first and last.
+  package let validity: ClosedRange<Int64>
+  /// Lower-case hexadecimal.
+  package let sha256: String
+  /// For example `RSA 2048`.
+  package let keyType: String
+  /// UID of the subject: the topic of old, single-topic certificates.
+  package let userIdentifier: String?
+  /// Every topic that the certificate names: the UID first, then extension 1.2.840.113635.100.6.3.6, without repetitions.
+  package let topics: [String]
+  /// The topics of the VoIP extension (1.2.840.113635.100.6.3.4).
+  package let voipTopics: [String]
+  /// By the extensions 1.2.840.113635.100.6.3.1 (sandbox) and .2 (production). Empty: the certificate does not say.
+  package let environments: Set<Environment>
+  /// DNS names and IP addresses, of interest in a server's certificate.
+  package let serverNames: [String]
+
+  init(_ certificate: X509Handle) {
+    let fields = CertificateFields(certificate)
+    subject = fields.subject
+    issuer = fields.issuer
+    serial = fields.serial
+    validity = fields.validity
+    sha256 = Digest.hexadecimal(fields.sha256)
+    keyType = fields.keyType
+    userIdentifier = fields.userIdentifier
+    serverNames = fields.serverNames
+    let identity = PeerIdentity(certificate)
+    topics = identity.topics
+    voipTopics = AppleExtension.topics(fields.extensionBytes(AppleExtension.voipTopics) ?? [])
+    var environments: Set<Environment> = []
+    if fields.extensionBytes(AppleExtension.sandbox) != nil { environments.insert(.sandbox) }
+    if fields.extensionBytes(AppleExtension.production) != nil { environments.insert(.production) }
+    self.environments = environments
+  }
+
+  /// Whole days until the certificate expires; negative once it has.
+  package func daysLeft(at unixSeconds: Int64) -> Int64 {
+    let seconds = validity.upperBound - unixSeconds
+    return seconds >= 0 ? seconds / 86_400 : -((-seconds + 86_399) / 86_400)
+  }
+}
+
+/// Something about a credential that its owner should know.
+package enum CredentialFinding: Sendable, Hashable, CustomStringConvertible {
+  case expired(on: Int64)
+  case expiresSoon(daysLeft: Int64, on: Int64)
+  case notYetValid(until: Int64)
+  case noTopic
+  case noEnvironment
+  case noKey
+  case keyNotOpened
+  case keyMismatch
+  case openToOthers(file: String, mode: UInt32)
+
+  /// How many days ahead of the expiry date we start to warn.
+  package static let warningDays: Int64 = 30
+
+  /// Whether the credential cannot be used at all.
+  package var isFatal: Bool {
+    switch self {
+    case .expired, .notYetValid, .keyMismatch, .openToOthers: true
+    case .expiresSoon, .noTopic, .noEnvironment, .noKey, .keyNotOpened: false
+    }
+  }
+
+  package var description: String {
+    switch self {
+    case .expired(let date): "expired on \(CivilTime.describe(date)); request a new certificate"
+    case .expiresSoon(let days, let date): "expires in \(days) day\(days == 1 ? "" : "s"), on \(CivilTime.describe(date)); request a new certificate now"
+    case .notYetValid(let date): "not valid before \(CivilTime.describe(date)); check this machine's clock"
+    case .noTopic: "names no topic (neither a UID in the subject nor Apple's topics extension), so it is no provider certificate of Apple's"
+    case .noEnvironment: "does not say for which environment it is"
+    case .noKey: "there is no private key beside it in the file; name the key's file when sending"
+    case .keyNotOpened: "its private key is encrypted and no passphrase file was given, so the key was not checked"
+    case .keyMismatch: "the private key beside it belongs to another certificate; export both again together"
+    case .openToOthers(let file, let mode): CredentialError.openToOthers(file: file, mode: mode).description
+    }
+  }
+}
+
+/// What is in a credential file, whether or not it can be used for sending.
+package struct CredentialInspection: Sendable, Hashable {
+  package enum Format: String, Sendable, Hashable { case pem = "PEM", pkcs12 = "PKCS#12", der = "DER" }
+  package enum Key: Sendable, Hashable { case none, matches, doesNotMatch, notOpened }
+
+  package let file: String
+  package let format: Format
+  /// The certificate of the key, or the first one.
+  package let certificate: CertificateInspection
+  /// The subjects of the other certificates in the file.
+  package let chain: [String]
+  package let key: Key
+  /// Most severe first.
+  package let findings: [CredentialFinding]
+
+  /// Reads a PEM, PKCS#12 or DER file. An expired certificate, a missing or foreign key and open permissions are findings here, not errors.
+  package static func load(file: String, passphraseFile: String? = nil, at unixSeconds: Int64) throws(CredentialError) -> CredentialInspection {
+    let passphrase: [UInt8]?
+    if let passphraseFile { passphrase = try SecretFile.readPassphrase(passphraseFile) } else { passphrase = nil }
+    let contents = try SecretFile.read(file)
+    var certificates: [X509Handle]
+    let format: Format
+    var key = Key.none
+    var handle: KeyHandle?
+    if PEMReading.looksLikePEM(contents.bytes) {
+      format = .pem
+      certificates = try PEMReading.certificates(contents.bytes, file: file)
+      switch PEMReading.key(contents.bytes, passphrase: passphrase) {
+      case .key(let found): handle = found
+      case .none: break
+      case .encrypted: key = .notOpened
+      case .wrongPassphrase: throw .wrongPassphrase(file: file, passphraseFile: passphraseFile ?? "the passphrase file")
+      case .damaged(let reason): throw .unsupported(file: file, reason: reason)
+      }
+    } else {
+      switch PKCS12Reading.read(contents.bytes, passphrase: passphrase) {
+      case .contents(let found):
+        format = .pkcs12
+        certificates = found.certificates
+        handle = found.key
+      case .passphraseMissing: throw .passphraseMissing(file: file)
+      case .wrongPassphrase: throw .wrongPassphrase(file: file, passphraseFile: passphraseFile ?? "the passphrase file")
+      case .unsupported(let reason): throw .unsupported(file: file, reason: reason)
+      case .notPKCS12:
+        guard let certificate = X509Handle(der: contents.bytes) else { throw .notRecognised(file: file) }
+        format = .der
+        certificates = [certificate]
+      }
+    }
+    guard !certificates.isEmpty else { throw .certificateMissing(file: file) }
+    var leaf = 0
+    if let handle {
+      let match = certificates.firstIndex { $0.matches(handle) }
+      key = match == nil ? .doesNotMatch : .matches
+      leaf = match ?? 0
+    }
+    let inspection = CertificateInspection(certificates.remove(at: leaf))
+    let openMode = key != .none && contents.isOpenToOthers ? contents.mode : nil
+    return CredentialInspection(
+      file: file, format: format, certificate: inspection, chain: certificates.map { CertificateFields($0).subject }, key: key,
+      findings: findings(inspection, key: key, file: file, openMode: openMode, at: unixSeconds))
+  }
+
+  private static func findings(_ certificate: CertificateInspection, key: Key, file: String, openMode: UInt32?, at now: Int64) -> [CredentialFinding] {
+    var findings: [CredentialFinding] = []
+    let end = certificate.validity.upperBound
+    if now > end { findings.append(.expired(on: end)) }
+    if now < certificate.validity.lowerBound { findings.append(.notYetValid(until: certificate.validity.lowerBound)) }
+    if key == .doesNotMatch { findings.append(.keyMismatch) }
+    if let openMode { findings.append(.openToOthers(file: file, mode: openMode)) }
+    let days = certificate.daysLeft(at: now)
+    if now <= end, days < CredentialFinding.warningDays { findings.append(.expiresSoon(daysLeft: days, on: end)) }
+    if certificate.topics.isEmpty { findings.append(.noTopic) }
+    if certificate.environments.isEmpty { findings.append(.noEnvironment) }
+    if key == .none { findings.append(.noKey) }
+    if key == .notOpened { findings.append(.keyNotOpened) }
+    return findings
+  }
+}

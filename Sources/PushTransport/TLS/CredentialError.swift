@@ -1,0 +1,53 @@
+/// Why a certificate, key or passphrase cannot be used. Each describes itself in one sentence that names the file and what to do.
+package enum CredentialError: Error, Hashable, CustomStringConvertible {
+  case unreadable(file: String, reason: String)
+  case unwritable(file: String, reason: String)
+  /// The file holds a private key, and its permission bits let others at it.
+  case openToOthers(file: String, mode: UInt32)
+  /// Neither PEM nor PKCS#12 nor a DER certificate.
+  case notRecognised(file: String)
+  case certificateMissing(file: String)
+  case keyMissing(file: String)
+  case keyMismatch(certificateFile: String, keyFile: String)
+  case passphraseMissing(file: String)
+  case wrongPassphrase(file: String, passphraseFile: String)
+  /// `on` is a date such as 2026-11-21 03:30:00 UTC.
+  case expired(file: String, on: String)
+  case notYetValid(file: String, until: String)
+  /// The file is well formed, but OpenSSL cannot or will not use what is in it.
+  case unsupported(file: String, reason: String)
+  /// OpenSSL failed where no input can make it fail: out of memory, or a broken installation.
+  case broken(String)
+
+  package var description: String {
+    switch self {
+    case .unreadable(let file, let reason): "cannot read \(file): \(reason); check the path and its permissions"
+    case .unwritable(let file, let reason): "cannot write \(file): \(reason); check the path and its permissions"
+    case .openToOthers(let file, let mode): "\(file) holds a private key that other users can read (mode 0\(String(mode, radix: 8))); run: chmod 600 \(Self.quoted(file))"
+    case .notRecognised(let file): "\(file) is neither a PEM nor a PKCS#12 file; export the certificate with its key as .p12 or .pem"
+    case .certificateMissing(let file): "\(file) holds no certificate; name the file with the certificate, and give a separate key file as the key"
+    case .keyMissing(let file): "\(file) holds no private key; export the certificate together with its key, or name the key's file as well"
+    case .keyMismatch(let certificate, let key):
+      certificate == key
+        ? "the private key in \(key) does not belong to any certificate there; export certificate and key again together"
+        : "the private key in \(key) does not belong to the certificate in \(certificate); name the key that the certificate was requested with"
+    case .passphraseMissing(let file): "\(file) is encrypted; put its passphrase into a file of its own and name that as the passphrase file"
+    case .wrongPassphrase(let file, let passphraseFile): "the passphrase in \(passphraseFile) does not open \(file); check that the two belong together"
+    case .expired(let file, let date): "the certificate in \(file) expired on \(date); request a new one"
+    case .notYetValid(let file, let date): "the certificate in \(file) is not valid before \(date); check this machine's clock"
+    case .unsupported(let file, let reason): "OpenSSL cannot use \(file): \(reason); export it again with present-day algorithms"
+    case .broken(let reason): "OpenSSL failed: \(reason); check its installation"
+    }
+  }
+
+  /// A path as a shell takes it.
+  private static func quoted(_ path: String) -> String {
+    let plain = path.utf8.allSatisfy { byte in
+      switch byte {
+      case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"), UInt8(ascii: "0")...UInt8(ascii: "9"): true
+      default: "/._-+@%,:".utf8.contains(byte)
+      }
+    }
+    return plain ? path : "'" + path.split(separator: "'", omittingEmptySubsequences: false).joined(separator: "'\\''") + "'"
+  }
+}

@@ -1,0 +1,81 @@
+internal import COpenSSL
+
+/// Reading of PEM files: any number of certificates and one private key, in any order.
+enum PEMReading {
+  static func looksLikePEM(_ bytes: [UInt8]) -> Bool { contains(bytes, "-----BEGIN ") }
+  static func hasKey(_ bytes: [UInt8]) -> Bool { contains(bytes, "PRIVATE KEY-----") }
+
+  /// Every certificate in the file, in its order. A damaged one ends the reading with an error.
+  static func certificates(_ bytes: [UInt8], file: String) throws(CredentialError) -> [X509Handle] {
+    OpenSSLErrors.clear()
+    var found: [X509Handle] = []
+    unsafe withMemoryBIO(reading: bytes) { bio in
+      while let certificate = unsafe PEM_read_bio_X509(bio, nil, nil, nil) { unsafe found.append(X509Handle(taking: certificate)) }
+    }
+    // The end of the file is an error too: the one that says there is no further PEM block.
+    if let error = OpenSSLErrors.first(), error.library != ERR_LIB_PEM || error.reason != PEM_R_NO_START_LINE {
+      throw .unsupported(file: file, reason: "a certificate in it is damaged (\(OpenSSLErrors.take()))")
+    }
+    OpenSSLErrors.clear()
+    return found
+  }
+
+  enum KeyOutcome {
+    case key(KeyHandle)
+    case none
+    /// The key is encrypted, and there was no passphrase.
+    case encrypted
+    case wrongPassphrase
+    case damaged(String)
+  }
+
+  /// The file's private key.
+  static func key(_ bytes: [UInt8], passphrase: [UInt8]?) -> KeyOutcome {
+    guard hasKey(bytes) else { return .none }
+    let first = unsafe readKey(bytes, passphrase: passphrase, libraryContext: nil)
+    // An old encryption looks like a wrong passphrase or an unknown algorithm, until the legacy algorithms have been tried.
+    guard case .key = first else {
+      guard passphrase != nil, let legacy = LegacyProvider.shared else { return first }
+      if case .key(let key) = unsafe readKey(bytes, passphrase: passphrase, libraryContext: legacy.libraryContext), let usable = key.inDefaultContext() { return .key(usable) }
+      return first
+    }
+    return first
+  }
+
+  /// What the passphrase call-back sees.
+  private struct Prompt {
+    var passphrase: [UInt8]?
+    var asked = false
+  }
+
+  private static func readKey(_ bytes: [UInt8], passphrase: [UInt8]?, libraryContext: OpaquePointer?) -> KeyOutcome {
+    OpenSSLErrors.clear()
+    var prompt = Prompt(passphrase: passphrase)
+    let key: OpaquePointer? = unsafe withUnsafeMutablePointer(to: &prompt) { prompt in
+      unsafe withMemoryBIO(reading: bytes) { bio in
+        unsafe PEM_read_bio_PrivateKey_ex(
+          bio, nil,
+          { destination, capacity, _, prompt in
+            guard let prompt = unsafe prompt?.assumingMemoryBound(to: Prompt.self), let destination = unsafe destination else { return -1 }
+            unsafe prompt.pointee.asked = true
+            guard let passphrase = unsafe prompt.pointee.passphrase, passphrase.count <= Int(capacity) else { return -1 }
+            for (offset, byte) in passphrase.enumerated() { unsafe destination[offset] = CChar(bitPattern: byte) }
+            return Int32(passphrase.count)
+          }, prompt, libraryContext, nil)
+      } ?? nil
+    }
+    if let key = unsafe key {
+      OpenSSLErrors.clear()
+      return unsafe .key(KeyHandle(taking: key))
+    }
+    let reason = OpenSSLErrors.take()
+    guard prompt.asked else { return .damaged(reason) }
+    return passphrase == nil ? .encrypted : .wrongPassphrase
+  }
+
+  private static func contains(_ bytes: [UInt8], _ text: String) -> Bool {
+    let wanted = Array(text.utf8)
+    guard let first = wanted.first, bytes.count >= wanted.count else { return false }
+    return bytes.indices.dropLast(wanted.count - 1).contains { bytes[$0] == first && bytes[$0..<($0 + wanted.count)].elementsEqual(wanted) }
+  }
+}

@@ -1,0 +1,75 @@
+/// Who a client is, by the certificate it has shown.
+package struct PeerIdentity: Sendable, Hashable {
+  package let subject: String
+  /// UID of the subject; in a provider certificate, its topic.
+  package let userIdentifier: String?
+  /// Every topic that the certificate names; see ``CertificateInspection/topics``.
+  package let topics: [String]
+  /// SHA-256 of the certificate, 32 bytes.
+  package let certificateSHA256: [UInt8]
+
+  /// In lower-case hexadecimal.
+  package var fingerprint: String { Digest.hexadecimal(certificateSHA256) }
+
+  init(_ certificate: X509Handle) {
+    let fields = CertificateFields(certificate)
+    subject = fields.subject
+    userIdentifier = fields.userIdentifier
+    certificateSHA256 = fields.sha256
+    var topics = userIdentifier.map { [$0] } ?? []
+    for topic in AppleExtension.topics(fields.extensionBytes(AppleExtension.topics) ?? []) where !topics.contains(topic) { topics.append(topic) }
+    self.topics = topics
+  }
+}
+
+/// Apple's extensions in provider certificates.
+enum AppleExtension {
+  static let sandbox = "1.2.840.113635.100.6.3.1"
+  static let production = "1.2.840.113635.100.6.3.2"
+  static let voipTopics = "1.2.840.113635.100.6.3.4"
+  static let topics = "1.2.840.113635.100.6.3.6"
+
+  private static let utf8StringTag: UInt8 = 0x0C
+  private static let sequenceTag: UInt8 = 0x30
+
+  /// The strings of a topics extension: a SEQUENCE of pairs of a UTF8String and a SEQUENCE of UTF8Strings that says what kind of topic it is.
+  ///
+  /// Only strings directly in the outer sequence are topics. Anything that is not of this form ends the list: what was understood is returned.
+  static func topics(_ der: [UInt8]) -> [String] {
+    var outer = der[...]
+    guard let (tag, contents) = takeElement(&outer), tag == sequenceTag else { return [] }
+    var rest = contents
+    var found: [String] = []
+    while let (tag, value) = takeElement(&rest) {
+      if tag == utf8StringTag { found.append(String(decoding: value, as: UTF8.self)) }
+    }
+    return found
+  }
+
+  /// The contents of such an extension: the inverse of ``topics(_:)``.
+  static func encode(topics: [String], kind: String) -> [UInt8] {
+    element(sequenceTag, topics.flatMap { element(utf8StringTag, Array($0.utf8)) + element(sequenceTag, element(utf8StringTag, Array(kind.utf8))) })
+  }
+
+  private static func takeElement(_ bytes: inout ArraySlice<UInt8>) -> (tag: UInt8, value: ArraySlice<UInt8>)? {
+    guard let tag = bytes.popFirst(), let first = bytes.popFirst() else { return nil }
+    var count = Int(first)
+    if first >= 0x80 {
+      let lengthBytes = Int(first & 0x7F)
+      guard (1...3).contains(lengthBytes), bytes.count >= lengthBytes else { return nil }
+      count = bytes.prefix(lengthBytes).reduce(0) { $0 << 8 | Int($1) }
+      bytes = bytes.dropFirst(lengthBytes)
+    }
+    guard bytes.count >= count else { return nil }
+    let value = bytes.prefix(count)
+    bytes = bytes.dropFirst(count)
+    return (tag, value)
+  }
+
+  private static func element(_ tag: UInt8, _ value: [UInt8]) -> [UInt8] {
+    let count = value.count
+    if count < 0x80 { return [tag, UInt8(count)] + value }
+    if count < 0x100 { return [tag, 0x81, UInt8(count)] + value }
+    return [tag, 0x82, UInt8(truncatingIfNeeded: count >> 8), UInt8(truncatingIfNeeded: count)] + value
+  }
+}

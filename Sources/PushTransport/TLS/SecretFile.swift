@@ -1,0 +1,67 @@
+internal import Glibc
+
+/// Files that hold certificates, keys and passphrases, read whole. They are small; a large one is not what it claims to be.
+enum SecretFile {
+  /// Far above any certificate bundle (the system's roots are a quarter of this).
+  static let byteCountLimit = 1 << 20
+
+  struct Contents {
+    let bytes: [UInt8]
+    /// The permission bits of a regular file; nil for a pipe or the like, whose access is not ours to judge.
+    let mode: UInt32?
+
+    /// Whether anyone but the owner may read, write or run the file.
+    var isOpenToOthers: Bool { (mode ?? 0) & 0o077 != 0 }
+  }
+
+  static func read(_ path: String) throws(CredentialError) -> Contents {
+    let descriptor = unsafe open(path, O_RDONLY | O_CLOEXEC)
+    guard descriptor >= 0 else { throw .unreadable(file: path, reason: describe(errno)) }
+    defer { _ = close(descriptor) }
+    var status = stat()
+    guard unsafe fstat(descriptor, &status) == 0 else { throw .unreadable(file: path, reason: describe(errno)) }
+    let kind = status.st_mode & S_IFMT
+    guard kind != S_IFDIR else { throw .unreadable(file: path, reason: "it is a directory") }
+
+    var bytes: [UInt8] = []
+    var chunk = [UInt8](repeating: 0, count: 16 * 1024)
+    while true {
+      let count = unsafe Glibc.read(descriptor, &chunk, chunk.count)
+      if count < 0, errno == EINTR { continue }
+      guard count >= 0 else { throw .unreadable(file: path, reason: describe(errno)) }
+      if count == 0 { break }
+      bytes += chunk[..<count]
+      guard bytes.count <= byteCountLimit else { throw .unreadable(file: path, reason: "it is larger than 1 MiB, so it is no certificate, key or passphrase") }
+    }
+    return Contents(bytes: bytes, mode: kind == S_IFREG ? UInt32(status.st_mode & 0o777) : nil)
+  }
+
+  /// The first line of a passphrase file, without its line end.
+  static func readPassphrase(_ path: String) throws(CredentialError) -> [UInt8] {
+    let line = try read(path).bytes.prefix { $0 != UInt8(ascii: "\n") }
+    return Array(line.last == UInt8(ascii: "\r") ? line.dropLast() : line)
+  }
+
+  /// Writes a new file or replaces an old one; the mode holds from the first byte on.
+  static func write(_ bytes: [UInt8], to path: String, mode: UInt32) throws(CredentialError) {
+    _ = unsafe unlink(path)
+    let descriptor = unsafe open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode_t(mode))
+    guard descriptor >= 0 else { throw .unwritable(file: path, reason: describe(errno)) }
+    defer { _ = close(descriptor) }
+    var done = 0
+    while done < bytes.count {
+      let count = unsafe bytes.withUnsafeBytes { unsafe Glibc.write(descriptor, $0.baseAddress?.advanced(by: done), $0.count - done) }
+      if count < 0, errno == EINTR { continue }
+      guard count > 0 else { throw .unwritable(file: path, reason: describe(errno)) }
+      done += count
+    }
+  }
+
+  static func makeDirectory(_ path: String) throws(CredentialError) {
+    guard unsafe mkdir(path, 0o755) == 0 || errno == EEXIST else { throw .unwritable(file: path, reason: describe(errno)) }
+  }
+
+  static func describe(_ code: Int32) -> String {
+    unsafe String(cString: strerror(code))
+  }
+}

@@ -1,0 +1,75 @@
+internal import COpenSSL
+
+/// Why a TLS session failed. Each describes itself in one sentence.
+package enum TLSFailure: Error, Hashable, CustomStringConvertible {
+  /// The peer sent an alert about our certificate, in the handshake (TLS 1.2) or after it (TLS 1.3).
+  case credentialRefused(String)
+  /// We do not believe the peer's certificate: its issuer is not trusted, it is for another name, expired, or missing.
+  case peerNotTrusted(String)
+  /// The handshake failed for another reason: no common version, the peer does not speak TLS, …
+  case handshakeFailed(String)
+  /// The established session broke.
+  case broken(String)
+
+  package var description: String {
+    switch self {
+    case .credentialRefused(let sentence), .peerNotTrusted(let sentence), .handshakeFailed(let sentence), .broken(let sentence): sentence
+    }
+  }
+
+  /// An alert's number is its reason in OpenSSL's queue less this.
+  private static let alertOffset: Int32 = 1000
+
+  /// The alerts by which a peer refuses a certificate (RFC 8446, section 6.2, and RFC 5246).
+  private static let certificateAlerts: [Int32: String] = [
+    41: "it wants a certificate and was given none",
+    42: "bad certificate",
+    43: "unsupported certificate",
+    44: "certificate revoked",
+    45: "certificate expired",
+    46: "certificate unknown",
+    48: "unknown certificate authority",
+    49: "access denied",
+    116: "it wants a certificate and was given none",
+  ]
+  private static let handshakeFailureAlert: Int32 = 40
+  private static let versionAlert: Int32 = 70
+
+  /// What the thread's error queue says about a failed call; leaves the queue empty.
+  /// - Parameters:
+  ///   - isEstablished: whether the handshake was complete.
+  ///   - certificateRequested: whether the peer, a server, has asked for our certificate.
+  ///   - distrust: what our own check of the peer's certificate found.
+  static func classify(isServer: Bool, isEstablished: Bool, certificateRequested: Bool, distrust: String?) -> TLSFailure {
+    let first = OpenSSLErrors.first()
+    let text = OpenSSLErrors.take()
+    if let distrust { return .peerNotTrusted(distrust) }
+    guard let first, first.library == ERR_LIB_SSL else {
+      return isEstablished ? .broken("TLS failed: \(text)") : .handshakeFailed("TLS handshake failed: \(text)")
+    }
+    let peer = isServer ? "client" : "server"
+    let alert = first.reason - alertOffset
+    if alert >= 0 {
+      if let reason = certificateAlerts[alert] {
+        // A server that is told this hears that the client does not believe it: nothing to do with a credential that was sent for.
+        return isServer ? .handshakeFailed("the client does not accept our certificate: \(reason)") : .credentialRefused("the server refused our certificate: \(reason)")
+      }
+      if alert == handshakeFailureAlert, certificateRequested, !isServer {
+        // OpenSSL's TLS 1.2 servers answer this to a client without a certificate. No common cipher would have been said before they asked.
+        return .credentialRefused("the server asked for our certificate and then broke off the handshake")
+      }
+      if alert == versionAlert { return .handshakeFailed("there is no TLS version that we and the \(peer) both accept") }
+      return isEstablished ? .broken("the \(peer) sent a TLS alert: \(text)") : .handshakeFailed("the \(peer) broke off the TLS handshake: \(text)")
+    }
+    switch first.reason {
+    case SSL_R_UNSUPPORTED_PROTOCOL, SSL_R_NO_PROTOCOLS_AVAILABLE, SSL_R_WRONG_SSL_VERSION, SSL_R_VERSION_TOO_LOW, SSL_R_VERSION_TOO_HIGH:
+      return .handshakeFailed("there is no TLS version that we and the \(peer) both accept")
+    case SSL_R_WRONG_VERSION_NUMBER, SSL_R_HTTP_REQUEST, SSL_R_HTTPS_PROXY_REQUEST, SSL_R_PACKET_LENGTH_TOO_LONG, SSL_R_BAD_PROTOCOL_VERSION_NUMBER:
+      if !isEstablished { return .handshakeFailed("the \(peer) does not speak TLS on this port") }
+    case SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE: return .peerNotTrusted("the client showed no certificate")
+    case SSL_R_NO_SHARED_CIPHER: return .handshakeFailed("there is no cipher that we and the \(peer) both accept")
+    default: break
+    }
+    return isEstablished ? .broken("TLS failed: \(text)") : .handshakeFailed("TLS handshake failed: \(text)")
+  }
+}

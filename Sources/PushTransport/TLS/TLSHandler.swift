@@ -1,0 +1,349 @@
+package import NIOCore
+
+/// What a ``TLSHandler`` tells the handlers after it, beside the plaintext.
+package enum TLSEvent: Sendable, Hashable {
+  /// The handshake is complete. On the server's side with the client's identity, if it has shown a certificate.
+  case handshakeCompleted(PeerIdentity?)
+  /// The peer sends nothing more: by close_notify (`clean`) or by the bare end of the stream. All that it had sent came before.
+  case inputClosed(clean: Bool)
+}
+
+/// Outbound user event: sends close_notify and the end of our stream, then reads and throws away what still arrives, until the peer closes,
+/// `byteCountLimit` bytes have come or `timeout` has passed; then closes the channel.
+///
+/// Without the draining, the kernel would answer bytes that nobody reads with a reset, which destroys what the peer has not read yet.
+package struct TLSDrain: Sendable {
+  package var byteCountLimit: Int
+  package var timeout: TimeAmount
+
+  package init(byteCountLimit: Int = 256 << 20, timeout: TimeAmount = .seconds(10)) {
+    self.byteCountLimit = byteCountLimit
+    self.timeout = timeout
+  }
+}
+
+/// TLS in a channel's pipeline, for either side: plaintext towards the later handlers, ciphertext towards the socket.
+///
+/// Writes are gathered until the flush, then encrypted together and written as one buffer. Failures arrive as ``TLSFailure`` by `errorCaught`,
+/// after which the channel is closed. The channel should allow remote half-closure.
+package final class TLSHandler: ChannelDuplexHandler {
+  package typealias InboundIn = ByteBuffer
+  package typealias InboundOut = ByteBuffer
+  package typealias OutboundIn = ByteBuffer
+  package typealias OutboundOut = ByteBuffer
+
+  /// What happens when the peer has closed its side.
+  package enum PeerClosePolicy: Sendable {
+    /// We close too, at once.
+    case close
+    /// Later handlers decide; they hear ``TLSEvent/inputClosed(clean:)``, and can still write.
+    case report
+  }
+
+  private enum Phase {
+    case handshaking
+    case open
+    /// close_notify and our end of the stream have been sent; what arrives is counted against the limit and thrown away.
+    case draining(byteCountLeft: Int)
+    case closed
+  }
+
+  private let session: TLSSession
+  private let peerClosePolicy: PeerClosePolicy
+  private let handshakeTimeout: TimeAmount
+  private var phase = Phase.handshaking
+  private var context: ChannelHandlerContext?
+  private var isStarted = false
+  private var isInputClosed = false
+  private var timer: Scheduled<Void>?
+  /// Written and not yet flushed, or flushed before the handshake was complete.
+  private var waiting = ByteBuffer()
+  private var waitingPromise: EventLoopPromise<Void>?
+  private var flushesWhenOpen = false
+  private var isTakingIn = false
+  /// Ciphertext that arrived while other ciphertext was being taken in.
+  private var postponed: [ByteBuffer] = []
+  // Reused: the socket has nearly always taken a buffer in by the time the next one is needed.
+  private var ciphertext = ByteBuffer()
+  private var plaintext = ByteBuffer()
+
+  /// A larger plaintext or ciphertext buffer is given back after use instead of kept for the next.
+  private static let bufferByteCountKept = 512 * 1024
+  /// How long close waits for what was written before to reach the socket.
+  private static let closeTimeout = TimeAmount.seconds(2)
+
+  package init(_ session: TLSSession, peerClosePolicy: PeerClosePolicy = .close, handshakeTimeout: TimeAmount = .seconds(15)) {
+    self.session = session
+    self.peerClosePolicy = peerClosePolicy
+    self.handshakeTimeout = handshakeTimeout
+  }
+
+  /// The agreed version, after the handshake.
+  package var version: TLSVersion? { session.version }
+
+  /// Encrypts `bytes` and writes them to the socket at once: the way around the pipeline for large batches. Ignored unless the session is open.
+  package func send(_ bytes: UnsafeRawBufferPointer) {
+    guard case .open = phase, !session.isOutputClosed, let context else { return }
+    unsafe encryptAndWrite(bytes, context: context, promise: nil)
+  }
+
+  // MARK: Life
+
+  package func handlerAdded(context: ChannelHandlerContext) {
+    self.context = context
+    if context.channel.isActive { start(context) }
+  }
+
+  package func handlerRemoved(context: ChannelHandlerContext) {
+    finish(ChannelError.ioOnClosedChannel)
+    self.context = nil
+  }
+
+  package func channelActive(context: ChannelHandlerContext) {
+    start(context)
+    context.fireChannelActive()
+  }
+
+  package func channelInactive(context: ChannelHandlerContext) {
+    if case .handshaking = phase { noticeInputClosed(clean: false, context: context) }
+    finish(ChannelError.ioOnClosedChannel)
+    context.fireChannelInactive()
+  }
+
+  private func start(_ context: ChannelHandlerContext) {
+    guard !isStarted else { return }
+    isStarted = true
+    schedule(after: handshakeTimeout, context) { handler, context in
+      guard case .handshaking = handler.phase else { return }
+      handler.fail(.handshakeFailed("the TLS handshake was not complete after \(handler.handshakeTimeout.nanoseconds / 1_000_000_000) s"), context: context)
+    }
+    ciphertext.clear()
+    let progress = session.start(output: &ciphertext)
+    writeCiphertext(context: context, promise: nil)
+    act(on: progress, context: context)
+  }
+
+  // MARK: Inbound
+
+  package func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+    let received = unwrapInboundIn(data)
+    // A write that fails makes NIO read what is left, in the middle of whatever wrote: that waits until this is done.
+    guard !isTakingIn else {
+      postponed.append(received)
+      return
+    }
+    isTakingIn = true
+    takeIn(received, context)
+    while !postponed.isEmpty { takeIn(postponed.removeFirst(), context) }
+    isTakingIn = false
+  }
+
+  private func takeIn(_ received: ByteBuffer, _ context: ChannelHandlerContext) {
+    switch phase {
+    case .closed: return
+    case .draining(let left):
+      let left = left - received.readableBytes
+      phase = .draining(byteCountLeft: left)
+      if left <= 0 { closeNow(context) }
+      return
+    case .handshaking, .open: break
+    }
+    plaintext.clear()
+    ciphertext.clear()
+    let progress = unsafe received.withUnsafeReadableBytes { unsafe session.receive($0, plaintext: &plaintext, output: &ciphertext) }
+    if ciphertext.readableBytes > 0 { writeCiphertext(context: context, promise: nil) }
+    act(on: progress, context: context)
+  }
+
+  /// In the order in which things happened: handshake, plaintext, end.
+  private func act(on progress: TLSSession.Progress, context: ChannelHandlerContext) {
+    if progress.becameEstablished {
+      timer?.cancel()
+      phase = .open
+      context.fireUserInboundEventTriggered(TLSEvent.handshakeCompleted(session.peerIdentity))
+      if flushesWhenOpen { flush(context: context) }
+    }
+    if plaintext.readableBytes > 0 {
+      let received = plaintext
+      if plaintext.capacity > Self.bufferByteCountKept { plaintext = ByteBuffer() }
+      context.fireChannelRead(wrapInboundOut(received))
+    }
+    switch progress.end {
+    case nil: break
+    case .closeNotify: noticeInputClosed(clean: true, context: context)
+    case .failed(let failure): fail(failure, context: context)
+    }
+  }
+
+  package func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+    if let event = event as? ChannelEvent, event == .inputClosed {
+      if case .draining = phase {
+        closeNow(context)
+      } else {
+        noticeInputClosed(clean: false, context: context)
+      }
+      return
+    }
+    context.fireUserInboundEventTriggered(event)
+  }
+
+  private func noticeInputClosed(clean: Bool, context: ChannelHandlerContext) {
+    guard !isInputClosed else { return }
+    switch phase {
+    case .handshaking:
+      isInputClosed = true
+      fail(.handshakeFailed("the peer closed the connection in the middle of the TLS handshake"), context: context)
+    case .open:
+      isInputClosed = true
+      context.fireUserInboundEventTriggered(TLSEvent.inputClosed(clean: clean))
+      guard case .open = phase, peerClosePolicy == .close else { return }
+      ciphertext.clear()
+      session.closeOutput(&ciphertext)
+      writeCiphertext(context: context, promise: nil)
+      closeNow(context)
+    case .draining, .closed: break
+    }
+  }
+
+  package func errorCaught(context: ChannelHandlerContext, error: any Error) {
+    context.fireErrorCaught(error)
+  }
+
+  private func fail(_ failure: TLSFailure, context: ChannelHandlerContext) {
+    if case .closed = phase { return }
+    context.fireErrorCaught(failure)
+    closeNow(context)
+  }
+
+  // MARK: Outbound
+
+  package func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
+    guard acceptsWrites else {
+      promise?.fail(ChannelError.outputClosed)
+      return
+    }
+    var written = unwrapOutboundIn(data)
+    if waiting.readableBytes == 0 { waiting = written } else { waiting.writeBuffer(&written) }
+    guard let promise else { return }
+    if let first = waitingPromise { first.futureResult.cascade(to: promise) } else { waitingPromise = promise }
+  }
+
+  private var acceptsWrites: Bool {
+    switch phase {
+    case .handshaking, .open: !session.isOutputClosed
+    case .draining, .closed: false
+    }
+  }
+
+  package func flush(context: ChannelHandlerContext) {
+    guard case .open = phase else {
+      flushesWhenOpen = true
+      return
+    }
+    let promise = waitingPromise.take()
+    guard waiting.readableBytes > 0 else {
+      promise?.succeed(())
+      context.flush()
+      return
+    }
+    let gathered = waiting
+    waiting = ByteBuffer()
+    unsafe gathered.withUnsafeReadableBytes { unsafe encryptAndWrite($0, context: context, promise: promise) }
+  }
+
+  package func close(context: ChannelHandlerContext, mode: CloseMode, promise: EventLoopPromise<Void>?) {
+    switch mode {
+    case .input: context.close(mode: .input, promise: promise)
+    case .output:
+      flush(context: context)
+      ciphertext.clear()
+      session.closeOutput(&ciphertext)
+      writeCiphertext(context: context, promise: nil)
+      context.close(mode: .output, promise: promise)
+    case .all:
+      guard case .open = phase, !session.isOutputClosed else {
+        phase = .closed
+        context.close(mode: .all, promise: promise)
+        return
+      }
+      flush(context: context)
+      closeAfterWriting(context)
+      if let promise { context.channel.closeFuture.cascade(to: promise) }
+    }
+  }
+
+  package func triggerUserOutboundEvent(context: ChannelHandlerContext, event: Any, promise: EventLoopPromise<Void>?) {
+    guard let drain = event as? TLSDrain else {
+      context.triggerUserOutboundEvent(event, promise: promise)
+      return
+    }
+    self.drain(drain, context: context)
+    promise?.succeed(())
+  }
+
+  private func drain(_ drain: TLSDrain, context: ChannelHandlerContext) {
+    guard case .open = phase else {
+      if case .handshaking = phase { closeNow(context) }
+      return
+    }
+    flush(context: context)
+    // The peer sends nothing more, so there is nothing to drain.
+    guard !isInputClosed else { return closeAfterWriting(context) }
+    ciphertext.clear()
+    session.closeOutput(&ciphertext)
+    writeCiphertext(context: context, promise: nil)
+    phase = .draining(byteCountLeft: drain.byteCountLimit)
+    context.close(mode: .output, promise: nil)
+    try? context.channel.syncOptions?.setOption(.autoRead, value: true)
+    schedule(after: drain.timeout, context) { handler, context in handler.closeNow(context) }
+  }
+
+  private func encryptAndWrite(_ bytes: UnsafeRawBufferPointer, context: ChannelHandlerContext, promise: EventLoopPromise<Void>?) {
+    ciphertext.clear()
+    do throws(TLSFailure) {
+      try unsafe session.write(bytes, output: &ciphertext)
+      writeCiphertext(context: context, promise: promise)
+    } catch {
+      promise?.fail(error)
+      fail(error, context: context)
+    }
+  }
+
+  private func writeCiphertext(context: ChannelHandlerContext, promise: EventLoopPromise<Void>?) {
+    let output = ciphertext
+    if ciphertext.capacity > Self.bufferByteCountKept { ciphertext = ByteBuffer() }
+    context.writeAndFlush(wrapOutboundOut(output), promise: promise)
+  }
+
+  /// Sends close_notify and closes; what was written before gets some time to reach the socket.
+  private func closeAfterWriting(_ context: ChannelHandlerContext) {
+    let written = context.eventLoop.makePromise(of: Void.self)
+    ciphertext.clear()
+    session.closeOutput(&ciphertext)
+    writeCiphertext(context: context, promise: written)
+    schedule(after: Self.closeTimeout, context) { handler, context in handler.closeNow(context) }
+    let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
+    written.futureResult.whenComplete { _ in bound.value.0.closeNow(bound.value.1) }
+  }
+
+  private func closeNow(_ context: ChannelHandlerContext) {
+    if case .closed = phase { return }
+    finish(ChannelError.ioOnClosedChannel)
+    context.close(mode: .all, promise: nil)
+  }
+
+  private func finish(_ error: any Error) {
+    phase = .closed
+    timer?.cancel()
+    timer = nil
+    waiting = ByteBuffer()
+    waitingPromise.take()?.fail(error)
+  }
+
+  /// One timer at a time: handshake, then close or drain.
+  private func schedule(after delay: TimeAmount, _ context: ChannelHandlerContext, _ body: @escaping @Sendable (TLSHandler, ChannelHandlerContext) -> Void) {
+    timer?.cancel()
+    let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
+    timer = context.eventLoop.scheduleTask(in: delay) { body(bound.value.0, bound.value.1) }
+  }
+}

@@ -1,0 +1,292 @@
+internal import COpenSSL
+internal import Glibc
+package import NIOCore
+
+/// One TLS connection without a socket: ciphertext in, ciphertext out, plaintext in, plaintext out.
+///
+/// It is used by one thread at a time, in practice by the event loop of its connection. Ciphertext is written straight into the caller's buffer.
+@safe package final class TLSSession {
+  /// How a session ended.
+  package enum End: Hashable, Sendable {
+    /// The peer sent close_notify: it sends nothing more. We may.
+    case closeNotify
+    /// Nothing can be sent or received any more; the alert that says so, if any, is in the output.
+    case failed(TLSFailure)
+  }
+
+  /// What came of some ciphertext.
+  package struct Progress: Hashable, Sendable {
+    /// The handshake has become complete with these bytes.
+    package var becameEstablished = false
+    package var end: End?
+  }
+
+  package private(set) var isEstablished = false
+  package private(set) var end: End?
+  /// close_notify has been sent: nothing can be written any more, but reading goes on.
+  package private(set) var isOutputClosed = false
+
+  private let context: TLSContext
+  private let ssl: OpaquePointer
+  private let io: UnsafeMutablePointer<carillon_io>
+  private let host: String?
+  private var certificateRequested = false
+  private var distrust: String?
+
+  /// The most plaintext in a record (RFC 8446, section 5.1).
+  private static let recordByteCount = 16 * 1024
+  /// More than any cipher of TLS 1.2 or 1.3 adds to a record: header, explicit IV, MAC or tag, padding.
+  private static let recordOverhead = 96
+  /// A spill buffer above this is given back after use.
+  private static let spillByteCountKept = 16 * 1024
+
+  /// - Parameter host: for a client: the name or IP address that the server's certificate must be for, also sent as SNI if it is a name; nil: any.
+  package init(_ context: TLSContext, host: String? = nil) throws(TLSFailure) {
+    OpenSSLErrors.clear()
+    guard let method = unsafe SessionBIO.method, let ssl = unsafe SSL_new(context.pointer) else { throw .handshakeFailed("OpenSSL failed: \(OpenSSLErrors.take())") }
+    guard let bio = unsafe BIO_new(method) else {
+      unsafe SSL_free(ssl)
+      throw .handshakeFailed("OpenSSL failed: \(OpenSSLErrors.take())")
+    }
+    unsafe io = .allocate(capacity: 1)
+    unsafe io.initialize(to: carillon_io())
+    unsafe BIO_set_data(bio, io)
+    unsafe SSL_set_bio(ssl, bio, bio)
+    unsafe self.ssl = ssl
+    self.context = context
+    self.host = host
+    unsafe SSL_set_ex_data(ssl, 0, Unmanaged.passUnretained(self).toOpaque())
+    if context.isServer {
+      unsafe SSL_set_accept_state(ssl)
+    } else {
+      unsafe SSL_set_connect_state(ssl)
+      if let host {
+        let isAddress = unsafe X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), host) == 1
+        OpenSSLErrors.clear()
+        if !isAddress {
+          unsafe SSL_set_hostflags(ssl, UInt32(X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS))
+          guard unsafe SSL_set1_host(ssl, host) == 1, unsafe carillon_set_server_name(ssl, host) == 1 else {
+            throw .handshakeFailed("\(host) is no host name that TLS can use: \(OpenSSLErrors.take())")
+          }
+        }
+      }
+    }
+  }
+
+  deinit {
+    unsafe SSL_free(ssl)
+    unsafe free(io.pointee.spill)
+    unsafe io.deallocate()
+  }
+
+  /// The version agreed upon; nil before that.
+  package var version: TLSVersion? { isEstablished ? unsafe TLSVersion(rawValue: SSL_version(ssl)) : nil }
+
+  /// Who the peer is; nil before the handshake or if it has shown no certificate.
+  package var peerIdentity: PeerIdentity? {
+    guard let certificate = unsafe SSL_get1_peer_certificate(ssl) else { return nil }
+    return unsafe PeerIdentity(X509Handle(taking: certificate))
+  }
+
+  /// Starts the handshake: a client's first message. A server has nothing to say yet.
+  package func start(output: inout ByteBuffer) -> Progress {
+    var progress = Progress()
+    writingOutput(into: &output, byteCount: 1024) { continueHandshake(&progress) }
+    return progress
+  }
+
+  /// Takes all of `ciphertext` in. Plaintext and ciphertext are appended to the buffers, also if the session ends with it: what came before the end is there.
+  package func receive(_ ciphertext: UnsafeRawBufferPointer, plaintext: inout ByteBuffer, output: inout ByteBuffer) -> Progress {
+    var progress = Progress()
+    guard end == nil, unsafe !ciphertext.isEmpty else { return progress }
+    unsafe io.pointee.input = ciphertext.baseAddress?.assumingMemoryBound(to: UInt8.self)
+    unsafe io.pointee.input_count = ciphertext.count
+    defer {
+      unsafe io.pointee.input = nil
+      unsafe io.pointee.input_count = 0
+    }
+    writingOutput(into: &output, byteCount: isEstablished ? 0 : 4096) {
+      if !isEstablished { continueHandshake(&progress) }
+      if isEstablished, end == nil { readAll(ciphertextByteCount: ciphertext.count, into: &plaintext, &progress) }
+    }
+    return progress
+  }
+
+  /// Encrypts all of `plaintext`, in as few records as possible. Only after the handshake and before the end.
+  package func write(_ plaintext: UnsafeRawBufferPointer, output: inout ByteBuffer) throws(TLSFailure) {
+    precondition(isEstablished, "written before the handshake was complete")
+    if case .failed(let failure) = end { throw failure }
+    guard !isOutputClosed else { throw .broken("written after close_notify") }
+    guard plaintext.count > 0 else { return }
+    OpenSSLErrors.clear()
+    let records = plaintext.count / Self.recordByteCount + 1
+    var result: Int32 = 0
+    writingOutput(into: &output, byteCount: plaintext.count + records * Self.recordOverhead) {
+      var written = 0
+      result = unsafe SSL_write_ex(ssl, plaintext.baseAddress, plaintext.count, &written)
+    }
+    // The BIO takes everything, so a write succeeds as a whole or the session is over.
+    guard result == 1 else { throw fail() }
+  }
+
+  /// Sends close_notify, once; reading stays possible.
+  package func closeOutput(_ output: inout ByteBuffer) {
+    if case .failed = end { return }
+    guard isEstablished, !isOutputClosed else { return }
+    isOutputClosed = true
+    OpenSSLErrors.clear()
+    writingOutput(into: &output, byteCount: 64) { _ = unsafe SSL_shutdown(ssl) }
+    OpenSSLErrors.clear()
+  }
+
+  // MARK: Steps
+
+  private func continueHandshake(_ progress: inout Progress) {
+    OpenSSLErrors.clear()
+    let result = unsafe SSL_do_handshake(ssl)
+    if result == 1 {
+      isEstablished = true
+      progress.becameEstablished = true
+    } else if unsafe SSL_get_error(ssl, result) != SSL_ERROR_WANT_READ {
+      progress.end = .failed(fail())
+    }
+  }
+
+  private func readAll(ciphertextByteCount: Int, into plaintext: inout ByteBuffer, _ progress: inout Progress) {
+    // A record that was incomplete before may come out now, hence one more than the ciphertext holds.
+    plaintext.reserveCapacity(minimumWritableBytes: ciphertextByteCount + Self.recordByteCount)
+    OpenSSLErrors.clear()
+    while true {
+      var result: Int32 = 0
+      unsafe plaintext.writeWithUnsafeMutableBytes(minimumWritableBytes: Self.recordByteCount) { space in
+        var count = 0
+        result = unsafe SSL_read_ex(ssl, space.baseAddress, space.count, &count)
+        return result == 1 ? count : 0
+      }
+      if result == 1 { continue }
+      switch unsafe SSL_get_error(ssl, result) {
+      case SSL_ERROR_WANT_READ: return
+      case SSL_ERROR_ZERO_RETURN:
+        end = .closeNotify
+        progress.end = end
+      default: progress.end = .failed(fail())
+      }
+      return
+    }
+  }
+
+  private func fail() -> TLSFailure {
+    let failure = TLSFailure.classify(
+      isServer: context.isServer, isEstablished: isEstablished, certificateRequested: certificateRequested, distrust: isEstablished ? nil : distrust)
+    end = .failed(failure)
+    return failure
+  }
+
+  /// Lets OpenSSL write into the free space of `buffer`, at least `byteCount` bytes; what does not fit is appended afterwards.
+  private func writingOutput(into buffer: inout ByteBuffer, byteCount: Int, _ body: () -> Void) {
+    unsafe buffer.writeWithUnsafeMutableBytes(minimumWritableBytes: byteCount) { space in
+      unsafe io.pointee.output = space.baseAddress?.assumingMemoryBound(to: UInt8.self)
+      unsafe io.pointee.output_capacity = space.baseAddress == nil ? 0 : space.count
+      unsafe io.pointee.output_count = 0
+      body()
+      return unsafe io.pointee.output_count
+    }
+    unsafe io.pointee.output = nil
+    unsafe io.pointee.output_capacity = 0
+    unsafe io.pointee.output_count = 0
+    guard unsafe io.pointee.spill_count > 0 else { return }
+    unsafe buffer.writeBytes(UnsafeRawBufferPointer(start: io.pointee.spill, count: io.pointee.spill_count))
+    unsafe io.pointee.spill_count = 0
+    if unsafe io.pointee.spill_capacity > Self.spillByteCountKept {
+      unsafe free(io.pointee.spill)
+      unsafe io.pointee.spill = nil
+      unsafe io.pointee.spill_capacity = 0
+    }
+  }
+}
+
+/// The kind of BIO that sessions use.
+private enum SessionBIO {
+  // Sync: made once, never changed, never freed.
+  nonisolated(unsafe) static let method = unsafe carillon_io_method()
+}
+
+// MARK: What OpenSSL asks back
+
+extension TLSSession {
+  private static func session(_ ssl: OpaquePointer?) -> TLSSession? {
+    guard let ssl = unsafe ssl, let data = unsafe SSL_get_ex_data(ssl, 0) else { return nil }
+    return unsafe Unmanaged<TLSSession>.fromOpaque(data).takeUnretainedValue()
+  }
+
+  private static func session(verifying store: OpaquePointer?) -> TLSSession? {
+    unsafe session(X509_STORE_CTX_get_ex_data(store, SSL_get_ex_data_X509_STORE_CTX_idx()).map { OpaquePointer($0) })
+  }
+
+  static func certificateRequested(_ ssl: OpaquePointer?) {
+    unsafe session(ssl)?.certificateRequested = true
+  }
+
+  /// OpenSSL's own check of chain, dates and name; what it did not like is kept as a sentence.
+  static func verifyServer(_ store: OpaquePointer?) -> Int32 {
+    let result = unsafe X509_verify_cert(store)
+    guard result != 1, let session = unsafe session(verifying: store) else { return result }
+    let error = unsafe X509_STORE_CTX_get_error(store)
+    let reason = unsafe String(cString: X509_verify_cert_error_string(Int(error)))
+    guard let leaf = unsafe copy(X509_STORE_CTX_get0_cert(store)) else {
+      session.distrust = "the server's certificate is not trusted: \(reason)"
+      return result
+    }
+    let fields = CertificateFields(leaf)
+    switch error {
+    case X509_V_ERR_HOSTNAME_MISMATCH, X509_V_ERR_IP_ADDRESS_MISMATCH:
+      let names = fields.serverNames.isEmpty ? "no name at all" : fields.serverNames.joined(separator: ", ")
+      session.distrust = "the server's certificate is for \(names), not for \(session.host ?? "this host")"
+    case X509_V_ERR_CERT_HAS_EXPIRED:
+      let expired = unsafe copy(X509_STORE_CTX_get_current_cert(store)) ?? leaf
+      let expiredFields = CertificateFields(expired)
+      session.distrust = "the server's certificate is not trusted: \(expiredFields.subject) expired on \(CivilTime.describe(expiredFields.validity.upperBound))"
+    default:
+      session.distrust = "the server's certificate (\(fields.subject), issued by \(fields.issuer)) is not trusted: \(reason); name the CA file to trust if it is the right server"
+    }
+    return result
+  }
+
+  /// The server's check of a client: the trust it was given, if any, then the policy's last word.
+  static func verifyClient(_ store: OpaquePointer?) -> Int32 {
+    guard let session = unsafe session(verifying: store) else { return 0 }
+    let policy = session.context.clients
+    if policy.trust != nil {
+      guard unsafe X509_verify_cert(store) == 1 else {
+        let reason = unsafe String(cString: X509_verify_cert_error_string(Int(X509_STORE_CTX_get_error(store))))
+        session.distrust = "the client's certificate is not trusted: \(reason)"
+        return 0
+      }
+    }
+    if let refuse = policy.refuse, let leaf = unsafe copy(X509_STORE_CTX_get0_cert(store)), let refusal = refuse(PeerIdentity(leaf)) {
+      unsafe X509_STORE_CTX_set_error(store, refusal.verifyError)
+      session.distrust = "the client's certificate was refused by rule"
+      return 0
+    }
+    unsafe X509_STORE_CTX_set_error(store, X509_V_OK)
+    return 1
+  }
+
+  private static func copy(_ certificate: OpaquePointer?) -> X509Handle? {
+    guard let certificate = unsafe certificate, unsafe X509_up_ref(certificate) == 1 else { return nil }
+    return unsafe X509Handle(taking: certificate)
+  }
+}
+
+extension ClientCertificatePolicy.Refusal {
+  /// The verification error that OpenSSL turns into the alert.
+  fileprivate var verifyError: Int32 {
+    switch self {
+    case .bad: X509_V_ERR_CERT_REJECTED
+    case .revoked: X509_V_ERR_CERT_REVOKED
+    case .expired: X509_V_ERR_CERT_HAS_EXPIRED
+    case .unknown: X509_V_ERR_PERMITTED_VIOLATION
+    case .unknownAuthority: X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY
+    }
+  }
+}

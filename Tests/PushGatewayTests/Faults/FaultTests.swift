@@ -1,0 +1,254 @@
+internal import PushGateway
+internal import PushWire
+internal import Testing
+
+/// Each fault rule on the session machine, without sockets.
+struct FaultTests {
+  /// Frames 1…count with those tokens.
+  static func frames(_ range: ClosedRange<UInt32>, _ command: Command = .framed) -> [UInt8] {
+    range.flatMap { Frames.frame(command, $0, Frames.token($0)) }
+  }
+
+  static let selections: [Faults.Selection] = [
+    Faults.Selection(tokens: [.numbered(5)]),
+    Faults.Selection(tokens: Set((5...2000).map { .numbered($0) })),
+    Faults.Selection(prefixes: [String(repeating: "ab", count: 28) + "00000005"]),
+    Faults.Selection(prefixes: ["ffff", String(repeating: "ab", count: 28) + "0000000" + "5"]),
+    Faults.Selection(every: 5),
+  ]
+
+  @Test("a selected frame is refused with the rule's status; what comes before is accepted and what comes after discarded", arguments: selections)
+  func refusal(selection: Faults.Selection) {
+    var faults = Faults()
+    faults.refuse = [Faults.Refuse(selection, status: .missingTopic)]
+    var driver = Driver(faults: faults)
+    driver.receive(Self.frames(1...9))
+    #expect(driver.visible == [.answer(.missingTopic, 5), .halfClose])
+    let truth = driver.ended()
+    #expect((truth.accepted, truth.discarded, truth.refused) == (4, 4, [.missingTopic: 1]))
+    #expect(driver.memory.accepted(topic: "app").keys.sorted { $0.description < $1.description } == (1...4).map { .numbered($0) })
+  }
+
+  @Test("the first rule that matches decides, and 8 is the status where none is given")
+  func firstRule() {
+    var faults = Faults()
+    faults.refuse = [Faults.Refuse(Faults.Selection(tokens: [.numbered(3)])), Faults.Refuse(Faults.Selection(every: 3), status: .unknown)]
+    var driver = Driver(faults: faults)
+    driver.receive(Self.frames(1...3))
+    #expect(driver.visible == [.answer(.invalidToken, 3), .halfClose])
+  }
+
+  @Test("command 0 is refused by closing without a packet")
+  func simple() {
+    var faults = Faults()
+    faults.refuse = [Faults.Refuse(Faults.Selection(tokens: [.numbered(2)]))]
+    var driver = Driver(faults: faults)
+    driver.receive(Self.frames(1...3, .simple))
+    #expect(driver.visible == [.halfClose])
+    let truth = driver.ended()
+    #expect((truth.accepted, truth.discarded, truth.refused) == (1, 1, [.invalidToken: 1]))
+  }
+
+  @Test("poison ends the connection without a packet whatever the command", arguments: Command.allCases)
+  func poison(command: Command) {
+    var faults = Faults()
+    faults.poison = [Faults.Selection(tokens: [.numbered(2)])]
+    var driver = Driver(faults: faults)
+    driver.receive(Self.frames(1...3, command))
+    #expect(driver.visible == [.halfClose])
+    let truth = driver.ended()
+    #expect((truth.accepted, truth.discarded, truth.poisoned, truth.refused) == (1, 1, 1, [:]))
+  }
+
+  @Test("a late answer comes at its time, and all that arrives until then is discarded", arguments: [Command.simple, .framed])
+  func delay(command: Command) {
+    var faults = Faults()
+    faults.refuse = [Faults.Refuse(Faults.Selection(tokens: [.numbered(2)]))]
+    faults.answerDelay = .milliseconds(200)
+    var driver = Driver(faults: faults)
+    driver.receive(Self.frames(1...3, command))
+    #expect(driver.actions.last == .wake(at: driver.now + .milliseconds(200)))
+    driver.pass(.milliseconds(199))
+    driver.receive(Self.frames(4...6, command))
+    #expect(driver.visible == [])
+    driver.pass(.milliseconds(1))
+    let answer: [GatewayAction] = command == .simple ? [] : [.answer(.invalidToken, 2)]
+    #expect(driver.visible == answer + [.halfClose])
+    driver.receive(Self.frames(7...8, command))
+    driver.peerClosed()
+    #expect(driver.visible == answer + [.halfClose, .close])
+    let truth = driver.ended()
+    #expect((truth.accepted, truth.discarded) == (1, 6))
+  }
+
+  @Test("a client that half-closes before a late answer still gets it")
+  func delayAfterEnd() {
+    var faults = Faults()
+    faults.answerDelay = .seconds(1)
+    var driver = Driver(faults: faults)
+    driver.receive(Frames.probe(.framed, 9))
+    driver.peerClosed()
+    #expect(driver.visible == [])
+    driver.pass(.seconds(1))
+    #expect(driver.visible == [.answer(.missingDeviceToken, 9), .close])
+  }
+
+  @Test("answers can carry identifier 0, those to notifications and those to probes separately", arguments: [true, false], [true, false])
+  func identifierZero(frames: Bool, probes: Bool) {
+    var faults = Faults()
+    faults.refuse = [Faults.Refuse(Faults.Selection(every: 1))]
+    faults.namesRefusedFrame = frames
+    faults.namesProbe = probes
+    var driver = Driver(faults: faults)
+    driver.receive(Frames.framed(7))
+    #expect(driver.visible.first == .answer(.invalidToken, frames ? 7 : 0))
+    var other = Driver(faults: faults)
+    other.receive(Frames.probe(.enhanced, 8))
+    #expect(other.visible.first == .answer(.missingDeviceToken, probes ? 8 : 0))
+    // A frame that breaks the rules of encoding is no probe.
+    var third = Driver(faults: faults)
+    third.receive(Frames.framed(9, Frames.token(1), nil))
+    #expect(third.visible.first == .answer(.missingPayload, frames ? 9 : 0))
+  }
+
+  enum Ending: CaseIterable {
+    case shutDown, close, reset
+
+    func faults(_ breakpoint: Faults.Breakpoint) -> Faults {
+      var faults = Faults()
+      switch self {
+      case .shutDown: faults.shutDown = breakpoint
+      case .close: faults.close = breakpoint
+      case .reset: faults.reset = breakpoint
+      }
+      return faults
+    }
+
+    func actions(_ count: UInt32) -> [GatewayAction] {
+      switch self {
+      case .shutDown: [.answer(.shutdown, count), .halfClose]
+      case .close: [.halfClose]
+      case .reset: [.reset]
+      }
+    }
+  }
+
+  @Test("shutdown, close and reset happen after N accepted frames", arguments: Ending.allCases, [0, 1, 4] as [UInt32])
+  func ending(ending: Ending, count: UInt32) {
+    var driver = Driver(faults: ending.faults(Faults.Breakpoint(after: Int(count))))
+    driver.receive(Self.frames(1...9))
+    #expect(driver.visible == ending.actions(count))
+    #expect(driver.ended().accepted == Int(count))
+    #expect(driver.memory.frames.count == Int(count))
+  }
+
+  @Test("a late status 10 names the last frame accepted before it, and later ones are discarded")
+  func lateShutdown() {
+    var faults = Faults()
+    faults.shutDown = Faults.Breakpoint(after: 2)
+    faults.answerDelay = .seconds(1)
+    var driver = Driver(faults: faults)
+    driver.receive(Self.frames(1...9))
+    driver.pass(.seconds(1))
+    #expect(driver.visible == [.answer(.shutdown, 2), .halfClose])
+    let truth = driver.ended()
+    #expect((truth.accepted, truth.discarded) == (2, 7))
+  }
+
+  @Test("reading stops once, for a while, and goes on")
+  func stopReading() {
+    var faults = Faults()
+    faults.stopReading = Faults.Pause(Faults.Breakpoint(after: 3), duration: .seconds(2))
+    var driver = Driver(faults: faults)
+    driver.receive(Self.frames(1...9))
+    #expect(driver.visible == [.stopReading(until: driver.now + .seconds(2))])
+    driver.pass(.seconds(2))
+    driver.receive(Self.frames(10...20))
+    #expect(driver.visible.count == 1)
+    #expect(driver.ended().accepted == 20)
+  }
+
+  @Test("several breakpoints on one connection each have their turn, and on one frame the harder one wins")
+  func several() {
+    var faults = Faults()
+    faults.stopReading = Faults.Pause(Faults.Breakpoint(after: 2), duration: .seconds(1))
+    faults.shutDown = Faults.Breakpoint(after: 4)
+    faults.close = Faults.Breakpoint(after: 4)
+    var driver = Driver(faults: faults)
+    driver.receive(Self.frames(1...9))
+    #expect(driver.visible == [.stopReading(until: driver.now + .seconds(1)), .halfClose])
+    #expect(driver.ended().accepted == 4)
+  }
+
+  @Test("rules for the first K connections leave the others alone, and count each app's connections by themselves")
+  func firstConnections() {
+    var faults = Faults()
+    faults.refuse = [Faults.Refuse(Faults.Selection(tokens: [.numbered(1)], connections: 2))]
+    faults.reset = Faults.Breakpoint(after: 3, connections: 1)
+    var rules = FaultRules()
+    rules.common = faults
+    let gateway = SimulatedGateway(rules: rules)
+    func run(_ topic: String, _ range: ClosedRange<UInt32>) -> [GatewayAction] {
+      var driver = Driver(gateway, topic: topic)
+      driver.receive(Self.frames(range))
+      _ = driver.ended()
+      return driver.visible
+    }
+    #expect(run("app", 2...9) == [.reset])
+    #expect(run("other", 2...9) == [.reset])
+    #expect(run("app", 1...9) == [.answer(.invalidToken, 1), .halfClose])
+    #expect(run("app", 1...9) == [])
+    #expect(gateway.truth().apps["app"]?.connections == 3)
+    #expect(gateway.truth().apps["app"]?.accepted == 3 + 0 + 9)
+  }
+
+  @Test("a certificate is refused by topic, for the first attempts only if so asked")
+  func certificates() {
+    var rules = FaultRules()
+    rules.apps["never"] = Faults()
+    rules.apps["never"]?.refuseCertificate = Faults.CertificateRefusal()
+    rules.apps["twice"] = Faults()
+    rules.apps["twice"]?.refuseCertificate = Faults.CertificateRefusal(connections: 2)
+    let gateway = SimulatedGateway(rules: rules)
+    #expect((0..<4).map { _ in gateway.refusesCertificate(topic: "never") } == [true, true, true, true])
+    #expect((0..<4).map { _ in gateway.refusesCertificate(topic: "twice") } == [true, true, false, false])
+    #expect((0..<4).map { _ in gateway.refusesCertificate(topic: "other") } == [false, false, false, false])
+    #expect(gateway.truth().apps["twice"]?.certificatesRefused == 2)
+  }
+
+  @Test("payload limits and token length follow the app")
+  func limits() {
+    var rules = FaultRules()
+    var faults = Faults()
+    faults.limits.simplePayload = 2048
+    faults.limits.tokenByteCount = nil
+    rules.apps["lenient"] = faults
+    let gateway = SimulatedGateway(rules: rules)
+    let frame = Frames.simple([1, 2, 3], GatewaySessionTests.json(2048))
+    var lenient = Driver(gateway, topic: "lenient")
+    lenient.receive(frame)
+    #expect(lenient.visible == [])
+    var strict = Driver(gateway, topic: "strict")
+    strict.receive(frame)
+    #expect(strict.visible == [.halfClose])
+    _ = (lenient.ended(), strict.ended())
+    #expect(gateway.truth().apps["strict"]?.refused == [.invalidTokenSize: 1])
+  }
+
+  @Test("feedback is handed out once, and what was given back comes first again")
+  func feedback() {
+    let tuples = (1...5).map { FeedbackTuple(timestamp: $0, token: .numbered($0)) }
+    var rules = FaultRules()
+    rules.common.feedback = tuples
+    rules.apps["none"] = Faults()
+    let lists = SimulatedGateway(rules: rules).feedback
+    #expect(lists.take(10, topic: "none") == [])
+    #expect(lists.take(3, topic: "app") == Array(tuples.prefix(3)))
+    lists.giveBack(Array(tuples[1...2]), topic: "app")
+    #expect(lists.take(10, topic: "app") == Array(tuples.dropFirst()))
+    #expect(lists.take(10, topic: "app") == [])
+    lists.append(tuples[0], topic: "app")
+    #expect(lists.take(10, topic: "app") == [tuples[0]])
+    #expect(lists.take(10, topic: "another") == tuples)
+  }
+}
