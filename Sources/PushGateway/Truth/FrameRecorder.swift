@@ -76,7 +76,8 @@ struct FrameRecorder: ~Copyable {
 
   private mutating func appendQuoted(hexadecimal bytes: UnsafeRawBufferPointer) {
     lines.append(0x22)
-    for unsafe byte in unsafe bytes {
+    for index in 0..<bytes.count {
+      let byte = unsafe bytes[index]
       lines.append(Literal.digits[Int(byte >> 4)])
       lines.append(Literal.digits[Int(byte & 15)])
     }

@@ -65,7 +65,8 @@ extension AppTruth {
   package var json: String {
     let reasons = refused.sorted { $0.key.rawValue < $1.key.rawValue }.map { "\(JSONText.quoted($0.description)):\($1)" }.joined(separator: ",")
     let total = refused.values.reduce(0, +)
-    return "{\"accepted\":\(accepted),\"refused\":{\"total\":\(total),\"byReason\":{\(reasons)}},\"poisoned\":\(poisoned),\"probes\":\(probes),\"discarded\":\(discarded),"
+    return "{\"accepted\":\(accepted),\"refused\":{\"total\":\(total),\"byReason\":{\(reasons)}},\"poisoned\":\(poisoned),"
+      + "\"probes\":\(probes),\"discarded\":\(discarded),"
       + "\"connections\":\(connections),\"certificatesRefused\":\(certificatesRefused),\"bytes\":\(bytes),\"feedbackServed\":\(feedbackServed)}"
   }
 }

@@ -27,7 +27,7 @@ struct ChunkingTests {
     let some = Int.random(in: 0...40, using: &random)
     if random.chance(20) { faults.refuse = [Faults.Refuse(Faults.Selection(tokens: [.numbered(UInt32(some + 1))]))] }
     if random.chance(10) { faults.refuse.append(Faults.Refuse(Faults.Selection(every: some + 1), status: .processingError)) }
-    if random.chance(10) { faults.poison = [Faults.Selection(prefixes: ["abababababababababababababababababababababababababababab000000" + (random.chance(50) ? "1" : "2a")])] }
+    if random.chance(10) { faults.poison = [Faults.Selection(prefixes: [String(repeating: "ab", count: 28) + "000000" + (random.chance(50) ? "1" : "2a")])] }
     if random.chance(10) { faults.shutDown = Faults.Breakpoint(after: some) }
     if random.chance(10) { faults.close = Faults.Breakpoint(after: some) }
     if random.chance(10) { faults.reset = Faults.Breakpoint(after: some) }
@@ -75,7 +75,7 @@ struct ChunkingTests {
     #expect(driver.ended().accepted == 0, "seed \(seed)")
   }
 
-  @Test("good frames with bytes changed at random never crash a session, and what is accepted had a token of 32 bytes and a JSON object", arguments: 0..<300 as Range<UInt64>)
+  @Test("bytes changed at random never crash a session, and what is accepted had a token of 32 bytes and a JSON object", arguments: 0..<300 as Range<UInt64>)
   func mutations(seed: UInt64) {
     var random = SeededGenerator(seed: seed)
     var bytes = Self.stream(&random)
