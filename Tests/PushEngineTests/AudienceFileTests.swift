@@ -17,7 +17,7 @@ struct AudienceFileTests {
       let file = try AudienceFile(path: path)
       let chunk = AudienceChunk()
       var lines: UInt64 = 0
-      while try file.fill(chunk) {
+      while try file.fill(chunk) == .entries {
         #expect(chunk.count <= chunk.entryLimit && chunk.readyCount == chunk.count)
         for index in 0..<chunk.count {
           lines += 1
@@ -26,7 +26,7 @@ struct AudienceFileTests {
       }
       #expect(lines == UInt64(count))
       #expect(file.byteCount == count * 65 && file.consumedByteCount == count * 65)
-      #expect(try !file.fill(chunk))
+      #expect(try file.fill(chunk) == .end)
     }
   }
 
@@ -52,21 +52,35 @@ struct AudienceFileTests {
     }
   }
 
-  @Test("a pipe that pauses gives what has come, and cancelling ends the wait for more")
+  @Test("a pipe that pauses gives what has come, then says that there is nothing yet, and goes on")
   func pipe() throws {
     let path = FileManager.default.temporaryDirectory.appending(path: "carillon-pipe-\(UUID().uuidString)").path(percentEncoded: false)
     #expect(unsafe mkfifo(path, 0o600) == 0)
     defer { try? FileManager.default.removeItem(atPath: path) }
-    // Opened for both directions, so that neither side waits for the other, and never at its end.
+    // Opened for both directions, so that neither side waits for the other to open.
     let writer = try #require(FileHandle(forUpdatingAtPath: path))
-    defer { try? writer.close() }
-    try writer.write(contentsOf: Data("\(Audience.token)\n".utf8))
+    try writer.write(contentsOf: Data("\(Audience.token)\n\(Audience.other.prefix(10))".utf8))
     let file = try AudienceFile(path: path)
     let chunk = AudienceChunk()
-    #expect(try file.fill(chunk))
+    #expect(try file.fill(chunk) == .entries)
     #expect(chunk.count == 1 && file.byteCount == nil)
-    // Whether this comes before the wait or during it, the wait ends.
-    Thread.detachNewThread { file.cancel() }
-    #expect(try !file.fill(chunk))
+    #expect(try file.fill(chunk) == .nothingYet)
+    try writer.write(contentsOf: Data(Audience.other.dropFirst(10).utf8))
+    #expect(try file.fill(chunk) == .nothingYet, "a line without its end may go on")
+    try writer.close()
+    #expect(try file.fill(chunk) == .entries)
+    #expect(chunk.count == 1 && chunk.text(of: chunk[0]) == Audience.other && chunk[0].line == 2)
+    #expect(try file.fill(chunk) == .end)
+  }
+
+  @Test("a pipe with a header and nothing else is empty")
+  func emptyPipe() throws {
+    let pipe = Pipe()
+    try pipe.fileHandleForWriting.write(contentsOf: Data("token,name\n".utf8))
+    try pipe.fileHandleForWriting.close()
+    let path = "/dev/fd/\(pipe.fileHandleForReading.fileDescriptor)"
+    let file = try AudienceFile(path: path)
+    let error = #expect(throws: AudienceError.self) { try file.fill(AudienceChunk()) }
+    #expect(error?.problem == .format(.empty))
   }
 }

@@ -7,7 +7,7 @@ struct TidyTests {
   }
 
   private func sources() throws -> [SourceFile] {
-    let files = try SourceTree.files()
+    let files = SourceTree.files
     try #require(files.contains { $0.path == "Package.swift" }, "the checker does not see the repository: it would find nothing anywhere")
     try #require(files.filter { $0.isSwift && $0.isSource }.count > 5)
     return files

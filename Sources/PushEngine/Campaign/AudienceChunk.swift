@@ -14,15 +14,6 @@ package struct AudienceEntry: Sendable {
     /// The token is good, but the payload made for it is above the limit.
     case payloadTooLarge
 
-    /// The reason under which the account lists the line; nil if it can be sent.
-    package var rejection: String? {
-      switch self {
-      case .ready: nil
-      case .malformedToken, .malformedRow, .malformedText, .overlongLine: "malformed token"
-      case .payloadTooLarge: "payload too large"
-      }
-    }
-
     /// What is wrong with the line, for people; nil if it can be sent.
     package var explanation: String? {
       switch self {

@@ -1,11 +1,8 @@
 internal import Glibc
-internal import Synchronization
 
 /// A token file on disk or standard input, read in blocks: the thin shell around ``AudienceReader``.
-///
-/// Reading blocks the calling thread: for a disk hardly, for a pipe until something comes or ``cancel()`` is called. So it belongs on a thread of its own.
-@safe package final class AudienceFile: @unchecked Sendable {
-  // Sync: one thread reads, start to end; only cancel() may be called from others, and it touches nothing but an atomic flag and a descriptor that lives as long as this object.
+@safe package final class AudienceFile: AudienceSource, @unchecked Sendable {
+  // Sync: one task at a time fills chunks from it; the progress is read by the same one, between fills.
 
   /// 512 KiB: large enough that system calls do not show, small enough to stay in the cache.
   private static let blockByteCount = 512 * 1024
@@ -25,7 +22,7 @@ internal import Synchronization
   private var isFinished = false
   private var hasEntries = false
 
-  /// Opens the file and reads its first block.
+  /// Opens the file and reads its beginning; of a pipe, waits for it.
   ///
   /// - Parameter makeRenderer: called once with the header: what makes the payload of each line, nil for one payload for all. What it throws is thrown on.
   package init(path: String, renderer makeRenderer: (AudienceHeader) throws -> PayloadRenderer? = { _ in nil }) throws {
@@ -38,37 +35,34 @@ internal import Synchronization
     consumedByteCount = header.byteCount
   }
 
-  /// Empties `chunk` and fills it with the next entries.
+  /// Empties `chunk` and puts the next entries into it. Never waits: a pipe that pauses gives a part of a chunk, or nothing yet.
   ///
-  /// A pipe that pauses gives a part of a chunk instead of holding back what came.
-  /// - Returns: false when the file is at its end (or ``cancel()`` was called) and the chunk is empty.
-  package func fill(_ chunk: AudienceChunk) throws(AudienceError) -> Bool {
+  /// - Throws: an error also when the whole file had no entry at all.
+  package func fill(_ chunk: AudienceChunk) throws(AudienceError) -> AudienceSupply {
     chunk.removeAll()
     while !isFinished {
-      if position == input.count {
-        if input.isAtEnd {
-          isFinished = reader.finish(into: chunk)
-          hasEntries = hasEntries || chunk.count > 0
-          if !hasEntries, !input.wasCancelled { throw AudienceError(path: path, problem: .format(.empty)) }
-          return chunk.count > 0
-        }
-        if chunk.count > 0, !input.isReadable { return true }
+      if position < input.count {
+        let used = unsafe reader.read(UnsafeRawBufferPointer(rebasing: input.bytes[position...]), into: chunk)
+        position += used
+        consumedByteCount += used
+        if position < input.count { break }
+      } else if input.isAtEnd {
+        isFinished = reader.finish(into: chunk)
+        if !isFinished { break }
+      } else if input.isReadable {
         input.discardAll()
         position = 0
-        guard try input.readMore() else { break }
-        continue
+        try input.readMore()
+      } else {
+        break
       }
-      let used = unsafe reader.read(UnsafeRawBufferPointer(rebasing: input.bytes[position...]), into: chunk)
-      position += used
-      consumedByteCount += used
-      hasEntries = hasEntries || chunk.count > 0
-      if position < input.count { return true }
     }
-    return chunk.count > 0
+    hasEntries = hasEntries || chunk.count > 0
+    if chunk.count > 0 { return .entries }
+    if !isFinished { return .nothingYet }
+    if !hasEntries { throw AudienceError(path: path, problem: .format(.empty)) }
+    return .end
   }
-
-  /// Ends a read that waits, and makes every later ``fill(_:)`` return false. From any thread, at any time.
-  package func cancel() { input.cancel() }
 
   private static func detectHeader(_ input: AudienceInput) throws(AudienceError) -> AudienceHeader {
     while true {
@@ -79,99 +73,70 @@ internal import Synchronization
       } catch {
         throw AudienceError(path: input.path, problem: .format(error))
       }
-      guard try input.readMore() else { throw AudienceError(path: input.path, problem: .format(.empty)) }
+      try input.readMore()
     }
   }
 }
 
-/// The descriptor and the block that is read into.
-@safe private final class AudienceInput: Sendable {
-  // Sync: as AudienceFile, whose reading thread alone uses the block; the flag is atomic.
+/// The descriptor and the block that is read into. Used by one thread at a time, as its owner.
+@safe private final class AudienceInput {
   let path: String
   let byteCount: Int?
   private let descriptor: Int32
-  private let isOurs: Bool
-  private nonisolated(unsafe) let block: UnsafeMutableRawBufferPointer
-  private nonisolated(unsafe) var filled = 0
-  private nonisolated(unsafe) var end = false
-  private let isCancelled = Atomic(false)
-  /// A pipe whose other end cancel() writes to, so that a waiting read wakes.
-  private let wakeReading: Int32
-  private let wakeWriting: Int32
+  private let block: UnsafeMutableRawBufferPointer
+  /// How much of the block is filled.
+  private(set) var count = 0
+  private(set) var isAtEnd = false
 
   init(path: String, blockByteCount: Int) throws(AudienceError) {
     self.path = path
-    if path == "-" {
-      descriptor = STDIN_FILENO
-      isOurs = false
-    } else {
-      let opened = unsafe open(path, O_RDONLY | O_CLOEXEC)
-      guard opened >= 0 else { throw AudienceError(path: path, problem: .cannotOpen(Self.reason(errno))) }
-      descriptor = opened
-      isOurs = true
-    }
+    descriptor = path == "-" ? STDIN_FILENO : unsafe open(path, O_RDONLY | O_CLOEXEC)
+    guard descriptor >= 0 else { throw AudienceError(path: path, problem: .cannotOpen(Self.reason(errno))) }
     var status = stat()
     let isKnown = unsafe fstat(descriptor, &status) == 0
     byteCount = isKnown && status.st_mode & S_IFMT == S_IFREG ? Int(status.st_size) : nil
-    var ends: [Int32] = [-1, -1]
-    let piped = unsafe pipe(&ends)
-    for end in ends where piped == 0 { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
-    (wakeReading, wakeWriting) = (ends[0], ends[1])
     unsafe block = .allocate(byteCount: blockByteCount, alignment: 64)
-    // From here on everything is initialised, so that deinit gives it back when one of these throws.
-    if piped != 0 { throw AudienceError(path: path, problem: .cannotOpen(Self.reason(errno))) }
+    // From here on everything is initialised, so that deinit gives it back when this throws.
     if isKnown, status.st_mode & S_IFMT == S_IFDIR { throw AudienceError(path: path, problem: .isFolder) }
   }
 
   deinit {
-    if isOurs { close(descriptor) }
-    if wakeReading >= 0 { close(wakeReading) }
-    if wakeWriting >= 0 { close(wakeWriting) }
+    if descriptor != STDIN_FILENO { close(descriptor) }
     unsafe block.deallocate()
   }
 
-  var bytes: UnsafeRawBufferPointer { unsafe UnsafeRawBufferPointer(rebasing: block[..<filled]) }
-  var count: Int { unsafe filled }
-  var isAtEnd: Bool { unsafe end }
-  var wasCancelled: Bool { isCancelled.load(ordering: .acquiring) }
+  var bytes: UnsafeRawBufferPointer { unsafe UnsafeRawBufferPointer(rebasing: block[..<count]) }
 
-  func discardAll() { unsafe filled = 0 }
+  func discardAll() { count = 0 }
 
-  /// Whether a read would return at once.
-  var isReadable: Bool { waitForInput(milliseconds: 0) }
+  /// Whether a read would return at once: always for a file.
+  var isReadable: Bool {
+    if byteCount != nil { return true }
+    var wait = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
+    return unsafe poll(&wait, 1, 0) != 0
+  }
 
-  /// Reads once, behind what the block holds. False at the end and after cancel().
-  func readMore() throws(AudienceError) -> Bool {
+  /// Reads once, behind what the block holds, or finds the end.
+  func readMore() throws(AudienceError) {
     while true {
-      if byteCount == nil { _ = waitForInput(milliseconds: -1) }
-      if wasCancelled {
-        unsafe end = true
-        return false
+      let room = unsafe UnsafeMutableRawBufferPointer(rebasing: block[count...])
+      let got = unsafe read(descriptor, room.baseAddress, room.count)
+      if got > 0 {
+        count += got
+        return
       }
-      let room = unsafe UnsafeMutableRawBufferPointer(rebasing: block[filled...])
-      let count = unsafe read(descriptor, room.baseAddress, room.count)
-      if count > 0 {
-        unsafe filled += count
-        return true
+      if got == 0 {
+        isAtEnd = true
+        return
       }
-      if count == 0 {
-        unsafe end = true
-        return true
+      if errno == EAGAIN {
+        // Somebody else made our standard input non-blocking.
+        var wait = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
+        _ = unsafe poll(&wait, 1, -1)
+      } else if errno != EINTR {
+        throw AudienceError(path: path, problem: .cannotRead(Self.reason(errno)))
       }
-      if errno != EINTR && errno != EAGAIN { throw AudienceError(path: path, problem: .cannotRead(Self.reason(errno))) }
     }
-  }
-
-  func cancel() {
-    isCancelled.store(true, ordering: .releasing)
-    var byte: UInt8 = 0
-    _ = unsafe write(wakeWriting, &byte, 1)
-  }
-
-  /// True also when the wait was cut short; the caller's read finds out.
-  private func waitForInput(milliseconds: Int32) -> Bool {
-    var waits = [pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0), pollfd(fd: wakeReading, events: Int16(POLLIN), revents: 0)]
-    return unsafe poll(&waits, 2, milliseconds) != 0
   }
 
   private static func reason(_ code: Int32) -> String {
