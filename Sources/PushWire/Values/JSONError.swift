@@ -1,0 +1,37 @@
+/// Where and why bytes are not JSON.
+package struct JSONError: Error, Hashable, Sendable {
+  package enum Problem: Hashable, Sendable {
+    case unexpectedEnd
+    /// A byte that cannot stand here: a comma too many, a quote missing, a word that is neither true, false nor null.
+    case unexpectedByte
+    case malformedNumber
+    /// A byte below 0x20 within a string.
+    case controlCharacter
+    case malformedEscape
+    case invalidUTF8
+    /// More nested arrays and objects than the limit allows.
+    case tooDeep
+    /// Something other than white space after the value.
+    case trailingBytes
+  }
+
+  /// In bytes, from 0. For `unexpectedEnd` it is the number of bytes.
+  package let offset: Int
+  package let problem: Problem
+}
+
+extension JSONError: CustomStringConvertible {
+  /// A phrase for people, such as "at byte 17 an unexpected character".
+  package var description: String {
+    switch problem {
+    case .unexpectedEnd: "it ends at byte \(offset), in the middle of a value"
+    case .unexpectedByte: "at byte \(offset) there is a character that cannot stand there"
+    case .malformedNumber: "at byte \(offset) there is a malformed number"
+    case .controlCharacter: "at byte \(offset) a string contains a control character that is not escaped"
+    case .malformedEscape: "at byte \(offset) there is a malformed escape in a string"
+    case .invalidUTF8: "at byte \(offset) it is not valid UTF-8"
+    case .tooDeep: "at byte \(offset) it is nested too deeply"
+    case .trailingBytes: "at byte \(offset) something follows the end of the value"
+    }
+  }
+}

@@ -1,0 +1,82 @@
+/// The inside of JSON strings: escaping when writing, unescaping when reading.
+package enum JSONText {
+  /// Appends the characters of a string as they stand between the quotes of a JSON string: quote, backslash and control characters escaped, all else as
+  /// it is. Also how the value of a column is put into a payload's template.
+  package static func appendEscaped(_ text: String, to bytes: inout [UInt8]) {
+    for byte in text.utf8 { appendEscaped(byte, to: &bytes) }
+  }
+
+  /// The same for raw UTF-8. The bytes are not checked.
+  package static func appendEscaped(_ text: UnsafeRawBufferPointer, to bytes: inout [UInt8]) {
+    for index in 0..<text.count { unsafe appendEscaped(text[index], to: &bytes) }
+  }
+
+  private static func appendEscaped(_ byte: UInt8, to bytes: inout [UInt8]) {
+    switch byte {
+    case UInt8(ascii: "\""), UInt8(ascii: "\\"):
+      bytes.append(UInt8(ascii: "\\"))
+      bytes.append(byte)
+    case 0x0A: bytes.append(contentsOf: [UInt8(ascii: "\\"), UInt8(ascii: "n")])
+    case 0x0D: bytes.append(contentsOf: [UInt8(ascii: "\\"), UInt8(ascii: "r")])
+    case 0x09: bytes.append(contentsOf: [UInt8(ascii: "\\"), UInt8(ascii: "t")])
+    case ..<0x20:
+      bytes.append(contentsOf: "\\u00".utf8)
+      bytes.append(UInt8(ascii: "0") + byte >> 4)
+      let low = byte & 15
+      bytes.append(low < 10 ? UInt8(ascii: "0") + low : UInt8(ascii: "a") + low - 10)
+    default: bytes.append(byte)
+    }
+  }
+
+  /// The characters that the inside of a JSON string stands for. `text` has been accepted by `JSONReader`. A surrogate without its other half, which
+  /// no text can contain, becomes U+FFFD and sets `hasLoneSurrogate`.
+  static func unescape(_ text: UnsafeRawBufferPointer, hasLoneSurrogate: inout Bool) -> String {
+    var bytes: [UInt8] = []
+    bytes.reserveCapacity(text.count)
+    var index = 0
+    while index < text.count {
+      let byte = unsafe text[index]
+      guard byte == UInt8(ascii: "\\"), index + 1 < text.count else {
+        bytes.append(byte)
+        index += 1
+        continue
+      }
+      let escaped = unsafe text[index + 1]
+      index += 2
+      switch escaped {
+      case UInt8(ascii: "b"): bytes.append(0x08)
+      case UInt8(ascii: "f"): bytes.append(0x0C)
+      case UInt8(ascii: "n"): bytes.append(0x0A)
+      case UInt8(ascii: "r"): bytes.append(0x0D)
+      case UInt8(ascii: "t"): bytes.append(0x09)
+      case UInt8(ascii: "u"):
+        let scalar = unsafe readScalar(text, &index)
+        if scalar == nil { hasLoneSurrogate = true }
+        bytes.append(contentsOf: Character(scalar ?? "\u{FFFD}").utf8)
+      default: bytes.append(escaped)
+      }
+    }
+    return String(decoding: bytes, as: UTF8.self)
+  }
+
+  /// Reads the digits after `\u`, and those of a second `\u` if the first is the upper half of a pair. Nil for a half alone.
+  private static func readScalar(_ text: UnsafeRawBufferPointer, _ index: inout Int) -> Unicode.Scalar? {
+    let first = unsafe hexadecimal(text, at: index)
+    index += 4
+    guard (0xD800..<0xDC00).contains(first) else { return Unicode.Scalar(first) }
+    guard index + 6 <= text.count, unsafe text[index] == UInt8(ascii: "\\") && text[index + 1] == UInt8(ascii: "u") else { return nil }
+    let second = unsafe hexadecimal(text, at: index + 2)
+    guard (0xDC00..<0xE000).contains(second) else { return nil }
+    index += 6
+    return Unicode.Scalar(0x10000 + (first - 0xD800) << 10 + (second - 0xDC00))
+  }
+
+  private static func hexadecimal(_ text: UnsafeRawBufferPointer, at offset: Int) -> UInt32 {
+    var value: UInt32 = 0
+    for index in offset..<min(offset + 4, text.count) {
+      let byte = unsafe text[index]
+      value = value << 4 | UInt32(byte < 0x40 ? byte & 15 : (byte & 7) + 9)
+    }
+    return value
+  }
+}

@@ -1,0 +1,193 @@
+/// A JSON value in memory, with the order of its keys and with keys that occur twice: what payloads are composed from and checked in. Not for hot paths.
+package enum JSONValue: Hashable, Sendable {
+  case object([JSONMember])
+  case array([JSONValue])
+  case string(String)
+  /// The number as written, so that none is changed by being read and written.
+  case number(String)
+  case bool(Bool)
+  case null
+
+  package static func integer(_ value: Int) -> JSONValue { .number(String(value)) }
+
+  /// JSON has no infinities and no NaN; these become null.
+  package static func double(_ value: Double) -> JSONValue { value.isFinite ? .number(String(value)) : .null }
+
+  /// The kind of value for people, such as "a string".
+  var kindName: String {
+    switch self {
+    case .object: "an object"
+    case .array: "an array"
+    case .string: "a string"
+    case .number: "a number"
+    case .bool: "a boolean"
+    case .null: "null"
+    }
+  }
+}
+
+package struct JSONMember: Hashable, Sendable {
+  package var key: String
+  package var value: JSONValue
+
+  package init(_ key: String, _ value: JSONValue) {
+    self.key = key
+    self.value = value
+  }
+}
+
+extension JSONValue {
+  /// Appends the value as compact JSON in UTF-8.
+  package func append(to bytes: inout [UInt8]) {
+    switch self {
+    case .object(let members):
+      bytes.append(UInt8(ascii: "{"))
+      for (index, member) in members.enumerated() {
+        if index > 0 { bytes.append(UInt8(ascii: ",")) }
+        Self.appendString(member.key, to: &bytes)
+        bytes.append(UInt8(ascii: ":"))
+        member.value.append(to: &bytes)
+      }
+      bytes.append(UInt8(ascii: "}"))
+    case .array(let values):
+      bytes.append(UInt8(ascii: "["))
+      for (index, value) in values.enumerated() {
+        if index > 0 { bytes.append(UInt8(ascii: ",")) }
+        value.append(to: &bytes)
+      }
+      bytes.append(UInt8(ascii: "]"))
+    case .string(let text): Self.appendString(text, to: &bytes)
+    case .number(let text): bytes.append(contentsOf: text.utf8)
+    case .bool(let value): bytes.append(contentsOf: (value ? "true" : "false").utf8)
+    case .null: bytes.append(contentsOf: "null".utf8)
+    }
+  }
+
+  /// Compact JSON in UTF-8.
+  package var encoded: [UInt8] {
+    var bytes: [UInt8] = []
+    append(to: &bytes)
+    return bytes
+  }
+
+  private static func appendString(_ text: String, to bytes: inout [UInt8]) {
+    bytes.append(UInt8(ascii: "\""))
+    JSONText.appendEscaped(text, to: &bytes)
+    bytes.append(UInt8(ascii: "\""))
+  }
+
+  /// Reads one whole JSON text.
+  package init(parsing bytes: UnsafeRawBufferPointer) throws(JSONError) {
+    var parser = unsafe JSONParser(bytes)
+    self = try unsafe parser.parse()
+  }
+}
+
+/// Builds a `JSONValue` and notes on the way what is well-formed but unwise. Recursion is bounded by the reader's depth limit.
+@unsafe
+struct JSONParser {
+  enum Remark: Hashable, Sendable {
+    case duplicateKey
+    /// Half of a surrogate pair, escaped, without the other half.
+    case loneSurrogate
+  }
+
+  private let bytes: UnsafeRawBufferPointer
+  private var reader: JSONReader
+  private var path = JSONPath()
+  private(set) var remarks: [(path: JSONPath, remark: Remark)] = []
+
+  init(_ bytes: UnsafeRawBufferPointer) {
+    unsafe self.bytes = bytes
+    unsafe reader = JSONReader(bytes)
+  }
+
+  mutating func parse() throws(JSONError) -> JSONValue {
+    let value = try unsafe value(reader.next())
+    _ = try unsafe reader.next()
+    return value
+  }
+
+  private mutating func value(_ event: JSONEvent) throws(JSONError) -> JSONValue {
+    switch event {
+    case .beginObject: return try unsafe object()
+    case .beginArray: return try unsafe array()
+    case .string(let range): return unsafe .string(text(range))
+    case .number(let range): return unsafe .number(String(decoding: bytes[range], as: UTF8.self))
+    case .bool(let value): return .bool(value)
+    case .null, .key, .endObject, .endArray, .end: return .null
+    }
+  }
+
+  private mutating func object() throws(JSONError) -> JSONValue {
+    var members: [JSONMember] = []
+    // By bytes: two strings that Swift calls equal, because they look alike, can be different keys.
+    var seen: Set<[UInt8]> = []
+    while case .key(let range) = try unsafe reader.next() {
+      let key = unsafe text(range)
+      unsafe path.append(key: key)
+      if !seen.insert(Array(key.utf8)).inserted { unsafe remarks.append((path, .duplicateKey)) }
+      members.append(JSONMember(key, try unsafe value(reader.next())))
+      unsafe path.removeLast()
+    }
+    return .object(members)
+  }
+
+  private mutating func array() throws(JSONError) -> JSONValue {
+    var values: [JSONValue] = []
+    while true {
+      let event = try unsafe reader.next()
+      guard event != .endArray else { return .array(values) }
+      unsafe path.append(index: values.count)
+      values.append(try unsafe value(event))
+      unsafe path.removeLast()
+    }
+  }
+
+  private mutating func text(_ range: Range<Int>) -> String {
+    var hasLoneSurrogate = false
+    let text = unsafe JSONText.unescape(UnsafeRawBufferPointer(rebasing: bytes[range]), hasLoneSurrogate: &hasLoneSurrogate)
+    if hasLoneSurrogate { unsafe remarks.append((path, .loneSurrogate)) }
+    return text
+  }
+}
+
+/// A place in a JSON text, such as `$.aps.alert.loc-args[0]` or `$["my key"]`.
+package struct JSONPath: Hashable, Sendable, CustomStringConvertible {
+  private var components: [String] = []
+
+  package init() {}
+
+  package var description: String { "$" + components.joined() }
+
+  mutating func append(key: String) {
+    let isPlain = key.utf8.first.map(Self.isNameStart) == true && key.utf8.allSatisfy(Self.isNamePart)
+    var quoted: [UInt8] = []
+    JSONText.appendEscaped(key, to: &quoted)
+    components.append(isPlain ? "." + key : "[\"" + String(decoding: quoted, as: UTF8.self) + "\"]")
+  }
+
+  mutating func append(index: Int) { components.append("[\(index)]") }
+  mutating func removeLast() { components.removeLast() }
+
+  func appending(key: String) -> JSONPath {
+    var path = self
+    path.append(key: key)
+    return path
+  }
+
+  func appending(index: Int) -> JSONPath {
+    var path = self
+    path.append(index: index)
+    return path
+  }
+
+  private static func isNameStart(_ byte: UInt8) -> Bool {
+    (byte | 0x20) &- UInt8(ascii: "a") < 26 || byte == UInt8(ascii: "_")
+  }
+
+  /// Hyphens are plain here, though not in RFC 9535: half of the keys of `aps` have one, and quotes everywhere read badly.
+  private static func isNamePart(_ byte: UInt8) -> Bool {
+    isNameStart(byte) || byte &- UInt8(ascii: "0") < 10 || byte == UInt8(ascii: "-")
+  }
+}

@@ -1,0 +1,130 @@
+extension Payload {
+  /// All that is wrong with the bytes of a payload, or looks wrong; empty if nothing is.
+  ///
+  /// - Parameters:
+  ///   - payloadLimit: Replaces the transport's own limit, in bytes, for gateways that are set otherwise.
+  ///   - priority: 10 (now) or 5 (when it saves power), if the notification will carry one.
+  package static func check(
+    _ bytes: [UInt8],
+    for transport: PayloadTransport,
+    payloadLimit: Int? = nil,
+    priority: UInt8? = nil
+  ) -> [PayloadFinding] {
+    unsafe bytes.withUnsafeBytes { unsafe check($0, for: transport, payloadLimit: payloadLimit, priority: priority) }
+  }
+
+  /// The same for bytes in memory.
+  package static func check(
+    _ bytes: UnsafeRawBufferPointer,
+    for transport: PayloadTransport,
+    payloadLimit: Int? = nil,
+    priority: UInt8? = nil
+  ) -> [PayloadFinding] {
+    var checker = PayloadChecker()
+    checker.checkSize(bytes.count, transport, limit: payloadLimit ?? transport.payloadLimit)
+    guard let (root, members) = unsafe checker.readObject(bytes) else { return checker.findings }
+    for member in members { checker.checkTopLevel(member, at: root.appending(key: member.key)) }
+    checker.checkPresence(members)
+    checker.checkPriority(members, transport, priority: priority)
+    return checker.findings
+  }
+}
+
+/// Collects findings. The rules of `aps` are in `PayloadRule`.
+struct PayloadChecker {
+  private(set) var findings: [PayloadFinding] = []
+
+  mutating func error(_ path: JSONPath, _ sentence: String) {
+    findings.append(PayloadFinding(severity: .error, path: path, sentence: sentence))
+  }
+
+  mutating func warning(_ path: JSONPath, _ sentence: String) {
+    findings.append(PayloadFinding(severity: .warning, path: path, sentence: sentence))
+  }
+
+  mutating func checkSize(_ byteCount: Int, _ transport: PayloadTransport, limit: Int) {
+    if byteCount > limit {
+      error(JSONPath(), "The payload has \(byteCount) bytes, \(byteCount - limit) more than \(transport.name) allows (\(limit)).")
+    }
+  }
+
+  /// The members of the payload, or nil if it is not a JSON object. A byte order mark and a terminating NUL are reported and then ignored, so that one
+  /// run shows what else is wrong.
+  mutating func readObject(_ bytes: UnsafeRawBufferPointer) -> (JSONPath, [JSONMember])? {
+    let root = JSONPath()
+    var range = 0..<bytes.count
+    if unsafe bytes.starts(with: [0xEF, 0xBB, 0xBF]) {
+      error(root, "The payload begins with a byte order mark (EF BB BF), which JSON does not allow: save it without one.")
+      range.removeFirst(3)
+    }
+    if let last = range.last, unsafe bytes[last] == 0 {
+      error(root, "The payload ends with a NUL byte: strings must be sent without their terminator.")
+      while let last = range.last, unsafe bytes[last] == 0 { range.removeLast() }
+    }
+    guard !range.isEmpty else {
+      error(root, "The payload is empty.")
+      return nil
+    }
+    var parser = unsafe JSONParser(UnsafeRawBufferPointer(rebasing: bytes[range]))
+    do throws(JSONError) {
+      let value = try unsafe parser.parse()
+      unsafe report(parser.remarks)
+      guard case .object(let members) = value else {
+        error(root, "The payload must be a JSON object, not \(value.kindName).")
+        return nil
+      }
+      return (root, members)
+    } catch {
+      let moved = JSONError(offset: error.offset + range.lowerBound, problem: error.problem)
+      self.error(root, "The payload is not JSON: \(moved).")
+      return nil
+    }
+  }
+
+  private mutating func report(_ remarks: [(path: JSONPath, remark: JSONParser.Remark)]) {
+    for (path, remark) in remarks {
+      switch remark {
+      case .duplicateKey: warning(path, "The key occurs more than once; which of the values counts is left to the receiver.")
+      case .loneSurrogate: warning(path, "An escape stands for half of a character; its other half is missing.")
+      }
+    }
+  }
+
+  mutating func checkTopLevel(_ member: JSONMember, at path: JSONPath) {
+    switch member.key {
+    case "aps":
+      guard case .object(let members) = member.value else {
+        error(path, "It must be an object, not \(member.value.kindName).")
+        return
+      }
+      if members.isEmpty { warning(path, "It is empty, so the notification shows nothing and wakes nothing.") }
+      check(members, by: PayloadRule.aps, at: path)
+    case "mdm":
+      if case .string = member.value { return }
+      error(path, "It must be a string (the PushMagic), not \(member.value.kindName).")
+    case "alert", "badge", "sound", "content-available", "mutable-content":
+      warning(path, "Here it is a key of the app's own; for the system to see it, it must be inside aps.")
+    default: break
+    }
+  }
+
+  mutating func checkPresence(_ members: [JSONMember]) {
+    if !members.contains(where: { $0.key == "aps" || $0.key == "mdm" }) {
+      error(JSONPath(), "The payload has neither aps nor mdm.")
+    }
+  }
+
+  /// Binary protocol, item 5: "10 is an error for a payload that holds only content-available". The same holds for HTTP/2.
+  mutating func checkPriority(_ members: [JSONMember], _ transport: PayloadTransport, priority: UInt8?) {
+    guard case .object(let aps)? = members.last(where: { $0.key == "aps" })?.value, aps.contains(where: { $0.key == "content-available" }),
+      !aps.contains(where: { ["alert", "badge", "sound", "event"].contains($0.key) })
+    else { return }
+    let path = JSONPath().appending(key: "aps").appending(key: "content-available")
+    switch transport {
+    case .binary(.simple), .binary(.enhanced):
+      warning(path, "The payload only wakes the app, which asks for priority 5, but commands 0 and 1 always mean priority 10: use command 2.")
+    default:
+      if priority == 10 { error(path, "The payload only wakes the app, for which priority 10 is an error: use priority 5.") }
+    }
+  }
+}

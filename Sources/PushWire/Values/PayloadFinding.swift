@@ -1,0 +1,48 @@
+/// How a payload travels, which decides how large it may be.
+package enum PayloadTransport: Hashable, Sendable {
+  case binary(Command)
+  case http2
+  /// VoIP notifications over HTTP/2.
+  case voip
+  /// Broadcast channels of Live Activities over HTTP/2.
+  case broadcast
+
+  /// In bytes of UTF-8: 256, 256 and 2048 for the commands of the binary protocol, 4096 for HTTP/2, 5120 for VoIP and broadcast.
+  package var payloadLimit: Int {
+    switch self {
+    case .binary(let command): command.payloadLimitDefault
+    case .http2: 4096
+    case .voip, .broadcast: 5120
+    }
+  }
+
+  var name: String {
+    switch self {
+    case .binary(let command): "command \(command.rawValue) of the binary protocol"
+    case .http2: "HTTP/2"
+    case .voip: "a VoIP notification"
+    case .broadcast: "a broadcast channel"
+    }
+  }
+}
+
+/// One thing that is wrong with a payload, or looks wrong.
+package struct PayloadFinding: Hashable, Sendable {
+  package enum Severity: String, Hashable, Sendable {
+    /// It would be refused, or could not do what it says: nothing should be sent.
+    case error
+    /// It may be meant so.
+    case warning
+  }
+
+  package let severity: Severity
+  /// Where it is; the root `$` for what concerns the payload as a whole.
+  package let path: JSONPath
+  /// A whole sentence for people.
+  package let sentence: String
+}
+
+extension PayloadFinding: CustomStringConvertible {
+  /// Such as "error at $.aps.badge: It must be a whole number, not a string."
+  package var description: String { "\(severity.rawValue) at \(path): \(sentence)" }
+}

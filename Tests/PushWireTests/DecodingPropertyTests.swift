@@ -1,0 +1,89 @@
+internal import PushWire
+internal import Support
+internal import Testing
+
+@Suite("Decoders under random cuts and random bytes")
+struct DecodingPropertyTests {
+  /// A stream of mostly good frames, some with one byte changed, some cut, some with random bytes between them.
+  private func stream(_ generator: inout SeededGenerator, limits: DecoderLimits) -> [UInt8] {
+    var bytes: [UInt8] = []
+    for _ in 0..<Int.random(in: 1...12, using: &generator) {
+      let command = Command.allCases.randomElement(using: &generator) ?? .framed
+      let tokenByteCount = generator.chance(90) ? 32 : Int.random(in: 0...120, using: &generator)
+      var record = FrameRecord(command: command, token: generator.bytes(tokenByteCount))
+      record.payload = generator.bytes(Int.random(in: 0...(generator.chance(80) ? 200 : 2100), using: &generator))
+      record.identifier = generator.chance(70) ? .random(in: 0 ... .max, using: &generator) : nil
+      record.expiration = generator.chance(50) ? .random(in: 0 ... .max, using: &generator) : nil
+      record.priority = generator.chance(50) ? .random(in: 0 ... .max, using: &generator) : nil
+      var frame = record.encoded
+      if generator.chance(15) {
+        // A wrong byte near the beginning hits lengths and item ids.
+        frame[Int.random(in: 0..<min(frame.count, 60), using: &generator)] = UInt8.random(in: 0 ... .max, using: &generator)
+      }
+      if generator.chance(5) { frame.removeLast(Int.random(in: 0...frame.count, using: &generator)) }
+      if generator.chance(5) { frame += generator.bytes(Int.random(in: 1...30, using: &generator)) }
+      bytes += frame
+    }
+    return bytes
+  }
+
+  @Test("any cutting of any stream decodes to the same frames, violation and remainder")
+  func cuts() {
+    var generator = SeededGenerator(seed: .random(in: 0 ... .max))
+    var refused = 0
+    for round in 0..<1500 {
+      var limits = DecoderLimits()
+      if generator.chance(50) { limits.tokenByteCount = nil }
+      if generator.chance(30) { limits.frameByteCount = Int.random(in: 0...300, using: &generator) }
+      let bytes = stream(&generator, limits: limits)
+      let whole = decode(bytes, limits: limits)
+      let context: Comment = "seed \(generator.seed), round \(round)"
+      #expect(decode(generator.cut(bytes), limits: limits) == whole, context)
+      #expect(decode(bytes.map { [$0] }, limits: limits) == whole, context)
+      #expect(whole.pendingByteCount <= limits.frameByteCount + 5, context)
+      #expect(whole.frames.dropLast().allSatisfy { $0.violation == nil }, context)
+      refused += whole.isStopped ? 1 : 0
+    }
+    // The generator must make both good and bad streams, or this test shows nothing.
+    #expect(refused > 200 && refused < 1450, "seed \(generator.seed): \(refused) refused")
+  }
+
+  @Test("random bytes never crash a decoder, nor make it read outside")
+  func noise() {
+    var generator = SeededGenerator(seed: .random(in: 0 ... .max))
+    for round in 0..<3000 {
+      var bytes = generator.bytes(Int.random(in: 0...120, using: &generator))
+      if !bytes.isEmpty, generator.chance(80) { bytes[0] = UInt8.random(in: 0...2, using: &generator) }
+      if bytes.count > 5, bytes[0] == 2 {
+        bytes.replaceSubrange(1..<5, with: be32(Int.random(in: 0...bytes.count, using: &generator)))
+        if bytes.count > 8 { bytes.replaceSubrange(5..<7, with: [UInt8.random(in: 0...6, using: &generator), 0]) }
+      }
+      let whole = decode(bytes)
+      #expect(decode(bytes.map { [$0] }) == whole, "seed \(generator.seed), round \(round)")
+
+      var feedback = FeedbackDecoder()
+      var response = ErrorResponseDecoder()
+      unsafe withExactBytes(bytes) { view in
+        _ = unsafe feedback.consume(view)
+        _ = unsafe response.consume(view)
+      }
+    }
+  }
+
+  @Test("the views of a frame lie within the bytes given when the frame does")
+  func viewsNotCopies() throws {
+    let record = FrameRecord(command: .framed, token: [UInt8](0..<32), payload: [1, 2, 3])
+    let bytes = record.encoded + record.encoded
+    var decoder = FrameDecoder()
+    var inside = 0
+    unsafe withExactBytes(bytes) { view in
+      unsafe decoder.consume(view) { frame in
+        if let base = view.baseAddress, let start = unsafe frame.token.baseAddress, unsafe start >= base, unsafe start < base + view.count {
+          inside += 1
+        }
+        return true
+      }
+    }
+    #expect(inside == 2)
+  }
+}

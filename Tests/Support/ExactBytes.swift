@@ -1,0 +1,32 @@
+/// Calls `body` with a copy of the bytes in an allocation of exactly their size, so that AddressSanitizer sees a read of even one byte beyond them.
+/// An array's own storage has spare room in which such a read would go unnoticed.
+package func withExactBytes<R>(_ bytes: some Collection<UInt8>, _ body: (UnsafeRawBufferPointer) throws -> R) rethrows -> R {
+  let copy = UnsafeMutableRawBufferPointer.allocate(byteCount: bytes.count, alignment: 1)
+  defer { unsafe copy.deallocate() }
+  unsafe copy.copyBytes(from: bytes)
+  return try unsafe body(UnsafeRawBufferPointer(copy))
+}
+
+/// Writes into an allocation of exactly `byteCount` bytes, filled with 0xEE before, and returns the bytes that `body` says it wrote.
+package func writingExactBytes(_ byteCount: Int, _ body: (UnsafeMutableRawBufferPointer) -> Int) -> [UInt8] {
+  let memory = UnsafeMutableRawBufferPointer.allocate(byteCount: byteCount, alignment: 1)
+  defer { unsafe memory.deallocate() }
+  unsafe memory.initializeMemory(as: UInt8.self, repeating: 0xEE)
+  let written = unsafe body(memory)
+  return unsafe Array(memory.prefix(written))
+}
+
+extension SeededGenerator {
+  /// Cuts bytes into random pieces, some of them empty and many of them of one byte, which together are the whole again.
+  package mutating func cut(_ bytes: [UInt8]) -> [ArraySlice<UInt8>] {
+    var pieces: [ArraySlice<UInt8>] = []
+    var rest = bytes[...]
+    while !rest.isEmpty {
+      let longest = [1, 1, 2, 7, 40, 300, 5000].randomElement(using: &self) ?? 1
+      let count = Int.random(in: 0...min(longest, rest.count), using: &self)
+      pieces.append(rest.prefix(count))
+      rest = rest.dropFirst(count)
+    }
+    return pieces
+  }
+}
