@@ -7,7 +7,7 @@ package struct LaneMachine: ~Copyable {
   package enum Step: Hashable, Sendable {
     /// Open a connection, then say ``LaneMachine/dialled()``.
     case dial
-    /// Send notifications of `from..<to`, or the first of them, and record each run with ``LaneMachine/packed(to:lastStart:count:campaign:fate:now:)``.
+    /// Send the notifications that start in `from..<to`, or the first of them, and record each run with ``LaneMachine/packed(to:lastStart:count:campaign:fate:now:)``.
     case pack(from: UInt64, to: UInt64)
     /// Send a known-bad probe, then say ``LaneMachine/probed(now:)``.
     case probe(identifier: UInt32)
@@ -43,7 +43,7 @@ package struct LaneMachine: ~Copyable {
   package struct Effects {
     package var settlements: [Settlement] = []
     /// Notifications that may have arrived although they will be sent again.
-    package var mayHaveArrived: Range<UInt64>?
+    package var mayHaveArrived: [Range<UInt64>] = []
     /// *Sent* was set back.
     package var hasRewound = false
     /// A connection settled at least one notification, or answered a probe.
@@ -51,7 +51,7 @@ package struct LaneMachine: ~Copyable {
     /// The gateway closes every connection without a word, even one that carries nothing: sending on would only burn notifications.
     package var isUnresponsive = false
 
-    fileprivate var hasAny: Bool { hasRewound || madeProgress || isUnresponsive || mayHaveArrived != nil || !settlements.isEmpty }
+    fileprivate var hasAny: Bool { hasRewound || madeProgress || isUnresponsive || !mayHaveArrived.isEmpty || !settlements.isEmpty }
   }
 
   private enum Phase {
@@ -81,6 +81,8 @@ package struct LaneMachine: ~Copyable {
   }
 
   private struct Suspect {
+    /// Where it ends: once that is settled, whatever stands at the front is another.
+    var end: UInt64
     var deaths: Int
     var controlHasLived: Bool
   }
@@ -157,10 +159,12 @@ package struct LaneMachine: ~Copyable {
     // Probing before the ring is quite full lets the producers fill the rest while the answer is on its way.
     let isFull = window.sentCount >= policy.windowCount
     let isNearlyFull = around.freeBlockCount < policy.ringBlockCount / 4 && window.sent - window.settled >= UInt64(policy.ringBlockCount / 2)
-    if isFull || isNearlyFull && probesWork {
+    if isFull || (isNearlyFull && probesWork) {
       limit = window.sent
       mustConfirm = true
     }
+    // A notification takes at least one block, so that this many blocks never hold too many; a record that begins before the limit is still packed.
+    limit = min(limit, window.sent + UInt64(max(0, policy.windowCount - window.sentCount)))
     if window.sent < limit {
       // A range below the high-water mark is a resend and kept apart from what is new, so that it can be counted.
       let to = window.sent < window.highWater ? min(limit, window.highWater) : limit
@@ -179,6 +183,7 @@ package struct LaneMachine: ~Copyable {
     guard deadline <= now else { return .wait(until: deadline) }
     // Not a word, and the connection lives: what was sent is accepted/quiet, and this connection cannot be used any more.
     if !probesAreProven { probesWork = false }
+    isolation?.suspect?.controlHasLived = true
     quietUntil = window.sent
     phase = .leaving
     return .leave
@@ -231,6 +236,8 @@ package struct LaneMachine: ~Copyable {
       lastActivity = now
     } else {
       window.settleUnsentFront(into: &effects.settlements)
+      // Cancelled or expired, the suspect takes the suspicion with it.
+      if let suspect = isolation?.suspect, window.settled >= suspect.end { isolation?.suspect = nil }
     }
   }
 
@@ -275,10 +282,11 @@ package struct LaneMachine: ~Copyable {
   /// Status 10 names the last notification that was sent successfully: not a failure.
   private mutating func respondedWithLastGood(_ identifier: UInt32, walk: any RecordWalk) {
     if let probe, identifier == probe.identifier {
+      isolation?.suspect?.controlHasLived = true
       settleAll(as: .accepted(.confirmed), walk: walk)
-    } else if let named = window.notification(named: identifier, walk: walk) {
+    } else if let named = notification(named: identifier, walk: walk) {
       settle(through: named.end, as: .accepted(.confirmed), walk: walk)
-    } else if let last = window.lastSettledStart, identifier == ResendWindow.identifier(at: last) {
+    } else if policy.hasIdentifiers, let last = window.lastSettledStart, identifier == ResendWindow.identifier(at: last) {
       // The last one settled before the window: nothing in the window was taken.
     } else {
       return endedWithoutAWord(walk: walk)
@@ -289,13 +297,18 @@ package struct LaneMachine: ~Copyable {
   }
 
   private mutating func respondedWithRefusal(_ response: ErrorResponse, walk: any RecordWalk) {
-    guard let named = window.notification(named: response.identifier, walk: walk) else { return endedWithoutAWord(walk: walk) }
+    guard let named = notification(named: response.identifier, walk: walk) else { return endedWithoutAWord(walk: walk) }
     settle(through: named.position, as: .accepted(.confirmed), walk: walk)
     settle(through: named.end, as: .rejected(.status(response.status)), walk: walk)
     if policy.plantedMistake == .followersAreForgotten { settleAll(as: .accepted(.confirmed), walk: walk) }
     rewind()
     confirmedStage()
     madeProgress()
+  }
+
+  /// Frames without identifiers cannot be named: whatever number comes back, it is not one of ours.
+  private func notification(named identifier: UInt32, walk: any RecordWalk) -> (position: UInt64, end: UInt64)? {
+    policy.hasIdentifiers ? window.notification(named: identifier, walk: walk) : nil
   }
 
   /// Bytes came that are no error response: whatever speaks there, its word settles nothing.
@@ -342,7 +355,7 @@ package struct LaneMachine: ~Copyable {
     case .drop: settleAll(as: .unknown, walk: walk)
     case .resend:
       if window.sentCount == 1 { return loneNotificationDied(walk: walk) }
-      if policy.plantedMistake != .duplicatesAreNotCounted { effects.mayHaveArrived = window.settled..<window.sent }
+      if policy.plantedMistake != .duplicatesAreNotCounted { effects.mayHaveArrived = window.sentRanges }
       isolation = Isolation(budget: max(1, min(isolation?.budget ?? .max, window.sentCount) / 2))
       rewind()
     }
@@ -354,8 +367,8 @@ package struct LaneMachine: ~Copyable {
       isolation = nil
       return
     }
-    effects.mayHaveArrived = window.settled..<window.sent
-    isolation = Isolation(budget: 1, stageEnd: nil, suspect: Suspect(deaths: 1, controlHasLived: false))
+    effects.mayHaveArrived = window.sentRanges
+    isolation = Isolation(budget: 1, stageEnd: nil, suspect: Suspect(end: window.frontEnd ?? window.sent, deaths: 1, controlHasLived: false))
     rewind()
   }
 
@@ -384,6 +397,7 @@ package struct LaneMachine: ~Copyable {
   private mutating func settle(through position: UInt64, as outcome: Outcome, walk: any RecordWalk) {
     guard position > window.settled else { return }
     window.settle(through: position, as: outcome, walk: walk, into: &effects.settlements)
+    window.settleUnsentFront(into: &effects.settlements)
   }
 
   private mutating func rewind() {
