@@ -1,0 +1,239 @@
+internal import PushWire
+internal import Testing
+
+/// Probes, quiet periods, and when the machine asks for either.
+@Suite("LaneMachine, confirming")
+struct LaneConfirmationTests {
+  /// A lane that has sent everything and awaits the answer to its probe.
+  private func probing(_ count: UInt64 = 10, _ change: (inout LanePolicy) -> Void = { _ in }) -> (lane: LaneDriver, probe: UInt32) {
+    let lane = LaneDriver(change)
+    lane.around.isDraining = true
+    lane.connectAndSend(count)
+    return (lane, lane.probe())
+  }
+
+  @Test("when nothing more comes, a probe ends the connection; its answer confirms everything before it")
+  func answered() {
+    let (lane, probe) = probing()
+    #expect(probe == 0x8000_0000)
+    lane.around.published = 20
+    #expect(lane.next() == .wait(until: lane.now + .seconds(5)), "the probe is the last frame of its connection")
+    lane.respond(.missingDeviceToken, probe)
+    #expect(lane.outcome(0..<10) == .accepted(.confirmed) && lane.inDoubt.isEmpty && lane.madeProgress)
+    lane.close()
+    #expect(lane.inDoubt.isEmpty && lane.next() == .dial)
+  }
+
+  @Test("each probe has an identifier of its own, in the upper half, where no notification's is")
+  func identifiers() {
+    let lane = LaneDriver()
+    lane.around.isDraining = true
+    for round in 1...3 as ClosedRange<UInt64> {
+      lane.connectAndSend(round * 10)
+      let probe = lane.probe()
+      #expect(probe == 0x8000_0000 + UInt32(round - 1))
+      lane.respond(.missingDeviceToken, probe)
+      lane.close()
+    }
+    #expect(lane.outcome(0..<30) == .accepted(.confirmed))
+  }
+
+  @Test("a probe answered with status 10 under its own identifier confirms as well")
+  func answeredByShutdown() {
+    let (lane, probe) = probing()
+    lane.respond(.shutdown, probe)
+    #expect(lane.outcome(0..<10) == .accepted(.confirmed))
+  }
+
+  @Test("a refusal that comes while a probe is on its way settles by what it names")
+  func refusedWhileProbing() {
+    let (lane, _) = probing()
+    lane.respond(.invalidToken, 4)
+    #expect(lane.outcome(0..<3) == .accepted(.confirmed) && lane.outcomes[3] == .rejected(.status(.invalidToken)))
+    #expect(lane.sent == 4 && lane.inDoubt.isEmpty)
+    lane.close()
+    lane.connect()
+    #expect(lane.next() == .pack(from: 4, to: 10))
+    lane.pack(to: 10)
+    #expect(lane.probe() == 0x8000_0001)
+  }
+
+  @Test("status 10 while a probe is on its way leaves what followed to be sent again")
+  func shutdownWhileProbing() {
+    let (lane, _) = probing()
+    lane.respond(.shutdown, 4)
+    #expect(lane.outcome(0..<4) == .accepted(.confirmed) && lane.sent == 4 && lane.outcomes.count == 4)
+  }
+
+  @Test("a probe answered with identifier 0 counts as a quiet period, and is the last probe")
+  func answeredWithZero() {
+    let (lane, _) = probing()
+    lane.respond(.missingDeviceToken, 0)
+    #expect(lane.outcome(0..<10) == .accepted(.quiet))
+    lane.close()
+    lane.connectAndSend(20)
+    #expect(lane.next() == .wait(until: lane.now + .seconds(5)))
+    lane.pass(.seconds(5))
+    _ = lane.next()
+    #expect(lane.outcome(10..<20) == .accepted(.quiet))
+  }
+
+  @Test("identifier 0 with another status is no answer to a probe")
+  func zeroOfAnotherStatus() {
+    let (lane, _) = probing()
+    lane.respond(.invalidToken, 0)
+    #expect(lane.outcomes.isEmpty && lane.inDoubt == [0..<10])
+  }
+
+  @Test("a probe that is not answered: after the quiet period everything is accepted as quiet, the connection is left, and no more probes are sent")
+  func notAnswered() {
+    let (lane, _) = probing()
+    lane.pass(.milliseconds(4_999))
+    #expect(lane.next() == .wait(until: lane.now + .milliseconds(1)))
+    lane.pass(.milliseconds(1))
+    #expect(lane.next() == .leave)
+    #expect(lane.next() == .wait(until: nil))
+    lane.close(.byUs)
+    #expect(lane.outcome(0..<10) == .accepted(.quiet) && lane.failures == 0)
+    lane.connectAndSend(12)
+    #expect(lane.next() == .wait(until: lane.now + .seconds(5)))
+  }
+
+  @Test("a gateway that has answered probes is given four quiet periods, and goes on being probed")
+  func provenProbes() {
+    let (lane, first) = probing()
+    lane.respond(.missingDeviceToken, first)
+    lane.close()
+    lane.connectAndSend(20)
+    lane.probe()
+    #expect(lane.next() == .wait(until: lane.now + .seconds(20)))
+    lane.pass(.seconds(20))
+    #expect(lane.next() == .leave)
+    lane.close(.byUs)
+    #expect(lane.outcome(10..<20) == .accepted(.quiet))
+    lane.connectAndSend(30)
+    lane.probe()
+  }
+
+  @Test("the connection ends while a probe is on its way: unknown, as without a probe")
+  func closedWhileProbing() {
+    let (lane, _) = probing()
+    lane.close()
+    #expect(lane.outcomes.isEmpty && lane.inDoubt == [0..<10])
+  }
+
+  @Test("no probe without identifiers, or when the app wants quiet periods", arguments: [true, false])
+  func noProbes(_ hasIdentifiers: Bool) {
+    let lane = LaneDriver {
+      $0.hasIdentifiers = hasIdentifiers
+      $0.confirm = hasIdentifiers ? .quiet : .probe
+    }
+    lane.around.isDraining = true
+    lane.connectAndSend(10)
+    #expect(lane.next() == .wait(until: lane.now + .seconds(5)))
+  }
+
+  @Test("quiet: each run counts from its own sending, and a late answer about a later one still settles exactly")
+  func quiet() {
+    let lane = LaneDriver { $0.confirm = .quiet }
+    lane.connectAndSend(10)
+    lane.pass(.seconds(2))
+    lane.around.published = 20
+    _ = lane.sendAll()
+    lane.pass(.milliseconds(2_999))
+    #expect(lane.next() == .wait(until: lane.now + .milliseconds(1)))
+    #expect(lane.outcomes.isEmpty)
+    lane.pass(.milliseconds(1))
+    #expect(lane.next() == .wait(until: lane.now + .seconds(2)))
+    #expect(lane.outcome(0..<10) == .accepted(.quiet) && lane.outcomes.count == 10 && lane.madeProgress)
+    lane.respond(.invalidToken, 15)
+    #expect(lane.outcome(10..<14) == .accepted(.confirmed) && lane.outcomes[14] == .rejected(.status(.invalidToken)))
+  }
+
+  @Test("a peer that does not read is not quiet but deaf: its silence counts only from when the socket has taken everything")
+  func blocked() {
+    let lane = LaneDriver { $0.confirm = .quiet }
+    lane.connectAndSend(10)
+    lane.setWritable(false)
+    #expect(lane.next() == .wait(until: nil))
+    lane.pass(.seconds(3600))
+    #expect(lane.next() == .wait(until: nil))
+    #expect(lane.outcomes.isEmpty)
+    lane.setWritable(true)
+    #expect(lane.next() == .wait(until: lane.now + .seconds(5)))
+    lane.pass(.seconds(5))
+    _ = lane.next()
+    #expect(lane.outcome(0..<10) == .accepted(.quiet))
+  }
+
+  @Test("nor is it deaf to a probe")
+  func blockedProbe() {
+    let (lane, probe) = probing()
+    lane.setWritable(false)
+    lane.pass(.seconds(3600))
+    #expect(lane.next() == .wait(until: nil))
+    lane.setWritable(true)
+    #expect(lane.next() == .wait(until: lane.now + .seconds(5)))
+    lane.respond(.missingDeviceToken, probe)
+    #expect(lane.outcome(0..<10) == .accepted(.confirmed))
+  }
+
+  @Test("nothing is sent while the link is not writable")
+  func notWritable() {
+    let lane = LaneDriver()
+    lane.around.published = 10
+    lane.connect()
+    lane.setWritable(false)
+    #expect(lane.next() == .wait(until: nil))
+    lane.setWritable(true)
+    #expect(lane.next() == .pack(from: 0, to: 10))
+  }
+
+  @Test("a full window is probed before anything more is sent, and is never exceeded")
+  func fullWindow() {
+    let lane = LaneDriver { $0.windowCount = 10 }
+    lane.around.published = 25
+    lane.connect()
+    #expect(lane.next() == .pack(from: 0, to: 10))
+    lane.pack(to: 4)
+    #expect(lane.next() == .pack(from: 4, to: 10))
+    lane.pack(to: 10)
+    let probe = lane.probe()
+    lane.respond(.missingDeviceToken, probe)
+    lane.close()
+    lane.connect()
+    #expect(lane.next() == .pack(from: 10, to: 20))
+  }
+
+  @Test("a full window without probes waits for its quiet period, then goes on with what has become free")
+  func fullWindowQuiet() {
+    let lane = LaneDriver {
+      $0.windowCount = 10
+      $0.confirm = .quiet
+    }
+    lane.around.published = 25
+    lane.connect()
+    lane.pack(to: 6)
+    lane.pass(.seconds(1))
+    lane.pack(to: 10)
+    #expect(lane.next() == .wait(until: lane.now + .seconds(4)))
+    lane.pass(.seconds(4))
+    #expect(lane.next() == .pack(from: 10, to: 16))
+  }
+
+  @Test("a ring that is nearly full of unsettled blocks is probed, so that producers need not stop")
+  func nearlyFullRing() {
+    let lane = LaneDriver { $0.ringBlockCount = 400 }
+    lane.around.freeBlockCount = 99
+    lane.around.published = 300
+    lane.connect()
+    #expect(lane.next() == .pack(from: 0, to: 300))
+    lane.pack(to: 199)
+    #expect(lane.next() == .pack(from: 199, to: 300), "most of it is not even sent")
+    lane.pack(to: 200)
+    lane.around.freeBlockCount = 100
+    #expect(lane.next() == .pack(from: 200, to: 300))
+    lane.around.freeBlockCount = 99
+    lane.probe()
+  }
+}

@@ -1,0 +1,110 @@
+internal import PushWire
+internal import Testing
+
+@Suite("LaneMachine, connections")
+struct LaneConnectionTests {
+  @Test("no connection without something to send, and none while one is opening")
+  func dialling() {
+    let lane = LaneDriver()
+    #expect(lane.next() == .wait(until: nil) && lane.isDisconnected)
+    lane.around.published = 1
+    lane.dial()
+    #expect(lane.next() == .wait(until: nil) && !lane.isDisconnected)
+    lane.open()
+    #expect(lane.next() == .pack(from: 0, to: 1))
+  }
+
+  @Test(
+    "failed attempts are repeated after longer and longer pauses, and nothing becomes unknown by them", arguments: [LaneClosure.withoutAWord, .nothingWasRead])
+  func backoff(_ closure: LaneClosure) {
+    let lane = LaneDriver()
+    lane.around.published = 5
+    for failure in 1...8 {
+      lane.dial()
+      lane.close(closure)
+      #expect(lane.failures == failure)
+      guard case .wait(let until?) = lane.next() else {
+        Issue.record("no pause after failure \(failure)")
+        return
+      }
+      let full = Duration.milliseconds(100 * (1 << (failure - 1)))
+      #expect(until >= lane.now + full / 2 && until <= lane.now + full)
+      lane.around.now = until
+    }
+    #expect(lane.outcomes.isEmpty && lane.inDoubt.isEmpty)
+  }
+
+  @Test("a connection that settled something ends the back-off; one that only opened does not")
+  func backoffEnds() {
+    let lane = LaneDriver()
+    lane.around.published = 5
+    lane.dial()
+    lane.close()
+    lane.connect()
+    lane.close()
+    #expect(lane.failures == 2)
+    lane.connectAndSend(5)
+    lane.respond(.invalidToken, 1)
+    lane.close()
+    #expect(lane.failures == 0 && lane.next() == .dial)
+  }
+
+  @Test("a connection long without use is left, also when there is something to send again: it may be dead without our knowing")
+  func idle() {
+    for published in [10, 20] as [UInt64] {
+      let lane = LaneDriver { $0.confirm = .quiet }
+      lane.connectAndSend(10)
+      lane.pass(.seconds(5))
+      #expect(lane.next() == .wait(until: lane.now + .seconds(175)))
+      lane.around.published = published
+      lane.pass(.seconds(175))
+      #expect(lane.next() == .leave)
+      lane.close(.byUs)
+      #expect(lane.failures == 0 && lane.inDoubt.isEmpty)
+      #expect(lane.next() == (published == 10 ? .wait(until: nil) : .dial))
+    }
+  }
+
+  @Test("what was cancelled leaves without a connection, even during a back-off")
+  func cancelled() {
+    let lane = LaneDriver()
+    lane.around.published = 5
+    lane.dial()
+    lane.close()
+    lane.around.isCancelled = true
+    #expect(lane.next() == .pack(from: 0, to: 5))
+    lane.pack(to: 3, .cancelled)
+    lane.pack(to: 5, .abandoned)
+    #expect(lane.outcome(0..<3) == .cancelled && lane.outcome(3..<5) == .unknown && lane.settled == 5)
+    #expect(lane.next() == .wait(until: nil))
+  }
+
+  @Test("what had expired when its turn came, but may have arrived before, is unknown")
+  func expiredInDoubt() {
+    let lane = LaneDriver()
+    lane.connectAndSend(4)
+    lane.close()
+    #expect(lane.inDoubt == [0..<4])
+    lane.connect()
+    lane.pack(to: 4, .abandoned)
+    #expect(lane.outcome(0..<4) == .unknown)
+  }
+
+  @Test("a resend keeps its order, stays in front of new work, and counts as resend only up to what was sent before")
+  func order() {
+    let lane = LaneDriver()
+    lane.connectAndSend(10)
+    lane.respond(.shutdown, 2)
+    lane.close()
+    lane.around.published = 30
+    lane.connect()
+    #expect(lane.next() == .pack(from: 2, to: 10))
+    lane.pack(to: 6)
+    #expect(lane.next() == .pack(from: 6, to: 10))
+    lane.pack(to: 10)
+    #expect(lane.next() == .pack(from: 10, to: 30))
+    lane.pack(to: 30)
+    lane.respond(.shutdown, 30)
+    #expect(lane.outcome(0..<30) == .accepted(.confirmed) && !lane.settledTwice)
+  }
+}

@@ -1,0 +1,171 @@
+internal import PushWire
+internal import Testing
+
+/// A ring in which every block is one notification, except those that are padding.
+struct DenseWalk: RecordWalk {
+  var padding: Set<UInt64> = []
+
+  func notificationCount(from: UInt64, to: UInt64) -> Int {
+    Int(to - from) - padding.count { $0 >= from && $0 < to }
+  }
+
+  func position(after count: Int, from: UInt64, limit: UInt64) -> UInt64 {
+    var position = from
+    var passed = 0
+    while position < limit, passed < count {
+      if !padding.contains(position) { passed += 1 }
+      position += 1
+    }
+    return position
+  }
+
+  func end(ofNotificationAt position: UInt64, from: UInt64) -> UInt64? {
+    position >= from && !padding.contains(position) ? position + 1 : nil
+  }
+}
+
+/// Plays the shell of a lane: carries out what the machine says and remembers what became of every notification.
+final class LaneDriver {
+  private var machine: LaneMachine
+  var walk = DenseWalk()
+  var around: LaneMachine.Surroundings
+  /// By position, in the order in which they were settled.
+  private(set) var outcomes: [UInt64: Outcome] = [:]
+  private(set) var settledTwice = false
+  /// What the last look at the effects brought.
+  private(set) var inDoubt: [Range<UInt64>] = []
+  private(set) var hasRewound = false
+  private(set) var madeProgress = false
+  private(set) var isUnresponsive = false
+
+  init(seed: UInt64 = 1, _ change: (inout LanePolicy) -> Void = { _ in }) {
+    var policy = LanePolicy()
+    change(&policy)
+    machine = LaneMachine(policy: policy, seed: seed)
+    around = LaneMachine.Surroundings(
+      now: Instant(nanoseconds: 1_000_000_000), published: 0, freeBlockCount: 1 << 20, isWritable: true, isDraining: false, isCancelled: false)
+  }
+
+  var sent: UInt64 { machine.sent }
+  var settled: UInt64 { machine.settled }
+  var failures: Int { machine.failures }
+  var now: Instant { around.now }
+  var isDisconnected: Bool { machine.isDisconnected }
+
+  func next() -> LaneMachine.Step {
+    defer { look() }
+    return machine.next(around, walk: walk)
+  }
+
+  func pass(_ duration: Duration) { around.now = around.now + duration }
+
+  /// Dials when the machine says so, however long it wants to wait before, and opens the connection.
+  func connect() {
+    var step = next()
+    if case .wait(let until?) = step, isDisconnected {
+      around.now = until
+      step = next()
+    }
+    #expect(step == .dial)
+    machine.dialled()
+    machine.opened(now: now)
+  }
+
+  func dial() {
+    #expect(next() == .dial)
+    machine.dialled()
+  }
+
+  /// A connection that the machine has just asked for.
+  func beginConnection() {
+    machine.dialled()
+    machine.opened(now: now)
+  }
+
+  /// A probe that the machine has just asked for.
+  func beginProbe() { machine.probed(now: now) }
+
+  func open() { machine.opened(now: now) }
+
+  /// Records a run as having had its turn.
+  func pack(to end: UInt64, _ fate: ResendWindow.Fate = .sent, campaign: UInt32 = 1) {
+    let count = walk.notificationCount(from: machine.sent, to: end)
+    machine.packed(to: end, lastStart: end - 1, count: count, campaign: campaign, fate: fate, now: now)
+    look()
+  }
+
+  func packPadding(to end: UInt64) {
+    machine.packed(to: end, lastStart: machine.sent, count: 0, campaign: 0, fate: .cancelled, now: now)
+    look()
+  }
+
+  /// Sends as long as the machine says to send, and returns what it says then.
+  func sendAll() -> LaneMachine.Step {
+    while true {
+      let step = next()
+      guard case .pack(_, let to) = step else { return step }
+      pack(to: to)
+    }
+  }
+
+  /// Connects and sends `published` notifications without asking for confirmation.
+  func connectAndSend(_ published: UInt64) {
+    around.published = published
+    connect()
+    #expect(next() == .pack(from: sent, to: published))
+    pack(to: published)
+  }
+
+  /// Sends the probe that the machine must ask for now; returns its identifier.
+  @discardableResult
+  func probe() -> UInt32 {
+    guard case .probe(let identifier) = next() else {
+      Issue.record("no probe")
+      return 0
+    }
+    machine.probed(now: now)
+    return identifier
+  }
+
+  func respond(_ status: GatewayStatus, _ identifier: UInt32) {
+    machine.responded(ErrorResponse(status: status, identifier: identifier), walk: walk)
+    look()
+  }
+
+  func respondGarbage() {
+    machine.respondedWithGarbage(walk: walk)
+    look()
+  }
+
+  func close(_ closure: LaneClosure = .withoutAWord) {
+    machine.closed(closure, now: now, walk: walk)
+    look()
+  }
+
+  func setWritable(_ isWritable: Bool) {
+    around.isWritable = isWritable
+    machine.writabilityChanged(isWritable, now: now)
+  }
+
+  /// The outcome that all of `range` have in common; nil when they have several, or none.
+  func outcome(_ range: Range<UInt64>) -> Outcome? {
+    let all = Set(range.map { outcomes[$0] })
+    return all.count == 1 ? all.first ?? nil : nil
+  }
+
+  private func look() {
+    guard let effects = machine.takeEffects() else {
+      (inDoubt, hasRewound, madeProgress, isUnresponsive) = ([], false, false, false)
+      return
+    }
+    for settlement in effects.settlements {
+      // Large stretches of padding that tests use to get far are not worth remembering.
+      guard settlement.count > 0 else { continue }
+      for position in settlement.from..<settlement.to where !walk.padding.contains(position) {
+        if outcomes.updateValue(settlement.outcome, forKey: position) != nil { settledTwice = true }
+      }
+    }
+    inDoubt = effects.mayHaveArrived
+    (hasRewound, madeProgress, isUnresponsive) = (effects.hasRewound, effects.madeProgress, effects.isUnresponsive)
+  }
+}

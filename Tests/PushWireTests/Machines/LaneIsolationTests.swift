@@ -1,0 +1,211 @@
+internal import PushWire
+internal import Testing
+
+/// The spec's "Poison isolation": one bad notification must not use up its neighbours, nor end them.
+@Suite("LaneMachine, isolation")
+struct LaneIsolationTests {
+  /// What a gateway does with a notification that it cannot bear.
+  enum Manner: CaseIterable {
+    case closes
+    case closesOnProbesToo
+    case resets
+    case answersZero
+    case commandWithoutIdentifiers
+  }
+
+  private func lane(_ manner: Manner) -> LaneDriver {
+    LaneDriver { if manner == .commandWithoutIdentifiers { $0.hasIdentifiers = false } }
+  }
+
+  /// Plays such a gateway until the lane has settled everything; returns the number of connections, nil when it does not come to an end.
+  private func play(_ lane: LaneDriver, _ manner: Manner, poison: Set<UInt64>) -> Int? {
+    var connections = 0
+    lane.around.isDraining = true
+    for _ in 0..<3_000 {
+      switch lane.next() {
+      case .dial:
+        connections += 1
+        lane.beginConnection()
+      case .pack(let from, let to):
+        lane.pack(to: to)
+        guard (from..<to).contains(where: poison.contains) else { continue }
+        if manner == .answersZero { lane.respond(.invalidToken, 0) }
+        lane.close()
+      case .probe(let identifier):
+        lane.beginProbe()
+        switch manner {
+        case .closesOnProbesToo: break
+        case .answersZero: lane.respond(.missingDeviceToken, 0)
+        default: lane.respond(.missingDeviceToken, identifier)
+        }
+        lane.close()
+      case .leave:
+        lane.close(.byUs)
+      case .wait(let until?):
+        if lane.settled == lane.around.published { return connections }
+        lane.around.now = max(lane.now, until)
+      case .wait(nil):
+        return lane.settled == lane.around.published ? connections : nil
+      }
+      if lane.isUnresponsive { return nil }
+    }
+    return nil
+  }
+
+  @Test("wherever it stands, the notification that kills connections is the only one that is rejected", arguments: Manner.allCases, 0..<16 as Range<UInt64>)
+  func onePoison(_ manner: Manner, _ position: UInt64) {
+    let lane = lane(manner)
+    lane.around.published = 16
+    let connections = play(lane, manner, poison: [position])
+    #expect(connections != nil, "it does not end")
+    #expect((connections ?? 0) <= 24)
+    for other in 0..<16 as Range<UInt64> {
+      switch lane.outcomes[other] {
+      case .accepted: #expect(other != position, "\(other)")
+      case .rejected(.closedWithoutReason): #expect(other == position, "\(other)")
+      default: Issue.record("\(other): \(String(describing: lane.outcomes[other]))")
+      }
+    }
+    #expect(!lane.settledTwice)
+  }
+
+  @Test("several of them, also neighbours, are each found", arguments: Manner.allCases, [[0, 1], [3, 9, 10], [14, 15], [0, 7, 15]] as [Set<UInt64>])
+  func several(_ manner: Manner, _ poison: Set<UInt64>) {
+    let lane = lane(manner)
+    lane.around.published = 16
+    #expect(play(lane, manner, poison: poison) != nil, "it does not end")
+    let rejected = Set(lane.outcomes.filter { $0.value == .rejected(.closedWithoutReason) }.map(\.key))
+    #expect(rejected == poison)
+    #expect(lane.outcomes.count == 16 && !lane.settledTwice)
+  }
+
+  @Test("after a closure without a word half of them go first, and each half is confirmed before the next")
+  func halves() {
+    let lane = LaneDriver()
+    lane.connectAndSend(16)
+    lane.close()
+    #expect(lane.inDoubt == [0..<16])
+    lane.connect()
+    #expect(lane.next() == .pack(from: 0, to: 8))
+    lane.pack(to: 8)
+    lane.probe()
+    lane.close()
+    lane.connect()
+    #expect(lane.next() == .pack(from: 0, to: 4))
+    lane.pack(to: 4)
+    lane.respond(.missingDeviceToken, lane.probe())
+    #expect(lane.outcome(0..<4) == .accepted(.confirmed))
+    lane.close()
+    lane.connect()
+    #expect(lane.next() == .pack(from: 4, to: 12), "what was confirmed doubles what the next may risk")
+  }
+
+  @Test("a lone notification is condemned only after a connection without it has lived, and is acquitted when it then gets through")
+  func acquitted() {
+    let lane = LaneDriver()
+    lane.connectAndSend(1)
+    lane.close()
+    #expect(lane.outcomes.isEmpty && lane.inDoubt == [0..<1])
+    lane.connect()
+    let control = lane.probe()
+    #expect(lane.sent == 0, "the control carries nothing but its probe")
+    lane.respond(.missingDeviceToken, control)
+    lane.close()
+    lane.connect()
+    #expect(lane.next() == .pack(from: 0, to: 1))
+    lane.pack(to: 1)
+    lane.respond(.missingDeviceToken, lane.probe())
+    #expect(lane.outcomes[0] == .accepted(.confirmed))
+  }
+
+  @Test("the control without probes carries nothing at all and lives for a quiet period; the suspect then follows on the same connection")
+  func silentControl() {
+    let lane = LaneDriver { $0.hasIdentifiers = false }
+    lane.connectAndSend(1)
+    lane.close()
+    lane.connect()
+    #expect(lane.next() == .wait(until: lane.now + .seconds(5)))
+    lane.pass(.seconds(5))
+    #expect(lane.next() == .wait(until: lane.now))
+    #expect(lane.next() == .pack(from: 0, to: 1))
+    lane.pack(to: 1)
+    lane.close()
+    #expect(lane.outcomes[0] == .rejected(.closedWithoutReason))
+  }
+
+  @Test("a control whose probe is not answered for as long as an answer may take has lived")
+  func unansweredControl() {
+    let lane = LaneDriver()
+    lane.around.isDraining = true
+    lane.connectAndSend(1)
+    lane.respond(.missingDeviceToken, lane.probe())
+    lane.close()
+    lane.connectAndSend(2)
+    lane.close()
+    lane.connect()
+    lane.probe()
+    lane.pass(.seconds(20))
+    #expect(lane.next() == .leave)
+    lane.close(.byUs)
+    lane.connect()
+    #expect(lane.next() == .pack(from: 1, to: 2))
+  }
+
+  @Test("a gateway that closes even connections that carry nothing is unresponsive after so many attempts, and nothing is rejected", arguments: [2, 5])
+  func unresponsive(_ attempts: Int) {
+    let lane = LaneDriver { $0.attempts = attempts }
+    lane.connectAndSend(1)
+    lane.close()
+    for death in 2...attempts {
+      #expect(!lane.isUnresponsive)
+      lane.connect()
+      lane.close()
+      #expect(lane.isUnresponsive == (death == attempts), "death \(death)")
+    }
+    #expect(lane.outcomes.isEmpty && lane.failures == attempts)
+  }
+
+  @Test("when the control's probe is what the gateway closes on, the next control carries nothing")
+  func probeKills() {
+    let lane = LaneDriver()
+    lane.connectAndSend(1)
+    lane.close()
+    lane.connect()
+    lane.probe()
+    lane.close()
+    lane.connect()
+    #expect(lane.next() == .wait(until: lane.now + .seconds(5)))
+  }
+
+  @Test("a suspect that is cancelled or has expired takes the suspicion with it: the next one is innocent until its own control", arguments: [true, false])
+  func suspectLeaves(_ isConnected: Bool) {
+    let lane = LaneDriver()
+    lane.connectAndSend(1)
+    lane.close()
+    lane.around.published = 2
+    lane.connect()
+    lane.respond(.missingDeviceToken, lane.probe())
+    lane.close()
+    if isConnected { lane.connect() }
+    lane.pack(to: 1, .abandoned)
+    #expect(lane.outcomes[0] == .unknown)
+    if !isConnected { lane.connect() }
+    #expect(lane.next() == .pack(from: 1, to: 2))
+    lane.pack(to: 2)
+    lane.close()
+    #expect(lane.outcomes[1] == nil, "condemned for its first death")
+    lane.connect()
+    lane.probe()
+  }
+
+  @Test("held or dropped ones are not searched: they have their outcome at once", arguments: [LanePolicy.OnUnknown.hold, .drop])
+  func noSearch(_ onUnknown: LanePolicy.OnUnknown) {
+    let lane = LaneDriver { $0.onUnknown = onUnknown }
+    lane.connectAndSend(16)
+    lane.close()
+    #expect(lane.outcomes.count == 16)
+    lane.around.published = 32
+    lane.connect()
+    #expect(lane.next() == .pack(from: 16, to: 32))
+  }
+}

@@ -1,0 +1,215 @@
+internal import PushWire
+internal import Testing
+
+/// The spec's "What the sender concludes", rule by rule. Position p has identifier p + 1.
+@Suite("LaneMachine, settling")
+struct LaneSettlingTests {
+  @Test(
+    "a refusal confirms what was before it, rejects what it names, and sends the rest again on another connection",
+    arguments: [1, 5, 10] as [UInt32], [GatewayStatus.processingError, .missingPayload, .invalidToken, .protocolError, .unknown, GatewayStatus(rawValue: 77)])
+  func namedRefusal(_ identifier: UInt32, _ status: GatewayStatus) {
+    let lane = LaneDriver()
+    lane.connectAndSend(10)
+    lane.respond(status, identifier)
+    let named = UInt64(identifier) - 1
+    #expect(named == 0 || lane.outcome(0..<named) == .accepted(.confirmed))
+    #expect(lane.outcomes[named] == .rejected(.status(status)))
+    #expect(lane.outcomes.count == Int(named) + 1)
+    #expect(lane.inDoubt.isEmpty, "what followed was discarded for certain")
+    #expect(lane.madeProgress && lane.hasRewound == (named < 9))
+    #expect(lane.sent == named + 1)
+    #expect(lane.next() == .wait(until: nil), "the connection is over")
+    lane.close()
+    #expect(lane.outcomes.count == Int(named) + 1, "the closure says nothing more")
+    #expect(lane.failures == 0)
+    if named < 9 {
+      #expect(lane.next() == .dial, "no back-off after a connection that got something done")
+      lane.connect()
+      lane.around.published = 20
+      #expect(lane.next() == .pack(from: named + 1, to: 10), "the resend first, apart from what is new")
+      lane.pack(to: 10)
+      #expect(lane.next() == .pack(from: 10, to: 20))
+    }
+  }
+
+  @Test("status 10 names the last that was sent successfully: not a failure", arguments: [1, 5, 10] as [UInt32])
+  func shutdown(_ identifier: UInt32) {
+    let lane = LaneDriver()
+    lane.connectAndSend(10)
+    lane.respond(.shutdown, identifier)
+    #expect(lane.outcome(0..<UInt64(identifier)) == .accepted(.confirmed))
+    #expect(lane.outcomes.count == Int(identifier) && lane.sent == UInt64(identifier))
+    #expect(lane.inDoubt.isEmpty && lane.madeProgress)
+  }
+
+  @Test("status 10 that names the last one settled: nothing in the window was taken, and nothing is in doubt")
+  func shutdownNamingSettled() {
+    let lane = LaneDriver()
+    lane.connectAndSend(4)
+    lane.pass(.seconds(6))
+    lane.around.published = 9
+    #expect(lane.next() == .pack(from: 4, to: 9))
+    #expect(lane.outcome(0..<4) == .accepted(.quiet))
+    lane.pack(to: 9)
+    lane.respond(.shutdown, 4)
+    #expect(lane.outcomes.count == 4 && lane.sent == 4 && lane.hasRewound)
+    #expect(lane.inDoubt.isEmpty)
+  }
+
+  @Test("status 10 that names what another connection settled is an identifier that this one never sent")
+  func shutdownNamingOldConnection() {
+    let lane = LaneDriver()
+    lane.connectAndSend(4)
+    lane.pass(.seconds(6))
+    _ = lane.next()
+    lane.close()
+    lane.connectAndSend(9)
+    lane.respond(.shutdown, 4)
+    #expect(lane.inDoubt == [4..<9])
+  }
+
+  @Test(
+    "an identifier that is 0 or not in the window makes the whole window unknown: never settled, never dropped",
+    arguments: [
+      (.invalidToken, 0), (.shutdown, 0), (.invalidToken, 11), (.shutdown, 11), (.invalidToken, 0x7FFF_FFFF), (.invalidToken, 0x8000_0000),
+      (.protocolError, .max),
+    ]
+      as [(GatewayStatus, UInt32)])
+  func notInWindow(_ status: GatewayStatus, _ identifier: UInt32) {
+    let lane = LaneDriver()
+    lane.connectAndSend(10)
+    lane.respond(status, identifier)
+    #expect(lane.outcomes.isEmpty && lane.inDoubt == [0..<10] && lane.hasRewound && lane.sent == 0)
+    #expect(!lane.madeProgress)
+  }
+
+  @Test("a refusal that names what the quiet period settled, or padding, or what was not sent, names nothing")
+  func namesNothing() {
+    for identifier in [2, 6, 8] as [UInt32] {
+      let other = LaneDriver()
+      other.walk.padding = [5]
+      other.around.published = 10
+      other.connect()
+      other.pack(to: 3)
+      other.pass(.seconds(6))
+      _ = other.next()
+      #expect(other.outcome(0..<3) == .accepted(.quiet))
+      other.pack(to: 7)
+      other.pack(to: 9, .expired)
+      other.pack(to: 10)
+      other.respond(.invalidToken, identifier)
+      #expect(other.outcomes.count == 3, "identifier \(identifier)")
+      #expect(other.inDoubt == [3..<7, 9..<10], "what was not sent cannot have arrived")
+    }
+  }
+
+  @Test("frames of command 0 have no identifiers: whatever number is answered, it is none of theirs", arguments: [GatewayStatus.invalidToken, .shutdown])
+  func commandWithoutIdentifiers(_ status: GatewayStatus) {
+    let lane = LaneDriver { $0.hasIdentifiers = false }
+    lane.connectAndSend(10)
+    lane.respond(status, 5)
+    #expect(lane.outcomes.isEmpty && lane.inDoubt == [0..<10])
+  }
+
+  @Test("bytes that are no error response settle nothing")
+  func garbage() {
+    let lane = LaneDriver()
+    lane.connectAndSend(3)
+    lane.respondGarbage()
+    #expect(lane.outcomes.isEmpty && lane.inDoubt == [0..<3] && lane.sent == 0)
+  }
+
+  @Test(
+    "a connection that ends without a word: resent and counted as perhaps arrived, held, or dropped, as the app wants",
+    arguments: [LaneClosure.withoutAWord, .byUs], LanePolicy.OnUnknown.allCases)
+  func withoutAWord(_ closure: LaneClosure, _ onUnknown: LanePolicy.OnUnknown) {
+    let lane = LaneDriver { $0.onUnknown = onUnknown }
+    lane.connectAndSend(10)
+    lane.close(closure)
+    switch onUnknown {
+    case .resend: #expect(lane.outcomes.isEmpty && lane.inDoubt == [0..<10] && lane.sent == 0)
+    case .hold: #expect(lane.outcome(0..<10) == .held && lane.outcomes.count == 10 && lane.inDoubt.isEmpty)
+    case .drop: #expect(lane.outcome(0..<10) == .unknown && lane.outcomes.count == 10 && lane.inDoubt.isEmpty)
+    }
+  }
+
+  @Test("a gateway that refused us before it read anything has taken nothing: all is sent again, nothing is in doubt", arguments: LanePolicy.OnUnknown.allCases)
+  func nothingWasRead(_ onUnknown: LanePolicy.OnUnknown) {
+    let lane = LaneDriver { $0.onUnknown = onUnknown }
+    lane.connectAndSend(10)
+    lane.close(.nothingWasRead)
+    #expect(lane.outcomes.isEmpty && lane.inDoubt.isEmpty && lane.sent == 0)
+  }
+
+  @Test("what was not sent keeps its own outcome, whatever becomes of its neighbours", arguments: LanePolicy.OnUnknown.allCases)
+  func unsentNeighbours(_ onUnknown: LanePolicy.OnUnknown) {
+    let lane = LaneDriver { $0.onUnknown = onUnknown }
+    lane.around.published = 12
+    lane.connect()
+    lane.pack(to: 2, .expired)
+    #expect(lane.outcome(0..<2) == .expired, "nobody's answer is needed for it")
+    lane.pack(to: 4)
+    lane.pack(to: 6, .cancelled)
+    lane.pack(to: 8)
+    lane.pack(to: 10, .expired)
+    lane.pack(to: 12, .abandoned)
+    lane.close()
+    if onUnknown == .resend {
+      #expect(lane.inDoubt == [2..<4, 6..<8])
+      #expect(lane.outcomes.count == 2)
+    } else {
+      #expect(lane.outcome(4..<6) == .cancelled && lane.outcome(8..<10) == .expired && lane.outcome(10..<12) == .unknown)
+      #expect(lane.outcome(2..<4) == lane.outcome(6..<8))
+    }
+  }
+
+  @Test("what was not sent is settled as soon as nothing that was sent stands before it")
+  func unsentBehindRefused() {
+    let lane = LaneDriver()
+    lane.around.published = 9
+    lane.connect()
+    lane.pack(to: 3)
+    lane.pack(to: 6, .expired)
+    lane.pack(to: 9)
+    lane.respond(.invalidToken, 3)
+    #expect(lane.outcome(0..<2) == .accepted(.confirmed) && lane.outcome(3..<6) == .expired)
+    #expect(lane.settled == 6 && lane.sent == 6)
+  }
+
+  @Test("identifiers wrap from 0x7FFF_FFFF to 1, and an answer on either side of it settles exactly", arguments: 0..<8 as Range<UInt64>)
+  func wrapAround(_ offset: UInt64) {
+    let lane = LaneDriver()
+    let base = UInt64(ResendWindow.identifierCount) * 3 - 4
+    lane.around.published = base
+    lane.around.isCancelled = true
+    lane.walk.padding = []
+    #expect(lane.next() == .pack(from: 0, to: base))
+    lane.skip(to: base)
+    lane.around.isCancelled = false
+    lane.connectAndSend(base + 8)
+    let identifiers: [UInt32] = [0x7FFF_FFFC, 0x7FFF_FFFD, 0x7FFF_FFFE, 0x7FFF_FFFF, 1, 2, 3, 4]
+    #expect((base..<base + 8).map { ResendWindow.identifier(at: $0) } == identifiers)
+    lane.respond(.invalidToken, identifiers[Int(offset)])
+    #expect(offset == 0 || lane.outcome(base..<base + offset) == .accepted(.confirmed))
+    #expect(lane.outcomes[base + offset] == .rejected(.status(.invalidToken)))
+    #expect(lane.settled == base + offset + 1 && lane.inDoubt.isEmpty)
+  }
+
+  @Test("an answer after the conversation is over changes nothing")
+  func tooLate() {
+    let lane = LaneDriver()
+    lane.connectAndSend(10)
+    lane.respond(.invalidToken, 3)
+    lane.respond(.invalidToken, 5)
+    lane.respondGarbage()
+    #expect(lane.outcomes.count == 3 && lane.sent == 3)
+  }
+}
+
+extension LaneDriver {
+  /// Passes over a long stretch of padding.
+  func skip(to position: UInt64) {
+    packPadding(to: position)
+    #expect(settled == position && sent == position)
+  }
+}
