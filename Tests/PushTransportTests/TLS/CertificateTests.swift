@@ -71,7 +71,8 @@ struct CertificateTests {
   @Test("a set of files for a simulator verifies, and its keys are the owner's alone")
   func makeAll() throws {
     let scratch = try Scratch()
-    let files = try CertificateMaker.makeAll(in: scratch.file("certificates"), topics: ["com.example.a", "../evil"], serverNames: ["push.example.com", "10.1.2.3"], at: now)
+    let files = try CertificateMaker.makeAll(
+      in: scratch.file("certificates"), topics: ["com.example.a", "../evil"], serverNames: ["push.example.com", "10.1.2.3"], at: now)
     let server = try Credential.load(files.server, validAt: now)
     #expect(server.inspection.serverNames == ["localhost", "127.0.0.1", "::1", "push.example.com", "10.1.2.3"])
     for set in [files.apps, files.appContainers] {
@@ -85,7 +86,11 @@ struct CertificateTests {
     try OpenSSLCommand.run(["verify", "-x509_strict", "-purpose", "sslserver", "-CAfile", files.authority, files.server.certificate])
   }
 
-  @Test("dates are written as the calendar has them", arguments: [(0, "1970-01-01 00:00:00 UTC"), (951_782_400, "2000-02-29 00:00:00 UTC"), (4_107_542_399, "2100-02-28 23:59:59 UTC"), (-1, "1969-12-31 23:59:59 UTC")] as [(Int64, String)])
+  @Test(
+    "dates are written as the calendar has them",
+    arguments: [
+      (0, "1970-01-01 00:00:00 UTC"), (951_782_400, "2000-02-29 00:00:00 UTC"), (4_107_542_399, "2100-02-28 23:59:59 UTC"), (-1, "1969-12-31 23:59:59 UTC"),
+    ] as [(Int64, String)])
   func dates(seconds: Int64, text: String) {
     #expect(CivilTime.describe(seconds) == text)
   }

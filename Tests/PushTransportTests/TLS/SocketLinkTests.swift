@@ -84,10 +84,13 @@ struct SocketLinkTests {
       }
       let listener = try await listen(group, try material.serverContext()) { _, _ in }
       let port = listener.port
-      #expect(try await closure(host: "127.0.0.2", port: port) == .unreachable("cannot connect to 127.0.0.2:\(port): nobody listens there (connection refused)"))
+      #expect(
+        try await closure(host: "127.0.0.2", port: port) == .unreachable("cannot connect to 127.0.0.2:\(port): nobody listens there (connection refused)"))
       await listener.close()
-      #expect(try await closure(host: "127.0.0.1", port: port) == .unreachable("cannot connect to 127.0.0.1:\(port): nobody listens there (connection refused)"))
-      #expect(try await closure(host: "no-such-host.invalid", port: port) == .unreachable("cannot resolve no-such-host.invalid: there is no address for that name"))
+      #expect(
+        try await closure(host: "127.0.0.1", port: port) == .unreachable("cannot connect to 127.0.0.1:\(port): nobody listens there (connection refused)"))
+      #expect(
+        try await closure(host: "no-such-host.invalid", port: port) == .unreachable("cannot resolve no-such-host.invalid: there is no address for that name"))
 
       let plain = try await ServerBootstrap(group: group.eventLoopGroup).childChannelInitializer { channel in
         channel.eventLoop.makeCompletedFuture { channel.writeAndFlush(ByteBuffer(string: "220 hello\r\n"), promise: nil) }
@@ -197,7 +200,8 @@ struct SocketLinkTests {
       let client = try await ClientBootstrap(group: group.eventLoopGroup).channelOption(.allowRemoteHalfClosure, value: true).channelInitializer { channel in
         channel.eventLoop.makeCompletedFuture {
           try channel.pipeline.syncOperations.addHandler(TLSHandler(TLSSession(context, host: "localhost"), peerClosePolicy: .report))
-          try channel.pipeline.syncOperations.addHandler(ServerHandler { channel, event in if case .tls(.handshakeCompleted) = event { Self.writeForEver(channel) } })
+          try channel.pipeline.syncOperations.addHandler(
+            ServerHandler { channel, event in if case .tls(.handshakeCompleted) = event { Self.writeForEver(channel) } })
         }
       }.connect(host: "127.0.0.1", port: listener.port).get()
       try await client.closeFuture.get()

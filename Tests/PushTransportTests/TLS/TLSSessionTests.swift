@@ -167,7 +167,9 @@ struct TLSSessionTests {
     #expect(try outcome(ClientCertificatePolicy(request: .required), foreign).identity?.topics == ["com.example.foreign"])
     let identity = try outcome(ClientCertificatePolicy(request: .required, trust: material.trust), material.app.credential).identity
     #expect(identity?.fingerprint == material.app.credential.inspection.sha256)
-    #expect(try outcome(ClientCertificatePolicy(request: .required, trust: material.trust), foreign).end == .failed(.credentialRefused("the server refused our certificate: unknown certificate authority")))
+    #expect(
+      try outcome(ClientCertificatePolicy(request: .required, trust: material.trust), foreign).end
+        == .failed(.credentialRefused("the server refused our certificate: unknown certificate authority")))
   }
 
   @Test("names and addresses of the certificate pass, others are refused with the names that were seen")
