@@ -9,6 +9,8 @@ package protocol Link: AnyObject, Sendable {
   func send(_ bytes: UnsafeRawBufferPointer)
   /// False while more than the link's high-water mark waits for the socket.
   var isWritable: Bool { get }
+  /// True when everything handed over has gone to the socket.
+  var isIdle: Bool { get }
   /// Sends close_notify and closes. ``LinkDelegate/linkClosed(_:reason:)`` follows, with ``LinkClosure/byUs``.
   func close()
 }

@@ -45,6 +45,12 @@ final class SocketLink: Link, @unchecked Sendable {
     isInCall = false
   }
 
+  var isIdle: Bool {
+    guard case .open(let channel, _) = state else { return false }
+    // An option that a socket channel always has; without it, every frame would wait for its deadline, no more.
+    return (try? channel.syncOptions?.getOption(.bufferedWritableBytes)) == 0
+  }
+
   func close() {
     isInCall = true
     defer { isInCall = false }

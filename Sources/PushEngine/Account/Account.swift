@@ -1,0 +1,59 @@
+package import PushWire
+
+/// What became of the notifications of a campaign or an app.
+///
+/// It always adds up: ``submitted`` is the sum of all outcomes and ``inFlight``.
+package struct Account: Hashable, Sendable {
+  package var submitted = 0
+  package var confirmed = 0
+  package var quiet = 0
+  package var rejected: [Rejection: Int] = [:]
+  package var suppressed = 0
+  package var expired = 0
+  package var held = 0
+  package var cancelled = 0
+  package var unknown = 0
+  /// How often a notification was sent again, whatever the reason.
+  package var resent = 0
+  /// Notifications sent again although an earlier connection, which ended without a word, may have delivered them.
+  package var possibleDuplicates = 0
+
+  package init() {}
+
+  package var accepted: Int { confirmed + quiet }
+  package var rejectedTotal: Int { rejected.values.reduce(0, +) }
+  /// Notifications with an outcome.
+  package var settled: Int { accepted + rejectedTotal + suppressed + expired + held + cancelled + unknown }
+  /// Notifications without one yet.
+  package var inFlight: Int { submitted - settled }
+
+  package mutating func count(_ outcome: Outcome, _ count: Int) {
+    switch outcome {
+    case .accepted(.confirmed): confirmed += count
+    case .accepted(.quiet): quiet += count
+    case .rejected(let reason): rejected[reason, default: 0] += count
+    case .suppressed: suppressed += count
+    case .expired: expired += count
+    case .held: held += count
+    case .cancelled: cancelled += count
+    case .unknown: unknown += count
+    }
+  }
+
+  /// The account of two campaigns of one app.
+  package static func + (left: Account, right: Account) -> Account {
+    var sum = left
+    sum.submitted += right.submitted
+    sum.confirmed += right.confirmed
+    sum.quiet += right.quiet
+    sum.rejected.merge(right.rejected, uniquingKeysWith: +)
+    sum.suppressed += right.suppressed
+    sum.expired += right.expired
+    sum.held += right.held
+    sum.cancelled += right.cancelled
+    sum.unknown += right.unknown
+    sum.resent += right.resent
+    sum.possibleDuplicates += right.possibleDuplicates
+    return sum
+  }
+}

@@ -1,0 +1,97 @@
+package import PushTransport
+internal import PushWire
+
+/// One app, that is one topic with one credential: the control plane of its lanes.
+///
+/// It is asked once per connection and once per shortage, never once per notification: notifications go from a campaign's reader through a ring to a
+/// lane without passing here. What it decides is in ``PoolMachine``.
+package actor App {
+  package nonisolated let configuration: AppConfiguration
+  package nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe home.executor.asUnownedSerialExecutor() }
+
+  nonisolated let intake: Intake
+  private nonisolated let home: any Loop
+  private let loops: [any Loop]
+  private let dialer: any Dialer
+  private let seed: UInt64
+  private var pool: PoolMachine
+  private let events: AsyncStream<Lane.Event>
+  private let report: AsyncStream<Lane.Event>.Continuation
+
+  /// - Parameters:
+  ///   - dialer: connects to the app's gateway with the app's credential.
+  ///   - loops: where its lanes live, in turn, from `firstLoop` on; at least one.
+  ///   - seed: of the jitter of its back-off.
+  package init(configuration: AppConfiguration, dialer: any Dialer, loops: [any Loop], firstLoop: Int = 0, seed: UInt64) {
+    precondition(!loops.isEmpty, "an app needs a loop")
+    let first = firstLoop % loops.count
+    self.configuration = configuration
+    self.dialer = dialer
+    self.loops = Array(loops[first...] + loops[..<first])
+    self.seed = seed
+    home = loops[first]
+    pool = PoolMachine(
+      limits: PoolMachine.Limits(
+        lanes: configuration.connections, connectionsPerMinute: configuration.connectionsPerMinute, dialAttempts: configuration.dialAttempts,
+        patience: configuration.patience),
+      now: loops[first].now)
+    let (events, report) = AsyncStream.makeStream(of: Lane.Event.self)
+    self.events = events
+    self.report = report
+    intake = Intake(loop: loops[first], rateLimit: configuration.rateLimit, starved: { report.yield(.starved) })
+    for index in 0..<configuration.connections.lowerBound {
+      intake.add(Self.makeLane(index, of: configuration, dialer: dialer, loops: self.loops, intake: intake, seed: seed, report: report))
+    }
+  }
+
+  /// Serves the lanes until ``shutDown()``.
+  package func run() async {
+    for await event in events { handle(event) }
+  }
+
+  /// Why the app cannot send, if it cannot.
+  package nonisolated var failure: String? { intake.failure }
+
+  /// Ends ``run()`` and closes every connection. To be called when the campaigns have ended: what is still in flight stays without an outcome.
+  package func shutDown() async {
+    for lane in intake.lanes { await lane.shutDown() }
+    report.finish()
+  }
+
+  private func handle(_ event: Lane.Event) {
+    switch event {
+    case .wantsConnection(let lane):
+      permit(lane)
+    case .opened:
+      pool.opened()
+    case .progress:
+      pool.madeProgress()
+    case .ended(let ending):
+      if let reason = pool.ended(ending, now: home.now) { intake.cancelAll(failure: reason) }
+    case .starved:
+      guard pool.starved() else { return }
+      intake.add(
+        Self.makeLane(intake.lanes.count, of: configuration, dialer: dialer, loops: loops, intake: intake, seed: seed, report: report))
+    }
+  }
+
+  private func permit(_ lane: Lane) {
+    // A lane that is not let through stays as it is: with everything cancelled it has no use for a connection.
+    guard intake.failure == nil else { return }
+    switch pool.mayDial(now: home.now) {
+    case .now:
+      lane.loop.execute { lane.assumeIsolated { $0.connect() } }
+    case .later(let deadline):
+      _ = home.schedule(at: deadline) { self.assumeIsolated { $0.permit(lane) } }
+    }
+  }
+
+  private static func makeLane(
+    _ index: Int, of configuration: AppConfiguration, dialer: any Dialer, loops: [any Loop], intake: Intake, seed: UInt64,
+    report: AsyncStream<Lane.Event>.Continuation
+  ) -> Lane {
+    Lane(
+      configuration: configuration, loop: loops[index % loops.count], dialer: dialer, intake: intake, seed: seed &+ UInt64(index) &* 0x9E37_79B9_7F4A_7C15,
+      report: { report.yield($0) })
+  }
+}

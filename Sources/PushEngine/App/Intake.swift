@@ -1,0 +1,192 @@
+internal import PushTransport
+internal import PushWire
+internal import Synchronization
+
+/// What an app's producers, lanes and actor share: which campaigns there are, which lanes have room, and who waits for some.
+///
+/// The hand-off between a campaign's reader and a lane must not pass through the app's actor (a hop costs more than a hundred notifications), so it
+/// goes through the rings, and through this for choosing one.
+final class Intake: Sendable {
+  private struct State {
+    var lanes: [Lane] = []
+    var ledgers: [UInt32: CampaignLedger] = [:]
+    var nextCampaign: UInt32 = 1
+    var openCampaigns = 0
+    var waiters: [CheckedContinuation<Void, Never>] = []
+    var failure: String?
+    var bucket: TokenBucket?
+  }
+
+  private let state: Mutex<State>
+  private let waiterCount = Atomic<Int>(0)
+  private let openCampaignCount = Atomic<Int>(0)
+  private let loop: any Loop
+  /// Asks the app for another lane.
+  private let starved: @Sendable () -> Void
+
+  /// A lane whose unsent backlog is this long gets no more while another has less: a chunk waits for its turn in one queue, not behind trouble.
+  static let backlogBlockCountLimit = 65_536
+
+  init(loop: any Loop, rateLimit: Double?, starved: @escaping @Sendable () -> Void) {
+    self.loop = loop
+    self.starved = starved
+    var state = State()
+    if let rateLimit {
+      // A burst of 20 ms keeps the sending even, and the number of wake-ups small.
+      state.bucket = TokenBucket(perSecond: rateLimit, burst: max(1, rateLimit / 50), now: loop.now)
+    }
+    self.state = Mutex(state)
+  }
+
+  // MARK: Campaigns
+
+  /// Opens the books of a campaign. A failed app takes none.
+  func begin(makeFrames: (UInt32) -> CampaignFrames, listener: (any OutcomeListener)?) throws(AppFailure) -> CampaignLedger {
+    let (ledger, failure): (CampaignLedger, String?) = state.withLock { state in
+      let ledger = CampaignLedger(frames: makeFrames(state.nextCampaign), listener: listener)
+      if state.failure == nil {
+        state.ledgers[state.nextCampaign] = ledger
+        state.nextCampaign += 1
+        state.openCampaigns += 1
+      }
+      return (ledger, state.failure)
+    }
+    if let failure { throw AppFailure(reason: failure) }
+    openCampaignCount.add(1, ordering: .acquiringAndReleasing)
+    return ledger
+  }
+
+  /// The campaign's audience has ended, or its reader has stopped.
+  func close(_ ledger: CampaignLedger) {
+    ledger.closeIntake()
+    openCampaignCount.subtract(1, ordering: .acquiringAndReleasing)
+    wakeLanes()
+  }
+
+  /// The campaign has its final account; the lanes need not know it any longer.
+  func forget(_ ledger: CampaignLedger) {
+    state.withLock { state in
+      state.openCampaigns -= 1
+      state.ledgers[ledger.frames.campaign] = nil
+    }
+  }
+
+  func ledger(_ campaign: UInt32) -> CampaignLedger? {
+    state.withLock { $0.ledgers[campaign] }
+  }
+
+  /// No campaign is being read: nothing more will come for now.
+  var isDraining: Bool { openCampaignCount.load(ordering: .acquiring) == 0 }
+
+  /// Every campaign was cancelled.
+  var isCancelled: Bool {
+    state.withLock { state in state.ledgers.values.allSatisfy { $0.isCancelled } }
+  }
+
+  var failure: String? { state.withLock { $0.failure } }
+
+  /// Cancels every campaign, because the app cannot send any more or because it is asked to stop.
+  func cancelAll(failure: String? = nil) {
+    let ledgers = state.withLock { state in
+      state.failure = state.failure ?? failure
+      return Array(state.ledgers.values)
+    }
+    for ledger in ledgers { ledger.cancel() }
+    openDoors()
+    wakeLanes()
+  }
+
+  // MARK: Lanes
+
+  var lanes: [Lane] { state.withLock { $0.lanes } }
+
+  func add(_ lane: Lane) {
+    state.withLock { $0.lanes.append(lane) }
+    openDoors()
+  }
+
+  func wakeLanes() {
+    for lane in lanes { lane.wake() }
+  }
+
+  // MARK: Room
+
+  /// The lane with the shortest backlog that has room for `blockCount` blocks; waits until there is one.
+  func lane(withRoomFor blockCount: Int, isCancelled: () -> Bool) async -> Lane? {
+    while !isCancelled() {
+      if let lane = laneWithRoom(for: blockCount) { return lane }
+      starved()
+      await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
+        state.withLock { state in
+          state.waiters.append(continuation)
+          waiterCount.store(state.waiters.count, ordering: .sequentiallyConsistent)
+        }
+        // Room that was made between the look and the wait would otherwise be missed.
+        if laneWithRoom(for: blockCount) != nil || isCancelled() { openDoors() }
+      }
+    }
+    return nil
+  }
+
+  private func laneWithRoom(for blockCount: Int) -> Lane? {
+    state.withLock { state in
+      var best: Lane?
+      var shortest = Self.backlogBlockCountLimit
+      for lane in state.lanes where lane.ring.freeBlockCount >= blockCount + RingRecord.blockCountLimit {
+        let backlog = lane.ring.backlogBlockCount
+        if backlog < shortest { (best, shortest) = (lane, backlog) }
+      }
+      return best
+    }
+  }
+
+  /// A lane has sent or settled something. Cheap when nobody waits; otherwise wakes them once there is room worth waking for.
+  func roomMade(in ring: NotificationRing) {
+    guard waiterCount.load(ordering: .sequentiallyConsistent) > 0 else { return }
+    let isWorthIt = ring.freeBlockCount >= ring.blockCount / 8 && ring.backlogBlockCount <= Self.backlogBlockCountLimit / 2
+    if isWorthIt { openDoors() }
+  }
+
+  /// Wakes whoever waits for room, to look again.
+  func openDoors() {
+    let waiters = state.withLock { state in
+      defer { state.waiters = [] }
+      waiterCount.store(0, ordering: .sequentiallyConsistent)
+      return state.waiters
+    }
+    for waiter in waiters { waiter.resume() }
+  }
+
+  // MARK: Rate
+
+  /// Up to `count` notifications that the app's rate limit lets through now; waits until there is at least one.
+  func allowance(upTo count: Int, isCancelled: () -> Bool) async -> Int {
+    while !isCancelled() {
+      let now = loop.now
+      let (allowed, nextAt): (Int, Instant) = state.withLock { state in
+        guard state.bucket != nil else { return (count, now) }
+        let taken = state.bucket?.take(upTo: count, now: now) ?? 0
+        return (taken, state.bucket?.nextAt(now: now) ?? now)
+      }
+      if allowed > 0 { return allowed }
+      await sleep(until: nextAt)
+    }
+    return 0
+  }
+
+  func pause(_ duration: Duration) async {
+    await sleep(until: loop.now + duration)
+  }
+
+  private func sleep(until deadline: Instant) async {
+    await withCheckedContinuation { continuation in
+      _ = loop.schedule(at: deadline) { continuation.resume() }
+    }
+  }
+}
+
+/// Why an app cannot send: one sentence.
+package struct AppFailure: Error, Hashable, CustomStringConvertible {
+  package var reason: String
+  package var description: String { reason }
+}

@@ -1,0 +1,316 @@
+package import PushTransport
+internal import PushWire
+
+/// One slot of an app's pool: a ring, at most one live connection, and the machine that decides for both. Bound to one event loop.
+///
+/// The lane outlives its connections; the ring is its resend window. The shell here only carries out what ``LaneMachine`` decides.
+package actor Lane: LinkDelegate {
+  /// What the app's actor hears of a lane.
+  enum Event: Sendable {
+    case wantsConnection(Lane)
+    case opened
+    case ended(PoolMachine.Ending)
+    case progress
+    case starved
+  }
+
+  nonisolated let ring: NotificationRing
+  nonisolated let loop: any Loop
+  package nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.executor.asUnownedSerialExecutor() }
+
+  private let command: Command
+  private let dialer: any Dialer
+  private let intake: Intake
+  private let report: @Sendable (Event) -> Void
+  private var machine: LaneMachine
+  private var packer: FramePacker
+  private var batchTimer: BatchTimer
+  private var decoder = ErrorResponseDecoder()
+  private var link: (any Link)?
+  private var ledger: CampaignLedger?
+  private var isWaitingForPermission = false
+  private var isPumpScheduled = false
+  private var isShutDown = false
+  private var timer: (deadline: Instant, handle: any LoopTimer)?
+
+  /// After so many batches the loop gets a chance to serve its other lanes and read its sockets.
+  private static let batchesPerTurn = 4
+
+  init(
+    configuration: AppConfiguration, loop: any Loop, dialer: any Dialer, intake: Intake, seed: UInt64, report: @escaping @Sendable (Event) -> Void
+  ) {
+    self.loop = loop
+    self.dialer = dialer
+    self.intake = intake
+    self.report = report
+    command = configuration.command
+    ring = NotificationRing(blockCount: configuration.policy.ringBlockCount)
+    machine = LaneMachine(policy: configuration.policy, seed: seed)
+    packer = FramePacker(byteCountBound: configuration.batchByteCount)
+    batchTimer = BatchTimer(byteCountBound: configuration.batchByteCount, delay: configuration.batchDelay)
+  }
+
+  // MARK: From outside the loop
+
+  /// Something was published, or has changed that the machine should know of.
+  nonisolated func wake() {
+    loop.execute { self.assumeIsolated { $0.pump() } }
+  }
+
+  /// To be called after a claim was published: wakes the lane only if it sleeps.
+  nonisolated func published() {
+    if ring.takeWakeUp() { wake() }
+  }
+
+  /// The app lets this lane connect.
+  func connect() {
+    isWaitingForPermission = false
+    guard !isShutDown, link == nil, machine.isDisconnected else { return }
+    machine.dialled()
+    decoder = ErrorResponseDecoder()
+    link = dialer.dial(on: loop, delegate: self)
+  }
+
+  /// Closes the connection for good. What is still in the window then counts by the app's policy.
+  func shutDown() {
+    isShutDown = true
+    link?.close()
+  }
+
+  // MARK: The pump
+
+  private func pump() {
+    isPumpScheduled = false
+    // Nobody waits for a connection that would carry nothing.
+    if let link, !machine.isOpen, intake.isDraining, intake.isCancelled { link.close() }
+    var batches = 0
+    while true {
+      let published = ring.published
+      let step = machine.next(surroundings(published: published), walk: ring)
+      carryOutEffects()
+      switch step {
+      case .dial:
+        if !isWaitingForPermission, !isShutDown {
+          isWaitingForPermission = true
+          report(.wantsConnection(self))
+        }
+        return
+      case .pack(let from, let to):
+        if let deadline = batchDeadline(from: from, to: to) { return sleep(until: deadline, seen: published) }
+        pack(from: from, to: to)
+        batches += 1
+        if batches == Self.batchesPerTurn { return continueLater() }
+      case .probe(let identifier):
+        packer.clear()
+        packer.packProbe(command, identifier: identifier)
+        unsafe link?.send(packer.bytes)
+        machine.probed(now: loop.now)
+      case .leave:
+        link?.close()
+      case .wait(let deadline):
+        return sleep(until: deadline, seen: published)
+      }
+    }
+  }
+
+  private func surroundings(published: UInt64) -> LaneMachine.Surroundings {
+    LaneMachine.Surroundings(
+      now: loop.now, published: published, freeBlockCount: ring.freeBlockCount, isWritable: link?.isWritable ?? false, isDraining: intake.isDraining,
+      isCancelled: published > machine.sent && !machine.isOpen && intake.isCancelled)
+  }
+
+  private func continueLater() {
+    guard !isPumpScheduled else { return }
+    isPumpScheduled = true
+    wake()
+  }
+
+  private func sleep(until deadline: Instant?, seen published: UInt64) {
+    if let deadline { arm(deadline) }
+    if !ring.sleep(seen: published) { continueLater() }
+  }
+
+  /// A timer that is due earlier than needed stays: it only asks the machine once more.
+  private func arm(_ deadline: Instant) {
+    if let timer, timer.deadline <= deadline { return }
+    timer?.handle.cancel()
+    let handle = loop.schedule(at: deadline) { self.assumeIsolated { $0.timerFired() } }
+    timer = (deadline, handle)
+  }
+
+  private func timerFired() {
+    timer = nil
+    pump()
+  }
+
+  // MARK: Sending
+
+  /// Until when the frames wait for company, if they do.
+  private func batchDeadline(from: UInt64, to: UInt64) -> Instant? {
+    guard let link else { return nil }
+    // A notification with a payload of its own takes about as many bytes on the wire as in the ring; of the others the frame's size is known.
+    let waiting = Int(clamping: to - from) * max(NotificationRing.blockByteCount, ledger?.frames.frameByteCount ?? 0)
+    switch batchTimer.decide(waiting: waiting, socketIsIdle: link.isIdle, now: loop.now) {
+    case .write: return nil
+    case .wait(let deadline): return deadline
+    }
+  }
+
+  private func pack(from: UInt64, to: UInt64) {
+    packer.clear()
+    let now = loop.now
+    let unixSeconds = loop.unixSeconds
+    let isResend = from < machine.highWater
+    var position = from
+    while position < to, !packer.isFull {
+      let record = ring.record(at: position)
+      guard record.isNotification else {
+        let end = position + record.blockCount
+        took(FramePacker.Run(kind: .padding, end: end, lastStart: position, count: 0), campaign: 0, fate: .cancelled, now: now)
+        position = end
+        continue
+      }
+      let ledger = books(of: record.campaign)
+      if ledger.isCancelled || link == nil {
+        let run = skipCancelled(from: position, to: to, campaign: record.campaign, abandoned: record.mayHaveArrived)
+        took(run, campaign: record.campaign, fate: record.mayHaveArrived ? .abandoned : .cancelled, now: now)
+        position = run.end
+        continue
+      }
+      guard let run = packer.pack(from: position, to: to, ring: ring, frames: ledger.frames, now: unixSeconds) else { break }
+      took(run, campaign: record.campaign, fate: run.kind == .packed ? .sent : .expired, now: now)
+      if isResend, run.kind == .packed { ledger.resent(run.count) }
+      position = run.end
+    }
+    if packer.byteCount > 0 { unsafe link?.send(packer.bytes) }
+    batchTimer.wrote()
+    carryOutEffects()
+    intake.roomMade(in: ring)
+  }
+
+  private func took(_ run: FramePacker.Run, campaign: UInt32, fate: ResendWindow.Fate, now: Instant) {
+    ring.setSent(run.end)
+    machine.packed(to: run.end, lastStart: run.lastStart, count: run.count, campaign: campaign, fate: fate, now: now)
+  }
+
+  /// The neighbours that share one fate without being sent.
+  private func skipCancelled(from: UInt64, to: UInt64, campaign: UInt32, abandoned: Bool) -> FramePacker.Run {
+    var run = FramePacker.Run(kind: .packed, end: from, lastStart: from, count: 0)
+    while run.end < to {
+      let record = ring.record(at: run.end)
+      if record.isNotification {
+        guard record.campaign == campaign, record.mayHaveArrived == abandoned else { break }
+        run.count += 1
+        run.lastStart = run.end
+      }
+      run.end += record.blockCount
+    }
+    return run
+  }
+
+  // MARK: Results
+
+  private func carryOutEffects() {
+    let effects = machine.takeEffects()
+    guard let effects else { return }
+    if let range = effects.mayHaveArrived { markMayHaveArrived(range) }
+    for settlement in effects.settlements where settlement.count > 0 {
+      books(of: settlement.campaign).settled(settlement, ring: ring)
+    }
+    if machine.settled > ring.settled { ring.settle(through: machine.settled) }
+    if effects.hasRewound { ring.setSent(machine.sent) }
+    if effects.madeProgress { report(.progress) }
+    if effects.isUnresponsive { report(.ended(.unresponsive)) }
+    intake.roomMade(in: ring)
+  }
+
+  /// Counts each notification once, however often it is sent again.
+  private func markMayHaveArrived(_ range: Range<UInt64>) {
+    var counts: [UInt32: Int] = [:]
+    ring.forEachNotification(from: range.lowerBound, to: range.upperBound) { _, record in
+      guard !record.mayHaveArrived else { return }
+      record.mayHaveArrived = true
+      counts[record.campaign, default: 0] += 1
+    }
+    for (campaign, count) in counts { books(of: campaign).mayHaveArrivedTwice(count) }
+  }
+
+  /// A campaign stays known until every one of its notifications has left the rings.
+  private func books(of campaign: UInt32) -> CampaignLedger {
+    if let ledger, ledger.frames.campaign == campaign { return ledger }
+    guard let found = intake.ledger(campaign) else { preconditionFailure("a notification of a campaign that was forgotten") }
+    ledger = found
+    return found
+  }
+
+  // MARK: LinkDelegate, on the loop
+
+  package nonisolated func linkOpened(_ link: any Link) {
+    assumeIsolated { $0.opened(link) }
+  }
+
+  package nonisolated func link(_ link: any Link, received bytes: UnsafeRawBufferPointer) {
+    // The call comes on this actor's own executor and ends before the buffer does.
+    nonisolated(unsafe) let bytes = unsafe bytes
+    assumeIsolated { unsafe $0.received(link, bytes) }
+  }
+
+  package nonisolated func link(_ link: any Link, isWritable: Bool) {
+    assumeIsolated { $0.writabilityChanged(link, isWritable) }
+  }
+
+  package nonisolated func linkClosed(_ link: any Link, reason: LinkClosure) {
+    assumeIsolated { $0.closed(link, reason) }
+  }
+
+  private func opened(_ link: any Link) {
+    guard link === self.link else { return }
+    machine.opened(now: loop.now)
+    report(.opened)
+    pump()
+  }
+
+  private func received(_ link: any Link, _ bytes: UnsafeRawBufferPointer) {
+    guard link === self.link else { return }
+    switch unsafe decoder.consume(bytes) {
+    case .needMore: return
+    case .response(let response): machine.responded(response, walk: ring)
+    case .malformed: machine.respondedWithGarbage(walk: ring)
+    }
+    carryOutEffects()
+    link.close()
+  }
+
+  private func writabilityChanged(_ link: any Link, _ isWritable: Bool) {
+    guard link === self.link else { return }
+    machine.writabilityChanged(isWritable, now: loop.now)
+    if isWritable { pump() }
+  }
+
+  private func closed(_ link: any Link, _ reason: LinkClosure) {
+    guard link === self.link else { return }
+    self.link = nil
+    machine.closed(reason.forLane, now: loop.now, walk: ring)
+    carryOutEffects()
+    report(.ended(ending(reason)))
+    pump()
+  }
+
+  private func ending(_ reason: LinkClosure) -> PoolMachine.Ending {
+    switch reason {
+    case .unreachable(let text), .handshakeFailed(let text): .unreachable(text)
+    case .credentialRefused(let text): .refused(text)
+    case .byPeer, .byUs, .reset, .failed: machine.failures == 0 ? .ordinary : .fruitless
+    }
+  }
+}
+
+extension LinkClosure {
+  fileprivate var forLane: LaneClosure {
+    switch self {
+    case .byPeer, .reset, .failed, .unreachable, .handshakeFailed: .withoutAWord
+    case .byUs: .byUs
+    case .credentialRefused: .nothingWasRead
+    }
+  }
+}

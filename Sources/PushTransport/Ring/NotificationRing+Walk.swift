@@ -1,0 +1,42 @@
+internal import PushWire
+
+/// Walking costs a step per record: for the rare moments when an answer names one notification, never for a batch.
+extension NotificationRing: RecordWalk {
+  package func notificationCount(from: UInt64, to: UInt64) -> Int {
+    var count = 0
+    forEachNotification(from: from, to: to) { _, _ in count += 1 }
+    return count
+  }
+
+  package func position(after count: Int, from: UInt64, limit: UInt64) -> UInt64 {
+    var position = from
+    var passed = 0
+    while position < limit, passed < count {
+      let record = record(at: position)
+      if record.isNotification { passed += 1 }
+      position += record.blockCount
+    }
+    return position
+  }
+
+  package func end(ofNotificationAt position: UInt64, from: UInt64) -> UInt64? {
+    var start = from
+    while start <= position {
+      let record = record(at: start)
+      let end = start + record.blockCount
+      if start == position { return record.isNotification ? end : nil }
+      start = end
+    }
+    return nil
+  }
+
+  /// Calls `body` with position and record of each notification that starts in `from..<to`.
+  package func forEachNotification(from: UInt64, to: UInt64, _ body: (UInt64, RingRecord) -> Void) {
+    var position = from
+    while position < to {
+      let record = record(at: position)
+      if record.isNotification { body(position, record) }
+      position += record.blockCount
+    }
+  }
+}

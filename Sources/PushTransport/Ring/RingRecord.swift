@@ -1,0 +1,112 @@
+/// A notification as it lies in a ring, from the start of a 64-byte block.
+///
+/// ```
+///  0  blocks u32 · kind u8 · token length u8 · flags u8 · attempts u8
+///  8  ordinal u64                      the line of the campaign's audience it came from
+/// 16  campaign u32 · expiration u32    seconds since 1970, if the flag says so
+/// 24  payload length u32 · priority u8 · 3 unused     length 0: the campaign's payload; priority 0: the campaign's
+/// 32  token, then the payload of its own, if any
+/// ```
+/// A view: valid while its ring lives and its position has not been settled. In native byte order; nothing of it leaves the process.
+@safe
+package struct RingRecord {
+  /// What a record says besides token and payload.
+  package struct Header: Sendable {
+    package var ordinal: UInt64
+    package var campaign: UInt32
+    package var expiration: UInt32?
+    package var priority: UInt8?
+
+    package init(ordinal: UInt64, campaign: UInt32, expiration: UInt32? = nil, priority: UInt8? = nil) {
+      self.ordinal = ordinal
+      self.campaign = campaign
+      self.expiration = expiration
+      self.priority = priority
+    }
+  }
+
+  /// The longest token is 100 bytes (spec, "Notification frames") and the largest payload of any transport 5120.
+  package static let blockCountLimit = blockCount(tokenByteCount: 100, payloadByteCount: 5120)
+
+  private static let notification: UInt8 = 1
+  private static let padding: UInt8 = 2
+  private static let bodyOffset = 32
+  private enum Flag {
+    static let hasExpiration: UInt8 = 1
+    static let mayHaveArrived: UInt8 = 2
+  }
+
+  private let base: UnsafeMutableRawPointer
+
+  init(_ base: UnsafeMutableRawPointer) {
+    unsafe self.base = unsafe base
+  }
+
+  package static func blockCount(tokenByteCount: Int, payloadByteCount: Int) -> Int {
+    (bodyOffset + tokenByteCount + payloadByteCount + NotificationRing.blockByteCount - 1) / NotificationRing.blockByteCount
+  }
+
+  static func write(
+    _ header: Header, token: UnsafeRawBufferPointer, payload: UnsafeRawBufferPointer, blockCount: Int, to base: UnsafeMutableRawPointer
+  ) {
+    precondition(token.count <= 100 && payload.count <= 5120, "record of \(token.count) + \(payload.count) bytes")
+    unsafe base.storeBytes(of: UInt32(truncatingIfNeeded: blockCount), as: UInt32.self)
+    unsafe base.storeBytes(of: notification, toByteOffset: 4, as: UInt8.self)
+    unsafe base.storeBytes(of: UInt8(truncatingIfNeeded: token.count), toByteOffset: 5, as: UInt8.self)
+    unsafe base.storeBytes(of: header.expiration == nil ? 0 : Flag.hasExpiration, toByteOffset: 6, as: UInt8.self)
+    unsafe base.storeBytes(of: 0, toByteOffset: 7, as: UInt8.self)
+    unsafe base.storeBytes(of: header.ordinal, toByteOffset: 8, as: UInt64.self)
+    unsafe base.storeBytes(of: header.campaign, toByteOffset: 16, as: UInt32.self)
+    unsafe base.storeBytes(of: header.expiration ?? 0, toByteOffset: 20, as: UInt32.self)
+    unsafe base.storeBytes(of: UInt32(truncatingIfNeeded: payload.count), toByteOffset: 24, as: UInt32.self)
+    unsafe base.storeBytes(of: UInt32(header.priority ?? 0), toByteOffset: 28, as: UInt32.self)
+    if let source = token.baseAddress {
+      unsafe (base + bodyOffset).copyMemory(from: source, byteCount: token.count)
+    }
+    if let source = payload.baseAddress, payload.count > 0 {
+      unsafe (base + bodyOffset + token.count).copyMemory(from: source, byteCount: payload.count)
+    }
+  }
+
+  static func writePadding(blockCount: Int, to base: UnsafeMutableRawPointer) {
+    unsafe base.storeBytes(of: UInt32(truncatingIfNeeded: blockCount), as: UInt32.self)
+    unsafe base.storeBytes(of: padding, toByteOffset: 4, as: UInt8.self)
+  }
+
+  package var blockCount: UInt64 { UInt64(unsafe base.load(as: UInt32.self)) }
+  /// False for padding, which has a length and nothing else.
+  package var isNotification: Bool { unsafe base.load(fromByteOffset: 4, as: UInt8.self) == Self.notification }
+  package var ordinal: UInt64 { unsafe base.load(fromByteOffset: 8, as: UInt64.self) }
+  package var campaign: UInt32 { unsafe base.load(fromByteOffset: 16, as: UInt32.self) }
+  package var expiration: UInt32? {
+    flags & Flag.hasExpiration == 0 ? nil : unsafe base.load(fromByteOffset: 20, as: UInt32.self)
+  }
+  package var priority: UInt8? {
+    let value = unsafe base.load(fromByteOffset: 28, as: UInt8.self)
+    return value == 0 ? nil : value
+  }
+  package var token: UnsafeRawBufferPointer {
+    unsafe UnsafeRawBufferPointer(start: base + Self.bodyOffset, count: tokenByteCount)
+  }
+  /// The notification's own payload; empty when it is the campaign's.
+  package var payload: UnsafeRawBufferPointer {
+    unsafe UnsafeRawBufferPointer(start: base + Self.bodyOffset + tokenByteCount, count: Int(base.load(fromByteOffset: 24, as: UInt32.self)))
+  }
+
+  /// True when payload, expiration and priority are all the campaign's.
+  package var isPlain: Bool {
+    unsafe base.load(fromByteOffset: 24, as: UInt64.self) == 0 && flags & Flag.hasExpiration == 0
+  }
+
+  /// Set when it is sent again after a connection ended without a word: it may be on the device twice.
+  package var mayHaveArrived: Bool {
+    get { flags & Flag.mayHaveArrived != 0 }
+    nonmutating set {
+      let value = newValue ? flags | Flag.mayHaveArrived : flags & ~Flag.mayHaveArrived
+      unsafe base.storeBytes(of: value, toByteOffset: 6, as: UInt8.self)
+    }
+  }
+
+  private var flags: UInt8 { unsafe base.load(fromByteOffset: 6, as: UInt8.self) }
+  private var tokenByteCount: Int { Int(unsafe base.load(fromByteOffset: 5, as: UInt8.self)) }
+}

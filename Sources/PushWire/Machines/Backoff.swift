@@ -1,0 +1,40 @@
+/// How long to wait before the next connection: not at all after one that got something done, exponentially longer, with jitter, after each one
+/// that did not.
+package struct Backoff: Sendable {
+  private let base: Duration
+  private let limit: Duration
+  private var randomState: UInt64
+  /// Connections in a row that settled nothing.
+  package private(set) var failures = 0
+
+  /// - Parameters:
+  ///   - base: the delay after the first failure. Default 100 ms.
+  ///   - limit: no delay is longer. Default 30 s.
+  ///   - seed: of the jitter.
+  package init(base: Duration = .milliseconds(100), limit: Duration = .seconds(30), seed: UInt64) {
+    self.base = base
+    self.limit = limit
+    randomState = seed
+  }
+
+  package mutating func succeeded() {
+    failures = 0
+  }
+
+  /// Counts a failure and returns the delay before the next try: between half and all of `base`·2^(failures−1), at most `limit`.
+  package mutating func failed() -> Duration {
+    failures += 1
+    let full = min(limit, base * (1 << min(failures - 1, 20)))
+    return full / 2 + full / 2 * nextFraction()
+  }
+
+  /// SplitMix64, scaled to 0..<1.
+  private mutating func nextFraction() -> Double {
+    randomState &+= 0x9E37_79B9_7F4A_7C15
+    var z = randomState
+    z = (z ^ (z >> 30)) &* 0xBF58_476D_1CE4_E5B9
+    z = (z ^ (z >> 27)) &* 0x94D0_49BB_1331_11EB
+    z ^= z >> 31
+    return Double(z >> 11) / Double(1 << 53)
+  }
+}

@@ -1,0 +1,97 @@
+/// When an app may open a connection, add a lane, or must give its gateway up.
+package struct PoolMachine: Sendable {
+  package struct Limits: Sendable {
+    package var lanes: ClosedRange<Int>
+    package var connectionsPerMinute: Double
+    package var dialAttempts: Int
+    package var patience: Duration
+
+    package init(lanes: ClosedRange<Int>, connectionsPerMinute: Double, dialAttempts: Int, patience: Duration) {
+      self.lanes = lanes
+      self.connectionsPerMinute = connectionsPerMinute
+      self.dialAttempts = dialAttempts
+      self.patience = patience
+    }
+  }
+
+  /// How a connection ended, or failed to begin, as far as the pool cares.
+  package enum Ending: Hashable, Sendable {
+    /// It got something done, or had nothing to do.
+    case ordinary
+    /// It had something to do and ended without getting any of it done.
+    case fruitless
+    /// No connection came about.
+    case unreachable(String)
+    /// The gateway refused the certificate.
+    case refused(String)
+    /// The gateway closes every connection without a word.
+    case unresponsive
+  }
+
+  package enum Permission: Hashable, Sendable {
+    case now
+    case later(Instant)
+  }
+
+  private let limits: Limits
+  private var bucket: TokenBucket
+  private var hasBeenOpen = false
+  private var failedDials = 0
+  private var trouble: (since: Instant, endings: Int)?
+  package private(set) var laneCount: Int
+
+  package init(limits: Limits, now: Instant) {
+    self.limits = limits
+    laneCount = limits.lanes.lowerBound
+    bucket = TokenBucket(perSecond: limits.connectionsPerMinute / 60, burst: max(Double(limits.lanes.upperBound), limits.connectionsPerMinute / 4), now: now)
+  }
+
+  /// A lane wants to connect.
+  package mutating func mayDial(now: Instant) -> Permission {
+    bucket.take(upTo: 1, now: now) == 1 ? .now : .later(bucket.nextAt(now: now))
+  }
+
+  package mutating func opened() {
+    hasBeenOpen = true
+    failedDials = 0
+  }
+
+  package mutating func madeProgress() {
+    trouble = nil
+  }
+
+  /// A connection has ended. Returns why the gateway must be given up, if it must.
+  package mutating func ended(_ ending: Ending, now: Instant) -> String? {
+    switch ending {
+    case .ordinary:
+      return nil
+    case .fruitless:
+      break
+    case .refused(let reason):
+      return "the gateway refused the certificate: \(reason)"
+    case .unresponsive:
+      return "the gateway closes every connection without an answer, even one that carries nothing"
+    case .unreachable(let reason):
+      failedDials += 1
+      // Each lane may try as often, since they try side by side.
+      if !hasBeenOpen, failedDials >= limits.dialAttempts { return reason }
+    }
+    let endings = (trouble?.endings ?? 0) + 1
+    let since = trouble?.since ?? now
+    trouble = (since, endings)
+    // Both, since an app that was idle between two bad connections has not been trying all that time.
+    guard now.since(since) >= limits.patience, endings >= Self.fruitlessEndings else { return nil }
+    if case .unreachable(let reason) = ending { return reason }
+    return "nothing got through for \(Int(limits.patience.inSeconds)) s"
+  }
+
+  /// With the longest back-off of 30 s, 8 endings are about two minutes of trying.
+  private static let fruitlessEndings = 8
+
+  /// A producer found no room in any lane.
+  package mutating func starved() -> Bool {
+    guard laneCount < limits.lanes.upperBound else { return false }
+    laneCount += 1
+    return true
+  }
+}

@@ -1,0 +1,166 @@
+/// Walks the notifications of a ring by position; what the machines need to know of a ring's content.
+package protocol RecordWalk {
+  /// Notifications (not padding) that start in `from..<to`; both must be record starts.
+  func notificationCount(from: UInt64, to: UInt64) -> Int
+  /// Where the notification after `count` notifications from `from` starts, at most `limit`.
+  func position(after count: Int, from: UInt64, limit: UInt64) -> UInt64
+  /// The end of the notification that starts exactly at `position`; nil when none starts there. `from` is a record start at or before it.
+  func end(ofNotificationAt position: UInt64, from: UInt64) -> UInt64?
+}
+
+/// A run of neighbouring notifications of one campaign that have left the window together.
+package struct Settlement: Hashable, Sendable {
+  package var from: UInt64
+  package var to: UInt64
+  package var count: Int
+  package var campaign: UInt32
+  package var outcome: Outcome
+}
+
+/// What one lane has given to its connection and not yet settled, in order: runs of ring positions, not notifications.
+///
+/// Apple is silent on success, so a notification leaves the window only when an answer proves its fate, or the quiet period has passed.
+/// Positions are the ring's; a notification is identified on the wire by its position (``identifier(at:)``).
+package struct ResendWindow: ~Copyable {
+  /// What happened to a run when its turn came.
+  package enum Fate: Hashable, Sendable {
+    case sent
+    /// Its expiration date had passed; nothing was sent.
+    case expired
+    /// Its campaign was cancelled; nothing was sent.
+    case cancelled
+    /// Its campaign was cancelled; nothing was sent this time, but an earlier connection that ended without a word may have delivered it.
+    case abandoned
+  }
+
+  /// One batch's share of one campaign.
+  private struct Run {
+    var end: UInt64
+    /// Where its last notification starts.
+    var lastStart: UInt64
+    var count: Int
+    var campaign: UInt32
+    var fate: Fate
+    var sentAt: Instant
+  }
+
+  /// Everything before it has its outcome.
+  package private(set) var settled: UInt64 = 0
+  /// Everything before it has had its turn on the present connection.
+  package private(set) var sent: UInt64 = 0
+  /// Everything before it has had its turn on some connection: what is packed again below it is a resend.
+  package private(set) var highWater: UInt64 = 0
+  /// Notifications in the window that were really sent.
+  package private(set) var sentCount = 0
+  /// Where the last notification that left the window from its present connection as sent starts, if that is known.
+  package private(set) var lastSettledStart: UInt64?
+  private var runs = Queue<Run>()
+
+  package init() {}
+
+  package var isEmpty: Bool { settled == sent }
+
+  /// A new connection: what the last one settled is no longer anything it can name.
+  package mutating func connectionOpened() {
+    lastSettledStart = nil
+  }
+
+  /// Records that `count` notifications of one campaign, up to `end`, the last of them at `lastStart`, have had their turn.
+  package mutating func append(to end: UInt64, lastStart: UInt64, count: Int, campaign: UInt32, fate: Fate, now: Instant) {
+    precondition(end > sent && lastStart >= sent && lastStart < end, "a run must move forward")
+    runs.append(Run(end: end, lastStart: lastStart, count: count, campaign: campaign, fate: fate, sentAt: now))
+    if fate == .sent { sentCount += count }
+    sent = end
+    highWater = max(highWater, end)
+  }
+
+  /// Settles everything before `position`, which must be a record start in the window; what was sent gets `outcome`, the rest its fate.
+  package mutating func settle(through position: UInt64, as outcome: Outcome, walk: any RecordWalk, into settlements: inout [Settlement]) {
+    precondition(position >= settled && position <= sent, "settling outside the window")
+    while settled < position, var run = runs.first {
+      let end = min(run.end, position)
+      let count = end == run.end ? run.count : walk.notificationCount(from: settled, to: end)
+      settlements.append(Settlement(from: settled, to: end, count: count, campaign: run.campaign, outcome: run.fate.outcome(ifSent: outcome)))
+      if run.fate == .sent { sentCount -= count }
+      if end == run.end {
+        if run.fate == .sent { lastSettledStart = run.lastStart }
+        runs.removeFirst()
+      } else {
+        lastSettledStart = nil
+        run.count -= count
+        runs.replaceFirst(with: run)
+      }
+      settled = end
+    }
+  }
+
+  /// Settles what stands at the front without having been sent: nobody's answer is needed for it.
+  package mutating func settleUnsentFront(into settlements: inout [Settlement]) {
+    while let run = runs.first, run.fate != .sent {
+      settlements.append(Settlement(from: settled, to: run.end, count: run.count, campaign: run.campaign, outcome: run.fate.outcome(ifSent: .unknown)))
+      runs.removeFirst()
+      settled = run.end
+    }
+  }
+
+  /// Sets *sent* back to *settled*: everything in the window will have its turn again.
+  package mutating func rewind() {
+    runs.removeAll()
+    sentCount = 0
+    sent = settled
+  }
+
+  /// The end of the last run whose quiet period has passed, measured from its sending or, if later, from `drainedAt`, when the socket last took
+  /// everything: a peer that does not read is not quiet, it is deaf.
+  package func quietEnd(now: Instant, quiet: Duration, drainedAt: Instant) -> UInt64? {
+    guard drainedAt + quiet <= now else { return nil }
+    var end: UInt64?
+    for index in 0..<runs.count {
+      guard runs[index].sentAt + quiet <= now else { break }
+      end = runs[index].end
+    }
+    return end
+  }
+
+  /// When ``quietEnd(now:quiet:drainedAt:)`` will next have something.
+  package func quietDeadline(quiet: Duration, drainedAt: Instant) -> Instant? {
+    runs.first.map { max($0.sentAt, drainedAt) + quiet }
+  }
+
+  /// The position and end of the notification that `identifier` names, if it was sent and is still in the window.
+  package func notification(named identifier: UInt32, walk: any RecordWalk) -> (position: UInt64, end: UInt64)? {
+    guard identifier > 0, identifier <= Self.identifierCount else { return nil }
+    let count = UInt64(Self.identifierCount)
+    let position = settled + (UInt64(identifier - 1) + count - settled % count) % count
+    guard position < sent else { return nil }
+    var start = settled
+    for index in 0..<runs.count {
+      if position < runs[index].end {
+        guard runs[index].fate == .sent, let end = walk.end(ofNotificationAt: position, from: start) else { return nil }
+        return (position, end)
+      }
+      start = runs[index].end
+    }
+    return nil
+  }
+
+  /// Identifiers 1…0x7FFF_FFFF are notifications, the upper half is for probes; 0 is never used, since a gateway answers 0 for "don't know which"
+  /// (spec, "The error response").
+  package static let identifierCount: UInt32 = 0x7FFF_FFFF
+
+  /// The identifier of the notification at a ring position. Unique within any ring, and wraps past 0.
+  package static func identifier(at position: UInt64) -> UInt32 {
+    UInt32(truncatingIfNeeded: position % UInt64(identifierCount)) + 1
+  }
+}
+
+extension ResendWindow.Fate {
+  fileprivate func outcome(ifSent outcome: Outcome) -> Outcome {
+    switch self {
+    case .sent: outcome
+    case .expired: .expired
+    case .cancelled: .cancelled
+    case .abandoned: .unknown
+    }
+  }
+}
