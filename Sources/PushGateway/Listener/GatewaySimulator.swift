@@ -90,9 +90,13 @@ package final class GatewaySimulator: Sendable {
     let loops = LoopGroup(threads: max(1, configuration.threads))
     let registry = ConnectionRegistry(limit: configuration.connectionLimit)
     do throws(SimulatorError) {
-      let gatewayListener = try await listen(configuration, configuration.gatewayPort, contexts.gateway, loops, registry) { GatewayHandler(gateway, registry: registry) }
+      let gatewayListener = try await listen(configuration, configuration.gatewayPort, contexts.gateway, loops, registry) {
+        GatewayHandler(gateway, registry: registry)
+      }
       do throws(SimulatorError) {
-        let feedbackListener = try await listen(configuration, configuration.feedbackPort, contexts.feedback, loops, registry) { FeedbackHandler(gateway, registry: registry) }
+        let feedbackListener = try await listen(configuration, configuration.feedbackPort, contexts.feedback, loops, registry) {
+          FeedbackHandler(gateway, registry: registry)
+        }
         return GatewaySimulator(gateway, certificates: certificates, listeners: (gatewayListener, feedbackListener), loops: loops, registry: registry)
       } catch {
         await gatewayListener.close()

@@ -26,7 +26,10 @@ final class RawClient: LinkDelegate {
   }
 
   /// Runs `body` with the means to make clients of one simulator, all on one thread.
-  static func with(_ simulator: GatewaySimulator, _ body: (_ connect: (_ topic: String, _ toFeedback: Bool) async throws -> RawClient) async throws -> Void) async throws {
+  static func with(
+    _ simulator: GatewaySimulator,
+    _ body: (_ connect: (_ topic: String, _ toFeedback: Bool) async throws -> RawClient) async throws -> Void
+  ) async throws {
     let loops = LoopGroup(threads: 1)
     let loop = loops.loops[0]
     do {

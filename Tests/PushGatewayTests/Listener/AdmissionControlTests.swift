@@ -1,6 +1,7 @@
-@testable internal import PushGateway
 internal import PushWire
 internal import Testing
+
+@testable internal import PushGateway
 
 struct AdmissionControlTests {
   private func at(_ milliseconds: Int64) -> Instant { .start + .milliseconds(milliseconds) }
