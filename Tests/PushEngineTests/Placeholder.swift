@@ -1,2 +1,3 @@
 internal import Testing
+
 @Test func placeholderPushEngineTests() {}

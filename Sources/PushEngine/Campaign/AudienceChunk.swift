@@ -1,0 +1,124 @@
+/// One line of a token file, as it stands in a chunk.
+package struct AudienceEntry: Sendable {
+  package enum Kind: UInt8, Sendable {
+    /// A token, and with a template its payload.
+    case ready
+    /// The line, or its `token` column, is not a device token. ``AudienceChunk/text(of:)`` has what it is instead.
+    case malformedToken
+    /// A CSV record with the wrong number of columns, or with quotes that RFC 4180 does not allow.
+    case malformedRow
+    /// A value for a placeholder is not UTF-8.
+    case malformedText
+    /// Longer than ``AudienceReader/lineByteLimit``: skipped, never held in memory.
+    case overlongLine
+    /// The token is good, but the payload made for it is above the limit.
+    case payloadTooLarge
+
+    /// What is wrong with the line, for people; nil if it can be sent.
+    package var explanation: String? {
+      switch self {
+      case .ready: nil
+      case .malformedToken: "not a device token in hexadecimal digits"
+      case .malformedRow: "not a row of as many columns as the header has"
+      case .malformedText: "a value for the payload is not UTF-8"
+      case .overlongLine: "longer than \(AudienceReader.lineByteLimit) bytes"
+      case .payloadTooLarge: "the payload made for this line is above the limit"
+      }
+    }
+  }
+
+  /// The line in the file on which this entry begins, from 1.
+  package let line: UInt64
+  let payloadOffset: UInt32
+  let payloadByteCount: UInt32
+  let tokenOffset: UInt32
+  /// 1…100 bytes of token; for a malformed entry up to 100 bytes of the text that stands there.
+  let tokenByteCount: UInt8
+  package let kind: Kind
+}
+
+/// A reusable piece of an audience: up to a thousand or so entries with their tokens, and with a template their payloads, in flat memory.
+///
+/// One chunk is filled, handed to the app, used up, and filled again: reading millions of lines allocates nothing.
+@safe package final class AudienceChunk: @unchecked Sendable {
+  // Sync: a chunk has one user at a time. Whoever fills it hands it over by a call or message that orders memory, and does not touch it until it comes back.
+
+  /// How many entries fit unless payloads fill the chunk first.
+  package static let defaultEntryLimit = 1024
+  /// 1 MiB: with payloads of 1 KiB as many entries as without.
+  package static let defaultPayloadCapacity = 1 << 20
+
+  package let entryLimit: Int
+  /// 0 in a chunk for campaigns with one payload for all.
+  let payloadCapacity: Int
+  let entries: UnsafeMutablePointer<AudienceEntry>
+  let tokens: UnsafeMutableRawPointer
+  let payloads: UnsafeMutableRawPointer
+  var tokenEnd = 0
+  var payloadEnd = 0
+
+  /// How many entries the chunk holds.
+  package internal(set) var count = 0
+  /// How many of them are ``AudienceEntry/Kind-swift.enum/ready``.
+  package internal(set) var readyCount = 0
+
+  /// - Parameters:
+  ///   - payloadCapacity: in bytes; 0 when the payload is the same for all. With a template, at least the payload limit.
+  package init(entryLimit: Int = AudienceChunk.defaultEntryLimit, payloadCapacity: Int = 0) {
+    precondition(entryLimit > 0 && payloadCapacity >= 0 && payloadCapacity <= UInt32.max, "a chunk of no size")
+    self.entryLimit = entryLimit
+    self.payloadCapacity = payloadCapacity
+    unsafe entries = .allocate(capacity: entryLimit)
+    unsafe tokens = .allocate(byteCount: entryLimit * AudienceReader.textByteLimit, alignment: 16)
+    unsafe payloads = .allocate(byteCount: max(1, payloadCapacity), alignment: 16)
+  }
+
+  deinit {
+    unsafe entries.deallocate()
+    unsafe tokens.deallocate()
+    unsafe payloads.deallocate()
+  }
+
+  package func removeAll() {
+    count = 0
+    readyCount = 0
+    tokenEnd = 0
+    payloadEnd = 0
+  }
+
+  package subscript(index: Int) -> AudienceEntry {
+    precondition(index >= 0 && index < count, "no such entry in the chunk")
+    return unsafe entries[index]
+  }
+
+  /// The token's bytes, 1…100. Only for an entry of this chunk that is ready or whose payload is too large, and only until the chunk is filled again.
+  package func token(of entry: AudienceEntry) -> UnsafeRawBufferPointer {
+    unsafe UnsafeRawBufferPointer(start: tokens + Int(entry.tokenOffset), count: Int(entry.tokenByteCount))
+  }
+
+  /// The payload made for this entry; empty when the campaign has one payload for all. Valid until the chunk is filled again.
+  package func payload(of entry: AudienceEntry) -> UnsafeRawBufferPointer {
+    unsafe UnsafeRawBufferPointer(start: payloads + Int(entry.payloadOffset), count: Int(entry.payloadByteCount))
+  }
+
+  /// What the report shows for an entry that cannot be sent: the token in hexadecimal digits, or the beginning of what stands in its place.
+  package func text(of entry: AudienceEntry) -> String {
+    let bytes = unsafe token(of: entry)
+    switch entry.kind {
+    case .ready, .payloadTooLarge: return unsafe Self.hexadecimal(bytes)
+    case .malformedToken, .malformedRow, .malformedText, .overlongLine: return unsafe String(decoding: bytes, as: UTF8.self)
+    }
+  }
+
+  private static func hexadecimal(_ bytes: UnsafeRawBufferPointer) -> String {
+    let digits = Array("0123456789abcdef".utf8)
+    var text: [UInt8] = []
+    text.reserveCapacity(bytes.count * 2)
+    for index in 0..<bytes.count {
+      let byte = unsafe bytes[index]
+      text.append(digits[Int(byte >> 4)])
+      text.append(digits[Int(byte & 15)])
+    }
+    return String(decoding: text, as: UTF8.self)
+  }
+}

@@ -1,0 +1,51 @@
+/// Why an audience cannot be read at all. Bad single lines are no errors: they come as entries.
+package struct AudienceError: Error, Hashable, Sendable, CustomStringConvertible {
+  package enum Problem: Hashable, Sendable {
+    /// The system's reason, such as "No such file or directory".
+    case cannotOpen(String)
+    case cannotRead(String)
+    case isFolder
+    case format(AudienceFormatError)
+  }
+
+  /// `-` for standard input.
+  package let path: String
+  package let problem: Problem
+
+  package init(path: String, problem: Problem) {
+    self.path = path
+    self.problem = problem
+  }
+
+  package var description: String {
+    let name = path == "-" ? "standard input" : path
+    return switch problem {
+    case .cannotOpen(let reason): "The token file \(name) cannot be opened: \(reason)."
+    case .cannotRead(let reason): "The token file \(name) cannot be read any further: \(reason)."
+    case .isFolder: "\(name) is a folder, not a token file."
+    case .format(let problem): problem.sentence(name)
+    }
+  }
+}
+
+/// What is wrong with the beginning of a token file.
+package enum AudienceFormatError: Error, Hashable, Sendable {
+  /// No line with anything in it, or nothing after the header.
+  case empty
+  case notUTF8
+  /// A first line with several columns, none of which is named `token`. The separator is `,` or what seems to be used instead.
+  case noTokenColumn(line: UInt64, columns: [String], separator: String)
+  case duplicateColumn(line: UInt64, name: String)
+
+  func sentence(_ name: String) -> String {
+    switch self {
+    case .empty: "\(name) holds no device token: give one token per line, or CSV with a header that has a column \"token\"."
+    case .notUTF8: "\(name) is UTF-16: save it as UTF-8."
+    case .noTokenColumn(let line, let columns, ","):
+      "\(name), line \(line): the header has no column \"token\" (it has \(AudienceHeader.list(columns))): rename the column that holds the device tokens."
+    case .noTokenColumn(let line, _, let separator):
+      "\(name), line \(line): the columns seem to be separated by \(separator): separate them by commas, and name the one with the device tokens \"token\"."
+    case .duplicateColumn(let line, let column): "\(name), line \(line): the header has the column \"\(column)\" twice: give each column a name of its own."
+    }
+  }
+}

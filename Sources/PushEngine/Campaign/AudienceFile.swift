@@ -1,0 +1,145 @@
+internal import Glibc
+
+/// A token file on disk or standard input, read in blocks: the thin shell around ``AudienceReader``.
+@safe package final class AudienceFile: AudienceSource, @unchecked Sendable {
+  // Sync: one task at a time fills chunks from it; the progress is read by the same one, between fills.
+
+  /// 512 KiB: large enough that system calls do not show, small enough to stay in the cache.
+  private static let blockByteCount = 512 * 1024
+
+  /// `-` for standard input.
+  package let path: String
+  /// What the first line says about the rest.
+  package let header: AudienceHeader
+  /// The size of the file; nil for a pipe or a terminal.
+  package let byteCount: Int?
+  /// How much of it has gone into chunks, header included: for the progress.
+  package private(set) var consumedByteCount = 0
+
+  private let input: AudienceInput
+  private var reader: AudienceReader
+  private var position: Int
+  private var isFinished = false
+  private var hasEntries = false
+
+  /// Opens the file and reads its beginning; of a pipe, waits for it.
+  ///
+  /// - Parameter makeRenderer: called once with the header: what makes the payload of each line, nil for one payload for all. What it throws is thrown on.
+  package init(path: String, renderer makeRenderer: (AudienceHeader) throws -> PayloadRenderer? = { _ in nil }) throws {
+    self.path = path
+    input = try AudienceInput(path: path, blockByteCount: Self.blockByteCount)
+    byteCount = input.byteCount
+    header = try Self.detectHeader(input)
+    reader = AudienceReader(header, renderer: try makeRenderer(header))
+    position = header.byteCount
+    consumedByteCount = header.byteCount
+  }
+
+  /// Empties `chunk` and puts the next entries into it. Never waits: a pipe that pauses gives a part of a chunk, or nothing yet.
+  ///
+  /// - Throws: an error also when the whole file had no entry at all.
+  package func fill(_ chunk: AudienceChunk) throws(AudienceError) -> AudienceSupply {
+    chunk.removeAll()
+    while !isFinished {
+      if position < input.count {
+        let used = unsafe reader.read(UnsafeRawBufferPointer(rebasing: input.bytes[position...]), into: chunk)
+        position += used
+        consumedByteCount += used
+        if position < input.count { break }
+      } else if input.isAtEnd {
+        isFinished = reader.finish(into: chunk)
+        if !isFinished { break }
+      } else if input.isReadable {
+        input.discardAll()
+        position = 0
+        try input.readMore()
+      } else {
+        break
+      }
+    }
+    hasEntries = hasEntries || chunk.count > 0
+    if chunk.count > 0 { return .entries }
+    if !isFinished { return .nothingYet }
+    if !hasEntries { throw AudienceError(path: path, problem: .format(.empty)) }
+    return .end
+  }
+
+  private static func detectHeader(_ input: AudienceInput) throws(AudienceError) -> AudienceHeader {
+    while true {
+      do throws(AudienceFormatError) {
+        // A file is looked at as far as a header can reach, so that one without a row is noticed; a pipe no further than it must, as it may pause.
+        let isEnough = input.byteCount == nil || input.isAtEnd || input.count > AudienceReader.lineByteLimit
+        if isEnough, let header = try AudienceHeader.detect(unsafe Array(input.bytes), isWhole: input.isAtEnd) { return header }
+      } catch {
+        throw AudienceError(path: input.path, problem: .format(error))
+      }
+      try input.readMore()
+    }
+  }
+}
+
+/// The descriptor and the block that is read into. Used by one thread at a time, as its owner.
+@safe private final class AudienceInput {
+  let path: String
+  let byteCount: Int?
+  private let descriptor: Int32
+  private let block: UnsafeMutableRawBufferPointer
+  /// How much of the block is filled.
+  private(set) var count = 0
+  private(set) var isAtEnd = false
+
+  init(path: String, blockByteCount: Int) throws(AudienceError) {
+    self.path = path
+    descriptor = path == "-" ? STDIN_FILENO : unsafe open(path, O_RDONLY | O_CLOEXEC)
+    guard descriptor >= 0 else { throw AudienceError(path: path, problem: .cannotOpen(Self.reason(errno))) }
+    var status = stat()
+    let isKnown = unsafe fstat(descriptor, &status) == 0
+    byteCount = isKnown && status.st_mode & S_IFMT == S_IFREG ? Int(status.st_size) : nil
+    unsafe block = .allocate(byteCount: blockByteCount, alignment: 64)
+    // From here on everything is initialised, so that deinit gives it back when this throws.
+    if isKnown, status.st_mode & S_IFMT == S_IFDIR { throw AudienceError(path: path, problem: .isFolder) }
+  }
+
+  deinit {
+    if descriptor != STDIN_FILENO { close(descriptor) }
+    unsafe block.deallocate()
+  }
+
+  var bytes: UnsafeRawBufferPointer { unsafe UnsafeRawBufferPointer(rebasing: block[..<count]) }
+
+  func discardAll() { count = 0 }
+
+  /// Whether a read would return at once: always for a file.
+  var isReadable: Bool {
+    if byteCount != nil { return true }
+    var wait = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
+    return unsafe poll(&wait, 1, 0) != 0
+  }
+
+  /// Reads once, behind what the block holds, or finds the end.
+  func readMore() throws(AudienceError) {
+    while true {
+      let room = unsafe UnsafeMutableRawBufferPointer(rebasing: block[count...])
+      let got = unsafe read(descriptor, room.baseAddress, room.count)
+      if got > 0 {
+        count += got
+        return
+      }
+      if got == 0 {
+        isAtEnd = true
+        return
+      }
+      if errno == EAGAIN {
+        // Somebody else made our standard input non-blocking.
+        var wait = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
+        _ = unsafe poll(&wait, 1, -1)
+      } else if errno != EINTR {
+        throw AudienceError(path: path, problem: .cannotRead(Self.reason(errno)))
+      }
+    }
+  }
+
+  private static func reason(_ code: Int32) -> String {
+    unsafe String(cString: strerror(code))
+  }
+}

@@ -1,0 +1,110 @@
+internal import PushWire
+
+/// What the beginning of a token file says about the rest: plain lines, or CSV with named columns.
+package struct AudienceHeader: Hashable, Sendable {
+  /// The names in the header, in order; empty for plain lines.
+  package let columns: [String]
+  /// Which column holds the token; 0 for plain lines.
+  package let tokenColumn: Int
+  /// How many bytes of the file belong to the header: byte order mark, blank lines, the header itself.
+  package let byteCount: Int
+  /// The number of the first line after those.
+  package let firstLine: UInt64
+
+  package var isCSV: Bool { !columns.isEmpty }
+
+  /// Looks at the first bytes of a file.
+  ///
+  /// The header of a CSV file is the first line that is not blank, and it has a column named `token` (in any case). A file whose first line
+  /// has none is one token per line, unless that line has several columns and the next one is no token either.
+  /// - Parameters:
+  ///   - prefix: the file from its first byte, as much as there is; two lines are enough, and so is anything above ``AudienceReader/lineByteLimit``.
+  ///   - isWhole: there is nothing after `prefix`.
+  /// - Returns: nil when more bytes are needed.
+  package static func detect(_ prefix: [UInt8], isWhole: Bool) throws(AudienceFormatError) -> AudienceHeader? {
+    if prefix.starts(with: [0xFF, 0xFE]) || prefix.starts(with: [0xFE, 0xFF]) { throw .notUTF8 }
+    let start = prefix.starts(with: [0xEF, 0xBB, 0xBF]) ? 3 : 0
+    let plain = AudienceHeader(columns: [], tokenColumn: 0, byteCount: start, firstLine: 1)
+    let mayGoOn = !isWhole && prefix.count <= AudienceReader.lineByteLimit
+    var lines = LineWalk(bytes: prefix, position: start)
+    guard let first = lines.nextWithText() else {
+      if isWhole { throw .empty }
+      // More blank lines than a line may have bytes: the reader skips them.
+      return mayGoOn ? nil : plain
+    }
+    if !isWhole, !first.isComplete { return mayGoOn ? nil : plain }
+    let columns = names(in: Array(first.bytes))
+    guard let tokenColumn = columns.firstIndex(where: { $0.lowercased() == "token" }) else {
+      guard !isToken(first.bytes), let separator = separator(in: first.bytes) else { return plain }
+      let second = lines.nextWithText()
+      if mayGoOn, !(second?.isComplete ?? false) { return nil }
+      if let second, isToken(second.bytes) { return plain }
+      throw .noTokenColumn(line: first.line, columns: columns, separator: separator)
+    }
+    for (index, name) in columns.enumerated() where !name.isEmpty && columns[..<index].contains(name) { throw .duplicateColumn(line: first.line, name: name) }
+    if isWhole, lines.nextWithText() == nil { throw .empty }
+    return AudienceHeader(columns: columns, tokenColumn: tokenColumn, byteCount: first.end, firstLine: first.line + 1)
+  }
+
+  /// Names as a sentence shows them.
+  static func list(_ names: [String]) -> String {
+    names.map { "\"\($0)\"" }.joined(separator: ", ")
+  }
+
+  private static func isToken(_ line: ArraySlice<UInt8>) -> Bool {
+    (try? DeviceToken(parsing: String(decoding: line, as: UTF8.self))) != nil
+  }
+
+  private static func separator(in line: ArraySlice<UInt8>) -> String? {
+    if line.contains(UInt8(ascii: ",")) { return "," }
+    if line.contains(UInt8(ascii: ";")) { return "semicolons" }
+    if line.contains(UInt8(ascii: "\t")) { return "tabs" }
+    return nil
+  }
+
+  private static func names(in line: [UInt8]) -> [String] {
+    var record = AudienceRecord(columnLimit: line.count + 1)
+    guard unsafe line.withUnsafeBytes({ unsafe record.split($0) }) else { return [String(decoding: line, as: UTF8.self)] }
+    var names: [String] = []
+    for index in 0..<record.count {
+      let field = record[index]
+      var bytes: [UInt8] = []
+      var isSecondQuote = false
+      for byte in line[field.start..<field.end] {
+        isSecondQuote = field.isQuoted && byte == UInt8(ascii: "\"") && !isSecondQuote
+        if !isSecondQuote { bytes.append(byte) }
+      }
+      names.append(String(decoding: bytes, as: UTF8.self))
+    }
+    return names
+  }
+}
+
+/// The lines of the first block, without their ends. The header is one line: names that span lines are not supported.
+private struct LineWalk {
+  let bytes: [UInt8]
+  var position: Int
+  var line: UInt64 = 0
+
+  struct Line {
+    let bytes: ArraySlice<UInt8>
+    let line: UInt64
+    /// The offset of what follows the line's end.
+    let end: Int
+    /// The line's end is there.
+    let isComplete: Bool
+  }
+
+  mutating func nextWithText() -> Line? {
+    while position < bytes.count {
+      let start = position
+      line += 1
+      let end = bytes[start...].firstIndex(of: UInt8(ascii: "\n")) ?? bytes.count
+      position = min(end + 1, bytes.count)
+      var text = bytes[start..<end]
+      while let last = text.last, AudienceReader.isBlank(last) { text.removeLast() }
+      if !text.isEmpty { return Line(bytes: text, line: line, end: position, isComplete: end < bytes.count) }
+    }
+    return nil
+  }
+}

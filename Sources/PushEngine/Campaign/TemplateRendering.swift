@@ -1,0 +1,118 @@
+/// A template bound to a token file: makes the payload of one line straight into a chunk's memory.
+package struct PayloadRenderer: Sendable {
+  enum Piece: Sendable {
+    case text(start: Int, count: Int)
+    /// The index of a column.
+    case column(Int)
+  }
+
+  enum Result: Hashable {
+    case rendered(byteCount: Int)
+    case tooLarge
+    case notUTF8
+  }
+
+  let source: [UInt8]
+  let pieces: [Piece]
+  package let byteLimit: Int
+
+  /// Writes the payload for `record`, whose fields lie in `text`, to the beginning of `destination`. Allocates nothing.
+  func render(_ record: borrowing AudienceRecord, of text: UnsafeRawBufferPointer, into destination: UnsafeMutableRawBufferPointer) -> Result {
+    let limit = min(byteLimit, destination.count)
+    var end = 0
+    for piece in pieces {
+      switch piece {
+      case .text(let start, let count):
+        guard count <= limit - end else { return .tooLarge }
+        unsafe source.withUnsafeBytes { source in
+          let rest = unsafe UnsafeMutableRawBufferPointer(rebasing: destination[end...])
+          unsafe rest.copyMemory(from: UnsafeRawBufferPointer(rebasing: source[start..<start + count]))
+        }
+        end += count
+      case .column(let index):
+        let field = record[index]
+        let value = unsafe UnsafeRawBufferPointer(rebasing: text[field.start..<field.end])
+        guard unsafe UTF8Check.isValid(value) else { return .notUTF8 }
+        guard let next = unsafe Self.escape(value, isQuoted: field.isQuoted, into: destination, from: end, limit: limit) else { return .tooLarge }
+        end = next
+      }
+    }
+    return .rendered(byteCount: end)
+  }
+
+  /// Writes a value as the inside of a JSON string. Returns the offset behind it, or nil if it exceeds the limit.
+  private static func escape(
+    _ value: UnsafeRawBufferPointer, isQuoted: Bool, into destination: UnsafeMutableRawBufferPointer, from start: Int, limit: Int
+  ) -> Int? {
+    var end = start
+    var position = 0
+    while position < value.count {
+      let byte = unsafe value[position]
+      position += 1
+      if byte >= 0x20, byte != UInt8(ascii: "\""), byte != UInt8(ascii: "\\") {
+        guard end < limit else { return nil }
+        unsafe destination[end] = byte
+        end += 1
+        continue
+      }
+      // Within a quoted CSV field every quote stands twice.
+      if byte == UInt8(ascii: "\""), isQuoted { position += 1 }
+      let short: UInt8? =
+        switch byte {
+        case UInt8(ascii: "\""), UInt8(ascii: "\\"): byte
+        case 0x08: UInt8(ascii: "b")
+        case 0x09: UInt8(ascii: "t")
+        case 0x0A: UInt8(ascii: "n")
+        case 0x0C: UInt8(ascii: "f")
+        case 0x0D: UInt8(ascii: "r")
+        default: nil
+        }
+      guard limit - end >= (short == nil ? 6 : 2) else { return nil }
+      unsafe destination[end] = UInt8(ascii: "\\")
+      if let short {
+        unsafe destination[end + 1] = short
+        end += 2
+      } else {
+        unsafe destination[end + 1] = UInt8(ascii: "u")
+        unsafe destination[end + 2] = UInt8(ascii: "0")
+        unsafe destination[end + 3] = UInt8(ascii: "0")
+        unsafe destination[end + 4] = hexadecimalDigit(byte >> 4)
+        unsafe destination[end + 5] = hexadecimalDigit(byte & 15)
+        end += 6
+      }
+    }
+    return end
+  }
+
+  private static func hexadecimalDigit(_ value: UInt8) -> UInt8 {
+    value < 10 ? UInt8(ascii: "0") + value : UInt8(ascii: "a") + value - 10
+  }
+}
+
+/// Whether bytes are well-formed UTF-8 (RFC 3629: no overlong forms, no surrogates, nothing above U+10FFFF).
+enum UTF8Check {
+  static func isValid(_ bytes: UnsafeRawBufferPointer) -> Bool {
+    var position = 0
+    while position < bytes.count {
+      let first = unsafe bytes[position]
+      position += 1
+      if first < 0x80 { continue }
+      let second: ClosedRange<UInt8>
+      let length: Int
+      switch first {
+      case 0xC2...0xDF: (second, length) = (0x80...0xBF, 1)
+      case 0xE0: (second, length) = (0xA0...0xBF, 2)
+      case 0xED: (second, length) = (0x80...0x9F, 2)
+      case 0xE1...0xEF: (second, length) = (0x80...0xBF, 2)
+      case 0xF0: (second, length) = (0x90...0xBF, 3)
+      case 0xF1...0xF3: (second, length) = (0x80...0xBF, 3)
+      case 0xF4: (second, length) = (0x80...0x8F, 3)
+      default: return false
+      }
+      guard position + length <= bytes.count, unsafe second.contains(bytes[position]) else { return false }
+      for offset in 1..<max(1, length) where unsafe bytes[position + offset] & 0xC0 != 0x80 { return false }
+      position += length
+    }
+    return true
+  }
+}

@@ -1,0 +1,86 @@
+internal import Foundation
+internal import PushEngine
+internal import Testing
+
+struct AudienceFileTests {
+  private func withFile(_ contents: String, _ body: (String) throws -> Void) throws {
+    let path = FileManager.default.temporaryDirectory.appending(path: "carillon-audience-\(UUID().uuidString)").path(percentEncoded: false)
+    try contents.write(toFile: path, atomically: false, encoding: .utf8)
+    defer { try? FileManager.default.removeItem(atPath: path) }
+    try body(path)
+  }
+
+  @Test("a file of many blocks is read whole, and the progress ends at its size")
+  func manyBlocks() throws {
+    let count = 30_000
+    try withFile(String(repeating: "\(Audience.token)\n", count: count)) { path in
+      let file = try AudienceFile(path: path)
+      let chunk = AudienceChunk()
+      var lines: UInt64 = 0
+      while try file.fill(chunk) == .entries {
+        #expect(chunk.count <= chunk.entryLimit && chunk.readyCount == chunk.count)
+        for index in 0..<chunk.count {
+          lines += 1
+          if chunk[index].line != lines { Issue.record("line \(chunk[index].line) instead of \(lines)") }
+        }
+      }
+      #expect(lines == UInt64(count))
+      #expect(file.byteCount == count * 65 && file.consumedByteCount == count * 65)
+      #expect(try file.fill(chunk) == .end)
+    }
+  }
+
+  @Test("what cannot be opened is named with the system's reason")
+  func cannotOpen() throws {
+    let missing = #expect(throws: AudienceError.self) { _ = try AudienceFile(path: "no-such-file.txt") }
+    #expect(missing?.description == "The token file no-such-file.txt cannot be opened: No such file or directory.")
+    let folder = #expect(throws: AudienceError.self) { _ = try AudienceFile(path: NSTemporaryDirectory()) }
+    #expect(folder?.problem == .isFolder)
+    try withFile("") { path in
+      let empty = #expect(throws: AudienceError.self) { _ = try AudienceFile(path: path) }
+      #expect(empty?.problem == .format(.empty))
+    }
+  }
+
+  @Test("a template whose column is missing stops before anything is read")
+  func missingColumn() throws {
+    let template = try PayloadTemplate(parsing: Array(#"{"a":"{{name}}"}"#.utf8))
+    try withFile("token,id\n\(Audience.token),1\n") { path in
+      #expect(throws: PayloadTemplateError.missingColumn(name: "name", existing: ["token", "id"])) {
+        _ = try AudienceFile(path: path) { try template.renderer(for: $0, byteLimit: 256) }
+      }
+    }
+  }
+
+  @Test("a pipe that pauses gives what has come, then says that there is nothing yet, and goes on")
+  func pipe() throws {
+    let path = FileManager.default.temporaryDirectory.appending(path: "carillon-pipe-\(UUID().uuidString)").path(percentEncoded: false)
+    #expect(unsafe mkfifo(path, 0o600) == 0)
+    defer { try? FileManager.default.removeItem(atPath: path) }
+    // Opened for both directions, so that neither side waits for the other to open.
+    let writer = try #require(FileHandle(forUpdatingAtPath: path))
+    try writer.write(contentsOf: Data("\(Audience.token)\n\(Audience.other.prefix(10))".utf8))
+    let file = try AudienceFile(path: path)
+    let chunk = AudienceChunk()
+    #expect(try file.fill(chunk) == .entries)
+    #expect(chunk.count == 1 && file.byteCount == nil)
+    #expect(try file.fill(chunk) == .nothingYet)
+    try writer.write(contentsOf: Data(Audience.other.dropFirst(10).utf8))
+    #expect(try file.fill(chunk) == .nothingYet, "a line without its end may go on")
+    try writer.close()
+    #expect(try file.fill(chunk) == .entries)
+    #expect(chunk.count == 1 && chunk.text(of: chunk[0]) == Audience.other && chunk[0].line == 2)
+    #expect(try file.fill(chunk) == .end)
+  }
+
+  @Test("a pipe with a header and nothing else is empty")
+  func emptyPipe() throws {
+    let pipe = Pipe()
+    try pipe.fileHandleForWriting.write(contentsOf: Data("token,name\n".utf8))
+    try pipe.fileHandleForWriting.close()
+    let path = "/dev/fd/\(pipe.fileHandleForReading.fileDescriptor)"
+    let file = try AudienceFile(path: path)
+    let error = #expect(throws: AudienceError.self) { try file.fill(AudienceChunk()) }
+    #expect(error?.problem == .format(.empty))
+  }
+}

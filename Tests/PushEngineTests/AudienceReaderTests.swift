@@ -1,0 +1,130 @@
+internal import PushEngine
+internal import Testing
+
+struct AudienceReaderTests {
+  let token = Audience.token
+  let other = Audience.other
+
+  @Test("plain lines: blank ones are skipped, line ends of any system and a missing last one are taken, malformed ones are named with their line")
+  func plainLines() throws {
+    let file = "\u{FEFF}\(token)\r\n\n   \n<\(other.prefix(8)) \(other.dropFirst(8))>\nnot a token\n\(token)0\n\(token.uppercased())"
+    let expected = [
+      Row(line: 1, kind: .ready, text: token), Row(line: 4, kind: .ready, text: other), Row(line: 5, kind: .malformedToken, text: "not a token"),
+      Row(line: 6, kind: .malformedToken, text: token + "0"), Row(line: 7, kind: .ready, text: token),
+    ]
+    #expect(try Audience.rows(file) == expected)
+  }
+
+  @Test("CSV: the token column is found by name, fields may be quoted, and a record may span lines")
+  func csv() throws {
+    let file = "\nname, Token ,note\r\nAnn,\(token),hello\r\n\"Bob, jr.\", \"\(other)\" ,\"two\nlines and \"\"quotes\"\"\"\r\n\n5\" tall,\(token),\n"
+    let template = #"{"aps":{"alert":"{{name}}: {{note}}"}}"#
+    let expected = [
+      Row(line: 3, kind: .ready, text: token, payload: #"{"aps":{"alert":"Ann: hello"}}"#),
+      Row(line: 4, kind: .ready, text: other, payload: #"{"aps":{"alert":"Bob, jr.: two\nlines and \"quotes\""}}"#),
+      Row(line: 7, kind: .ready, text: token, payload: #"{"aps":{"alert":"5\" tall: "}}"#),
+    ]
+    #expect(try Audience.rows(file, template: template) == expected)
+  }
+
+  @Test(
+    "a CSV row that cannot be trusted is rejected alone",
+    arguments: [
+      ("TOKEN,Ann,x", AudienceEntry.Kind.malformedRow), ("TOKEN", .malformedRow), ("TOKEN,\"Ann\"x", .malformedRow), (",Ann", .malformedToken),
+      ("zz,Ann", .malformedToken), ("\"\",Ann", .malformedToken), ("TOKEN,Ann", .ready),
+    ])
+  func badRows(row: String, kind: AudienceEntry.Kind) throws {
+    let rows = try Audience.rows("token,name\n\(other),Zoe\n\(row.replacing("TOKEN", with: token))\n\(other),Zoe\n")
+    #expect(rows.map(\.kind) == [.ready, kind, .ready])
+    #expect(rows.map(\.line) == [2, 3, 4])
+  }
+
+  @Test("a value that is not UTF-8 is rejected, and one that makes the payload too large as well")
+  func badValues() throws {
+    var bytes = Array("token,name\n\(token),".utf8)
+    bytes += [0x4D, 0xFC, 0x6C]
+    bytes += Array("\n\(token),\(String(repeating: "\"\"", count: 21))\n\(token),\(String(repeating: "n", count: 20))\n".utf8)
+    let rows = try Audience.rows(bytes, template: #"{"a":"{{name}}"}"#, byteLimit: 28)
+    #expect(rows.map(\.kind) == [.malformedText, .payloadTooLarge, .ready])
+    #expect(rows.map(\.text) == [token, token, token])
+  }
+
+  @Test("a line of more than 64 KiB is rejected with its beginning, and the line after it is read")
+  func overlongLine() throws {
+    for length in [AudienceReader.lineByteLimit, AudienceReader.lineByteLimit + 1, AudienceReader.lineByteLimit * 3] {
+      for cut in [1000, 65_536, 65_537, Int.max] {
+        let rows = try Audience.rows("\(token)\n\(String(repeating: "é", count: length / 2))\(length % 2 == 0 ? "" : "x")\n\(other)\n", cut: { cut })
+        #expect(rows.map(\.kind) == [.ready, length > AudienceReader.lineByteLimit ? .overlongLine : .malformedToken, .ready], "\(length) \(cut)")
+        #expect(rows.map(\.line) == [1, 2, 3])
+        #expect(rows[1].text == String(repeating: "é", count: 50))
+      }
+    }
+  }
+
+  @Test("a quote that is never closed costs 64 KiB and not the rest of the file")
+  func unclosedQuote() throws {
+    let filler = "\(other),Zoe\n"
+    let count = 2000
+    for cut in [777, 100_000, Int.max] {
+      let rows = try Audience.rows("token,name\n\(token),\"Ann\n" + String(repeating: filler, count: count), cut: { cut })
+      let lost = AudienceReader.lineByteLimit / filler.utf8.count + 1
+      #expect(rows[0].kind == .overlongLine && rows[0].line == 2)
+      #expect(rows.dropFirst().allSatisfy { $0.kind == .ready })
+      #expect(abs(rows.count - 1 - (count - lost)) <= 1)
+      #expect(rows.last?.line == UInt64(count + 2), "line numbers go on behind it")
+    }
+  }
+
+  @Test("an open quote at the end of the file is a malformed row")
+  func openQuoteAtEnd() throws {
+    #expect(try Audience.rows("token,name\n\(token),\"Ann\n\(token),Bob").map(\.kind) == [.malformedRow])
+  }
+
+  @Test("random files give the same entries however they are cut and however small the chunks are")
+  func anyCut() throws {
+    for _ in 0..<150 {
+      let seed = UInt64.random(in: 0 ... .max)
+      var random = AudienceRandom(seed: seed)
+      let pieces = [
+        "\(token),Ann\n", "\(other),\"B\"\"o\nb\"\r\n", "\n", " \n", "\"\n", "x,y\n", "\(token)\n", ",\n", "\"\(token)\",\"\"\n", "\r\n",
+        "\(token),5\" é\n", "\(String(repeating: "y", count: Int.random(in: 1...400, using: &random)))\n", ",", "\"", "\(token), Tom \n",
+      ]
+      let isCSV = Bool.random(using: &random)
+      var file = isCSV ? "token,name\n\(token),Ann\n" : "\(token)\n"
+      for _ in 0..<Int.random(in: 1...60, using: &random) { file += pieces.randomElement(using: &random) ?? "" }
+      if Bool.random(using: &random) { file.removeLast() }
+      let template = isCSV && Bool.random(using: &random) ? #"{"a":"{{name}}"}"# : nil
+      let whole = try Audience.rows(file, template: template, byteLimit: 100)
+      let largest = [1, 7, 100].randomElement(using: &random) ?? 1
+      let cut = try Audience.rows(
+        file, template: template, byteLimit: 100, entryLimit: Int.random(in: 1...5, using: &random), cut: { Int.random(in: 1...largest, using: &random) })
+      #expect(whole == cut, "seed \(seed)")
+    }
+  }
+
+  @Test("random bytes never stop the reader, and every line with something in it is accounted for")
+  func randomBytes() throws {
+    for _ in 0..<200 {
+      let seed = UInt64.random(in: 0 ... .max)
+      var random = AudienceRandom(seed: seed)
+      let alphabet = Array("0af \t\r\n,\"<>xé".utf8) + [0, 0xFF]
+      let bytes = Array("\(token)\n".utf8) + (0..<Int.random(in: 0...300, using: &random)).map { _ in alphabet.randomElement(using: &random) ?? 0 }
+      let lines = bytes.split(separator: UInt8(ascii: "\n")).count { line in line.contains { !" \t\r".utf8.contains($0) } }
+      let rows = try Audience.rows(bytes, cut: { Int.random(in: 1...9, using: &random) })
+      #expect(rows.count == lines, "seed \(seed)")
+    }
+  }
+}
+
+/// SplitMix64: small, and the same on every machine.
+struct AudienceRandom: RandomNumberGenerator {
+  private var state: UInt64
+  init(seed: UInt64) { state = seed }
+  mutating func next() -> UInt64 {
+    state &+= 0x9E37_79B9_7F4A_7C15
+    var mixed = state
+    mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
+    mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
+    return mixed ^ (mixed >> 31)
+  }
+}

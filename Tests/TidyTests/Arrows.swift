@@ -1,0 +1,72 @@
+/// Which module may import which, as design.md draws it. What is not listed is forbidden.
+enum Arrows {
+  /// What comes with the toolchain and decides nothing about the architecture.
+  static let anywhere: Set<String> = ["Swift", "Synchronization", "Glibc", "Testing"]
+
+  static let allowed: [String: Set<String>] = [
+    "PushWire": [],
+    "PushJournal": ["CLZ4"],
+    "PushTransport": ["PushWire", "NIOCore", "NIOPosix", "COpenSSL", "CNGHTTP2"],
+    "PushStore": ["PushWire", "GRDB", "Foundation"],
+    "PushEngine": ["PushWire", "PushTransport", "PushJournal", "PushStore"],
+    "PushGateway": ["PushWire", "PushTransport", "NIOCore", "NIOPosix"],
+    "PushServer": ["PushEngine", "PushStore", "PushTransport", "PushWire", "Hummingbird", "Yams", "Foundation"],
+    "carillon": ["PushServer", "PushEngine", "PushGateway", "PushTransport", "PushWire", "ArgumentParser", "Foundation"],
+  ]
+
+  /// PushWire is pure: not even the C library.
+  static let strict: Set<String> = ["PushWire"]
+
+  /// C libraries that one module alone may see.
+  static let onlyImporter: [String: String] = ["COpenSSL": "PushTransport", "CNGHTTP2": "PushTransport", "CLZ4": "PushJournal"]
+
+  struct Import {
+    let module: String
+    let line: Int
+    let hasLevel: Bool
+  }
+
+  static func imports(of file: SourceFile) -> [Import] {
+    var found: [Import] = []
+    let declaration =
+      /^\s*(?:@\w+(?:\([^)]*\))?\s+)*((?:public|package|internal|fileprivate|private)\s+)?import\s+(?:(?:struct|class|enum|protocol|func|var|let|typealias)\s+)?(\w+)/
+    for (index, line) in file.code.split(separator: "\n", omittingEmptySubsequences: false).enumerated() {
+      guard line.mentions("import"), let match = line.firstMatch(of: declaration) else { continue }
+      found.append(Import(module: String(match.2), line: index + 1, hasLevel: match.1 != nil))
+    }
+    return found
+  }
+
+  static func findings(in file: SourceFile) -> [Finding] {
+    guard file.isSwift, let module = file.module else { return [] }
+    var findings: [Finding] = []
+    func add(_ entry: Import, _ message: String) { findings.append(Finding(path: file.path, line: entry.line, message: message)) }
+    for entry in imports(of: file) {
+      if !entry.hasLevel {
+        add(entry, "import \(entry.module) says no access level: write `internal import`, or `package import` if the API needs it")
+      }
+      if let owner = onlyImporter[entry.module], owner != module, !file.path.hasPrefix("Tests/") {
+        add(entry, "only \(owner) imports \(entry.module): add what you need there, as Swift")
+        continue
+      }
+      guard file.isSource else { continue }
+      guard let may = allowed[module] else {
+        add(entry, "the module \(module) is not in Arrows.swift: add it with the arrows that design.md gives it")
+        continue
+      }
+      if may.contains(entry.module) { continue }
+      if anywhere.contains(entry.module), !strict.contains(module) { continue }
+      add(entry, "\(module) must not import \(entry.module): \(advice(module, entry.module))")
+    }
+    return findings
+  }
+
+  private static func advice(_ module: String, _ imported: String) -> String {
+    switch (module, imported) {
+    case ("PushEngine", "PushGateway"), ("PushGateway", "PushEngine"): "the simulator must not share the logic that it judges; compare the two in a test"
+    case ("PushWire", _): "PushWire is pure Swift; take bytes, time and randomness as parameters"
+    case (_, "Foundation"): "use Swift's own types, or Glibc; Foundation belongs in PushServer and carillon"
+    default: "it may import \(allowed[module, default: []].sorted().joined(separator: ", "))"
+    }
+  }
+}

@@ -1,0 +1,144 @@
+/// A pattern that may not stand in some part of the tree, and what to write instead.
+struct Rule: Sendable {
+  let name: String
+  /// One of these is in every line that the pattern matches.
+  let words: [String]
+  /// A regular expression, looked for line by line.
+  let pattern: String
+  /// Comments and string literals count as well.
+  var inComments = false
+  /// Whether the rule looks into this file.
+  let covers: @Sendable (SourceFile) -> Bool
+  let instead: String
+
+  func findings(in file: SourceFile) throws -> [Finding] {
+    guard covers(file) else { return [] }
+    // Simple boundaries: by the Unicode rules there is none between the words of "a.b".
+    let expression = try Regex(pattern).wordBoundaryKind(.simple)
+    let text = inComments ? file.text : file.code
+    guard words.contains(where: text.mentions) else { return [] }
+    var findings: [Finding] = []
+    for (index, line) in text.split(separator: "\n", omittingEmptySubsequences: false).enumerated()
+    where try words.contains(where: line.mentions) && expression.firstMatch(in: line) != nil {
+      findings.append(Finding(path: file.path, line: index + 1, message: "\(name): \(instead)"))
+    }
+    return findings
+  }
+}
+
+enum Rules {
+  /// Where raw memory is the subject. Each entry is a path prefix with the reason for it; code elsewhere uses what these offer.
+  static let unsafeFolders: [(prefix: String, reason: String)] = [
+    ("Sources/PushTransport/Ring/", "the ring lays out its own memory"),
+    ("Sources/PushTransport/TLS/", "OpenSSL is a C library"),
+    ("Sources/PushTransport/Loop/", "the seams carry bytes as raw buffers"),
+    ("Sources/PushTransport/Binary/", "sockets read into raw buffers"),
+    ("Sources/PushWire/Binary/", "the codec reads and writes raw memory"),
+    ("Sources/PushWire/Values/", "tokens and JSON are scanned as raw bytes"),
+    ("Sources/PushEngine/Campaign/", "audiences are scanned in place, and go from the chunk into the ring as raw bytes"),
+    ("Sources/PushEngine/Account/CampaignLedger.swift", "the report reads tokens from the ring's records"),
+    ("Sources/PushEngine/Pool/", "lanes pack frames into the batch buffer and take raw bytes from the link"),
+    ("Sources/PushGateway/Session/", "sessions decode the link's raw bytes in place"),
+    ("Sources/PushGateway/Truth/", "the record hashes tokens and payloads in place"),
+    ("Sources/PushGateway/Listener/", "the listener hands the link's raw bytes to sessions"),
+    ("Sources/PushGateway/Faults/", "fault rules look at token bytes in place"),
+    ("Sources/carillon/", "the command passes files and buffers to the codec, and sets signal handlers"),
+    ("Tests/", "tests look behind the curtain"),
+  ]
+
+  /// Where a promise that the compiler cannot check may be made; each with a comment that starts with "Sync:".
+  static let uncheckedFolders = [
+    "Sources/PushTransport/Ring/", "Sources/PushTransport/TLS/", "Sources/PushTransport/Loop/", "Sources/PushWire/Binary/",
+    "Sources/PushEngine/Campaign/Audience", "Tests/",
+  ]
+
+  private static let belowTheCommand: @Sendable (SourceFile) -> Bool = { $0.isSwift && $0.isSource && $0.module != "carillon" }
+  private static let allSwift: @Sendable (SourceFile) -> Bool = { $0.isSwift }
+  /// The rules name what they forbid.
+  private static let isNoRule: @Sendable (SourceFile) -> Bool = { !$0.path.hasPrefix("Tests/TidyTests/") }
+
+  static let banned: [Rule] = [
+    Rule(
+      name: "loose task", words: ["Task"], pattern: #"\bTask\s*(?:\([^)]*\)\s*)?\{"#, covers: belowTheCommand,
+      instead: "start long-lived work as a child in a task group's run(), or post to the loop"),
+    Rule(
+      name: "detached task", words: ["Task"], pattern: #"\bTask\s*\.\s*(?:detached|immediateDetached)\b"#, covers: belowTheCommand,
+      instead: "use a child task of run(), or an actor on its event loop"),
+    Rule(
+      name: "dispatch queue", words: ["Dispatch"], pattern: #"\bDispatch(?:Queue|Group|Semaphore|Source)\b"#, covers: belowTheCommand,
+      instead: "use the Loop seam, an actor, or Mutex"),
+    Rule(
+      name: "print", words: ["rint"], pattern: #"(?:^|[^.\w])(?:debugPrint|print)\s*\("#, covers: belowTheCommand,
+      instead: "return the value to the command, which alone writes to the terminal"),
+    Rule(name: "forced try", words: ["try!"], pattern: #"\btry!"#, covers: allSwift, instead: "throw a typed error (in tests: `try` or #require)"),
+    Rule(name: "forced cast", words: ["as!"], pattern: #"\bas!"#, covers: allSwift, instead: "use `as?` and say what happens otherwise (in tests: #require)"),
+    Rule(
+      name: "fatalError", words: ["fatalError"], pattern: #"\bfatalError\s*\("#, covers: allSwift,
+      instead: "return an error for wrong input; for a wrong program preconditionFailure with the event and the state"),
+    Rule(
+      name: "note to self", words: ["TODO", "FIXME", "XXX"], pattern: #"\b(?:TODO|FIXME|XXX)\b"#, inComments: true,
+      covers: { isNoRule($0) && ($0.isSwift || $0.path.hasPrefix("ops/") || $0.path.hasPrefix(".ci/")) },
+      instead: "do it, or open an issue and leave the code without it"),
+    Rule(
+      name: "unsafe code", words: ["unsafe"], pattern: #"\bunsafe\b(?!.*asUnownedSerialExecutor)"#,
+      covers: { file in file.isSwift && file.module != nil && !unsafeFolders.contains { file.path.hasPrefix($0.prefix) } },
+      instead: "use Span, or the safe calls of Ring, TLS or the codec; a new folder for raw memory needs its reason in Rules.unsafeFolders"),
+    Rule(
+      name: "unchecked Sendable", words: ["@unchecked"], pattern: #"@unchecked\s+Sendable\b"#,
+      covers: { file in file.isSwift && file.isSource && !uncheckedFolders.contains { file.path.hasPrefix($0) } },
+      instead: "use Mutex, Atomic or an actor"),
+  ]
+
+  /// Every `@unchecked Sendable` says who synchronises, in a comment that starts with "Sync:" within the lines around it.
+  static func unexplainedSendable(in file: SourceFile) -> [Finding] {
+    guard file.isSwift, file.isSource, file.code.mentions("@unchecked") else { return [] }
+    let code = file.code.split(separator: "\n", omittingEmptySubsequences: false)
+    let text = file.text.split(separator: "\n", omittingEmptySubsequences: false)
+    var findings: [Finding] = []
+    for (index, line) in code.enumerated() where line.firstMatch(of: #/@unchecked\s+Sendable\b/#) != nil {
+      let nearby = text[max(0, index - 8)...min(text.count - 1, index + 3)]
+      guard !nearby.contains(where: { $0.firstMatch(of: #/\/\/\/?\s*(?:- )?Sync:/#) != nil }) else { continue }
+      let message = "@unchecked Sendable without its sentence: add a comment \"// Sync: …\" that says who synchronises"
+      findings.append(Finding(path: file.path, line: index + 1, message: message))
+    }
+    return findings
+  }
+
+  static let lineLimit = 500
+
+  static func tooLong(_ file: SourceFile) -> [Finding] {
+    guard file.isSwift else { return [] }
+    let lines = file.text.split(separator: "\n", omittingEmptySubsequences: false).count
+    guard lines > lineLimit + 1 else { return [] }
+    return [Finding(path: file.path, line: lineLimit + 1, message: "\(lines) lines, at most \(lineLimit): split it by subject")]
+  }
+
+  /// Certificates and keys are made when they are needed, never committed: neither as files nor inside one.
+  static func keyMaterial(in file: SourceFile) -> [Finding] {
+    let ending = file.path.split(separator: ".").last.map(String.init) ?? ""
+    if ["pem", "p12", "pfx", "p8", "key", "crt", "cer", "der"].contains(ending) {
+      return [Finding(path: file.path, line: 1, message: "key material must not be in the repository: make it at test time with CertificateMaker")]
+    }
+    guard file.text.mentions("-----BEGIN") else { return [] }
+    let lines = file.text.split(separator: "\n", omittingEmptySubsequences: false)
+    var findings: [Finding] = []
+    for index in lines.indices.dropLast() where lines[index].firstMatch(of: #/-----BEGIN [A-Z0-9 ]+-----\s*$/#) != nil {
+      // A real PEM block goes on with its base64; a test of the reader may well hold the first line alone.
+      guard lines[index + 1].firstMatch(of: #/^\s*[A-Za-z0-9+\/=]{40,}\s*$/#) != nil else { continue }
+      findings.append(
+        Finding(path: file.path, line: index + 1, message: "a PEM block in the repository: make certificates and keys at test time with CertificateMaker"))
+    }
+    return findings
+  }
+
+  static let machinePath = Rule(
+    name: "path of one machine", words: ["/work", "/root", "/home", "/Users"], pattern: #"(?:^|[^\w.~$}\-/])/(?:work|root|home|Users)/\w"#, inComments: true,
+    covers: isNoRule,
+    instead: "use a path relative to the repository, or a temporary directory made at run time")
+
+  static func allFindings(in file: SourceFile) throws -> [Finding] {
+    var findings = unexplainedSendable(in: file) + tooLong(file) + keyMaterial(in: file) + Arrows.findings(in: file)
+    for rule in banned + [machinePath] { findings += try rule.findings(in: file) }
+    return findings
+  }
+}

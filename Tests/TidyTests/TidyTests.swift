@@ -1,0 +1,53 @@
+internal import Testing
+
+/// The rules of design.md and style.md, held by a test instead of by memory.
+struct TidyTests {
+  private func expectNone(_ findings: [Finding], sourceLocation: SourceLocation = #_sourceLocation) {
+    for finding in findings { Issue.record("\(finding)", sourceLocation: sourceLocation) }
+  }
+
+  private func sources() throws -> [SourceFile] {
+    let files = SourceTree.files
+    try #require(files.contains { $0.path == "Package.swift" }, "the checker does not see the repository: it would find nothing anywhere")
+    try #require(files.filter { $0.isSwift && $0.isSource }.count > 5)
+    return files
+  }
+
+  @Test("modules import only what design.md's arrows allow, and every import says its access level")
+  func arrows() throws {
+    try expectNone(sources().flatMap(Arrows.findings))
+  }
+
+  @Test("no source makes a banned call", arguments: Rules.banned.indices)
+  func bannedCalls(index: Int) throws {
+    try expectNone(sources().flatMap(Rules.banned[index].findings))
+  }
+
+  @Test("every @unchecked Sendable says who synchronises")
+  func uncheckedSendable() throws {
+    try expectNone(sources().flatMap(Rules.unexplainedSendable))
+  }
+
+  @Test("no file is longer than 500 lines")
+  func fileLength() throws {
+    try expectNone(sources().flatMap(Rules.tooLong))
+  }
+
+  @Test("no certificate or key is in the repository")
+  func keyMaterial() throws {
+    try expectNone(sources().flatMap(Rules.keyMaterial))
+  }
+
+  @Test("no file names a path of one machine")
+  func machinePaths() throws {
+    try expectNone(sources().flatMap(Rules.machinePath.findings))
+  }
+
+  @Test("every target of Package.swift has its arrows, and every entry of the arrows is a dependency that it may have")
+  func manifest() throws {
+    let manifest = try #require(try sources().first { $0.path == "Package.swift" }).text
+    for match in manifest.matches(of: /\.(?:target|executableTarget)\(\s*name: "(\w+)"/) where match.1 != "Support" {
+      #expect(Arrows.allowed[String(match.1)] != nil, "the target \(match.1) is not in Arrows.swift")
+    }
+  }
+}

@@ -1,0 +1,118 @@
+# Shared by the scripts in ops/: where the repository is, plain output, timed steps, and the Debian packages that a build needs.
+# Source it; it runs nothing by itself.
+set -euo pipefail
+
+repository=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+cd "$repository"
+scratch="$repository/.build/ops"
+mkdir -p "$scratch"
+
+# What the build links against, and what makes the headers findable.
+packages=(libssl-dev libsqlite3-dev liblz4-dev pkg-config openssl)
+
+tests_passed=0
+tests_failed=0
+
+say() { printf '%s\n' "$*"; }
+heading() { printf '\n== %s\n' "$*"; }
+die() {
+  printf '%s\n' "$*" >&2
+  exit 1
+}
+
+# Seconds as people read them: "7 s", "2 min 05 s".
+spoken_duration() {
+  local seconds=$1
+  if ((seconds < 60)); then printf '%d s' "$seconds"; else printf '%d min %02d s' $((seconds / 60)) $((seconds % 60)); fi
+}
+
+install_packages() {
+  command -v swift >/dev/null || die "No Swift toolchain found: install Swift 6.2 or later (https://www.swift.org/install) and put \`swift\` on the PATH."
+  local missing=() package
+  for package in "${packages[@]}"; do
+    [[ $(dpkg-query --show --showformat='${Status}' "$package" 2>/dev/null) == 'install ok installed' ]] || missing+=("$package")
+  done
+  if ((${#missing[@]} == 0)); then
+    say "Debian packages: all present (${packages[*]})"
+    return
+  fi
+  local as_root=()
+  if ((EUID != 0)); then
+    command -v sudo >/dev/null || die "These Debian packages are missing: ${missing[*]}. Install them as root: apt-get install ${missing[*]}"
+    as_root=(sudo)
+  fi
+  say "Debian packages: installing ${missing[*]}"
+  local log="$scratch/packages.log"
+  {
+    "${as_root[@]}" apt-get update
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends "${missing[@]}"
+  } >"$log" 2>&1 || {
+    tail -n 20 "$log" >&2
+    die "apt-get could not install ${missing[*]} (the whole output is in $log)."
+  }
+}
+
+# step TITLE COMMAND… : runs it with its output in a file, says how long it took, and on failure shows the end of the output.
+# Returns the command's exit status; the output stays in $step_log.
+step() {
+  local title=$1 started=$SECONDS status=0
+  shift
+  step_log="$scratch/$(tr -c 'A-Za-z0-9\n' '-' <<<"$title").log"
+  "$@" >"$step_log" 2>&1 || status=$?
+  if ((status == 0)); then
+    printf '%-60s ok      %s\n' "$title" "$(spoken_duration $((SECONDS - started)))"
+  else
+    printf '%-60s FAILED  %s\n' "$title" "$(spoken_duration $((SECONDS - started)))"
+  fi
+  return "$status"
+}
+
+# The lines of a log that say what is wrong; its end when no line looks like that.
+show_trouble() {
+  local log=$1 lines
+  lines=$(grep -aE '(error|warning): |✘|^↳ |Fatal error|SUMMARY: ThreadSanitizer|Current stack trace' "$log" | awk '!seen[$0]++' | head -n 60 || true)
+  [[ -n $lines ]] || lines=$(tail -n 40 "$log")
+  sed 's/^/    /' <<<"$lines"
+  say "    (the whole output: ${log#"$repository"/})"
+}
+
+# A step that is no test run: only its failure counts.
+check() {
+  step "$@" && return
+  local status=$?
+  tests_failed=$((tests_failed + 1))
+  show_trouble "$step_log"
+  return "$status"
+}
+
+# Adds what a `swift test` log says to the sums. Arguments: the log, the exit status of `swift test`.
+count_tests() {
+  local log=$1 status=$2 summary run=0 skipped=0 failed=0
+  summary=$(grep -aoE 'Test run with [0-9]+ tests?' "$log" | tail -n 1 || true)
+  [[ -z $summary ]] || run=$(grep -oE '[0-9]+' <<<"$summary")
+  skipped=$(grep -acE '^➜ +Test .* skipped' "$log" || true)
+  # Only the line of the test itself: a parameterised test also has a line for each failed case, a suite one of its own.
+  failed=$(grep -aE '^✘ +Test .* failed after ' "$log" | grep -avcE '^✘ +Test (case|run) ' || true)
+  tests_run=$((run - skipped))
+  # A crash leaves no summary, and a failure outside any test no line: neither may look green.
+  if ((status != 0 && failed == 0)); then failed=1; fi
+  local passed=$((tests_run - failed))
+  if ((passed < 0)); then passed=0; fi
+  tests_passed=$((tests_passed + passed))
+  tests_failed=$((tests_failed + failed))
+  say "    $tests_run tests ran, $failed failed, $skipped skipped"
+}
+
+# test_step TITLE COMMAND… : a `swift test` step. No test at all is a failure.
+test_step() {
+  local status=0
+  step "$@" || status=$?
+  count_tests "$step_log" "$status"
+  if ((status == 0 && tests_run == 0)); then
+    say "    no test ran: the filter or the build is wrong"
+    tests_failed=$((tests_failed + 1))
+    return 1
+  fi
+  ((status == 0)) || show_trouble "$step_log"
+  return "$status"
+}
