@@ -57,7 +57,7 @@ struct ForeignClientTests {
     case .simple: [0, 0, 32] + token + [0, 10] + payload
     case .enhanced: [1, 0, 0, 0, 9, 0x53, 0x72, 0x4E, 0] + [0, 32] + token + [0, 10] + payload
     case .framed:
-      [2, 0, 0, 0, 70] + [1, 0, 32] + token + [2, 0, 10] + payload + [3, 0, 4, 0, 0, 0, 9] + [4, 0, 4, 0x53, 0x72, 0x4E, 0] + [5, 0, 1, 10]
+      [2, 0, 0, 0, 66] + [1, 0, 32] + token + [2, 0, 10] + payload + [3, 0, 4, 0, 0, 0, 9] + [4, 0, 4, 0x53, 0x72, 0x4E, 0] + [5, 0, 1, 10]
     }
   }
 
