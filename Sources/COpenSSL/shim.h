@@ -116,3 +116,4 @@ static inline GENERAL_NAME *carillon_names_at(const GENERAL_NAMES *names, int in
 static const unsigned long carillon_name_format = (XN_FLAG_RFC2253 & ~ASN1_STRFLGS_ESC_MSB & ~XN_FLAG_DN_REV & ~XN_FLAG_SEP_MASK) | XN_FLAG_SEP_CPLUS_SPC;
 
 static const uint64_t carillon_option_no_ticket = SSL_OP_NO_TICKET;
+static const int carillon_utf8_text = MBSTRING_UTF8;

@@ -166,7 +166,8 @@ package actor Lane: LinkDelegate {
       let record = ring.record(at: position)
       guard record.isNotification else {
         let end = position + record.blockCount
-        took(FramePacker.Run(kind: .padding, end: end, lastStart: position, count: 0), campaign: 0, fate: .cancelled, now: now)
+        let kind = FramePacker.Run.Kind.padding
+        took(FramePacker.Run(kind: kind, end: end, lastStart: position, count: 0), campaign: 0, fate: kind.fate, now: now)
         position = end
         continue
       }
@@ -178,7 +179,7 @@ package actor Lane: LinkDelegate {
         continue
       }
       guard let run = packer.pack(from: position, to: to, ring: ring, frames: ledger.frames, now: unixSeconds) else { break }
-      took(run, campaign: record.campaign, fate: run.kind == .packed ? .sent : .expired, now: now)
+      took(run, campaign: record.campaign, fate: run.kind.fate, now: now)
       if isResend, run.kind == .packed { ledger.resent(run.count) }
       position = run.end
     }
@@ -301,6 +302,17 @@ package actor Lane: LinkDelegate {
     case .unreachable(let text), .handshakeFailed(let text): .unreachable(text)
     case .credentialRefused(let text): .refused(text)
     case .byPeer, .byUs, .reset, .failed: machine.failures == 0 ? .ordinary : .fruitless
+    }
+  }
+}
+
+extension FramePacker.Run.Kind {
+  fileprivate var fate: ResendWindow.Fate {
+    switch self {
+    case .packed: .sent
+    case .expired: .expired
+    case .expiredInDoubt: .abandoned
+    case .padding: .cancelled
     }
   }
 }

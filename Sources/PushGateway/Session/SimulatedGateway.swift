@@ -31,6 +31,8 @@ package final class SimulatedGateway: Sendable {
 
   package func handshakeFailed() { ledger.handshakeFailed() }
 
+  package func feedbackServed(_ count: Int, topic: String) { ledger.change(topic) { $0.feedbackServed += count } }
+
   /// What has happened so far. Exact for connections that have ended; a live one is at most one read behind.
   package func truth() -> GroundTruth { ledger.snapshot() }
 

@@ -4,7 +4,7 @@ package import PushWire
 package struct GroundTruth: Hashable, Sendable {
   /// By topic; a topic appears with its first connection, refused certificate or feedback read.
   package var apps: [String: AppTruth] = [:]
-  /// TLS handshakes that failed before there was a topic, or for a reason of TLS.
+  /// TLS handshakes that failed on either port, refused certificates included.
   package var failedHandshakes = 0
   /// Why the record is not complete, as a sentence; nil when it is, or when none was asked for.
   package var recordProblem: String?

@@ -37,6 +37,8 @@ package struct FramePacker: ~Copyable {
       case packed
       /// Its expiration date has passed: not packed, and not to be sent.
       case expired
+      /// The same, but an earlier connection may have delivered it.
+      case expiredInDoubt
       /// Only padding: nothing to account for.
       case padding
     }
@@ -102,7 +104,7 @@ package struct FramePacker: ~Copyable {
       guard record.campaign == frames.campaign else { break }
       let expiration = record.expiration ?? frames.expiration
       let isExpired = if let expiration { expiration != 0 && expiration <= now } else { false }
-      let kind: Run.Kind = isExpired ? .expired : .packed
+      let kind: Run.Kind = !isExpired ? .packed : record.mayHaveArrived ? .expiredInDoubt : .expired
       guard run.count == 0 || run.kind == kind else { break }
       if !isExpired {
         byteCount += packOne(record, position: run.end, frames: frames, frameByteCount: frameByteCount)

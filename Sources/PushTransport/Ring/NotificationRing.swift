@@ -34,7 +34,8 @@ package final class NotificationRing: @unchecked Sendable {
   private let settledCursor = Atomic<UInt64>(0)
   private let sentCursor = Atomic<UInt64>(0)
   private let padding3 = InlineArray<15, UInt64>(repeating: 0)
-  private let consumerSleeps = Atomic<Bool>(false)
+  /// A ring begins with its consumer asleep: the first claim wakes it.
+  private let consumerSleeps = Atomic<Bool>(true)
 
   /// - Parameter blockCount: a power of two, at least ``RingRecord/blockCountLimit``.
   package init(blockCount: Int) {

@@ -23,7 +23,8 @@ package enum CredentialError: Error, Hashable, CustomStringConvertible {
     switch self {
     case .unreadable(let file, let reason): "cannot read \(file): \(reason); check the path and its permissions"
     case .unwritable(let file, let reason): "cannot write \(file): \(reason); check the path and its permissions"
-    case .openToOthers(let file, let mode): "\(file) holds a private key that other users can read (mode 0\(String(mode, radix: 8))); run: chmod 600 \(Self.quoted(file))"
+    case .openToOthers(let file, let mode):
+      "\(file) holds a private key that other users can read (mode 0\(String(mode, radix: 8))); run: chmod 600 \(Self.quoted(file))"
     case .notRecognised(let file): "\(file) is neither a PEM nor a PKCS#12 file; export the certificate with its key as .p12 or .pem"
     case .certificateMissing(let file): "\(file) holds no certificate; name the file with the certificate, and give a separate key file as the key"
     case .keyMissing(let file): "\(file) holds no private key; export the certificate together with its key, or name the key's file as well"

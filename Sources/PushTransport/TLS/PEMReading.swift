@@ -36,7 +36,9 @@ enum PEMReading {
     // An old encryption looks like a wrong passphrase or an unknown algorithm, until the legacy algorithms have been tried.
     guard case .key = first else {
       guard passphrase != nil, let legacy = LegacyProvider.shared else { return first }
-      if case .key(let key) = unsafe readKey(bytes, passphrase: passphrase, libraryContext: legacy.libraryContext), let usable = key.inDefaultContext() { return .key(usable) }
+      if case .key(let key) = unsafe readKey(bytes, passphrase: passphrase, libraryContext: legacy.libraryContext), let usable = key.inDefaultContext() {
+        return .key(usable)
+      }
       return first
     }
     return first

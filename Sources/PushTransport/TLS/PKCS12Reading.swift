@@ -50,7 +50,9 @@ enum PKCS12Reading {
       let opens = unsafe PKCS12_verify_mac(container, secret, Int32(secret.count - 1)) == 1 || (secret.count == 1 && PKCS12_verify_mac(container, nil, 0) == 1)
       guard opens else {
         // A MAC that cannot be computed (an unknown digest) is not a wrong passphrase.
-        if OpenSSLErrors.takeContains(library: ERR_LIB_EVP, reasons: [EVP_R_UNSUPPORTED_ALGORITHM]) { return .unsupported("its integrity check uses an unknown digest") }
+        if OpenSSLErrors.takeContains(library: ERR_LIB_EVP, reasons: [EVP_R_UNSUPPORTED_ALGORITHM]) {
+          return .unsupported("its integrity check uses an unknown digest")
+        }
         return passphrase == nil ? .passphraseMissing : .wrongPassphrase
       }
     }

@@ -3,6 +3,8 @@ package struct PeerIdentity: Sendable, Hashable {
   package let subject: String
   /// UID of the subject; in a provider certificate, its topic.
   package let userIdentifier: String?
+  /// CN of the subject.
+  package let commonName: String?
   /// Every topic that the certificate names; see ``CertificateInspection/topics``.
   package let topics: [String]
   /// SHA-256 of the certificate, 32 bytes.
@@ -15,6 +17,7 @@ package struct PeerIdentity: Sendable, Hashable {
     let fields = CertificateFields(certificate)
     subject = fields.subject
     userIdentifier = fields.userIdentifier
+    commonName = fields.commonName
     certificateSHA256 = fields.sha256
     var topics = userIdentifier.map { [$0] } ?? []
     for topic in AppleExtension.topics(fields.extensionBytes(AppleExtension.topics) ?? []) where !topics.contains(topic) { topics.append(topic) }

@@ -52,7 +52,8 @@ package enum TLSFailure: Error, Hashable, CustomStringConvertible {
     if alert >= 0 {
       if let reason = certificateAlerts[alert] {
         // A server that is told this hears that the client does not believe it: nothing to do with a credential that was sent for.
-        return isServer ? .handshakeFailed("the client does not accept our certificate: \(reason)") : .credentialRefused("the server refused our certificate: \(reason)")
+        return isServer
+          ? .handshakeFailed("the client does not accept our certificate: \(reason)") : .credentialRefused("the server refused our certificate: \(reason)")
       }
       if alert == handshakeFailureAlert, certificateRequested, !isServer {
         // OpenSSL's TLS 1.2 servers answer this to a client without a certificate. No common cipher would have been said before they asked.

@@ -63,6 +63,7 @@ package final class TLSHandler: ChannelDuplexHandler {
   private var isTakingIn = false
   /// Ciphertext that arrived while other ciphertext was being taken in.
   private var postponed: [ByteBuffer] = []
+  private var isInactivePostponed = false
   // Reused: the socket has nearly always taken a buffer in by the time the next one is needed.
   private var ciphertext = ByteBuffer()
   private var plaintext = ByteBuffer()
@@ -105,6 +106,10 @@ package final class TLSHandler: ChannelDuplexHandler {
   }
 
   package func channelInactive(context: ChannelHandlerContext) {
+    guard !isTakingIn else {
+      isInactivePostponed = true
+      return
+    }
     if case .handshaking = phase { noticeInputClosed(clean: false, context: context) }
     finish(ChannelError.ioOnClosedChannel)
     context.fireChannelInactive()
@@ -136,6 +141,7 @@ package final class TLSHandler: ChannelDuplexHandler {
     takeIn(received, context)
     while !postponed.isEmpty { takeIn(postponed.removeFirst(), context) }
     isTakingIn = false
+    if isInactivePostponed { channelInactive(context: context) }
   }
 
   private func takeIn(_ received: ByteBuffer, _ context: ChannelHandlerContext) {

@@ -43,7 +43,9 @@ package import NIOCore
   /// - Parameter host: for a client: the name or IP address that the server's certificate must be for, also sent as SNI if it is a name; nil: any.
   package init(_ context: TLSContext, host: String? = nil) throws(TLSFailure) {
     OpenSSLErrors.clear()
-    guard let method = unsafe SessionBIO.method, let ssl = unsafe SSL_new(context.pointer) else { throw .handshakeFailed("OpenSSL failed: \(OpenSSLErrors.take())") }
+    guard let method = unsafe SessionBIO.method, let ssl = unsafe SSL_new(context.pointer) else {
+      throw .handshakeFailed("OpenSSL failed: \(OpenSSLErrors.take())")
+    }
     guard let bio = unsafe BIO_new(method) else {
       unsafe SSL_free(ssl)
       throw .handshakeFailed("OpenSSL failed: \(OpenSSLErrors.take())")
@@ -247,7 +249,8 @@ extension TLSSession {
       let expiredFields = CertificateFields(expired)
       session.distrust = "the server's certificate is not trusted: \(expiredFields.subject) expired on \(CivilTime.describe(expiredFields.validity.upperBound))"
     default:
-      session.distrust = "the server's certificate (\(fields.subject), issued by \(fields.issuer)) is not trusted: \(reason); name the CA file to trust if it is the right server"
+      session.distrust =
+        "the server's certificate (\(fields.subject), issued by \(fields.issuer)) is not trusted: \(reason); name the CA file to trust if it is the right server"
     }
     return result
   }

@@ -266,6 +266,7 @@ package struct LaneMachine: ~Copyable {
       return
     }
     switch response.status {
+    case .shutdown where policy.plantedMistake == .shutdownIsRefusal: respondedWithRefusal(response, walk: walk)
     case .shutdown, .noErrors: respondedWithLastGood(response.identifier, walk: walk)
     default: respondedWithRefusal(response, walk: walk)
     }
@@ -291,6 +292,7 @@ package struct LaneMachine: ~Copyable {
     guard let named = window.notification(named: response.identifier, walk: walk) else { return endedWithoutAWord(walk: walk) }
     settle(through: named.position, as: .accepted(.confirmed), walk: walk)
     settle(through: named.end, as: .rejected(.status(response.status)), walk: walk)
+    if policy.plantedMistake == .followersAreForgotten { settleAll(as: .accepted(.confirmed), walk: walk) }
     rewind()
     confirmedStage()
     madeProgress()
@@ -340,7 +342,7 @@ package struct LaneMachine: ~Copyable {
     case .drop: settleAll(as: .unknown, walk: walk)
     case .resend:
       if window.sentCount == 1 { return loneNotificationDied(walk: walk) }
-      effects.mayHaveArrived = window.settled..<window.sent
+      if policy.plantedMistake != .duplicatesAreNotCounted { effects.mayHaveArrived = window.settled..<window.sent }
       isolation = Isolation(budget: max(1, min(isolation?.budget ?? .max, window.sentCount) / 2))
       rewind()
     }

@@ -35,6 +35,18 @@ package struct LanePolicy: Sendable {
   package var backoffBase = Duration.milliseconds(100)
   package var backoffLimit = Duration.seconds(30)
 
+  /// A known mistake for the simulation to find, so that we know that it can. Only tests set it.
+  package var plantedMistake: PlantedMistake?
+
+  package enum PlantedMistake: Sendable, CaseIterable {
+    /// Status 10 counts as the failure of the notification that it names, as in six older libraries.
+    case shutdownIsRefusal
+    /// What followed a refused notification is believed to have been accepted.
+    case followersAreForgotten
+    /// After a silent closure everything is sent again as if nothing could have arrived.
+    case duplicatesAreNotCounted
+  }
+
   package init() {}
 }
 

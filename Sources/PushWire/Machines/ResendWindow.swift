@@ -29,7 +29,7 @@ package struct ResendWindow: ~Copyable {
     case expired
     /// Its campaign was cancelled; nothing was sent.
     case cancelled
-    /// Its campaign was cancelled; nothing was sent this time, but an earlier connection that ended without a word may have delivered it.
+    /// Cancelled or expired like those, but an earlier connection that ended without a word may have delivered it.
     case abandoned
   }
 

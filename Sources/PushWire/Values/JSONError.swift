@@ -21,7 +21,7 @@ package struct JSONError: Error, Hashable, Sendable {
 }
 
 extension JSONError: CustomStringConvertible {
-  /// A phrase for people, such as "at byte 17 an unexpected character".
+  /// A phrase for people, such as "at byte 17 there is a malformed number".
   package var description: String {
     switch problem {
     case .unexpectedEnd: "it ends at byte \(offset), in the middle of a value"

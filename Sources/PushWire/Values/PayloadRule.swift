@@ -4,7 +4,7 @@ enum PayloadRule {
   case stringOrNull
   case strings
   case number
-  /// A number without a fraction.
+  /// A number without a fraction, of at most 64 bits.
   case integer
   /// The number 1, written only when it applies.
   case flag
@@ -77,7 +77,7 @@ extension PayloadChecker {
     case (.strings, .array(let values)):
       for (index, value) in values.enumerated() { check(value, by: .string, at: path.appending(index: index)) }
     case (.integer, .number(let text)):
-      if Double(text).map({ $0 == $0.rounded() }) != true { error(path, "It must be a whole number, not \(text).") }
+      if Double(text).flatMap({ Int64(exactly: $0) }) == nil { error(path, "It must be a whole number, not \(text).") }
     case (.flag, .number(let text)):
       if Double(text) == 0 {
         warning(path, "0 has no effect; leave the key out.")

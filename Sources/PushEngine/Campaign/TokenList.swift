@@ -1,0 +1,39 @@
+package import PushWire
+internal import Synchronization
+
+/// An audience that is in memory already: each token one notification, numbered from 1.
+package final class TokenList: AudienceSource {
+  private let tokens: [DeviceToken]
+  private let next = Atomic<Int>(0)
+
+  package init(_ tokens: [DeviceToken]) {
+    self.tokens = tokens
+  }
+
+  package func fill(_ chunk: AudienceChunk) throws(AudienceError) -> AudienceSupply {
+    chunk.removeAll()
+    var index = next.load(ordering: .relaxed)
+    while index < tokens.count, chunk.count < chunk.entryLimit {
+      chunk.append(line: UInt64(index + 1), token: tokens[index])
+      index += 1
+    }
+    next.store(index, ordering: .relaxed)
+    return chunk.count > 0 ? .entries : .end
+  }
+}
+
+extension AudienceChunk {
+  /// Adds one entry that is ready to be sent; the chunk must have room for it.
+  func append(line: UInt64, token: DeviceToken) {
+    precondition(count < entryLimit, "the chunk is full")
+    unsafe token.withUnsafeBytes { bytes in
+      if let source = bytes.baseAddress { unsafe (tokens + tokenEnd).copyMemory(from: source, byteCount: bytes.count) }
+      let entry = AudienceEntry(
+        line: line, payloadOffset: 0, payloadByteCount: 0, tokenOffset: UInt32(tokenEnd), tokenByteCount: UInt8(bytes.count), kind: .ready)
+      unsafe (entries + count).initialize(to: entry)
+      tokenEnd += bytes.count
+    }
+    count += 1
+    readyCount += 1
+  }
+}

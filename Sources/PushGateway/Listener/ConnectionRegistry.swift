@@ -1,0 +1,55 @@
+internal import NIOCore
+internal import PushWire
+internal import Synchronization
+
+/// All open channels of a simulator: so that there is a limit to them, and an end.
+final class ConnectionRegistry: Sendable {
+  private struct State {
+    var channels: [ObjectIdentifier: any Channel] = [:]
+    var admission = AdmissionControl()
+    var isStopping = false
+  }
+
+  private let state = Mutex(State())
+  private let limit: Int
+
+  init(limit: Int) {
+    self.limit = limit
+  }
+
+  /// Takes a new channel up and returns how long its handshake must wait; nil: close it.
+  func admit(_ channel: any Channel, now: Instant) -> Duration? {
+    let identifier = ObjectIdentifier(channel)
+    let address = channel.remoteAddress?.ipAddress ?? ""
+    let wait: Duration? = state.withLock { state in
+      guard !state.isStopping, state.channels.count < limit, let wait = state.admission.admit(address, now: now) else { return nil }
+      state.channels[identifier] = channel
+      return wait
+    }
+    guard wait != nil else { return nil }
+    channel.closeFuture.whenComplete { [self] _ in
+      state.withLock { $0.channels[identifier] = nil }
+    }
+    return wait
+  }
+
+  func handshakeEnded(_ channel: any Channel, succeeded: Bool, now: Instant) {
+    guard let address = channel.remoteAddress?.ipAddress else { return }
+    state.withLock { state in
+      if succeeded { state.admission.succeeded(address) } else { state.admission.failed(address, now: now) }
+    }
+  }
+
+  /// Nobody is taken up from now on. Returns those that are still open.
+  func stop() -> [any Channel] {
+    state.withLock { state in
+      state.isStopping = true
+      return Array(state.channels.values)
+    }
+  }
+}
+
+/// Told to every open channel when the simulator stops: the connection has this long to end in good order.
+struct StopRequest: Sendable {
+  let grace: Duration
+}

@@ -1,0 +1,80 @@
+internal import NIOCore
+internal import PushTransport
+internal import PushWire
+
+/// The feedback service for one client: sends the tuples of its topic at once and closes when there are no more.
+///
+/// The next block is taken from the list only when the one before has gone to the socket, and a block that could not be written is given back:
+/// what was cleared has been handed out.
+final class FeedbackHandler: ChannelInboundHandler {
+  typealias InboundIn = ByteBuffer
+  typealias OutboundOut = ByteBuffer
+
+  /// About one TLS record in 32-byte tokens.
+  private static let blockTupleCount = 400
+  /// A client that does not read, or does not close, is not waited for any longer.
+  private static let timeLimit = TimeAmount.seconds(60)
+
+  private let gateway: SimulatedGateway
+  private let registry: ConnectionRegistry
+  private var isHandshaking = true
+  private var timer: Scheduled<Void>?
+
+  init(_ gateway: SimulatedGateway, registry: ConnectionRegistry) {
+    self.gateway = gateway
+    self.registry = registry
+  }
+
+  /// What clients send here means nothing.
+  func channelRead(context: ChannelHandlerContext, data: NIOAny) {}
+
+  func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+    switch event {
+    case TLSEvent.handshakeCompleted(let identity):
+      handshakeEnded(succeeded: true, context)
+      let channel = context.channel
+      timer = context.eventLoop.scheduleTask(in: Self.timeLimit) { channel.close(promise: nil) }
+      serve(Topic.of(identity), context)
+    case TLSEvent.inputClosed, is StopRequest:
+      context.close(promise: nil)
+    default:
+      context.fireUserInboundEventTriggered(event)
+    }
+  }
+
+  func errorCaught(context: ChannelHandlerContext, error: any Error) {
+    handshakeEnded(succeeded: false, context)
+    context.close(promise: nil)
+  }
+
+  func channelInactive(context: ChannelHandlerContext) {
+    handshakeEnded(succeeded: false, context)
+    timer?.cancel()
+    context.fireChannelInactive()
+  }
+
+  private func handshakeEnded(succeeded: Bool, _ context: ChannelHandlerContext) {
+    guard isHandshaking else { return }
+    isHandshaking = false
+    registry.handshakeEnded(context.channel, succeeded: succeeded, now: Instant(nanoseconds: NIODeadline.now().uptimeNanoseconds))
+    if !succeeded { gateway.handshakeFailed() }
+  }
+
+  private func serve(_ topic: String, _ context: ChannelHandlerContext) {
+    let tuples = gateway.feedback.take(Self.blockTupleCount, topic: topic)
+    guard !tuples.isEmpty else { return context.close(mode: .output, promise: nil) }
+    var bytes: [UInt8] = []
+    for tuple in tuples { tuple.append(to: &bytes) }
+    let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
+    context.writeAndFlush(wrapOutboundOut(ByteBuffer(bytes: bytes))).whenComplete { result in
+      let (handler, context) = bound.value
+      switch result {
+      case .success:
+        handler.gateway.feedbackServed(tuples.count, topic: topic)
+        handler.serve(topic, context)
+      case .failure:
+        handler.gateway.feedback.giveBack(tuples, topic: topic)
+      }
+    }
+  }
+}

@@ -1,0 +1,134 @@
+internal import NIOCore
+internal import NIOPosix
+internal import PushTransport
+internal import PushWire
+
+/// Puts a ``SimulatedConnection`` behind TLS: hands it what arrives and does what it says. Lives on its channel's event loop.
+final class GatewayHandler: ChannelInboundHandler {
+  typealias InboundIn = ByteBuffer
+  typealias OutboundOut = ByteBuffer
+
+  private let gateway: SimulatedGateway
+  private let registry: ConnectionRegistry
+  /// Nil before the handshake, and when all is over.
+  private var connection: SimulatedConnection?
+  private var isHandshaking = true
+  private var wakeUp: Scheduled<Void>?
+  private var resumption: Scheduled<Void>?
+
+  init(_ gateway: SimulatedGateway, registry: ConnectionRegistry) {
+    self.gateway = gateway
+    self.registry = registry
+  }
+
+  private static var now: Instant { Instant(nanoseconds: NIODeadline.now().uptimeNanoseconds) }
+
+  func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+    let bytes = unwrapInboundIn(data)
+    perform(unsafe bytes.withUnsafeReadableBytes { unsafe connection?.received($0, now: Self.now) ?? [] }, context)
+  }
+
+  func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+    switch event {
+    case TLSEvent.handshakeCompleted(let identity):
+      isHandshaking = false
+      registry.handshakeEnded(context.channel, succeeded: true, now: Self.now)
+      connection = gateway.connect(topic: Topic.of(identity))
+      perform(connection?.opened(now: Self.now) ?? [], context)
+    case TLSEvent.inputClosed:
+      perform(connection?.peerClosed(now: Self.now) ?? [], context)
+    case let request as StopRequest:
+      stop(request, context)
+    default:
+      context.fireUserInboundEventTriggered(event)
+    }
+  }
+
+  func errorCaught(context: ChannelHandlerContext, error: any Error) {
+    handshakeMayHaveFailed(context)
+    // Whatever it was, the client is gone or cannot be understood; the ground truth holds what had been accepted by then.
+    context.close(promise: nil)
+  }
+
+  func channelInactive(context: ChannelHandlerContext) {
+    handshakeMayHaveFailed(context)
+    connection?.ended()
+    connection = nil
+    wakeUp?.cancel()
+    resumption?.cancel()
+    context.fireChannelInactive()
+  }
+
+  private func handshakeMayHaveFailed(_ context: ChannelHandlerContext) {
+    guard isHandshaking else { return }
+    isHandshaking = false
+    registry.handshakeEnded(context.channel, succeeded: false, now: Self.now)
+    gateway.handshakeFailed()
+  }
+
+  private func stop(_ request: StopRequest, _ context: ChannelHandlerContext) {
+    guard connection != nil, request.grace > .zero else { return context.close(promise: nil) }
+    perform(connection?.shutDown(now: Self.now) ?? [], context)
+    schedule(at: Self.now + request.grace, context) { _, context in context.close(promise: nil) }
+  }
+}
+
+// MARK: - Actions
+
+extension GatewayHandler {
+  private func perform(_ actions: [GatewayAction], _ context: ChannelHandlerContext) {
+    for action in actions {
+      switch action {
+      case .send(let response):
+        // One write, one TLS record, one segment.
+        context.writeAndFlush(wrapOutboundOut(ByteBuffer(bytes: response.bytes)), promise: nil)
+      case .halfClose:
+        context.close(mode: .output, promise: nil)
+      case .close:
+        context.close(mode: .all, promise: nil)
+      case .reset:
+        reset(context)
+      case .stopReading(let until):
+        setReading(false, context)
+        resumption = schedule(at: until, context) { handler, context in handler.setReading(true, context) }
+      case .wake(let time):
+        wakeUp?.cancel()
+        wakeUp = schedule(at: time, context) { handler, context in handler.perform(handler.connection?.woken(now: Self.now) ?? [], context) }
+      }
+    }
+  }
+
+  private func setReading(_ reads: Bool, _ context: ChannelHandlerContext) {
+    // Fails only on a channel that is closed already.
+    try? context.channel.syncOptions?.setOption(.autoRead, value: reads)
+  }
+
+  /// With a linger time of zero, closing sends a RST. The close passes TLS by, which would say close_notify first.
+  private func reset(_ context: ChannelHandlerContext) {
+    if let options = context.channel as? any SocketOptionProvider { _ = options.setSoLinger(linger(l_onoff: 1, l_linger: 0)) }
+    do {
+      try context.pipeline.syncOperations.context(handlerType: TLSHandler.self).close(mode: .all, promise: nil)
+    } catch {
+      context.close(mode: .all, promise: nil)
+    }
+  }
+
+  @discardableResult
+  private func schedule(
+    at time: Instant,
+    _ context: ChannelHandlerContext,
+    _ body: @escaping @Sendable (GatewayHandler, ChannelHandlerContext) -> Void
+  ) -> Scheduled<Void> {
+    let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
+    return context.eventLoop.scheduleTask(deadline: .uptimeNanoseconds(min(time.nanoseconds, UInt64(Int64.max)))) { body(bound.value.0, bound.value.1) }
+  }
+}
+
+/// The app that a client certificate stands for.
+enum Topic {
+  static let anonymous = "anonymous"
+
+  static func of(_ identity: PeerIdentity?) -> String {
+    identity?.topics.first ?? identity?.commonName ?? anonymous
+  }
+}

@@ -1,0 +1,45 @@
+internal import Foundation
+internal import PushEngine
+internal import PushWire
+internal import Support
+internal import Testing
+
+/// The whole engine under one seed: simulated network, gateway and time.
+@Suite struct CampaignSimulationTests {
+  /// How many seeds a run tries; `CARILLON_SEEDS` sets another number, `CARILLON_SEED` a single one.
+  private static var seeds: [UInt64] {
+    let environment = ProcessInfo.processInfo.environment
+    if let one = environment["CARILLON_SEED"].flatMap({ UInt64($0) }) { return [one] }
+    let count = environment["CARILLON_SEEDS"].flatMap { Int($0) } ?? 300
+    let first = environment["CARILLON_FIRST_SEED"].flatMap { UInt64($0) } ?? 1
+    return (0..<count).map { first + UInt64($0) }
+  }
+
+  @Test("under any faults the account equals what the gateway accepted")
+  func accountEqualsTruth() {
+    for seed in Self.seeds {
+      let scenario = Scenario(seed: seed)
+      let problems = Simulation(scenario: scenario).run()
+      #expect(problems.isEmpty, "\(scenario): \(problems.prefix(5).joined(separator: "; "))")
+    }
+  }
+
+  @Test("the simulation finds mistakes that other senders have made", arguments: LanePolicy.PlantedMistake.allCases)
+  func plantedMistakesAreFound(mistake: LanePolicy.PlantedMistake) {
+    let found = (1...400).contains { seed in
+      var scenario = Scenario(seed: UInt64(seed))
+      scenario.configuration.policy.plantedMistake = mistake
+      return !Simulation(scenario: scenario).run().isEmpty
+    }
+    #expect(found, "\(mistake) went unnoticed: the simulation has become blind")
+  }
+
+  @Test("the same seed gives the same run")
+  func runsAreRepeatable() {
+    for seed in UInt64(1)...20 {
+      let first = Simulation(scenario: Scenario(seed: seed)).trace()
+      let second = Simulation(scenario: Scenario(seed: seed)).trace()
+      #expect(first == second, "seed \(seed)")
+    }
+  }
+}

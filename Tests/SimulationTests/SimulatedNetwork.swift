@@ -1,0 +1,246 @@
+internal import PushGateway
+internal import PushTransport
+internal import PushWire
+internal import Support
+
+/// What the network does to connections, beside what the gateway does by its fault rules. All times are simulated.
+struct NetworkFaults {
+  /// One way, drawn anew for each delivery, in order.
+  var latency: ClosedRange<Int> = 50...500  // microseconds
+  /// Of 1000 dials, so many find nobody.
+  var unreachablePerMille = 0
+  /// Of 1000 deliveries to the gateway, so many find the connection reset: what is under way in both directions is lost.
+  var resetPerMille = 0
+  /// How many bytes may wait for the socket before the link is not writable.
+  var highWater = 1 << 20
+  /// Bytes per millisecond that the network takes.
+  var bytesPerMillisecond = 1_000_000
+}
+
+/// Dials a simulated gateway over a simulated network.
+final class SimulatedDialer: Dialer, @unchecked Sendable {
+  // Sync: used on the simulated loop alone.
+  private let loop: SimulatedLoop
+  private let gateway: SimulatedGateway
+  private let topic: String
+  private var random: SeededGenerator
+  var faults: NetworkFaults
+  private(set) var dials = 0
+
+  init(loop: SimulatedLoop, gateway: SimulatedGateway, topic: String, faults: NetworkFaults, seed: UInt64) {
+    self.loop = loop
+    self.gateway = gateway
+    self.topic = topic
+    self.faults = faults
+    random = SeededGenerator(seed: seed)
+  }
+
+  func dial(on loop: any Loop, delegate: any LinkDelegate) -> any Link {
+    dials += 1
+    let refused = gateway.refusesCertificate(topic: topic)
+    let link = SimulatedLink(loop: self.loop, gateway: gateway, topic: topic, delegate: delegate, faults: faults, seed: random.next())
+    if Int.random(in: 0..<1000, using: &random) < faults.unreachablePerMille {
+      link.fail(.unreachable("nobody listens at the simulated gateway"))
+    } else if refused {
+      link.openThenRefuse()
+    } else {
+      link.open()
+    }
+    return link
+  }
+}
+
+/// One connection of the simulated network, both ends of it.
+final class SimulatedLink: Link, @unchecked Sendable {
+  // Sync: used on the simulated loop alone.
+  private let loop: SimulatedLoop
+  private let faults: NetworkFaults
+  private var random: SeededGenerator
+  private var delegate: (any LinkDelegate)?
+  private var connection: SimulatedConnectionBox?
+  private var isOpen = false
+  private var isCut = false
+  private var inFlight = 0
+  private(set) var isWritable = true
+  /// Deliveries keep their order in each direction.
+  private var upstreamAt = Instant.start
+  private var downstreamAt = Instant.start
+  private var gatewayReadsAt = Instant.start
+
+  init(loop: SimulatedLoop, gateway: SimulatedGateway, topic: String, delegate: any LinkDelegate, faults: NetworkFaults, seed: UInt64) {
+    self.loop = loop
+    self.faults = faults
+    self.delegate = delegate
+    random = SeededGenerator(seed: seed)
+    connection = SimulatedConnectionBox(gateway.connect(topic: topic))
+  }
+
+  var isIdle: Bool { inFlight == 0 }
+
+  // MARK: Beginnings
+
+  func open() {
+    downstream { link in
+      link.isOpen = true
+      link.perform(link.connection?.value.opened(now: link.loop.now) ?? [])
+      link.delegate?.linkOpened(link)
+    }
+  }
+
+  func fail(_ reason: LinkClosure) {
+    connection = nil
+    downstream { $0.closed(reason) }
+  }
+
+  /// TLS 1.3: the handshake looks complete, then the alert comes; the gateway has read nothing.
+  func openThenRefuse() {
+    connection = nil
+    downstream { link in
+      link.isOpen = true
+      link.delegate?.linkOpened(link)
+      link.downstream { $0.closed(.credentialRefused("simulated")) }
+    }
+  }
+
+  // MARK: Link
+
+  func send(_ bytes: UnsafeRawBufferPointer) {
+    guard isOpen, !isCut else { return }
+    let copy = unsafe Array(bytes)
+    inFlight += copy.count
+    updateWritability()
+    // Cut into up to three pieces, so that frames arrive in parts.
+    var rest = copy[...]
+    while !rest.isEmpty {
+      let count = Bool.random(using: &random) ? rest.count : Int.random(in: 1...rest.count, using: &random)
+      upstream(Array(rest.prefix(count)))
+      rest = rest.dropFirst(count)
+    }
+  }
+
+  func close() {
+    guard delegate != nil else { return }
+    let wasOpen = isOpen
+    isOpen = false
+    // The gateway hears of it when what was sent before has arrived.
+    if wasOpen { upstreamEnd() }
+    loop.execute { self.closed(.byUs) }
+  }
+
+  // MARK: Towards the gateway
+
+  private func upstream(_ bytes: [UInt8]) {
+    let arrival = nextUpstream(byteCount: bytes.count)
+    _ = loop.schedule(at: arrival) { self.arrive(bytes) }
+  }
+
+  private func arrive(_ bytes: [UInt8]) {
+    guard !isCut else { return }
+    // A gateway that has stopped reading finds it later, in order.
+    if loop.now < gatewayReadsAt {
+      let at = gatewayReadsAt
+      _ = loop.schedule(at: at) { self.arrive(bytes) }
+      return
+    }
+    inFlight -= bytes.count
+    updateWritability()
+    if Int.random(in: 0..<1000, using: &random) < faults.resetPerMille { return cut(.reset) }
+    let actions = unsafe bytes.withUnsafeBytes { unsafe connection?.value.received($0, now: loop.now) ?? [] }
+    perform(actions)
+  }
+
+  private func upstreamEnd() {
+    let arrival = nextUpstream(byteCount: 0)
+    _ = loop.schedule(at: arrival) { self.arriveEnd() }
+  }
+
+  private func arriveEnd() {
+    guard !isCut else { return }
+    if loop.now < gatewayReadsAt {
+      _ = loop.schedule(at: gatewayReadsAt) { self.arriveEnd() }
+      return
+    }
+    perform(connection?.value.peerClosed(now: loop.now) ?? [])
+    isCut = true
+    end()
+  }
+
+  private func nextUpstream(byteCount: Int) -> Instant {
+    let travel = Duration.microseconds(Int.random(in: faults.latency, using: &random) + byteCount * 1000 / faults.bytesPerMillisecond)
+    upstreamAt = max(upstreamAt + .nanoseconds(1), loop.now + travel)
+    return upstreamAt
+  }
+
+  private func updateWritability() {
+    let writable = inFlight <= (isWritable ? faults.highWater : faults.highWater / 4)
+    guard writable != isWritable else { return }
+    isWritable = writable
+    loop.execute { if self.isOpen { self.delegate?.link(self, isWritable: writable) } }
+  }
+
+  // MARK: From the gateway
+
+  private func perform(_ actions: [GatewayAction]) {
+    for action in actions {
+      switch action {
+      case .send(let response):
+        // The client may read it in two halves.
+        let bytes = response.bytes
+        let cut = Int.random(in: 1...bytes.count, using: &random)
+        deliver(Array(bytes[..<cut]))
+        if cut < bytes.count { deliver(Array(bytes[cut...])) }
+      case .halfClose: downstream { $0.closed(.byPeer) }
+      case .close:
+        end()
+        downstream { $0.closed(.byPeer) }
+      case .reset: cut(.reset)
+      case .stopReading(let until): gatewayReadsAt = until
+      case .wake(let at): _ = loop.schedule(at: at) { self.wake() }
+      }
+    }
+  }
+
+  private func wake() {
+    perform(connection?.value.woken(now: loop.now) ?? [])
+  }
+
+  private func deliver(_ bytes: [UInt8]) {
+    downstream { link in
+      guard link.isOpen else { return }
+      unsafe bytes.withUnsafeBytes { unsafe link.delegate?.link(link, received: $0) }
+    }
+  }
+
+  /// The connection dies in both directions: what is under way is lost.
+  private func cut(_ reason: LinkClosure) {
+    isCut = true
+    end()
+    downstream { $0.closed(reason) }
+  }
+
+  private func end() {
+    connection?.value.ended()
+    connection = nil
+  }
+
+  private func downstream(_ event: @escaping @Sendable (SimulatedLink) -> Void) {
+    downstreamAt = max(downstreamAt + .nanoseconds(1), loop.now + .microseconds(Int.random(in: faults.latency, using: &random)))
+    _ = loop.schedule(at: downstreamAt) { event(self) }
+  }
+
+  private func closed(_ reason: LinkClosure) {
+    guard let delegate else { return }
+    isOpen = false
+    self.delegate = nil
+    delegate.linkClosed(self, reason: reason)
+  }
+}
+
+/// A non-copyable value where a class needs an optional of it.
+final class SimulatedConnectionBox {
+  var value: SimulatedConnection
+
+  init(_ value: consuming SimulatedConnection) {
+    self.value = value
+  }
+}

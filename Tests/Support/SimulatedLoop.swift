@@ -1,0 +1,167 @@
+package import PushTransport
+package import PushWire
+internal import Synchronization
+
+/// One object that is every thread of a simulated program: it runs all actors, tasks and loop jobs, one at a time, picks the next ready one by a
+/// seed, and owns time, which only passes when nothing is ready.
+///
+/// Same seed, same run: that is what makes a failure found in a million runs one that can be looked at.
+package final class SimulatedLoop: Loop, SerialExecutor, TaskExecutor, @unchecked Sendable {
+  // Sync: everything happens on the one thread that calls `run`, except that jobs may be handed in while it is not running.
+  private enum Ready {
+    case job(UnownedJob)
+    case block(@Sendable () -> Void)
+  }
+
+  private struct Timer {
+    var deadline: Instant
+    var order: UInt64
+    var handle: TimerHandle
+    var block: @Sendable () -> Void
+
+    func comes(before other: Timer) -> Bool { (deadline, order) < (other.deadline, other.order) }
+  }
+
+  package final class TimerHandle: LoopTimer {
+    private let cancelled = Atomic<Bool>(false)
+    var isCancelled: Bool { cancelled.load(ordering: .relaxed) }
+    package func cancel() { cancelled.store(true, ordering: .relaxed) }
+  }
+
+  private struct State {
+    var ready: [Ready] = []
+    var timers = TimerQueue()
+    var now = Instant(nanoseconds: 1_000_000_000)
+    var order: UInt64 = 0
+    var random: SeededGenerator
+    var steps = 0
+  }
+
+  private let state: Mutex<State>
+  private let isRunning = Atomic<Bool>(false)
+
+  package init(seed: UInt64) {
+    state = Mutex(State(random: SeededGenerator(seed: seed)))
+  }
+
+  // MARK: Loop
+
+  package var executor: any SerialExecutor { self }
+  package var now: Instant { state.withLock { $0.now } }
+  package var unixSeconds: UInt32 { UInt32(truncatingIfNeeded: 1_700_000_000 + now.nanoseconds / 1_000_000_000) }
+  /// How many jobs have run.
+  package var steps: Int { state.withLock { $0.steps } }
+
+  package func execute(_ job: @escaping @Sendable () -> Void) {
+    state.withLock { $0.ready.append(.block(job)) }
+  }
+
+  package func schedule(at deadline: Instant, _ job: @escaping @Sendable () -> Void) -> any LoopTimer {
+    let handle = TimerHandle()
+    state.withLock { state in
+      state.order += 1
+      state.timers.insert(Timer(deadline: deadline, order: state.order, handle: handle, block: job))
+    }
+    return handle
+  }
+
+  // MARK: Executors
+
+  package func enqueue(_ job: consuming ExecutorJob) {
+    let job = UnownedJob(job)
+    state.withLock { state in state.ready.append(.job(job)) }
+  }
+
+  package func checkIsolated() {
+    precondition(isRunning.load(ordering: .relaxed), "outside the simulation")
+  }
+
+  package func isIsolatingCurrentContext() -> Bool? { isRunning.load(ordering: .relaxed) }
+
+  // MARK: Running
+
+  package enum Ending: Hashable, Sendable {
+    case done
+    /// Nothing is ready, no timer is set, and `isDone` is still false: whatever it waits for will never come.
+    case stuck
+    case outOfTime
+    case outOfSteps
+  }
+
+  /// Runs until `isDone`, at most `limit` of simulated time and `stepLimit` jobs.
+  package func run(limit: Duration, stepLimit: Int, until isDone: () -> Bool) -> Ending {
+    let end = now + limit
+    isRunning.store(true, ordering: .relaxed)
+    defer { isRunning.store(false, ordering: .relaxed) }
+    var steps = 0
+    while !isDone() {
+      guard steps < stepLimit else { return .outOfSteps }
+      steps += 1
+      if let next = takeReady() {
+        run(next)
+      } else if let timer = takeTimer() {
+        if timer.deadline > end { return .outOfTime }
+        timer.block()
+      } else {
+        return .stuck
+      }
+    }
+    return .done
+  }
+
+  private func run(_ next: Ready) {
+    switch next {
+    case .block(let block): block()
+    case .job(let job): unsafe job.runSynchronously(isolatedTo: asUnownedSerialExecutor(), taskExecutor: asUnownedTaskExecutor())
+    }
+  }
+
+  private func takeReady() -> Ready? {
+    state.withLock { state in
+      guard !state.ready.isEmpty else { return nil }
+      state.steps += 1
+      let index = Int.random(in: 0..<state.ready.count, using: &state.random)
+      return state.ready.remove(at: index)
+    }
+  }
+
+  /// The earliest timer; time moves on to it.
+  private func takeTimer() -> Timer? {
+    state.withLock { state in
+      while let timer = state.timers.removeFirst() {
+        guard !timer.handle.isCancelled else { continue }
+        state.now = max(state.now, timer.deadline)
+        return timer
+      }
+      return nil
+    }
+  }
+
+  /// Timers in the order of their deadlines, and of their setting where those are equal: a binary heap.
+  private struct TimerQueue {
+    private var heap: [Timer] = []
+
+    mutating func insert(_ timer: Timer) {
+      heap.append(timer)
+      var child = heap.count - 1
+      while child > 0, heap[child].comes(before: heap[(child - 1) / 2]) {
+        heap.swapAt(child, (child - 1) / 2)
+        child = (child - 1) / 2
+      }
+    }
+
+    mutating func removeFirst() -> Timer? {
+      guard let first = heap.first else { return nil }
+      let last = heap.removeLast()
+      guard !heap.isEmpty else { return first }
+      heap[0] = last
+      var parent = 0
+      while true {
+        let children = [2 * parent + 1, 2 * parent + 2].filter { $0 < heap.count }
+        guard let child = children.min(by: { heap[$0].comes(before: heap[$1]) }), heap[child].comes(before: heap[parent]) else { return first }
+        heap.swapAt(child, parent)
+        parent = child
+      }
+    }
+  }
+}
