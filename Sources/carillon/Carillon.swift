@@ -25,7 +25,7 @@ struct Carillon: AsyncParsableCommand {
   static func main() async {
     // A reader of our output that goes away is an error of the write, not the end of the process.
     signal(SIGPIPE, SIG_IGN)
-    exit(await run(arguments: Array(CommandLine.arguments.dropFirst())).rawValue)
+    Foundation.exit(await run(arguments: Array(CommandLine.arguments.dropFirst())).rawValue)
   }
 
   /// Parses and runs, says what went wrong, and returns the exit status.

@@ -9,14 +9,16 @@ struct FaultOptions: ParsableArguments {
   @Option(help: ArgumentHelp("Refuses every n-th notification of a connection.", valueName: "n")) var refuseEvery: Int?
   @Option(help: ArgumentHelp("The status of a refusal (default: 8, invalid token).", valueName: "1-255")) var refuseStatus: Int?
   @Option(help: ArgumentHelp("How late error responses are (default: 0ms).", valueName: "duration")) var answerDelay: String?
-  @Option(help: ArgumentHelp("What error responses name: the refused notification, or always 0 (default: real).", valueName: "real|zero")) var answerIdentifier: String?
+  @Option(help: ArgumentHelp("What error responses name: the refused notification, or always 0 (default: real).", valueName: "real|zero")) var answerIdentifier:
+    String?
   @Option(help: ArgumentHelp("Answers status 10 after so many accepted notifications of a connection.", valueName: "n")) var shutdownAfter: Int?
   @Option(help: ArgumentHelp("Closes without a word after so many.", valueName: "n")) var closeAfter: Int?
   @Option(help: ArgumentHelp("Resets the connection after so many.", valueName: "n")) var resetAfter: Int?
   @Option(help: ArgumentHelp("Stops reading after so many, for --stop-reading-for.", valueName: "n")) var stopReadingAfter: Int?
   @Option(help: ArgumentHelp("How long it does not read (default: 1s).", valueName: "duration")) var stopReadingFor: String?
   @Flag(help: "Refuses every client certificate.") var refuseCertificate = false
-  @Option(help: ArgumentHelp("The largest payload for all commands, in bytes (default: 256 for commands 0 and 1, 2048 for 2).", valueName: "n")) var payloadLimit: Int?
+  @Option(help: ArgumentHelp("The largest payload for all commands, in bytes (default: 256 for commands 0 and 1, 2048 for 2).", valueName: "n"))
+  var payloadLimit: Int?
   @Flag(help: "Takes payloads that are no JSON, for measuring other senders.") var acceptAnyPayload = false
 
   func check() throws {
@@ -24,8 +26,9 @@ struct FaultOptions: ParsableArguments {
       throw ValidationError("--refuse-status needs --refuse-prefix, --refuse-token or --refuse-every, which say what to refuse.")
     }
     if stopReadingFor != nil, stopReadingAfter == nil { throw ValidationError("--stop-reading-for needs --stop-reading-after.") }
-    do {
-      _ = try FaultRules(.map(tree()))
+    let tree = try tree()
+    do throws(FaultRulesError) {
+      _ = try FaultRules(.map(tree))
     } catch {
       throw ValidationError("--\(flag(for: error.path)): \(error.problem).")
     }
@@ -69,7 +72,8 @@ struct FaultOptions: ParsableArguments {
   private func flag(for path: String) -> String {
     let flags = [
       "refuse[0].prefixes": "refuse-prefix", "refuse[0].tokens": "refuse-token", "refuse[0].every": "refuse-every", "refuse[0].status": "refuse-status",
-      "shutdown": "shutdown-after", "close": "close-after", "reset": "reset-after", "stop-reading.for": "stop-reading-for", "stop-reading": "stop-reading-after",
+      "shutdown": "shutdown-after", "close": "close-after", "reset": "reset-after", "stop-reading.for": "stop-reading-for",
+      "stop-reading": "stop-reading-after",
       "payload-limits": "payload-limit",
     ]
     return flags.sorted { $0.key.count > $1.key.count }.first { path.hasPrefix($0.key) }?.value ?? path
@@ -83,11 +87,13 @@ enum RulesFile {
     var tree: [String: RuleTree] = [:]
     let node = try file.map { file in try failing(flag: "--rules") { try YAMLNode.read(file: file) } }
     if let node {
-      guard case .map(let entries) = convert(node) else { throw CommandFailure.usage("--rules: \(node.error("must hold keys and values, as in \"answer-delay: 200ms\""))") }
+      guard case .map(let entries) = convert(node) else {
+        throw CommandFailure.usage("--rules: \(node.error("must hold keys and values, as in \"answer-delay: 200ms\""))")
+      }
       tree = entries
     }
     tree.merge(try flags.tree()) { _, flag in flag }
-    do {
+    do throws(FaultRulesError) {
       var rules = try FaultRules(.map(tree))
       rules.checksJSON = !flags.acceptAnyPayload
       return rules

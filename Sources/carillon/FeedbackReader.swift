@@ -57,6 +57,7 @@ final class FeedbackReader: LinkDelegate {
         state.outputProblem = output.write(tuple)
         if state.outputProblem == nil { state.count += 1 }
       }
+      if state.outputProblem == nil { state.outputProblem = output.synchronise() }
       return state.outputProblem != nil
     }
     if hasFailed { link.close() }
@@ -71,7 +72,7 @@ final class FeedbackReader: LinkDelegate {
   }
 }
 
-/// Where feedback goes: each entry in a write of its own, and in a file on the disk before the next.
+/// Where feedback goes: each entry in a write of its own, and in a file on the disk before the next read.
 final class FeedbackOutput: Sendable {
   private let stream: StandardStream
   private let descriptor: Int32?
@@ -91,7 +92,9 @@ final class FeedbackOutput: Sendable {
       descriptor = nil
       stream = .output
     }
-    if isNew, !json, let problem = stream.write(Array("timestamp,token\n".utf8)) { throw CommandFailure.couldNotRun("The output cannot be written: \(problem)") }
+    if isNew, !json, let problem = stream.write(Array("timestamp,token\n".utf8)) {
+      throw CommandFailure.couldNotRun("The output cannot be written: \(problem)")
+    }
   }
 
   deinit { if let descriptor { close(descriptor) } }
@@ -99,7 +102,11 @@ final class FeedbackOutput: Sendable {
   /// Returns the system's reason if it fails.
   func write(_ tuple: FeedbackTuple) -> String? {
     let line = json ? "{\"timestamp\":\(tuple.timestamp),\"token\":\"\(tuple.token)\"}\n" : "\(tuple.timestamp),\(tuple.token)\n"
-    if let problem = stream.write(Array(line.utf8)) { return problem }
+    return stream.write(Array(line.utf8))
+  }
+
+  /// Puts what was written onto the disk, if it goes to one. Returns the system's reason if that fails.
+  func synchronise() -> String? {
     if let descriptor, fdatasync(descriptor) != 0, errno != EINVAL, errno != EROFS { return unsafe String(cString: strerror(errno)) }
     return nil
   }

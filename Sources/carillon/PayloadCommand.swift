@@ -48,7 +48,8 @@ struct PayloadCommand: ParsableCommand {
     private func text(_ template: PayloadTemplate, _ command: Command, _ findings: [PayloadFinding], _ isGood: Bool) -> String {
       var lines = findings.map(\.description)
       let count = template.sample.count
-      let size = "\(count) of \(command.payloadLimitDefault) bytes for command \(command.rawValue)\(template.columns.isEmpty ? "" : " with placeholders of one character")"
+      let size =
+        "\(count) of \(command.payloadLimitDefault) bytes for command \(command.rawValue)\(template.columns.isEmpty ? "" : " with placeholders of one character")"
       lines.append(isGood ? "\(file) is good: \(size)." : "\(file) would be refused.")
       if !template.columns.isEmpty { lines.append("Columns that the token file needs: \(template.columns.joined(separator: ", ")).") }
       return lines.joined(separator: "\n")

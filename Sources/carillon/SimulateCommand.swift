@@ -3,6 +3,7 @@ internal import Foundation
 internal import PushGateway
 internal import PushServer
 internal import PushTransport
+internal import PushWire
 
 struct SimulateCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
@@ -32,9 +33,11 @@ struct SimulateCommand: AsyncParsableCommand {
   @Option(help: ArgumentHelp("What goes wrong, as YAML (default: nothing).", valueName: "file")) var rules: String?
   @Option(help: ArgumentHelp("Writes every accepted notification here, as JSON lines (default: nowhere).", valueName: "file")) var record: String?
   @Option(
-    name: .customLong("app"), help: ArgumentHelp("A topic to make a throw-away client certificate for; may be repeated (default: com.example.app).", valueName: "topic"))
+    name: .customLong("app"),
+    help: ArgumentHelp("A topic to make a throw-away client certificate for; may be repeated (default: com.example.app).", valueName: "topic"))
   var apps: [String] = []
-  @Option(help: ArgumentHelp("Makes an authority, a server's and each app's certificate in this folder, and exits.", valueName: "folder")) var makeCertificates: String?
+  @Option(help: ArgumentHelp("Makes an authority, a server's and each app's certificate in this folder, and exits.", valueName: "folder")) var makeCertificates:
+    String?
   @Flag(help: "JSON on standard output: one line when it listens, one with the counts at the end.") var json = false
   @OptionGroup(title: "Faults, for all apps") var faults: FaultOptions
 
@@ -135,7 +138,8 @@ enum TruthReport {
   static func text(_ truth: GroundTruth) -> String {
     var lines: [String] = []
     for (topic, app) in truth.apps.sorted(by: { $0.key < $1.key }) {
-      lines.append("\(topic): \(app.accepted) accepted, \(app.refused.values.reduce(0, +)) refused, \(app.discarded) discarded, on \(app.connections) connections")
+      lines.append(
+        "\(topic): \(app.accepted) accepted, \(app.refused.values.reduce(0, +)) refused, \(app.discarded) discarded, on \(app.connections) connections")
       for (status, count) in app.refused.sorted(by: { $0.key.rawValue < $1.key.rawValue }) { lines.append("  \(status): \(count)") }
       if app.poisoned > 0 { lines.append("  closed without a packet: \(app.poisoned)") }
       if app.certificatesRefused > 0 { lines.append("  certificates refused: \(app.certificatesRefused)") }
