@@ -9,15 +9,16 @@ struct Carillon: AsyncParsableCommand {
     discussion: """
       Try it without an account anywhere, in two terminals:
 
-        carillon simulate --make-certificates certificates --app com.example.news
-        carillon simulate --gateway-port 2195 --certificate certificates/server.pem \\
-          --key certificates/server.key --client-ca certificates/ca.pem
-        carillon send --gateway localhost:2195 --certificate certificates/com.example.news.pem \\
-          --key certificates/com.example.news.key --trust certificates/ca.pem \\
+        carillon simulate --make-certificates certs --app com.example.news
+        carillon simulate --certificate certs/server.pem \\
+          --key certs/server.key --client-ca certs/ca.pem
+
+        carillon send --gateway localhost:2195 --trust certs/ca.pem \\
+          --certificate certs/com.example.news.pem \\
+          --key certs/com.example.news.key \\
           --payload hello.json --tokens tokens.txt
 
-      Exit status: 0 everything was accepted, 1 something was not (the account says what), 2 the flags, a file or the configuration are wrong,
-      3 it could not run.
+      Exit status: 0 everything was accepted, 1 something was not (the account says what), 2 the flags, a file or the configuration are wrong, 3 it could not run.
       """,
     subcommands: [SendCommand.self, SimulateCommand.self, FeedbackCommand.self, CredentialCommand.self, PayloadCommand.self]
   )

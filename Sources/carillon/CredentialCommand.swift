@@ -45,7 +45,7 @@ enum CredentialReport {
       ("Valid", "\(date(certificate.validity.lowerBound)) to \(date(certificate.validity.upperBound)), \(days >= 0 ? "\(days) days left" : "expired")"),
       ("Key", key(inspection)), ("Serial", certificate.serial), ("SHA-256", certificate.sha256),
     ]
-    if !certificate.serverNames.isEmpty { rows.append(("Server names", certificate.serverNames.joined(separator: ", "))) }
+    if certificate.topics.isEmpty, !certificate.serverNames.isEmpty { rows.append(("Server names", certificate.serverNames.joined(separator: ", "))) }
     if !inspection.chain.isEmpty { rows.append(("Chain", inspection.chain.joined(separator: "; "))) }
     let width = rows.map { $0.0.count }.max() ?? 0
     var lines = rows.map { $0.0.padding(toLength: width + 2, withPad: " ", startingAt: 0) + $0.1 }

@@ -11,7 +11,8 @@ struct FeedbackCommand: AsyncParsableCommand {
       The service clears the list as it is read, so each entry is written out before the next read, and a connection that breaks keeps what came before.
       Read it about once a day, and stop sending to a token unless it was registered again after the time given.
 
-        carillon feedback --service feedback.example.com:2196 --certificate news.pem --key news.key > gone.csv
+        carillon feedback --service feedback.example.com:2196 \\
+          --certificate news.pem --key news.key > gone.csv
         carillon feedback --config carillon.yaml --app news --json
 
       Writes CSV with the header timestamp,token (UNIX seconds, hexadecimal digits), or with --json one object per line.
@@ -25,7 +26,8 @@ struct FeedbackCommand: AsyncParsableCommand {
   @Option(help: ArgumentHelp("Appends to this file (default: standard output).", valueName: "file")) var output: String?
   @Flag(help: "JSON lines instead of CSV.") var json = false
 
-  func validate() throws {
+  /// Called first thing by run(), not by the parser: an unknown flag is to be named before a missing one.
+  private func check() throws {
     if let service { _ = try Options.endpoint(service, flag: "--service") }
     if config == nil {
       guard service != nil else { throw ValidationError("--service HOST:PORT or --config FILE must say where to read from.") }
@@ -38,6 +40,7 @@ struct FeedbackCommand: AsyncParsableCommand {
   }
 
   func run() async throws {
+    try check()
     let (endpoint, files, trust) = try target()
     let context = try failing {
       let credential = try Credential.load(files, validAt: Int64(Date().timeIntervalSince1970))

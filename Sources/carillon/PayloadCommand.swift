@@ -24,12 +24,14 @@ struct PayloadCommand: ParsableCommand {
     @Option(help: ArgumentHelp("The priority it will be sent with (default: none).", valueName: "5|10")) var priority: Int?
     @Flag(help: "One JSON object on standard output.") var json = false
 
-    func validate() throws {
+    /// Called first thing by run(), not by the parser: an unknown flag is to be named before a missing one.
+    private func check() throws {
       _ = try Options.command(command)
       _ = try Options.priority(priority)
     }
 
     func run() throws {
+      try check()
       let command = try Options.command(command)
       let bytes = try failing { try TextFile.read(file) }
       let template: PayloadTemplate

@@ -11,13 +11,17 @@ struct SendCommand: AsyncParsableCommand {
     discussion: """
       A token file has one token per line, or is CSV with a header that has a column "token"; other columns fill {{column}} in the payload. "-" is standard input.
 
-        carillon send --gateway gateway.example.com:2195 --certificate news.pem --key news.key --payload hello.json --tokens tokens.txt
-        carillon send --config carillon.yaml --app news --payload hello.json --tokens people.csv --outcomes problems.csv
+        carillon send --gateway gateway.example.com:2195 \\
+          --certificate news.pem --key news.key \\
+          --payload hello.json --tokens tokens.txt
+        carillon send --config carillon.yaml --app news \\
+          --payload hello.json --tokens people.csv --outcomes problems.csv
         carillon send --config carillon.yaml --campaign today.yaml --json
 
       A campaign file sends to several apps at once: a YAML list such as
 
-        - { app: news, payload: hello.json, tokens: people.csv, expiration: 1h, priority: 10 }
+        - { app: news, payload: hello.json, tokens: people.csv, expiration: 1h }
+        - { app: chat, payload: chat.json, tokens: chat.txt, priority: 10 }
 
       The first SIGINT (Ctrl-C) takes in nothing more, waits for what is under way, and accounts for it; a second one stops at once.
       Exit status: 0 all accepted, 1 some were not (the account says why), 2 wrong flags or files (nothing was sent), 3 it could not run.
@@ -49,7 +53,8 @@ struct SendCommand: AsyncParsableCommand {
   @Option(help: ArgumentHelp("Lists everything that was not accepted, as CSV (default: nowhere).", valueName: "file")) var outcomes: String?
 
   /// What flags alone can get wrong. Files are looked at by ``plan()``.
-  func validate() throws {
+  /// Called first thing by run(), not by the parser: an unknown flag is to be named before a missing one.
+  private func check() throws {
     try identity.check()
     if campaign != nil {
       guard config != nil else { throw ValidationError("--campaign needs --config, which says how to reach its apps.") }
@@ -88,6 +93,7 @@ struct SendCommand: AsyncParsableCommand {
   }
 
   func run() async throws {
+    try check()
     let plan = try plan()
     let prepared = try plan.prepare(at: NIOLoop.wallClock)
     for warning in prepared.warnings { StandardStream.error.writeLine("carillon: warning: \(warning.asSentence)") }

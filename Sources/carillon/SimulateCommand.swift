@@ -13,14 +13,19 @@ struct SimulateCommand: AsyncParsableCommand {
       Listens until it gets SIGTERM or SIGINT, and then says what it has accepted and refused, per app. Apps are told apart by their client certificates.
       Without a certificate it makes throw-away ones and says where they are.
 
-        carillon simulate --gateway-port 2195 --app com.example.news --refuse-prefix dead --answer-delay 200ms
+        carillon simulate --app com.example.news \\
+          --refuse-prefix dead --answer-delay 200ms
 
       More faults, and different ones per app, go into a YAML file (--rules), for example:
 
         answer-delay: 200ms
-        refuse: [ { prefixes: [dead], status: 8 }, { every: 1000, status: 7, connections: 2 } ]
+        refuse:
+          - { prefixes: [dead], status: 8 }
+          - { every: 1000, status: 7, connections: 2 }
         apps:
-          com.example.news: { shutdown: { after: 1000 }, feedback: [ { token: 0a1b, timestamp: 1400000000 } ] }
+          com.example.news:
+            shutdown: { after: 1000 }
+            feedback: [ { token: 0a1b, timestamp: 1400000000 } ]
       """)
 
   @Option(help: "The address to listen on.") var host = "127.0.0.1"
@@ -41,7 +46,8 @@ struct SimulateCommand: AsyncParsableCommand {
   @Flag(help: "JSON on standard output: one line when it listens, one with the counts at the end.") var json = false
   @OptionGroup(title: "Faults, for all apps") var faults: FaultOptions
 
-  func validate() throws {
+  /// Called first thing by run(), not by the parser: an unknown flag is to be named before a missing one.
+  private func check() throws {
     try Options.port(gatewayPort, flag: "--gateway-port")
     try Options.port(feedbackPort, flag: "--feedback-port")
     if certificate == nil {
@@ -56,6 +62,7 @@ struct SimulateCommand: AsyncParsableCommand {
   }
 
   func run() async throws {
+    try check()
     let topics = apps.isEmpty ? ["com.example.app"] : apps
     if let makeCertificates { return try make(in: makeCertificates, topics: topics) }
     let rules = try RulesFile.rules(file: rules, flags: faults)
