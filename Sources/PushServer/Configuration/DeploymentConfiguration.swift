@@ -60,7 +60,7 @@ package struct AppSettings: Hashable, Sendable {
   }
 
   package struct Window: Hashable, Sendable {
-    package var notifications = 32_768
+    package var notifications = 262_144
     package var bytes = 16 << 20
     package init() {}
   }

@@ -134,7 +134,7 @@ package final class TLSHandler: ChannelDuplexHandler {
     ciphertext.clear()
     let progress = session.start(output: &ciphertext)
     writeCiphertext(context: context, promise: nil)
-    act(on: progress, context: context)
+    act(on: progress, received: ByteBuffer(), context: context)
   }
 
   // MARK: Inbound
@@ -166,23 +166,21 @@ package final class TLSHandler: ChannelDuplexHandler {
     plaintext.clear()
     ciphertext.clear()
     let progress = unsafe received.withUnsafeReadableBytes { unsafe session.receive($0, plaintext: &plaintext, output: &ciphertext) }
+    let decrypted = plaintext
+    if plaintext.capacity > Self.bufferByteCountKept { plaintext = ByteBuffer() }
     if ciphertext.readableBytes > 0 { writeCiphertext(context: context, promise: nil) }
-    act(on: progress, context: context)
+    act(on: progress, received: decrypted, context: context)
   }
 
   /// In the order in which things happened: handshake, plaintext, end.
-  private func act(on progress: TLSSession.Progress, context: ChannelHandlerContext) {
+  private func act(on progress: TLSSession.Progress, received: ByteBuffer, context: ChannelHandlerContext) {
     if progress.becameEstablished {
       timer?.cancel()
       phase = .open
       context.fireUserInboundEventTriggered(TLSEvent.handshakeCompleted(session.peerIdentity))
       if flushesWhenOpen { flush(context: context) }
     }
-    if plaintext.readableBytes > 0 {
-      let received = plaintext
-      if plaintext.capacity > Self.bufferByteCountKept { plaintext = ByteBuffer() }
-      context.fireChannelRead(wrapInboundOut(received))
-    }
+    if received.readableBytes > 0 { context.fireChannelRead(wrapInboundOut(received)) }
     switch progress.end {
     case nil: break
     case .closeNotify: noticeInputClosed(clean: true, context: context)

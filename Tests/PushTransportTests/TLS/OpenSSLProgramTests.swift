@@ -150,20 +150,20 @@ struct OpenSSLProgramTests {
   func clientRefused() async throws {
     let files = try Files()
     try await withLoops(1) { group in
-      let failures = Mutex<[TLSFailure]>([])
+      let (failures, report) = AsyncStream.makeStream(of: TLSFailure.self)
       let policy = ClientCertificatePolicy(request: .required) { _ in .revoked }
       let listener = try await TLSListener.bind(
         host: "127.0.0.1", port: 0, group: group.eventLoopGroup, context: try files.material.serverContext(clients: policy)
       ) { channel, _ in
         try channel.pipeline.syncOperations.addHandler(
           ServerHandler { _, event in
-            if case .failed(let error as TLSFailure) = event { failures.withLock { $0.append(error) } }
+            if case .failed(let error as TLSFailure) = event { report.yield(error) }
           })
       }
       let client = try OpenSSLCommand.Child(["s_client", "-connect", "127.0.0.1:\(listener.port)", "-cert", files.app])
       defer { client.terminate() }
       #expect(await client.waits(for: "alert certificate revoked"))
-      #expect(failures.withLock { $0 } == [.peerNotTrusted("the client's certificate was refused by rule")])
+      #expect(await failures.first { _ in true } == .peerNotTrusted("the client's certificate was refused by rule"))
       await listener.close()
     }
   }

@@ -172,6 +172,43 @@ struct TLSSessionTests {
         == .failed(.credentialRefused("the server refused our certificate: unknown certificate authority")))
   }
 
+  @Test(
+    "a key out of a PKCS#12 file signs the handshake, of a legacy one too", arguments: IssuedCertificate.PKCS12Encryption.allCases,
+    CertificateRequest.KeyAlgorithm.allCases)
+  func containers(encryption: IssuedCertificate.PKCS12Encryption, algorithm: CertificateRequest.KeyAlgorithm) throws {
+    let material = try Material()
+    var request = CertificateRequest.app(topic: "com.example.container", at: now)
+    request.keyAlgorithm = algorithm
+    let path = material.directory.file("a.p12")
+    try material.authority.issue(request).writePKCS12(to: path, passphrase: "x", encryption: encryption)
+    let pass = try material.directory.write("x", to: "a.pass")
+    let credential = try Credential.load(CredentialFiles(certificate: path, passphraseFile: pass), validAt: now)
+    for version in TLSVersion.allCases {
+      var pair = try Pair(material.clientContext(credential: credential, versions: version...version), material.serverContext())
+      pair.carryAll()
+      #expect(pair.ends.isEmpty && pair.server.peerIdentity?.topics == ["com.example.container"])
+    }
+  }
+
+  @Test("a chain far longer than the room given to the handshake arrives whole")
+  func longChain() throws {
+    let material = try Material()
+    var request = CertificateRequest.app(topic: "com.example.filler", at: now)
+    request.topics = (0..<200).map { "com.example.filler.\($0)" }
+    let filler = try material.authority.issue(request).credential.certificate
+    let server = Credential(certificate: material.server.credential.certificate, chain: Array(repeating: filler, count: 8), key: material.server.credential.key)
+    let context = try TLSContext(server: TLSServerConfiguration(credential: server, clients: ClientCertificatePolicy(request: .required)))
+    for version in TLSVersion.allCases {
+      var pair = try Pair(material.clientContext(versions: version...version), context)
+      pair.carry(.max, to: .server)
+      #expect(pair.toClient.readableBytes > 32_000)
+      pair.carryAll()
+      try pair.write([1, 2, 3], from: .server)
+      pair.carryAll()
+      #expect(pair.ends.isEmpty && Array(pair.atClient.readableBytesView) == [1, 2, 3])
+    }
+  }
+
   @Test("names and addresses of the certificate pass, others are refused with the names that were seen")
   func hostNames() throws {
     let material = try Material()
@@ -239,7 +276,9 @@ struct TLSSessionTests {
     var pair = try Pair(material.clientContext(), context)
     pair.carryAll()
     try pair.write([1, 2, 3], from: .client)
-    pair.toServer.setInteger(UInt8(0xAA), at: pair.toServer.writerIndex - 3)
+    let place = pair.toServer.writerIndex - 3
+    let byte = try #require(pair.toServer.getInteger(at: place, as: UInt8.self))
+    pair.toServer.setInteger(byte ^ 1, at: place)
     pair.carryAll()
     guard case .failed(.broken) = pair.ends[.server] else {
       Issue.record("\(String(describing: pair.ends)), seed \(seed)")
