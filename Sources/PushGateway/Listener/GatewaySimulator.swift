@@ -37,7 +37,7 @@ package final class GatewaySimulator: Sendable {
   package enum Identity: Sendable {
     /// `clientAuthority`: a PEM file; nil: any client certificate will do.
     case files(CredentialFiles, clientAuthority: String?)
-    /// Made new in this directory, with a client certificate for each topic (and for topics without one, the directory's CA is believed).
+    /// Made new in this directory, with a client certificate for each topic; clients are believed that have theirs from the directory's own CA.
     case throwAway(directory: String, topics: [String])
   }
 

@@ -37,9 +37,10 @@ package final class NotificationRing: @unchecked Sendable {
   /// A ring begins with its consumer asleep: the first claim wakes it.
   private let consumerSleeps = Atomic<Bool>(true)
 
-  /// - Parameter blockCount: a power of two, at least ``RingRecord/blockCountLimit``.
+  /// - Parameter blockCount: a power of two, at least twice ``RingRecord/blockCountLimit``: a smaller ring, though empty, could lack room for
+  ///   the padding before its wrap and the largest record after it.
   package init(blockCount: Int) {
-    precondition(blockCount >= RingRecord.blockCountLimit && blockCount & (blockCount - 1) == 0, "ring size \(blockCount)")
+    precondition(blockCount >= 2 * RingRecord.blockCountLimit && blockCount & (blockCount - 1) == 0, "ring size \(blockCount)")
     self.blockCount = blockCount
     mask = UInt64(blockCount - 1)
     unsafe storage = Self.map(byteCount: blockCount * Self.blockByteCount)
@@ -80,6 +81,8 @@ extension NotificationRing {
   }
 
   /// Reserves between `minimum` and `maximum` neighbouring blocks, or nothing when the ring has no room.
+  ///
+  /// However the claim is given up, even unused, ask ``takeWakeUp()`` after it.
   package func claim(minimum: Int, maximum: Int) -> RingClaim? {
     precondition(minimum > 0 && minimum <= RingRecord.blockCountLimit && maximum >= minimum, "claim of \(minimum)...\(maximum) blocks")
     while true {
@@ -88,15 +91,14 @@ extension NotificationRing {
       guard settled <= start else { continue }  // `start` is already old; the compare-and-swap would fail
       let free = blockCount - Int(start - settled)
       let beforeWrap = blockCount - Int(start & mask)
-      let tooShort = beforeWrap < minimum
-      guard free >= (tooShort ? beforeWrap + minimum : minimum) else { return nil }
-      let count = tooShort ? beforeWrap : min(maximum, free, beforeWrap)
+      // A record never wraps: too short a rest before the end of the memory becomes padding, as part of the claim. As a chunk of its own it could
+      // make another producer's chunk readable at a moment when nobody would go on to wake the consumer.
+      let padding = beforeWrap < minimum ? beforeWrap : 0
+      guard free >= padding + minimum else { return nil }
+      let count = padding > 0 ? padding + min(maximum, free - padding) : min(maximum, free, beforeWrap)
       let (exchanged, _) = reserved.compareExchange(expected: start, desired: start + UInt64(count), ordering: .relaxed)
       guard exchanged else { continue }
-      let claim = RingClaim(ring: self, start: start, end: start + UInt64(count))
-      // A record never wraps: what is left before the end of the memory becomes padding when the claim is given up.
-      if tooShort { continue }
-      return claim
+      return RingClaim(ring: self, start: start, paddingBlockCount: padding, end: start + UInt64(count))
     }
   }
 
@@ -179,11 +181,14 @@ package struct RingClaim: ~Copyable {
   private let end: UInt64
   private var cursor: UInt64
 
-  fileprivate init(ring: NotificationRing, start: UInt64, end: UInt64) {
+  fileprivate init(ring: NotificationRing, start: UInt64, paddingBlockCount: Int, end: UInt64) {
     self.ring = ring
     self.start = start
     self.end = end
-    cursor = start
+    cursor = start + UInt64(paddingBlockCount)
+    if paddingBlockCount > 0 {
+      unsafe RingRecord.writePadding(blockCount: paddingBlockCount, to: ring.block(at: start))
+    }
   }
 
   /// Blocks not yet used.

@@ -99,6 +99,13 @@ package struct LaneMachine: ~Copyable {
   private var isBlocked = false
   private var lastActivity = Instant.start
   private var connectionMadeProgress = false
+  private var sentOnConnection = 0
+  private var settledOnConnection = 0
+  private var endedInRefusal = false
+  private var openedAt = Instant.start
+  /// What the last connection settled before it ended in a refusal, and how long it lived; nil when it ended otherwise.
+  private var refusedConnection: (settledCount: Int, lifetime: Duration)?
+  private var ramp: Ramp?
   private var effects = Effects()
 
   package init(policy: LanePolicy, seed: UInt64) {
@@ -161,6 +168,10 @@ package struct LaneMachine: ~Copyable {
       limit = window.sent
       mustConfirm = true
     }
+    if window.sent < limit, let allowance = ramp?.allowance(now: around.now) {
+      guard sentOnConnection < allowance else { return .wait(until: earliest(ramp?.nextAt(now: around.now), quietDeadline)) }
+      limit = min(limit, window.sent + UInt64(allowance - sentOnConnection))
+    }
     if window.sent < limit {
       // A range below the high-water mark is a resend and kept apart from what is new, so that it can be counted.
       let to = window.sent < window.highWater ? min(limit, window.highWater) : limit
@@ -168,7 +179,14 @@ package struct LaneMachine: ~Copyable {
     }
     guard !window.isEmpty else { return .wait(until: lastActivity + policy.idle) }
     if mustConfirm, probesWork, window.sentCount > 0 { return .probe(identifier: nextProbeIdentifier) }
-    return .wait(until: isBlocked ? nil : window.quietDeadline(quiet: policy.quiet, drainedAt: drainedAt))
+    return .wait(until: quietDeadline)
+  }
+
+  private var quietDeadline: Instant? { isBlocked ? nil : window.quietDeadline(quiet: policy.quiet, drainedAt: drainedAt) }
+
+  private func earliest(_ left: Instant?, _ right: Instant?) -> Instant? {
+    guard let left, let right else { return left ?? right }
+    return min(left, right)
   }
 
   /// A probe that the gateway is known to answer is given longer than the quiet period: its answer is worth more than a guess.
@@ -220,6 +238,11 @@ package struct LaneMachine: ~Copyable {
     isBlocked = false
     drainedAt = now
     lastActivity = now
+    openedAt = now
+    sentOnConnection = 0
+    settledOnConnection = 0
+    endedInRefusal = false
+    ramp = refusedConnection.map { Ramp(settledCount: $0.settledCount, lifetime: $0.lifetime, openedAt: now) }
     isolation?.stageEnd = nil
     window.connectionOpened()
   }
@@ -229,6 +252,7 @@ package struct LaneMachine: ~Copyable {
     window.append(to: end, lastStart: lastStart, count: count, campaign: campaign, fate: fate, now: now)
     if fate == .sent {
       lastActivity = now
+      sentOnConnection += count
     } else {
       window.settleUnsentFront(into: &effects.settlements)
     }
@@ -290,6 +314,7 @@ package struct LaneMachine: ~Copyable {
 
   private mutating func respondedWithRefusal(_ response: ErrorResponse, walk: any RecordWalk) {
     guard let named = window.notification(named: response.identifier, walk: walk) else { return endedWithoutAWord(walk: walk) }
+    endedInRefusal = true
     settle(through: named.position, as: .accepted(.confirmed), walk: walk)
     settle(through: named.end, as: .rejected(.status(response.status)), walk: walk)
     if policy.plantedMistake == .followersAreForgotten { settleAll(as: .accepted(.confirmed), walk: walk) }
@@ -322,6 +347,8 @@ package struct LaneMachine: ~Copyable {
     }
     probe = nil
     isBlocked = false
+    refusedConnection = endedInRefusal ? (settledOnConnection, now.since(openedAt)) : nil
+    endedInRefusal = false
     var delay = Duration.zero
     if connectionMadeProgress {
       backoff.succeeded()
@@ -383,7 +410,9 @@ package struct LaneMachine: ~Copyable {
 
   private mutating func settle(through position: UInt64, as outcome: Outcome, walk: any RecordWalk) {
     guard position > window.settled else { return }
+    let before = window.sentCount
     window.settle(through: position, as: outcome, walk: walk, into: &effects.settlements)
+    settledOnConnection += before - window.sentCount
   }
 
   private mutating func rewind() {

@@ -196,6 +196,59 @@ struct SimulatorTests {
     }
   }
 
+  @Test("a handshake can be kept waiting")
+  func handshakeDelay() async throws {
+    try await withSimulator(configure: { $0.rules.handshakeDelay = .milliseconds(300) }) { simulator, memory in
+      try await RawClient.with(simulator) { connect in
+        let start = ContinuousClock.now
+        let client = try await connect("app", false)
+        #expect(ContinuousClock.now - start >= .milliseconds(300))
+        client.send(Frames.probe(.framed, 1))
+        #expect(await client.ended().count == 6)
+      }
+    }
+  }
+
+  @Test("a client that tries again and again with a certificate that is refused is slowed down, and others from its address with it")
+  func slowDown() async throws {
+    var faults = Faults()
+    faults.refuseCertificate = Faults.CertificateRefusal(connections: 13)
+    try await withSimulator(faults) { simulator, memory in
+      try await RawClient.with(simulator) { connect in
+        var start = ContinuousClock.now
+        for attempt in 1...13 {
+          if attempt == 12 { start = .now }
+          _ = await (try connect("app", false)).ended()
+        }
+        // 50 ms before the twelfth attempt, 100 ms before the thirteenth, each counted from the failure before it.
+        #expect(ContinuousClock.now - start >= .milliseconds(120))
+        let client = try await connect("app", false)
+        client.send(Frames.probe(.framed, 1))
+        #expect(await client.ended().count == 6)
+      }
+    }
+  }
+
+  @Test("clients of several apps on several loops are counted each under its own topic")
+  func apps() async throws {
+    let topics = ["com.example.a", "com.example.b", "com.example.c"]
+    try await withSimulator(topics: topics, configure: { $0.threads = 2 }) { simulator, memory in
+      try await RawClient.with(simulator) { connect in
+        for (index, topic) in topics.enumerated() {
+          for _ in 0...index {
+            let client = try await connect(topic, false)
+            client.send(FaultTests.frames(1...100) + Frames.probe(.framed, 1))
+            #expect(await client.ended().count == 6)
+          }
+        }
+      }
+      let truth = await simulator.stop()
+      #expect(topics.map { truth.apps[$0]?.accepted } == [100, 200, 300])
+      #expect(topics.map { truth.apps[$0]?.connections } == [1, 2, 3])
+      #expect(memory.accepted(topic: topics[2])[.numbered(100)] == 3)
+    }
+  }
+
   @Test("a taken port is an error that names it")
   func takenPort() async throws {
     try await withSimulator { simulator, memory in

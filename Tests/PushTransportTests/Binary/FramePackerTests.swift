@@ -1,0 +1,242 @@
+internal import PushTransport
+internal import PushWire
+internal import Support
+internal import Testing
+
+@Suite("FramePacker")
+struct FramePackerTests {
+  /// What a gateway would read of one frame.
+  private struct Read: Hashable {
+    var command: Command?
+    var token: [UInt8]
+    var payload: [UInt8]
+    var identifier: UInt32?
+    var expiration: UInt32?
+    var priority: UInt8?
+    var violation: GatewayStatus?
+  }
+
+  private typealias Run = FramePacker.Run
+  private let payload = Array(#"{"aps":{"alert":"x"}}"#.utf8)
+  private let token = Array(1...32) as [UInt8]
+
+  private func decode(_ bytes: UnsafeRawBufferPointer) -> [Read] {
+    var limits = DecoderLimits()
+    limits.tokenByteCount = nil
+    limits.simplePayload = 5120
+    limits.enhancedPayload = 5120
+    limits.framedPayload = 5120
+    var decoder = FrameDecoder(limits: limits)
+    var frames: [Read] = []
+    unsafe decoder.consume(bytes) { frame in
+      frames.append(
+        unsafe Read(
+          command: frame.command, token: Array(frame.token), payload: Array(frame.payload), identifier: frame.identifier, expiration: frame.expiration,
+          priority: frame.priority, violation: frame.violation))
+      return true
+    }
+    #expect(decoder.pendingByteCount == 0, "a batch ends with a whole frame")
+    return frames
+  }
+
+  private func frames(_ campaign: UInt32 = 1, _ command: Command = .framed, expiration: UInt32? = nil, priority: UInt8? = nil) -> CampaignFrames {
+    CampaignFrames(campaign: campaign, command: command, payload: payload, expiration: expiration, priority: priority)
+  }
+
+  private func sample(_ ordinal: UInt64, campaign: UInt32 = 1, expiration: UInt32? = nil, payload: [UInt8] = []) -> Sample {
+    Sample(ordinal: ordinal, campaign: campaign, expiration: expiration, token: token, payload: payload)
+  }
+
+  @Test(
+    "a batch holds exactly the frames of its notifications, byte for byte those of FrameEncoder, whatever the mixture", arguments: Command.allCases,
+    1...8 as ClosedRange<UInt64>)
+  func sameAsEncoder(_ command: Command, _ seed: UInt64) {
+    var random = SeededGenerator(seed: seed)
+    let common = frames(
+      7, command, expiration: [nil, 0, 2_000_000_000].randomElement(using: &random) ?? nil, priority: [nil, 5, 10].randomElement(using: &random) ?? nil)
+    let ring = NotificationRing(blockCount: 1024)
+    var expected: [UInt8] = []
+    var expectedReads: [Read] = []
+    for ordinal in 0..<60 as Range<UInt64> {
+      if random.chance(20) { ring.addPadding(Int.random(in: 1...5, using: &random)) }
+      let own = Sample(
+        ordinal: ordinal, campaign: 7, expiration: random.chance(20) ? 1_900_000_000 : nil, priority: random.chance(20) ? 5 : nil,
+        token: random.bytes(random.chance(50) ? 32 : Int.random(in: 1...100, using: &random)),
+        payload: random.chance(30) ? random.bytes(Int.random(in: 1...300, using: &random)) : [])
+      #expect(ring.add(own))
+      var starts: [UInt64] = []
+      ring.forEachNotification(from: 0, to: ring.published) { position, _ in starts.append(position) }
+      let identifier = ResendWindow.identifier(at: starts.last ?? .max)
+      let content = own.payload.isEmpty ? payload : own.payload
+      let size = FrameEncoder.byteCount(
+        command, tokenByteCount: own.token.count, payloadByteCount: content.count, hasIdentifier: true, hasExpiration: true, hasPriority: true)
+      let expiration = own.expiration ?? common.expiration
+      let priority = own.priority ?? common.priority
+      expected += unsafe writingExactBytes(size) { memory in
+        unsafe own.token.withUnsafeBytes { token in
+          unsafe content.withUnsafeBytes { payload in
+            unsafe FrameEncoder.encode(
+              command, token: token, payload: payload, identifier: identifier, expiration: expiration, priority: priority, into: memory)
+          }
+        }
+      }
+      expectedReads.append(
+        Read(
+          command: command, token: own.token, payload: content, identifier: command == .simple ? nil : identifier,
+          expiration: command == .simple ? nil : command == .enhanced ? expiration ?? 0 : expiration, priority: command == .framed ? priority : nil))
+    }
+    var packer = FramePacker(byteCountBound: 1 << 20)
+    let run = packer.pack(from: 0, to: ring.published, ring: ring, frames: common, now: 1_700_000_000)
+    #expect(run?.count == 60 && run?.end == ring.published && run?.kind == .packed, "seed \(seed)")
+    let bytes = unsafe Array(packer.bytes)
+    #expect(bytes == expected, "seed \(seed)")
+    #expect(unsafe decode(packer.bytes) == expectedReads, "seed \(seed)")
+  }
+
+  @Test("a personalised payload, expiration and priority stand in for the campaign's; everything else is the campaign's")
+  func personalised() {
+    let ring = NotificationRing(blockCount: 256)
+    let own = Array(#"{"aps":{"badge":2}}"#.utf8)
+    #expect(ring.add(Sample(ordinal: 1, campaign: 1, token: [9])))
+    #expect(ring.add(Sample(ordinal: 2, campaign: 1, expiration: 0, priority: 5, token: token, payload: own)))
+    var packer = FramePacker(byteCountBound: 4096)
+    let run = packer.pack(from: 0, to: ring.published, ring: ring, frames: frames(1, .framed, expiration: 1_800_000_000, priority: 10), now: 1_700_000_000)
+    #expect(run == Run(kind: .packed, end: 3, lastStart: 1, count: 2))
+    #expect(
+      unsafe decode(packer.bytes) == [
+        Read(command: .framed, token: [9], payload: payload, identifier: 1, expiration: 1_800_000_000, priority: 10),
+        Read(command: .framed, token: token, payload: own, identifier: 2, expiration: 0, priority: 5),
+      ])
+  }
+
+  @Test("identifiers are those of the window, and skip 0 where they wrap")
+  func identifiersWrap() {
+    let ring = NotificationRing(blockCount: 1 << 20)
+    let wrap = UInt64(ResendWindow.identifierCount)
+    while ring.published < wrap - 2 {
+      ring.addPadding(Int(min(wrap - 2 - ring.published, 1 << 20)))
+      ring.settleEverything()
+    }
+    for ordinal in 1...4 as ClosedRange<UInt64> { #expect(ring.add(sample(ordinal))) }
+    var packer = FramePacker(byteCountBound: 4096)
+    let run = packer.pack(from: wrap - 2, to: ring.published, ring: ring, frames: frames(), now: 0)
+    #expect(run == Run(kind: .packed, end: wrap + 2, lastStart: wrap + 1, count: 4))
+    #expect(unsafe decode(packer.bytes).map(\.identifier) == [0x7FFF_FFFE, 0x7FFF_FFFF, 1, 2])
+    #expect((wrap - 2..<wrap + 2).map { ResendWindow.identifier(at: $0) } == [0x7FFF_FFFE, 0x7FFF_FFFF, 1, 2])
+  }
+
+  @Test("packing stops at the bound: with the frame that reaches it, never after it", arguments: [1, 88, 89, 90, 500, 65_536])
+  func bound(_ bound: Int) {
+    let ring = NotificationRing(blockCount: 1024)
+    for ordinal in 0..<1024 as Range<UInt64> { #expect(ring.add(sample(ordinal))) }
+    let common = frames()
+    var packer = FramePacker(byteCountBound: bound)
+    var position: UInt64 = 0
+    while position < 1024 {
+      packer.clear()
+      #expect(packer.byteCount == 0 && !packer.isFull)
+      guard let run = packer.pack(from: position, to: 1024, ring: ring, frames: common, now: 0) else { break }
+      let most = (bound + common.frameByteCount - 1) / common.frameByteCount
+      #expect(run.count == min(most, 1024 - Int(position)))
+      #expect(packer.byteCount == run.count * common.frameByteCount)
+      #expect(packer.isFull == (packer.byteCount >= bound))
+      #expect(unsafe decode(packer.bytes).map(\.identifier) == (position..<run.end).map { ResendWindow.identifier(at: $0) })
+      position = run.end
+    }
+    #expect(packer.pack(from: 1024, to: 1024, ring: ring, frames: common, now: 0) == nil)
+  }
+
+  @Test("the largest frame fits even when the bound is nearly reached")
+  func largestFrame() {
+    let ring = NotificationRing(blockCount: 256)
+    let large = Sample(
+      ordinal: 1, campaign: 1, expiration: .max, priority: 10, token: [UInt8](repeating: 1, count: 100), payload: [UInt8](repeating: 0x20, count: 5120))
+    #expect(ring.add(sample(0)) && ring.add(large) && ring.add(sample(2)))
+    let common = frames()
+    var packer = FramePacker(byteCountBound: common.frameByteCount + 1)
+    let run = packer.pack(from: 0, to: ring.published, ring: ring, frames: common, now: 0)
+    #expect(run == Run(kind: .packed, end: 84, lastStart: 1, count: 2))
+    #expect(unsafe decode(packer.bytes).map(\.payload.count) == [payload.count, 5120])
+  }
+
+  @Test("another campaign ends a run, and the next call goes on in the same buffer")
+  func campaigns() {
+    let ring = NotificationRing(blockCount: 256)
+    for (ordinal, campaign) in [(1, 1), (2, 1), (3, 2), (4, 1)] as [(UInt64, UInt32)] { #expect(ring.add(sample(ordinal, campaign: campaign))) }
+    var packer = FramePacker(byteCountBound: 65_536)
+    let other = CampaignFrames(campaign: 2, command: .framed, payload: Array("{}".utf8), expiration: nil, priority: nil)
+    #expect(packer.pack(from: 0, to: 4, ring: ring, frames: frames(), now: 0) == Run(kind: .packed, end: 2, lastStart: 1, count: 2))
+    #expect(packer.pack(from: 2, to: 4, ring: ring, frames: other, now: 0) == Run(kind: .packed, end: 3, lastStart: 2, count: 1))
+    #expect(packer.pack(from: 3, to: 4, ring: ring, frames: frames(), now: 0) == Run(kind: .packed, end: 4, lastStart: 3, count: 1))
+    #expect(unsafe decode(packer.bytes).map(\.payload) == [payload, payload, Array("{}".utf8), payload])
+    #expect(unsafe decode(packer.bytes).map(\.identifier) == [1, 2, 3, 4])
+  }
+
+  @Test("padding is passed over: in front, between and behind; alone it is a run of its own")
+  func padding() {
+    let ring = NotificationRing(blockCount: 256)
+    ring.addPadding(3)
+    #expect(ring.add(sample(1)))
+    ring.addPadding(2)
+    #expect(ring.add(sample(2)))
+    ring.addPadding(4)
+    var packer = FramePacker(byteCountBound: 65_536)
+    #expect(packer.pack(from: 0, to: 3, ring: ring, frames: frames(), now: 0) == Run(kind: .padding, end: 3, lastStart: 0, count: 0))
+    #expect(packer.byteCount == 0)
+    #expect(packer.pack(from: 0, to: ring.published, ring: ring, frames: frames(), now: 0) == Run(kind: .packed, end: 11, lastStart: 6, count: 2))
+    #expect(unsafe decode(packer.bytes).map(\.identifier) == [4, 7])
+    #expect(packer.pack(from: 7, to: 11, ring: ring, frames: frames(), now: 0) == Run(kind: .padding, end: 11, lastStart: 7, count: 0))
+  }
+
+  @Test(
+    "expiration is checked against now: its own before the campaign's, 0 never expires",
+    arguments: [
+      (nil, nil, false), (nil, 0, false), (nil, 1_000, true), (nil, 1_001, false), (0, 999, false), (1_000, nil, true), (999, 0, true), (1_001, 5, false),
+    ] as [(UInt32?, UInt32?, Bool)])
+  func expiration(_ own: UInt32?, _ common: UInt32?, _ isExpired: Bool) {
+    let ring = NotificationRing(blockCount: 256)
+    #expect(ring.add(sample(1, expiration: own)))
+    var packer = FramePacker(byteCountBound: 65_536)
+    let run = packer.pack(from: 0, to: 1, ring: ring, frames: frames(1, .framed, expiration: common), now: 1_000)
+    #expect(run == Run(kind: isExpired ? .expired : .packed, end: 1, lastStart: 0, count: 1))
+    #expect((packer.byteCount == 0) == isExpired)
+  }
+
+  @Test("runs of one kind: packed, expired, expired but perhaps delivered")
+  func kinds() {
+    let ring = NotificationRing(blockCount: 256)
+    for (ordinal, expiration) in [(0, nil), (1, 1), (2, 1), (3, 1), (4, nil)] as [(UInt64, UInt32?)] {
+      #expect(ring.add(sample(ordinal, expiration: expiration)))
+    }
+    ring.record(at: 3).mayHaveArrived = true
+    ring.record(at: 4).mayHaveArrived = true
+    var packer = FramePacker(byteCountBound: 65_536)
+    var runs: [Run] = []
+    var position: UInt64 = 0
+    while let run = packer.pack(from: position, to: 5, ring: ring, frames: frames(), now: 1_000), run.end > position {
+      runs.append(run)
+      position = run.end
+    }
+    #expect(
+      runs == [
+        Run(kind: .packed, end: 1, lastStart: 0, count: 1), Run(kind: .expired, end: 3, lastStart: 2, count: 2),
+        Run(kind: .expiredInDoubt, end: 4, lastStart: 3, count: 1), Run(kind: .packed, end: 5, lastStart: 4, count: 1),
+      ])
+    #expect(unsafe decode(packer.bytes).map(\.identifier) == [1, 5])
+  }
+
+  @Test("a probe is a frame that must be refused, as the last of a batch", arguments: [Command.enhanced, .framed])
+  func probe(_ command: Command) {
+    let ring = NotificationRing(blockCount: 256)
+    #expect(ring.add(sample(1)))
+    var packer = FramePacker(byteCountBound: 64)
+    #expect(packer.pack(from: 0, to: 1, ring: ring, frames: frames(1, command), now: 0)?.count == 1)
+    let isFull = packer.isFull
+    #expect(isFull)
+    packer.packProbe(command, identifier: 0x8000_0003)
+    let read = unsafe decode(packer.bytes)
+    #expect(read.map(\.identifier) == [1, 0x8000_0003])
+    #expect(read.map(\.violation) == [nil, .missingDeviceToken])
+    #expect(read.last?.token == [])
+  }
+}

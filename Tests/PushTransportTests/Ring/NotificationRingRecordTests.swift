@@ -1,0 +1,106 @@
+internal import PushTransport
+internal import Support
+internal import Testing
+
+@Suite("NotificationRing, its records")
+struct NotificationRingRecordTests {
+  @Test(
+    "the number of blocks is the header, the token and the payload, rounded up",
+    arguments: [(1, 0, 1), (32, 0, 1), (33, 0, 2), (32, 1, 2), (96, 0, 2), (97, 0, 3), (100, 5120, 83)])
+  func blockCount(_ token: Int, _ payload: Int, _ blocks: Int) {
+    #expect(RingRecord.blockCount(tokenByteCount: token, payloadByteCount: payload) == blocks)
+  }
+
+  @Test("a token of every length from 1 to 100 survives, with and without a payload beside it", arguments: [0, 1, 31, 200, 5120])
+  func tokens(_ payload: Int) {
+    let ring = NotificationRing(blockCount: 256)
+    var random = SeededGenerator(seed: UInt64(payload))
+    for length in 1...100 {
+      let sample = Sample(
+        ordinal: random.next(), campaign: UInt32(truncatingIfNeeded: random.next()), token: random.bytes(length), payload: random.bytes(payload))
+      let start = ring.published
+      #expect(ring.add(sample))
+      #expect(ring.samples(from: start) == [sample], "\(length) bytes of token")
+      ring.settleEverything()
+    }
+  }
+
+  @Test("a payload of every size from 0 to 5120 survives between its neighbours")
+  func payloads() {
+    let ring = NotificationRing(blockCount: 256)
+    var random = SeededGenerator(seed: 5120)
+    let content = random.bytes(5120)
+    var failures: [Int] = []
+    for size in 0...5120 {
+      let sample = Sample(ordinal: UInt64(size), token: [UInt8](repeating: 0xAB, count: 32), payload: Array(content.prefix(size)))
+      let neighbour = Sample(ordinal: .max, token: [UInt8](repeating: 0xFF, count: 32))
+      let start = ring.published
+      let added = ring.add(neighbour) && ring.add(sample) && ring.add(neighbour)
+      if !added || ring.samples(from: start) != [neighbour, sample, neighbour] { failures.append(size) }
+      ring.settleEverything()
+    }
+    #expect(failures.count == 0, "\(failures.prefix(5))")
+  }
+
+  @Test(
+    "expiration and priority are kept, also 0 and the largest; none means the campaign's",
+    arguments: [(nil, nil, true), (0, nil, false), (.max, nil, false), (nil, 5, false), (nil, 10, false), (1_700_000_000, 255, false)]
+      as [(UInt32?, UInt8?, Bool)])
+  func header(_ expiration: UInt32?, _ priority: UInt8?, _ isPlain: Bool) {
+    let ring = NotificationRing(blockCount: 256)
+    let sample = Sample(ordinal: .max, campaign: .max, expiration: expiration, priority: priority, token: [1, 2, 3])
+    #expect(ring.add(sample))
+    let record = ring.record(at: 0)
+    #expect(Sample(record) == sample)
+    #expect(record.isPlain == isPlain)
+  }
+
+  @Test("a payload of its own makes a record not plain")
+  func notPlain() {
+    let ring = NotificationRing(blockCount: 256)
+    #expect(ring.add(Sample(ordinal: 1, token: [1], payload: [0x7B])))
+    #expect(!ring.record(at: 0).isPlain)
+  }
+
+  @Test(
+    "the mark of a possible duplicate is kept in the ring, changes nothing else, and is off in whatever takes the place later",
+    arguments: [nil, 77] as [UInt32?])
+  func mark(_ expiration: UInt32?) {
+    let ring = NotificationRing(blockCount: 256)
+    let sample = Sample(ordinal: 3, campaign: 9, expiration: expiration, priority: 5, token: [9, 9], payload: [1, 2])
+    #expect(ring.add(sample))
+    #expect(!ring.record(at: 0).mayHaveArrived)
+    ring.record(at: 0).mayHaveArrived = true
+    #expect(ring.record(at: 0).mayHaveArrived)
+    #expect(Sample(ring.record(at: 0)) == sample)
+    ring.record(at: 0).mayHaveArrived = false
+    #expect(!ring.record(at: 0).mayHaveArrived)
+    #expect(Sample(ring.record(at: 0)) == sample)
+    ring.record(at: 0).mayHaveArrived = true
+    ring.addPadding(255)
+    ring.settleEverything()
+    #expect(ring.add(sample))
+    #expect(!ring.record(at: 256).mayHaveArrived)
+  }
+
+  @Test("walking counts and finds notifications, and steps over padding")
+  func walk() {
+    let ring = NotificationRing(blockCount: 256)
+    // 0: padding of 3 · 3: notification of 2 · 5: notification of 1 · 6: padding of 4 · 10: notification of 3
+    ring.addPadding(3)
+    _ = (ring.add(Sample(ordinal: 1, blockCount: 2)), ring.add(Sample(ordinal: 2, blockCount: 1)))
+    ring.addPadding(4)
+    #expect(ring.add(Sample(ordinal: 3, blockCount: 3)))
+    for (from, to, count) in [(0, 0, 0), (0, 3, 0), (0, 5, 1), (3, 5, 1), (3, 6, 2), (5, 10, 1), (0, 13, 3), (6, 13, 1)] as [(UInt64, UInt64, Int)] {
+      #expect(ring.notificationCount(from: from, to: to) == count, "\(from)..<\(to)")
+    }
+    for (count, from, limit, position) in [(0, 0, 13, 0), (1, 0, 13, 5), (2, 0, 13, 6), (3, 0, 13, 13), (9, 0, 13, 13), (1, 6, 13, 13), (9, 0, 5, 5)]
+      as [(Int, UInt64, UInt64, UInt64)]
+    {
+      #expect(ring.position(after: count, from: from, limit: limit) == position, "\(count) after \(from)")
+    }
+    let ends: [UInt64: UInt64] = [3: 5, 5: 6, 10: 13]
+    for position in 0..<13 as Range<UInt64> { #expect(ring.end(ofNotificationAt: position, from: 0) == ends[position], "\(position)") }
+    #expect(ring.end(ofNotificationAt: 10, from: 5) == 13)
+  }
+}
