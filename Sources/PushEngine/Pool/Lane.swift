@@ -214,7 +214,7 @@ package actor Lane: LinkDelegate {
   private func carryOutEffects() {
     let effects = machine.takeEffects()
     guard let effects else { return }
-    if let range = effects.mayHaveArrived { markMayHaveArrived(range) }
+    for range in effects.mayHaveArrived { markMayHaveArrived(range) }
     for settlement in effects.settlements where settlement.count > 0 {
       books(of: settlement.campaign).settled(settlement, ring: ring)
     }

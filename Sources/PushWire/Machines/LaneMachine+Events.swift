@@ -22,6 +22,8 @@ extension LaneMachine {
       connection.sentCount += count
     } else {
       window.settleUnsentFront(into: &effects.settlements)
+      // Cancelled or expired, the suspect takes the suspicion with it.
+      if let suspect = isolation?.suspect, window.settled >= suspect.end { isolation?.suspect = nil }
     }
   }
 
@@ -66,10 +68,11 @@ extension LaneMachine {
   /// Status 10 names the last notification that was sent successfully: not a failure.
   private mutating func respondedWithLastGood(_ identifier: UInt32, walk: any RecordWalk) {
     if let probe = connection.probe, identifier == probe.identifier {
+      isolation?.suspect?.controlHasLived = true
       settleAll(as: .accepted(.confirmed), walk: walk)
-    } else if let named = window.notification(named: identifier, walk: walk) {
+    } else if let named = notification(named: identifier, walk: walk) {
       settle(through: named.end, as: .accepted(.confirmed), walk: walk)
-    } else if let last = window.lastSettledStart, identifier == ResendWindow.identifier(at: last) {
+    } else if policy.hasIdentifiers, let last = window.lastSettledStart, identifier == ResendWindow.identifier(at: last) {
       // The last one settled before the window: nothing in the window was taken.
     } else {
       return endedWithoutAWord(walk: walk)
@@ -81,7 +84,7 @@ extension LaneMachine {
   }
 
   private mutating func respondedWithRefusal(_ response: ErrorResponse, walk: any RecordWalk) {
-    guard let named = window.notification(named: response.identifier, walk: walk) else { return endedWithoutAWord(walk: walk) }
+    guard let named = notification(named: response.identifier, walk: walk) else { return endedWithoutAWord(walk: walk) }
     connection.endedInRefusal = true
     settle(through: named.position, as: .accepted(.confirmed), walk: walk)
     settle(through: named.end, as: .rejected(.status(response.status)), walk: walk)
@@ -89,6 +92,11 @@ extension LaneMachine {
     rewind()
     confirmedStage()
     madeProgress()
+  }
+
+  /// Frames without identifiers cannot be named: whatever number comes back, it is not one of ours.
+  private func notification(named identifier: UInt32, walk: any RecordWalk) -> (position: UInt64, end: UInt64)? {
+    policy.hasIdentifiers ? window.notification(named: identifier, walk: walk) : nil
   }
 
   /// Bytes came that are no error response: whatever speaks there, its word settles nothing.
@@ -135,7 +143,7 @@ extension LaneMachine {
     case .drop: settleAll(as: .unknown, walk: walk)
     case .resend:
       if window.sentCount == 1 { return loneNotificationDied(walk: walk) }
-      if policy.plantedMistake != .duplicatesAreNotCounted { effects.mayHaveArrived = window.settled..<window.sent }
+      if policy.plantedMistake != .duplicatesAreNotCounted { effects.mayHaveArrived = window.sentRanges }
       isolation = Isolation(budget: max(1, min(isolation?.budget ?? .max, window.sentCount) / 2))
       rewind()
     }
@@ -147,8 +155,8 @@ extension LaneMachine {
       isolation = nil
       return
     }
-    effects.mayHaveArrived = window.settled..<window.sent
-    isolation = Isolation(budget: 1, stageEnd: nil, suspect: Suspect(deaths: 1, controlHasLived: false))
+    effects.mayHaveArrived = window.sentRanges
+    isolation = Isolation(budget: 1, stageEnd: nil, suspect: Suspect(end: window.frontEnd ?? window.sent, deaths: 1, controlHasLived: false))
     rewind()
   }
 
@@ -178,6 +186,7 @@ extension LaneMachine {
     guard position > window.settled else { return }
     let before = window.sentCount
     window.settle(through: position, as: outcome, walk: walk, into: &effects.settlements)
+    window.settleUnsentFront(into: &effects.settlements)
     connection.settledCount += before - window.sentCount
   }
 

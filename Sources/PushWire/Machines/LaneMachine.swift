@@ -7,7 +7,7 @@ package struct LaneMachine: ~Copyable {
   package enum Step: Hashable, Sendable {
     /// Open a connection, then say ``LaneMachine/dialled()``.
     case dial
-    /// Send notifications of `from..<to`, or the first of them, and record each run with ``LaneMachine/packed(to:lastStart:count:campaign:fate:now:)``.
+    /// Send the notifications that start in `from..<to`, or the first of them, and record each run with ``LaneMachine/packed(to:lastStart:count:campaign:fate:now:)``.
     case pack(from: UInt64, to: UInt64)
     /// Send a known-bad probe, then say ``LaneMachine/probed(now:)``.
     case probe(identifier: UInt32)
@@ -43,7 +43,7 @@ package struct LaneMachine: ~Copyable {
   package struct Effects {
     package var settlements: [Settlement] = []
     /// Notifications that may have arrived although they will be sent again.
-    package var mayHaveArrived: Range<UInt64>?
+    package var mayHaveArrived: [Range<UInt64>] = []
     /// *Sent* was set back.
     package var hasRewound = false
     /// A connection settled at least one notification, or answered a probe.
@@ -51,7 +51,7 @@ package struct LaneMachine: ~Copyable {
     /// The gateway closes every connection without a word, even one that carries nothing: sending on would only burn notifications.
     package var isUnresponsive = false
 
-    fileprivate var hasAny: Bool { hasRewound || madeProgress || isUnresponsive || mayHaveArrived != nil || !settlements.isEmpty }
+    fileprivate var hasAny: Bool { hasRewound || madeProgress || isUnresponsive || !mayHaveArrived.isEmpty || !settlements.isEmpty }
   }
 
   enum Phase {
@@ -98,6 +98,8 @@ package struct LaneMachine: ~Copyable {
   }
 
   struct Suspect {
+    /// Where it ends: once that is settled, whatever stands at the front is another.
+    var end: UInt64
     var deaths: Int
     var controlHasLived: Bool
   }
@@ -206,6 +208,7 @@ package struct LaneMachine: ~Copyable {
     guard deadline <= now else { return .wait(until: deadline) }
     // Not a word, and the connection lives: what was sent is accepted/quiet, and this connection cannot be used any more.
     if !probesAreProven { probesWork = false }
+    isolation?.suspect?.controlHasLived = true
     quietUntil = window.sent
     phase = .leaving
     return .leave

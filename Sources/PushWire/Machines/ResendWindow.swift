@@ -60,6 +60,27 @@ package struct ResendWindow: ~Copyable {
 
   package var isEmpty: Bool { settled == sent }
 
+  /// Where the first run ends that is not settled.
+  package var frontEnd: UInt64? { runs.first?.end }
+
+  /// What in the window was really sent: the rest cannot have arrived from here.
+  package var sentRanges: [Range<UInt64>] {
+    var ranges: [Range<UInt64>] = []
+    var start = settled
+    for index in 0..<runs.count {
+      let run = runs[index]
+      if run.fate == .sent {
+        if let last = ranges.last, last.upperBound == start {
+          ranges[ranges.count - 1] = last.lowerBound..<run.end
+        } else {
+          ranges.append(start..<run.end)
+        }
+      }
+      start = run.end
+    }
+    return ranges
+  }
+
   /// A new connection: what the last one settled is no longer anything it can name.
   package mutating func connectionOpened() {
     lastSettledStart = nil

@@ -1,0 +1,89 @@
+internal import PushWire
+internal import Testing
+
+@Suite("PoolMachine")
+struct PoolMachineTests {
+  private func at(_ seconds: Int) -> Instant { Instant(nanoseconds: 0) + .seconds(seconds) }
+
+  private func pool(lanes: ClosedRange<Int> = 1...4, perMinute: Double = 60, attempts: Int = 3, patience: Duration = .seconds(100)) -> PoolMachine {
+    PoolMachine(limits: .init(lanes: lanes, connectionsPerMinute: perMinute, dialAttempts: attempts, patience: patience), now: at(0))
+  }
+
+  @Test("new connections: a burst, then so many per minute, and the moment to come back is the right one")
+  func rate() {
+    var machine = pool(lanes: 1...2, perMinute: 12)
+    // A quarter of a minute's connections at once, then one every five seconds.
+    for _ in 0..<3 { #expect(machine.mayDial(now: at(0)) == .now) }
+    guard case .later(let next) = machine.mayDial(now: at(0)) else {
+      Issue.record("a fourth connection at once")
+      return
+    }
+    #expect(next >= at(5) && next <= at(5) + .milliseconds(1))
+    #expect(machine.mayDial(now: next) == .now)
+    var dials = 0
+    for second in 10..<70 {
+      while machine.mayDial(now: at(second)) == .now { dials += 1 }
+    }
+    #expect((11...13).contains(dials), "\(dials) in a minute")
+  }
+
+  @Test("every lane may connect at once, however slow the rate")
+  func burst() {
+    var machine = pool(lanes: 1...8, perMinute: 1)
+    #expect((0..<8).allSatisfy { _ in machine.mayDial(now: at(0)) == .now })
+    #expect(machine.mayDial(now: at(0)) != .now)
+  }
+
+  @Test("a gateway that was never reached is given up after so many attempts, with the last reason")
+  func unreachable() {
+    var machine = pool(attempts: 3)
+    #expect(machine.ended(.unreachable("first"), now: at(0)) == nil)
+    #expect(machine.ended(.unreachable("second"), now: at(1)) == nil)
+    #expect(machine.ended(.unreachable("third"), now: at(2)) == "third")
+  }
+
+  @Test("once it was reached, attempts count no more; only patience does, and it wants time and endings")
+  func reachedBefore() {
+    var machine = pool(attempts: 3, patience: .seconds(100))
+    machine.opened()
+    for second in 0..<50 { #expect(machine.ended(.unreachable("gone"), now: at(second)) == nil) }
+    #expect(machine.ended(.unreachable("gone"), now: at(99)) == nil)
+    #expect(machine.ended(.unreachable("gone"), now: at(100)) == "gone")
+  }
+
+  @Test("two bad connections with a long pause between them are no reason to give up")
+  func patienceNeedsEndings() {
+    var machine = pool(patience: .seconds(100))
+    machine.opened()
+    #expect(machine.ended(.fruitless, now: at(0)) == nil)
+    for second in 0..<6 { #expect(machine.ended(.fruitless, now: at(10_000 + second)) == nil) }
+    #expect(machine.ended(.fruitless, now: at(10_006)) == "nothing got through for 100 s")
+  }
+
+  @Test("progress anywhere ends the trouble, an ordinary ending neither adds to it nor ends it")
+  func progress() {
+    var machine = pool(patience: .seconds(100))
+    machine.opened()
+    for second in 0..<20 { #expect(machine.ended(.fruitless, now: at(second * 4)) == nil) }
+    machine.madeProgress()
+    for second in 25..<45 { #expect(machine.ended(.fruitless, now: at(second * 4)) == nil) }
+    #expect(machine.ended(.ordinary, now: at(500)) == nil)
+    #expect(machine.ended(.fruitless, now: at(501)) != nil)
+  }
+
+  @Test("a refused certificate and an unresponsive gateway are given up at once, each with its sentence")
+  func atOnce() {
+    var machine = pool()
+    #expect(machine.ended(.refused("unknown CA"), now: at(0)) == "the gateway refused the certificate: unknown CA")
+    #expect(machine.ended(.unresponsive, now: at(0)) == "the gateway closes every connection without an answer, even one that carries nothing")
+  }
+
+  @Test("shortage adds lanes, one at a time, up to the limit")
+  func starved() {
+    var machine = pool(lanes: 2...4)
+    #expect(machine.laneCount == 2)
+    #expect(machine.starved() && machine.laneCount == 3)
+    #expect(machine.starved() && machine.laneCount == 4)
+    #expect(!machine.starved() && machine.laneCount == 4)
+  }
+}
