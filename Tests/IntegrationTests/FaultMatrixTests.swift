@@ -77,8 +77,9 @@ internal import Testing
       check.refused = { fault.namesRefusals(command) && (bad.contains($0) || fault == .refusesEveryNth) }
       check.kills = { bad.contains($0) && (fault == .poison || !fault.namesRefusals(command)) || fault == .refusesEveryNth && command == .simple }
       let problems = check.problems()
-      #expect(problems.isEmpty, "\(fault), command \(command.rawValue), \(connections) connections, seed \(seed): \(problems.prefix(5).joined(separator: "; "))")
-      #expect(result.failure == nil, "\(fault), command \(command.rawValue), \(connections) connections: \(result.failure ?? "")")
+      let title = "\(fault), command \(command.rawValue), \(connections) connections, seed \(seed)"
+      #expect(problems.isEmpty, "\(title): \(problems.prefix(5).joined(separator: "; "))")
+      #expect(result.failure == nil, "\(title): \(result.failure ?? "")")
       #expect(result.truth.accepted == result.arrivals.values.reduce(0, +))
       if fault != .closes, fault != .resets, fault != .poison, fault.namesRefusals(command) {
         #expect(result.account.rejectedTotal == fault.badCount || fault == .refusesEveryNth)
