@@ -54,13 +54,13 @@ struct ConfigurationTests {
     #expect(configuration.apps[1].credential == CredentialFiles(certificate: "/certs/other.pem", key: "etc/other.key"))
   }
 
-  @Test("what is left out has the design's default")
+  @Test("what is left out has a default that works")
   func defaults() throws {
     let app = try parse("apps: [ { id: a, credential: { certificate: a.pem } } ]", file: "a.yaml").apps[0]
     var expected = AppSettings(id: "a", credential: CredentialFiles(certificate: "a.pem"))
     expected.command = .framed
     #expect(app == expected)
-    #expect(app.connections == 1...8 && app.batching.maxBytes == 65_536 && app.window.notifications == 32_768 && app.settle.quiet == .seconds(5))
+    #expect(app.connections == 1...8 && app.batching.maxBytes == 65_536 && app.window.notifications == 262_144 && app.settle.quiet == .seconds(5))
     #expect(app.attempts == 5 && app.rateLimit == nil && app.onUnknown == .resend && app.settle.confirm == .probe)
     #expect(app.gatewayOrDefault == Endpoint(host: "gateway.push.apple.com", port: 2195))
   }

@@ -84,11 +84,10 @@ struct SocketLinkTests {
       }
       let listener = try await listen(group, try material.serverContext()) { _, _ in }
       let port = listener.port
+      // Another address than the listener's, whose port is ours for as long as it listens: a closed port may be somebody else's by now.
       #expect(
         try await closure(host: "127.0.0.2", port: port) == .unreachable("cannot connect to 127.0.0.2:\(port): nobody listens there (connection refused)"))
       await listener.close()
-      #expect(
-        try await closure(host: "127.0.0.1", port: port) == .unreachable("cannot connect to 127.0.0.1:\(port): nobody listens there (connection refused)"))
       #expect(
         try await closure(host: "no-such-host.invalid", port: port) == .unreachable("cannot resolve no-such-host.invalid: there is no address for that name"))
 
