@@ -41,15 +41,16 @@ let package = Package(
       swiftSettings: settings
     ),
 
-    .target(name: "Support", dependencies: ["PushWire", "PushTransport", nioCore, nioPosix], path: "Tests/Support", swiftSettings: settings),
+    .target(name: "Support", dependencies: ["PushWire", "PushTransport", "PushEngine"], path: "Tests/Support", swiftSettings: settings),
     .testTarget(name: "PushWireTests", dependencies: ["PushWire", "Support"], swiftSettings: settings),
     .testTarget(name: "PushTransportTests", dependencies: ["PushTransport", "PushWire", "Support", nioCore, nioPosix], swiftSettings: settings),
     .testTarget(name: "PushEngineTests", dependencies: ["PushEngine", "PushTransport", "PushWire", "Support"], swiftSettings: settings),
     .testTarget(name: "PushGatewayTests", dependencies: ["PushGateway", "PushTransport", "PushWire", "Support", nioCore, nioPosix], swiftSettings: settings),
     .testTarget(name: "PushServerTests", dependencies: ["PushServer", "PushEngine", "PushTransport", "PushWire", "Support"], swiftSettings: settings),
-    .testTarget(name: "CommandTests", dependencies: ["carillon", "Support"], swiftSettings: settings),
+    .testTarget(name: "CommandTests", dependencies: ["carillon", "PushEngine", "PushServer", "PushTransport", "PushWire", "Support"], swiftSettings: settings),
     .testTarget(name: "SimulationTests", dependencies: ["PushEngine", "PushGateway", "PushTransport", "PushWire", "Support"], swiftSettings: settings),
-    .testTarget(name: "IntegrationTests", dependencies: ["PushEngine", "PushGateway", "PushTransport", "PushWire", "Support"], swiftSettings: settings),
+    .testTarget(
+      name: "IntegrationTests", dependencies: ["PushEngine", "PushGateway", "PushServer", "PushTransport", "PushWire", "Support"], swiftSettings: settings),
     .testTarget(name: "TidyTests", dependencies: ["Support"], swiftSettings: settings),
   ]
 )

@@ -1,2 +1,65 @@
 internal import ArgumentParser
-@main struct Carillon: ParsableCommand {}
+internal import Foundation
+
+@main
+struct Carillon: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "carillon",
+    abstract: "Sends push notifications in bulk, and accounts for every single one.",
+    discussion: """
+      Try it without an account anywhere, in two terminals:
+
+        carillon simulate --make-certificates certs --app com.example.news
+        carillon simulate --certificate certs/server.pem \\
+          --key certs/server.key --client-ca certs/ca.pem
+
+        carillon send --gateway localhost:2195 --trust certs/ca.pem \\
+          --certificate certs/com.example.news.pem \\
+          --key certs/com.example.news.key \\
+          --payload hello.json --tokens tokens.txt
+
+      Exit status: 0 everything was accepted, 1 something was not (the account says what), 2 the flags, a file or the configuration are wrong, 3 it could not run.
+      """,
+    subcommands: [SendCommand.self, SimulateCommand.self, FeedbackCommand.self, CredentialCommand.self, PayloadCommand.self]
+  )
+
+  static func main() async {
+    // A reader of our output that goes away is an error of the write, not the end of the process.
+    signal(SIGPIPE, SIG_IGN)
+    Foundation.exit(await run(arguments: Array(CommandLine.arguments.dropFirst())).rawValue)
+  }
+
+  /// Parses and runs, says what went wrong, and returns the exit status.
+  private static func run(arguments: [String]) async -> ExitStatus {
+    do {
+      var command = try parseAsRoot(arguments)
+      if var command = command as? any AsyncParsableCommand {
+        try await command.run()
+      } else {
+        try command.run()
+      }
+      return .success
+    } catch {
+      return report(error)
+    }
+  }
+
+  private static func report(_ error: any Error) -> ExitStatus {
+    switch error {
+    case let status as ExitStatus: return status
+    case let failure as CommandFailure:
+      StandardStream.error.writeLine("carillon: \(failure.sentence)")
+      return failure.status
+    default:
+      if exitCode(for: error) == .success {
+        // Help was asked for.
+        StandardStream.output.writeLine(fullMessage(for: error))
+        return .success
+      }
+      let message = message(for: error)
+      let lines = message.split(separator: "\n").map { $0.trimmingCharacters(in: .whitespaces) }.filter { !$0.isEmpty }
+      StandardStream.error.writeLine("carillon: \(lines.joined(separator: " ").asSentence) Add --help to see what there is.")
+      return .usage
+    }
+  }
+}

@@ -10,7 +10,7 @@ internal import Testing
   private static var seeds: [UInt64] {
     let environment = ProcessInfo.processInfo.environment
     if let one = environment["CARILLON_SEED"].flatMap({ UInt64($0) }) { return [one] }
-    let count = environment["CARILLON_SEEDS"].flatMap { Int($0) } ?? 300
+    let count = environment["CARILLON_SEEDS"].flatMap { Int($0) } ?? 2000
     let first = environment["CARILLON_FIRST_SEED"].flatMap { UInt64($0) } ?? 1
     return (0..<count).map { first + UInt64($0) }
   }

@@ -45,42 +45,11 @@ struct Simulation {
     }
     // What is still on its way must not change the truth afterwards.
     _ = loop.run(limit: .seconds(30), stepLimit: 1_000_000) { false }
-    let problems = compare(account, outcomes: outcomes.outcomes, arrivals: memory.accepted(topic: Scenario.topic), failure: app.failure)
-    return (problems, memory.frames, loop.steps)
-  }
-
-  private func compare(_ account: Account, outcomes: [DeviceToken: Outcome], arrivals: [DeviceToken: Int], failure: String?) -> [String] {
-    var problems: [String] = []
-    if account.inFlight != 0 { problems.append("\(account.inFlight) notifications have no outcome") }
-    if scenario.cancelAfter == nil, failure == nil, account.submitted != scenario.tokens.count {
-      problems.append("\(account.submitted) submitted of \(scenario.tokens.count)")
-    }
-    if account.submitted - account.accepted != outcomes.count { problems.append("\(outcomes.count) outcomes listed, \(account.submitted - account.accepted) counted") }
-    var notSubmitted = 0
-    var duplicates = 0
-    for token in scenario.tokens {
-      let count = arrivals[token] ?? 0
-      if count > 1 { duplicates += 1 }
-      let outcome = outcomes[token]
-      switch outcome {
-      case nil:
-        // Accepted; or never submitted, when the campaign was cancelled.
-        if count == 0 { notSubmitted += 1 }
-      case .rejected(.status):
-        if !scenario.refused.contains(token) { problems.append("\(token) is counted as refused, but the gateway does not refuse it") }
-      case .rejected(.closedWithoutReason):
-        if !scenario.kills(token), !scenario.killsAtRandom { problems.append("\(token) is condemned, but is harmless") }
-      case .cancelled, .expired:
-        if count > 0 { problems.append("\(token) is counted as \(outcome.map { "\($0)" } ?? "") but arrived") }
-      case .held, .unknown: break
-      default: problems.append("\(token) ended as \(outcome.map { "\($0)" } ?? "")")
-      }
-      if count > 0, scenario.refused.contains(token) || scenario.poisoned.contains(token) { problems.append("the simulator accepted what it refuses") }
-    }
-    let expected = scenario.tokens.count - account.submitted
-    if notSubmitted != expected { problems.append("\(notSubmitted - expected) notifications are counted as accepted but did not arrive") }
-    if duplicates > account.possibleDuplicates { problems.append("\(duplicates) arrived twice, \(account.possibleDuplicates) listed as possible duplicates") }
-    return problems
+    var check = AccountCheck(tokens: scenario.tokens, account: account, outcomes: outcomes.outcomes, arrivals: memory.accepted(topic: Scenario.topic))
+    check.isPartial = scenario.cancelAfter != nil || app.failure != nil
+    check.refused = { scenario.refused.contains($0) }
+    check.kills = { scenario.kills($0) || scenario.killsAtRandom }
+    return (check.problems(), memory.frames, loop.steps)
   }
 }
 
@@ -94,17 +63,5 @@ extension Scenario {
   /// Notifications that the gateway answers by closing without a word.
   fileprivate func kills(_ token: DeviceToken) -> Bool {
     poisoned.contains(token) || refused.contains(token) && (!configuration.policy.hasIdentifiers || !rules.common.namesRefusedFrame)
-  }
-}
-
-/// Hears every outcome that is not acceptance.
-final class OutcomeBook: OutcomeListener {
-  private let book = Mutex<[DeviceToken: Outcome]>([:])
-
-  var outcomes: [DeviceToken: Outcome] { book.withLock { $0 } }
-
-  func notAccepted(line: UInt64, token: String, outcome: Outcome) {
-    guard let token = try? DeviceToken(parsing: token) else { return }
-    book.withLock { $0[token] = outcome }
   }
 }

@@ -69,7 +69,7 @@ package actor App {
     case .ended(let ending):
       if let reason = pool.ended(ending, now: home.now) { intake.cancelAll(failure: reason) }
     case .starved:
-      guard pool.starved() else { return }
+      guard pool.starved(now: home.now) else { return }
       intake.add(
         Self.makeLane(intake.lanes.count, of: configuration, dialer: dialer, loops: loops, intake: intake, seed: seed, report: report))
     }

@@ -1,8 +1,9 @@
 internal import Glibc
+internal import Synchronization
 
 /// A token file on disk or standard input, read in blocks: the thin shell around ``AudienceReader``.
 @safe package final class AudienceFile: AudienceSource, @unchecked Sendable {
-  // Sync: one task at a time fills chunks from it; the progress is read by the same one, between fills.
+  // Sync: one task at a time fills chunks from it; the progress alone may be read by others, and is atomic.
 
   /// 512 KiB: large enough that system calls do not show, small enough to stay in the cache.
   private static let blockByteCount = 512 * 1024
@@ -14,8 +15,9 @@ internal import Glibc
   /// The size of the file; nil for a pipe or a terminal.
   package let byteCount: Int?
   /// How much of it has gone into chunks, header included: for the progress.
-  package private(set) var consumedByteCount = 0
+  package var consumedByteCount: Int { consumed.load(ordering: .relaxed) }
 
+  private let consumed = Atomic<Int>(0)
   private let input: AudienceInput
   private var reader: AudienceReader
   private var position: Int
@@ -32,7 +34,7 @@ internal import Glibc
     header = try Self.detectHeader(input)
     reader = AudienceReader(header, renderer: try makeRenderer(header))
     position = header.byteCount
-    consumedByteCount = header.byteCount
+    consumed.store(header.byteCount, ordering: .relaxed)
   }
 
   /// Empties `chunk` and puts the next entries into it. Never waits: a pipe that pauses gives a part of a chunk, or nothing yet.
@@ -44,7 +46,7 @@ internal import Glibc
       if position < input.count {
         let used = unsafe reader.read(UnsafeRawBufferPointer(rebasing: input.bytes[position...]), into: chunk)
         position += used
-        consumedByteCount += used
+        consumed.add(used, ordering: .relaxed)
         if position < input.count { break }
       } else if input.isAtEnd {
         isFinished = reader.finish(into: chunk)

@@ -59,6 +59,9 @@ extension Faults {
       if let value = entry.take("enhanced") { limits.enhancedPayload = try value.integer(in: 1...65535) }
       if let value = entry.take("framed") { limits.framedPayload = try value.integer(in: 1...65535) }
       try entry.finish()
+      // The frame must have room for it, and for the items beside it.
+      let largest = max(limits.simplePayload, limits.enhancedPayload, limits.framedPayload)
+      limits.frameByteCount = max(limits.frameByteCount, largest + 256)
     }
     if let value = reader.take("token-length") {
       limits.tokenByteCount = try value.isText("any") ? nil : value.integer(in: 1...DeviceToken.byteCountLimit)

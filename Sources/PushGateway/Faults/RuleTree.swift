@@ -18,7 +18,7 @@ extension RuleTree: Decodable {
 
   package init(from decoder: any Decoder) throws {
     if let map = try? decoder.container(keyedBy: CodedKey.self) {
-      self = try .map(Dictionary(uniqueKeysWithValues: map.allKeys.map { ($0.stringValue, try map.decode(RuleTree.self, forKey: $0)) }))
+      self = try .map(map.allKeys.reduce(into: [:]) { $0[$1.stringValue] = try map.decode(RuleTree.self, forKey: $1) })
     } else if var list = try? decoder.unkeyedContainer() {
       var elements: [RuleTree] = []
       while !list.isAtEnd { elements.append(try list.decode(RuleTree.self)) }

@@ -23,6 +23,8 @@ struct AdmissionControl {
 
   private var records: [String: Record] = [:]
 
+  var addressCount: Int { records.count }
+
   /// How long a new connection must wait for its handshake; nil: turn it away.
   mutating func admit(_ address: String, now: Instant) -> Duration? {
     guard var record = records[address] else { return .zero }

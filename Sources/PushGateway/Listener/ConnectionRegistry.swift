@@ -40,13 +40,15 @@ final class ConnectionRegistry: Sendable {
     }
   }
 
-  /// Nobody is taken up from now on. Returns those that are still open.
-  func stop() -> [any Channel] {
+  /// Nobody is taken up from now on. False if that was so already.
+  func close() -> Bool {
     state.withLock { state in
-      state.isStopping = true
-      return Array(state.channels.values)
+      defer { state.isStopping = true }
+      return !state.isStopping
     }
   }
+
+  var openChannels: [any Channel] { state.withLock { Array($0.channels.values) } }
 }
 
 /// Told to every open channel when the simulator stops: the connection has this long to end in good order.

@@ -37,7 +37,7 @@ package final class GatewaySimulator: Sendable {
   package enum Identity: Sendable {
     /// `clientAuthority`: a PEM file; nil: any client certificate will do.
     case files(CredentialFiles, clientAuthority: String?)
-    /// Made new in this directory, with a client certificate for each topic (and for topics without one, the directory's CA is believed).
+    /// Made new in this directory, with a client certificate for each topic; clients are believed that have theirs from the directory's own CA.
     case throwAway(directory: String, topics: [String])
   }
 
@@ -90,9 +90,13 @@ package final class GatewaySimulator: Sendable {
     let loops = LoopGroup(threads: max(1, configuration.threads))
     let registry = ConnectionRegistry(limit: configuration.connectionLimit)
     do throws(SimulatorError) {
-      let gatewayListener = try await listen(configuration, configuration.gatewayPort, contexts.gateway, loops, registry) { GatewayHandler(gateway, registry: registry) }
+      let gatewayListener = try await listen(configuration, configuration.gatewayPort, contexts.gateway, loops, registry) {
+        GatewayHandler(gateway, registry: registry)
+      }
       do throws(SimulatorError) {
-        let feedbackListener = try await listen(configuration, configuration.feedbackPort, contexts.feedback, loops, registry) { FeedbackHandler(gateway, registry: registry) }
+        let feedbackListener = try await listen(configuration, configuration.feedbackPort, contexts.feedback, loops, registry) {
+          FeedbackHandler(gateway, registry: registry)
+        }
         return GatewaySimulator(gateway, certificates: certificates, listeners: (gatewayListener, feedbackListener), loops: loops, registry: registry)
       } catch {
         await gatewayListener.close()
@@ -132,10 +136,12 @@ package final class GatewaySimulator: Sendable {
   /// Stops listening, ends every connection, and completes the record.
   ///
   /// `grace`: connections are told status 10 and have this long to close by themselves; zero: they are cut off without a packet.
+  /// Only the first call does this; later ones return what is known by then.
   package func stop(grace: Duration = .seconds(1)) async -> GroundTruth {
+    guard registry.close() else { return gateway.finish() }
     await listeners.gateway.close()
     await listeners.feedback.close()
-    let channels = registry.stop()
+    let channels = registry.openChannels
     for channel in channels { channel.pipeline.fireUserInboundEventTriggered(StopRequest(grace: grace)) }
     // A channel's end is all that matters here, not how it came about.
     for channel in channels { try? await channel.closeFuture.get() }

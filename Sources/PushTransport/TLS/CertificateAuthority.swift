@@ -73,6 +73,7 @@ package final class CertificateAuthority: Sendable {
     try builder.addExtension(NID_key_usage, "critical,digitalSignature")
     try builder.addExtension(NID_ext_key_usage, request.usage == .server ? "serverAuth" : "clientAuth")
     try builder.addExtension(NID_subject_key_identifier, "hash")
+    try builder.addExtension(NID_authority_key_identifier, "keyid", issuer: certificate)
     if !request.serverNames.isEmpty {
       try builder.addExtension(
         NID_subject_alt_name, request.serverNames.map { (CertificateBuilding.isAddress($0) ? "IP:" : "DNS:") + $0 }.joined(separator: ","))

@@ -54,9 +54,9 @@ internal import COpenSSL
   }
 
   /// Adds an extension in the notation of openssl's configuration files.
-  func addExtension(_ identifier: Int32, _ value: String) throws(CredentialError) {
+  func addExtension(_ identifier: Int32, _ value: String, issuer: X509Handle? = nil) throws(CredentialError) {
     var context = unsafe X509V3_CTX()
-    unsafe X509V3_set_ctx(&context, nil, certificate, nil, nil, 0)
+    unsafe X509V3_set_ctx(&context, issuer?.pointer, certificate, nil, nil, 0)
     guard let made = unsafe X509V3_EXT_conf_nid(nil, &context, identifier, value) else { throw .broken(OpenSSLErrors.take()) }
     defer { unsafe X509_EXTENSION_free(made) }
     unsafe try Self.check(X509_add_ext(certificate, made, -1))

@@ -39,7 +39,9 @@ internal import COpenSSL
     }
     if let authorities = configuration.clients.trust {
       try trust(authorities)
+      // The names that the client is told; without them it shows what it has all the same.
       if case .file(let path) = authorities { unsafe SSL_CTX_set_client_CA_list(pointer, SSL_load_client_CA_file(path)) }
+      OpenSSLErrors.clear()
     }
     unsafe SSL_CTX_set_cert_verify_callback(pointer, { store, _ in unsafe TLSSession.verifyClient(store) }, nil)
   }

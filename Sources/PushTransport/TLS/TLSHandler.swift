@@ -1,3 +1,4 @@
+internal import Glibc
 package import NIOCore
 
 /// What a ``TLSHandler`` tells the handlers after it, beside the plaintext.
@@ -20,6 +21,14 @@ package struct TLSDrain: Sendable {
     self.byteCountLimit = byteCountLimit
     self.timeout = timeout
   }
+}
+
+/// Outbound user event: closes the connection at once, without close_notify; what a crash looks like from outside.
+package enum TLSAbort: Sendable {
+  /// The end of the stream, if everything received has been read.
+  case close
+  /// A TCP reset.
+  case reset
 }
 
 /// TLS in a channel's pipeline, for either side: plaintext towards the later handlers, ciphertext towards the socket.
@@ -125,7 +134,7 @@ package final class TLSHandler: ChannelDuplexHandler {
     ciphertext.clear()
     let progress = session.start(output: &ciphertext)
     writeCiphertext(context: context, promise: nil)
-    act(on: progress, context: context)
+    act(on: progress, received: ByteBuffer(), context: context)
   }
 
   // MARK: Inbound
@@ -157,23 +166,21 @@ package final class TLSHandler: ChannelDuplexHandler {
     plaintext.clear()
     ciphertext.clear()
     let progress = unsafe received.withUnsafeReadableBytes { unsafe session.receive($0, plaintext: &plaintext, output: &ciphertext) }
+    let decrypted = plaintext
+    if plaintext.capacity > Self.bufferByteCountKept { plaintext = ByteBuffer() }
     if ciphertext.readableBytes > 0 { writeCiphertext(context: context, promise: nil) }
-    act(on: progress, context: context)
+    act(on: progress, received: decrypted, context: context)
   }
 
   /// In the order in which things happened: handshake, plaintext, end.
-  private func act(on progress: TLSSession.Progress, context: ChannelHandlerContext) {
+  private func act(on progress: TLSSession.Progress, received: ByteBuffer, context: ChannelHandlerContext) {
     if progress.becameEstablished {
       timer?.cancel()
       phase = .open
       context.fireUserInboundEventTriggered(TLSEvent.handshakeCompleted(session.peerIdentity))
       if flushesWhenOpen { flush(context: context) }
     }
-    if plaintext.readableBytes > 0 {
-      let received = plaintext
-      if plaintext.capacity > Self.bufferByteCountKept { plaintext = ByteBuffer() }
-      context.fireChannelRead(wrapInboundOut(received))
-    }
+    if received.readableBytes > 0 { context.fireChannelRead(wrapInboundOut(received)) }
     switch progress.end {
     case nil: break
     case .closeNotify: noticeInputClosed(clean: true, context: context)
@@ -279,12 +286,18 @@ package final class TLSHandler: ChannelDuplexHandler {
   }
 
   package func triggerUserOutboundEvent(context: ChannelHandlerContext, event: Any, promise: EventLoopPromise<Void>?) {
-    guard let drain = event as? TLSDrain else {
-      context.triggerUserOutboundEvent(event, promise: promise)
-      return
+    switch event {
+    case let drain as TLSDrain: self.drain(drain, context: context)
+    case let abort as TLSAbort: self.abort(abort, context: context)
+    default: return context.triggerUserOutboundEvent(event, promise: promise)
     }
-    self.drain(drain, context: context)
     promise?.succeed(())
+  }
+
+  private func abort(_ abort: TLSAbort, context: ChannelHandlerContext) {
+    // Closing a socket that lingers for no time is how a reset is made.
+    if abort == .reset, let socket = context.channel as? any SocketOptionProvider { _ = socket.setSoLinger(linger(l_onoff: 1, l_linger: 0)) }
+    closeNow(context)
   }
 
   private func drain(_ drain: TLSDrain, context: ChannelHandlerContext) {

@@ -38,6 +38,7 @@ package struct PoolMachine: Sendable {
   private var hasBeenOpen = false
   private var failedDials = 0
   private var trouble: (since: Instant, endings: Int)?
+  private var starving: (since: Instant, last: Instant)?
   package private(set) var laneCount: Int
 
   package init(limits: Limits, now: Instant) {
@@ -88,10 +89,23 @@ package struct PoolMachine: Sendable {
   /// With the longest back-off of 30 s, 8 endings are about two minutes of trying.
   private static let fruitlessEndings = 8
 
-  /// A producer found no room in any lane.
-  package mutating func starved() -> Bool {
+  /// A producer found no room in any lane. Returns whether to add one.
+  ///
+  /// Every fast producer fills the lanes now and then: only when it goes on for a second is the connection what is too slow.
+  package mutating func starved(now: Instant) -> Bool {
     guard laneCount < limits.lanes.upperBound else { return false }
+    guard let starving, now.since(starving.last) < Self.growthInterval else {
+      starving = (now, now)
+      return false
+    }
+    guard now.since(starving.since) >= Self.growthInterval else {
+      self.starving = (starving.since, now)
+      return false
+    }
+    self.starving = (now, now)
     laneCount += 1
     return true
   }
+
+  private static let growthInterval = Duration.seconds(1)
 }

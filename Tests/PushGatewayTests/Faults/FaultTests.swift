@@ -235,6 +235,15 @@ struct FaultTests {
     #expect(gateway.truth().apps["strict"]?.refused == [.invalidTokenSize: 1])
   }
 
+  @Test("a payload limit in the rules makes room for the frame, too")
+  func largePayloads() throws {
+    var driver = Driver(try FaultRules(["payload-limits": ["framed": 60000], "token-length": "any"]))
+    let more = Frames.item(4, Frames.u32(0)) + Frames.item(5, [5])
+    driver.receive(Frames.framed(1, Array(repeating: 1, count: 100), GatewaySessionTests.json(60000), more: more))
+    #expect(driver.visible == [])
+    #expect(driver.ended().accepted == 1)
+  }
+
   @Test("feedback is handed out once, and what was given back comes first again")
   func feedback() {
     let tuples = (1...5).map { FeedbackTuple(timestamp: $0, token: .numbered($0)) }

@@ -82,8 +82,21 @@ struct PoolMachineTests {
   func starved() {
     var machine = pool(lanes: 2...4)
     #expect(machine.laneCount == 2)
-    #expect(machine.starved() && machine.laneCount == 3)
-    #expect(machine.starved() && machine.laneCount == 4)
-    #expect(!machine.starved() && machine.laneCount == 4)
+    // A short burst fills the lanes, and that alone is no reason for another connection.
+    var now = Instant(nanoseconds: 1_000_000_000)
+    func starvesFor(_ duration: Duration) -> Bool {
+      let end = now + duration
+      while now < end {
+        now = now + .milliseconds(100)
+        if machine.starved(now: now) { return true }
+      }
+      return false
+    }
+    #expect(!starvesFor(.milliseconds(900)) && machine.laneCount == 2)
+    #expect(starvesFor(.milliseconds(300)) && machine.laneCount == 3)
+    now = now + .seconds(60)
+    #expect(!starvesFor(.milliseconds(900)) && machine.laneCount == 3, "an old shortage does not count")
+    #expect(starvesFor(.milliseconds(300)) && machine.laneCount == 4)
+    #expect(!starvesFor(.seconds(10)) && machine.laneCount == 4)
   }
 }

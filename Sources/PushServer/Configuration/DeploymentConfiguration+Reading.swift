@@ -1,0 +1,143 @@
+internal import PushTransport
+internal import PushWire
+
+extension DeploymentConfiguration {
+  /// Reads a configuration file. Strict: an unknown key, a value out of its range, or two apps with one id are errors that name file and line.
+  ///
+  /// Relative paths in it begin in its own folder. That the files they name exist is not checked here.
+  package static func read(file: String) throws(ConfigurationError) -> DeploymentConfiguration {
+    try DeploymentConfiguration(YAMLNode.read(file: file))
+  }
+
+  package static func parse(_ text: String, file: String) throws(ConfigurationError) -> DeploymentConfiguration {
+    try DeploymentConfiguration(YAMLNode.parse(text, file: file))
+  }
+
+  private init(_ node: YAMLNode) throws(ConfigurationError) {
+    self.init()
+    var reader = try YAMLReader(node)
+    if let value = reader.take("journal") { journal = try JournalConfiguration(value) }
+    let apps = reader.take("apps")
+    try reader.finish()
+    guard let entries = try apps?.list(), !entries.isEmpty else {
+      throw node.error("names no app; add \"apps:\" with a list of them, each beginning with \"- id: …\"")
+    }
+    for entry in entries {
+      let app = try AppSettings(entry)
+      if let first = self.apps.firstIndex(where: { $0.id == app.id }) {
+        throw entry.error("has the same id as the entry in line \(entries[first].line), \"\(app.id)\"; give each app an id of its own")
+      }
+      self.apps.append(app)
+    }
+  }
+}
+
+extension JournalConfiguration {
+  fileprivate init(_ node: YAMLNode) throws(ConfigurationError) {
+    self.init()
+    var reader = try YAMLReader(node)
+    if let value = reader.take("directory") { directory = try value.filePath() }
+    if let value = reader.take("sync") { sync = try value.choice(Sync.self) }
+    if let value = reader.take("interval") { interval = try value.duration(in: .milliseconds(1) ... .seconds(60)) }
+    try reader.finish()
+  }
+}
+
+extension AppSettings {
+  fileprivate init(_ node: YAMLNode) throws(ConfigurationError) {
+    var reader = try YAMLReader(node)
+    let id = try reader.require("id", example: "news")
+    let name = try id.text()
+    guard name.utf8.count <= 128, name.allSatisfy({ $0.isASCII && ($0.isLetter || $0.isNumber || "._-".contains($0)) }) else {
+      throw id.error("must consist of letters, digits, \".\", \"_\" and \"-\", at most 128, not \"\(name)\"")
+    }
+    let credential = try reader.require("credential", example: "{ certificate: news.pem, key: news.key }")
+    self.init(id: name, credential: try CredentialFiles(credential))
+
+    if let value = reader.take("topic") { topic = try value.text() }
+    if let value = reader.take("environment") { environment = try value.choice(Environment.self) }
+    if let value = reader.take("transport") {
+      transport = try value.choice(Transport.self)
+      if transport == .http2 { throw value.error("is http2, which this version cannot speak yet; use binary") }
+    }
+    if let value = reader.take("command") {
+      guard let command = Command(rawValue: UInt8(try value.integer(in: 0...2))) else { throw value.error("must be 0, 1 or 2") }
+      self.command = command
+    }
+    if let value = reader.take("gateway") {
+      guard let endpoint = Endpoint(try value.text()) else {
+        throw value.error("must be host:port, as in gateway.example.com:2195, not \"\(try value.text())\"")
+      }
+      gateway = endpoint
+    }
+    if let value = reader.take("trust") { trust = try value.filePath() }
+    if let value = reader.take("connections") { connections = try Self.connections(value) }
+    if let value = reader.take("batching") { batching = try Batching(value) }
+    if let value = reader.take("window") { window = try Window(value) }
+    if let value = reader.take("settle") { settle = try Settle(value) }
+    if let value = reader.take("on-unknown") { onUnknown = try value.choice(OnUnknown.self) }
+    if let value = reader.take("attempts") { attempts = try value.integer(in: 1...1000) }
+    if let value = reader.take("rate-limit") { rateLimit = try value.rate() }
+    if let value = reader.take("weight") { weight = try value.integer(in: 1...1000) }
+    try reader.finish()
+  }
+
+  /// `{ min, max }`; one of them alone moves the other when it must.
+  private static func connections(_ node: YAMLNode) throws(ConfigurationError) -> ClosedRange<Int> {
+    var reader = try YAMLReader(node)
+    let least = try reader.take("min")?.integer(in: 1...1000)
+    let most = try reader.take("max")?.integer(in: 1...1000)
+    try reader.finish()
+    let lower = least ?? 1
+    let upper = most ?? max(8, lower)
+    guard lower <= upper else { throw node.error("has a min (\(lower)) above its max (\(upper)); exchange them") }
+    return lower...upper
+  }
+}
+
+extension AppSettings.Batching {
+  fileprivate init(_ node: YAMLNode) throws(ConfigurationError) {
+    self.init()
+    var reader = try YAMLReader(node)
+    if let value = reader.take("max-bytes") { maxBytes = try value.byteCount(in: 4 << 10...16 << 20) }
+    if let value = reader.take("max-delay") { maxDelay = try value.duration(in: .zero ... .seconds(10)) }
+    try reader.finish()
+  }
+}
+
+extension AppSettings.Window {
+  fileprivate init(_ node: YAMLNode) throws(ConfigurationError) {
+    self.init()
+    var reader = try YAMLReader(node)
+    if let value = reader.take("notifications") { notifications = try value.integer(in: 64...16_777_216) }
+    if let value = reader.take("bytes") { bytes = try value.byteCount(in: 64 << 10...1 << 30) }
+    try reader.finish()
+  }
+}
+
+extension AppSettings.Settle {
+  fileprivate init(_ node: YAMLNode) throws(ConfigurationError) {
+    self.init()
+    var reader = try YAMLReader(node)
+    if let value = reader.take("quiet") { quiet = try value.duration(in: .milliseconds(10) ... .seconds(3600)) }
+    if let value = reader.take("confirm") { confirm = try value.choice(AppSettings.Confirm.self) }
+    try reader.finish()
+  }
+}
+
+extension CredentialFiles {
+  /// `{ p12, passphrase-file }` or `{ certificate, key, passphrase-file }`.
+  fileprivate init(_ node: YAMLNode) throws(ConfigurationError) {
+    var reader = try YAMLReader(node)
+    let archive = try reader.take("p12")?.filePath()
+    let certificate = try reader.take("certificate")?.filePath()
+    let key = try reader.take("key")?.filePath()
+    let passphraseFile = try reader.take("passphrase-file")?.filePath()
+    try reader.finish()
+    switch (archive, certificate, key) {
+    case (let archive?, nil, nil): self.init(certificate: archive, passphraseFile: passphraseFile)
+    case (nil, let certificate?, _): self.init(certificate: certificate, key: key, passphraseFile: passphraseFile)
+    default: throw node.error("must name either p12 (with passphrase-file), or certificate and key")
+    }
+  }
+}

@@ -1,0 +1,96 @@
+/// One map of a YAML file, from which each known key is taken; what is left over in the end is an error.
+package struct YAMLReader {
+  package let node: YAMLNode
+  private var entries: [(key: String, line: Int, value: YAMLNode)]
+  private var known: [String] = []
+
+  /// - Throws: an error if the node is no map. A key with nothing behind it is an empty map.
+  package init(_ node: YAMLNode) throws(ConfigurationError) {
+    self.node = node
+    switch node.content {
+    case .map(let entries): self.entries = entries
+    case .text(""): entries = []
+    default: throw node.error("must hold keys and values, as in \"key: value\"")
+    }
+  }
+
+  /// The value of a key; nil if it is absent or has nothing behind it.
+  package mutating func take(_ key: String) -> YAMLNode? {
+    known.append(key)
+    guard let index = entries.firstIndex(where: { $0.key == key }) else { return nil }
+    let value = entries.remove(at: index).value
+    if case .text("") = value.content { return nil }
+    return value
+  }
+
+  /// Like ``take(_:)``, for a key that must be there.
+  package mutating func require(_ key: String, example: String) throws(ConfigurationError) -> YAMLNode {
+    guard let value = take(key) else { throw node.error("needs the key \"\(key)\", as in \"\(key): \(example)\"") }
+    return value
+  }
+
+  /// Call it when every known key was taken: any other is an error that suggests what may have been meant.
+  package func finish() throws(ConfigurationError) {
+    guard let unknown = entries.first else { return }
+    let place = node.path.isEmpty ? "" : " in \(node.path)"
+    let advice = Suggestion.nearest(to: unknown.key, in: known).map { "did you mean \"\($0)\"?" } ?? "known here: \(known.joined(separator: ", "))"
+    throw ConfigurationError(file: node.file, line: unknown.line, problem: "unknown key \"\(unknown.key)\"\(place); \(advice)")
+  }
+}
+
+extension YAMLNode {
+  package func text() throws(ConfigurationError) -> String {
+    guard case .text(let text) = content, !text.isEmpty else { throw error("must be a single value") }
+    return text
+  }
+
+  package func list() throws(ConfigurationError) -> [YAMLNode] {
+    guard case .list(let elements) = content else { throw error("must be a list, each entry beginning with \"- \"") }
+    return elements
+  }
+
+  package func integer(in range: ClosedRange<Int>) throws(ConfigurationError) -> Int {
+    let text = try text()
+    guard let value = Int(text), range.contains(value) else {
+      throw error("must be a whole number from \(range.lowerBound) to \(range.upperBound), not \"\(text)\"")
+    }
+    return value
+  }
+
+  /// One of the words that name the cases of `Choice`.
+  package func choice<Choice: RawRepresentable & CaseIterable>(_ type: Choice.Type) throws(ConfigurationError) -> Choice where Choice.RawValue == String {
+    let text = try text()
+    if let choice = Choice(rawValue: text) { return choice }
+    let words = Choice.allCases.map(\.rawValue)
+    let advice = Suggestion.nearest(to: text, in: words).map { "; did you mean \"\($0)\"?" } ?? ""
+    throw error("must be \(words.joined(separator: " or ")), not \"\(text)\"\(advice)")
+  }
+
+  package func byteCount(in range: ClosedRange<Int>) throws(ConfigurationError) -> Int {
+    let text = try text()
+    guard let value = Quantity.byteCount(text), range.contains(value) else {
+      throw error("must be a size from \(Quantity.describe(byteCount: range.lowerBound)) to \(Quantity.describe(byteCount: range.upperBound)), not \"\(text)\"")
+    }
+    return value
+  }
+
+  package func duration(in range: ClosedRange<Duration>) throws(ConfigurationError) -> Duration {
+    let text = try text()
+    guard let value = Quantity.duration(text), range.contains(value) else {
+      throw error("must be a duration from \(Quantity.describe(range.lowerBound)) to \(Quantity.describe(range.upperBound)), not \"\(text)\"")
+    }
+    return value
+  }
+
+  /// Notifications per second.
+  package func rate() throws(ConfigurationError) -> Double {
+    let text = try text()
+    guard let value = Quantity.rate(text) else { throw error("must be a rate such as 5000/s or 300/m, not \"\(text)\"") }
+    return value
+  }
+
+  /// A path, taken from the folder of the file that it stands in.
+  package func filePath() throws(ConfigurationError) -> String {
+    FilePath.resolve(try text(), besides: file)
+  }
+}

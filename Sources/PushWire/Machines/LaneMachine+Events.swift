@@ -1,0 +1,212 @@
+// What the lane tells the machine, and what follows for the notifications in the window (spec, "What the sender concludes").
+
+extension LaneMachine {
+  package mutating func dialled() {
+    phase = .dialling
+    connection.hasMadeProgress = false
+  }
+
+  package mutating func opened(now: Instant) {
+    phase = .open
+    connection = Connection(openedAt: now, drainedAt: now, lastActivity: now)
+    connection.ramp = refusedConnection.map { Ramp(settledCount: $0.settledCount, lifetime: $0.lifetime, openedAt: now) }
+    isolation?.stageEnd = nil
+    window.connectionOpened()
+  }
+
+  /// `count` notifications of one campaign, the last of them at `lastStart`, have had their turn.
+  package mutating func packed(to end: UInt64, lastStart: UInt64, count: Int, campaign: UInt32, fate: ResendWindow.Fate, now: Instant) {
+    window.append(to: end, lastStart: lastStart, count: count, campaign: campaign, fate: fate, now: now)
+    if fate == .sent {
+      connection.lastActivity = now
+      connection.sentCount += count
+    } else {
+      window.settleUnsentFront(into: &effects.settlements)
+      // Cancelled or expired, the suspect takes the suspicion with it.
+      if let suspect = isolation?.suspect, window.settled >= suspect.end { isolation?.suspect = nil }
+    }
+  }
+
+  package mutating func probed(now: Instant) {
+    connection.probe = Probe(identifier: nextProbeIdentifier, sentAt: now)
+    probeCount &+= 1
+    connection.lastActivity = now
+  }
+
+  package mutating func writabilityChanged(_ isWritable: Bool, now: Instant) {
+    connection.isBlocked = !isWritable
+    connection.drainedAt = now
+  }
+
+  /// An error response has come. The lane closes the link after it.
+  package mutating func responded(_ response: ErrorResponse, walk: any RecordWalk) {
+    guard isOpen else { return }
+    phase = .leaving
+    if let probe = connection.probe, response.identifier == probe.identifier, response.status != .shutdown {
+      probesAreProven = true
+      isolation?.suspect?.controlHasLived = true
+      settleAll(as: .accepted(.confirmed), walk: walk)
+      madeProgress()
+      return
+    }
+    if connection.probe != nil, response.identifier == 0, response.status == .missingDeviceToken {
+      // None of our notifications lacks a token, so this is the probe's answer without its identifier, as the sandbox once gave. It is
+      // believed as a quiet period is, and no more probes are sent.
+      probesWork = false
+      isolation?.suspect?.controlHasLived = true
+      settleAll(as: .accepted(.quiet), walk: walk)
+      madeProgress()
+      return
+    }
+    switch response.status {
+    case .shutdown where policy.plantedMistake == .shutdownIsRefusal: respondedWithRefusal(response, walk: walk)
+    case .shutdown, .noErrors: respondedWithLastGood(response.identifier, walk: walk)
+    default: respondedWithRefusal(response, walk: walk)
+    }
+  }
+
+  /// Status 10 names the last notification that was sent successfully: not a failure.
+  private mutating func respondedWithLastGood(_ identifier: UInt32, walk: any RecordWalk) {
+    if let probe = connection.probe, identifier == probe.identifier {
+      isolation?.suspect?.controlHasLived = true
+      settleAll(as: .accepted(.confirmed), walk: walk)
+    } else if let named = notification(named: identifier, walk: walk) {
+      settle(through: named.end, as: .accepted(.confirmed), walk: walk)
+    } else if policy.hasIdentifiers, let last = window.lastSettledStart, identifier == ResendWindow.identifier(at: last) {
+      // The last one settled before the window: nothing in the window was taken.
+    } else {
+      return endedWithoutAWord(walk: walk)
+    }
+    rewind()
+    confirmedStage()
+    // A gateway that shuts down again and again without taking anything is met with back-off.
+    if connection.settledCount > 0 { madeProgress() }
+  }
+
+  private mutating func respondedWithRefusal(_ response: ErrorResponse, walk: any RecordWalk) {
+    guard let named = notification(named: response.identifier, walk: walk) else { return endedWithoutAWord(walk: walk) }
+    connection.endedInRefusal = true
+    settle(through: named.position, as: .accepted(.confirmed), walk: walk)
+    settle(through: named.end, as: .rejected(.status(response.status)), walk: walk)
+    if policy.plantedMistake == .followersAreForgotten { settleAll(as: .accepted(.confirmed), walk: walk) }
+    rewind()
+    confirmedStage()
+    madeProgress()
+  }
+
+  /// Frames without identifiers cannot be named: whatever number comes back, it is not one of ours.
+  private func notification(named identifier: UInt32, walk: any RecordWalk) -> (position: UInt64, end: UInt64)? {
+    policy.hasIdentifiers ? window.notification(named: identifier, walk: walk) : nil
+  }
+
+  /// Bytes came that are no error response: whatever speaks there, its word settles nothing.
+  package mutating func respondedWithGarbage(walk: any RecordWalk) {
+    guard isOpen else { return }
+    phase = .leaving
+    endedWithoutAWord(walk: walk)
+  }
+
+  /// The link has closed, or could not be opened.
+  package mutating func closed(_ closure: LaneClosure, now: Instant, walk: any RecordWalk) {
+    let wasOpen = isOpen
+    if let end = quietUntil {
+      settle(through: end, as: .accepted(.quiet), walk: walk)
+      confirmedStage()
+      quietUntil = nil
+      madeProgress()
+    }
+    if wasOpen {
+      switch closure {
+      case .nothingWasRead: rewind()
+      case .withoutAWord, .byUs: endedWithoutAWord(walk: walk)
+      }
+    }
+    refusedConnection = connection.endedInRefusal ? (connection.settledCount, now.since(connection.openedAt)) : nil
+    connection.endedInRefusal = false
+    var delay = Duration.zero
+    if connection.hasMadeProgress {
+      backoff.succeeded()
+    } else if closure != .byUs {
+      delay = backoff.failed()
+    }
+    phase = .disconnected(retryAt: now + delay)
+  }
+
+  // MARK: Settling
+
+  /// The connection ended and nobody said what became of the window: the app's policy decides.
+  private mutating func endedWithoutAWord(walk: any RecordWalk) {
+    if isolation?.suspect?.controlHasLived == false, window.isEmpty { return controlDied() }
+    guard window.sentCount > 0 else { return rewind() }
+    switch policy.onUnknown {
+    case .hold: settleAll(as: .held, walk: walk)
+    case .drop: settleAll(as: .unknown, walk: walk)
+    case .resend:
+      if window.sentCount == 1 { return loneNotificationDied(walk: walk) }
+      if policy.plantedMistake != .duplicatesAreNotCounted { effects.mayHaveArrived = window.sentRanges }
+      isolation = Isolation(budget: max(1, min(isolation?.budget ?? .max, window.sentCount) / 2))
+      rewind()
+    }
+  }
+
+  private mutating func loneNotificationDied(walk: any RecordWalk) {
+    if let suspect = isolation?.suspect, suspect.controlHasLived {
+      settleAll(as: .rejected(.closedWithoutReason), walk: walk)
+      isolation = nil
+      return
+    }
+    effects.mayHaveArrived = window.sentRanges
+    isolation = Isolation(budget: 1, stageEnd: nil, suspect: Suspect(end: window.frontEnd ?? window.sent, deaths: 1, controlHasLived: false))
+    rewind()
+  }
+
+  /// Even a connection that carried nothing was closed without a word.
+  private mutating func controlDied() {
+    guard var suspect = isolation?.suspect else { return }
+    // Perhaps it is the probe that this gateway answers by closing: the next control carries nothing at all.
+    if connection.probe != nil { probesWork = false }
+    suspect.deaths += 1
+    isolation?.suspect = suspect
+    if suspect.deaths >= policy.attempts { effects.isUnresponsive = true }
+  }
+
+  mutating func settleQuiet(now: Instant, walk: any RecordWalk) {
+    guard !connection.isBlocked, let end = window.quietEnd(now: now, quiet: policy.quiet, drainedAt: connection.drainedAt) else { return }
+    settle(through: end, as: .accepted(.quiet), walk: walk)
+    confirmedStage()
+    madeProgress()
+  }
+
+  private mutating func settleAll(as outcome: Outcome, walk: any RecordWalk) {
+    settle(through: window.sent, as: outcome, walk: walk)
+    confirmedStage()
+  }
+
+  private mutating func settle(through position: UInt64, as outcome: Outcome, walk: any RecordWalk) {
+    guard position > window.settled else { return }
+    let before = window.sentCount
+    window.settle(through: position, as: outcome, walk: walk, into: &effects.settlements)
+    window.settleUnsentFront(into: &effects.settlements)
+    connection.settledCount += before - window.sentCount
+  }
+
+  private mutating func rewind() {
+    guard !window.isEmpty else { return }
+    window.rewind()
+    effects.hasRewound = true
+  }
+
+  /// A stage that has been confirmed as a whole doubles what the next may risk, until the search is over.
+  private mutating func confirmedStage() {
+    guard var isolation, let end = isolation.stageEnd, window.settled >= end else { return }
+    isolation.stageEnd = nil
+    isolation.suspect = nil
+    isolation.budget *= 2
+    self.isolation = isolation.budget >= policy.windowCount ? nil : isolation
+  }
+
+  private mutating func madeProgress() {
+    connection.hasMadeProgress = true
+    effects.madeProgress = true
+  }
+}

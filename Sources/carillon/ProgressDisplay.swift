@@ -1,0 +1,107 @@
+internal import PushWire
+
+/// How far a campaign is, over all its apps.
+struct ProgressSnapshot: Hashable, Sendable {
+  /// Notifications taken in, and those with an outcome.
+  var submitted: Int
+  var settled: Int
+  var rejected: Int
+  /// How much of the token files has been read, and their size together; nil when one of them is a pipe.
+  var consumedByteCount: Int
+  var totalByteCount: Int?
+  /// The campaign's beginning has been so long ago.
+  var elapsed: Duration
+
+  /// 0…1: how much of the audience is done, as far as can be told; nil for pipes.
+  ///
+  /// The number of lines is known only at the end, so it is estimated from the bytes read so far.
+  var fraction: Double? {
+    guard let totalByteCount, totalByteCount > 0 else { return nil }
+    let read = min(1, Double(consumedByteCount) / Double(totalByteCount))
+    return submitted > 0 ? read * Double(settled) / Double(submitted) : 0
+  }
+}
+
+/// Turns snapshots into lines on a terminal or in a log, and knows when it is time for one. Has no clock and writes nothing itself.
+struct ProgressDisplay {
+  enum Style: Hashable, Sendable {
+    /// Redrawn in place, this many columns wide.
+    case terminal(columns: Int)
+    case log
+  }
+
+  private let style: Style
+  private var lastDrawn: Duration?
+  private var rateStart: (elapsed: Duration, settled: Int)?
+  private var rate = 0.0
+  private var isLineOpen = false
+
+  init(_ style: Style) { self.style = style }
+
+  /// How often a line is due: on a terminal ten times per second, in a log every five seconds.
+  private var interval: Duration { style == .log ? .seconds(5) : .milliseconds(100) }
+
+  /// What to write to standard error now; nil when it is not time yet.
+  mutating func update(_ snapshot: ProgressSnapshot) -> String? {
+    if style == .log, lastDrawn == nil { lastDrawn = .zero }
+    if let lastDrawn, snapshot.elapsed < lastDrawn + interval { return nil }
+    lastDrawn = snapshot.elapsed
+    measureRate(snapshot)
+    switch style {
+    case .log: return logLine(snapshot) + "\n"
+    case .terminal(let columns):
+      isLineOpen = true
+      // Back to the beginning of the line, and away with what is left of the last one.
+      return "\r" + Self.cut(terminalLine(snapshot, columns: columns), to: columns - 1) + "\u{1B}[K"
+    }
+  }
+
+  /// What to write before anything else is written to the terminal: the bar goes away.
+  mutating func clear() -> String {
+    guard isLineOpen else { return "" }
+    isLineOpen = false
+    return "\r\u{1B}[K"
+  }
+
+  /// The rate of the last second or so, smoothed, as one of the whole run would hide that it has stopped.
+  private mutating func measureRate(_ snapshot: ProgressSnapshot) {
+    guard let start = rateStart else {
+      let seconds = snapshot.elapsed.inSeconds
+      rate = seconds > 0 ? Double(snapshot.settled) / seconds : 0
+      rateStart = (elapsed: snapshot.elapsed, settled: snapshot.settled)
+      return
+    }
+    let seconds = (snapshot.elapsed - start.elapsed).inSeconds
+    guard seconds >= 0.5 else { return }
+    let measured = Double(snapshot.settled - start.settled) / seconds
+    rate = style == .log ? measured : rate * 0.5 + measured * 0.5
+    rateStart = (elapsed: snapshot.elapsed, settled: snapshot.settled)
+  }
+
+  private func counts(_ snapshot: ProgressSnapshot) -> String {
+    let rejected = snapshot.rejected > 0 ? ", \(AccountTable.grouped(snapshot.rejected)) rejected" : ""
+    return "\(AccountTable.grouped(snapshot.settled)) settled\(rejected), \(AccountTable.grouped(Int(rate.rounded())))/s"
+  }
+
+  private func timeLeft(_ snapshot: ProgressSnapshot) -> String {
+    guard let fraction = snapshot.fraction, (0.005..<1).contains(fraction), snapshot.elapsed >= .seconds(1) else { return "" }
+    let seconds = snapshot.elapsed.inSeconds * (1 - fraction) / fraction
+    return ", about \(AccountTable.spokenSeconds(seconds.rounded(.up))) left"
+  }
+
+  private func logLine(_ snapshot: ProgressSnapshot) -> String {
+    let percent = snapshot.fraction.map { "\(Int($0 * 100)) %, " } ?? ""
+    return "\(percent)\(counts(snapshot))\(timeLeft(snapshot))"
+  }
+
+  private func terminalLine(_ snapshot: ProgressSnapshot, columns: Int) -> String {
+    guard let fraction = snapshot.fraction else { return "\(counts(snapshot)), \(AccountTable.spokenSeconds(snapshot.elapsed.inSeconds))" }
+    let text = " \(Int(fraction * 100)) %  \(counts(snapshot))\(timeLeft(snapshot))"
+    let width = min(30, columns - text.count - 4)
+    guard width >= 5 else { return text }
+    let filled = Int((fraction * Double(width)).rounded(.down))
+    return "[" + String(repeating: "#", count: filled) + String(repeating: "-", count: width - filled) + "]" + text
+  }
+
+  private static func cut(_ text: String, to count: Int) -> String { text.count <= count ? text : String(text.prefix(max(0, count))) }
+}

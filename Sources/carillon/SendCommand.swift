@@ -1,0 +1,158 @@
+internal import ArgumentParser
+internal import Foundation
+internal import PushEngine
+internal import PushServer
+internal import PushTransport
+
+struct SendCommand: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "send",
+    abstract: "Sends a payload to everyone in a token file, and accounts for each of them.",
+    discussion: """
+      A token file has one token per line, or is CSV with a header that has a column "token"; other columns fill {{column}} in the payload. "-" is standard input.
+
+        carillon send --gateway gateway.example.com:2195 \\
+          --certificate news.pem --key news.key \\
+          --payload hello.json --tokens tokens.txt
+        carillon send --config carillon.yaml --app news \\
+          --payload hello.json --tokens people.csv --outcomes problems.csv
+        carillon send --config carillon.yaml --campaign today.yaml --json
+
+      A campaign file sends to several apps at once: a YAML list such as
+
+        - { app: news, payload: hello.json, tokens: people.csv, expiration: 1h }
+        - { app: chat, payload: chat.json, tokens: chat.txt, priority: 10 }
+
+      The first SIGINT (Ctrl-C) takes in nothing more, waits for what is under way, and accounts for it; a second one stops at once.
+      Exit status: 0 all accepted, 1 some were not (the account says why), 2 wrong flags or files (nothing was sent), 3 it could not run.
+      """)
+
+  @Option(help: ArgumentHelp("A configuration file with one or more apps.", valueName: "file")) var config: String?
+  @Option(help: ArgumentHelp("The app to send through (default with --config: the only one; otherwise the certificate's topic).", valueName: "id")) var app:
+    String?
+  @Option(help: ArgumentHelp("A YAML list of what to send through which app; needs --config.", valueName: "file")) var campaign: String?
+  @Option(help: ArgumentHelp("The gateway, when there is no configuration file.", valueName: "host:port")) var gateway: String?
+  @OptionGroup var identity: IdentityOptions
+  @Option(help: ArgumentHelp("The payload, a JSON file.", valueName: "file")) var payload: String?
+  @Option(help: ArgumentHelp("The token file; - is standard input.", valueName: "file")) var tokens: String?
+  @Option(help: ArgumentHelp("Connections to the gateway, 1 to 1000 (default: 1, and up to 8 when they are needed).", valueName: "n")) var connections: Int?
+  @Option(help: ArgumentHelp("The frame layout (default: 2).", valueName: "0|1|2")) var command: Int?
+  @Option(
+    help: ArgumentHelp(
+      "Until when to deliver: seconds from now, a duration such as 2h, a UNIX time, or 0 for now or never (default: not said).", valueName: "seconds"))
+  var expiration: String?
+  @Option(help: ArgumentHelp("10: at once; 5: when it saves power (default: not said).", valueName: "5|10")) var priority: Int?
+  @Option(help: ArgumentHelp("How long silence must last to mean acceptance (default: 5).", valueName: "seconds")) var settleQuiet: String?
+  @Option(
+    help: ArgumentHelp("How the last notifications are settled: by a frame that must be refused, or by silence (default: probe).", valueName: "probe|quiet"))
+  var confirm: AppSettings.Confirm?
+  @Option(
+    help: ArgumentHelp("What to do with notifications that may have arrived or not (default: resend).", valueName: "resend|hold|drop")) var onUnknown:
+    AppSettings.OnUnknown?
+  @Flag(help: "The account as one JSON object on standard output.") var json = false
+  @Option(help: ArgumentHelp("Lists everything that was not accepted, as CSV (default: nowhere).", valueName: "file")) var outcomes: String?
+
+  /// What flags alone can get wrong. Files are looked at by ``plan()``.
+  /// Called first thing by run(), not by the parser: an unknown flag is to be named before a missing one.
+  private func check() throws {
+    try identity.check()
+    if campaign != nil {
+      guard config != nil else { throw ValidationError("--campaign needs --config, which says how to reach its apps.") }
+      let besides = [
+        ("--app", app != nil), ("--payload", payload != nil), ("--tokens", tokens != nil), ("--expiration", expiration != nil), ("--priority", priority != nil),
+      ]
+      for (flag, isGiven) in besides where isGiven { throw ValidationError("\(flag) and --campaign exclude each other: the campaign file says it.") }
+    } else {
+      guard payload != nil else { throw ValidationError("--payload FILE must say what to send.") }
+      guard tokens != nil else { throw ValidationError("--tokens FILE must say to whom (- is standard input).") }
+    }
+    if config != nil {
+      try identity.refuse(besides: "--config")
+      let besides = [
+        ("--gateway", gateway != nil), ("--connections", connections != nil), ("--command", command != nil), ("--settle-quiet", settleQuiet != nil),
+        ("--confirm", confirm != nil), ("--on-unknown", onUnknown != nil),
+      ]
+      for (flag, isGiven) in besides where isGiven { throw ValidationError("\(flag) and --config exclude each other: the configuration file says it.") }
+    } else {
+      guard let gateway else { throw ValidationError("--gateway HOST:PORT or --config FILE must say where to send to.") }
+      _ = try Options.endpoint(gateway, flag: "--gateway")
+      guard identity.certificate != nil else { throw ValidationError("--certificate FILE must say who sends.") }
+    }
+    if let connections, !(1...1000).contains(connections) { throw ValidationError("--connections must be from 1 to 1000, not \(connections).") }
+    if let command { _ = try Options.command(command) }
+    if let expiration, Expiration(expiration) == nil {
+      throw ValidationError("--expiration must be seconds from now, a duration such as 2h, a UNIX time, or 0, not \"\(expiration)\".")
+    }
+    _ = try Options.priority(priority)
+    if let settleQuiet {
+      let quiet = try Options.duration(settleQuiet, flag: "--settle-quiet")
+      guard quiet >= .milliseconds(10), quiet <= .seconds(3600) else {
+        throw ValidationError("--settle-quiet must be from 10ms to 1h, not \"\(settleQuiet)\".")
+      }
+    }
+  }
+
+  func run() async throws {
+    try check()
+    let plan = try plan()
+    let prepared = try plan.prepare(at: NIOLoop.wallClock)
+    for warning in prepared.warnings { StandardStream.error.writeLine("carillon: warning: \(warning.asSentence)") }
+    try await SendRun(plan: plan, prepared: prepared).run()
+  }
+
+  /// Reads the configuration, the campaign and the payloads.
+  func plan() throws -> SendPlan {
+    var plan = try config == nil ? planOfFlags() : planOfConfiguration()
+    plan.json = json
+    plan.outcomes = outcomes
+    return plan
+  }
+
+  private func planOfFlags() throws -> SendPlan {
+    guard let files = identity.files, let payload, let tokens else { throw CommandFailure.usage("--certificate, --payload and --tokens are needed") }
+    var settings = AppSettings(id: app ?? "app", credential: files)
+    settings.gateway = gateway.flatMap(Endpoint.init)
+    settings.trust = identity.trust
+    if let connections { settings.connections = connections...connections }
+    if let command { settings.command = try Options.command(command) }
+    if let settleQuiet { settings.settle.quiet = try Options.duration(settleQuiet, flag: "--settle-quiet") }
+    if let confirm { settings.settle.confirm = confirm }
+    if let onUnknown { settings.onUnknown = onUnknown }
+    return SendPlan(apps: [settings], entries: [try entry(settings.id, payload, tokens)], isNamedByTopic: app == nil)
+  }
+
+  private func planOfConfiguration() throws -> SendPlan {
+    let config = config ?? ""
+    let configuration = try failing { try DeploymentConfiguration.read(file: config) }
+    guard let campaign else {
+      guard let payload, let tokens else { throw CommandFailure.usage("--payload and --tokens are needed") }
+      let settings = try configuration.app(app, file: config)
+      return SendPlan(apps: [settings], entries: [try entry(settings.id, payload, tokens)])
+    }
+    let listed = try failing { try CampaignEntry.read(file: campaign, apps: configuration.apps.map(\.id)) }
+    let entries = try listed.map {
+      SendPlan.Entry(
+        app: $0.app, payloadFile: $0.payload, template: try Self.template($0.payload), tokens: $0.tokens, expiration: $0.expiration, priority: $0.priority)
+    }
+    let used = Set(listed.map(\.app))
+    return SendPlan(apps: configuration.apps.filter { used.contains($0.id) }, entries: entries)
+  }
+
+  private func entry(_ app: String, _ payload: String, _ tokens: String) throws -> SendPlan.Entry {
+    SendPlan.Entry(
+      app: app, payloadFile: payload, template: try Self.template(payload), tokens: tokens, expiration: expiration.flatMap(Expiration.init),
+      priority: try Options.priority(priority))
+  }
+
+  private static func template(_ file: String) throws -> PayloadTemplate {
+    let bytes = try failing { try TextFile.read(file) }
+    do {
+      return try PayloadTemplate(parsing: bytes)
+    } catch {
+      throw CommandFailure.usage("\(file), \(error)")
+    }
+  }
+}
+
+extension AppSettings.Confirm: ExpressibleByArgument {}
+extension AppSettings.OnUnknown: ExpressibleByArgument {}

@@ -1,0 +1,169 @@
+internal import Foundation
+internal import PushEngine
+internal import PushServer
+internal import PushTransport
+internal import PushWire
+internal import Synchronization
+
+/// Runs what `carillon send` has prepared, and shows how it goes.
+struct SendRun {
+  let plan: SendPlan
+  let prepared: PreparedSend
+
+  /// Sends everything and prints the account.
+  /// - Throws: the exit status when it is not 0, or why nothing could be sent.
+  func run() async throws {
+    let outcomes = try plan.outcomes.map { try OutcomesFile(path: $0, namesSource: prepared.campaigns.count > 1) }
+    let deployment = Deployment(
+      prepared.apps.map { part in
+        let gateway = part.settings.gatewayOrDefault
+        return AppPlan(
+          configuration: part.settings.engineConfiguration, dialer: SocketDialer(host: gateway.host, port: gateway.port, context: part.context))
+      }, threads: ProcessInfo.processInfo.activeProcessorCount, seed: UInt64.random(in: 0 ... .max))
+    let started = ContinuousClock.now
+    let problems = try await deployment.serve { try await send(through: deployment, outcomes: outcomes, started: started) }
+    try finish(problems.campaigns, failures: problems.failures, account: problems.account, outcomes: outcomes)
+  }
+
+  private struct Ending: Sendable {
+    var account: AccountSnapshot
+    /// Token files that could not be read to their end.
+    var campaigns: [AudienceError] = []
+    /// Apps that gave their gateway up: id and reason.
+    var failures: [(app: String, reason: String)] = []
+  }
+
+  // MARK: Sending
+
+  private struct Part: Sendable {
+    var campaign: PreparedSend.CampaignPart
+    var run: CampaignRun
+  }
+
+  private func send(through deployment: Deployment, outcomes: OutcomesFile?, started: ContinuousClock.Instant) async throws -> Ending {
+    let parts = try prepared.campaigns.map { campaign in
+      guard let app = deployment.apps[campaign.app] else { throw CommandFailure.usage("there is no app \"\(campaign.app)\"") }
+      let listener = outcomes?.listener(app: campaign.app, tokens: campaign.tokens)
+      let sent = Campaign(payload: campaign.payload, expiration: campaign.expiration, priority: campaign.priority)
+      return Part(campaign: campaign, run: try CampaignRun(sent, through: app, listener: listener))
+    }
+    let watch = SignalWatch { count in
+      if count == 1 {
+        StandardStream.error.writeLine("carillon: stopping: what is under way is still accounted for; interrupt again to stop at once")
+        for part in parts { part.run.cancel() }
+      } else {
+        show(snapshot(of: parts, since: started))
+        Foundation.exit(ExitStatus.findings.rawValue)
+      }
+    }
+    defer { watch.stop() }
+    let problems = await withTaskGroup(of: AudienceError?.self) { tasks in
+      let progress = Progress(parts.map(\.campaign.audience), ledgers: parts.map(\.run.ledger), started: started)
+      tasks.addTask {
+        await progress.show()
+        return nil
+      }
+      for part in parts {
+        tasks.addTask {
+          do throws(AudienceError) {
+            try await part.run.run(part.campaign.audience, chunk: AudienceChunk(payloadCapacity: part.campaign.payloadCapacity))
+            return nil
+          } catch {
+            return error
+          }
+        }
+      }
+      var problems: [AudienceError] = []
+      for _ in parts {
+        if let problem = await tasks.next() ?? nil { problems.append(problem) }
+      }
+      tasks.cancelAll()
+      return problems
+    }
+    let failures = prepared.apps.compactMap { part in deployment.apps[part.settings.id]?.failure.map { (app: part.settings.id, reason: $0) } }
+    return Ending(account: snapshot(of: parts, since: started), campaigns: problems, failures: failures)
+  }
+
+  private func snapshot(of parts: [Part], since started: ContinuousClock.Instant) -> AccountSnapshot {
+    let apps = prepared.apps.map { app in
+      let account = parts.filter { $0.campaign.app == app.settings.id }.map(\.run.ledger.account).reduce(Account(), +)
+      return AccountSnapshot.App(id: app.settings.id, account: account)
+    }
+    return AccountSnapshot(apps: apps, seconds: (ContinuousClock.now - started).inSeconds)
+  }
+
+  // MARK: Ending
+
+  private func show(_ account: AccountSnapshot) {
+    StandardStream.output.writeLine(plan.json ? AccountJSON.text(account) : AccountTable.text(account))
+  }
+
+  private func finish(_ campaigns: [AudienceError], failures: [(app: String, reason: String)], account: AccountSnapshot, outcomes: OutcomesFile?) throws {
+    // Where nothing got as far as a gateway, the reason is all there is to say; a machine still gets its object.
+    let nothingWasSent = account.apps.allSatisfy { $0.submitted == $0.cancelled + $0.rejectedAtIntake }
+    if plan.json || !nothingWasSent || failures.isEmpty { show(account) }
+    let incomplete = outcomes?.finish()
+    for problem in campaigns.map(\.description) + failures.map({ "\($0.app) stopped: \($0.reason)" }) + (incomplete.map { [$0] } ?? []) {
+      StandardStream.error.writeLine("carillon: \(problem.asSentence)")
+    }
+    if !failures.isEmpty, nothingWasSent { throw ExitStatus.couldNotRun }
+    if !campaigns.isEmpty, account.apps.allSatisfy({ $0.submitted == 0 }) { throw ExitStatus.usage }
+    if !failures.isEmpty || !campaigns.isEmpty || incomplete != nil { throw ExitStatus.findings }
+    if account.exitStatus != .success { throw account.exitStatus }
+  }
+}
+
+/// Shows a campaign's progress on standard error until its task is cancelled.
+private struct Progress: Sendable {
+  private let audiences: [AudienceFile]
+  private let ledgers: [CampaignLedger]
+  private let started: ContinuousClock.Instant
+
+  init(_ audiences: [AudienceFile], ledgers: [CampaignLedger], started: ContinuousClock.Instant) {
+    self.audiences = audiences
+    self.ledgers = ledgers
+    self.started = started
+  }
+
+  func show() async {
+    let stream = StandardStream.error
+    var display = ProgressDisplay(stream.isTerminal ? .terminal(columns: stream.columnCount) : .log)
+    while !Task.isCancelled {
+      if let text = display.update(snapshot) { _ = stream.write(Array(text.utf8)) }
+      // Cancelled when the campaign has ended: then there is nothing left to wait for.
+      try? await Task.sleep(for: .milliseconds(100))
+    }
+    _ = stream.write(Array(display.clear().utf8))
+  }
+
+  private var snapshot: ProgressSnapshot {
+    let account = ledgers.map(\.account).reduce(Account(), +)
+    let sizes = audiences.map(\.byteCount)
+    return ProgressSnapshot(
+      submitted: account.submitted, settled: account.settled, rejected: account.rejectedTotal,
+      consumedByteCount: audiences.map(\.consumedByteCount).reduce(0, +),
+      totalByteCount: sizes.contains(nil) ? nil : sizes.compactMap { $0 }.reduce(0, +), elapsed: ContinuousClock.now - started)
+  }
+}
+
+extension AccountSnapshot.App {
+  init(id: String, account: Account) {
+    self.init(id: id)
+    submitted = account.submitted
+    confirmed = account.confirmed
+    quiet = account.quiet
+    rejected = Dictionary(account.rejected.map { ("\($0.key)", $0.value) }, uniquingKeysWith: +)
+    suppressed = account.suppressed
+    expired = account.expired
+    held = account.held
+    cancelled = account.cancelled
+    unknown = account.unknown
+    resent = account.resent
+    possibleDuplicates = account.possibleDuplicates
+  }
+
+  /// Lines that never became a notification.
+  fileprivate var rejectedAtIntake: Int {
+    [Rejection.malformedToken, .payloadTooLarge].map { rejected["\($0)"] ?? 0 }.reduce(0, +)
+  }
+}

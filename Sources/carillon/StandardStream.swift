@@ -1,0 +1,40 @@
+internal import Foundation
+internal import Synchronization
+
+/// Standard output and error without a buffer: what is written is there for the reader when the call returns.
+final class StandardStream: Sendable {
+  static let output = StandardStream(STDOUT_FILENO)
+  static let error = StandardStream(STDERR_FILENO)
+
+  private let descriptor: Int32
+  /// Writers on several threads take turns, so that lines stay whole.
+  private let turn = Mutex(())
+
+  init(_ descriptor: Int32) { self.descriptor = descriptor }
+
+  var isTerminal: Bool { isatty(descriptor) == 1 }
+
+  /// The width of the terminal in columns; 80 when it is not known.
+  var columnCount: Int {
+    var size = winsize()
+    guard unsafe ioctl(descriptor, UInt(TIOCGWINSZ), &size) == 0, size.ws_col > 0 else { return 80 }
+    return Int(size.ws_col)
+  }
+
+  /// Writes a line whose loss nobody can be told of: a reader that has gone away is no reason to stop.
+  func writeLine(_ line: String) { _ = write(Array((line + "\n").utf8)) }
+
+  /// Writes all of `bytes`. Returns the system's reason if that fails.
+  func write(_ bytes: [UInt8]) -> String? {
+    turn.withLock { _ in
+      var done = 0
+      while done < bytes.count {
+        let count = unsafe bytes.withUnsafeBytes { unsafe Foundation.write(descriptor, $0.baseAddress?.advanced(by: done), $0.count - done) }
+        if count < 0, errno == EINTR { continue }
+        guard count > 0 else { return unsafe String(cString: strerror(errno)) }
+        done += count
+      }
+      return nil
+    }
+  }
+}

@@ -1,0 +1,21 @@
+internal import Foundation
+internal import PushTransport
+
+/// Certificates made for one test.
+struct CertificateFixture {
+  static let topic = "com.example.news"
+  let files: CertificateMaker.Files
+
+  init(in place: Workplace) throws {
+    files = try CertificateMaker.makeAll(in: place.path("certs"), topics: [Self.topic], at: Int64(Date().timeIntervalSince1970))
+  }
+
+  /// Flags that make a simulator use them.
+  var server: [String] { ["--certificate", files.server.certificate, "--key", files.server.key ?? "", "--client-ca", files.authority] }
+
+  /// Flags that make a sender or a feedback reader use them.
+  var client: [String] {
+    let app = files.apps[Self.topic] ?? CredentialFiles(certificate: "")
+    return ["--certificate", app.certificate, "--key", app.key ?? "", "--trust", files.authority]
+  }
+}

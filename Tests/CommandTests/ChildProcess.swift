@@ -1,0 +1,167 @@
+internal import Foundation
+internal import Synchronization
+internal import Testing
+
+/// How a run of the built `carillon` ended.
+struct Ending: CustomStringConvertible {
+  let status: Int32
+  let output: String
+  let errors: String
+  var description: String { "exit status \(status)\nstandard output: \(output)\nstandard error: \(errors)" }
+}
+
+/// The built executable as a child process: standard input and error are files, standard output a pipe that a thread of its own reads.
+///
+/// Foundation's Process is not used: started by many tests at once it loses the end of a child now and then.
+final class ChildProcess: Sendable {
+  private struct State {
+    var lines: [String] = []
+    var partial: [UInt8] = []
+    var ending: Ending?
+    var waiters: [CheckedContinuation<Void, Never>] = []
+  }
+
+  private let state = Mutex(State())
+  private let identifier: pid_t
+
+  /// `carillon` lies beside the test bundle, whatever the build folder is called.
+  static let executable = URL(filePath: "/proc/self/exe").resolvingSymlinksInPath().deletingLastPathComponent().appending(path: "carillon")
+
+  init(_ arguments: [String], input: String = "", directory: URL? = nil) throws {
+    let files = try Workplace()
+    try files.write(input, to: "input")
+    let (started, output) = try Self.start(arguments, files: files, directory: directory)
+    identifier = started
+    Thread.detachNewThread { [self] in
+      var block = [UInt8](repeating: 0, count: 65_536)
+      while true {
+        let count = unsafe read(output, &block, block.count)
+        if count < 0, errno == EINTR { continue }
+        guard count > 0 else { break }
+        received(block[..<count])
+      }
+      close(output)
+      var status: Int32 = 0
+      while unsafe waitpid(started, &status, 0) < 0, errno == EINTR {}
+      let errors = (try? files.read("errors")) ?? ""
+      // As the shell counts: a signal is 128 and its number.
+      ended(status: status & 0x7F == 0 ? (status >> 8) & 0xFF : 128 + (status & 0x7F), errors: errors)
+    }
+  }
+
+  /// One child is started at a time, and our end of its pipe is closed in all others: a child that held the end of another one's pipe would keep
+  /// its reader waiting for as long as it lives.
+  private static let spawning = Mutex(())
+
+  private static func start(_ arguments: [String], files: Workplace, directory: URL?) throws -> (pid_t, output: Int32) {
+    try spawning.withLock { _ in
+      var ends: [Int32] = [0, 0]
+      try #require(unsafe pipe(&ends) == 0)
+      for end in ends { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
+      defer { close(ends[1]) }
+      var actions = unsafe posix_spawn_file_actions_t()
+      unsafe posix_spawn_file_actions_init(&actions)
+      defer { unsafe posix_spawn_file_actions_destroy(&actions) }
+      unsafe posix_spawn_file_actions_addopen(&actions, 0, files.path("input"), O_RDONLY, 0)
+      unsafe posix_spawn_file_actions_adddup2(&actions, ends[1], 1)
+      unsafe posix_spawn_file_actions_addopen(&actions, 2, files.path("errors"), O_WRONLY | O_CREAT | O_APPEND, 0o600)
+      // A shell changes the folder, and then becomes the command.
+      let path = "/bin/sh"
+      let place = directory ?? FileManager.default.temporaryDirectory
+      let shell = [path, "-c", "cd \"$0\" && exec \"$@\"", place.path(percentEncoded: false), executable.path(percentEncoded: false)]
+      var words = unsafe (shell + arguments).map { unsafe strdup($0) } + [nil]
+      defer { unsafe words.forEach { unsafe free($0) } }
+      var child: pid_t = 0
+      let problem = unsafe posix_spawn(&child, path, &actions, nil, &words, environ)
+      try #require(problem == 0, "\(path) cannot be started: \(unsafe String(cString: strerror(problem)))")
+      return (child, ends[0])
+    }
+  }
+
+  /// Runs to the end.
+  static func run(_ arguments: [String], input: String = "", directory: URL? = nil) async throws -> Ending {
+    await (try ChildProcess(arguments, input: input, directory: directory)).ending()
+  }
+
+  /// Without effect once the child has ended.
+  func send(_ signal: Int32) {
+    state.withLock { if $0.ending == nil { _ = kill(identifier, signal) } }
+  }
+
+  func ending() async -> Ending {
+    while true {
+      if let ending = state.withLock({ $0.ending }) { return ending }
+      await somethingHappened { $0.ending != nil }
+    }
+  }
+
+  /// The line of standard output with this index; nil if the output ends before.
+  func line(_ index: Int) async -> String? {
+    while true {
+      let (lines, hasEnded) = state.withLock { ($0.lines, $0.ending != nil) }
+      if lines.indices.contains(index) { return lines[index] }
+      if hasEnded { return nil }
+      await somethingHappened { $0.lines.count > index || $0.ending != nil }
+    }
+  }
+
+  private func received(_ bytes: ArraySlice<UInt8>) {
+    change { state in
+      state.partial += bytes
+      while let end = state.partial.firstIndex(of: UInt8(ascii: "\n")) {
+        state.lines.append(String(decoding: state.partial[..<end], as: UTF8.self))
+        state.partial.removeSubrange(...end)
+      }
+    }
+  }
+
+  private func ended(status: Int32, errors: String) {
+    change { state in
+      let output = state.lines.map { $0 + "\n" }.joined() + String(decoding: state.partial, as: UTF8.self)
+      state.ending = Ending(status: status, output: output, errors: errors)
+    }
+  }
+
+  private func change(_ body: (inout State) -> Void) {
+    let waiters = state.withLock { state in
+      body(&state)
+      defer { state.waiters = [] }
+      return state.waiters
+    }
+    for waiter in waiters { waiter.resume() }
+  }
+
+  /// Returns at once if `isThere` holds already, otherwise after the next change.
+  private func somethingHappened(_ isThere: (borrowing State) -> Bool) async {
+    await withCheckedContinuation { continuation in
+      let goesOn = state.withLock { state in
+        if isThere(state) { return true }
+        state.waiters.append(continuation)
+        return false
+      }
+      if goesOn { continuation.resume() }
+    }
+  }
+}
+
+/// A folder of its own for a test, gone afterwards.
+final class Workplace: Sendable {
+  let url: URL
+
+  init() throws {
+    url = FileManager.default.temporaryDirectory.appending(path: "carillon-test-\(UUID().uuidString)")
+    try FileManager.default.createDirectory(at: url, withIntermediateDirectories: true)
+  }
+
+  deinit { try? FileManager.default.removeItem(at: url) }
+
+  func path(_ name: String) -> String { url.appending(path: name).path(percentEncoded: false) }
+
+  @discardableResult
+  func write(_ text: String, to name: String) throws -> String {
+    try text.write(toFile: path(name), atomically: false, encoding: .utf8)
+    return path(name)
+  }
+
+  func read(_ name: String) throws -> String { try String(contentsOfFile: path(name), encoding: .utf8) }
+}

@@ -1,0 +1,133 @@
+internal import Foundation
+internal import PushEngine
+internal import PushWire
+internal import Testing
+
+@testable internal import carillon
+
+struct RenderingTests {
+  private var account: AccountSnapshot {
+    var news = AccountSnapshot.App(id: "news \"1\"")
+    news.submitted = 1_000_000
+    news.confirmed = 990_000
+    news.quiet = 8_998
+    news.rejected = ["malformed token": 2, "10 shutdown": 0, "8 invalid token": 900, "closed without a reason": 1, "7 invalid payload size": 98]
+    news.unknown = 1
+    news.resent = 12
+    var chat = AccountSnapshot.App(id: "chat")
+    chat.submitted = 10
+    chat.confirmed = 10
+    return AccountSnapshot(apps: [news, chat], seconds: 2.0005)
+  }
+
+  @Test("the account for machines has exactly the documented shape")
+  func json() {
+    var app = AccountSnapshot.App(id: "a")
+    app.submitted = 3
+    app.confirmed = 1
+    app.quiet = 1
+    app.rejected = ["8 invalid token": 1]
+    let expected =
+      #"{"apps":{"a":{"submitted":3,"accepted":{"confirmed":1,"quiet":1},"rejected":{"total":1,"byReason":{"8 invalid token":1}},"suppressed":0,"expired":0,"#
+      + #""held":0,"cancelled":0,"unknown":0,"resent":0,"possibleDuplicates":0}},"seconds":0.500,"perSecond":6.000}"#
+    #expect(AccountJSON.text(AccountSnapshot(apps: [app], seconds: 0.5)) == expected)
+    #expect(throws: Never.self) { try JSONSerialization.jsonObject(with: Data(AccountJSON.text(account).utf8)) }
+  }
+
+  @Test("the account for people lists what occurred, reasons in order")
+  func table() {
+    let expected = """
+                                  news "1"  chat
+      submitted                  1,000,000    10
+      accepted                     998,998    10
+        confirmed                  990,000    10
+        quiet                        8,998     0
+      rejected                       1,001     0
+        7 invalid payload size          98     0
+        8 invalid token                900     0
+        closed without a reason          1     0
+        malformed token                  2     0
+      unknown                            1     0
+      sent again                        12     0
+
+      2.00 s, 499,880 notifications/s
+      """
+    #expect(AccountTable.text(account) == expected, "\n\(AccountTable.text(account))")
+    #expect(account.exitStatus == .findings)
+    #expect(AccountSnapshot(apps: [account.apps[1]], seconds: 1).exitStatus == .success)
+    #expect(AccountSnapshot(apps: [AccountSnapshot.App(id: "a")], seconds: 0).perSecond == 0)
+  }
+
+  @Test("numbers and times are written for people")
+  func numbers() {
+    for (number, text) in [(0, "0"), (999, "999"), (1000, "1,000"), (-1_234_567, "-1,234,567")] { #expect(AccountTable.grouped(number) == text) }
+    for (seconds, text) in [
+      (0.0, "0.00 s"), (9.994, "9.99 s"), (9.996, "10.0 s"), (59.94, "59.9 s"), (59.96, "1 min 00 s"), (125, "2 min 05 s"), (3725, "1 h 02 min"),
+    ] {
+      #expect(AccountTable.spokenSeconds(seconds) == text)
+    }
+    var json = JSONWriter()
+    json.object {
+      $0.field("a", 0.0005)
+      $0.field("b", -1.5)
+      $0.field("c", Double.infinity)
+      $0.field("d", 1234567.891)
+    }
+    #expect(json.text == #"{"a":0.001,"b":-1.500,"c":0,"d":1234567.891}"#)
+  }
+
+  private func snapshot(settled: Int, submitted: Int = 1000, read: Int = 50, total: Int? = 100, at seconds: Double) -> ProgressSnapshot {
+    ProgressSnapshot(
+      submitted: submitted, settled: settled, rejected: 0, consumedByteCount: read, totalByteCount: total, elapsed: .milliseconds(Int64(seconds * 1000)))
+  }
+
+  @Test("a log gets a line every five seconds")
+  func logProgress() {
+    var display = ProgressDisplay(.log)
+    #expect(display.update(snapshot(settled: 10, at: 1)) == nil)
+    #expect(display.update(snapshot(settled: 500, at: 5)) == "25 %, 500 settled, 100/s, about 15.0 s left\n")
+    #expect(display.update(snapshot(settled: 600, at: 9.9)) == nil)
+    #expect(display.update(snapshot(settled: 1000, at: 10)) == "50 %, 1,000 settled, 100/s, about 10.0 s left\n")
+    #expect(display.update(snapshot(settled: 1000, total: nil, at: 15)) == "1,000 settled, 0/s\n")
+    #expect(display.clear().isEmpty)
+  }
+
+  @Test("a terminal gets one line that fits, redrawn in place, and cleared at the end", arguments: [200, 80, 60, 40, 10])
+  func terminalProgress(columns: Int) throws {
+    var display = ProgressDisplay(.terminal(columns: columns))
+    let first = display.update(snapshot(settled: 500, at: 2))
+    let drawn = try #require(first)
+    #expect(drawn.hasPrefix("\r") && drawn.hasSuffix("\u{1B}[K"))
+    let line = drawn.dropFirst().dropLast(3)
+    #expect(line.count < columns)
+    if columns >= 80 { #expect(line.hasPrefix("[") && line.hasSuffix("] 25 %  500 settled, 250/s, about 6.00 s left"), "\(line)") }
+    #expect(display.update(snapshot(settled: 510, at: 2.05)) == nil)
+    #expect(display.update(snapshot(settled: 510, at: 2.1)) != nil)
+    #expect(display.clear() == "\r\u{1B}[K" && display.clear().isEmpty)
+  }
+
+  @Test("what was not accepted is listed as CSV, with every field safe for spreadsheets")
+  func outcomes() throws {
+    let place = try Workplace()
+    let file = try OutcomesFile(path: place.path("out.csv"), namesSource: false)
+    let listener = file.listener(app: "news", tokens: "t.csv")
+    listener.notAccepted(line: 3, token: "ab", outcome: .rejected(.status(.invalidToken)))
+    listener.notAccepted(line: 4, token: "a \"b\",\nc", outcome: .rejected(.malformedToken))
+    listener.notAccepted(line: 5, token: "=1+1", outcome: .unknown)
+    #expect(file.finish() == nil)
+    #expect(
+      try place.read("out.csv")
+        == "line,token,outcome,reason\n3,ab,rejected,8 invalid token\n4,\"a \"\"b\"\",\nc\",rejected,malformed token\n5,'=1+1,unknown,\n")
+    let campaign = try OutcomesFile(path: place.path("all.csv"), namesSource: true)
+    campaign.listener(app: "news", tokens: "t.csv").notAccepted(line: 1, token: "ab", outcome: .held)
+    #expect(campaign.finish() == nil)
+    #expect(try place.read("all.csv") == "line,token,outcome,reason,app,tokens\n1,ab,held,,news,t.csv\n")
+    #expect(throws: CommandFailure.self) { try OutcomesFile(path: place.path("no/such/out.csv"), namesSource: false) }
+  }
+
+  @Test("an outcomes file on a full disk is told of at the end")
+  func outcomesOnFullDisk() throws {
+    let file = try OutcomesFile(path: "/dev/full", namesSource: false)
+    #expect(file.finish()?.contains("is not complete: No space left on device") == true)
+  }
+}

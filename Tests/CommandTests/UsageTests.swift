@@ -1,0 +1,89 @@
+internal import Foundation
+internal import Testing
+
+/// Flags, help, and what a wrong file or flag leads to.
+struct UsageTests {
+  @Test(
+    "help teaches: each command says what it does with an example, on standard output",
+    arguments: [[], ["send"], ["simulate"], ["feedback"], ["credential", "inspect"], ["payload", "check"]])
+  func help(command: [String]) async throws {
+    let ending = try await ChildProcess.run(command + ["--help"])
+    #expect(ending.status == 0 && ending.errors.isEmpty, "\(ending)")
+    #expect(ending.output.contains("  carillon \(command.joined(separator: " "))"), "\(ending)")
+  }
+
+  @Test("every flag of every command has help")
+  func everyFlag() async throws {
+    let ending = try await ChildProcess.run(["--experimental-dump-help"])
+    let root = try #require(try JSONSerialization.jsonObject(with: Data(ending.output.utf8)) as? [String: Any])
+    var flags = 0
+    func look(_ command: [String: Any]) {
+      let name = command["commandName"] as? String ?? ""
+      #expect((command["abstract"] as? String)?.isEmpty == false, "\(name) has no abstract")
+      for argument in command["arguments"] as? [[String: Any]] ?? [] {
+        flags += 1
+        #expect((argument["abstract"] as? String)?.isEmpty == false, "\(name): \(argument["valueName"] ?? argument) has no help")
+      }
+      for subcommand in command["subcommands"] as? [[String: Any]] ?? [] where subcommand["commandName"] as? String != "help" { look(subcommand) }
+    }
+    look(try #require(root["command"] as? [String: Any]))
+    #expect(flags > 50)
+  }
+
+  @Test(
+    "a wrong flag is one sentence on standard error, and exit status 2",
+    arguments: [
+      (["send", "--tokenz", "x"], "--tokenz"), (["send"], "--payload FILE must say what to send"), (["bogus"], "bogus"),
+      (["send", "--payload", "p", "--tokens", "t"], "--gateway HOST:PORT or --config FILE must say where to send to"),
+      (["send", "--payload", "p", "--tokens", "t", "--gateway", "nowhere"], "--gateway must be HOST:PORT"),
+      (["send", "--payload", "p", "--tokens", "t", "--gateway", "h:1"], "--certificate FILE must say who sends"),
+      (
+        ["send", "--payload", "p", "--tokens", "t", "--gateway", "h:1", "--certificate", "c", "--connections", "0"],
+        "--connections must be from 1 to 1000, not 0"
+      ),
+      (["send", "--payload", "p", "--tokens", "t", "--gateway", "h:1", "--certificate", "c", "--command", "3"], "--command must be 0, 1 or 2, not 3"),
+      (["send", "--payload", "p", "--tokens", "t", "--gateway", "h:1", "--certificate", "c", "--priority", "7"], "--priority must be 5 or 10, not 7"),
+      (["send", "--payload", "p", "--tokens", "t", "--gateway", "h:1", "--certificate", "c", "--expiration", "soon"], "--expiration must be seconds from now"),
+      (["send", "--payload", "p", "--tokens", "t", "--gateway", "h:1", "--certificate", "c", "--confirm", "maybe"], "maybe"),
+      (["send", "--payload", "p", "--tokens", "t", "--gateway", "h:1", "--certificate", "c", "--settle-quiet", "x"], "--settle-quiet must be a duration"),
+      (["send", "--payload", "p", "--tokens", "t", "--config", "c", "--command", "1"], "--command and --config exclude each other"),
+      (["send", "--campaign", "x"], "--campaign needs --config"),
+      (["send", "--campaign", "x", "--config", "c", "--tokens", "t"], "--tokens and --campaign exclude each other"),
+      (["simulate", "--gateway-port", "70000"], "--gateway-port must be a port"), (["simulate", "--refuse-prefix", "xyz"], "--refuse-prefix:"),
+      (["simulate", "--refuse-status", "7"], "--refuse-status needs"), (["simulate", "--key", "k"], "--key needs --certificate"),
+      (["feedback"], "--service HOST:PORT or --config FILE"), (["feedback", "--service", "h:1"], "--certificate FILE must say who reads"),
+      (["payload", "check", "x", "--command", "9"], "--command must be 0, 1 or 2, not 9"),
+    ])
+  func wrongFlags(arguments: [String], expected: String) async throws {
+    let ending = try await ChildProcess.run(arguments)
+    expectOneSentence(ending, status: 2, containing: expected)
+  }
+
+  @Test("a payload is checked, with its findings in order of the file")
+  func payloadCheck() async throws {
+    let place = try Workplace()
+    try place.write(#"{"aps":{"alert":"Hello {{name}}","badge":"1"}}"#, to: "bad.json")
+    try place.write(#"{"aps":{"alert":"Hello {{name}}","badge":1}}"#, to: "good.json")
+    try place.write(#"{"aps":{"content-available":1}}"#, to: "silent.json")
+    try place.write("{\n\"aps\": {{name}}}", to: "outside.json")
+    let bad = try await ChildProcess.run(["payload", "check", "bad.json"], directory: place.url)
+    #expect(bad.status == 1 && bad.output.contains("error at $.aps.badge: It must be a whole number"), "\(bad)")
+    let good = try await ChildProcess.run(["payload", "check", "good.json", "--json"], directory: place.url)
+    #expect(good.status == 0 && good.output == #"{"file":"good.json","good":true,"bytes":37,"limit":2048,"columns":["name"],"findings":[]}"# + "\n", "\(good)")
+    #expect(try await ChildProcess.run(["payload", "check", "silent.json", "--priority", "10"], directory: place.url).status == 1)
+    #expect(try await ChildProcess.run(["payload", "check", "silent.json", "--priority", "5"], directory: place.url).status == 0)
+    expectOneSentence(
+      try await ChildProcess.run(["payload", "check", "outside.json"], directory: place.url), status: 2, containing: "outside.json, line 2, column 8")
+    expectOneSentence(
+      try await ChildProcess.run(["payload", "check", "none.json"], directory: place.url), status: 2,
+      containing: "none.json: cannot be read: there is no such file")
+  }
+}
+
+/// Nothing on standard output, and one line on standard error that is no trace.
+func expectOneSentence(_ ending: Ending, status: Int32, containing expected: String, sourceLocation: SourceLocation = #_sourceLocation) {
+  #expect(ending.status == status, "\(ending)", sourceLocation: sourceLocation)
+  #expect(ending.output.isEmpty, "\(ending)", sourceLocation: sourceLocation)
+  #expect(ending.errors.hasPrefix("carillon: ") && ending.errors.split(separator: "\n").count == 1, "\(ending)", sourceLocation: sourceLocation)
+  #expect(ending.errors.contains(expected), "\(ending)", sourceLocation: sourceLocation)
+}

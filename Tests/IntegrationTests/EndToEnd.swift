@@ -1,0 +1,70 @@
+internal import Foundation
+internal import PushEngine
+internal import PushGateway
+internal import PushServer
+internal import PushTransport
+internal import PushWire
+internal import Support
+
+/// A campaign over real TLS on loopback against the simulator, both in this process.
+struct EndToEnd {
+  var topic = "com.example.news"
+  var configuration = AppConfiguration(id: "news")
+  var rules = FaultRules()
+  var tokens: [DeviceToken] = []
+  var payload = #"{"aps":{"alert":"Hello"}}"#
+
+  struct Result {
+    var account: Account
+    var outcomes: [DeviceToken: Outcome]
+    var arrivals: [DeviceToken: Int]
+    var truth: AppTruth
+    var failure: String?
+  }
+
+  init(tokenCount: Int, seed: UInt64) {
+    var random = SeededGenerator(seed: seed)
+    tokens = (0..<tokenCount).compactMap { index in
+      var bytes = random.bytes(32)
+      for place in 0..<4 { bytes[place] = UInt8(truncatingIfNeeded: index >> (8 * place)) }
+      return DeviceToken(bytes: bytes)
+    }
+  }
+
+  func run() async throws -> Result {
+    let directory = FileManager.default.temporaryDirectory.appendingPathComponent("carillon-\(UUID().uuidString)").path
+    defer { try? FileManager.default.removeItem(atPath: directory) }
+    let memory = FrameMemory()
+    var simulation = GatewaySimulator.Configuration(identity: .throwAway(directory: directory, topics: [topic]))
+    simulation.rules = rules
+    simulation.memory = memory
+    simulation.threads = 1
+    let simulator = try await GatewaySimulator.start(simulation)
+    do {
+      let dialer = try Self.dialer(for: topic, to: simulator)
+      let outcomes = OutcomeBook()
+      let deployment = Deployment([AppPlan(configuration: configuration, dialer: dialer)], threads: 1, seed: 1)
+      let (account, failure) = try await deployment.serve { () async throws -> (Account, String?) in
+        guard let app = deployment.apps[configuration.id] else { return (Account(), "no app") }
+        let run = try CampaignRun(Campaign(payload: Array(payload.utf8), expiration: nil, priority: 10), through: app, listener: outcomes)
+        try await run.run(TokenList(tokens), chunk: AudienceChunk())
+        return (run.ledger.account, app.failure)
+      }
+      let truth = await simulator.stop()
+      return Result(
+        account: account, outcomes: outcomes.outcomes, arrivals: memory.accepted(topic: topic), truth: truth.apps[topic] ?? AppTruth(), failure: failure)
+    } catch {
+      _ = await simulator.stop(grace: .zero)
+      throw error
+    }
+  }
+
+  static func dialer(for topic: String, to simulator: GatewaySimulator) throws -> SocketDialer {
+    guard let certificates = simulator.certificates, let files = certificates.apps[topic] else { throw MissingCertificate() }
+    let credential = try Credential.load(files, validAt: nil)
+    let context = try TLSContext(client: TLSClientConfiguration(credential: credential, trust: .file(certificates.authority)))
+    return SocketDialer(host: "127.0.0.1", port: simulator.gatewayPort, context: context)
+  }
+
+  struct MissingCertificate: Error {}
+}

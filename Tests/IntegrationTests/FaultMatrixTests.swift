@@ -1,0 +1,94 @@
+internal import PushEngine
+internal import PushGateway
+internal import PushWire
+internal import Support
+internal import Testing
+
+/// Every fault rule × commands 0, 1 and 2 × 1 and 4 connections, over real TLS.
+@Suite struct FaultMatrixTests {
+  /// One way for a gateway to misbehave.
+  enum Fault: String, CaseIterable, Sendable {
+    case none
+    case refusesListedTokens, refusesPrefix, refusesEveryNth, refusesWithOtherStatus
+    case answersLate, answersIdentifierZero, answersProbesWithZero
+    case shutsDown, closes, closesAtOnce, resets, stopsReading, poison
+    case handshakesSlowly
+
+    /// How many of 300 notifications the gateway refuses or dies of.
+    var badCount: Int {
+      switch self {
+      case .refusesListedTokens, .refusesPrefix, .refusesWithOtherStatus, .answersLate, .answersIdentifierZero, .answersProbesWithZero: 2
+      case .poison: 1
+      default: 0
+      }
+    }
+
+    func rules(bad: Set<DeviceToken>) -> FaultRules {
+      var rules = FaultRules()
+      var faults = Faults()
+      let listed = Faults.Selection(tokens: bad)
+      switch self {
+      case .none: break
+      case .refusesListedTokens: faults.refuse = [Faults.Refuse(listed)]
+      case .refusesPrefix: faults.refuse = [Faults.Refuse(Faults.Selection(prefixes: bad.map { String($0.description.prefix(16)) }))]
+      case .refusesEveryNth: faults.refuse = [Faults.Refuse(Faults.Selection(every: 90, connections: 3))]
+      case .refusesWithOtherStatus: faults.refuse = [Faults.Refuse(listed, status: .processingError)]
+      case .answersLate:
+        faults.refuse = [Faults.Refuse(listed)]
+        faults.answerDelay = .milliseconds(200)
+      case .answersIdentifierZero:
+        faults.refuse = [Faults.Refuse(listed)]
+        faults.namesRefusedFrame = false
+      case .answersProbesWithZero:
+        faults.refuse = [Faults.Refuse(listed)]
+        faults.namesProbe = false
+      case .shutsDown: faults.shutDown = Faults.Breakpoint(after: 40, connections: 4)
+      case .closes: faults.close = Faults.Breakpoint(after: 40, connections: 2)
+      case .closesAtOnce: faults.close = Faults.Breakpoint(after: 0, connections: 2)
+      case .resets: faults.reset = Faults.Breakpoint(after: 40, connections: 2)
+      case .stopsReading: faults.stopReading = Faults.Pause(Faults.Breakpoint(after: 40, connections: 2), duration: .milliseconds(300))
+      case .poison: faults.poison = [listed]
+      case .handshakesSlowly: rules.handshakeDelay = .milliseconds(200)
+      }
+      rules.common = faults
+      return rules
+    }
+
+    /// Whether a refused frame is told apart by its answer.
+    func namesRefusals(_ command: Command) -> Bool { command != .simple && self != .answersIdentifierZero }
+  }
+
+  @Test("the account equals the gateway's truth", arguments: Fault.allCases, Command.allCases)
+  func accountEqualsTruth(fault: Fault, command: Command) async throws {
+    for connections in [1, 4] {
+      let seed = UInt64(fault.hashValueForSeed * 10 + Int(command.rawValue) + connections)
+      var campaign = EndToEnd(tokenCount: 300, seed: seed)
+      var random = SeededGenerator(seed: seed)
+      let bad = Set(campaign.tokens.shuffled(using: &random).prefix(fault.badCount))
+      campaign.rules = fault.rules(bad: bad)
+      campaign.configuration.command = command
+      campaign.configuration.connections = connections...connections
+      campaign.configuration.policy.hasIdentifiers = command != .simple
+      // Late answers come within 200 ms; the rest is reserve for a busy machine. The cases run side by side, so waiting costs little.
+      campaign.configuration.policy.quiet = .seconds(2)
+      let result = try await campaign.run()
+
+      var check = AccountCheck(tokens: campaign.tokens, account: result.account, outcomes: result.outcomes, arrivals: result.arrivals)
+      check.refused = { fault.namesRefusals(command) && (bad.contains($0) || fault == .refusesEveryNth) }
+      check.kills = { bad.contains($0) && (fault == .poison || !fault.namesRefusals(command)) || fault == .refusesEveryNth && command == .simple }
+      let problems = check.problems()
+      let title = "\(fault), command \(command.rawValue), \(connections) connections, seed \(seed)"
+      #expect(problems.isEmpty, "\(title): \(problems.prefix(5).joined(separator: "; "))")
+      #expect(result.failure == nil, "\(title): \(result.failure ?? "")")
+      #expect(result.truth.accepted == result.arrivals.values.reduce(0, +))
+      if fault != .closes, fault != .resets, fault != .poison, fault.namesRefusals(command) {
+        #expect(result.account.rejectedTotal == fault.badCount || fault == .refusesEveryNth)
+      }
+    }
+  }
+}
+
+extension FaultMatrixTests.Fault {
+  /// The same in every run, unlike a hash value.
+  var hashValueForSeed: Int { Self.allCases.firstIndex(of: self) ?? 0 }
+}

@@ -1,0 +1,124 @@
+internal import PushGateway
+internal import PushTransport
+internal import PushWire
+internal import Synchronization
+internal import Testing
+
+/// A client that knows TLS and nothing of the protocol: it sends what it is told to and keeps what comes.
+final class RawClient: LinkDelegate {
+  private struct State {
+    var received: [UInt8] = []
+    var isOpen = false
+    var closure: LinkClosure?
+    var link: (any Link)?
+    /// Sent again and again while the link is writable.
+    var flood: [UInt8] = []
+    var floodLimit = 0
+    var sent = 0
+    var waiters: [CheckedContinuation<Void, Never>] = []
+  }
+
+  private let state = Mutex(State())
+  private let loop: NIOLoop
+
+  private init(_ loop: NIOLoop) {
+    self.loop = loop
+  }
+
+  /// Runs `body` with the means to make clients of one simulator, all on one thread.
+  static func with(
+    _ simulator: GatewaySimulator,
+    _ body: (_ connect: (_ topic: String, _ toFeedback: Bool) async throws -> RawClient) async throws -> Void
+  ) async throws {
+    let loops = LoopGroup(threads: 1)
+    let loop = loops.loops[0]
+    do {
+      try await body { topic, toFeedback in
+        let certificates = try #require(simulator.certificates)
+        let files = try #require(certificates.apps[topic])
+        let configuration = TLSClientConfiguration(credential: try Credential.load(files, validAt: nil), trust: .file(certificates.authority))
+        let port = toFeedback ? simulator.feedbackPort : simulator.gatewayPort
+        let dialer = SocketDialer(host: "127.0.0.1", port: port, context: try TLSContext(client: configuration))
+        let client = RawClient(loop)
+        loop.execute {
+          let link = dialer.dial(on: loop, delegate: client)
+          client.state.withLock { $0.link = link }
+        }
+        await client.wait { $0.isOpen || $0.closure != nil }
+        return client
+      }
+    } catch {
+      await loops.shutDown()
+      throw error
+    }
+    await loops.shutDown()
+  }
+
+  var closure: LinkClosure? { state.withLock { $0.closure } }
+
+  func send(_ bytes: [UInt8]) {
+    loop.execute { [self] in
+      let link = state.withLock { $0.link }
+      unsafe bytes.withUnsafeBytes { unsafe link?.send($0) }
+    }
+  }
+
+  /// Sends `block` at full speed until the link closes or `limit` blocks have gone.
+  func flood(_ block: [UInt8], limit: Int) {
+    state.withLock {
+      $0.flood = block
+      $0.floodLimit = limit
+    }
+    loop.execute { [self] in pump() }
+  }
+
+  /// Waits for everything of a flood to have been handed to the socket.
+  func flooded() async { await wait { $0.sent >= $0.floodLimit || $0.closure != nil } }
+
+  /// Waits for the end and returns what had come.
+  func ended() async -> [UInt8] {
+    await wait { $0.closure != nil }
+    return state.withLock { $0.received }
+  }
+
+  func close() {
+    loop.execute { [self] in state.withLock { $0.link }?.close() }
+  }
+
+  private func wait(_ condition: @escaping @Sendable (borrowing State) -> Bool) async {
+    while true {
+      if state.withLock({ condition($0) }) { return }
+      await withCheckedContinuation { continuation in
+        let isDone = state.withLock { state in
+          if condition(state) { return true }
+          state.waiters.append(continuation)
+          return false
+        }
+        if isDone { continuation.resume() }
+      }
+    }
+  }
+
+  private func change(_ body: (inout State) -> Void) {
+    let waiters = state.withLock { state in
+      body(&state)
+      defer { state.waiters = [] }
+      return state.waiters
+    }
+    for waiter in waiters { waiter.resume() }
+  }
+
+  private func pump() {
+    let (link, block) = state.withLock { ($0.link, $0.flood) }
+    guard let link, !block.isEmpty else { return }
+    while link.isWritable, state.withLock({ $0.sent < $0.floodLimit && $0.closure == nil }) {
+      unsafe block.withUnsafeBytes { unsafe link.send($0) }
+      change { $0.sent += 1 }
+    }
+  }
+
+  func linkOpened(_ link: any Link) { change { $0.isOpen = true } }
+  func link(_ link: any Link, received bytes: UnsafeRawBufferPointer) { change { unsafe $0.received.append(contentsOf: bytes) } }
+  func link(_ link: any Link, isWritable: Bool) { pump() }
+  func linkClosed(_ link: any Link, reason: LinkClosure) { change { $0.closure = reason } }
+}

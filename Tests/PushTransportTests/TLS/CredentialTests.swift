@@ -1,0 +1,156 @@
+internal import Foundation
+internal import Testing
+
+@testable internal import PushTransport
+
+@Suite("credentials")
+struct CredentialTests {
+  private func failure(_ files: CredentialFiles, validAt time: Int64? = now) -> CredentialError? {
+    do throws(CredentialError) {
+      _ = try Credential.load(files, validAt: time)
+      return nil
+    } catch { return error }
+  }
+
+  @Test("PEM with the key beside it or in the same file loads, for EC and RSA keys", arguments: CertificateRequest.KeyAlgorithm.allCases)
+  func pem(algorithm: CertificateRequest.KeyAlgorithm) throws {
+    let material = try Material()
+    var request = CertificateRequest.app(topic: "com.example.a", at: now)
+    request.keyAlgorithm = algorithm
+    let issued = try material.authority.issue(request)
+    let (separate, key, joined) = (material.directory.file("a.pem"), material.directory.file("a.key"), material.directory.file("both.pem"))
+    try issued.writePEM(certificate: separate, key: key)
+    try issued.writePEM(certificate: joined, key: joined)
+    for files in [CredentialFiles(certificate: separate, key: key), CredentialFiles(certificate: joined)] {
+      let credential = try Credential.load(files, validAt: now)
+      #expect(credential.inspection.topics == ["com.example.a"])
+      #expect(credential.inspection.keyType == (algorithm == .ecP256 ? "EC prime256v1" : "RSA 2048"))
+    }
+    #expect(failure(CredentialFiles(certificate: separate)) == .keyMissing(file: separate))
+    #expect(failure(CredentialFiles(certificate: key)) == .certificateMissing(file: key))
+  }
+
+  @Test("the certificate of the key leads, wherever it stands in the file")
+  func leafIsFound() throws {
+    let material = try Material()
+    let path = material.directory.file("app.pem")
+    try material.app.writePEM(certificate: path, key: path)
+    let both = try String(contentsOfFile: material.authorityFile, encoding: .utf8) + String(contentsOfFile: path, encoding: .utf8)
+    let credential = try Credential.load(CredentialFiles(certificate: try material.directory.write(both, to: "reversed.pem")), validAt: now)
+    #expect(credential.inspection == material.app.credential.inspection)
+    #expect(credential.chain.count == 1)
+  }
+
+  @Test("an encrypted key opens with its passphrase and says clearly what else is wrong")
+  func encryptedKey() throws {
+    let material = try Material()
+    let (certificate, key) = (material.directory.file("a.pem"), material.directory.file("a.key"))
+    try material.app.writePEM(certificate: certificate, key: key, passphrase: "opén sesame")
+    let right = try material.directory.write("opén sesame\nsecond line\n", to: "right.pass")
+    let wrong = try material.directory.write("open sesame", to: "wrong.pass")
+    _ = try Credential.load(CredentialFiles(certificate: certificate, key: key, passphraseFile: right), validAt: now)
+    #expect(failure(CredentialFiles(certificate: certificate, key: key)) == .passphraseMissing(file: key))
+    let refused = failure(CredentialFiles(certificate: certificate, key: key, passphraseFile: wrong))
+    #expect(refused == .wrongPassphrase(file: key, passphraseFile: wrong))
+    #expect(refused?.description.contains(wrong) == true && refused?.description.contains(key) == true)
+  }
+
+  @Test("PKCS#12 of ours opens, modern and legacy, and refuses a wrong or missing passphrase", arguments: IssuedCertificate.PKCS12Encryption.allCases)
+  func pkcs12(encryption: IssuedCertificate.PKCS12Encryption) throws {
+    let material = try Material()
+    let path = material.directory.file("a.p12")
+    try material.app.writePKCS12(to: path, passphrase: "secret", encryption: encryption)
+    let right = try material.directory.write("secret\r\n", to: "right.pass")
+    let wrong = try material.directory.write("Secret\n", to: "wrong.pass")
+    let credential = try Credential.load(CredentialFiles(certificate: path, passphraseFile: right), validAt: now)
+    #expect(credential.inspection == material.app.credential.inspection)
+    #expect(credential.chain.count == 1)
+    // The key works in the default library context, where TLS uses it.
+    _ = try TLSContext(client: TLSClientConfiguration(credential: credential, trust: material.trust))
+    #expect(failure(CredentialFiles(certificate: path, passphraseFile: wrong)) == .wrongPassphrase(file: path, passphraseFile: wrong))
+    #expect(failure(CredentialFiles(certificate: path)) == .passphraseMissing(file: path))
+  }
+
+  @Test("PKCS#12 made by the openssl command opens, modern, -legacy (RC2-40) and with 3DES and no passphrase at all")
+  func pkcs12FromCommand() throws {
+    let material = try Material()
+    let (certificate, key) = (material.directory.file("a.pem"), material.directory.file("a.key"))
+    try material.app.writePEM(certificate: certificate, key: key)
+    let pass = try material.directory.write("geheim\n", to: "a.pass")
+    for (name, options) in [("modern", []), ("legacy", ["-legacy"]), ("3des", ["-keypbe", "PBE-SHA1-3DES", "-certpbe", "PBE-SHA1-3DES", "-macalg", "sha1"])] {
+      let path = material.directory.file("\(name).p12")
+      try OpenSSLCommand.run(["pkcs12", "-export", "-in", certificate, "-inkey", key, "-out", path, "-passout", "file:\(pass)"] + options)
+      let credential = try Credential.load(CredentialFiles(certificate: path, passphraseFile: pass), validAt: now)
+      #expect(credential.inspection.topics == ["com.example.news"], "\(name)")
+    }
+    let open = material.directory.file("open.p12")
+    try OpenSSLCommand.run(["pkcs12", "-export", "-in", certificate, "-inkey", key, "-out", open, "-passout", "pass:"])
+    _ = try Credential.load(CredentialFiles(certificate: open), validAt: now)
+    // A container with certificates alone.
+    let bare = material.directory.file("bare.p12")
+    try OpenSSLCommand.run(["pkcs12", "-export", "-nokeys", "-in", certificate, "-out", bare, "-passout", "file:\(pass)"])
+    #expect(failure(CredentialFiles(certificate: bare, passphraseFile: pass)) == .keyMissing(file: bare))
+  }
+
+  @Test("a legacy PKCS#12 of ours is readable by the openssl command with -legacy alone")
+  func legacyIsLegacy() throws {
+    let material = try Material()
+    let path = material.directory.file("a.p12")
+    try material.app.writePKCS12(to: path, passphrase: "secret", encryption: .legacy)
+    let text = try OpenSSLCommand.run(["pkcs12", "-in", path, "-legacy", "-info", "-noout", "-passin", "pass:secret"])
+    #expect(text.contains("pbeWithSHA1And40BitRC2-CBC"))
+    #expect(throws: (any Error).self) { try OpenSSLCommand.run(["pkcs12", "-in", path, "-noout", "-passin", "pass:secret"]) }
+  }
+
+  @Test("a key that others can read is refused with the chmod that mends it", arguments: [0o644, 0o640, 0o604, 0o620])
+  func openToOthers(mode: Int) throws {
+    let material = try Material()
+    let (certificate, key, container) = (material.directory.file("a.pem"), material.directory.file("a key"), material.directory.file("a.p12"))
+    let pass = try material.directory.write("secret\n", to: "a.pass", mode: 0o644)
+    try material.app.writePEM(certificate: certificate, key: key)
+    try material.app.writePKCS12(to: container, passphrase: "secret")
+    for path in [key, container] { try FileManager.default.setAttributes([.posixPermissions: mode], ofItemAtPath: path) }
+    let refused = failure(CredentialFiles(certificate: certificate, key: key))
+    #expect(refused == .openToOthers(file: key, mode: UInt32(mode)))
+    #expect(refused?.description.hasSuffix("run: chmod 600 '\(key)'") == true)
+    #expect(failure(CredentialFiles(certificate: container, passphraseFile: pass)) == .openToOthers(file: container, mode: UInt32(mode)))
+  }
+
+  @Test("a key of another certificate, an expired one, one of tomorrow, a missing, an unreadable and a garbage file each have their error")
+  func otherErrors() throws {
+    let material = try Material()
+    let (certificate, key, otherKey) = (material.directory.file("a.pem"), material.directory.file("a.key"), material.directory.file("b.key"))
+    try material.app.writePEM(certificate: material.directory.file("b.pem"), key: otherKey)
+    try material.authority.issue(.app(topic: "com.example.b", at: now)).writePEM(certificate: certificate, key: key)
+    #expect(failure(CredentialFiles(certificate: certificate, key: otherKey)) == .keyMismatch(certificateFile: certificate, keyFile: otherKey))
+
+    let end = CertificateRequest.lasting(from: now).upperBound
+    let expired = failure(CredentialFiles(certificate: certificate, key: key), validAt: end + 10)
+    #expect(expired?.description.hasPrefix("the certificate in \(certificate) expired on 20") == true)
+    #expect(failure(CredentialFiles(certificate: certificate, key: key), validAt: now - 86_400)?.description.contains("not valid before") == true)
+    #expect(failure(CredentialFiles(certificate: certificate, key: key), validAt: nil) == nil)
+
+    let missing = material.directory.file("none.pem")
+    #expect(failure(CredentialFiles(certificate: missing)) == .unreadable(file: missing, reason: "No such file or directory"))
+    #expect(failure(CredentialFiles(certificate: material.directory.path)) == .unreadable(file: material.directory.path, reason: "it is a directory"))
+    for (name, text) in [("garbage", "this is no certificate"), ("empty", "")] {
+      let path = try material.directory.write(text, to: name)
+      #expect(failure(CredentialFiles(certificate: path)) == .notRecognised(file: path))
+    }
+    let damaged = try material.directory.write("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", to: "damaged.pem")
+    guard case .unsupported = failure(CredentialFiles(certificate: damaged)) else {
+      Issue.record("a damaged certificate passed")
+      return
+    }
+  }
+
+  @Test("a trust file that is missing or holds no certificate is an error that names it")
+  func trustFile() throws {
+    let material = try Material()
+    let missing = material.directory.file("none.pem")
+    #expect(throws: CredentialError.unreadable(file: missing, reason: "No such file or directory")) { try material.clientContext(trust: .file(missing)) }
+    let empty = try material.directory.write("nothing", to: "empty.pem")
+    #expect(throws: CredentialError.certificateMissing(file: empty)) { try material.clientContext(trust: .file(empty)) }
+    _ = try material.clientContext(trust: .system)
+  }
+}

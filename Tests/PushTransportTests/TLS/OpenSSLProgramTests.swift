@@ -1,0 +1,170 @@
+internal import Foundation
+internal import NIOCore
+internal import Synchronization
+internal import Testing
+
+@testable internal import PushTransport
+
+@Suite("against openssl's own programs", .serialized, .timeLimit(.minutes(1)))
+struct OpenSSLProgramTests {
+  /// A server's files and a client's.
+  private struct Files {
+    let material: Material
+    let server: String
+    let app: String
+
+    init() throws {
+      material = try Material()
+      server = material.directory.file("server.pem")
+      app = material.directory.file("app.pem")
+      try material.server.writePEM(certificate: server, key: server)
+      try material.app.writePEM(certificate: app, key: app)
+    }
+  }
+
+  @Test("our client talks to s_server, shows its certificate, and close_notify comes and goes", arguments: ["-tls1_2", "-tls1_3"])
+  func client(version: String) async throws {
+    let files = try Files()
+    let (server, port) = try await OpenSSLCommand.server([
+      "-cert", files.server, "-CAfile", files.material.authorityFile, "-Verify", "2", "-verify_return_error", version,
+    ])
+    defer { server.terminate() }
+    try await withLoops(1) { group in
+      let recorder = Recorder()
+      let link = SocketDialer(host: "localhost", port: port, context: try files.material.clientContext()).dial(on: group.loops[0], delegate: recorder)
+      _ = await recorder.wait { $0.contains(.opened) }
+      await group.loops[0].run { link.send(Array("hello from carillon\n".utf8)) }
+      #expect(await server.waits(for: "hello from carillon"))
+      #expect(server.text.contains("UID = com.example.news"))
+      server.write("and back\n")
+      #expect(await recorder.waitUntilReceived(9) == Array("and back\n".utf8))
+      // s_server takes a Q at the start of a line for: send close_notify and end.
+      server.write("Q\n")
+      #expect(await recorder.waitUntilClosure() == .byPeer)
+    }
+  }
+
+  @Test("s_server that wants a certificate from its own CA refuses ours, and a client without one", arguments: ["-tls1_2", "-tls1_3"], [true, false])
+  func refused(version: String, shows: Bool) async throws {
+    let files = try Files()
+    let foreign = try Material()
+    let (server, port) = try await OpenSSLCommand.server([
+      "-cert", files.server, "-CAfile", foreign.authorityFile, "-Verify", "2", "-verify_return_error", version,
+    ])
+    defer { server.terminate() }
+    try await withLoops(1) { group in
+      let recorder = Recorder()
+      let context = try files.material.clientContext(credential: shows ? files.material.app.credential : .some(nil))
+      _ = SocketDialer(host: "localhost", port: port, context: context).dial(on: group.loops[0], delegate: recorder)
+      guard case .credentialRefused(let sentence) = await recorder.waitUntilClosure() else {
+        Issue.record("\(recorder.events)")
+        return
+      }
+      #expect(recorder.events.contains(.opened) == (version == "-tls1_3"))
+      if version == "-tls1_3" || shows {
+        #expect(
+          sentence
+            == (shows
+              ? "the server refused our certificate: unknown certificate authority"
+              : "the server refused our certificate: it wants a certificate and was given none"))
+      }
+    }
+  }
+
+  @Test("s_server is refused when its CA is not ours or its version too old for us")
+  func distrusted() async throws {
+    let files = try Files()
+    let other = try Material()
+    let (server, port) = try await OpenSSLCommand.server(["-cert", files.server, "-tls1_2"])
+    defer { server.terminate() }
+    try await withLoops(1) { group in
+      func closure(_ context: TLSContext) async -> LinkClosure? {
+        let recorder = Recorder()
+        _ = SocketDialer(host: "localhost", port: port, context: context).dial(on: group.loops[0], delegate: recorder)
+        return await recorder.waitUntilClosure()
+      }
+      guard case .handshakeFailed(let untrusted) = await closure(try files.material.clientContext(trust: other.trust)) else {
+        Issue.record("a foreign CA passed")
+        return
+      }
+      #expect(untrusted.contains("is not trusted"))
+      #expect(
+        await closure(try files.material.clientContext(versions: .tls13 ... .tls13))
+          == .handshakeFailed("there is no TLS version that we and the server both accept"))
+    }
+  }
+
+  @Test("s_server with a certificate for another name is refused with that name")
+  func wrongName() async throws {
+    let files = try Files()
+    var request = CertificateRequest(commonName: "push.example.com", usage: .server, validity: CertificateRequest.lasting(from: now))
+    request.serverNames = ["push.example.com", "*.example.org"]
+    let path = files.material.directory.file("other.pem")
+    try files.material.authority.issue(request).writePEM(certificate: path, key: path)
+    let (server, port) = try await OpenSSLCommand.server(["-cert", path])
+    defer { server.terminate() }
+    try await withLoops(1) { group in
+      let recorder = Recorder()
+      _ = SocketDialer(host: "localhost", port: port, context: try files.material.clientContext()).dial(on: group.loops[0], delegate: recorder)
+      #expect(await recorder.waitUntilClosure() == .handshakeFailed("the server's certificate is for push.example.com, *.example.org, not for localhost"))
+    }
+  }
+
+  @Test("s_client talks to our server, sends no ticket, sees our half-close and goes on sending", arguments: ["-tls1_2", "-tls1_3"])
+  func server(version: String) async throws {
+    let files = try Files()
+    try await withLoops(1) { group in
+      let identity = Mutex<PeerIdentity?>(nil)
+      let listener = try await TLSListener.bind(host: "127.0.0.1", port: 0, group: group.eventLoopGroup, context: try files.material.serverContext()) {
+        channel, _ in
+        try channel.pipeline.syncOperations.addHandler(
+          ServerHandler { channel, event in
+            switch event {
+            case .tls(.handshakeCompleted(let peer)): identity.withLock { $0 = peer }
+            case .received(let bytes):
+              channel.writeAndFlush(ByteBuffer(string: "got \(bytes.count) bytes\n"), promise: nil)
+              channel.triggerUserOutboundEvent(TLSDrain(), promise: nil)
+            default: break
+            }
+          })
+      }
+      let client = try OpenSSLCommand.Child([
+        "s_client", "-connect", "127.0.0.1:\(listener.port)", "-cert", files.app, "-CAfile", files.material.authorityFile, "-verify_return_error",
+        "-verify_hostname",
+        "localhost", version,
+      ])
+      defer { client.terminate() }
+      #expect(await client.waits(for: "Verify return code: 0 (ok)"))
+      client.write("0123456789")
+      #expect(await client.waits(for: "got 10 bytes"))
+      // s_client ends by itself when it reads close_notify.
+      #expect(await client.waits(for: "\nclosed\n") || client.text.contains("closed"))
+      #expect(!client.text.contains("New Session Ticket arrived"))
+      #expect(!client.text.contains("TLS session ticket:"))
+      #expect(identity.withLock { $0?.userIdentifier } == "com.example.news")
+      await listener.close()
+    }
+  }
+
+  @Test("s_client is told which alert its certificate earned")
+  func clientRefused() async throws {
+    let files = try Files()
+    try await withLoops(1) { group in
+      let (failures, report) = AsyncStream.makeStream(of: TLSFailure.self)
+      let policy = ClientCertificatePolicy(request: .required) { _ in .revoked }
+      let listener = try await TLSListener.bind(
+        host: "127.0.0.1", port: 0, group: group.eventLoopGroup, context: try files.material.serverContext(clients: policy)
+      ) { channel, _ in
+        try channel.pipeline.syncOperations.addHandler(
+          ServerHandler { _, event in
+            if case .failed(let error as TLSFailure) = event { report.yield(error) }
+          })
+      }
+      let client = try OpenSSLCommand.Child(["s_client", "-connect", "127.0.0.1:\(listener.port)", "-cert", files.app])
+      defer { client.terminate() }
+      #expect(await client.waits(for: "alert certificate revoked"))
+      #expect(await failures.first { _ in true } == .peerNotTrusted("the client's certificate was refused by rule"))
+      await listener.close()
+    }
+  }
+}

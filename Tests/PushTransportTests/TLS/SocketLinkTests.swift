@@ -1,0 +1,359 @@
+internal import Foundation
+internal import NIOCore
+internal import NIOPosix
+internal import PushWire
+internal import Synchronization
+internal import Testing
+
+@testable internal import PushTransport
+
+@Suite("links over real sockets", .timeLimit(.minutes(1)))
+struct SocketLinkTests {
+  private func listen(
+    _ group: LoopGroup, _ context: TLSContext, options: TLSListener.Options = .init(), _ onEvent: @escaping @Sendable (any Channel, ServerHandler.Event) -> Void
+  ) async throws -> TLSListener {
+    try await TLSListener.bind(host: "127.0.0.1", port: 0, group: group.eventLoopGroup, context: context, options: options) { channel, _ in
+      try channel.pipeline.syncOperations.addHandler(ServerHandler(onEvent))
+    }
+  }
+
+  private static func write(_ bytes: [UInt8], _ channel: any Channel) {
+    channel.writeAndFlush(ByteBuffer(bytes: bytes), promise: nil)
+  }
+
+  @Test("what is sent comes back from an echo, whole and in order, and close_notify ends it", arguments: TLSVersion.allCases)
+  func echo(version: TLSVersion) async throws {
+    let material = try Material()
+    try await withLoops { group in
+      let identities = Mutex<[PeerIdentity?]>([])
+      let inputClosed = Mutex<[Bool]>([])
+      let listener = try await listen(group, try material.serverContext(versions: version...version)) { channel, event in
+        switch event {
+        case .received(let bytes): Self.write(bytes, channel)
+        case .tls(.handshakeCompleted(let identity)): identities.withLock { $0.append(identity) }
+        case .tls(.inputClosed(let clean)):
+          inputClosed.withLock { $0.append(clean) }
+          channel.close(promise: nil)
+        default: break
+        }
+      }
+      let dialer = SocketDialer(host: "localhost", port: listener.port, context: try material.clientContext())
+      let recorder = Recorder()
+      let loop = group.loops[0]
+      let link = dialer.dial(on: loop, delegate: recorder)
+      _ = await recorder.wait { $0.contains(.opened) }
+      let bytes = (0..<700_000).map { UInt8(truncatingIfNeeded: $0 &* 7 &+ $0 >> 8) }
+      await loop.run {
+        for start in stride(from: 0, to: bytes.count, by: 100_000) { link.send(Array(bytes[start..<(start + 100_000)])) }
+      }
+      #expect(await recorder.waitUntilReceived(bytes.count) == bytes)
+      await loop.run { link.close() }
+      #expect(await recorder.waitUntilClosure() == .byUs)
+      #expect(identities.withLock { $0 }.map { $0?.userIdentifier } == ["com.example.news"])
+      await listener.close()
+      #expect(inputClosed.withLock { $0 } == [true])
+    }
+  }
+
+  @Test("a refused client certificate is told as that, with TLS 1.3 after the link has opened", arguments: TLSVersion.allCases)
+  func refused(version: TLSVersion) async throws {
+    let material = try Material()
+    try await withLoops { group in
+      let policy = ClientCertificatePolicy(request: .required) { _ in .revoked }
+      let listener = try await listen(group, try material.serverContext(clients: policy, versions: version...version)) { _, _ in }
+      let dialer = SocketDialer(host: "127.0.0.1", port: listener.port, context: try material.clientContext())
+      let recorder = Recorder { link, event in
+        if event == .opened { link.send([UInt8](repeating: 1, count: 50_000)) }
+      }
+      _ = dialer.dial(on: group.loops[0], delegate: recorder)
+      let events = await recorder.waitUntilClosed()
+      #expect(events.last == .closed(.credentialRefused("the server refused our certificate: certificate revoked")))
+      #expect(events.contains(.opened) == (version == .tls13))
+      await listener.close()
+    }
+  }
+
+  @Test("nobody listening, an unknown name, a wrong host name and a plain-text server are told apart")
+  func unreachable() async throws {
+    let material = try Material()
+    try await withLoops { group in
+      func closure(host: String, port: Int) async throws -> LinkClosure? {
+        let recorder = Recorder()
+        _ = SocketDialer(host: host, port: port, context: try material.clientContext()).dial(on: group.loops[0], delegate: recorder)
+        return await recorder.waitUntilClosure()
+      }
+      let listener = try await listen(group, try material.serverContext()) { _, _ in }
+      let port = listener.port
+      // Another address than the listener's, whose port is ours for as long as it listens: a closed port may be somebody else's by now.
+      #expect(
+        try await closure(host: "127.0.0.2", port: port) == .unreachable("cannot connect to 127.0.0.2:\(port): nobody listens there (connection refused)"))
+      await listener.close()
+      #expect(
+        try await closure(host: "no-such-host.invalid", port: port) == .unreachable("cannot resolve no-such-host.invalid: there is no address for that name"))
+
+      let plain = try await ServerBootstrap(group: group.eventLoopGroup).childChannelInitializer { channel in
+        channel.eventLoop.makeCompletedFuture { channel.writeAndFlush(ByteBuffer(string: "220 hello\r\n"), promise: nil) }
+      }.bind(host: "127.0.0.1", port: 0).get()
+      let plainPort = try #require(plain.localAddress?.port)
+      #expect(try await closure(host: "127.0.0.1", port: plainPort) == .handshakeFailed("the server does not speak TLS on this port"))
+      try await plain.close()
+    }
+  }
+
+  @Test("a connect that nobody answers ends at its time limit")
+  func connectTimeout() async throws {
+    let material = try Material()
+    // A listener whose queue is full and that accepts nobody: the kernel lets further connections hang.
+    let listener = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+    var address = sockaddr_in()
+    address.sin_family = sa_family_t(AF_INET)
+    address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
+    var size = socklen_t(MemoryLayout<sockaddr_in>.size)
+    unsafe withUnsafeMutablePointer(to: &address) { pointer in
+      unsafe pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { pointer in
+        _ = unsafe bind(listener, pointer, size)
+        _ = Glibc.listen(listener, 0)
+        _ = unsafe getsockname(listener, pointer, &size)
+      }
+    }
+    var fillers: [Int32] = []
+    for _ in 0..<4 {
+      let filler = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_NONBLOCK.rawValue), 0)
+      unsafe withUnsafeMutablePointer(to: &address) { pointer in
+        _ = unsafe pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { unsafe connect(filler, $0, size) }
+      }
+      fillers.append(filler)
+    }
+    defer { for descriptor in fillers + [listener] { close(descriptor) } }
+    let port = Int(UInt16(bigEndian: address.sin_port))
+    try await withLoops { group in
+      var options = SocketDialer.Options()
+      options.connectTimeout = .milliseconds(100)
+      let recorder = Recorder()
+      _ = SocketDialer(host: "127.0.0.1", port: port, context: try material.clientContext(), options: options).dial(on: group.loops[0], delegate: recorder)
+      #expect(await recorder.waitUntilClosure() == .unreachable("cannot connect to 127.0.0.1:\(port): no answer within 0.1 seconds"))
+    }
+  }
+
+  @Test("a server that never answers the handshake ends the link at the handshake's time limit; closing before that is by us")
+  func handshakeTimeout() async throws {
+    let material = try Material()
+    try await withLoops { group in
+      let silent = try await ServerBootstrap(group: group.eventLoopGroup).childChannelInitializer { $0.eventLoop.makeSucceededVoidFuture() }
+        .bind(host: "127.0.0.1", port: 0).get()
+      let port = try #require(silent.localAddress?.port)
+      var options = SocketDialer.Options()
+      options.handshakeTimeout = .milliseconds(50)
+      let recorder = Recorder()
+      _ = SocketDialer(host: "127.0.0.1", port: port, context: try material.clientContext(), options: options).dial(on: group.loops[0], delegate: recorder)
+      guard case .handshakeFailed = await recorder.waitUntilClosure() else {
+        Issue.record("\(recorder.events)")
+        return
+      }
+      let impatient = Recorder()
+      let link = SocketDialer(host: "127.0.0.1", port: port, context: try material.clientContext()).dial(on: group.loops[0], delegate: impatient)
+      await group.loops[0].run { link.close() }
+      #expect(await impatient.waitUntilClosed() == [.closed(.byUs)])
+      try await silent.close()
+    }
+  }
+
+  @Test("an error response reaches a client that goes on sending, through half-close and draining")
+  func drain() async throws {
+    let material = try Material()
+    try await withLoops { group in
+      let response: [UInt8] = [8, 8, 0, 0, 0, 42]
+      let listener = try await listen(group, try material.serverContext()) { channel, event in
+        guard case .received = event else { return }
+        Self.write(response, channel)
+        channel.triggerUserOutboundEvent(TLSDrain(), promise: nil)
+      }
+      let dialer = SocketDialer(host: "127.0.0.1", port: listener.port, context: try material.clientContext())
+      for _ in 0..<20 {
+        // Sends without end, as far as the link takes it, but lets the loop do other things in between.
+        let loop = group.loops[0]
+        let recorder = Recorder { link, event in
+          if event == .opened || event == .writable(true) { Self.pump(link, loop) }
+        }
+        _ = dialer.dial(on: loop, delegate: recorder)
+        let events = await recorder.waitUntilClosed()
+        #expect(Recorder.bytes(events) == response)
+        #expect(events.last == .closed(.byPeer))
+      }
+      await listener.close()
+    }
+  }
+
+  @Test("draining ends at its bound: a client that sends for ever is cut off")
+  func drainIsBounded() async throws {
+    let material = try Material()
+    try await withLoops { group in
+      let read = Atomic(0)
+      let listener = try await listen(group, try material.serverContext()) { channel, event in
+        guard case .received(let bytes) = event else { return }
+        read.add(bytes.count, ordering: .sequentiallyConsistent)
+        channel.triggerUserOutboundEvent(TLSDrain(byteCountLimit: 1 << 20, timeout: .seconds(40)), promise: nil)
+      }
+      let context = try material.clientContext()
+      // A client that does not care that the server has closed its side.
+      let client = try await ClientBootstrap(group: group.eventLoopGroup).channelOption(.allowRemoteHalfClosure, value: true).channelInitializer { channel in
+        channel.eventLoop.makeCompletedFuture {
+          try channel.pipeline.syncOperations.addHandler(TLSHandler(TLSSession(context, host: "localhost"), peerClosePolicy: .report))
+          try channel.pipeline.syncOperations.addHandler(
+            ServerHandler { channel, event in if case .tls(.handshakeCompleted) = event { Self.writeForEver(channel) } })
+        }
+      }.connect(host: "127.0.0.1", port: listener.port).get()
+      try await client.closeFuture.get()
+      #expect(read.load(ordering: .sequentiallyConsistent) <= 1 << 20)
+      await listener.close()
+    }
+  }
+
+  private static func pump(_ link: any Link, _ loop: any Loop) {
+    guard link.isWritable else { return }
+    link.send([UInt8](repeating: 3, count: 64 * 1024))
+    loop.execute { pump(link, loop) }
+  }
+
+  private static func writeForEver(_ channel: any Channel) {
+    channel.writeAndFlush(ByteBuffer(repeating: 1, count: 64 * 1024)).whenSuccess { writeForEver(channel) }
+  }
+
+  @Test("six bytes that arrived before the reset are delivered when it is our write that finds the reset")
+  func resetAfterResponse() async throws {
+    let material = try Material()
+    // The client's loop is held while the server works, so each has its own.
+    let servers = LoopGroup(threads: 1)
+    try await withLoops(1) { group in
+      let response: [UInt8] = [8, 7, 0, 0, 0, 9]
+      let closed = Mutex(0)
+      // The server answers and closes at once with unread data, so that the kernel sends a reset after the six bytes.
+      let listener = try await listen(servers, try material.serverContext()) { channel, event in
+        switch event {
+        case .received:
+          channel.setOption(.autoRead, value: false).whenComplete { _ in
+            channel.writeAndFlush(ByteBuffer(bytes: response)).whenComplete { _ in
+              channel.close(promise: nil)
+              closed.withLock { $0 += 1 }
+            }
+          }
+        default: break
+        }
+      }
+      let dialer = SocketDialer(host: "127.0.0.1", port: listener.port, context: try material.clientContext())
+      for round in 1...10 {
+        let recorder = Recorder { link, event in
+          guard event == .opened else { return }
+          link.send([1])
+          // The loop is held until the server has answered and closed: the next write is what finds out.
+          while closed.withLock({ $0 }) < round { usleep(100) }
+          usleep(2000)
+          for _ in 0..<20 { link.send([UInt8](repeating: 2, count: 64 * 1024)) }
+        }
+        _ = dialer.dial(on: group.loops[0], delegate: recorder)
+        let events = await recorder.waitUntilClosed()
+        #expect(Recorder.bytes(events) == response)
+        #expect(events.last == .closed(.reset) || events.last == .closed(.byPeer))
+      }
+      await listener.close()
+    }
+    await servers.shutDown()
+  }
+
+  @Test("a reset without any byte is told as a reset")
+  func reset() async throws {
+    let material = try Material()
+    try await withLoops { group in
+      let listener = try await listen(group, try material.serverContext()) { channel, event in
+        guard case .received = event else { return }
+        channel.triggerUserOutboundEvent(TLSAbort.reset, promise: nil)
+      }
+      let dialer = SocketDialer(host: "127.0.0.1", port: listener.port, context: try material.clientContext())
+      let recorder = Recorder { link, event in if event == .opened { link.send([1]) } }
+      _ = dialer.dial(on: group.loops[0], delegate: recorder)
+      #expect(await recorder.waitUntilClosure() == .reset)
+      await listener.close()
+    }
+  }
+
+  @Test("a reader that stops makes the link unwritable, and writable again when it goes on; the delegate is never called from within a call")
+  func backpressure() async throws {
+    let material = try Material()
+    try await withLoops { group in
+      let total = Atomic(0)
+      let channels = Mutex<[any Channel]>([])
+      let listener = try await listen(group, try material.serverContext()) { channel, event in
+        switch event {
+        case .tls(.handshakeCompleted):
+          channels.withLock { $0.append(channel) }
+          channel.setOption(.autoRead, value: false).whenComplete { _ in Self.write([0], channel) }
+        case .received(let bytes): total.add(bytes.count, ordering: .sequentiallyConsistent)
+        case .tls(.inputClosed): channel.close(promise: nil)
+        default: break
+        }
+      }
+      let isCalling = Atomic(false)
+      let nested = Atomic(0)
+      let recorder = Recorder { _, _ in
+        if isCalling.load(ordering: .sequentiallyConsistent) { nested.add(1, ordering: .sequentiallyConsistent) }
+      }
+      let dialer = SocketDialer(host: "127.0.0.1", port: listener.port, context: try material.clientContext())
+      let link = dialer.dial(on: group.loops[0], delegate: recorder)
+      _ = await recorder.waitUntilReceived(1)
+      let sent = Atomic(0)
+      await group.loops[0].run {
+        isCalling.store(true, ordering: .sequentiallyConsistent)
+        while link.isWritable {
+          link.send([UInt8](repeating: 1, count: 256 * 1024))
+          sent.add(256 * 1024, ordering: .sequentiallyConsistent)
+        }
+        isCalling.store(false, ordering: .sequentiallyConsistent)
+      }
+      _ = await recorder.wait { $0.contains(.writable(false)) }
+      for channel in channels.withLock({ $0 }) { try await channel.setOption(.autoRead, value: true).get() }
+      _ = await recorder.wait { $0.contains(.writable(true)) }
+      await group.loops[0].run { link.close() }
+      #expect(await recorder.waitUntilClosure() == .byUs)
+      #expect(nested.load(ordering: .sequentiallyConsistent) == 0)
+      await listener.close()
+      for channel in channels.withLock({ $0 }) { _ = try? await channel.closeFuture.get() }
+      #expect(total.load(ordering: .sequentiallyConsistent) == sent.load(ordering: .sequentiallyConsistent))
+    }
+  }
+
+  @Test("timers of a loop run at their time and not when cancelled; an actor can live on it")
+  func loop() async throws {
+    try await withLoops(1) { group in
+      let loop = group.loops[0]
+      let order = Mutex<[Int]>([])
+      let start = loop.now
+      await withCheckedContinuation { continuation in
+        _ = loop.schedule(at: start + .milliseconds(30)) {
+          order.withLock { $0.append(2) }
+          continuation.resume()
+        }
+        _ = loop.schedule(at: start + .milliseconds(10)) { order.withLock { $0.append(1) } }
+        loop.schedule(at: start + .milliseconds(20)) { order.withLock { $0.append(99) } }.cancel()
+        loop.schedule(at: Instant(nanoseconds: .max)) { order.withLock { $0.append(98) } }.cancel()
+      }
+      #expect(order.withLock { $0 } == [1, 2])
+      #expect(loop.now.since(start) >= .milliseconds(30))
+      #expect(abs(Int64(loop.unixSeconds) - Int64(Date().timeIntervalSince1970)) <= 1)
+      let resident = Resident(loop)
+      #expect(await resident.isAtHome())
+    }
+  }
+
+  private actor Resident {
+    private let loop: NIOLoop
+    private let executor: any SerialExecutor
+    nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe executor.asUnownedSerialExecutor() }
+
+    init(_ loop: NIOLoop) {
+      self.loop = loop
+      executor = loop.executor
+    }
+
+    func isAtHome() -> Bool { loop.eventLoop.inEventLoop }
+  }
+}

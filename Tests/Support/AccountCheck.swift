@@ -1,0 +1,77 @@
+package import PushEngine
+package import PushWire
+internal import Synchronization
+
+/// The one assertion that every end-to-end test ends in: the account equals the gateway's ground truth.
+package struct AccountCheck {
+  /// Distinct, one notification each.
+  package var tokens: [DeviceToken]
+  package var account: Account
+  /// What was listed as not accepted.
+  package var outcomes: [DeviceToken: Outcome]
+  /// How often the gateway accepted each token.
+  package var arrivals: [DeviceToken: Int]
+  /// What the gateway refuses with a status.
+  package var refused: (DeviceToken) -> Bool = { _ in false }
+  /// What the gateway answers by closing without a word.
+  package var kills: (DeviceToken) -> Bool = { _ in false }
+  /// The campaign was stopped: not everything was submitted.
+  package var isPartial = false
+
+  package init(tokens: [DeviceToken], account: Account, outcomes: [DeviceToken: Outcome], arrivals: [DeviceToken: Int]) {
+    self.tokens = tokens
+    self.account = account
+    self.outcomes = outcomes
+    self.arrivals = arrivals
+  }
+
+  /// What is wrong, in sentences; empty when the account is exact.
+  package func problems() -> [String] {
+    var problems: [String] = []
+    if account.inFlight != 0 { problems.append("\(account.inFlight) notifications have no outcome") }
+    if !isPartial, account.submitted != tokens.count { problems.append("\(account.submitted) submitted of \(tokens.count)") }
+    if account.submitted - account.accepted != outcomes.count {
+      problems.append("\(outcomes.count) outcomes listed, \(account.submitted - account.accepted) counted")
+    }
+    var missing = 0
+    var duplicates = 0
+    for token in tokens {
+      let count = arrivals[token] ?? 0
+      if count > 1 { duplicates += 1 }
+      if let outcome = outcomes[token] {
+        if let problem = problem(with: outcome, arrivals: count, token: token) { problems.append("\(token) \(problem)") }
+      } else if count == 0 {
+        // Counted as accepted; or never submitted.
+        missing += 1
+      }
+    }
+    let lost = missing - (tokens.count - account.submitted)
+    if lost != 0 { problems.append("\(lost) notifications are counted as accepted but did not arrive") }
+    if duplicates > account.possibleDuplicates { problems.append("\(duplicates) arrived twice, \(account.possibleDuplicates) listed as possible duplicates") }
+    return problems
+  }
+
+  private func problem(with outcome: Outcome, arrivals: Int, token: DeviceToken) -> String? {
+    switch outcome {
+    case .rejected(.status): refused(token) ? nil : "is counted as refused, but the gateway does not refuse it"
+    case .rejected(.closedWithoutReason): kills(token) ? nil : "is condemned, but is harmless"
+    case .cancelled, .expired: arrivals == 0 ? nil : "is counted as \(outcome) but arrived"
+    case .held, .unknown: nil
+    case .accepted, .rejected, .suppressed: "ended as \(outcome)"
+    }
+  }
+}
+
+/// Hears every outcome that is not acceptance.
+package final class OutcomeBook: OutcomeListener {
+  private let book = Mutex<[DeviceToken: Outcome]>([:])
+
+  package init() {}
+
+  package var outcomes: [DeviceToken: Outcome] { book.withLock { $0 } }
+
+  package func notAccepted(line: UInt64, token: String, outcome: Outcome) {
+    guard let token = try? DeviceToken(parsing: token) else { return }
+    book.withLock { $0[token] = outcome }
+  }
+}
