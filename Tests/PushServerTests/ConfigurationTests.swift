@@ -60,7 +60,7 @@ struct ConfigurationTests {
     var expected = AppSettings(id: "a", credential: CredentialFiles(certificate: "a.pem"))
     expected.command = .framed
     #expect(app == expected)
-    #expect(app.connections == 1...8 && app.batching.maxBytes == 65_536 && app.window.notifications == 32_768 && app.settle.quiet == .seconds(5))
+    #expect(app.connections == 1...8 && app.batching.maxBytes == 65_536 && app.window.notifications == 262_144 && app.settle.quiet == .seconds(5))
     #expect(app.attempts == 5 && app.rateLimit == nil && app.onUnknown == .resend && app.settle.confirm == .probe)
     #expect(app.gatewayOrDefault == Endpoint(host: "gateway.push.apple.com", port: 2195))
   }
