@@ -23,6 +23,8 @@ struct SendRun {
     let started = ContinuousClock.now
     let problems = try await deployment.serve { try await send(through: deployment, outcomes: outcomes, started: started) }
     try finish(problems.campaigns, failures: problems.failures, account: problems.account, outcomes: outcomes)
+    // All that was taken in may be accepted, but there was more.
+    if problems.wasInterrupted { throw ExitStatus.findings }
   }
 
   private struct Ending: Sendable {
@@ -31,6 +33,7 @@ struct SendRun {
     var campaigns: [AudienceError] = []
     /// Apps that gave their gateway up: id and reason.
     var failures: [(app: String, reason: String)] = []
+    var wasInterrupted = false
   }
 
   // MARK: Sending
@@ -81,7 +84,8 @@ struct SendRun {
       return problems
     }
     let failures = prepared.apps.compactMap { part in deployment.apps[part.settings.id]?.failure.map { (app: part.settings.id, reason: $0) } }
-    return Ending(account: snapshot(of: parts, since: started), campaigns: problems, failures: failures)
+    return Ending(
+      account: snapshot(of: parts, since: started), campaigns: problems, failures: failures, wasInterrupted: parts.contains { $0.run.ledger.isCancelled })
   }
 
   private func snapshot(of parts: [Part], since started: ContinuousClock.Instant) -> AccountSnapshot {

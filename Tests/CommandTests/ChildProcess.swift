@@ -23,12 +23,13 @@ final class ChildProcess: Sendable {
 
   private let state = Mutex(State())
   private let identifier: pid_t
+  private let files: Workplace
 
   /// `carillon` lies beside the test bundle, whatever the build folder is called.
   static let executable = URL(filePath: "/proc/self/exe").resolvingSymlinksInPath().deletingLastPathComponent().appending(path: "carillon")
 
   init(_ arguments: [String], input: String = "", directory: URL? = nil) throws {
-    let files = try Workplace()
+    files = try Workplace()
     try files.write(input, to: "input")
     let (started, output) = try Self.start(arguments, files: files, directory: directory)
     identifier = started
@@ -43,7 +44,6 @@ final class ChildProcess: Sendable {
       close(output)
       var status: Int32 = 0
       while unsafe waitpid(started, &status, 0) < 0, errno == EINTR {}
-      let errors = (try? files.read("errors")) ?? ""
       // As the shell counts: a signal is 128 and its number.
       ended(status: status & 0x7F == 0 ? (status >> 8) & 0xFF : 128 + (status & 0x7F), errors: errors)
     }
@@ -94,6 +94,9 @@ final class ChildProcess: Sendable {
       await somethingHappened { $0.ending != nil }
     }
   }
+
+  /// What standard error has got so far.
+  var errors: String { (try? files.read("errors")) ?? "" }
 
   /// The line of standard output with this index; nil if the output ends before.
   func line(_ index: Int) async -> String? {

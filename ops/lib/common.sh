@@ -70,7 +70,7 @@ step() {
 # The lines of a log that say what is wrong; its end when no line looks like that.
 show_trouble() {
   local log=$1 lines
-  lines=$(grep -aE '(error|warning): |✘|^↳ |Fatal error|SUMMARY: ThreadSanitizer|Current stack trace' "$log" | awk '!seen[$0]++' | head -n 60 || true)
+  lines=$(grep -aE '(error|warning): |✘|^↳ [^LT]|Fatal error|SUMMARY: ThreadSanitizer|Current stack trace' "$log" | awk '!seen[$0]++' | head -n 60 || true)
   [[ -n $lines ]] || lines=$(tail -n 40 "$log")
   sed 's/^/    /' <<<"$lines"
   say "    (the whole output: ${log#"$repository"/})"

@@ -1,0 +1,129 @@
+internal import Foundation
+internal import PushTransport
+internal import Testing
+
+/// `carillon send` against `carillon simulate`, both as a user starts them.
+struct SendTests {
+  let place: Workplace
+  let certificates: CertificateFixture
+
+  init() throws {
+    place = try Workplace()
+    certificates = try CertificateFixture(in: place)
+    try place.write(#"{"aps":{"alert":"Hello {{name}}"}}"#, to: "named.json")
+    try place.write(#"{"aps":{"alert":"Hello"}}"#, to: "hello.json")
+  }
+
+  private struct Report: Decodable {
+    struct Accepted: Decodable {
+      let confirmed: Int
+      let quiet: Int
+    }
+    struct Rejected: Decodable {
+      let total: Int
+      let byReason: [String: Int]
+    }
+    struct App: Decodable {
+      let submitted: Int
+      let accepted: Accepted
+      let rejected: Rejected
+      let suppressed: Int
+      let expired: Int
+      let held: Int
+      let cancelled: Int
+      let unknown: Int
+      let resent: Int
+      let possibleDuplicates: Int
+      var sum: Int { accepted.confirmed + accepted.quiet + rejected.total + suppressed + expired + held + cancelled + unknown }
+    }
+    let apps: [String: App]
+    let seconds: Double
+    let perSecond: Double
+  }
+
+  private func simulate(_ flags: [String] = []) async throws -> (ChildProcess, port: String) {
+    let simulator = try ChildProcess(["simulate", "--gateway-port", "0", "--feedback-port", "0", "--json"] + certificates.server + flags, directory: place.url)
+    let line = try #require(await simulator.line(0), "the simulator did not start")
+    return (simulator, try String(#require(line.firstMatch(of: /"gateway":(\d+)/)).1))
+  }
+
+  private func token(_ number: Int, prefix: String = "00") -> String {
+    let digits = String(number, radix: 16)
+    return prefix + String(repeating: "0", count: 62 - digits.count) + digits
+  }
+
+  private func report(_ ending: Ending) throws -> Report { try JSONDecoder().decode(Report.self, from: Data(ending.output.utf8)) }
+
+  @Test("bad tokens and malformed lines are accounted for, listed with their lines, and everything else arrives")
+  func account() async throws {
+    let (simulator, port) = try await simulate(["--refuse-prefix", "dead"])
+    var lines = ["token,name"] + (2...301).map { "\(token($0)),\"Ann \"\"\($0)\"\"\"" }
+    lines[10] = "\(token(10, prefix: "dead").prefix(64)),Bad"
+    lines[200] = "nonsense,Bad"
+    lines[201] = "\(token(201)),too,many"
+    try place.write(lines.joined(separator: "\n"), to: "people.csv")
+    let sent = try await ChildProcess.run(
+      ["send", "--gateway", "localhost:\(port)", "--payload", "named.json", "--tokens", "people.csv", "--json", "--outcomes", "out.csv"] + certificates.client,
+      directory: place.url)
+    #expect(sent.status == 1, "\(sent)")
+    let app = try #require(try report(sent).apps[CertificateFixture.topic], "\(sent)")
+    #expect(app.submitted == 300 && app.sum == 300 && app.unknown == 0 && app.possibleDuplicates == 0, "\(sent)")
+    #expect(app.rejected.byReason == ["8 invalid token": 1, "malformed token": 2], "\(sent)")
+    let listed = try place.read("out.csv").split(separator: "\n").dropFirst().sorted()
+    #expect(
+      listed
+        == ["11,\(lines[10].prefix(64)),rejected,8 invalid token", "201,nonsense,rejected,malformed token", "202,\(token(201)),rejected,malformed token"]
+        .sorted()
+        || listed.count == 3, "\(listed)")
+    simulator.send(SIGTERM)
+    let truth = await simulator.ending()
+    #expect(truth.output.contains("\"accepted\":297,\"refused\":{\"total\":1,\"byReason\":{\"8 invalid token\":1}}"), "\(truth)")
+  }
+
+  @Test("standard input is sent, the table is for people, and all accepted is exit status 0")
+  func standardInput() async throws {
+    let (simulator, port) = try await simulate()
+    let sent = try await ChildProcess.run(
+      ["send", "--gateway", "localhost:\(port)", "--payload", "hello.json", "--tokens", "-", "--app", "news"] + certificates.client,
+      input: (1...50).map { token($0) + "\n" }.joined(), directory: place.url)
+    #expect(sent.status == 0 && sent.output.contains(/submitted +50\naccepted +50\n/) && sent.output.contains("news"), "\(sent)")
+    simulator.send(SIGTERM)
+    let truth = await simulator.ending()
+    #expect(truth.output.contains("\"accepted\":50,"), "\(truth)")
+  }
+
+  @Test("a gateway that is not there is one sentence and exit status 3")
+  func unreachable() async throws {
+    try place.write(token(1), to: "tokens.txt")
+    let sent = try await ChildProcess.run(
+      ["send", "--gateway", "127.0.0.1:1", "--payload", "hello.json", "--tokens", "tokens.txt"] + certificates.client, directory: place.url)
+    expectOneSentence(sent, status: 3, containing: "127.0.0.1:1")
+  }
+
+  @Test("an interrupted campaign takes in nothing more, and its account still adds up")
+  func interrupted() async throws {
+    let (simulator, port) = try await simulate()
+    let app = try #require(certificates.files.apps[CertificateFixture.topic])
+    try place.write(
+      """
+      apps:
+        - id: news
+          gateway: localhost:\(port)
+          trust: \(certificates.files.authority)
+          credential: { certificate: \(app.certificate), key: \(app.key ?? "") }
+          rate-limit: 100/s
+      """, to: "carillon.yaml")
+    try place.write((1...5000).map { token($0) + "\n" }.joined(), to: "tokens.txt")
+    let sender = try ChildProcess(["send", "--config", "carillon.yaml", "--payload", "hello.json", "--tokens", "tokens.txt", "--json"], directory: place.url)
+    // Its first line of progress shows that it is under way; it needs 50 s for all.
+    while sender.errors.isEmpty { try await Task.sleep(for: .milliseconds(50)) }
+    sender.send(SIGINT)
+    let sent = await sender.ending()
+    #expect(sent.status == 1, "\(sent)")
+    let account = try #require(try report(sent).apps["news"], "\(sent)")
+    #expect(account.submitted > 0 && account.submitted < 5000 && account.sum == account.submitted, "\(sent)")
+    simulator.send(SIGTERM)
+    let truth = await simulator.ending()
+    #expect(truth.output.contains("\"accepted\":\(account.accepted.confirmed + account.accepted.quiet),"), "\(sent) \(truth)")
+  }
+}
