@@ -56,6 +56,7 @@ struct SendRun {
         for part in parts { part.run.cancel() }
       } else {
         show(snapshot(of: parts, since: started))
+        _ = outcomes?.finish()
         Foundation.exit(ExitStatus.findings.rawValue)
       }
     }

@@ -115,7 +115,7 @@ package actor Lane: LinkDelegate {
 
   private func surroundings(published: UInt64) -> LaneMachine.Surroundings {
     LaneMachine.Surroundings(
-      now: loop.now, published: published, freeBlockCount: ring.freeBlockCount, isWritable: link?.isWritable ?? false, isDraining: intake.isDraining,
+      now: loop.now, published: published, freeBlockCount: ring.freeBlockCount, isWritable: link?.isWritable ?? false, isIdle: link?.isIdle ?? true, isDraining: intake.isDraining,
       isCancelled: published > machine.sent && !machine.isOpen && intake.isCancelled)
   }
 

@@ -16,7 +16,7 @@ extension LaneMachine {
 
   /// `count` notifications of one campaign, the last of them at `lastStart`, have had their turn.
   package mutating func packed(to end: UInt64, lastStart: UInt64, count: Int, campaign: UInt32, fate: ResendWindow.Fate, now: Instant) {
-    window.append(to: end, lastStart: lastStart, count: count, campaign: campaign, fate: fate, now: now)
+    window.append(to: end, lastStart: lastStart, count: count, campaign: campaign, fate: fate)
     if fate == .sent {
       connection.lastActivity = now
       connection.sentCount += count
@@ -33,9 +33,9 @@ extension LaneMachine {
     connection.lastActivity = now
   }
 
+  /// The link has begun, or ended, to hold more than its high-water mark.
   package mutating func writabilityChanged(_ isWritable: Bool, now: Instant) {
-    connection.isBlocked = !isWritable
-    connection.drainedAt = now
+    if !isWritable { connection.busySince = connection.busySince ?? now }
   }
 
   /// An error response has come. The lane closes the link after it.
@@ -126,7 +126,7 @@ extension LaneMachine {
     var delay = Duration.zero
     if connection.hasMadeProgress {
       backoff.succeeded()
-    } else if closure != .byUs {
+    } else if closure != .byUs || connection.hasStalled {
       delay = backoff.failed()
     }
     phase = .disconnected(retryAt: now + delay)
@@ -135,7 +135,7 @@ extension LaneMachine {
   // MARK: Settling
 
   /// The connection ended and nobody said what became of the window: the app's policy decides.
-  private mutating func endedWithoutAWord(walk: any RecordWalk) {
+  mutating func endedWithoutAWord(walk: any RecordWalk) {
     if isolation?.suspect?.controlHasLived == false, window.isEmpty { return controlDied() }
     guard window.sentCount > 0 else { return rewind() }
     switch policy.onUnknown {
@@ -171,7 +171,7 @@ extension LaneMachine {
   }
 
   mutating func settleQuiet(now: Instant, walk: any RecordWalk) {
-    guard !connection.isBlocked, let end = window.quietEnd(now: now, quiet: policy.quiet, drainedAt: connection.drainedAt) else { return }
+    guard let end = window.quietEnd(now: now, quiet: policy.quiet, drainedAt: connection.drainedAt) else { return }
     settle(through: end, as: .accepted(.quiet), walk: walk)
     confirmedStage()
     madeProgress()

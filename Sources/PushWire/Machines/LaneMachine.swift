@@ -24,16 +24,19 @@ package struct LaneMachine: ~Copyable {
     /// Blocks of the ring that nobody has claimed.
     package var freeBlockCount: Int
     package var isWritable: Bool
+    /// Everything handed to the link has gone to the socket.
+    package var isIdle: Bool
     /// Nothing more will come for now: confirm what was sent instead of waiting for company.
     package var isDraining: Bool
     /// All that the ring holds was cancelled: it needs no connection to leave.
     package var isCancelled: Bool
 
-    package init(now: Instant, published: UInt64, freeBlockCount: Int, isWritable: Bool, isDraining: Bool, isCancelled: Bool) {
+    package init(now: Instant, published: UInt64, freeBlockCount: Int, isWritable: Bool, isIdle: Bool, isDraining: Bool, isCancelled: Bool) {
       self.now = now
       self.published = published
       self.freeBlockCount = freeBlockCount
       self.isWritable = isWritable
+      self.isIdle = isIdle
       self.isDraining = isDraining
       self.isCancelled = isCancelled
     }
@@ -46,7 +49,7 @@ package struct LaneMachine: ~Copyable {
     package var mayHaveArrived: [Range<UInt64>] = []
     /// *Sent* was set back.
     package var hasRewound = false
-    /// A connection settled at least one notification, or answered a probe.
+    /// A connection settled at least one notification otherwise than by dying of it, or answered a probe.
     package var madeProgress = false
     /// The gateway closes every connection without a word, even one that carries nothing: sending on would only burn notifications.
     package var isUnresponsive = false
@@ -67,14 +70,16 @@ package struct LaneMachine: ~Copyable {
   /// What belongs to the present connection, or the last one, and begins anew with each.
   struct Connection {
     var openedAt = Instant.start
-    /// The last moment at which the socket was seen to have taken everything.
+    /// Since when the socket has been seen to take less than it was given; nil when it has taken everything.
+    var busySince: Instant?
+    /// When the socket last took everything after it had been busy for longer than a moment.
     var drainedAt = Instant.start
-    /// The socket does not take what is handed to it.
-    var isBlocked = false
     var lastActivity = Instant.start
     var sentCount = 0
     var settledCount = 0
     var hasMadeProgress = false
+    /// The peer read nothing for so long that we left.
+    var hasStalled = false
     /// The gateway has refused a notification by name.
     var endedInRefusal = false
     var probe: Probe?
@@ -154,14 +159,43 @@ package struct LaneMachine: ~Copyable {
       if around.isCancelled { return .pack(from: window.sent, to: around.published) }
       return retryAt <= around.now ? .dial : .wait(until: retryAt)
     case .open:
+      observeSocket(isIdle: around.isIdle, now: around.now)
+      if let step = stepIfStalled(now: around.now, walk: walk) { return step }
       if let probe = connection.probe { return stepWhileProbing(probe, now: around.now) }
       if let isolation, let suspect = isolation.suspect, !suspect.controlHasLived { return stepOfControl(now: around.now) }
       return stepWhileOpen(around, walk: walk)
     }
   }
 
+  /// The quiet period of a notification begins when its bytes have gone to the socket, and begins again when the peer has stopped reading for longer
+  /// than a moment: a peer that does not read is not quiet, it is deaf.
+  private mutating func observeSocket(isIdle: Bool, now: Instant) {
+    guard isIdle else {
+      connection.busySince = connection.busySince ?? now
+      return
+    }
+    if isDeaf(now: now) { connection.drainedAt = now }
+    connection.busySince = nil
+    window.wrote(now: now)
+  }
+
+  private func isDeaf(now: Instant) -> Bool { connection.busySince.map { $0 + Self.moment <= now } ?? false }
+
+  private static let moment = Duration.milliseconds(100)
+
+  private mutating func stepIfStalled(now: Instant, walk: any RecordWalk) -> Step? {
+    guard let since = connection.busySince, max(since, connection.lastActivity) + policy.stall <= now else { return nil }
+    phase = .leaving
+    connection.hasStalled = true
+    endedWithoutAWord(walk: walk)
+    return .leave
+  }
+
+  /// When to look at the socket again, while it is busy.
+  private func recheck(now: Instant) -> Instant { now + policy.quiet / 4 }
+
   private mutating func stepWhileOpen(_ around: Surroundings, walk: any RecordWalk) -> Step {
-    settleQuiet(now: around.now, walk: walk)
+    if !isDeaf(now: around.now) { settleQuiet(now: around.now, walk: walk) }
     if window.isEmpty, connection.lastActivity + policy.idle <= around.now {
       // A connection that long idle may be dead without our knowing (NAT, the gateway's own limit): replaced before its next use.
       phase = .leaving
@@ -186,14 +220,14 @@ package struct LaneMachine: ~Copyable {
     if window.sent < limit {
       // A range below the high-water mark is a resend and kept apart from what is new, so that it can be counted.
       let to = window.sent < window.highWater ? min(limit, window.highWater) : limit
-      return around.isWritable ? .pack(from: window.sent, to: to) : .wait(until: nil)
+      return around.isWritable ? .pack(from: window.sent, to: to) : .wait(until: recheck(now: around.now))
     }
     guard !window.isEmpty else { return .wait(until: connection.lastActivity + policy.idle) }
     if mustConfirm, probesWork, window.sentCount > 0 { return .probe(identifier: nextProbeIdentifier) }
-    return .wait(until: quietDeadline)
+    return .wait(until: connection.busySince == nil ? quietDeadline : recheck(now: around.now))
   }
 
-  private var quietDeadline: Instant? { connection.isBlocked ? nil : window.quietDeadline(quiet: policy.quiet, drainedAt: connection.drainedAt) }
+  private var quietDeadline: Instant? { window.quietDeadline(quiet: policy.quiet, drainedAt: connection.drainedAt) }
 
   private func earliest(_ left: Instant?, _ right: Instant?) -> Instant? {
     guard let left, let right else { return left ?? right }
@@ -203,8 +237,8 @@ package struct LaneMachine: ~Copyable {
   /// A probe that the gateway is known to answer is given longer than the quiet period: its answer is worth more than a guess.
   private mutating func stepWhileProbing(_ probe: Probe, now: Instant) -> Step {
     let patience = probesAreProven ? policy.quiet * 4 : policy.quiet
+    if connection.busySince != nil { return .wait(until: recheck(now: now)) }
     let deadline = max(probe.sentAt, connection.drainedAt) + patience
-    guard !connection.isBlocked else { return .wait(until: nil) }
     guard deadline <= now else { return .wait(until: deadline) }
     // Not a word, and the connection lives: what was sent is accepted/quiet, and this connection cannot be used any more.
     if !probesAreProven { probesWork = false }

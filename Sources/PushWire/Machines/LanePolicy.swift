@@ -32,6 +32,8 @@ package struct LanePolicy: Sendable {
   package var ringBlockCount = 262_144
   /// A connection that carried nothing for so long is replaced before its next use: NATs forget connections after 4 to 6 minutes. Default 3 min.
   package var idle = Duration.seconds(180)
+  /// A peer that has not read for so long is given up, as if it had closed without a word. Default 2 min.
+  package var stall = Duration.seconds(120)
   package var backoffBase = Duration.milliseconds(100)
   package var backoffLimit = Duration.seconds(30)
 

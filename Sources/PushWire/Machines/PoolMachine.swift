@@ -24,7 +24,7 @@ package struct PoolMachine: Sendable {
     case unreachable(String)
     /// The gateway refused the certificate.
     case refused(String)
-    /// The gateway closes every connection without a word.
+    /// The gateway ends every connection without taking anything, even one that carries nothing.
     case unresponsive
   }
 
@@ -71,10 +71,10 @@ package struct PoolMachine: Sendable {
     case .refused(let reason):
       return "the gateway refused the certificate: \(reason)"
     case .unresponsive:
-      return "the gateway closes every connection without an answer, even one that carries nothing"
+      return "the gateway ends every connection without taking anything, even one that carries nothing"
     case .unreachable(let reason):
       failedDials += 1
-      // Each lane may try as often, since they try side by side.
+      // Over all lanes together: they try side by side, and the second to find nobody there knows no more than the first.
       if !hasBeenOpen, failedDials >= limits.dialAttempts { return reason }
     }
     let endings = (trouble?.endings ?? 0) + 1

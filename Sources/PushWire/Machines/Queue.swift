@@ -29,6 +29,12 @@ struct Queue<Element> {
     while count > 0 { removeFirst() }
   }
 
+  mutating func update(at offset: Int, _ change: (inout Element) -> Void) {
+    var element = self[offset]
+    change(&element)
+    slots[index(offset)] = element
+  }
+
   mutating func replaceFirst(with element: Element) {
     precondition(count > 0, "empty queue")
     slots[head] = element

@@ -41,7 +41,8 @@ package struct ResendWindow: ~Copyable {
     var count: Int
     var campaign: UInt32
     var fate: Fate
-    var sentAt: Instant
+    /// When its bytes were seen to have gone to the socket; nil until then.
+    var writtenAt: Instant?
   }
 
   /// Everything before it has its outcome.
@@ -87,9 +88,9 @@ package struct ResendWindow: ~Copyable {
   }
 
   /// Records that `count` notifications of one campaign, up to `end`, the last of them at `lastStart`, have had their turn.
-  package mutating func append(to end: UInt64, lastStart: UInt64, count: Int, campaign: UInt32, fate: Fate, now: Instant) {
+  package mutating func append(to end: UInt64, lastStart: UInt64, count: Int, campaign: UInt32, fate: Fate) {
     precondition(end > sent && lastStart >= sent && lastStart < end, "a run must move forward")
-    runs.append(Run(end: end, lastStart: lastStart, count: count, campaign: campaign, fate: fate, sentAt: now))
+    runs.append(Run(end: end, lastStart: lastStart, count: count, campaign: campaign, fate: fate))
     if fate == .sent { sentCount += count }
     sent = end
     highWater = max(highWater, end)
@@ -131,21 +132,29 @@ package struct ResendWindow: ~Copyable {
     sent = settled
   }
 
-  /// The end of the last run whose quiet period has passed, measured from its sending or, if later, from `drainedAt`, when the socket last took
-  /// everything: a peer that does not read is not quiet, it is deaf.
+  /// Everything in the window has gone to the socket by now.
+  package mutating func wrote(now: Instant) {
+    var index = runs.count - 1
+    while index >= 0, runs[index].writtenAt == nil {
+      runs.update(at: index) { $0.writtenAt = now }
+      index -= 1
+    }
+  }
+
+  /// The end of the last run whose quiet period has passed, measured from when it was written or, if later, from `drainedAt`.
   package func quietEnd(now: Instant, quiet: Duration, drainedAt: Instant) -> UInt64? {
     guard drainedAt + quiet <= now else { return nil }
     var end: UInt64?
     for index in 0..<runs.count {
-      guard runs[index].sentAt + quiet <= now else { break }
+      guard let writtenAt = runs[index].writtenAt, writtenAt + quiet <= now else { break }
       end = runs[index].end
     }
     return end
   }
 
-  /// When ``quietEnd(now:quiet:drainedAt:)`` will next have something.
+  /// When ``quietEnd(now:quiet:drainedAt:)`` will next have something, if nothing holds it up.
   package func quietDeadline(quiet: Duration, drainedAt: Instant) -> Instant? {
-    runs.first.map { max($0.sentAt, drainedAt) + quiet }
+    runs.first.map { max($0.writtenAt ?? drainedAt, drainedAt) + quiet }
   }
 
   /// The position and end of the notification that `identifier` names, if it was sent and is still in the window.

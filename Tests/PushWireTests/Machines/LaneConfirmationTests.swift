@@ -155,9 +155,10 @@ struct LaneConfirmationTests {
     let lane = LaneDriver { $0.confirm = .quiet }
     lane.connectAndSend(10)
     lane.setWritable(false)
-    #expect(lane.next() == .wait(until: nil))
-    lane.pass(.seconds(3600))
-    #expect(lane.next() == .wait(until: nil))
+    for _ in 0..<60 {
+      #expect(lane.next() == .wait(until: lane.now + .milliseconds(1_250)), "looks again now and then")
+      lane.pass(.seconds(1))
+    }
     #expect(lane.outcomes.isEmpty)
     lane.setWritable(true)
     #expect(lane.next() == .wait(until: lane.now + .seconds(5)))
@@ -166,12 +167,38 @@ struct LaneConfirmationTests {
     #expect(lane.outcome(0..<10) == .accepted(.quiet))
   }
 
+  @Test("a notification is not quiet before its bytes have gone to the socket, even if the link would hold more")
+  func notWrittenYet() {
+    let lane = LaneDriver { $0.confirm = .quiet }
+    lane.around.isIdle = false
+    lane.connectAndSend(10)
+    lane.pass(.seconds(30))
+    _ = lane.next()
+    #expect(lane.outcomes.isEmpty)
+    lane.around.isIdle = true
+    #expect(lane.next() == .wait(until: lane.now + .seconds(5)))
+    #expect(lane.outcomes.isEmpty)
+  }
+
+  @Test("a socket that is busy for a moment does not put the quiet period off")
+  func busyForAMoment() {
+    let lane = LaneDriver { $0.confirm = .quiet }
+    lane.connectAndSend(10)
+    lane.pass(.milliseconds(4_950))
+    lane.around.isIdle = false
+    _ = lane.next()
+    lane.pass(.milliseconds(50))
+    lane.around.isIdle = true
+    _ = lane.next()
+    #expect(lane.outcome(0..<10) == .accepted(.quiet))
+  }
+
   @Test("nor is it deaf to a probe")
   func blockedProbe() {
     let (lane, probe) = probing()
     lane.setWritable(false)
-    lane.pass(.seconds(3600))
-    #expect(lane.next() == .wait(until: nil))
+    lane.pass(.seconds(60))
+    #expect(lane.next() == .wait(until: lane.now + .milliseconds(1_250)))
     lane.setWritable(true)
     #expect(lane.next() == .wait(until: lane.now + .seconds(5)))
     lane.respond(.missingDeviceToken, probe)
@@ -184,9 +211,24 @@ struct LaneConfirmationTests {
     lane.around.published = 10
     lane.connect()
     lane.setWritable(false)
-    #expect(lane.next() == .wait(until: nil))
+    #expect(lane.next() == .wait(until: lane.now + .milliseconds(1_250)))
     lane.setWritable(true)
     #expect(lane.next() == .pack(from: 0, to: 10))
+  }
+
+  @Test("a peer that reads nothing for two minutes is left, and what it had is in doubt")
+  func stalled() {
+    let lane = LaneDriver { $0.confirm = .quiet }
+    lane.connectAndSend(10)
+    lane.setWritable(false)
+    lane.pass(.seconds(119))
+    _ = lane.next()
+    #expect(lane.inDoubt.isEmpty)
+    lane.pass(.seconds(1))
+    #expect(lane.next() == .leave)
+    #expect(lane.inDoubt == [0..<10] && lane.outcomes.isEmpty)
+    lane.close(.byUs)
+    #expect(lane.sent == 0 && lane.failures == 1)
   }
 
   @Test("a full window is probed before anything more is sent, and is never exceeded")

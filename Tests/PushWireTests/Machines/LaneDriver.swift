@@ -43,7 +43,7 @@ final class LaneDriver {
     change(&policy)
     machine = LaneMachine(policy: policy, seed: seed)
     around = LaneMachine.Surroundings(
-      now: Instant(nanoseconds: 1_000_000_000), published: 0, freeBlockCount: 1 << 20, isWritable: true, isDraining: false, isCancelled: false)
+      now: Instant(nanoseconds: 1_000_000_000), published: 0, freeBlockCount: 1 << 20, isWritable: true, isIdle: true, isDraining: false, isCancelled: false)
   }
 
   var sent: UInt64 { machine.sent }
@@ -92,6 +92,8 @@ final class LaneDriver {
     let count = walk.notificationCount(from: machine.sent, to: end)
     machine.packed(to: end, lastStart: end - 1, count: count, campaign: campaign, fate: fate, now: now)
     look()
+    // The lane asks again after each batch, and so the machine sees that the socket has taken it. The answer stands until something happens.
+    _ = machine.next(around, walk: walk)
   }
 
   func packPadding(to end: UInt64) {
@@ -144,6 +146,7 @@ final class LaneDriver {
 
   func setWritable(_ isWritable: Bool) {
     around.isWritable = isWritable
+    around.isIdle = isWritable
     machine.writabilityChanged(isWritable, now: now)
   }
 

@@ -75,7 +75,7 @@ struct PoolMachineTests {
   func atOnce() {
     var machine = pool()
     #expect(machine.ended(.refused("unknown CA"), now: at(0)) == "the gateway refused the certificate: unknown CA")
-    #expect(machine.ended(.unresponsive, now: at(0)) == "the gateway closes every connection without an answer, even one that carries nothing")
+    #expect(machine.ended(.unresponsive, now: at(0)) == "the gateway ends every connection without taking anything, even one that carries nothing")
   }
 
   @Test("shortage adds lanes, one at a time, up to the limit")
