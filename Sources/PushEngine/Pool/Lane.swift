@@ -115,8 +115,8 @@ package actor Lane: LinkDelegate {
 
   private func surroundings(published: UInt64) -> LaneMachine.Surroundings {
     LaneMachine.Surroundings(
-      now: loop.now, published: published, freeBlockCount: ring.freeBlockCount, isWritable: link?.isWritable ?? false, isIdle: link?.isIdle ?? true, isDraining: intake.isDraining,
-      isCancelled: published > machine.sent && !machine.isOpen && intake.isCancelled)
+      now: loop.now, published: published, freeBlockCount: ring.freeBlockCount, isWritable: link?.isWritable ?? false, isIdle: link?.isIdle ?? true,
+      isDraining: intake.isDraining, isCancelled: published > machine.sent && !machine.isOpen && intake.isCancelled)
   }
 
   private func continueLater() {
