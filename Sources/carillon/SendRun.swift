@@ -52,7 +52,9 @@ struct SendRun {
     }
     let watch = SignalWatch { count in
       if count == 1 {
-        StandardStream.error.writeLine("carillon: stopping: what is under way is still accounted for; interrupt again to stop at once")
+        // The terminal has echoed ^C into the progress line.
+        let fresh = StandardStream.error.isTerminal ? "\r\u{1B}[K" : ""
+        StandardStream.error.writeLine("\(fresh)carillon: stopping: what is under way is still accounted for; interrupt again to stop at once")
         for part in parts { part.run.cancel() }
       } else {
         show(snapshot(of: parts, since: started))
