@@ -121,7 +121,7 @@ extension LaneMachine {
       case .withoutAWord, .byUs: endedWithoutAWord(walk: walk)
       }
     }
-    refusedConnection = connection.endedInRefusal ? (connection.settledCount, now.since(connection.openedAt)) : nil
+    noteRefusal(now: now)
     connection.endedInRefusal = false
     var delay = Duration.zero
     if connection.hasMadeProgress {
@@ -130,6 +130,16 @@ extension LaneMachine {
       delay = backoff.failed()
     }
     phase = .disconnected(retryAt: now + delay)
+  }
+
+  private mutating func noteRefusal(now: Instant) {
+    guard connection.endedInRefusal else {
+      refusedConnection = nil
+      return
+    }
+    // Averaged, since a single short run between two bad tokens says little about the next.
+    let average = refusedConnection.map { ($0.settledCount * 3 + connection.settledCount) / 4 } ?? connection.settledCount
+    refusedConnection = (average, now.since(connection.openedAt))
   }
 
   // MARK: Settling

@@ -113,7 +113,7 @@ package struct LaneMachine: ~Copyable {
   var phase = Phase.disconnected(retryAt: .start)
   var window = ResendWindow()
   var connection = Connection()
-  /// What the last connection settled before it ended in a refusal, and how long it lived; nil when it ended otherwise.
+  /// What connections that ended in a refusal have settled, on average, and how long the last one lived; nil when the last one ended otherwise.
   var refusedConnection: (settledCount: Int, lifetime: Duration)?
   var isolation: Isolation?
   var backoff: Backoff
