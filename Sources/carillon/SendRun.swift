@@ -57,8 +57,13 @@ struct SendRun {
         StandardStream.error.writeLine("\(fresh)carillon: stopping: what is under way is still accounted for; interrupt again to stop at once")
         for part in parts { part.run.cancel() }
       } else {
-        show(snapshot(of: parts, since: started))
+        let (account, inFlightCount) = snapshot(of: parts, since: started).asIfOver
+        show(account)
         _ = outcomes?.finish()
+        if inFlightCount > 0 {
+          StandardStream.error.writeLine(
+            "carillon: stopped at once: \(inFlightCount) notifications were still under way; they count as unknown, and are not listed")
+        }
         Foundation.exit(ExitStatus.findings.rawValue)
       }
     }
