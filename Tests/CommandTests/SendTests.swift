@@ -149,4 +149,18 @@ struct SendTests {
     simulator.send(SIGKILL)
     _ = await simulator.ending()
   }
+
+  @Test("an account that cannot be written is said, and is no success", arguments: [">/dev/full", ">&-", "<&- >&-"])
+  func unwrittenAccount(redirection: String) async throws {
+    let (simulator, port) = try await simulate()
+    try place.write(token(1), to: "tokens.txt")
+    let sent = try await ChildProcess.run(
+      ["send", "--gateway", "localhost:\(port)", "--payload", "hello.json", "--tokens", "tokens.txt", "--json"] + certificates.client, directory: place.url,
+      redirection: redirection)
+    let reason = redirection == ">/dev/full" ? "No space left on device" : "Bad file descriptor"
+    #expect(sent.status == 1 && sent.errors.contains("carillon: the account cannot be written: \(reason)"), "\(sent)")
+    simulator.send(SIGTERM)
+    let truth = await simulator.ending()
+    #expect(truth.output.contains("\"accepted\":1,"), "\(truth)")
+  }
 }
