@@ -46,6 +46,7 @@ extension LaneMachine {
     phase = .leaving
     if let probe = connection.probe, response.identifier == probe.identifier, response.status != .shutdown {
       probesAreProven = true
+      isolation?.isProbeOnTrial = false
       isolation?.suspect?.controlHasLived = true
       settleAll(as: .accepted(.confirmed), walk: walk)
       madeProgress()
@@ -55,6 +56,7 @@ extension LaneMachine {
       // None of our notifications lacks a token, so this is the probe's answer without its identifier, as the sandbox once gave. It is
       // believed as a quiet period is, and no more probes are sent.
       probesWork = false
+      isolation?.isProbeOnTrial = false
       isolation?.suspect?.controlHasLived = true
       settleAll(as: .accepted(.quiet), walk: walk)
       madeProgress()
@@ -149,6 +151,11 @@ extension LaneMachine {
   /// The connection ended and nobody said what became of the window: the app's policy decides.
   mutating func endedWithoutAWord(walk: any RecordWalk) {
     if isolation?.suspect?.controlHasLived == false, window.isEmpty { return controlDied() }
+    if isolation?.isProbeOnTrial == true, window.isEmpty, connection.probe != nil {
+      probesWork = false
+      isolation = nil
+      return
+    }
     guard window.sentCount > 0 else { return rewind() }
     switch policy.onUnknown {
     case .hold: settleAll(as: .held, walk: walk)
@@ -156,7 +163,8 @@ extension LaneMachine {
     case .resend:
       if window.sentCount == 1 { return loneNotificationDied(walk: walk) }
       if policy.plantedMistake != .duplicatesAreNotCounted { effects.mayHaveArrived = window.sentRanges }
-      isolation = Isolation(budget: max(1, min(isolation?.budget ?? .max, window.sentCount) / 2))
+      let isProbeSuspect = connection.probe != nil && !probesAreProven
+      isolation = Isolation(budget: max(1, min(isolation?.budget ?? .max, window.sentCount) / 2), isProbeOnTrial: isProbeSuspect)
       rewind()
     }
   }

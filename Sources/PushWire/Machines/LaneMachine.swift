@@ -99,6 +99,9 @@ package struct LaneMachine: ~Copyable {
     var budget: Int
     /// Where the present stage ends, once it is known.
     var stageEnd: UInt64?
+    /// A connection died with a probe outstanding, and this gateway has never answered one: perhaps the probe is what it dies of. The next
+    /// connection carries a probe alone.
+    var isProbeOnTrial = false
     /// A single notification was alone on a connection that died: it is condemned only after a connection without it has lived.
     var suspect: Suspect?
   }
@@ -164,6 +167,7 @@ package struct LaneMachine: ~Copyable {
       if let step = stepIfStalled(around, walk: walk) { return step }
       if let probe = connection.probe { return stepWhileProbing(probe, now: around.now) }
       if let isolation, let suspect = isolation.suspect, !suspect.controlHasLived { return stepOfControl(now: around.now) }
+      if isolation?.isProbeOnTrial == true, probesWork { return .probe(identifier: nextProbeIdentifier) }
       return stepWhileOpen(around, walk: walk)
     }
   }

@@ -249,6 +249,38 @@ struct LaneConfirmationTests {
     #expect(lane.sent == 0 && lane.failures == 1)
   }
 
+  @Test("a gateway that dies of its first probe is shown one alone, and then none any more: nothing is halved")
+  func probeOnTrial() {
+    let lane = LaneDriver()
+    lane.around.isDraining = true
+    lane.connectAndSend(10)
+    lane.probe()
+    lane.close()
+    #expect(lane.inDoubt == [0..<10])
+    lane.connect()
+    lane.probe()
+    lane.close()
+    #expect(lane.inDoubt.isEmpty && lane.outcomes.isEmpty)
+    lane.connect()
+    #expect(lane.next() == .pack(from: 0, to: 10))
+    lane.pack(to: 10)
+    #expect(lane.next() == .wait(until: lane.now + .seconds(5)))
+  }
+
+  @Test("a probe on trial that is answered is trusted, and the search for what killed the connection goes on")
+  func probeAcquitted() {
+    let lane = LaneDriver()
+    lane.around.isDraining = true
+    lane.connectAndSend(10)
+    lane.probe()
+    lane.close()
+    lane.connect()
+    lane.respond(.missingDeviceToken, lane.probe())
+    lane.close()
+    lane.connect()
+    #expect(lane.next() == .pack(from: 0, to: 5))
+  }
+
   @Test("a conversation that ended in garbage is followed by back-off, although it is we who close")
   func garbageIsFailure() {
     let lane = LaneDriver()
