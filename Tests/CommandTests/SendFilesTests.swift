@@ -64,6 +64,45 @@ struct SendFilesTests {
     expectOneSentence(try await send(["--certificate", app.certificate, "--key", app.key ?? ""]), status: 2, containing: "run: chmod 600")
   }
 
+  /// A client certificate with its key in one file.
+  private func issue(_ name: String, daysLeft: Int64) throws -> String {
+    let now = Int64(Date().timeIntervalSince1970)
+    var request = CertificateRequest.app(topic: CertificateFixture.topic, at: now)
+    request.environments = [.production]
+    // An hour more, so that the day does not end while the test runs.
+    request.validity = (now - 365 * 86_400)...(now + daysLeft * 86_400 + 3600)
+    let path = place.path(name)
+    try CertificateAuthority(at: now).issue(request).writePEM(certificate: path, key: path)
+    return path
+  }
+
+  @Test("an expired client certificate is refused in one sentence, and inspection calls it an error")
+  func expiredCertificate() async throws {
+    let path = try issue("old.pem", daysLeft: -2)
+    let arguments = ["send", "--gateway", "127.0.0.1:1", "--payload", "hello.json", "--tokens", "tokens.txt", "--certificate", path]
+    let sent = try await ChildProcess.run(arguments, directory: place.url)
+    expectOneSentence(sent, status: 2, containing: "he certificate in \(path) expired on ")
+    #expect(sent.errors.contains("; request a new one"), "\(sent)")
+    let inspected = try await ChildProcess.run(["credential", "inspect", path], directory: place.url)
+    #expect(inspected.status == 1 && inspected.errors.isEmpty && inspected.output.contains(/\nError: expired on .*; request a new certificate/), "\(inspected)")
+  }
+
+  @Test("a certificate that expires in less than 30 days is warned of, by send and by inspection, and one that lives longer is not")
+  func expiringCertificate() async throws {
+    for (days, isWarned) in [(Int64(30), false), (29, true)] {
+      let path = try issue("\(days).pem", daysLeft: days)
+      let arguments = ["send", "--gateway", "127.0.0.1:1", "--payload", "hello.json", "--tokens", "tokens.txt", "--certificate", path]
+      let sent = try await ChildProcess.run(arguments, directory: place.url)
+      // It goes on, to the gateway that is not there.
+      #expect(sent.status == 3, "\(sent)")
+      #expect(sent.errors.hasPrefix("carillon: warning: The certificate \(path) expires in 29 days; request a new one.\n") == isWarned, "\(sent)")
+      #expect(sent.errors.contains("expires") == isWarned, "\(sent)")
+      let inspected = try await ChildProcess.run(["credential", "inspect", path], directory: place.url)
+      #expect(inspected.status == 0 && inspected.output.contains("\(days) days left"), "\(inspected)")
+      #expect(inspected.output.contains("\nWarning: expires in 29 days, on ") == isWarned, "\(inspected)")
+    }
+  }
+
   @Test("a configuration or campaign file with a mistake is named with its line")
   func configuration() async throws {
     let credential = "credential: { certificate: certs/\(CertificateFixture.topic).pem, key: certs/\(CertificateFixture.topic).key }"

@@ -100,6 +100,27 @@ struct SendTests {
     expectOneSentence(sent, status: 3, containing: "127.0.0.1:1")
   }
 
+  @Test("a gateway whose certificate is for another name is not sent to, and the sentence names both")
+  func wrongServerName() async throws {
+    let now = Int64(Date().timeIntervalSince1970)
+    let authority = try CertificateAuthority(at: now)
+    var request = CertificateRequest(commonName: "push.example.com", usage: .server, validity: CertificateRequest.lasting(from: now))
+    request.serverNames = ["push.example.com"]
+    try authority.issue(request).writePEM(certificate: place.path("other.pem"), key: place.path("other.key"))
+    try authority.write(to: place.path("other-ca.pem"))
+    // Of a flag that is given twice, the last counts.
+    let (simulator, port) = try await simulate(["--certificate", "other.pem", "--key", "other.key"])
+    try place.write(token(1), to: "tokens.txt")
+    let sent = try await ChildProcess.run(
+      ["send", "--gateway", "localhost:\(port)", "--payload", "hello.json", "--tokens", "tokens.txt"] + certificates.client + ["--trust", "other-ca.pem"],
+      directory: place.url)
+    expectOneSentence(sent, status: 3, containing: "push.example.com")
+    #expect(sent.errors.contains("localhost"), "\(sent)")
+    simulator.send(SIGTERM)
+    let truth = await simulator.ending()
+    #expect(truth.output.contains("\"apps\":{},\"failedHandshakes\":"), "\(truth)")
+  }
+
   @Test("an interrupted campaign takes in nothing more, and its account still adds up")
   func interrupted() async throws {
     let (simulator, port) = try await simulate()

@@ -73,6 +73,25 @@ struct AudienceFileTests {
     #expect(try file.fill(chunk) == .end)
   }
 
+  @Test("lines behind a quote that was never closed do not wait for a pipe to go on, even if they fill several chunks")
+  func unclosedQuoteInPipe() throws {
+    let path = FileManager.default.temporaryDirectory.appending(path: "carillon-pipe-\(UUID().uuidString)").path(percentEncoded: false)
+    #expect(unsafe mkfifo(path, 0o600) == 0)
+    defer { try? FileManager.default.removeItem(atPath: path) }
+    let writer = try #require(FileHandle(forUpdatingAtPath: path))
+    let lines = [String](repeating: "\(Audience.token),Zoe\n", count: 500)
+    try writer.write(contentsOf: Data("token,name\n\(Audience.token),\"Ann\n\(lines.joined())".utf8))
+    let file = try AudienceFile(path: path)
+    let chunk = AudienceChunk(entryLimit: 200)
+    #expect(try file.fill(chunk) == .nothingYet, "the quote may still be closed")
+    try writer.write(contentsOf: Data(lines.joined().utf8))
+    var lineNumbers: [UInt64] = []
+    while try file.fill(chunk) == .entries { lineNumbers += (0..<chunk.count).map { chunk[$0].line } }
+    #expect(lineNumbers == (2...1002).map(UInt64.init))
+    try writer.close()
+    #expect(try file.fill(chunk) == .end)
+  }
+
   @Test("a pipe with a header and nothing else is empty")
   func emptyPipe() throws {
     let pipe = Pipe()

@@ -56,6 +56,14 @@ enum PKCS12Reading {
         return passphrase == nil ? .passphraseMissing : .wrongPassphrase
       }
     }
+    // PKCS12_parse would forget the library context when it comes to the key.
+    if let opened = unsafe container, unsafe libraryContext != nil {
+      let isNone = unsafe secret.count == 1 && (PKCS12_mac_present(opened) == 0 || PKCS12_verify_mac(opened, nil, 0) == 1)
+      guard let bags = unsafe PKCS12Bags(opened, secret: isNone ? nil : secret, libraryContext: libraryContext) else {
+        return .unsupported(OpenSSLErrors.take())
+      }
+      return .contents(Contents(key: bags.key, certificates: bags.certificates))
+    }
     var key: OpaquePointer?
     var leaf: OpaquePointer?
     var others: OpaquePointer?

@@ -77,15 +77,23 @@ struct CredentialTests {
     let (certificate, key) = (material.directory.file("a.pem"), material.directory.file("a.key"))
     try material.app.writePEM(certificate: certificate, key: key)
     let pass = try material.directory.write("geheim\n", to: "a.pass")
-    for (name, options) in [("modern", []), ("legacy", ["-legacy"]), ("3des", ["-keypbe", "PBE-SHA1-3DES", "-certpbe", "PBE-SHA1-3DES", "-macalg", "sha1"])] {
+    // With RC2-40 for the key too, which Keychain does not do.
+    let rc2 = ["-legacy", "-keypbe", "PBE-SHA1-RC2-40", "-certpbe", "PBE-SHA1-RC2-40"]
+    let encryptions = [
+      ("modern", []), ("legacy", ["-legacy"]), ("3des", ["-keypbe", "PBE-SHA1-3DES", "-certpbe", "PBE-SHA1-3DES", "-macalg", "sha1"]),
+      ("rc2", rc2), ("rc2-key", ["-legacy", "-keypbe", "PBE-SHA1-RC2-40", "-certpbe", "NONE"]),
+    ]
+    for (name, options) in encryptions {
       let path = material.directory.file("\(name).p12")
       try OpenSSLCommand.run(["pkcs12", "-export", "-in", certificate, "-inkey", key, "-out", path, "-passout", "file:\(pass)"] + options)
       let credential = try Credential.load(CredentialFiles(certificate: path, passphraseFile: pass), validAt: now)
       #expect(credential.inspection.topics == ["com.example.news"], "\(name)")
     }
-    let open = material.directory.file("open.p12")
-    try OpenSSLCommand.run(["pkcs12", "-export", "-in", certificate, "-inkey", key, "-out", open, "-passout", "pass:"])
-    _ = try Credential.load(CredentialFiles(certificate: open), validAt: now)
+    for options in [[], ["-legacy"], rc2] {
+      let open = material.directory.file("open.p12")
+      try OpenSSLCommand.run(["pkcs12", "-export", "-in", certificate, "-inkey", key, "-out", open, "-passout", "pass:"] + options)
+      _ = try Credential.load(CredentialFiles(certificate: open), validAt: now)
+    }
     // A container with certificates alone.
     let bare = material.directory.file("bare.p12")
     try OpenSSLCommand.run(["pkcs12", "-export", "-nokeys", "-in", certificate, "-out", bare, "-passout", "file:\(pass)"])
