@@ -117,7 +117,7 @@ extension SendPlan {
     var warnings: [String] = []
     let days = certificate.daysLeft(at: now)
     if days < CredentialFinding.warningDays {
-      warnings.append("The certificate \(settings.credential.certificate) expires in \(days) days; request a new one.")
+      warnings.append("The certificate \(settings.credential.certificate) expires in \(days) day\(days == 1 ? "" : "s"); request a new one.")
     }
     if let topic = settings.topic, !certificate.topics.isEmpty, !certificate.topics.contains(topic) {
       warnings.append(
