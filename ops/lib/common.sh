@@ -8,7 +8,7 @@ scratch="$repository/.build/ops"
 mkdir -p "$scratch"
 
 # What the build links against, and what makes the headers findable.
-packages=(libssl-dev libsqlite3-dev liblz4-dev pkg-config openssl)
+packages=(libssl-dev libsqlite3-dev liblz4-dev lz4 pkg-config openssl)
 
 tests_passed=0
 tests_failed=0
