@@ -94,6 +94,7 @@
     if let refusal = state.refusal { throw refusal }
     if !state.current.isEmpty, !state.sealCurrent() { throw .full }
     state.current.startsSegment = true
+    state.segmentStart = state.next
   }
 
   // MARK: Durability

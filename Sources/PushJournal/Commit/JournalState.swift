@@ -33,6 +33,8 @@ struct JournalState {
   var releaseBefore: UInt64 = 0
   /// What must be durable before anything is released.
   var releaseAfter: UInt64 = 0
+  /// Where the last segment begins that was asked for.
+  var segmentStart: UInt64?
   /// See `SegmentWriter.oldestEnd`.
   var oldestEnd: UInt64?
   var size = JournalSize(segmentCount: 0, byteCount: 0)
@@ -57,7 +59,12 @@ struct JournalState {
     facts.isFilling = !current.isEmpty
     facts.isUnsynced = written > durable
     facts.hasWaiters = !waiters.isEmpty
-    if let oldestEnd, oldestEnd <= releaseBefore { facts.release = durable >= releaseAfter ? .ready : .afterCommit }
+    if let oldestEnd, oldestEnd <= releaseBefore {
+      facts.release = durable >= releaseAfter ? .ready : .afterCommit
+    } else if let segmentStart, segmentStart <= releaseBefore, durable < releaseAfter {
+      // The present segment ends once this has been written.
+      facts.release = .afterCommit
+    }
     facts.isClosing = phase == .closing
     return facts
   }

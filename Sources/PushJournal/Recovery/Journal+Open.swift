@@ -67,8 +67,8 @@ extension Journal {
       }
     }
     let last = recovery.segments.last
-    // Synced, for those who had not waited: from now on it is not the last segment, so its tail may not be torn any more.
-    if let last, recovery.tornTail == nil, !recovery.isClosed {
+    // Whoever wrote the end of it may have been killed before it was synced. From now on it is not the last segment, so its tail may not be torn any more.
+    if let last, recovery.tornTail == nil {
       let file = try files.open(last.name, writable: true)
       defer { file.close() }
       try file.sync()
