@@ -246,6 +246,23 @@ struct JournalTests {
     #expect(try HandRun(disk, .small()).recovery.tornTail == nil)
   }
 
+  @Test("a segment that is nothing but garbage is damage, and stays; the beginning of a first frame is a torn tail, and goes")
+  func garbage() throws {
+    let name = "segment-000000000001.lz4"
+    var generator = SeededGenerator(seed: 3)
+    let disk = SimulatedDisk()
+    let bytes = generator.bytes(1000)
+    disk.put(name, bytes)
+    #expect(throws: JournalError.damaged(JournalDamage(segment: name, offset: 0, problem: .noFrame))) { _ = try HandRun(disk, .small()) }
+    #expect(disk.contents(name) == bytes)
+
+    let torn = SimulatedDisk()
+    torn.put(name, [0x04, 0x22])
+    let run = try HandRun(torn, .small())
+    #expect(run.recovery.tornTail == JournalRecovery.TornTail(segment: name, offset: 0, byteCount: 2, frameCount: 0))
+    #expect(torn.fileNames == ["segment-000000000002.lz4"])
+  }
+
   @Test("a version of the format that is not known is refused by name, wherever it is")
   func version() throws {
     let disk = SimulatedDisk()

@@ -17,6 +17,9 @@ extension Journal {
     monitor.lock()
     defer { monitor.unlock() }
     precondition(wakeByHand != nil, "this journal has its own thread")
+    precondition(!state.isRunByHand, "the journal is being run already")
+    state.isRunByHand = true
+    defer { state.isRunByHand = false }
     state.rest = .working
     return runLocked { now }
   }

@@ -90,11 +90,18 @@
   /// - Throws: `.full`, `.failed`, `.closed`.
   package func startSegment() throws(JournalError) {
     monitor.lock()
-    defer { monitor.unlock() }
-    if let refusal = state.refusal { throw refusal }
-    if !state.current.isEmpty, !state.sealCurrent() { throw .full }
-    state.current.startsSegment = true
-    state.segmentStart = state.next
+    var refusal = state.refusal
+    var wakes = false
+    if refusal == nil, !state.current.isEmpty {
+      if state.sealCurrent() { wakes = state.wake() } else { refusal = .full }
+    }
+    if refusal == nil {
+      state.current.startsSegment = true
+      state.segmentStart = state.next
+    }
+    monitor.unlock()
+    if wakes { wakeUp() }
+    if let refusal { throw refusal }
   }
 
   // MARK: Durability

@@ -13,6 +13,8 @@ struct JournalState {
   var phase = Phase.open
   var failure: JournalError?
   var rest = Rest.working
+  /// Between the beginning and the end of a run by hand.
+  var isRunByHand = false
 
   /// The block that is being filled.
   var current: JournalBlock

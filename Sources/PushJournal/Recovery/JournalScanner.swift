@@ -73,7 +73,10 @@ struct JournalScanner {
         continue
       }
       let rest = try lookBehind(reader, from: offset + frameByteCount)
-      if isLast, problem.canBeTorn, !rest.shows(durable: expected, behindHeader: offset == 0) {
+      if isLast, problem.canBeTorn, !rest.shows(durable: expected),
+        // The first frame of a segment is synced before anything follows it.
+        offset > 0 || (reader.byteCount <= SegmentHeader.frameByteCountLimit && rest.frameCount == 0)
+      {
         found.tornTail = JournalRecovery.TornTail(segment: name, offset: offset, byteCount: reader.byteCount - offset, frameCount: rest.frameCount)
         break
       }
@@ -138,9 +141,7 @@ struct JournalScanner {
     var durable: UInt64 = 0
 
     /// Whether these frames prove that what was at the unsound place had been acknowledged, or could have been.
-    func shows(durable first: UInt64?, behindHeader: Bool) -> Bool {
-      // The first frame of a segment is synced before anything follows it.
-      if behindHeader { return frameCount > 0 }
+    func shows(durable first: UInt64?) -> Bool {
       guard let first else { return frameCount > 0 }
       return durable >= first
     }

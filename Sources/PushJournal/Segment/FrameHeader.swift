@@ -65,6 +65,8 @@ struct SegmentHeader: Hashable {
   static let tag: UInt8 = 2
   static let payloadByteCount = 19
   static let byteCount = payloadByteCount + 2
+  /// The first frame of a segment at its longest: both headers as they are, between what LZ4 adds to them.
+  static let frameByteCountLimit = FrameFormat.headerByteCount + 4 + byteCount + FrameHeader.byteCount + 8
   private static let magic = UInt64(littleEndian: 0x4E4F_4C4C_4952_4143)
 
   func write(to destination: UnsafeMutableRawPointer) {
