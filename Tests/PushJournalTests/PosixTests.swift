@@ -80,6 +80,32 @@ private func fillDisk() async throws {
   try await again.close()
 }
 
+/// Appends, writes a byte to a file for each record that is acknowledged, and is killed meanwhile.
+private func writeUntilKilled(_ path: String, sync: JournalSync, after microseconds: UInt32) async throws {
+  var options = JournalOptions()
+  options.sync = sync
+  options.segmentByteCount = 20_000
+  options.blockByteCount = 2048
+  let journal = try open(path, options).journal
+  let file = unsafe Glibc.open(path + "/acknowledged", O_WRONLY | O_CREAT | O_APPEND, 0o600)
+  Thread.detachNewThread {
+    usleep(microseconds)
+    kill(getpid(), SIGKILL)
+  }
+  var number: UInt64 = 0
+  while true {
+    var last = JournalPosition.first
+    let before = number
+    for _ in 0..<Int.random(in: 1...40) {
+      number += 1
+      last = try await journal.appendWaiting(.numbered(number, byteCount: 100))
+    }
+    try await journal.durable(through: last)
+    let marks = Array(repeating: UInt8(ascii: "x"), count: Int(number - before))
+    _ = unsafe write(file, marks, marks.count)
+  }
+}
+
 @Suite("A journal on a real disk", .timeLimit(.minutes(2)))
 struct PosixTests {
   @Test("records come back after closing, and after being left without a word", arguments: [JournalSync.always, .interval(.milliseconds(2)), .never])
@@ -217,6 +243,27 @@ struct PosixTests {
   func fullDisk() async throws {
     // A limit on the size of files does to a write what a full disk does; it holds for a whole process, so this is one of its own.
     await #expect(processExitsWith: .success) { try await fillDisk() }
+  }
+
+  @Test("a process that is killed at any moment leaves everything that was acknowledged", arguments: [JournalSync.always, .interval(.milliseconds(3)), .never])
+  func killedWriter(sync: JournalSync) async throws {
+    var generator = SystemRandomNumberGenerator()
+    for round in 0..<4 {
+      let directory = try TemporaryDirectory()
+      let path = directory.path
+      let isInterval = sync != .always && sync != .never
+      let isNever = sync == .never
+      let microseconds = UInt32.random(in: 2000...60_000, using: &generator)
+      await #expect(processExitsWith: .signal(SIGKILL)) {
+        [path = path as String, isInterval = isInterval as Bool, isNever = isNever as Bool, microseconds = microseconds as UInt32] in
+        try await writeUntilKilled(path, sync: isNever ? .never : isInterval ? .interval(.milliseconds(3)) : .always, after: microseconds)
+      }
+      let acknowledged = try Data(contentsOf: URL(filePath: path + "/acknowledged")).count
+      let (journal, recovery, records) = try open(path)
+      #expect(records.count >= acknowledged, "round \(round), killed after \(microseconds) µs: \(recovery)")
+      #expect(records == (0..<records.count).map { .numbered(UInt64($0) + 1, byteCount: 100) }, "round \(round), killed after \(microseconds) µs")
+      try await journal.close()
+    }
   }
 
   @Test("a directory that cannot be is an error with its name")

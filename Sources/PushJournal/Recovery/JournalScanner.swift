@@ -1,3 +1,5 @@
+internal import Glibc
+
 /// Reads all segments in order and hands out their records.
 ///
 /// What may be wrong, and what it means: a frame that is not whole or not sound at the end of the *last* segment was being written when the process or the machine
@@ -44,7 +46,14 @@ struct JournalScanner {
   }
 
   private mutating func scan(_ name: String, number: UInt64, isLast: Bool, _ body: Body) throws(JournalError) {
-    let reader = try JournalError.wrapping { () throws(JournalFileError) in try SegmentReader(files.open(name, writable: false)) }
+    let reader: SegmentReader
+    do {
+      reader = try SegmentReader(files.open(name, writable: false))
+    } catch {
+      // Deleted since the names were read, by an owner at work. If it was not for him to delete, the records behind it say so.
+      if error.code == ENOENT { return }
+      throw .file(error)
+    }
     var records: Range<UInt64>?
     var offset = 0
     found.isClosed = false
