@@ -30,6 +30,13 @@ struct AccountSnapshot: Hashable, Sendable {
   /// Notifications with an outcome, per second.
   var perSecond: Double { seconds > 0 ? Double(apps.map(\.settled).reduce(0, +)) / seconds : 0 }
 
+  /// The same, with what has no outcome yet as unknown, so that it adds up although nobody waits any longer; and how many these are.
+  var asIfOver: (account: AccountSnapshot, inFlightCount: Int) {
+    var over = self
+    for index in over.apps.indices { over.apps[index].unknown += over.apps[index].submitted - over.apps[index].settled }
+    return (over, over.apps.map(\.unknown).reduce(0, +) - apps.map(\.unknown).reduce(0, +))
+  }
+
   /// 0 when every notification was accepted, 1 otherwise.
   var exitStatus: ExitStatus { apps.allSatisfy { $0.accepted == $0.submitted } ? .success : .findings }
 

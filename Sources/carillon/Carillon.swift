@@ -24,6 +24,7 @@ struct Carillon: AsyncParsableCommand {
   )
 
   static func main() async {
+    StandardStream.occupyClosedDescriptors()
     // A reader of our output that goes away is an error of the write, not the end of the process.
     signal(SIGPIPE, SIG_IGN)
     Foundation.exit(await run(arguments: Array(CommandLine.arguments.dropFirst())).rawValue)

@@ -52,11 +52,18 @@ struct SendRun {
     }
     let watch = SignalWatch { count in
       if count == 1 {
-        StandardStream.error.writeLine("carillon: stopping: what is under way is still accounted for; interrupt again to stop at once")
+        // The terminal has echoed ^C into the progress line.
+        let fresh = StandardStream.error.isTerminal ? "\r\u{1B}[K" : ""
+        StandardStream.error.writeLine("\(fresh)carillon: stopping: what is under way is still accounted for; interrupt again to stop at once")
         for part in parts { part.run.cancel() }
       } else {
-        show(snapshot(of: parts, since: started))
+        let (account, inFlightCount) = snapshot(of: parts, since: started).asIfOver
+        show(account)
         _ = outcomes?.finish()
+        if inFlightCount > 0 {
+          StandardStream.error.writeLine(
+            "carillon: stopped at once: \(inFlightCount) notifications were still under way; they count as unknown, and are not listed")
+        }
         Foundation.exit(ExitStatus.findings.rawValue)
       }
     }
@@ -99,21 +106,24 @@ struct SendRun {
 
   // MARK: Ending
 
-  private func show(_ account: AccountSnapshot) {
-    StandardStream.output.writeLine(plan.json ? AccountJSON.text(account) : AccountTable.text(account))
+  /// Returns one sentence if the account could not be written: whoever reads it must not take nothing for success.
+  @discardableResult
+  private func show(_ account: AccountSnapshot) -> String? {
+    let text = plan.json ? AccountJSON.text(account) : AccountTable.text(account)
+    return StandardStream.output.write(Array((text + "\n").utf8)).map { "the account cannot be written: \($0)" }
   }
 
   private func finish(_ campaigns: [AudienceError], failures: [(app: String, reason: String)], account: AccountSnapshot, outcomes: OutcomesFile?) throws {
     // Where nothing got as far as a gateway, the reason is all there is to say; a machine still gets its object.
     let nothingWasSent = account.apps.allSatisfy { $0.submitted == $0.cancelled + $0.rejectedAtIntake }
-    if plan.json || !nothingWasSent || failures.isEmpty { show(account) }
-    let incomplete = outcomes?.finish()
-    for problem in campaigns.map(\.description) + failures.map({ "\($0.app) stopped: \($0.reason)" }) + (incomplete.map { [$0] } ?? []) {
+    let unwritten = plan.json || !nothingWasSent || failures.isEmpty ? show(account) : nil
+    let incomplete = [outcomes?.finish(), unwritten].compactMap { $0 }
+    for problem in campaigns.map(\.description) + failures.map({ "\($0.app) stopped: \($0.reason)" }) + incomplete {
       StandardStream.error.writeLine("carillon: \(problem.asSentence)")
     }
     if !failures.isEmpty, nothingWasSent { throw ExitStatus.couldNotRun }
     if !campaigns.isEmpty, account.apps.allSatisfy({ $0.submitted == 0 }) { throw ExitStatus.usage }
-    if !failures.isEmpty || !campaigns.isEmpty || incomplete != nil { throw ExitStatus.findings }
+    if !failures.isEmpty || !campaigns.isEmpty || !incomplete.isEmpty { throw ExitStatus.findings }
     if account.exitStatus != .success { throw account.exitStatus }
   }
 }

@@ -12,6 +12,15 @@ final class StandardStream: Sendable {
 
   init(_ descriptor: Int32) { self.descriptor = descriptor }
 
+  /// A command may be started with a standard stream closed. The next file or socket to be opened would then get its number, and what is meant for
+  /// standard output would go into it, to a gateway for instance. To be called first of all.
+  static func occupyClosedDescriptors() {
+    for descriptor in STDIN_FILENO...STDERR_FILENO where fcntl(descriptor, F_GETFD) < 0 && errno == EBADF {
+      // The lowest free number is given out first, so it is this one. Reading it fails for output and writing it for input, as on a closed stream.
+      _ = unsafe open("/dev/null", descriptor == STDIN_FILENO ? O_WRONLY : O_RDONLY)
+    }
+  }
+
   var isTerminal: Bool { isatty(descriptor) == 1 }
 
   /// The width of the terminal in columns; 80 when it is not known.

@@ -28,10 +28,11 @@ final class ChildProcess: Sendable {
   /// `carillon` lies beside the test bundle, whatever the build folder is called.
   static let executable = URL(filePath: "/proc/self/exe").resolvingSymlinksInPath().deletingLastPathComponent().appending(path: "carillon")
 
-  init(_ arguments: [String], input: String = "", directory: URL? = nil) throws {
+  /// - Parameter redirection: for the shell that starts it, such as `>/dev/full`.
+  init(_ arguments: [String], input: String = "", directory: URL? = nil, redirection: String = "") throws {
     files = try Workplace()
     try files.write(input, to: "input")
-    let (started, output) = try Self.start(arguments, files: files, directory: directory)
+    let (started, output) = try Self.start(arguments, files: files, directory: directory, redirection: redirection)
     identifier = started
     Thread.detachNewThread { [self] in
       var block = [UInt8](repeating: 0, count: 65_536)
@@ -53,7 +54,7 @@ final class ChildProcess: Sendable {
   /// its reader waiting for as long as it lives.
   private static let spawning = Mutex(())
 
-  private static func start(_ arguments: [String], files: Workplace, directory: URL?) throws -> (pid_t, output: Int32) {
+  private static func start(_ arguments: [String], files: Workplace, directory: URL?, redirection: String) throws -> (pid_t, output: Int32) {
     try spawning.withLock { _ in
       var ends: [Int32] = [0, 0]
       try #require(unsafe pipe(&ends) == 0)
@@ -68,7 +69,7 @@ final class ChildProcess: Sendable {
       // A shell changes the folder, and then becomes the command.
       let path = "/bin/sh"
       let place = directory ?? FileManager.default.temporaryDirectory
-      let shell = [path, "-c", "cd \"$0\" && exec \"$@\"", place.path(percentEncoded: false), executable.path(percentEncoded: false)]
+      let shell = [path, "-c", "cd \"$0\" && exec \"$@\" \(redirection)", place.path(percentEncoded: false), executable.path(percentEncoded: false)]
       var words = unsafe (shell + arguments).map { unsafe strdup($0) } + [nil]
       defer { unsafe words.forEach { unsafe free($0) } }
       var child: pid_t = 0
@@ -79,8 +80,8 @@ final class ChildProcess: Sendable {
   }
 
   /// Runs to the end.
-  static func run(_ arguments: [String], input: String = "", directory: URL? = nil) async throws -> Ending {
-    await (try ChildProcess(arguments, input: input, directory: directory)).ending()
+  static func run(_ arguments: [String], input: String = "", directory: URL? = nil, redirection: String = "") async throws -> Ending {
+    await (try ChildProcess(arguments, input: input, directory: directory, redirection: redirection)).ending()
   }
 
   /// Without effect once the child has ended.

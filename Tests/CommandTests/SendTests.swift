@@ -126,4 +126,41 @@ struct SendTests {
     let truth = await simulator.ending()
     #expect(truth.output.contains("\"accepted\":\(account.accepted.confirmed + account.accepted.quiet),"), "\(sent) \(truth)")
   }
+
+  @Test("a campaign that is interrupted twice ends at once, and what was still under way counts as unknown")
+  func interruptedTwice() async throws {
+    // A gateway that reads nothing for longer than anybody waits: everything stays under way.
+    try place.write("stop-reading: { after: 0, for: 60s }\n", to: "rules.yaml")
+    let (simulator, port) = try await simulate(["--rules", "rules.yaml"])
+    try place.write((1...5000).map { token($0) + "\n" }.joined(), to: "tokens.txt")
+    let sender = try ChildProcess(
+      ["send", "--gateway", "localhost:\(port)", "--payload", "hello.json", "--tokens", "tokens.txt", "--json", "--settle-quiet", "60"] + certificates.client,
+      directory: place.url)
+    while sender.errors.isEmpty { try await Task.sleep(for: .milliseconds(50)) }
+    sender.send(SIGINT)
+    // The second counts only when the first has been heard.
+    while !sender.errors.contains("stopping") { try await Task.sleep(for: .milliseconds(20)) }
+    sender.send(SIGINT)
+    let sent = await sender.ending()
+    #expect(sent.status == 1 && sent.output.split(separator: "\n").count == 1, "\(sent)")
+    let account = try #require(try report(sent).apps[CertificateFixture.topic], "\(sent)")
+    #expect(account.submitted == 5000 && account.sum == account.submitted && account.unknown > 0, "\(sent)")
+    #expect(sent.errors.contains("\(account.unknown) notifications were still under way"), "\(sent)")
+    simulator.send(SIGKILL)
+    _ = await simulator.ending()
+  }
+
+  @Test("an account that cannot be written is said, and is no success", arguments: [">/dev/full", ">&-", "<&- >&-"])
+  func unwrittenAccount(redirection: String) async throws {
+    let (simulator, port) = try await simulate()
+    try place.write(token(1), to: "tokens.txt")
+    let sent = try await ChildProcess.run(
+      ["send", "--gateway", "localhost:\(port)", "--payload", "hello.json", "--tokens", "tokens.txt", "--json"] + certificates.client, directory: place.url,
+      redirection: redirection)
+    let reason = redirection == ">/dev/full" ? "No space left on device" : "Bad file descriptor"
+    #expect(sent.status == 1 && sent.errors.contains("carillon: the account cannot be written: \(reason)"), "\(sent)")
+    simulator.send(SIGTERM)
+    let truth = await simulator.ending()
+    #expect(truth.output.contains("\"accepted\":1,"), "\(truth)")
+  }
 }

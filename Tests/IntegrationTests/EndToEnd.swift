@@ -42,21 +42,34 @@ struct EndToEnd {
     let simulator = try await GatewaySimulator.start(simulation)
     do {
       let dialer = try Self.dialer(for: topic, to: simulator)
-      let outcomes = OutcomeBook()
-      let deployment = Deployment([AppPlan(configuration: configuration, dialer: dialer)], threads: 1, seed: 1)
-      let (account, failure) = try await deployment.serve { () async throws -> (Account, String?) in
-        guard let app = deployment.apps[configuration.id] else { return (Account(), "no app") }
-        let run = try CampaignRun(Campaign(payload: Array(payload.utf8), expiration: nil, priority: 10), through: app, listener: outcomes)
-        try await run.run(TokenList(tokens), chunk: AudienceChunk())
-        return (run.ledger.account, app.failure)
-      }
+      let sent = try await send(through: dialer)
       let truth = await simulator.stop()
       return Result(
-        account: account, outcomes: outcomes.outcomes, arrivals: memory.accepted(topic: topic), truth: truth.apps[topic] ?? AppTruth(), failure: failure)
+        account: sent.account, outcomes: sent.outcomes, arrivals: memory.accepted(topic: topic), truth: truth.apps[topic] ?? AppTruth(), failure: sent.failure)
     } catch {
       _ = await simulator.stop(grace: .zero)
       throw error
     }
+  }
+
+  /// What the engine says became of a campaign.
+  struct Sent {
+    var account: Account
+    var outcomes: [DeviceToken: Outcome]
+    var failure: String?
+  }
+
+  /// The campaign alone, to whatever gateway the dialer connects to.
+  func send(through dialer: SocketDialer) async throws -> Sent {
+    let outcomes = OutcomeBook()
+    let deployment = Deployment([AppPlan(configuration: configuration, dialer: dialer)], threads: 1, seed: 1)
+    let (account, failure) = try await deployment.serve { () async throws -> (Account, String?) in
+      guard let app = deployment.apps[configuration.id] else { return (Account(), "no app") }
+      let run = try CampaignRun(Campaign(payload: Array(payload.utf8), expiration: nil, priority: 10), through: app, listener: outcomes)
+      try await run.run(TokenList(tokens), chunk: AudienceChunk())
+      return (run.ledger.account, app.failure)
+    }
+    return Sent(account: account, outcomes: outcomes.outcomes, failure: failure)
   }
 
   static func dialer(for topic: String, to simulator: GatewaySimulator) throws -> SocketDialer {

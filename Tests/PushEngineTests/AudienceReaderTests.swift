@@ -61,23 +61,82 @@ struct AudienceReaderTests {
     }
   }
 
-  @Test("a quote that is never closed costs 64 KiB and not the rest of the file")
+  @Test("a quote that is never closed costs its own line: the next one is read, and every line is in the account")
   func unclosedQuote() throws {
-    let filler = "\(other),Zoe\n"
-    let count = 2000
-    for cut in [777, 100_000, Int.max] {
-      let rows = try Audience.rows("token,name\n\(token),\"Ann\n" + String(repeating: filler, count: count), cut: { cut })
-      let lost = AudienceReader.lineByteLimit / filler.utf8.count + 1
-      #expect(rows[0].kind == .overlongLine && rows[0].line == 2)
-      #expect(rows.dropFirst().allSatisfy { $0.kind == .ready })
-      #expect(abs(rows.count - 1 - (count - lost)) <= 1)
-      #expect(rows.last?.line == UInt64(count + 2), "line numbers go on behind it")
+    for count in [1, 1000, 5000] {
+      for cut in [777, 65_536, 65_537, 100_000, Int.max] {
+        let file = "token,name\n\(token),\"Ann\r\n" + String(repeating: "\(other),Zoe\n", count: count)
+        for file in [file, String(file.dropLast())] {
+          let rows = try Audience.rows(file, entryLimit: 100, cut: { cut })
+          let expected = [Row(line: 2, kind: .malformedRow, text: "\(token),\"Ann")] + (0..<count).map { Row(line: UInt64($0 + 3), kind: .ready, text: other) }
+          #expect(rows == expected, "\(count) \(cut)")
+        }
+      }
     }
   }
 
   @Test("an open quote at the end of the file is a malformed row")
   func openQuoteAtEnd() throws {
-    #expect(try Audience.rows("token,name\n\(token),\"Ann\n\(token),Bob").map(\.kind) == [.malformedRow])
+    for end in ["", "\n", "\r\n", "\n\n"] {
+      let rows = try Audience.rows("token,name\n\(token),Zoe\n\(token),\"Ann\(end)")
+      #expect(rows.dropFirst() == [Row(line: 3, kind: .malformedRow, text: "\(token),\"Ann")])
+    }
+  }
+
+  @Test("a quote that another row's quote closes hides no line either, and one around more than 64 KiB is not closed")
+  func wronglyClosedQuote() throws {
+    let hidden = try Audience.rows("token,name\n\(token),\"Ann\n\(other),Zoe\n\(token),\"Bob\"\n\(other),Zoe\n")
+    #expect(hidden.map(\.kind) == [.malformedRow, .ready, .ready, .ready] && hidden.map(\.line) == [2, 3, 4, 5])
+    for count in [850, 851, 900] {
+      // The record with the quotes has count * 77 + 66 bytes; the limit is reached with 851.
+      let lines = String(repeating: "\(other),Zoe of York\n", count: count)
+      for cut in [1000, 65_537, Int.max] {
+        let rows = try Audience.rows("token,name\n\(token),\"\(lines)\"\n\(other),Zoe\n", cut: { cut })
+        guard count > 850 else {
+          #expect(rows.map(\.line) == [2, 853] && rows.map(\.kind) == [.ready, .ready])
+          continue
+        }
+        #expect(rows.map(\.line) == (2...count + 3).map(UInt64.init), "\(count) \(cut)")
+        #expect(rows.filter { $0.kind != .ready }.map(\.line) == [2, UInt64(count + 2)], "\(count) \(cut)")
+      }
+    }
+  }
+
+  @Test("a line that opens a quote and has more than 64 KiB, or just as much, is one entry")
+  func overlongQuotedLine() throws {
+    for excess in [-1, 0, 1, 100_000] {
+      let line = "\(token),\"" + String(repeating: "n", count: AudienceReader.lineByteLimit - 66 + excess)
+      for cut in [1000, 65_536, 65_537, Int.max] {
+        let rows = try Audience.rows("token,name\n\(line)\n\(other),\"Zoe\"\n\(other),Zoe\n", cut: { cut })
+        #expect(rows.map(\.kind) == [excess > 0 ? .overlongLine : .malformedRow, .ready, .ready], "\(excess) \(cut)")
+        #expect(rows.map(\.line) == [2, 3, 4], "\(excess) \(cut)")
+      }
+    }
+  }
+
+  @Test("whatever lines have a quote that is never closed, each line of the file is one entry, however the file is cut")
+  func everyLineIsAccountedFor() throws {
+    for _ in 0..<25 {
+      let seed = UInt64.random(in: 0 ... .max)
+      var random = AudienceRandom(seed: seed)
+      let kinds = (0..<Int.random(in: 1...3000, using: &random)).map { _ in Int.random(in: 0..<500, using: &random) }
+      var (file, expected) = ("token,name\n", [Row]())
+      for (index, kind) in kinds.enumerated() {
+        let row =
+          switch kind {
+          case 0: "\(token),\"Ann"
+          case 1: "\(token),5\" \"tall\",\"x"
+          case 2: "\"\(token),Ann"
+          default: "\(token),Ann"
+          }
+        let line = UInt64(index + 2)
+        expected.append(kind > 2 ? Row(line: line, kind: .ready, text: token) : Row(line: line, kind: .malformedRow, text: row))
+        file += row + (index == kinds.count - 1 && kind % 2 == 0 ? "" : "\n")
+      }
+      let largest = [100, 5000, 70_000, 200_000].randomElement(using: &random) ?? 100
+      let rows = try Audience.rows(file, entryLimit: [1, 7, 1000].randomElement(using: &random) ?? 1, cut: { Int.random(in: 1...largest, using: &random) })
+      #expect(rows == expected, "seed \(seed)")
+    }
   }
 
   @Test("random files give the same entries however they are cut and however small the chunks are")

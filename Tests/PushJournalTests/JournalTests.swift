@@ -263,6 +263,18 @@ struct JournalTests {
     #expect(torn.fileNames == ["segment-000000000002.lz4"])
   }
 
+  @Test("a segment with the highest number leaves no room for another, and is an error before anything is written behind it")
+  func highestNumber() throws {
+    let disk = SimulatedDisk()
+    disk.put("segment-1000000000000000.lz4", [4])
+    let cause = JournalFileError(.create, path: "segment-1000000000000001.lz4", code: EOVERFLOW)
+    #expect(throws: JournalError.file(cause)) { _ = try HandRun(disk, .small()) }
+    // A number that no journal has is no segment's.
+    disk.put("segment-18446744073709551615.lz4", [4])
+    _ = try HandRun(disk, .small())
+    #expect(disk.fileNames == ["segment-000000000001.lz4", "segment-18446744073709551615.lz4"])
+  }
+
   @Test("a version of the format that is not known is refused by name, wherever it is")
   func version() throws {
     let disk = SimulatedDisk()

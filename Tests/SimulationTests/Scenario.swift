@@ -15,6 +15,8 @@ struct Scenario: CustomStringConvertible {
   var poisoned: Set<DeviceToken> = []
   var expiration: UInt32?
   var cancelAfter: Duration?
+  /// So many of the tokens, from the first on, are a second campaign through the same app, in which each notification has a payload of its own.
+  var personalCount = 0
   var features: [String] = []
 
   static let topic = "com.example.simulated"
@@ -87,6 +89,10 @@ struct Scenario: CustomStringConvertible {
     if Int.random(in: 0..<8, using: &random) == 0 {
       expiration = 1_700_000_001 + UInt32.random(in: 0...2, using: &random)
       features.append("expires")
+    }
+    if Int.random(in: 0..<3, using: &random) == 0 {
+      personalCount = Int.random(in: 1...tokens.count, using: &random)
+      features.append("\(personalCount) in a second campaign")
     }
     if Int.random(in: 0..<6, using: &random) == 0 {
       configuration.rateLimit = Double.random(in: 50...5_000, using: &random)

@@ -76,6 +76,8 @@ final class SimulatedLink: Link, @unchecked Sendable {
   }
 
   var isIdle: Bool { inFlight == 0 }
+  private(set) var handedOverByteCount: UInt64 = 0
+  var unacknowledgedByteCount: Int { inFlight }
 
   // MARK: Beginnings
 
@@ -108,6 +110,7 @@ final class SimulatedLink: Link, @unchecked Sendable {
     guard isOpen, !isCut else { return }
     let copy = unsafe Array(bytes)
     inFlight += copy.count
+    handedOverByteCount += UInt64(copy.count)
     updateWritability()
     // Cut into up to three pieces, so that frames arrive in parts.
     var rest = copy[...]

@@ -30,13 +30,10 @@ struct Simulation {
     let server = Task(executorPreference: loop) { await app.run() }
     defer { server.cancel() }
     _ = Task(executorPreference: loop) { [scenario] in
-      guard
-        let run = try? CampaignRun(
-          Campaign(payload: Array(#"{"aps":{"alert":"x"}}"#.utf8), expiration: scenario.expiration, priority: 10), through: app, listener: outcomes)
-      else { return }
-      if let after = scenario.cancelAfter { _ = loop.schedule(at: loop.now + after) { run.cancel() } }
-      try? await run.run(TokenList(scenario.tokens), chunk: AudienceChunk(entryLimit: 64))
-      result.withLock { $0 = run.ledger.account }
+      async let personal = Self.send(scenario.tokens.prefix(scenario.personalCount), isPersonal: true, scenario, app, loop, outcomes)
+      async let common = Self.send(scenario.tokens.dropFirst(scenario.personalCount), isPersonal: false, scenario, app, loop, outcomes)
+      let sum = await personal + common
+      result.withLock { $0 = sum }
     }
     let ending = loop.run(limit: .seconds(4 * 3600), stepLimit: 3_000_000) { result.withLock { $0 != nil } }
     guard ending == .done, let account = result.withLock({ $0 }) else {
@@ -49,7 +46,33 @@ struct Simulation {
     check.isPartial = scenario.cancelAfter != nil || app.failure != nil
     check.refused = { scenario.refused.contains($0) }
     check.kills = { scenario.kills($0) || scenario.killsAtRandom }
-    return (check.problems(), memory.frames, loop.steps)
+    return (check.problems() + misdirected(memory.frames), memory.frames, loop.steps)
+  }
+
+  private static func send(
+    _ tokens: ArraySlice<DeviceToken>, isPersonal: Bool, _ scenario: Scenario, _ app: App, _ loop: SimulatedLoop, _ outcomes: OutcomeBook
+  ) async -> Account {
+    let campaign = Campaign(payload: isPersonal ? [] : commonPayload, expiration: scenario.expiration, priority: 10)
+    guard !tokens.isEmpty, let run = try? CampaignRun(campaign, through: app, listener: outcomes) else { return Account() }
+    if let after = scenario.cancelAfter { _ = loop.schedule(at: loop.now + after) { run.cancel() } }
+    if isPersonal, let audience = try? PersonalAudience(Array(tokens)) {
+      try? await run.run(audience, chunk: AudienceChunk(entryLimit: 64, payloadCapacity: 4_096))
+    } else {
+      try? await run.run(TokenList(Array(tokens)), chunk: AudienceChunk(entryLimit: 64))
+    }
+    return run.ledger.account
+  }
+
+  private static let commonPayload = Array(#"{"aps":{"alert":"x"}}"#.utf8)
+
+  /// Nobody may get what was meant for somebody else.
+  private func misdirected(_ frames: [FrameMemory.Frame]) -> [String] {
+    let personal = Set(scenario.tokens.prefix(scenario.personalCount))
+    return frames.compactMap { frame in
+      guard let token = frame.token else { return nil }
+      let expected = personal.contains(token) ? PersonalAudience.payload(of: token) : Self.commonPayload
+      return frame.payload == expected ? nil : "\(token) was sent somebody else's payload"
+    }
   }
 }
 

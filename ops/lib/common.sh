@@ -8,7 +8,9 @@ scratch="$repository/.build/ops"
 mkdir -p "$scratch"
 
 # What the build links against, and what makes the headers findable.
-packages=(libssl-dev libsqlite3-dev liblz4-dev lz4 pkg-config openssl)
+packages=(libssl-dev libsqlite3-dev liblz4-dev pkg-config openssl)
+# What the tests need beside that: a gateway in Python judges the engine (Tests/IntegrationTests/ForeignGateway.py), and the lz4 tool the journal's files.
+test_packages=(lz4 python3)
 
 tests_passed=0
 tests_failed=0

@@ -43,11 +43,11 @@ internal import Synchronization
   package func fill(_ chunk: AudienceChunk) throws(AudienceError) -> AudienceSupply {
     chunk.removeAll()
     while !isFinished {
-      if position < input.count {
+      if position < input.count || reader.hasLines {
         let used = unsafe reader.read(UnsafeRawBufferPointer(rebasing: input.bytes[position...]), into: chunk)
         position += used
         consumed.add(used, ordering: .relaxed)
-        if position < input.count { break }
+        if position < input.count || reader.hasLines { break }
       } else if input.isAtEnd {
         isFinished = reader.finish(into: chunk)
         if !isFinished { break }

@@ -4,6 +4,8 @@ internal import PushWire
 /// Reads a token file block by block into chunks: no IO, no copy of the file, no allocation per line, the same result however the blocks are cut.
 ///
 /// A file is one token per line, or CSV (see ``AudienceHeader``). Blank lines are skipped. A line that cannot be sent becomes an entry that says why.
+/// A CSV record may span lines only if it is a good row: where it is none, has more than 64 KiB, or is still open at the end of the file, its first
+/// line is one malformed entry, and reading goes on with the line after that. So a quote that is never closed hides no other line.
 @safe package struct AudienceReader: ~Copyable {
   /// 64 KiB: no line of a sensible file is longer, and a file that is none is not read into memory.
   package static let lineByteLimit = 1 << 16
@@ -16,14 +18,24 @@ internal import PushWire
   private let renderer: PayloadRenderer?
   private var record: AudienceRecord
   private var recordEnd: AudienceRecordEnd
-  /// The beginning of a record whose end is in a later block.
+  /// What ``carried`` says, from an earlier block or an earlier part of this one.
   private let carry: UnsafeMutableRawPointer
   private var carryCount = 0
-  /// A record has begun in an earlier block.
-  private var isContinuing = false
-  private var isSkippingOverlong = false
+  private var carried = Carried.nothing
+  /// Where the carried lines that are to be read begin.
+  private var carryStart = 0
   /// The line on which the next record begins, from 1.
   private var line: UInt64
+
+  private enum Carried {
+    case nothing
+    /// The beginning of a record whose end has not come yet.
+    case record
+    /// Nothing, but the rest of a line that is too long is to be skipped.
+    case overlongLine
+    /// Lines that went by as part of a record which turned out to be none.
+    case lines
+  }
 
   /// - Parameter renderer: makes each entry's payload; nil when all get the same.
   package init(_ header: AudienceHeader, renderer: PayloadRenderer? = nil) {
@@ -41,52 +53,48 @@ internal import PushWire
 
   /// Reads what follows the header, up to the end of `block` or until `chunk` is full. Entries are added to what the chunk holds.
   ///
-  /// - Returns: how many bytes of the block were used; fewer than there are only when the chunk is full.
+  /// - Returns: how many bytes of the block were used; fewer than there are only when the chunk is full. See also ``hasLines``.
   package mutating func read(_ block: UnsafeRawBufferPointer, into chunk: AudienceChunk) -> Int {
     precondition(chunk.payloadCapacity >= renderer?.byteLimit ?? 0, "a chunk without room for one payload")
-    guard let base = block.baseAddress else { return 0 }
     var position = 0
-    while position < block.count, hasRoom(chunk) {
-      if isContinuing {
-        position = unsafe continueRecord(block, from: position, into: chunk)
+    while hasRoom(chunk) {
+      if carried == .lines {
+        readCarriedLine(into: chunk)
         continue
       }
-      // The usual case: a whole line without quotes.
-      let found = unsafe memchr(base + position, Int32(UInt8(ascii: "\n")), block.count - position)
-      if let found = unsafe found {
-        let end = unsafe UnsafeRawPointer(found) - base
-        let bytes = unsafe UnsafeRawBufferPointer(start: base + position, count: end - position)
-        if bytes.count <= Self.lineByteLimit, unsafe !isCSV || memchr(base + position, Int32(UInt8(ascii: "\"")), bytes.count) == nil {
-          unsafe take(bytes, into: chunk)
-          line += 1
-          position = end + 1
-          continue
-        }
-      }
-      recordEnd = AudienceRecordEnd(isCSV: isCSV)
-      if let end = unsafe recordEnd.find(block, from: position), !recordEnd.isOverlong {
-        unsafe take(UnsafeRawBufferPointer(start: base + position, count: end - position), into: chunk)
-        line += recordEnd.lineEnds
-        position = end + 1
+      guard position < block.count else { break }
+      if carried != .nothing {
+        position = unsafe continueRecord(block, from: position, into: chunk)
+      } else if let next = unsafe takeRecord(block, at: position, into: chunk) {
+        position = next
       } else {
         recordEnd = AudienceRecordEnd(isCSV: isCSV)
-        isContinuing = true
+        carried = .record
         carryCount = 0
       }
     }
     return position
   }
 
+  /// Lines of an earlier block are still to be read, because the chunk was full: they need a call of ``read(_:into:)``, but no further block.
+  package var hasLines: Bool { carried == .lines }
+
   /// Reads the last line of a file that does not end with a line end. Call it after the last block.
   ///
   /// - Returns: false when the chunk is full: call again with the next one.
   package mutating func finish(into chunk: AudienceChunk) -> Bool {
-    guard isContinuing else { return true }
-    guard hasRoom(chunk) else { return false }
-    if !isSkippingOverlong { unsafe take(UnsafeRawBufferPointer(start: carry, count: carryCount), into: chunk) }
-    isContinuing = false
-    isSkippingOverlong = false
-    return true
+    while true {
+      switch carried {
+      case .nothing: return true
+      case .overlongLine: carried = .nothing
+      case .lines:
+        guard hasRoom(chunk) else { return false }
+        readCarriedLine(into: chunk)
+      case .record:
+        guard hasRoom(chunk) else { return false }
+        carryOn(from: unsafe settle(carriedBytes, into: chunk) + 1)
+      }
+    }
   }
 
   static func isSpace(_ byte: UInt8) -> Bool { byte == UInt8(ascii: " ") || byte == UInt8(ascii: "\t") }
@@ -99,36 +107,128 @@ internal import PushWire
     return chunk.payloadEnd + renderer.byteLimit <= chunk.payloadCapacity
   }
 
-  private mutating func continueRecord(_ block: UnsafeRawBufferPointer, from start: Int, into chunk: AudienceChunk) -> Int {
-    let end = unsafe recordEnd.find(block, from: start)
-    let stop = end ?? block.count
-    if !isSkippingOverlong {
-      let count = min(stop - start, Self.lineByteLimit - carryCount)
-      unsafe (carry + carryCount).copyMemory(from: UnsafeRawPointer(unsafe block.baseAddress ?? UnsafeRawPointer(carry)) + start, byteCount: count)
-      carryCount += count
-      if recordEnd.isOverlong {
-        unsafe addText(UnsafeRawBufferPointer(start: carry, count: carryCount), .overlongLine, to: chunk)
-        isSkippingOverlong = true
+  private var carriedBytes: UnsafeRawBufferPointer { unsafe UnsafeRawBufferPointer(start: carry, count: carryCount) }
+
+  /// Reads the record that begins at `position`. Returns where the next one begins; nil if this one does not end in `bytes`, or is too long.
+  @inline(__always)
+  private mutating func takeRecord(_ bytes: UnsafeRawBufferPointer, at position: Int, into chunk: AudienceChunk) -> Int? {
+    guard let base = bytes.baseAddress else { return nil }
+    // The usual case: a whole line without quotes.
+    let found = unsafe memchr(base + position, Int32(UInt8(ascii: "\n")), bytes.count - position)
+    if let found = unsafe found {
+      let end = unsafe UnsafeRawPointer(found) - base
+      let text = unsafe UnsafeRawBufferPointer(start: base + position, count: end - position)
+      if text.count <= Self.lineByteLimit, unsafe !isCSV || memchr(base + position, Int32(UInt8(ascii: "\"")), text.count) == nil {
+        unsafe take(text, into: chunk)
+        line += 1
+        return end + 1
       }
     }
-    guard end != nil else { return stop }
-    if !isSkippingOverlong { unsafe take(UnsafeRawBufferPointer(start: carry, count: carryCount), into: chunk) }
+    return unsafe takeQuoted(bytes, at: position, into: chunk)
+  }
+
+  @inline(never)
+  private mutating func takeQuoted(_ bytes: UnsafeRawBufferPointer, at position: Int, into chunk: AudienceChunk) -> Int? {
+    recordEnd = AudienceRecordEnd(isCSV: isCSV)
+    let reach = unsafe UnsafeRawBufferPointer(rebasing: bytes[position..<min(bytes.count, position + Self.lineByteLimit + 1)])
+    if let end = unsafe recordEnd.find(reach, from: 0) {
+      return unsafe position + settle(UnsafeRawBufferPointer(rebasing: reach[..<end]), into: chunk) + 1
+    }
+    guard recordEnd.isOverlong, let end = unsafe Self.lineEnd(reach) else { return nil }
+    return unsafe position + takeFirstLine(reach, end: end, into: chunk) + 1
+  }
+
+  /// Goes on with the record, or the line too long, that an earlier block began. Returns how far.
+  private mutating func continueRecord(_ block: UnsafeRawBufferPointer, from start: Int, into chunk: AudienceChunk) -> Int {
+    let rest = unsafe UnsafeRawBufferPointer(rebasing: block[start...])
+    if carried == .overlongLine {
+      guard let end = unsafe Self.lineEnd(rest) else { return block.count }
+      carried = .nothing
+      line += 1
+      return start + end + 1
+    }
+    // One byte more than there is room for shows that the record is too long.
+    let reach = unsafe UnsafeRawBufferPointer(rebasing: rest.prefix(Self.lineByteLimit + 1 - carryCount))
+    let end = unsafe recordEnd.find(reach, from: 0)
+    let count = min(end ?? reach.count, Self.lineByteLimit - carryCount)
+    if let source = reach.baseAddress { unsafe (carry + carryCount).copyMemory(from: source, byteCount: count) }
+    carryCount += count
+    if end != nil {
+      let used = unsafe settle(carriedBytes, into: chunk)
+      let isWhole = used == carryCount
+      carryOn(from: used + 1)
+      // Otherwise the line end belongs to the last of the carried lines.
+      return start + count + (isWhole ? 1 : 0)
+    }
+    guard recordEnd.isOverlong else { return start + count }
+    if let end = unsafe Self.lineEnd(carriedBytes) {
+      carryOn(from: unsafe takeFirstLine(carriedBytes, end: end, into: chunk) + 1)
+    } else if unsafe reach[count] == UInt8(ascii: "\n") {
+      // A line as long as a line may be, with an open quote.
+      _ = unsafe takeFirstLine(carriedBytes, end: carryCount, into: chunk)
+      carried = .nothing
+      return start + count + 1
+    } else {
+      unsafe addText(carriedBytes, .overlongLine, to: chunk)
+      carried = .overlongLine
+    }
+    return start + count
+  }
+
+  /// What is carried from `start` on are lines to be read.
+  private mutating func carryOn(from start: Int) {
+    carryStart = start
+    carried = start < carryCount ? .lines : .nothing
+  }
+
+  private mutating func readCarriedLine(into chunk: AudienceChunk) {
+    if let next = unsafe takeRecord(carriedBytes, at: carryStart, into: chunk) {
+      carryOn(from: next)
+    } else {
+      // Its end is in the block; what was found out about its beginning is in `recordEnd`.
+      carryCount -= carryStart
+      unsafe _ = memmove(carry, carry + carryStart, carryCount)
+      carried = .record
+    }
+  }
+
+  /// Takes a whole record, without its line end, or only its first line if it spans several and is no good row. Returns how many bytes it took.
+  private mutating func settle(_ bytes: UnsafeRawBufferPointer, into chunk: AudienceChunk) -> Int {
+    if isCSV, let end = unsafe Self.lineEnd(bytes), unsafe !(record.split(Self.trimmed(bytes)) && record.count == columnCount) {
+      return unsafe takeFirstLine(bytes, end: end, into: chunk)
+    }
+    unsafe take(bytes, into: chunk)
     line += recordEnd.lineEnds
-    isContinuing = false
-    isSkippingOverlong = false
-    return stop + 1
+    return bytes.count
+  }
+
+  private mutating func takeFirstLine(_ bytes: UnsafeRawBufferPointer, end: Int, into chunk: AudienceChunk) -> Int {
+    unsafe take(UnsafeRawBufferPointer(rebasing: bytes[..<end]), into: chunk)
+    line += 1
+    return end
+  }
+
+  private static func lineEnd(_ bytes: UnsafeRawBufferPointer) -> Int? {
+    guard let base = bytes.baseAddress, let found = unsafe memchr(base, Int32(UInt8(ascii: "\n")), bytes.count) else { return nil }
+    return unsafe UnsafeRawPointer(found) - base
   }
 
   /// One record without its line end.
   private mutating func take(_ bytes: UnsafeRawBufferPointer, into chunk: AudienceChunk) {
-    var count = bytes.count
-    if count > 0, unsafe bytes[count - 1] == UInt8(ascii: "\r") { count -= 1 }
-    let text = unsafe UnsafeRawBufferPointer(start: bytes.baseAddress, count: count)
+    let text = unsafe Self.trimmed(bytes)
     if isCSV {
       unsafe takeRow(text, into: chunk)
     } else {
       unsafe takeToken(text, into: chunk)
     }
+  }
+
+  /// Without the carriage return of a line end from other systems.
+  @inline(__always)
+  private static func trimmed(_ bytes: UnsafeRawBufferPointer) -> UnsafeRawBufferPointer {
+    var count = bytes.count
+    if count > 0, unsafe bytes[count - 1] == UInt8(ascii: "\r") { count -= 1 }
+    return unsafe UnsafeRawBufferPointer(start: bytes.baseAddress, count: count)
   }
 
   @inline(__always)

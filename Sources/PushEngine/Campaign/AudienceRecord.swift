@@ -92,8 +92,7 @@ internal import Glibc
 }
 
 /// Finds where a record ends, fed with the file in any chunking: at the first line end outside quotes.
-///
-/// A record that exceeds the limit ends at the next line end, in quotes or not: a quote that is never closed costs 64 KiB, not the rest of the file.
+/// The reader sees to it that it gets no more than one byte above the limit.
 struct AudienceRecordEnd {
   private enum State { case fieldStart, unquoted, quoted, quoteInQuoted }
 
@@ -114,7 +113,7 @@ struct AudienceRecordEnd {
       let byte = unsafe bytes[position]
       if byte == UInt8(ascii: "\n") {
         lineEnds += 1
-        if !isCSV || isOverlong || state != .quoted { return position }
+        if !isCSV || state != .quoted { return position }
       }
       byteCount += 1
       position += 1

@@ -103,8 +103,8 @@ package actor Lane: LinkDelegate {
       case .probe(let identifier):
         packer.clear()
         packer.packProbe(command, identifier: identifier)
-        unsafe link?.send(packer.bytes)
         machine.probed(now: loop.now)
+        sendPacked()
       case .leave:
         link?.close()
       case .wait(let deadline):
@@ -115,8 +115,15 @@ package actor Lane: LinkDelegate {
 
   private func surroundings(published: UInt64) -> LaneMachine.Surroundings {
     LaneMachine.Surroundings(
-      now: loop.now, published: published, freeBlockCount: ring.freeBlockCount, isWritable: link?.isWritable ?? false, isIdle: link?.isIdle ?? true,
-      isDraining: intake.isDraining, isCancelled: published > machine.sent && !machine.isOpen && intake.isCancelled)
+      now: loop.now, published: published, freeBlockCount: ring.freeBlockCount, isWritable: link?.isWritable ?? false, acknowledged: acknowledged,
+      isDraining: intake.isDraining, isCancelled: intake.isCancelled)
+  }
+
+  /// How much of what was sent on the present connection the peer's system has acknowledged.
+  private var acknowledged: UInt64 {
+    guard let link else { return 0 }
+    let handedOver = link.handedOverByteCount
+    return handedOver - min(handedOver, UInt64(clamping: link.unacknowledgedByteCount))
   }
 
   private func continueLater() {
@@ -183,10 +190,16 @@ package actor Lane: LinkDelegate {
       if isResend, run.kind == .packed { ledger.resent(run.count) }
       position = run.end
     }
-    if packer.byteCount > 0 { unsafe link?.send(packer.bytes) }
+    sendPacked()
     batchTimer.wrote()
     carryOutEffects()
     intake.roomMade(in: ring)
+  }
+
+  private func sendPacked() {
+    guard let link, packer.byteCount > 0 else { return }
+    unsafe link.send(packer.bytes)
+    machine.handedOver(through: link.handedOverByteCount)
   }
 
   private func took(_ run: FramePacker.Run, campaign: UInt32, fate: ResendWindow.Fate, now: Instant) {
@@ -284,7 +297,6 @@ package actor Lane: LinkDelegate {
 
   private func writabilityChanged(_ link: any Link, _ isWritable: Bool) {
     guard link === self.link else { return }
-    machine.writabilityChanged(isWritable, now: loop.now)
     if isWritable { pump() }
   }
 

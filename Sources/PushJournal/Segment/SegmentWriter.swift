@@ -1,3 +1,5 @@
+internal import Glibc
+
 /// Writes frames into segments, one segment after the other, and deletes those that are not needed.
 ///
 /// Sync: used by one thread at a time, the one that runs the journal.
@@ -40,8 +42,14 @@
     releasedDurable = released
     closed = recovered.segments.map { Closed(name: $0.name, byteCount: $0.byteCount, end: $0.records.upperBound) }
     name = SegmentName.name(number)
-    file = try files.create(name)
+    file = try Self.create(files, number: number)
     try begin()
+  }
+
+  private static func create(_ files: any JournalFiles, number: UInt64) throws(JournalFileError) -> any JournalFile {
+    // Only a file that someone has put there can lead here. A segment above would not be found again.
+    guard number <= SegmentName.numberLimit else { throw JournalFileError(.create, path: SegmentName.name(number), code: EOVERFLOW) }
+    return try files.create(SegmentName.name(number))
   }
 
   deinit {
@@ -112,7 +120,7 @@
     closed.append(Closed(name: name, byteCount: byteCount, end: next))
     number += 1
     name = SegmentName.name(number)
-    file = try files.create(name)
+    file = try Self.create(files, number: number)
     try begin()
   }
 

@@ -11,6 +11,10 @@ package protocol Link: AnyObject, Sendable {
   var isWritable: Bool { get }
   /// True when everything handed over has gone to the socket.
   var isIdle: Bool { get }
+  /// Bytes on the wire that what was sent has become so far; only goes up.
+  var handedOverByteCount: UInt64 { get }
+  /// How many of those the peer's system has not acknowledged yet, in the socket or before it.
+  var unacknowledgedByteCount: Int { get }
   /// Sends close_notify and closes. ``LinkDelegate/linkClosed(_:reason:)`` follows, with ``LinkClosure/byUs``.
   func close()
 }

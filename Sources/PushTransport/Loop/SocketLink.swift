@@ -1,6 +1,18 @@
 internal import Glibc
 internal import NIOCore
 
+extension Channel {
+  /// What the kernel holds of this TCP connection that the peer has not acknowledged (SIOCOUTQ); nil if it does not say.
+  fileprivate var unacknowledgedByteCount: Int? {
+    // Also 0x5411, and named by a macro that Swift does not see.
+    let siocOutQ = UInt(TIOCOUTQ)
+    return try? pipeline.syncOperations.withUnsafeTransportIfAvailable(of: NIOBSDSocket.Handle.self) { descriptor -> Int? in
+      var count: Int32 = 0
+      return unsafe ioctl(descriptor, siocOutQ, &count) == 0 ? Int(count) : nil
+    } ?? nil
+  }
+}
+
 /// A ``Link`` over TLS and TCP.
 ///
 /// The delegate is never called from within a call to the link: what happens during such a call is told right after it, in order.
@@ -49,6 +61,18 @@ final class SocketLink: Link, @unchecked Sendable {
     guard case .open(let channel, _) = state else { return false }
     // An option that a socket channel always has; without it, every frame would wait for its deadline, no more.
     return (try? channel.syncOptions?.getOption(.bufferedWritableBytes)) == 0
+  }
+
+  var handedOverByteCount: UInt64 {
+    guard case .open(_, let tls) = state else { return 0 }
+    return tls.ciphertextByteCount
+  }
+
+  var unacknowledgedByteCount: Int {
+    guard case .open(let channel, _) = state else { return 0 }
+    // Both are always there for a TCP socket; should they not be, the quiet period begins with the write.
+    let buffered = (try? channel.syncOptions?.getOption(.bufferedWritableBytes)) ?? 0
+    return buffered + (channel.unacknowledgedByteCount ?? 0)
   }
 
   func close() {

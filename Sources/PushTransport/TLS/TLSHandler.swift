@@ -73,6 +73,8 @@ package final class TLSHandler: ChannelDuplexHandler {
   /// Ciphertext that arrived while other ciphertext was being taken in.
   private var postponed: [ByteBuffer] = []
   private var isInactivePostponed = false
+  /// Ciphertext given to the channel so far, handshake included.
+  package private(set) var ciphertextByteCount: UInt64 = 0
   // Reused: the socket has nearly always taken a buffer in by the time the next one is needed.
   private var ciphertext = ByteBuffer()
   private var plaintext = ByteBuffer()
@@ -330,6 +332,7 @@ package final class TLSHandler: ChannelDuplexHandler {
 
   private func writeCiphertext(context: ChannelHandlerContext, promise: EventLoopPromise<Void>?) {
     let output = ciphertext
+    ciphertextByteCount += UInt64(output.readableBytes)
     if ciphertext.capacity > Self.bufferByteCountKept { ciphertext = ByteBuffer() }
     context.writeAndFlush(wrapOutboundOut(output), promise: promise)
   }

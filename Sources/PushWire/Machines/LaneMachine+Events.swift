@@ -3,12 +3,12 @@
 extension LaneMachine {
   package mutating func dialled() {
     phase = .dialling
-    connection.hasMadeProgress = false
+    connection = Connection()
   }
 
   package mutating func opened(now: Instant) {
     phase = .open
-    connection = Connection(openedAt: now, drainedAt: now, lastActivity: now)
+    connection = Connection(openedAt: now, progressAt: now, drainedAt: now, lastActivity: now)
     connection.ramp = refusedConnection.map { Ramp(settledCount: $0.settledCount, lifetime: $0.lifetime, openedAt: now) }
     isolation?.stageEnd = nil
     window.connectionOpened()
@@ -16,6 +16,8 @@ extension LaneMachine {
 
   /// `count` notifications of one campaign, the last of them at `lastStart`, have had their turn.
   package mutating func packed(to end: UInt64, lastStart: UInt64, count: Int, campaign: UInt32, fate: ResendWindow.Fate, now: Instant) {
+    // The peer is behind from now on, if it is; not since it last had something to acknowledge.
+    if window.isDelivered { connection.progressAt = now }
     window.append(to: end, lastStart: lastStart, count: count, campaign: campaign, fate: fate)
     if fate == .sent {
       connection.lastActivity = now
@@ -33,9 +35,9 @@ extension LaneMachine {
     connection.lastActivity = now
   }
 
-  /// The link has begun, or ended, to hold more than its high-water mark.
-  package mutating func writabilityChanged(_ isWritable: Bool, now: Instant) {
-    if !isWritable { connection.busySince = connection.busySince ?? now }
+  /// What was packed has been handed to the link, whose stream is now so long.
+  package mutating func handedOver(through streamEnd: UInt64) {
+    window.handedOver(through: streamEnd)
   }
 
   /// An error response has come. The lane closes the link after it.
@@ -121,15 +123,25 @@ extension LaneMachine {
       case .withoutAWord, .byUs: endedWithoutAWord(walk: walk)
       }
     }
-    refusedConnection = connection.endedInRefusal ? (connection.settledCount, now.since(connection.openedAt)) : nil
+    noteRefusal(now: now)
     connection.endedInRefusal = false
     var delay = Duration.zero
     if connection.hasMadeProgress {
       backoff.succeeded()
-    } else if closure != .byUs || connection.hasStalled {
+    } else if !connection.endedIdle {
       delay = backoff.failed()
     }
     phase = .disconnected(retryAt: now + delay)
+  }
+
+  private mutating func noteRefusal(now: Instant) {
+    guard connection.endedInRefusal else {
+      refusedConnection = nil
+      return
+    }
+    // Averaged, since a single short run between two bad tokens says little about the next.
+    let average = refusedConnection.map { ($0.settledCount * 3 + connection.settledCount) / 4 } ?? connection.settledCount
+    refusedConnection = (average, now.since(connection.openedAt))
   }
 
   // MARK: Settling

@@ -24,19 +24,19 @@ package struct LaneMachine: ~Copyable {
     /// Blocks of the ring that nobody has claimed.
     package var freeBlockCount: Int
     package var isWritable: Bool
-    /// Everything handed to the link has gone to the socket.
-    package var isIdle: Bool
+    /// How much of the connection's stream the peer's system has acknowledged.
+    package var acknowledged: UInt64
     /// Nothing more will come for now: confirm what was sent instead of waiting for company.
     package var isDraining: Bool
-    /// All that the ring holds was cancelled: it needs no connection to leave.
+    /// All that the ring holds was cancelled: it needs no connection to leave, and nobody waits long for the rest.
     package var isCancelled: Bool
 
-    package init(now: Instant, published: UInt64, freeBlockCount: Int, isWritable: Bool, isIdle: Bool, isDraining: Bool, isCancelled: Bool) {
+    package init(now: Instant, published: UInt64, freeBlockCount: Int, isWritable: Bool, acknowledged: UInt64, isDraining: Bool, isCancelled: Bool) {
       self.now = now
       self.published = published
       self.freeBlockCount = freeBlockCount
       self.isWritable = isWritable
-      self.isIdle = isIdle
+      self.acknowledged = acknowledged
       self.isDraining = isDraining
       self.isCancelled = isCancelled
     }
@@ -70,16 +70,17 @@ package struct LaneMachine: ~Copyable {
   /// What belongs to the present connection, or the last one, and begins anew with each.
   struct Connection {
     var openedAt = Instant.start
-    /// Since when the socket has been seen to take less than it was given; nil when it has taken everything.
-    var busySince: Instant?
-    /// When the socket last took everything after it had been busy for longer than a moment.
+    /// How much of the stream the peer's system has acknowledged, and when that last grew.
+    var acknowledged: UInt64 = 0
+    var progressAt = Instant.start
+    /// When the peer last went on to read after it had stopped for longer than a moment.
     var drainedAt = Instant.start
     var lastActivity = Instant.start
     var sentCount = 0
     var settledCount = 0
     var hasMadeProgress = false
-    /// The peer read nothing for so long that we left.
-    var hasStalled = false
+    /// We left because there was nothing to do.
+    var endedIdle = false
     /// The gateway has refused a notification by name.
     var endedInRefusal = false
     var probe: Probe?
@@ -113,7 +114,7 @@ package struct LaneMachine: ~Copyable {
   var phase = Phase.disconnected(retryAt: .start)
   var window = ResendWindow()
   var connection = Connection()
-  /// What the last connection settled before it ended in a refusal, and how long it lived; nil when it ended otherwise.
+  /// What connections that ended in a refusal have settled, on average, and how long the last one lived; nil when the last one ended otherwise.
   var refusedConnection: (settledCount: Int, lifetime: Duration)?
   var isolation: Isolation?
   var backoff: Backoff
@@ -159,46 +160,47 @@ package struct LaneMachine: ~Copyable {
       if around.isCancelled { return .pack(from: window.sent, to: around.published) }
       return retryAt <= around.now ? .dial : .wait(until: retryAt)
     case .open:
-      observeSocket(isIdle: around.isIdle, now: around.now)
-      if let step = stepIfStalled(now: around.now, walk: walk) { return step }
+      observePeer(around)
+      if let step = stepIfStalled(around, walk: walk) { return step }
       if let probe = connection.probe { return stepWhileProbing(probe, now: around.now) }
       if let isolation, let suspect = isolation.suspect, !suspect.controlHasLived { return stepOfControl(now: around.now) }
       return stepWhileOpen(around, walk: walk)
     }
   }
 
-  /// The quiet period of a notification begins when its bytes have gone to the socket, and begins again when the peer has stopped reading for longer
-  /// than a moment: a peer that does not read is not quiet, it is deaf.
-  private mutating func observeSocket(isIdle: Bool, now: Instant) {
-    guard isIdle else {
-      connection.busySince = connection.busySince ?? now
-      return
+  /// The quiet period of a notification begins when the peer's system has acknowledged its bytes, and begins again when the peer has stopped reading for
+  /// longer than a moment: a peer that does not read is not quiet, it is deaf.
+  private mutating func observePeer(_ around: Surroundings) {
+    if around.acknowledged > connection.acknowledged || window.isDelivered {
+      if isDeaf(now: around.now) { connection.drainedAt = around.now }
+      connection.progressAt = around.now
     }
-    if isDeaf(now: now) { connection.drainedAt = now }
-    connection.busySince = nil
-    window.wrote(now: now)
+    connection.acknowledged = max(connection.acknowledged, around.acknowledged)
+    window.acknowledged(through: around.acknowledged, now: around.now)
   }
 
-  private func isDeaf(now: Instant) -> Bool { connection.busySince.map { $0 + Self.moment <= now } ?? false }
+  private func isDeaf(now: Instant) -> Bool { !window.isDelivered && connection.progressAt + Self.moment <= now }
 
-  private static let moment = Duration.milliseconds(100)
+  /// Longer than a round trip and a lost packet.
+  private static let moment = Duration.seconds(1)
 
-  private mutating func stepIfStalled(now: Instant, walk: any RecordWalk) -> Step? {
-    guard let since = connection.busySince, max(since, connection.lastActivity) + policy.stall <= now else { return nil }
+  private mutating func stepIfStalled(_ around: Surroundings, walk: any RecordWalk) -> Step? {
+    let limit = around.isCancelled ? min(policy.stall, policy.quiet * 4) : policy.stall
+    guard !window.isDelivered, max(connection.progressAt, connection.lastActivity) + limit <= around.now else { return nil }
     phase = .leaving
-    connection.hasStalled = true
     endedWithoutAWord(walk: walk)
     return .leave
   }
 
-  /// When to look at the socket again, while it is busy.
-  private func recheck(now: Instant) -> Instant { now + policy.quiet / 4 }
+  /// When to look at the peer again, while it has not acknowledged everything.
+  private func recheck(now: Instant) -> Instant { now + min(policy.quiet / 4, .milliseconds(100)) }
 
   private mutating func stepWhileOpen(_ around: Surroundings, walk: any RecordWalk) -> Step {
     if !isDeaf(now: around.now) { settleQuiet(now: around.now, walk: walk) }
     if window.isEmpty, connection.lastActivity + policy.idle <= around.now {
       // A connection that long idle may be dead without our knowing (NAT, the gateway's own limit): replaced before its next use.
       phase = .leaving
+      connection.endedIdle = true
       return .leave
     }
     var limit = around.published
@@ -224,7 +226,7 @@ package struct LaneMachine: ~Copyable {
     }
     guard !window.isEmpty else { return .wait(until: connection.lastActivity + policy.idle) }
     if mustConfirm, probesWork, window.sentCount > 0 { return .probe(identifier: nextProbeIdentifier) }
-    return .wait(until: connection.busySince == nil ? quietDeadline : recheck(now: around.now))
+    return .wait(until: isDeaf(now: around.now) ? recheck(now: around.now) : quietDeadline ?? recheck(now: around.now))
   }
 
   private var quietDeadline: Instant? { window.quietDeadline(quiet: policy.quiet, drainedAt: connection.drainedAt) }
@@ -237,7 +239,7 @@ package struct LaneMachine: ~Copyable {
   /// A probe that the gateway is known to answer is given longer than the quiet period: its answer is worth more than a guess.
   private mutating func stepWhileProbing(_ probe: Probe, now: Instant) -> Step {
     let patience = probesAreProven ? policy.quiet * 4 : policy.quiet
-    if connection.busySince != nil { return .wait(until: recheck(now: now)) }
+    if !window.isDelivered { return .wait(until: recheck(now: now)) }
     let deadline = max(probe.sentAt, connection.drainedAt) + patience
     guard deadline <= now else { return .wait(until: deadline) }
     // Not a word, and the connection lives: what was sent is accepted/quiet, and this connection cannot be used any more.

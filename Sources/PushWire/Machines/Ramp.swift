@@ -1,4 +1,4 @@
-/// How much to send on the connection after a refusal: little at first, twice as much each time it has lived as long as the refused one did.
+/// How much to send on the connection after a refusal: little at first, twice as much each time it has lived half as long as the refused one did.
 ///
 /// A refusal comes late, and everything sent behind the refused notification is discarded. Where bad tokens stand close together, sending on at
 /// full speed means to send everything dozens of times; measured with one bad token in a thousand and answers 200 ms late: 98 times.
@@ -8,18 +8,18 @@ struct Ramp: Sendable {
   private let interval: Duration
   private let openedAt: Instant
 
-  /// Eight times what got through last time, so that the next refusal is most likely inside the first allowance.
+  /// Eight times what gets through on average, so that the next refusal is most likely inside the first allowance.
   private static let factor = 8
   private static let smallestBase = 256
   /// After so many doublings nothing is held back any more.
   private static let doublings = 10
 
   /// - Parameters:
-  ///   - settledCount: notifications settled by the connection that ended in a refusal.
-  ///   - lifetime: how long that connection lived.
+  ///   - settledCount: how many notifications connections that ended in a refusal have settled lately, on average.
+  ///   - lifetime: how long the last of them lived.
   init(settledCount: Int, lifetime: Duration, openedAt: Instant) {
     base = max(Self.smallestBase, settledCount * Self.factor)
-    interval = max(.milliseconds(1), lifetime)
+    interval = max(.milliseconds(1), lifetime / 2)
     self.openedAt = openedAt
   }
 

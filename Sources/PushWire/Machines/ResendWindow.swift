@@ -41,8 +41,13 @@ package struct ResendWindow: ~Copyable {
     var count: Int
     var campaign: UInt32
     var fate: Fate
-    /// When its bytes were seen to have gone to the socket; nil until then.
-    var writtenAt: Instant?
+    /// Where its bytes end in the connection's stream; nil until they have been handed over.
+    var streamEnd: UInt64?
+    /// When the peer's system was seen to have acknowledged them.
+    var deliveredAt: Instant?
+
+    /// What was not sent has nothing to deliver.
+    func isDelivered(by streamOffset: UInt64) -> Bool { fate != .sent || streamEnd.map { $0 <= streamOffset } ?? false }
   }
 
   /// Everything before it has its outcome.
@@ -56,6 +61,8 @@ package struct ResendWindow: ~Copyable {
   /// Where the last notification that left the window from its present connection as sent starts, if that is known.
   package private(set) var lastSettledStart: UInt64?
   private var runs = Queue<Run>()
+  /// The first so many runs have been delivered.
+  private var deliveredRuns = 0
 
   package init() {}
 
@@ -106,7 +113,7 @@ package struct ResendWindow: ~Copyable {
       if run.fate == .sent { sentCount -= count }
       if end == run.end {
         if run.fate == .sent { lastSettledStart = run.lastStart }
-        runs.removeFirst()
+        removeFirstRun()
       } else {
         lastSettledStart = nil
         run.count -= count
@@ -120,41 +127,59 @@ package struct ResendWindow: ~Copyable {
   package mutating func settleUnsentFront(into settlements: inout [Settlement]) {
     while let run = runs.first, run.fate != .sent {
       settlements.append(Settlement(from: settled, to: run.end, count: run.count, campaign: run.campaign, outcome: run.fate.outcome(ifSent: .unknown)))
-      runs.removeFirst()
+      removeFirstRun()
       settled = run.end
     }
+  }
+
+  private mutating func removeFirstRun() {
+    runs.removeFirst()
+    deliveredRuns = max(0, deliveredRuns - 1)
   }
 
   /// Sets *sent* back to *settled*: everything in the window will have its turn again.
   package mutating func rewind() {
     runs.removeAll()
+    deliveredRuns = 0
     sentCount = 0
     sent = settled
   }
 
-  /// Everything in the window has gone to the socket by now.
-  package mutating func wrote(now: Instant) {
+  /// Everything in the window has been handed to the link, whose stream is now so long.
+  package mutating func handedOver(through streamEnd: UInt64) {
     var index = runs.count - 1
-    while index >= 0, runs[index].writtenAt == nil {
-      runs.update(at: index) { $0.writtenAt = now }
+    while index >= 0, runs[index].streamEnd == nil {
+      runs.update(at: index) { $0.streamEnd = streamEnd }
       index -= 1
     }
   }
 
-  /// The end of the last run whose quiet period has passed, measured from when it was written or, if later, from `drainedAt`.
+  /// The peer's system has acknowledged so much of the stream.
+  package mutating func acknowledged(through streamOffset: UInt64, now: Instant) {
+    while deliveredRuns < runs.count, runs[deliveredRuns].isDelivered(by: streamOffset) {
+      runs.update(at: deliveredRuns) { $0.deliveredAt = now }
+      deliveredRuns += 1
+    }
+  }
+
+  /// Whether the peer's system has everything.
+  package var isDelivered: Bool { deliveredRuns == runs.count }
+
+  /// The end of the last run whose quiet period has passed, measured from its delivery or, if later, from `drainedAt`.
   package func quietEnd(now: Instant, quiet: Duration, drainedAt: Instant) -> UInt64? {
     guard drainedAt + quiet <= now else { return nil }
     var end: UInt64?
-    for index in 0..<runs.count {
-      guard let writtenAt = runs[index].writtenAt, writtenAt + quiet <= now else { break }
+    for index in 0..<deliveredRuns {
+      guard let deliveredAt = runs[index].deliveredAt, deliveredAt + quiet <= now else { break }
       end = runs[index].end
     }
     return end
   }
 
-  /// When ``quietEnd(now:quiet:drainedAt:)`` will next have something, if nothing holds it up.
+  /// When ``quietEnd(now:quiet:drainedAt:)`` will next have something; nil while the first run is not delivered.
   package func quietDeadline(quiet: Duration, drainedAt: Instant) -> Instant? {
-    runs.first.map { max($0.writtenAt ?? drainedAt, drainedAt) + quiet }
+    guard let deliveredAt = runs.first?.deliveredAt else { return nil }
+    return max(deliveredAt, drainedAt) + quiet
   }
 
   /// The position and end of the notification that `identifier` names, if it was sent and is still in the window.

@@ -150,56 +150,73 @@ struct LaneConfirmationTests {
     #expect(lane.outcome(10..<14) == .accepted(.confirmed) && lane.outcomes[14] == .rejected(.status(.invalidToken)))
   }
 
-  @Test("a peer that does not read is not quiet but deaf: its silence counts only from when the socket has taken everything")
-  func blocked() {
+  @Test("a notification is not quiet before the peer's system has its bytes, and from then on needs the whole period")
+  func notDelivered() {
     let lane = LaneDriver { $0.confirm = .quiet }
+    lane.peerReads = false
     lane.connectAndSend(10)
-    lane.setWritable(false)
-    for _ in 0..<60 {
-      #expect(lane.next() == .wait(until: lane.now + .milliseconds(1_250)), "looks again now and then")
-      lane.pass(.seconds(1))
+    for _ in 0..<600 {
+      #expect(lane.next() == .wait(until: lane.now + .milliseconds(100)), "looks again now and then")
+      lane.pass(.milliseconds(100))
     }
     #expect(lane.outcomes.isEmpty)
-    lane.setWritable(true)
+    lane.peerReads = true
     #expect(lane.next() == .wait(until: lane.now + .seconds(5)))
     lane.pass(.seconds(5))
     _ = lane.next()
     #expect(lane.outcome(0..<10) == .accepted(.quiet))
   }
 
-  @Test("a notification is not quiet before its bytes have gone to the socket, even if the link would hold more")
-  func notWrittenYet() {
+  @Test("a peer that stops reading is not quiet but deaf: silence about what it has counts only from when it reads again")
+  func deaf() {
     let lane = LaneDriver { $0.confirm = .quiet }
-    lane.around.isIdle = false
     lane.connectAndSend(10)
+    lane.peerReads = false
+    lane.around.published = 20
+    _ = lane.sendAll()
     lane.pass(.seconds(30))
     _ = lane.next()
     #expect(lane.outcomes.isEmpty)
-    lane.around.isIdle = true
+    lane.peerReads = true
     #expect(lane.next() == .wait(until: lane.now + .seconds(5)))
     #expect(lane.outcomes.isEmpty)
   }
 
-  @Test("a socket that is busy for a moment does not put the quiet period off")
-  func busyForAMoment() {
+  @Test("bytes that are on their way for a moment do not put off the quiet period of what came before them")
+  func onTheWay() {
     let lane = LaneDriver { $0.confirm = .quiet }
     lane.connectAndSend(10)
-    lane.pass(.milliseconds(4_950))
-    lane.around.isIdle = false
+    lane.pass(.milliseconds(4_500))
+    lane.peerReads = false
+    lane.around.published = 20
+    _ = lane.sendAll()
+    lane.pass(.milliseconds(500))
     _ = lane.next()
-    lane.pass(.milliseconds(50))
-    lane.around.isIdle = true
+    #expect(lane.outcome(0..<10) == .accepted(.quiet) && lane.outcomes.count == 10)
+  }
+
+  @Test("an expired notification behind one that was sent has nothing to deliver, and holds nobody up")
+  func expiredBehind() {
+    let lane = LaneDriver { $0.confirm = .quiet }
+    lane.around.published = 3
+    lane.connect()
+    lane.pack(to: 2)
+    lane.pack(to: 3, .expired)
+    lane.pass(.seconds(5))
     _ = lane.next()
-    #expect(lane.outcome(0..<10) == .accepted(.quiet))
+    #expect(lane.outcome(0..<2) == .accepted(.quiet) && lane.outcomes[2] == .expired)
   }
 
   @Test("nor is it deaf to a probe")
   func blockedProbe() {
-    let (lane, probe) = probing()
-    lane.setWritable(false)
+    let lane = LaneDriver()
+    lane.around.isDraining = true
+    lane.peerReads = false
+    lane.connectAndSend(10)
+    let probe = lane.probe()
     lane.pass(.seconds(60))
-    #expect(lane.next() == .wait(until: lane.now + .milliseconds(1_250)))
-    lane.setWritable(true)
+    #expect(lane.next() == .wait(until: lane.now + .milliseconds(100)))
+    lane.peerReads = true
     #expect(lane.next() == .wait(until: lane.now + .seconds(5)))
     lane.respond(.missingDeviceToken, probe)
     #expect(lane.outcome(0..<10) == .accepted(.confirmed))
@@ -211,17 +228,18 @@ struct LaneConfirmationTests {
     lane.around.published = 10
     lane.connect()
     lane.setWritable(false)
-    #expect(lane.next() == .wait(until: lane.now + .milliseconds(1_250)))
+    #expect(lane.next() == .wait(until: lane.now + .milliseconds(100)))
     lane.setWritable(true)
     #expect(lane.next() == .pack(from: 0, to: 10))
   }
 
-  @Test("a peer that reads nothing for two minutes is left, and what it had is in doubt")
-  func stalled() {
+  @Test("a peer that reads nothing is left after two minutes, sooner when all is cancelled, and what it had is in doubt", arguments: [120, 20])
+  func stalled(seconds: Int) {
     let lane = LaneDriver { $0.confirm = .quiet }
+    lane.peerReads = false
     lane.connectAndSend(10)
-    lane.setWritable(false)
-    lane.pass(.seconds(119))
+    lane.around.isCancelled = seconds == 20
+    lane.pass(.seconds(seconds - 1))
     _ = lane.next()
     #expect(lane.inDoubt.isEmpty)
     lane.pass(.seconds(1))
@@ -229,6 +247,15 @@ struct LaneConfirmationTests {
     #expect(lane.inDoubt == [0..<10] && lane.outcomes.isEmpty)
     lane.close(.byUs)
     #expect(lane.sent == 0 && lane.failures == 1)
+  }
+
+  @Test("a conversation that ended in garbage is followed by back-off, although it is we who close")
+  func garbageIsFailure() {
+    let lane = LaneDriver()
+    lane.connectAndSend(10)
+    lane.respondGarbage()
+    lane.close(.byUs)
+    #expect(lane.failures == 1)
   }
 
   @Test("a full window is probed before anything more is sent, and is never exceeded")

@@ -29,6 +29,11 @@ final class LaneDriver {
   private var machine: LaneMachine
   var walk = DenseWalk()
   var around: LaneMachine.Surroundings
+  private var streamEnd: UInt64 = 0
+  /// Whether the peer's system acknowledges what is sent, at once.
+  var peerReads = true {
+    didSet { acknowledge() }
+  }
   /// By position, in the order in which they were settled.
   private(set) var outcomes: [UInt64: Outcome] = [:]
   private(set) var settledTwice = false
@@ -43,7 +48,7 @@ final class LaneDriver {
     change(&policy)
     machine = LaneMachine(policy: policy, seed: seed)
     around = LaneMachine.Surroundings(
-      now: Instant(nanoseconds: 1_000_000_000), published: 0, freeBlockCount: 1 << 20, isWritable: true, isIdle: true, isDraining: false, isCancelled: false)
+      now: Instant(nanoseconds: 1_000_000_000), published: 0, freeBlockCount: 1 << 20, isWritable: true, acknowledged: 0, isDraining: false, isCancelled: false)
   }
 
   var sent: UInt64 { machine.sent }
@@ -68,7 +73,7 @@ final class LaneDriver {
     }
     #expect(step == .dial)
     machine.dialled()
-    machine.opened(now: now)
+    open()
   }
 
   func dial() {
@@ -79,18 +84,30 @@ final class LaneDriver {
   /// A connection that the machine has just asked for.
   func beginConnection() {
     machine.dialled()
-    machine.opened(now: now)
+    open()
   }
 
   /// A probe that the machine has just asked for.
   func beginProbe() { machine.probed(now: now) }
 
-  func open() { machine.opened(now: now) }
+  func open() {
+    streamEnd = 0
+    around.acknowledged = 0
+    machine.opened(now: now)
+  }
+
+  /// The peer's system has everything; nothing happens while the peer does not read.
+  private func acknowledge() {
+    if peerReads { around.acknowledged = streamEnd }
+  }
 
   /// Records a run as having had its turn.
   func pack(to end: UInt64, _ fate: ResendWindow.Fate = .sent, campaign: UInt32 = 1) {
     let count = walk.notificationCount(from: machine.sent, to: end)
     machine.packed(to: end, lastStart: end - 1, count: count, campaign: campaign, fate: fate, now: now)
+    streamEnd += UInt64(count) * 100
+    machine.handedOver(through: streamEnd)
+    acknowledge()
     look()
     // The lane asks again after each batch, and so the machine sees that the socket has taken it. The answer stands until something happens.
     _ = machine.next(around, walk: walk)
@@ -146,8 +163,6 @@ final class LaneDriver {
 
   func setWritable(_ isWritable: Bool) {
     around.isWritable = isWritable
-    around.isIdle = isWritable
-    machine.writabilityChanged(isWritable, now: now)
   }
 
   /// The outcome that all of `range` have in common; nil when they have several, or none.

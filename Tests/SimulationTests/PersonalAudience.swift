@@ -1,0 +1,37 @@
+internal import PushEngine
+internal import PushWire
+internal import Synchronization
+
+/// A CSV audience in memory, in which each notification gets a payload of its own: through the real reader and the real template.
+final class PersonalAudience: AudienceSource, @unchecked Sendable {
+  // Sync: used on the simulated loop alone.
+  static let template = #"{"aps":{"alert":"Hello {{name}}"}}"#
+
+  private let text: [UInt8]
+  private var reader: AudienceReader
+  private var position: Int
+
+  init(_ tokens: [DeviceToken]) throws {
+    let rows = tokens.map { "\($0.description),\(Self.name(of: $0))\n" }
+    text = Array(("token,name\n" + rows.joined()).utf8)
+    guard let header = try AudienceHeader.detect(text, isWhole: true) else { throw AudienceFormatError.empty }
+    let renderer = try PayloadTemplate(parsing: Array(Self.template.utf8)).renderer(for: header, byteLimit: 256)
+    reader = AudienceReader(header, renderer: renderer)
+    position = header.byteCount
+  }
+
+  /// 0 to 150 letters, by token: records of one to five blocks.
+  static func name(of token: DeviceToken) -> String {
+    String(repeating: "n", count: token.bytes.reduce(0) { ($0 &* 31 &+ Int($1)) % 151 })
+  }
+
+  static func payload(of token: DeviceToken) -> [UInt8] {
+    Array(template.replacing("{{name}}", with: name(of: token)).utf8)
+  }
+
+  func fill(_ chunk: AudienceChunk) throws(AudienceError) -> AudienceSupply {
+    chunk.removeAll()
+    position += unsafe text.withUnsafeBytes { unsafe reader.read(UnsafeRawBufferPointer(rebasing: $0[position...]), into: chunk) }
+    return chunk.count > 0 ? .entries : .end
+  }
+}
