@@ -26,8 +26,10 @@ let package = Package(
   ],
   targets: [
     .systemLibrary(name: "COpenSSL", pkgConfig: "openssl", providers: [.apt(["libssl-dev"])]),
+    .systemLibrary(name: "CLZ4", pkgConfig: "liblz4", providers: [.apt(["liblz4-dev"])]),
 
     .target(name: "PushWire", swiftSettings: settings),
+    .target(name: "PushJournal", dependencies: ["CLZ4"], swiftSettings: settings),
     .target(name: "PushTransport", dependencies: ["PushWire", "COpenSSL", nioCore, nioPosix], swiftSettings: settings),
     .target(name: "PushEngine", dependencies: ["PushWire", "PushTransport"], swiftSettings: settings),
     .target(name: "PushGateway", dependencies: ["PushWire", "PushTransport", nioCore, nioPosix], swiftSettings: settings),
@@ -41,8 +43,9 @@ let package = Package(
       swiftSettings: settings
     ),
 
-    .target(name: "Support", dependencies: ["PushWire", "PushTransport", "PushEngine"], path: "Tests/Support", swiftSettings: settings),
+    .target(name: "Support", dependencies: ["PushWire", "PushJournal", "PushTransport", "PushEngine"], path: "Tests/Support", swiftSettings: settings),
     .testTarget(name: "PushWireTests", dependencies: ["PushWire", "Support"], swiftSettings: settings),
+    .testTarget(name: "PushJournalTests", dependencies: ["PushJournal", "Support"], swiftSettings: settings),
     .testTarget(name: "PushTransportTests", dependencies: ["PushTransport", "PushWire", "Support", nioCore, nioPosix], swiftSettings: settings),
     .testTarget(name: "PushEngineTests", dependencies: ["PushEngine", "PushTransport", "PushWire", "Support"], swiftSettings: settings),
     .testTarget(name: "PushGatewayTests", dependencies: ["PushGateway", "PushTransport", "PushWire", "Support", nioCore, nioPosix], swiftSettings: settings),

@@ -9,8 +9,8 @@ mkdir -p "$scratch"
 
 # What the build links against, and what makes the headers findable.
 packages=(libssl-dev libsqlite3-dev liblz4-dev pkg-config openssl)
-# What the tests need beside that: a gateway in Python judges the engine (Tests/IntegrationTests/ForeignGateway.py).
-test_packages=(python3)
+# What the tests need beside that: a gateway in Python judges the engine (Tests/IntegrationTests/ForeignGateway.py), and the lz4 tool the journal's files.
+test_packages=(lz4 python3)
 
 tests_passed=0
 tests_failed=0

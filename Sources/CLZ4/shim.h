@@ -1,0 +1,3 @@
+// The LZ4 frame API as Swift sees it.
+#pragma once
+#include <lz4frame.h>

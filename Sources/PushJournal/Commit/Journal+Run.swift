@@ -1,0 +1,146 @@
+/// The other side of the journal: what its thread does.
+extension Journal {
+  /// The body of the journal's thread.
+  func runThread() {
+    monitor.lock()
+    while true {
+      let pause = runLocked(Monitor.now)
+      guard state.phase != .closed else { break }
+      monitor.wait(until: pause)
+      state.rest = .working
+    }
+    monitor.unlock()
+  }
+
+  /// Does everything that is due at `now`, for whoever runs the journal by hand. Returns when there will be something to do if nothing happens before; nil if never.
+  package func run(now: Duration) -> Duration? {
+    monitor.lock()
+    defer { monitor.unlock() }
+    precondition(wakeByHand != nil, "this journal has its own thread")
+    precondition(!state.isRunByHand, "the journal is being run already")
+    state.isRunByHand = true
+    defer { state.isRunByHand = false }
+    state.rest = .working
+    return runLocked { now }
+  }
+
+  /// Comes and goes with the lock taken, but gives it up around all work.
+  private func runLocked(_ clock: () -> Duration) -> Duration? {
+    while state.phase != .closed {
+      guard state.failure == nil else {
+        // Nothing more is written; what is left is to be closed.
+        guard state.phase == .closing else { break }
+        end()
+        break
+      }
+      do {
+        switch state.schedule.next(now: clock(), state.facts) {
+        case .write: try write()
+        case .commit: try commit()
+        case .release: try release()
+        case .finish:
+          try unlocked { () throws(JournalFileError) in try writer.finish() }
+          end()
+        case .rest(let until):
+          state.rest = until == nil ? .idle : .untilDeadline
+          return until
+        }
+      } catch {
+        fail(error)
+      }
+    }
+    state.rest = .idle
+    return nil
+  }
+
+  private func unlocked<Value>(_ body: () throws(JournalFileError) -> Value) throws(JournalFileError) -> Value {
+    monitor.unlock()
+    defer { monitor.lock() }
+    return try body()
+  }
+
+  private func write() throws(JournalFileError) {
+    let blocks = state.sealed
+    state.sealed.removeAll(keepingCapacity: true)
+    for block in blocks {
+      try unlocked { () throws(JournalFileError) in try writer.write(block) }
+      state.written = block.first + UInt64(block.recordCount) - 1
+      block.reuse()
+      handBack(block)
+    }
+    noteSize()
+  }
+
+  /// Gives a written block to the appenders, and tells those who wait for one.
+  private func handBack(_ block: JournalBlock) {
+    state.free.append(block)
+    guard !state.roomWaiters.isEmpty else { return }
+    let waiters = exchange(&state.roomWaiters, with: [])
+    monitor.unlock()
+    for run in waiters { run() }
+    monitor.lock()
+  }
+
+  private func commit() throws(JournalFileError) {
+    state.schedule.commitBegan()
+    if !state.current.isEmpty, !state.sealCurrent() {
+      // With every block full there is none to fill meanwhile: the present one follows when there is.
+      try write()
+      _ = state.sealCurrent()
+    }
+    try write()
+    let covered = state.written
+    if state.schedule.sync != .never {
+      try unlocked { () throws(JournalFileError) in try writer.sync() }
+    }
+    state.durable = covered
+    settleWaiters()
+  }
+
+  private func settleWaiters() {
+    let durable = state.durable
+    guard state.waiters.contains(where: { $0.position <= durable }) else { return }
+    let waiters = exchange(&state.waiters, with: [])
+    state.waiters = waiters.filter { $0.position > durable }
+    monitor.unlock()
+    for waiter in waiters where waiter.position <= durable { waiter.run(.success(())) }
+    monitor.lock()
+  }
+
+  private func release() throws(JournalFileError) {
+    let before = state.releaseBefore
+    try unlocked { () throws(JournalFileError) in try writer.release(before: before) }
+    noteSize()
+  }
+
+  private func noteSize() {
+    state.oldestEnd = writer.oldestEnd
+    state.size = JournalSize(segmentCount: writer.segmentCount, byteCount: writer.totalByteCount)
+  }
+
+  /// From here on nothing is taken and nothing is acknowledged. What the last write left behind is for recovery to judge.
+  private func fail(_ error: JournalFileError) {
+    state.failure = .failed(error)
+    tellAll(.failed(error))
+  }
+
+  private func tellAll(_ error: JournalError) {
+    let waiters = exchange(&state.waiters, with: [])
+    let roomWaiters = exchange(&state.roomWaiters, with: [])
+    monitor.unlock()
+    for waiter in waiters { waiter.run(.failure(error)) }
+    for run in roomWaiters { run() }
+    monitor.lock()
+  }
+
+  private func end() {
+    lock.release()
+    state.phase = .closed
+    tellAll(state.failure ?? .closed)
+    let waiters = exchange(&state.closeWaiters, with: [])
+    let result: Result<Void, JournalError> = state.failure.map { .failure($0) } ?? .success(())
+    monitor.unlock()
+    for run in waiters { run(result) }
+    monitor.lock()
+  }
+}

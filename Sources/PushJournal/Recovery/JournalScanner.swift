@@ -1,0 +1,189 @@
+internal import Glibc
+
+/// Reads all segments in order and hands out their records.
+///
+/// What may be wrong, and what it means: a frame that is not whole or not sound at the end of the *last* segment was being written when the process or the machine
+/// stopped (a torn tail). Each frame says what was durable when it was written; so if a sound frame further on says that records of the unsound place were, it is damage.
+/// Anywhere else it is damage: a segment is synced before the next one is made.
+struct JournalScanner {
+  /// Called for each record; the bytes are valid during the call.
+  typealias Body = (JournalPosition, UInt8, UnsafeRawBufferPointer) -> Void
+
+  private let files: any JournalFiles
+  private let skipsDamage: Bool
+  private let decoder = FrameDecoder()
+  private var found = JournalRecovery()
+  /// The journal's number; nil until a frame has been read.
+  private(set) var journal: UInt64?
+  /// The position that the next record must have; nil when no frame has been read.
+  private var expected: UInt64?
+  /// The last thing read was unsound, so that a gap before the next record is no further damage, but its extent.
+  private var isBehindDamage = false
+  private var firstFound: UInt64?
+
+  init(_ files: any JournalFiles, skipsDamage: Bool) {
+    self.files = files
+    self.skipsDamage = skipsDamage
+  }
+
+  mutating func scan(_ body: Body) throws(JournalError) -> JournalRecovery {
+    var segments: [(number: UInt64, name: String)] = []
+    for name in try JournalError.wrapping({ () throws(JournalFileError) in try files.list() }) {
+      if let number = SegmentName.number(name) { segments.append((number, name)) }
+    }
+    segments.sort { $0.number < $1.number }
+    for (index, segment) in segments.enumerated() {
+      try unsafe scan(segment.name, number: segment.number, isLast: index == segments.count - 1, body)
+    }
+    if let expected { found.next = JournalPosition(rawValue: expected) }
+    // Only what was released may be missing at the beginning.
+    let start = max(found.released.rawValue, 1)
+    if let first = firstFound, first > start, let segment = found.segments.first {
+      try damaged(segment.name, at: 0, .missing(start..<first))
+      found.lostRecordCount += first - start
+    }
+    return found
+  }
+
+  private mutating func scan(_ name: String, number: UInt64, isLast: Bool, _ body: Body) throws(JournalError) {
+    let reader: SegmentReader
+    do {
+      reader = try SegmentReader(files.open(name, writable: false))
+    } catch {
+      // Deleted since the names were read, by an owner at work. If it was not for him to delete, the records behind it say so.
+      if error.code == ENOENT { return }
+      throw .file(error)
+    }
+    var records: Range<UInt64>?
+    var offset = 0
+    found.isClosed = false
+    // An empty file has not even its first frame.
+    while offset < reader.byteCount || (offset == 0 && reader.byteCount == 0) {
+      var problem: JournalDamage.Problem?
+      var frameByteCount = 1
+      switch unsafe decoder.decode(try read(reader, at: offset)) {
+      case .problem(let unsound): problem = unsound
+      case .frame(let frame):
+        frameByteCount = frame.byteCount
+        problem = check(frame, number: number, isFirst: offset == 0)
+        if problem == nil {
+          unsafe take(frame, body)
+          records = (records?.lowerBound ?? frame.header.first)..<frame.end
+        }
+      }
+      guard let problem else {
+        offset += frameByteCount
+        continue
+      }
+      if case .missing = problem {
+        // The frame itself is sound: it comes next, now that the gap before it is known.
+        try damaged(name, at: offset, problem)
+        isBehindDamage = true
+        continue
+      }
+      let rest = try lookBehind(reader, from: offset + frameByteCount)
+      if isLast, problem.canBeTorn, !rest.shows(durable: expected),
+        // The first frame of a segment is synced before anything follows it.
+        offset > 0 || (reader.byteCount <= SegmentHeader.frameByteCountLimit && rest.frameCount == 0)
+      {
+        found.tornTail = JournalRecovery.TornTail(segment: name, offset: offset, byteCount: reader.byteCount - offset, frameCount: rest.frameCount)
+        break
+      }
+      try damaged(name, at: offset, problem)
+      isBehindDamage = true
+      let next = max(rest.firstOffset ?? reader.byteCount, 1)
+      found.lostByteCount += min(next, reader.byteCount) - offset
+      offset = next
+    }
+    let end = records?.upperBound ?? expected ?? 0
+    found.segments.append(JournalRecovery.Segment(name: name, number: number, byteCount: reader.byteCount, records: records ?? end..<end))
+  }
+
+  private func read(_ reader: SegmentReader, at offset: Int) throws(JournalError) -> UnsafeRawBufferPointer {
+    do { return try unsafe reader.bytes(at: offset) } catch { throw .file(error) }
+  }
+
+  /// What is wrong with a sound frame at this place.
+  private mutating func check(_ frame: FrameDecoder.Frame, number: UInt64, isFirst: Bool) -> JournalDamage.Problem? {
+    if let journal, frame.header.journal != journal { return .otherJournal }
+    if let segment = frame.segment, segment.number != number { return .wrongNumber(segment.number) }
+    // Behind damage the first sound frame may be any.
+    if (frame.segment != nil) != isFirst, !(isBehindDamage && !isFirst && frame.segment == nil) { return .noSegmentHeader }
+    guard let expected else { return nil }
+    if frame.header.first < expected { return .repeated(first: frame.header.first) }
+    if frame.header.first > expected {
+      guard isBehindDamage else { return .missing(expected..<frame.header.first) }
+      found.lostRecordCount += frame.header.first - expected
+    }
+    return nil
+  }
+
+  private mutating func take(_ frame: FrameDecoder.Frame, _ body: Body) {
+    isBehindDamage = false
+    journal = frame.header.journal
+    if firstFound == nil { firstFound = frame.header.first }
+    found.released = max(found.released, JournalPosition(rawValue: frame.header.released))
+    found.isClosed = frame.header.isClosing
+    var position = frame.header.first
+    var offset = frame.recordsOffset
+    let content = unsafe frame.content
+    // The decoder has seen to it that the content is whole records.
+    while let record = unsafe RecordFormat.read(content, at: offset) {
+      unsafe body(JournalPosition(rawValue: position), record.kind, UnsafeRawBufferPointer(rebasing: content[record.payload]))
+      position += 1
+      offset = record.payload.upperBound
+    }
+    expected = position
+    found.recordCount += Int(frame.recordCount)
+  }
+
+  private mutating func damaged(_ name: String, at offset: Int, _ problem: JournalDamage.Problem) throws(JournalError) {
+    let damage = JournalDamage(segment: name, offset: offset, problem: problem)
+    guard skipsDamage else { throw .damaged(damage) }
+    found.damage.append(damage)
+  }
+
+  /// The sound frames of this journal and segment behind an unsound place.
+  private struct Rest {
+    var firstOffset: Int?
+    var frameCount = 0
+    var durable: UInt64 = 0
+
+    /// Whether these frames prove that what was at the unsound place had been acknowledged, or could have been.
+    func shows(durable first: UInt64?) -> Bool {
+      guard let first else { return frameCount > 0 }
+      return durable >= first
+    }
+  }
+
+  private func lookBehind(_ reader: SegmentReader, from start: Int) throws(JournalError) -> Rest {
+    var rest = Rest()
+    var offset = start
+    while offset < reader.byteCount {
+      let bytes = try unsafe read(reader, at: offset)
+      guard let candidate = unsafe FrameFormat.firstMagic(in: bytes) else {
+        // A magic number may begin in the last three bytes.
+        offset += max(1, bytes.count - 3)
+        continue
+      }
+      offset += candidate
+      guard case .frame(let frame) = unsafe decoder.decode(try read(reader, at: offset)), belongs(frame) else {
+        offset += 1
+        continue
+      }
+      if rest.firstOffset == nil { rest.firstOffset = offset }
+      rest.frameCount += 1
+      rest.durable = max(rest.durable, frame.header.durable)
+      offset += frame.byteCount
+    }
+    return rest
+  }
+
+  /// Whether a frame that was found by searching can be one of those that were written here. The journal's random number keeps out a frame inside a payload.
+  private func belongs(_ frame: FrameDecoder.Frame) -> Bool {
+    if let journal, frame.header.journal != journal { return false }
+    guard frame.segment == nil else { return false }
+    guard let expected else { return true }
+    return frame.header.first >= expected
+  }
+}

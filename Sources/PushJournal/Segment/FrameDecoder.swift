@@ -1,0 +1,79 @@
+internal import CLZ4
+
+/// Takes LZ4 frames of a segment apart and checks everything that can be checked of one frame alone.
+@safe final class FrameDecoder {
+  /// A whole, sound frame. The content is valid until the next frame is decoded.
+  @safe struct Frame {
+    let byteCount: Int
+    let segment: SegmentHeader?
+    let header: FrameHeader
+    let recordCount: UInt64
+    let content: UnsafeRawBufferPointer
+    /// Where the records of callers begin in `content`.
+    let recordsOffset: Int
+
+    /// The position after the frame's last record.
+    var end: UInt64 { header.first + recordCount }
+  }
+
+  enum Result {
+    case frame(Frame)
+    case problem(JournalDamage.Problem)
+  }
+
+  private let output: UnsafeMutableRawBufferPointer
+  private var context: OpaquePointer?
+
+  init() {
+    unsafe output = .allocate(byteCount: FrameFormat.contentByteCountLimit, alignment: 16)
+    let result = unsafe LZ4F_createDecompressionContext(&context, UInt32(LZ4F_VERSION))
+    precondition(LZ4F_isError(result) == 0, "no memory for an LZ4 context")
+  }
+
+  deinit {
+    unsafe LZ4F_freeDecompressionContext(context)
+    unsafe output.deallocate()
+  }
+
+  /// The frame at the start of `bytes`, which reach to the end of the file or over `FrameFormat.byteCountLimit`.
+  func decode(_ bytes: UnsafeRawBufferPointer) -> Result {
+    let byteCount: Int
+    let contentByteCount: Int
+    switch unsafe FrameFormat.measure(bytes) {
+    case .problem(let problem): return .problem(problem)
+    case .frame(let whole, let content): (byteCount, contentByteCount) = (whole, content)
+    }
+    var produced = contentByteCount
+    var consumed = byteCount
+    var options = LZ4F_decompressOptions_t()
+    options.stableDst = 1
+    let hint = unsafe LZ4F_decompress(context, output.baseAddress, &produced, bytes.baseAddress, &consumed, &options)
+    guard hint == 0, produced == contentByteCount, consumed == byteCount else {
+      unsafe LZ4F_resetDecompressionContext(context)
+      let isError = LZ4F_isError(hint) != 0
+      return .problem(.unreadable(isError ? unsafe String(cString: LZ4F_getErrorName(hint)) : "more or less content than announced"))
+    }
+    return unsafe parse(UnsafeRawBufferPointer(rebasing: output[..<contentByteCount]), byteCount: byteCount)
+  }
+
+  private func parse(_ content: UnsafeRawBufferPointer, byteCount: Int) -> Result {
+    guard var record = unsafe RecordFormat.read(content, at: 0), record.kind == RecordFormat.ownKind else { return .problem(.malformed) }
+    let segment = unsafe SegmentHeader.read(payload: UnsafeRawBufferPointer(rebasing: content[record.payload]))
+    if let segment {
+      guard segment.version == SegmentHeader.version else { return .problem(.version(segment.version)) }
+      guard let next = unsafe RecordFormat.read(content, at: record.payload.upperBound), next.kind == RecordFormat.ownKind else { return .problem(.malformed) }
+      record = next
+    }
+    guard let header = unsafe FrameHeader.read(payload: UnsafeRawBufferPointer(rebasing: content[record.payload])) else { return .problem(.malformed) }
+    let recordsOffset = record.payload.upperBound
+    var offset = recordsOffset
+    var count: UInt64 = 0
+    while offset < content.count {
+      guard let record = unsafe RecordFormat.read(content, at: offset), record.kind != RecordFormat.ownKind else { return .problem(.malformed) }
+      offset = record.payload.upperBound
+      count += 1
+    }
+    return .frame(
+      unsafe Frame(byteCount: byteCount, segment: segment, header: header, recordCount: count, content: content, recordsOffset: recordsOffset))
+  }
+}

@@ -1,0 +1,57 @@
+/// The outside of an LZ4 frame as this journal writes it (LZ4 frame format 1.6: content size and content checksum present, no dictionary, no block checksums),
+/// so that its end is known, and its size bounded, before anything is decompressed.
+enum FrameFormat {
+  /// The largest content of a frame. Recovery refuses anything above before it makes room for it.
+  static let contentByteCountLimit = 1 << 20
+  /// Magic number 4, flags 1, block descriptor 1, content size 8, header checksum 1.
+  static let headerByteCount = 15
+  /// Content that does not compress is stored as it is, in blocks of at least 64 KiB with four bytes each; end mark and checksum are eight.
+  static let byteCountLimit = contentByteCountLimit + headerByteCount + 4 * (contentByteCountLimit / 65536 + 1) + 8
+  static let magic: UInt32 = 0x184D_2204
+
+  enum Measure: Equatable {
+    case frame(byteCount: Int, contentByteCount: Int)
+    case problem(JournalDamage.Problem)
+  }
+
+  /// Where the frame ends that begins at the start of `bytes`, which reach to the end of the file or over `byteCountLimit`.
+  static func measure(_ bytes: UnsafeRawBufferPointer) -> Measure {
+    guard bytes.count >= 4 else { return .problem(.cutShort) }
+    guard unsafe UInt32(littleEndian: bytes.loadUnaligned(as: UInt32.self)) == magic else { return .problem(.noFrame) }
+    guard bytes.count >= headerByteCount else { return .problem(.cutShort) }
+    let flags = unsafe bytes[4]
+    let descriptor = unsafe bytes[5]
+    // Version 01, content size, content checksum; blocks may be linked or independent (bit 5).
+    guard flags & 0b1101_1111 == 0b0100_1100, descriptor & 0b1000_1111 == 0, descriptor >> 4 >= 4 else { return .problem(.foreignFrame) }
+    let contentByteCount = unsafe UInt64(littleEndian: bytes.loadUnaligned(fromByteOffset: 6, as: UInt64.self))
+    guard contentByteCount <= UInt64(contentByteCountLimit) else { return .problem(.tooLarge) }
+    let blockByteCountLimit = 1 << (8 + 2 * Int(descriptor >> 4))
+    var offset = headerByteCount
+    while true {
+      guard offset <= byteCountLimit - 8 else { return .problem(.tooLarge) }
+      guard bytes.count - offset >= 4 else { return .problem(.cutShort) }
+      let word = unsafe UInt32(littleEndian: bytes.loadUnaligned(fromByteOffset: offset, as: UInt32.self))
+      offset += 4
+      if word == 0 { break }
+      let count = Int(word & 0x7FFF_FFFF)
+      guard count <= blockByteCountLimit else { return .problem(.unreadable("block size")) }
+      guard count <= bytes.count - offset else { return .problem(.cutShort) }
+      offset += count
+    }
+    guard bytes.count - offset >= 4 else { return .problem(.cutShort) }
+    return .frame(byteCount: offset + 4, contentByteCount: Int(contentByteCount))
+  }
+}
+
+extension FrameFormat {
+  /// Where a frame may begin in `bytes`.
+  static func firstMagic(in bytes: UnsafeRawBufferPointer) -> Int? {
+    guard bytes.count >= 4 else { return nil }
+    var offset = 0
+    while offset <= bytes.count - 4 {
+      if unsafe UInt32(littleEndian: bytes.loadUnaligned(fromByteOffset: offset, as: UInt32.self)) == magic { return offset }
+      offset += 1
+    }
+    return nil
+  }
+}

@@ -1,0 +1,89 @@
+/// The record at the beginning of each frame (after the segment's header, in the first frame of a segment): what makes a missing, repeated or foreign frame visible.
+///
+/// | offset | bytes | |
+/// |---|---|---|
+/// | 0 | 1 | 1 |
+/// | 1 | 8 | the journal's number, chosen at random when the journal was made |
+/// | 9 | 8 | position of the frame's first record, or of the next one if it has none |
+/// | 17 | 8 | everything up to this position was durable when the frame was written; 0: nothing |
+/// | 25 | 8 | nothing before this position is needed any more |
+/// | 33 | 1 | 1: the journal was closed in good order, and this is its last frame |
+struct FrameHeader: Hashable {
+  var journal: UInt64
+  var first: UInt64
+  var durable: UInt64
+  var released: UInt64
+  var isClosing = false
+
+  static let tag: UInt8 = 1
+  static let payloadByteCount = 34
+  /// With length and kind.
+  static let byteCount = payloadByteCount + 2
+
+  /// Writes the whole record: `byteCount` bytes.
+  func write(to destination: UnsafeMutableRawPointer) {
+    let prefix = unsafe RecordFormat.writePrefix(kind: RecordFormat.ownKind, payloadByteCount: Self.payloadByteCount, to: destination)
+    let payload = unsafe destination + prefix
+    unsafe payload.storeBytes(of: Self.tag, as: UInt8.self)
+    unsafe payload.storeBytes(of: journal.littleEndian, toByteOffset: 1, as: UInt64.self)
+    unsafe payload.storeBytes(of: first.littleEndian, toByteOffset: 9, as: UInt64.self)
+    unsafe payload.storeBytes(of: durable.littleEndian, toByteOffset: 17, as: UInt64.self)
+    unsafe payload.storeBytes(of: released.littleEndian, toByteOffset: 25, as: UInt64.self)
+    unsafe payload.storeBytes(of: isClosing ? 1 : 0, toByteOffset: 33, as: UInt8.self)
+  }
+
+  static func read(payload: UnsafeRawBufferPointer) -> FrameHeader? {
+    guard payload.count == payloadByteCount, unsafe payload[0] == tag, unsafe payload[33] <= 1 else { return nil }
+    let header = FrameHeader(
+      journal: UInt64(littleEndian: unsafe payload.loadUnaligned(fromByteOffset: 1, as: UInt64.self)),
+      first: UInt64(littleEndian: unsafe payload.loadUnaligned(fromByteOffset: 9, as: UInt64.self)),
+      durable: UInt64(littleEndian: unsafe payload.loadUnaligned(fromByteOffset: 17, as: UInt64.self)),
+      released: UInt64(littleEndian: unsafe payload.loadUnaligned(fromByteOffset: 25, as: UInt64.self)),
+      isClosing: unsafe payload[33] == 1)
+    // Positions of a forged file must not overflow when records are counted on from them.
+    guard header.first >= 1, header.first <= positionLimit, header.durable <= positionLimit, header.released <= positionLimit else { return nil }
+    return header
+  }
+
+  /// Far above what a journal can reach: at ten million records a second, 29,000 years.
+  static let positionLimit: UInt64 = 1 << 63
+}
+
+/// The first record of a segment.
+///
+/// | offset | bytes | |
+/// |---|---|---|
+/// | 0 | 1 | 2 |
+/// | 1 | 8 | "CARILLON" |
+/// | 9 | 2 | version of the format: 1 |
+/// | 11 | 8 | number of the segment, as in its file name |
+struct SegmentHeader: Hashable {
+  var version: UInt16
+  var number: UInt64
+
+  static let version: UInt16 = 1
+  static let tag: UInt8 = 2
+  static let payloadByteCount = 19
+  static let byteCount = payloadByteCount + 2
+  /// The first frame of a segment at its longest: both headers as they are, between what LZ4 adds to them.
+  static let frameByteCountLimit = FrameFormat.headerByteCount + 4 + byteCount + FrameHeader.byteCount + 8
+  private static let magic = UInt64(littleEndian: 0x4E4F_4C4C_4952_4143)
+
+  func write(to destination: UnsafeMutableRawPointer) {
+    let prefix = unsafe RecordFormat.writePrefix(kind: RecordFormat.ownKind, payloadByteCount: Self.payloadByteCount, to: destination)
+    let payload = unsafe destination + prefix
+    unsafe payload.storeBytes(of: Self.tag, as: UInt8.self)
+    unsafe payload.storeBytes(of: Self.magic, toByteOffset: 1, as: UInt64.self)
+    unsafe payload.storeBytes(of: version.littleEndian, toByteOffset: 9, as: UInt16.self)
+    unsafe payload.storeBytes(of: number.littleEndian, toByteOffset: 11, as: UInt64.self)
+  }
+
+  /// A header of any version; what follows it is only known for our own.
+  static func read(payload: UnsafeRawBufferPointer) -> SegmentHeader? {
+    guard payload.count >= 11, unsafe payload[0] == tag, unsafe payload.loadUnaligned(fromByteOffset: 1, as: UInt64.self) == magic else { return nil }
+    let version = UInt16(littleEndian: unsafe payload.loadUnaligned(fromByteOffset: 9, as: UInt16.self))
+    guard version == Self.version else { return SegmentHeader(version: version, number: 0) }
+    guard payload.count == payloadByteCount else { return nil }
+    return SegmentHeader(version: version, number: UInt64(littleEndian: unsafe payload.loadUnaligned(fromByteOffset: 11, as: UInt64.self)))
+  }
+}

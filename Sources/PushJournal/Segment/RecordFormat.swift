@@ -1,0 +1,53 @@
+/// How a record lies in the decompressed stream: payload length (LEB128: seven bits a byte, low bits first, at most four bytes), kind, payload.
+enum RecordFormat {
+  /// Records of the journal itself; callers use 1…255.
+  static let ownKind: UInt8 = 0
+  static let prefixByteCountLimit = 5
+
+  static func prefixByteCount(payloadByteCount: Int) -> Int {
+    switch payloadByteCount {
+    case ..<0x80: 2
+    case ..<0x4000: 3
+    case ..<0x20_0000: 4
+    default: 5
+    }
+  }
+
+  /// Writes length and kind. Returns the number of bytes written: `prefixByteCount(payloadByteCount:)`, which the caller has made room for.
+  static func writePrefix(kind: UInt8, payloadByteCount: Int, to destination: UnsafeMutableRawPointer) -> Int {
+    var rest = payloadByteCount
+    var count = 0
+    while rest >= 0x80 {
+      unsafe destination.storeBytes(of: UInt8(truncatingIfNeeded: rest) | 0x80, toByteOffset: count, as: UInt8.self)
+      rest >>= 7
+      count += 1
+    }
+    unsafe destination.storeBytes(of: UInt8(truncatingIfNeeded: rest), toByteOffset: count, as: UInt8.self)
+    unsafe destination.storeBytes(of: kind, toByteOffset: count + 1, as: UInt8.self)
+    return count + 2
+  }
+
+  struct Record {
+    let kind: UInt8
+    let payload: Range<Int>
+  }
+
+  /// The record that begins at `offset`; nil if no whole record does.
+  @inline(__always)
+  static func read(_ bytes: UnsafeRawBufferPointer, at offset: Int) -> Record? {
+    var position = offset
+    var length = 0
+    var shift = 0
+    while true {
+      guard position < bytes.count, shift <= 21 else { return nil }
+      let byte = unsafe bytes[position]
+      position += 1
+      length |= Int(byte & 0x7F) << shift
+      if byte < 0x80 { break }
+      shift += 7
+    }
+    guard position < bytes.count, length <= bytes.count - position - 1 else { return nil }
+    let kind = unsafe bytes[position]
+    return Record(kind: kind, payload: (position + 1)..<(position + 1 + length))
+  }
+}
