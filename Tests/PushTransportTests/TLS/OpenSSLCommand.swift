@@ -47,12 +47,16 @@ enum OpenSSLCommand {
     }
 
     deinit {
-      if process.isRunning { process.terminate() }
+      terminate()
     }
 
     func write(_ text: String) { input.fileHandleForWriting.write(Data(text.utf8)) }
     func closeInput() { try? input.fileHandleForWriting.close() }
-    func terminate() { process.terminate() }
+
+    /// SIGKILL: a child inherits the signal mask of the thread that started it, and threads of the test runner block SIGTERM.
+    func terminate() {
+      if process.isRunning { kill(process.processIdentifier, SIGKILL) }
+    }
 
     var text: String { output.withLock { $0.text } }
 
