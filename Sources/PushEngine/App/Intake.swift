@@ -23,12 +23,17 @@ final class Intake: Sendable {
   private let loop: any Loop
   /// Asks the app for another lane.
   private let starved: @Sendable () -> Void
+  let journal: EngineJournal?
+  /// The app's, for the journal.
+  let app: String
 
   /// A lane whose unsent backlog is this long gets no more while another has less: a chunk waits for its turn in one queue, not behind trouble.
   static let backlogBlockCountLimit = 65_536
 
-  init(loop: any Loop, rateLimit: Double?, starved: @escaping @Sendable () -> Void) {
+  init(app: String, loop: any Loop, rateLimit: Double?, journal: EngineJournal?, starved: @escaping @Sendable () -> Void) {
+    self.app = app
     self.loop = loop
+    self.journal = journal
     self.starved = starved
     var state = State()
     if let rateLimit {
@@ -41,9 +46,11 @@ final class Intake: Sendable {
   // MARK: Campaigns
 
   /// Opens the books of a campaign. A failed app takes none.
-  func begin(makeFrames: (UInt32) -> CampaignFrames, listener: (any OutcomeListener)?) throws(AppFailure) -> CampaignLedger {
+  ///
+  /// - Parameter makeLedger: gets the number that the campaign has in this app's rings.
+  func begin(_ makeLedger: (UInt32) -> CampaignLedger) throws(AppFailure) -> CampaignLedger {
     let (ledger, failure): (CampaignLedger, String?) = state.withLock { state in
-      let ledger = CampaignLedger(frames: makeFrames(state.nextCampaign), listener: listener)
+      let ledger = makeLedger(state.nextCampaign)
       if state.failure == nil {
         state.ledgers[state.nextCampaign] = ledger
         state.nextCampaign += 1
