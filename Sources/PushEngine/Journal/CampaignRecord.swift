@@ -47,6 +47,9 @@ package struct JournalledCampaign: Hashable, Sendable {
 }
 
 extension JournalledCampaign {
+  /// Every entry up to this line has been taken in or counted as unsendable; some behind it may have been counted already.
+  package var readLine: UInt64 { enqueuedLine }
+
   var byteCount: Int {
     8 + 8 + 4 + 4 + app.utf8.count + 1 + 8 + 5 + 1 + RecordWriter.byteCount(context) + account.byteCount + 32
   }

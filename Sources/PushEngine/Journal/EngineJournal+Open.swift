@@ -61,6 +61,12 @@ extension EngineJournal {
     return (EngineJournal(journal: opened.journal, book: reading.book, checkpointByteCount: options.checkpointByteCount), report)
   }
 
+  /// Whether the directory is there, and is a journal's.
+  package static func exists(directory: String) -> Bool {
+    guard let names = try? PosixFiles(existing: directory).list() else { return false }
+    return names.contains { SegmentName.number($0) != nil }
+  }
+
   /// Looks at a journal without owning or changing it.
   package static func inspect(directory: String) throws(JournalProblem) -> JournalReport {
     var reading = JournalReading()

@@ -307,6 +307,18 @@ extension EngineJournal {
     tell?()
   }
 
+  /// Ends every open campaign: what is certainly unsent is cancelled, what may have arrived is unknown. Returns the campaigns of their groups as they ended.
+  package func abandonCampaigns() -> [JournalledCampaign] {
+    for campaign in campaigns where campaign.phase == .open {
+      for leftover in leftovers(of: campaign.number) {
+        let run = JournalledRun(lane: leftover.lane, range: leftover.range, campaign: leftover.campaign, count: leftover.count)
+        record(.resolved(run, leftover.fate == .unsent ? .cancelled : .unknown))
+      }
+      end(campaign.number)
+    }
+    return campaigns
+  }
+
   /// Every campaign that the journal knows, ended ones only beside others of their group that have not; by number.
   package var campaigns: [JournalledCampaign] { state.withLock { $0.book.campaigns.values.sorted { $0.number < $1.number } } }
 
