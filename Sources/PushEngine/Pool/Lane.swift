@@ -22,7 +22,7 @@ package actor Lane: LinkDelegate {
 
   private let command: Command
   private let dialer: any Dialer
-  private let intake: Intake
+  let intake: Intake
   private let report: @Sendable (Event) -> Void
   private var machine: LaneMachine
   private var packer: FramePacker
