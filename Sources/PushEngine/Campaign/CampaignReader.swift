@@ -14,6 +14,7 @@ struct CampaignReader: Sendable {
       switch try audience.fill(chunk) {
       case .end: return
       case .nothingYet: await intake.pause(Self.pause)
+      case .nothingFor(let duration): await intake.pause(duration)
       case .entries: await submit(chunk)
       }
     }

@@ -24,7 +24,7 @@ package final class TokenList: AudienceSource {
 
 extension AudienceChunk {
   /// Adds one entry that is ready to be sent; the chunk must have room for it.
-  func append(line: UInt64, token: DeviceToken) {
+  package func append(line: UInt64, token: DeviceToken) {
     precondition(count < entryLimit, "the chunk is full")
     unsafe token.withUnsafeBytes { bytes in
       if let source = bytes.baseAddress { unsafe (tokens + tokenEnd).copyMemory(from: source, byteCount: bytes.count) }

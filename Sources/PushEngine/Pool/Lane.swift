@@ -22,6 +22,7 @@ package actor Lane: LinkDelegate {
   private let dialer: any Dialer
   private let intake: Intake
   private let report: @Sendable (Event) -> Void
+  private let observer: (any LaneObserver)?
   private var machine: LaneMachine
   private var packer: FramePacker
   private var batchTimer: BatchTimer
@@ -43,6 +44,7 @@ package actor Lane: LinkDelegate {
     self.dialer = dialer
     self.intake = intake
     self.report = report
+    observer = configuration.observer
     command = configuration.command
     ring = NotificationRing(blockCount: configuration.policy.ringBlockCount)
     machine = LaneMachine(policy: configuration.policy, seed: seed)
@@ -191,6 +193,9 @@ package actor Lane: LinkDelegate {
       position = run.end
     }
     sendPacked()
+    if let observer, packer.byteCount > 0 {
+      observer.wrote(LaneBatch(ring: ring, positions: from..<position, byteCount: packer.byteCount, isResend: isResend, now: loop.now))
+    }
     batchTimer.wrote()
     carryOutEffects()
     intake.roomMade(in: ring)
@@ -230,6 +235,7 @@ package actor Lane: LinkDelegate {
     for range in effects.mayHaveArrived { markMayHaveArrived(range) }
     for settlement in effects.settlements where settlement.count > 0 {
       books(of: settlement.campaign).settled(settlement, ring: ring)
+      observer?.settled(settlement, ring: ring, now: loop.now)
     }
     if machine.settled > ring.settled { ring.settle(through: machine.settled) }
     if effects.hasRewound { ring.setSent(machine.sent) }
