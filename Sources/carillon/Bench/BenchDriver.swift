@@ -47,6 +47,7 @@ struct BenchDriver: Sendable {
         throw CommandFailure.describing(error)
       }
     }
+    report.isInterrupted = interruptions.load(ordering: .acquiring) > 0
     report.simulatorAccepted = simulator.withLock { $0?.stop() }
     return report
   }

@@ -71,7 +71,9 @@ enum BenchText {
           ? "The simulator has accepted \(AccountTable.grouped(accepted)) notifications, exactly as many as the accounts say."
           : "The simulator has accepted \(AccountTable.grouped(accepted)) notifications, but the accounts say \(AccountTable.grouped(report.accepted)).")
     }
-    if report.isInterrupted { notes.append("Interrupted: \(report.points.count) of \(report.plan.sweep.points.count) points were measured.") }
+    if report.isInterrupted {
+      notes.append("Interrupted: \(report.points.count) of \(report.plan.sweep.points.count) points were measured, the last one not to its end.")
+    }
     return notes
   }
 
