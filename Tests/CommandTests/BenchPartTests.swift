@@ -47,7 +47,7 @@ struct BenchPartTests {
 
   @Test("an audience that was never asked knows what it owes, in groups that add up")
   func overdue() {
-    let tokens = BenchAudience.tokens(8, seed: 3)
+    let tokens = BenchAudience.tokens(seed: 3)
     let audience = BenchAudience(tokens: tokens, loop: OpenLoop(start: 0, perSecond: 1_000_000_000), limit: .max)
     #expect(audience.overdue.isEmpty, "it has no end yet")
     audience.stop(at: 1_000_003)
@@ -59,8 +59,9 @@ struct BenchPartTests {
 
   @Test("a closed loop hands over as many as there is room for, and ends at its number")
   func closedLoop() throws {
-    let tokens = BenchAudience.tokens(8, seed: 3)
-    #expect(Set(tokens).count == 8 && tokens == BenchAudience.tokens(8, seed: 3) && tokens != BenchAudience.tokens(8, seed: 4))
+    let tokens = BenchAudience.tokens(seed: 3)
+    #expect(tokens == BenchAudience.tokens(seed: 3) && tokens != BenchAudience.tokens(seed: 4))
+    #expect(Set((0..<BenchAudience.tokenCount).map { tokens[$0 * 32..<$0 * 32 + 32] }).count == BenchAudience.tokenCount)
     let audience = BenchAudience(tokens: tokens, loop: nil, limit: 150)
     let chunk = AudienceChunk(entryLimit: 100)
     let before = MonotonicClock.now
@@ -73,15 +74,17 @@ struct BenchPartTests {
   @Test("an open loop's audience says when to come back, and never at once")
   func pace() throws {
     let start = MonotonicClock.now + 3_600_000_000_000
-    let audience = BenchAudience(tokens: BenchAudience.tokens(8, seed: 3), loop: OpenLoop(start: start, perSecond: 10))
+    let audience = BenchAudience(tokens: BenchAudience.tokens(seed: 3), loop: OpenLoop(start: start, perSecond: 10))
     #expect(try audience.fill(AudienceChunk()) == .nothingFor(.seconds(1)), "it looks once a second whether it is over")
     audience.stop(at: start)
     #expect(try audience.fill(AudienceChunk()) == .end)
-    let busy = BenchAudience(tokens: BenchAudience.tokens(8, seed: 3), loop: OpenLoop(start: MonotonicClock.now, perSecond: 50_000_000))
-    let chunk = AudienceChunk(entryLimit: 1 << 20)
+    let busy = BenchAudience(tokens: BenchAudience.tokens(seed: 3), loop: OpenLoop(start: MonotonicClock.now, perSecond: 50_000_000))
+    let chunk = AudienceChunk()
     while try busy.fill(chunk) != .entries {}
-    guard case .nothingFor(let pause) = try busy.fill(AudienceChunk(entryLimit: 1 << 24)) else { return }
-    #expect(pause == BenchAudience.pace)
+    #expect((1..<chunk.count).allSatisfy { chunk[$0 - 1].line <= chunk[$0].line }, "each has its own time")
+    let soon = BenchAudience(tokens: BenchAudience.tokens(seed: 3), loop: OpenLoop(start: MonotonicClock.now, perSecond: 1_000_000, app: 100, of: 101))
+    guard case .nothingFor(let pause) = try soon.fill(chunk) else { return }
+    #expect(pause == BenchAudience.pace, "a timer for each would be measured instead")
   }
 
   // MARK: Apple's hosts

@@ -171,6 +171,7 @@ package actor Lane: LinkDelegate {
     let unixSeconds = loop.unixSeconds
     let isResend = from < machine.highWater
     var position = from
+    var packedCount = 0
     while position < to, !packer.isFull {
       let record = ring.record(at: position)
       guard record.isNotification else {
@@ -189,12 +190,15 @@ package actor Lane: LinkDelegate {
       }
       guard let run = packer.pack(from: position, to: to, ring: ring, frames: ledger.frames, now: unixSeconds) else { break }
       took(run, campaign: record.campaign, fate: run.kind.fate, now: now)
+      if run.kind == .packed { packedCount += run.count }
       if isResend, run.kind == .packed { ledger.resent(run.count) }
       position = run.end
     }
     sendPacked()
-    if let observer, packer.byteCount > 0 {
-      observer.wrote(LaneBatch(ring: ring, positions: from..<position, byteCount: packer.byteCount, isResend: isResend, now: loop.now))
+    if let observer, packedCount > 0 {
+      let batch = LaneBatch(
+        ring: ring, positions: from..<position, count: packedCount, byteCount: packer.byteCount, isResend: isResend, now: loop.now)
+      observer.wrote(batch)
     }
     batchTimer.wrote()
     carryOutEffects()

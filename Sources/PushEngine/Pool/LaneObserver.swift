@@ -16,8 +16,10 @@ package protocol LaneObserver: Sendable {
 /// What went to the socket as one write.
 package struct LaneBatch {
   package let ring: NotificationRing
-  /// Where its notifications lie in the ring. Some of them may have been skipped, as expired or cancelled.
+  /// Where its notifications lie in the ring; among them may be some that were skipped, as expired or cancelled.
   package let positions: Range<UInt64>
+  /// Notifications in it.
+  package let count: Int
   /// Of the frames, before TLS.
   package let byteCount: Int
   /// All of it had been sent before, on another connection.

@@ -18,13 +18,14 @@ final class BenchAudience: AudienceSource {
   private struct State {
     var loop: OpenLoop?
     var left: Int
-    var taken = 0
   }
 
   private let state: Mutex<State>
   /// Nothing is due from this moment on.
   private let end = Atomic<UInt64>(.max)
-  private let tokens: [DeviceToken]
+  /// ``tokenCount`` tokens of 32 bytes, one behind the other; every chunk has them from the first on.
+  private let tokens: [UInt8]
+  static let tokenCount = AudienceChunk.defaultEntryLimit
 
   /// An open loop hands over at most so often, with all that has become due since: at higher rates a timer each would measure the timers.
   static let pace = Duration.microseconds(250)
@@ -34,8 +35,8 @@ final class BenchAudience: AudienceSource {
   /// - Parameters:
   ///   - loop: when notifications are due; nil: at once, one after the other.
   ///   - limit: how many there are in all.
-  init(tokens: [DeviceToken], loop: OpenLoop?, limit: Int = .max) {
-    precondition(!tokens.isEmpty, "an audience without tokens")
+  init(tokens: [UInt8], loop: OpenLoop?, limit: Int = .max) {
+    precondition(tokens.count == Self.tokenCount * 32, "an audience without tokens")
     self.tokens = tokens
     state = Mutex(State(loop: loop, left: limit))
   }
@@ -67,17 +68,16 @@ final class BenchAudience: AudienceSource {
     let now = MonotonicClock.now
     let end = end.load(ordering: .acquiring)
     return state.withLock { state in
-      let limit = min(chunk.entryLimit, state.left)
+      let limit = min(chunk.entryLimit, Self.tokenCount, state.left)
       guard limit > 0 else { return .end }
       guard var loop = state.loop else {
         guard now < end else { return .end }
-        for index in 0..<limit { chunk.append(line: now, token: tokens[(state.taken + index) % tokens.count]) }
-        state.taken += limit
+        unsafe tokens.withUnsafeBytes { unsafe chunk.append(count: limit, tokens: $0) { _ in now } }
         state.left -= limit
         return .entries
       }
       let due = loop.take(upTo: limit, now: now, end: end)
-      for index in due { chunk.append(line: loop.time(of: index), token: tokens[index % tokens.count]) }
+      unsafe tokens.withUnsafeBytes { unsafe chunk.append(count: due.count, tokens: $0) { loop.time(of: due.lowerBound + $0) } }
       state.loop = loop
       state.left -= due.count
       if !due.isEmpty { return .entries }
@@ -88,18 +88,16 @@ final class BenchAudience: AudienceSource {
   }
 
   /// Random tokens, the same for the same seed.
-  static func tokens(_ count: Int, seed: UInt64) -> [DeviceToken] {
+  static func tokens(seed: UInt64) -> [UInt8] {
     var state = seed
-    func word() -> UInt64 {
+    return (0..<tokenCount * 4).flatMap { _ -> [UInt8] in
       // SplitMix64.
       state &+= 0x9E37_79B9_7F4A_7C15
       var mixed = state
       mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
       mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
-      return mixed ^ (mixed >> 31)
-    }
-    return (0..<count).compactMap { _ in
-      DeviceToken(bytes: (0..<4).flatMap { _ in unsafe withUnsafeBytes(of: word()) { unsafe Array($0) } })
+      mixed ^= mixed >> 31
+      return unsafe withUnsafeBytes(of: mixed) { unsafe Array($0) }
     }
   }
 }

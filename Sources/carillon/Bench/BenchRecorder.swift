@@ -43,13 +43,18 @@ final class BenchRecorder: Sendable {
     var toAnswer = LatencyRecord()
     /// Only notifications due in it count for the latencies.
     var window: Range<UInt64> = 0..<0
+    let isOpenLoop: Bool
+
+    init(isOpenLoop: Bool) { self.isOpenLoop = isOpenLoop }
   }
 
-  private let state = Mutex(State())
+  private let state: Mutex<State>
   private let startedApps = Atomic(0)
 
   /// TLS carries at most so much in one record, and OpenSSL fills them from a single write.
   static let tlsRecordByteCountLimit = 16_384
+
+  init(isOpenLoop: Bool) { state = Mutex(State(isOpenLoop: isOpenLoop)) }
 
   /// Apps that have sent something.
   var startedAppCount: Int { startedApps.load(ordering: .acquiring) }
@@ -91,27 +96,40 @@ final class BenchRecorder: Sendable {
 extension BenchRecorder.State {
   fileprivate mutating func wrote(_ batch: LaneBatch) {
     let now = batch.now.nanoseconds
-    var count = 0
-    batch.ring.forEachOrdinal(from: batch.positions.lowerBound, to: batch.positions.upperBound) { due, equal in
-      count += equal
-      if !batch.isResend, window.contains(due) { toSocket.record(now - min(due, now), count: equal) }
+    if batch.isResend {
+      counters.resent += batch.count
+    } else {
+      counters.written += batch.count
+      Self.forEachTime(batch.ring, batch.positions, count: batch.count, isOpenLoop: isOpenLoop) { due, count in
+        if window.contains(due) { toSocket.record(now - min(due, now), count: count) }
+      }
     }
-    if batch.isResend { counters.resent += count } else { counters.written += count }
     counters.batches += 1
     counters.batchedBytes += batch.byteCount
-    counters.batchedNotifications += count
+    counters.batchedNotifications += batch.count
     counters.tlsRecords += (batch.byteCount + BenchRecorder.tlsRecordByteCountLimit - 1) / BenchRecorder.tlsRecordByteCountLimit
+  }
+
+  /// In a closed loop, notifications come in chunks of one time, and a batch is a part of one or two of them: its first one's time is taken for all, as
+  /// walking through them would cost as much as it measures. In an open loop each has its own.
+  private static func forEachTime(
+    _ ring: NotificationRing, _ positions: Range<UInt64>, count: Int, isOpenLoop: Bool, _ body: (_ due: UInt64, _ count: Int) -> Void
+  ) {
+    let first = ring.record(at: positions.lowerBound)
+    if !isOpenLoop, first.isNotification { return body(first.ordinal, count) }
+    ring.forEachOrdinal(from: positions.lowerBound, to: positions.upperBound, body)
   }
 
   fileprivate mutating func settled(_ settlement: Settlement, ring: NotificationRing, now: UInt64) {
     counters.settled += settlement.count
+    let positions = settlement.from..<settlement.to
     switch settlement.outcome {
     case .accepted(.confirmed), .rejected:
-      ring.forEachOrdinal(from: settlement.from, to: settlement.to) { due, count in
+      Self.forEachTime(ring, positions, count: settlement.count, isOpenLoop: isOpenLoop) { due, count in
         if window.contains(due) { toAnswer.record(now - min(due, now), count: count) }
       }
     case .cancelled:
-      ring.forEachOrdinal(from: settlement.from, to: settlement.to) { due, count in neverWritten(due, count: count, now: now) }
+      Self.forEachTime(ring, positions, count: settlement.count, isOpenLoop: isOpenLoop) { due, count in neverWritten(due, count: count, now: now) }
     default: break
     }
   }

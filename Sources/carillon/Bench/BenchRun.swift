@@ -31,7 +31,7 @@ struct BenchRun: Sendable {
 
   func run() async throws -> BenchPoint {
     PeakMemory.reset()
-    let recorder = BenchRecorder()
+    let recorder = BenchRecorder(isOpenLoop: settings.rate != nil)
     let deployment = Deployment(
       (0..<settings.apps).map { plan(ofApp: $0, recorder: recorder) }, threads: plan.threads, seed: UInt64.random(in: 0 ... .max))
     return try await deployment.serve { try await run(through: deployment, recorder: recorder) }
@@ -61,7 +61,7 @@ struct BenchRun: Sendable {
   }
 
   private func run(through deployment: Deployment, recorder: BenchRecorder) async throws -> BenchPoint {
-    let tokens = BenchAudience.tokens(1024, seed: 1)
+    let tokens = BenchAudience.tokens(seed: 1)
     let payload = BenchPayload.make(byteCount: settings.payloadByteCount)
     let start = MonotonicClock.now
     let parts = try (0..<settings.apps).map { app in
