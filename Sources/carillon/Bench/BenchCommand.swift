@@ -14,6 +14,7 @@ struct BenchCommand: AsyncParsableCommand {
         carillon bench --connections 1,2,4,8 --html bench.html
         carillon bench --rate 100,10000,1000000,max --duration 10s
         carillon bench --apps 1,10,100 --payload 100,200,1000 --json
+        carillon bench --trickle 100 --duration 10s
         carillon bench --gateway gateway.example.com:2195 --trust ca.pem \\
           --certificate news.pem --key news.key --connections 4
 
@@ -35,6 +36,9 @@ struct BenchCommand: AsyncParsableCommand {
   @Option(help: ArgumentHelp("The most bytes in one write; 1 writes each frame alone.", valueName: "size,…")) var batch = "64KiB"
   @Option(help: ArgumentHelp("Payload sizes, in bytes.", valueName: "n,…")) var payload = "200"
   @Option(help: ArgumentHelp("Notifications per second over all apps; max is as fast as possible.", valueName: "n|max,…")) var rate = "max"
+  @Option(
+    help: ArgumentHelp("One more app, which sends so many per second meanwhile: its latency shows what the others leave it (default: none).", valueName: "n"))
+  var trickle: String?
   @Option(help: ArgumentHelp("How the gateway is spoken to. Only the binary protocol for now.", valueName: "binary")) var transport = "binary"
   @Option(help: ArgumentHelp("The frame layout, 0, 1 or 2.", valueName: "n")) var command = 2
   @Option(help: ArgumentHelp("How long each point is measured (default: 5s).", valueName: "time")) var duration: String?
@@ -55,7 +59,7 @@ struct BenchCommand: AsyncParsableCommand {
     plan.sweep.apps = try BenchFlags.counts(apps, flag: "--apps", in: 1...1000)
     plan.sweep.connections = try BenchFlags.counts(connections, flag: "--connections", in: 1...1000)
     plan.sweep.batchByteCounts = try BenchFlags.batches(batch)
-    plan.sweep.rates = try BenchFlags.rates(rate)
+    plan.sweep.rates = try BenchFlags.rates(rate, flag: "--rate", example: "100,10000,max")
     plan.command = try Options.command(command)
     plan.sweep.payloadByteCounts = try BenchFlags.counts(payload, flag: "--payload", in: BenchPayload.leastByteCount...plan.command.payloadLimitDefault)
     guard transport == "binary" else {
@@ -63,6 +67,13 @@ struct BenchCommand: AsyncParsableCommand {
       throw ValidationError(sentence)
     }
     plan.extent = try extent()
+    if let trickle {
+      guard count == nil else { throw ValidationError("--trickle and --count exclude each other: a trickle has a time, not a number.") }
+      guard let rate = try BenchFlags.rates(trickle, flag: "--trickle", example: "100").first ?? nil else {
+        throw ValidationError("--trickle must be a number per second, not \"\(trickle)\".")
+      }
+      plan.trickle = rate
+    }
     plan.batchDelay = try BenchFlags.duration(batchDelay, flag: "--batch-delay", in: .zero ... .seconds(10))
     guard (1...262_144).contains(window) else { throw ValidationError("--window must be from 1 to 262144, not \(window).") }
     plan.windowCount = window

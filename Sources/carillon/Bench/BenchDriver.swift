@@ -12,7 +12,7 @@ struct BenchDriver: Sendable {
 
   func run() async throws -> BenchReport {
     let stream = StandardStream.error
-    let display = Mutex(BenchProgress(stream.isTerminal ? .terminal(columns: stream.columnCount) : .log, pointCount: plan.sweep.points.count))
+    let display = Mutex(BenchProgress(stream.isTerminal ? .terminal(columns: stream.columnCount) : .log, sweep: plan.sweep))
     let show: @Sendable (String?) -> Void = { text in if let text { _ = stream.write(Array(text.utf8)) } }
     let interruptions = Atomic(0)
     let simulator = Mutex<BenchSimulator?>(nil)
@@ -61,7 +61,7 @@ struct BenchDriver: Sendable {
 
   /// Starts the simulator if there is to be one, and prepares a TLS context for every app.
   private func connectable(_ simulator: borrowing Mutex<BenchSimulator?>) throws -> BenchGateway {
-    let appCount = plan.sweep.points.map(\.apps).max() ?? 1
+    let appCount = (plan.sweep.points.map(\.apps).max() ?? 1) + (plan.trickle == nil ? 0 : 1)
     switch plan.target {
     case .gateway(let endpoint):
       guard let credential else { throw CommandFailure.usage("--certificate FILE must say who sends") }

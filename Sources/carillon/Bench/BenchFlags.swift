@@ -37,14 +37,14 @@ enum BenchFlags {
   }
 
   /// Notifications per second, plain or with a unit; `max` is nil.
-  static func rates(_ text: String) throws -> [Double?] {
-    let values: [Double?] = try list(text, flag: "--rate", example: "100,10000,max") { part -> Double?? in
+  static func rates(_ text: String, flag: String, example: String) throws -> [Double?] {
+    let values: [Double?] = try list(text, flag: flag, example: example) { part -> Double?? in
       if part == "max" { return .some(nil) }
       guard let rate = Quantity.rate(part) ?? Quantity.rate(part + "/s") else { return nil }
       return .some(rate)
     }
     for value in values {
-      if let value, !(0.1...100_000_000).contains(value) { throw ValidationError("--rate must be from 0.1 to 100000000 per second, or max, not \"\(text)\".") }
+      if let value, !(0.1...100_000_000).contains(value) { throw ValidationError("\(flag) must be from 0.1 to 100000000 per second, not \"\(text)\".") }
     }
     return values
   }

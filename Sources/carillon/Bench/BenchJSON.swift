@@ -19,6 +19,7 @@ enum BenchJSON {
       $0.field("transport", "binary")
       $0.field("command", Int(report.plan.command.rawValue))
       $0.field("threads", report.plan.threads)
+      if let trickle = report.plan.trickle { $0.field("trickle", trickle) }
       $0.field("swept", report.plan.sweep.swept.map(\.rawValue))
       $0.array("points", report.points) { point, json in write(point, to: &json) }
       if let accepted = report.simulatorAccepted {
@@ -49,6 +50,7 @@ enum BenchJSON {
     json.object("latencyMicroseconds") {
       write(point.toSocket, "toSocket", to: &$0)
       write(point.toAnswer, "toAnswer", to: &$0)
+      write(point.trickleToSocket, "trickleToSocket", to: &$0)
     }
     json.object("batches") {
       $0.field("count", point.counters.batches)

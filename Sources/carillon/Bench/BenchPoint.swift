@@ -44,6 +44,8 @@ struct BenchPoint: Hashable, Sendable {
   var toSocket: LatencySummary?
   /// The same until an answer told its fate; nil when there were only silences.
   var toAnswer: LatencySummary?
+  /// To the socket, of the app that trickles beside the others; nil without one.
+  var trickleToSocket: LatencySummary?
   /// The most memory the sender held, in bytes.
   var peakMemoryByteCount: Int
   /// Of the whole point, the warm-up and the end included.

@@ -4,11 +4,14 @@ internal import PushWire
 struct BenchProgress {
   private let style: ProgressDisplay.Style
   private let pointCount: Int
+  /// What varies between the points.
+  private let swept: [BenchVariable]
   private var isLineOpen = false
 
-  init(_ style: ProgressDisplay.Style, pointCount: Int) {
+  init(_ style: ProgressDisplay.Style, sweep: BenchSweep) {
     self.style = style
-    self.pointCount = pointCount
+    pointCount = sweep.points.count
+    swept = sweep.swept
   }
 
   /// Before the first point.
@@ -26,7 +29,7 @@ struct BenchProgress {
       state = "\(bar(fraction)) \(AccountTable.grouped(count)) sent"
     case .settling: state = "waiting for the last answers"
     }
-    let line = "[\(point + 1)/\(pointCount)] \(BenchText.description(settings)): \(state), \(AccountTable.spokenSeconds(elapsed.inSeconds))"
+    let line = "\(name(point, settings))\(state), \(AccountTable.spokenSeconds(elapsed.inSeconds))"
     return "\r" + String(line.prefix(max(0, columns - 1))) + "\u{1B}[K"
   }
 
@@ -34,7 +37,7 @@ struct BenchProgress {
   mutating func finished(point: Int, _ result: BenchPoint) -> String {
     let latency = result.toSocket.map { ", to socket p99 \(Figures.time(Double($0.at(99))))" } ?? ""
     let line =
-      "[\(point + 1)/\(pointCount)] \(BenchText.description(result.settings)): \(Figures.rate(result.perSecond)), "
+      "\(name(point, result.settings))\(Figures.rate(result.perSecond)), "
       + "CPU \(Figures.decimal(result.userMicroseconds + result.systemMicroseconds)) µs\(latency)\n"
     return clear() + line
   }
@@ -44,6 +47,11 @@ struct BenchProgress {
     guard isLineOpen || style != .log else { return "" }
     isLineOpen = false
     return "\r\u{1B}[K"
+  }
+
+  private func name(_ point: Int, _ settings: BenchSettings) -> String {
+    let varied = swept.map { "\($0.rawValue) \($0.text(settings))" }.joined(separator: ", ")
+    return "[\(point + 1)/\(pointCount)] " + (varied.isEmpty ? "" : "\(varied): ")
   }
 
   private func bar(_ fraction: Double) -> String {

@@ -32,10 +32,14 @@ struct BenchRun: Sendable {
   func run() async throws -> BenchPoint {
     PeakMemory.reset()
     let recorder = BenchRecorder(isOpenLoop: settings.rate != nil)
-    let deployment = Deployment(
-      (0..<settings.apps).map { plan(ofApp: $0, recorder: recorder) }, threads: plan.threads, seed: UInt64.random(in: 0 ... .max))
-    return try await deployment.serve { try await run(through: deployment, recorder: recorder) }
+    let trickle = BenchRecorder(isOpenLoop: true)
+    let plans = (0..<appCount).map { plan(ofApp: $0, recorder: $0 < settings.apps ? recorder : trickle) }
+    let deployment = Deployment(plans, threads: plan.threads, seed: UInt64.random(in: 0 ... .max))
+    return try await deployment.serve { try await run(through: deployment, recorder: recorder, trickle: trickle) }
   }
+
+  /// With the one that trickles beside the others, the last.
+  private var appCount: Int { settings.apps + (plan.trickle == nil ? 0 : 1) }
 
   private static func id(_ app: Int) -> String { "bench-\(app)" }
 
@@ -60,13 +64,15 @@ struct BenchRun: Sendable {
     var run: CampaignRun
   }
 
-  private func run(through deployment: Deployment, recorder: BenchRecorder) async throws -> BenchPoint {
+  private func run(through deployment: Deployment, recorder: BenchRecorder, trickle: BenchRecorder) async throws -> BenchPoint {
     let tokens = BenchAudience.tokens(seed: 1)
     let payload = BenchPayload.make(byteCount: settings.payloadByteCount)
     let start = MonotonicClock.now
-    let parts = try (0..<settings.apps).map { app in
+    let parts = try (0..<appCount).map { app in
       guard let engine = deployment.apps[Self.id(app)] else { throw CommandFailure.couldNotRun("an app is missing") }
-      let loop = settings.rate.map { OpenLoop(start: start, perSecond: $0, app: app, of: settings.apps) }
+      let loop =
+        app < settings.apps
+        ? settings.rate.map { OpenLoop(start: start, perSecond: $0, app: app, of: settings.apps) } : plan.trickle.map { OpenLoop(start: start, perSecond: $0) }
       let audience = BenchAudience(tokens: tokens, loop: loop, limit: share(ofApp: app))
       return Part(audience: audience, run: try CampaignRun(Campaign(payload: payload, expiration: 0, priority: 10), through: engine))
     }
@@ -81,7 +87,7 @@ struct BenchRun: Sendable {
         }
       }
       do {
-        return try await measure(Conduct(deployment: deployment, recorder: recorder, parts: parts, start: start, unfinished: unfinished))
+        return try await measure(Conduct(deployment: deployment, recorder: recorder, trickle: trickle, parts: parts, start: start, unfinished: unfinished))
       } catch {
         for part in parts { part.run.cancel() }
         throw error
@@ -104,6 +110,7 @@ struct BenchRun: Sendable {
   private struct Conduct: Sendable {
     let deployment: Deployment
     let recorder: BenchRecorder
+    let trickle: BenchRecorder
     let parts: [Part]
     let start: UInt64
     let unfinished: Unfinished
@@ -138,7 +145,8 @@ struct BenchRun: Sendable {
     let isCounted = if case .count = plan.extent { true } else { false }
     return BenchPoint(
       settings: settings, seconds: Double(last.time - first.time) / 1e9, counters: counters, processor: last.processor - first.processor,
-      toSocket: LatencySummary(latencies.toSocket), toAnswer: LatencySummary(latencies.toAnswer), peakMemoryByteCount: peak, account: account,
+      toSocket: LatencySummary(latencies.toSocket), toAnswer: LatencySummary(latencies.toAnswer),
+      trickleToSocket: LatencySummary(conduct.trickle.latencies.toSocket), peakMemoryByteCount: peak, account: account,
       notificationCount: isCounted ? account.settled : counters.written)
   }
 
@@ -160,7 +168,7 @@ struct BenchRun: Sendable {
     try await waitForConnections(conduct)
     let opens = MonotonicClock.now + warmUp.wholeNanoseconds
     let closes = opens + duration.wholeNanoseconds
-    conduct.recorder.measure(opens..<closes)
+    for recorder in [conduct.recorder, conduct.trickle] { recorder.measure(opens..<closes) }
     conduct.stop(at: closes)
     try await wait(until: opens, conduct) { .warmingUp }
     let first = Sample(conduct.recorder)
@@ -209,7 +217,9 @@ struct BenchRun: Sendable {
       try await Task.sleep(for: Self.tick)
     }
     let now = MonotonicClock.now
-    for part in conduct.parts { conduct.recorder.gaveUp(on: part.audience.overdue, now: now) }
+    for (app, part) in conduct.parts.enumerated() {
+      (app < settings.apps ? conduct.recorder : conduct.trickle).gaveUp(on: part.audience.overdue, now: now)
+    }
   }
 }
 

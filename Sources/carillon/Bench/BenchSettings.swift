@@ -121,4 +121,6 @@ struct BenchPlan: Sendable {
   var windowCount = 262_144
   var settle = AppSettings.Settle()
   var threads = 2
+  /// Notifications per second of one more app beside the others, whose latency shows what they leave it; nil: there is none.
+  var trickle: Double?
 }

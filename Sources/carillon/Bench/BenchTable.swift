@@ -60,6 +60,14 @@ enum BenchText {
       isOpen
         ? "Latencies with a rate count from the moment a notification was due, whether or not the sender was ready for it."
         : "Latencies count from the moment a notification was handed to the engine, which took as many as it could hold.")
+    if let trickle = report.plan.trickle {
+      notes.append("Another app sent \(Figures.decimal(trickle)) notifications per second meanwhile. From when one was due to its socket:")
+      for point in report.points {
+        guard let latency = point.trickleToSocket else { continue }
+        let figures = [50, 99, 100].map { "\($0 == 100 ? "max" : "p\(Int($0))") \(Figures.time(Double(latency.at($0))))" }.joined(separator: ", ")
+        notes.append("  \(description(point.settings)): \(figures)")
+      }
+    }
     notes.append("CPU and memory are the sender's alone; a gateway on the same machine still competes with it for the cores.")
     for point in report.points where point.counters.unsent > 0 {
       notes.append(
