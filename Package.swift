@@ -32,7 +32,7 @@ let package = Package(
     .target(name: "PushWire", swiftSettings: settings),
     .target(name: "PushJournal", dependencies: ["CLZ4"], swiftSettings: settings),
     .target(name: "PushTransport", dependencies: ["PushWire", "COpenSSL", nioCore, nioPosix], swiftSettings: settings),
-    .target(name: "PushEngine", dependencies: ["PushWire", "PushTransport"], swiftSettings: settings),
+    .target(name: "PushEngine", dependencies: ["PushWire", "PushTransport", "PushJournal"], swiftSettings: settings),
     .target(name: "PushGateway", dependencies: ["PushWire", "PushTransport", nioCore, nioPosix], swiftSettings: settings),
     .target(name: "PushServer", dependencies: ["PushWire", "PushTransport", "PushEngine", "Yams"], swiftSettings: settings),
     .executableTarget(
@@ -53,7 +53,7 @@ let package = Package(
     .testTarget(name: "PushGatewayTests", dependencies: ["PushGateway", "PushTransport", "PushWire", "Support", nioCore, nioPosix], swiftSettings: settings),
     .testTarget(name: "PushServerTests", dependencies: ["PushServer", "PushEngine", "PushTransport", "PushWire", "Support"], swiftSettings: settings),
     .testTarget(name: "CommandTests", dependencies: ["carillon", "PushEngine", "PushServer", "PushTransport", "PushWire", "Support"], swiftSettings: settings),
-    .testTarget(name: "SimulationTests", dependencies: ["PushEngine", "PushGateway", "PushTransport", "PushWire", "Support"], swiftSettings: settings),
+    .testTarget(name: "SimulationTests", dependencies: ["PushEngine", "PushGateway", "PushJournal", "PushTransport", "PushWire", "Support"], swiftSettings: settings),
     .testTarget(
       name: "IntegrationTests", dependencies: ["PushEngine", "PushGateway", "PushServer", "PushTransport", "PushWire", "Support"],
       exclude: ["ForeignGateway.py"], swiftSettings: settings),

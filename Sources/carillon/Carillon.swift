@@ -21,7 +21,7 @@ struct Carillon: AsyncParsableCommand {
       Exit status: 0 everything was accepted, 1 something was not (the account says what), 2 the flags, a file or the configuration are wrong, 3 it could not run.
       """,
     subcommands: [
-      SendCommand.self, SimulateCommand.self, BenchCommand.self, FeedbackCommand.self, CredentialCommand.self, PayloadCommand.self,
+      SendCommand.self, SimulateCommand.self, BenchCommand.self, FeedbackCommand.self, JournalCommand.self, CredentialCommand.self, PayloadCommand.self,
     ]
   )
 

@@ -21,7 +21,9 @@ final class OutcomesFile: Sendable {
   private let state = Mutex(State())
 
   /// Creates the file, or empties it.
-  init(path: String, namesSource: Bool) throws {
+  ///
+  /// - Parameter rows: what it holds from the beginning, each with its line end: from ``OutcomesHistory``.
+  init(path: String, namesSource: Bool, rows: [String] = []) throws {
     let opened = unsafe open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o644)
     guard opened >= 0 else { throw CommandFailure.usage("--outcomes: \(path) cannot be written: \(unsafe String(cString: strerror(errno)))") }
     self.path = path
@@ -29,6 +31,7 @@ final class OutcomesFile: Sendable {
     descriptor = opened
     stream = StandardStream(opened)
     append("line,token,outcome,reason\(namesSource ? ",app,tokens" : "")\n")
+    for row in rows { append(row) }
   }
 
   deinit { close(descriptor) }
@@ -68,6 +71,8 @@ final class OutcomesFile: Sendable {
   private struct Listener: OutcomeListener {
     let file: OutcomesFile
     let suffix: String
+
+    func flush() { _ = file.finish() }
 
     func notAccepted(line: UInt64, token: String, outcome: Outcome) {
       file.append("\(line),\(OutcomesFile.field(token)),\(OutcomesFile.name(outcome)),\(OutcomesFile.field(OutcomesFile.reason(outcome)))\(suffix)\n")

@@ -9,22 +9,83 @@ internal import Synchronization
 struct SendRun {
   let plan: SendPlan
   let prepared: PreparedSend
+  /// The plan's journal.
+  let opened: SendJournal?
 
   /// Sends everything and prints the account.
+  ///
+  /// - Parameter unixSeconds: now.
   /// - Throws: the exit status when it is not 0, or why nothing could be sent.
-  func run() async throws {
-    let outcomes = try plan.outcomes.map { try OutcomesFile(path: $0, namesSource: prepared.campaigns.count > 1) }
+  func run(at unixSeconds: UInt32) async throws {
+    let outcomes = try openOutcomes()
+    let campaigns = try await begin(at: unixSeconds)
     let deployment = Deployment(
       prepared.apps.map { part in
         let gateway = part.settings.gatewayOrDefault
         return AppPlan(
           configuration: part.settings.engineConfiguration, dialer: SocketDialer(host: gateway.host, port: gateway.port, context: part.context))
-      }, threads: ProcessInfo.processInfo.activeProcessorCount, seed: UInt64.random(in: 0 ... .max))
+      }, threads: ProcessInfo.processInfo.activeProcessorCount, seed: UInt64.random(in: 0 ... .max), journal: opened?.journal)
     let started = ContinuousClock.now
-    let problems = try await deployment.serve { try await send(through: deployment, outcomes: outcomes, started: started) }
-    try finish(problems.campaigns, failures: problems.failures, account: problems.account, outcomes: outcomes)
+    var ending = try await deployment.serve { try await send(campaigns, through: deployment, outcomes: outcomes, started: started) }
+    ending.journalProblem = await closeJournal()
+    try finish(ending, outcomes: outcomes)
     // All that was taken in may be accepted, but there was more.
-    if problems.wasInterrupted { throw ExitStatus.findings }
+    if ending.wasInterrupted { throw ExitStatus.findings }
+  }
+
+  // MARK: The journal
+
+  private func openOutcomes() throws -> OutcomesFile? {
+    guard let path = plan.outcomes else { return nil }
+    let namesSource = prepared.campaigns.count + plan.ended.count > 1
+    guard prepared.campaigns.contains(where: { $0.settledLines != nil }) else { return try OutcomesFile(path: path, namesSource: namesSource) }
+    let history = try OutcomesHistory(path: path, namesSource: namesSource) { app, tokens, line, wasTakenIn in
+      guard namesSource else { return prepared.campaigns.first?.settledLines?.contains(line, wasTakenIn: wasTakenIn) ?? true }
+      // What ended before has no part in this.
+      return prepared.campaigns.first { $0.app == app && $0.tokens == tokens }?.settledLines?.contains(line, wasTakenIn: wasTakenIn) ?? true
+    }
+    return try OutcomesFile(path: path, namesSource: namesSource, rows: history.rows)
+  }
+
+  /// Writes down that the campaigns begin, unless they have before. Returns them with their numbers.
+  private func begin(at unixSeconds: UInt32) async throws -> [PreparedSend.CampaignPart] {
+    guard let journal = opened?.journal, prepared.campaigns.contains(where: { $0.number == nil }) else { return prepared.campaigns }
+    var fingerprints: [String: FileFingerprint] = [:]
+    func fingerprint(_ file: String) throws -> FileFingerprint {
+      if let known = fingerprints[file] { return known }
+      let read = try FileFingerprint.read(file)
+      fingerprints[file] = read
+      return read
+    }
+    let beginnings = try zip(plan.entries, prepared.campaigns).map { entry, part in
+      guard let settings = plan.settings(entry.app) else { throw CommandFailure.usage("there is no app \"\(entry.app)\"") }
+      let context = CampaignContext(
+        settings: settings.withAbsolutePaths, isNamedByTopic: plan.isNamedByTopic, payloadFile: CampaignContext.absolute(entry.payloadFile),
+        payload: try fingerprint(entry.payloadFile), tokensFile: CampaignContext.absolute(entry.tokens), tokens: try fingerprint(entry.tokens),
+        tokensName: entry.tokens, outcomes: plan.outcomes.map(CampaignContext.absolute), begunAt: unixSeconds)
+      return EngineJournal.Beginning(
+        app: part.app, campaign: Campaign(payload: part.payload, expiration: part.expiration, priority: part.priority), context: try context.encoded)
+    }
+    do throws(JournalProblem) {
+      let numbers = try await journal.begin(beginnings)
+      return zip(prepared.campaigns, numbers).map { part, number in
+        var part = part
+        part.number = number
+        return part
+      }
+    } catch {
+      throw CommandFailure.couldNotRun("\(error)")
+    }
+  }
+
+  /// Returns what is wrong, in a sentence.
+  private func closeJournal() async -> String? {
+    do throws(JournalProblem) {
+      try await opened?.journal.close()
+      return nil
+    } catch {
+      return "\(error)"
+    }
   }
 
   private struct Ending: Sendable {
@@ -34,6 +95,8 @@ struct SendRun {
     /// Apps that gave their gateway up: id and reason.
     var failures: [(app: String, reason: String)] = []
     var wasInterrupted = false
+    /// Why not everything that happened is in the journal.
+    var journalProblem: String?
   }
 
   // MARK: Sending
@@ -43,12 +106,14 @@ struct SendRun {
     var run: CampaignRun
   }
 
-  private func send(through deployment: Deployment, outcomes: OutcomesFile?, started: ContinuousClock.Instant) async throws -> Ending {
-    let parts = try prepared.campaigns.map { campaign in
+  private func send(
+    _ campaigns: [PreparedSend.CampaignPart], through deployment: Deployment, outcomes: OutcomesFile?, started: ContinuousClock.Instant
+  ) async throws -> Ending {
+    let parts = try campaigns.map { campaign in
       guard let app = deployment.apps[campaign.app] else { throw CommandFailure.usage("there is no app \"\(campaign.app)\"") }
       let listener = outcomes?.listener(app: campaign.app, tokens: campaign.tokens)
       let sent = Campaign(payload: campaign.payload, expiration: campaign.expiration, priority: campaign.priority)
-      return Part(campaign: campaign, run: try CampaignRun(sent, through: app, listener: listener))
+      return Part(campaign: campaign, run: try CampaignRun(sent, through: app, journalled: campaign.number, listener: listener))
     }
     let watch = SignalWatch { count in
       if count == 1 {
@@ -98,7 +163,8 @@ struct SendRun {
 
   private func snapshot(of parts: [Part], since started: ContinuousClock.Instant) -> AccountSnapshot {
     let apps = prepared.apps.map { app in
-      let account = parts.filter { $0.campaign.app == app.settings.id }.map(\.run.ledger.account).reduce(Account(), +)
+      let ended = plan.ended.filter { $0.app == app.settings.id }.map(\.account)
+      let account = (parts.filter { $0.campaign.app == app.settings.id }.map(\.run.ledger.account) + ended).reduce(Account(), +)
       return AccountSnapshot.App(id: app.settings.id, account: account)
     }
     return AccountSnapshot(apps: apps, seconds: (ContinuousClock.now - started).inSeconds)
@@ -113,13 +179,17 @@ struct SendRun {
     return StandardStream.output.write(Array((text + "\n").utf8)).map { "the account cannot be written: \($0)" }
   }
 
-  private func finish(_ campaigns: [AudienceError], failures: [(app: String, reason: String)], account: AccountSnapshot, outcomes: OutcomesFile?) throws {
+  private func finish(_ ending: Ending, outcomes: OutcomesFile?) throws {
+    let (campaigns, failures, account) = (ending.campaigns, ending.failures, ending.account)
     // Where nothing got as far as a gateway, the reason is all there is to say; a machine still gets its object.
     let nothingWasSent = account.apps.allSatisfy { $0.submitted == $0.cancelled + $0.rejectedAtIntake }
     let unwritten = plan.json || !nothingWasSent || failures.isEmpty ? show(account) : nil
-    let incomplete = [outcomes?.finish(), unwritten].compactMap { $0 }
+    let incomplete = [outcomes?.finish(), unwritten, failures.isEmpty ? ending.journalProblem : nil].compactMap { $0 }
     for problem in campaigns.map(\.description) + failures.map({ "\($0.app) stopped: \($0.reason)" }) + incomplete {
       StandardStream.error.writeLine("carillon: \(problem.asSentence)")
+    }
+    if let opened, ending.wasInterrupted || !failures.isEmpty || !campaigns.isEmpty {
+      StandardStream.error.writeLine("carillon: what was not sent stays in the journal; go on by \(opened.howToGoOn)")
     }
     if !failures.isEmpty, nothingWasSent { throw ExitStatus.couldNotRun }
     if !campaigns.isEmpty, account.apps.allSatisfy({ $0.submitted == 0 }) { throw ExitStatus.usage }

@@ -22,7 +22,10 @@ package actor App {
   ///   - dialer: connects to the app's gateway with the app's credential.
   ///   - loops: where its lanes live, in turn, from `firstLoop` on; at least one.
   ///   - seed: of the jitter of its back-off.
-  package init(configuration: AppConfiguration, dialer: any Dialer, loops: [any Loop], firstLoop: Int = 0, seed: UInt64) {
+  ///   - journal: where everything is written down that the next process must know, if this one ends unexpectedly.
+  package init(
+    configuration: AppConfiguration, dialer: any Dialer, loops: [any Loop], firstLoop: Int = 0, seed: UInt64, journal: EngineJournal? = nil
+  ) {
     precondition(!loops.isEmpty, "an app needs a loop")
     let first = firstLoop % loops.count
     self.configuration = configuration
@@ -38,7 +41,11 @@ package actor App {
     let (events, report) = AsyncStream.makeStream(of: Lane.Event.self)
     self.events = events
     self.report = report
-    intake = Intake(loop: loops[first], rateLimit: configuration.rateLimit, starved: { report.yield(.starved) })
+    let intake = Intake(
+      app: configuration.id, loop: loops[first], rateLimit: configuration.rateLimit, journal: journal, starved: { report.yield(.starved) })
+    self.intake = intake
+    // What cannot be written down may not be sent.
+    journal?.onFailure { reason in intake.cancelAll(failure: reason) }
     for index in 0..<configuration.connections.lowerBound {
       intake.add(Self.makeLane(index, of: configuration, dialer: dialer, loops: self.loops, intake: intake, seed: seed, report: report))
     }

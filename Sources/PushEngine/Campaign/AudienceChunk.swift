@@ -56,6 +56,17 @@ package struct AudienceEntry: Sendable {
   let payloads: UnsafeMutableRawPointer
   var tokenEnd = 0
   var payloadEnd = 0
+  /// A place in the audience from which reading gives this chunk's entries again, maybe after some of earlier chunks.
+  package var mark = AudienceMark(offset: 0, line: 1)
+  /// Where its entries come from, when an earlier process had taken them in: neighbours in one lane's ring, of one fate.
+  var origin: Origin?
+
+  struct Origin {
+    let lane: UInt64
+    let fate: Leftover.Fate
+    /// Of the first entry, in that lane's ring.
+    let position: UInt64
+  }
 
   /// How many entries the chunk holds.
   package internal(set) var count = 0
@@ -84,6 +95,7 @@ package struct AudienceEntry: Sendable {
     readyCount = 0
     tokenEnd = 0
     payloadEnd = 0
+    origin = nil
   }
 
   package subscript(index: Int) -> AudienceEntry {

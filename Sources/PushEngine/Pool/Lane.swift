@@ -16,6 +16,8 @@ package actor Lane: LinkDelegate {
 
   nonisolated let ring: NotificationRing
   nonisolated let loop: any Loop
+  /// The lane's number in the journal, if there is one.
+  nonisolated let journalNumber: UInt64?
   package nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.executor.asUnownedSerialExecutor() }
 
   private let command: Command
@@ -25,6 +27,7 @@ package actor Lane: LinkDelegate {
   private let observer: (any LaneObserver)?
   private var machine: LaneMachine
   private var packer: FramePacker
+  private var permission: SendPermission?
   private var batchTimer: BatchTimer
   private var decoder = ErrorResponseDecoder()
   private var link: (any Link)?
@@ -49,6 +52,8 @@ package actor Lane: LinkDelegate {
     ring = NotificationRing(blockCount: configuration.policy.ringBlockCount)
     machine = LaneMachine(policy: configuration.policy, seed: seed)
     packer = FramePacker(byteCountBound: configuration.batchByteCount)
+    permission = intake.journal.map { SendPermission(journal: $0, lane: $0.addLane(app: intake.app)) }
+    journalNumber = permission?.lane
     batchTimer = BatchTimer(byteCountBound: configuration.batchByteCount, delay: configuration.batchDelay)
   }
 
@@ -97,7 +102,10 @@ package actor Lane: LinkDelegate {
           report(.wantsConnection(self))
         }
         return
-      case .pack(let from, let to):
+      case .pack(let from, let last):
+        let to = permitted(through: last)
+        // The journal wakes the lane.
+        guard from < to else { return sleep(until: nil, seen: published) }
         if let deadline = batchDeadline(from: from, to: to) { return sleep(until: deadline, seen: published) }
         pack(from: from, to: to)
         batches += 1
@@ -152,6 +160,21 @@ package actor Lane: LinkDelegate {
     pump()
   }
 
+  // MARK: Permission
+
+  /// How far of what the machine would send the journal lets it; asks for the rest.
+  private func permitted(through end: UInt64) -> UInt64 {
+    // What was cancelled is not sent, and needs nobody's leave to go.
+    guard permission != nil, !intake.isCancelled else { return end }
+    permission?.ask(through: end) { [loop] in loop.execute { self.assumeIsolated { $0.permissionCame() } } }
+    return min(end, permission?.through ?? end)
+  }
+
+  private func permissionCame() {
+    permission?.came()
+    pump()
+  }
+
   // MARK: Sending
 
   /// Until when the frames wait for company, if they do.
@@ -191,7 +214,10 @@ package actor Lane: LinkDelegate {
       guard let run = packer.pack(from: position, to: to, ring: ring, frames: ledger.frames, now: unixSeconds) else { break }
       took(run, campaign: record.campaign, fate: run.kind.fate, now: now)
       if run.kind == .packed { packedCount += run.count }
-      if isResend, run.kind == .packed { ledger.resent(run.count) }
+      if isResend, run.kind == .packed {
+        ledger.resent(run.count)
+        if let number = ledger.journalNumber { intake.journal?.record(.resent(campaign: number, count: run.count)) }
+      }
       position = run.end
     }
     sendPacked()
@@ -237,15 +263,52 @@ package actor Lane: LinkDelegate {
     let effects = machine.takeEffects()
     guard let effects else { return }
     for range in effects.mayHaveArrived { markMayHaveArrived(range) }
-    for settlement in effects.settlements where settlement.count > 0 {
-      books(of: settlement.campaign).settled(settlement, ring: ring)
-      observer?.settled(settlement, ring: ring, now: loop.now)
-    }
+    settle(effects.settlements)
     if machine.settled > ring.settled { ring.settle(through: machine.settled) }
     if effects.hasRewound { ring.setSent(machine.sent) }
     if effects.madeProgress { report(.progress) }
     if effects.isUnresponsive { report(.ended(.unresponsive)) }
     intake.roomMade(in: ring)
+  }
+
+  /// Listed first, then journaled, then counted: after a crash the list may say too much, which the journal shows, but never too little.
+  private func settle(_ settlements: [Settlement]) {
+    for settlement in settlements where settlement.count > 0 { books(of: settlement.campaign).report(settlement, ring: ring) }
+    journal(settlements)
+    if let observer {
+      for settlement in settlements where settlement.count > 0 { observer.settled(settlement, ring: ring, now: loop.now) }
+    }
+    for settlement in settlements where settlement.count > 0 { books(of: settlement.campaign).settled(settlement.count, settlement.outcome) }
+  }
+
+  /// Neighbouring runs with one outcome are one record: a watermark.
+  private func journal(_ settlements: [Settlement]) {
+    guard let journal = intake.journal, let journalNumber else { return }
+    var joined: Settlement?
+    func write(_ settlement: Settlement) {
+      let ledger = books(of: settlement.campaign)
+      guard let campaign = ledger.journalNumber else { return }
+      let run = JournalledRun(lane: journalNumber, range: settlement.from..<settlement.to, campaign: campaign, count: settlement.count)
+      switch settlement.outcome {
+      case .cancelled:
+        journal.record(.returned(run, isInDoubt: false))
+      case .unknown where ledger.isCancelled && machine.policy.onUnknown == .resend:
+        // Not sent again because the sending was stopped: that is for whoever goes on with it.
+        journal.record(.returned(run, isInDoubt: true))
+      default:
+        journal.record(.settled(run, settlement.outcome))
+      }
+    }
+    for settlement in settlements where settlement.count > 0 {
+      if let before = joined, before.campaign == settlement.campaign, before.outcome == settlement.outcome {
+        joined?.to = settlement.to
+        joined?.count += settlement.count
+      } else {
+        if let before = joined { write(before) }
+        joined = settlement
+      }
+    }
+    if let joined { write(joined) }
   }
 
   /// Counts each notification once, however often it is sent again.
@@ -256,7 +319,13 @@ package actor Lane: LinkDelegate {
       record.mayHaveArrived = true
       counts[record.campaign, default: 0] += 1
     }
-    for (campaign, count) in counts { books(of: campaign).mayHaveArrivedTwice(count) }
+    for (campaign, count) in counts {
+      let ledger = books(of: campaign)
+      ledger.mayHaveArrivedTwice(count)
+      if let lane = journalNumber, let number = ledger.journalNumber {
+        intake.journal?.record(.doubted(JournalledRun(lane: lane, range: range, campaign: number, count: count)))
+      }
+    }
   }
 
   /// A campaign stays known until every one of its notifications has left the rings.

@@ -191,6 +191,9 @@ package struct RingClaim: ~Copyable {
     }
   }
 
+  /// Where the next record will begin in the ring.
+  package var position: UInt64 { cursor }
+
   /// Blocks not yet used.
   package var remainingBlockCount: Int { Int(end - cursor) }
 

@@ -113,7 +113,7 @@ package struct LaneMachine: ~Copyable {
     var controlHasLived: Bool
   }
 
-  let policy: LanePolicy
+  package let policy: LanePolicy
   var phase = Phase.disconnected(retryAt: .start)
   var window = ResendWindow()
   var connection = Connection()

@@ -1,0 +1,206 @@
+internal import PushJournal
+
+/// One lane as the journal knows it: what its ring has taken in, how far it may have been sent, how far it is settled.
+struct JournalledLane {
+  /// What one enqueue record took in.
+  struct Run {
+    var run: JournalledRun
+    /// The record. Its segment stays until the run is settled.
+    var position: JournalPosition
+    /// Everything before it is in a run that was written again.
+    var start: UInt64
+    var isInDoubt: Bool
+    /// Only of what an earlier process left behind.
+    var content: EnqueueContent?
+  }
+
+  /// A run that left the ring without having been sent.
+  struct Returned: Hashable {
+    var run: JournalledRun
+    var isInDoubt: Bool
+  }
+
+  let number: UInt64
+  let app: String
+  /// Of this process. What others left behind never moves again; it is only taken away.
+  var isLive = false
+  private(set) var settled: UInt64 = 0
+  private(set) var intent: UInt64 = 0
+  /// In the order of the ring, from `firstRun` on.
+  private var runs: [Run] = []
+  private var firstRun = 0
+  /// Runs that are settled, but for what was returned of them.
+  private var kept: [Run] = []
+  private var returned: [Returned] = []
+  /// What already counts as possible duplicates.
+  private var doubted: [Range<UInt64>] = []
+  /// By campaign: what comes before this position has gone on from another lane, or was resolved.
+  private var taken: [UInt64: UInt64] = [:]
+
+  init(number: UInt64, app: String) {
+    self.number = number
+    self.app = app
+  }
+
+  // MARK: What happens
+
+  mutating func enqueued(_ run: Run, isRestated: Bool) {
+    guard isRestated else {
+      runs.append(run)
+      return
+    }
+    replace(in: &kept, with: run)
+    var live = Array(runs[firstRun...])
+    replace(in: &live, with: run)
+    let index = live.firstIndex { $0.start >= run.run.range.upperBound } ?? live.count
+    if run.run.range.upperBound > settled { live.insert(run, at: index) } else { kept.append(run) }
+    (runs, firstRun) = (live, 0)
+  }
+
+  private func replace(in runs: inout [Run], with new: Run) {
+    let range = new.run.range
+    runs.removeAll { $0.start >= range.lowerBound && $0.run.range.upperBound <= range.upperBound || $0.run.range == range }
+    for index in runs.indices where runs[index].run.range.overlaps(range) { runs[index].start = max(runs[index].start, range.upperBound) }
+  }
+
+  mutating func intended(through position: UInt64) { intent = max(intent, position) }
+
+  /// Everything before `position` has left the ring.
+  mutating func advance(to position: UInt64) {
+    settled = max(settled, position)
+    while firstRun < runs.count, runs[firstRun].run.range.upperBound <= settled {
+      let run = runs[firstRun]
+      if returned.contains(where: { $0.run.range.overlaps(run.run.range) }) { kept.append(run) }
+      runs[firstRun].content = nil
+      firstRun += 1
+    }
+    if firstRun >= 64, firstRun * 2 >= runs.count {
+      runs.removeFirst(firstRun)
+      firstRun = 0
+    }
+    doubted.removeAll { $0.upperBound <= settled }
+  }
+
+  mutating func returned(_ run: JournalledRun, isInDoubt: Bool) {
+    returned.append(Returned(run: run, isInDoubt: isInDoubt))
+    advance(to: run.range.upperBound)
+  }
+
+  mutating func doubted(_ range: Range<UInt64>) {
+    if range.upperBound > settled { doubted.append(range) }
+  }
+
+  mutating func took(campaign: UInt64, through position: UInt64) {
+    taken[campaign] = max(taken[campaign] ?? 0, position)
+  }
+
+  // MARK: What is left
+
+  /// Forgets what nothing is left of.
+  mutating func prune(isEnded: (UInt64) -> Bool) {
+    let taken = taken
+    func isGone(_ run: JournalledRun) -> Bool { isEnded(run.campaign) || run.range.upperBound <= taken[run.campaign] ?? 0 }
+    returned.removeAll { isGone($0.run) }
+    let returned = returned
+    kept.removeAll { kept in isGone(kept.run) || !returned.contains { $0.run.range.overlaps(kept.run.range) } }
+    guard !isLive else { return }
+    runs = runs[firstRun...].filter { !isGone($0.run) }
+    firstRun = 0
+  }
+
+  var isEmpty: Bool { firstRun == runs.count && kept.isEmpty }
+
+  /// The oldest record that is still needed.
+  var oldestPosition: JournalPosition? {
+    let oldestKept = kept.map(\.position).min()
+    guard firstRun < runs.count else { return oldestKept }
+    // Where runs were written again, the first need not be the oldest.
+    let oldest = runs[firstRun...].lazy.map(\.position).min()
+    return [oldestKept, oldest].compactMap { $0 }.min()
+  }
+
+  /// Notifications without an outcome that an earlier process left behind, for each campaign in the order of the ring.
+  var leftovers: [Leftover] {
+    var found: [Leftover] = []
+    for piece in returned.sorted(by: { $0.run.range.lowerBound < $1.run.range.lowerBound }) {
+      for run in kept + runs[firstRun...] where run.run.campaign == piece.run.campaign {
+        let from = max(run.start, piece.run.range.lowerBound, taken[piece.run.campaign] ?? 0)
+        add(run, from, min(run.run.range.upperBound, piece.run.range.upperBound), piece.isInDoubt ? .doubted : .unsent, to: &found)
+      }
+    }
+    for run in runs[firstRun...] {
+      let start = max(run.start, settled, taken[run.run.campaign] ?? 0)
+      let boundary = min(max(intent, start), run.run.range.upperBound)
+      // What had been sent again counts as a possible duplicate already.
+      var position = start
+      for range in doubted.sorted(by: { $0.lowerBound < $1.lowerBound }) where range.overlaps(position..<max(position, boundary)) {
+        let (from, to) = (max(range.lowerBound, position), min(range.upperBound, boundary))
+        add(run, position, from, run.isInDoubt ? .doubted : .unknown, to: &found)
+        add(run, from, to, .doubted, to: &found)
+        position = to
+      }
+      add(run, position, boundary, run.isInDoubt ? .doubted : .unknown, to: &found)
+      add(run, boundary, run.run.range.upperBound, run.isInDoubt ? .doubted : .unsent, to: &found)
+    }
+    return found
+  }
+
+  private func add(_ run: Run, _ from: UInt64, _ to: UInt64, _ fate: Leftover.Fate, to found: inout [Leftover]) {
+    guard from < to, let content = run.content else { return }
+    if let leftover = Leftover(lane: number, campaign: run.run.campaign, fate: fate, range: from..<to, content: content, runStart: run.run.range.lowerBound) {
+      found.append(leftover)
+    }
+  }
+
+  /// What is to be written again of a dead lane.
+  var pinned: [Run] { kept + runs[firstRun...] }
+}
+
+// MARK: - As a record
+
+extension JournalledLane {
+  var byteCount: Int {
+    8 + 4 + app.utf8.count + 16 + 4 + returned.count * (JournalledRun.byteCount + 1) + 4 + doubted.count * 16 + 4 + taken.count * 16
+  }
+
+  func write(to record: inout RecordWriter) {
+    record.write(number)
+    record.write(Array(app.utf8))
+    record.write(settled)
+    record.write(intent)
+    record.write(UInt32(returned.count))
+    for piece in returned {
+      piece.run.write(to: &record)
+      record.write(piece.isInDoubt)
+    }
+    record.write(UInt32(doubted.count))
+    for range in doubted { record.write(range) }
+    record.write(UInt32(taken.count))
+    for (campaign, position) in taken {
+      record.write(campaign)
+      record.write(position)
+    }
+  }
+
+  /// The record says everything but the runs.
+  init(reading record: inout RecordReader, runsOf earlier: (UInt64) -> JournalledLane?) throws(RecordError) {
+    number = try record.read()
+    app = try record.readString()
+    let settled = try record.read(UInt64.self)
+    intent = try record.read()
+    for _ in 0..<(try record.read(UInt32.self)) {
+      returned.append(Returned(run: try JournalledRun(reading: &record), isInDoubt: try record.readFlag()))
+    }
+    for _ in 0..<(try record.read(UInt32.self)) { doubted.append(try record.readRange()) }
+    for _ in 0..<(try record.read(UInt32.self)) {
+      let campaign = try record.read(UInt64.self)
+      taken[campaign] = try record.read()
+    }
+    if let earlier = earlier(number) {
+      runs = earlier.runs
+      firstRun = earlier.firstRun
+      kept = earlier.kept
+    }
+    advance(to: settled)
+  }
+}
