@@ -62,6 +62,7 @@ package actor App {
   /// Ends ``run()`` and closes every connection. To be called when the campaigns have ended: what is still in flight stays without an outcome.
   package func shutDown() async {
     for lane in intake.lanes { await lane.shutDown() }
+    intake.removeLanes()
     report.finish()
   }
 
