@@ -31,6 +31,7 @@ package actor Lane: LinkDelegate {
   private var batchTimer: BatchTimer
   private var decoder = ErrorResponseDecoder()
   private var link: (any Link)?
+  private var lastAcknowledged: (link: any Link, byteCount: UInt64, at: Instant)?
   private var ledger: CampaignLedger?
   private var isWaitingForPermission = false
   private var isPumpScheduled = false
@@ -39,6 +40,7 @@ package actor Lane: LinkDelegate {
 
   /// After so many batches the loop gets a chance to serve its other lanes and read its sockets.
   private static let batchesPerTurn = 4
+  private static let acknowledgementAge = Duration.milliseconds(1)
 
   init(
     configuration: AppConfiguration, loop: any Loop, dialer: any Dialer, intake: Intake, seed: UInt64, report: @escaping @Sendable (Event) -> Void
@@ -124,16 +126,21 @@ package actor Lane: LinkDelegate {
   }
 
   private func surroundings(published: UInt64) -> LaneMachine.Surroundings {
-    LaneMachine.Surroundings(
-      now: loop.now, published: published, freeBlockCount: ring.freeBlockCount, isWritable: link?.isWritable ?? false, acknowledged: acknowledged,
+    let now = loop.now
+    return LaneMachine.Surroundings(
+      now: now, published: published, freeBlockCount: ring.freeBlockCount, isWritable: link?.isWritable ?? false, acknowledged: acknowledged(now: now),
       isDraining: intake.isDraining, isCancelled: intake.isCancelled)
   }
 
-  /// How much of what was sent on the present connection the peer's system has acknowledged.
-  private var acknowledged: UInt64 {
+  /// How much of what was sent on the present connection the peer's system had acknowledged, at most a moment ago: asking is a system call, and the machine
+  /// counts in longer times.
+  private func acknowledged(now: Instant) -> UInt64 {
     guard let link else { return 0 }
+    if let seen = lastAcknowledged, seen.link === link, now < seen.at + Self.acknowledgementAge { return seen.byteCount }
     let handedOver = link.handedOverByteCount
-    return handedOver - min(handedOver, UInt64(clamping: link.unacknowledgedByteCount))
+    let byteCount = handedOver - min(handedOver, UInt64(clamping: link.unacknowledgedByteCount))
+    lastAcknowledged = (link, byteCount, now)
+    return byteCount
   }
 
   private func continueLater() {
@@ -382,6 +389,7 @@ package actor Lane: LinkDelegate {
   private func closed(_ link: any Link, _ reason: LinkClosure) {
     guard link === self.link else { return }
     self.link = nil
+    lastAcknowledged = nil
     machine.closed(reason.forLane, now: loop.now, walk: ring)
     carryOutEffects()
     report(.ended(ending(reason)))
