@@ -108,8 +108,7 @@ struct JournalBook {
 extension JournalledCampaign {
   fileprivate mutating func move(to position: AudiencePosition) {
     mark = position.mark
-    enqueuedLine = position.enqueuedLine
-    rejectedLine = position.rejectedLine
+    readLine = position.readLine
     account.submitted = position.submitted
     if position.malformed > 0 { account.count(.rejected(.malformedToken), position.malformed) }
     if position.tooLarge > 0 { account.count(.rejected(.payloadTooLarge), position.tooLarge) }

@@ -50,11 +50,11 @@ enum JournalEvent: Hashable, Sendable {
 
 /// How far a campaign's reader has come, as part of what it takes in.
 struct AudiencePosition: Hashable, Sendable {
-  static let byteCount = 16 + 16 + 8 + 8
+  static let byteCount = 16 + 8 + 8 + 8
 
   var mark: AudienceMark
-  var enqueuedLine: UInt64
-  var rejectedLine: UInt64
+  /// Every entry up to this line has been taken in, or counted as one that cannot be sent.
+  var readLine: UInt64
   /// All that the campaign has submitted up to here, rejected lines included: a gap shows what damage has taken.
   var submitted: Int
   /// Lines since the last position that could not be sent.
@@ -62,15 +62,14 @@ struct AudiencePosition: Hashable, Sendable {
   var tooLarge: Int
 
   func write(to record: inout RecordWriter) {
-    for value in [mark.offset, mark.line, enqueuedLine, rejectedLine, UInt64(submitted)] { record.write(value) }
+    for value in [mark.offset, mark.line, readLine, UInt64(submitted)] { record.write(value) }
     record.write(UInt32(clamping: malformed))
     record.write(UInt32(clamping: tooLarge))
   }
 
-  init(mark: AudienceMark, enqueuedLine: UInt64, rejectedLine: UInt64, submitted: Int, malformed: Int = 0, tooLarge: Int = 0) {
+  init(mark: AudienceMark, readLine: UInt64, submitted: Int, malformed: Int = 0, tooLarge: Int = 0) {
     self.mark = mark
-    self.enqueuedLine = enqueuedLine
-    self.rejectedLine = rejectedLine
+    self.readLine = readLine
     self.submitted = submitted
     self.malformed = malformed
     self.tooLarge = tooLarge
@@ -78,8 +77,7 @@ struct AudiencePosition: Hashable, Sendable {
 
   init(reading record: inout RecordReader) throws(RecordError) {
     mark = AudienceMark(offset: try record.read(), line: try record.read())
-    enqueuedLine = try record.read()
-    rejectedLine = try record.read()
+    readLine = try record.read()
     submitted = try record.readCount()
     malformed = Int(try record.read(UInt32.self))
     tooLarge = Int(try record.read(UInt32.self))

@@ -5,7 +5,7 @@ package struct SettledLines: Sendable {
 
   /// To be made before the campaign goes on.
   package init(of campaign: JournalledCampaign, leftovers: [Leftover]) {
-    readLine = max(campaign.rejectedLine, campaign.enqueuedLine)
+    readLine = campaign.readLine
     var open: Set<UInt64> = []
     for leftover in leftovers { leftover.forEach { open.insert($0.line) } }
     openLines = open
