@@ -52,7 +52,7 @@ struct JournalBook {
       lanes[run.lane]?.returned(run, isInDoubt: isInDoubt)
     case .doubted(let run):
       campaigns[run.campaign]?.account.possibleDuplicates += run.count
-      lanes[run.lane]?.doubted(run.range)
+      lanes[run.lane]?.doubted(run)
     case .resolved(let run, let outcome):
       campaigns[run.campaign]?.account.count(outcome, run.count)
       lanes[run.lane]?.took(campaign: run.campaign, through: run.range.upperBound)

@@ -20,6 +20,11 @@ struct JournalledLane {
     var isInDoubt: Bool
   }
 
+  private struct Doubted: Hashable {
+    var campaign: UInt64
+    var range: Range<UInt64>
+  }
+
   let number: UInt64
   let app: String
   /// Of this process. What others left behind never moves again; it is only taken away.
@@ -32,8 +37,8 @@ struct JournalledLane {
   /// Runs that are settled, but for what was returned of them.
   private var kept: [Run] = []
   private var returned: [Returned] = []
-  /// What already counts as possible duplicates.
-  private var doubted: [Range<UInt64>] = []
+  /// What already counts as possible duplicates: of each campaign by itself, since each has a record of its own, and a crash may come between them.
+  private var doubted: [Doubted] = []
   /// By campaign: what comes before this position has gone on from another lane, or was resolved.
   private var taken: [UInt64: UInt64] = [:]
 
@@ -78,7 +83,7 @@ struct JournalledLane {
       runs.removeFirst(firstRun)
       firstRun = 0
     }
-    doubted.removeAll { $0.upperBound <= settled }
+    doubted.removeAll { $0.range.upperBound <= settled }
   }
 
   mutating func returned(_ run: JournalledRun, isInDoubt: Bool) {
@@ -86,8 +91,8 @@ struct JournalledLane {
     advance(to: run.range.upperBound)
   }
 
-  mutating func doubted(_ range: Range<UInt64>) {
-    if range.upperBound > settled { doubted.append(range) }
+  mutating func doubted(_ run: JournalledRun) {
+    if run.range.upperBound > settled { doubted.append(Doubted(campaign: run.campaign, range: run.range)) }
   }
 
   mutating func took(campaign: UInt64, through position: UInt64) {
@@ -133,6 +138,7 @@ struct JournalledLane {
       let boundary = min(max(intent, start), run.run.range.upperBound)
       // What had been sent again counts as a possible duplicate already.
       var position = start
+      let doubted = doubted.filter { $0.campaign == run.run.campaign }.map(\.range)
       for range in doubted.sorted(by: { $0.lowerBound < $1.lowerBound }) where range.overlaps(position..<max(position, boundary)) {
         let (from, to) = (max(range.lowerBound, position), min(range.upperBound, boundary))
         add(run, position, from, run.isInDoubt ? .doubted : .unknown, to: &found)
@@ -160,7 +166,7 @@ struct JournalledLane {
 
 extension JournalledLane {
   var byteCount: Int {
-    8 + 4 + app.utf8.count + 16 + 4 + returned.count * (JournalledRun.byteCount + 1) + 4 + doubted.count * 16 + 4 + taken.count * 16
+    8 + 4 + app.utf8.count + 16 + 4 + returned.count * (JournalledRun.byteCount + 1) + 4 + doubted.count * 24 + 4 + taken.count * 16
   }
 
   func write(to record: inout RecordWriter) {
@@ -174,7 +180,10 @@ extension JournalledLane {
       record.write(piece.isInDoubt)
     }
     record.write(UInt32(doubted.count))
-    for range in doubted { record.write(range) }
+    for doubt in doubted {
+      record.write(doubt.campaign)
+      record.write(doubt.range)
+    }
     record.write(UInt32(taken.count))
     for (campaign, position) in taken {
       record.write(campaign)
@@ -191,7 +200,7 @@ extension JournalledLane {
     for _ in 0..<(try record.read(UInt32.self)) {
       returned.append(Returned(run: try JournalledRun(reading: &record), isInDoubt: try record.readFlag()))
     }
-    for _ in 0..<(try record.read(UInt32.self)) { doubted.append(try record.readRange()) }
+    for _ in 0..<(try record.read(UInt32.self)) { doubted.append(Doubted(campaign: try record.read(), range: try record.readRange())) }
     for _ in 0..<(try record.read(UInt32.self)) {
       let campaign = try record.read(UInt64.self)
       taken[campaign] = try record.read()
