@@ -193,6 +193,7 @@ package final class EngineJournal: Sendable {
     do throws(JournalError) {
       try journal.startSegment()
       let start = journal.nextPosition
+      _ = try write(.numbersTaken(below: state.book.nextNumber), &state)
       for (number, payload) in state.book.payloads {
         _ = try append(kind: JournalEvent.Kind.payload, byteCount: 8 + RecordWriter.byteCount(payload), &state) { record in
           record.write(number)

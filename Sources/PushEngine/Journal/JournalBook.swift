@@ -60,6 +60,8 @@ struct JournalBook {
       campaigns[campaign]?.account.resent += count
     case .position(let campaign, let position):
       campaigns[campaign]?.move(to: position)
+    case .numbersTaken(let number):
+      if number > 0 { noteNumber(number - 1) }
     }
   }
 

@@ -46,6 +46,8 @@ enum JournalEvent: Hashable, Sendable {
   case resent(campaign: UInt64, count: Int)
   /// The audience has been read so far, and nothing of it could be sent.
   case position(campaign: UInt64, AudiencePosition)
+  /// Every number below has been given away: so that none is given again when all that had one is forgotten.
+  case numbersTaken(below: UInt64)
 }
 
 /// How far a campaign's reader has come, as part of what it takes in.
@@ -99,6 +101,7 @@ extension JournalEvent {
     static let resolved: UInt8 = 10
     static let resent: UInt8 = 11
     static let position: UInt8 = 12
+    static let numbersTaken: UInt8 = 13
   }
 
   var kind: UInt8 {
@@ -111,6 +114,7 @@ extension JournalEvent {
     case .resolved: Kind.resolved
     case .resent: Kind.resent
     case .position: Kind.position
+    case .numbersTaken: Kind.numbersTaken
     }
   }
 
@@ -123,6 +127,7 @@ extension JournalEvent {
     case .doubted: JournalledRun.byteCount
     case .resent: 8 + 4
     case .position: 8 + AudiencePosition.byteCount
+    case .numbersTaken: 8
     }
   }
 
@@ -149,6 +154,8 @@ extension JournalEvent {
     case .position(let campaign, let position):
       record.write(campaign)
       position.write(to: &record)
+    case .numbersTaken(let number):
+      record.write(number)
     }
   }
 
@@ -162,6 +169,7 @@ extension JournalEvent {
     case Kind.resolved: self = .resolved(try JournalledRun(reading: &record), try Self.outcome(&record))
     case Kind.resent: self = .resent(campaign: try record.read(), count: Int(try record.read(UInt32.self)))
     case Kind.position: self = .position(campaign: try record.read(), try AudiencePosition(reading: &record))
+    case Kind.numbersTaken: self = .numbersTaken(below: try record.read())
     default: throw .unknownKind(kind)
     }
   }

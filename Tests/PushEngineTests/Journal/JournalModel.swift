@@ -68,6 +68,7 @@ struct JournalModel {
       change(run) { $0.state = .gone }
     case .resent(let campaign, let count): campaigns[campaign]?.account.resent += count
     case .position(let campaign, let position): move(campaign, to: position)
+    case .numbersTaken: break
     }
   }
 

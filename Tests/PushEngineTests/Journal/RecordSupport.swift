@@ -176,7 +176,7 @@ extension SeededGenerator {
   }
 
   mutating func event() -> JournalEvent {
-    switch Int.random(in: 0..<8, using: &self) {
+    switch Int.random(in: 0..<9, using: &self) {
     case 0: .laneBegan(lane: number(.max), app: text())
     case 1: .intent(lane: number(.max), through: number(.max))
     case 2: .settled(run(), outcome())
@@ -184,7 +184,8 @@ extension SeededGenerator {
     case 4: .doubted(run())
     case 5: .resolved(run(), outcome())
     case 6: .resent(campaign: number(.max), count: count(UInt64(UInt32.max)))
-    default: .position(campaign: number(.max), audiencePosition())
+    case 7: .position(campaign: number(.max), audiencePosition())
+    default: .numbersTaken(below: number(.max))
     }
   }
 
