@@ -13,7 +13,7 @@ package struct AudienceMark: Hashable, Sendable {
   }
 }
 
-/// A campaign as the journal knows it: what it sends, and what has become of it so far. Written whole at its beginning, its end and each checkpoint; what
+/// A campaign as the journal knows it: what it sends, and what has become of it so far. Written whole at its beginning and at each checkpoint; what
 /// happens between is in the other records.
 package struct JournalledCampaign: Hashable, Sendable {
   package enum Phase: UInt8, Hashable, Sendable {

@@ -62,6 +62,8 @@ struct JournalBook {
       campaigns[campaign]?.move(to: position)
     case .numbersTaken(let number):
       if number > 0 { noteNumber(number - 1) }
+    case .ended(let campaign):
+      campaigns[campaign]?.phase = .ended
     }
   }
 

@@ -48,6 +48,8 @@ enum JournalEvent: Hashable, Sendable {
   case position(campaign: UInt64, AudiencePosition)
   /// Every number below has been given away: so that none is given again when all that had one is forgotten.
   case numbersTaken(below: UInt64)
+  /// The campaign has its final account.
+  case ended(campaign: UInt64)
 }
 
 /// How far a campaign's reader has come, as part of what it takes in.
@@ -102,6 +104,7 @@ extension JournalEvent {
     static let resent: UInt8 = 11
     static let position: UInt8 = 12
     static let numbersTaken: UInt8 = 13
+    static let ended: UInt8 = 14
   }
 
   var kind: UInt8 {
@@ -115,6 +118,7 @@ extension JournalEvent {
     case .resent: Kind.resent
     case .position: Kind.position
     case .numbersTaken: Kind.numbersTaken
+    case .ended: Kind.ended
     }
   }
 
@@ -127,7 +131,7 @@ extension JournalEvent {
     case .doubted: JournalledRun.byteCount
     case .resent: 8 + 4
     case .position: 8 + AudiencePosition.byteCount
-    case .numbersTaken: 8
+    case .numbersTaken, .ended: 8
     }
   }
 
@@ -154,7 +158,7 @@ extension JournalEvent {
     case .position(let campaign, let position):
       record.write(campaign)
       position.write(to: &record)
-    case .numbersTaken(let number):
+    case .numbersTaken(let number), .ended(let number):
       record.write(number)
     }
   }
@@ -169,6 +173,7 @@ extension JournalEvent {
     case Kind.resolved: self = .resolved(try JournalledRun(reading: &record), try Self.outcome(&record))
     case Kind.resent: self = .resent(campaign: try record.read(), count: Int(try record.read(UInt32.self)))
     case Kind.position: self = .position(campaign: try record.read(), try AudiencePosition(reading: &record))
+    case Kind.ended: self = .ended(campaign: try record.read())
     case Kind.numbersTaken: self = .numbersTaken(below: try record.read())
     default: throw .unknownKind(kind)
     }

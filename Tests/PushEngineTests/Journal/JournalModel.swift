@@ -69,6 +69,7 @@ struct JournalModel {
     case .resent(let campaign, let count): campaigns[campaign]?.account.resent += count
     case .position(let campaign, let position): move(campaign, to: position)
     case .numbersTaken: break
+    case .ended(let campaign): campaigns[campaign]?.phase = .ended
     }
   }
 

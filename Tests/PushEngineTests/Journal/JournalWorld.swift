@@ -290,10 +290,7 @@ final class JournalWorld {
   private func endCampaigns() {
     for campaign in model.campaigns.values.sorted(by: { $0.number < $1.number }) where campaign.phase == .open {
       guard left[campaign.number]?.isEmpty ?? true, model.left(of: campaign.number, isLive: true).isEmpty, random.chance(70) else { continue }
-      let position = journal.journal.nextPosition.rawValue
-      journal.end(campaign.number)
-      model.campaigns[campaign.number]?.phase = .ended
-      note(position)
+      record(.ended(campaign: campaign.number))
     }
   }
 

@@ -176,7 +176,7 @@ extension SeededGenerator {
   }
 
   mutating func event() -> JournalEvent {
-    switch Int.random(in: 0..<9, using: &self) {
+    switch Int.random(in: 0..<10, using: &self) {
     case 0: .laneBegan(lane: number(.max), app: text())
     case 1: .intent(lane: number(.max), through: number(.max))
     case 2: .settled(run(), outcome())
@@ -185,7 +185,8 @@ extension SeededGenerator {
     case 5: .resolved(run(), outcome())
     case 6: .resent(campaign: number(.max), count: count(UInt64(UInt32.max)))
     case 7: .position(campaign: number(.max), audiencePosition())
-    default: .numbersTaken(below: number(.max))
+    case 8: .numbersTaken(below: number(.max))
+    default: .ended(campaign: number(.max))
     }
   }
 
