@@ -210,7 +210,8 @@ package final class EngineJournal: Sendable {
       state.byteCountSinceCheckpoint = 0
       journal.release(before: min(start, state.book.oldestPosition ?? start))
     } catch {
-      // What was written says nothing wrong; the next enqueue tries again. A failure shows there too.
+      // What was written says nothing wrong; the next enqueue tries again. A failure shows there too. A record that is too large would be so again: that waits its turn.
+      if case .recordTooLarge = error { state.byteCountSinceCheckpoint = 0 }
     }
   }
 

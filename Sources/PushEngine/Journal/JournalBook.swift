@@ -47,7 +47,7 @@ struct JournalBook {
       lanes[number]?.intended(through: through)
     case .settled(let run, let outcome):
       campaigns[run.campaign]?.account.count(outcome, run.count)
-      lanes[run.lane]?.advance(to: run.range.upperBound)
+      lanes[run.lane]?.settled(run)
     case .returned(let run, let isInDoubt):
       lanes[run.lane]?.returned(run, isInDoubt: isInDoubt)
     case .doubted(let run):
@@ -105,7 +105,7 @@ struct JournalBook {
 
   /// What earlier processes have left without an outcome: for each lane in the order of its ring.
   func leftovers(of campaign: UInt64) -> [Leftover] {
-    lanes.values.filter { !$0.isLive }.sorted { $0.number < $1.number }.flatMap { $0.leftovers.filter { $0.campaign == campaign } }
+    lanes.values.filter { !$0.isLive }.sorted { $0.number < $1.number }.flatMap { $0.leftovers(of: campaign) }
   }
 }
 

@@ -2,6 +2,7 @@ internal import Foundation
 @testable internal import PushEngine
 internal import PushWire
 internal import Support
+internal import Synchronization
 internal import Testing
 
 /// The book of a journal, and what a new process makes of its records.
@@ -71,5 +72,55 @@ internal import Testing
     }
     #expect(largest < 15_000, "\(largest) bytes")
     #expect(small.copy().fileNames.count <= 3)
+  }
+
+  @Test("two campaigns that are cancelled in one ring, notification by notification, take no more of each checkpoint than if they had been apart")
+  func interleavedReturns() async throws {
+    let disk = SimulatedDisk()
+    var options = EngineJournalOptions()
+    options.checkpointByteCount = 100_000
+    let (journal, _) = try EngineJournal.open(disk, options: options, runByHand: {})
+    var seconds = 0
+    func run() {
+      seconds += 1
+      _ = journal.run(now: .seconds(seconds))
+    }
+    let beginnings = (0..<3).map { EngineJournal.Beginning(app: "app", campaign: Campaign(payload: []), context: [$0]) }
+    let begun = Task { try await journal.begin(beginnings) }
+    for _ in 0..<1000 {
+      run()
+      await Task.yield()
+    }
+    let numbers = try await begun.value
+    let lane = journal.addLane(app: "app")
+    let count: UInt64 = 8_000
+    func enqueue(_ position: UInt64, campaign: UInt64) {
+      let source = TestSource(notifications: [TestNotification(line: position, token: Array(repeating: 7, count: 32))])
+      let header = EnqueueHeader(run: JournalledRun(lane: lane, range: position..<(position + 1), campaign: campaign, count: 1), position: nil)
+      #expect(journal.enqueue(header, source.shape, source))
+    }
+    for position in 0..<count {
+      enqueue(position, campaign: numbers[Int(position % 2)])
+      if position % 500 == 0 { run() }
+    }
+    run()
+    for position in 0..<count {
+      let run = JournalledRun(lane: lane, range: position..<(position + 1), campaign: numbers[Int(position % 2)], count: 1)
+      // The last of the first campaign had been sent.
+      journal.record(position == count - 2 ? .settled(run, .accepted(.quiet)) : .returned(run, isInDoubt: position % 2 == 1))
+    }
+    run()
+    for position in count..<(count + 20) {
+      enqueue(position, campaign: numbers[2])
+      run()
+    }
+    #expect(journal.state.withLock { $0.byteCountSinceCheckpoint } < 100_000, "no checkpoint can be written")
+    let copy = SimulatedDisk()
+    for name in disk.fileNames { copy.put(name, disk.contents(name) ?? []) }
+    let (again, report) = try EngineJournal.open(copy, options: options, runByHand: {})
+    #expect(again.leftovers(of: numbers[0]).flatMap(\.notifications).map(\.line) == stride(from: 0, to: count - 2, by: 2).map { $0 })
+    #expect(again.leftovers(of: numbers[1]).flatMap(\.notifications).map(\.line) == stride(from: 1, to: count, by: 2).map { $0 })
+    #expect(Set(again.leftovers(of: numbers[0]).map(\.fate)) == [.unsent] && Set(again.leftovers(of: numbers[1]).map(\.fate)) == [.doubted])
+    #expect(report.campaigns.map(\.unsent) == [Int(count) / 2 - 1, 0, 20])
   }
 }
