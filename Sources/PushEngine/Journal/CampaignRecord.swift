@@ -79,8 +79,8 @@ extension JournalledCampaign {
     self.priority = priority == 0 ? nil : priority
     context = try record.readBytes()
     account = try Account(reading: &record)
-    mark = AudienceMark(offset: try record.read(), line: try record.read())
-    readLine = try record.read()
+    mark = AudienceMark(offset: try record.readPlace(), line: try record.readPlace())
+    readLine = try record.readPlace()
   }
 }
 
@@ -116,7 +116,9 @@ extension Account {
     possibleDuplicates = try record.readCount()
     for _ in 0..<(try record.read(UInt32.self)) {
       let reason = try Rejection(kind: record.read(), status: record.read())
-      rejected[reason, default: 0] += try record.readCount()
+      let count = try rejected[reason, default: 0] + record.readCount()
+      guard count <= RecordReader.countLimit else { throw .outOfRange }
+      rejected[reason] = count
     }
   }
 }

@@ -80,8 +80,8 @@ struct AudiencePosition: Hashable, Sendable {
   }
 
   init(reading record: inout RecordReader) throws(RecordError) {
-    mark = AudienceMark(offset: try record.read(), line: try record.read())
-    readLine = try record.read()
+    mark = AudienceMark(offset: try record.readPlace(), line: try record.readPlace())
+    readLine = try record.readPlace()
     submitted = try record.readCount()
     malformed = Int(try record.read(UInt32.self))
     tooLarge = Int(try record.read(UInt32.self))

@@ -1,9 +1,10 @@
 internal import Foundation
-@testable internal import PushEngine
 internal import PushWire
 internal import Support
 internal import Synchronization
 internal import Testing
+
+@testable internal import PushEngine
 
 /// The book of a journal, and what a new process makes of its records.
 @Suite struct EngineJournalTests {
@@ -11,7 +12,9 @@ internal import Testing
   private static let firstSeed = environment["CARILLON_FIRST_SEED"].flatMap { UInt64($0) } ?? 1
   private static let seedCount = environment["CARILLON_SEEDS"].flatMap { UInt64($0) } ?? 80
 
-  @Test("whenever a process ends, the next one knows what the journal had been told up to some record that was not durable before, or the last one", arguments: 0..<4 as Range<UInt64>)
+  @Test(
+    "whenever a process ends, the next one knows what the journal had been told up to some record that was not durable before, or the last one",
+    arguments: 0..<4 as Range<UInt64>)
   func recovery(part: UInt64) async throws {
     for seed in stride(from: Self.firstSeed + part, to: Self.firstSeed + Self.seedCount, by: 4) {
       do {

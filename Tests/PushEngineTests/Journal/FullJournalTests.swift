@@ -1,11 +1,12 @@
 internal import Glibc
-@testable internal import PushEngine
-@testable internal import PushJournal
 internal import PushTransport
 internal import PushWire
 internal import Support
 internal import Synchronization
 internal import Testing
+
+@testable internal import PushEngine
+@testable internal import PushJournal
 
 /// An engine's journal with so little memory that a few records fill it, run by hand.
 struct SmallJournal {

@@ -1,6 +1,7 @@
-@testable internal import PushEngine
 internal import PushWire
 internal import Support
+
+@testable internal import PushEngine
 
 /// What a journal ought to know, kept notification by notification and without a thought for runs, records or segments: the shadow of ``JournalBook``.
 struct JournalModel {

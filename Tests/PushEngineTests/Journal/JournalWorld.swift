@@ -1,9 +1,10 @@
-@testable internal import PushEngine
 internal import PushJournal
 internal import PushTransport
 internal import PushWire
 internal import Support
 internal import Synchronization
+
+@testable internal import PushEngine
 
 /// Lives of an engine's journal on a simulated disk, of random events in an order that lanes and readers could bring about, under one seed.
 final class JournalWorld {
@@ -69,7 +70,9 @@ final class JournalWorld {
     if losesUnsynced, options.sync != .never { disk.loseUnsynced(using: &random) } else { disk.restart() }
     journal.abandon()
     let next = unsafe try Journal.inspect(disk) { _, _, _ in }.next.rawValue
-    guard next > durable, let found = history.last(where: { $0.position < next }) else { throw Wrong(description: "\(durable) was durable, \(next) comes next") }
+    guard next > durable, let found = history.last(where: { $0.position < next }) else {
+      throw Wrong(description: "\(durable) was durable, \(next) comes next")
+    }
     model = found.model
     try reopen()
   }
@@ -250,7 +253,9 @@ final class JournalWorld {
 
   /// Neighbours of one campaign at the front of a lane's ring.
   private func front(where isGood: (JournalModel.Lane, JournalModel.Entry) -> Bool) -> (run: JournalledRun, first: JournalModel.Entry)? {
-    guard let lane = liveLane(where: { lane in lane.ringEntries.first.map { isGood(lane, $0) } ?? false }), let first = lane.ringEntries.first else { return nil }
+    guard let lane = liveLane(where: { lane in lane.ringEntries.first.map { isGood(lane, $0) } ?? false }), let first = lane.ringEntries.first else {
+      return nil
+    }
     let same = lane.ringEntries.prefix { $0.campaign == first.campaign && $0.isDoubted == first.isDoubted && isGood(lane, $0) }
     let taken = same.prefix(Int.random(in: 1...same.count, using: &random))
     return (JournalledRun(lane: lane.number, range: lane.settled..<(taken.last?.end ?? 0), campaign: first.campaign, count: taken.count), first)

@@ -1,8 +1,9 @@
-@testable internal import PushEngine
 internal import PushJournal
 internal import PushTransport
 internal import PushWire
 internal import Support
+
+@testable internal import PushEngine
 
 /// A notification with memory of its own.
 struct TestNotification: Hashable {
@@ -159,7 +160,7 @@ extension SeededGenerator {
 
   mutating func audiencePosition() -> AudiencePosition {
     AudiencePosition(
-      mark: AudienceMark(offset: number(1 << 62), line: number(1 << 62)), readLine: number(1 << 62), submitted: count(),
+      mark: AudienceMark(offset: number((1 << 62) - 1), line: number((1 << 62) - 1)), readLine: number((1 << 62) - 1), submitted: count(),
       malformed: count(UInt64(UInt32.max)), tooLarge: count(UInt64(UInt32.max)))
   }
 
@@ -170,8 +171,8 @@ extension SeededGenerator {
       context: bytes(Int.random(in: 0...200, using: &self)))
     campaign.phase = chance(50) ? .open : .ended
     campaign.account = account()
-    campaign.mark = AudienceMark(offset: number(1 << 62), line: number(1 << 62))
-    campaign.readLine = number(1 << 62)
+    campaign.mark = AudienceMark(offset: number((1 << 62) - 1), line: number((1 << 62) - 1))
+    campaign.readLine = number((1 << 62) - 1)
     return campaign
   }
 

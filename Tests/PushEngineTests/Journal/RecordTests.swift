@@ -1,9 +1,10 @@
-@testable internal import PushEngine
 internal import PushJournal
 internal import PushTransport
 internal import PushWire
 internal import Support
 internal import Testing
+
+@testable internal import PushEngine
 
 /// Records of the engine's journal: what is written is what is read, and anything else is an error.
 @Suite struct RecordTests {
