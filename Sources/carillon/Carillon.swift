@@ -20,7 +20,9 @@ struct Carillon: AsyncParsableCommand {
 
       Exit status: 0 everything was accepted, 1 something was not (the account says what), 2 the flags, a file or the configuration are wrong, 3 it could not run.
       """,
-    subcommands: [SendCommand.self, SimulateCommand.self, FeedbackCommand.self, JournalCommand.self, CredentialCommand.self, PayloadCommand.self]
+    subcommands: [
+      SendCommand.self, SimulateCommand.self, BenchCommand.self, FeedbackCommand.self, JournalCommand.self, CredentialCommand.self, PayloadCommand.self,
+    ]
   )
 
   static func main() async {

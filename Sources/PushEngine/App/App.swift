@@ -62,6 +62,7 @@ package actor App {
   /// Ends ``run()`` and closes every connection. To be called when the campaigns have ended: what is still in flight stays without an outcome.
   package func shutDown() async {
     for lane in intake.lanes { await lane.shutDown() }
+    intake.removeLanes()
     report.finish()
   }
 
@@ -97,8 +98,10 @@ package actor App {
     _ index: Int, of configuration: AppConfiguration, dialer: any Dialer, loops: [any Loop], intake: Intake, seed: UInt64,
     report: AsyncStream<Lane.Event>.Continuation
   ) -> Lane {
-    Lane(
+    let lane = Lane(
       configuration: configuration, loop: loops[index % loops.count], dialer: dialer, intake: intake, seed: seed &+ UInt64(index) &* 0x9E37_79B9_7F4A_7C15,
       report: { report.yield($0) })
+    if let number = lane.journalNumber { intake.journal?.onPinned(lane: number) { [weak lane] end in lane?.restate(before: end) } }
+    return lane
   }
 }

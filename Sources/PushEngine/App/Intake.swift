@@ -113,6 +113,11 @@ final class Intake: Sendable {
     openDoors()
   }
 
+  /// They and this name each other: an app that has been shut down lets its memory go.
+  func removeLanes() {
+    state.withLock { $0.lanes = [] }
+  }
+
   func wakeLanes() {
     for lane in lanes { lane.wake() }
   }

@@ -55,6 +55,7 @@ struct CampaignReader {
       switch try audience.fill(chunk) {
       case .end: return
       case .nothingYet: await intake.pause(Self.pause)
+      case .nothingFor(let duration): await intake.pause(duration)
       case .entries:
         rejectMalformed(chunk)
         _ = await submit(chunk)

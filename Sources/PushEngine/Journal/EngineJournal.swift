@@ -12,6 +12,12 @@ package final class EngineJournal: Sendable {
     /// Events that found no room. They follow in order as soon as there is some; nothing else is written before them.
     var overflow: [JournalEvent] = []
     var byteCountSinceCheckpoint = 0
+    /// Where checkpoints begin, and how many bytes had been taken in before them.
+    var checkpoints: [(position: JournalPosition, byteCount: Int)] = []
+    /// Bytes of enqueue records, without those that were only written again: what is pinned must not grow old by being renewed.
+    var byteCount = 0
+    /// Asks a lane of this process to write its unsettled runs again, up to a position of its ring. Called with the lock taken.
+    var restaters: [UInt64: @Sendable (UInt64) -> Void] = [:]
     var failure: JournalError?
     var failureHandlers: [@Sendable (String) -> Void] = []
   }
@@ -130,6 +136,7 @@ package final class EngineJournal: Sendable {
           shape.write(source, to: &record)
         }
         state.book.apply(header, at: position, content: nil)
+        if !header.isRestated { state.byteCount += header.byteCount + shape.byteCount }
         if state.byteCountSinceCheckpoint >= checkpointByteCount { checkpoint(&state) }
         return (true, nil)
       } catch {
@@ -185,6 +192,11 @@ package final class EngineJournal: Sendable {
     return number
   }
 
+  /// - Parameter restate: asks the lane to write again, soon, what its ring holds unsettled before a position. Must not call the journal at once.
+  func onPinned(lane: UInt64, restate: @escaping @Sendable (UInt64) -> Void) {
+    state.withLock { $0.restaters[lane] = restate }
+  }
+
   // MARK: Checkpoints
 
   /// Writes the whole book into a new segment, and lets go of what it replaces. Without room it is put off.
@@ -206,9 +218,37 @@ package final class EngineJournal: Sendable {
         _ = try append(kind: JournalEvent.Kind.lane, byteCount: lane.byteCount, &state) { lane.write(to: &$0) }
       }
       state.byteCountSinceCheckpoint = 0
-      journal.release(before: min(start, state.book.oldestPosition ?? start))
+      state.checkpoints.append((start, state.byteCount))
+      try restatePinned(&state)
+      let needed = min(start, state.book.oldestPosition ?? start)
+      journal.release(before: needed)
+      // The one before the oldest record that is needed stays, to know that one's age.
+      while state.checkpoints.count > 1, state.checkpoints[1].position <= needed { state.checkpoints.removeFirst() }
     } catch {
       // What was written says nothing wrong; the next enqueue tries again. A failure shows there too.
+    }
+  }
+
+  /// One app that is stuck must not keep the segments of all others: what lies too far back is written again.
+  ///
+  /// How far is a multiple of what is unsettled altogether, so that the journal stays in proportion to it, and writing again stays a fraction of writing.
+  private func restatePinned(_ state: inout State) throws(JournalError) {
+    let reach = max(8 * checkpointByteCount, 2 * state.book.unsettledByteCount)
+    guard let limit = state.checkpoints.last(where: { state.byteCount - $0.byteCount > reach })?.position else { return }
+    for (number, lane) in state.book.lanes {
+      if lane.isLive {
+        if let end = lane.end(before: limit) { state.restaters[number]?(end) }
+        continue
+      }
+      for run in lane.runs(before: limit) {
+        guard let content = run.content else { continue }
+        let header = EnqueueHeader(run: run.run, position: nil, isInDoubt: run.isInDoubt, isRestated: true)
+        let position = try append(kind: JournalEvent.Kind.enqueue, byteCount: header.byteCount + content.bytes.count, &state) { record in
+          header.write(to: &record)
+          unsafe content.bytes.withUnsafeBytes { unsafe record.write(raw: $0) }
+        }
+        state.book.apply(header, at: position, content: content)
+      }
     }
   }
 

@@ -94,6 +94,9 @@ struct JournalBook {
     payloads = payloads.filter { used.contains($0.key) }
   }
 
+  /// An estimate of what the unsettled part takes in records: a token, its share of a header, and no payload.
+  var unsettledByteCount: Int { lanes.values.reduce(0) { $0 + $1.unsettledCount } * 34 }
+
   /// The oldest enqueue record that is still needed.
   var oldestPosition: JournalPosition? { lanes.values.compactMap(\.oldestPosition).min() }
 

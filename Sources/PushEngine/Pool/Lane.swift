@@ -22,8 +22,9 @@ package actor Lane: LinkDelegate {
 
   private let command: Command
   private let dialer: any Dialer
-  private let intake: Intake
+  let intake: Intake
   private let report: @Sendable (Event) -> Void
+  private let observer: (any LaneObserver)?
   private var machine: LaneMachine
   private var packer: FramePacker
   private var permission: SendPermission?
@@ -46,6 +47,7 @@ package actor Lane: LinkDelegate {
     self.dialer = dialer
     self.intake = intake
     self.report = report
+    observer = configuration.observer
     command = configuration.command
     ring = NotificationRing(blockCount: configuration.policy.ringBlockCount)
     machine = LaneMachine(policy: configuration.policy, seed: seed)
@@ -192,6 +194,7 @@ package actor Lane: LinkDelegate {
     let unixSeconds = loop.unixSeconds
     let isResend = from < machine.highWater
     var position = from
+    var packedCount = 0
     while position < to, !packer.isFull {
       let record = ring.record(at: position)
       guard record.isNotification else {
@@ -210,6 +213,7 @@ package actor Lane: LinkDelegate {
       }
       guard let run = packer.pack(from: position, to: to, ring: ring, frames: ledger.frames, now: unixSeconds) else { break }
       took(run, campaign: record.campaign, fate: run.kind.fate, now: now)
+      if run.kind == .packed { packedCount += run.count }
       if isResend, run.kind == .packed {
         ledger.resent(run.count)
         if let number = ledger.journalNumber { intake.journal?.record(.resent(campaign: number, count: run.count)) }
@@ -217,6 +221,11 @@ package actor Lane: LinkDelegate {
       position = run.end
     }
     sendPacked()
+    if let observer, packedCount > 0 {
+      let batch = LaneBatch(
+        ring: ring, positions: from..<position, count: packedCount, byteCount: packer.byteCount, isResend: isResend, now: loop.now)
+      observer.wrote(batch)
+    }
     batchTimer.wrote()
     carryOutEffects()
     intake.roomMade(in: ring)
@@ -266,6 +275,9 @@ package actor Lane: LinkDelegate {
   private func settle(_ settlements: [Settlement]) {
     for settlement in settlements where settlement.count > 0 { books(of: settlement.campaign).report(settlement, ring: ring) }
     journal(settlements)
+    if let observer {
+      for settlement in settlements where settlement.count > 0 { observer.settled(settlement, ring: ring, now: loop.now) }
+    }
     for settlement in settlements where settlement.count > 0 { books(of: settlement.campaign).settled(settlement.count, settlement.outcome) }
   }
 
