@@ -21,18 +21,48 @@ final class OutcomesFile: Sendable {
   private let state = Mutex(State())
 
   /// Creates the file, or empties it.
-  ///
-  /// - Parameter rows: what it holds from the beginning, each with its line end: from ``OutcomesHistory``.
-  init(path: String, namesSource: Bool, rows: [String] = []) throws {
-    let opened = unsafe open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o644)
-    guard opened >= 0 else { throw CommandFailure.usage("--outcomes: \(path) cannot be written: \(unsafe String(cString: strerror(errno)))") }
+  init(path: String, namesSource: Bool) throws {
+    descriptor = try Self.open(path)
     self.path = path
     self.namesSource = namesSource
-    descriptor = opened
-    stream = StandardStream(opened)
-    append("line,token,outcome,reason\(namesSource ? ",app,tokens" : "")\n")
-    for row in rows { append(row) }
+    stream = StandardStream(descriptor)
+    append(Self.header(namesSource: namesSource))
   }
+
+  /// Goes on with a file that is there, of whose rows only some are still right.
+  ///
+  /// It is replaced as a whole: whoever is killed here, at any moment, leaves either the old file or the new one.
+  ///
+  /// - Parameter rows: what it holds from the beginning, each with its line end: from ``OutcomesHistory``.
+  init(replacing path: String, namesSource: Bool, rows: [String]) throws {
+    let target = URL(fileURLWithPath: path).resolvingSymlinksInPath().path
+    var status = stat()
+    let isRegular = unsafe stat(target, &status) == 0 && status.st_mode & S_IFMT == S_IFREG
+    let written = isRegular ? target + ".new" : target
+    descriptor = try Self.open(written)
+    self.path = path
+    self.namesSource = namesSource
+    stream = StandardStream(descriptor)
+    func check(_ problem: String?) throws {
+      guard let problem else { return }
+      if isRegular { unsafe unlink(written) }
+      throw CommandFailure.usage("--outcomes: \(path) cannot be written: \(problem)")
+    }
+    func check(_ result: Int32) throws { try check(result == 0 ? nil : unsafe String(cString: strerror(errno))) }
+    try check(stream.write(Array((Self.header(namesSource: namesSource) + rows.joined()).utf8)))
+    guard isRegular else { return }
+    try check(fchmod(descriptor, status.st_mode & 0o777))
+    try check(fsync(descriptor))
+    try check(unsafe rename(written, target))
+  }
+
+  private static func open(_ path: String) throws -> Int32 {
+    let opened = unsafe Foundation.open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o644)
+    guard opened >= 0 else { throw CommandFailure.usage("--outcomes: \(path) cannot be written: \(unsafe String(cString: strerror(errno)))") }
+    return opened
+  }
+
+  private static func header(namesSource: Bool) -> String { "line,token,outcome,reason\(namesSource ? ",app,tokens" : "")\n" }
 
   deinit { close(descriptor) }
 

@@ -44,7 +44,7 @@ struct SendRun {
       // What ended before has no part in this.
       return prepared.campaigns.first { $0.app == app && $0.tokens == tokens }?.settledLines?.contains(line, wasTakenIn: wasTakenIn) ?? true
     }
-    return try OutcomesFile(path: path, namesSource: namesSource, rows: history.rows)
+    return try OutcomesFile(replacing: path, namesSource: namesSource, rows: history.rows)
   }
 
   /// Writes down that the campaigns begin, unless they have before. Returns them with their numbers.
