@@ -22,7 +22,7 @@ final class ChildProcess: Sendable {
   }
 
   private let state = Mutex(State())
-  private let identifier: pid_t
+  let identifier: pid_t
   private let files: Workplace
 
   /// `carillon` lies beside the test bundle, whatever the build folder is called.

@@ -79,17 +79,24 @@ final class JournalSite: Sendable {
 
   static let resumeArguments = ["send", "--resume", "--journal", journal, "--json"]
 
-  func start(_ arguments: [String], preparation: String = "exec") throws -> ChildProcess {
-    try ChildProcess(arguments, directory: place.url, preparation: preparation)
+  func start(_ arguments: [String], redirection: String = "", preparation: String = "exec") throws -> ChildProcess {
+    try ChildProcess(arguments, directory: place.url, redirection: redirection, preparation: preparation)
   }
 
-  func run(_ arguments: [String], preparation: String = "exec") async throws -> Ending { await (try start(arguments, preparation: preparation)).ending() }
-
-  func send(_ flags: [String] = [], preparation: String = "exec") async throws -> Ending { try await run(sendArguments(flags), preparation: preparation) }
-
-  func resume(_ flags: [String] = [], preparation: String = "exec") async throws -> Ending {
-    try await run(Self.resumeArguments + flags, preparation: preparation)
+  func run(_ arguments: [String], redirection: String = "", preparation: String = "exec") async throws -> Ending {
+    await (try start(arguments, redirection: redirection, preparation: preparation)).ending()
   }
+
+  func send(_ flags: [String] = [], redirection: String = "", preparation: String = "exec") async throws -> Ending {
+    try await run(sendArguments(flags), redirection: redirection, preparation: preparation)
+  }
+
+  func resume(_ flags: [String] = [], redirection: String = "") async throws -> Ending {
+    try await run(Self.resumeArguments + flags, redirection: redirection)
+  }
+
+  /// `carillon journal` with a subcommand.
+  func journal(_ command: String, _ flags: [String] = []) async throws -> Ending { try await run(["journal", command, Self.journal] + flags) }
 
   /// Begins the campaign, and kills the process when so many notifications have arrived. False if it ended before.
   @discardableResult

@@ -252,6 +252,18 @@ package final class EngineJournal: Sendable {
     }
   }
 
+  /// Returns when everything that was recorded is durable.
+  package func makeDurable() async throws(JournalProblem) {
+    while state.withLock({ $0.failure == nil && !$0.overflow.isEmpty }) { await journal.room() }
+    let last = journal.nextPosition.rawValue - 1
+    guard last > 0 else { return }
+    do throws(JournalError) {
+      try await journal.durable(through: JournalPosition(rawValue: last))
+    } catch {
+      throw JournalProblem(error)
+    }
+  }
+
   /// Makes everything durable, leaves as little as possible on the disk, and gives the directory up.
   ///
   /// - Throws: if not all that was recorded has become durable.
