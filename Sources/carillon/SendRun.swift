@@ -18,6 +18,7 @@ struct SendRun {
   /// - Throws: the exit status when it is not 0, or why nothing could be sent.
   func run(at unixSeconds: UInt32) async throws {
     let outcomes = try openOutcomes()
+    if let journal = opened?.journal { outcomes?.onFailure { journal.stop(because: $0) } }
     let campaigns = try await begin(at: unixSeconds)
     let deployment = Deployment(
       prepared.apps.map { part in
@@ -32,7 +33,9 @@ struct SendRun {
     try? await opened?.journal.makeDurable()
     let unwritten = showsAccount(ending) ? show(ending.account) : nil
     let unjournalled = unwritten == nil ? await closeJournal() : nil
-    let problems = [unlisted, unwritten, ending.failures.isEmpty ? unjournalled : nil].compactMap { $0 }
+    // A list that stopped the journal is told of there.
+    let isToldOf = opened?.journal.failure?.hasPrefix(OutcomesFile.flag) ?? false
+    let problems = [isToldOf ? nil : unlisted, unwritten, ending.failures.isEmpty ? unjournalled : nil].compactMap { $0 }
     try finish(ending, incomplete: problems)
     // All that was taken in may be accepted, but there was more.
     if ending.wasInterrupted { throw ExitStatus.findings }
@@ -205,11 +208,18 @@ struct SendRun {
   /// - Parameter incomplete: why something that was to be written is not all there.
   private func finish(_ ending: Ending, incomplete: [String]) throws {
     let (campaigns, failures, account) = (ending.campaigns, ending.failures, ending.account)
-    for problem in campaigns.map(\.description) + failures.map({ "\($0.app) stopped: \($0.reason)" }) + incomplete {
+    // What stopped the journal stopped every app: one sentence for all of them.
+    let stopped = failures.isEmpty ? nil : opened?.journal.failure
+    let others = failures.filter { $0.reason != stopped }.map { "\($0.app) stopped: \($0.reason)" }
+    for problem in campaigns.map(\.description) + others + incomplete {
       StandardStream.error.writeLine("carillon: \(problem.asSentence)")
     }
-    if let opened, ending.wasInterrupted || !failures.isEmpty || !campaigns.isEmpty {
-      StandardStream.error.writeLine("carillon: what was not sent stays in the journal; go on by \(opened.howToGoOn)")
+    if let opened {
+      if let stopped {
+        StandardStream.error.writeLine("carillon: \(stopped); nothing more was taken in, and when that is mended, \(opened.howToGoOn) goes on")
+      } else if ending.wasInterrupted || !failures.isEmpty || !campaigns.isEmpty {
+        StandardStream.error.writeLine("carillon: what was not sent stays in the journal; go on by \(opened.howToGoOn)")
+      }
     }
     if !failures.isEmpty, ending.nothingWasSent { throw ExitStatus.couldNotRun }
     if !campaigns.isEmpty, account.apps.allSatisfy({ $0.submitted == 0 }) { throw ExitStatus.usage }

@@ -70,6 +70,18 @@ final class ChildProcess: Sendable {
       unsafe posix_spawn_file_actions_addopen(&actions, 0, files.path("input"), O_RDONLY, 0)
       unsafe posix_spawn_file_actions_adddup2(&actions, ends[1], 1)
       unsafe posix_spawn_file_actions_addopen(&actions, 2, files.path("errors"), O_WRONLY | O_CREAT | O_APPEND, 0o600)
+      // Signals as from a terminal: the threads of a test runner block them, and children would inherit that.
+      var attributes = posix_spawnattr_t()
+      unsafe posix_spawnattr_init(&attributes)
+      defer { unsafe posix_spawnattr_destroy(&attributes) }
+      var ordinary = sigset_t()
+      unsafe sigemptyset(&ordinary)
+      for signal in [SIGXFSZ, SIGPIPE, SIGINT, SIGTERM] { unsafe sigaddset(&ordinary, signal) }
+      unsafe posix_spawnattr_setsigdefault(&attributes, &ordinary)
+      var none = sigset_t()
+      unsafe sigemptyset(&none)
+      unsafe posix_spawnattr_setsigmask(&attributes, &none)
+      unsafe posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK))
       // A shell changes the folder, and then becomes the command.
       let path = "/bin/sh"
       let place = directory ?? FileManager.default.temporaryDirectory
@@ -77,7 +89,7 @@ final class ChildProcess: Sendable {
       var words = unsafe (shell + arguments).map { unsafe strdup($0) } + [nil]
       defer { unsafe words.forEach { unsafe free($0) } }
       var child: pid_t = 0
-      let problem = unsafe posix_spawn(&child, path, &actions, nil, &words, environ)
+      let problem = unsafe posix_spawn(&child, path, &actions, &attributes, &words, environ)
       try #require(problem == 0, "\(path) cannot be started: \(unsafe String(cString: strerror(problem)))")
       return (child, ends[0])
     }

@@ -58,15 +58,17 @@ final class JournalSite: Sendable {
   }
 
   /// One campaign of so many good tokens through one app.
-  static func simple(_ settings: Settings = Settings(), count: Int, isPersonal: Bool = false, seed: UInt64 = 1) async throws -> JournalSite {
-    var random = SeededGenerator(seed: seed)
-    return try await JournalSite(settings, audiences: [(0, TestAudience.Shape(count: count, isPersonal: isPersonal))], using: &random)
+  static func simple(_ settings: Settings = Settings(), count: Int, nameByteCount: Int = 0) async throws -> JournalSite {
+    var random = SeededGenerator(seed: 1)
+    let shape = TestAudience.Shape(count: count, isPersonal: nameByteCount > 0, nameByteCount: nameByteCount)
+    return try await JournalSite(settings, audiences: [(0, shape)], using: &random)
   }
 
   // MARK: Commands
 
   static let journal = "journal"
   static let outcomes = "outcomes.csv"
+  static let advice = "carillon send --resume --journal journal"
 
   /// What begins the campaign.
   func sendArguments(_ flags: [String] = []) -> [String] {
@@ -123,9 +125,19 @@ final class JournalSite: Sendable {
   /// What is known of the campaign whose final account was printed; stops the gateway first, so that nothing is on its way any more.
   func truth(_ ending: Ending) async throws -> CampaignTruth {
     await gateway.stop()
-    let account = try #require(SentAccount(ending), "there is no account: \(ending)")
-    let listed = try place.read(Self.outcomes)
-    let rows = try #require(OutcomeRow.parse(listed), "\(listed.prefix(1000)) is no list of outcomes")
-    return CampaignTruth(audiences: audiences, onUnknown: settings.onUnknown, account: account, rows: rows, frames: gateway.memory.frames)
+    return try truthSoFar(ending, isWhole: true)
   }
+
+  /// What is known of the campaign after it was stopped, and its process had waited for what was under way.
+  func truthSoFar(_ ending: Ending, isWhole: Bool = false) throws -> CampaignTruth {
+    guard let account = SentAccount(ending) else { throw Unexpected(what: "there is no account: \(ending)") }
+    let listed = try place.read(Self.outcomes)
+    guard let rows = OutcomeRow.parse(listed) else { throw Unexpected(what: "no list of outcomes, after \(ending): \(listed.suffix(300))") }
+    return CampaignTruth(
+      audiences: audiences, onUnknown: settings.onUnknown, account: account, rows: rows, frames: gateway.memory.frames, isWhole: isWhole)
+  }
+}
+
+struct Unexpected: Error {
+  let what: String
 }

@@ -25,6 +25,8 @@ struct TestAudience: Sendable {
     var count = 1000
     /// CSV with a column for the placeholder in the payload.
     var isPersonal = false
+    /// Of the names in that column, beside a few; they cannot be compressed.
+    var nameByteCount = 0
     /// How many of the lines are none that arrive.
     var refusedCount = 0
     var malformedCount = 0
@@ -37,6 +39,7 @@ struct TestAudience: Sendable {
   let file: String
   let payloadFile: String
   let isPersonal: Bool
+  private let nameByteCount: Int
   /// The first is line `firstLine` of the file.
   let lines: [Line]
 
@@ -45,6 +48,7 @@ struct TestAudience: Sendable {
     self.app = app
     self.topic = topic
     isPersonal = shape.isPersonal
+    nameByteCount = shape.nameByteCount
     file = "audience-\(index).\(shape.isPersonal ? "csv" : "txt")"
     payloadFile = "payload-\(index).json"
     var kinds: [Int: Kind] = [:]
@@ -66,7 +70,19 @@ struct TestAudience: Sendable {
 
   var firstLine: Int { isPersonal ? 2 : 1 }
 
-  private func name(_ index: Int) -> String { lines[index].kind == .tooLarge ? String(repeating: "x", count: 2100) : "N\(index)" }
+  private static let letters = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_".utf8)
+
+  private func name(_ index: Int) -> String {
+    if lines[index].kind == .tooLarge { return String(repeating: "x", count: 2100) }
+    guard nameByteCount > 0 else { return "N\(index)" }
+    var random = SeededGenerator(seed: UInt64(index))
+    var bytes = Array("N\(index)".utf8)
+    for _ in 0..<((nameByteCount + 7) / 8) {
+      let number = random.next()
+      for place in 0..<8 { bytes.append(Self.letters[Int(number >> (8 * place) & 63)]) }
+    }
+    return String(decoding: bytes, as: UTF8.self)
+  }
 
   /// What stands in the token file.
   var text: String {

@@ -18,7 +18,8 @@ package final class EngineJournal: Sendable {
     var byteCount = 0
     /// Asks a lane of this process to write its unsettled runs again, up to a position of its ring. Called with the lock taken.
     var restaters: [UInt64: @Sendable (UInt64) -> Void] = [:]
-    var failure: JournalError?
+    /// Why nothing is written any more: a sentence.
+    var failure: String?
     var failureHandlers: [@Sendable (String) -> Void] = []
   }
 
@@ -39,7 +40,7 @@ package final class EngineJournal: Sendable {
   // MARK: Failing
 
   /// Why nothing is written any more: a sentence.
-  package var failure: String? { state.withLock { $0.failure.map { "\($0)" } } }
+  package var failure: String? { state.withLock { $0.failure } }
 
   /// Calls `handler` once when the journal can no longer be written, from any thread; at once if that has happened.
   func onFailure(_ handler: @escaping @Sendable (String) -> Void) {
@@ -47,16 +48,23 @@ package final class EngineJournal: Sendable {
       if state.failure == nil { state.failureHandlers.append(handler) }
       return state.failure
     }
-    if let failure { handler("\(failure)") }
+    if let failure { handler(failure) }
   }
 
+  /// Writes nothing any more, for a reason of the caller's: what he can no longer keep up with may not be settled here either.
+  package func stop(because reason: String) {
+    state.withLock { state in Self.fail(reason, &state) }()
+  }
+
+  private static func fail(_ error: JournalError, _ state: inout State) -> @Sendable () -> Void { fail("\(error)", &state) }
+
   /// Returns what to call, outside the lock.
-  private static func fail(_ error: JournalError, _ state: inout State) -> @Sendable () -> Void {
+  private static func fail(_ reason: String, _ state: inout State) -> @Sendable () -> Void {
     guard state.failure == nil else { return {} }
-    state.failure = error
+    state.failure = reason
     state.overflow = []
     let handlers = exchange(&state.failureHandlers, with: [])
-    return { for handler in handlers { handler("\(error)") } }
+    return { for handler in handlers { handler(reason) } }
   }
 
   // MARK: Writing
@@ -280,7 +288,7 @@ package final class EngineJournal: Sendable {
 
   /// Writes nothing any more, as if the process had ended: for simulated crashes, which end no process.
   package func abandon() {
-    state.withLock { state in Self.fail(.closed, &state) }()
+    state.withLock { state in Self.fail(JournalError.closed, &state) }()
   }
 }
 
