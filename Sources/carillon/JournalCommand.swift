@@ -73,12 +73,9 @@ struct JournalAbandonCommand: AsyncParsableCommand {
       try await failingLater { try await opened.journal.close() }
       return
     }
-    let ended = opened.journal.abandonCampaigns()
-    try await failingLater { try await opened.journal.close() }
-    let accounts = Dictionary(grouping: ended, by: \.app).map { AccountSnapshot.App(id: $0.key, account: $0.value.map(\.account).reduce(Account(), +)) }
-    let account = AccountSnapshot(apps: accounts.sorted { $0.id < $1.id }, seconds: 0)
-    StandardStream.output.writeLine(json ? AccountJSON.text(account) : AccountTable.text(account))
-    if account.exitStatus != .success { throw account.exitStatus }
+    let groups = Set(opened.report.unfinished.map(\.campaign.group))
+    let ended = opened.journal.abandonCampaigns().filter { groups.contains($0.group) }
+    try await opened.giveAccount(of: ended, json: json)
   }
 }
 

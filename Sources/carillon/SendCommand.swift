@@ -124,8 +124,7 @@ struct SendCommand: AsyncParsableCommand {
     guard EngineJournal.exists(directory: journal.directory) else { throw CommandFailure.usage("There is no journal in \(journal.directory)") }
     let opened = try SendJournal.open(journal.settings, directory: journal.directory, skipsDamage: journalFlags.skipDamaged)
     guard var plan = try ResumePlan(opened: opened, onUnknown: onUnknown, apps: configuration?.apps ?? []).plan(journal: journal) else {
-      StandardStream.error.writeLine("carillon: the journal \(journal.directory) holds nothing to go on with: every campaign in it has ended.")
-      return
+      return try await opened.finishWithoutCampaign(json: json)
     }
     plan.json = json
     try await SendRun(plan: plan, prepared: try prepare(plan, at: now), opened: opened).run(at: now)

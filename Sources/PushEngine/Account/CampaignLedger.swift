@@ -64,10 +64,15 @@ package final class CampaignLedger: Sendable {
     if journalNumber != nil { listener.flush() }
   }
 
-  /// Tells the listener of what an earlier process left behind, and what has an outcome without being sent again.
-  func report(_ leftover: Leftover, _ outcome: Outcome) {
-    leftover.forEach { unsafe report(line: $0.line, token: $0.token, outcome) }
-    listener?.flush()
+  /// Tells the listener of what an earlier process left behind, but for the first few, and what has an outcome without being sent again.
+  func report(_ leftover: Leftover, _ outcome: Outcome, skipping skipped: Int = 0) {
+    guard let listener else { return }
+    var index = 0
+    leftover.forEach { notification in
+      defer { index += 1 }
+      if index >= skipped { unsafe report(line: notification.line, token: notification.token, outcome) }
+    }
+    listener.flush()
   }
 
   private func report(line: UInt64, token: UnsafeRawBufferPointer, _ outcome: Outcome) {

@@ -18,7 +18,8 @@ package final class EngineJournal: Sendable {
     var byteCount = 0
     /// Asks a lane of this process to write its unsettled runs again, up to a position of its ring. Called with the lock taken.
     var restaters: [UInt64: @Sendable (UInt64) -> Void] = [:]
-    var failure: JournalError?
+    /// Why nothing is written any more: a sentence.
+    var failure: String?
     var failureHandlers: [@Sendable (String) -> Void] = []
   }
 
@@ -39,7 +40,7 @@ package final class EngineJournal: Sendable {
   // MARK: Failing
 
   /// Why nothing is written any more: a sentence.
-  package var failure: String? { state.withLock { $0.failure.map { "\($0)" } } }
+  package var failure: String? { state.withLock { $0.failure } }
 
   /// Calls `handler` once when the journal can no longer be written, from any thread; at once if that has happened.
   func onFailure(_ handler: @escaping @Sendable (String) -> Void) {
@@ -47,16 +48,23 @@ package final class EngineJournal: Sendable {
       if state.failure == nil { state.failureHandlers.append(handler) }
       return state.failure
     }
-    if let failure { handler("\(failure)") }
+    if let failure { handler(failure) }
   }
 
+  /// Writes nothing any more, for a reason of the caller's: what he can no longer keep up with may not be settled here either.
+  package func stop(because reason: String) {
+    state.withLock { state in Self.fail(reason, &state) }()
+  }
+
+  private static func fail(_ error: JournalError, _ state: inout State) -> @Sendable () -> Void { fail("\(error)", &state) }
+
   /// Returns what to call, outside the lock.
-  private static func fail(_ error: JournalError, _ state: inout State) -> @Sendable () -> Void {
+  private static func fail(_ reason: String, _ state: inout State) -> @Sendable () -> Void {
     guard state.failure == nil else { return {} }
-    state.failure = error
+    state.failure = reason
     state.overflow = []
     let handlers = exchange(&state.failureHandlers, with: [])
-    return { for handler in handlers { handler("\(error)") } }
+    return { for handler in handlers { handler(reason) } }
   }
 
   // MARK: Writing
@@ -255,6 +263,18 @@ package final class EngineJournal: Sendable {
     }
   }
 
+  /// Returns when everything that was recorded is durable.
+  package func makeDurable() async throws(JournalProblem) {
+    while state.withLock({ $0.failure == nil && !$0.overflow.isEmpty }) { await journal.room() }
+    let last = journal.nextPosition.rawValue - 1
+    guard last > 0 else { return }
+    do throws(JournalError) {
+      try await journal.durable(through: JournalPosition(rawValue: last))
+    } catch {
+      throw JournalProblem(error)
+    }
+  }
+
   /// Makes everything durable, leaves as little as possible on the disk, and gives the directory up.
   ///
   /// - Throws: if not all that was recorded has become durable.
@@ -272,7 +292,7 @@ package final class EngineJournal: Sendable {
 
   /// Writes nothing any more, as if the process had ended: for simulated crashes, which end no process.
   package func abandon() {
-    state.withLock { state in Self.fail(.closed, &state) }()
+    state.withLock { state in Self.fail(JournalError.closed, &state) }()
   }
 }
 
