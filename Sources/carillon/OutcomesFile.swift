@@ -107,10 +107,15 @@ final class OutcomesFile: Sendable {
 
   /// RFC 4180. Spreadsheets run what begins with = + - @ as a formula, and a malformed line may say anything: such a field gets an apostrophe.
   static func field(_ text: String) -> String {
-    let harmless = text.first.map { "=+-@\t\r".contains($0) } == true ? "'" + text : text
+    let harmless = harmless(text)
     guard harmless.utf8.contains(where: { ",\"\r\n".utf8.contains($0) }) else { return harmless }
     return "\"" + harmless.replacing("\"", with: "\"\"") + "\""
   }
+
+  private static func harmless(_ text: String) -> String { text.first.map { "=+-@\t\r".contains($0) } == true ? "'" + text : text }
+
+  /// Whether `text` is what a field was made of, as it is read back.
+  static func isField(_ read: String, _ text: String) -> Bool { read == harmless(text) }
 
   private struct Listener: OutcomeListener {
     let file: OutcomesFile

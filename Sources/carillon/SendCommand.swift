@@ -160,6 +160,11 @@ struct SendCommand: AsyncParsableCommand {
     if plan.journal != nil, plan.entries.contains(where: { $0.tokens == "-" }) {
       throw ValidationError("--tokens - and --journal exclude each other: standard input cannot be read again; save it to a file first.")
     }
+    if plan.journal != nil, outcomes != nil, let twice = plan.entryThatIsThereTwice {
+      throw CommandFailure.usage(
+        "Two entries of \(campaign ?? "the campaign") send to \(twice.tokens) through \(twice.app), so --outcomes could not tell them apart when the journal is "
+          + "gone on with: name a copy of the file in one of them, or send them one after the other.")
+    }
     return plan
   }
 

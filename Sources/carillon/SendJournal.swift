@@ -27,7 +27,7 @@ struct SendJournal: Sendable {
       case .inUse: throw CommandFailure.couldNotRun("\(error): only one can have it at a time")
       case .damaged:
         throw CommandFailure.couldNotRun(
-          "\(error); carillon journal verify \(directory) lists every such place, and --skip-damaged goes on over them and counts what is lost")
+          "\(error); carillon journal verify \(directory.asShellWord) lists every such place, and --skip-damaged goes on over them and counts what is lost")
       case .other: throw CommandFailure.couldNotRun("\(error)")
       }
     }
@@ -44,7 +44,7 @@ struct SendJournal: Sendable {
   }
 
   /// What to say when something is left in it.
-  var howToGoOn: String { "carillon send --resume --journal \(directory)" }
+  var howToGoOn: String { "carillon send --resume --journal \(directory.asShellWord)" }
 
   /// What there is to say where no campaign is to be gone on with. The journal is closed then.
   ///
@@ -83,7 +83,7 @@ struct SendJournal: Sendable {
     let campaign = state.campaign
     throw CommandFailure.usage(
       "The journal \(directory) holds a campaign of \(campaign.app) that has not ended (\(campaign.account.settled) of \(campaign.account.submitted) notifications settled): "
-        + "go on with it by \(howToGoOn), or give it up by carillon journal abandon \(directory).")
+        + "go on with it by \(howToGoOn), or give it up by carillon journal abandon \(directory.asShellWord).")
   }
 }
 

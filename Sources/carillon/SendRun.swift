@@ -49,11 +49,8 @@ struct SendRun {
     guard let path = plan.outcomes else { return nil }
     let namesSource = prepared.campaigns.count + plan.ended.count > 1
     guard isResumed else { return try OutcomesFile(path: path, namesSource: namesSource) }
-    let history = try OutcomesHistory(path: path, namesSource: namesSource) { app, tokens, line in
-      guard namesSource else { return prepared.campaigns.first?.settledLines?.contains(line) ?? true }
-      // What ended before has no part in this.
-      return prepared.campaigns.first { $0.app == app && $0.tokens == tokens }?.settledLines?.contains(line) ?? true
-    }
+    let sources = prepared.campaigns.compactMap { part in part.settledLines.map { OutcomesHistory.Source(app: part.app, tokens: part.tokens, settled: $0) } }
+    let history = try OutcomesHistory(path: path, namesSource: namesSource, sources: sources)
     return try OutcomesFile(replacing: path, namesSource: namesSource, rows: history.rows)
   }
 
@@ -140,6 +137,7 @@ struct SendRun {
           StandardStream.error.writeLine(
             "carillon: stopped at once: \(inFlightCount) notifications were still under way; they count as unknown, and are not listed")
         }
+        if let opened { StandardStream.error.writeLine("carillon: what was not sent stays in the journal; go on by \(opened.howToGoOn)") }
         Foundation.exit(ExitStatus.findings.rawValue)
       }
     }

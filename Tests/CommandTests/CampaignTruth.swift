@@ -118,7 +118,7 @@ struct CampaignTruth {
     if duplicates > counts.possibleDuplicates {
       problems.add("\(app): \(duplicates) arrived twice, the account says at most \(counts.possibleDuplicates)")
     }
-    if onUnknown != "resend", counts.possibleDuplicates > 0 { problems.add("\(app): sent again what was to be \(onUnknown)ed") }
+    if onUnknown != "resend", counts.possibleDuplicates > 0 { problems.add("\(app): sent again in spite of on-unknown: \(onUnknown)") }
   }
 
   private struct Problems {

@@ -5,6 +5,10 @@ internal import PushWire
 internal import Support
 internal import Testing
 
+/// One after the other: each keeps several processes busy, and some of what they show depends on a campaign's taking its time.
+@Suite("Campaigns with a journal", .serialized)
+enum JournalCampaigns {}
+
 /// A folder with everything for `carillon send --journal`: a configuration, payloads, token files, and the gateway that is sent to.
 final class JournalSite: Sendable {
   static let topics = ["com.example.news", "com.example.chat"]

@@ -39,4 +39,7 @@ actor TestGateway {
 
   /// How many notifications have arrived, up to the last read or so.
   var acceptedCount: Int { acceptedBefore + (simulator?.truth().total.accepted ?? 0) }
+
+  /// How many different tokens have arrived.
+  nonisolated var arrivedTokenCount: Int { Set(memory.frames.filter { $0.refusal == nil }.compactMap(\.token)).count }
 }

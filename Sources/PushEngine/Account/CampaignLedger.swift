@@ -66,13 +66,7 @@ package final class CampaignLedger: Sendable {
 
   /// Tells the listener of what an earlier process left behind, but for the first few, and what has an outcome without being sent again.
   func report(_ leftover: Leftover, _ outcome: Outcome, skipping skipped: Int = 0) {
-    guard let listener else { return }
-    var index = 0
-    leftover.forEach { notification in
-      defer { index += 1 }
-      if index >= skipped { unsafe report(line: notification.line, token: notification.token, outcome) }
-    }
-    listener.flush()
+    if let listener { leftover.report(outcome, to: listener, skipping: skipped) }
   }
 
   private func report(line: UInt64, token: UnsafeRawBufferPointer, _ outcome: Outcome) {

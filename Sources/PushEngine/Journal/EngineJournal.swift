@@ -232,6 +232,8 @@ package final class EngineJournal: Sendable {
       for lane in state.book.lanes.values {
         _ = try append(kind: JournalEvent.Kind.lane, byteCount: lane.byteCount, &state) { lane.write(to: &$0) }
       }
+      // A checkpoint of nothing is a record, too: without one no segment begins, and the last one stays.
+      if journal.nextPosition == start { _ = try write(.resent(campaign: 0, count: 0), &state) }
       state.byteCountSinceCheckpoint = 0
       state.checkpoints.append((start, state.byteCount))
       try restatePinned(&state)
@@ -369,11 +371,16 @@ extension EngineJournal {
   func end(_ number: UInt64) { record(.ended(campaign: number)) }
 
   /// Ends every open campaign: what is certainly unsent is cancelled, what may have arrived is unknown. Returns the campaigns of their groups as they ended.
-  package func abandonCampaigns() -> [JournalledCampaign] {
+  ///
+  /// - Parameter listener: hears of everything that a campaign leaves behind.
+  package func abandonCampaigns(_ listener: (JournalledCampaign) -> (any OutcomeListener)? = { _ in nil }) -> [JournalledCampaign] {
     for campaign in campaigns where campaign.phase == .open {
+      let listener = listener(campaign)
       for leftover in leftovers(of: campaign.number) {
+        let outcome = leftover.fate == .unsent ? Outcome.cancelled : .unknown
+        if let listener { leftover.report(outcome, to: listener) }
         let run = JournalledRun(lane: leftover.lane, range: leftover.range, campaign: leftover.campaign, count: leftover.count)
-        record(.resolved(run, leftover.fate == .unsent ? .cancelled : .unknown))
+        record(.resolved(run, outcome))
       }
       end(campaign.number)
     }
