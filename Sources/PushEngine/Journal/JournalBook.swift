@@ -99,7 +99,7 @@ struct JournalBook {
     let known = campaigns
     for number in lanes.keys { lanes[number]?.prune { known[$0]?.phase != .open } }
     lanes = lanes.filter { $0.value.isLive || !$0.value.isEmpty }
-    let used = Set(campaigns.values.filter { $0.phase == .open }.map(\.payload))
+    let used = Set(campaigns.values.map(\.payload))
     payloads = payloads.filter { used.contains($0.key) }
   }
 
