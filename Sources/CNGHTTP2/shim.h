@@ -1,0 +1,3 @@
+// nghttp2 as Swift sees it.
+#pragma once
+#include <nghttp2/nghttp2.h>
