@@ -29,6 +29,13 @@ package struct ProviderHeaders: Hashable, Sendable {
     }
   }
 
+  /// The topic without the suffix of its push type: what the path of a broadcast names.
+  package func bundleIdentifier(for credential: ProviderCredentialKind) -> String? {
+    guard let topic = effectiveTopic(for: credential) else { return nil }
+    let suffix = pushType.topicSuffix
+    return !suffix.isEmpty && topic.hasSuffix(suffix) ? String(topic.dropLast(suffix.count)) : topic
+  }
+
   /// What `apns-priority` will say; nil leaves it out. A background notification has priority 5, and nobody should have to say so.
   package var effectivePriority: UInt8? { priority ?? (pushType == .background ? PushPriority.considerate.rawValue : nil) }
 
