@@ -45,7 +45,7 @@ struct HTTP2ClientCore {
       if case .response(let response) = events[index] { unsafe response.body.baseAddress.map { unsafe UnsafeMutableRawPointer(mutating: $0) }?.deallocate() }
     }
     unsafe lentBody?.deallocate()
-    for unsafe body in unsafe freeBodies { unsafe body.deallocate() }
+    unsafe freeBodies.forEach { unsafe $0.deallocate() }
     streams.deallocate()
     output.deallocate()
   }
@@ -126,7 +126,9 @@ struct HTTP2ClientCore {
     unsafe stream.pointee.isAnswered = true
     let body = unsafe stream.pointee.receivedBody
     unsafe stream.pointee.receivedBody = nil
-    if unsafe stream.pointee.keepsEverything { unsafe replies[stream.pointee.streamID, default: HTTP2Reply(status: 0, fields: [], body: [])].status = stream.pointee.status }
+    if unsafe stream.pointee.keepsEverything {
+      unsafe replies[stream.pointee.streamID, default: HTTP2Reply(status: 0, fields: [], body: [])].status = stream.pointee.status
+    }
     unsafe events.append(
       .response(
         HTTP2Response(

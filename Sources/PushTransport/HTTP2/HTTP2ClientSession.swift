@@ -3,8 +3,8 @@ package import PushWire
 
 /// The client's side of one HTTP/2 connection, without a socket or a clock: bytes in, events out; requests in, bytes out.
 ///
-/// Used by one thread at a time, in practice by the event loop of its connection. After each ``receive(_:)`` take the events, and after anything else that
-/// can have produced bytes take ``output(limit:)`` until it is empty. In a steady state a request allocates nothing here; what nghttp2 allocates comes from
+/// Used by one thread at a time, in practice by the event loop of its connection. After each ``receive(_:)`` take the events, then ``output(limit:)`` until it
+/// is empty, then the events once more: a request that a GOAWAY has overtaken ends when its turn to be given out comes. In a steady state a request allocates nothing here; what nghttp2 allocates comes from
 /// lists that the session keeps.
 @safe
 package final class HTTP2ClientSession {

@@ -62,13 +62,14 @@ struct HTTP2ClientStreams {
 
   /// In no particular order.
   func forEachInUse(_ body: (UnsafeMutablePointer<HTTP2ClientStream>) -> Void) {
-    for unsafe chunk in unsafe chunks {
+    for number in unsafe chunks.indices {
+      let chunk = unsafe chunks[number]
       for index in 0..<Self.chunkCount where unsafe chunk[index].isInUse { unsafe body(chunk + index) }
     }
   }
 
   func deallocate() {
-    for unsafe chunk in unsafe chunks { unsafe chunk.deallocate() }
+    unsafe chunks.forEach { unsafe $0.deallocate() }
   }
 
   private mutating func addChunk() {
