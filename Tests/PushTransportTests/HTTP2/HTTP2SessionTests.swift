@@ -248,7 +248,8 @@ struct HTTP2SessionTests {
     var pair = try HTTP2Pair(server: options)
     pair.settle()
     let payload = (0..<50_000).map { UInt8(ascii: "a") + UInt8($0 % 26) }
-    let template = RequestTemplate(authority: "a", headers: ProviderHeaders(topic: "t"), credential: .token, payload: window == 1 ? Array(payload[..<300]) : payload)
+    let template = RequestTemplate(
+      authority: "a", headers: ProviderHeaders(topic: "t"), credential: .token, payload: window == 1 ? Array(payload[..<300]) : payload)
     for tag in 0..<5 as Range<UInt64> { pair.submit(template, tag: tag) }
     pair.settle()
     #expect(pair.requests.count == 5)
