@@ -23,7 +23,7 @@ enum HTTP2ClientCallbacks {
     unsafe nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, onData)
     unsafe nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, onClose)
     unsafe nghttp2_session_callbacks_set_send_data_callback(callbacks, sendBody)
-    unsafe nghttp2_session_callbacks_set_on_frame_send_callback(callbacks, onSent)
+    unsafe nghttp2_session_callbacks_set_before_frame_send_callback(callbacks, beforeFrame)
     guard unsafe nghttp2_session_client_new3(&session, callbacks, core, options, carillon_h2_memory_functions(memory)) == 0 else { return nil }
     return unsafe session
   }
@@ -61,7 +61,8 @@ enum HTTP2ClientCallbacks {
     return unsafe core.pointee.output.count >= core.pointee.outputLimit ? NGHTTP2_ERR_PAUSE.rawValue : 0
   }
 
-  private static let onSent: nghttp2_on_frame_send_callback = { session, frame, data in
+  /// Called when a frame is about to be given out. Its counterpart afterwards comes with the next frame only, which may be much later.
+  private static let beforeFrame: nghttp2_before_frame_send_callback = { session, frame, data in
     guard let frame = unsafe frame, let core = unsafe core(data) else { return 0 }
     switch unsafe UInt32(frame.pointee.hd.type) {
     case NGHTTP2_HEADERS.rawValue:

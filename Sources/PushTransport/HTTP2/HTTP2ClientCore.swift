@@ -8,6 +8,8 @@ struct HTTP2ClientCore {
   /// A flush ends when it has this many bytes.
   var outputLimit = 0
   var streams = HTTP2ClientStreams()
+  /// Streams of which everything has been told, but that nghttp2 still has.
+  var abandonedCount = 0
   let limits: HTTP2Limits
 
   var events: [HTTP2ClientEvent] = []
@@ -166,7 +168,22 @@ struct HTTP2ClientCore {
     if unsafe freeBodies.count < Self.freeBodyLimit { unsafe freeBodies.append(body) } else { unsafe body.deallocate() }
   }
 
+  /// Requests that have not been given out never will be, once the peer has sent a GOAWAY.
+  mutating func abandonUnsent() {
+    var abandoned: [HTTP2StreamEnd] = []
+    unsafe streams.forEachInUse { stream in
+      guard unsafe !stream.pointee.isSent, unsafe !stream.pointee.isAnswered else { return }
+      unsafe stream.pointee.isAnswered = true
+      unsafe stream.pointee.isAbandoned = true
+      unsafe abandoned.append(
+        HTTP2StreamEnd(streamID: stream.pointee.streamID, tag: stream.pointee.tag, errorCode: .refusedStream, isUnprocessed: true, status: 0))
+    }
+    abandonedCount += abandoned.count
+    events.append(contentsOf: abandoned.map(HTTP2ClientEvent.ended))
+  }
+
   mutating func release(_ stream: UnsafeMutablePointer<HTTP2ClientStream>) {
+    if unsafe stream.pointee.isAbandoned { abandonedCount -= 1 }
     if let body = unsafe stream.pointee.receivedBody { unsafe giveBack(body) }
     unsafe stream.pointee.template?.release()
     unsafe streams.give(stream)

@@ -4,7 +4,7 @@ package import PushWire
 /// The client's side of one HTTP/2 connection, without a socket or a clock: bytes in, events out; requests in, bytes out.
 ///
 /// Used by one thread at a time, in practice by the event loop of its connection. After each ``receive(_:)`` take the events, then ``output(limit:)`` until it
-/// is empty, then the events once more: a request that a GOAWAY has overtaken ends when its turn to be given out comes. In a steady state a request allocates nothing here; what nghttp2 allocates comes from
+/// is empty. In a steady state a request allocates nothing here; what nghttp2 allocates comes from
 /// lists that the session keeps.
 @safe
 package final class HTTP2ClientSession {
@@ -86,7 +86,7 @@ package final class HTTP2ClientSession {
   /// The last one that the peer has sent.
   package var goAway: HTTP2GoAway? { unsafe core.pointee.goAway }
   /// Requests submitted and not ended.
-  package var openStreamCount: Int { unsafe core.pointee.streams.countInUse }
+  package var openStreamCount: Int { unsafe core.pointee.streams.countInUse - core.pointee.abandonedCount }
 
   /// How many streams may be open now: what the peer's SETTINGS say at present, at most our own limit; 1 until they have come.
   package var streamLimit: Int {
@@ -110,6 +110,9 @@ package final class HTTP2ClientSession {
 
   /// Nothing is under way in either direction, and nothing can be any more: the connection can be closed.
   package var isFinished: Bool { unsafe nghttp2_session_want_read(session) == 0 && nghttp2_session_want_write(session) == 0 }
+
+  /// How often nghttp2 has asked the system for memory: constant in a steady state.
+  package var allocationCount: Int { unsafe memory.pointee.allocations }
 
   // MARK: Requests
 
@@ -170,6 +173,9 @@ package final class HTTP2ClientSession {
 
   /// Gives a stream up: RST_STREAM with CANCEL. Its end is told as an event, unless it had its response already.
   package func cancel(_ streamID: Int32) {
+    // RST_STREAM on a stream that was never opened would break the connection: nghttp2 sends one for a request that is cancelled twice before it is given out.
+    guard let stream = unsafe core.pointee.streams.find(streamID), unsafe !stream.pointee.isCancelled, unsafe !stream.pointee.isAnswered else { return }
+    unsafe stream.pointee.isCancelled = true
     _ = unsafe nghttp2_submit_rst_stream(session, UInt8(NGHTTP2_FLAG_NONE.rawValue), streamID, HTTP2ErrorCode.cancel.rawValue)
   }
 
@@ -204,6 +210,7 @@ package final class HTTP2ClientSession {
     guard unsafe core.pointee.failure == nil, bytes.count > 0 else { return }
     let taken = unsafe nghttp2_session_mem_recv(session, bytes.baseAddress?.assumingMemoryBound(to: UInt8.self), bytes.count)
     if taken < 0 { unsafe core.pointee.failure = HTTP2Failure(library: taken) }
+    if unsafe core.pointee.goAway != nil { unsafe core.pointee.abandonUnsent() }
   }
 
   /// The next event, in the order in which things happened; nil when there is none.

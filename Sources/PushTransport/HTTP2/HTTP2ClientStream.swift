@@ -16,6 +16,9 @@ struct HTTP2ClientStream {
   var sentByteCount = 0
   /// Its headers have been given out for sending.
   var isSent = false
+  var isCancelled = false
+  /// A GOAWAY has overtaken it: its end has been told, and nghttp2 will drop it when its turn comes, if ever.
+  var isAbandoned = false
 
   // The response.
   var status: UInt16 = 0
@@ -58,6 +61,15 @@ struct HTTP2ClientStreams {
     unsafe stream.pointee.nextFree = unsafe free
     unsafe free = unsafe stream
     countInUse -= 1
+  }
+
+  /// Looks at every stream: for what is rare.
+  func find(_ streamID: Int32) -> UnsafeMutablePointer<HTTP2ClientStream>? {
+    var found: UnsafeMutablePointer<HTTP2ClientStream>?
+    unsafe forEachInUse { stream in
+      if unsafe stream.pointee.streamID == streamID { unsafe found = unsafe stream }
+    }
+    return unsafe found
   }
 
   /// In no particular order.

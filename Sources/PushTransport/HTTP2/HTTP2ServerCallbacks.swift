@@ -25,7 +25,7 @@ enum HTTP2ServerCallbacks {
     unsafe nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, onData)
     unsafe nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, onClose)
     unsafe nghttp2_session_callbacks_set_send_data_callback(callbacks, sendBody)
-    unsafe nghttp2_session_callbacks_set_on_frame_send_callback(callbacks, onSent)
+    unsafe nghttp2_session_callbacks_set_before_frame_send_callback(callbacks, beforeFrame)
     guard unsafe nghttp2_session_server_new3(&session, callbacks, core, options, carillon_h2_memory_functions(memory)) == 0 else { return nil }
     return unsafe session
   }
@@ -60,7 +60,7 @@ enum HTTP2ServerCallbacks {
     return unsafe core.pointee.output.count >= core.pointee.outputLimit ? NGHTTP2_ERR_PAUSE.rawValue : 0
   }
 
-  private static let onSent: nghttp2_on_frame_send_callback = { _, frame, data in
+  private static let beforeFrame: nghttp2_before_frame_send_callback = { _, frame, data in
     guard let frame = unsafe frame, let core = unsafe core(data), unsafe UInt32(frame.pointee.hd.type) == NGHTTP2_GOAWAY.rawValue else { return 0 }
     if unsafe core.pointee.ownGoAways > 0 {
       unsafe core.pointee.ownGoAways -= 1

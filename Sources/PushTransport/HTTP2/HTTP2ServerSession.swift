@@ -76,6 +76,9 @@ package final class HTTP2ServerSession {
   /// Nothing is under way in either direction, and nothing can be any more: the connection can be closed.
   package var isFinished: Bool { unsafe nghttp2_session_want_read(session) == 0 && nghttp2_session_want_write(session) == 0 }
 
+  /// How often nghttp2 has asked the system for memory: constant in a steady state.
+  package var allocationCount: Int { unsafe memory.pointee.allocations }
+
   // MARK: What the server says
 
   /// Answers a stream. Ignored if it has ended or was answered before.
