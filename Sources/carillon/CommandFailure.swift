@@ -30,9 +30,19 @@ struct CommandFailure: Error {
     case let error as CredentialError: .usage(error.description)
     case let error as FaultRulesError: .usage(error.description)
     case let error as RecordFileError: .usage(error.description)
+    case let error as JournalProblem: .couldNotRun("\(error)")
     case let error as SimulatorError: .couldNotRun(error.description)
     default: .couldNotRun("\(error)")
     }
+  }
+}
+
+/// Runs `body`, whose errors become failures.
+func failingLater<Result>(_ body: () async throws -> Result) async throws -> Result {
+  do {
+    return try await body()
+  } catch {
+    throw CommandFailure.describing(error)
   }
 }
 

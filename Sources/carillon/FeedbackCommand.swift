@@ -97,9 +97,9 @@ struct IdentityOptions: ParsableArguments {
     for (flag, value) in [("--key", key), ("--passphrase-file", passphraseFile)] where value != nil { throw ValidationError("\(flag) needs --certificate.") }
   }
 
-  func refuse(besides other: String) throws {
+  func refuse(besides other: String, because reason: String = "the configuration file says it") throws {
     for (flag, value) in [("--certificate", certificate), ("--key", key), ("--passphrase-file", passphraseFile), ("--trust", trust)] where value != nil {
-      throw ValidationError("\(flag) and \(other) exclude each other: the configuration file says it.")
+      throw ValidationError("\(flag) and \(other) exclude each other: \(reason).")
     }
   }
 }

@@ -23,6 +23,12 @@ struct SendCommand: AsyncParsableCommand {
         - { app: news, payload: hello.json, tokens: people.csv, expiration: 1h }
         - { app: chat, payload: chat.json, tokens: chat.txt, priority: 10 }
 
+      With --journal DIR nothing is sent before it is written down that it may have been. If the process is killed, or stopped, or the disk is full,
+
+        carillon send --resume --journal DIR
+
+      goes on where it was: what was certainly not sent is sent, what may have arrived is treated by --on-unknown, and the account covers the whole campaign.
+
       The first SIGINT (Ctrl-C) takes in nothing more, waits for what is under way, and accounts for it; a second one stops at once.
       Exit status: 0 all accepted, 1 some were not (the account says why), 2 wrong flags or files (nothing was sent), 3 it could not run.
       """)
@@ -49,6 +55,7 @@ struct SendCommand: AsyncParsableCommand {
   @Option(
     help: ArgumentHelp("What to do with notifications that may have arrived or not (default: resend).", valueName: "resend|hold|drop")) var onUnknown:
     AppSettings.OnUnknown?
+  @OptionGroup var journalFlags: JournalFlags
   @Flag(help: "The account as one JSON object on standard output.") var json = false
   @Option(help: ArgumentHelp("Lists everything that was not accepted, as CSV (default: nowhere).", valueName: "file")) var outcomes: String?
 
@@ -56,6 +63,8 @@ struct SendCommand: AsyncParsableCommand {
   /// Called first thing by run(), not by the parser: an unknown flag is to be named before a missing one.
   private func check() throws {
     try identity.check()
+    try journalFlags.check()
+    if journalFlags.resume { return try checkResume() }
     if campaign != nil {
       guard config != nil else { throw ValidationError("--campaign needs --config, which says how to reach its apps.") }
       let besides = [
@@ -94,10 +103,51 @@ struct SendCommand: AsyncParsableCommand {
 
   func run() async throws {
     try check()
+    let now = NIOLoop.wallClock
+    if journalFlags.resume { return try await resume(at: now) }
     let plan = try plan()
-    let prepared = try plan.prepare(at: NIOLoop.wallClock)
+    let prepared = try prepare(plan, at: now)
+    let opened = try plan.journal.map { try SendJournal.open($0.settings, directory: $0.directory, skipsDamage: false) }
+    try opened?.checkIsFinished()
+    try await SendRun(plan: plan, prepared: prepared, opened: opened).run(at: now)
+  }
+
+  private func prepare(_ plan: SendPlan, at now: UInt32) throws -> PreparedSend {
+    let prepared = try plan.prepare(at: now)
     for warning in prepared.warnings { StandardStream.error.writeLine("carillon: warning: \(warning.asSentence)") }
-    try await SendRun(plan: plan, prepared: prepared).run()
+    return prepared
+  }
+
+  private func resume(at now: UInt32) async throws {
+    let configuration = try config.map { file in try failing { try DeploymentConfiguration.read(file: file) } }
+    guard let journal = journalPlan(configuration) else { throw ValidationError("--resume needs --journal DIR, or a configuration that names one.") }
+    guard EngineJournal.exists(directory: journal.directory) else { throw CommandFailure.usage("There is no journal in \(journal.directory)") }
+    let opened = try SendJournal.open(journal.settings, directory: journal.directory, skipsDamage: journalFlags.skipDamaged)
+    guard var plan = try ResumePlan(opened: opened, onUnknown: onUnknown, apps: configuration?.apps ?? []).plan(journal: journal) else {
+      return try await opened.finishWithoutCampaign(json: json)
+    }
+    plan.json = json
+    try await SendRun(plan: plan, prepared: try prepare(plan, at: now), opened: opened).run(at: now)
+  }
+
+  /// Almost everything was said when the campaign began.
+  private func checkResume() throws {
+    try identity.refuse(besides: "--resume", because: "the journal remembers it")
+    let besides = [
+      ("--app", app != nil), ("--campaign", campaign != nil), ("--gateway", gateway != nil), ("--payload", payload != nil), ("--tokens", tokens != nil),
+      ("--connections", connections != nil), ("--command", command != nil), ("--expiration", expiration != nil), ("--priority", priority != nil),
+      ("--settle-quiet", settleQuiet != nil), ("--confirm", confirm != nil), ("--outcomes", outcomes != nil),
+    ]
+    for (flag, isGiven) in besides where isGiven { throw ValidationError("\(flag) and --resume exclude each other: the journal remembers it.") }
+    if config == nil, journalFlags.journal == nil { throw ValidationError("--resume needs --journal DIR, which says what to go on with.") }
+  }
+
+  /// The flags come before the configuration.
+  private func journalPlan(_ configuration: DeploymentConfiguration?) -> SendPlan.JournalPlan? {
+    guard let directory = journalFlags.journal ?? configuration?.journal.directory else { return nil }
+    var settings = configuration?.journal ?? JournalConfiguration()
+    if let sync = journalFlags.sync { settings.sync = sync }
+    return SendPlan.JournalPlan(directory: directory, settings: settings)
   }
 
   /// Reads the configuration, the campaign and the payloads.
@@ -105,6 +155,11 @@ struct SendCommand: AsyncParsableCommand {
     var plan = try config == nil ? planOfFlags() : planOfConfiguration()
     plan.json = json
     plan.outcomes = outcomes
+    if plan.journal == nil { plan.journal = journalPlan(nil) }
+    if journalFlags.sync != nil, plan.journal == nil { throw ValidationError("--sync needs --journal DIR.") }
+    if plan.journal != nil, plan.entries.contains(where: { $0.tokens == "-" }) {
+      throw ValidationError("--tokens - and --journal exclude each other: standard input cannot be read again; save it to a file first.")
+    }
     return plan
   }
 
@@ -127,7 +182,7 @@ struct SendCommand: AsyncParsableCommand {
     guard let campaign else {
       guard let payload, let tokens else { throw CommandFailure.usage("--payload and --tokens are needed") }
       let settings = try configuration.app(app, file: config)
-      return SendPlan(apps: [settings], entries: [try entry(settings.id, payload, tokens)])
+      return SendPlan(apps: [settings], entries: [try entry(settings.id, payload, tokens)], journal: journalPlan(configuration))
     }
     let listed = try failing { try CampaignEntry.read(file: campaign, apps: configuration.apps.map(\.id)) }
     let entries = try listed.map {
@@ -135,7 +190,7 @@ struct SendCommand: AsyncParsableCommand {
         app: $0.app, payloadFile: $0.payload, template: try Self.template($0.payload), tokens: $0.tokens, expiration: $0.expiration, priority: $0.priority)
     }
     let used = Set(listed.map(\.app))
-    return SendPlan(apps: configuration.apps.filter { used.contains($0.id) }, entries: entries)
+    return SendPlan(apps: configuration.apps.filter { used.contains($0.id) }, entries: entries, journal: journalPlan(configuration))
   }
 
   private func entry(_ app: String, _ payload: String, _ tokens: String) throws -> SendPlan.Entry {
@@ -144,7 +199,7 @@ struct SendCommand: AsyncParsableCommand {
       priority: try Options.priority(priority))
   }
 
-  private static func template(_ file: String) throws -> PayloadTemplate {
+  static func template(_ file: String) throws -> PayloadTemplate {
     let bytes = try failing { try TextFile.read(file) }
     do {
       return try PayloadTemplate(parsing: bytes)

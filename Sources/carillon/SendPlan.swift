@@ -15,6 +15,16 @@ struct SendPlan: Sendable {
   var outcomes: String?
   /// The id was not given, so the account names the app by its certificate's topic.
   var isNamedByTopic = false
+  /// Where to write down what a next process must know; nil: nowhere.
+  var journal: JournalPlan?
+  /// Campaigns that have ended, but belong to the same account as the others.
+  var ended: [(app: String, account: Account)] = []
+
+  struct JournalPlan: Sendable {
+    var directory: String
+    /// How durable it is.
+    var settings: JournalConfiguration
+  }
 
   struct Entry: Sendable {
     var app: String
@@ -22,8 +32,18 @@ struct SendPlan: Sendable {
     var template: PayloadTemplate
     /// `-` is standard input.
     var tokens: String
+    /// As the user named it, if `tokens` says it otherwise.
+    var tokensName: String?
     var expiration: Expiration?
     var priority: UInt8?
+    /// What the journal knows of it, when it is gone on with.
+    var resumed: Resumed?
+  }
+
+  struct Resumed: Sendable {
+    var campaign: JournalledCampaign
+    var mark: AudienceMark?
+    var settledLines: SettledLines
   }
 
   func settings(_ app: String) -> AppSettings? { apps.first { $0.id == app } }
@@ -52,6 +72,10 @@ struct PreparedSend: Sendable {
     var payloadCapacity: Int
     /// As the user named it.
     var tokens: String
+    /// The campaign's in the journal, if there is one.
+    var number: UInt64?
+    /// When it is gone on with, what its list of outcomes rightly says already.
+    var settledLines: SettledLines?
   }
 
   var apps: [AppPart]
@@ -85,14 +109,15 @@ extension SendPlan {
         PreparedSend.CampaignPart(
           app: names[entry.app] ?? entry.app, payload: entry.template.columns.isEmpty ? entry.template.sample : [],
           expiration: entry.expiration?.unixSeconds(now: unixSeconds), priority: entry.priority, audience: audience,
-          payloadCapacity: entry.template.columns.isEmpty ? 0 : AudienceChunk.defaultPayloadCapacity, tokens: entry.tokens))
+          payloadCapacity: entry.template.columns.isEmpty ? 0 : AudienceChunk.defaultPayloadCapacity, tokens: entry.tokensName ?? entry.tokens,
+          number: entry.resumed?.campaign.number, settledLines: entry.resumed?.settledLines))
     }
     return prepared
   }
 
   private func open(_ entry: Entry, byteLimit: Int) throws -> AudienceFile {
     do {
-      return try AudienceFile(path: entry.tokens) { header in
+      return try AudienceFile(path: entry.tokens, from: entry.resumed?.mark) { header in
         entry.template.columns.isEmpty ? nil : try entry.template.renderer(for: header, byteLimit: byteLimit)
       }
     } catch let error as PayloadTemplateError {

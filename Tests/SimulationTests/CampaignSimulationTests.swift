@@ -24,6 +24,15 @@ internal import Testing
     }
   }
 
+  @Test("through crashes, lost writes and failing disks the account of the whole equals what the gateway accepted")
+  func accountSurvivesCrashes() {
+    for seed in Self.seeds {
+      let simulation = CrashSimulation(seed: seed)
+      let problems = simulation.run()
+      #expect(problems.isEmpty, "\(simulation.description): \(problems.prefix(5).joined(separator: "; "))")
+    }
+  }
+
   @Test("the simulation finds mistakes that other senders have made", arguments: LanePolicy.PlantedMistake.allCases)
   func plantedMistakesAreFound(mistake: LanePolicy.PlantedMistake) {
     let found = (1...400).contains { seed in

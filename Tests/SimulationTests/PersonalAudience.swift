@@ -11,13 +11,13 @@ final class PersonalAudience: AudienceSource, @unchecked Sendable {
   private var reader: AudienceReader
   private var position: Int
 
-  init(_ tokens: [DeviceToken]) throws {
+  init(_ tokens: [DeviceToken], from mark: AudienceMark? = nil) throws {
     let rows = tokens.map { "\($0.description),\(Self.name(of: $0))\n" }
     text = Array(("token,name\n" + rows.joined()).utf8)
     guard let header = try AudienceHeader.detect(text, isWhole: true) else { throw AudienceFormatError.empty }
     let renderer = try PayloadTemplate(parsing: Array(Self.template.utf8)).renderer(for: header, byteLimit: 256)
-    reader = AudienceReader(header, renderer: renderer)
-    position = header.byteCount
+    reader = AudienceReader(header, renderer: renderer, firstLine: mark?.line)
+    position = mark.map { Int($0.offset) } ?? header.byteCount
   }
 
   /// 0 to 150 letters, by token: records of one to five blocks.
@@ -31,6 +31,7 @@ final class PersonalAudience: AudienceSource, @unchecked Sendable {
 
   func fill(_ chunk: AudienceChunk) throws(AudienceError) -> AudienceSupply {
     chunk.removeAll()
+    chunk.mark = reader.restart.map { AudienceMark(offset: UInt64(position - $0.carriedByteCount), line: $0.line) } ?? chunk.mark
     position += unsafe text.withUnsafeBytes { unsafe reader.read(UnsafeRawBufferPointer(rebasing: $0[position...]), into: chunk) }
     return chunk.count > 0 ? .entries : .end
   }

@@ -26,6 +26,8 @@ final class SimulatedDialer: Dialer, @unchecked Sendable {
   private var random: SeededGenerator
   var faults: NetworkFaults
   private(set) var dials = 0
+  private var isDead = false
+  private var links: [SimulatedLink] = []
 
   init(loop: SimulatedLoop, gateway: SimulatedGateway, topic: String, faults: NetworkFaults, seed: UInt64) {
     self.loop = loop
@@ -37,6 +39,8 @@ final class SimulatedDialer: Dialer, @unchecked Sendable {
 
   func dial(on loop: any Loop, delegate: any LinkDelegate) -> any Link {
     dials += 1
+    // A dead process only thinks that it dials.
+    if isDead { return SimulatedLink(loop: self.loop, gateway: gateway, topic: topic, delegate: delegate, faults: faults, seed: 0) }
     let refused = gateway.refusesCertificate(topic: topic)
     let link = SimulatedLink(loop: self.loop, gateway: gateway, topic: topic, delegate: delegate, faults: faults, seed: random.next())
     if Int.random(in: 0..<1000, using: &random) < faults.unreachablePerMille {
@@ -46,7 +50,15 @@ final class SimulatedDialer: Dialer, @unchecked Sendable {
     } else {
       link.open()
     }
+    links.append(link)
     return link
+  }
+
+  /// The process ends: its system closes its connections behind what was handed over, and the process hears of nothing any more.
+  func die() {
+    isDead = true
+    for link in links { link.orphan() }
+    links = []
   }
 }
 
@@ -128,6 +140,13 @@ final class SimulatedLink: Link, @unchecked Sendable {
     // The gateway hears of it when what was sent before has arrived.
     if wasOpen { upstreamEnd() }
     loop.execute { self.closed(.byUs) }
+  }
+
+  func orphan() {
+    guard delegate != nil else { return }
+    if isOpen { upstreamEnd() }
+    isOpen = false
+    delegate = nil
   }
 
   // MARK: Towards the gateway

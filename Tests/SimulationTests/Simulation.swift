@@ -63,10 +63,10 @@ struct Simulation {
     return run.ledger.account
   }
 
-  private static let commonPayload = Array(#"{"aps":{"alert":"x"}}"#.utf8)
+  static let commonPayload = Array(#"{"aps":{"alert":"x"}}"#.utf8)
 
   /// Nobody may get what was meant for somebody else.
-  private func misdirected(_ frames: [FrameMemory.Frame]) -> [String] {
+  func misdirected(_ frames: [FrameMemory.Frame]) -> [String] {
     let personal = Set(scenario.tokens.prefix(scenario.personalCount))
     return frames.compactMap { frame in
       guard let token = frame.token else { return nil }
@@ -78,13 +78,13 @@ struct Simulation {
 
 extension Scenario {
   /// Connections end without a word so soon and so often that a harmless notification may twice be the last one seen alive: from outside that is the same.
-  fileprivate var killsAtRandom: Bool {
+  var killsAtRandom: Bool {
     let breakpoints = [rules.common.close, rules.common.reset, rules.common.shutDown].compactMap { $0 }
     return network.resetPerMille > 0 || breakpoints.contains { $0.after <= 1 && $0.connections ?? .max > 1 }
   }
 
   /// Notifications that the gateway answers by closing without a word.
-  fileprivate func kills(_ token: DeviceToken) -> Bool {
+  func kills(_ token: DeviceToken) -> Bool {
     poisoned.contains(token) || refused.contains(token) && (!configuration.policy.hasIdentifiers || !rules.common.namesRefusedFrame)
   }
 }

@@ -41,6 +41,7 @@ enum Rules {
     ("Sources/PushJournal/Commit/", "records are copied into blocks; the lock and the thread are the C library's"),
     ("Sources/PushJournal/Recovery/", "records are handed out in place, where LZ4 has put them"),
     ("Sources/PushEngine/Campaign/", "audiences are scanned in place, and go from the chunk into the ring as raw bytes"),
+    ("Sources/PushEngine/Journal/", "records are written into and read from the memory of the journal"),
     ("Sources/PushEngine/Account/CampaignLedger.swift", "the report reads tokens from the ring's records"),
     ("Sources/PushEngine/Pool/", "lanes pack frames into the batch buffer and take raw bytes from the link"),
     ("Sources/PushGateway/Session/", "sessions decode the link's raw bytes in place"),

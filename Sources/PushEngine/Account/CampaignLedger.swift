@@ -15,11 +15,16 @@ package final class CampaignLedger: Sendable {
   private let state = Mutex(State())
   private let cancelledFlag = Atomic<Bool>(false)
   let frames: CampaignFrames
+  /// The campaign's number in the journal, if there is one.
+  let journalNumber: UInt64?
   private let listener: (any OutcomeListener)?
 
-  init(frames: CampaignFrames, listener: (any OutcomeListener)?) {
+  /// - Parameter account: what earlier processes have made of the campaign.
+  init(frames: CampaignFrames, journalNumber: UInt64?, account: Account, listener: (any OutcomeListener)?) {
     self.frames = frames
+    self.journalNumber = journalNumber
     self.listener = listener
+    state.withLock { $0.account = account }
   }
 
   package var account: Account { state.withLock { $0.account } }
@@ -50,15 +55,35 @@ package final class CampaignLedger: Sendable {
     }
   }
 
-  /// A run has left the window. Its records are still readable.
-  func settled(_ settlement: Settlement, ring: NotificationRing) {
-    if let listener, !settlement.outcome.isAccepted {
-      ring.forEachNotification(from: settlement.from, to: settlement.to) { _, record in
-        let token = unsafe DeviceToken(bytes: record.token)?.description ?? ""
-        listener.notAccepted(line: record.ordinal, token: token, outcome: settlement.outcome)
-      }
+  /// Tells the listener of a run that leaves the window, if it was not accepted. Its records are still readable.
+  func report(_ settlement: Settlement, ring: NotificationRing) {
+    guard let listener, !settlement.outcome.isAccepted else { return }
+    ring.forEachNotification(from: settlement.from, to: settlement.to) { _, record in
+      unsafe report(line: record.ordinal, token: record.token, settlement.outcome)
     }
-    change { $0.account.count(settlement.outcome, settlement.count) }
+    if journalNumber != nil { listener.flush() }
+  }
+
+  /// Tells the listener of what an earlier process left behind, but for the first few, and what has an outcome without being sent again.
+  func report(_ leftover: Leftover, _ outcome: Outcome, skipping skipped: Int = 0) {
+    guard let listener else { return }
+    var index = 0
+    leftover.forEach { notification in
+      defer { index += 1 }
+      if index >= skipped { unsafe report(line: notification.line, token: notification.token, outcome) }
+    }
+    listener.flush()
+  }
+
+  private func report(line: UInt64, token: UnsafeRawBufferPointer, _ outcome: Outcome) {
+    listener?.notAccepted(line: line, token: unsafe DeviceToken(bytes: token)?.description ?? "", outcome: outcome)
+  }
+
+  func flushReports() { listener?.flush() }
+
+  /// So many notifications have got this outcome.
+  func settled(_ count: Int, _ outcome: Outcome) {
+    change { $0.account.count(outcome, count) }
   }
 
   func resent(_ count: Int) {

@@ -23,12 +23,18 @@ final class Intake: Sendable {
   private let loop: any Loop
   /// Asks the app for another lane.
   private let starved: @Sendable () -> Void
+  let journal: EngineJournal?
+  /// The app's, for the journal.
+  let app: String
 
   /// A lane whose unsent backlog is this long gets no more while another has less: a chunk waits for its turn in one queue, not behind trouble.
-  static let backlogBlockCountLimit = 65_536
+  /// With a journal it is longer: what is taken in now may be sent only when an intent for it is durable, an interval later.
+  private var backlogBlockCountLimit: Int { journal == nil ? 65_536 : 196_608 }
 
-  init(loop: any Loop, rateLimit: Double?, starved: @escaping @Sendable () -> Void) {
+  init(app: String, loop: any Loop, rateLimit: Double?, journal: EngineJournal?, starved: @escaping @Sendable () -> Void) {
+    self.app = app
     self.loop = loop
+    self.journal = journal
     self.starved = starved
     var state = State()
     if let rateLimit {
@@ -41,9 +47,11 @@ final class Intake: Sendable {
   // MARK: Campaigns
 
   /// Opens the books of a campaign. A failed app takes none.
-  func begin(makeFrames: (UInt32) -> CampaignFrames, listener: (any OutcomeListener)?) throws(AppFailure) -> CampaignLedger {
+  ///
+  /// - Parameter makeLedger: gets the number that the campaign has in this app's rings.
+  func begin(_ makeLedger: (UInt32) -> CampaignLedger) throws(AppFailure) -> CampaignLedger {
     let (ledger, failure): (CampaignLedger, String?) = state.withLock { state in
-      let ledger = CampaignLedger(frames: makeFrames(state.nextCampaign), listener: listener)
+      let ledger = makeLedger(state.nextCampaign)
       if state.failure == nil {
         state.ledgers[state.nextCampaign] = ledger
         state.nextCampaign += 1
@@ -105,6 +113,11 @@ final class Intake: Sendable {
     openDoors()
   }
 
+  /// They and this name each other: an app that has been shut down lets its memory go.
+  func removeLanes() {
+    state.withLock { $0.lanes = [] }
+  }
+
   func wakeLanes() {
     for lane in lanes { lane.wake() }
   }
@@ -131,7 +144,7 @@ final class Intake: Sendable {
   private func laneWithRoom(for blockCount: Int) -> Lane? {
     state.withLock { state in
       var best: Lane?
-      var shortest = Self.backlogBlockCountLimit
+      var shortest = backlogBlockCountLimit
       for lane in state.lanes where lane.ring.freeBlockCount >= blockCount + RingRecord.blockCountLimit {
         let backlog = lane.ring.backlogBlockCount
         if backlog < shortest { (best, shortest) = (lane, backlog) }
@@ -143,7 +156,7 @@ final class Intake: Sendable {
   /// A lane has sent or settled something. Cheap when nobody waits; otherwise wakes them once there is room worth waking for.
   func roomMade(in ring: NotificationRing) {
     guard waiterCount.load(ordering: .sequentiallyConsistent) > 0 else { return }
-    let isWorthIt = ring.freeBlockCount >= ring.blockCount / 8 && ring.backlogBlockCount <= Self.backlogBlockCountLimit / 2
+    let isWorthIt = ring.freeBlockCount >= ring.blockCountLimit / 8 && ring.backlogBlockCount <= backlogBlockCountLimit / 2
     if isWorthIt { openDoors() }
   }
 

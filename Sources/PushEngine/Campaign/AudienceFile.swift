@@ -23,18 +23,30 @@ internal import Synchronization
   private var position: Int
   private var isFinished = false
   private var hasEntries = false
+  /// See ``AudienceChunk/mark``.
+  private var mark: AudienceMark
 
   /// Opens the file and reads its beginning; of a pipe, waits for it.
   ///
-  /// - Parameter makeRenderer: called once with the header: what makes the payload of each line, nil for one payload for all. What it throws is thrown on.
-  package init(path: String, renderer makeRenderer: (AudienceHeader) throws -> PayloadRenderer? = { _ in nil }) throws {
+  /// - Parameters:
+  ///   - mark: where to go on, in a file that has been read before; nil: behind the header.
+  ///   - makeRenderer: called once with the header: what makes the payload of each line, nil for one payload for all. What it throws is thrown on.
+  package init(path: String, from mark: AudienceMark? = nil, renderer makeRenderer: (AudienceHeader) throws -> PayloadRenderer? = { _ in nil }) throws {
     self.path = path
     input = try AudienceInput(path: path, blockByteCount: Self.blockByteCount)
     byteCount = input.byteCount
     header = try Self.detectHeader(input)
-    reader = AudienceReader(header, renderer: try makeRenderer(header))
-    position = header.byteCount
-    consumed.store(header.byteCount, ordering: .relaxed)
+    self.mark = AudienceMark(offset: UInt64(header.byteCount), line: header.firstLine)
+    if let mark, mark.offset > header.byteCount {
+      try input.seek(to: mark.offset)
+      self.mark = mark
+      position = 0
+      hasEntries = true
+    } else {
+      position = header.byteCount
+    }
+    reader = AudienceReader(header, renderer: try makeRenderer(header), firstLine: self.mark.line)
+    consumed.store(Int(clamping: self.mark.offset), ordering: .relaxed)
   }
 
   /// Empties `chunk` and puts the next entries into it. Never waits: a pipe that pauses gives a part of a chunk, or nothing yet.
@@ -42,6 +54,8 @@ internal import Synchronization
   /// - Throws: an error also when the whole file had no entry at all.
   package func fill(_ chunk: AudienceChunk) throws(AudienceError) -> AudienceSupply {
     chunk.removeAll()
+    if let restart = reader.restart { mark = AudienceMark(offset: UInt64(consumedByteCount - restart.carriedByteCount), line: restart.line) }
+    chunk.mark = mark
     while !isFinished {
       if position < input.count || reader.hasLines {
         let used = unsafe reader.read(UnsafeRawBufferPointer(rebasing: input.bytes[position...]), into: chunk)
@@ -110,6 +124,15 @@ internal import Synchronization
   var bytes: UnsafeRawBufferPointer { unsafe UnsafeRawBufferPointer(rebasing: block[..<count]) }
 
   func discardAll() { count = 0 }
+
+  /// Forgets what was read, and goes on at `offset`.
+  func seek(to offset: UInt64) throws(AudienceError) {
+    guard let place = off_t(exactly: offset), lseek(descriptor, place, SEEK_SET) == place else {
+      throw AudienceError(path: path, problem: .cannotRead(Self.reason(errno)))
+    }
+    count = 0
+    isAtEnd = false
+  }
 
   /// Whether a read would return at once: always for a file.
   var isReadable: Bool {

@@ -37,8 +37,10 @@ internal import PushWire
     case lines
   }
 
-  /// - Parameter renderer: makes each entry's payload; nil when all get the same.
-  package init(_ header: AudienceHeader, renderer: PayloadRenderer? = nil) {
+  /// - Parameters:
+  ///   - renderer: makes each entry's payload; nil when all get the same.
+  ///   - firstLine: the number of the line that comes first, if it is not the one after the header.
+  package init(_ header: AudienceHeader, renderer: PayloadRenderer? = nil, firstLine: UInt64? = nil) {
     isCSV = header.isCSV
     columnCount = max(1, header.columns.count)
     tokenColumn = header.tokenColumn
@@ -46,7 +48,18 @@ internal import PushWire
     record = AudienceRecord(columnLimit: columnCount)
     recordEnd = AudienceRecordEnd(isCSV: isCSV)
     unsafe carry = .allocate(byteCount: Self.lineByteLimit, alignment: 16)
-    line = header.firstLine
+    line = firstLine ?? header.firstLine
+  }
+
+  /// Where another reader could begin, and give the same entries as this one from here on: so many bytes before the end of what this one has taken, at a line
+  /// with this number. Nil in the middle of a line that is too long.
+  package var restart: (carriedByteCount: Int, line: UInt64)? {
+    switch carried {
+    case .nothing: (0, line)
+    case .record: (carryCount, line)
+    case .lines: (carryCount - carryStart, line)
+    case .overlongLine: nil
+    }
   }
 
   deinit { unsafe carry.deallocate() }

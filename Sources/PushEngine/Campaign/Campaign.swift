@@ -1,4 +1,5 @@
 internal import PushTransport
+internal import PushWire
 
 /// What a campaign sends to everyone in its audience.
 package struct Campaign: Sendable {
@@ -26,6 +27,8 @@ package enum AudienceSupply: Hashable, Sendable {
   case entries
   /// There is nothing to read now, but the audience has not ended (a pipe).
   case nothingYet
+  /// There is nothing before this much time has passed (a source with a pace of its own).
+  case nothingFor(Duration)
   case end
 }
 
@@ -33,24 +36,40 @@ package enum AudienceSupply: Hashable, Sendable {
 package struct CampaignRun: Sendable {
   package let ledger: CampaignLedger
   private let intake: Intake
+  private let policy: LanePolicy
+  /// What the journal knows of the campaign, if there is one.
+  private let journalled: JournalledCampaign?
+  private let leftovers: [Leftover]
 
   /// Opens the campaign's books. Throws when the app has failed.
-  package init(_ campaign: Campaign, through app: App, listener: (any OutcomeListener)? = nil) throws(AppFailure) {
+  ///
+  /// - Parameter number: the campaign's in the app's journal, from ``EngineJournal/begin(_:)`` or ``EngineJournal/campaigns``: what an earlier process
+  ///   has done for it is part of its account, and what it left is sent first. Nil when the app has no journal.
+  package init(_ campaign: Campaign, through app: App, journalled number: UInt64? = nil, listener: (any OutcomeListener)? = nil) throws(AppFailure) {
     intake = app.intake
+    policy = app.configuration.policy
+    let journalled = number.flatMap { app.intake.journal?.campaign($0) }
+    precondition((app.intake.journal == nil) == (journalled == nil), "a campaign belongs to the journal of its app")
+    self.journalled = journalled
+    leftovers = journalled.flatMap { app.intake.journal?.leftovers(of: $0.number) } ?? []
     let command = app.configuration.command
-    ledger = try app.intake.begin(
-      makeFrames: { number in
-        CampaignFrames(
-          campaign: number, command: command, payload: campaign.payload, expiration: campaign.expiration, priority: campaign.priority)
-      }, listener: listener)
+    ledger = try app.intake.begin { number in
+      let frames = CampaignFrames(
+        campaign: number, command: command, payload: campaign.payload, expiration: campaign.expiration, priority: campaign.priority)
+      return CampaignLedger(frames: frames, journalNumber: journalled?.number, account: journalled?.account ?? Account(), listener: listener)
+    }
   }
 
   /// Sends to the whole audience and returns when every notification has its outcome.
   ///
-  /// An audience that cannot be read any further, and a cancelled campaign, still end in an account: what was submitted gets its outcome first.
+  /// An audience that cannot be read any further, and a cancelled campaign, still end in an account: what was submitted gets its outcome first. With a journal
+  /// such a campaign stays open, and can be gone on with.
+  ///
+  /// - Parameter audience: where the campaign goes on: from its ``mark`` on.
   package func run(_ audience: some AudienceSource, chunk: AudienceChunk) async throws(AudienceError) {
-    let reader = CampaignReader(ledger: ledger, intake: intake)
+    var reader = CampaignReader(ledger: ledger, intake: intake, policy: policy, journalled: journalled)
     let problem: AudienceError?
+    if !leftovers.isEmpty { await reader.submit(leftovers) }
     do throws(AudienceError) {
       try await reader.submit(audience, chunk: chunk)
       problem = nil
@@ -60,8 +79,12 @@ package struct CampaignRun: Sendable {
     intake.close(ledger)
     await ledger.finished()
     intake.forget(ledger)
+    if let number = journalled?.number, problem == nil, !ledger.isCancelled { intake.journal?.end(number) }
     if let problem { throw problem }
   }
+
+  /// Where in its audience the campaign goes on; nil at its beginning.
+  package var mark: AudienceMark? { journalled.flatMap { $0.readLine == 0 ? nil : $0.mark } }
 
   /// Stops the intake; what is not sent yet is cancelled, what is under way gets its outcome.
   package func cancel() {

@@ -2,99 +2,185 @@ internal import PushTransport
 internal import PushWire
 
 /// Moves a campaign from its audience into the rings of its app's lanes, a chunk at a time, as fast as they take it.
-struct CampaignReader: Sendable {
+///
+/// With a journal, what a claim takes in is written there before a lane can see it.
+struct CampaignReader {
   let ledger: CampaignLedger
   let intake: Intake
+  private let policy: LanePolicy
+  private var progress: ReadingProgress?
 
   /// How long to leave a pipe alone that has nothing to read.
   private static let pause = Duration.milliseconds(10)
 
-  func submit(_ audience: some AudienceSource, chunk: AudienceChunk) async throws(AudienceError) {
+  init(ledger: CampaignLedger, intake: Intake, policy: LanePolicy, journalled: JournalledCampaign?) {
+    self.ledger = ledger
+    self.intake = intake
+    self.policy = policy
+    progress = journalled.map(ReadingProgress.init)
+  }
+
+  // MARK: Leftovers
+
+  /// Sends what an earlier process has taken in, or settles it, as the policy says.
+  mutating func submit(_ leftovers: [Leftover]) async {
+    var audience = LeftoverAudience(leftovers)
+    let chunk = AudienceChunk(payloadCapacity: AudienceChunk.defaultPayloadCapacity)
+    var taken = 0
+    while !ledger.isCancelled {
+      if let leftover = audience.untouched, let outcome = policy.outcome(of: leftover.fate) {
+        resolve(leftover, outcome)
+        taken += leftover.count
+        audience.skip()
+        continue
+      }
+      guard audience.fill(chunk) else { break }
+      taken += await submit(chunk)
+    }
+    leave(leftovers, behind: taken)
+  }
+
+  /// What was not taken in stays in the journal. In this process' account it was not sent; but an earlier process may have.
+  private func leave(_ leftovers: [Leftover], behind taken: Int) {
+    var taken = taken
+    for leftover in leftovers {
+      let skipped = min(taken, leftover.count)
+      taken -= skipped
+      guard skipped < leftover.count else { continue }
+      let outcome = leftover.fate == .unsent ? Outcome.cancelled : .unknown
+      ledger.report(leftover, outcome, skipping: skipped)
+      ledger.settled(leftover.count - skipped, outcome)
+    }
+  }
+
+  private func resolve(_ leftover: Leftover, _ outcome: Outcome) {
+    ledger.report(leftover, outcome)
+    let run = JournalledRun(lane: leftover.lane, range: leftover.range, campaign: leftover.campaign, count: leftover.count)
+    intake.journal?.record(.resolved(run, outcome))
+    ledger.settled(leftover.count, outcome)
+  }
+
+  // MARK: The audience
+
+  mutating func submit(_ audience: some AudienceSource, chunk: AudienceChunk) async throws(AudienceError) {
     while !ledger.isCancelled {
       switch try audience.fill(chunk) {
       case .end: return
       case .nothingYet: await intake.pause(Self.pause)
-      case .entries: await submit(chunk)
+      case .nothingFor(let duration): await intake.pause(duration)
+      case .entries:
+        rejectMalformed(chunk)
+        _ = await submit(chunk)
+        if let number = ledger.journalNumber, let rest = progress?.tellRest(of: chunk) { intake.journal?.record(.position(campaign: number, rest)) }
       }
     }
   }
 
-  private func submit(_ chunk: AudienceChunk) async {
-    rejectMalformed(chunk)
-    var next = 0
-    while next < chunk.count {
-      let isCancelled = { [ledger] in ledger.isCancelled }
-      let allowed = await intake.allowance(upTo: chunk.count - next, isCancelled: isCancelled)
-      guard allowed > 0 else { return }
-      var left = allowed
-      while left > 0, next < chunk.count {
-        guard let lane = await intake.lane(withRoomFor: RingRecord.blockCountLimit, isCancelled: isCancelled) else { return }
-        left -= fill(lane, from: chunk, next: &next, limit: left)
-      }
-    }
-  }
-
-  private func rejectMalformed(_ chunk: AudienceChunk) {
+  private mutating func rejectMalformed(_ chunk: AudienceChunk) {
+    progress?.began(chunk)
     guard chunk.readyCount < chunk.count else { return }
-    for index in 0..<chunk.count {
+    for index in (progress?.toldCount ?? 0)..<chunk.count {
       let entry = chunk[index]
       guard let reason = entry.kind.rejection else { continue }
       ledger.rejectedAtIntake(line: entry.line, token: chunk.text(of: entry), reason: reason)
     }
+    if progress != nil { ledger.flushReports() }
   }
 
-  /// Writes up to `limit` of the chunk's entries, from `next` on, into the lane's ring as one claim. Returns how many.
-  private func fill(_ lane: Lane, from chunk: AudienceChunk, next: inout Int, limit: Int) -> Int {
-    let (blocks, first, smallest) = demand(of: chunk, from: next, limit: limit)
-    guard blocks > 0 else {
-      next = chunk.count
-      return 0
-    }
-    guard var claim = lane.ring.claim(minimum: smallest, maximum: blocks) else { return 0 }
-    // Counted before they can be seen: the books must never show more outcomes than submissions.
-    ledger.submitted(limit)
-    var written = 0
-    var index = first
-    while index < chunk.count, written < limit {
-      let entry = chunk[index]
-      if entry.kind == .ready {
-        let header = RingRecord.Header(ordinal: entry.line, campaign: ledger.frames.campaign)
-        guard unsafe claim.append(header, token: chunk.token(of: entry), payload: chunk.payload(of: entry)) else { break }
-        written += 1
+  /// Takes in the entries of a chunk that can be sent. Returns how many: fewer than there are only if the campaign was cancelled.
+  private mutating func submit(_ chunk: AudienceChunk) async -> Int {
+    var taken = 0
+    var next = chunk.origin == nil ? progress?.toldCount ?? 0 : 0
+    var origin = chunk.origin?.position ?? 0
+    while next < chunk.count {
+      let isCancelled = { [ledger] in ledger.isCancelled }
+      let allowed = await intake.allowance(upTo: chunk.count - next, isCancelled: isCancelled)
+      guard allowed > 0 else { return taken }
+      var left = allowed
+      while left > 0, next < chunk.count {
+        guard let lane = await intake.lane(withRoomFor: RingRecord.blockCountLimit, isCancelled: isCancelled) else { return taken }
+        switch fill(lane, from: chunk, next: &next, origin: &origin, limit: left) {
+        case .took(let count):
+          left -= count
+          taken += count
+        case .journalIsFull: await intake.journal?.room()
+        }
       }
-      index += 1
     }
-    ledger.withdrew(limit - written)
-    next = index
+    return taken
+  }
+
+  private enum Filling {
+    case took(Int)
+    case journalIsFull
+  }
+
+  /// Writes up to `limit` of the chunk's entries, from `next` on, into the lane's ring as one claim.
+  private mutating func fill(_ lane: Lane, from chunk: AudienceChunk, next: inout Int, origin: inout UInt64, limit: Int) -> Filling {
+    let wanted = ChunkRun(chunk, from: next, limit: limit, recordByteCountLimit: intake.journal?.recordByteCountLimit)
+    guard wanted.count > 0 else {
+      next = chunk.count
+      return .took(0)
+    }
+    guard var claim = lane.ring.claim(minimum: wanted.firstBlockCount, maximum: wanted.blockCount) else { return .took(0) }
+    let run = wanted.prefix(blockCount: claim.remainingBlockCount)
+    if let journal = intake.journal, !write(run, of: chunk, at: claim.position, origin: origin, of: lane, to: journal) {
+      // Nobody has seen the claim: it becomes padding.
+      claim.publish()
+      lane.published()
+      return .journalIsFull
+    }
+    // Counted before they can be seen: the books must never show more outcomes than submissions.
+    if chunk.origin == nil { ledger.submitted(run.count) }
+    let mayHaveArrived = chunk.origin.map { $0.fate != .unsent } ?? false
+    if chunk.origin?.fate == .unknown { ledger.mayHaveArrivedTwice(run.count) }
+    for index in run.first..<run.end {
+      let entry = chunk[index]
+      guard entry.kind == .ready else { continue }
+      let header = RingRecord.Header(ordinal: entry.line, campaign: ledger.frames.campaign, mayHaveArrived: mayHaveArrived)
+      let fits = unsafe claim.append(header, token: chunk.token(of: entry), payload: chunk.payload(of: entry))
+      precondition(fits, "a run that does not fit its claim")
+    }
+    next = run.end
+    origin += UInt64(run.blockCount)
     claim.publish()
     lane.published()
-    return written
+    return .took(run.count)
   }
 
-  /// Blocks that the next `limit` ready entries take, the first of them, and its own need.
-  private func demand(of chunk: AudienceChunk, from start: Int, limit: Int) -> (blocks: Int, first: Int, smallest: Int) {
-    var blocks = 0
-    var count = 0
-    var first = chunk.count
-    var smallest = 0
-    var index = start
-    while index < chunk.count, count < limit {
-      let entry = chunk[index]
-      if entry.kind == .ready {
-        let need = unsafe RingRecord.blockCount(tokenByteCount: chunk.token(of: entry).count, payloadByteCount: chunk.payload(of: entry).count)
-        if count == 0 { (first, smallest) = (index, need) }
-        blocks += need
-        count += 1
-      }
-      index += 1
+  private mutating func write(
+    _ run: ChunkRun, of chunk: AudienceChunk, at position: UInt64, origin: UInt64, of lane: Lane, to journal: EngineJournal
+  ) -> Bool {
+    guard let campaign = ledger.journalNumber, let number = lane.journalNumber else { return true }
+    let taken = JournalledRun(lane: number, range: position..<(position + UInt64(run.blockCount)), campaign: campaign, count: run.count)
+    var header = EnqueueHeader(run: taken, position: nil)
+    if let from = chunk.origin {
+      let range = origin..<(origin + UInt64(run.blockCount))
+      header.source = EnqueueHeader.Source(lane: from.lane, range: range, newlyDoubted: from.fate == .unknown ? run.count : 0)
+      header.isInDoubt = from.fate != .unsent
+    } else {
+      header.position = progress?.position(before: run.end, of: chunk)
     }
-    return (blocks, first, smallest)
+    guard journal.enqueue(header, run.shape, run.entries(of: chunk)) else { return false }
+    if let position = header.position { progress?.told(position, before: run.end) }
+    return true
+  }
+}
+
+extension LanePolicy {
+  /// What becomes of a leftover without its being sent again; nil if it is to be sent.
+  fileprivate func outcome(of fate: Leftover.Fate) -> Outcome? {
+    switch (fate, onUnknown) {
+    case (.unsent, _), (_, .resend): nil
+    case (_, .hold): .held
+    case (_, .drop): .unknown
+    }
   }
 }
 
 extension AudienceEntry.Kind {
   /// The outcome of a line that cannot be sent.
-  fileprivate var rejection: Rejection? {
+  var rejection: Rejection? {
     switch self {
     case .ready: nil
     case .payloadTooLarge: .payloadTooLarge

@@ -6,13 +6,16 @@ package final class TokenList: AudienceSource {
   private let tokens: [DeviceToken]
   private let next = Atomic<Int>(0)
 
-  package init(_ tokens: [DeviceToken]) {
+  /// - Parameter mark: where to go on, if some of it has been taken in before.
+  package init(_ tokens: [DeviceToken], from mark: AudienceMark? = nil) {
     self.tokens = tokens
+    if let mark { next.store(Int(clamping: mark.offset), ordering: .relaxed) }
   }
 
   package func fill(_ chunk: AudienceChunk) throws(AudienceError) -> AudienceSupply {
     chunk.removeAll()
     var index = next.load(ordering: .relaxed)
+    chunk.mark = AudienceMark(offset: UInt64(index), line: UInt64(index + 1))
     while index < tokens.count, chunk.count < chunk.entryLimit {
       chunk.append(line: UInt64(index + 1), token: tokens[index])
       index += 1
@@ -25,15 +28,39 @@ package final class TokenList: AudienceSource {
 extension AudienceChunk {
   /// Adds one entry that is ready to be sent; the chunk must have room for it.
   func append(line: UInt64, token: DeviceToken) {
-    precondition(count < entryLimit, "the chunk is full")
-    unsafe token.withUnsafeBytes { bytes in
-      if let source = bytes.baseAddress { unsafe (tokens + tokenEnd).copyMemory(from: source, byteCount: bytes.count) }
-      let entry = AudienceEntry(
-        line: line, payloadOffset: 0, payloadByteCount: 0, tokenOffset: UInt32(tokenEnd), tokenByteCount: UInt8(bytes.count), kind: .ready)
-      unsafe (entries + count).initialize(to: entry)
-      tokenEnd += bytes.count
-    }
+    unsafe token.withUnsafeBytes { unsafe append(line: line, token: $0, payload: UnsafeRawBufferPointer(start: nil, count: 0)) }
+  }
+
+  /// The same with a payload of its own, if it is not empty; the chunk must have room for that too.
+  func append(line: UInt64, token: UnsafeRawBufferPointer, payload: UnsafeRawBufferPointer) {
+    precondition(count < entryLimit && payloadEnd + payload.count <= payloadCapacity && token.count <= AudienceReader.textByteLimit, "the chunk is full")
+    if let source = token.baseAddress { unsafe (tokens + tokenEnd).copyMemory(from: source, byteCount: token.count) }
+    if let source = payload.baseAddress { unsafe (payloads + payloadEnd).copyMemory(from: source, byteCount: payload.count) }
+    let entry = AudienceEntry(
+      line: line, payloadOffset: UInt32(payloadEnd), payloadByteCount: UInt32(payload.count), tokenOffset: UInt32(tokenEnd),
+      tokenByteCount: UInt8(token.count), kind: .ready)
+    unsafe (entries + count).initialize(to: entry)
+    tokenEnd += token.count
+    payloadEnd += payload.count
     count += 1
     readyCount += 1
+  }
+
+  /// Adds `count` entries that are ready to be sent, with tokens of 32 bytes one behind the other in `bytes`; the chunk must have room for them.
+  ///
+  /// - Parameter line: of the entry with this index, from 0.
+  package func append(count added: Int, tokens bytes: UnsafeRawBufferPointer, line: (Int) -> UInt64) {
+    precondition(added >= 0 && count + added <= entryLimit && bytes.count >= added * 32, "too many entries for the chunk")
+    guard let source = bytes.baseAddress else { return }
+    unsafe (tokens + tokenEnd).copyMemory(from: source, byteCount: added * 32)
+    let (first, firstToken) = (count, tokenEnd)
+    for index in 0..<added {
+      let entry = AudienceEntry(
+        line: line(index), payloadOffset: 0, payloadByteCount: 0, tokenOffset: UInt32(firstToken + index * 32), tokenByteCount: 32, kind: .ready)
+      unsafe (entries + first + index).initialize(to: entry)
+    }
+    tokenEnd += added * 32
+    count += added
+    readyCount += added
   }
 }

@@ -1,5 +1,5 @@
 /// File names of segments: fixed width, so that the order of names is the order of segments.
-enum SegmentName {
+package enum SegmentName {
   private static let prefix = "segment-"
   private static let suffix = ".lz4"
   private static let digitCount = 12
@@ -13,7 +13,7 @@ enum SegmentName {
   }
 
   /// The number of the segment that has this name; nil for any other file.
-  static func number(_ name: String) -> UInt64? {
+  package static func number(_ name: String) -> UInt64? {
     guard name.hasPrefix(prefix), name.hasSuffix(suffix) else { return nil }
     guard let number = UInt64(name.dropFirst(prefix.count).dropLast(suffix.count)), number <= numberLimit, self.name(number) == name else { return nil }
     return number

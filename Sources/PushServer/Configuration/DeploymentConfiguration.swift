@@ -10,11 +10,11 @@ package struct DeploymentConfiguration: Hashable, Sendable {
   package init() {}
 }
 
-/// Where outcomes are made durable. Read and checked, but nothing uses it yet.
+/// Where everything is written down that the next process must know, if this one ends unexpectedly.
 package struct JournalConfiguration: Hashable, Sendable {
   package enum Sync: String, Hashable, Sendable, CaseIterable { case always, interval, never }
 
-  /// Nil: `/var/lib/carillon/journal`.
+  /// Nil: none; `carillon send` then sends without a journal.
   package var directory: String?
   package var sync = Sync.interval
   package var interval = Duration.milliseconds(10)
@@ -22,11 +22,11 @@ package struct JournalConfiguration: Hashable, Sendable {
   package init() {}
 }
 
-package struct AppSettings: Hashable, Sendable {
-  package enum Environment: String, Hashable, Sendable, CaseIterable { case production, sandbox }
-  package enum Transport: String, Hashable, Sendable, CaseIterable { case binary, http2 }
-  package enum Confirm: String, Hashable, Sendable, CaseIterable { case probe, quiet }
-  package enum OnUnknown: String, Hashable, Sendable, CaseIterable { case resend, hold, drop }
+package struct AppSettings: Hashable, Sendable, Codable {
+  package enum Environment: String, Hashable, Sendable, CaseIterable, Codable { case production, sandbox }
+  package enum Transport: String, Hashable, Sendable, CaseIterable, Codable { case binary, http2 }
+  package enum Confirm: String, Hashable, Sendable, CaseIterable, Codable { case probe, quiet }
+  package enum OnUnknown: String, Hashable, Sendable, CaseIterable, Codable { case resend, hold, drop }
 
   /// Letters, digits, `.`, `_` and `-`.
   package var id: String
@@ -53,19 +53,19 @@ package struct AppSettings: Hashable, Sendable {
   /// The app's share when several compete, relative to the others.
   package var weight = 1
 
-  package struct Batching: Hashable, Sendable {
+  package struct Batching: Hashable, Sendable, Codable {
     package var maxBytes = 64 << 10
     package var maxDelay = Duration.milliseconds(5)
     package init() {}
   }
 
-  package struct Window: Hashable, Sendable {
+  package struct Window: Hashable, Sendable, Codable {
     package var notifications = 262_144
     package var bytes = 16 << 20
     package init() {}
   }
 
-  package struct Settle: Hashable, Sendable {
+  package struct Settle: Hashable, Sendable, Codable {
     package var quiet = Duration.seconds(5)
     package var confirm = Confirm.probe
     package init() {}

@@ -42,7 +42,7 @@ package enum Quantity {
 }
 
 /// A host and a port, as in `gateway.example.com:2195` or `[::1]:2195`.
-package struct Endpoint: Hashable, Sendable, CustomStringConvertible {
+package struct Endpoint: Hashable, Sendable, Codable, CustomStringConvertible {
   package var host: String
   package var port: Int
 

@@ -22,11 +22,14 @@ package final class Deployment: Sendable {
   ///   - plans: with different ids.
   ///   - threads: event loops, over which the apps' lanes are spread; one per core is right.
   ///   - seed: of the jitter of the apps' back-off.
-  package init(_ plans: [AppPlan], threads: Int, seed: UInt64) {
+  ///   - journal: shared by all of them; whoever opened it closes it, after ``serve(_:)``.
+  package init(_ plans: [AppPlan], threads: Int, seed: UInt64, journal: EngineJournal? = nil) {
     let group = LoopGroup(threads: threads)
+    let budget = RingBudget()
     let made = plans.enumerated().map { index, plan in
       let app = App(
-        configuration: plan.configuration, dialer: plan.dialer, loops: group.loops, firstLoop: index, seed: seed &+ UInt64(index))
+        configuration: plan.configuration, dialer: plan.dialer, loops: group.loops, firstLoop: index, seed: seed &+ UInt64(index),
+        budget: budget, journal: journal)
       return (plan.configuration.id, app)
     }
     apps = Dictionary(uniqueKeysWithValues: made)

@@ -16,12 +16,15 @@ package struct RingRecord {
     package var campaign: UInt32
     package var expiration: UInt32?
     package var priority: UInt8?
+    /// See ``RingRecord/mayHaveArrived``.
+    package var mayHaveArrived: Bool
 
-    package init(ordinal: UInt64, campaign: UInt32, expiration: UInt32? = nil, priority: UInt8? = nil) {
+    package init(ordinal: UInt64, campaign: UInt32, expiration: UInt32? = nil, priority: UInt8? = nil, mayHaveArrived: Bool = false) {
       self.ordinal = ordinal
       self.campaign = campaign
       self.expiration = expiration
       self.priority = priority
+      self.mayHaveArrived = mayHaveArrived
     }
   }
 
@@ -53,7 +56,8 @@ package struct RingRecord {
     unsafe base.storeBytes(of: UInt32(truncatingIfNeeded: blockCount), as: UInt32.self)
     unsafe base.storeBytes(of: notification, toByteOffset: 4, as: UInt8.self)
     unsafe base.storeBytes(of: UInt8(truncatingIfNeeded: token.count), toByteOffset: 5, as: UInt8.self)
-    unsafe base.storeBytes(of: header.expiration == nil ? 0 : Flag.hasExpiration, toByteOffset: 6, as: UInt8.self)
+    let flags = (header.expiration == nil ? 0 : Flag.hasExpiration) | (header.mayHaveArrived ? Flag.mayHaveArrived : 0)
+    unsafe base.storeBytes(of: flags, toByteOffset: 6, as: UInt8.self)
     unsafe base.storeBytes(of: 0, toByteOffset: 7, as: UInt8.self)
     unsafe base.storeBytes(of: header.ordinal, toByteOffset: 8, as: UInt64.self)
     unsafe base.storeBytes(of: header.campaign, toByteOffset: 16, as: UInt32.self)

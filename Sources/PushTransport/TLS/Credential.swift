@@ -1,7 +1,7 @@
 internal import COpenSSL
 
 /// Where a certificate and its key are. What the files are (PEM, PKCS#12) is found out by looking into them.
-package struct CredentialFiles: Sendable, Hashable {
+package struct CredentialFiles: Sendable, Hashable, Codable {
   /// PEM with the certificate, its chain, and the key unless `key` names another file; or PKCS#12; or a DER certificate if `key` is given.
   package var certificate: String
   /// PEM with the private key.

@@ -2,6 +2,34 @@ internal import COpenSSL
 
 /// Message digests.
 package enum Digest {
+  /// SHA-256 of something that comes in pieces.
+  @safe package final class SHA256 {
+    private let context: OpaquePointer?
+
+    package init() {
+      unsafe context = EVP_MD_CTX_new()
+      let begun = unsafe EVP_DigestInit_ex(context, EVP_sha256(), nil)
+      precondition(begun == 1, "SHA-256 is part of every OpenSSL")
+    }
+
+    deinit { unsafe EVP_MD_CTX_free(context) }
+
+    package func update(_ bytes: UnsafeRawBufferPointer) {
+      let done = unsafe EVP_DigestUpdate(context, bytes.baseAddress, bytes.count)
+      precondition(done == 1, "a digest of bytes in memory")
+    }
+
+    /// 32 bytes. Nothing more can be added.
+    package func finish() -> [UInt8] {
+      unsafe [UInt8](unsafeUninitializedCapacity: 32) { digest, count in
+        var written: UInt32 = 0
+        let done = unsafe EVP_DigestFinal_ex(context, digest.baseAddress, &written)
+        precondition(done == 1 && written == 32, "a digest that was begun")
+        count = 32
+      }
+    }
+  }
+
   /// SHA-256 of `bytes`: 32 bytes.
   package static func sha256(_ bytes: UnsafeRawBufferPointer) -> [UInt8] {
     unsafe [UInt8](unsafeUninitializedCapacity: 32) { digest, count in

@@ -1,0 +1,65 @@
+internal import PushTransport
+
+/// Neighbouring entries of a chunk that go into a ring together, with what they take there and in a record of the journal.
+struct ChunkRun {
+  /// The first of them that can be sent.
+  private(set) var first: Int
+  /// Behind the last.
+  private(set) var end: Int
+  private(set) var shape = EnqueueShape()
+  private(set) var firstBlockCount = 0
+  private let chunk: AudienceChunk
+
+  /// So many of them can be sent.
+  var count: Int { shape.count }
+  var blockCount: Int { Int(shape.blockCount) }
+
+  /// Up to `limit` entries from `start` on, as many as fit one record of the journal.
+  init(_ chunk: AudienceChunk, from start: Int, limit: Int, recordByteCountLimit: Int?) {
+    self.init(chunk, from: start, count: limit, blockCount: .max, byteCount: recordByteCountLimit.map { $0 - EnqueueHeader.byteCountLimit } ?? .max)
+  }
+
+  /// As many of them as fit `blockCount`.
+  func prefix(blockCount: Int) -> ChunkRun {
+    blockCount >= self.blockCount ? self : ChunkRun(chunk, from: first, count: count, blockCount: blockCount, byteCount: .max)
+  }
+
+  private init(_ chunk: AudienceChunk, from start: Int, count: Int, blockCount: Int, byteCount: Int) {
+    self.chunk = chunk
+    first = chunk.count
+    end = start
+    var byteCountLeft = byteCount - EnqueueShape.fixedByteCount
+    while end < chunk.count, shape.count < count {
+      let entry = chunk[end]
+      if entry.kind == .ready {
+        let notification = chunk.notification(entry)
+        byteCountLeft -= unsafe EnqueueShape.byteCountLimit(tokenByteCount: notification.token.count, payloadByteCount: notification.payload.count)
+        let isOver = Int(shape.blockCount + notification.blockCount) > blockCount || byteCountLeft < 0
+        if shape.count > 0 || blockCount < .max, isOver { break }
+        if shape.count == 0 { (first, firstBlockCount) = (end, Int(notification.blockCount)) }
+        shape.add(notification)
+      }
+      end += 1
+    }
+  }
+
+  func entries(of chunk: AudienceChunk) -> Entries { Entries(chunk: chunk, range: first..<end) }
+
+  struct Entries: EnqueueSource {
+    let chunk: AudienceChunk
+    let range: Range<Int>
+
+    func forEach(_ body: (EnqueuedNotification) -> Void) {
+      for index in range {
+        let entry = chunk[index]
+        if entry.kind == .ready { body(chunk.notification(entry)) }
+      }
+    }
+  }
+}
+
+extension AudienceChunk {
+  fileprivate func notification(_ entry: AudienceEntry) -> EnqueuedNotification {
+    unsafe EnqueuedNotification(line: entry.line, token: token(of: entry), payload: payload(of: entry))
+  }
+}

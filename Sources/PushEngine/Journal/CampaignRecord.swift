@@ -1,0 +1,177 @@
+internal import PushWire
+
+/// How far a campaign has come in its audience.
+package struct AudienceMark: Hashable, Sendable {
+  /// Where reading can begin again, in bytes: at the beginning of a line, at or before everything that is still to be taken in.
+  package var offset: UInt64
+  /// The number of that line, from 1.
+  package var line: UInt64
+
+  package init(offset: UInt64, line: UInt64) {
+    self.offset = offset
+    self.line = line
+  }
+}
+
+/// A campaign as the journal knows it: what it sends, and what has become of it so far. Written whole at its beginning and at each checkpoint; what
+/// happens between is in the other records.
+package struct JournalledCampaign: Hashable, Sendable {
+  package enum Phase: UInt8, Hashable, Sendable {
+    /// Its audience has not been taken in to the end, or not all of that has its outcome.
+    case open = 0
+    /// Every notification has its outcome.
+    case ended = 1
+  }
+
+  /// Unique in the journal, and never used again.
+  package var number: UInt64
+  /// Campaigns that were begun together have one number: none of them is forgotten before all have ended.
+  package var group: UInt64
+  /// How many campaigns the group has: one of which some are missing was never begun.
+  var groupCount = 1
+  package var app: String
+  package var phase = Phase.open
+  /// Of the payload that everyone gets who has none of his own; see ``JournalBook/payloads``.
+  var payload: UInt64
+  package var expiration: UInt32?
+  package var priority: UInt8?
+  /// What the program that began the campaign needs to go on with it; the engine does not look into it.
+  package var context: [UInt8]
+  package var account = Account()
+  /// Where to go on reading.
+  package var mark = AudienceMark(offset: 0, line: 1)
+  /// Every entry up to this line has been taken in, or counted as one that cannot be sent; none behind it has.
+  package internal(set) var readLine: UInt64 = 0
+}
+
+extension JournalledCampaign {
+  var byteCount: Int {
+    8 + 8 + 4 + 4 + app.utf8.count + 1 + 8 + 5 + 1 + RecordWriter.byteCount(context) + account.byteCount + 24
+  }
+
+  func write(to record: inout RecordWriter) {
+    record.write(number)
+    record.write(group)
+    record.write(UInt32(clamping: groupCount))
+    record.write(Array(app.utf8))
+    record.write(phase.rawValue)
+    record.write(payload)
+    record.write(expiration != nil)
+    record.write(expiration ?? 0)
+    record.write(priority ?? 0)
+    record.write(context)
+    account.write(to: &record)
+    for value in [mark.offset, mark.line, readLine] { record.write(value) }
+  }
+
+  init(reading record: inout RecordReader) throws(RecordError) {
+    number = try record.read()
+    group = try record.read()
+    groupCount = Int(try record.read(UInt32.self))
+    app = try record.readString()
+    guard let phase = Phase(rawValue: try record.read()) else { throw .outOfRange }
+    self.phase = phase
+    payload = try record.read()
+    let hasExpiration = try record.readFlag()
+    let seconds = try record.read(UInt32.self)
+    expiration = hasExpiration ? seconds : nil
+    let priority = try record.read(UInt8.self)
+    self.priority = priority == 0 ? nil : priority
+    context = try record.readBytes()
+    account = try Account(reading: &record)
+    mark = AudienceMark(offset: try record.readPlace(), line: try record.readPlace())
+    readLine = try record.readPlace()
+  }
+}
+
+// MARK: - Accounts
+
+extension Account {
+  fileprivate static let countsByteCount = 10 * 8
+
+  fileprivate var byteCount: Int { Self.countsByteCount + 4 + rejected.count * 10 }
+
+  fileprivate func write(to record: inout RecordWriter) {
+    for count in [submitted, confirmed, quiet, suppressed, expired, held, cancelled, unknown, resent, possibleDuplicates] { record.write(UInt64(count)) }
+    record.write(UInt32(rejected.count))
+    for (reason, count) in rejected {
+      let (kind, status) = reason.code
+      record.write(kind)
+      record.write(status)
+      record.write(UInt64(count))
+    }
+  }
+
+  fileprivate init(reading record: inout RecordReader) throws(RecordError) {
+    self.init()
+    submitted = try record.readCount()
+    confirmed = try record.readCount()
+    quiet = try record.readCount()
+    suppressed = try record.readCount()
+    expired = try record.readCount()
+    held = try record.readCount()
+    cancelled = try record.readCount()
+    unknown = try record.readCount()
+    resent = try record.readCount()
+    possibleDuplicates = try record.readCount()
+    for _ in 0..<(try record.read(UInt32.self)) {
+      let reason = try Rejection(kind: record.read(), status: record.read())
+      let count = try rejected[reason, default: 0] + record.readCount()
+      guard count <= RecordReader.countLimit else { throw .outOfRange }
+      rejected[reason] = count
+    }
+  }
+}
+
+// MARK: - Outcomes
+
+extension Outcome {
+  /// Two bytes of the journal's format.
+  var code: (kind: UInt8, detail: UInt8, status: UInt8) {
+    switch self {
+    case .accepted(.confirmed): (1, 0, 0)
+    case .accepted(.quiet): (2, 0, 0)
+    case .rejected(let reason): (3, reason.code.kind, reason.code.status)
+    case .suppressed: (4, 0, 0)
+    case .expired: (5, 0, 0)
+    case .held: (6, 0, 0)
+    case .cancelled: (7, 0, 0)
+    case .unknown: (8, 0, 0)
+    }
+  }
+
+  init(kind: UInt8, detail: UInt8, status: UInt8) throws(RecordError) {
+    switch kind {
+    case 1: self = .accepted(.confirmed)
+    case 2: self = .accepted(.quiet)
+    case 3: self = .rejected(try Rejection(kind: detail, status: status))
+    case 4: self = .suppressed
+    case 5: self = .expired
+    case 6: self = .held
+    case 7: self = .cancelled
+    case 8: self = .unknown
+    default: throw .outOfRange
+    }
+  }
+}
+
+extension Rejection {
+  fileprivate var code: (kind: UInt8, status: UInt8) {
+    switch self {
+    case .status(let status): (1, status.rawValue)
+    case .closedWithoutReason: (2, 0)
+    case .malformedToken: (3, 0)
+    case .payloadTooLarge: (4, 0)
+    }
+  }
+
+  fileprivate init(kind: UInt8, status: UInt8) throws(RecordError) {
+    switch kind {
+    case 1: self = .status(GatewayStatus(rawValue: status))
+    case 2: self = .closedWithoutReason
+    case 3: self = .malformedToken
+    case 4: self = .payloadTooLarge
+    default: throw .outOfRange
+    }
+  }
+}

@@ -1,0 +1,96 @@
+package import PushJournal
+
+/// How an ``EngineJournal`` is opened.
+package struct EngineJournalOptions: Hashable, Sendable {
+  package enum Sync: Hashable, Sendable {
+    case always
+    case interval(Duration)
+    case never
+  }
+
+  /// Default: every 10 ms.
+  package var sync = Sync.interval(.milliseconds(10))
+  /// Go on over damaged places, and count what was lost there, instead of refusing to open.
+  package var skipsDamage = false
+  /// Bytes of records between two checkpoints. Default 16 MiB.
+  package var checkpointByteCount = 16 << 20
+
+  package init() {}
+}
+
+extension EngineJournal {
+  /// Takes the directory, which is made if it is not there, and reads what earlier processes have left in it.
+  package static func open(
+    directory: String, options: EngineJournalOptions = EngineJournalOptions()
+  ) throws(JournalProblem) -> (
+    journal: EngineJournal, report: JournalReport
+  ) {
+    try unsafe open(options) { (options, record) throws(JournalError) in try unsafe Journal.open(directory: directory, options: options, record: record) }
+  }
+
+  /// The same over any files, run by hand: see `Journal.open(_:options:runByHand:record:)` and ``run(now:)``. For simulations.
+  package static func open(
+    _ files: any JournalFiles, options: EngineJournalOptions, runByHand: @escaping @Sendable () -> Void
+  ) throws(JournalProblem) -> (journal: EngineJournal, report: JournalReport) {
+    try unsafe open(options) { (options, record) throws(JournalError) in
+      try unsafe Journal.open(files, options: options, runByHand: runByHand, record: record)
+    }
+  }
+
+  /// Does what is due at `now`. Returns when there will be something to do if nothing happens before; nil if never.
+  package func run(now: Duration) -> Duration? { journal.run(now: now) }
+
+  private typealias Record = (JournalPosition, UInt8, UnsafeRawBufferPointer) -> Void
+
+  private static func open(
+    _ options: EngineJournalOptions,
+    _ body: (JournalOptions, Record) throws(JournalError) -> (journal: Journal, recovery: JournalRecovery)
+  ) throws(JournalProblem) -> (journal: EngineJournal, report: JournalReport) {
+    var reading = JournalReading()
+    let opened: (journal: Journal, recovery: JournalRecovery)
+    do throws(JournalError) {
+      opened = try unsafe body(options.forJournal) { unsafe reading.read($0, $1, $2) }
+    } catch {
+      throw JournalProblem(error)
+    }
+    if let problem = reading.problem {
+      opened.journal.close { _ in }
+      throw problem
+    }
+    let report = reading.finish(opened.recovery)
+    return (EngineJournal(journal: opened.journal, book: reading.book, checkpointByteCount: options.checkpointByteCount), report)
+  }
+
+  /// Whether the directory is there, and is a journal's.
+  package static func exists(directory: String) -> Bool {
+    guard let names = try? PosixFiles(existing: directory).list() else { return false }
+    return names.contains { SegmentName.number($0) != nil }
+  }
+
+  /// Looks at a journal without owning or changing it.
+  package static func inspect(directory: String) throws(JournalProblem) -> JournalReport {
+    var reading = JournalReading()
+    let recovery: JournalRecovery
+    do throws(JournalError) {
+      recovery = try unsafe Journal.inspect(directory: directory) { unsafe reading.read($0, $1, $2) }
+    } catch {
+      throw JournalProblem(error)
+    }
+    if let problem = reading.problem { throw problem }
+    return reading.finish(recovery)
+  }
+}
+
+extension EngineJournalOptions {
+  fileprivate var forJournal: JournalOptions {
+    var options = JournalOptions()
+    options.sync =
+      switch sync {
+      case .always: .always
+      case .interval(let delay): .interval(delay)
+      case .never: .never
+      }
+    options.skipsDamage = skipsDamage
+    return options
+  }
+}

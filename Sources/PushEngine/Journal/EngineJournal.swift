@@ -1,0 +1,387 @@
+internal import PushJournal
+internal import PushWire
+internal import Synchronization
+
+/// The journal of a deployment, as readers and lanes write it: what is taken in, what may be sent, what came of it.
+///
+/// Every record goes through one lock together with ``JournalBook``, which is therefore at every moment what a reader of the journal would know. A checkpoint writes
+/// that down anew, so that the segments before it can go. The lock is taken once per chunk, batch or run, never once per notification.
+package final class EngineJournal: Sendable {
+  struct State {
+    var book: JournalBook
+    /// Events that found no room. They follow in order as soon as there is some; nothing else is written before them.
+    var overflow: [JournalEvent] = []
+    var byteCountSinceCheckpoint = 0
+    /// Where checkpoints begin, and how many bytes had been taken in before them.
+    var checkpoints: [(position: JournalPosition, byteCount: Int)] = []
+    /// Bytes of enqueue records, without those that were only written again: what is pinned must not grow old by being renewed.
+    var byteCount = 0
+    /// Asks a lane of this process to write its unsettled runs again, up to a position of its ring. Called with the lock taken.
+    var restaters: [UInt64: @Sendable (UInt64) -> Void] = [:]
+    /// Why nothing is written any more: a sentence.
+    var failure: String?
+    var failureHandlers: [@Sendable (String) -> Void] = []
+  }
+
+  let state: Mutex<State>
+  let journal: Journal
+  /// After so many bytes of records comes a checkpoint, and a new segment.
+  private let checkpointByteCount: Int
+
+  init(journal: Journal, book: JournalBook, checkpointByteCount: Int) {
+    self.journal = journal
+    self.checkpointByteCount = checkpointByteCount
+    state = Mutex(State(book: book))
+  }
+
+  /// No record is larger.
+  var recordByteCountLimit: Int { journal.payloadByteCountLimit }
+
+  // MARK: Failing
+
+  /// Why nothing is written any more: a sentence.
+  package var failure: String? { state.withLock { $0.failure } }
+
+  /// Calls `handler` once when the journal can no longer be written, from any thread; at once if that has happened.
+  func onFailure(_ handler: @escaping @Sendable (String) -> Void) {
+    let failure = state.withLock { state in
+      if state.failure == nil { state.failureHandlers.append(handler) }
+      return state.failure
+    }
+    if let failure { handler(failure) }
+  }
+
+  /// Writes nothing any more, for a reason of the caller's: what he can no longer keep up with may not be settled here either.
+  package func stop(because reason: String) {
+    state.withLock { state in Self.fail(reason, &state) }()
+  }
+
+  private static func fail(_ error: JournalError, _ state: inout State) -> @Sendable () -> Void { fail("\(error)", &state) }
+
+  /// Returns what to call, outside the lock.
+  private static func fail(_ reason: String, _ state: inout State) -> @Sendable () -> Void {
+    guard state.failure == nil else { return {} }
+    state.failure = reason
+    state.overflow = []
+    let handlers = exchange(&state.failureHandlers, with: [])
+    return { for handler in handlers { handler(reason) } }
+  }
+
+  // MARK: Writing
+
+  /// Writes an event, now or as soon as there is room.
+  func record(_ event: JournalEvent) {
+    enum Next { case nothing, drain, call(@Sendable () -> Void) }
+    let next: Next = state.withLock { state in
+      guard state.failure == nil else { return .nothing }
+      guard state.overflow.isEmpty else {
+        state.overflow.append(event)
+        return .nothing
+      }
+      do throws(JournalError) {
+        _ = try write(event, &state)
+        return .nothing
+      } catch {
+        guard case .full = error else { return .call(Self.fail(error, &state)) }
+        state.overflow.append(event)
+        return .drain
+      }
+    }
+    switch next {
+    case .nothing: break
+    case .drain: drainWhenRoom()
+    case .call(let tell): tell()
+    }
+  }
+
+  private func drainWhenRoom() {
+    journal.whenRoom { [self] in
+      let tell: (@Sendable () -> Void)? = state.withLock { state in
+        var written = 0
+        defer { state.overflow.removeFirst(min(written, state.overflow.count)) }
+        while written < state.overflow.count {
+          do throws(JournalError) {
+            _ = try write(state.overflow[written], &state)
+            written += 1
+          } catch {
+            if case .full = error { return nil }
+            return Self.fail(error, &state)
+          }
+        }
+        return {}
+      }
+      if let tell { tell() } else { drainWhenRoom() }
+    }
+  }
+
+  private func write(_ event: JournalEvent, _ state: inout State) throws(JournalError) -> JournalPosition {
+    let position = try append(kind: event.kind, byteCount: event.byteCount, &state) { event.write(to: &$0) }
+    state.book.apply(event)
+    // However late it finds room.
+    if case .laneBegan(let lane, _) = event { state.book.make(lane: lane, live: true) }
+    return position
+  }
+
+  private func append(
+    kind: UInt8, byteCount: Int, _ state: inout State, _ write: (inout RecordWriter) -> Void
+  ) throws(JournalError) -> JournalPosition {
+    let position = try unsafe journal.append(kind: kind, byteCount: byteCount) { memory in
+      var record = unsafe RecordWriter(memory)
+      write(&record)
+      precondition(record.byteCount == byteCount, "a record of \(record.byteCount) bytes that was to have \(byteCount)")
+    }
+    state.byteCountSinceCheckpoint += byteCount
+    return position
+  }
+
+  /// Writes what a claim takes in.
+  ///
+  /// - Returns: false when there is no room, or the journal has failed: wait for ``room()``, and look at ``failure``.
+  func enqueue(_ header: EnqueueHeader, _ shape: EnqueueShape, _ source: some EnqueueSource) -> Bool {
+    let (isWritten, tell): (Bool, (@Sendable () -> Void)?) = state.withLock { state in
+      guard state.failure == nil, state.overflow.isEmpty else { return (false, nil) }
+      do throws(JournalError) {
+        let position = try append(kind: JournalEvent.Kind.enqueue, byteCount: header.byteCount + shape.byteCount, &state) { record in
+          header.write(to: &record)
+          shape.write(source, to: &record)
+        }
+        state.book.apply(header, at: position, content: nil)
+        if !header.isRestated { state.byteCount += header.byteCount + shape.byteCount }
+        if state.byteCountSinceCheckpoint >= checkpointByteCount { checkpoint(&state) }
+        return (true, nil)
+      } catch {
+        if case .full = error { return (false, nil) }
+        return (false, Self.fail(error, &state))
+      }
+    }
+    tell?()
+    return isWritten
+  }
+
+  /// Returns when there is room again, or there never will be.
+  func room() async { await journal.room() }
+
+  func whenRoom(_ run: @escaping @Sendable () -> Void) { journal.whenRoom(run) }
+
+  // MARK: Intents
+
+  /// Writes that everything in the lane's ring before `through` may be sent, once the returned position is durable. Nil when that is not possible now.
+  func intend(lane: UInt64, through: UInt64) -> JournalPosition? {
+    let (position, tell): (JournalPosition?, (@Sendable () -> Void)?) = state.withLock { state in
+      guard state.failure == nil, state.overflow.isEmpty else { return (nil, nil) }
+      do throws(JournalError) {
+        return (try write(.intent(lane: lane, through: through), &state), nil)
+      } catch {
+        if case .full = error { return (nil, nil) }
+        return (nil, Self.fail(error, &state))
+      }
+    }
+    tell?()
+    return position
+  }
+
+  /// Calls `run` when everything up to `position` is durable. Where that can never be, ``onFailure(_:)`` is called instead.
+  func whenDurable(_ position: JournalPosition, _ run: @escaping @Sendable () -> Void) {
+    journal.whenDurable(position) { [self] result in
+      switch result {
+      case .success: run()
+      case .failure(let error): state.withLock { state in Self.fail(error, &state) }()
+      }
+    }
+  }
+
+  func isDurable(_ position: JournalPosition) -> Bool { journal.durablePosition >= position }
+
+  // MARK: Lanes
+
+  /// A number for a lane of this process.
+  func addLane(app: String) -> UInt64 {
+    let number = state.withLock { $0.book.takeNumber() }
+    record(.laneBegan(lane: number, app: app))
+    return number
+  }
+
+  /// - Parameter restate: asks the lane to write again, soon, what its ring holds unsettled before a position. Must not call the journal at once.
+  func onPinned(lane: UInt64, restate: @escaping @Sendable (UInt64) -> Void) {
+    state.withLock { $0.restaters[lane] = restate }
+  }
+
+  // MARK: Checkpoints
+
+  /// Writes the whole book into a new segment, and lets go of what it replaces. Without room it is put off.
+  private func checkpoint(_ state: inout State) {
+    state.book.prune()
+    do throws(JournalError) {
+      try journal.startSegment()
+      let start = journal.nextPosition
+      _ = try write(.numbersTaken(below: state.book.nextNumber), &state)
+      for (number, payload) in state.book.payloads {
+        _ = try append(kind: JournalEvent.Kind.payload, byteCount: 8 + RecordWriter.byteCount(payload), &state) { record in
+          record.write(number)
+          record.write(payload)
+        }
+      }
+      for campaign in state.book.campaigns.values {
+        _ = try append(kind: JournalEvent.Kind.campaign, byteCount: campaign.byteCount, &state) { campaign.write(to: &$0) }
+      }
+      for lane in state.book.lanes.values {
+        _ = try append(kind: JournalEvent.Kind.lane, byteCount: lane.byteCount, &state) { lane.write(to: &$0) }
+      }
+      state.byteCountSinceCheckpoint = 0
+      state.checkpoints.append((start, state.byteCount))
+      try restatePinned(&state)
+      let needed = min(start, state.book.oldestPosition ?? start)
+      journal.release(before: needed)
+      // The one before the oldest record that is needed stays, to know that one's age.
+      while state.checkpoints.count > 1, state.checkpoints[1].position <= needed { state.checkpoints.removeFirst() }
+    } catch {
+      // What was written says nothing wrong; the next enqueue tries again. A failure shows there too. A record that is too large would be so again: that waits its turn.
+      if case .recordTooLarge = error { state.byteCountSinceCheckpoint = 0 }
+    }
+  }
+
+  /// One app that is stuck must not keep the segments of all others: what lies too far back is written again.
+  ///
+  /// How far is a multiple of what is unsettled altogether, so that the journal stays in proportion to it, and writing again stays a fraction of writing.
+  private func restatePinned(_ state: inout State) throws(JournalError) {
+    let reach = max(8 * checkpointByteCount, 2 * state.book.unsettledByteCount)
+    guard let limit = state.checkpoints.last(where: { state.byteCount - $0.byteCount > reach })?.position else { return }
+    for (number, lane) in state.book.lanes {
+      if lane.isLive {
+        if let end = lane.end(before: limit) { state.restaters[number]?(end) }
+        continue
+      }
+      for run in lane.runs(before: limit) {
+        guard let content = run.content else { continue }
+        let header = EnqueueHeader(run: run.run, position: nil, isInDoubt: run.isInDoubt, isRestated: true)
+        let position = try append(kind: JournalEvent.Kind.enqueue, byteCount: header.byteCount + content.bytes.count, &state) { record in
+          header.write(to: &record)
+          unsafe content.bytes.withUnsafeBytes { unsafe record.write(raw: $0) }
+        }
+        state.book.apply(header, at: position, content: content)
+      }
+    }
+  }
+
+  /// Returns when everything that was recorded is durable.
+  package func makeDurable() async throws(JournalProblem) {
+    while state.withLock({ $0.failure == nil && !$0.overflow.isEmpty }) { await journal.room() }
+    let last = journal.nextPosition.rawValue - 1
+    guard last > 0 else { return }
+    do throws(JournalError) {
+      try await journal.durable(through: JournalPosition(rawValue: last))
+    } catch {
+      throw JournalProblem(error)
+    }
+  }
+
+  /// Makes everything durable, leaves as little as possible on the disk, and gives the directory up.
+  ///
+  /// - Throws: if not all that was recorded has become durable.
+  package func close() async throws(JournalProblem) {
+    while state.withLock({ $0.failure == nil && !$0.overflow.isEmpty }) { await room() }
+    state.withLock { state in
+      if state.failure == nil, state.overflow.isEmpty { checkpoint(&state) }
+    }
+    do throws(JournalError) {
+      try await journal.close()
+    } catch {
+      throw JournalProblem(error)
+    }
+  }
+
+  /// Writes nothing any more, as if the process had ended: for simulated crashes, which end no process.
+  package func abandon() {
+    state.withLock { state in Self.fail(JournalError.closed, &state) }()
+  }
+}
+
+// MARK: - Campaigns
+
+extension EngineJournal {
+  /// What the journal must know to begin a campaign.
+  package struct Beginning: Sendable {
+    package var app: String
+    package var campaign: Campaign
+    /// See ``JournalledCampaign/context``.
+    package var context: [UInt8]
+
+    package init(app: String, campaign: Campaign, context: [UInt8]) {
+      self.app = app
+      self.campaign = campaign
+      self.context = context
+    }
+  }
+
+  /// Begins campaigns that belong together. Returns their numbers, in the same order, when all of them are durable.
+  package func begin(_ beginnings: [Beginning]) async throws(JournalProblem) -> [UInt64] {
+    let group = state.withLock { $0.book.takeNumber() }
+    var numbers: [UInt64] = []
+    var last: JournalPosition?
+    do throws(JournalError) {
+      while numbers.count < beginnings.count {
+        let beginning = beginnings[numbers.count]
+        let result: Result<(UInt64, JournalPosition), JournalError> = state.withLock { state in
+          do throws(JournalError) { return .success(try begin(beginning, group, count: beginnings.count, &state)) } catch { return .failure(error) }
+        }
+        if case .failure(.full) = result {
+          await room()
+          continue
+        }
+        let (number, position) = try result.get()
+        numbers.append(number)
+        last = position
+      }
+      if let last { try await journal.durable(through: last) }
+      return numbers
+    } catch {
+      throw JournalProblem(error)
+    }
+  }
+
+  private func begin(_ beginning: Beginning, _ group: UInt64, count: Int, _ state: inout State) throws(JournalError) -> (UInt64, JournalPosition) {
+    let payload = beginning.campaign.payload
+    var known = state.book.payloads.first { $0.value == payload }?.key
+    if known == nil {
+      let number = state.book.takeNumber()
+      _ = try append(kind: JournalEvent.Kind.payload, byteCount: 8 + RecordWriter.byteCount(payload), &state) { record in
+        record.write(number)
+        record.write(payload)
+      }
+      state.book.define(payload: payload, as: number)
+      known = number
+    }
+    let campaign = JournalledCampaign(
+      number: state.book.takeNumber(), group: group, groupCount: count, app: beginning.app, payload: known ?? 0,
+      expiration: beginning.campaign.expiration, priority: beginning.campaign.priority, context: beginning.context)
+    let position = try append(kind: JournalEvent.Kind.campaign, byteCount: campaign.byteCount, &state) { campaign.write(to: &$0) }
+    state.book.put(campaign)
+    return (campaign.number, position)
+  }
+
+  /// The campaign has its final account.
+  func end(_ number: UInt64) { record(.ended(campaign: number)) }
+
+  /// Ends every open campaign: what is certainly unsent is cancelled, what may have arrived is unknown. Returns the campaigns of their groups as they ended.
+  package func abandonCampaigns() -> [JournalledCampaign] {
+    for campaign in campaigns where campaign.phase == .open {
+      for leftover in leftovers(of: campaign.number) {
+        let run = JournalledRun(lane: leftover.lane, range: leftover.range, campaign: leftover.campaign, count: leftover.count)
+        record(.resolved(run, leftover.fate == .unsent ? .cancelled : .unknown))
+      }
+      end(campaign.number)
+    }
+    return campaigns
+  }
+
+  /// Every campaign that the journal knows, ended ones only beside others of their group that have not; by number.
+  package var campaigns: [JournalledCampaign] { state.withLock { $0.book.campaigns.values.sorted { $0.number < $1.number } } }
+
+  func campaign(_ number: UInt64) -> JournalledCampaign? { state.withLock { $0.book.campaigns[number] } }
+
+  /// The payload that everyone in the campaign gets who has none of his own.
+  package func payload(of campaign: JournalledCampaign) -> [UInt8] { state.withLock { $0.book.payloads[campaign.payload] ?? [] } }
+
+  /// What earlier processes have left of the campaign without an outcome.
+  package func leftovers(of campaign: UInt64) -> [Leftover] { state.withLock { $0.book.leftovers(of: campaign) } }
+}

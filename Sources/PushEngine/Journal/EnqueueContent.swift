@@ -1,0 +1,168 @@
+internal import PushTransport
+
+/// One notification of an enqueue record, wherever its bytes lie.
+@safe struct EnqueuedNotification {
+  let line: UInt64
+  /// 1…100 bytes.
+  let token: UnsafeRawBufferPointer
+  /// Empty when it is the campaign's.
+  let payload: UnsafeRawBufferPointer
+
+  init(line: UInt64, token: UnsafeRawBufferPointer, payload: UnsafeRawBufferPointer) {
+    self.line = line
+    unsafe self.token = unsafe token
+    unsafe self.payload = unsafe payload
+  }
+
+  /// What it takes in a ring.
+  var blockCount: UInt64 { UInt64(unsafe RingRecord.blockCount(tokenByteCount: token.count, payloadByteCount: payload.count)) }
+}
+
+/// Something that can go through the same notifications in the same order any number of times: once for each column of a record.
+protocol EnqueueSource {
+  func forEach(_ body: (EnqueuedNotification) -> Void)
+}
+
+/// What a number of notifications take in a record. Found out before anything is written.
+struct EnqueueShape {
+  fileprivate enum Flag {
+    static let linesFollow: UInt8 = 1
+    static let uniformTokens: UInt8 = 2
+    static let payloads: UInt8 = 4
+  }
+
+  private(set) var count = 0
+  private(set) var blockCount: UInt64 = 0
+  fileprivate var flags = Flag.linesFollow | Flag.uniformTokens
+  private var lastLine: UInt64 = 0
+  private var tokenByteCount = 0
+  private var payloadByteCount = 0
+
+  mutating func add(_ notification: EnqueuedNotification) {
+    if count > 0, notification.line != lastLine &+ 1 { flags &= ~Flag.linesFollow }
+    lastLine = notification.line
+    count += 1
+    blockCount += notification.blockCount
+    let (tokenBytes, payloadBytes) = unsafe (notification.token.count, notification.payload.count)
+    if tokenBytes != 32 { flags &= ~Flag.uniformTokens }
+    if payloadBytes > 0 { flags |= Flag.payloads }
+    tokenByteCount += tokenBytes
+    payloadByteCount += payloadBytes
+  }
+
+  /// Bytes behind the header of the record.
+  var byteCount: Int {
+    let lines = flags & Flag.linesFollow == 0 ? 8 * count : 8
+    let lengths = flags & Flag.uniformTokens == 0 ? count : 0
+    let payloads = flags & Flag.payloads == 0 ? 0 : 2 * count + payloadByteCount
+    return 1 + lines + lengths + tokenByteCount + payloads
+  }
+
+  /// What ``byteCount`` has however few notifications there are.
+  static let fixedByteCount = 1 + 8
+
+  /// No notification adds more to ``byteCount``, whatever it does to the columns of the others.
+  static func byteCountLimit(tokenByteCount: Int, payloadByteCount: Int) -> Int { 8 + 1 + 2 + tokenByteCount + payloadByteCount }
+
+  /// Writes the columns.
+  func write(_ source: some EnqueueSource, to record: inout RecordWriter) {
+    record.write(flags)
+    var lineCount = flags & Flag.linesFollow == 0 ? count : 1
+    source.forEach { notification in
+      guard lineCount > 0 else { return }
+      record.write(notification.line)
+      lineCount -= 1
+    }
+    if flags & Flag.uniformTokens == 0 {
+      source.forEach { record.write(UInt8(truncatingIfNeeded: unsafe $0.token.count)) }
+    }
+    source.forEach { unsafe record.write(raw: $0.token) }
+    guard flags & Flag.payloads != 0 else { return }
+    source.forEach { record.write(UInt16(truncatingIfNeeded: unsafe $0.payload.count)) }
+    source.forEach { unsafe record.write(raw: $0.payload) }
+  }
+}
+
+/// The notifications of an enqueue record that was read from the journal: its columns, kept as they are.
+struct EnqueueContent: Hashable, Sendable {
+  let bytes: [UInt8]
+  private let count: Int
+  private let flags: UInt8
+  private let lengthsOffset: Int
+  private let tokensOffset: Int
+  private let payloadLengthsOffset: Int
+  private let payloadsOffset: Int
+
+  /// Takes the rest of a record.
+  ///
+  /// - Throws: unless it is exactly `run`'s notifications, in as many blocks as `run` has.
+  init(reading record: inout RecordReader, run: JournalledRun) throws(RecordError) {
+    count = run.count
+    bytes = try unsafe Array(record.readRaw(record.remaining))
+    guard let first = bytes.first, count > 0 else { throw .tooShort }
+    flags = first
+    lengthsOffset = 1 + (flags & EnqueueShape.Flag.linesFollow == 0 ? 8 * count : 8)
+    let tokensAreUniform = flags & EnqueueShape.Flag.uniformTokens != 0
+    tokensOffset = lengthsOffset + (tokensAreUniform ? 0 : count)
+    let hasPayloads = flags & EnqueueShape.Flag.payloads != 0
+    guard tokensOffset <= bytes.count else { throw .tooShort }
+    let tokenByteCount = tokensAreUniform ? 32 * count : bytes[lengthsOffset..<tokensOffset].reduce(0) { $0 + Int($1) }
+    payloadLengthsOffset = tokensOffset + tokenByteCount
+    payloadsOffset = payloadLengthsOffset + (hasPayloads ? 2 * count : 0)
+    guard payloadsOffset <= bytes.count else { throw .tooShort }
+    if tokensAreUniform, !hasPayloads {
+      guard bytes.count == payloadsOffset, run.range.count == count else { throw .outOfRange }
+      return
+    }
+    var payloadEnd = payloadsOffset
+    var blockCount: UInt64 = 0
+    for index in 0..<count {
+      let (token, payload) = lengths(of: index)
+      guard (1...100).contains(token), payload <= 5120 else { throw .outOfRange }
+      payloadEnd += payload
+      blockCount += UInt64(RingRecord.blockCount(tokenByteCount: token, payloadByteCount: payload))
+    }
+    guard payloadEnd == bytes.count, blockCount == run.range.upperBound - run.range.lowerBound else { throw .outOfRange }
+  }
+
+  private func lengths(of index: Int) -> (token: Int, payload: Int) {
+    let token = flags & EnqueueShape.Flag.uniformTokens == 0 ? Int(bytes[lengthsOffset + index]) : 32
+    guard flags & EnqueueShape.Flag.payloads != 0 else { return (token, 0) }
+    let offset = payloadLengthsOffset + 2 * index
+    return (token, Int(bytes[offset]) | Int(bytes[offset + 1]) << 8)
+  }
+
+  private func line(of index: Int) -> UInt64 {
+    let follows = flags & EnqueueShape.Flag.linesFollow != 0
+    let offset = 1 + (follows ? 0 : 8 * index)
+    let stored = bytes[offset..<(offset + 8)].reversed().reduce(0) { $0 << 8 | UInt64($1) }
+    return follows ? stored &+ UInt64(index) : stored
+  }
+
+  /// Goes through the notifications from `cursor` on, until `body` returns false: then the cursor stays before that one.
+  func walk(_ cursor: inout Cursor, _ body: (EnqueuedNotification) -> Bool) {
+    unsafe bytes.withUnsafeBytes { raw in
+      while cursor.index < count {
+        let (token, payload) = lengths(of: cursor.index)
+        let (tokenStart, payloadStart) = (tokensOffset + cursor.tokenOffset, payloadsOffset + cursor.payloadOffset)
+        let notification = unsafe EnqueuedNotification(
+          line: line(of: cursor.index), token: UnsafeRawBufferPointer(rebasing: raw[tokenStart..<(tokenStart + token)]),
+          payload: UnsafeRawBufferPointer(rebasing: raw[payloadStart..<(payloadStart + payload)]))
+        guard body(notification) else { return }
+        cursor.index += 1
+        cursor.tokenOffset += token
+        cursor.payloadOffset += payload
+        cursor.blockOffset += notification.blockCount
+      }
+    }
+  }
+
+  /// A place between two notifications of one content.
+  struct Cursor: Hashable, Sendable {
+    fileprivate(set) var index = 0
+    fileprivate var tokenOffset = 0
+    fileprivate var payloadOffset = 0
+    /// From the beginning of the run, in blocks of the ring.
+    fileprivate(set) var blockOffset: UInt64 = 0
+  }
+}

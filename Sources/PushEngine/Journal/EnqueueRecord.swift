@@ -1,0 +1,78 @@
+/// What stands before the notifications in an enqueue record: a run of one campaign, taken into one lane's ring by one claim.
+///
+/// ```
+/// lane u64 · from u64 · to u64 · campaign u64 · count u32 · flags u8
+/// position 40 bytes, if flagged           how far the audience has been read
+/// source 8 + 16 bytes, newly doubted u32, if flagged
+/// first line u64, and the others too unless they follow one another
+/// token lengths u8 each, unless all have 32 bytes
+/// tokens
+/// payload lengths u16 each and payloads, if flagged; length 0: the campaign's
+/// ```
+struct EnqueueHeader: Hashable, Sendable {
+  /// Notifications that an earlier process had taken in, and that go on from here.
+  struct Source: Hashable, Sendable {
+    var lane: UInt64
+    var range: Range<UInt64>
+    /// So many of them count as possible duplicates from now on.
+    var newlyDoubted: Int
+  }
+
+  var run: JournalledRun
+  /// Nil where nothing new has been read.
+  var position: AudiencePosition?
+  var source: Source?
+  /// An earlier connection may have delivered them.
+  var isInDoubt = false
+  /// Written again, so that the segment of the first writing can be deleted.
+  var isRestated = false
+
+  private enum Flag {
+    static let position: UInt8 = 1
+    static let source: UInt8 = 2
+    static let inDoubt: UInt8 = 4
+    static let restated: UInt8 = 8
+  }
+
+  /// No header is longer.
+  static let byteCountLimit = JournalledRun.byteCount + 1 + AudiencePosition.byteCount + 28
+
+  var byteCount: Int {
+    JournalledRun.byteCount + 1 + (position == nil ? 0 : AudiencePosition.byteCount) + (source == nil ? 0 : 28)
+  }
+
+  func write(to record: inout RecordWriter) {
+    run.write(to: &record)
+    var flags: UInt8 = 0
+    if position != nil { flags |= Flag.position }
+    if source != nil { flags |= Flag.source }
+    if isInDoubt { flags |= Flag.inDoubt }
+    if isRestated { flags |= Flag.restated }
+    record.write(flags)
+    position?.write(to: &record)
+    if let source {
+      record.write(source.lane)
+      record.write(source.range)
+      record.write(UInt32(clamping: source.newlyDoubted))
+    }
+  }
+
+  init(run: JournalledRun, position: AudiencePosition?, source: Source? = nil, isInDoubt: Bool = false, isRestated: Bool = false) {
+    self.run = run
+    self.position = position
+    self.source = source
+    self.isInDoubt = isInDoubt
+    self.isRestated = isRestated
+  }
+
+  init(reading record: inout RecordReader) throws(RecordError) {
+    run = try JournalledRun(reading: &record)
+    let flags = try record.read(UInt8.self)
+    position = flags & Flag.position == 0 ? nil : try AudiencePosition(reading: &record)
+    if flags & Flag.source != 0 {
+      source = Source(lane: try record.read(), range: try record.readRange(), newlyDoubted: Int(try record.read(UInt32.self)))
+    }
+    isInDoubt = flags & Flag.inDoubt != 0
+    isRestated = flags & Flag.restated != 0
+  }
+}

@@ -1,0 +1,147 @@
+internal import PushJournal
+internal import PushWire
+
+/// What the records of a journal amount to: every campaign with its account, and of every lane what it has taken in, may have sent, and has settled.
+///
+/// The same value is fed by those who write the journal and by those who read it, with the same records in the same order: so what a new process knows is
+/// what the old one knew, up to the last record that reached the disk.
+struct JournalBook {
+  private(set) var campaigns: [UInt64: JournalledCampaign] = [:]
+  /// The distinct payloads of campaigns, by number.
+  private(set) var payloads: [UInt64: [UInt8]] = [:]
+  private(set) var lanes: [UInt64: JournalledLane] = [:]
+  /// For the next campaign, group, lane or payload: they share one row of numbers.
+  private(set) var nextNumber: UInt64 = 1
+
+  mutating func takeNumber() -> UInt64 {
+    defer { nextNumber += 1 }
+    return nextNumber
+  }
+
+  /// No journal ever comes near the end of the numbers; a number there is a lie.
+  private mutating func noteNumber(_ number: UInt64) { if number < 1 << 62 { nextNumber = max(nextNumber, number + 1) } }
+
+  // MARK: Records
+
+  mutating func define(payload: [UInt8], as number: UInt64) {
+    noteNumber(number)
+    payloads[number] = payload
+  }
+
+  mutating func put(_ campaign: JournalledCampaign) {
+    noteNumber(max(campaign.number, campaign.group))
+    campaigns[campaign.number] = campaign
+  }
+
+  mutating func put(_ lane: JournalledLane) {
+    noteNumber(lane.number)
+    lanes[lane.number] = lane
+  }
+
+  mutating func apply(_ event: JournalEvent) {
+    switch event {
+    case .laneBegan(let number, let app):
+      noteNumber(number)
+      lanes[number] = JournalledLane(number: number, app: app)
+    case .intent(let number, let through):
+      lanes[number]?.intended(through: through)
+    case .settled(let run, let outcome):
+      campaigns[run.campaign]?.account.count(outcome, run.count)
+      lanes[run.lane]?.settled(run)
+    case .returned(let run, let isInDoubt):
+      lanes[run.lane]?.returned(run, isInDoubt: isInDoubt)
+    case .doubted(let run):
+      campaigns[run.campaign]?.account.possibleDuplicates += run.count
+      lanes[run.lane]?.doubted(run)
+    case .resolved(let run, let outcome):
+      campaigns[run.campaign]?.account.count(outcome, run.count)
+      lanes[run.lane]?.took(campaign: run.campaign, through: run.range.upperBound)
+    case .resent(let campaign, let count):
+      campaigns[campaign]?.account.resent += count
+    case .position(let campaign, let position):
+      campaigns[campaign]?.move(to: position)
+    case .numbersTaken(let number):
+      if number > 0 { noteNumber(number - 1) }
+    case .ended(let campaign):
+      campaigns[campaign]?.phase = .ended
+    }
+  }
+
+  /// - Parameter content: nil when it is in the memory of a lane.
+  mutating func apply(_ header: EnqueueHeader, at position: JournalPosition, content: EnqueueContent?) {
+    let run = header.run
+    if let read = header.position { campaigns[run.campaign]?.move(to: read) }
+    if let source = header.source {
+      lanes[source.lane]?.took(campaign: run.campaign, through: source.range.upperBound)
+      campaigns[run.campaign]?.account.possibleDuplicates += source.newlyDoubted
+    }
+    let entry = JournalledLane.Run(run: run, position: position, start: run.range.lowerBound, isInDoubt: header.isInDoubt, content: content)
+    lanes[run.lane, default: JournalledLane(number: run.lane, app: "")].enqueued(entry, isRestated: header.isRestated)
+  }
+
+  mutating func make(lane number: UInt64, live isLive: Bool) { lanes[number]?.isLive = isLive }
+
+  // MARK: Letting go
+
+  mutating func remove(where isGone: (JournalledCampaign) -> Bool) { campaigns = campaigns.filter { !isGone($0.value) } }
+
+  func isGroupEnded(_ group: UInt64) -> Bool { campaigns.values.allSatisfy { $0.group != group || $0.phase == .ended } }
+
+  /// Forgets what nobody will ask for again: campaigns whose whole group has ended, and lanes of other processes with nothing left in them.
+  mutating func prune() {
+    let ended = Set(Set(campaigns.values.map(\.group)).filter(isGroupEnded))
+    campaigns = campaigns.filter { !ended.contains($0.value.group) }
+    let known = campaigns
+    for number in lanes.keys { lanes[number]?.prune { known[$0]?.phase != .open } }
+    lanes = lanes.filter { $0.value.isLive || !$0.value.isEmpty }
+    let used = Set(campaigns.values.map(\.payload))
+    payloads = payloads.filter { used.contains($0.key) }
+  }
+
+  /// An estimate of what the unsettled part takes in records: a token, its share of a header, and no payload.
+  var unsettledByteCount: Int { lanes.values.reduce(0) { $0 + $1.unsettledCount } * 34 }
+
+  /// The oldest enqueue record that is still needed.
+  var oldestPosition: JournalPosition? { lanes.values.compactMap(\.oldestPosition).min() }
+
+  // MARK: What is left
+
+  /// What earlier processes have left without an outcome: for each lane in the order of its ring.
+  func leftovers(of campaign: UInt64) -> [Leftover] {
+    lanes.values.filter { !$0.isLive }.sorted { $0.number < $1.number }.flatMap { $0.leftovers(of: campaign) }
+  }
+}
+
+extension JournalledCampaign {
+  fileprivate mutating func move(to position: AudiencePosition) {
+    mark = position.mark
+    readLine = position.readLine
+    account.submitted = position.submitted
+    if position.malformed > 0 { account.count(.rejected(.malformedToken), position.malformed) }
+    if position.tooLarge > 0 { account.count(.rejected(.payloadTooLarge), position.tooLarge) }
+  }
+}
+
+// MARK: - Reading
+
+extension JournalBook {
+  /// Takes one record of a journal.
+  mutating func read(_ position: JournalPosition, kind: UInt8, _ bytes: UnsafeRawBufferPointer) throws(RecordError) {
+    var record = unsafe RecordReader(bytes)
+    switch kind {
+    case JournalEvent.Kind.payload:
+      let number = try record.read(UInt64.self)
+      define(payload: try record.readBytes(), as: number)
+    case JournalEvent.Kind.campaign:
+      put(try JournalledCampaign(reading: &record))
+    case JournalEvent.Kind.lane:
+      put(try JournalledLane(reading: &record) { lanes[$0] })
+    case JournalEvent.Kind.enqueue:
+      let header = try EnqueueHeader(reading: &record)
+      apply(header, at: position, content: try EnqueueContent(reading: &record, run: header.run))
+    default:
+      apply(try JournalEvent(kind: kind, reading: &record))
+    }
+    try record.finish()
+  }
+}

@@ -1,0 +1,116 @@
+internal import PushJournal
+internal import PushWire
+
+/// What was found in a journal's directory.
+package struct JournalReport: Hashable, Sendable {
+  package struct Segment: Hashable, Sendable {
+    package let name: String
+    package let byteCount: Int
+    package let recordCount: Int
+  }
+
+  /// One campaign, and what is left of it.
+  package struct CampaignState: Hashable, Sendable {
+    package let campaign: JournalledCampaign
+    package let payloadByteCount: Int
+    /// Notifications that were taken in and have certainly not arrived.
+    package var unsent = 0
+    /// Notifications that may have arrived or not.
+    package var unknown = 0
+    /// Notifications that damage has taken; they are in the account as unknown.
+    package var lost = 0
+
+    package var unsettled: Int { unsent + unknown }
+  }
+
+  package internal(set) var segments: [Segment] = []
+  package internal(set) var recordCount = 0
+  package internal(set) var campaigns: [CampaignState] = []
+  /// The half-written end that a crash left, in a sentence; nil if there is none.
+  package internal(set) var tornTail: String?
+  /// Every place that a crash does not explain: segment, offset and reason.
+  package internal(set) var damage: [String] = []
+  package internal(set) var lostByteCount = 0
+  package internal(set) var lostRecordCount = 0
+  /// Whether its last owner closed it in good order.
+  package internal(set) var isClosed = false
+
+  package var byteCount: Int { segments.map(\.byteCount).reduce(0, +) }
+  /// Campaigns that are to be gone on with.
+  package var unfinished: [CampaignState] { campaigns.filter { $0.campaign.phase == .open } }
+}
+
+/// Takes the records of a journal one after another.
+struct JournalReading {
+  private(set) var book = JournalBook()
+  /// The first record that is none of ours.
+  private(set) var problem: JournalProblem?
+
+  mutating func read(_ position: JournalPosition, _ kind: UInt8, _ bytes: UnsafeRawBufferPointer) {
+    guard problem == nil else { return }
+    do throws(RecordError) {
+      try unsafe book.read(position, kind: kind, bytes)
+    } catch {
+      problem = JournalProblem(kind: .damaged, "the journal's record \(position) is none that this program writes (kind \(kind), \(error.reason))")
+    }
+  }
+
+  /// Puts the book in order after the last record.
+  mutating func finish(_ recovery: JournalRecovery) -> JournalReport {
+    var report = JournalReport(recovery)
+    book.dropIncompleteGroups()
+    for campaign in book.campaigns.values.sorted(by: { $0.number < $1.number }) {
+      var state = JournalReport.CampaignState(campaign: campaign, payloadByteCount: book.payloads[campaign.payload]?.count ?? 0)
+      for leftover in book.leftovers(of: campaign.number) {
+        if leftover.fate == .unsent { state.unsent += leftover.count } else { state.unknown += leftover.count }
+      }
+      state.lost = book.balance(campaign.number, leftovers: state.unsettled)
+      report.campaigns.append(state)
+    }
+    return report
+  }
+}
+
+extension JournalReport {
+  fileprivate init(_ recovery: JournalRecovery) {
+    segments = recovery.segments.map { Segment(name: $0.name, byteCount: $0.byteCount, recordCount: $0.records.count) }
+    recordCount = recovery.recordCount
+    damage = recovery.damage.map { "\($0)" }
+    lostByteCount = recovery.lostByteCount
+    lostRecordCount = Int(clamping: recovery.lostRecordCount)
+    isClosed = recovery.isClosed
+    if let tail = recovery.tornTail {
+      tornTail = "\(tail.segment) ends in \(tail.byteCount) half-written bytes behind byte \(tail.offset), as a crash leaves them"
+    }
+  }
+}
+
+extension JournalBook {
+  /// A group that was not written to its end was never begun: its campaigns have sent nothing.
+  mutating func dropIncompleteGroups() {
+    let counts = campaigns.values.reduce(into: [UInt64: Int]()) { $0[$1.group, default: 0] += 1 }
+    remove(where: { counts[$0.group] != $0.groupCount })
+  }
+
+  /// Makes the account add up with what is left. Returns how many notifications are missing: they count as unknown.
+  mutating func balance(_ number: UInt64, leftovers: Int) -> Int {
+    guard var campaign = campaigns[number] else { return 0 }
+    let missing = campaign.account.inFlight - leftovers
+    if missing > 0 { campaign.account.count(.unknown, missing) }
+    // Damage has taken the word of how much was submitted.
+    if missing < 0 { campaign.account.submitted -= missing }
+    if missing != 0 { put(campaign) }
+    return max(0, missing)
+  }
+}
+
+extension RecordError {
+  fileprivate var reason: String {
+    switch self {
+    case .tooShort: "too short"
+    case .tooLong: "too long"
+    case .outOfRange: "a value out of its range"
+    case .unknownKind: "an unknown kind"
+    }
+  }
+}

@@ -1,0 +1,258 @@
+internal import PushJournal
+
+/// One lane as the journal knows it: what its ring has taken in, how far it may have been sent, how far it is settled.
+struct JournalledLane {
+  /// What one enqueue record took in.
+  struct Run {
+    var run: JournalledRun
+    /// The record. Its segment stays until the run is settled.
+    var position: JournalPosition
+    /// Everything before it is in a run that was written again.
+    var start: UInt64
+    var isInDoubt: Bool
+    /// Only of what an earlier process left behind.
+    var content: EnqueueContent?
+  }
+
+  /// What of one campaign left the ring without having been sent. Others' notifications may lie between.
+  struct Returned: Hashable {
+    var run: JournalledRun
+    var isInDoubt: Bool
+  }
+
+  private struct Doubted: Hashable {
+    var campaign: UInt64
+    var range: Range<UInt64>
+  }
+
+  let number: UInt64
+  let app: String
+  /// Of this process. What others left behind never moves again; it is only taken away.
+  var isLive = false
+  private(set) var settled: UInt64 = 0
+  private(set) var intent: UInt64 = 0
+  /// In the order of the ring, from `firstRun` on.
+  private var runs: [Run] = []
+  private var firstRun = 0
+  /// Runs that are settled, but for what was returned of them.
+  private var kept: [Run] = []
+  private var returned: [Returned] = []
+  /// Where in `returned` a campaign's last is, while nothing else has become of the campaign's notifications behind it. Campaigns that are cancelled together leave a
+  /// ring in turns, and there may be any number of turns.
+  private var lastReturned: [UInt64: Int] = [:]
+  /// What already counts as possible duplicates: of each campaign by itself, since each has a record of its own, and a crash may come between them.
+  private var doubted: [Doubted] = []
+  /// By campaign: what comes before this position has gone on from another lane, or was resolved.
+  private var taken: [UInt64: UInt64] = [:]
+
+  init(number: UInt64, app: String) {
+    self.number = number
+    self.app = app
+  }
+
+  // MARK: What happens
+
+  mutating func enqueued(_ run: Run, isRestated: Bool) {
+    guard isRestated else {
+      runs.append(run)
+      return
+    }
+    if let index = kept.firstIndex(where: { $0.run.range == run.run.range }) {
+      // Only what an earlier process left behind is written again after it was settled, and then as it was.
+      kept[index] = run
+      return
+    }
+    restate(run)
+  }
+
+  /// Takes the place of what `new` says again. What of a run is settled already need not be in it.
+  private mutating func restate(_ new: Run) {
+    let range = new.run.range
+    guard range.upperBound > settled else { return }
+    var index = firstRun
+    while index < runs.count, runs[index].start < range.upperBound {
+      let run = runs[index]
+      if run.run.range.upperBound <= range.lowerBound {
+        index += 1
+      } else if max(run.start, settled) < range.lowerBound {
+        // Begins before it: nothing that is written again does, unless the reader has missed something.
+        index += 1
+      } else if run.run.range.upperBound <= range.upperBound {
+        runs.remove(at: index)
+      } else {
+        runs[index].start = range.upperBound
+      }
+    }
+    runs.insert(new, at: index)
+  }
+
+  mutating func intended(through position: UInt64) { intent = max(intent, position) }
+
+  mutating func settled(_ run: JournalledRun) {
+    if !lastReturned.isEmpty { lastReturned[run.campaign] = nil }
+    advance(to: run.range.upperBound)
+  }
+
+  /// Everything before `position` has left the ring.
+  private mutating func advance(to position: UInt64) {
+    settled = max(settled, position)
+    while firstRun < runs.count, runs[firstRun].run.range.upperBound <= settled {
+      let run = runs[firstRun]
+      if isReturned(run) { kept.append(run) }
+      runs[firstRun].content = nil
+      firstRun += 1
+    }
+    if firstRun >= 64, firstRun * 2 >= runs.count {
+      runs.removeFirst(firstRun)
+      firstRun = 0
+    }
+    doubted.removeAll { $0.range.upperBound <= settled }
+  }
+
+  mutating func returned(_ run: JournalledRun, isInDoubt: Bool) {
+    if let last = lastReturned[run.campaign], returned[last].isInDoubt == isInDoubt, returned[last].run.range.upperBound <= run.range.lowerBound {
+      returned[last].run.range = returned[last].run.range.lowerBound..<run.range.upperBound
+      returned[last].run.count += run.count
+    } else {
+      lastReturned[run.campaign] = returned.count
+      returned.append(Returned(run: run, isInDoubt: isInDoubt))
+    }
+    advance(to: run.range.upperBound)
+  }
+
+  private func isReturned(_ run: Run) -> Bool {
+    returned.contains { $0.run.campaign == run.run.campaign && $0.run.range.overlaps(run.run.range) }
+  }
+
+  mutating func doubted(_ run: JournalledRun) {
+    if run.range.upperBound > settled { doubted.append(Doubted(campaign: run.campaign, range: run.range)) }
+  }
+
+  mutating func took(campaign: UInt64, through position: UInt64) {
+    taken[campaign] = max(taken[campaign] ?? 0, position)
+  }
+
+  // MARK: What is left
+
+  /// Forgets what nothing is left of.
+  mutating func prune(isEnded: (UInt64) -> Bool) {
+    let taken = taken
+    func isGone(_ run: JournalledRun) -> Bool { isEnded(run.campaign) || run.range.upperBound <= taken[run.campaign] ?? 0 }
+    returned.removeAll { isGone($0.run) }
+    lastReturned = [:]
+    kept = kept.filter { !isGone($0.run) && isReturned($0) }
+    guard !isLive else { return }
+    runs = runs[firstRun...].filter { !isGone($0.run) }
+    firstRun = 0
+  }
+
+  var isEmpty: Bool { firstRun == runs.count && kept.isEmpty }
+
+  /// The oldest record that is still needed.
+  var oldestPosition: JournalPosition? {
+    let oldestKept = kept.map(\.position).min()
+    guard firstRun < runs.count else { return oldestKept }
+    // Where runs were written again, the first need not be the oldest.
+    let oldest = runs[firstRun...].lazy.map(\.position).min()
+    return [oldestKept, oldest].compactMap { $0 }.min()
+  }
+
+  /// Notifications of the campaign without an outcome that an earlier process left behind, in the order of the ring.
+  func leftovers(of campaign: UInt64) -> [Leftover] {
+    var found: [Leftover] = []
+    let taken = taken[campaign] ?? 0
+    let runs = self.runs[firstRun...].filter { $0.run.campaign == campaign }
+    let pieces = returned.filter { $0.run.campaign == campaign }.sorted { $0.run.range.lowerBound < $1.run.range.lowerBound }
+    let partlyReturned = pieces.isEmpty ? [] : kept.filter { $0.run.campaign == campaign } + runs
+    for piece in pieces {
+      for run in partlyReturned {
+        let from = max(run.start, piece.run.range.lowerBound, taken)
+        add(run, from, min(run.run.range.upperBound, piece.run.range.upperBound), piece.isInDoubt ? .doubted : .unsent, to: &found)
+      }
+    }
+    let doubted = doubted.filter { $0.campaign == campaign }.map(\.range).sorted { $0.lowerBound < $1.lowerBound }
+    for run in runs {
+      let start = max(run.start, settled, taken)
+      let boundary = min(max(intent, start), run.run.range.upperBound)
+      // What had been sent again counts as a possible duplicate already.
+      var position = start
+      for range in doubted where range.overlaps(position..<max(position, boundary)) {
+        let (from, to) = (max(range.lowerBound, position), min(range.upperBound, boundary))
+        add(run, position, from, run.isInDoubt ? .doubted : .unknown, to: &found)
+        add(run, from, to, .doubted, to: &found)
+        position = to
+      }
+      add(run, position, boundary, run.isInDoubt ? .doubted : .unknown, to: &found)
+      add(run, boundary, run.run.range.upperBound, run.isInDoubt ? .doubted : .unsent, to: &found)
+    }
+    return found
+  }
+
+  private func add(_ run: Run, _ from: UInt64, _ to: UInt64, _ fate: Leftover.Fate, to found: inout [Leftover]) {
+    guard from < to, let content = run.content else { return }
+    if let leftover = Leftover(lane: number, campaign: run.run.campaign, fate: fate, range: from..<to, content: content, runStart: run.run.range.lowerBound) {
+      found.append(leftover)
+    }
+  }
+
+  /// Runs that are in records before `position`, the oldest record first.
+  func runs(before position: JournalPosition) -> [Run] { (kept + runs[firstRun...]).filter { $0.position < position }.sorted { $0.position < $1.position } }
+
+  /// Where in the ring the runs end that are in records before `position`; nil if there are none.
+  func end(before position: JournalPosition) -> UInt64? { runs[firstRun...].last { $0.position < position }?.run.range.upperBound }
+
+  /// Notifications that are not known to be settled.
+  var unsettledCount: Int { runs[firstRun...].reduce(0) { $0 + $1.run.count } + kept.reduce(0) { $0 + $1.run.count } }
+}
+
+// MARK: - As a record
+
+extension JournalledLane {
+  var byteCount: Int {
+    8 + 4 + app.utf8.count + 16 + 4 + returned.count * (JournalledRun.byteCount + 1) + 4 + doubted.count * 24 + 4 + taken.count * 16
+  }
+
+  func write(to record: inout RecordWriter) {
+    record.write(number)
+    record.write(Array(app.utf8))
+    record.write(settled)
+    record.write(intent)
+    record.write(UInt32(returned.count))
+    for piece in returned {
+      piece.run.write(to: &record)
+      record.write(piece.isInDoubt)
+    }
+    record.write(UInt32(doubted.count))
+    for doubt in doubted {
+      record.write(doubt.campaign)
+      record.write(doubt.range)
+    }
+    record.write(UInt32(taken.count))
+    for (campaign, position) in taken {
+      record.write(campaign)
+      record.write(position)
+    }
+  }
+
+  /// The record says everything but the runs.
+  init(reading record: inout RecordReader, runsOf earlier: (UInt64) -> JournalledLane?) throws(RecordError) {
+    number = try record.read()
+    app = try record.readString()
+    let settled = try record.read(UInt64.self)
+    intent = try record.read()
+    for _ in 0..<(try record.read(UInt32.self)) {
+      returned.append(Returned(run: try JournalledRun(reading: &record), isInDoubt: try record.readFlag()))
+    }
+    for _ in 0..<(try record.read(UInt32.self)) { doubted.append(Doubted(campaign: try record.read(), range: try record.readRange())) }
+    for _ in 0..<(try record.read(UInt32.self)) {
+      let campaign = try record.read(UInt64.self)
+      taken[campaign] = try record.read()
+    }
+    if let earlier = earlier(number) {
+      runs = earlier.runs
+      firstRun = earlier.firstRun
+      kept = earlier.kept
+    }
+    advance(to: settled)
+  }
+}

@@ -1,0 +1,185 @@
+internal import PushWire
+
+/// A run of notifications of one campaign in one lane's ring.
+struct JournalledRun: Hashable, Sendable {
+  static let byteCount = 8 + 16 + 8 + 4
+
+  var lane: UInt64
+  var range: Range<UInt64>
+  var campaign: UInt64
+  var count: Int
+
+  func write(to record: inout RecordWriter) {
+    record.write(lane)
+    record.write(range)
+    record.write(campaign)
+    record.write(UInt32(clamping: count))
+  }
+
+  init(lane: UInt64, range: Range<UInt64>, campaign: UInt64, count: Int) {
+    (self.lane, self.range, self.campaign, self.count) = (lane, range, campaign, count)
+  }
+
+  init(reading record: inout RecordReader) throws(RecordError) {
+    lane = try record.read()
+    range = try record.readRange()
+    campaign = try record.read()
+    count = Int(try record.read(UInt32.self))
+  }
+}
+
+/// What happens between two checkpoints, except for ``EnqueueRecord``.
+enum JournalEvent: Hashable, Sendable {
+  /// A lane of an app: numbers are unique in the journal and never used again, so that positions of its ring mean one thing for ever.
+  case laneBegan(lane: UInt64, app: String)
+  /// Everything in the lane's ring before `through` may be given to TLS once this is durable.
+  case intent(lane: UInt64, through: UInt64)
+  /// A run at the front of the lane has its outcome.
+  case settled(JournalledRun, Outcome)
+  /// A run at the front of the lane was not sent, and is to be when the campaign goes on. In doubt: an earlier connection may have delivered it.
+  case returned(JournalledRun, isInDoubt: Bool)
+  /// Of the run, `count` notifications may have arrived, will be sent again, and count as possible duplicates from now on.
+  case doubted(JournalledRun)
+  /// A run that an earlier process left behind has its outcome without being sent again.
+  case resolved(JournalledRun, Outcome)
+  /// `count` frames were sent again.
+  case resent(campaign: UInt64, count: Int)
+  /// The audience has been read so far, and nothing of it could be sent.
+  case position(campaign: UInt64, AudiencePosition)
+  /// Every number below has been given away: so that none is given again when all that had one is forgotten.
+  case numbersTaken(below: UInt64)
+  /// The campaign has its final account.
+  case ended(campaign: UInt64)
+}
+
+/// How far a campaign's reader has come, as part of what it takes in.
+struct AudiencePosition: Hashable, Sendable {
+  static let byteCount = 16 + 8 + 8 + 8
+
+  var mark: AudienceMark
+  /// Every entry up to this line has been taken in, or counted as one that cannot be sent.
+  var readLine: UInt64
+  /// All that the campaign has submitted up to here, rejected lines included: a gap shows what damage has taken.
+  var submitted: Int
+  /// Lines since the last position that could not be sent.
+  var malformed: Int
+  var tooLarge: Int
+
+  func write(to record: inout RecordWriter) {
+    for value in [mark.offset, mark.line, readLine, UInt64(submitted)] { record.write(value) }
+    record.write(UInt32(clamping: malformed))
+    record.write(UInt32(clamping: tooLarge))
+  }
+
+  init(mark: AudienceMark, readLine: UInt64, submitted: Int, malformed: Int = 0, tooLarge: Int = 0) {
+    self.mark = mark
+    self.readLine = readLine
+    self.submitted = submitted
+    self.malformed = malformed
+    self.tooLarge = tooLarge
+  }
+
+  init(reading record: inout RecordReader) throws(RecordError) {
+    mark = AudienceMark(offset: try record.readPlace(), line: try record.readPlace())
+    readLine = try record.readPlace()
+    submitted = try record.readCount()
+    malformed = Int(try record.read(UInt32.self))
+    tooLarge = Int(try record.read(UInt32.self))
+  }
+}
+
+extension JournalEvent {
+  /// As it stands before each record.
+  enum Kind {
+    static let payload: UInt8 = 1
+    static let campaign: UInt8 = 2
+    static let lane: UInt8 = 3
+    static let enqueue: UInt8 = 4
+    static let laneBegan: UInt8 = 5
+    static let intent: UInt8 = 6
+    static let settled: UInt8 = 7
+    static let returned: UInt8 = 8
+    static let doubted: UInt8 = 9
+    static let resolved: UInt8 = 10
+    static let resent: UInt8 = 11
+    static let position: UInt8 = 12
+    static let numbersTaken: UInt8 = 13
+    static let ended: UInt8 = 14
+  }
+
+  var kind: UInt8 {
+    switch self {
+    case .laneBegan: Kind.laneBegan
+    case .intent: Kind.intent
+    case .settled: Kind.settled
+    case .returned: Kind.returned
+    case .doubted: Kind.doubted
+    case .resolved: Kind.resolved
+    case .resent: Kind.resent
+    case .position: Kind.position
+    case .numbersTaken: Kind.numbersTaken
+    case .ended: Kind.ended
+    }
+  }
+
+  var byteCount: Int {
+    switch self {
+    case .laneBegan(_, let app): 8 + 4 + app.utf8.count
+    case .intent: 16
+    case .settled, .resolved: JournalledRun.byteCount + 3
+    case .returned: JournalledRun.byteCount + 1
+    case .doubted: JournalledRun.byteCount
+    case .resent: 8 + 4
+    case .position: 8 + AudiencePosition.byteCount
+    case .numbersTaken, .ended: 8
+    }
+  }
+
+  func write(to record: inout RecordWriter) {
+    switch self {
+    case .laneBegan(let lane, let app):
+      record.write(lane)
+      record.write(Array(app.utf8))
+    case .intent(let lane, let through):
+      record.write(lane)
+      record.write(through)
+    case .settled(let run, let outcome), .resolved(let run, let outcome):
+      run.write(to: &record)
+      let code = outcome.code
+      for byte in [code.kind, code.detail, code.status] { record.write(byte) }
+    case .returned(let run, let isInDoubt):
+      run.write(to: &record)
+      record.write(isInDoubt)
+    case .doubted(let run):
+      run.write(to: &record)
+    case .resent(let campaign, let count):
+      record.write(campaign)
+      record.write(UInt32(clamping: count))
+    case .position(let campaign, let position):
+      record.write(campaign)
+      position.write(to: &record)
+    case .numbersTaken(let number), .ended(let number):
+      record.write(number)
+    }
+  }
+
+  init(kind: UInt8, reading record: inout RecordReader) throws(RecordError) {
+    switch kind {
+    case Kind.laneBegan: self = .laneBegan(lane: try record.read(), app: try record.readString())
+    case Kind.intent: self = .intent(lane: try record.read(), through: try record.read())
+    case Kind.settled: self = .settled(try JournalledRun(reading: &record), try Self.outcome(&record))
+    case Kind.returned: self = .returned(try JournalledRun(reading: &record), isInDoubt: try record.readFlag())
+    case Kind.doubted: self = .doubted(try JournalledRun(reading: &record))
+    case Kind.resolved: self = .resolved(try JournalledRun(reading: &record), try Self.outcome(&record))
+    case Kind.resent: self = .resent(campaign: try record.read(), count: Int(try record.read(UInt32.self)))
+    case Kind.position: self = .position(campaign: try record.read(), try AudiencePosition(reading: &record))
+    case Kind.ended: self = .ended(campaign: try record.read())
+    case Kind.numbersTaken: self = .numbersTaken(below: try record.read())
+    default: throw .unknownKind(kind)
+    }
+  }
+
+  private static func outcome(_ record: inout RecordReader) throws(RecordError) -> Outcome {
+    try Outcome(kind: record.read(), detail: record.read(), status: record.read())
+  }
+}

@@ -1,0 +1,64 @@
+/// Neighbouring notifications that an earlier process took in and left without an outcome, all for the same reason.
+package struct Leftover: Hashable, Sendable {
+  package enum Fate: Hashable, Sendable {
+    /// No intent covers them, or they were given back unsent: they have certainly not arrived.
+    case unsent
+    /// They may have arrived or not.
+    case unknown
+    /// The same, and they count as possible duplicates already, because they were sent again before.
+    case doubted
+  }
+
+  package let lane: UInt64
+  package let campaign: UInt64
+  package let fate: Fate
+  /// Where they were in that lane's ring.
+  package let range: Range<UInt64>
+  /// How many notifications.
+  package let count: Int
+  let content: EnqueueContent
+  /// Where `content` begins in the ring.
+  let runStart: UInt64
+  /// The first of them in `content`.
+  let start: EnqueueContent.Cursor
+
+  /// Nil if no notification of the content lies in `range`.
+  init?(lane: UInt64, campaign: UInt64, fate: Fate, range: Range<UInt64>, content: EnqueueContent, runStart: UInt64) {
+    var start = EnqueueContent.Cursor()
+    var position = runStart
+    content.walk(&start) { notification in
+      guard position < range.lowerBound else { return false }
+      position += notification.blockCount
+      return true
+    }
+    var count = 0
+    var end = start
+    content.walk(&end) { notification in
+      guard position < range.upperBound else { return false }
+      position += notification.blockCount
+      count += 1
+      return true
+    }
+    guard count > 0 else { return nil }
+    self.lane = lane
+    self.campaign = campaign
+    self.fate = fate
+    self.range = (runStart + start.blockOffset)..<(runStart + end.blockOffset)
+    self.count = count
+    self.content = content
+    self.runStart = runStart
+    self.start = start
+  }
+
+  /// Calls `body` with each of them.
+  func forEach(_ body: (EnqueuedNotification) -> Void) {
+    var cursor = start
+    var left = count
+    content.walk(&cursor) { notification in
+      guard left > 0 else { return false }
+      left -= 1
+      body(notification)
+      return true
+    }
+  }
+}

@@ -1,0 +1,107 @@
+/// Writes the fields of a record one after another, in little-endian order, into memory of the journal.
+@safe struct RecordWriter: ~Copyable {
+  private let memory: UnsafeMutableRawBufferPointer
+  private(set) var byteCount = 0
+
+  /// - Parameter memory: as long as the record says it is; writing more is a programmer's error.
+  init(_ memory: UnsafeMutableRawBufferPointer) { unsafe self.memory = unsafe memory }
+
+  mutating func write<Number: FixedWidthInteger>(_ number: Number) {
+    unsafe memory.storeBytes(of: number.littleEndian, toByteOffset: byteCount, as: Number.self)
+    byteCount += MemoryLayout<Number>.size
+  }
+
+  mutating func write(_ range: Range<UInt64>) {
+    write(range.lowerBound)
+    write(range.upperBound)
+  }
+
+  mutating func write(_ flag: Bool) { write(flag ? 1 as UInt8 : 0) }
+
+  /// Without its length.
+  mutating func write(raw bytes: UnsafeRawBufferPointer) {
+    guard let source = bytes.baseAddress, bytes.count > 0 else { return }
+    let destination = unsafe UnsafeMutableRawBufferPointer(rebasing: memory[byteCount..<(byteCount + bytes.count)])
+    unsafe destination.copyMemory(from: UnsafeRawBufferPointer(start: source, count: bytes.count))
+    byteCount += bytes.count
+  }
+
+  /// With its length before it, as 32 bits.
+  mutating func write(_ bytes: [UInt8]) {
+    write(UInt32(truncatingIfNeeded: bytes.count))
+    unsafe bytes.withUnsafeBytes { unsafe write(raw: $0) }
+  }
+
+  static func byteCount(_ bytes: [UInt8]) -> Int { 4 + bytes.count }
+}
+
+/// Reads such fields. The journal's checksums speak for the bytes, not for whoever wrote them: every length is checked.
+@safe struct RecordReader: ~Copyable {
+  private let memory: UnsafeRawBufferPointer
+  private(set) var position = 0
+
+  init(_ memory: UnsafeRawBufferPointer) { unsafe self.memory = unsafe memory }
+
+  var remaining: Int { unsafe memory.count - position }
+
+  mutating func read<Number: FixedWidthInteger>(_ type: Number.Type = Number.self) throws(RecordError) -> Number {
+    guard remaining >= MemoryLayout<Number>.size else { throw .tooShort }
+    let value = unsafe Number(littleEndian: memory.loadUnaligned(fromByteOffset: position, as: Number.self))
+    position += MemoryLayout<Number>.size
+    return value
+  }
+
+  mutating func readFlag() throws(RecordError) -> Bool { try read(UInt8.self) != 0 }
+
+  /// So far below the limits of `Int` that sums of such numbers stay there.
+  static let countLimit = 1 << 48
+
+  /// A number of notifications.
+  mutating func readCount() throws(RecordError) -> Int {
+    let value = try read(UInt64.self)
+    guard value <= UInt64(Self.countLimit) else { throw .outOfRange }
+    return Int(value)
+  }
+
+  /// A place in a file, in bytes or lines: so far below the limits of `Int` that one can go on counting from there.
+  mutating func readPlace() throws(RecordError) -> UInt64 {
+    let value = try read(UInt64.self)
+    guard value < 1 << 62 else { throw .outOfRange }
+    return value
+  }
+
+  /// A range of ring positions.
+  mutating func readRange() throws(RecordError) -> Range<UInt64> {
+    let from = try read(UInt64.self)
+    let to = try read(UInt64.self)
+    guard from <= to, to < 1 << 62 else { throw .outOfRange }
+    return from..<to
+  }
+
+  mutating func readRaw(_ count: Int) throws(RecordError) -> UnsafeRawBufferPointer {
+    guard count >= 0, remaining >= count else { throw .tooShort }
+    let bytes = unsafe UnsafeRawBufferPointer(rebasing: memory[position..<(position + count)])
+    position += count
+    return unsafe bytes
+  }
+
+  mutating func readBytes() throws(RecordError) -> [UInt8] {
+    let count = Int(try read(UInt32.self))
+    return unsafe Array(try readRaw(count))
+  }
+
+  mutating func readString() throws(RecordError) -> String { String(decoding: try readBytes(), as: UTF8.self) }
+
+  /// Nothing may be left over.
+  consuming func finish() throws(RecordError) {
+    guard remaining == 0 else { throw .tooLong }
+  }
+}
+
+/// Why a record of the journal is none that this program writes.
+enum RecordError: Error, Hashable, Sendable {
+  case tooShort
+  case tooLong
+  case outOfRange
+  case unknownKind(UInt8)
+}

@@ -1,0 +1,113 @@
+internal import PushEngine
+
+/// What is in a journal, for people.
+enum JournalReportTable {
+  static func text(_ report: JournalReport, directory: String) -> String {
+    var lines: [String] = []
+    if report.campaigns.isEmpty {
+      lines.append("No campaign is in this journal: all that it held has ended.")
+    } else {
+      let header = ["campaign", "app", "state", "submitted", "settled", "unsent", "unknown", "read up to line"]
+      let rows = report.campaigns.map { state in
+        [
+          "\(state.campaign.number)", state.campaign.app, state.campaign.phase == .open ? "unfinished" : "ended", grouped(state.campaign.account.submitted),
+          grouped(state.campaign.account.settled), grouped(state.unsent), grouped(state.unknown), grouped(Int(clamping: state.campaign.readLine)),
+        ]
+      }
+      lines += table([header] + rows, leftAligned: [0, 1, 2])
+      if !report.unfinished.isEmpty {
+        lines += ["", "unsent: certainly not sent. unknown: may have arrived or not.", "Go on by: carillon send --resume --journal \(directory)"]
+      }
+    }
+    lines.append("")
+    lines += table(
+      [["segment", "bytes", "records"]] + report.segments.map { [$0.name, grouped($0.byteCount), grouped($0.recordCount)] }, leftAligned: [0])
+    lines.append("\(report.segments.count) segment\(report.segments.count == 1 ? "" : "s"), \(grouped(report.byteCount)) bytes")
+    lines += findings(report)
+    return lines.joined(separator: "\n")
+  }
+
+  static func verification(_ report: JournalReport) -> [String] {
+    let summary = "\(report.segments.count) segment\(report.segments.count == 1 ? "" : "s"), \(grouped(report.recordCount)) sound records"
+    guard report.damage.isEmpty else {
+      return [summary] + findings(report) + [
+        "\(report.damage.count) damaged place\(report.damage.count == 1 ? "" : "s"), \(grouped(report.lostByteCount)) bytes lost"
+      ]
+    }
+    return [summary] + findings(report) + ["The journal is sound."]
+  }
+
+  private static func findings(_ report: JournalReport) -> [String] {
+    var lines = report.damage.map { "damaged: \($0)" }
+    if let tail = report.tornTail { lines.append("\(tail): not damage; it is cut off when the journal is next opened") }
+    return lines
+  }
+
+  private static func grouped(_ number: Int) -> String { AccountTable.grouped(number) }
+
+  private static func table(_ rows: [[String]], leftAligned: Set<Int>) -> [String] {
+    guard let first = rows.first else { return [] }
+    let widths = first.indices.map { column in rows.map { $0[column].count }.max() ?? 0 }
+    return rows.map { row in
+      let cells = row.indices.map { column in
+        let padding = String(repeating: " ", count: widths[column] - row[column].count)
+        return leftAligned.contains(column) ? row[column] + padding : padding + row[column]
+      }
+      return trimmed(cells.joined(separator: "  "))
+    }
+  }
+
+  private static func trimmed(_ line: String) -> String {
+    var line = line
+    while line.last == " " { line.removeLast() }
+    return line
+  }
+}
+
+/// The same for machines.
+enum JournalReportJSON {
+  static func text(_ report: JournalReport) -> String {
+    var json = JSONWriter()
+    json.object {
+      $0.array("campaigns", report.campaigns) { state, json in
+        json.field("number", state.campaign.number)
+        json.field("app", state.campaign.app)
+        json.field("finished", state.campaign.phase == .ended)
+        json.field("submitted", state.campaign.account.submitted)
+        json.field("accepted", state.campaign.account.accepted)
+        json.field("rejected", state.campaign.account.rejectedTotal)
+        json.field("settled", state.campaign.account.settled)
+        json.field("unsent", state.unsent)
+        json.field("unknown", state.unknown)
+        json.field("lost", state.lost)
+        json.field("line", state.campaign.readLine)
+        json.field("payloadBytes", state.payloadByteCount)
+      }
+      $0.array("segments", report.segments) { segment, json in
+        json.field("name", segment.name)
+        json.field("bytes", segment.byteCount)
+        json.field("records", segment.recordCount)
+      }
+      $0.field("bytes", report.byteCount)
+      $0.field("records", report.recordCount)
+      $0.field("closed", report.isClosed)
+      $0.field("tornTail", report.tornTail)
+      $0.field("damage", report.damage)
+    }
+    return json.text
+  }
+
+  static func verification(_ report: JournalReport) -> String {
+    var json = JSONWriter()
+    json.object {
+      $0.field("sound", report.damage.isEmpty)
+      $0.field("segments", report.segments.count)
+      $0.field("records", report.recordCount)
+      $0.field("damage", report.damage)
+      $0.field("lostBytes", report.lostByteCount)
+      $0.field("lostRecords", report.lostRecordCount)
+      $0.field("tornTail", report.tornTail)
+    }
+    return json.text
+  }
+}

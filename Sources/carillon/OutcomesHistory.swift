@@ -1,0 +1,83 @@
+internal import Foundation
+internal import PushEngine
+internal import PushWire
+
+/// What an earlier process has listed in an ``OutcomesFile``, as far as the journal stands by it.
+///
+/// A row is written before the journal says that its notification is settled. So after a crash no row is missing, but some may be void: those of notifications that are
+/// going to be sent, or read, again.
+struct OutcomesHistory {
+  /// Rows with their line ends, in order.
+  private(set) var rows: [String] = []
+
+  /// - Parameters:
+  ///   - namesSource: whether the rows say which app and token file they belong to.
+  ///   - isSettled: by app and token file (both empty unless `namesSource`), line, and whether the line could be sent.
+  init(path: String, namesSource: Bool, isSettled: (_ app: String, _ tokens: String, _ line: UInt64, _ wasTakenIn: Bool) -> Bool) throws {
+    let content: Data
+    do {
+      content = try Data(contentsOf: URL(fileURLWithPath: path))
+    } catch {
+      throw CommandFailure.usage("\(path), which lists what was not accepted so far, cannot be read: \((error as NSError).localizedDescription)")
+    }
+    var isFirst = true
+    for record in Self.records(content) {
+      defer { isFirst = false }
+      // A crash in the middle of a write leaves no line end.
+      guard !isFirst, record.last == UInt8(ascii: "\n") else { continue }
+      let fields = Self.fields(record.dropLast())
+      guard fields.count == (namesSource ? 6 : 4), let line = UInt64(fields[0]) else { continue }
+      let wasTakenIn = !Self.intakeReasons.contains(fields[3])
+      if isSettled(namesSource ? fields[4] : "", namesSource ? fields[5] : "", line, wasTakenIn) { rows.append(String(decoding: record, as: UTF8.self)) }
+    }
+  }
+
+  private static let intakeReasons = Set([Rejection.malformedToken, .payloadTooLarge].map { "\($0)" })
+
+  /// Cuts at line ends outside quotes.
+  private static func records(_ content: Data) -> [Data.SubSequence] {
+    var records: [Data.SubSequence] = []
+    var start = content.startIndex
+    var isQuoted = false
+    for index in content.indices {
+      switch content[index] {
+      case UInt8(ascii: "\""): isQuoted.toggle()
+      case UInt8(ascii: "\n") where !isQuoted:
+        records.append(content[start...index])
+        start = index + 1
+      default: break
+      }
+    }
+    if start < content.endIndex { records.append(content[start...]) }
+    return records
+  }
+
+  /// RFC 4180, as ``OutcomesFile`` writes it.
+  private static func fields(_ record: Data.SubSequence) -> [String] {
+    var fields: [String] = []
+    var field: [UInt8] = []
+    var isQuoted = false
+    var wasQuote = false
+    for byte in record {
+      switch byte {
+      case UInt8(ascii: "\""):
+        // The second of two is part of the text.
+        if isQuoted || !wasQuote {
+          isQuoted.toggle()
+        } else {
+          field.append(byte)
+          isQuoted = true
+        }
+        wasQuote = !isQuoted
+        continue
+      case UInt8(ascii: ",") where !isQuoted:
+        fields.append(String(decoding: field, as: UTF8.self))
+        field = []
+      default: field.append(byte)
+      }
+      wasQuote = false
+    }
+    fields.append(String(decoding: field, as: UTF8.self))
+    return fields
+  }
+}

@@ -1,0 +1,53 @@
+internal import PushEngine
+internal import PushServer
+internal import PushTransport
+
+/// Makes a ``SendPlan`` of what a journal holds, after checking that the files it speaks of are still the same.
+struct ResumePlan {
+  let opened: SendJournal
+  /// Takes the place of what the campaigns began with.
+  var onUnknown: AppSettings.OnUnknown?
+  /// Settings of apps that have changed since, by id.
+  var apps: [AppSettings] = []
+
+  /// Nil when there is nothing to go on with.
+  func plan(journal: SendPlan.JournalPlan) throws -> SendPlan? {
+    let groups = Set(opened.report.unfinished.map(\.campaign.group))
+    guard !groups.isEmpty else { return nil }
+    var plan = SendPlan(apps: [], entries: [], journal: journal)
+    var changed: [String] = []
+    var checked: [String: FileFingerprint] = [:]
+    func check(_ file: String, _ fingerprint: FileFingerprint) throws {
+      guard checked.updateValue(fingerprint, forKey: file) != fingerprint else { return }
+      if let difference = try fingerprint.difference(of: file) { changed.append(difference) }
+    }
+    for campaign in opened.report.campaigns.map(\.campaign) where groups.contains(campaign.group) {
+      let context = try CampaignContext.read(campaign.context, directory: opened.directory)
+      if plan.settings(context.settings.id) == nil {
+        var settings = apps.first { $0.id == context.settings.id } ?? context.settings
+        if let onUnknown { settings.onUnknown = onUnknown }
+        plan.apps.append(settings)
+        plan.isNamedByTopic = context.isNamedByTopic
+      }
+      plan.outcomes = context.outcomes
+      guard campaign.phase == .open else {
+        plan.ended.append((context.settings.id, campaign.account))
+        continue
+      }
+      try check(context.payloadFile, context.payload)
+      try check(context.tokensFile, context.tokens)
+      let leftovers = opened.journal.leftovers(of: campaign.number)
+      plan.entries.append(
+        SendPlan.Entry(
+          app: context.settings.id, payloadFile: context.payloadFile, template: try SendCommand.template(context.payloadFile), tokens: context.tokensFile,
+          tokensName: context.tokensName, expiration: campaign.expiration.map { $0 == 0 ? .doNotStore : .at($0) }, priority: campaign.priority,
+          resumed: SendPlan.Resumed(
+            campaign: campaign, mark: campaign.mark.offset == 0 ? nil : campaign.mark, settledLines: SettledLines(of: campaign, leftovers: leftovers))))
+    }
+    guard changed.isEmpty else {
+      throw CommandFailure.usage(
+        "\(changed.joined(separator: "; ")): put back what it was, or give the campaign up by carillon journal abandon \(opened.directory).")
+    }
+    return plan
+  }
+}

@@ -1,0 +1,262 @@
+internal import Glibc
+internal import PushEngine
+internal import PushGateway
+internal import PushTransport
+internal import PushWire
+internal import Support
+internal import Synchronization
+
+/// Runs a scenario's campaigns with a journal on a simulated disk, in several lives: each but the last ends in a crash, at any moment, and the next one goes on.
+struct CrashSimulation {
+  /// How a life ends before its time.
+  enum End: CaseIterable {
+    /// `kill -9`: what was written stays.
+    case kill
+    /// Of what was not synced anything may be gone.
+    case powerLoss
+    /// A write or sync fails: the process accounts for what it has, and ends.
+    case failingWrite
+    case failingSync
+  }
+
+  private static let topic = Scenario.topic
+  let scenario: Scenario
+  private let sync: EngineJournalOptions.Sync
+  private let checkpointByteCount: Int
+  private let ends: [(end: End, after: Int)]
+
+  init(seed: UInt64) {
+    var scenario = Scenario(seed: seed)
+    var random = SeededGenerator(seed: seed ^ 0xC0FFEE)
+    // What gives up for good tells little about crashes.
+    scenario.configuration.patience = .seconds(3_600 * 24)
+    self.scenario = scenario
+    sync = [.always, .interval(.milliseconds(10)), .interval(.milliseconds(10)), .never].randomElement(using: &random) ?? .always
+    checkpointByteCount = [4_000, 100_000, 16 << 20].randomElement(using: &random) ?? 4_000
+    let survivesPowerLoss = sync != .never
+    ends = (0..<Int.random(in: 1...3, using: &random)).map { _ in
+      let end = End.allCases.filter { survivesPowerLoss || $0 != .powerLoss }.randomElement(using: &random) ?? .kill
+      // Most crashes early, where much is under way, some late.
+      let limit = [60, 400, 3_000, 20_000].randomElement(using: &random) ?? 400
+      return (end, Int.random(in: 0..<limit, using: &random))
+    }
+  }
+
+  var description: String { "\(scenario); \(sync), checkpoints every \(checkpointByteCount), \(ends.map { "\($0.end) after \($0.after)" })" }
+
+  /// What is wrong, in sentences.
+  func run() -> [String] {
+    let world = World(scenario: scenario)
+    var problems: [String] = []
+    for (life, plan) in (ends + [(.kill, Int.max)]).enumerated() {
+      let isLast = life == ends.count
+      switch live(life, isLast ? nil : plan, in: world) {
+      case .problem(let problem): return [problem + " in life \(life)"]
+      case .crashed: break
+      case .ended(let account, let isWhole):
+        if isWhole || isLast {
+          problems += check(world, account, isWhole: isWhole)
+          return problems
+        }
+      }
+    }
+    return ["the last life crashed"]
+  }
+
+  /// What outlives a process.
+  private final class World: @unchecked Sendable {
+    // Sync: used by one thread.
+    let memory = FrameMemory()
+    let gateway: SimulatedGateway
+    let disk = SimulatedDisk()
+    var random: SeededGenerator
+    /// What was listed as not accepted, by campaign and line.
+    var listed: [Line: Outcome] = [:]
+    var didGiveUp = false
+
+    init(scenario: Scenario) {
+      gateway = SimulatedGateway(rules: scenario.rules, memory: memory)
+      random = SeededGenerator(seed: scenario.seed ^ 0xD15C)
+    }
+  }
+
+  fileprivate struct Line: Hashable {
+    var isPersonal: Bool
+    var line: UInt64
+  }
+
+  private enum Life {
+    case crashed
+    case ended(Account, isWhole: Bool)
+    case problem(String)
+  }
+
+  private func live(_ life: Int, _ plan: (end: End, after: Int)?, in world: World) -> Life {
+    let seed = scenario.seed &+ UInt64(life) &* 1_000_003
+    let loop = SimulatedLoop(seed: seed)
+    switch plan?.end {
+    case .failingWrite: world.disk.failWrite(after: (plan?.after ?? 0) / 50, .shortWrite(plan?.after ?? 0, code: ENOSPC))
+    case .failingSync: world.disk.failSync(after: (plan?.after ?? 0) / 50)
+    case .kill, .powerLoss, nil: break
+    }
+    let driver = JournalDriver(loop: loop)
+    var options = EngineJournalOptions()
+    options.sync = sync
+    options.checkpointByteCount = checkpointByteCount
+    let opened: (journal: EngineJournal, report: JournalReport)
+    do {
+      opened = try EngineJournal.open(world.disk, options: options, runByHand: { driver.poke() })
+    } catch {
+      // A fault of this very life may hit the opening.
+      guard plan?.end == .failingWrite || plan?.end == .failingSync else { return .problem("the journal cannot be opened: \(error)") }
+      world.disk.restart()
+      return .crashed
+    }
+    driver.drive(opened.journal)
+    if let lost = opened.report.campaigns.first(where: { $0.lost > 0 }) { return .problem("\(lost.lost) notifications lost without damage") }
+    let dialer = SimulatedDialer(loop: loop, gateway: world.gateway, topic: Self.topic, faults: scenario.network, seed: seed &+ 1)
+    let app = App(configuration: scenario.configuration, dialer: dialer, loops: [loop], seed: seed &+ 2, journal: opened.journal)
+    let books = [OutcomeLines(), OutcomeLines()]
+    let journal = opened.journal
+    for campaign in journal.campaigns {
+      let settled = SettledLines(of: campaign, leftovers: journal.leftovers(of: campaign.number))
+      world.listed = world.listed.filter { $0.key.isPersonal != campaign.isPersonal || settled.contains($0.key.line) }
+    }
+    let result = Mutex<(Account, isWhole: Bool)?>(nil)
+    let server = Task(executorPreference: loop) { await app.run() }
+    defer { server.cancel() }
+    let cancelAfter = life == 0 ? scenario.cancelAfter : nil
+    _ = Task(executorPreference: loop) { [scenario] in
+      let ended = await Self.send(scenario, app, journal, loop, books, cancelAfter: cancelAfter)
+      result.withLock { $0 = ended }
+    }
+    let isKilled = plan?.end == .kill || plan?.end == .powerLoss
+    let stepLimit = isKilled ? plan?.after ?? 0 : 3_000_000
+    let ending = loop.run(limit: .seconds(4 * 3600), stepLimit: stepLimit) { result.withLock { $0 != nil } }
+    func collect() {
+      for (index, book) in books.enumerated() {
+        for (line, outcome) in book.lines { world.listed[Line(isPersonal: index == 1, line: line)] = outcome }
+      }
+    }
+    collect()
+    if let ended = result.withLock({ $0 }) {
+      if app.failure != nil, journal.failure == nil { world.didGiveUp = true }
+      let isConsistent = !ended.isWhole || journal.failure != nil || journal.account == ended.0
+      guard isConsistent else { return .problem("the journal's account \(String(describing: journal.account)) is not \(ended.0)") }
+      let closed = Mutex(false)
+      _ = Task(executorPreference: loop) {
+        await app.shutDown()
+        try? await journal.close()
+        closed.withLock { $0 = true }
+      }
+      guard loop.run(limit: .seconds(3600), stepLimit: 1_000_000, until: { closed.withLock { $0 } }) == .done else { return .problem("closing did not end") }
+      world.disk.restart()
+      // What is on its way arrives.
+      _ = loop.run(limit: .seconds(30), stepLimit: 1_000_000) { false }
+      return .ended(ended.0, isWhole: ended.isWhole)
+    }
+    guard ending == .outOfSteps, isKilled else { return .problem("the campaign did not end: \(ending) after \(loop.now), failure \(app.failure ?? "none")") }
+    // The process is gone: what it does from here on reaches neither disk nor network, but what it had handed over may still arrive.
+    dialer.die()
+    if plan?.end == .powerLoss { world.disk.loseUnsynced(using: &world.random) } else { world.disk.restart() }
+    opened.journal.abandon()
+    _ = loop.run(limit: .seconds(30), stepLimit: 1_000_000) { false }
+    return .crashed
+  }
+
+  private static func send(
+    _ scenario: Scenario, _ app: App, _ journal: EngineJournal, _ loop: SimulatedLoop, _ books: [OutcomeLines], cancelAfter: Duration?
+  ) async -> (Account, isWhole: Bool) {
+    if journal.campaigns.isEmpty {
+      let common = Campaign(payload: Simulation.commonPayload, expiration: scenario.expiration, priority: 10)
+      let personal = Campaign(payload: [], expiration: scenario.expiration, priority: 10)
+      _ = try? await journal.begin([
+        EngineJournal.Beginning(app: "simulated", campaign: common, context: [0]), EngineJournal.Beginning(app: "simulated", campaign: personal, context: [1]),
+      ])
+    }
+    let campaigns = journal.campaigns
+    async let first = send(campaigns.first { !$0.isPersonal }, scenario, app, journal, loop, books[0], cancelAfter: cancelAfter)
+    async let second = send(campaigns.first(where: \.isPersonal), scenario, app, journal, loop, books[1], cancelAfter: cancelAfter)
+    let (common, personal) = await (first, second)
+    return (common.0 + personal.0, common.isWhole && personal.isWhole)
+  }
+
+  private static func send(
+    _ campaign: JournalledCampaign?, _ scenario: Scenario, _ app: App, _ journal: EngineJournal, _ loop: SimulatedLoop, _ book: OutcomeLines,
+    cancelAfter: Duration?
+  ) async -> (Account, isWhole: Bool) {
+    guard let campaign else { return (Account(), false) }
+    guard campaign.phase == .open else { return (campaign.account, true) }
+    let sent = Campaign(payload: journal.payload(of: campaign), expiration: campaign.expiration, priority: campaign.priority)
+    guard let run = try? CampaignRun(sent, through: app, journalled: campaign.number, listener: book) else { return (campaign.account, false) }
+    if let cancelAfter { _ = loop.schedule(at: loop.now + cancelAfter) { run.cancel() } }
+    if campaign.isPersonal {
+      let tokens = Array(scenario.tokens.prefix(scenario.personalCount))
+      if !tokens.isEmpty, let audience = try? PersonalAudience(tokens, from: run.mark) {
+        try? await run.run(audience, chunk: AudienceChunk(entryLimit: 64, payloadCapacity: 4_096))
+      } else {
+        try? await run.run(TokenList([]), chunk: AudienceChunk(entryLimit: 64))
+      }
+    } else {
+      try? await run.run(TokenList(Array(scenario.tokens.dropFirst(scenario.personalCount)), from: run.mark), chunk: AudienceChunk(entryLimit: 64))
+    }
+    return (run.ledger.account, !run.ledger.isCancelled)
+  }
+
+  private func check(_ world: World, _ account: Account, isWhole: Bool) -> [String] {
+    var outcomes: [DeviceToken: Outcome] = [:]
+    for (line, outcome) in world.listed {
+      // The header of the personal audience is its first line.
+      let index = line.isPersonal ? Int(line.line) - 2 : scenario.personalCount + Int(line.line) - 1
+      guard scenario.tokens.indices.contains(index) else { return ["an outcome for line \(line.line), which does not exist"] }
+      outcomes[scenario.tokens[index]] = outcome
+    }
+    var check = AccountCheck(tokens: scenario.tokens, account: account, outcomes: outcomes, arrivals: world.memory.accepted(topic: Self.topic))
+    check.isPartial = !isWhole
+    check.refused = { scenario.refused.contains($0) }
+    // A kill looks to the gateway's side like any other closure; what is alone in two of them cannot be told from poison.
+    check.kills = { scenario.kills($0) || scenario.killsAtRandom }
+    return check.problems() + Simulation(scenario: scenario).misdirected(world.memory.frames)
+  }
+}
+
+extension JournalledCampaign {
+  fileprivate var isPersonal: Bool { context == [1] }
+}
+
+extension EngineJournal {
+  fileprivate var account: Account { campaigns.map(\.account).reduce(Account(), +) }
+}
+
+/// Outcomes by line.
+private final class OutcomeLines: OutcomeListener {
+  private let book = Mutex<[UInt64: Outcome]>([:])
+
+  var lines: [UInt64: Outcome] { book.withLock { $0 } }
+
+  func notAccepted(line: UInt64, token: String, outcome: Outcome) { book.withLock { $0[line] = outcome } }
+}
+
+/// Runs a journal without a thread of its own, on a simulated loop.
+private final class JournalDriver: Sendable {
+  private let loop: SimulatedLoop
+  private let journal = Mutex<EngineJournal?>(nil)
+
+  init(loop: SimulatedLoop) { self.loop = loop }
+
+  func drive(_ journal: EngineJournal) {
+    self.journal.withLock { $0 = journal }
+    poke()
+  }
+
+  func poke() { loop.execute { self.run() } }
+
+  private func run() {
+    guard let journal = journal.withLock({ $0 }) else { return }
+    if let next = journal.run(now: .nanoseconds(loop.now.nanoseconds)) { _ = loop.schedule(at: Instant(nanoseconds: next.nanoseconds)) { self.run() } }
+  }
+}
+
+extension Duration {
+  fileprivate var nanoseconds: UInt64 { UInt64(components.seconds) * 1_000_000_000 + UInt64(components.attoseconds / 1_000_000_000) }
+}
