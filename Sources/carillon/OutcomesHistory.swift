@@ -12,8 +12,8 @@ struct OutcomesHistory {
 
   /// - Parameters:
   ///   - namesSource: whether the rows say which app and token file they belong to.
-  ///   - isSettled: by app and token file (both empty unless `namesSource`), line, and whether the line could be sent.
-  init(path: String, namesSource: Bool, isSettled: (_ app: String, _ tokens: String, _ line: UInt64, _ wasTakenIn: Bool) -> Bool) throws {
+  ///   - isSettled: by app and token file (both empty unless `namesSource`), and line.
+  init(path: String, namesSource: Bool, isSettled: (_ app: String, _ tokens: String, _ line: UInt64) -> Bool) throws {
     let content: Data
     do {
       content = try Data(contentsOf: URL(fileURLWithPath: path))
@@ -27,12 +27,9 @@ struct OutcomesHistory {
       guard !isFirst, record.last == UInt8(ascii: "\n") else { continue }
       let fields = Self.fields(record.dropLast())
       guard fields.count == (namesSource ? 6 : 4), let line = UInt64(fields[0]) else { continue }
-      let wasTakenIn = !Self.intakeReasons.contains(fields[3])
-      if isSettled(namesSource ? fields[4] : "", namesSource ? fields[5] : "", line, wasTakenIn) { rows.append(String(decoding: record, as: UTF8.self)) }
+      if isSettled(namesSource ? fields[4] : "", namesSource ? fields[5] : "", line) { rows.append(String(decoding: record, as: UTF8.self)) }
     }
   }
-
-  private static let intakeReasons = Set([Rejection.malformedToken, .payloadTooLarge].map { "\($0)" })
 
   /// Cuts at line ends outside quotes.
   private static func records(_ content: Data) -> [Data.SubSequence] {

@@ -49,10 +49,10 @@ struct SendRun {
     guard let path = plan.outcomes else { return nil }
     let namesSource = prepared.campaigns.count + plan.ended.count > 1
     guard isResumed else { return try OutcomesFile(path: path, namesSource: namesSource) }
-    let history = try OutcomesHistory(path: path, namesSource: namesSource) { app, tokens, line, wasTakenIn in
-      guard namesSource else { return prepared.campaigns.first?.settledLines?.contains(line, wasTakenIn: wasTakenIn) ?? true }
+    let history = try OutcomesHistory(path: path, namesSource: namesSource) { app, tokens, line in
+      guard namesSource else { return prepared.campaigns.first?.settledLines?.contains(line) ?? true }
       // What ended before has no part in this.
-      return prepared.campaigns.first { $0.app == app && $0.tokens == tokens }?.settledLines?.contains(line, wasTakenIn: wasTakenIn) ?? true
+      return prepared.campaigns.first { $0.app == app && $0.tokens == tokens }?.settledLines?.contains(line) ?? true
     }
     return try OutcomesFile(replacing: path, namesSource: namesSource, rows: history.rows)
   }

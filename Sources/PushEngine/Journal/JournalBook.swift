@@ -87,14 +87,19 @@ struct JournalBook {
 
   func isGroupEnded(_ group: UInt64) -> Bool { campaigns.values.allSatisfy { $0.group != group || $0.phase == .ended } }
 
+  /// The groups that have ended.
+  var endedGroups: Set<UInt64> { Set(Set(campaigns.values.map(\.group)).filter(isGroupEnded)) }
+
   /// Forgets what nobody will ask for again: campaigns whose whole group has ended, and lanes of other processes with nothing left in them.
-  mutating func prune() {
-    let ended = Set(Set(campaigns.values.map(\.group)).filter(isGroupEnded))
+  ///
+  /// - Parameter kept: groups whose accounts may still be asked for.
+  mutating func prune(keeping kept: Set<UInt64> = []) {
+    let ended = endedGroups.subtracting(kept)
     campaigns = campaigns.filter { !ended.contains($0.value.group) }
     let known = campaigns
     for number in lanes.keys { lanes[number]?.prune { known[$0]?.phase != .open } }
     lanes = lanes.filter { $0.value.isLive || !$0.value.isEmpty }
-    let used = Set(campaigns.values.map(\.payload))
+    let used = Set(campaigns.values.filter { $0.phase == .open }.map(\.payload))
     payloads = payloads.filter { used.contains($0.key) }
   }
 

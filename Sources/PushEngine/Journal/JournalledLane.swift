@@ -68,7 +68,11 @@ struct JournalledLane {
   /// Takes the place of what `new` says again. What of a run is settled already need not be in it.
   private mutating func restate(_ new: Run) {
     let range = new.run.range
-    guard range.upperBound > settled else { return }
+    guard range.upperBound > settled else {
+      // Its first writing has gone with its segment; this reader has never seen it.
+      if isReturned(new) { kept.append(new) }
+      return
+    }
     var index = firstRun
     while index < runs.count, runs[index].start < range.upperBound {
       let run = runs[index]
