@@ -49,7 +49,7 @@ let package = Package(
     .testTarget(name: "PushWireTests", dependencies: ["PushWire", "Support"], swiftSettings: settings),
     .testTarget(name: "PushJournalTests", dependencies: ["PushJournal", "Support"], swiftSettings: settings),
     .testTarget(name: "PushTransportTests", dependencies: ["PushTransport", "PushWire", "Support", nioCore, nioPosix], swiftSettings: settings),
-    .testTarget(name: "PushEngineTests", dependencies: ["PushEngine", "PushTransport", "PushWire", "Support"], swiftSettings: settings),
+    .testTarget(name: "PushEngineTests", dependencies: ["PushEngine", "PushJournal", "PushTransport", "PushWire", "Support"], swiftSettings: settings),
     .testTarget(name: "PushGatewayTests", dependencies: ["PushGateway", "PushTransport", "PushWire", "Support", nioCore, nioPosix], swiftSettings: settings),
     .testTarget(name: "PushServerTests", dependencies: ["PushServer", "PushEngine", "PushTransport", "PushWire", "Support"], swiftSettings: settings),
     .testTarget(

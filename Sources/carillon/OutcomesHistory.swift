@@ -35,13 +35,10 @@ struct OutcomesHistory {
       guard !isFirst, record.last == UInt8(ascii: "\n") else { continue }
       let fields = Self.fields(record.dropLast())
       guard fields.count == (namesSource ? 6 : 4), let line = UInt64(fields[0]) else { continue }
-      let wasTakenIn = !Self.intakeReasons.contains(fields[3])
       let source = namesSource ? sources.first { OutcomesFile.isField(fields[4], $0.app) && OutcomesFile.isField(fields[5], $0.tokens) } : sources.first
-      if source?.settled.contains(line, wasTakenIn: wasTakenIn) ?? true { rows.append(String(decoding: record, as: UTF8.self)) }
+      if source?.settled.contains(line) ?? true { rows.append(String(decoding: record, as: UTF8.self)) }
     }
   }
-
-  private static let intakeReasons = Set([Rejection.malformedToken, .payloadTooLarge].map { "\($0)" })
 
   /// Cuts at line ends outside quotes.
   private static func records(_ content: Data) -> [Data.SubSequence] {

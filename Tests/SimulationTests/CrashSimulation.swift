@@ -120,7 +120,7 @@ struct CrashSimulation {
     let journal = opened.journal
     for campaign in journal.campaigns {
       let settled = SettledLines(of: campaign, leftovers: journal.leftovers(of: campaign.number))
-      world.listed = world.listed.filter { $0.key.isPersonal != campaign.isPersonal || settled.contains($0.key.line, wasTakenIn: $0.value.wasTakenIn) }
+      world.listed = world.listed.filter { $0.key.isPersonal != campaign.isPersonal || settled.contains($0.key.line) }
     }
     let result = Mutex<(Account, isWhole: Bool)?>(nil)
     let server = Task(executorPreference: loop) { await app.run() }
@@ -218,10 +218,6 @@ struct CrashSimulation {
     check.kills = { scenario.kills($0) || scenario.killsAtRandom }
     return check.problems() + Simulation(scenario: scenario).misdirected(world.memory.frames)
   }
-}
-
-extension Outcome {
-  fileprivate var wasTakenIn: Bool { self != .rejected(.malformedToken) && self != .rejected(.payloadTooLarge) }
 }
 
 extension JournalledCampaign {

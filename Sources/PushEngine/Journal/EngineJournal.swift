@@ -117,6 +117,8 @@ package final class EngineJournal: Sendable {
   private func write(_ event: JournalEvent, _ state: inout State) throws(JournalError) -> JournalPosition {
     let position = try append(kind: event.kind, byteCount: event.byteCount, &state) { event.write(to: &$0) }
     state.book.apply(event)
+    // However late it finds room.
+    if case .laneBegan(let lane, _) = event { state.book.make(lane: lane, live: true) }
     return position
   }
 
@@ -196,7 +198,6 @@ package final class EngineJournal: Sendable {
   func addLane(app: String) -> UInt64 {
     let number = state.withLock { $0.book.takeNumber() }
     record(.laneBegan(lane: number, app: app))
-    state.withLock { $0.book.make(lane: number, live: true) }
     return number
   }
 
@@ -213,6 +214,7 @@ package final class EngineJournal: Sendable {
     do throws(JournalError) {
       try journal.startSegment()
       let start = journal.nextPosition
+      _ = try write(.numbersTaken(below: state.book.nextNumber), &state)
       for (number, payload) in state.book.payloads {
         _ = try append(kind: JournalEvent.Kind.payload, byteCount: 8 + RecordWriter.byteCount(payload), &state) { record in
           record.write(number)
@@ -235,7 +237,8 @@ package final class EngineJournal: Sendable {
       // The one before the oldest record that is needed stays, to know that one's age.
       while state.checkpoints.count > 1, state.checkpoints[1].position <= needed { state.checkpoints.removeFirst() }
     } catch {
-      // What was written says nothing wrong; the next enqueue tries again. A failure shows there too.
+      // What was written says nothing wrong; the next enqueue tries again. A failure shows there too. A record that is too large would be so again: that waits its turn.
+      if case .recordTooLarge = error { state.byteCountSinceCheckpoint = 0 }
     }
   }
 
@@ -278,6 +281,7 @@ package final class EngineJournal: Sendable {
   ///
   /// - Throws: if not all that was recorded has become durable.
   package func close() async throws(JournalProblem) {
+    while state.withLock({ $0.failure == nil && !$0.overflow.isEmpty }) { await room() }
     state.withLock { state in
       if state.failure == nil, state.overflow.isEmpty { checkpoint(&state) }
     }
@@ -313,66 +317,57 @@ extension EngineJournal {
 
   /// Begins campaigns that belong together. Returns their numbers, in the same order, when all of them are durable.
   package func begin(_ beginnings: [Beginning]) async throws(JournalProblem) -> [UInt64] {
-    let result: Result<([UInt64], JournalPosition?), JournalError> = state.withLock { state in
-      do throws(JournalError) { return .success(try begin(beginnings, &state)) } catch { return .failure(error) }
-    }
+    let group = state.withLock { $0.book.takeNumber() }
+    var numbers: [UInt64] = []
+    var last: JournalPosition?
     do throws(JournalError) {
-      let (numbers, position) = try result.get()
-      if let position { try await journal.durable(through: position) }
+      while numbers.count < beginnings.count {
+        let beginning = beginnings[numbers.count]
+        let result: Result<(UInt64, JournalPosition), JournalError> = state.withLock { state in
+          do throws(JournalError) { return .success(try begin(beginning, group, count: beginnings.count, &state)) } catch { return .failure(error) }
+        }
+        if case .failure(.full) = result {
+          await room()
+          continue
+        }
+        let (number, position) = try result.get()
+        numbers.append(number)
+        last = position
+      }
+      if let last { try await journal.durable(through: last) }
       return numbers
     } catch {
       throw JournalProblem(error)
     }
   }
 
-  private func begin(_ beginnings: [Beginning], _ state: inout State) throws(JournalError) -> ([UInt64], JournalPosition?) {
-    let group = state.book.takeNumber()
-    var numbers: [UInt64] = []
-    var last: JournalPosition?
-    for beginning in beginnings {
-      let payload = beginning.campaign.payload
-      var known = state.book.payloads.first { $0.value == payload }?.key
-      if known == nil {
-        let number = state.book.takeNumber()
-        _ = try append(kind: JournalEvent.Kind.payload, byteCount: 8 + RecordWriter.byteCount(payload), &state) { record in
-          record.write(number)
-          record.write(payload)
-        }
-        state.book.define(payload: payload, as: number)
-        known = number
+  private func begin(_ beginning: Beginning, _ group: UInt64, count: Int, _ state: inout State) throws(JournalError) -> (UInt64, JournalPosition) {
+    let payload = beginning.campaign.payload
+    var known = state.book.payloads.first { $0.value == payload }?.key
+    if known == nil {
+      let number = state.book.takeNumber()
+      _ = try append(kind: JournalEvent.Kind.payload, byteCount: 8 + RecordWriter.byteCount(payload), &state) { record in
+        record.write(number)
+        record.write(payload)
       }
-      let campaign = JournalledCampaign(
-        number: state.book.takeNumber(), group: group, groupCount: beginnings.count, app: beginning.app, payload: known ?? 0,
-        expiration: beginning.campaign.expiration, priority: beginning.campaign.priority, context: beginning.context)
-      last = try append(kind: JournalEvent.Kind.campaign, byteCount: campaign.byteCount, &state) { campaign.write(to: &$0) }
-      state.book.put(campaign)
-      numbers.append(campaign.number)
+      state.book.define(payload: payload, as: number)
+      known = number
     }
-    return (numbers, last)
+    let campaign = JournalledCampaign(
+      number: state.book.takeNumber(), group: group, groupCount: count, app: beginning.app, payload: known ?? 0,
+      expiration: beginning.campaign.expiration, priority: beginning.campaign.priority, context: beginning.context)
+    let position = try append(kind: JournalEvent.Kind.campaign, byteCount: campaign.byteCount, &state) { campaign.write(to: &$0) }
+    state.book.put(campaign)
+    return (campaign.number, position)
   }
 
   /// The campaign has its final account.
-  func end(_ number: UInt64) {
-    let tell: (@Sendable () -> Void)? = state.withLock { state in
-      guard state.failure == nil, var campaign = state.book.campaigns[number] else { return nil }
-      campaign.phase = .ended
-      do throws(JournalError) {
-        _ = try append(kind: JournalEvent.Kind.campaign, byteCount: campaign.byteCount, &state) { campaign.write(to: &$0) }
-        state.book.put(campaign)
-        return nil
-      } catch {
-        // Without room the campaign stays open: going on with it finds nothing left, and ends it.
-        if case .full = error { return nil }
-        return Self.fail(error, &state)
-      }
-    }
-    tell?()
-  }
+  func end(_ number: UInt64) { record(.ended(campaign: number)) }
 
-  /// Ends every open campaign: what is certainly unsent is cancelled, what may have arrived is unknown. Returns the campaigns of their groups as they ended.
+  /// Ends every open campaign: what is certainly unsent is cancelled, what may have arrived is unknown. Their accounts are whole after ``makeDurable()``.
   ///
   /// - Parameter listener: hears of everything that a campaign leaves behind.
-  package func abandonCampaigns(_ listener: (JournalledCampaign) -> (any OutcomeListener)? = { _ in nil }) -> [JournalledCampaign] {
+  package func abandonCampaigns(_ listener: (JournalledCampaign) -> (any OutcomeListener)? = { _ in nil }) {
     for campaign in campaigns where campaign.phase == .open {
       let listener = listener(campaign)
       for leftover in leftovers(of: campaign.number) {
@@ -383,7 +378,6 @@ extension EngineJournal {
       }
       end(campaign.number)
     }
-    return campaigns
   }
 
   /// Every campaign that the journal knows, ended ones only beside others of their group that have not; by number.

@@ -47,12 +47,12 @@ struct JournalBook {
       lanes[number]?.intended(through: through)
     case .settled(let run, let outcome):
       campaigns[run.campaign]?.account.count(outcome, run.count)
-      lanes[run.lane]?.advance(to: run.range.upperBound)
+      lanes[run.lane]?.settled(run)
     case .returned(let run, let isInDoubt):
       lanes[run.lane]?.returned(run, isInDoubt: isInDoubt)
     case .doubted(let run):
       campaigns[run.campaign]?.account.possibleDuplicates += run.count
-      lanes[run.lane]?.doubted(run.range)
+      lanes[run.lane]?.doubted(run)
     case .resolved(let run, let outcome):
       campaigns[run.campaign]?.account.count(outcome, run.count)
       lanes[run.lane]?.took(campaign: run.campaign, through: run.range.upperBound)
@@ -60,6 +60,10 @@ struct JournalBook {
       campaigns[campaign]?.account.resent += count
     case .position(let campaign, let position):
       campaigns[campaign]?.move(to: position)
+    case .numbersTaken(let number):
+      if number > 0 { noteNumber(number - 1) }
+    case .ended(let campaign):
+      campaigns[campaign]?.phase = .ended
     }
   }
 
@@ -104,15 +108,14 @@ struct JournalBook {
 
   /// What earlier processes have left without an outcome: for each lane in the order of its ring.
   func leftovers(of campaign: UInt64) -> [Leftover] {
-    lanes.values.filter { !$0.isLive }.sorted { $0.number < $1.number }.flatMap { $0.leftovers.filter { $0.campaign == campaign } }
+    lanes.values.filter { !$0.isLive }.sorted { $0.number < $1.number }.flatMap { $0.leftovers(of: campaign) }
   }
 }
 
 extension JournalledCampaign {
   fileprivate mutating func move(to position: AudiencePosition) {
     mark = position.mark
-    enqueuedLine = position.enqueuedLine
-    rejectedLine = position.rejectedLine
+    readLine = position.readLine
     account.submitted = position.submitted
     if position.malformed > 0 { account.count(.rejected(.malformedToken), position.malformed) }
     if position.tooLarge > 0 { account.count(.rejected(.payloadTooLarge), position.tooLarge) }
