@@ -82,7 +82,10 @@ struct JournalAbandonCommand: AsyncParsableCommand {
     }
     let groups = Set(opened.report.unfinished.map(\.campaign.group))
     let given = GivenUp(opened, campaigns: opened.report.campaigns.map(\.campaign).filter { groups.contains($0.group) })
-    let ended = opened.journal.abandonCampaigns(given.listener).filter { groups.contains($0.group) }
+    opened.journal.abandonCampaigns(given.listener)
+    // Their accounts are whole when everything has found its place in the journal.
+    try await failingLater { try await opened.journal.makeDurable() }
+    let ended = opened.journal.campaigns.filter { groups.contains($0.group) }
     if let problem = given.finish() { StandardStream.error.writeLine("carillon: \(problem.asSentence)") }
     try await opened.giveAccount(of: ended, json: json)
   }

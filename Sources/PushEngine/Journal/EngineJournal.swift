@@ -370,10 +370,10 @@ extension EngineJournal {
   /// The campaign has its final account.
   func end(_ number: UInt64) { record(.ended(campaign: number)) }
 
-  /// Ends every open campaign: what is certainly unsent is cancelled, what may have arrived is unknown. Returns the campaigns of their groups as they ended.
+  /// Ends every open campaign: what is certainly unsent is cancelled, what may have arrived is unknown. Their accounts are whole after ``makeDurable()``.
   ///
   /// - Parameter listener: hears of everything that a campaign leaves behind.
-  package func abandonCampaigns(_ listener: (JournalledCampaign) -> (any OutcomeListener)? = { _ in nil }) -> [JournalledCampaign] {
+  package func abandonCampaigns(_ listener: (JournalledCampaign) -> (any OutcomeListener)? = { _ in nil }) {
     for campaign in campaigns where campaign.phase == .open {
       let listener = listener(campaign)
       for leftover in leftovers(of: campaign.number) {
@@ -384,7 +384,6 @@ extension EngineJournal {
       }
       end(campaign.number)
     }
-    return campaigns
   }
 
   /// Every campaign that the journal knows, ended ones only beside others of their group that have not; by number.
