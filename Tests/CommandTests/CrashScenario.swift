@@ -81,9 +81,10 @@ struct CrashScenario: CustomStringConvertible {
     // What a process had printed when it was killed at its very end.
     var printed: Ending?
     for _ in 0..<(killCount + 20) {
-      let child = try site.start(isBegun ? JournalSite.resumeArguments : site.sendArguments(["--sync", sync]))
+      let child = try site.start((isBegun ? JournalSite.resumeArguments : site.sendArguments()) + ["--sync", sync])
       if result.killCount < killCount { await kill(child, at: site, isResumed: isBegun, &random, &result) }
       let ending = await child.ending()
+      if ending.hasForeignLines { result.problems.append("on standard error: \(ending.errors)") }
       switch ending.status {
       case 128 + SIGKILL:
         result.killCount += 1
