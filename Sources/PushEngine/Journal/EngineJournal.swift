@@ -20,10 +20,12 @@ package final class EngineJournal: Sendable {
   let journal: Journal
   /// After so many bytes of records comes a checkpoint, and a new segment.
   private let checkpointByteCount: Int
+  let plantedMistake: EngineJournalOptions.PlantedMistake?
 
-  init(journal: Journal, book: JournalBook, checkpointByteCount: Int) {
+  init(journal: Journal, book: JournalBook, options: EngineJournalOptions) {
     self.journal = journal
-    self.checkpointByteCount = checkpointByteCount
+    checkpointByteCount = options.checkpointByteCount
+    plantedMistake = options.plantedMistake
     state = Mutex(State(book: book))
   }
 
@@ -208,7 +210,8 @@ package final class EngineJournal: Sendable {
         _ = try append(kind: JournalEvent.Kind.lane, byteCount: lane.byteCount, &state) { lane.write(to: &$0) }
       }
       state.byteCountSinceCheckpoint = 0
-      journal.release(before: min(start, state.book.oldestPosition ?? start))
+      let oldest = plantedMistake == .unsettledIsReleased ? nil : state.book.oldestPosition
+      journal.release(before: min(start, oldest ?? start))
     } catch {
       // What was written says nothing wrong; the next enqueue tries again. A failure shows there too. A record that is too large would be so again: that waits its turn.
       if case .recordTooLarge = error { state.byteCountSinceCheckpoint = 0 }
