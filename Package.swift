@@ -27,11 +27,12 @@ let package = Package(
   ],
   targets: [
     .systemLibrary(name: "COpenSSL", pkgConfig: "openssl", providers: [.apt(["libssl-dev"])]),
+    .systemLibrary(name: "CNGHTTP2", pkgConfig: "libnghttp2", providers: [.apt(["libnghttp2-dev"])]),
     .systemLibrary(name: "CLZ4", pkgConfig: "liblz4", providers: [.apt(["liblz4-dev"])]),
 
     .target(name: "PushWire", swiftSettings: settings),
     .target(name: "PushJournal", dependencies: ["CLZ4"], swiftSettings: settings),
-    .target(name: "PushTransport", dependencies: ["PushWire", "COpenSSL", nioCore, nioPosix], swiftSettings: settings),
+    .target(name: "PushTransport", dependencies: ["PushWire", "COpenSSL", "CNGHTTP2", nioCore, nioPosix], swiftSettings: settings),
     .target(name: "PushEngine", dependencies: ["PushWire", "PushTransport", "PushJournal"], swiftSettings: settings),
     .target(name: "PushGateway", dependencies: ["PushWire", "PushTransport", nioCore, nioPosix], swiftSettings: settings),
     .target(name: "PushServer", dependencies: ["PushWire", "PushTransport", "PushEngine", "Yams"], swiftSettings: settings),
@@ -49,10 +50,12 @@ let package = Package(
     .testTarget(name: "PushWireTests", dependencies: ["PushWire", "Support"], swiftSettings: settings),
     .testTarget(name: "PushJournalTests", dependencies: ["PushJournal", "Support"], swiftSettings: settings),
     .testTarget(name: "PushTransportTests", dependencies: ["PushTransport", "PushWire", "Support", nioCore, nioPosix], swiftSettings: settings),
-    .testTarget(name: "PushEngineTests", dependencies: ["PushEngine", "PushTransport", "PushWire", "Support"], swiftSettings: settings),
+    .testTarget(name: "PushEngineTests", dependencies: ["PushEngine", "PushJournal", "PushTransport", "PushWire", "Support"], swiftSettings: settings),
     .testTarget(name: "PushGatewayTests", dependencies: ["PushGateway", "PushTransport", "PushWire", "Support", nioCore, nioPosix], swiftSettings: settings),
     .testTarget(name: "PushServerTests", dependencies: ["PushServer", "PushEngine", "PushTransport", "PushWire", "Support"], swiftSettings: settings),
-    .testTarget(name: "CommandTests", dependencies: ["carillon", "PushEngine", "PushServer", "PushTransport", "PushWire", "Support"], swiftSettings: settings),
+    .testTarget(
+      name: "CommandTests", dependencies: ["carillon", "PushEngine", "PushGateway", "PushServer", "PushTransport", "PushWire", "Support"],
+      swiftSettings: settings),
     .testTarget(
       name: "SimulationTests", dependencies: ["PushEngine", "PushGateway", "PushJournal", "PushTransport", "PushWire", "Support"], swiftSettings: settings),
     .testTarget(

@@ -29,6 +29,8 @@ struct Carillon: AsyncParsableCommand {
     StandardStream.occupyClosedDescriptors()
     // A reader of our output that goes away is an error of the write, not the end of the process.
     signal(SIGPIPE, SIG_IGN)
+    // So is a file that has reached the limit on its size (ulimit -f).
+    signal(SIGXFSZ, SIG_IGN)
     Foundation.exit(await run(arguments: Array(CommandLine.arguments.dropFirst())).rawValue)
   }
 

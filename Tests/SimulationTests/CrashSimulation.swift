@@ -120,7 +120,7 @@ struct CrashSimulation {
     let journal = opened.journal
     for campaign in journal.campaigns {
       let settled = SettledLines(of: campaign, leftovers: journal.leftovers(of: campaign.number))
-      world.listed = world.listed.filter { $0.key.isPersonal != campaign.isPersonal || settled.contains($0.key.line, wasTakenIn: $0.value.wasTakenIn) }
+      world.listed = world.listed.filter { $0.key.isPersonal != campaign.isPersonal || settled.contains($0.key.line) }
     }
     let result = Mutex<(Account, isWhole: Bool)?>(nil)
     let server = Task(executorPreference: loop) { await app.run() }
@@ -220,10 +220,6 @@ struct CrashSimulation {
   }
 }
 
-extension Outcome {
-  fileprivate var wasTakenIn: Bool { self != .rejected(.malformedToken) && self != .rejected(.payloadTooLarge) }
-}
-
 extension JournalledCampaign {
   fileprivate var isPersonal: Bool { context == [1] }
 }
@@ -242,7 +238,7 @@ private final class OutcomeLines: OutcomeListener {
 }
 
 /// Runs a journal without a thread of its own, on a simulated loop.
-private final class JournalDriver: Sendable {
+final class JournalDriver: Sendable {
   private let loop: SimulatedLoop
   private let journal = Mutex<EngineJournal?>(nil)
 

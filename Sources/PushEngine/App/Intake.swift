@@ -156,7 +156,7 @@ final class Intake: Sendable {
   /// A lane has sent or settled something. Cheap when nobody waits; otherwise wakes them once there is room worth waking for.
   func roomMade(in ring: NotificationRing) {
     guard waiterCount.load(ordering: .sequentiallyConsistent) > 0 else { return }
-    let isWorthIt = ring.freeBlockCount >= ring.blockCount / 8 && ring.backlogBlockCount <= backlogBlockCountLimit / 2
+    let isWorthIt = ring.freeBlockCount >= ring.blockCountLimit / 8 && ring.backlogBlockCount <= backlogBlockCountLimit / 2
     if isWorthIt { openDoors() }
   }
 

@@ -84,7 +84,7 @@ package struct CampaignRun: Sendable {
   }
 
   /// Where in its audience the campaign goes on; nil at its beginning.
-  package var mark: AudienceMark? { journalled.flatMap { $0.enqueuedLine == 0 && $0.rejectedLine == 0 ? nil : $0.mark } }
+  package var mark: AudienceMark? { journalled.flatMap { $0.readLine == 0 ? nil : $0.mark } }
 
   /// Stops the intake; what is not sent yet is cancelled, what is under way gets its outcome.
   package func cancel() {

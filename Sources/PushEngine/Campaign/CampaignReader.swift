@@ -26,19 +26,31 @@ struct CampaignReader {
   mutating func submit(_ leftovers: [Leftover]) async {
     var audience = LeftoverAudience(leftovers)
     let chunk = AudienceChunk(payloadCapacity: AudienceChunk.defaultPayloadCapacity)
-    var left = leftovers.map(\.count).reduce(0, +)
+    var taken = 0
     while !ledger.isCancelled {
       if let leftover = audience.untouched, let outcome = policy.outcome(of: leftover.fate) {
         resolve(leftover, outcome)
-        left -= leftover.count
+        taken += leftover.count
         audience.skip()
         continue
       }
       guard audience.fill(chunk) else { break }
-      left -= await submit(chunk)
+      taken += await submit(chunk)
     }
-    // The rest stays in the journal. In this process' account it was not sent.
-    if left > 0 { ledger.settled(left, .cancelled) }
+    leave(leftovers, behind: taken)
+  }
+
+  /// What was not taken in stays in the journal. In this process' account it was not sent; but an earlier process may have.
+  private func leave(_ leftovers: [Leftover], behind taken: Int) {
+    var taken = taken
+    for leftover in leftovers {
+      let skipped = min(taken, leftover.count)
+      taken -= skipped
+      guard skipped < leftover.count else { continue }
+      let outcome = leftover.fate == .unsent ? Outcome.cancelled : .unknown
+      ledger.report(leftover, outcome, skipping: skipped)
+      ledger.settled(leftover.count - skipped, outcome)
+    }
   }
 
   private func resolve(_ leftover: Leftover, _ outcome: Outcome) {
@@ -59,27 +71,26 @@ struct CampaignReader {
       case .entries:
         rejectMalformed(chunk)
         _ = await submit(chunk)
-        if let event = progress?.unwrittenPosition(of: ledger.journalNumber) { intake.journal?.record(event) }
+        if let number = ledger.journalNumber, let rest = progress?.tellRest(of: chunk) { intake.journal?.record(.position(campaign: number, rest)) }
       }
     }
   }
 
   private mutating func rejectMalformed(_ chunk: AudienceChunk) {
-    if chunk.readyCount < chunk.count {
-      for index in 0..<chunk.count {
-        let entry = chunk[index]
-        guard let reason = entry.kind.rejection, progress?.rejects(entry.line, reason) ?? true else { continue }
-        ledger.rejectedAtIntake(line: entry.line, token: chunk.text(of: entry), reason: reason)
-      }
-      if progress != nil { ledger.flushReports() }
-    }
     progress?.began(chunk)
+    guard chunk.readyCount < chunk.count else { return }
+    for index in (progress?.toldCount ?? 0)..<chunk.count {
+      let entry = chunk[index]
+      guard let reason = entry.kind.rejection else { continue }
+      ledger.rejectedAtIntake(line: entry.line, token: chunk.text(of: entry), reason: reason)
+    }
+    if progress != nil { ledger.flushReports() }
   }
 
   /// Takes in the entries of a chunk that can be sent. Returns how many: fewer than there are only if the campaign was cancelled.
   private mutating func submit(_ chunk: AudienceChunk) async -> Int {
     var taken = 0
-    var next = progress?.firstNewEntry(of: chunk) ?? 0
+    var next = chunk.origin == nil ? progress?.toldCount ?? 0 : 0
     var origin = chunk.origin?.position ?? 0
     while next < chunk.count {
       let isCancelled = { [ledger] in ledger.isCancelled }
@@ -148,10 +159,10 @@ struct CampaignReader {
       header.source = EnqueueHeader.Source(lane: from.lane, range: range, newlyDoubted: from.fate == .unknown ? run.count : 0)
       header.isInDoubt = from.fate != .unsent
     } else {
-      header.position = progress?.position(after: run, of: chunk)
+      header.position = progress?.position(before: run.end, of: chunk)
     }
     guard journal.enqueue(header, run.shape, run.entries(of: chunk)) else { return false }
-    if let position = header.position { progress?.wrote(position) }
+    if let position = header.position { progress?.told(position, before: run.end) }
     return true
   }
 }
@@ -169,7 +180,7 @@ extension LanePolicy {
 
 extension AudienceEntry.Kind {
   /// The outcome of a line that cannot be sent.
-  fileprivate var rejection: Rejection? {
+  var rejection: Rejection? {
     switch self {
     case .ready: nil
     case .payloadTooLarge: .payloadTooLarge

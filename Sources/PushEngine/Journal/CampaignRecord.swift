@@ -13,7 +13,7 @@ package struct AudienceMark: Hashable, Sendable {
   }
 }
 
-/// A campaign as the journal knows it: what it sends, and what has become of it so far. Written whole at its beginning, its end and each checkpoint; what
+/// A campaign as the journal knows it: what it sends, and what has become of it so far. Written whole at its beginning and at each checkpoint; what
 /// happens between is in the other records.
 package struct JournalledCampaign: Hashable, Sendable {
   package enum Phase: UInt8, Hashable, Sendable {
@@ -40,18 +40,13 @@ package struct JournalledCampaign: Hashable, Sendable {
   package var account = Account()
   /// Where to go on reading.
   package var mark = AudienceMark(offset: 0, line: 1)
-  /// Every entry up to this line that could be sent has been taken in.
-  var enqueuedLine: UInt64 = 0
-  /// Every entry up to this line that could not be sent has been counted.
-  var rejectedLine: UInt64 = 0
+  /// Every entry up to this line has been taken in, or counted as one that cannot be sent; none behind it has.
+  package internal(set) var readLine: UInt64 = 0
 }
 
 extension JournalledCampaign {
-  /// Every entry up to this line has been taken in or counted as unsendable; some behind it may have been counted already.
-  package var readLine: UInt64 { enqueuedLine }
-
   var byteCount: Int {
-    8 + 8 + 4 + 4 + app.utf8.count + 1 + 8 + 5 + 1 + RecordWriter.byteCount(context) + account.byteCount + 32
+    8 + 8 + 4 + 4 + app.utf8.count + 1 + 8 + 5 + 1 + RecordWriter.byteCount(context) + account.byteCount + 24
   }
 
   func write(to record: inout RecordWriter) {
@@ -66,7 +61,7 @@ extension JournalledCampaign {
     record.write(priority ?? 0)
     record.write(context)
     account.write(to: &record)
-    for value in [mark.offset, mark.line, enqueuedLine, rejectedLine] { record.write(value) }
+    for value in [mark.offset, mark.line, readLine] { record.write(value) }
   }
 
   init(reading record: inout RecordReader) throws(RecordError) {
@@ -84,9 +79,8 @@ extension JournalledCampaign {
     self.priority = priority == 0 ? nil : priority
     context = try record.readBytes()
     account = try Account(reading: &record)
-    mark = AudienceMark(offset: try record.read(), line: try record.read())
-    enqueuedLine = try record.read()
-    rejectedLine = try record.read()
+    mark = AudienceMark(offset: try record.readPlace(), line: try record.readPlace())
+    readLine = try record.readPlace()
   }
 }
 
@@ -122,7 +116,9 @@ extension Account {
     possibleDuplicates = try record.readCount()
     for _ in 0..<(try record.read(UInt32.self)) {
       let reason = try Rejection(kind: record.read(), status: record.read())
-      rejected[reason, default: 0] += try record.readCount()
+      let count = try rejected[reason, default: 0] + record.readCount()
+      guard count <= RecordReader.countLimit else { throw .outOfRange }
+      rejected[reason] = count
     }
   }
 }

@@ -18,7 +18,8 @@ package final class EngineJournal: Sendable {
     var byteCount = 0
     /// Asks a lane of this process to write its unsettled runs again, up to a position of its ring. Called with the lock taken.
     var restaters: [UInt64: @Sendable (UInt64) -> Void] = [:]
-    var failure: JournalError?
+    /// Why nothing is written any more: a sentence.
+    var failure: String?
     var failureHandlers: [@Sendable (String) -> Void] = []
   }
 
@@ -27,8 +28,13 @@ package final class EngineJournal: Sendable {
   /// After so many bytes of records comes a checkpoint, and a new segment.
   private let checkpointByteCount: Int
 
-  init(journal: Journal, book: JournalBook, checkpointByteCount: Int) {
+  /// Groups that had ended when the journal was closed before.
+  private let givenGroups: Set<UInt64>
+
+  /// - Parameter wasClosed: by the process that wrote the last records of `book`.
+  init(journal: Journal, book: JournalBook, wasClosed: Bool = false, checkpointByteCount: Int) {
     self.journal = journal
+    givenGroups = wasClosed ? book.endedGroups : []
     self.checkpointByteCount = checkpointByteCount
     state = Mutex(State(book: book))
   }
@@ -39,7 +45,7 @@ package final class EngineJournal: Sendable {
   // MARK: Failing
 
   /// Why nothing is written any more: a sentence.
-  package var failure: String? { state.withLock { $0.failure.map { "\($0)" } } }
+  package var failure: String? { state.withLock { $0.failure } }
 
   /// Calls `handler` once when the journal can no longer be written, from any thread; at once if that has happened.
   func onFailure(_ handler: @escaping @Sendable (String) -> Void) {
@@ -47,16 +53,23 @@ package final class EngineJournal: Sendable {
       if state.failure == nil { state.failureHandlers.append(handler) }
       return state.failure
     }
-    if let failure { handler("\(failure)") }
+    if let failure { handler(failure) }
   }
 
+  /// Writes nothing any more, for a reason of the caller's: what he can no longer keep up with may not be settled here either.
+  package func stop(because reason: String) {
+    state.withLock { state in Self.fail(reason, &state) }()
+  }
+
+  private static func fail(_ error: JournalError, _ state: inout State) -> @Sendable () -> Void { fail("\(error)", &state) }
+
   /// Returns what to call, outside the lock.
-  private static func fail(_ error: JournalError, _ state: inout State) -> @Sendable () -> Void {
+  private static func fail(_ reason: String, _ state: inout State) -> @Sendable () -> Void {
     guard state.failure == nil else { return {} }
-    state.failure = error
+    state.failure = reason
     state.overflow = []
     let handlers = exchange(&state.failureHandlers, with: [])
-    return { for handler in handlers { handler("\(error)") } }
+    return { for handler in handlers { handler(reason) } }
   }
 
   // MARK: Writing
@@ -109,6 +122,8 @@ package final class EngineJournal: Sendable {
   private func write(_ event: JournalEvent, _ state: inout State) throws(JournalError) -> JournalPosition {
     let position = try append(kind: event.kind, byteCount: event.byteCount, &state) { event.write(to: &$0) }
     state.book.apply(event)
+    // However late it finds room.
+    if case .laneBegan(let lane, _) = event { state.book.make(lane: lane, live: true) }
     return position
   }
 
@@ -188,7 +203,6 @@ package final class EngineJournal: Sendable {
   func addLane(app: String) -> UInt64 {
     let number = state.withLock { $0.book.takeNumber() }
     record(.laneBegan(lane: number, app: app))
-    state.withLock { $0.book.make(lane: number, live: true) }
     return number
   }
 
@@ -200,11 +214,12 @@ package final class EngineJournal: Sendable {
   // MARK: Checkpoints
 
   /// Writes the whole book into a new segment, and lets go of what it replaces. Without room it is put off.
-  private func checkpoint(_ state: inout State) {
-    state.book.prune()
+  private func checkpoint(_ state: inout State, keeping kept: Set<UInt64> = []) {
+    state.book.prune(keeping: kept)
     do throws(JournalError) {
       try journal.startSegment()
       let start = journal.nextPosition
+      _ = try write(.numbersTaken(below: state.book.nextNumber), &state)
       for (number, payload) in state.book.payloads {
         _ = try append(kind: JournalEvent.Kind.payload, byteCount: 8 + RecordWriter.byteCount(payload), &state) { record in
           record.write(number)
@@ -217,6 +232,8 @@ package final class EngineJournal: Sendable {
       for lane in state.book.lanes.values {
         _ = try append(kind: JournalEvent.Kind.lane, byteCount: lane.byteCount, &state) { lane.write(to: &$0) }
       }
+      // A checkpoint of nothing is a record, too: without one no segment begins, and the last one stays.
+      if journal.nextPosition == start { _ = try write(.resent(campaign: 0, count: 0), &state) }
       state.byteCountSinceCheckpoint = 0
       state.checkpoints.append((start, state.byteCount))
       try restatePinned(&state)
@@ -225,7 +242,8 @@ package final class EngineJournal: Sendable {
       // The one before the oldest record that is needed stays, to know that one's age.
       while state.checkpoints.count > 1, state.checkpoints[1].position <= needed { state.checkpoints.removeFirst() }
     } catch {
-      // What was written says nothing wrong; the next enqueue tries again. A failure shows there too.
+      // What was written says nothing wrong; the next enqueue tries again. A failure shows there too. A record that is too large would be so again: that waits its turn.
+      if case .recordTooLarge = error { state.byteCountSinceCheckpoint = 0 }
     }
   }
 
@@ -252,12 +270,26 @@ package final class EngineJournal: Sendable {
     }
   }
 
+  /// Returns when everything that was recorded is durable.
+  package func makeDurable() async throws(JournalProblem) {
+    while state.withLock({ $0.failure == nil && !$0.overflow.isEmpty }) { await journal.room() }
+    let last = journal.nextPosition.rawValue - 1
+    guard last > 0 else { return }
+    do throws(JournalError) {
+      try await journal.durable(through: JournalPosition(rawValue: last))
+    } catch {
+      throw JournalProblem(error)
+    }
+  }
+
   /// Makes everything durable, leaves as little as possible on the disk, and gives the directory up.
   ///
   /// - Throws: if not all that was recorded has become durable.
   package func close() async throws(JournalProblem) {
+    while state.withLock({ $0.failure == nil && !$0.overflow.isEmpty }) { await room() }
     state.withLock { state in
-      if state.failure == nil, state.overflow.isEmpty { checkpoint(&state) }
+      // Whoever is killed while closing may be asked for the accounts of what has ended; a closed journal's have been given.
+      if state.failure == nil, state.overflow.isEmpty { checkpoint(&state, keeping: state.book.endedGroups.subtracting(givenGroups)) }
     }
     do throws(JournalError) {
       try await journal.close()
@@ -268,7 +300,7 @@ package final class EngineJournal: Sendable {
 
   /// Writes nothing any more, as if the process had ended: for simulated crashes, which end no process.
   package func abandon() {
-    state.withLock { state in Self.fail(.closed, &state) }()
+    state.withLock { state in Self.fail(JournalError.closed, &state) }()
   }
 }
 
@@ -291,72 +323,67 @@ extension EngineJournal {
 
   /// Begins campaigns that belong together. Returns their numbers, in the same order, when all of them are durable.
   package func begin(_ beginnings: [Beginning]) async throws(JournalProblem) -> [UInt64] {
-    let result: Result<([UInt64], JournalPosition?), JournalError> = state.withLock { state in
-      do throws(JournalError) { return .success(try begin(beginnings, &state)) } catch { return .failure(error) }
-    }
+    let group = state.withLock { $0.book.takeNumber() }
+    var numbers: [UInt64] = []
+    var last: JournalPosition?
     do throws(JournalError) {
-      let (numbers, position) = try result.get()
-      if let position { try await journal.durable(through: position) }
+      while numbers.count < beginnings.count {
+        let beginning = beginnings[numbers.count]
+        let result: Result<(UInt64, JournalPosition), JournalError> = state.withLock { state in
+          do throws(JournalError) { return .success(try begin(beginning, group, count: beginnings.count, &state)) } catch { return .failure(error) }
+        }
+        if case .failure(.full) = result {
+          await room()
+          continue
+        }
+        let (number, position) = try result.get()
+        numbers.append(number)
+        last = position
+      }
+      if let last { try await journal.durable(through: last) }
       return numbers
     } catch {
       throw JournalProblem(error)
     }
   }
 
-  private func begin(_ beginnings: [Beginning], _ state: inout State) throws(JournalError) -> ([UInt64], JournalPosition?) {
-    let group = state.book.takeNumber()
-    var numbers: [UInt64] = []
-    var last: JournalPosition?
-    for beginning in beginnings {
-      let payload = beginning.campaign.payload
-      var known = state.book.payloads.first { $0.value == payload }?.key
-      if known == nil {
-        let number = state.book.takeNumber()
-        _ = try append(kind: JournalEvent.Kind.payload, byteCount: 8 + RecordWriter.byteCount(payload), &state) { record in
-          record.write(number)
-          record.write(payload)
-        }
-        state.book.define(payload: payload, as: number)
-        known = number
+  private func begin(_ beginning: Beginning, _ group: UInt64, count: Int, _ state: inout State) throws(JournalError) -> (UInt64, JournalPosition) {
+    let payload = beginning.campaign.payload
+    var known = state.book.payloads.first { $0.value == payload }?.key
+    if known == nil {
+      let number = state.book.takeNumber()
+      _ = try append(kind: JournalEvent.Kind.payload, byteCount: 8 + RecordWriter.byteCount(payload), &state) { record in
+        record.write(number)
+        record.write(payload)
       }
-      let campaign = JournalledCampaign(
-        number: state.book.takeNumber(), group: group, groupCount: beginnings.count, app: beginning.app, payload: known ?? 0,
-        expiration: beginning.campaign.expiration, priority: beginning.campaign.priority, context: beginning.context)
-      last = try append(kind: JournalEvent.Kind.campaign, byteCount: campaign.byteCount, &state) { campaign.write(to: &$0) }
-      state.book.put(campaign)
-      numbers.append(campaign.number)
+      state.book.define(payload: payload, as: number)
+      known = number
     }
-    return (numbers, last)
+    let campaign = JournalledCampaign(
+      number: state.book.takeNumber(), group: group, groupCount: count, app: beginning.app, payload: known ?? 0,
+      expiration: beginning.campaign.expiration, priority: beginning.campaign.priority, context: beginning.context)
+    let position = try append(kind: JournalEvent.Kind.campaign, byteCount: campaign.byteCount, &state) { campaign.write(to: &$0) }
+    state.book.put(campaign)
+    return (campaign.number, position)
   }
 
   /// The campaign has its final account.
-  func end(_ number: UInt64) {
-    let tell: (@Sendable () -> Void)? = state.withLock { state in
-      guard state.failure == nil, var campaign = state.book.campaigns[number] else { return nil }
-      campaign.phase = .ended
-      do throws(JournalError) {
-        _ = try append(kind: JournalEvent.Kind.campaign, byteCount: campaign.byteCount, &state) { campaign.write(to: &$0) }
-        state.book.put(campaign)
-        return nil
-      } catch {
-        // Without room the campaign stays open: going on with it finds nothing left, and ends it.
-        if case .full = error { return nil }
-        return Self.fail(error, &state)
-      }
-    }
-    tell?()
-  }
+  func end(_ number: UInt64) { record(.ended(campaign: number)) }
 
-  /// Ends every open campaign: what is certainly unsent is cancelled, what may have arrived is unknown. Returns the campaigns of their groups as they ended.
-  package func abandonCampaigns() -> [JournalledCampaign] {
+  /// Ends every open campaign: what is certainly unsent is cancelled, what may have arrived is unknown. Their accounts are whole after ``makeDurable()``.
+  ///
+  /// - Parameter listener: hears of everything that a campaign leaves behind.
+  package func abandonCampaigns(_ listener: (JournalledCampaign) -> (any OutcomeListener)? = { _ in nil }) {
     for campaign in campaigns where campaign.phase == .open {
+      let listener = listener(campaign)
       for leftover in leftovers(of: campaign.number) {
+        let outcome = leftover.fate == .unsent ? Outcome.cancelled : .unknown
+        if let listener { leftover.report(outcome, to: listener) }
         let run = JournalledRun(lane: leftover.lane, range: leftover.range, campaign: leftover.campaign, count: leftover.count)
-        record(.resolved(run, leftover.fate == .unsent ? .cancelled : .unknown))
+        record(.resolved(run, outcome))
       }
       end(campaign.number)
     }
-    return campaigns
   }
 
   /// Every campaign that the journal knows, ended ones only beside others of their group that have not; by number.

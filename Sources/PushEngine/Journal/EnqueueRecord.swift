@@ -2,7 +2,7 @@
 ///
 /// ```
 /// lane u64 · from u64 · to u64 · campaign u64 · count u32 · flags u8
-/// position 48 bytes, if flagged           how far the audience has been read
+/// position 40 bytes, if flagged           how far the audience has been read
 /// source 8 + 16 bytes, newly doubted u32, if flagged
 /// first line u64, and the others too unless they follow one another
 /// token lengths u8 each, unless all have 32 bytes

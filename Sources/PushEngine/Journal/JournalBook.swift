@@ -19,7 +19,9 @@ struct JournalBook {
   }
 
   /// No journal ever comes near the end of the numbers; a number there is a lie.
-  private mutating func noteNumber(_ number: UInt64) { if number < 1 << 62 { nextNumber = max(nextNumber, number + 1) } }
+  private mutating func noteNumber(_ number: UInt64) {
+    if number < 1 << 62 { nextNumber = max(nextNumber, number + 1) }
+  }
 
   // MARK: Records
 
@@ -47,12 +49,12 @@ struct JournalBook {
       lanes[number]?.intended(through: through)
     case .settled(let run, let outcome):
       campaigns[run.campaign]?.account.count(outcome, run.count)
-      lanes[run.lane]?.advance(to: run.range.upperBound)
+      lanes[run.lane]?.settled(run)
     case .returned(let run, let isInDoubt):
       lanes[run.lane]?.returned(run, isInDoubt: isInDoubt)
     case .doubted(let run):
       campaigns[run.campaign]?.account.possibleDuplicates += run.count
-      lanes[run.lane]?.doubted(run.range)
+      lanes[run.lane]?.doubted(run)
     case .resolved(let run, let outcome):
       campaigns[run.campaign]?.account.count(outcome, run.count)
       lanes[run.lane]?.took(campaign: run.campaign, through: run.range.upperBound)
@@ -60,12 +62,19 @@ struct JournalBook {
       campaigns[campaign]?.account.resent += count
     case .position(let campaign, let position):
       campaigns[campaign]?.move(to: position)
+    case .numbersTaken(let number):
+      if number > 0 { noteNumber(number - 1) }
+    case .ended(let campaign):
+      campaigns[campaign]?.phase = .ended
     }
   }
 
   /// - Parameter content: nil when it is in the memory of a lane.
   mutating func apply(_ header: EnqueueHeader, at position: JournalPosition, content: EnqueueContent?) {
     let run = header.run
+    // Where damage has taken the records of both, their numbers must not go to others.
+    noteNumber(run.lane)
+    noteNumber(run.campaign)
     if let read = header.position { campaigns[run.campaign]?.move(to: read) }
     if let source = header.source {
       lanes[source.lane]?.took(campaign: run.campaign, through: source.range.upperBound)
@@ -83,9 +92,14 @@ struct JournalBook {
 
   func isGroupEnded(_ group: UInt64) -> Bool { campaigns.values.allSatisfy { $0.group != group || $0.phase == .ended } }
 
+  /// The groups that have ended.
+  var endedGroups: Set<UInt64> { Set(Set(campaigns.values.map(\.group)).filter(isGroupEnded)) }
+
   /// Forgets what nobody will ask for again: campaigns whose whole group has ended, and lanes of other processes with nothing left in them.
-  mutating func prune() {
-    let ended = Set(Set(campaigns.values.map(\.group)).filter(isGroupEnded))
+  ///
+  /// - Parameter kept: groups whose accounts may still be asked for.
+  mutating func prune(keeping kept: Set<UInt64> = []) {
+    let ended = endedGroups.subtracting(kept)
     campaigns = campaigns.filter { !ended.contains($0.value.group) }
     let known = campaigns
     for number in lanes.keys { lanes[number]?.prune { known[$0]?.phase != .open } }
@@ -100,19 +114,28 @@ struct JournalBook {
   /// The oldest enqueue record that is still needed.
   var oldestPosition: JournalPosition? { lanes.values.compactMap(\.oldestPosition).min() }
 
+  /// See ``JournalledLane/distrust()``.
+  mutating func distrust() {
+    for number in lanes.keys { lanes[number]?.distrust() }
+  }
+
   // MARK: What is left
+
+  /// Notifications without an outcome whose campaigns are not known.
+  var strayCount: Int {
+    lanes.values.flatMap { lane in lane.campaigns.filter { campaigns[$0] == nil }.flatMap { lane.leftovers(of: $0) } }.map(\.count).reduce(0, +)
+  }
 
   /// What earlier processes have left without an outcome: for each lane in the order of its ring.
   func leftovers(of campaign: UInt64) -> [Leftover] {
-    lanes.values.filter { !$0.isLive }.sorted { $0.number < $1.number }.flatMap { $0.leftovers.filter { $0.campaign == campaign } }
+    lanes.values.filter { !$0.isLive }.sorted { $0.number < $1.number }.flatMap { $0.leftovers(of: campaign) }
   }
 }
 
 extension JournalledCampaign {
   fileprivate mutating func move(to position: AudiencePosition) {
     mark = position.mark
-    enqueuedLine = position.enqueuedLine
-    rejectedLine = position.rejectedLine
+    readLine = position.readLine
     account.submitted = position.submitted
     if position.malformed > 0 { account.count(.rejected(.malformedToken), position.malformed) }
     if position.tooLarge > 0 { account.count(.rejected(.payloadTooLarge), position.tooLarge) }

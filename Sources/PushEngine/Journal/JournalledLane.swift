@@ -14,10 +14,15 @@ struct JournalledLane {
     var content: EnqueueContent?
   }
 
-  /// A run that left the ring without having been sent.
+  /// What of one campaign left the ring without having been sent. Others' notifications may lie between.
   struct Returned: Hashable {
     var run: JournalledRun
-    var isInDoubt: Bool
+    var fate: Leftover.Fate
+  }
+
+  private struct Doubted: Hashable {
+    var campaign: UInt64
+    var range: Range<UInt64>
   }
 
   let number: UInt64
@@ -32,8 +37,11 @@ struct JournalledLane {
   /// Runs that are settled, but for what was returned of them.
   private var kept: [Run] = []
   private var returned: [Returned] = []
-  /// What already counts as possible duplicates.
-  private var doubted: [Range<UInt64>] = []
+  /// Where in `returned` a campaign's last is, while nothing else has become of the campaign's notifications behind it. Campaigns that are cancelled together leave a
+  /// ring in turns, and there may be any number of turns.
+  private var lastReturned: [UInt64: Int] = [:]
+  /// What already counts as possible duplicates: of each campaign by itself, since each has a record of its own, and a crash may come between them.
+  private var doubted: [Doubted] = []
   /// By campaign: what comes before this position has gone on from another lane, or was resolved.
   private var taken: [UInt64: UInt64] = [:]
 
@@ -60,7 +68,11 @@ struct JournalledLane {
   /// Takes the place of what `new` says again. What of a run is settled already need not be in it.
   private mutating func restate(_ new: Run) {
     let range = new.run.range
-    guard range.upperBound > settled else { return }
+    guard range.upperBound > settled else {
+      // Its first writing has gone with its segment; this reader has never seen it.
+      if isReturned(new) { kept.append(new) }
+      return
+    }
     var index = firstRun
     while index < runs.count, runs[index].start < range.upperBound {
       let run = runs[index]
@@ -80,12 +92,17 @@ struct JournalledLane {
 
   mutating func intended(through position: UInt64) { intent = max(intent, position) }
 
+  mutating func settled(_ run: JournalledRun) {
+    if !lastReturned.isEmpty { lastReturned[run.campaign] = nil }
+    advance(to: run.range.upperBound)
+  }
+
   /// Everything before `position` has left the ring.
-  mutating func advance(to position: UInt64) {
+  private mutating func advance(to position: UInt64) {
     settled = max(settled, position)
     while firstRun < runs.count, runs[firstRun].run.range.upperBound <= settled {
       let run = runs[firstRun]
-      if returned.contains(where: { $0.run.range.overlaps(run.run.range) }) { kept.append(run) }
+      if isReturned(run) { kept.append(run) }
       runs[firstRun].content = nil
       firstRun += 1
     }
@@ -93,20 +110,38 @@ struct JournalledLane {
       runs.removeFirst(firstRun)
       firstRun = 0
     }
-    doubted.removeAll { $0.upperBound <= settled }
+    doubted.removeAll { $0.range.upperBound <= settled }
   }
 
   mutating func returned(_ run: JournalledRun, isInDoubt: Bool) {
-    returned.append(Returned(run: run, isInDoubt: isInDoubt))
+    let fate = isInDoubt ? Leftover.Fate.doubted : .unsent
+    if let last = lastReturned[run.campaign], returned[last].fate == fate, returned[last].run.range.upperBound <= run.range.lowerBound {
+      returned[last].run.range = returned[last].run.range.lowerBound..<run.range.upperBound
+      returned[last].run.count += run.count
+    } else {
+      lastReturned[run.campaign] = returned.count
+      returned.append(Returned(run: run, fate: fate))
+    }
     advance(to: run.range.upperBound)
   }
 
-  mutating func doubted(_ range: Range<UInt64>) {
-    if range.upperBound > settled { doubted.append(range) }
+  private func isReturned(_ run: Run) -> Bool {
+    returned.contains { $0.run.campaign == run.run.campaign && $0.run.range.overlaps(run.run.range) }
+  }
+
+  mutating func doubted(_ run: JournalledRun) {
+    if run.range.upperBound > settled { doubted.append(Doubted(campaign: run.campaign, range: run.range)) }
   }
 
   mutating func took(campaign: UInt64, through position: UInt64) {
     taken[campaign] = max(taken[campaign] ?? 0, position)
+  }
+
+  /// Some of what happened is not known any more: that something is certainly unsent is nothing that the rest can say.
+  mutating func distrust() {
+    intent = max(intent, 1 << 62)
+    for index in returned.indices where returned[index].fate == .unsent { returned[index].fate = .unknown }
+    lastReturned = [:]
   }
 
   // MARK: What is left
@@ -116,8 +151,8 @@ struct JournalledLane {
     let taken = taken
     func isGone(_ run: JournalledRun) -> Bool { isEnded(run.campaign) || run.range.upperBound <= taken[run.campaign] ?? 0 }
     returned.removeAll { isGone($0.run) }
-    let returned = returned
-    kept.removeAll { kept in isGone(kept.run) || !returned.contains { $0.run.range.overlaps(kept.run.range) } }
+    lastReturned = [:]
+    kept = kept.filter { !isGone($0.run) && isReturned($0) }
     guard !isLive else { return }
     runs = runs[firstRun...].filter { !isGone($0.run) }
     firstRun = 0
@@ -134,21 +169,29 @@ struct JournalledLane {
     return [oldestKept, oldest].compactMap { $0 }.min()
   }
 
-  /// Notifications without an outcome that an earlier process left behind, for each campaign in the order of the ring.
-  var leftovers: [Leftover] {
+  /// The campaigns that it may have something of.
+  var campaigns: Set<UInt64> { Set((kept + runs[firstRun...]).map(\.run.campaign)) }
+
+  /// Notifications of the campaign without an outcome that an earlier process left behind, in the order of the ring.
+  func leftovers(of campaign: UInt64) -> [Leftover] {
     var found: [Leftover] = []
-    for piece in returned.sorted(by: { $0.run.range.lowerBound < $1.run.range.lowerBound }) {
-      for run in kept + runs[firstRun...] where run.run.campaign == piece.run.campaign {
-        let from = max(run.start, piece.run.range.lowerBound, taken[piece.run.campaign] ?? 0)
-        add(run, from, min(run.run.range.upperBound, piece.run.range.upperBound), piece.isInDoubt ? .doubted : .unsent, to: &found)
+    let taken = taken[campaign] ?? 0
+    let runs = self.runs[firstRun...].filter { $0.run.campaign == campaign }
+    let pieces = returned.filter { $0.run.campaign == campaign }.sorted { $0.run.range.lowerBound < $1.run.range.lowerBound }
+    let partlyReturned = pieces.isEmpty ? [] : kept.filter { $0.run.campaign == campaign } + runs
+    for piece in pieces {
+      for run in partlyReturned {
+        let from = max(run.start, piece.run.range.lowerBound, taken)
+        add(run, from, min(run.run.range.upperBound, piece.run.range.upperBound), piece.fate, to: &found)
       }
     }
-    for run in runs[firstRun...] {
-      let start = max(run.start, settled, taken[run.run.campaign] ?? 0)
+    let doubted = doubted.filter { $0.campaign == campaign }.map(\.range).sorted { $0.lowerBound < $1.lowerBound }
+    for run in runs {
+      let start = max(run.start, settled, taken)
       let boundary = min(max(intent, start), run.run.range.upperBound)
       // What had been sent again counts as a possible duplicate already.
       var position = start
-      for range in doubted.sorted(by: { $0.lowerBound < $1.lowerBound }) where range.overlaps(position..<max(position, boundary)) {
+      for range in doubted where range.overlaps(position..<max(position, boundary)) {
         let (from, to) = (max(range.lowerBound, position), min(range.upperBound, boundary))
         add(run, position, from, run.isInDoubt ? .doubted : .unknown, to: &found)
         add(run, from, to, .doubted, to: &found)
@@ -181,7 +224,7 @@ struct JournalledLane {
 
 extension JournalledLane {
   var byteCount: Int {
-    8 + 4 + app.utf8.count + 16 + 4 + returned.count * (JournalledRun.byteCount + 1) + 4 + doubted.count * 16 + 4 + taken.count * 16
+    8 + 4 + app.utf8.count + 16 + 4 + returned.count * (JournalledRun.byteCount + 1) + 4 + doubted.count * 24 + 4 + taken.count * 16
   }
 
   func write(to record: inout RecordWriter) {
@@ -192,10 +235,13 @@ extension JournalledLane {
     record.write(UInt32(returned.count))
     for piece in returned {
       piece.run.write(to: &record)
-      record.write(piece.isInDoubt)
+      record.write(piece.fate.rawValue)
     }
     record.write(UInt32(doubted.count))
-    for range in doubted { record.write(range) }
+    for doubt in doubted {
+      record.write(doubt.campaign)
+      record.write(doubt.range)
+    }
     record.write(UInt32(taken.count))
     for (campaign, position) in taken {
       record.write(campaign)
@@ -210,9 +256,11 @@ extension JournalledLane {
     let settled = try record.read(UInt64.self)
     intent = try record.read()
     for _ in 0..<(try record.read(UInt32.self)) {
-      returned.append(Returned(run: try JournalledRun(reading: &record), isInDoubt: try record.readFlag()))
+      let run = try JournalledRun(reading: &record)
+      guard let fate = Leftover.Fate(rawValue: try record.read()) else { throw .outOfRange }
+      returned.append(Returned(run: run, fate: fate))
     }
-    for _ in 0..<(try record.read(UInt32.self)) { doubted.append(try record.readRange()) }
+    for _ in 0..<(try record.read(UInt32.self)) { doubted.append(Doubted(campaign: try record.read(), range: try record.readRange())) }
     for _ in 0..<(try record.read(UInt32.self)) {
       let campaign = try record.read(UInt64.self)
       taken[campaign] = try record.read()

@@ -46,15 +46,19 @@ enum JournalEvent: Hashable, Sendable {
   case resent(campaign: UInt64, count: Int)
   /// The audience has been read so far, and nothing of it could be sent.
   case position(campaign: UInt64, AudiencePosition)
+  /// Every number below has been given away: so that none is given again when all that had one is forgotten.
+  case numbersTaken(below: UInt64)
+  /// The campaign has its final account.
+  case ended(campaign: UInt64)
 }
 
 /// How far a campaign's reader has come, as part of what it takes in.
 struct AudiencePosition: Hashable, Sendable {
-  static let byteCount = 16 + 16 + 8 + 8
+  static let byteCount = 16 + 8 + 8 + 8
 
   var mark: AudienceMark
-  var enqueuedLine: UInt64
-  var rejectedLine: UInt64
+  /// Every entry up to this line has been taken in, or counted as one that cannot be sent.
+  var readLine: UInt64
   /// All that the campaign has submitted up to here, rejected lines included: a gap shows what damage has taken.
   var submitted: Int
   /// Lines since the last position that could not be sent.
@@ -62,24 +66,22 @@ struct AudiencePosition: Hashable, Sendable {
   var tooLarge: Int
 
   func write(to record: inout RecordWriter) {
-    for value in [mark.offset, mark.line, enqueuedLine, rejectedLine, UInt64(submitted)] { record.write(value) }
+    for value in [mark.offset, mark.line, readLine, UInt64(submitted)] { record.write(value) }
     record.write(UInt32(clamping: malformed))
     record.write(UInt32(clamping: tooLarge))
   }
 
-  init(mark: AudienceMark, enqueuedLine: UInt64, rejectedLine: UInt64, submitted: Int, malformed: Int = 0, tooLarge: Int = 0) {
+  init(mark: AudienceMark, readLine: UInt64, submitted: Int, malformed: Int = 0, tooLarge: Int = 0) {
     self.mark = mark
-    self.enqueuedLine = enqueuedLine
-    self.rejectedLine = rejectedLine
+    self.readLine = readLine
     self.submitted = submitted
     self.malformed = malformed
     self.tooLarge = tooLarge
   }
 
   init(reading record: inout RecordReader) throws(RecordError) {
-    mark = AudienceMark(offset: try record.read(), line: try record.read())
-    enqueuedLine = try record.read()
-    rejectedLine = try record.read()
+    mark = AudienceMark(offset: try record.readPlace(), line: try record.readPlace())
+    readLine = try record.readPlace()
     submitted = try record.readCount()
     malformed = Int(try record.read(UInt32.self))
     tooLarge = Int(try record.read(UInt32.self))
@@ -101,6 +103,8 @@ extension JournalEvent {
     static let resolved: UInt8 = 10
     static let resent: UInt8 = 11
     static let position: UInt8 = 12
+    static let numbersTaken: UInt8 = 13
+    static let ended: UInt8 = 14
   }
 
   var kind: UInt8 {
@@ -113,6 +117,8 @@ extension JournalEvent {
     case .resolved: Kind.resolved
     case .resent: Kind.resent
     case .position: Kind.position
+    case .numbersTaken: Kind.numbersTaken
+    case .ended: Kind.ended
     }
   }
 
@@ -125,6 +131,7 @@ extension JournalEvent {
     case .doubted: JournalledRun.byteCount
     case .resent: 8 + 4
     case .position: 8 + AudiencePosition.byteCount
+    case .numbersTaken, .ended: 8
     }
   }
 
@@ -151,6 +158,8 @@ extension JournalEvent {
     case .position(let campaign, let position):
       record.write(campaign)
       position.write(to: &record)
+    case .numbersTaken(let number), .ended(let number):
+      record.write(number)
     }
   }
 
@@ -164,6 +173,8 @@ extension JournalEvent {
     case Kind.resolved: self = .resolved(try JournalledRun(reading: &record), try Self.outcome(&record))
     case Kind.resent: self = .resent(campaign: try record.read(), count: Int(try record.read(UInt32.self)))
     case Kind.position: self = .position(campaign: try record.read(), try AudiencePosition(reading: &record))
+    case Kind.ended: self = .ended(campaign: try record.read())
+    case Kind.numbersTaken: self = .numbersTaken(below: try record.read())
     default: throw .unknownKind(kind)
     }
   }

@@ -1,12 +1,14 @@
+internal import PushWire
+
 /// Neighbouring notifications that an earlier process took in and left without an outcome, all for the same reason.
 package struct Leftover: Hashable, Sendable {
-  package enum Fate: Hashable, Sendable {
+  package enum Fate: UInt8, Hashable, Sendable {
     /// No intent covers them, or they were given back unsent: they have certainly not arrived.
-    case unsent
+    case unsent = 0
     /// They may have arrived or not.
-    case unknown
+    case unknown = 1
     /// The same, and they count as possible duplicates already, because they were sent again before.
-    case doubted
+    case doubted = 2
   }
 
   package let lane: UInt64
@@ -60,5 +62,16 @@ package struct Leftover: Hashable, Sendable {
       body(notification)
       return true
     }
+  }
+
+  /// Tells of each of them but the first few, and then that the journal is about to say so.
+  func report(_ outcome: Outcome, to listener: any OutcomeListener, skipping skipped: Int = 0) {
+    var index = 0
+    forEach { notification in
+      defer { index += 1 }
+      guard index >= skipped else { return }
+      listener.notAccepted(line: notification.line, token: unsafe DeviceToken(bytes: notification.token)?.description ?? "", outcome: outcome)
+    }
+    listener.flush()
   }
 }

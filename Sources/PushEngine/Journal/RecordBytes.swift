@@ -53,11 +53,21 @@
 
   mutating func readFlag() throws(RecordError) -> Bool { try read(UInt8.self) != 0 }
 
-  /// A number of notifications: so far below the limits of `Int` that sums of such numbers stay there.
+  /// So far below the limits of `Int` that sums of such numbers stay there.
+  static let countLimit = 1 << 48
+
+  /// A number of notifications.
   mutating func readCount() throws(RecordError) -> Int {
     let value = try read(UInt64.self)
-    guard value <= 1 << 48 else { throw .outOfRange }
+    guard value <= UInt64(Self.countLimit) else { throw .outOfRange }
     return Int(value)
+  }
+
+  /// A place in a file, in bytes or lines: so far below the limits of `Int` that one can go on counting from there.
+  mutating func readPlace() throws(RecordError) -> UInt64 {
+    let value = try read(UInt64.self)
+    guard value < 1 << 62 else { throw .outOfRange }
+    return value
   }
 
   /// A range of ring positions.

@@ -31,6 +31,7 @@ package actor Lane: LinkDelegate {
   private var batchTimer: BatchTimer
   private var decoder = ErrorResponseDecoder()
   private var link: (any Link)?
+  private var lastAcknowledged: (link: any Link, byteCount: UInt64, at: Instant)?
   private var ledger: CampaignLedger?
   private var isWaitingForPermission = false
   private var isPumpScheduled = false
@@ -39,9 +40,14 @@ package actor Lane: LinkDelegate {
 
   /// After so many batches the loop gets a chance to serve its other lanes and read its sockets.
   private static let batchesPerTurn = 4
+  private static let acknowledgementAge = Duration.milliseconds(1)
+  /// A ring that has been empty for so long gives its memory back.
+  private static let ringIdleness = Duration.seconds(1)
+  private var emptySince: Instant?
 
   init(
-    configuration: AppConfiguration, loop: any Loop, dialer: any Dialer, intake: Intake, seed: UInt64, report: @escaping @Sendable (Event) -> Void
+    configuration: AppConfiguration, loop: any Loop, dialer: any Dialer, intake: Intake, budget: RingBudget?, seed: UInt64,
+    report: @escaping @Sendable (Event) -> Void
   ) {
     self.loop = loop
     self.dialer = dialer
@@ -49,7 +55,7 @@ package actor Lane: LinkDelegate {
     self.report = report
     observer = configuration.observer
     command = configuration.command
-    ring = NotificationRing(blockCount: configuration.policy.ringBlockCount)
+    ring = NotificationRing(blockCount: configuration.policy.ringBlockCount, budget: budget)
     machine = LaneMachine(policy: configuration.policy, seed: seed)
     packer = FramePacker(byteCountBound: configuration.batchByteCount)
     permission = intake.journal.map { SendPermission(journal: $0, lane: $0.addLane(app: intake.app)) }
@@ -124,16 +130,22 @@ package actor Lane: LinkDelegate {
   }
 
   private func surroundings(published: UInt64) -> LaneMachine.Surroundings {
-    LaneMachine.Surroundings(
-      now: loop.now, published: published, freeBlockCount: ring.freeBlockCount, isWritable: link?.isWritable ?? false, acknowledged: acknowledged,
+    let now = loop.now
+    return LaneMachine.Surroundings(
+      now: now, published: published, freeBlockCount: ring.freeBlockCount, blockCountLimit: ring.blockCountLimit, isWritable: link?.isWritable ?? false,
+      acknowledged: acknowledged(now: now),
       isDraining: intake.isDraining, isCancelled: intake.isCancelled)
   }
 
-  /// How much of what was sent on the present connection the peer's system has acknowledged.
-  private var acknowledged: UInt64 {
+  /// How much of what was sent on the present connection the peer's system had acknowledged, at most a moment ago: asking is a system call, and the machine
+  /// counts in longer times.
+  private func acknowledged(now: Instant) -> UInt64 {
     guard let link else { return 0 }
+    if let seen = lastAcknowledged, seen.link === link, now < seen.at + Self.acknowledgementAge { return seen.byteCount }
     let handedOver = link.handedOverByteCount
-    return handedOver - min(handedOver, UInt64(clamping: link.unacknowledgedByteCount))
+    let byteCount = handedOver - min(handedOver, UInt64(clamping: link.unacknowledgedByteCount))
+    lastAcknowledged = (link, byteCount, now)
+    return byteCount
   }
 
   private func continueLater() {
@@ -144,7 +156,25 @@ package actor Lane: LinkDelegate {
 
   private func sleep(until deadline: Instant?, seen published: UInt64) {
     if let deadline { arm(deadline) }
+    lookAfterMemory(seen: published)
     if !ring.sleep(seen: published) { continueLater() }
+  }
+
+  private func lookAfterMemory(seen published: UInt64) {
+    guard published == ring.settled else {
+      emptySince = nil
+      return ring.becameBusy()
+    }
+    guard ring.isBusy else { return }
+    let now = loop.now
+    let since = emptySince ?? now
+    emptySince = since
+    if now < since + Self.ringIdleness {
+      arm(since + Self.ringIdleness)
+    } else if ring.becameIdle() {
+      // Whoever came meanwhile has found no room.
+      intake.openDoors()
+    }
   }
 
   /// A timer that is due earlier than needed stays: it only asks the machine once more.
@@ -382,6 +412,7 @@ package actor Lane: LinkDelegate {
   private func closed(_ link: any Link, _ reason: LinkClosure) {
     guard link === self.link else { return }
     self.link = nil
+    lastAcknowledged = nil
     machine.closed(reason.forLane, now: loop.now, walk: ring)
     carryOutEffects()
     report(.ended(ending(reason)))

@@ -1,0 +1,318 @@
+internal import PushJournal
+internal import PushTransport
+internal import PushWire
+internal import Support
+internal import Synchronization
+
+@testable internal import PushEngine
+
+/// Lives of an engine's journal on a simulated disk, of random events in an order that lanes and readers could bring about, under one seed.
+final class JournalWorld {
+  var random: SeededGenerator
+  let disk = SimulatedDisk()
+  private(set) var model = JournalModel()
+  /// The model as it was after the record at each position, in order, since the journal was opened.
+  private var history: [(position: UInt64, model: JournalModel)] = []
+  private(set) var journal: EngineJournal
+  private var options = EngineJournalOptions()
+  private var now = Duration.zero
+  /// What an earlier process has left of each open campaign and this one has not gone on with yet.
+  private var left: [UInt64: [JournalModel.Left]] = [:]
+  private var checkCount = 0
+
+  init(seed: UInt64) throws {
+    random = SeededGenerator(seed: seed)
+    options.checkpointByteCount = random.pick([1, 300, 2_000, 10_000], or: 300)
+    options.sync = random.pick([.always, .interval(.milliseconds(10)), .never], or: .always)
+    journal = try EngineJournal.open(disk, options: options, runByHand: {}).journal
+    history = [(0, model)]
+  }
+
+  struct Wrong: Error, CustomStringConvertible {
+    var description: String
+  }
+
+  // MARK: Lives
+
+  func live(operations: Int) async throws {
+    try addLane()
+    for _ in 0..<operations {
+      try await operate()
+      if random.chance(10) { try check() }
+    }
+  }
+
+  private func operate() async throws {
+    switch Int.random(in: 0..<100, using: &random) {
+    case ..<4: try await begin()
+    case ..<6: try addLane()
+    case ..<24: try enqueue()
+    case ..<36: try goOn()
+    case ..<48: intend()
+    case ..<64: settle()
+    case ..<69: giveBack()
+    case ..<75: doubt()
+    case ..<77: if let campaign = openCampaign() { record(.resent(campaign: campaign, count: Int.random(in: 1...9, using: &random))) }
+    case ..<80: readMalformed()
+    case ..<84: endCampaigns()
+    default: run()
+    }
+  }
+
+  func run(_ duration: Duration? = nil) {
+    now += duration ?? .milliseconds(Int.random(in: 0...15, using: &random))
+    _ = journal.run(now: now)
+  }
+
+  /// The process is killed, or the machine loses power; another process begins.
+  func crash(losesUnsynced: Bool) throws {
+    let durable = journal.journal.durablePosition.rawValue
+    if losesUnsynced, options.sync != .never { disk.loseUnsynced(using: &random) } else { disk.restart() }
+    journal.abandon()
+    let next = unsafe try Journal.inspect(disk) { _, _, _ in }.next.rawValue
+    guard next > durable, let found = history.last(where: { $0.position < next }) else {
+      throw Wrong(description: "\(durable) was durable, \(next) comes next")
+    }
+    model = found.model
+    try reopen()
+  }
+
+  func close() async throws {
+    try await drive { [journal] in try await journal.close() }
+    disk.restart()
+    try reopen()
+  }
+
+  private func reopen() throws {
+    model.endLife()
+    let (journal, report) = try EngineJournal.open(disk, options: options, runByHand: {})
+    self.journal = journal
+    history = [(0, model)]
+    let differences = model.differences(from: journal, report)
+    guard differences.isEmpty else { throw Wrong(description: differences.joined(separator: "; ")) }
+    left = [:]
+    for campaign in journal.campaigns where campaign.phase == .open { left[campaign.number] = model.left(of: campaign.number) }
+  }
+
+  /// Runs what waits for the disk.
+  func drive<Value: Sendable>(_ body: @escaping @Sendable () async throws -> Value) async throws -> Value {
+    let result = Mutex<Result<Value, any Error>?>(nil)
+    let task = Task {
+      do {
+        let value = try await body()
+        result.withLock { $0 = .success(value) }
+      } catch {
+        result.withLock { $0 = .failure(error) }
+      }
+    }
+    while result.withLock({ $0 == nil }) {
+      run(.milliseconds(10))
+      await Task.yield()
+    }
+    await task.value
+    return try result.withLock { try $0?.get() } ?? { throw Wrong(description: "no result") }()
+  }
+
+  // MARK: Looking
+
+  /// Opens a copy of the disk as it is, and compares it with what the journal was told.
+  func check() throws {
+    checkCount += 1
+    let copy = SimulatedDisk()
+    for name in disk.fileNames { copy.put(name, disk.contents(name) ?? []) }
+    let next = unsafe try Journal.inspect(copy) { _, _, _ in }.next.rawValue
+    guard next > journal.journal.durablePosition.rawValue, var expected = history.last(where: { $0.position < next })?.model else {
+      throw Wrong(description: "what was durable is gone")
+    }
+    expected.endLife()
+    let (recovered, report) = try EngineJournal.open(copy, options: options, runByHand: {})
+    let differences = expected.differences(from: recovered, report)
+    guard differences.isEmpty else { throw Wrong(description: differences.joined(separator: "; ")) }
+    let live = journal.campaigns.filter { model.campaigns[$0.number] != $0 }
+    guard live.isEmpty else { throw Wrong(description: "the living journal says \(live)") }
+  }
+
+  var byteCount: Int { disk.fileNames.map { disk.contents($0)?.count ?? 0 }.reduce(0, +) }
+
+  // MARK: Events
+
+  private func note(_ position: UInt64) { history.append((position, model)) }
+
+  /// One record, at the position that comes next.
+  private func record(_ event: JournalEvent) {
+    let position = journal.journal.nextPosition.rawValue
+    journal.record(event)
+    model.apply(event)
+    note(position)
+  }
+
+  private func openCampaign() -> UInt64? {
+    model.campaigns.values.filter { $0.phase == .open }.map(\.number).sorted().randomElement(using: &random)
+  }
+
+  private func liveLane(where isGood: (JournalModel.Lane) -> Bool = { _ in true }) -> JournalModel.Lane? {
+    model.lanes.values.filter { $0.isLive && isGood($0) }.sorted { $0.number < $1.number }.randomElement(using: &random)
+  }
+
+  private func begin() async throws {
+    guard model.campaigns.values.count(where: { $0.phase == .open }) < 4 else { return }
+    let payloads = [random.bytes(3), [1, 2, 3]]
+    let beginnings = (0..<Int.random(in: 1...3, using: &random)).map { index in
+      EngineJournal.Beginning(
+        app: random.text(), campaign: Campaign(payload: random.pick(payloads, or: []), expiration: random.chance(50) ? 77 : nil, priority: 5),
+        context: random.bytes(index * 20))
+    }
+    let numbers = try await drive { [journal] in try await journal.begin(beginnings) }
+    for (number, beginning) in zip(numbers, beginnings) {
+      guard let campaign = journal.campaign(number), model.campaigns[number] == nil else { throw Wrong(description: "campaign \(number) is not new") }
+      guard campaign.app == beginning.app, campaign.context == beginning.context, campaign.expiration == beginning.campaign.expiration, campaign.priority == 5,
+        campaign.groupCount == numbers.count, campaign.phase == .open, campaign.account == Account()
+      else { throw Wrong(description: "another campaign than was begun") }
+      model.campaigns[number] = campaign
+      model.payloads[number] = beginning.campaign.payload
+    }
+    note(journal.journal.nextPosition.rawValue - 1)
+  }
+
+  private func addLane() throws {
+    guard model.lanes.values.count(where: \.isLive) < 4 else { return }
+    let position = journal.journal.nextPosition.rawValue
+    let number = journal.addLane(app: "app")
+    guard model.lanes[number] == nil else { throw Wrong(description: "lane \(number) is not new") }
+    model.apply(.laneBegan(lane: number, app: "app"))
+    note(position)
+  }
+
+  private func mark() -> AudienceMark { AudienceMark(offset: random.number(1 << 40), line: random.number(1 << 40)) }
+
+  /// A claim of new entries.
+  private func enqueue() throws {
+    guard let number = openCampaign(), let campaign = model.campaigns[number], let lane = liveLane() else { return }
+    var line = campaign.readLine
+    let (isPersonal, tokensAreUniform, linesFollow) = (random.chance(30), random.chance(70), random.chance(70))
+    let notifications = (0..<Int.random(in: 1...8, using: &random)).map { _ in
+      line += linesFollow ? 1 : UInt64.random(in: 1...4, using: &random)
+      return TestNotification(
+        line: line, token: random.bytes(tokensAreUniform ? 32 : Int.random(in: 1...100, using: &random)),
+        payload: isPersonal ? random.bytes(Int.random(in: 0...200, using: &random)) : [])
+    }
+    var position = AudiencePosition(mark: mark(), readLine: line + UInt64.random(in: 0...2, using: &random), submitted: campaign.account.submitted)
+    if random.chance(20) { position.malformed = Int.random(in: 1...3, using: &random) }
+    if random.chance(10) { position.tooLarge = Int.random(in: 1...3, using: &random) }
+    position.submitted += notifications.count + position.malformed + position.tooLarge
+    try take(in: notifications, EnqueueHeader(run: run(notifications, campaign: number, in: lane), position: position))
+  }
+
+  private func run(_ notifications: [TestNotification], campaign: UInt64, in lane: JournalModel.Lane) -> JournalledRun {
+    // Other claims may have become padding.
+    let start = lane.end + (random.chance(10) ? UInt64.random(in: 1...9, using: &random) : 0)
+    let blockCount = notifications.map(\.blockCount).reduce(0, +)
+    return JournalledRun(lane: lane.number, range: start..<(start + blockCount), campaign: campaign, count: notifications.count)
+  }
+
+  private func take(in notifications: [TestNotification], _ header: EnqueueHeader) throws {
+    let source = TestSource(notifications: notifications)
+    let position = journal.journal.nextPosition.rawValue
+    guard journal.enqueue(header, source.shape, source) else { throw Wrong(description: "no room: \(journal.failure ?? "full")") }
+    model.apply(header, notifications)
+    note(position)
+  }
+
+  /// Takes in again, or resolves, the next of what an earlier process has left: some neighbours of one fate.
+  private func goOn() throws {
+    guard let number = openCampaign(), let first = left[number]?.first, let lane = liveLane() else { return }
+    var end = first.start
+    var taken: [JournalModel.Left] = []
+    for next in left[number] ?? [] where taken.count < 6 {
+      guard next.lane == first.lane, next.fate == first.fate, next.start == end else { break }
+      taken.append(next)
+      end += next.notification.blockCount
+    }
+    taken = Array(taken.prefix(Int.random(in: 1...taken.count, using: &random)))
+    let range = first.start..<taken.reduce(first.start) { $0 + $1.notification.blockCount }
+    left[number]?.removeFirst(taken.count)
+    if first.fate != .unsent, random.chance(40) {
+      record(.resolved(JournalledRun(lane: first.lane, range: range, campaign: number, count: taken.count), random.chance(50) ? .held : .unknown))
+      return
+    }
+    let notifications = taken.map(\.notification)
+    var header = EnqueueHeader(run: run(notifications, campaign: number, in: lane), position: nil)
+    header.source = EnqueueHeader.Source(lane: first.lane, range: range, newlyDoubted: first.fate == .unknown ? taken.count : 0)
+    header.isInDoubt = first.fate != .unsent
+    try take(in: notifications, header)
+  }
+
+  private func intend() {
+    guard let lane = liveLane(where: { $0.intent < $0.end }) else { return }
+    guard let through = (lane.boundaries + [lane.end]).filter({ $0 > lane.intent }).randomElement(using: &random) else { return }
+    let position = journal.journal.nextPosition.rawValue
+    guard journal.intend(lane: lane.number, through: through) != nil else { return }
+    model.apply(.intent(lane: lane.number, through: through))
+    note(position)
+  }
+
+  /// Neighbours of one campaign at the front of a lane's ring.
+  private func front(where isGood: (JournalModel.Lane, JournalModel.Entry) -> Bool) -> (run: JournalledRun, first: JournalModel.Entry)? {
+    guard let lane = liveLane(where: { lane in lane.ringEntries.first.map { isGood(lane, $0) } ?? false }), let first = lane.ringEntries.first else {
+      return nil
+    }
+    let same = lane.ringEntries.prefix { $0.campaign == first.campaign && $0.isDoubted == first.isDoubted && isGood(lane, $0) }
+    let taken = same.prefix(Int.random(in: 1...same.count, using: &random))
+    return (JournalledRun(lane: lane.number, range: lane.settled..<(taken.last?.end ?? 0), campaign: first.campaign, count: taken.count), first)
+  }
+
+  private func settle() {
+    guard let (run, _) = front(where: { lane, entry in entry.start < lane.intent }) else { return }
+    record(.settled(run, random.outcome()))
+  }
+
+  private func giveBack() {
+    guard let (run, first) = front(where: { _, _ in true }) else { return }
+    record(.returned(run, isInDoubt: first.isDoubted))
+  }
+
+  /// A connection has ended without a word: one record for each campaign that has something in the range.
+  private func doubt() {
+    guard let lane = liveLane(where: { $0.settled < $0.intent }) else { return }
+    let ends = lane.boundaries.filter { $0 > lane.settled && $0 <= lane.intent }
+    guard let end = ends.randomElement(using: &random) else { return }
+    let range = (random.chance(70) ? lane.settled : ends.filter { $0 < end }.randomElement(using: &random) ?? lane.settled)..<end
+    var counts: [UInt64: Int] = [:]
+    for entry in lane.ringEntries where range.contains(entry.start) && !entry.isDoubted { counts[entry.campaign, default: 0] += 1 }
+    for (campaign, count) in counts.sorted(by: { $0.key < $1.key }) {
+      record(.doubted(JournalledRun(lane: lane.number, range: range, campaign: campaign, count: count)))
+      if random.chance(20) { run() }
+    }
+  }
+
+  private func readMalformed() {
+    guard let number = openCampaign(), let campaign = model.campaigns[number] else { return }
+    var position = AudiencePosition(mark: mark(), readLine: campaign.readLine + 3, submitted: campaign.account.submitted + 3)
+    (position.malformed, position.tooLarge) = random.chance(50) ? (3, 0) : (1, 2)
+    record(.position(campaign: number, position))
+  }
+
+  private func endCampaigns() {
+    for campaign in model.campaigns.values.sorted(by: { $0.number < $1.number }) where campaign.phase == .open {
+      guard left[campaign.number]?.isEmpty ?? true, model.left(of: campaign.number, isLive: true).isEmpty, random.chance(70) else { continue }
+      record(.ended(campaign: campaign.number))
+    }
+  }
+
+  /// Goes on with everything that is left, settles it, and ends all campaigns.
+  func settleAll() throws {
+    try addLane()
+    while left.values.contains(where: { !$0.isEmpty }) { try goOn() }
+    for lane in model.lanes.values.filter(\.isLive) where lane.intent < lane.end {
+      _ = journal.intend(lane: lane.number, through: lane.end)
+      model.apply(.intent(lane: lane.number, through: lane.end))
+    }
+    while let (run, _) = front(where: { _, _ in true }) { record(.settled(run, random.outcome())) }
+    while model.campaigns.values.contains(where: { $0.phase == .open }) {
+      guard model.campaigns.values.allSatisfy({ model.left(of: $0.number, isLive: true).isEmpty }) else {
+        throw Wrong(description: "something was returned: it needs another process")
+      }
+      endCampaigns()
+    }
+  }
+}

@@ -1,0 +1,213 @@
+internal import PushJournal
+internal import PushTransport
+internal import PushWire
+internal import Support
+
+@testable internal import PushEngine
+
+/// A notification with memory of its own.
+struct TestNotification: Hashable {
+  var line: UInt64
+  var token: [UInt8]
+  var payload: [UInt8] = []
+
+  var blockCount: UInt64 { UInt64(RingRecord.blockCount(tokenByteCount: token.count, payloadByteCount: payload.count)) }
+
+  init(line: UInt64, token: [UInt8], payload: [UInt8] = []) {
+    self.line = line
+    self.token = token
+    self.payload = payload
+  }
+
+  init(_ notification: EnqueuedNotification) {
+    self.init(line: notification.line, token: unsafe Array(notification.token), payload: unsafe Array(notification.payload))
+  }
+}
+
+struct TestSource: EnqueueSource {
+  var notifications: [TestNotification]
+
+  func forEach(_ body: (EnqueuedNotification) -> Void) {
+    for notification in notifications {
+      unsafe notification.token.withUnsafeBytes { token in
+        unsafe notification.payload.withUnsafeBytes { payload in
+          unsafe body(EnqueuedNotification(line: notification.line, token: token, payload: payload))
+        }
+      }
+    }
+  }
+
+  var shape: EnqueueShape {
+    var shape = EnqueueShape()
+    forEach { shape.add($0) }
+    return shape
+  }
+}
+
+/// Records as bytes.
+enum Record {
+  /// What `write` writes into memory of exactly `byteCount` bytes; nil if it writes another number of them.
+  static func bytes(_ byteCount: Int, _ write: (inout RecordWriter) -> Void) -> [UInt8]? {
+    let bytes = unsafe writingExactBytes(byteCount) { memory in
+      var record = unsafe RecordWriter(memory)
+      write(&record)
+      return record.byteCount
+    }
+    return bytes.count == byteCount ? bytes : nil
+  }
+
+  static func bytes(_ event: JournalEvent) -> [UInt8]? { bytes(event.byteCount) { event.write(to: &$0) } }
+  static func bytes(_ campaign: JournalledCampaign) -> [UInt8]? { bytes(campaign.byteCount) { campaign.write(to: &$0) } }
+  static func bytes(_ lane: JournalledLane) -> [UInt8]? { bytes(lane.byteCount) { lane.write(to: &$0) } }
+
+  static func bytes(_ header: EnqueueHeader, _ source: TestSource) -> [UInt8]? {
+    let shape = source.shape
+    return bytes(header.byteCount + shape.byteCount) { record in
+      header.write(to: &record)
+      shape.write(source, to: &record)
+    }
+  }
+
+  static func payload(_ number: UInt64, _ payload: [UInt8]) -> [UInt8]? {
+    bytes(8 + RecordWriter.byteCount(payload)) { record in
+      record.write(number)
+      record.write(payload)
+    }
+  }
+
+  /// Reads a whole record.
+  static func read<Value>(_ bytes: [UInt8], _ body: (inout RecordReader) throws -> Value) throws -> Value {
+    try unsafe withExactBytes(bytes) { memory in
+      var record = unsafe RecordReader(memory)
+      let value = try body(&record)
+      try record.finish()
+      return value
+    }
+  }
+}
+
+extension JournalBook {
+  /// Takes a record; the same as the reading of a journal does.
+  mutating func read(_ position: UInt64, kind: UInt8, _ bytes: [UInt8]) throws {
+    try unsafe withExactBytes(bytes) { memory in try unsafe read(JournalPosition(rawValue: position), kind: kind, memory) }
+  }
+}
+
+extension Leftover {
+  var notifications: [TestNotification] {
+    var found: [TestNotification] = []
+    forEach { found.append(TestNotification($0)) }
+    return found
+  }
+}
+
+extension EnqueueContent {
+  var notifications: [TestNotification] {
+    var found: [TestNotification] = []
+    var cursor = Cursor()
+    walk(&cursor) { notification in
+      found.append(TestNotification(notification))
+      return true
+    }
+    return found
+  }
+}
+
+// MARK: - Random values
+
+extension SeededGenerator {
+  mutating func pick<Value>(_ values: [Value], or fallback: Value) -> Value { values.randomElement(using: &self) ?? fallback }
+
+  /// Small, large or somewhere between, at most `limit`.
+  mutating func number(_ limit: UInt64) -> UInt64 {
+    switch Int.random(in: 0..<4, using: &self) {
+    case 0: limit
+    case 1: UInt64.random(in: 0...min(limit, 300), using: &self)
+    case 2: UInt64.random(in: 0...limit, using: &self) >> UInt64.random(in: 0...60, using: &self)
+    default: UInt64.random(in: 0...limit, using: &self)
+    }
+  }
+
+  mutating func count(_ limit: UInt64 = 1 << 48) -> Int { Int(number(limit)) }
+
+  mutating func text() -> String { pick(["", "a", "com.example.app", "Jürgen's \u{1F514}", String(repeating: "x", count: 300)], or: "") }
+
+  mutating func ringRange() -> Range<UInt64> {
+    let (first, second) = (number((1 << 62) - 1), number((1 << 62) - 1))
+    return min(first, second)..<max(first, second)
+  }
+
+  mutating func run() -> JournalledRun {
+    JournalledRun(lane: number(.max), range: ringRange(), campaign: number(.max), count: count(UInt64(UInt32.max)))
+  }
+
+  mutating func outcome() -> Outcome {
+    pick(
+      [
+        .accepted(.confirmed), .accepted(.quiet), .suppressed, .expired, .held, .cancelled, .unknown, .rejected(.closedWithoutReason),
+        .rejected(.malformedToken), .rejected(.payloadTooLarge), .rejected(.status(GatewayStatus(rawValue: UInt8.random(in: 0...255, using: &self)))),
+      ], or: .unknown)
+  }
+
+  mutating func account() -> Account {
+    var account = Account()
+    account.submitted = count()
+    for _ in 0..<Int.random(in: 0...12, using: &self) { account.count(outcome(), count(1 << 40)) }
+    account.resent = count()
+    account.possibleDuplicates = count()
+    return account
+  }
+
+  mutating func audiencePosition() -> AudiencePosition {
+    AudiencePosition(
+      mark: AudienceMark(offset: number((1 << 62) - 1), line: number((1 << 62) - 1)), readLine: number((1 << 62) - 1), submitted: count(),
+      malformed: count(UInt64(UInt32.max)), tooLarge: count(UInt64(UInt32.max)))
+  }
+
+  mutating func campaign() -> JournalledCampaign {
+    var campaign = JournalledCampaign(
+      number: number(.max), group: number(.max), groupCount: count(UInt64(UInt32.max)), app: text(), payload: number(.max),
+      expiration: chance(50) ? UInt32(number(UInt64(UInt32.max))) : nil, priority: chance(50) ? UInt8.random(in: 1...255, using: &self) : nil,
+      context: bytes(Int.random(in: 0...200, using: &self)))
+    campaign.phase = chance(50) ? .open : .ended
+    campaign.account = account()
+    campaign.mark = AudienceMark(offset: number((1 << 62) - 1), line: number((1 << 62) - 1))
+    campaign.readLine = number((1 << 62) - 1)
+    return campaign
+  }
+
+  mutating func event() -> JournalEvent {
+    switch Int.random(in: 0..<10, using: &self) {
+    case 0: .laneBegan(lane: number(.max), app: text())
+    case 1: .intent(lane: number(.max), through: number(.max))
+    case 2: .settled(run(), outcome())
+    case 3: .returned(run(), isInDoubt: chance(50))
+    case 4: .doubted(run())
+    case 5: .resolved(run(), outcome())
+    case 6: .resent(campaign: number(.max), count: count(UInt64(UInt32.max)))
+    case 7: .position(campaign: number(.max), audiencePosition())
+    case 8: .numbersTaken(below: number(.max))
+    default: .ended(campaign: number(.max))
+    }
+  }
+
+  mutating func header(_ run: JournalledRun) -> EnqueueHeader {
+    var header = EnqueueHeader(run: run, position: chance(50) ? audiencePosition() : nil)
+    if chance(50) { header.source = EnqueueHeader.Source(lane: number(.max), range: ringRange(), newlyDoubted: count(UInt64(UInt32.max))) }
+    header.isInDoubt = chance(50)
+    header.isRestated = chance(50)
+    return header
+  }
+
+  /// 1…40 notifications of every make.
+  mutating func notifications() -> [TestNotification] {
+    let (tokensAreUniform, linesFollow, payloadPercent) = (chance(50), chance(50), pick([0, 0, 30, 100], or: 0))
+    var line = number(.max)
+    return (0..<Int.random(in: 1...40, using: &self)).map { _ in
+      line = linesFollow ? line &+ 1 : number(.max)
+      let tokenByteCount = tokensAreUniform ? 32 : pick([1, 31, 32, 33, 99, 100, Int.random(in: 1...100, using: &self)], or: 32)
+      let payloadByteCount = chance(payloadPercent) ? pick([1, 31, 32, 33, 255, 256, 2048, 5120], or: 1) : 0
+      return TestNotification(line: line, token: bytes(tokenByteCount), payload: bytes(payloadByteCount))
+    }
+  }
+}
