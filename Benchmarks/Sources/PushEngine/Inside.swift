@@ -77,7 +77,7 @@ package final class InsideJournal {
       let end = position + UInt64(piece.blockCount)
       let run = JournalledRun(lane: lane, range: position..<end, campaign: campaign, count: piece.count)
       let mark = AudienceMark(offset: position * 65, line: position + 1)
-      let read = AudiencePosition(mark: mark, enqueuedLine: end, rejectedLine: 0, submitted: Int(end))
+      let read = AudiencePosition(mark: mark, readLine: end, submitted: Int(end))
       guard journal.enqueue(EnqueueHeader(run: run, position: read), piece.shape, piece.entries(of: chunk)) else { return false }
       guard journal.intend(lane: lane, through: end) != nil else { return false }
       journal.record(.settled(run, .accepted(.confirmed)))

@@ -10,7 +10,7 @@ extension Workload {
   private static let claimCount = 64
 
   private static let oneProducer = Workload("Ring.oneProducer", notificationCount, "notifications") {
-    let ring = NotificationRing(blockCount: blockCount)
+    let ring = NotificationRing(blockCount: blockCount, budget: RingBudget())
     let tokens = RawMemory(Samples.tokens(claimCount))
     return Iteration {
       produce(notificationCount, into: ring, tokens)
@@ -19,7 +19,7 @@ extension Workload {
   }
 
   private static let fourProducers = Workload("Ring.fourProducers", notificationCount, "notifications") {
-    let ring = NotificationRing(blockCount: blockCount)
+    let ring = NotificationRing(blockCount: blockCount, budget: RingBudget())
     let tokens = RawMemory(Samples.tokens(claimCount))
     let team = Team(count: 4) { produce(notificationCount / 4, into: ring, tokens) }
     return Iteration {
