@@ -23,14 +23,16 @@ let package = Package(
     .package(url: "https://github.com/apple/swift-nio", from: "2.101.2"),
     .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
     .package(url: "https://github.com/jpsim/Yams", from: "6.2.2"),
+    .package(url: "https://github.com/HdrHistogram/hdrhistogram-swift", from: "0.2.0"),
   ],
   targets: [
     .systemLibrary(name: "COpenSSL", pkgConfig: "openssl", providers: [.apt(["libssl-dev"])]),
+    .systemLibrary(name: "CNGHTTP2", pkgConfig: "libnghttp2", providers: [.apt(["libnghttp2-dev"])]),
     .systemLibrary(name: "CLZ4", pkgConfig: "liblz4", providers: [.apt(["liblz4-dev"])]),
 
     .target(name: "PushWire", swiftSettings: settings),
     .target(name: "PushJournal", dependencies: ["CLZ4"], swiftSettings: settings),
-    .target(name: "PushTransport", dependencies: ["PushWire", "COpenSSL", nioCore, nioPosix], swiftSettings: settings),
+    .target(name: "PushTransport", dependencies: ["PushWire", "COpenSSL", "CNGHTTP2", nioCore, nioPosix], swiftSettings: settings),
     .target(name: "PushEngine", dependencies: ["PushWire", "PushTransport", "PushJournal"], swiftSettings: settings),
     .target(name: "PushGateway", dependencies: ["PushWire", "PushTransport", nioCore, nioPosix], swiftSettings: settings),
     .target(name: "PushServer", dependencies: ["PushWire", "PushTransport", "PushEngine", "Yams"], swiftSettings: settings),
@@ -39,6 +41,7 @@ let package = Package(
       dependencies: [
         "PushWire", "PushTransport", "PushEngine", "PushGateway", "PushServer",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
+        .product(name: "Histogram", package: "hdrhistogram-swift"),
       ],
       swiftSettings: settings
     ),
@@ -50,8 +53,11 @@ let package = Package(
     .testTarget(name: "PushEngineTests", dependencies: ["PushEngine", "PushJournal", "PushTransport", "PushWire", "Support"], swiftSettings: settings),
     .testTarget(name: "PushGatewayTests", dependencies: ["PushGateway", "PushTransport", "PushWire", "Support", nioCore, nioPosix], swiftSettings: settings),
     .testTarget(name: "PushServerTests", dependencies: ["PushServer", "PushEngine", "PushTransport", "PushWire", "Support"], swiftSettings: settings),
-    .testTarget(name: "CommandTests", dependencies: ["carillon", "PushEngine", "PushServer", "PushTransport", "PushWire", "Support"], swiftSettings: settings),
-    .testTarget(name: "SimulationTests", dependencies: ["PushEngine", "PushGateway", "PushJournal", "PushTransport", "PushWire", "Support"], swiftSettings: settings),
+    .testTarget(
+      name: "CommandTests", dependencies: ["carillon", "PushEngine", "PushGateway", "PushServer", "PushTransport", "PushWire", "Support"],
+      swiftSettings: settings),
+    .testTarget(
+      name: "SimulationTests", dependencies: ["PushEngine", "PushGateway", "PushJournal", "PushTransport", "PushWire", "Support"], swiftSettings: settings),
     .testTarget(
       name: "IntegrationTests", dependencies: ["PushEngine", "PushGateway", "PushServer", "PushTransport", "PushWire", "Support"],
       exclude: ["ForeignGateway.py"], swiftSettings: settings),

@@ -26,9 +26,11 @@ struct AccountSnapshot: Hashable, Sendable {
   /// In the order in which they are shown.
   var apps: [App]
   var seconds: Double
+  /// So many had their outcome before these seconds began.
+  var settledBefore = 0
 
-  /// Notifications with an outcome, per second.
-  var perSecond: Double { seconds > 0 ? Double(apps.map(\.settled).reduce(0, +)) / seconds : 0 }
+  /// Notifications that got their outcome, per second.
+  var perSecond: Double { seconds > 0 ? Double(max(0, apps.map(\.settled).reduce(0, +) - settledBefore)) / seconds : 0 }
 
   /// The same, with what has no outcome yet as unknown, so that it adds up although nobody waits any longer; and how many these are.
   var asIfOver: (account: AccountSnapshot, inFlightCount: Int) {

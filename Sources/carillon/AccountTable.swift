@@ -30,8 +30,7 @@ enum AccountTable {
         return column == 0 ? row[column] + padding : padding + row[column]
       }.joined(separator: "  ")
     }
-    lines.append("")
-    lines.append("\(spokenSeconds(account.seconds)), \(grouped(Int(account.perSecond.rounded()))) notifications/s")
+    if account.seconds > 0 { lines += ["", "\(spokenSeconds(account.seconds)), \(grouped(Int(account.perSecond.rounded()))) notifications/s"] }
     return lines.joined(separator: "\n")
   }
 

@@ -20,13 +20,17 @@ struct Carillon: AsyncParsableCommand {
 
       Exit status: 0 everything was accepted, 1 something was not (the account says what), 2 the flags, a file or the configuration are wrong, 3 it could not run.
       """,
-    subcommands: [SendCommand.self, SimulateCommand.self, FeedbackCommand.self, JournalCommand.self, CredentialCommand.self, PayloadCommand.self]
+    subcommands: [
+      SendCommand.self, SimulateCommand.self, BenchCommand.self, FeedbackCommand.self, JournalCommand.self, CredentialCommand.self, PayloadCommand.self,
+    ]
   )
 
   static func main() async {
     StandardStream.occupyClosedDescriptors()
     // A reader of our output that goes away is an error of the write, not the end of the process.
     signal(SIGPIPE, SIG_IGN)
+    // So is a file that has reached the limit on its size (ulimit -f).
+    signal(SIGXFSZ, SIG_IGN)
     Foundation.exit(await run(arguments: Array(CommandLine.arguments.dropFirst())).rawValue)
   }
 

@@ -36,6 +36,9 @@ struct JournalVerifyCommand: ParsableCommand {
     commandName: "verify", abstract: "Reads every byte of a journal, and lists each place that a crash does not explain.",
     discussion: """
       A half-written end is what a crash leaves and no damage: it is cut off when the journal is next opened.
+
+        carillon journal verify DIR
+
       Exit status: 0 the journal is sound, 1 it is not, 2 there is no journal.
       """)
 
@@ -57,7 +60,11 @@ struct JournalAbandonCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "abandon", abstract: "Gives up the unfinished campaigns of a journal: what was not sent is cancelled.",
     discussion: """
-      Prints the final account: what was certainly not sent counts as cancelled, what may have arrived as unknown. The directory can be used for a new campaign then.
+      Prints the final account, and completes the list of outcomes, if there is one: what was taken in and certainly not sent is cancelled, what may have arrived is \
+      unknown. Lines that were never taken in are in neither. The directory can be used for a new campaign then.
+
+        carillon journal abandon DIR
+
       Exit status as of carillon send.
       """)
 
@@ -73,13 +80,50 @@ struct JournalAbandonCommand: AsyncParsableCommand {
       try await failingLater { try await opened.journal.close() }
       return
     }
-    let ended = opened.journal.abandonCampaigns()
-    try await failingLater { try await opened.journal.close() }
-    let accounts = Dictionary(grouping: ended, by: \.app).map { AccountSnapshot.App(id: $0.key, account: $0.value.map(\.account).reduce(Account(), +)) }
-    let account = AccountSnapshot(apps: accounts.sorted { $0.id < $1.id }, seconds: 0)
-    StandardStream.output.writeLine(json ? AccountJSON.text(account) : AccountTable.text(account))
-    if account.exitStatus != .success { throw account.exitStatus }
+    let groups = Set(opened.report.unfinished.map(\.campaign.group))
+    let given = GivenUp(opened, campaigns: opened.report.campaigns.map(\.campaign).filter { groups.contains($0.group) })
+    opened.journal.abandonCampaigns(given.listener)
+    // Their accounts are whole when everything has found its place in the journal.
+    try await failingLater { try await opened.journal.makeDurable() }
+    let ended = opened.journal.campaigns.filter { groups.contains($0.group) }
+    if let problem = given.finish() { StandardStream.error.writeLine("carillon: \(problem.asSentence)") }
+    try await opened.giveAccount(of: ended, json: json)
   }
+}
+
+/// The list of outcomes of campaigns that are given up: it gets what they leave behind, too.
+private struct GivenUp {
+  private var file: OutcomesFile?
+  private var tokens: [UInt64: String] = [:]
+  private var problem: String?
+
+  init(_ opened: SendJournal, campaigns: [JournalledCampaign]) {
+    do {
+      var sources: [OutcomesHistory.Source] = []
+      var path: String?
+      for campaign in campaigns {
+        let context = try CampaignContext.read(campaign.context, directory: opened.directory)
+        path = context.outcomes
+        tokens[campaign.number] = context.tokensName
+        guard campaign.phase == .open else { continue }
+        let settled = SettledLines(of: campaign, leftovers: opened.journal.leftovers(of: campaign.number))
+        sources.append(OutcomesHistory.Source(app: campaign.app, tokens: context.tokensName, settled: settled))
+      }
+      guard let path else { return }
+      let history = try OutcomesHistory(path: path, namesSource: campaigns.count > 1, sources: sources)
+      file = try OutcomesFile(replacing: path, namesSource: campaigns.count > 1, rows: history.rows)
+    } catch {
+      // No reason to keep what nobody wants any more.
+      problem = "what is given up is not listed: \(CommandFailure.describing(error).sentence)"
+    }
+  }
+
+  func listener(_ campaign: JournalledCampaign) -> (any OutcomeListener)? {
+    file?.listener(app: campaign.app, tokens: tokens[campaign.number] ?? "")
+  }
+
+  /// Returns why the list is not complete, in a sentence.
+  func finish() -> String? { problem ?? file?.finish() }
 }
 
 /// A directory that ought to hold a journal.

@@ -5,18 +5,26 @@ enum JournalReportTable {
   static func text(_ report: JournalReport, directory: String) -> String {
     var lines: [String] = []
     if report.campaigns.isEmpty {
-      lines.append("No campaign is in this journal: all that it held has ended.")
+      lines.append(report.isClosed ? "No campaign is in this journal: every campaign that it held has ended." : "No campaign has begun in this journal.")
     } else {
-      let header = ["campaign", "app", "state", "submitted", "settled", "unsent", "unknown", "read up to line"]
+      let hasLost = report.campaigns.contains { $0.lost > 0 }
+      let header = ["campaign", "app", "state", "submitted", "settled", "unsent", "unknown"] + (hasLost ? ["lost"] : []) + ["read up to line"]
       let rows = report.campaigns.map { state in
         [
           "\(state.campaign.number)", state.campaign.app, state.campaign.phase == .open ? "unfinished" : "ended", grouped(state.campaign.account.submitted),
-          grouped(state.campaign.account.settled), grouped(state.unsent), grouped(state.unknown), grouped(Int(clamping: state.campaign.readLine)),
-        ]
+          grouped(state.campaign.account.settled - state.lost), grouped(state.unsent), grouped(state.unknown),
+        ] + (hasLost ? [grouped(state.lost)] : []) + [grouped(Int(clamping: state.campaign.readLine))]
       }
       lines += table([header] + rows, leftAligned: [0, 1, 2])
-      if !report.unfinished.isEmpty {
-        lines += ["", "unsent: certainly not sent. unknown: may have arrived or not.", "Go on by: carillon send --resume --journal \(directory)"]
+      lines.append("")
+      if !report.unfinished.isEmpty || hasLost {
+        lines.append("unsent: certainly not sent. unknown: may have arrived or not.\(hasLost ? " lost: damage has taken their records." : "")")
+      }
+      let command = "carillon send --resume --journal \(directory.asShellWord)"
+      if report.unfinished.isEmpty {
+        lines.append(report.isClosed ? "All have ended." : "All have ended; their account is given by: \(command)")
+      } else {
+        lines.append("Go on by: \(command)\(report.damage.isEmpty ? "" : " --skip-damaged")")
       }
     }
     lines.append("")

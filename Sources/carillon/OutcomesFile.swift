@@ -9,8 +9,11 @@ final class OutcomesFile: Sendable {
   private struct State {
     var pending: [UInt8] = []
     var problem: String?
+    var failureHandler: (@Sendable (String) -> Void)?
   }
 
+  /// How every sentence about the file begins.
+  static let flag = "--outcomes: "
   /// 256 KiB wait in memory at most.
   private static let bufferByteCount = 256 * 1024
 
@@ -21,18 +24,48 @@ final class OutcomesFile: Sendable {
   private let state = Mutex(State())
 
   /// Creates the file, or empties it.
-  ///
-  /// - Parameter rows: what it holds from the beginning, each with its line end: from ``OutcomesHistory``.
-  init(path: String, namesSource: Bool, rows: [String] = []) throws {
-    let opened = unsafe open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o644)
-    guard opened >= 0 else { throw CommandFailure.usage("--outcomes: \(path) cannot be written: \(unsafe String(cString: strerror(errno)))") }
+  init(path: String, namesSource: Bool) throws {
+    descriptor = try Self.open(path)
     self.path = path
     self.namesSource = namesSource
-    descriptor = opened
-    stream = StandardStream(opened)
-    append("line,token,outcome,reason\(namesSource ? ",app,tokens" : "")\n")
-    for row in rows { append(row) }
+    stream = StandardStream(descriptor)
+    append(Self.header(namesSource: namesSource))
   }
+
+  /// Goes on with a file that is there, of whose rows only some are still right.
+  ///
+  /// It is replaced as a whole: whoever is killed here, at any moment, leaves either the old file or the new one.
+  ///
+  /// - Parameter rows: what it holds from the beginning, each with its line end: from ``OutcomesHistory``.
+  init(replacing path: String, namesSource: Bool, rows: [String]) throws {
+    let target = URL(fileURLWithPath: path).resolvingSymlinksInPath().path
+    var status = stat()
+    let isRegular = unsafe stat(target, &status) == 0 && status.st_mode & S_IFMT == S_IFREG
+    let written = isRegular ? target + ".new" : target
+    descriptor = try Self.open(written)
+    self.path = path
+    self.namesSource = namesSource
+    stream = StandardStream(descriptor)
+    func check(_ problem: String?) throws {
+      guard let problem else { return }
+      if isRegular { unsafe unlink(written) }
+      throw CommandFailure.usage("\(Self.flag)\(path) cannot be written: \(problem)")
+    }
+    func check(_ result: Int32) throws { try check(result == 0 ? nil : unsafe String(cString: strerror(errno))) }
+    try check(stream.write(Array((Self.header(namesSource: namesSource) + rows.joined()).utf8)))
+    guard isRegular else { return }
+    try check(fchmod(descriptor, status.st_mode & 0o777))
+    try check(fsync(descriptor))
+    try check(unsafe rename(written, target))
+  }
+
+  private static func open(_ path: String) throws -> Int32 {
+    let opened = unsafe Foundation.open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o644)
+    guard opened >= 0 else { throw CommandFailure.usage("\(Self.flag)\(path) cannot be written: \(unsafe String(cString: strerror(errno)))") }
+    return opened
+  }
+
+  private static func header(namesSource: Bool) -> String { "line,token,outcome,reason\(namesSource ? ",app,tokens" : "")\n" }
 
   deinit { close(descriptor) }
 
@@ -41,19 +74,30 @@ final class OutcomesFile: Sendable {
     Listener(file: self, suffix: namesSource ? ",\(Self.field(app)),\(Self.field(tokens))" : "")
   }
 
+  /// Calls `handler` once with a sentence when the file can no longer be written, from any thread.
+  func onFailure(_ handler: @escaping @Sendable (String) -> Void) { state.withLock { $0.failureHandler = handler } }
+
   /// Writes what waits. Returns one sentence if the file is not complete.
   func finish() -> String? {
-    state.withLock { state in
-      flush(&state)
-      return state.problem.map { "--outcomes: \(path) is not complete: \($0)" }
-    }
+    change { flush(&$0) }
+    return state.withLock { $0.problem }.map { "\(Self.flag)\(path) is not complete: \($0)" }
   }
 
   fileprivate func append(_ row: String) {
-    state.withLock { state in
+    change { state in
       state.pending.append(contentsOf: row.utf8)
       if state.pending.count >= Self.bufferByteCount { flush(&state) }
     }
+  }
+
+  /// Tells of a failure outside the lock.
+  private func change(_ body: (inout State) -> Void) {
+    let (problem, handler): (String?, (@Sendable (String) -> Void)?) = state.withLock { state in
+      body(&state)
+      guard let problem = state.problem else { return (nil, nil) }
+      return (problem, exchange(&state.failureHandler, with: nil))
+    }
+    if let problem, let handler { handler("\(Self.flag)\(path) cannot be written: \(problem)") }
   }
 
   private func flush(_ state: inout State) {
@@ -63,10 +107,15 @@ final class OutcomesFile: Sendable {
 
   /// RFC 4180. Spreadsheets run what begins with = + - @ as a formula, and a malformed line may say anything: such a field gets an apostrophe.
   static func field(_ text: String) -> String {
-    let harmless = text.first.map { "=+-@\t\r".contains($0) } == true ? "'" + text : text
+    let harmless = harmless(text)
     guard harmless.utf8.contains(where: { ",\"\r\n".utf8.contains($0) }) else { return harmless }
     return "\"" + harmless.replacing("\"", with: "\"\"") + "\""
   }
+
+  private static func harmless(_ text: String) -> String { text.first.map { "=+-@\t\r".contains($0) } == true ? "'" + text : text }
+
+  /// Whether `text` is what a field was made of, as it is read back.
+  static func isField(_ read: String, _ text: String) -> Bool { read == harmless(text) }
 
   private struct Listener: OutcomeListener {
     let file: OutcomesFile

@@ -1,5 +1,6 @@
 internal import Foundation
 internal import PushEngine
+internal import PushWire
 
 /// What an earlier process has listed in an ``OutcomesFile``, as far as the journal stands by it.
 ///
@@ -9,15 +10,23 @@ struct OutcomesHistory {
   /// Rows with their line ends, in order.
   private(set) var rows: [String] = []
 
+  /// A campaign that is gone on with.
+  struct Source {
+    var app: String
+    var tokens: String
+    var settled: SettledLines
+  }
+
   /// - Parameters:
   ///   - namesSource: whether the rows say which app and token file they belong to.
-  ///   - isSettled: by app and token file (both empty unless `namesSource`), and line.
-  init(path: String, namesSource: Bool, isSettled: (_ app: String, _ tokens: String, _ line: UInt64) -> Bool) throws {
-    let content: Data
-    do {
-      content = try Data(contentsOf: URL(fileURLWithPath: path))
-    } catch {
-      throw CommandFailure.usage("\(path), which lists what was not accepted so far, cannot be read: \((error as NSError).localizedDescription)")
+  ///   - sources: rows of other campaigns are right: these have ended before.
+  init(path: String, namesSource: Bool, sources: [Source]) throws {
+    // Foundation has many words for a file that is not there.
+    let problem = unsafe access(path, R_OK) == 0 ? nil : unsafe String(cString: strerror(errno))
+    guard problem == nil, let content = try? Data(contentsOf: URL(fileURLWithPath: path)) else {
+      throw CommandFailure.usage(
+        "\(path), which lists what was not accepted so far, cannot be read: \(problem ?? "it is no file"); put it back, or an empty file in its place "
+          + "if what it listed may be missing")
     }
     var isFirst = true
     for record in Self.records(content) {
@@ -26,7 +35,8 @@ struct OutcomesHistory {
       guard !isFirst, record.last == UInt8(ascii: "\n") else { continue }
       let fields = Self.fields(record.dropLast())
       guard fields.count == (namesSource ? 6 : 4), let line = UInt64(fields[0]) else { continue }
-      if isSettled(namesSource ? fields[4] : "", namesSource ? fields[5] : "", line) { rows.append(String(decoding: record, as: UTF8.self)) }
+      let source = namesSource ? sources.first { OutcomesFile.isField(fields[4], $0.app) && OutcomesFile.isField(fields[5], $0.tokens) } : sources.first
+      if source?.settled.contains(line) ?? true { rows.append(String(decoding: record, as: UTF8.self)) }
     }
   }
 

@@ -46,7 +46,7 @@ struct ResumePlan {
     }
     guard changed.isEmpty else {
       throw CommandFailure.usage(
-        "\(changed.joined(separator: "; ")): put back what it was, or give the campaign up by carillon journal abandon \(opened.directory).")
+        "\(changed.joined(separator: "; ")): put back what it was, or give the campaign up by carillon journal abandon \(opened.directory.asShellWord).")
     }
     return plan
   }

@@ -124,8 +124,7 @@ struct SendCommand: AsyncParsableCommand {
     guard EngineJournal.exists(directory: journal.directory) else { throw CommandFailure.usage("There is no journal in \(journal.directory)") }
     let opened = try SendJournal.open(journal.settings, directory: journal.directory, skipsDamage: journalFlags.skipDamaged)
     guard var plan = try ResumePlan(opened: opened, onUnknown: onUnknown, apps: configuration?.apps ?? []).plan(journal: journal) else {
-      StandardStream.error.writeLine("carillon: the journal \(journal.directory) holds nothing to go on with: every campaign in it has ended.")
-      return
+      return try await opened.finishWithoutCampaign(json: json)
     }
     plan.json = json
     try await SendRun(plan: plan, prepared: try prepare(plan, at: now), opened: opened).run(at: now)
@@ -160,6 +159,11 @@ struct SendCommand: AsyncParsableCommand {
     if journalFlags.sync != nil, plan.journal == nil { throw ValidationError("--sync needs --journal DIR.") }
     if plan.journal != nil, plan.entries.contains(where: { $0.tokens == "-" }) {
       throw ValidationError("--tokens - and --journal exclude each other: standard input cannot be read again; save it to a file first.")
+    }
+    if plan.journal != nil, outcomes != nil, let twice = plan.entryThatIsThereTwice {
+      throw CommandFailure.usage(
+        "Two entries of \(campaign ?? "the campaign") send to \(twice.tokens) through \(twice.app), so --outcomes could not tell them apart when the journal is "
+          + "gone on with: name a copy of the file in one of them, or send them one after the other.")
     }
     return plan
   }

@@ -27,7 +27,7 @@ struct SendJournal: Sendable {
       case .inUse: throw CommandFailure.couldNotRun("\(error): only one can have it at a time")
       case .damaged:
         throw CommandFailure.couldNotRun(
-          "\(error); carillon journal verify \(directory) lists every such place, and --skip-damaged goes on over them and counts what is lost")
+          "\(error); carillon journal verify \(directory.asShellWord) lists every such place, and --skip-damaged goes on over them and counts what is lost")
       case .other: throw CommandFailure.couldNotRun("\(error)")
       }
     }
@@ -44,7 +44,38 @@ struct SendJournal: Sendable {
   }
 
   /// What to say when something is left in it.
-  var howToGoOn: String { "carillon send --resume --journal \(directory)" }
+  var howToGoOn: String { "carillon send --resume --journal \(directory.asShellWord)" }
+
+  /// What there is to say where no campaign is to be gone on with. The journal is closed then.
+  ///
+  /// - Throws: the exit status when it is not 0.
+  func finishWithoutCampaign(json: Bool) async throws {
+    let last = report.campaigns.map(\.campaign.group).max()
+    let ended = report.campaigns.map(\.campaign).filter { $0.group == last }
+    guard report.isClosed || !ended.isEmpty && !report.recordsAreClosed else {
+      // Left as it is, so that this is said again.
+      throw CommandFailure.usage(
+        "The journal \(directory) holds nothing to go on with: the process that had it last ended before its campaign had begun, and sent nothing")
+    }
+    guard !report.isClosed else {
+      StandardStream.error.writeLine("carillon: the journal \(directory) holds nothing to go on with: every campaign in it has ended.")
+      return try await failingLater { try await journal.close() }
+    }
+    StandardStream.error.writeLine("carillon: the campaign had ended when its process was stopped; this is its account.")
+    try await giveAccount(of: ended, json: json)
+  }
+
+  /// Prints the account of campaigns that have ended, and closes the journal, which then forgets them.
+  ///
+  /// - Throws: the exit status when it is not 0.
+  func giveAccount(of ended: [JournalledCampaign], json: Bool) async throws {
+    let accounts = Dictionary(grouping: ended, by: \.app).map { AccountSnapshot.App(id: $0.key, account: $0.value.map(\.account).reduce(Account(), +)) }
+    let account = AccountSnapshot(apps: accounts.sorted { $0.id < $1.id }, seconds: 0)
+    let text = (json ? AccountJSON.text(account) : AccountTable.text(account)) + "\n"
+    if let problem = StandardStream.output.write(Array(text.utf8)) { throw CommandFailure.couldNotRun("the account cannot be written: \(problem)") }
+    try await failingLater { try await journal.close() }
+    if account.exitStatus != .success { throw account.exitStatus }
+  }
 
   /// Throws if an earlier campaign is to be gone on with first.
   func checkIsFinished() throws {
@@ -52,7 +83,7 @@ struct SendJournal: Sendable {
     let campaign = state.campaign
     throw CommandFailure.usage(
       "The journal \(directory) holds a campaign of \(campaign.app) that has not ended (\(campaign.account.settled) of \(campaign.account.submitted) notifications settled): "
-        + "go on with it by \(howToGoOn), or give it up by carillon journal abandon \(directory).")
+        + "go on with it by \(howToGoOn), or give it up by carillon journal abandon \(directory.asShellWord).")
   }
 }
 

@@ -47,6 +47,11 @@ struct SendPlan: Sendable {
   }
 
   func settings(_ app: String) -> AppSettings? { apps.first { $0.id == app } }
+
+  /// Same app, same token file as one before it.
+  var entryThatIsThereTwice: Entry? {
+    entries.indices.first { index in entries[..<index].contains { $0.app == entries[index].app && $0.tokens == entries[index].tokens } }.map { entries[$0] }
+  }
 }
 
 /// A plan whose files have been opened and whose credentials have been read: all that can be wrong beforehand has been found.

@@ -18,6 +18,7 @@ struct SendRun {
   /// - Throws: the exit status when it is not 0, or why nothing could be sent.
   func run(at unixSeconds: UInt32) async throws {
     let outcomes = try openOutcomes()
+    if let journal = opened?.journal { outcomes?.onFailure { journal.stop(because: $0) } }
     let campaigns = try await begin(at: unixSeconds)
     let deployment = Deployment(
       prepared.apps.map { part in
@@ -26,25 +27,31 @@ struct SendRun {
           configuration: part.settings.engineConfiguration, dialer: SocketDialer(host: gateway.host, port: gateway.port, context: part.context))
       }, threads: ProcessInfo.processInfo.activeProcessorCount, seed: UInt64.random(in: 0 ... .max), journal: opened?.journal)
     let started = ContinuousClock.now
-    var ending = try await deployment.serve { try await send(campaigns, through: deployment, outcomes: outcomes, started: started) }
-    ending.journalProblem = await closeJournal()
-    try finish(ending, outcomes: outcomes)
+    let ending = try await deployment.serve { try await send(campaigns, through: deployment, outcomes: outcomes, started: started) }
+    // Closing the journal forgets a campaign that has ended. So its account is given first: whoever is killed in between gives it again.
+    let unlisted = outcomes?.finish()
+    try? await opened?.journal.makeDurable()
+    let unwritten = showsAccount(ending) ? show(ending.account) : nil
+    let unjournalled = unwritten == nil ? await closeJournal() : nil
+    // A list that stopped the journal is told of there.
+    let isToldOf = opened?.journal.failure?.hasPrefix(OutcomesFile.flag) ?? false
+    let problems = [isToldOf ? nil : unlisted, unwritten, ending.failures.isEmpty ? unjournalled : nil].compactMap { $0 }
+    try finish(ending, incomplete: problems)
     // All that was taken in may be accepted, but there was more.
     if ending.wasInterrupted { throw ExitStatus.findings }
   }
 
   // MARK: The journal
 
+  private var isResumed: Bool { prepared.campaigns.contains { $0.settledLines != nil } }
+
   private func openOutcomes() throws -> OutcomesFile? {
     guard let path = plan.outcomes else { return nil }
     let namesSource = prepared.campaigns.count + plan.ended.count > 1
-    guard prepared.campaigns.contains(where: { $0.settledLines != nil }) else { return try OutcomesFile(path: path, namesSource: namesSource) }
-    let history = try OutcomesHistory(path: path, namesSource: namesSource) { app, tokens, line in
-      guard namesSource else { return prepared.campaigns.first?.settledLines?.contains(line) ?? true }
-      // What ended before has no part in this.
-      return prepared.campaigns.first { $0.app == app && $0.tokens == tokens }?.settledLines?.contains(line) ?? true
-    }
-    return try OutcomesFile(path: path, namesSource: namesSource, rows: history.rows)
+    guard isResumed else { return try OutcomesFile(path: path, namesSource: namesSource) }
+    let sources = prepared.campaigns.compactMap { part in part.settledLines.map { OutcomesHistory.Source(app: part.app, tokens: part.tokens, settled: $0) } }
+    let history = try OutcomesHistory(path: path, namesSource: namesSource, sources: sources)
+    return try OutcomesFile(replacing: path, namesSource: namesSource, rows: history.rows)
   }
 
   /// Writes down that the campaigns begin, unless they have before. Returns them with their numbers.
@@ -95,8 +102,8 @@ struct SendRun {
     /// Apps that gave their gateway up: id and reason.
     var failures: [(app: String, reason: String)] = []
     var wasInterrupted = false
-    /// Why not everything that happened is in the journal.
-    var journalProblem: String?
+    /// No gateway has heard of anything, as far as this process can tell.
+    var nothingWasSent: Bool
   }
 
   // MARK: Sending
@@ -115,6 +122,7 @@ struct SendRun {
       let sent = Campaign(payload: campaign.payload, expiration: campaign.expiration, priority: campaign.priority)
       return Part(campaign: campaign, run: try CampaignRun(sent, through: app, journalled: campaign.number, listener: listener))
     }
+    let before = snapshot(of: parts, since: started)
     let watch = SignalWatch { count in
       if count == 1 {
         // The terminal has echoed ^C into the progress line.
@@ -122,13 +130,14 @@ struct SendRun {
         StandardStream.error.writeLine("\(fresh)carillon: stopping: what is under way is still accounted for; interrupt again to stop at once")
         for part in parts { part.run.cancel() }
       } else {
-        let (account, inFlightCount) = snapshot(of: parts, since: started).asIfOver
+        let (account, inFlightCount) = snapshot(of: parts, since: started, before: before).asIfOver
         show(account)
         _ = outcomes?.finish()
         if inFlightCount > 0 {
           StandardStream.error.writeLine(
             "carillon: stopped at once: \(inFlightCount) notifications were still under way; they count as unknown, and are not listed")
         }
+        if let opened { StandardStream.error.writeLine("carillon: what was not sent stays in the journal; go on by \(opened.howToGoOn)") }
         Foundation.exit(ExitStatus.findings.rawValue)
       }
     }
@@ -157,17 +166,29 @@ struct SendRun {
       return problems
     }
     let failures = prepared.apps.compactMap { part in deployment.apps[part.settings.id]?.failure.map { (app: part.settings.id, reason: $0) } }
+    let account = snapshot(of: parts, since: started, before: before)
     return Ending(
-      account: snapshot(of: parts, since: started), campaigns: problems, failures: failures, wasInterrupted: parts.contains { $0.run.ledger.isCancelled })
+      account: account, campaigns: problems, failures: failures, wasInterrupted: parts.contains { $0.run.ledger.isCancelled },
+      nothingWasSent: nothingWasSent(account, before: before))
   }
 
-  private func snapshot(of parts: [Part], since started: ContinuousClock.Instant) -> AccountSnapshot {
+  /// No outcome came from a gateway. What an earlier process may have sent is unknown, or held, without any gateway's doing.
+  private func nothingWasSent(_ account: AccountSnapshot, before: AccountSnapshot) -> Bool {
+    func heard(_ app: AccountSnapshot.App) -> Int {
+      app.settled - app.cancelled - app.rejectedAtIntake - (isResumed ? app.unknown + app.held : 0)
+    }
+    return zip(account.apps, before.apps).allSatisfy { now, then in heard(now) == heard(then) && now.resent == then.resent }
+  }
+
+  /// - Parameter before: how things stood at the beginning.
+  private func snapshot(of parts: [Part], since started: ContinuousClock.Instant, before: AccountSnapshot? = nil) -> AccountSnapshot {
     let apps = prepared.apps.map { app in
       let ended = plan.ended.filter { $0.app == app.settings.id }.map(\.account)
       let account = (parts.filter { $0.campaign.app == app.settings.id }.map(\.run.ledger.account) + ended).reduce(Account(), +)
       return AccountSnapshot.App(id: app.settings.id, account: account)
     }
-    return AccountSnapshot(apps: apps, seconds: (ContinuousClock.now - started).inSeconds)
+    let settledBefore = before?.apps.map(\.settled).reduce(0, +) ?? 0
+    return AccountSnapshot(apps: apps, seconds: (ContinuousClock.now - started).inSeconds, settledBefore: settledBefore)
   }
 
   // MARK: Ending
@@ -179,19 +200,26 @@ struct SendRun {
     return StandardStream.output.write(Array((text + "\n").utf8)).map { "the account cannot be written: \($0)" }
   }
 
-  private func finish(_ ending: Ending, outcomes: OutcomesFile?) throws {
+  /// Where nothing got as far as a gateway, the reason is all there is to say; a machine still gets its object.
+  private func showsAccount(_ ending: Ending) -> Bool { plan.json || !ending.nothingWasSent || ending.failures.isEmpty }
+
+  /// - Parameter incomplete: why something that was to be written is not all there.
+  private func finish(_ ending: Ending, incomplete: [String]) throws {
     let (campaigns, failures, account) = (ending.campaigns, ending.failures, ending.account)
-    // Where nothing got as far as a gateway, the reason is all there is to say; a machine still gets its object.
-    let nothingWasSent = account.apps.allSatisfy { $0.submitted == $0.cancelled + $0.rejectedAtIntake }
-    let unwritten = plan.json || !nothingWasSent || failures.isEmpty ? show(account) : nil
-    let incomplete = [outcomes?.finish(), unwritten, failures.isEmpty ? ending.journalProblem : nil].compactMap { $0 }
-    for problem in campaigns.map(\.description) + failures.map({ "\($0.app) stopped: \($0.reason)" }) + incomplete {
+    // What stopped the journal stopped every app: one sentence for all of them.
+    let stopped = failures.isEmpty ? nil : opened?.journal.failure
+    let others = failures.filter { $0.reason != stopped }.map { "\($0.app) stopped: \($0.reason)" }
+    for problem in campaigns.map(\.description) + others + incomplete {
       StandardStream.error.writeLine("carillon: \(problem.asSentence)")
     }
-    if let opened, ending.wasInterrupted || !failures.isEmpty || !campaigns.isEmpty {
-      StandardStream.error.writeLine("carillon: what was not sent stays in the journal; go on by \(opened.howToGoOn)")
+    if let opened {
+      if let stopped {
+        StandardStream.error.writeLine("carillon: \(stopped); nothing more was taken in, and when that is mended, \(opened.howToGoOn) goes on")
+      } else if ending.wasInterrupted || !failures.isEmpty || !campaigns.isEmpty {
+        StandardStream.error.writeLine("carillon: what was not sent stays in the journal; go on by \(opened.howToGoOn)")
+      }
     }
-    if !failures.isEmpty, nothingWasSent { throw ExitStatus.couldNotRun }
+    if !failures.isEmpty, ending.nothingWasSent { throw ExitStatus.couldNotRun }
     if !campaigns.isEmpty, account.apps.allSatisfy({ $0.submitted == 0 }) { throw ExitStatus.usage }
     if !failures.isEmpty || !campaigns.isEmpty || !incomplete.isEmpty { throw ExitStatus.findings }
     if account.exitStatus != .success { throw account.exitStatus }

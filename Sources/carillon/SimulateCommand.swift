@@ -43,6 +43,7 @@ struct SimulateCommand: AsyncParsableCommand {
   var apps: [String] = []
   @Option(help: ArgumentHelp("Makes an authority, a server's and each app's certificate in this folder, and exits.", valueName: "folder")) var makeCertificates:
     String?
+  @Flag(help: "Ends also when its standard input does: for a program that starts it, and may die.") var untilInputEnds = false
   @Flag(help: "JSON on standard output: one line when it listens, one with the counts at the end.") var json = false
   @OptionGroup(title: "Faults, for all apps") var faults: FaultOptions
 
@@ -82,10 +83,21 @@ struct SimulateCommand: AsyncParsableCommand {
     let simulator: GatewaySimulator
     do { simulator = try await GatewaySimulator.start(configuration) } catch { throw CommandFailure.describing(error) }
     sayReady(simulator, throwAway)
+    if untilInputEnds { Thread.detachNewThread { Self.waitForEndOfInput() } }
     for await _ in signals { break }
     let truth = await simulator.stop()
     StandardStream.output.writeLine(json ? truth.json : TruthReport.text(truth))
     if let problem = truth.recordProblem { throw CommandFailure.couldNotRun(problem) }
+  }
+
+  /// Then it is as if somebody had sent SIGTERM.
+  private static func waitForEndOfInput() {
+    var block = [UInt8](repeating: 0, count: 4096)
+    while true {
+      let count = unsafe read(STDIN_FILENO, &block, block.count)
+      if count == 0 || (count < 0 && errno != EINTR) { break }
+    }
+    kill(getpid(), SIGTERM)
   }
 
   private func identity(_ topics: [String]) -> (GatewaySimulator.Identity, throwAway: String?) {

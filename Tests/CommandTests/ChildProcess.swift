@@ -22,17 +22,19 @@ final class ChildProcess: Sendable {
   }
 
   private let state = Mutex(State())
-  private let identifier: pid_t
+  let identifier: pid_t
   private let files: Workplace
 
   /// `carillon` lies beside the test bundle, whatever the build folder is called.
   static let executable = URL(filePath: "/proc/self/exe").resolvingSymlinksInPath().deletingLastPathComponent().appending(path: "carillon")
 
-  /// - Parameter redirection: for the shell that starts it, such as `>/dev/full`.
-  init(_ arguments: [String], input: String = "", directory: URL? = nil, redirection: String = "") throws {
+  /// - Parameters:
+  ///   - redirection: for the shell that starts it, such as `>/dev/full`.
+  ///   - preparation: what that shell does before, such as `ulimit -f 40 && exec`: ends in what starts the command.
+  init(_ arguments: [String], input: String = "", directory: URL? = nil, redirection: String = "", preparation: String = "exec") throws {
     files = try Workplace()
     try files.write(input, to: "input")
-    let (started, output) = try Self.start(arguments, files: files, directory: directory, redirection: redirection)
+    let (started, output) = try Self.start(arguments, files: files, directory: directory, redirection: redirection, preparation: preparation)
     identifier = started
     Thread.detachNewThread { [self] in
       var block = [UInt8](repeating: 0, count: 65_536)
@@ -54,7 +56,9 @@ final class ChildProcess: Sendable {
   /// its reader waiting for as long as it lives.
   private static let spawning = Mutex(())
 
-  private static func start(_ arguments: [String], files: Workplace, directory: URL?, redirection: String) throws -> (pid_t, output: Int32) {
+  private static func start(
+    _ arguments: [String], files: Workplace, directory: URL?, redirection: String, preparation: String
+  ) throws -> (pid_t, output: Int32) {
     try spawning.withLock { _ in
       var ends: [Int32] = [0, 0]
       try #require(unsafe pipe(&ends) == 0)
@@ -66,28 +70,44 @@ final class ChildProcess: Sendable {
       unsafe posix_spawn_file_actions_addopen(&actions, 0, files.path("input"), O_RDONLY, 0)
       unsafe posix_spawn_file_actions_adddup2(&actions, ends[1], 1)
       unsafe posix_spawn_file_actions_addopen(&actions, 2, files.path("errors"), O_WRONLY | O_CREAT | O_APPEND, 0o600)
+      // Signals as from a terminal: the threads of a test runner block them, and children would inherit that.
+      var attributes = posix_spawnattr_t()
+      unsafe posix_spawnattr_init(&attributes)
+      defer { unsafe posix_spawnattr_destroy(&attributes) }
+      var ordinary = sigset_t()
+      unsafe sigemptyset(&ordinary)
+      for signal in [SIGXFSZ, SIGPIPE, SIGINT, SIGTERM] { unsafe sigaddset(&ordinary, signal) }
+      unsafe posix_spawnattr_setsigdefault(&attributes, &ordinary)
+      var none = sigset_t()
+      unsafe sigemptyset(&none)
+      unsafe posix_spawnattr_setsigmask(&attributes, &none)
+      unsafe posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK))
       // A shell changes the folder, and then becomes the command.
       let path = "/bin/sh"
       let place = directory ?? FileManager.default.temporaryDirectory
-      let shell = [path, "-c", "cd \"$0\" && exec \"$@\" \(redirection)", place.path(percentEncoded: false), executable.path(percentEncoded: false)]
+      let shell = [path, "-c", "cd \"$0\" && \(preparation) \"$@\" \(redirection)", place.path(percentEncoded: false), executable.path(percentEncoded: false)]
       var words = unsafe (shell + arguments).map { unsafe strdup($0) } + [nil]
       defer { unsafe words.forEach { unsafe free($0) } }
       var child: pid_t = 0
-      let problem = unsafe posix_spawn(&child, path, &actions, nil, &words, environ)
+      let problem = unsafe posix_spawn(&child, path, &actions, &attributes, &words, environ)
       try #require(problem == 0, "\(path) cannot be started: \(unsafe String(cString: strerror(problem)))")
       return (child, ends[0])
     }
   }
 
   /// Runs to the end.
-  static func run(_ arguments: [String], input: String = "", directory: URL? = nil, redirection: String = "") async throws -> Ending {
-    await (try ChildProcess(arguments, input: input, directory: directory, redirection: redirection)).ending()
+  static func run(
+    _ arguments: [String], input: String = "", directory: URL? = nil, redirection: String = "", preparation: String = "exec"
+  ) async throws -> Ending {
+    await (try ChildProcess(arguments, input: input, directory: directory, redirection: redirection, preparation: preparation)).ending()
   }
 
   /// Without effect once the child has ended.
   func send(_ signal: Int32) {
     state.withLock { if $0.ending == nil { _ = kill(identifier, signal) } }
   }
+
+  var hasEnded: Bool { state.withLock { $0.ending != nil } }
 
   func ending() async -> Ending {
     while true {

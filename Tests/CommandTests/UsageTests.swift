@@ -5,7 +5,7 @@ internal import Testing
 struct UsageTests {
   @Test(
     "help teaches: each command says what it does with an example, on standard output",
-    arguments: [[], ["send"], ["simulate"], ["feedback"], ["credential", "inspect"], ["payload", "check"]])
+    arguments: [[], ["send"], ["simulate"], ["bench"], ["feedback"], ["credential", "inspect"], ["payload", "check"]])
   func help(command: [String]) async throws {
     let ending = try await ChildProcess.run(command + ["--help"])
     #expect(ending.status == 0 && ending.errors.isEmpty, "\(ending)")

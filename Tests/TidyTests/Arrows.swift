@@ -11,7 +11,7 @@ enum Arrows {
     "PushEngine": ["PushWire", "PushTransport", "PushJournal", "PushStore"],
     "PushGateway": ["PushWire", "PushTransport", "NIOCore", "NIOPosix"],
     "PushServer": ["PushEngine", "PushStore", "PushTransport", "PushWire", "Hummingbird", "Yams", "Foundation"],
-    "carillon": ["PushServer", "PushEngine", "PushGateway", "PushTransport", "PushWire", "ArgumentParser", "Foundation", "Dispatch"],
+    "carillon": ["PushServer", "PushEngine", "PushGateway", "PushTransport", "PushWire", "ArgumentParser", "Histogram", "Foundation", "Dispatch"],
   ]
 
   /// PushWire is pure: not even the C library.

@@ -64,10 +64,9 @@ package final class CampaignLedger: Sendable {
     if journalNumber != nil { listener.flush() }
   }
 
-  /// Tells the listener of what an earlier process left behind, and what has an outcome without being sent again.
-  func report(_ leftover: Leftover, _ outcome: Outcome) {
-    leftover.forEach { unsafe report(line: $0.line, token: $0.token, outcome) }
-    listener?.flush()
+  /// Tells the listener of what an earlier process left behind, but for the first few, and what has an outcome without being sent again.
+  func report(_ leftover: Leftover, _ outcome: Outcome, skipping skipped: Int = 0) {
+    if let listener { leftover.report(outcome, to: listener, skipping: skipped) }
   }
 
   private func report(line: UInt64, token: UnsafeRawBufferPointer, _ outcome: Outcome) {

@@ -14,6 +14,7 @@ package actor App {
   private let loops: [any Loop]
   private let dialer: any Dialer
   private let seed: UInt64
+  private let budget: RingBudget?
   private var pool: PoolMachine
   private let events: AsyncStream<Lane.Event>
   private let report: AsyncStream<Lane.Event>.Continuation
@@ -22,9 +23,11 @@ package actor App {
   ///   - dialer: connects to the app's gateway with the app's credential.
   ///   - loops: where its lanes live, in turn, from `firstLoop` on; at least one.
   ///   - seed: of the jitter of its back-off.
+  ///   - budget: the memory that it shares with other apps; nil for as much as its configuration says.
   ///   - journal: where everything is written down that the next process must know, if this one ends unexpectedly.
   package init(
-    configuration: AppConfiguration, dialer: any Dialer, loops: [any Loop], firstLoop: Int = 0, seed: UInt64, journal: EngineJournal? = nil
+    configuration: AppConfiguration, dialer: any Dialer, loops: [any Loop], firstLoop: Int = 0, seed: UInt64, budget: RingBudget? = nil,
+    journal: EngineJournal? = nil
   ) {
     precondition(!loops.isEmpty, "an app needs a loop")
     let first = firstLoop % loops.count
@@ -32,6 +35,7 @@ package actor App {
     self.dialer = dialer
     self.loops = Array(loops[first...] + loops[..<first])
     self.seed = seed
+    self.budget = budget
     home = loops[first]
     pool = PoolMachine(
       limits: PoolMachine.Limits(
@@ -47,7 +51,7 @@ package actor App {
     // What cannot be written down may not be sent.
     journal?.onFailure { reason in intake.cancelAll(failure: reason) }
     for index in 0..<configuration.connections.lowerBound {
-      intake.add(Self.makeLane(index, of: configuration, dialer: dialer, loops: self.loops, intake: intake, seed: seed, report: report))
+      intake.add(Self.makeLane(index, of: configuration, dialer: dialer, loops: self.loops, intake: intake, budget: budget, seed: seed, report: report))
     }
   }
 
@@ -62,6 +66,7 @@ package actor App {
   /// Ends ``run()`` and closes every connection. To be called when the campaigns have ended: what is still in flight stays without an outcome.
   package func shutDown() async {
     for lane in intake.lanes { await lane.shutDown() }
+    intake.removeLanes()
     report.finish()
   }
 
@@ -78,7 +83,7 @@ package actor App {
     case .starved:
       guard pool.starved(now: home.now) else { return }
       intake.add(
-        Self.makeLane(intake.lanes.count, of: configuration, dialer: dialer, loops: loops, intake: intake, seed: seed, report: report))
+        Self.makeLane(intake.lanes.count, of: configuration, dialer: dialer, loops: loops, intake: intake, budget: budget, seed: seed, report: report))
     }
   }
 
@@ -94,11 +99,14 @@ package actor App {
   }
 
   private static func makeLane(
-    _ index: Int, of configuration: AppConfiguration, dialer: any Dialer, loops: [any Loop], intake: Intake, seed: UInt64,
-    report: AsyncStream<Lane.Event>.Continuation
+    _ index: Int, of configuration: AppConfiguration, dialer: any Dialer, loops: [any Loop], intake: Intake, budget: RingBudget?,
+    seed: UInt64, report: AsyncStream<Lane.Event>.Continuation
   ) -> Lane {
-    Lane(
-      configuration: configuration, loop: loops[index % loops.count], dialer: dialer, intake: intake, seed: seed &+ UInt64(index) &* 0x9E37_79B9_7F4A_7C15,
+    let lane = Lane(
+      configuration: configuration, loop: loops[index % loops.count], dialer: dialer, intake: intake, budget: budget,
+      seed: seed &+ UInt64(index) &* 0x9E37_79B9_7F4A_7C15,
       report: { report.yield($0) })
+    if let number = lane.journalNumber { intake.journal?.onPinned(lane: number) { [weak lane] end in lane?.restate(before: end) } }
+    return lane
   }
 }

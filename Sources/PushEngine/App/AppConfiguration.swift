@@ -21,6 +21,8 @@ package struct AppConfiguration: Sendable {
   package var dialAttempts = 3
   /// How long an app that did reach its gateway keeps trying without any progress. Default 5 min.
   package var patience = Duration.seconds(300)
+  /// Told of every batch and settlement of the app's lanes; nil: nobody. For measuring.
+  package var observer: (any LaneObserver)?
 
   package init(id: String) {
     self.id = id

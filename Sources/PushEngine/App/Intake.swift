@@ -28,7 +28,8 @@ final class Intake: Sendable {
   let app: String
 
   /// A lane whose unsent backlog is this long gets no more while another has less: a chunk waits for its turn in one queue, not behind trouble.
-  static let backlogBlockCountLimit = 65_536
+  /// With a journal it is longer: what is taken in now may be sent only when an intent for it is durable, an interval later.
+  private var backlogBlockCountLimit: Int { journal == nil ? 65_536 : 196_608 }
 
   init(app: String, loop: any Loop, rateLimit: Double?, journal: EngineJournal?, starved: @escaping @Sendable () -> Void) {
     self.app = app
@@ -112,6 +113,11 @@ final class Intake: Sendable {
     openDoors()
   }
 
+  /// They and this name each other: an app that has been shut down lets its memory go.
+  func removeLanes() {
+    state.withLock { $0.lanes = [] }
+  }
+
   func wakeLanes() {
     for lane in lanes { lane.wake() }
   }
@@ -138,7 +144,7 @@ final class Intake: Sendable {
   private func laneWithRoom(for blockCount: Int) -> Lane? {
     state.withLock { state in
       var best: Lane?
-      var shortest = Self.backlogBlockCountLimit
+      var shortest = backlogBlockCountLimit
       for lane in state.lanes where lane.ring.freeBlockCount >= blockCount + RingRecord.blockCountLimit {
         let backlog = lane.ring.backlogBlockCount
         if backlog < shortest { (best, shortest) = (lane, backlog) }
@@ -150,7 +156,7 @@ final class Intake: Sendable {
   /// A lane has sent or settled something. Cheap when nobody waits; otherwise wakes them once there is room worth waking for.
   func roomMade(in ring: NotificationRing) {
     guard waiterCount.load(ordering: .sequentiallyConsistent) > 0 else { return }
-    let isWorthIt = ring.freeBlockCount >= ring.blockCount / 8 && ring.backlogBlockCount <= Self.backlogBlockCountLimit / 2
+    let isWorthIt = ring.freeBlockCount >= ring.blockCountLimit / 8 && ring.backlogBlockCount <= backlogBlockCountLimit / 2
     if isWorthIt { openDoors() }
   }
 

@@ -54,8 +54,7 @@ package struct AudienceEntry: Sendable {
   let entries: UnsafeMutablePointer<AudienceEntry>
   let tokens: UnsafeMutableRawPointer
   let payloads: UnsafeMutableRawPointer
-  var tokenEnd = 0
-  var payloadEnd = 0
+  private let fill: UnsafeMutablePointer<Fill>
   /// A place in the audience from which reading gives this chunk's entries again, maybe after some of earlier chunks.
   package var mark = AudienceMark(offset: 0, line: 1)
   /// Where its entries come from, when an earlier process had taken them in: neighbours in one lane's ring, of one fate.
@@ -69,9 +68,31 @@ package struct AudienceEntry: Sendable {
   }
 
   /// How many entries the chunk holds.
-  package internal(set) var count = 0
+  package internal(set) var count: Int {
+    get { unsafe fill.pointee.count }
+    set { unsafe fill.pointee.count = newValue }
+  }
   /// How many of them are ``AudienceEntry/Kind-swift.enum/ready``.
-  package internal(set) var readyCount = 0
+  package internal(set) var readyCount: Int {
+    get { unsafe fill.pointee.readyCount }
+    set { unsafe fill.pointee.readyCount = newValue }
+  }
+  var tokenEnd: Int {
+    get { unsafe fill.pointee.tokenEnd }
+    set { unsafe fill.pointee.tokenEnd = newValue }
+  }
+  var payloadEnd: Int {
+    get { unsafe fill.pointee.payloadEnd }
+    set { unsafe fill.pointee.payloadEnd = newValue }
+  }
+
+  /// What changes with every entry. In memory of its own, since the checks for exclusive access to an object's variables took a tenth of the reading.
+  private struct Fill {
+    var count = 0
+    var readyCount = 0
+    var tokenEnd = 0
+    var payloadEnd = 0
+  }
 
   /// - Parameters:
   ///   - payloadCapacity: in bytes; 0 when the payload is the same for all. With a template, at least the payload limit.
@@ -80,12 +101,15 @@ package struct AudienceEntry: Sendable {
     self.entryLimit = entryLimit
     self.payloadCapacity = payloadCapacity
     unsafe entries = .allocate(capacity: entryLimit)
+    unsafe fill = .allocate(capacity: 1)
+    unsafe fill.initialize(to: Fill())
     unsafe tokens = .allocate(byteCount: entryLimit * AudienceReader.textByteLimit, alignment: 16)
     unsafe payloads = .allocate(byteCount: max(1, payloadCapacity), alignment: 16)
   }
 
   deinit {
     unsafe entries.deallocate()
+    unsafe fill.deallocate()
     unsafe tokens.deallocate()
     unsafe payloads.deallocate()
   }

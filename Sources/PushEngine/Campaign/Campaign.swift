@@ -27,6 +27,8 @@ package enum AudienceSupply: Hashable, Sendable {
   case entries
   /// There is nothing to read now, but the audience has not ended (a pipe).
   case nothingYet
+  /// There is nothing before this much time has passed (a source with a pace of its own).
+  case nothingFor(Duration)
   case end
 }
 

@@ -26,19 +26,31 @@ struct CampaignReader {
   mutating func submit(_ leftovers: [Leftover]) async {
     var audience = LeftoverAudience(leftovers)
     let chunk = AudienceChunk(payloadCapacity: AudienceChunk.defaultPayloadCapacity)
-    var left = leftovers.map(\.count).reduce(0, +)
+    var taken = 0
     while !ledger.isCancelled {
       if let leftover = audience.untouched, let outcome = policy.outcome(of: leftover.fate) {
         resolve(leftover, outcome)
-        left -= leftover.count
+        taken += leftover.count
         audience.skip()
         continue
       }
       guard audience.fill(chunk) else { break }
-      left -= await submit(chunk)
+      taken += await submit(chunk)
     }
-    // The rest stays in the journal. In this process' account it was not sent.
-    if left > 0 { ledger.settled(left, .cancelled) }
+    leave(leftovers, behind: taken)
+  }
+
+  /// What was not taken in stays in the journal. In this process' account it was not sent; but an earlier process may have.
+  private func leave(_ leftovers: [Leftover], behind taken: Int) {
+    var taken = taken
+    for leftover in leftovers {
+      let skipped = min(taken, leftover.count)
+      taken -= skipped
+      guard skipped < leftover.count else { continue }
+      let outcome = leftover.fate == .unsent ? Outcome.cancelled : .unknown
+      ledger.report(leftover, outcome, skipping: skipped)
+      ledger.settled(leftover.count - skipped, outcome)
+    }
   }
 
   private func resolve(_ leftover: Leftover, _ outcome: Outcome) {
@@ -55,6 +67,7 @@ struct CampaignReader {
       switch try audience.fill(chunk) {
       case .end: return
       case .nothingYet: await intake.pause(Self.pause)
+      case .nothingFor(let duration): await intake.pause(duration)
       case .entries:
         rejectMalformed(chunk)
         _ = await submit(chunk)

@@ -45,4 +45,22 @@ extension AudienceChunk {
     count += 1
     readyCount += 1
   }
+
+  /// Adds `count` entries that are ready to be sent, with tokens of 32 bytes one behind the other in `bytes`; the chunk must have room for them.
+  ///
+  /// - Parameter line: of the entry with this index, from 0.
+  package func append(count added: Int, tokens bytes: UnsafeRawBufferPointer, line: (Int) -> UInt64) {
+    precondition(added >= 0 && count + added <= entryLimit && bytes.count >= added * 32, "too many entries for the chunk")
+    guard let source = bytes.baseAddress else { return }
+    unsafe (tokens + tokenEnd).copyMemory(from: source, byteCount: added * 32)
+    let (first, firstToken) = (count, tokenEnd)
+    for index in 0..<added {
+      let entry = AudienceEntry(
+        line: line(index), payloadOffset: 0, payloadByteCount: 0, tokenOffset: UInt32(firstToken + index * 32), tokenByteCount: 32, kind: .ready)
+      unsafe (entries + first + index).initialize(to: entry)
+    }
+    tokenEnd += added * 32
+    count += added
+    readyCount += added
+  }
 }

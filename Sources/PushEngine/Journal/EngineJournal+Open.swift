@@ -72,7 +72,7 @@ extension EngineJournal {
       throw problem
     }
     let report = reading.finish(opened.recovery)
-    return (EngineJournal(journal: opened.journal, book: reading.book, options: options), report)
+    return (EngineJournal(journal: opened.journal, book: reading.book, wasClosed: report.recordsAreClosed, options: options), report)
   }
 
   /// Whether the directory is there, and is a journal's.

@@ -12,7 +12,14 @@ package final class EngineJournal: Sendable {
     /// Events that found no room. They follow in order as soon as there is some; nothing else is written before them.
     var overflow: [JournalEvent] = []
     var byteCountSinceCheckpoint = 0
-    var failure: JournalError?
+    /// Where checkpoints begin, and how many bytes had been taken in before them.
+    var checkpoints: [(position: JournalPosition, byteCount: Int)] = []
+    /// Bytes of enqueue records, without those that were only written again: what is pinned must not grow old by being renewed.
+    var byteCount = 0
+    /// Asks a lane of this process to write its unsettled runs again, up to a position of its ring. Called with the lock taken.
+    var restaters: [UInt64: @Sendable (UInt64) -> Void] = [:]
+    /// Why nothing is written any more: a sentence.
+    var failure: String?
     var failureHandlers: [@Sendable (String) -> Void] = []
   }
 
@@ -21,9 +28,13 @@ package final class EngineJournal: Sendable {
   /// After so many bytes of records comes a checkpoint, and a new segment.
   private let checkpointByteCount: Int
   let plantedMistake: EngineJournalOptions.PlantedMistake?
+  /// Groups that had ended when the journal was closed before.
+  private let givenGroups: Set<UInt64>
 
-  init(journal: Journal, book: JournalBook, options: EngineJournalOptions) {
+  /// - Parameter wasClosed: by the process that wrote the last records of `book`.
+  init(journal: Journal, book: JournalBook, wasClosed: Bool = false, options: EngineJournalOptions) {
     self.journal = journal
+    givenGroups = wasClosed ? book.endedGroups : []
     checkpointByteCount = options.checkpointByteCount
     plantedMistake = options.plantedMistake
     state = Mutex(State(book: book))
@@ -35,7 +46,7 @@ package final class EngineJournal: Sendable {
   // MARK: Failing
 
   /// Why nothing is written any more: a sentence.
-  package var failure: String? { state.withLock { $0.failure.map { "\($0)" } } }
+  package var failure: String? { state.withLock { $0.failure } }
 
   /// Calls `handler` once when the journal can no longer be written, from any thread; at once if that has happened.
   func onFailure(_ handler: @escaping @Sendable (String) -> Void) {
@@ -43,16 +54,23 @@ package final class EngineJournal: Sendable {
       if state.failure == nil { state.failureHandlers.append(handler) }
       return state.failure
     }
-    if let failure { handler("\(failure)") }
+    if let failure { handler(failure) }
   }
 
+  /// Writes nothing any more, for a reason of the caller's: what he can no longer keep up with may not be settled here either.
+  package func stop(because reason: String) {
+    state.withLock { state in Self.fail(reason, &state) }()
+  }
+
+  private static func fail(_ error: JournalError, _ state: inout State) -> @Sendable () -> Void { fail("\(error)", &state) }
+
   /// Returns what to call, outside the lock.
-  private static func fail(_ error: JournalError, _ state: inout State) -> @Sendable () -> Void {
+  private static func fail(_ reason: String, _ state: inout State) -> @Sendable () -> Void {
     guard state.failure == nil else { return {} }
-    state.failure = error
+    state.failure = reason
     state.overflow = []
     let handlers = exchange(&state.failureHandlers, with: [])
-    return { for handler in handlers { handler("\(error)") } }
+    return { for handler in handlers { handler(reason) } }
   }
 
   // MARK: Writing
@@ -134,6 +152,7 @@ package final class EngineJournal: Sendable {
           shape.write(source, to: &record)
         }
         state.book.apply(header, at: position, content: nil)
+        if !header.isRestated { state.byteCount += header.byteCount + shape.byteCount }
         if state.byteCountSinceCheckpoint >= checkpointByteCount { checkpoint(&state) }
         return (true, nil)
       } catch {
@@ -188,14 +207,20 @@ package final class EngineJournal: Sendable {
     return number
   }
 
+  /// - Parameter restate: asks the lane to write again, soon, what its ring holds unsettled before a position. Must not call the journal at once.
+  func onPinned(lane: UInt64, restate: @escaping @Sendable (UInt64) -> Void) {
+    state.withLock { $0.restaters[lane] = restate }
+  }
+
   // MARK: Checkpoints
 
   /// Writes the whole book into a new segment, and lets go of what it replaces. Without room it is put off.
-  private func checkpoint(_ state: inout State) {
-    state.book.prune()
+  private func checkpoint(_ state: inout State, keeping kept: Set<UInt64> = []) {
+    state.book.prune(keeping: kept)
     do throws(JournalError) {
       try journal.startSegment()
       let start = journal.nextPosition
+      // Also of nothing else: without a record no segment begins, and the last one stays.
       _ = try write(.numbersTaken(below: state.book.nextNumber), &state)
       for (number, payload) in state.book.payloads {
         _ = try append(kind: JournalEvent.Kind.payload, byteCount: 8 + RecordWriter.byteCount(payload), &state) { record in
@@ -210,11 +235,51 @@ package final class EngineJournal: Sendable {
         _ = try append(kind: JournalEvent.Kind.lane, byteCount: lane.byteCount, &state) { lane.write(to: &$0) }
       }
       state.byteCountSinceCheckpoint = 0
+      state.checkpoints.append((start, state.byteCount))
+      try restatePinned(&state)
       let oldest = plantedMistake == .unsettledIsReleased ? nil : state.book.oldestPosition
-      journal.release(before: min(start, oldest ?? start))
+      let needed = min(start, oldest ?? start)
+      journal.release(before: needed)
+      // The one before the oldest record that is needed stays, to know that one's age.
+      while state.checkpoints.count > 1, state.checkpoints[1].position <= needed { state.checkpoints.removeFirst() }
     } catch {
       // What was written says nothing wrong; the next enqueue tries again. A failure shows there too. A record that is too large would be so again: that waits its turn.
       if case .recordTooLarge = error { state.byteCountSinceCheckpoint = 0 }
+    }
+  }
+
+  /// One app that is stuck must not keep the segments of all others: what lies too far back is written again.
+  ///
+  /// How far is a multiple of what is unsettled altogether, so that the journal stays in proportion to it, and writing again stays a fraction of writing.
+  private func restatePinned(_ state: inout State) throws(JournalError) {
+    let reach = max(8 * checkpointByteCount, 2 * state.book.unsettledByteCount)
+    guard let limit = state.checkpoints.last(where: { state.byteCount - $0.byteCount > reach })?.position else { return }
+    for (number, lane) in state.book.lanes {
+      if lane.isLive {
+        if let end = lane.end(before: limit) { state.restaters[number]?(end) }
+        continue
+      }
+      for run in lane.runs(before: limit) {
+        guard let content = run.content else { continue }
+        let header = EnqueueHeader(run: run.run, position: nil, isInDoubt: run.isInDoubt, isRestated: true)
+        let position = try append(kind: JournalEvent.Kind.enqueue, byteCount: header.byteCount + content.bytes.count, &state) { record in
+          header.write(to: &record)
+          unsafe content.bytes.withUnsafeBytes { unsafe record.write(raw: $0) }
+        }
+        state.book.apply(header, at: position, content: content)
+      }
+    }
+  }
+
+  /// Returns when everything that was recorded is durable.
+  package func makeDurable() async throws(JournalProblem) {
+    while state.withLock({ $0.failure == nil && !$0.overflow.isEmpty }) { await journal.room() }
+    let last = journal.nextPosition.rawValue - 1
+    guard last > 0 else { return }
+    do throws(JournalError) {
+      try await journal.durable(through: JournalPosition(rawValue: last))
+    } catch {
+      throw JournalProblem(error)
     }
   }
 
@@ -224,7 +289,8 @@ package final class EngineJournal: Sendable {
   package func close() async throws(JournalProblem) {
     while state.withLock({ $0.failure == nil && !$0.overflow.isEmpty }) { await room() }
     state.withLock { state in
-      if state.failure == nil, state.overflow.isEmpty { checkpoint(&state) }
+      // Whoever is killed while closing may be asked for the accounts of what has ended; a closed journal's have been given.
+      if state.failure == nil, state.overflow.isEmpty { checkpoint(&state, keeping: state.book.endedGroups.subtracting(givenGroups)) }
     }
     do throws(JournalError) {
       try await journal.close()
@@ -235,7 +301,7 @@ package final class EngineJournal: Sendable {
 
   /// Writes nothing any more, as if the process had ended: for simulated crashes, which end no process.
   package func abandon() {
-    state.withLock { state in Self.fail(.closed, &state) }()
+    state.withLock { state in Self.fail(JournalError.closed, &state) }()
   }
 }
 
@@ -305,16 +371,20 @@ extension EngineJournal {
   /// The campaign has its final account.
   func end(_ number: UInt64) { record(.ended(campaign: number)) }
 
-  /// Ends every open campaign: what is certainly unsent is cancelled, what may have arrived is unknown. Returns the campaigns of their groups as they ended.
-  package func abandonCampaigns() -> [JournalledCampaign] {
+  /// Ends every open campaign: what is certainly unsent is cancelled, what may have arrived is unknown. Their accounts are whole after ``makeDurable()``.
+  ///
+  /// - Parameter listener: hears of everything that a campaign leaves behind.
+  package func abandonCampaigns(_ listener: (JournalledCampaign) -> (any OutcomeListener)? = { _ in nil }) {
     for campaign in campaigns where campaign.phase == .open {
+      let listener = listener(campaign)
       for leftover in leftovers(of: campaign.number) {
+        let outcome = leftover.fate == .unsent ? Outcome.cancelled : .unknown
+        if let listener { leftover.report(outcome, to: listener) }
         let run = JournalledRun(lane: leftover.lane, range: leftover.range, campaign: leftover.campaign, count: leftover.count)
-        record(.resolved(run, leftover.fate == .unsent ? .cancelled : .unknown))
+        record(.resolved(run, outcome))
       }
       end(campaign.number)
     }
-    return campaigns
   }
 
   /// Every campaign that the journal knows, ended ones only beside others of their group that have not; by number.

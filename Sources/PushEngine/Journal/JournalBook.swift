@@ -92,9 +92,14 @@ struct JournalBook {
 
   func isGroupEnded(_ group: UInt64) -> Bool { campaigns.values.allSatisfy { $0.group != group || $0.phase == .ended } }
 
+  /// The groups that have ended.
+  var endedGroups: Set<UInt64> { Set(Set(campaigns.values.map(\.group)).filter(isGroupEnded)) }
+
   /// Forgets what nobody will ask for again: campaigns whose whole group has ended, and lanes of other processes with nothing left in them.
-  mutating func prune() {
-    let ended = Set(Set(campaigns.values.map(\.group)).filter(isGroupEnded))
+  ///
+  /// - Parameter kept: groups whose accounts may still be asked for.
+  mutating func prune(keeping kept: Set<UInt64> = []) {
+    let ended = endedGroups.subtracting(kept)
     campaigns = campaigns.filter { !ended.contains($0.value.group) }
     let known = campaigns
     for number in lanes.keys { lanes[number]?.prune { known[$0]?.phase != .open } }
@@ -102,6 +107,9 @@ struct JournalBook {
     let used = Set(campaigns.values.map(\.payload))
     payloads = payloads.filter { used.contains($0.key) }
   }
+
+  /// An estimate of what the unsettled part takes in records: a token, its share of a header, and no payload.
+  var unsettledByteCount: Int { lanes.values.reduce(0) { $0 + $1.unsettledCount } * 34 }
 
   /// The oldest enqueue record that is still needed.
   var oldestPosition: JournalPosition? { lanes.values.compactMap(\.oldestPosition).min() }

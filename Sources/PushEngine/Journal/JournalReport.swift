@@ -36,6 +36,8 @@ package struct JournalReport: Hashable, Sendable {
   package internal(set) var lostRecordCount = 0
   /// Whether its last owner closed it in good order.
   package internal(set) var isClosed = false
+  /// The same of the last owner that wrote anything.
+  package internal(set) var recordsAreClosed = false
 
   package var byteCount: Int { segments.map(\.byteCount).reduce(0, +) }
   /// Campaigns that are to be gone on with.
@@ -86,6 +88,7 @@ extension JournalReport {
     lostByteCount = recovery.lostByteCount
     lostRecordCount = Int(clamping: recovery.lostRecordCount)
     isClosed = recovery.isClosed
+    recordsAreClosed = recovery.recordsAreClosed
     if let tail = recovery.tornTail {
       tornTail = "\(tail.segment) ends in \(tail.byteCount) half-written bytes behind byte \(tail.offset), as a crash leaves them"
     }

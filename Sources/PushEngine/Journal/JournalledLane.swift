@@ -57,18 +57,37 @@ struct JournalledLane {
       runs.append(run)
       return
     }
-    replace(in: &kept, with: run)
-    var live = Array(runs[firstRun...])
-    replace(in: &live, with: run)
-    let index = live.firstIndex { $0.start >= run.run.range.upperBound } ?? live.count
-    if run.run.range.upperBound > settled { live.insert(run, at: index) } else { kept.append(run) }
-    (runs, firstRun) = (live, 0)
+    if let index = kept.firstIndex(where: { $0.run.range == run.run.range }) {
+      // Only what an earlier process left behind is written again after it was settled, and then as it was.
+      kept[index] = run
+      return
+    }
+    restate(run)
   }
 
-  private func replace(in runs: inout [Run], with new: Run) {
+  /// Takes the place of what `new` says again. What of a run is settled already need not be in it.
+  private mutating func restate(_ new: Run) {
     let range = new.run.range
-    runs.removeAll { $0.start >= range.lowerBound && $0.run.range.upperBound <= range.upperBound || $0.run.range == range }
-    for index in runs.indices where runs[index].run.range.overlaps(range) { runs[index].start = max(runs[index].start, range.upperBound) }
+    guard range.upperBound > settled else {
+      // Its first writing has gone with its segment; this reader has never seen it.
+      if isReturned(new) { kept.append(new) }
+      return
+    }
+    var index = firstRun
+    while index < runs.count, runs[index].start < range.upperBound {
+      let run = runs[index]
+      if run.run.range.upperBound <= range.lowerBound {
+        index += 1
+      } else if max(run.start, settled) < range.lowerBound {
+        // Begins before it: nothing that is written again does, unless the reader has missed something.
+        index += 1
+      } else if run.run.range.upperBound <= range.upperBound {
+        runs.remove(at: index)
+      } else {
+        runs[index].start = range.upperBound
+      }
+    }
+    runs.insert(new, at: index)
   }
 
   mutating func intended(through position: UInt64) { intent = max(intent, position) }
@@ -191,8 +210,14 @@ struct JournalledLane {
     }
   }
 
-  /// What is to be written again of a dead lane.
-  var pinned: [Run] { kept + runs[firstRun...] }
+  /// Runs that are in records before `position`, the oldest record first.
+  func runs(before position: JournalPosition) -> [Run] { (kept + runs[firstRun...]).filter { $0.position < position }.sorted { $0.position < $1.position } }
+
+  /// Where in the ring the runs end that are in records before `position`; nil if there are none.
+  func end(before position: JournalPosition) -> UInt64? { runs[firstRun...].last { $0.position < position }?.run.range.upperBound }
+
+  /// Notifications that are not known to be settled.
+  var unsettledCount: Int { runs[firstRun...].reduce(0) { $0 + $1.run.count } + kept.reduce(0) { $0 + $1.run.count } }
 }
 
 // MARK: - As a record

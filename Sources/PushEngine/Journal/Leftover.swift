@@ -1,3 +1,5 @@
+internal import PushWire
+
 /// Neighbouring notifications that an earlier process took in and left without an outcome, all for the same reason.
 package struct Leftover: Hashable, Sendable {
   package enum Fate: UInt8, Hashable, Sendable {
@@ -60,5 +62,16 @@ package struct Leftover: Hashable, Sendable {
       body(notification)
       return true
     }
+  }
+
+  /// Tells of each of them but the first few, and then that the journal is about to say so.
+  func report(_ outcome: Outcome, to listener: any OutcomeListener, skipping skipped: Int = 0) {
+    var index = 0
+    forEach { notification in
+      defer { index += 1 }
+      guard index >= skipped else { return }
+      listener.notAccepted(line: notification.line, token: unsafe DeviceToken(bytes: notification.token)?.description ?? "", outcome: outcome)
+    }
+    listener.flush()
   }
 }

@@ -22,14 +22,16 @@ package actor Lane: LinkDelegate {
 
   private let command: Command
   private let dialer: any Dialer
-  private let intake: Intake
+  let intake: Intake
   private let report: @Sendable (Event) -> Void
+  private let observer: (any LaneObserver)?
   private var machine: LaneMachine
   private var packer: FramePacker
   private var permission: SendPermission?
   private var batchTimer: BatchTimer
   private var decoder = ErrorResponseDecoder()
   private var link: (any Link)?
+  private var lastAcknowledged: (link: any Link, byteCount: UInt64, at: Instant)?
   private var ledger: CampaignLedger?
   private var isWaitingForPermission = false
   private var isPumpScheduled = false
@@ -38,16 +40,22 @@ package actor Lane: LinkDelegate {
 
   /// After so many batches the loop gets a chance to serve its other lanes and read its sockets.
   private static let batchesPerTurn = 4
+  private static let acknowledgementAge = Duration.milliseconds(1)
+  /// A ring that has been empty for so long gives its memory back.
+  private static let ringIdleness = Duration.seconds(1)
+  private var emptySince: Instant?
 
   init(
-    configuration: AppConfiguration, loop: any Loop, dialer: any Dialer, intake: Intake, seed: UInt64, report: @escaping @Sendable (Event) -> Void
+    configuration: AppConfiguration, loop: any Loop, dialer: any Dialer, intake: Intake, budget: RingBudget?, seed: UInt64,
+    report: @escaping @Sendable (Event) -> Void
   ) {
     self.loop = loop
     self.dialer = dialer
     self.intake = intake
     self.report = report
+    observer = configuration.observer
     command = configuration.command
-    ring = NotificationRing(blockCount: configuration.policy.ringBlockCount)
+    ring = NotificationRing(blockCount: configuration.policy.ringBlockCount, budget: budget)
     machine = LaneMachine(policy: configuration.policy, seed: seed)
     packer = FramePacker(byteCountBound: configuration.batchByteCount)
     permission = intake.journal.map { SendPermission(journal: $0, lane: $0.addLane(app: intake.app)) }
@@ -122,16 +130,22 @@ package actor Lane: LinkDelegate {
   }
 
   private func surroundings(published: UInt64) -> LaneMachine.Surroundings {
-    LaneMachine.Surroundings(
-      now: loop.now, published: published, freeBlockCount: ring.freeBlockCount, isWritable: link?.isWritable ?? false, acknowledged: acknowledged,
+    let now = loop.now
+    return LaneMachine.Surroundings(
+      now: now, published: published, freeBlockCount: ring.freeBlockCount, blockCountLimit: ring.blockCountLimit, isWritable: link?.isWritable ?? false,
+      acknowledged: acknowledged(now: now),
       isDraining: intake.isDraining, isCancelled: intake.isCancelled)
   }
 
-  /// How much of what was sent on the present connection the peer's system has acknowledged.
-  private var acknowledged: UInt64 {
+  /// How much of what was sent on the present connection the peer's system had acknowledged, at most a moment ago: asking is a system call, and the machine
+  /// counts in longer times.
+  private func acknowledged(now: Instant) -> UInt64 {
     guard let link else { return 0 }
+    if let seen = lastAcknowledged, seen.link === link, now < seen.at + Self.acknowledgementAge { return seen.byteCount }
     let handedOver = link.handedOverByteCount
-    return handedOver - min(handedOver, UInt64(clamping: link.unacknowledgedByteCount))
+    let byteCount = handedOver - min(handedOver, UInt64(clamping: link.unacknowledgedByteCount))
+    lastAcknowledged = (link, byteCount, now)
+    return byteCount
   }
 
   private func continueLater() {
@@ -142,7 +156,25 @@ package actor Lane: LinkDelegate {
 
   private func sleep(until deadline: Instant?, seen published: UInt64) {
     if let deadline { arm(deadline) }
+    lookAfterMemory(seen: published)
     if !ring.sleep(seen: published) { continueLater() }
+  }
+
+  private func lookAfterMemory(seen published: UInt64) {
+    guard published == ring.settled else {
+      emptySince = nil
+      return ring.becameBusy()
+    }
+    guard ring.isBusy else { return }
+    let now = loop.now
+    let since = emptySince ?? now
+    emptySince = since
+    if now < since + Self.ringIdleness {
+      arm(since + Self.ringIdleness)
+    } else if ring.becameIdle() {
+      // Whoever came meanwhile has found no room.
+      intake.openDoors()
+    }
   }
 
   /// A timer that is due earlier than needed stays: it only asks the machine once more.
@@ -192,6 +224,7 @@ package actor Lane: LinkDelegate {
     let unixSeconds = loop.unixSeconds
     let isResend = from < machine.highWater
     var position = from
+    var packedCount = 0
     while position < to, !packer.isFull {
       let record = ring.record(at: position)
       guard record.isNotification else {
@@ -210,6 +243,7 @@ package actor Lane: LinkDelegate {
       }
       guard let run = packer.pack(from: position, to: to, ring: ring, frames: ledger.frames, now: unixSeconds) else { break }
       took(run, campaign: record.campaign, fate: run.kind.fate, now: now)
+      if run.kind == .packed { packedCount += run.count }
       if isResend, run.kind == .packed {
         ledger.resent(run.count)
         if let number = ledger.journalNumber { intake.journal?.record(.resent(campaign: number, count: run.count)) }
@@ -217,6 +251,11 @@ package actor Lane: LinkDelegate {
       position = run.end
     }
     sendPacked()
+    if let observer, packedCount > 0 {
+      let batch = LaneBatch(
+        ring: ring, positions: from..<position, count: packedCount, byteCount: packer.byteCount, isResend: isResend, now: loop.now)
+      observer.wrote(batch)
+    }
     batchTimer.wrote()
     carryOutEffects()
     intake.roomMade(in: ring)
@@ -266,6 +305,9 @@ package actor Lane: LinkDelegate {
   private func settle(_ settlements: [Settlement]) {
     for settlement in settlements where settlement.count > 0 { books(of: settlement.campaign).report(settlement, ring: ring) }
     journal(settlements)
+    if let observer {
+      for settlement in settlements where settlement.count > 0 { observer.settled(settlement, ring: ring, now: loop.now) }
+    }
     for settlement in settlements where settlement.count > 0 { books(of: settlement.campaign).settled(settlement.count, settlement.outcome) }
   }
 
@@ -370,6 +412,7 @@ package actor Lane: LinkDelegate {
   private func closed(_ link: any Link, _ reason: LinkClosure) {
     guard link === self.link else { return }
     self.link = nil
+    lastAcknowledged = nil
     machine.closed(reason.forLane, now: loop.now, walk: ring)
     carryOutEffects()
     report(.ended(ending(reason)))

@@ -25,10 +25,11 @@ package final class Deployment: Sendable {
   ///   - journal: shared by all of them; whoever opened it closes it, after ``serve(_:)``.
   package init(_ plans: [AppPlan], threads: Int, seed: UInt64, journal: EngineJournal? = nil) {
     let group = LoopGroup(threads: threads)
+    let budget = RingBudget()
     let made = plans.enumerated().map { index, plan in
       let app = App(
         configuration: plan.configuration, dialer: plan.dialer, loops: group.loops, firstLoop: index, seed: seed &+ UInt64(index),
-        journal: journal)
+        budget: budget, journal: journal)
       return (plan.configuration.id, app)
     }
     apps = Dictionary(uniqueKeysWithValues: made)

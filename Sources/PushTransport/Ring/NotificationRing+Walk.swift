@@ -39,4 +39,22 @@ extension NotificationRing: RecordWalk {
       position += record.blockCount
     }
   }
+
+  /// Calls `body` with the ordinals of the notifications that start in `from..<to`, in order; neighbours with the same one in one call.
+  package func forEachOrdinal(from: UInt64, to: UInt64, _ body: (_ ordinal: UInt64, _ count: Int) -> Void) {
+    var position = from
+    var (ordinal, count) = (UInt64(0), 0)
+    while position < to {
+      let record = record(at: position)
+      position += record.blockCount
+      guard record.isNotification else { continue }
+      if count > 0, record.ordinal == ordinal {
+        count += 1
+      } else {
+        if count > 0 { body(ordinal, count) }
+        (ordinal, count) = (record.ordinal, 1)
+      }
+    }
+    if count > 0 { body(ordinal, count) }
+  }
 }

@@ -14,6 +14,8 @@ internal import Synchronization
 /// - *published*: readable. A producer stamps the first block of its chunk with the chunk's end; whoever stamps moves the cursor over all
 ///   chunks stamped so far, so no producer ever waits for another one;
 /// - *sent* and *settled*: the consumer's own. What lies between them is the resend window.
+///
+/// With a ``RingBudget`` it may hold less at times than it has room for; memory that is behind *settled* then goes back to the system.
 @safe
 package final class NotificationRing: @unchecked Sendable {
   // Sync: a block belongs to the producer that reserved it until its stamp is stored (releasing) and to the consumer from the moment it
@@ -36,12 +38,25 @@ package final class NotificationRing: @unchecked Sendable {
   private let padding3 = InlineArray<15, UInt64>(repeating: 0)
   /// A ring begins with its consumer asleep: the first claim wakes it.
   private let consumerSleeps = Atomic<Bool>(true)
+  private let budget: RingBudget?
+  /// Whether it counts as busy in the budget: since there was something in it, until its memory has been given back. The consumer's own.
+  package private(set) var isBusy = false
 
-  /// - Parameter blockCount: a power of two, at least twice ``RingRecord/blockCountLimit``: a smaller ring, though empty, could lack room for
-  ///   the padding before its wrap and the largest record after it.
-  package init(blockCount: Int) {
+  /// In *reserved*: the consumer is giving memory back, and nothing can be claimed.
+  private static let isClosed: UInt64 = 1 << 63
+  /// Memory goes back in pieces of so many blocks: 64 KiB of records.
+  static let regionBlockCount = 1024
+  /// However many rings are busy, each may hold so much: 256 KiB.
+  package static let blockCountAlwaysAllowed = 4 * regionBlockCount
+
+  /// - Parameters:
+  ///   - blockCount: a power of two, at least twice ``RingRecord/blockCountLimit``: a smaller ring, though empty, could lack room for
+  ///     the padding before its wrap and the largest record after it.
+  ///   - budget: nil: all of it may be used at any time. Ignored for a ring that is hardly larger than what is always allowed.
+  package init(blockCount: Int, budget: RingBudget? = nil) {
     precondition(blockCount >= 2 * RingRecord.blockCountLimit && blockCount & (blockCount - 1) == 0, "ring size \(blockCount)")
     self.blockCount = blockCount
+    self.budget = blockCount >= 2 * Self.blockCountAlwaysAllowed ? budget : nil
     mask = UInt64(blockCount - 1)
     unsafe storage = Self.map(byteCount: blockCount * Self.blockByteCount)
     // Zeroed memory is a valid array of atomics that hold zero, and zero is no stamp (a stamp is the end of a chunk).
@@ -49,6 +64,7 @@ package final class NotificationRing: @unchecked Sendable {
   }
 
   deinit {
+    if isBusy { budget?.becameIdle() }
     unsafe munmap(storage, blockCount * Self.blockByteCount)
     unsafe munmap(stamps, blockCount * MemoryLayout<Atomic<UInt64>>.stride)
   }
@@ -66,17 +82,27 @@ package final class NotificationRing: @unchecked Sendable {
 // MARK: - Producers, from any thread
 
 extension NotificationRing {
+  /// How many blocks may be claimed and not settled at the same time, now.
+  ///
+  /// With a budget always a region less than there is: so nobody writes into the region that *settled* lies in, one lap on, and what of it lies behind
+  /// *settled* can be given back together with the rest of it.
+  package var blockCountLimit: Int {
+    guard let budget else { return blockCount }
+    return min(blockCount - Self.regionBlockCount, max(Self.blockCountAlwaysAllowed, budget.share))
+  }
+
+  private var reservedCount: UInt64 { reserved.load(ordering: .relaxed) & ~Self.isClosed }
+
   /// Blocks that a producer could claim now; only a hint, since others claim too.
   package var freeBlockCount: Int {
     let settled = settledCursor.load(ordering: .acquiring)
-    let reserved = reserved.load(ordering: .relaxed)
-    return max(0, blockCount - Int(clamping: reserved &- settled))
+    return max(0, blockCountLimit - Int(clamping: reservedCount &- settled))
   }
 
   /// Blocks published but not yet sent; only a hint for whoever chooses between rings.
   package var backlogBlockCount: Int {
     let sent = sentCursor.load(ordering: .relaxed)
-    let reserved = reserved.load(ordering: .relaxed)
+    let reserved = reservedCount
     return reserved > sent ? Int(clamping: reserved - sent) : 0
   }
 
@@ -87,9 +113,10 @@ extension NotificationRing {
     precondition(minimum > 0 && minimum <= RingRecord.blockCountLimit && maximum >= minimum, "claim of \(minimum)...\(maximum) blocks")
     while true {
       let start = reserved.load(ordering: .relaxed)
+      guard start & Self.isClosed == 0 else { return nil }
       let settled = settledCursor.load(ordering: .acquiring)
       guard settled <= start else { continue }  // `start` is already old; the compare-and-swap would fail
-      let free = blockCount - Int(start - settled)
+      let free = blockCountLimit - Int(start - settled)
       let beforeWrap = blockCount - Int(start & mask)
       // A record never wraps: too short a rest before the end of the memory becomes padding, as part of the claim. As a chunk of its own it could
       // make another producer's chunk readable at a moment when nobody would go on to wake the consumer.
@@ -141,7 +168,7 @@ extension NotificationRing {
   package var sent: UInt64 { sentCursor.load(ordering: .relaxed) }
   package var settled: UInt64 { settledCursor.load(ordering: .relaxed) }
   /// True when nothing is claimed beyond what was published: no producer is writing now.
-  package var isFullyPublished: Bool { publishedCursor.load(ordering: .acquiring) == reserved.load(ordering: .acquiring) }
+  package var isFullyPublished: Bool { publishedCursor.load(ordering: .acquiring) == reserved.load(ordering: .acquiring) & ~Self.isClosed }
 
   /// Everything before `position` has been given to TLS, or, after a rewind, counts as given.
   package func setSent(_ position: UInt64) {
@@ -152,7 +179,52 @@ extension NotificationRing {
   /// Everything before `position` has its outcome; its memory goes back to the producers.
   package func settle(through position: UInt64) {
     precondition(position >= settled && position <= sent, "settled \(position) outside \(settled)...\(sent)")
+    // Where the ring may not be filled, it would still use all its memory in turn.
+    if budget != nil, blockCountLimit < blockCount - Self.regionBlockCount { giveBack(from: settled, to: position) }
     settledCursor.store(position, ordering: .releasing)
+  }
+
+  /// Gives back the regions that end in `from..<to`, before producers hear that they may write there.
+  private func giveBack(from: UInt64, to: UInt64) {
+    let size = UInt64(Self.regionBlockCount)
+    var region = from / size * size
+    let end = to / size * size
+    while region < end {
+      // Up to the end of the memory, then from its beginning.
+      let offset = Int(region & mask)
+      let count = min(Int(end - region), blockCount - offset)
+      giveBack(offset, count)
+      region += UInt64(count)
+    }
+  }
+
+  /// Blocks and their stamps read as zero from now on: zero is no stamp.
+  private func giveBack(_ offset: Int, _ count: Int) {
+    unsafe madvise(storage + offset * Self.blockByteCount, count * Self.blockByteCount, MADV_DONTNEED)
+    let stride = MemoryLayout<Atomic<UInt64>>.stride
+    unsafe madvise(UnsafeMutableRawPointer(stamps) + offset * stride, count * stride, MADV_DONTNEED)
+  }
+
+  /// To be called when there is something in the ring.
+  package func becameBusy() {
+    guard !isBusy, let budget else { return }
+    isBusy = true
+    budget.becameBusy()
+  }
+
+  /// Gives all memory back, if nothing is in the ring. Producers that come meanwhile find no room: tell them after it.
+  ///
+  /// - Returns: false when there is something in it.
+  package func becameIdle() -> Bool {
+    guard isBusy else { return true }
+    let position = settled
+    let (isEmpty, _) = reserved.compareExchange(expected: position, desired: position | Self.isClosed, ordering: .acquiringAndReleasing)
+    guard isEmpty else { return false }
+    giveBack(0, blockCount)
+    reserved.store(position, ordering: .releasing)
+    isBusy = false
+    budget?.becameIdle()
+    return true
   }
 
   /// The record that starts at `position`, which must be a record's start between *settled* and *published*.

@@ -24,11 +24,12 @@ package struct BatchTimer: Sendable {
   ///
   /// - Parameters:
   ///   - waiting: bytes of the frames that wait, at least 1; an estimate will do.
-  ///   - socketIsIdle: nothing handed over before is still on its way to the socket.
-  package mutating func decide(waiting: Int, socketIsIdle: Bool, now: Instant) -> Decision {
+  ///   - socketIsIdle: nothing handed over before is still on its way to the socket. Not asked while batches are full, since asking costs a system call's worth.
+  package mutating func decide(waiting: Int, socketIsIdle: @autoclosure () -> Bool, now: Instant) -> Decision {
+    if waiting >= byteCountBound { return .write }
     let since = oldestSince ?? now
     oldestSince = since
-    if socketIsIdle || waiting >= byteCountBound || since + delay <= now { return .write }
+    if since + delay <= now || socketIsIdle() { return .write }
     return .wait(until: since + delay)
   }
 

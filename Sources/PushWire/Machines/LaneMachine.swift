@@ -23,6 +23,8 @@ package struct LaneMachine: ~Copyable {
     package var published: UInt64
     /// Blocks of the ring that nobody has claimed.
     package var freeBlockCount: Int
+    /// Blocks that the ring may hold now, at most what the policy says.
+    package var blockCountLimit: Int
     package var isWritable: Bool
     /// How much of the connection's stream the peer's system has acknowledged.
     package var acknowledged: UInt64
@@ -31,10 +33,13 @@ package struct LaneMachine: ~Copyable {
     /// All that the ring holds was cancelled: it needs no connection to leave, and nobody waits long for the rest.
     package var isCancelled: Bool
 
-    package init(now: Instant, published: UInt64, freeBlockCount: Int, isWritable: Bool, acknowledged: UInt64, isDraining: Bool, isCancelled: Bool) {
+    package init(
+      now: Instant, published: UInt64, freeBlockCount: Int, blockCountLimit: Int, isWritable: Bool, acknowledged: UInt64, isDraining: Bool, isCancelled: Bool
+    ) {
       self.now = now
       self.published = published
       self.freeBlockCount = freeBlockCount
+      self.blockCountLimit = blockCountLimit
       self.isWritable = isWritable
       self.acknowledged = acknowledged
       self.isDraining = isDraining
@@ -214,7 +219,7 @@ package struct LaneMachine: ~Copyable {
       mustConfirm = true
     }
     // Probing before the ring is quite full lets the producers fill the rest while the answer is on its way.
-    let isNearlyFull = around.freeBlockCount < policy.ringBlockCount / 4 && window.sent - window.settled >= UInt64(policy.ringBlockCount / 2)
+    let isNearlyFull = around.freeBlockCount < around.blockCountLimit / 4 && window.sent - window.settled >= UInt64(around.blockCountLimit / 2)
     let room = isNearlyFull && probesWork ? 0 : max(0, policy.windowCount - window.sentCount)
     if room == 0 { mustConfirm = true }
     // No notification takes less than one block, so as many blocks are never too many notifications.

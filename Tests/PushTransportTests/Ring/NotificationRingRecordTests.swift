@@ -55,6 +55,19 @@ struct NotificationRingRecordTests {
     #expect(record.isPlain == isPlain)
   }
 
+  @Test("ordinals are walked in order, neighbours with the same one together, padding left out")
+  func ordinals() {
+    let ring = NotificationRing(blockCount: 256)
+    for ordinal in [7, 7, 7, 3, 9, 9] as [UInt64] { #expect(ring.add(Sample(ordinal: ordinal, token: [1], payload: ordinal == 9 ? [1, 2] : []))) }
+    var claim = ring.claim(minimum: 1, maximum: 5)
+    _ = claim.take()
+    #expect(ring.add(Sample(ordinal: 9, token: [1])))
+    var found: [String] = []
+    ring.forEachOrdinal(from: 1, to: ring.published) { found.append("\($0)×\($1)") }
+    #expect(found == ["7×2", "3×1", "9×3"])
+    ring.forEachOrdinal(from: 4, to: 4) { _, _ in Issue.record("there is nothing here") }
+  }
+
   @Test("a payload of its own makes a record not plain")
   func notPlain() {
     let ring = NotificationRing(blockCount: 256)

@@ -1,0 +1,73 @@
+internal import PushTransport
+
+/// A lane's unsettled notifications, written into the journal once more, because their first writing lies so far back that it keeps old segments alive.
+extension Lane {
+  /// Writes what lies in the ring before `end`, a record at a time, waiting for room in the journal where it must.
+  nonisolated func restate(before end: UInt64) {
+    loop.execute { self.assumeIsolated { $0.restate(from: $0.ring.settled, before: end) } }
+  }
+
+  private func restate(from start: UInt64, before end: UInt64) {
+    guard let journal = ring.published >= end ? intake.journal : nil, let journalNumber else { return }
+    var position = max(start, ring.settled)
+    while position < end {
+      let record = ring.record(at: position)
+      guard record.isNotification else {
+        position += record.blockCount
+        continue
+      }
+      guard let campaign = intake.ledger(record.campaign)?.journalNumber else { return }
+      let run = RingRun(ring, from: position, before: end, byteCountLimit: journal.recordByteCountLimit - EnqueueHeader.byteCountLimit)
+      let header = EnqueueHeader(
+        run: JournalledRun(lane: journalNumber, range: position..<run.end, campaign: campaign, count: run.shape.count), position: nil,
+        isInDoubt: record.mayHaveArrived, isRestated: true)
+      guard journal.enqueue(header, run.shape, run) else {
+        guard journal.failure == nil else { return }
+        let rest = position
+        journal.whenRoom { [self] in loop.execute { self.assumeIsolated { $0.restate(from: rest, before: end) } } }
+        return
+      }
+      position = run.end
+    }
+  }
+}
+
+/// Neighbouring notifications of a ring, without padding between them, of one campaign and one degree of doubt.
+private struct RingRun: EnqueueSource {
+  private(set) var shape = EnqueueShape()
+  private(set) var end: UInt64
+  private let start: UInt64
+  private let ring: NotificationRing
+
+  private static let countLimit = 1024
+
+  /// - Parameter start: of a notification.
+  init(_ ring: NotificationRing, from start: UInt64, before limit: UInt64, byteCountLimit: Int) {
+    self.ring = ring
+    self.start = start
+    end = start
+    let first = ring.record(at: start)
+    var byteCountLeft = byteCountLimit - EnqueueShape.fixedByteCount
+    while end < limit, shape.count < Self.countLimit {
+      let record = ring.record(at: end)
+      guard record.isNotification, record.campaign == first.campaign, record.mayHaveArrived == first.mayHaveArrived else { return }
+      byteCountLeft -= unsafe EnqueueShape.byteCountLimit(tokenByteCount: record.token.count, payloadByteCount: record.payload.count)
+      guard shape.count == 0 || byteCountLeft >= 0 else { return }
+      shape.add(Self.notification(record))
+      end += record.blockCount
+    }
+  }
+
+  func forEach(_ body: (EnqueuedNotification) -> Void) {
+    var position = start
+    while position < end {
+      let record = ring.record(at: position)
+      body(Self.notification(record))
+      position += record.blockCount
+    }
+  }
+
+  private static func notification(_ record: RingRecord) -> EnqueuedNotification {
+    unsafe EnqueuedNotification(line: record.ordinal, token: record.token, payload: record.payload)
+  }
+}

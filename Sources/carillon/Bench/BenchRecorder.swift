@@ -1,0 +1,142 @@
+internal import Histogram
+internal import PushEngine
+internal import PushTransport
+internal import PushWire
+internal import Synchronization
+
+/// Latencies in nanoseconds, to three significant digits, up to an hour.
+struct LatencyRecord: Sendable {
+  private(set) var histogram = Histogram<UInt64>(lowestDiscernibleValue: 1_000, highestTrackableValue: 3_600_000_000_000)
+
+  mutating func record(_ nanoseconds: UInt64, count: Int) { histogram.record(min(nanoseconds, 3_600_000_000_000), count: UInt64(count)) }
+}
+
+/// What the lanes have done, in numbers that only grow.
+struct BenchCounters: Hashable, Sendable {
+  /// Notifications given to a socket for the first time, and again.
+  var written = 0
+  var resent = 0
+  /// With an outcome.
+  var settled = 0
+  /// Never given to a socket before the measurement was broken off.
+  var unsent = 0
+  var batches = 0
+  /// Frames in those batches, before TLS.
+  var batchedBytes = 0
+  var batchedNotifications = 0
+  var tlsRecords = 0
+
+  static func - (later: BenchCounters, earlier: BenchCounters) -> BenchCounters {
+    BenchCounters(
+      written: later.written - earlier.written, resent: later.resent - earlier.resent, settled: later.settled - earlier.settled,
+      unsent: later.unsent - earlier.unsent, batches: later.batches - earlier.batches, batchedBytes: later.batchedBytes - earlier.batchedBytes,
+      batchedNotifications: later.batchedNotifications - earlier.batchedNotifications, tlsRecords: later.tlsRecords - earlier.tlsRecords)
+  }
+}
+
+/// Measures an engine from its lanes' reports. One for all apps: a batch is hundreds of notifications, so its lock is taken seldom.
+final class BenchRecorder: Sendable {
+  fileprivate struct State {
+    var counters = BenchCounters()
+    /// From the time a notification was due to the socket, and to the answer.
+    var toSocket = LatencyRecord()
+    var toAnswer = LatencyRecord()
+    /// Only notifications due in it count for the latencies.
+    var window: Range<UInt64> = 0..<0
+    let isOpenLoop: Bool
+
+    init(isOpenLoop: Bool) { self.isOpenLoop = isOpenLoop }
+  }
+
+  private let state: Mutex<State>
+  private let startedApps = Atomic(0)
+
+  /// TLS carries at most so much in one record, and OpenSSL fills them from a single write.
+  static let tlsRecordByteCountLimit = 16_384
+
+  init(isOpenLoop: Bool) { state = Mutex(State(isOpenLoop: isOpenLoop)) }
+
+  /// Apps that have sent something.
+  var startedAppCount: Int { startedApps.load(ordering: .acquiring) }
+  var counters: BenchCounters { state.withLock { $0.counters } }
+  var latencies: (toSocket: LatencyRecord, toAnswer: LatencyRecord) { state.withLock { ($0.toSocket, $0.toAnswer) } }
+
+  /// Latencies of the notifications that are due in the window count from now on.
+  func measure(_ window: Range<UInt64>) { state.withLock { $0.window = window } }
+
+  /// What one app's lanes are to be given.
+  func makeObserver() -> any LaneObserver { Observer(recorder: self) }
+
+  /// These have been due, and were not even handed over when all was broken off.
+  func gaveUp(on overdue: [BenchAudience.Overdue], now: UInt64) {
+    state.withLock { state in
+      for group in overdue { state.neverWritten(group.due, count: group.count, now: now) }
+    }
+  }
+
+  private final class Observer: LaneObserver {
+    private let recorder: BenchRecorder
+    private let hasStarted = Atomic(false)
+
+    init(recorder: BenchRecorder) {
+      self.recorder = recorder
+    }
+
+    func wrote(_ batch: LaneBatch) {
+      if !hasStarted.load(ordering: .relaxed), !hasStarted.exchange(true, ordering: .relaxed) { recorder.startedApps.add(1, ordering: .releasing) }
+      recorder.state.withLock { $0.wrote(batch) }
+    }
+
+    func settled(_ settlement: Settlement, ring: NotificationRing, now: Instant) {
+      recorder.state.withLock { $0.settled(settlement, ring: ring, now: now.nanoseconds) }
+    }
+  }
+}
+
+extension BenchRecorder.State {
+  fileprivate mutating func wrote(_ batch: LaneBatch) {
+    let now = batch.now.nanoseconds
+    if batch.isResend {
+      counters.resent += batch.count
+    } else {
+      counters.written += batch.count
+      Self.forEachTime(batch.ring, batch.positions, count: batch.count, isOpenLoop: isOpenLoop) { due, count in
+        if window.contains(due) { toSocket.record(now - min(due, now), count: count) }
+      }
+    }
+    counters.batches += 1
+    counters.batchedBytes += batch.byteCount
+    counters.batchedNotifications += batch.count
+    counters.tlsRecords += (batch.byteCount + BenchRecorder.tlsRecordByteCountLimit - 1) / BenchRecorder.tlsRecordByteCountLimit
+  }
+
+  /// In a closed loop, notifications come in chunks of one time, and a batch is a part of one or two of them: its first one's time is taken for all, as
+  /// walking through them would cost as much as it measures. In an open loop each has its own.
+  private static func forEachTime(
+    _ ring: NotificationRing, _ positions: Range<UInt64>, count: Int, isOpenLoop: Bool, _ body: (_ due: UInt64, _ count: Int) -> Void
+  ) {
+    let first = ring.record(at: positions.lowerBound)
+    if !isOpenLoop, first.isNotification { return body(first.ordinal, count) }
+    ring.forEachOrdinal(from: positions.lowerBound, to: positions.upperBound, body)
+  }
+
+  fileprivate mutating func settled(_ settlement: Settlement, ring: NotificationRing, now: UInt64) {
+    counters.settled += settlement.count
+    let positions = settlement.from..<settlement.to
+    switch settlement.outcome {
+    case .accepted(.confirmed), .rejected:
+      Self.forEachTime(ring, positions, count: settlement.count, isOpenLoop: isOpenLoop) { due, count in
+        if window.contains(due) { toAnswer.record(now - min(due, now), count: count) }
+      }
+    case .cancelled:
+      Self.forEachTime(ring, positions, count: settlement.count, isOpenLoop: isOpenLoop) { due, count in neverWritten(due, count: count, now: now) }
+    default: break
+    }
+  }
+
+  /// It has waited so long at least: leaving it out would hide just the worst latencies.
+  fileprivate mutating func neverWritten(_ due: UInt64, count: Int, now: UInt64) {
+    counters.unsent += count
+    if window.contains(due) { toSocket.record(now - min(due, now), count: count) }
+  }
+}

@@ -1,0 +1,182 @@
+internal import Foundation
+
+/// A plot as inline SVG. Colours come from the page's style sheet, so that it follows the reader's light or dark mode.
+struct Plot {
+  /// How values become places along an axis.
+  enum Scale: Hashable {
+    /// From 0 to a round number.
+    case linear
+    /// Powers of ten.
+    case logarithmic
+  }
+
+  struct Line: Hashable {
+    var name: String
+    /// One for each of the plot's `labels`; nil leaves a gap.
+    var values: [Double?]
+  }
+
+  enum Shape: Hashable {
+    case lines
+    /// One bar per label, the lines' values upon each other.
+    case stackedBars
+  }
+
+  var title: String
+  /// Of the horizontal axis, with a label for each place on it.
+  var axis: String
+  var labels: [String]
+  /// Only so many of the labels are written where there are more; all are points.
+  var lines: [Line]
+  var scale = Scale.linear
+  var shape = Shape.lines
+  /// A linear axis has round numbers of it.
+  var unit = 1.0
+  /// Writes a value of the vertical axis.
+  var format: (Double) -> String
+
+  private static let size = (width: 560.0, height: 320.0)
+  private static let margin = (left: 74.0, right: 18.0, top: 16.0, bottom: 52.0)
+  /// The style sheet has so many colours.
+  static let colourCount = 8
+
+  private var innerWidth: Double { Self.size.width - Self.margin.left - Self.margin.right }
+  private var innerHeight: Double { Self.size.height - Self.margin.top - Self.margin.bottom }
+
+  /// The figure with its title and, with more than one line, a legend.
+  var html: String {
+    let legend =
+      lines.count < 2
+      ? ""
+      : "<ul class=\"legend\">" + lines.indices.map { "<li class=\"c\($0 % Self.colourCount)\">\(Self.escaped(lines[$0].name))</li>" }.joined() + "</ul>"
+    return "<figure><figcaption>\(Self.escaped(title))</figcaption>\(legend)\(svg)</figure>"
+  }
+
+  var svg: String {
+    let ticks = ticks
+    let range = (low: ticks.first ?? 0, high: ticks.last ?? 1)
+    var parts = [
+      "<svg viewBox=\"0 0 \(Int(Self.size.width)) \(Int(Self.size.height))\" role=\"img\" aria-label=\"\(Self.escaped("\(title), by \(axis)"))\">"
+    ]
+    for tick in ticks {
+      let y = place(tick, in: range)
+      parts.append("<line class=\"grid\" x1=\"\(n(Self.margin.left))\" x2=\"\(n(Self.size.width - Self.margin.right))\" y1=\"\(n(y))\" y2=\"\(n(y))\"/>")
+      parts.append("<text class=\"tick\" x=\"\(n(Self.margin.left - 8))\" y=\"\(n(y + 4))\" text-anchor=\"end\">\(Self.escaped(format(tick)))</text>")
+    }
+    let floor = Self.size.height - Self.margin.bottom
+    for (index, label) in labels.enumerated() where isWritten(index) {
+      parts.append("<text class=\"tick\" x=\"\(n(x(index)))\" y=\"\(n(floor + 18))\" text-anchor=\"middle\">\(Self.escaped(label))</text>")
+    }
+    parts.append(
+      "<text class=\"axis\" x=\"\(n(Self.margin.left + innerWidth / 2))\" y=\"\(n(Self.size.height - 10))\" text-anchor=\"middle\">\(Self.escaped(axis))</text>"
+    )
+    parts += shape == .lines ? drawnLines(range) : drawnBars(range)
+    parts.append("<line class=\"base\" x1=\"\(n(Self.margin.left))\" x2=\"\(n(Self.size.width - Self.margin.right))\" y1=\"\(n(floor))\" y2=\"\(n(floor))\"/>")
+    parts.append("</svg>")
+    return parts.joined()
+  }
+
+  // MARK: Drawing
+
+  private func drawnLines(_ range: (low: Double, high: Double)) -> [String] {
+    var parts: [String] = []
+    for (index, line) in lines.enumerated() {
+      let points = line.values.enumerated().compactMap { place, value in value.map { (place, $0) } }
+      let path = points.map { "\(n(x($0.0))),\(n(place($0.1, in: range)))" }.joined(separator: " ")
+      parts.append("<polyline class=\"line c\(index % Self.colourCount)\" points=\"\(path)\"/>")
+      for (label, value) in points {
+        let tip = Self.escaped("\(line.name), \(labels[label]): \(format(value))")
+        parts.append(
+          "<circle class=\"dot c\(index % Self.colourCount)\" cx=\"\(n(x(label)))\" cy=\"\(n(place(value, in: range)))\" r=\"4\"><title>\(tip)</title></circle>"
+        )
+      }
+    }
+    return parts
+  }
+
+  private func drawnBars(_ range: (low: Double, high: Double)) -> [String] {
+    let width = min(64, innerWidth / Double(max(1, labels.count)) * 0.6)
+    var parts: [String] = []
+    for label in labels.indices {
+      var height = 0.0
+      for (index, line) in lines.enumerated() {
+        guard let value = line.values[label], value > 0 else { continue }
+        let (top, bottom) = (place(height + value, in: range), place(height, in: range))
+        let tip = Self.escaped("\(line.name), \(labels[label]): \(format(value))")
+        parts.append(
+          "<rect class=\"bar c\(index % Self.colourCount)\" x=\"\(n(x(label) - width / 2))\" y=\"\(n(top))\" width=\"\(n(width))\" "
+            + "height=\"\(n(max(0, bottom - top)))\"><title>\(tip)</title></rect>")
+        height += value
+      }
+      if height > 0 {
+        parts.append(
+          "<text class=\"value\" x=\"\(n(x(label)))\" y=\"\(n(place(height, in: range) - 6))\" text-anchor=\"middle\">\(Self.escaped(format(height)))</text>")
+      }
+    }
+    return parts
+  }
+
+  // MARK: Axes
+
+  /// Labels stand in the middle of equal parts; a single one in the middle of all.
+  private func x(_ index: Int) -> Double { Self.margin.left + innerWidth * (Double(index) + 0.5) / Double(max(1, labels.count)) }
+
+  /// No more than a dozen fit.
+  private func isWritten(_ index: Int) -> Bool {
+    let step = (labels.count + 11) / 12
+    return step <= 1 || index % step == 0
+  }
+
+  private func place(_ value: Double, in range: (low: Double, high: Double)) -> Double {
+    let share: Double
+    switch scale {
+    case .linear: share = (value - range.low) / (range.high - range.low)
+    case .logarithmic: share = (log10(max(value, range.low)) - log10(range.low)) / (log10(range.high) - log10(range.low))
+    }
+    return Self.margin.top + innerHeight * (1 - max(0, min(1, share)))
+  }
+
+  /// Where the grid's lines are: round numbers that hold all values between them. At least two.
+  var ticks: [Double] {
+    let values =
+      shape == .lines ? lines.flatMap { $0.values.compactMap { $0 } } : labels.indices.map { label in lines.compactMap { $0.values[label] }.reduce(0, +) }
+    switch scale {
+    case .linear: return Self.linearTicks(to: (values.max() ?? unit) / unit).map { $0 * unit }
+    case .logarithmic: return Self.powerTicks(values.filter { $0 > 0 })
+    }
+  }
+
+  /// From 0, four to eight steps of 1, 2, 2.5 or 5 times a power of ten, the last at or above `highest`.
+  static func linearTicks(to highest: Double) -> [Double] {
+    guard highest > 0, highest.isFinite else { return [0, 1] }
+    let power = pow(10, log10(highest / 5).rounded(.down))
+    let step = [1, 2, 2.5, 5, 10].map { $0 * power }.first { highest / $0 <= 6 } ?? power * 10
+    return (0...Int((highest / step).rounded(.up))).map { Double($0) * step }
+  }
+
+  static func powerTicks(_ values: [Double]) -> [Double] {
+    guard let least = values.min(), let most = values.max() else { return [1, 10] }
+    let low = Int(log10(least).rounded(.down))
+    let high = max(Int(log10(most).rounded(.up)), low + 1)
+    return (low...high).map { pow(10, Double($0)) }
+  }
+
+  // MARK: Text
+
+  /// A coordinate: one digit behind the point is finer than any screen.
+  private func n(_ number: Double) -> String { String(format: "%.1f", number) }
+
+  static func escaped(_ text: String) -> String {
+    var result = ""
+    for character in text {
+      switch character {
+      case "&": result += "&amp;"
+      case "<": result += "&lt;"
+      case ">": result += "&gt;"
+      case "\"": result += "&quot;"
+      default: result.append(character)
+      }
+    }
+    return result
+  }
+}

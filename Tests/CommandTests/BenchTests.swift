@@ -1,0 +1,204 @@
+internal import Foundation
+internal import Testing
+
+/// `carillon bench` as a user starts it: tiny runs on this machine.
+struct BenchTests {
+  private struct Report: Decodable {
+    struct Settings: Decodable {
+      let apps: Int
+      let connections: Int
+      let batchBytes: Int
+      let payloadBytes: Int
+      let rate: Double?
+    }
+    struct Processor: Decodable {
+      let user: Double
+      let system: Double
+    }
+    struct Latency: Decodable {
+      let count: Int
+      let mean: Double
+      let p50: Double
+      let p90: Double
+      let p99: Double
+      let max: Double
+    }
+    struct Latencies: Decodable {
+      let toSocket: Latency?
+      let toAnswer: Latency?
+      let trickleToSocket: Latency?
+    }
+    struct Batches: Decodable {
+      let count: Int
+      let notifications: Double
+      let bytes: Double
+      let fill: Double
+    }
+    struct Account: Decodable {
+      let submitted: Int
+      let confirmed: Int
+      let quiet: Int
+      let rejected: Int
+      let cancelled: Int
+      let unknown: Int
+      let resent: Int
+    }
+    struct Point: Decodable {
+      let settings: Settings
+      let seconds: Double
+      let notifications: Int
+      let perSecond: Double
+      let cpuMicrosecondsPerNotification: Processor
+      let latencyMicroseconds: Latencies
+      let batches: Batches
+      let bytesPerTLSRecord: Double
+      let peakMemoryBytes: Int
+      let neverSent: Int
+      let account: Account
+    }
+    struct Machine: Decodable {
+      let processor: String
+      let cores: Int
+      let memoryBytes: Int
+      let kernel: String
+    }
+    let machine: Machine
+    let target: String
+    let transport: String
+    let command: Int
+    let threads: Int
+    let swept: [String]
+    let points: [Point]
+    let simulatorAccepted: Int?
+    let agreesWithSimulator: Bool?
+    let complete: Bool
+  }
+
+  private func report(_ ending: Ending) throws -> Report { try JSONDecoder().decode(Report.self, from: Data(ending.output.utf8)) }
+
+  @Test("a closed loop of a given number: every one is confirmed, its latencies counted, and the simulator agrees")
+  func closedLoop() async throws {
+    let ending = try await ChildProcess.run(["bench", "--count", "3000", "--connections", "2", "--payload", "100", "--json"])
+    #expect(ending.status == 0, "\(ending)")
+    let report = try report(ending)
+    #expect(report.target == "simulator" && report.complete && report.agreesWithSimulator == true && report.simulatorAccepted == 3000, "\(ending)")
+    let point = try #require(report.points.first)
+    #expect(report.points.count == 1 && report.swept.isEmpty)
+    #expect(point.settings.connections == 2 && point.settings.payloadBytes == 100 && point.settings.rate == nil && point.settings.batchBytes == 65_536)
+    #expect(point.notifications == 3000 && point.account.submitted == 3000 && point.account.confirmed == 3000 && point.account.quiet == 0, "\(ending)")
+    let socket = try #require(point.latencyMicroseconds.toSocket)
+    let answer = try #require(point.latencyMicroseconds.toAnswer)
+    #expect(socket.count == 3000 && answer.count == 3000, "\(ending)")
+    #expect(socket.p50 > 0 && socket.p50 <= socket.p90 && socket.p90 <= socket.p99 && socket.p99 <= socket.max, "\(ending)")
+    #expect(answer.max >= socket.p50, "an answer came before its notification went out")
+    // Token 32, payload 100, and 29 bytes of items around them.
+    #expect(abs(point.batches.bytes / point.batches.notifications - 161) < 0.1, "\(point.batches)")
+    #expect(point.batches.fill > 0 && point.batches.fill <= 1 && point.bytesPerTLSRecord <= 16_384 && point.bytesPerTLSRecord > 100)
+    #expect(point.perSecond > 0 && point.cpuMicrosecondsPerNotification.user + point.cpuMicrosecondsPerNotification.system > 0)
+    #expect(point.peakMemoryBytes > 1 << 20)
+  }
+
+  @Test("an open loop keeps to its rate, for several apps, and its page stands by itself")
+  func openLoop() async throws {
+    let place = try Workplace()
+    let ending = try await ChildProcess.run(
+      ["bench", "--rate", "200,1000", "--apps", "3", "--duration", "500ms", "--warm-up", "100ms", "--json", "--html", "bench.html"], directory: place.url)
+    #expect(ending.status == 0, "\(ending)")
+    let report = try report(ending)
+    #expect(report.swept == ["rate"] && report.points.map(\.settings.rate) == [200, 1000] && report.agreesWithSimulator == true, "\(ending)")
+    for point in report.points {
+      let rate = try #require(point.settings.rate)
+      // Latencies count for what was due in the half second, to the one: written late or early, it is the clock that says how many there are.
+      let due = try #require(point.latencyMicroseconds.toSocket).count
+      #expect(abs(due - Int(rate / 2)) <= 3, "\(due) of \(rate) per second")
+      #expect(point.neverSent == 0 && point.account.unknown == 0 && point.account.cancelled == 0)
+    }
+    let page = try place.read("bench.html")
+    #expect(page.hasPrefix("<!DOCTYPE html>") && page.contains("<svg") && page.contains("</html>"))
+    for reference in ["http:", "https:", "<script", "<link", "url(", "src=", "@import"] { #expect(!page.contains(reference), "\(reference)") }
+  }
+
+  @Test("a trickle beside a full load is measured apart")
+  func trickle() async throws {
+    let ending = try await ChildProcess.run(["bench", "--trickle", "100", "--window", "2000", "--duration", "500ms", "--warm-up", "100ms", "--json"])
+    #expect(ending.status == 0, "\(ending)")
+    let report = try report(ending)
+    let point = try #require(report.points.first)
+    let trickle = try #require(point.latencyMicroseconds.trickleToSocket)
+    #expect(abs(trickle.count - 50) <= 1 && point.notifications > trickle.count && report.agreesWithSimulator == true, "\(ending)")
+  }
+
+  @Test("a gateway of the user's own is loaded by flags")
+  func gateway() async throws {
+    let place = try Workplace()
+    let certificates = try CertificateFixture(in: place)
+    let simulator = try ChildProcess(["simulate", "--gateway-port", "0", "--feedback-port", "0", "--json"] + certificates.server, directory: place.url)
+    let line = try #require(await simulator.line(0), "the simulator did not start")
+    let port = try String(#require(line.firstMatch(of: /"gateway":(\d+)/)).1)
+    let ending = try await ChildProcess.run(["bench", "--count", "500", "--gateway", "localhost:\(port)", "--json"] + certificates.client)
+    simulator.send(SIGTERM)
+    let truth = await simulator.ending()
+    #expect(ending.status == 0, "\(ending)")
+    let report = try report(ending)
+    #expect(report.target == "localhost:\(port)" && report.simulatorAccepted == nil && report.points.first?.account.confirmed == 500, "\(ending)")
+    #expect(truth.output.contains("\"accepted\":500,"), "\(truth)")
+  }
+
+  @Test("people get a table with what varies, and a sentence for what could not be run")
+  func table() async throws {
+    let ending = try await ChildProcess.run(["bench", "--count", "200", "--batch", "1,64KiB"])
+    #expect(ending.status == 0, "\(ending)")
+    let lines = ending.output.split(separator: "\n").map(String.init)
+    #expect(lines.first?.hasPrefix("Built-in simulator on this machine, binary protocol, command 2; apps 1, connections 1, payload 200, rate max") == true)
+    #expect(lines.contains { $0.contains("batch") && $0.contains("CPU user+system") && $0.contains("to socket p50") }, "\(ending)")
+    #expect(ending.output.contains("exactly as many as the accounts say"), "\(ending)")
+    #expect(ending.errors.contains("[2/2] batch 64KiB: "), "\(ending)")
+
+    let place = try Workplace()
+    let certificates = try CertificateFixture(in: place)
+    // Port 1 is nobody's.
+    let dead = try await ChildProcess.run(["bench", "--count", "200", "--gateway", "127.0.0.1:1"] + certificates.client)
+    #expect(dead.status == 3 && dead.output.isEmpty && dead.errors.contains("carillon: the gateway cannot be loaded: cannot connect to 127.0.0.1:1"), "\(dead)")
+  }
+
+  @Test("an interrupted run says what it has measured, and leaves nothing behind")
+  func interrupted() async throws {
+    let place = try Workplace()
+    let bench = try ChildProcess(["bench", "--duration", "60s", "--warm-up", "0s", "--rate", "100", "--json"], directory: place.url)
+    while !bench.errors.contains("simulator") { try await Task.sleep(for: .milliseconds(10)) }
+    bench.send(SIGINT)
+    let ending = await bench.ending()
+    #expect(ending.status == 1, "\(ending)")
+    #expect(try report(ending).complete == false && report(ending).agreesWithSimulator == true, "\(ending)")
+  }
+
+  @Test("a simulator that is told so ends when its standard input does")
+  func endOfInput() async throws {
+    let ending = try await ChildProcess.run(["simulate", "--gateway-port", "0", "--feedback-port", "0", "--json", "--until-input-ends"])
+    #expect(ending.status == 0 && ending.output.contains("\"stopped\""), "\(ending)")
+  }
+
+  @Test(
+    "a wrong flag is one sentence, and exit status 2",
+    arguments: [
+      (["--gateway", "gateway.push.apple.com:2195"], "gateway.push.apple.com is Apple's"), (["--gateway", "17.1.2.3:2195"], "17.1.2.3 is in Apple's network"),
+      (["--gateway", "h"], "--gateway must be HOST:PORT"), (["--gateway", "127.0.0.1:1"], "--certificate FILE must say who sends"),
+      (["--certificate", "c"], "--certificate needs --gateway"), (["--apps", "0"], "--apps must be from 1 to 1000, not 0"),
+      (["--apps", "1,1"], "--apps names 1 twice"), (["--connections", "two"], "--connections must be a value or a list such as 1,10,100, not \"two\""),
+      (["--batch", "17MiB"], "--batch must be from 1 byte"), (["--batch", "4 bananas"], "--batch must be a value or a list such as 4KiB,64KiB"),
+      (["--payload", "19"], "--payload must be from 20 to 2048, not 19"),
+      (["--payload", "300", "--command", "1"], "--payload must be from 20 to 256, not 300"),
+      (["--rate", "fast"], "--rate must be a value or a list such as 100,10000,max"), (["--rate", "0"], "--rate must be"),
+      (["--trickle", "max"], "--trickle must be a number per second"), (["--trickle", "5", "--count", "5"], "--trickle and --count exclude each other"),
+      (["--transport", "http2"], "--transport http2 is not there yet"), (["--transport", "pigeon"], "--transport must be binary, not \"pigeon\""),
+      (["--command", "3"], "--command must be 0, 1 or 2"), (["--duration", "0s"], "--duration must be from 100ms to 1h"),
+      (["--duration", "1s", "--count", "5"], "--duration and --count exclude each other"), (["--count", "0"], "--count must be from 1"),
+      (["--warm-up", "x"], "--warm-up must be a duration"), (["--batch-delay", "1m"], "--batch-delay must be from"),
+      (["--window", "0"], "--window must be from 1"),
+      (["--settle-quiet", "1ms"], "--settle-quiet must be from 10ms to 1h"), (["--threads", "0"], "--threads must be from 1 to 256"),
+      (["--confirm", "maybe"], "maybe"), (["--html", "/nowhere/at/all.html"], "--html: /nowhere/at/all.html cannot be written"), (["--bogus"], "--bogus"),
+    ])
+  func wrongFlags(arguments: [String], expected: String) async throws {
+    expectOneSentence(try await ChildProcess.run(["bench"] + arguments), status: 2, containing: expected)
+  }
+}

@@ -1,0 +1,111 @@
+internal import Foundation
+internal import PushWire
+internal import Support
+internal import Testing
+
+// Frames are made by gateways only, but for here.
+@testable internal import PushGateway
+
+/// The judge of the crash matrix must itself be seen to find what is wrong.
+struct CampaignTruthTests {
+  private let audience: TestAudience
+  private let accepted: [Int]
+
+  init() {
+    var random = SeededGenerator(seed: 11)
+    let shape = TestAudience.Shape(count: 200, isPersonal: true, refusedCount: 5, malformedCount: 5, tooLargeCount: 1)
+    let audience = TestAudience(app: "news", topic: "com.example.news", index: 0, shape: shape, using: &random)
+    self.audience = audience
+    accepted = audience.lines.indices.filter { audience.lines[$0].kind == .good }
+  }
+
+  private func row(_ index: Int, _ outcome: String, _ reason: String) -> OutcomeRow {
+    OutcomeRow(line: index + audience.firstLine, token: audience.lines[index].text, outcome: outcome, reason: reason, app: nil, tokens: nil)
+  }
+
+  private func frame(_ index: Int, topic: String = "com.example.news") -> FrameMemory.Frame {
+    FrameMemory.Frame(topic: topic, connection: 1, token: audience.lines[index].token, payload: audience.payload(index))
+  }
+
+  /// What is known of a campaign in which all is well, with so many possible duplicates by its account.
+  private func truth(possibleDuplicates: Int = 0, onUnknown: String = "resend") throws -> CampaignTruth {
+    let reasons: [TestAudience.Kind: String] = [.refused: "8 invalid token", .malformed: "malformed token", .tooLarge: "payload too large"]
+    let rows = audience.lines.indices.compactMap { index in reasons[audience.lines[index].kind].map { row(index, "rejected", $0) } }
+    let byReason = Dictionary(grouping: rows, by: \.reason).map { "\"\($0.key)\":\($0.value.count)" }.joined(separator: ",")
+    let text = """
+      {"apps":{"news":{"submitted":200,"accepted":{"confirmed":\(accepted.count),"quiet":0},"rejected":{"total":\(rows.count),"byReason":{\(byReason)}},\
+      "suppressed":0,"expired":0,"held":0,"cancelled":0,"unknown":0,"resent":0,"possibleDuplicates":\(possibleDuplicates)}},"seconds":1,"perSecond":1}
+      """
+    let account = try #require(SentAccount(Ending(status: 1, output: text, errors: "")))
+    return CampaignTruth(audiences: [audience], onUnknown: onUnknown, account: account, rows: rows, frames: accepted.map { frame($0) })
+  }
+
+  private func expect(_ truth: CampaignTruth, _ problem: String, sourceLocation: SourceLocation = #_sourceLocation) {
+    #expect(truth.problems().contains { $0.contains(problem) }, "\(truth.problems())", sourceLocation: sourceLocation)
+  }
+
+  @Test("a campaign in which all is well is left in peace")
+  func sound() throws {
+    #expect(try truth().problems().isEmpty)
+    var twice = try truth(possibleDuplicates: 1)
+    twice.frames.append(frame(accepted[0]))
+    #expect(twice.problems().isEmpty && twice.duplicateCount == 1)
+  }
+
+  @Test("loss, and more duplicates than the account owns up to, are found")
+  func arrivals() throws {
+    var lost = try truth()
+    lost.frames.remove(at: 17)
+    expect(lost, "is lost")
+    var twice = try truth()
+    twice.frames.append(frame(accepted[0]))
+    expect(twice, "1 arrived twice, the account says at most 0")
+    expect(try truth(possibleDuplicates: 1, onUnknown: "hold"), "sent again in spite of on-unknown: hold")
+    expect(try truth(possibleDuplicates: 1, onUnknown: "drop"), "sent again in spite of on-unknown: drop")
+  }
+
+  @Test("the wrong payload, the wrong topic and a stranger are found")
+  func frames() throws {
+    var other = try truth()
+    other.frames[3].payload = audience.payload(accepted[4])
+    expect(other, "got another one's payload")
+    var elsewhere = try truth()
+    elsewhere.frames[3] = frame(accepted[3], topic: "com.example.chat")
+    expect(elsewhere, "arrived through com.example.chat")
+    var stranger = try truth()
+    stranger.frames[3].token = DeviceToken(bytes: [1, 2, 3])
+    expect(stranger, "a token arrived that nobody has")
+  }
+
+  @Test("a row too few, a row too many and a wrong row are found")
+  func rows() throws {
+    var missing = try truth()
+    missing.rows.removeFirst()
+    expect(missing, "counts as accepted")
+    var double = try truth()
+    double.rows.append(double.rows[0])
+    expect(double, "is listed twice")
+    var extra = try truth()
+    extra.rows.append(row(accepted[0], "cancelled", ""))
+    expect(extra, "ended as cancelled")
+    var wrong = try truth()
+    wrong.rows.append(row(accepted[0], "rejected", "8 invalid token"))
+    expect(wrong, "counts as refused")
+    var held = try truth()
+    held.rows.append(row(accepted[0], "held", ""))
+    expect(held, "ended as held")
+  }
+
+  @Test("of a campaign that was stopped, a cancelled one that arrived and a wrong number are found")
+  func stopped() throws {
+    var stopped = try truth()
+    stopped.isWhole = false
+    #expect(stopped.problems().isEmpty)
+    stopped.rows.append(row(accepted[0], "cancelled", ""))
+    expect(stopped, "counts as cancelled, and has arrived")
+    var fewer = try truth()
+    fewer.isWhole = false
+    fewer.frames.removeLast()
+    expect(fewer, "200 submitted by the account, 199 by the lines")
+  }
+}

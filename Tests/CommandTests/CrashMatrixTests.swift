@@ -1,0 +1,56 @@
+internal import Foundation
+internal import Support
+internal import Testing
+
+/// `carillon send --journal` as a real process under SIGKILL at any moment, `carillon send --resume` until the campaign ends, and the gateway's memory as the judge.
+@Suite("Killed at any moment", .serialized)
+struct CrashMatrixTests {
+  /// More with CARILLON_KILLS=n; the same moments again, as far as the clock allows, with CARILLON_FIRST_SEED=n.
+  private static func number(_ name: String) -> UInt64? { ProcessInfo.processInfo.environment[name].flatMap { UInt64($0) } }
+
+  @Test("nothing is lost, and the account of the whole campaign equals what arrived, line by line", .timeLimit(.minutes(60)))
+  func matrix() async throws {
+    let wanted = Int(clamping: Self.number("CARILLON_KILLS") ?? 40)
+    let firstSeed = Self.number("CARILLON_FIRST_SEED") ?? UInt64.random(in: 1...1_000_000)
+    let started = ContinuousClock.now
+    var sums = CrashScenario.Result()
+    var index = 0
+    print("crash matrix: first seed \(firstSeed)")
+    try await withThrowingTaskGroup(of: (CrashScenario, CrashScenario.Result).self) { tasks in
+      func startOne() {
+        let scenario = CrashScenario(index: index, seed: firstSeed + UInt64(index))
+        tasks.addTask { (scenario, try await scenario.run()) }
+        index += 1
+      }
+      // Two at a time: each waits half of its time for the rate limit.
+      for _ in 0..<2 { startOne() }
+      while let (scenario, result) = try await tasks.next() {
+        #expect(result.problems.isEmpty, "\(scenario)\n\(result.problems.joined(separator: "\n"))\n\(result.log.joined(separator: "\n"))")
+        sums.killCount += result.killCount
+        sums.duplicateCount += result.duplicateCount
+        sums.possibleDuplicates += result.possibleDuplicates
+        if sums.killCount < wanted { startOne() }
+      }
+    }
+    print(
+      "crash matrix: \(index) campaigns, \(sums.killCount) kills, \(sums.duplicateCount) arrived twice of \(sums.possibleDuplicates) that might have, "
+        + "\((ContinuousClock.now - started).components.seconds) s")
+  }
+
+  @Test("a journal that says less than what was durable is found out: the matrix can fail")
+  func olderJournal() async throws {
+    // Slow enough for the copy to be clearly older.
+    let site = try await JournalSite.simple(JournalSite.Settings(rate: 20_000), count: 20_000)
+    let child = try site.start(site.sendArguments())
+    await site.waitForArrivals(5_000, or: child)
+    // As if nothing had been synced since.
+    try FileManager.default.copyItem(atPath: site.place.path(JournalSite.journal), toPath: site.place.path("older"))
+    await site.waitForArrivals(12_000, or: child)
+    child.send(SIGKILL)
+    #expect(await child.ending().status == 128 + SIGKILL)
+    try FileManager.default.removeItem(atPath: site.place.path(JournalSite.journal))
+    try FileManager.default.moveItem(atPath: site.place.path("older"), toPath: site.place.path(JournalSite.journal))
+    let problems = try await site.truth(try await site.resume()).problems()
+    #expect(problems.contains { $0.contains("arrived twice, the account says at most") }, "\(problems)")
+  }
+}

@@ -1,0 +1,81 @@
+internal import Foundation
+internal import Testing
+
+extension JournalCampaigns {
+  /// A journal in which bytes have changed.
+  @Suite("A damaged journal", .timeLimit(.minutes(3)))
+  struct JournalDamageTests {
+    private struct Verification: Decodable {
+      let sound: Bool
+      let segments: Int
+      let records: Int
+      let damage: [String]
+      let lostBytes: Int
+      let lostRecords: Int
+    }
+
+    private static let count = 20_000
+
+    /// Killed under way; a byte is another in two places of the first segment.
+    private func damaged() async throws -> JournalSite {
+      let site = try await JournalSite.simple(JournalSite.Settings(rate: 20_000), count: Self.count)
+      #expect(try await site.sendAndKill(after: 8_000))
+      let file = try #require(site.segments.first)
+      var bytes = try Data(contentsOf: file)
+      for place in [bytes.count * 3 / 10, bytes.count * 6 / 10] { bytes[place] ^= 0x41 }
+      try bytes.write(to: file)
+      return site
+    }
+
+    @Test("nothing goes on over damage unasked: segment and offset are named, and verify lists every place")
+    func refused() async throws {
+      let site = try await damaged()
+      let arrived = await site.gateway.acceptedCount
+      let before = try site.segments.map { try Data(contentsOf: $0) }
+      let verified = try await site.journal("verify")
+      #expect(verified.status == 1 && verified.errors.isEmpty && verified.output.contains("\n2 damaged places, "), "\(verified)")
+      let places = verified.output.matches(of: /damaged: (segment-000000000001\.lz4, byte \d+): the frame cannot be decompressed/).map { String($0.1) }
+      #expect(places.count == 2 && Set(places).count == 2, "\(verified)")
+      let json = try await site.journal("verify", ["--json"])
+      let verification = try JSONDecoder().decode(Verification.self, from: Data(json.output.utf8))
+      #expect(json.status == 1 && !verification.sound && verification.damage.count == 2 && verification.lostBytes > 0, "\(json)")
+      #expect(zip(verification.damage, places).allSatisfy { $0.hasPrefix($1 + ": ") }, "\(json)")
+      let inspected = try await site.journal("inspect")
+      #expect(inspected.status == 1 && inspected.output.contains("Go on by: \(JournalSite.advice) --skip-damaged\n"), "\(inspected)")
+
+      for ending in [try await site.resume(), try await site.journal("abandon"), try await site.send()] {
+        expectOneSentence(ending, status: 3, containing: "the journal is damaged: \(places.first ?? ""): ")
+        #expect(ending.errors.contains("carillon journal verify journal lists every such place"), "\(ending)")
+      }
+      #expect(await site.gateway.acceptedCount == arrived)
+      #expect(try site.segments.map { try Data(contentsOf: $0) } == before)
+    }
+
+    @Test("when it is asked for, sending goes on, what was lost is counted, and the account adds up")
+    func skipped() async throws {
+      let site = try await damaged()
+      let resumed = try await site.resume(["--skip-damaged"])
+      #expect(resumed.errors.matches(of: /journal: damaged: segment-000000000001\.lz4, byte \d+:/).count == 2, "\(resumed)")
+      let lost = try #require(
+        resumed.errors.firstMatch(of: /(\d+) records are known to be lost, and with them the fate of (\d+) notifications, which count as unknown/), "\(resumed)"
+      )
+      let account = try #require(SentAccount(resumed)?.apps["news"], "\(resumed)")
+      #expect(account.submitted == Self.count && account.sum == Self.count, "\(resumed)")
+      #expect(account.unknown == Int(lost.2) && (Int(lost.1) ?? 0) > 0, "\(resumed)")
+      #expect(resumed.status == (account.unknown > 0 ? 1 : 0), "\(resumed)")
+      await site.gateway.stop()
+      let arrived = site.gateway.arrivedTokenCount
+      #expect(arrived >= account.acceptedTotal && arrived <= account.acceptedTotal + account.unknown, "\(arrived) have arrived: \(resumed)")
+      expectOneSentence(try await site.resume(), status: 0, containing: "nothing to go on with")
+    }
+
+    @Test("a damaged journal can be given up, too")
+    func abandoned() async throws {
+      let site = try await damaged()
+      let abandoned = try await site.journal("abandon", ["--skip-damaged", "--json"])
+      let account = try #require(SentAccount(abandoned)?.apps["news"], "\(abandoned)")
+      #expect(abandoned.status == 1 && account.sum == account.submitted && account.unknown > 0, "\(abandoned)")
+      #expect(try await site.send().status == 0)
+    }
+  }
+}

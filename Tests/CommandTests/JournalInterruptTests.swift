@@ -1,0 +1,84 @@
+internal import Foundation
+internal import Support
+internal import Testing
+
+extension JournalCampaigns {
+  /// SIGINT with a journal: what was not sent is for whoever goes on.
+  @Suite("Interrupted with a journal", .timeLimit(.minutes(3)))
+  struct JournalInterruptTests {
+    private func site(_ onUnknown: String = "resend") async throws -> JournalSite {
+      var random = SeededGenerator(seed: 5)
+      let shapes = [
+        (0, TestAudience.Shape(count: 12_000, refusedCount: 3, malformedCount: 20)),
+        (1, TestAudience.Shape(count: 8_000, isPersonal: true, refusedCount: 1, malformedCount: 5)),
+      ]
+      return try await JournalSite(JournalSite.Settings(rate: 20_000, onUnknown: onUnknown), audiences: shapes, using: &random)
+    }
+
+    /// Starts, and interrupts when so many more have arrived.
+    private func interrupt(_ site: JournalSite, _ arguments: [String], after count: Int) async throws -> Ending {
+      let arrived = await site.gateway.acceptedCount
+      let child = try site.start(arguments)
+      await site.waitForArrivals(arrived + count, or: child)
+      child.send(SIGINT)
+      return await child.ending()
+    }
+
+    @Test("the account adds up, and going on, interrupted again or not, ends exactly, with a list of outcomes that holds no row too many")
+    func interrupted() async throws {
+      let site = try await site()
+      var ending = try await interrupt(site, site.sendArguments(), after: 3_000)
+      for count in [3_000, 4_000] {
+        #expect(ending.status == 1, "\(ending)")
+        #expect(ending.errors.contains("carillon: what was not sent stays in the journal; go on by \(JournalSite.advice)\n"), "\(ending)")
+        let truth = try site.truthSoFar(ending)
+        #expect(truth.problems().isEmpty)
+        #expect(truth.rows.contains { $0.outcome == "cancelled" })
+        ending = try await interrupt(site, JournalSite.resumeArguments, after: count)
+      }
+      #expect(try site.truthSoFar(ending).problems().isEmpty)
+      let resumed = try await site.resume()
+      let truth = try await site.truth(resumed)
+      #expect(truth.problems().isEmpty)
+      // Nothing was ever in doubt.
+      #expect(resumed.status == 1 && truth.account.possibleDuplicates == 0 && truth.duplicateCount == 0, "\(resumed)")
+      #expect(Set(truth.rows.map(\.outcome)) == ["rejected"])
+    }
+
+    @Test("after a kill and an interrupted resume, what may have arrived is unknown for now, and sent at last")
+    func interruptedAfterKill() async throws {
+      let site = try await site()
+      #expect(try await site.sendAndKill(after: 5_000))
+      let child = try site.start(JournalSite.resumeArguments)
+      // At once, as far as there is an at once: some of what an earlier process left will not have been taken in again.
+      while !child.hasEnded, !child.errors.contains("stopping") {
+        child.send(SIGINT)
+        try await Task.sleep(for: .milliseconds(5))
+        if child.errors.contains("stopping") { break }
+      }
+      let interrupted = await child.ending()
+      if SentAccount(interrupted) != nil {
+        #expect(try site.truthSoFar(interrupted).problems().isEmpty)
+      }
+      let resumed = try await site.resume()
+      #expect(try await site.truth(resumed).problems().isEmpty)
+    }
+
+    @Test("interrupted twice it stops at once, says how to go on, and loses nothing", arguments: ["resend", "hold", "drop"])
+    func interruptedTwice(onUnknown: String) async throws {
+      let site = try await site(onUnknown)
+      let child = try site.start(site.sendArguments())
+      await site.waitForArrivals(2_000, or: child)
+      child.send(SIGINT)
+      while !child.hasEnded, !child.errors.contains("stopping") { try await Task.sleep(for: .milliseconds(1)) }
+      child.send(SIGINT)
+      let ending = await child.ending()
+      #expect(ending.status == 1, "\(ending)")
+      #expect(ending.errors.contains("carillon: what was not sent stays in the journal; go on by \(JournalSite.advice)\n"), "\(ending)")
+      let account = try #require(SentAccount(ending), "\(ending)")
+      #expect(account.apps.values.allSatisfy { $0.sum == $0.submitted }, "\(ending)")
+      let resumed = try await site.resume()
+      #expect(try await site.truth(resumed).problems().isEmpty)
+    }
+  }
+}

@@ -1,0 +1,147 @@
+internal import Foundation
+internal import PushGateway
+internal import PushTransport
+internal import PushWire
+internal import Support
+internal import Testing
+
+/// One after the other: each keeps several processes busy, and some of what they show depends on a campaign's taking its time.
+@Suite("Campaigns with a journal", .serialized)
+enum JournalCampaigns {}
+
+/// A folder with everything for `carillon send --journal`: a configuration, payloads, token files, and the gateway that is sent to.
+final class JournalSite: Sendable {
+  static let topics = ["com.example.news", "com.example.chat"]
+  static let apps = ["news", "chat"]
+
+  /// What the configuration says of every app.
+  struct Settings: Hashable, Sendable {
+    var connections = 1
+    /// Notifications per second; nil: no limit.
+    var rate: Int?
+    var onUnknown = "resend"
+  }
+
+  let place: Workplace
+  let settings: Settings
+  let gateway: TestGateway
+  let audiences: [TestAudience]
+
+  /// With a running gateway.
+  ///
+  /// - Parameter audiences: one entry of the campaign each, and through which of ``apps`` it goes.
+  init(_ settings: Settings, audiences shapes: [(app: Int, shape: TestAudience.Shape)], using random: inout SeededGenerator) async throws {
+    place = try Workplace()
+    self.settings = settings
+    audiences = shapes.enumerated().map { index, entry in
+      TestAudience(app: Self.apps[entry.app], topic: Self.topics[entry.app], index: index, shape: entry.shape, using: &random)
+    }
+    for audience in audiences {
+      try place.write(audience.text, to: audience.file)
+      try place.write(audience.payloadText, to: audience.payloadFile)
+    }
+    gateway = try TestGateway(in: place, topics: Self.topics)
+    try await gateway.start()
+    let port = await gateway.port
+    var text = "apps:\n"
+    for (app, topic) in zip(Self.apps, Self.topics) {
+      text += """
+          - id: \(app)
+            gateway: localhost:\(port)
+            trust: certs/ca.pem
+            credential: { certificate: certs/\(topic).pem, key: certs/\(topic).key }
+            connections: { min: \(settings.connections), max: \(settings.connections) }
+            on-unknown: \(settings.onUnknown)
+            settle: { quiet: 2s }
+
+        """
+      if let rate = settings.rate { text += "    rate-limit: \(rate)/s\n" }
+    }
+    try place.write(text, to: "carillon.yaml")
+    try place.write(audiences.map { "- { app: \($0.app), payload: \($0.payloadFile), tokens: \($0.file) }\n" }.joined(), to: "campaign.yaml")
+  }
+
+  /// One campaign of so many good tokens through one app.
+  static func simple(_ settings: Settings = Settings(), count: Int, nameByteCount: Int = 0) async throws -> JournalSite {
+    var random = SeededGenerator(seed: 1)
+    let shape = TestAudience.Shape(count: count, isPersonal: nameByteCount > 0, nameByteCount: nameByteCount)
+    return try await JournalSite(settings, audiences: [(0, shape)], using: &random)
+  }
+
+  // MARK: Commands
+
+  static let journal = "journal"
+  static let outcomes = "outcomes.csv"
+  static let advice = "carillon send --resume --journal journal"
+
+  /// What begins the campaign.
+  func sendArguments(_ flags: [String] = []) -> [String] {
+    let usual = ["send", "--config", "carillon.yaml", "--journal", Self.journal, "--outcomes", Self.outcomes, "--json"]
+    guard audiences.count > 1 else {
+      return usual + ["--app", audiences[0].app, "--payload", audiences[0].payloadFile, "--tokens", audiences[0].file] + flags
+    }
+    return usual + ["--campaign", "campaign.yaml"] + flags
+  }
+
+  static let resumeArguments = ["send", "--resume", "--journal", journal, "--json"]
+
+  func start(_ arguments: [String], redirection: String = "", preparation: String = "exec") throws -> ChildProcess {
+    try ChildProcess(arguments, directory: place.url, redirection: redirection, preparation: preparation)
+  }
+
+  func run(_ arguments: [String], redirection: String = "", preparation: String = "exec") async throws -> Ending {
+    await (try start(arguments, redirection: redirection, preparation: preparation)).ending()
+  }
+
+  func send(_ flags: [String] = [], redirection: String = "", preparation: String = "exec") async throws -> Ending {
+    try await run(sendArguments(flags), redirection: redirection, preparation: preparation)
+  }
+
+  func resume(_ flags: [String] = [], redirection: String = "") async throws -> Ending {
+    try await run(Self.resumeArguments + flags, redirection: redirection)
+  }
+
+  /// `carillon journal` with a subcommand.
+  func journal(_ command: String, _ flags: [String] = []) async throws -> Ending { try await run(["journal", command, Self.journal] + flags) }
+
+  /// Begins the campaign, and kills the process when so many notifications have arrived. False if it ended before.
+  @discardableResult
+  func sendAndKill(after count: Int, _ flags: [String] = []) async throws -> Bool {
+    let child = try start(sendArguments(flags))
+    await waitForArrivals(count, or: child)
+    child.send(SIGKILL)
+    return await child.ending().status == 128 + SIGKILL
+  }
+
+  /// Returns when so many have arrived, or the child has ended.
+  func waitForArrivals(_ count: Int, or child: ChildProcess) async {
+    while !child.hasEnded, await gateway.acceptedCount < count { try? await Task.sleep(for: .milliseconds(1)) }
+  }
+
+  /// Segments of the journal, in order.
+  var segments: [URL] {
+    let files = (try? FileManager.default.contentsOfDirectory(at: place.url.appending(path: Self.journal), includingPropertiesForKeys: nil)) ?? []
+    return files.filter { $0.pathExtension == "lz4" }.sorted { $0.lastPathComponent < $1.lastPathComponent }
+  }
+
+  // MARK: Truth
+
+  /// What is known of the campaign whose final account was printed; stops the gateway first, so that nothing is on its way any more.
+  func truth(_ ending: Ending) async throws -> CampaignTruth {
+    await gateway.stop()
+    return try truthSoFar(ending, isWhole: true)
+  }
+
+  /// What is known of the campaign after it was stopped, and its process had waited for what was under way.
+  func truthSoFar(_ ending: Ending, isWhole: Bool = false) throws -> CampaignTruth {
+    guard let account = SentAccount(ending) else { throw Unexpected(what: "there is no account: \(ending)") }
+    let listed = try place.read(Self.outcomes)
+    guard let rows = OutcomeRow.parse(listed) else { throw Unexpected(what: "no list of outcomes, after \(ending): \(listed.suffix(300))") }
+    return CampaignTruth(
+      audiences: audiences, onUnknown: settings.onUnknown, account: account, rows: rows, frames: gateway.memory.frames, isWhole: isWhole)
+  }
+}
+
+struct Unexpected: Error {
+  let what: String
+}

@@ -1,0 +1,160 @@
+internal import Foundation
+internal import Testing
+
+extension JournalCampaigns {
+  /// What `carillon send` makes of the journals, and the files, that it finds.
+  @Suite("A journal that is found", .timeLimit(.minutes(3)))
+  struct JournalStateTests {
+    private static let slow = JournalSite.Settings(rate: 20_000)
+
+    @Test("a campaign whose account could not be given gives it when it is gone on with, and is then forgotten")
+    func unwrittenAccount() async throws {
+      let site = try await JournalSite.simple(count: 100)
+      let sent = try await site.send(redirection: ">/dev/full")
+      #expect(sent.status == 1 && sent.errors.contains("the account cannot be written: No space left on device"), "\(sent)")
+      let resumed = try await site.resume()
+      #expect(resumed.status == 0 && resumed.errors.contains("the campaign had ended"), "\(resumed)")
+      #expect(try await site.truth(resumed).problems().isEmpty)
+      for _ in 0..<2 {
+        expectOneSentence(try await site.resume(), status: 0, containing: "journal holds nothing to go on with: every campaign in it has ended")
+      }
+    }
+
+    @Test("a process that ended before its campaign had begun has sent nothing, and going on says so each time")
+    func neverBegun() async throws {
+      let site = try await JournalSite.simple(count: 100)
+      expectOneSentence(try await site.resume(), status: 2, containing: "There is no journal in journal")
+      // The journal is made before the list of outcomes is found to be a folder.
+      try FileManager.default.createDirectory(atPath: site.place.path(JournalSite.outcomes), withIntermediateDirectories: false)
+      expectOneSentence(try await site.send(), status: 2, containing: "--outcomes: outcomes.csv cannot be written: Is a directory")
+      for _ in 0..<2 {
+        expectOneSentence(try await site.resume(), status: 2, containing: "the process that had it last ended before its campaign had begun, and sent nothing")
+      }
+      try FileManager.default.removeItem(atPath: site.place.path(JournalSite.outcomes))
+      let sent = try await site.send()
+      #expect(sent.status == 0, "\(sent)")
+      #expect(try await site.truth(sent).problems().isEmpty)
+    }
+
+    @Test("an unfinished campaign is gone on with before anything else, and nothing else is sent meanwhile")
+    func unfinished() async throws {
+      let site = try await JournalSite.simple(Self.slow, count: 20_000)
+      #expect(try await site.sendAndKill(after: 2_000))
+      let arrived = await site.gateway.acceptedCount
+      let again = try await site.send()
+      expectOneSentence(again, status: 2, containing: "The journal journal holds a campaign of news that has not ended (")
+      #expect(
+        again.errors.contains("go on with it by carillon send --resume --journal journal, or give it up by carillon journal abandon journal."), "\(again)")
+      #expect(await site.gateway.acceptedCount == arrived)
+      let resumed = try await site.resume()
+      #expect(resumed.status == 0, "\(resumed)")
+      #expect(try await site.truth(resumed).problems().isEmpty)
+    }
+
+    @Test("only one process has a journal at a time: others are told which, and may look at it")
+    func inUse() async throws {
+      let site = try await JournalSite.simple(JournalSite.Settings(rate: 1000), count: 20_000)
+      let child = try site.start(site.sendArguments())
+      await site.waitForArrivals(10, or: child)
+      let expected = "the journal journal is in use by process \(child.identifier): only one can have it at a time"
+      expectOneSentence(try await site.send(), status: 3, containing: expected)
+      expectOneSentence(try await site.resume(), status: 3, containing: expected)
+      expectOneSentence(try await site.journal("abandon"), status: 3, containing: expected)
+      let inspected = try await site.journal("inspect")
+      #expect(inspected.status == 1 && inspected.errors.isEmpty && inspected.output.contains("unfinished"), "\(inspected)")
+      let verified = try await site.journal("verify")
+      #expect(verified.status == 0 && verified.output.contains("The journal is sound."), "\(verified)")
+      child.send(SIGKILL)
+      _ = await child.ending()
+      // The lock goes with the process, however that ends.
+      #expect(try await site.journal("abandon").status == 1)
+    }
+
+    @Test("a directory that cannot be one is named with the reason, and nothing is sent")
+    func directory() async throws {
+      let site = try await JournalSite.simple(count: 100)
+      func send(_ journal: String, preparation: String = "exec") async throws -> Ending {
+        try await site.run(site.sendArguments(["--journal", journal]), preparation: preparation)
+      }
+      expectOneSentence(try await send("carillon.yaml"), status: 3, containing: "cannot open carillon.yaml: Not a directory")
+      expectOneSentence(try await send("no/such/journal"), status: 3, containing: "cannot make the directory no/such/journal: No such file or directory")
+      // Whoever may do everything has to be told to forget it.
+      let preparation = getuid() == 0 ? "exec setpriv --bounding-set -dac_override,-dac_read_search" : "exec"
+      try FileManager.default.createDirectory(atPath: site.place.path("locked/below"), withIntermediateDirectories: true)
+      for folder in ["locked/below", "locked"] {
+        try FileManager.default.setAttributes([.posixPermissions: 0o500], ofItemAtPath: site.place.path(folder))
+      }
+      expectOneSentence(
+        try await send("locked/new", preparation: preparation), status: 3, containing: "cannot make the directory locked/new: Permission denied")
+      expectOneSentence(try await send("locked/below", preparation: preparation), status: 3, containing: "cannot lock locked/below/lock: Permission denied")
+      for folder in ["locked", "locked/below"] {
+        try FileManager.default.setAttributes([.posixPermissions: 0o700], ofItemAtPath: site.place.path(folder))
+      }
+      await site.gateway.stop()
+      #expect(await site.gateway.acceptedCount == 0)
+    }
+
+    @Test("files that have changed since the campaign began stop it, with what changed; it goes on when they are back")
+    func changedFiles() async throws {
+      let site = try await JournalSite.simple(Self.slow, count: 10_000)
+      let (tokens, payload) = (site.audiences[0].file, site.audiences[0].payloadFile)
+      let (tokenText, payloadText) = (try site.place.read(tokens), try site.place.read(payload))
+      #expect(try await site.sendAndKill(after: 2_000))
+      let arrived = await site.gateway.acceptedCount
+      func refusal(_ sentences: String...) async throws {
+        let resumed = try await site.resume()
+        for sentence in sentences { expectOneSentence(resumed, status: 2, containing: sentence) }
+        #expect(resumed.errors.contains("put back what it was, or give the campaign up by carillon journal abandon journal."), "\(resumed)")
+      }
+      try site.place.write(tokenText + "\n", to: tokens)
+      try await refusal("\(tokens) has changed since the campaign began: it has \(tokenText.utf8.count + 1) bytes, had \(tokenText.utf8.count)")
+      try site.place.write(tokenText.replacing("beef", with: "bee0", maxReplacements: 1), to: tokens)
+      try await refusal("\(tokens) has changed since the campaign began: its content is another (SHA-256 ")
+      try site.place.write(payloadText.replacing("To", with: "At"), to: payload)
+      try await refusal("\(tokens) has changed since", "\(payload) has changed since")
+      try site.place.write(tokenText, to: tokens)
+      try await refusal("\(payload) has changed since the campaign began: its content is another")
+      try FileManager.default.removeItem(atPath: site.place.path(payload))
+      expectOneSentence(try await site.resume(), status: 2, containing: "\(payload) cannot be read: No such file or directory")
+      #expect(await site.gateway.acceptedCount == arrived)
+      try site.place.write(payloadText, to: payload)
+      let resumed = try await site.resume()
+      #expect(resumed.status == 0, "\(resumed)")
+      #expect(try await site.truth(resumed).problems().isEmpty)
+    }
+
+    @Test("a campaign is gone on with from any folder, by the paths it began with")
+    func otherFolder() async throws {
+      let site = try await JournalSite.simple(Self.slow, count: 10_000)
+      #expect(try await site.sendAndKill(after: 1_000))
+      let resumed = try await ChildProcess.run(["send", "--resume", "--journal", site.place.path(JournalSite.journal), "--json"])
+      #expect(resumed.status == 0, "\(resumed)")
+      #expect(try await site.truth(resumed).problems().isEmpty)
+    }
+
+    @Test("with the gateway away nothing can run, the journal keeps everything, and the account says nothing that is not so")
+    func gatewayAway() async throws {
+      let site = try await JournalSite.simple(Self.slow, count: 20_000)
+      #expect(try await site.sendAndKill(after: 5_000))
+      await site.gateway.stop()
+      for _ in 0..<2 {
+        let away = try await site.resume()
+        #expect(away.status == 3, "\(away)")
+        #expect(away.errors.contains("carillon: news stopped: cannot connect to localhost:"), "\(away)")
+        #expect(away.errors.contains("go on by carillon send --resume --journal journal\n"), "\(away)")
+        let account = try #require(SentAccount(away)?.apps["news"], "\(away)")
+        #expect(account.sum == account.submitted, "\(away)")
+        // What may have arrived is not called cancelled.
+        let arrived = await site.gateway.acceptedCount
+        #expect(account.acceptedTotal <= arrived && account.acceptedTotal + account.unknown >= arrived, "\(arrived) arrived, \(away)")
+      }
+      // Without --json there is nothing to say but the reason.
+      let away = try await site.run(["send", "--resume", "--journal", JournalSite.journal])
+      #expect(away.status == 3 && away.output.isEmpty, "\(away)")
+      try await site.gateway.start()
+      let resumed = try await site.resume()
+      #expect(resumed.status == 0, "\(resumed)")
+      #expect(try await site.truth(resumed).problems().isEmpty)
+    }
+  }
+}

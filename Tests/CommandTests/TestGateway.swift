@@ -1,0 +1,45 @@
+internal import Foundation
+internal import PushGateway
+internal import PushTransport
+internal import PushWire
+
+/// A gateway in the test's own process. What it remembers is the truth that accounts are compared with; it may go away and come back on the same port.
+actor TestGateway {
+  static let refusedPrefix = "dead"
+
+  /// Of all its lives together.
+  nonisolated let memory = FrameMemory()
+  nonisolated let files: CertificateMaker.Files
+  private(set) var port = 0
+  private var simulator: GatewaySimulator?
+  private var acceptedBefore = 0
+
+  /// Makes certificates for the topics in `place`. It does not listen yet.
+  init(in place: Workplace, topics: [String]) throws {
+    files = try CertificateMaker.makeAll(in: place.path("certs"), topics: topics, at: Int64(Date().timeIntervalSince1970))
+  }
+
+  func start() async throws {
+    var configuration = GatewaySimulator.Configuration(identity: .files(files.server, clientAuthority: files.authority))
+    configuration.gatewayPort = port
+    configuration.threads = 1
+    configuration.memory = memory
+    configuration.rules.common.refuse = [Faults.Refuse(Faults.Selection(prefixes: [Self.refusedPrefix]))]
+    let started = try await GatewaySimulator.start(configuration)
+    simulator = started
+    port = started.gatewayPort
+  }
+
+  /// Whoever is connected is told so, and has a second to go.
+  func stop() async {
+    guard let simulator else { return }
+    self.simulator = nil
+    acceptedBefore += await simulator.stop().total.accepted
+  }
+
+  /// How many notifications have arrived, up to the last read or so.
+  var acceptedCount: Int { acceptedBefore + (simulator?.truth().total.accepted ?? 0) }
+
+  /// How many different tokens have arrived.
+  nonisolated var arrivedTokenCount: Int { Set(memory.frames.filter { $0.refusal == nil }.compactMap(\.token)).count }
+}

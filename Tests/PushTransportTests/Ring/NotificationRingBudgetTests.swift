@@ -1,0 +1,95 @@
+internal import PushTransport
+internal import Support
+internal import Testing
+
+@Suite("NotificationRing, with a budget")
+struct NotificationRingBudgetTests {
+  private static let blockCount = 16_384
+  private static let least = NotificationRing.blockCountAlwaysAllowed
+
+  private func budget(blocks: Int) -> RingBudget { RingBudget(byteCount: blocks * NotificationRing.blockByteCount) }
+
+  @Test("a ring may hold its share of the budget, never more than its own size, and never less than what is always allowed")
+  func limits() {
+    let budget = budget(blocks: 20_000)
+    let rings = (0..<6).map { _ in NotificationRing(blockCount: Self.blockCount, budget: budget) }
+    #expect(rings[0].blockCountLimit < Self.blockCount && rings[0].blockCountLimit > Self.blockCount / 2)
+    rings[0].becameBusy()
+    rings[1].becameBusy()
+    #expect(rings[0].blockCountLimit == 10_000)
+    rings.forEach { $0.becameBusy() }
+    #expect(rings.allSatisfy { $0.blockCountLimit == Self.least })
+    for ring in rings.dropFirst(2) { #expect(ring.becameIdle()) }
+    #expect(rings[0].blockCountLimit == 10_000)
+  }
+
+  @Test("a ring with something in it keeps its memory, and an empty one takes claims again after it gave its memory back")
+  func idling() {
+    let ring = NotificationRing(blockCount: Self.blockCount, budget: budget(blocks: 100_000))
+    ring.becameBusy()
+    let token = [UInt8](repeating: 7, count: 32)
+    func submit(_ ordinal: UInt64) -> Bool {
+      guard var claim = ring.claim(minimum: 1, maximum: 1) else { return false }
+      return unsafe token.withUnsafeBytes {
+        unsafe claim.append(RingRecord.Header(ordinal: ordinal, campaign: 1), token: $0, payload: UnsafeRawBufferPointer(start: nil, count: 0))
+      }
+    }
+    #expect(submit(1))
+    #expect(!ring.becameIdle() && ring.record(at: 0).ordinal == 1)
+    ring.setSent(1)
+    ring.settle(through: 1)
+    #expect(ring.becameIdle() && !ring.isBusy)
+    #expect(submit(2) && ring.published == 2 && ring.record(at: 1).ordinal == 2)
+  }
+
+  @Test("whatever is given back, whenever, every record is read as it was written")
+  func contents() {
+    for seed in UInt64(1)...40 {
+      var random = SeededGenerator(seed: seed)
+      // Shares from hardly anything to everything, changed again and again by other rings.
+      let budget = budget(blocks: Int.random(in: 4_000...40_000, using: &random))
+      let others = (0..<4).map { _ in NotificationRing(blockCount: Self.blockCount, budget: budget) }
+      let ring = NotificationRing(blockCount: Self.blockCount, budget: budget)
+      var written: UInt64 = 0
+      var read: UInt64 = 0
+      var position: UInt64 = 0
+      var ends: [UInt64] = []
+      var problem: String?
+      for _ in 0..<200 where problem == nil {
+        for other in others { if Bool.random(using: &random) { other.becameBusy() } else { _ = other.becameIdle() } }
+        if Bool.random(using: &random), var claim = ring.claim(minimum: 2, maximum: Int.random(in: 2...3_000, using: &random)) {
+          let limit = ring.blockCountLimit
+          while claim.remainingBlockCount >= 2 {
+            let size = Int.random(in: 1...100, using: &random)
+            let bytes = [UInt8](repeating: UInt8(truncatingIfNeeded: written), count: size)
+            let fits = unsafe bytes.withUnsafeBytes {
+              unsafe claim.append(RingRecord.Header(ordinal: written, campaign: 1), token: $0, payload: UnsafeRawBufferPointer(start: nil, count: 0))
+            }
+            guard fits else { break }
+            written += 1
+          }
+          claim.publish()
+          if ring.published - ring.settled > UInt64(max(limit, Self.blockCount - 1024)) { problem = "holds \(ring.published - ring.settled)" }
+        }
+        if ring.published > ring.settled { ring.becameBusy() }
+        while position < ring.published {
+          let record = ring.record(at: position)
+          if record.isNotification {
+            let value = UInt8(truncatingIfNeeded: read)
+            if unsafe record.ordinal != read || !record.token.allSatisfy({ $0 == value }) { problem = "record \(read) at \(position) is \(record.ordinal)" }
+            read += 1
+          }
+          position += record.blockCount
+          ends.append(position)
+        }
+        ring.setSent(position)
+        if let end = ends.randomElement(using: &random), end >= ring.settled {
+          ring.settle(through: end)
+          ends.removeAll { $0 <= end }
+        }
+        if ring.settled == ring.published { _ = ring.becameIdle() }
+      }
+      #expect(problem == nil && read == written && written > 100, "seed \(seed): \(problem ?? "") \(read) of \(written)")
+    }
+  }
+}
