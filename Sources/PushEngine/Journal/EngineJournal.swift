@@ -260,8 +260,8 @@ package final class EngineJournal: Sendable {
         continue
       }
       for run in lane.runs(before: limit) {
-        guard let content = run.content else { continue }
-        let header = EnqueueHeader(run: run.run, position: nil, isInDoubt: run.isInDoubt, isRestated: true)
+        guard let (part, content) = run.part else { continue }
+        let header = EnqueueHeader(run: part, position: nil, isInDoubt: run.isInDoubt, isRestated: true)
         let position = try append(kind: JournalEvent.Kind.enqueue, byteCount: header.byteCount + content.bytes.count, &state) { record in
           header.write(to: &record)
           unsafe content.bytes.withUnsafeBytes { unsafe record.write(raw: $0) }
