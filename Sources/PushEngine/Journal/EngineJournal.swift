@@ -221,6 +221,7 @@ package final class EngineJournal: Sendable {
     do throws(JournalError) {
       try journal.startSegment()
       let start = journal.nextPosition
+      // Also of nothing else: without a record no segment begins, and the last one stays.
       _ = try write(.numbersTaken(below: state.book.nextNumber), &state)
       for (number, payload) in state.book.payloads {
         _ = try append(kind: JournalEvent.Kind.payload, byteCount: 8 + RecordWriter.byteCount(payload), &state) { record in
@@ -234,8 +235,6 @@ package final class EngineJournal: Sendable {
       for lane in state.book.lanes.values {
         _ = try append(kind: JournalEvent.Kind.lane, byteCount: lane.byteCount, &state) { lane.write(to: &$0) }
       }
-      // A checkpoint of nothing is a record, too: without one no segment begins, and the last one stays.
-      if journal.nextPosition == start { _ = try write(.resent(campaign: 0, count: 0), &state) }
       state.byteCountSinceCheckpoint = 0
       state.checkpoints.append((start, state.byteCount))
       try restatePinned(&state)
@@ -262,8 +261,8 @@ package final class EngineJournal: Sendable {
         continue
       }
       for run in lane.runs(before: limit) {
-        guard let content = run.content else { continue }
-        let header = EnqueueHeader(run: run.run, position: nil, isInDoubt: run.isInDoubt, isRestated: true)
+        guard let (part, content) = run.part else { continue }
+        let header = EnqueueHeader(run: part, position: nil, isInDoubt: run.isInDoubt, isRestated: true)
         let position = try append(kind: JournalEvent.Kind.enqueue, byteCount: header.byteCount + content.bytes.count, &state) { record in
           header.write(to: &record)
           unsafe content.bytes.withUnsafeBytes { unsafe record.write(raw: $0) }

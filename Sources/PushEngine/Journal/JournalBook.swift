@@ -80,7 +80,7 @@ struct JournalBook {
       lanes[source.lane]?.took(campaign: run.campaign, through: source.range.upperBound)
       campaigns[run.campaign]?.account.possibleDuplicates += source.newlyDoubted
     }
-    let entry = JournalledLane.Run(run: run, position: position, start: run.range.lowerBound, isInDoubt: header.isInDoubt, content: content)
+    let entry = JournalledLane.Run(run: run, position: position, isInDoubt: header.isInDoubt, content: content)
     lanes[run.lane, default: JournalledLane(number: run.lane, app: "")].enqueued(entry, isRestated: header.isRestated)
   }
 

@@ -7,11 +7,17 @@ struct JournalledLane {
     var run: JournalledRun
     /// The record. Its segment stays until the run is settled.
     var position: JournalPosition
-    /// Everything before it is in a run that was written again.
+    /// What of it counts: the rest is in runs that were written again.
     var start: UInt64
+    var end: UInt64
     var isInDoubt: Bool
     /// Only of what an earlier process left behind.
     var content: EnqueueContent?
+
+    init(run: JournalledRun, position: JournalPosition, isInDoubt: Bool, content: EnqueueContent?) {
+      (self.run, self.position, self.isInDoubt, self.content) = (run, position, isInDoubt, content)
+      (start, end) = (run.range.lowerBound, run.range.upperBound)
+    }
   }
 
   /// What of one campaign left the ring without having been sent. Others' notifications may lie between.
@@ -54,15 +60,17 @@ struct JournalledLane {
 
   mutating func enqueued(_ run: Run, isRestated: Bool) {
     guard isRestated else {
-      runs.append(run)
+      // Nearly always the last: of two claims the second may be written first.
+      var index = runs.count
+      while index > firstRun, runs[index - 1].start > run.start { index -= 1 }
+      runs.insert(run, at: index)
       return
     }
-    if let index = kept.firstIndex(where: { $0.run.range == run.run.range }) {
-      // Only what an earlier process left behind is written again after it was settled, and then as it was.
+    if let index = kept.firstIndex(where: { $0.start..<$0.end == run.run.range }) {
       kept[index] = run
-      return
+    } else {
+      restate(run)
     }
-    restate(run)
   }
 
   /// Takes the place of what `new` says again. What of a run is settled already need not be in it.
@@ -76,18 +84,31 @@ struct JournalledLane {
     var index = firstRun
     while index < runs.count, runs[index].start < range.upperBound {
       let run = runs[index]
-      if run.run.range.upperBound <= range.lowerBound {
+      if run.end <= range.lowerBound {
         index += 1
-      } else if max(run.start, settled) < range.lowerBound {
+        continue
+      }
+      if max(run.start, settled) < range.lowerBound {
         // Begins before it: nothing that is written again does, unless the reader has missed something.
         index += 1
-      } else if run.run.range.upperBound <= range.upperBound {
+        continue
+      }
+      keepReturned(of: run, before: range.lowerBound)
+      if run.end <= range.upperBound {
         runs.remove(at: index)
       } else {
         runs[index].start = range.upperBound
       }
     }
     runs.insert(new, at: index)
+  }
+
+  /// What was returned of a run is not in the ring any more, and not in what is written again of it.
+  private mutating func keepReturned(of run: Run, before position: UInt64) {
+    guard run.start < min(settled, position) else { return }
+    var front = run
+    front.end = min(settled, position)
+    if isReturned(front) { kept.append(front) }
   }
 
   mutating func intended(through position: UInt64) { intent = max(intent, position) }
@@ -100,7 +121,7 @@ struct JournalledLane {
   /// Everything before `position` has left the ring.
   private mutating func advance(to position: UInt64) {
     settled = max(settled, position)
-    while firstRun < runs.count, runs[firstRun].run.range.upperBound <= settled {
+    while firstRun < runs.count, runs[firstRun].end <= settled {
       let run = runs[firstRun]
       if isReturned(run) { kept.append(run) }
       runs[firstRun].content = nil
@@ -126,7 +147,7 @@ struct JournalledLane {
   }
 
   private func isReturned(_ run: Run) -> Bool {
-    returned.contains { $0.run.campaign == run.run.campaign && $0.run.range.overlaps(run.run.range) }
+    returned.contains { $0.run.campaign == run.run.campaign && $0.run.range.lowerBound < run.end && run.start < $0.run.range.upperBound }
   }
 
   mutating func doubted(_ run: JournalledRun) {
@@ -149,12 +170,12 @@ struct JournalledLane {
   /// Forgets what nothing is left of.
   mutating func prune(isEnded: (UInt64) -> Bool) {
     let taken = taken
-    func isGone(_ run: JournalledRun) -> Bool { isEnded(run.campaign) || run.range.upperBound <= taken[run.campaign] ?? 0 }
-    returned.removeAll { isGone($0.run) }
+    func isGone(_ campaign: UInt64, _ end: UInt64) -> Bool { isEnded(campaign) || end <= taken[campaign] ?? 0 }
+    returned.removeAll { isGone($0.run.campaign, $0.run.range.upperBound) }
     lastReturned = [:]
-    kept = kept.filter { !isGone($0.run) && isReturned($0) }
+    kept = kept.filter { !isGone($0.run.campaign, $0.end) && isReturned($0) }
     guard !isLive else { return }
-    runs = runs[firstRun...].filter { !isGone($0.run) }
+    runs = runs[firstRun...].filter { !isGone($0.run.campaign, $0.end) }
     firstRun = 0
   }
 
@@ -178,17 +199,18 @@ struct JournalledLane {
     let taken = taken[campaign] ?? 0
     let runs = self.runs[firstRun...].filter { $0.run.campaign == campaign }
     let pieces = returned.filter { $0.run.campaign == campaign }.sorted { $0.run.range.lowerBound < $1.run.range.lowerBound }
-    let partlyReturned = pieces.isEmpty ? [] : kept.filter { $0.run.campaign == campaign } + runs
+    // In order: what has gone on from here is told by how far.
+    let partlyReturned = pieces.isEmpty ? [] : (kept.filter { $0.run.campaign == campaign } + runs).sorted { $0.start < $1.start }
     for piece in pieces {
       for run in partlyReturned {
         let from = max(run.start, piece.run.range.lowerBound, taken)
-        add(run, from, min(run.run.range.upperBound, piece.run.range.upperBound), piece.fate, to: &found)
+        add(run, from, min(run.end, piece.run.range.upperBound), piece.fate, to: &found)
       }
     }
     let doubted = doubted.filter { $0.campaign == campaign }.map(\.range).sorted { $0.lowerBound < $1.lowerBound }
     for run in runs {
       let start = max(run.start, settled, taken)
-      let boundary = min(max(intent, start), run.run.range.upperBound)
+      let boundary = min(max(intent, start), run.end)
       // What had been sent again counts as a possible duplicate already.
       var position = start
       for range in doubted where range.overlaps(position..<max(position, boundary)) {
@@ -198,7 +220,7 @@ struct JournalledLane {
         position = to
       }
       add(run, position, boundary, run.isInDoubt ? .doubted : .unknown, to: &found)
-      add(run, boundary, run.run.range.upperBound, run.isInDoubt ? .doubted : .unsent, to: &found)
+      add(run, boundary, run.end, run.isInDoubt ? .doubted : .unsent, to: &found)
     }
     return found
   }

@@ -1,7 +1,7 @@
 internal import PushWire
 
 /// Neighbouring notifications that an earlier process took in and left without an outcome, all for the same reason.
-package struct Leftover: Hashable, Sendable {
+package struct Leftover: Hashable, Sendable, EnqueueSource {
   package enum Fate: UInt8, Hashable, Sendable {
     /// No intent covers them, or they were given back unsent: they have certainly not arrived.
     case unsent = 0
@@ -73,5 +73,29 @@ package struct Leftover: Hashable, Sendable {
       listener.notAccepted(line: notification.line, token: unsafe DeviceToken(bytes: notification.token)?.description ?? "", outcome: outcome)
     }
     listener.flush()
+  }
+}
+
+extension JournalledLane.Run {
+  /// What of it counts, as a run of its own with a content of its own; nil if that is nothing, or in the memory of a lane.
+  var part: (run: JournalledRun, content: EnqueueContent)? {
+    guard let content else { return nil }
+    if start..<end == run.range { return (run, content) }
+    let range = start..<end
+    guard let rest = Leftover(lane: run.lane, campaign: run.campaign, fate: .unsent, range: range, content: content, runStart: run.range.lowerBound) else {
+      return nil
+    }
+    var shape = EnqueueShape()
+    rest.forEach { shape.add($0) }
+    let bytes = unsafe [UInt8](unsafeUninitializedCapacity: shape.byteCount) { memory, count in
+      var record = unsafe RecordWriter(UnsafeMutableRawBufferPointer(memory))
+      shape.write(rest, to: &record)
+      count = record.byteCount
+    }
+    let part = JournalledRun(lane: run.lane, range: rest.range, campaign: run.campaign, count: rest.count)
+    return unsafe bytes.withUnsafeBytes { memory in
+      var record = unsafe RecordReader(memory)
+      return (try? EnqueueContent(reading: &record, run: part)).map { (part, $0) }
+    }
   }
 }

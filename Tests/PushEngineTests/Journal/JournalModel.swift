@@ -99,7 +99,10 @@ struct JournalModel {
         Entry(start: start, campaign: header.run.campaign, notification: notification, isDoubted: header.isInDoubt))
       start += notification.blockCount
     }
-    lanes[header.run.lane]?.end = start
+    guard let end = lanes[header.run.lane]?.end else { return }
+    lanes[header.run.lane]?.end = max(end, start)
+    // Of two claims the second may be written first.
+    if end > start { lanes[header.run.lane]?.entries.sort { $0.start < $1.start } }
   }
 
   private mutating func move(_ number: UInt64, to position: AudiencePosition) {
@@ -148,13 +151,14 @@ struct JournalModel {
         found.append("campaign \(number) was never begun")
         continue
       }
-      if campaign != expected { found.append("campaign \(campaign) instead of \(expected)") }
+      if campaign != expected { found.append("campaign \(number) is otherwise: \(Self.fields(campaign).filter { !Self.fields(expected).contains($0) })") }
       if !isForgettable(expected), journal.payload(of: campaign) != payloads[number] { found.append("campaign \(number) has another payload") }
       let expectedLeft = left(of: number)
       let actual = journal.leftovers(of: number).flatMap(Self.left)
       if campaign.phase == .open, actual != expectedLeft {
         let (lacking, excess) = (expectedLeft.filter { !actual.contains($0) }, actual.filter { !expectedLeft.contains($0) })
-        found.append("campaign \(number) has left \(actual.count) instead of \(expectedLeft.count): not \(lacking), but \(excess)")
+        let again = Dictionary(grouping: actual, by: \.notification.line).filter { $0.value.count > 1 }.keys.sorted()
+        found.append("campaign \(number) has left \(actual.count) instead of \(expectedLeft.count): not \(lacking), but \(excess), twice lines \(again)")
       }
       if let state = report?.campaigns.first(where: { $0.campaign.number == number }), campaign.phase == .open {
         let unsent = expectedLeft.count { $0.fate == .unsent }
@@ -162,6 +166,11 @@ struct JournalModel {
       }
     }
     return found
+  }
+
+  private static func fields(_ campaign: JournalledCampaign) -> [String] {
+    let parts = Mirror(reflecting: campaign).children.map { $0 } + Mirror(reflecting: campaign.account).children
+    return parts.filter { !($0.value is Account) }.map { "\($0.label ?? ""): \($0.value)" }
   }
 
   static func left(_ leftover: Leftover) -> [Left] {

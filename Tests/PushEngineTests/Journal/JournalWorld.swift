@@ -18,7 +18,13 @@ final class JournalWorld {
   private var now = Duration.zero
   /// What an earlier process has left of each open campaign and this one has not gone on with yet.
   private var left: [UInt64: [JournalModel.Left]] = [:]
-  private var checkCount = 0
+  private(set) var restateCount = 0
+  /// Up to where living lanes have been asked to write again what is unsettled.
+  private let pinned = Pinned()
+
+  private final class Pinned: Sendable {
+    let ends = Mutex<[UInt64: UInt64]>([:])
+  }
 
   init(seed: UInt64) throws {
     random = SeededGenerator(seed: seed)
@@ -53,7 +59,8 @@ final class JournalWorld {
     case ..<69: giveBack()
     case ..<75: doubt()
     case ..<77: if let campaign = openCampaign() { record(.resent(campaign: campaign, count: Int.random(in: 1...9, using: &random))) }
-    case ..<80: readMalformed()
+    case ..<79: readMalformed()
+    case ..<81: try restate()
     case ..<84: endCampaigns()
     default: run()
     }
@@ -85,6 +92,7 @@ final class JournalWorld {
 
   private func reopen() throws {
     model.endLife()
+    pinned.ends.withLock { $0 = [:] }
     let (journal, report) = try EngineJournal.open(disk, options: options, runByHand: {})
     self.journal = journal
     history = [(0, model)]
@@ -117,7 +125,6 @@ final class JournalWorld {
 
   /// Opens a copy of the disk as it is, and compares it with what the journal was told.
   func check() throws {
-    checkCount += 1
     let copy = SimulatedDisk()
     for name in disk.fileNames { copy.put(name, disk.contents(name) ?? []) }
     let next = unsafe try Journal.inspect(copy) { _, _, _ in }.next.rawValue
@@ -179,15 +186,33 @@ final class JournalWorld {
     let position = journal.journal.nextPosition.rawValue
     let number = journal.addLane(app: "app")
     guard model.lanes[number] == nil else { throw Wrong(description: "lane \(number) is not new") }
+    journal.onPinned(lane: number) { [pinned] end in pinned.ends.withLock { $0[number] = end } }
     model.apply(.laneBegan(lane: number, app: "app"))
     note(position)
   }
 
   private func mark() -> AudienceMark { AudienceMark(offset: random.number(1 << 40), line: random.number(1 << 40)) }
 
-  /// A claim of new entries.
+  /// A claim of new entries; or two, by the readers of two campaigns, of which the second is written first.
   private func enqueue() throws {
-    guard let number = openCampaign(), let campaign = model.campaigns[number], let lane = liveLane() else { return }
+    guard let number = openCampaign(), let lane = liveLane() else { return }
+    let (notifications, position) = read(number)
+    let run = run(notifications, campaign: number, in: lane)
+    if random.chance(20), let other = openCampaign(), other != number {
+      let (others, position) = read(other)
+      var claimed = lane
+      claimed.end = run.range.upperBound
+      try take(in: others, EnqueueHeader(run: self.run(others, campaign: other, in: claimed), position: position))
+      if random.chance(30) { self.run() }
+      // It may never be written: then it is padding.
+      if random.chance(10) { return }
+    }
+    try take(in: notifications, EnqueueHeader(run: run, position: position))
+  }
+
+  /// The next entries of a campaign's audience.
+  private func read(_ number: UInt64) -> (notifications: [TestNotification], position: AudiencePosition) {
+    let campaign = model.campaigns[number] ?? JournalledCampaign(number: 0, group: 0, app: "", payload: 0, expiration: nil, priority: nil, context: [])
     var line = campaign.readLine
     let (isPersonal, tokensAreUniform, linesFollow) = (random.chance(30), random.chance(70), random.chance(70))
     let notifications = (0..<Int.random(in: 1...8, using: &random)).map { _ in
@@ -200,7 +225,7 @@ final class JournalWorld {
     if random.chance(20) { position.malformed = Int.random(in: 1...3, using: &random) }
     if random.chance(10) { position.tooLarge = Int.random(in: 1...3, using: &random) }
     position.submitted += notifications.count + position.malformed + position.tooLarge
-    try take(in: notifications, EnqueueHeader(run: run(notifications, campaign: number, in: lane), position: position))
+    return (notifications, position)
   }
 
   private func run(_ notifications: [TestNotification], campaign: UInt64, in lane: JournalModel.Lane) -> JournalledRun {
@@ -240,6 +265,41 @@ final class JournalWorld {
     header.source = EnqueueHeader.Source(lane: first.lane, range: range, newlyDoubted: first.fate == .unknown ? taken.count : 0)
     header.isInDoubt = first.fate != .unsent
     try take(in: notifications, header)
+  }
+
+  /// What a lane writes again of its ring: because it was asked to, or for no reason. In order, from the first that is unsettled on, in runs of one campaign and one doubt.
+  private func restate() throws {
+    let asked = pinned.ends.withLock { exchange(&$0, with: [:]) }.sorted { $0.key < $1.key }
+    for (number, end) in asked where random.chance(90) { try restate(number, before: end) }
+    guard random.chance(30), let lane = liveLane(where: { !$0.ringEntries.isEmpty }), let end = lane.ringEntries.randomElement(using: &random)?.end else {
+      return
+    }
+    restateCount += 1
+    try restate(lane.number, before: end)
+  }
+
+  private func restate(_ number: UInt64, before end: UInt64) throws {
+    guard let lane = model.lanes[number], lane.isLive else { return }
+    var rest = lane.ringEntries.filter { $0.start < end }[...]
+    while let first = rest.first {
+      var run: [JournalModel.Entry] = []
+      for entry in rest {
+        guard entry.campaign == first.campaign, entry.isDoubted == first.isDoubted, entry.start == run.last?.end ?? entry.start else { break }
+        run.append(entry)
+      }
+      run = Array(run.prefix(Int.random(in: 1...6, using: &random)))
+      rest = rest.dropFirst(run.count)
+      let range = first.start..<(run.last?.end ?? first.end)
+      var header = EnqueueHeader(run: JournalledRun(lane: number, range: range, campaign: first.campaign, count: run.count), position: nil)
+      (header.isInDoubt, header.isRestated) = (first.isDoubted, true)
+      let source = TestSource(notifications: run.map(\.notification))
+      let position = journal.journal.nextPosition.rawValue
+      guard journal.enqueue(header, source.shape, source) else { throw Wrong(description: "no room: \(journal.failure ?? "full")") }
+      note(position)
+      // The process may end between two of them, and outcomes may come.
+      if random.chance(5) { return }
+      if random.chance(10) { self.run() }
+    }
   }
 
   private func intend() {
