@@ -16,10 +16,13 @@ enum JournalReportTable {
         ] + (hasLost ? [grouped(state.lost)] : []) + [grouped(Int(clamping: state.campaign.readLine))]
       }
       lines += table([header] + rows, leftAligned: [0, 1, 2])
-      lines += ["", "unsent: certainly not sent. unknown: may have arrived or not.\(hasLost ? " lost: damage has taken their records." : "")"]
+      lines.append("")
+      if !report.unfinished.isEmpty || hasLost {
+        lines.append("unsent: certainly not sent. unknown: may have arrived or not.\(hasLost ? " lost: damage has taken their records." : "")")
+      }
       let command = "carillon send --resume --journal \(directory.asShellWord)"
       if report.unfinished.isEmpty {
-        lines.append("All have ended; their account is given by: \(command)")
+        lines.append(report.isClosed ? "All have ended." : "All have ended; their account is given by: \(command)")
       } else {
         lines.append("Go on by: \(command)\(report.damage.isEmpty ? "" : " --skip-damaged")")
       }

@@ -56,12 +56,12 @@ struct SendJournal: Sendable {
   func finishWithoutCampaign(json: Bool) async throws {
     let last = report.campaigns.map(\.campaign.group).max()
     let ended = report.campaigns.map(\.campaign).filter { $0.group == last }
-    guard !ended.isEmpty || report.isClosed else {
+    guard report.isClosed || !ended.isEmpty && !report.recordsAreClosed else {
       // Left as it is, so that this is said again.
       throw CommandFailure.usage(
         "The journal \(directory) holds nothing to go on with: the process that had it last ended before its campaign had begun, and sent nothing")
     }
-    guard !ended.isEmpty else {
+    guard !report.isClosed else {
       StandardStream.error.writeLine("carillon: the journal \(directory) holds nothing to go on with: every campaign in it has ended.")
       return try await failingLater { try await journal.close() }
     }

@@ -238,7 +238,7 @@ private final class OutcomeLines: OutcomeListener {
 }
 
 /// Runs a journal without a thread of its own, on a simulated loop.
-private final class JournalDriver: Sendable {
+final class JournalDriver: Sendable {
   private let loop: SimulatedLoop
   private let journal = Mutex<EngineJournal?>(nil)
 

@@ -35,6 +35,8 @@ enum Rules {
     ("Sources/PushTransport/Binary/", "sockets read into raw buffers"),
     ("Sources/PushWire/Binary/", "the codec reads and writes raw memory"),
     ("Sources/PushWire/Values/", "tokens and JSON are scanned as raw bytes"),
+    ("Sources/PushWire/HTTP2/", "identifiers, dates and error bodies are read and written as raw bytes"),
+    ("Sources/PushTransport/HTTP2/", "nghttp2 is a C library"),
     ("Sources/PushJournal/Segment/", "frames are laid out in raw memory for LZ4, and files are the kernel's"),
     ("Sources/PushJournal/Commit/", "records are copied into blocks; the lock and the thread are the C library's"),
     ("Sources/PushJournal/Recovery/", "records are handed out in place, where LZ4 has put them"),
@@ -52,7 +54,7 @@ enum Rules {
 
   /// Where a promise that the compiler cannot check may be made; each with a comment that starts with "Sync:".
   static let uncheckedFolders = [
-    "Sources/PushTransport/Ring/", "Sources/PushTransport/TLS/", "Sources/PushTransport/Loop/", "Sources/PushWire/Binary/",
+    "Sources/PushTransport/Ring/", "Sources/PushTransport/TLS/", "Sources/PushTransport/HTTP2/", "Sources/PushTransport/Loop/", "Sources/PushWire/Binary/",
     "Sources/PushJournal/Commit/", "Sources/PushJournal/Segment/", "Sources/PushEngine/Campaign/Audience", "Tests/",
   ]
 

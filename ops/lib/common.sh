@@ -8,9 +8,10 @@ scratch="$repository/.build/ops"
 mkdir -p "$scratch"
 
 # What the build links against, and what makes the headers findable.
-packages=(libssl-dev libsqlite3-dev liblz4-dev pkg-config openssl)
-# What the tests need beside that: a gateway in Python judges the engine (Tests/IntegrationTests/ForeignGateway.py), and the lz4 tool the journal's files.
-test_packages=(lz4 python3)
+packages=(libssl-dev libnghttp2-dev libsqlite3-dev liblz4-dev pkg-config openssl)
+# What the tests need beside that: a gateway in Python judges the engine (Tests/IntegrationTests/ForeignGateway.py), the lz4 tool the journal's files,
+# and nghttpd, nghttp and h2load both sides of HTTP/2.
+test_packages=(lz4 python3 nghttp2-client nghttp2-server)
 
 tests_passed=0
 tests_failed=0

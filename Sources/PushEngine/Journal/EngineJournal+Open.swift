@@ -58,7 +58,10 @@ extension EngineJournal {
       throw problem
     }
     let report = reading.finish(opened.recovery)
-    return (EngineJournal(journal: opened.journal, book: reading.book, checkpointByteCount: options.checkpointByteCount), report)
+    return (
+      EngineJournal(
+        journal: opened.journal, book: reading.book, wasClosed: report.recordsAreClosed, checkpointByteCount: options.checkpointByteCount), report
+    )
   }
 
   /// Whether the directory is there, and is a journal's.

@@ -28,8 +28,13 @@ package final class EngineJournal: Sendable {
   /// After so many bytes of records comes a checkpoint, and a new segment.
   private let checkpointByteCount: Int
 
-  init(journal: Journal, book: JournalBook, checkpointByteCount: Int) {
+  /// Groups that had ended when the journal was closed before.
+  private let givenGroups: Set<UInt64>
+
+  /// - Parameter wasClosed: by the process that wrote the last records of `book`.
+  init(journal: Journal, book: JournalBook, wasClosed: Bool = false, checkpointByteCount: Int) {
     self.journal = journal
+    givenGroups = wasClosed ? book.endedGroups : []
     self.checkpointByteCount = checkpointByteCount
     state = Mutex(State(book: book))
   }
@@ -209,8 +214,8 @@ package final class EngineJournal: Sendable {
   // MARK: Checkpoints
 
   /// Writes the whole book into a new segment, and lets go of what it replaces. Without room it is put off.
-  private func checkpoint(_ state: inout State) {
-    state.book.prune()
+  private func checkpoint(_ state: inout State, keeping kept: Set<UInt64> = []) {
+    state.book.prune(keeping: kept)
     do throws(JournalError) {
       try journal.startSegment()
       let start = journal.nextPosition
@@ -283,7 +288,8 @@ package final class EngineJournal: Sendable {
   package func close() async throws(JournalProblem) {
     while state.withLock({ $0.failure == nil && !$0.overflow.isEmpty }) { await room() }
     state.withLock { state in
-      if state.failure == nil, state.overflow.isEmpty { checkpoint(&state) }
+      // Whoever is killed while closing may be asked for the accounts of what has ended; a closed journal's have been given.
+      if state.failure == nil, state.overflow.isEmpty { checkpoint(&state, keeping: state.book.endedGroups.subtracting(givenGroups)) }
     }
     do throws(JournalError) {
       try await journal.close()

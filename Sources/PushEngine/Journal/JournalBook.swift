@@ -19,7 +19,9 @@ struct JournalBook {
   }
 
   /// No journal ever comes near the end of the numbers; a number there is a lie.
-  private mutating func noteNumber(_ number: UInt64) { if number < 1 << 62 { nextNumber = max(nextNumber, number + 1) } }
+  private mutating func noteNumber(_ number: UInt64) {
+    if number < 1 << 62 { nextNumber = max(nextNumber, number + 1) }
+  }
 
   // MARK: Records
 
@@ -70,6 +72,9 @@ struct JournalBook {
   /// - Parameter content: nil when it is in the memory of a lane.
   mutating func apply(_ header: EnqueueHeader, at position: JournalPosition, content: EnqueueContent?) {
     let run = header.run
+    // Where damage has taken the records of both, their numbers must not go to others.
+    noteNumber(run.lane)
+    noteNumber(run.campaign)
     if let read = header.position { campaigns[run.campaign]?.move(to: read) }
     if let source = header.source {
       lanes[source.lane]?.took(campaign: run.campaign, through: source.range.upperBound)
@@ -87,9 +92,14 @@ struct JournalBook {
 
   func isGroupEnded(_ group: UInt64) -> Bool { campaigns.values.allSatisfy { $0.group != group || $0.phase == .ended } }
 
+  /// The groups that have ended.
+  var endedGroups: Set<UInt64> { Set(Set(campaigns.values.map(\.group)).filter(isGroupEnded)) }
+
   /// Forgets what nobody will ask for again: campaigns whose whole group has ended, and lanes of other processes with nothing left in them.
-  mutating func prune() {
-    let ended = Set(Set(campaigns.values.map(\.group)).filter(isGroupEnded))
+  ///
+  /// - Parameter kept: groups whose accounts may still be asked for.
+  mutating func prune(keeping kept: Set<UInt64> = []) {
+    let ended = endedGroups.subtracting(kept)
     campaigns = campaigns.filter { !ended.contains($0.value.group) }
     let known = campaigns
     for number in lanes.keys { lanes[number]?.prune { known[$0]?.phase != .open } }
@@ -104,7 +114,17 @@ struct JournalBook {
   /// The oldest enqueue record that is still needed.
   var oldestPosition: JournalPosition? { lanes.values.compactMap(\.oldestPosition).min() }
 
+  /// See ``JournalledLane/distrust()``.
+  mutating func distrust() {
+    for number in lanes.keys { lanes[number]?.distrust() }
+  }
+
   // MARK: What is left
+
+  /// Notifications without an outcome whose campaigns are not known.
+  var strayCount: Int {
+    lanes.values.flatMap { lane in lane.campaigns.filter { campaigns[$0] == nil }.flatMap { lane.leftovers(of: $0) } }.map(\.count).reduce(0, +)
+  }
 
   /// What earlier processes have left without an outcome: for each lane in the order of its ring.
   func leftovers(of campaign: UInt64) -> [Leftover] {

@@ -11,7 +11,7 @@ package struct JournalReport: Hashable, Sendable {
 
   /// One campaign, and what is left of it.
   package struct CampaignState: Hashable, Sendable {
-    package let campaign: JournalledCampaign
+    package internal(set) var campaign: JournalledCampaign
     package let payloadByteCount: Int
     /// Notifications that were taken in and have certainly not arrived.
     package var unsent = 0
@@ -30,10 +30,14 @@ package struct JournalReport: Hashable, Sendable {
   package internal(set) var tornTail: String?
   /// Every place that a crash does not explain: segment, offset and reason.
   package internal(set) var damage: [String] = []
+  /// Notifications without an outcome whose campaigns are not known: damage has taken their records.
+  package internal(set) var strayCount = 0
   package internal(set) var lostByteCount = 0
   package internal(set) var lostRecordCount = 0
   /// Whether its last owner closed it in good order.
   package internal(set) var isClosed = false
+  /// The same of the last owner that wrote anything.
+  package internal(set) var recordsAreClosed = false
 
   package var byteCount: Int { segments.map(\.byteCount).reduce(0, +) }
   /// Campaigns that are to be gone on with.
@@ -59,12 +63,17 @@ struct JournalReading {
   mutating func finish(_ recovery: JournalRecovery) -> JournalReport {
     var report = JournalReport(recovery)
     book.dropIncompleteGroups()
+    if !recovery.damage.isEmpty {
+      book.distrust()
+      report.strayCount = book.strayCount
+    }
     for campaign in book.campaigns.values.sorted(by: { $0.number < $1.number }) {
       var state = JournalReport.CampaignState(campaign: campaign, payloadByteCount: book.payloads[campaign.payload]?.count ?? 0)
       for leftover in book.leftovers(of: campaign.number) {
         if leftover.fate == .unsent { state.unsent += leftover.count } else { state.unknown += leftover.count }
       }
       state.lost = book.balance(campaign.number, leftovers: state.unsettled)
+      state.campaign = book.campaigns[campaign.number] ?? campaign
       report.campaigns.append(state)
     }
     return report
@@ -79,6 +88,7 @@ extension JournalReport {
     lostByteCount = recovery.lostByteCount
     lostRecordCount = Int(clamping: recovery.lostRecordCount)
     isClosed = recovery.isClosed
+    recordsAreClosed = recovery.recordsAreClosed
     if let tail = recovery.tornTail {
       tornTail = "\(tail.segment) ends in \(tail.byteCount) half-written bytes behind byte \(tail.offset), as a crash leaves them"
     }
@@ -86,10 +96,15 @@ extension JournalReport {
 }
 
 extension JournalBook {
-  /// A group that was not written to its end was never begun: its campaigns have sent nothing.
+  /// A group that was not written to its end was never begun: its campaigns have sent nothing. One that lacks a campaign and has sent something has lost it to damage.
   mutating func dropIncompleteGroups() {
-    let counts = campaigns.values.reduce(into: [UInt64: Int]()) { $0[$1.group, default: 0] += 1 }
-    remove(where: { counts[$0.group] != $0.groupCount })
+    var counts: [UInt64: Int] = [:]
+    var begun: Set<UInt64> = []
+    for campaign in campaigns.values {
+      counts[campaign.group, default: 0] += 1
+      if campaign.readLine > 0 || campaign.account != Account() { begun.insert(campaign.group) }
+    }
+    remove(where: { counts[$0.group] != $0.groupCount && !begun.contains($0.group) })
   }
 
   /// Makes the account add up with what is left. Returns how many notifications are missing: they count as unknown.
@@ -98,7 +113,11 @@ extension JournalBook {
     let missing = campaign.account.inFlight - leftovers
     if missing > 0 { campaign.account.count(.unknown, missing) }
     // Damage has taken the word of how much was submitted.
-    if missing < 0 { campaign.account.submitted -= missing }
+    if missing < 0 {
+      campaign.account.submitted -= missing
+      // So many lie behind the line from which reading goes on.
+      campaign.account.possibleDuplicates -= missing
+    }
     if missing != 0 { put(campaign) }
     return max(0, missing)
   }

@@ -17,7 +17,7 @@ struct JournalledLane {
   /// What of one campaign left the ring without having been sent. Others' notifications may lie between.
   struct Returned: Hashable {
     var run: JournalledRun
-    var isInDoubt: Bool
+    var fate: Leftover.Fate
   }
 
   private struct Doubted: Hashable {
@@ -114,12 +114,13 @@ struct JournalledLane {
   }
 
   mutating func returned(_ run: JournalledRun, isInDoubt: Bool) {
-    if let last = lastReturned[run.campaign], returned[last].isInDoubt == isInDoubt, returned[last].run.range.upperBound <= run.range.lowerBound {
+    let fate = isInDoubt ? Leftover.Fate.doubted : .unsent
+    if let last = lastReturned[run.campaign], returned[last].fate == fate, returned[last].run.range.upperBound <= run.range.lowerBound {
       returned[last].run.range = returned[last].run.range.lowerBound..<run.range.upperBound
       returned[last].run.count += run.count
     } else {
       lastReturned[run.campaign] = returned.count
-      returned.append(Returned(run: run, isInDoubt: isInDoubt))
+      returned.append(Returned(run: run, fate: fate))
     }
     advance(to: run.range.upperBound)
   }
@@ -134,6 +135,13 @@ struct JournalledLane {
 
   mutating func took(campaign: UInt64, through position: UInt64) {
     taken[campaign] = max(taken[campaign] ?? 0, position)
+  }
+
+  /// Some of what happened is not known any more: that something is certainly unsent is nothing that the rest can say.
+  mutating func distrust() {
+    intent = max(intent, 1 << 62)
+    for index in returned.indices where returned[index].fate == .unsent { returned[index].fate = .unknown }
+    lastReturned = [:]
   }
 
   // MARK: What is left
@@ -161,6 +169,9 @@ struct JournalledLane {
     return [oldestKept, oldest].compactMap { $0 }.min()
   }
 
+  /// The campaigns that it may have something of.
+  var campaigns: Set<UInt64> { Set((kept + runs[firstRun...]).map(\.run.campaign)) }
+
   /// Notifications of the campaign without an outcome that an earlier process left behind, in the order of the ring.
   func leftovers(of campaign: UInt64) -> [Leftover] {
     var found: [Leftover] = []
@@ -171,7 +182,7 @@ struct JournalledLane {
     for piece in pieces {
       for run in partlyReturned {
         let from = max(run.start, piece.run.range.lowerBound, taken)
-        add(run, from, min(run.run.range.upperBound, piece.run.range.upperBound), piece.isInDoubt ? .doubted : .unsent, to: &found)
+        add(run, from, min(run.run.range.upperBound, piece.run.range.upperBound), piece.fate, to: &found)
       }
     }
     let doubted = doubted.filter { $0.campaign == campaign }.map(\.range).sorted { $0.lowerBound < $1.lowerBound }
@@ -224,7 +235,7 @@ extension JournalledLane {
     record.write(UInt32(returned.count))
     for piece in returned {
       piece.run.write(to: &record)
-      record.write(piece.isInDoubt)
+      record.write(piece.fate.rawValue)
     }
     record.write(UInt32(doubted.count))
     for doubt in doubted {
@@ -245,7 +256,9 @@ extension JournalledLane {
     let settled = try record.read(UInt64.self)
     intent = try record.read()
     for _ in 0..<(try record.read(UInt32.self)) {
-      returned.append(Returned(run: try JournalledRun(reading: &record), isInDoubt: try record.readFlag()))
+      let run = try JournalledRun(reading: &record)
+      guard let fate = Leftover.Fate(rawValue: try record.read()) else { throw .outOfRange }
+      returned.append(Returned(run: run, fate: fate))
     }
     for _ in 0..<(try record.read(UInt32.self)) { doubted.append(Doubted(campaign: try record.read(), range: try record.readRange())) }
     for _ in 0..<(try record.read(UInt32.self)) {

@@ -2,13 +2,13 @@ internal import PushWire
 
 /// Neighbouring notifications that an earlier process took in and left without an outcome, all for the same reason.
 package struct Leftover: Hashable, Sendable {
-  package enum Fate: Hashable, Sendable {
+  package enum Fate: UInt8, Hashable, Sendable {
     /// No intent covers them, or they were given back unsent: they have certainly not arrived.
-    case unsent
+    case unsent = 0
     /// They may have arrived or not.
-    case unknown
+    case unknown = 1
     /// The same, and they count as possible duplicates already, because they were sent again before.
-    case doubted
+    case doubted = 2
   }
 
   package let lane: UInt64

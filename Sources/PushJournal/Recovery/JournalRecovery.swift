@@ -29,6 +29,8 @@ package struct JournalRecovery: Hashable, Sendable {
   package internal(set) var tornTail: TornTail?
   /// Whether the journal was closed in good order.
   package internal(set) var isClosed = false
+  /// Whether whoever wrote the last records closed the journal in good order, even if others have opened it since, and ended without writing anything.
+  package internal(set) var recordsAreClosed = false
   /// Places that a crash does not explain: empty unless damage was to be skipped.
   package internal(set) var damage: [JournalDamage] = []
   /// Bytes of segments that were passed over because of damage.

@@ -95,6 +95,7 @@ struct JournalScanner {
       found.lostByteCount += min(next, reader.byteCount) - offset
       offset = next
     }
+    if records != nil || found.isClosed { found.recordsAreClosed = found.isClosed }
     let end = records?.upperBound ?? expected ?? 0
     found.segments.append(JournalRecovery.Segment(name: name, number: number, byteCount: reader.byteCount, records: records ?? end..<end))
   }

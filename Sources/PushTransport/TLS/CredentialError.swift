@@ -16,6 +16,11 @@ package enum CredentialError: Error, Hashable, CustomStringConvertible {
   case notYetValid(file: String, until: String)
   /// The file is well formed, but OpenSSL cannot or will not use what is in it.
   case unsupported(file: String, reason: String)
+  /// The file should hold a token signing key and holds something else: `found` says what, with an article.
+  case notTokenKey(file: String, found: String)
+  case tokenKeyEncrypted(file: String)
+  /// `what` is "key identifier" or "team identifier".
+  case identifierUnusable(file: String, what: String)
   /// OpenSSL failed where no input can make it fail: out of memory, or a broken installation.
   case broken(String)
 
@@ -37,6 +42,10 @@ package enum CredentialError: Error, Hashable, CustomStringConvertible {
     case .expired(let file, let date): "the certificate in \(file) expired on \(date); request a new one"
     case .notYetValid(let file, let date): "the certificate in \(file) is not valid before \(date); check this machine's clock"
     case .unsupported(let file, let reason): "OpenSSL cannot use \(file): \(reason); export it again with present-day algorithms"
+    case .notTokenKey(let file, let found):
+      "\(file) holds \(found), not a token signing key (a P-256 private key); name the .p8 file from the developer account"
+    case .tokenKeyEncrypted(let file): "the key in \(file) is encrypted; token signing keys come unencrypted, so write it anew: openssl pkcs8 -topk8 -nocrypt"
+    case .identifierUnusable(let file, let what): "the \(what) for \(file) must be 1 to 64 printable characters without spaces; it has ten as a rule"
     case .broken(let reason): "OpenSSL failed: \(reason); check its installation"
     }
   }

@@ -7,6 +7,11 @@ package enum TLSVersion: Int32, Sendable, Hashable, CaseIterable, Comparable {
   package static func < (left: TLSVersion, right: TLSVersion) -> Bool { left.rawValue < right.rawValue }
 }
 
+/// Names of protocols as ALPN spells them.
+package enum ApplicationProtocol {
+  package static let http2 = "h2"
+}
+
 /// Which certificate authorities are believed.
 package enum Trust: Sendable, Hashable {
   /// The system's roots.
@@ -21,6 +26,8 @@ package struct TLSClientConfiguration: Sendable {
   package var credential: Credential?
   package var trust: Trust
   package var versions: ClosedRange<TLSVersion>
+  /// Protocols offered by ALPN (RFC 7301), best first, such as ``ApplicationProtocol/http2``. If there are any, the server must pick one of them.
+  package var applicationProtocols: [String] = []
 
   package init(credential: Credential?, trust: Trust = .system, versions: ClosedRange<TLSVersion> = .tls12 ... .tls13) {
     self.credential = credential
@@ -55,6 +62,9 @@ package struct TLSServerConfiguration: Sendable {
   package var credential: Credential
   package var clients: ClientCertificatePolicy
   package var versions: ClosedRange<TLSVersion>
+  /// Protocols that the server speaks, best first: the first one that a client offers is picked, and a client that offers others only is refused by the
+  /// alert for that. One that offers none at all is let in: see ``TLSSession/applicationProtocol``.
+  package var applicationProtocols: [String] = []
   /// Off by default: some old clients take the ticket of TLS 1.3 for an answer (spec/binary-protocol.md, "Decoding rules").
   package var sendsTickets = false
 

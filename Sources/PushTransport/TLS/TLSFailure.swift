@@ -34,6 +34,7 @@ package enum TLSFailure: Error, Hashable, CustomStringConvertible {
   ]
   private static let handshakeFailureAlert: Int32 = 40
   private static let versionAlert: Int32 = 70
+  private static let noApplicationProtocolAlert: Int32 = 120
 
   /// What the thread's error queue says about a failed call; leaves the queue empty.
   /// - Parameters:
@@ -59,6 +60,9 @@ package enum TLSFailure: Error, Hashable, CustomStringConvertible {
         // OpenSSL's TLS 1.2 servers answer this to a client without a certificate. No common cipher would have been said before they asked.
         return .credentialRefused("the server asked for our certificate and then broke off the handshake")
       }
+      if alert == noApplicationProtocolAlert {
+        return .handshakeFailed("the \(peer) speaks none of the protocols that we offer by ALPN")
+      }
       if alert == versionAlert { return .handshakeFailed("there is no TLS version that we and the \(peer) both accept") }
       return isEstablished ? .broken("the \(peer) sent a TLS alert: \(text)") : .handshakeFailed("the \(peer) broke off the TLS handshake: \(text)")
     }
@@ -68,6 +72,7 @@ package enum TLSFailure: Error, Hashable, CustomStringConvertible {
     case SSL_R_WRONG_VERSION_NUMBER, SSL_R_HTTP_REQUEST, SSL_R_HTTPS_PROXY_REQUEST, SSL_R_PACKET_LENGTH_TOO_LONG, SSL_R_BAD_PROTOCOL_VERSION_NUMBER:
       if !isEstablished { return .handshakeFailed("the \(peer) does not speak TLS on this port") }
     case SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE: return .peerNotTrusted("the client showed no certificate")
+    case SSL_R_NO_APPLICATION_PROTOCOL: return .handshakeFailed("the \(peer) offers by ALPN none of the protocols that we speak")
     case SSL_R_NO_SHARED_CIPHER: return .handshakeFailed("there is no cipher that we and the \(peer) both accept")
     default: break
     }

@@ -92,6 +92,8 @@ package final class TLSHandler: ChannelDuplexHandler {
 
   /// The agreed version, after the handshake.
   package var version: TLSVersion? { session.version }
+  /// What ALPN agreed upon, after the handshake.
+  package var applicationProtocol: String? { session.applicationProtocol }
 
   /// Encrypts `bytes` and writes them to the socket at once: the way around the pipeline for large batches. Ignored unless the session is open.
   package func send(_ bytes: UnsafeRawBufferPointer) {

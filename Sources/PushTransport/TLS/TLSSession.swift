@@ -84,6 +84,14 @@ package import NIOCore
   /// The version agreed upon; nil before that.
   package var version: TLSVersion? { isEstablished ? unsafe TLSVersion(rawValue: SSL_version(ssl)) : nil }
 
+  /// What ALPN agreed upon; nil if nothing was, which for a client that asked for it cannot be once it ``isEstablished``.
+  package var applicationProtocol: String? {
+    var name: UnsafePointer<UInt8>?
+    var count: UInt32 = 0
+    unsafe SSL_get0_alpn_selected(ssl, &name, &count)
+    return unsafe name.map { unsafe String(decoding: UnsafeBufferPointer(start: $0, count: Int(count)), as: UTF8.self) }
+  }
+
   /// Who the peer is; nil before the handshake or if it has shown no certificate.
   package var peerIdentity: PeerIdentity? {
     guard let certificate = unsafe SSL_get1_peer_certificate(ssl) else { return nil }
@@ -147,6 +155,13 @@ package import NIOCore
     OpenSSLErrors.clear()
     let result = unsafe SSL_do_handshake(ssl)
     if result == 1 {
+      if !context.isServer, !context.applicationProtocols.isEmpty, applicationProtocol.map(context.applicationProtocols.contains) != true {
+        let failure = TLSFailure.handshakeFailed(
+          "the server did not agree to \(context.applicationProtocols.joined(separator: " or ")) by ALPN: it does not speak that protocol on this port")
+        end = .failed(failure)
+        progress.end = end
+        return
+      }
       isEstablished = true
       progress.becameEstablished = true
     } else if unsafe SSL_get_error(ssl, result) != SSL_ERROR_WANT_READ {
@@ -223,6 +238,19 @@ extension TLSSession {
 
   private static func session(verifying store: OpaquePointer?) -> TLSSession? {
     unsafe session(X509_STORE_CTX_get_ex_data(store, SSL_get_ex_data_X509_STORE_CTX_idx()).map { OpaquePointer($0) })
+  }
+
+  /// The server's choice among the protocols that a client offers.
+  static func selectProtocol(
+    _ ssl: OpaquePointer?, _ chosen: UnsafeMutablePointer<UnsafePointer<UInt8>?>?, _ chosenCount: UnsafeMutablePointer<UInt8>?,
+    _ offered: UnsafePointer<UInt8>?, _ count: UInt32
+  ) -> Int32 {
+    guard let session = unsafe session(ssl), let chosen = unsafe chosen, let chosenCount = unsafe chosenCount,
+      let name = unsafe session.context.selectProtocol(from: UnsafeBufferPointer(start: offered, count: Int(count)))
+    else { return SSL_TLSEXT_ERR_ALERT_FATAL }
+    unsafe chosen.pointee = name.baseAddress
+    unsafe chosenCount.pointee = UInt8(name.count)
+    return SSL_TLSEXT_ERR_OK
   }
 
   static func certificateRequested(_ ssl: OpaquePointer?) {

@@ -8,9 +8,9 @@ enum OpenSSLCommand {
 
   /// Runs it to its end; a failure is an error with its output.
   @discardableResult
-  static func run(_ arguments: [String]) throws -> String {
+  static func run(_ arguments: [String], program: String = "/usr/bin/openssl") throws -> String {
     let process = Process()
-    process.executableURL = URL(fileURLWithPath: "/usr/bin/openssl")
+    process.executableURL = URL(fileURLWithPath: program)
     process.arguments = arguments
     let pipe = Pipe()
     process.standardOutput = pipe
@@ -20,19 +20,19 @@ enum OpenSSLCommand {
     let output = pipe.fileHandleForReading.readDataToEndOfFile()
     process.waitUntilExit()
     let text = String(decoding: output, as: UTF8.self)
-    guard process.terminationStatus == 0 else { throw Failure(description: "openssl \(arguments.joined(separator: " ")): \(text)") }
+    guard process.terminationStatus == 0 else { throw Failure(description: "\(program) \(arguments.joined(separator: " ")): \(text)") }
     return text
   }
 
-  /// A child that goes on running: `s_server` or `s_client`.
+  /// A child that goes on running: `s_server`, `s_client`, or another program.
   final class Child: Sendable {
     private let process: Process
     private let input = Pipe()
     private let output: Mutex<(text: String, waiting: [(String, CheckedContinuation<Bool, Never>)], ended: Bool)> = Mutex(("", [], false))
 
-    init(_ arguments: [String]) throws {
+    init(_ arguments: [String], program: String = "/usr/bin/openssl") throws {
       process = Process()
-      process.executableURL = URL(fileURLWithPath: "/usr/bin/openssl")
+      process.executableURL = URL(fileURLWithPath: program)
       process.arguments = arguments
       process.standardInput = input
       let pipe = Pipe()
@@ -58,6 +58,7 @@ enum OpenSSLCommand {
       if process.isRunning { kill(process.processIdentifier, SIGKILL) }
     }
 
+    var isRunning: Bool { process.isRunning }
     var text: String { output.withLock { $0.text } }
 
     /// Waits until `piece` has been printed; false if the program ended without.

@@ -49,14 +49,21 @@ struct Material {
     trust = .file(authorityFile)
   }
 
-  func serverContext(clients: ClientCertificatePolicy? = nil, versions: ClosedRange<TLSVersion> = .tls12 ... .tls13) throws -> TLSContext {
-    try TLSContext(
-      server: TLSServerConfiguration(
-        credential: server.credential, clients: clients ?? ClientCertificatePolicy(request: .required, trust: trust), versions: versions))
+  func serverContext(
+    clients: ClientCertificatePolicy? = nil, versions: ClosedRange<TLSVersion> = .tls12 ... .tls13, protocols: [String] = []
+  ) throws -> TLSContext {
+    var configuration = TLSServerConfiguration(
+      credential: server.credential, clients: clients ?? ClientCertificatePolicy(request: .required, trust: trust), versions: versions)
+    configuration.applicationProtocols = protocols
+    return try TLSContext(server: configuration)
   }
 
-  func clientContext(credential: Credential?? = nil, trust: Trust? = nil, versions: ClosedRange<TLSVersion> = .tls12 ... .tls13) throws -> TLSContext {
-    try TLSContext(client: TLSClientConfiguration(credential: credential ?? app.credential, trust: trust ?? self.trust, versions: versions))
+  func clientContext(
+    credential: Credential?? = nil, trust: Trust? = nil, versions: ClosedRange<TLSVersion> = .tls12 ... .tls13, protocols: [String] = []
+  ) throws -> TLSContext {
+    var configuration = TLSClientConfiguration(credential: credential ?? app.credential, trust: trust ?? self.trust, versions: versions)
+    configuration.applicationProtocols = protocols
+    return try TLSContext(client: configuration)
   }
 }
 

@@ -48,7 +48,9 @@ final class LaneDriver {
     change(&policy)
     machine = LaneMachine(policy: policy, seed: seed)
     around = LaneMachine.Surroundings(
-      now: Instant(nanoseconds: 1_000_000_000), published: 0, freeBlockCount: 1 << 20, blockCountLimit: 1 << 20, isWritable: true, acknowledged: 0, isDraining: false, isCancelled: false)
+      now: Instant(nanoseconds: 1_000_000_000), published: 0, freeBlockCount: 1 << 20, blockCountLimit: policy.ringBlockCount, isWritable: true,
+      acknowledged: 0,
+      isDraining: false, isCancelled: false)
   }
 
   var sent: UInt64 { machine.sent }

@@ -1,0 +1,109 @@
+// nghttp2 as Swift sees it, and the memory that a session works in.
+#pragma once
+#include <nghttp2/nghttp2.h>
+#include <stdlib.h>
+#include <string.h>
+
+static inline int carillon_bytes_equal(const void *left, const void *right, size_t count) { return memcmp(left, right, count) == 0; }
+
+// nghttp2 allocates some six times for a request. With a thousand streams open that is more than malloc's per-thread lists hold, so each session
+// keeps what it has freed in lists of its own, by size: in a steady state nothing is allocated. One session is used by one thread at a time.
+enum { carillon_h2_class_count = 7, carillon_h2_smallest = 32, carillon_h2_header = 16, carillon_h2_unlisted = 255 };
+
+typedef struct carillon_h2_memory {
+  nghttp2_mem functions;
+  void *lists[carillon_h2_class_count];
+  // Bytes in the lists; what would exceed the limit is given back.
+  size_t kept, limit;
+  // Calls of malloc so far.
+  size_t allocations;
+} carillon_h2_memory;
+
+// The class whose blocks have room for `size` bytes, as its number; carillon_h2_unlisted if there is none.
+static inline unsigned carillon_h2_class(size_t size) {
+  size_t room = carillon_h2_smallest;
+  for (unsigned class = 0; class < carillon_h2_class_count; class++, room *= 2) {
+    if (size <= room) return class;
+  }
+  return carillon_h2_unlisted;
+}
+
+// A block's class is written in front of it; the header keeps what follows aligned as malloc does.
+static inline void *carillon_h2_malloc(size_t size, void *data) {
+  carillon_h2_memory *memory = (carillon_h2_memory *)data;
+  unsigned class = carillon_h2_class(size);
+  if (class != carillon_h2_unlisted && memory->lists[class] != NULL) {
+    unsigned char *block = (unsigned char *)memory->lists[class];
+    memory->lists[class] = *(void **)(block + carillon_h2_header);
+    memory->kept -= (size_t)carillon_h2_smallest << class;
+    return block + carillon_h2_header;
+  }
+  size_t room = class == carillon_h2_unlisted ? size : (size_t)carillon_h2_smallest << class;
+  if (room > SIZE_MAX - carillon_h2_header) return NULL;
+  unsigned char *block = (unsigned char *)malloc(room + carillon_h2_header);
+  if (block == NULL) return NULL;
+  memory->allocations++;
+  ((size_t *)block)[0] = class;
+  ((size_t *)block)[1] = room;
+  return block + carillon_h2_header;
+}
+
+static inline void carillon_h2_free(void *pointer, void *data) {
+  if (pointer == NULL) return;
+  carillon_h2_memory *memory = (carillon_h2_memory *)data;
+  unsigned char *block = (unsigned char *)pointer - carillon_h2_header;
+  size_t class = ((size_t *)block)[0], room = ((size_t *)block)[1];
+  if (class == carillon_h2_unlisted || memory->kept + room > memory->limit) {
+    free(block);
+    return;
+  }
+  *(void **)pointer = memory->lists[class];
+  memory->lists[class] = block;
+  memory->kept += room;
+}
+
+static inline void *carillon_h2_calloc(size_t count, size_t size, void *data) {
+  if (size != 0 && count > SIZE_MAX / size) return NULL;
+  void *pointer = carillon_h2_malloc(count * size, data);
+  if (pointer != NULL) memset(pointer, 0, count * size);
+  return pointer;
+}
+
+static inline void *carillon_h2_realloc(void *pointer, size_t size, void *data) {
+  if (pointer == NULL) return carillon_h2_malloc(size, data);
+  size_t room = ((size_t *)((unsigned char *)pointer - carillon_h2_header))[1];
+  if (size <= room) return pointer;
+  void *moved = carillon_h2_malloc(size, data);
+  if (moved == NULL) return NULL;
+  memcpy(moved, pointer, room);
+  carillon_h2_free(pointer, data);
+  return moved;
+}
+
+static inline carillon_h2_memory *carillon_h2_memory_new(void) {
+  carillon_h2_memory *memory = (carillon_h2_memory *)calloc(1, sizeof(carillon_h2_memory));
+  if (memory == NULL) return NULL;
+  memory->limit = 4 * 1024 * 1024;
+  memory->functions.mem_user_data = memory;
+  memory->functions.malloc = carillon_h2_malloc;
+  memory->functions.free = carillon_h2_free;
+  memory->functions.calloc = carillon_h2_calloc;
+  memory->functions.realloc = carillon_h2_realloc;
+  return memory;
+}
+
+static inline nghttp2_mem *carillon_h2_memory_functions(carillon_h2_memory *memory) { return &memory->functions; }
+
+// After the session is gone: its blocks are all in the lists.
+static inline void carillon_h2_memory_free(carillon_h2_memory *memory) {
+  if (memory == NULL) return;
+  for (unsigned class = 0; class < carillon_h2_class_count; class++) {
+    unsigned char *block = (unsigned char *)memory->lists[class];
+    while (block != NULL) {
+      unsigned char *next = *(unsigned char **)(block + carillon_h2_header);
+      free(block);
+      block = next;
+    }
+  }
+  free(memory);
+}

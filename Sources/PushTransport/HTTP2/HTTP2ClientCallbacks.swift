@@ -1,0 +1,153 @@
+internal import CNGHTTP2
+
+/// What nghttp2 calls: each finds the core by its address and the stream by nghttp2's user data, and passes on.
+enum HTTP2ClientCallbacks {
+  private typealias Core = UnsafeMutablePointer<HTTP2ClientCore>
+  private typealias Stream = UnsafeMutablePointer<HTTP2ClientStream>
+
+  /// A client's session that calls back with `core`, and takes its memory from `memory`.
+  static func makeSession(_ core: UnsafeMutablePointer<HTTP2ClientCore>, _ memory: UnsafeMutablePointer<carillon_h2_memory>) -> OpaquePointer? {
+    var callbacks: OpaquePointer?
+    var options: OpaquePointer?
+    var session: OpaquePointer?
+    guard unsafe nghttp2_session_callbacks_new(&callbacks) == 0, unsafe nghttp2_option_new(&options) == 0 else { return nil }
+    defer {
+      unsafe nghttp2_session_callbacks_del(callbacks)
+      unsafe nghttp2_option_del(options)
+    }
+    // Until the peer's SETTINGS have come: spec/http2-provider-api.md, "Streams in flight".
+    unsafe nghttp2_option_set_peer_max_concurrent_streams(options, 1)
+    unsafe nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks, onBeginHeaders)
+    unsafe nghttp2_session_callbacks_set_on_header_callback(callbacks, onHeader)
+    unsafe nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, onFrame)
+    unsafe nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, onData)
+    unsafe nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, onClose)
+    unsafe nghttp2_session_callbacks_set_send_data_callback(callbacks, sendBody)
+    unsafe nghttp2_session_callbacks_set_before_frame_send_callback(callbacks, beforeFrame)
+    guard unsafe nghttp2_session_client_new3(&session, callbacks, core, options, carillon_h2_memory_functions(memory)) == 0 else { return nil }
+    return unsafe session
+  }
+
+  private static func core(_ data: UnsafeMutableRawPointer?) -> Core? { unsafe data?.assumingMemoryBound(to: HTTP2ClientCore.self) }
+
+  private static func stream(_ session: OpaquePointer?, _ streamID: Int32) -> Stream? {
+    unsafe nghttp2_session_get_stream_user_data(session, streamID)?.assumingMemoryBound(to: HTTP2ClientStream.self)
+  }
+
+  // MARK: Sending
+
+  /// Says how much of a body goes into the next frame; ``sendBody`` then takes it from where it is.
+  static let readBody: nghttp2_data_source_read_callback = { _, _, _, length, flags, source, _ in
+    guard let stream = unsafe source?.pointee.ptr?.assumingMemoryBound(to: HTTP2ClientStream.self), let flags = unsafe flags else {
+      return Int(NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE.rawValue)
+    }
+    // The answer is there: the caller may have given its memory to something else by now.
+    guard unsafe !stream.pointee.isAnswered else { return Int(NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE.rawValue) }
+    let left = unsafe stream.pointee.bodyByteCount - stream.pointee.sentByteCount
+    let count = min(left, length)
+    unsafe flags.pointee |= UInt32(NGHTTP2_DATA_FLAG_NO_COPY.rawValue)
+    if count == left { unsafe flags.pointee |= UInt32(NGHTTP2_DATA_FLAG_EOF.rawValue) }
+    return count
+  }
+
+  private static let sendBody: nghttp2_send_data_callback = { _, _, header, length, source, data in
+    guard let core = unsafe core(data), let stream = unsafe source?.pointee.ptr?.assumingMemoryBound(to: HTTP2ClientStream.self), let header = unsafe header
+    else { return NGHTTP2_ERR_CALLBACK_FAILURE.rawValue }
+    unsafe core.pointee.output.append(header, count: 9)
+    if length > 0, let body = unsafe stream.pointee.body {
+      unsafe core.pointee.output.append(body + stream.pointee.sentByteCount, count: length)
+      unsafe stream.pointee.sentByteCount += length
+    }
+    return unsafe core.pointee.output.count >= core.pointee.outputLimit ? NGHTTP2_ERR_PAUSE.rawValue : 0
+  }
+
+  /// Called when a frame is about to be given out. Its counterpart afterwards comes with the next frame only, which may be much later.
+  private static let beforeFrame: nghttp2_before_frame_send_callback = { session, frame, data in
+    guard let frame = unsafe frame, let core = unsafe core(data) else { return 0 }
+    switch unsafe UInt32(frame.pointee.hd.type) {
+    case NGHTTP2_HEADERS.rawValue:
+      if let stream = unsafe stream(session, frame.pointee.hd.stream_id) { unsafe stream.pointee.isSent = true }
+    case NGHTTP2_GOAWAY.rawValue:
+      // One that we did not ask for: nghttp2 found something wrong.
+      if unsafe !core.pointee.isClosing, unsafe core.pointee.failure == nil {
+        let goAway = unsafe HTTP2GoAway(frame.pointee.goaway)
+        unsafe core.pointee.failure = HTTP2Failure(goAway: goAway.errorCode, debugData: String(decoding: goAway.debugData, as: UTF8.self))
+      }
+    default: break
+    }
+    return 0
+  }
+
+  // MARK: Receiving
+
+  private static let onBeginHeaders: nghttp2_on_begin_headers_callback = { session, frame, data in
+    guard let frame = unsafe frame, let core = unsafe core(data), let stream = unsafe stream(session, frame.pointee.hd.stream_id) else { return 0 }
+    unsafe core.pointee.headersBegan(stream)
+    return 0
+  }
+
+  private static let onHeader: nghttp2_on_header_callback = { _, _, name, nameCount, value, valueCount, _, data in
+    guard let core = unsafe core(data), let stream = unsafe core.pointee.current else { return 0 }
+    let isAcceptable = unsafe core.pointee.field(
+      stream, name: UnsafeRawBufferPointer(start: name, count: nameCount), value: UnsafeRawBufferPointer(start: value, count: valueCount))
+    return isAcceptable ? 0 : NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE.rawValue
+  }
+
+  private static let onData: nghttp2_on_data_chunk_recv_callback = { session, _, streamID, bytes, count, data in
+    guard let core = unsafe core(data), let stream = unsafe stream(session, streamID) else { return 0 }
+    unsafe core.pointee.received(stream, UnsafeRawBufferPointer(start: bytes, count: count))
+    return 0
+  }
+
+  private static let onFrame: nghttp2_on_frame_recv_callback = { session, frame, data in
+    guard let frame = unsafe frame, let core = unsafe core(data) else { return 0 }
+    let header = unsafe frame.pointee.hd
+    let isEnd = header.flags & UInt8(NGHTTP2_FLAG_END_STREAM.rawValue) != 0
+    switch UInt32(header.type) {
+    case NGHTTP2_HEADERS.rawValue, NGHTTP2_DATA.rawValue:
+      guard let stream = unsafe stream(session, header.stream_id) else { return 0 }
+      if UInt32(header.type) == NGHTTP2_HEADERS.rawValue { unsafe core.pointee.headersEnded(stream) }
+      guard isEnd else { return 0 }
+      unsafe core.pointee.answered(stream)
+      // An answer before the end of the request: the rest of the body is of no use to anyone, and its memory is no longer ours to read.
+      if unsafe stream.pointee.sentByteCount < stream.pointee.bodyByteCount {
+        _ = unsafe nghttp2_submit_rst_stream(session, UInt8(NGHTTP2_FLAG_NONE.rawValue), header.stream_id, HTTP2ErrorCode.cancel.rawValue)
+      }
+    case NGHTTP2_SETTINGS.rawValue:
+      guard header.flags & UInt8(NGHTTP2_FLAG_ACK.rawValue) == 0 else { return 0 }
+      unsafe core.pointee.hasSettings = true
+      unsafe core.pointee.areSettingsTold = false
+    case NGHTTP2_GOAWAY.rawValue:
+      // A peer may send any number of them: one event for those that come together.
+      let isTold = unsafe core.pointee.isGoAwayTold
+      unsafe core.pointee.goAway = unsafe HTTP2GoAway(frame.pointee.goaway)
+      if isTold {
+        unsafe core.pointee.events.append(.goAway)
+        unsafe core.pointee.isGoAwayTold = false
+      }
+    case NGHTTP2_PING.rawValue:
+      guard header.flags & UInt8(NGHTTP2_FLAG_ACK.rawValue) != 0 else { return 0 }
+      unsafe core.pointee.pongArrived(frame.pointee.ping.opaque_data)
+    default: break
+    }
+    return 0
+  }
+
+  private static let onClose: nghttp2_on_stream_close_callback = { session, streamID, errorCode, data in
+    guard let core = unsafe core(data), let stream = unsafe stream(session, streamID) else { return 0 }
+    _ = unsafe nghttp2_session_set_stream_user_data(session, streamID, nil)
+    unsafe core.pointee.closed(stream, errorCode)
+    return 0
+  }
+}
+
+extension HTTP2GoAway {
+  static let debugByteCountLimit = 1024
+
+  init(_ frame: nghttp2_goaway) {
+    let data = unsafe UnsafeRawBufferPointer(start: frame.opaque_data, count: frame.opaque_data_len)
+    self.init(
+      lastStreamID: unsafe frame.last_stream_id, errorCode: HTTP2ErrorCode(rawValue: unsafe frame.error_code),
+      debugData: unsafe Array(data.prefix(Self.debugByteCountLimit)))
+  }
+}

@@ -1,0 +1,96 @@
+internal import PushWire
+
+/// One request under way. Its memory has a fixed address, which nghttp2 keeps as the stream's user data.
+@safe
+struct HTTP2ClientStream {
+  var tag: UInt64 = 0
+  var streamID: Int32 = 0
+  /// Next in the list of free ones.
+  var nextFree: UnsafeMutablePointer<HTTP2ClientStream>?
+  var isInUse = false
+
+  // The request.
+  var template: Unmanaged<RequestTemplate>?
+  var body: UnsafeRawPointer?
+  var bodyByteCount = 0
+  var sentByteCount = 0
+  /// Its headers have been given out for sending.
+  var isSent = false
+  var isCancelled = false
+  /// A GOAWAY has overtaken it: its end has been told, and nghttp2 will drop it when its turn comes, if ever.
+  var isAbandoned = false
+
+  // The response.
+  var status: UInt16 = 0
+  /// The final header block has begun; a later one is trailers.
+  var hasFinalHeaders = false
+  var isAnswered = false
+  var keepsEverything = false
+  var isBodyCut = false
+  var headerCount: Int32 = 0
+  var headerByteCount: Int32 = 0
+  var apnsID: APNSIdentifier?
+  var uniqueID: APNSIdentifier?
+  var retryAfter: UInt32?
+  var date: Int64?
+  var receivedBody: UnsafeMutableRawPointer?
+  var receivedByteCount = 0
+}
+
+/// Streams in chunks, so that none ever moves; reused from a list of free ones.
+@safe
+struct HTTP2ClientStreams {
+  private var chunks: [UnsafeMutablePointer<HTTP2ClientStream>] = unsafe []
+  private var free: UnsafeMutablePointer<HTTP2ClientStream>?
+  private(set) var countInUse = 0
+
+  private static let chunkCount = 128
+
+  mutating func take() -> UnsafeMutablePointer<HTTP2ClientStream> {
+    if unsafe free == nil { addChunk() }
+    guard let stream = unsafe free else { preconditionFailure("a chunk of streams without streams") }
+    unsafe free = unsafe stream.pointee.nextFree
+    unsafe stream.pointee = HTTP2ClientStream()
+    unsafe stream.pointee.isInUse = true
+    countInUse += 1
+    return unsafe stream
+  }
+
+  mutating func give(_ stream: UnsafeMutablePointer<HTTP2ClientStream>) {
+    unsafe stream.pointee.isInUse = false
+    unsafe stream.pointee.nextFree = unsafe free
+    unsafe free = unsafe stream
+    countInUse -= 1
+  }
+
+  /// Looks at every stream: for what is rare.
+  func find(_ streamID: Int32) -> UnsafeMutablePointer<HTTP2ClientStream>? {
+    var found: UnsafeMutablePointer<HTTP2ClientStream>?
+    unsafe forEachInUse { stream in
+      if unsafe stream.pointee.streamID == streamID { unsafe found = unsafe stream }
+    }
+    return unsafe found
+  }
+
+  /// In no particular order.
+  func forEachInUse(_ body: (UnsafeMutablePointer<HTTP2ClientStream>) -> Void) {
+    for number in unsafe chunks.indices {
+      let chunk = unsafe chunks[number]
+      for index in 0..<Self.chunkCount where unsafe chunk[index].isInUse { unsafe body(chunk + index) }
+    }
+  }
+
+  func deallocate() {
+    unsafe chunks.forEach { unsafe $0.deallocate() }
+  }
+
+  private mutating func addChunk() {
+    let chunk = UnsafeMutablePointer<HTTP2ClientStream>.allocate(capacity: Self.chunkCount)
+    unsafe chunk.initialize(repeating: HTTP2ClientStream(), count: Self.chunkCount)
+    for index in (0..<Self.chunkCount).reversed() {
+      unsafe chunk[index].nextFree = unsafe free
+      unsafe free = unsafe chunk + index
+    }
+    unsafe chunks.append(chunk)
+  }
+}

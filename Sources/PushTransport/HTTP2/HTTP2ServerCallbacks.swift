@@ -1,0 +1,132 @@
+internal import CNGHTTP2
+
+/// What nghttp2 calls on the server's side.
+enum HTTP2ServerCallbacks {
+  private typealias Core = UnsafeMutablePointer<HTTP2ServerCore>
+
+  /// A server's session that calls back with `core`, and takes its memory from `memory`.
+  static func makeSession(
+    _ core: UnsafeMutablePointer<HTTP2ServerCore>, _ memory: UnsafeMutablePointer<carillon_h2_memory>, answersPings: Bool
+  ) -> OpaquePointer? {
+    var callbacks: OpaquePointer?
+    var options: OpaquePointer?
+    var session: OpaquePointer?
+    guard unsafe nghttp2_session_callbacks_new(&callbacks) == 0, unsafe nghttp2_option_new(&options) == 0 else { return nil }
+    defer {
+      unsafe nghttp2_session_callbacks_del(callbacks)
+      unsafe nghttp2_option_del(options)
+    }
+    // Kept streams would serve priorities, which the service ignores.
+    unsafe nghttp2_option_set_no_closed_streams(options, 1)
+    unsafe nghttp2_option_set_no_auto_ping_ack(options, answersPings ? 0 : 1)
+    unsafe nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks, onBeginHeaders)
+    unsafe nghttp2_session_callbacks_set_on_header_callback(callbacks, onHeader)
+    unsafe nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, onFrame)
+    unsafe nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, onData)
+    unsafe nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, onClose)
+    unsafe nghttp2_session_callbacks_set_send_data_callback(callbacks, sendBody)
+    unsafe nghttp2_session_callbacks_set_before_frame_send_callback(callbacks, beforeFrame)
+    guard unsafe nghttp2_session_server_new3(&session, callbacks, core, options, carillon_h2_memory_functions(memory)) == 0 else { return nil }
+    return unsafe session
+  }
+
+  private static func core(_ data: UnsafeMutableRawPointer?) -> Core? { unsafe data?.assumingMemoryBound(to: HTTP2ServerCore.self) }
+
+  static func stream(_ session: OpaquePointer?, _ streamID: Int32) -> UnsafeMutablePointer<HTTP2ServerStream>? {
+    unsafe nghttp2_session_get_stream_user_data(session, streamID)?.assumingMemoryBound(to: HTTP2ServerStream.self)
+  }
+
+  // MARK: Sending
+
+  static let readBody: nghttp2_data_source_read_callback = { _, _, _, length, flags, source, _ in
+    guard let stream = unsafe source?.pointee.ptr?.assumingMemoryBound(to: HTTP2ServerStream.self), let flags = unsafe flags else {
+      return Int(NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE.rawValue)
+    }
+    let left = unsafe stream.pointee.answer.count - stream.pointee.sentByteCount
+    let count = min(left, length)
+    unsafe flags.pointee |= UInt32(NGHTTP2_DATA_FLAG_NO_COPY.rawValue)
+    if count == left { unsafe flags.pointee |= UInt32(NGHTTP2_DATA_FLAG_EOF.rawValue) }
+    return count
+  }
+
+  private static let sendBody: nghttp2_send_data_callback = { _, _, header, length, source, data in
+    guard let core = unsafe core(data), let stream = unsafe source?.pointee.ptr?.assumingMemoryBound(to: HTTP2ServerStream.self), let header = unsafe header
+    else { return NGHTTP2_ERR_CALLBACK_FAILURE.rawValue }
+    unsafe core.pointee.output.append(header, count: 9)
+    if length > 0, let answer = unsafe stream.pointee.answer.base {
+      unsafe core.pointee.output.append(answer + stream.pointee.sentByteCount, count: length)
+      unsafe stream.pointee.sentByteCount += length
+    }
+    return unsafe core.pointee.output.count >= core.pointee.outputLimit ? NGHTTP2_ERR_PAUSE.rawValue : 0
+  }
+
+  private static let beforeFrame: nghttp2_before_frame_send_callback = { _, frame, data in
+    guard let frame = unsafe frame, let core = unsafe core(data), unsafe UInt32(frame.pointee.hd.type) == NGHTTP2_GOAWAY.rawValue else { return 0 }
+    if unsafe core.pointee.ownGoAways > 0 {
+      unsafe core.pointee.ownGoAways -= 1
+    } else if unsafe core.pointee.failure == nil {
+      let goAway = unsafe HTTP2GoAway(frame.pointee.goaway)
+      unsafe core.pointee.failure = HTTP2Failure(goAway: goAway.errorCode, debugData: String(decoding: goAway.debugData, as: UTF8.self))
+    }
+    return 0
+  }
+
+  // MARK: Receiving
+
+  private static let onBeginHeaders: nghttp2_on_begin_headers_callback = { session, frame, data in
+    guard let frame = unsafe frame, let core = unsafe core(data) else { return 0 }
+    let streamID = unsafe frame.pointee.hd.stream_id
+    if let known = unsafe stream(session, streamID) {
+      // Trailers.
+      unsafe core.pointee.current = unsafe known
+      return 0
+    }
+    let stream = unsafe core.pointee.take(streamID)
+    guard unsafe nghttp2_session_set_stream_user_data(session, streamID, stream) == 0 else { return NGHTTP2_ERR_CALLBACK_FAILURE.rawValue }
+    unsafe core.pointee.began(stream)
+    return 0
+  }
+
+  private static let onHeader: nghttp2_on_header_callback = { _, _, name, nameCount, value, valueCount, _, data in
+    guard let core = unsafe core(data), let stream = unsafe core.pointee.current else { return 0 }
+    let isAcceptable = unsafe core.pointee.field(
+      stream, name: UnsafeRawBufferPointer(start: name, count: nameCount), value: UnsafeRawBufferPointer(start: value, count: valueCount))
+    return isAcceptable ? 0 : NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE.rawValue
+  }
+
+  private static let onData: nghttp2_on_data_chunk_recv_callback = { session, _, streamID, bytes, count, data in
+    guard let core = unsafe core(data), let stream = unsafe stream(session, streamID) else { return 0 }
+    unsafe core.pointee.received(stream, UnsafeRawBufferPointer(start: bytes, count: count))
+    return 0
+  }
+
+  private static let onFrame: nghttp2_on_frame_recv_callback = { session, frame, data in
+    guard let frame = unsafe frame, let core = unsafe core(data) else { return 0 }
+    let header = unsafe frame.pointee.hd
+    let isEnd = header.flags & UInt8(NGHTTP2_FLAG_END_STREAM.rawValue) != 0
+    switch UInt32(header.type) {
+    case NGHTTP2_HEADERS.rawValue, NGHTTP2_DATA.rawValue:
+      guard let stream = unsafe stream(session, header.stream_id) else { return 0 }
+      if UInt32(header.type) == NGHTTP2_HEADERS.rawValue { unsafe core.pointee.headersEnded(stream) }
+      if isEnd { unsafe core.pointee.requestEnded(stream) }
+    case NGHTTP2_SETTINGS.rawValue:
+      if header.flags & UInt8(NGHTTP2_FLAG_ACK.rawValue) != 0 { unsafe core.pointee.settingsAcknowledged() }
+    case NGHTTP2_GOAWAY.rawValue:
+      let isTold = unsafe core.pointee.isGoAwayTold
+      unsafe core.pointee.goAway = unsafe HTTP2GoAway(frame.pointee.goaway)
+      if isTold {
+        unsafe core.pointee.events.append(.plain(.goAway))
+        unsafe core.pointee.isGoAwayTold = false
+      }
+    default: break
+    }
+    return 0
+  }
+
+  private static let onClose: nghttp2_on_stream_close_callback = { session, streamID, errorCode, data in
+    guard let core = unsafe core(data), let stream = unsafe stream(session, streamID) else { return 0 }
+    _ = unsafe nghttp2_session_set_stream_user_data(session, streamID, nil)
+    unsafe core.pointee.closed(stream, errorCode)
+    return 0
+  }
+}

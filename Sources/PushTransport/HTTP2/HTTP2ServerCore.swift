@@ -1,0 +1,150 @@
+internal import CNGHTTP2
+
+/// What a server session's call-backs work on: they get its address from nghttp2.
+@safe
+struct HTTP2ServerCore {
+  let limits: HTTP2Limits
+  var output = HTTP2Output()
+  var outputLimit = 0
+  var events: [Event] = []
+  var nextEvent = 0
+  /// The request of the event that was taken last.
+  var lent: UnsafeMutablePointer<HTTP2ServerStream>?
+  /// The stream whose header block is being read.
+  var current: UnsafeMutablePointer<HTTP2ServerStream>?
+  var openCount = 0
+  var goAway: HTTP2GoAway?
+  var isGoAwayTold = true
+  var failure: HTTP2Failure?
+  /// GOAWAYs of ours that have not been given out yet: the others are nghttp2's own, about a peer that breaks the rules.
+  var ownGoAways = 0
+
+  /// Limits announced and not acknowledged yet, oldest first; nil for SETTINGS that do not say one.
+  var announced: [UInt32?] = []
+  /// What the client is known to know; nil: nothing yet, so there is no limit.
+  var acknowledgedLimit: UInt32?
+  /// The largest limit that the client may still believe in.
+  var enforcedLimit: UInt32? {
+    announced.reduce(acknowledgedLimit ?? .max) { max($0, $1 ?? 0) }
+  }
+
+  @safe
+  enum Event {
+    case request(UnsafeMutablePointer<HTTP2ServerStream>)
+    case plain(HTTP2ServerEvent)
+  }
+
+  private var chunks: [UnsafeMutablePointer<HTTP2ServerStream>] = unsafe []
+  private var free: UnsafeMutablePointer<HTTP2ServerStream>?
+  private static let chunkCount = 64
+
+  init(limits: HTTP2Limits) {
+    self.limits = limits
+    events.reserveCapacity(256)
+  }
+
+  mutating func deallocate() {
+    for number in unsafe chunks.indices {
+      let chunk = unsafe chunks[number]
+      for index in 0..<Self.chunkCount { unsafe chunk[index].deallocate() }
+      unsafe chunk.deallocate()
+    }
+    output.deallocate()
+  }
+
+  // MARK: Streams
+
+  mutating func take(_ streamID: Int32) -> UnsafeMutablePointer<HTTP2ServerStream> {
+    if unsafe free == nil {
+      let chunk = UnsafeMutablePointer<HTTP2ServerStream>.allocate(capacity: Self.chunkCount)
+      unsafe chunk.initialize(repeating: HTTP2ServerStream(), count: Self.chunkCount)
+      for index in (0..<Self.chunkCount).reversed() {
+        unsafe chunk[index].nextFree = unsafe free
+        unsafe free = unsafe chunk + index
+      }
+      unsafe chunks.append(chunk)
+    }
+    guard let stream = unsafe free else { preconditionFailure("a chunk of streams without streams") }
+    unsafe free = unsafe stream.pointee.nextFree
+    unsafe stream.pointee.clear()
+    unsafe stream.pointee.isInUse = true
+    unsafe stream.pointee.streamID = streamID
+    return unsafe stream
+  }
+
+  /// Gives a stream back once nobody refers to it: neither nghttp2 nor an event.
+  private mutating func giveIfUnused(_ stream: UnsafeMutablePointer<HTTP2ServerStream>) {
+    guard unsafe stream.pointee.isClosed, unsafe !stream.pointee.isTold, unsafe stream.pointee.isInUse else { return }
+    unsafe stream.pointee.isInUse = false
+    unsafe stream.pointee.nextFree = unsafe free
+    unsafe free = unsafe stream
+  }
+
+  // MARK: What arrives
+
+  mutating func began(_ stream: UnsafeMutablePointer<HTTP2ServerStream>) {
+    unsafe current = unsafe stream
+    openCount += 1
+    if let limit = enforcedLimit, openCount > Int(limit) {
+      unsafe events.append(.plain(.streamLimitExceeded(streamID: stream.pointee.streamID, openCount: openCount, limit: Int(limit))))
+    }
+  }
+
+  /// False: the block is more than anyone needs to send.
+  mutating func field(_ stream: UnsafeMutablePointer<HTTP2ServerStream>, name: UnsafeRawBufferPointer, value: UnsafeRawBufferPointer) -> Bool {
+    // Trailers are not asked for.
+    guard unsafe !stream.pointee.hasHeaders else { return true }
+    unsafe stream.pointee.headerByteCount += name.count + value.count + 32
+    guard unsafe stream.pointee.headerByteCount <= limits.headerByteCount, unsafe stream.pointee.fieldCount < limits.headerCount else { return false }
+    let fields = unsafe stream.pointee.fields ?? .allocate(capacity: limits.headerCount)
+    unsafe stream.pointee.fields = unsafe fields
+    unsafe (fields + stream.pointee.fieldCount).initialize(
+      to: HTTP2FieldRange(start: Int32(stream.pointee.text.count), nameCount: Int32(name.count), valueCount: Int32(value.count)))
+    unsafe stream.pointee.fieldCount += 1
+    unsafe stream.pointee.text.append(name)
+    unsafe stream.pointee.text.append(value)
+    return true
+  }
+
+  mutating func headersEnded(_ stream: UnsafeMutablePointer<HTTP2ServerStream>) {
+    unsafe current = nil
+    unsafe stream.pointee.hasHeaders = true
+  }
+
+  mutating func received(_ stream: UnsafeMutablePointer<HTTP2ServerStream>, _ bytes: UnsafeRawBufferPointer) {
+    unsafe stream.pointee.bodyByteCount += bytes.count
+    let room = unsafe max(0, limits.bodyByteCount - stream.pointee.body.count)
+    unsafe stream.pointee.body.append(UnsafeRawBufferPointer(rebasing: bytes.prefix(room)))
+  }
+
+  mutating func requestEnded(_ stream: UnsafeMutablePointer<HTTP2ServerStream>) {
+    guard unsafe !stream.pointee.isTold, unsafe stream.pointee.hasHeaders else { return }
+    unsafe stream.pointee.isTold = true
+    unsafe events.append(.request(stream))
+  }
+
+  /// nghttp2 has forgotten the stream.
+  mutating func closed(_ stream: UnsafeMutablePointer<HTTP2ServerStream>, _ errorCode: UInt32) {
+    if unsafe current == stream { unsafe current = nil }
+    openCount -= 1
+    unsafe stream.pointee.isClosed = true
+    unsafe stream.pointee.releaseAnswerFields()
+    if unsafe !stream.pointee.isAnswered {
+      unsafe events.append(.plain(.ended(streamID: stream.pointee.streamID, errorCode: HTTP2ErrorCode(rawValue: errorCode))))
+    }
+    unsafe giveIfUnused(stream)
+  }
+
+  /// The event taken last is done with.
+  mutating func returnLent() {
+    guard let stream = unsafe lent else { return }
+    unsafe lent = nil
+    unsafe stream.pointee.isTold = false
+    unsafe giveIfUnused(stream)
+  }
+
+  mutating func settingsAcknowledged() {
+    guard !announced.isEmpty else { return }
+    if let limit = announced.removeFirst() { acknowledgedLimit = limit }
+  }
+}

@@ -1,0 +1,155 @@
+/// What a server session has heard.
+@safe
+package enum HTTP2ServerEvent {
+  /// A request is complete.
+  case request(HTTP2Request)
+  /// A request has begun although as many streams are open as the client knows to be allowed. Its request is told all the same: whoever judges it decides.
+  case streamLimitExceeded(streamID: Int32, openCount: Int, limit: Int)
+  /// A stream has ended before it was answered: the client gave it up, or a GOAWAY of ours did.
+  case ended(streamID: Int32, errorCode: HTTP2ErrorCode)
+  /// The client takes leave.
+  case goAway
+}
+
+/// A complete request. Its bytes live until the next call of ``HTTP2ServerSession/nextEvent()``.
+@safe
+package struct HTTP2Request {
+  package let streamID: Int32
+  /// How many fields there are, pseudo-headers included, in the order of arrival.
+  package let fieldCount: Int
+  /// At most ``HTTP2Limits/bodyByteCount`` bytes.
+  package let body: UnsafeRawBufferPointer
+  /// Of the whole body, also what was not kept.
+  package let bodyByteCount: Int
+  fileprivate let text: UnsafePointer<UInt8>
+  fileprivate let fields: UnsafePointer<HTTP2FieldRange>
+
+  package func name(_ index: Int) -> UnsafeRawBufferPointer {
+    precondition(index >= 0 && index < fieldCount, "field \(index) of \(fieldCount)")
+    let field = unsafe fields[index]
+    return unsafe UnsafeRawBufferPointer(start: text + Int(field.start), count: Int(field.nameCount))
+  }
+
+  package func value(_ index: Int) -> UnsafeRawBufferPointer {
+    precondition(index >= 0 && index < fieldCount, "field \(index) of \(fieldCount)")
+    let field = unsafe fields[index]
+    return unsafe UnsafeRawBufferPointer(start: text + Int(field.start) + Int(field.nameCount), count: Int(field.valueCount))
+  }
+
+  /// The first value of a field; nil if there is none. The name in lower case.
+  package func value(of name: StaticString) -> UnsafeRawBufferPointer? {
+    for index in 0..<fieldCount where unsafe HTTP2Text.equal(self.name(index), name) { return unsafe value(index) }
+    return nil
+  }
+
+  /// The same as text; bytes that are not UTF-8 become U+FFFD.
+  package func text(of name: StaticString) -> String? {
+    unsafe value(of: name).map { unsafe String(decoding: $0, as: UTF8.self) }
+  }
+
+  /// How often a field occurs.
+  package func count(of name: StaticString) -> Int {
+    (0..<fieldCount).count { unsafe HTTP2Text.equal(self.name($0), name) }
+  }
+}
+
+/// Where a field is in the text of its request.
+struct HTTP2FieldRange {
+  var start: Int32
+  var nameCount: Int32
+  var valueCount: Int32
+}
+
+/// A growing piece of memory with a fixed bound on what may be kept of it.
+@safe
+struct HTTP2Bytes {
+  private(set) var base: UnsafeMutablePointer<UInt8>?
+  private(set) var count = 0
+  private var capacity = 0
+
+  mutating func append(_ bytes: UnsafeRawBufferPointer) {
+    guard bytes.count > 0, let source = bytes.baseAddress else { return }
+    reserve(bytes.count)
+    guard let base = unsafe base else { return }
+    unsafe UnsafeMutableRawPointer(base + count).copyMemory(from: source, byteCount: bytes.count)
+    count += bytes.count
+  }
+
+  mutating func clear() {
+    count = 0
+  }
+
+  mutating func deallocate() {
+    unsafe base?.deallocate()
+    self = HTTP2Bytes()
+  }
+
+  private mutating func reserve(_ added: Int) {
+    guard capacity - count < added else { return }
+    let larger = max(capacity * 2, count + added, 512)
+    let moved = UnsafeMutablePointer<UInt8>.allocate(capacity: larger)
+    if let base = unsafe base {
+      unsafe moved.update(from: base, count: count)
+      unsafe base.deallocate()
+    }
+    unsafe base = unsafe moved
+    capacity = larger
+  }
+}
+
+/// One stream of a client's, with a fixed address that nghttp2 keeps.
+@safe
+struct HTTP2ServerStream {
+  var streamID: Int32 = 0
+  var nextFree: UnsafeMutablePointer<HTTP2ServerStream>?
+  var isInUse = false
+
+  var text = HTTP2Bytes()
+  var body = HTTP2Bytes()
+  var bodyByteCount = 0
+  var fields: UnsafeMutablePointer<HTTP2FieldRange>?
+  var fieldCount = 0
+  var headerByteCount = 0
+  var hasHeaders = false
+  /// Its request waits among the events, or was the last event that was taken.
+  var isTold = false
+  var isAnswered = false
+  /// nghttp2 has forgotten it.
+  var isClosed = false
+
+  // The answer.
+  var answer = HTTP2Bytes()
+  var sentByteCount = 0
+  /// nghttp2 reads them where they are.
+  var answerFields: Unmanaged<ResponseFields>?
+
+  /// For the next request, keeping the memory.
+  mutating func clear() {
+    text.clear()
+    body.clear()
+    answer.clear()
+    (streamID, bodyByteCount, fieldCount, headerByteCount, sentByteCount) = (0, 0, 0, 0, 0)
+    (hasHeaders, isTold, isAnswered, isClosed) = (false, false, false, false)
+  }
+
+  mutating func releaseAnswerFields() {
+    unsafe answerFields?.release()
+    unsafe answerFields = nil
+  }
+
+  mutating func deallocate() {
+    releaseAnswerFields()
+    text.deallocate()
+    body.deallocate()
+    answer.deallocate()
+    unsafe fields?.deallocate()
+  }
+
+  /// Nil without fields, which no request that nghttp2 lets pass is.
+  var request: HTTP2Request? {
+    guard let text = unsafe text.base, let fields = unsafe fields else { return nil }
+    return unsafe HTTP2Request(
+      streamID: streamID, fieldCount: fieldCount, body: UnsafeRawBufferPointer(start: body.base, count: body.count), bodyByteCount: bodyByteCount, text: text,
+      fields: fields)
+  }
+}

@@ -1,0 +1,240 @@
+internal import CNGHTTP2
+
+/// The server's side of one HTTP/2 connection, without a socket or a clock: the mirror of ``HTTP2ClientSession``, for simulators.
+///
+/// It reports what clients do wrong and leaves the judgement to its caller, as far as HTTP/2 lets it. Used by one thread at a time.
+@safe
+package final class HTTP2ServerSession {
+  package struct Options: Sendable {
+    /// SETTINGS_MAX_CONCURRENT_STREAMS at first; nil: not said, which means no limit.
+    package var streamLimit: UInt32? = 1000
+    package var limits = HTTP2Limits()
+    /// SETTINGS_INITIAL_WINDOW_SIZE, per stream. The connection's window is made as large as 16 of them.
+    package var windowByteCount: UInt32 = 65_535
+    /// Whether PINGs are answered; a peer that has died does not.
+    package var answersPings = true
+
+    package init() {}
+  }
+
+  /// More streams than this at once end the connection, whatever was announced.
+  private static let hardStreamLimit: UInt32 = 100_000
+
+  private let core: UnsafeMutablePointer<HTTP2ServerCore>
+  private let session: OpaquePointer
+  private let memory: UnsafeMutablePointer<carillon_h2_memory>
+  private let fields: UnsafeMutablePointer<nghttp2_nv>
+  private let statusText: UnsafeMutablePointer<UInt8>
+
+  private static let fieldCountLimit = 24
+
+  /// - Throws: nghttp2 is out of memory.
+  package init(options: Options = Options()) throws(HTTP2Failure) {
+    let memory = unsafe carillon_h2_memory_new()
+    let core = UnsafeMutablePointer<HTTP2ServerCore>.allocate(capacity: 1)
+    unsafe core.initialize(to: HTTP2ServerCore(limits: options.limits))
+    guard let memory = unsafe memory, let session = unsafe HTTP2ServerCallbacks.makeSession(core, memory, answersPings: options.answersPings) else {
+      unsafe core.pointee.deallocate()
+      unsafe core.deinitialize(count: 1)
+      unsafe core.deallocate()
+      unsafe carillon_h2_memory_free(memory)
+      throw HTTP2Failure(errorCode: .internalError, description: "nghttp2 could not make a session")
+    }
+    unsafe self.memory = unsafe memory
+    unsafe self.core = unsafe core
+    unsafe self.session = unsafe session
+    unsafe fields = .allocate(capacity: Self.fieldCountLimit)
+    unsafe statusText = .allocate(capacity: 3)
+    var first = [
+      nghttp2_settings_entry(settings_id: Int32(NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE.rawValue), value: options.windowByteCount),
+      nghttp2_settings_entry(settings_id: Int32(NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE.rawValue), value: UInt32(options.limits.headerByteCount)),
+    ]
+    submitSettings(&first, streamLimit: options.streamLimit)
+    let window = Int32(clamping: Int(options.windowByteCount) * 16)
+    if window > 65_535 { _ = unsafe nghttp2_session_set_local_window_size(session, UInt8(NGHTTP2_FLAG_NONE.rawValue), 0, window) }
+  }
+
+  deinit {
+    unsafe nghttp2_session_del(session)
+    unsafe core.pointee.deallocate()
+    unsafe core.deinitialize(count: 1)
+    unsafe core.deallocate()
+    unsafe carillon_h2_memory_free(memory)
+    unsafe fields.deallocate()
+    unsafe statusText.deallocate()
+  }
+
+  // MARK: How it stands
+
+  package var failure: HTTP2Failure? { unsafe core.pointee.failure }
+  /// The client's own.
+  package var goAway: HTTP2GoAway? { unsafe core.pointee.goAway }
+  /// Streams that have begun and not ended, answered or not.
+  package var openStreamCount: Int { unsafe core.pointee.openCount }
+  /// The highest stream that has been told.
+  package var lastStreamID: Int32 { unsafe nghttp2_session_get_last_proc_stream_id(session) }
+  /// Nothing is under way in either direction, and nothing can be any more: the connection can be closed.
+  package var isFinished: Bool { unsafe nghttp2_session_want_read(session) == 0 && nghttp2_session_want_write(session) == 0 }
+
+  /// How often nghttp2 has asked the system for memory: constant in a steady state.
+  package var allocationCount: Int { unsafe memory.pointee.allocations }
+
+  // MARK: What the server says
+
+  /// Answers a stream. Ignored if it has ended or was answered before.
+  ///
+  /// - Parameters:
+  ///   - status: 100…999.
+  ///   - identifier: the `apns-id`, byte for byte; nil: none.
+  ///   - fields: beside these; in a ``ResponseFields`` made once.
+  ///   - body: copied.
+  package func respond(
+    _ streamID: Int32, status: UInt16, identifier: UnsafeRawBufferPointer? = nil, fields extra: ResponseFields? = nil,
+    body: UnsafeRawBufferPointer = unsafe UnsafeRawBufferPointer(start: nil, count: 0)
+  ) {
+    guard let stream = unsafe HTTP2ServerCallbacks.stream(session, streamID), unsafe !stream.pointee.isAnswered else { return }
+    unsafe stream.pointee.isAnswered = true
+    for (index, divisor) in [100, 10, 1].enumerated() { unsafe statusText[index] = 0x30 + UInt8(Int(status) / divisor % 10) }
+    // Copied by nghttp2 within the call.
+    unsafe fields[0] = HTTP2FieldList.field(.status, value: statusText, count: 3, isIndexed: true)
+    var count = 1
+    if let identifier = unsafe identifier, let base = identifier.baseAddress {
+      let value = unsafe UnsafeMutablePointer(mutating: base.assumingMemoryBound(to: UInt8.self))
+      unsafe fields[count] = HTTP2FieldList.field(.identifier, value: value, count: identifier.count, isIndexed: false)
+      count += 1
+    }
+    if let extra {
+      unsafe stream.pointee.answerFields = unsafe Unmanaged.passRetained(extra)
+      let added = min(extra.list.count, Self.fieldCountLimit - count)
+      unsafe (fields + count).update(from: extra.list.fields, count: added)
+      count += added
+    }
+    if body.count > 0 {
+      unsafe stream.pointee.answer.append(body)
+      var provider = unsafe nghttp2_data_provider(source: nghttp2_data_source(ptr: stream), read_callback: HTTP2ServerCallbacks.readBody)
+      _ = unsafe nghttp2_submit_response(session, streamID, fields, count, &provider)
+    } else {
+      _ = unsafe nghttp2_submit_response(session, streamID, fields, count, nil)
+    }
+  }
+
+  /// The same with a body in an array.
+  package func respond(_ streamID: Int32, status: UInt16, identifier: [UInt8]?, fields: ResponseFields? = nil, body: [UInt8]) {
+    unsafe body.withUnsafeBytes { body in
+      guard let identifier else { return unsafe respond(streamID, status: status, identifier: nil, fields: fields, body: body) }
+      unsafe identifier.withUnsafeBytes { unsafe respond(streamID, status: status, identifier: $0, fields: fields, body: body) }
+    }
+  }
+
+  /// Ends a stream with RST_STREAM.
+  package func reset(_ streamID: Int32, _ code: HTTP2ErrorCode) {
+    if let stream = unsafe HTTP2ServerCallbacks.stream(session, streamID) { unsafe stream.pointee.isAnswered = true }
+    _ = unsafe nghttp2_submit_rst_stream(session, UInt8(NGHTTP2_FLAG_NONE.rawValue), streamID, code.rawValue)
+  }
+
+  /// Sends GOAWAY. Open streams above `lastStreamID` end as ``HTTP2ServerEvent/ended(streamID:errorCode:)`` once it has been given out; later ones are ignored.
+  ///
+  /// - Parameter lastStreamID: may be any stream of the client's, also one in the middle of those that are open, but none above that of an earlier GOAWAY.
+  package func sendGoAway(lastStreamID: Int32, code: HTTP2ErrorCode, debugData: [UInt8] = []) {
+    unsafe core.pointee.ownGoAways += 1
+    let result = unsafe nghttp2_submit_goaway(
+      session, UInt8(NGHTTP2_FLAG_NONE.rawValue), lastStreamID, code.rawValue, debugData, debugData.count)
+    if result != 0 { unsafe core.pointee.ownGoAways -= 1 }
+  }
+
+  /// Announces another limit of concurrent streams. Until the client has acknowledged it, what it knew before holds.
+  package func setStreamLimit(_ limit: UInt32) {
+    var entries: [nghttp2_settings_entry] = []
+    submitSettings(&entries, streamLimit: limit)
+  }
+
+  /// nghttp2 itself ends connections with too many streams before anyone could judge them. So it is told a limit that nobody reaches, and the one that is
+  /// announced is written into the frame on its way out (``output(limit:)``).
+  private func submitSettings(_ entries: inout [nghttp2_settings_entry], streamLimit: UInt32?) {
+    if streamLimit != nil {
+      entries.append(nghttp2_settings_entry(settings_id: Int32(NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS.rawValue), value: Self.hardStreamLimit))
+    }
+    guard unsafe nghttp2_submit_settings(session, UInt8(NGHTTP2_FLAG_NONE.rawValue), entries, entries.count) == 0 else { return }
+    unsafe core.pointee.announced.append(streamLimit)
+    unwritten.append(streamLimit)
+  }
+
+  /// Limits in SETTINGS that have not been given out yet.
+  private var unwritten: [UInt32?] = []
+
+  // MARK: Bytes and events
+
+  /// Takes bytes from the client in; the connection's preface comes first.
+  package func receive(_ bytes: UnsafeRawBufferPointer) {
+    guard unsafe core.pointee.failure == nil, bytes.count > 0 else { return }
+    let taken = unsafe nghttp2_session_mem_recv(session, bytes.baseAddress?.assumingMemoryBound(to: UInt8.self), bytes.count)
+    if taken < 0 { unsafe core.pointee.failure = HTTP2Failure(library: taken) }
+  }
+
+  /// The next event, in the order in which things happened; nil when there is none.
+  package func nextEvent() -> HTTP2ServerEvent? {
+    unsafe core.pointee.returnLent()
+    while unsafe core.pointee.nextEvent < core.pointee.events.count {
+      let event = unsafe core.pointee.events[core.pointee.nextEvent]
+      unsafe core.pointee.nextEvent += 1
+      switch event {
+      case .plain(let event):
+        if case .goAway = event { unsafe core.pointee.isGoAwayTold = true }
+        return event
+      case .request(let stream):
+        unsafe core.pointee.lent = unsafe stream
+        // One that has ended meanwhile is told all the same, with its end: a gateway may have taken it before it heard of that.
+        if let request = unsafe stream.pointee.request { return .request(request) }
+        unsafe core.pointee.returnLent()
+      }
+    }
+    unsafe core.pointee.events.removeAll(keepingCapacity: true)
+    unsafe core.pointee.nextEvent = 0
+    return nil
+  }
+
+  /// The next piece of what there is to send, valid until the next call; empty when there is nothing.
+  package func output(limit: Int = 256 * 1024) -> UnsafeRawBufferPointer {
+    unsafe core.pointee.output.clear()
+    unsafe core.pointee.outputLimit = limit
+    while unsafe core.pointee.output.count < limit {
+      var bytes: UnsafePointer<UInt8>?
+      let count = unsafe nghttp2_session_mem_send(session, &bytes)
+      guard count > 0, let bytes = unsafe bytes else {
+        if count < 0, unsafe core.pointee.failure == nil { unsafe core.pointee.failure = HTTP2Failure(library: count) }
+        break
+      }
+      let start = unsafe core.pointee.output.count
+      unsafe core.pointee.output.append(bytes, count: count)
+      let isSettings = unsafe count >= 9 && bytes[3] == UInt8(NGHTTP2_SETTINGS.rawValue) && bytes[4] & UInt8(NGHTTP2_FLAG_ACK.rawValue) == 0
+      if isSettings, !unwritten.isEmpty { unsafe core.pointee.output.writeStreamLimit(unwritten.removeFirst(), frameAt: start, byteCount: count) }
+    }
+    return unsafe core.pointee.output.bytes
+  }
+}
+
+/// Header fields of responses, laid out once.
+package final class ResponseFields: Sendable {
+  let list: HTTP2FieldList
+
+  /// - Parameter fields: at most 20, without `:status` and `apns-id`.
+  package init(_ fields: [HTTP2Field]) {
+    precondition(fields.count <= 20, "at most 20 fields")
+    list = HTTP2FieldList(fields)
+  }
+}
+
+extension HTTP2Output {
+  /// Puts the limit into a SETTINGS frame that was appended at `start`; nil: there is none in it.
+  mutating func writeStreamLimit(_ limit: UInt32?, frameAt start: Int, byteCount: Int) {
+    guard let limit else { return }
+    var offset = start + 9
+    while offset + 6 <= start + byteCount {
+      let identifier = unsafe UInt16(bigEndian: (base + offset).loadUnaligned(as: UInt16.self))
+      if UInt32(identifier) == NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS.rawValue {
+        unsafe (base + offset + 2).storeBytes(of: limit.bigEndian, as: UInt32.self)
+      }
+      offset += 6
+    }
+  }
+}

@@ -1,0 +1,86 @@
+internal import CNGHTTP2
+package import PushWire
+
+/// What all requests of a campaign have in common, laid out once: headers and payload.
+///
+/// The path and what single notifications have of their own is filled in when a request is submitted.
+@safe
+package final class RequestTemplate: @unchecked Sendable {
+  // Sync: written in init alone, only read afterwards.
+  /// The first four are :method, :scheme, :authority and :path; the path's value is empty for requests to devices.
+  let fields: HTTP2FieldList
+  /// Where the headers are that a notification may have a value of its own for; nil: not among the campaign's.
+  let expirationIndex: Int?
+  let priorityIndex: Int?
+  let collapseIndex: Int?
+  /// Requests go to `/3/device/` and the token.
+  let isForDevices: Bool
+  private let payloadBytes: UnsafeMutableRawBufferPointer
+
+  static let pathIndex = 3
+  /// The template's headers and those that a request may add: authorization, apns-id, expiration, priority, collapse-id.
+  static let fieldCountLimit = 24
+
+  /// - Parameters:
+  ///   - authority: host, with the port unless it is 443.
+  ///   - headers: checked before (``ProviderHeaders/check(payload:credential:)``).
+  ///   - payload: of all requests that have none of their own.
+  package convenience init(authority: String, headers: ProviderHeaders, credential: ProviderCredentialKind, payload: [UInt8]) {
+    let topic = headers.effectiveTopic(for: credential)
+    var path = ""
+    var list: [HTTP2Field] = []
+    if let channel = headers.channelIdentifier {
+      path = "/4/broadcasts/apps/\(headers.bundleIdentifier(for: credential) ?? "")"
+      list.append(HTTP2Field("apns-channel-id", channel))
+    } else if let topic {
+      list.append(HTTP2Field("apns-topic", topic))
+    }
+    list.append(HTTP2Field("apns-push-type", headers.pushType.rawValue))
+    if let priority = headers.effectivePriority { list.append(HTTP2Field("apns-priority", String(priority))) }
+    if let expiration = headers.expiration { list.append(HTTP2Field("apns-expiration", String(expiration))) }
+    if let collapse = headers.collapseIdentifier { list.append(HTTP2Field("apns-collapse-id", collapse)) }
+    self.init(method: "POST", authority: authority, path: path, fields: list, payload: payload, isForDevices: path.isEmpty)
+  }
+
+  /// A request of any kind: management of channels, or a test's.
+  package convenience init(method: String, authority: String, path: String, fields: [HTTP2Field], payload: [UInt8]) {
+    self.init(method: method, authority: authority, path: path, fields: fields, payload: payload, isForDevices: false)
+  }
+
+  private init(method: String, authority: String, path: String, fields: [HTTP2Field], payload: [UInt8], isForDevices: Bool) {
+    precondition(fields.count + 4 <= Self.fieldCountLimit - 5, "at most \(Self.fieldCountLimit - 9) headers beside those that every request has")
+    let all =
+      [
+        HTTP2Field(":method", method), HTTP2Field(":scheme", "https"), HTTP2Field(":authority", authority), HTTP2Field(":path", path, isIndexed: false),
+      ] + fields
+    self.fields = HTTP2FieldList(all)
+    self.isForDevices = isForDevices
+    expirationIndex = all.firstIndex { $0.name == "apns-expiration" }
+    priorityIndex = all.firstIndex { $0.name == "apns-priority" }
+    collapseIndex = all.firstIndex { $0.name == "apns-collapse-id" }
+    unsafe payloadBytes = .allocate(byteCount: max(payload.count, 1), alignment: 16)
+    payloadByteCount = payload.count
+    unsafe payloadBytes.copyBytes(from: payload)
+  }
+
+  deinit {
+    unsafe payloadBytes.deallocate()
+  }
+
+  package let payloadByteCount: Int
+  /// Lives as long as the template.
+  package var payload: UnsafeRawBufferPointer { unsafe UnsafeRawBufferPointer(rebasing: payloadBytes[..<payloadByteCount]) }
+}
+
+/// What one notification has of its own. Whatever is nil is the campaign's.
+@safe
+package struct RequestOverrides {
+  package var expiration: UInt32?
+  package var priority: UInt8?
+  /// Checked before; read during the call alone.
+  package var collapseIdentifier: UnsafeRawBufferPointer?
+  /// Instead of the template's payload. It must stay as it is until the stream has ended.
+  package var payload: UnsafeRawBufferPointer?
+
+  package init() {}
+}

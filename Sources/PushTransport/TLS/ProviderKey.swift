@@ -1,0 +1,202 @@
+internal import COpenSSL
+internal import PushWire
+
+/// A token signing key: a P-256 private key as the developer account hands it out (`AuthKey_XXXXXXXXXX.p8`), with the identifiers that go with it.
+package struct ProviderKey: Sendable {
+  /// The key's ten characters, as in the file's name.
+  package let keyIdentifier: String
+  /// The team's ten characters.
+  package let teamIdentifier: String
+  private let key: KeyHandle
+
+  /// Reads a `.p8` file: PKCS#8 in PEM, unencrypted. It must be its owner's alone (`mode & 077 == 0`).
+  package static func load(file: String, keyIdentifier: String, teamIdentifier: String) throws(CredentialError) -> ProviderKey {
+    let contents = try SecretFile.read(file)
+    let key = try readKey(contents.bytes, file: file)
+    if contents.isOpenToOthers, let mode = contents.mode { throw .openToOthers(file: file, mode: mode) }
+    try check(keyIdentifier, file: file, what: "key identifier")
+    try check(teamIdentifier, file: file, what: "team identifier")
+    return ProviderKey(keyIdentifier: keyIdentifier, teamIdentifier: teamIdentifier, key: key)
+  }
+
+  /// Makes a key: for simulators and tests.
+  package static func make(keyIdentifier: String, teamIdentifier: String) throws(CredentialError) -> ProviderKey {
+    ProviderKey(keyIdentifier: keyIdentifier, teamIdentifier: teamIdentifier, key: try CertificateBuilding.makeKey(.ecP256))
+  }
+
+  /// Writes the key as a `.p8` file (mode 0600).
+  package func write(to path: String) throws(CredentialError) {
+    guard let pem = key.pem(passphrase: nil) else { throw .broken(OpenSSLErrors.take()) }
+    try SecretFile.write(pem, to: path, mode: 0o600)
+  }
+
+  package var publicKey: ProviderPublicKey { ProviderPublicKey(key) }
+
+  /// SHA-256 of the public key (SubjectPublicKeyInfo) in lower-case hexadecimal: by this two files are known to hold the same key.
+  package var fingerprint: String { publicKey.fingerprint }
+
+  /// A token issued at that time, in seconds since 1970.
+  package func token(issuedAt: Int64) throws(CredentialError) -> String {
+    let input = ProviderTokenText.signingInput(keyIdentifier: keyIdentifier, teamIdentifier: teamIdentifier, issuedAt: issuedAt)
+    return ProviderTokenText.text(signingInput: input, signature: try sign(input))
+  }
+
+  /// The 64 bytes r‖s of ES256 (RFC 7518, section 3.4) over the SHA-256 of `input`.
+  func sign(_ input: [UInt8]) throws(CredentialError) -> [UInt8] {
+    OpenSSLErrors.clear()
+    guard let context = unsafe EVP_MD_CTX_new() else { throw .broken(OpenSSLErrors.take()) }
+    defer { unsafe EVP_MD_CTX_free(context) }
+    // More than a signature by P-256 can have in DER.
+    var der = [UInt8](repeating: 0, count: 128)
+    var count = der.count
+    guard unsafe EVP_DigestSignInit(context, nil, EVP_sha256(), nil, key.pointer) == 1,
+      unsafe EVP_DigestSign(context, &der, &count, input, input.count) == 1, let signature = ES256Signature.raw(der: Array(der[..<count]))
+    else { throw .broken(OpenSSLErrors.take()) }
+    return signature
+  }
+
+  private static func readKey(_ bytes: [UInt8], file: String) throws(CredentialError) -> KeyHandle {
+    guard PEMReading.looksLikePEM(bytes) else { throw .notTokenKey(file: file, found: "no PEM text") }
+    switch PEMReading.key(bytes, passphrase: nil) {
+    case .key(let key):
+      if let other = ES256Signature.unsuitable(key) { throw .notTokenKey(file: file, found: other) }
+      return key
+    case .encrypted, .wrongPassphrase: throw .tokenKeyEncrypted(file: file)
+    case .damaged(let reason): throw .notTokenKey(file: file, found: "a key that cannot be read (\(reason))")
+    case .none:
+      let text = String(decoding: bytes, as: UTF8.self)
+      let found =
+        text.contains("BEGIN CERTIFICATE") ? "a certificate" : text.contains("PUBLIC KEY") ? "a public key" : "no private key"
+      throw .notTokenKey(file: file, found: found)
+    }
+  }
+
+  private static func check(_ identifier: String, file: String, what: String) throws(CredentialError) {
+    let isPlain = identifier.utf8.allSatisfy { (0x21...0x7E).contains($0) }
+    guard !identifier.isEmpty, isPlain, identifier.utf8.count <= 64 else { throw .identifierUnusable(file: file, what: what) }
+  }
+}
+
+/// The other half of a ``ProviderKey``: verifies tokens, for the service's side.
+package struct ProviderPublicKey: Sendable {
+  private let key: KeyHandle
+  package let fingerprint: String
+
+  init(_ key: KeyHandle) {
+    self.key = key
+    var bytes: UnsafeMutablePointer<UInt8>?
+    let count = unsafe i2d_PUBKEY(key.pointer, &bytes)
+    let der = unsafe bytes.map { unsafe Array(UnsafeBufferPointer(start: $0, count: Int(max(count, 0)))) } ?? []
+    unsafe CRYPTO_free(bytes, nil, 0)
+    fingerprint = Digest.hexadecimal(Digest.sha256(der))
+  }
+
+  /// Reads a public key in PEM (`openssl pkey -pubout`), or takes the public half of a private one.
+  package static func load(file: String) throws(CredentialError) -> ProviderPublicKey {
+    let contents = try SecretFile.read(file)
+    let key: KeyHandle
+    if case .key(let found) = PEMReading.key(contents.bytes, passphrase: nil) {
+      key = found
+    } else {
+      OpenSSLErrors.clear()
+      let found = unsafe withMemoryBIO(reading: contents.bytes) { unsafe PEM_read_bio_PUBKEY($0, nil, nil, nil) } ?? nil
+      OpenSSLErrors.clear()
+      guard let found = unsafe found else { throw .notTokenKey(file: file, found: "neither a public nor a private key") }
+      key = unsafe KeyHandle(taking: found)
+    }
+    if let other = ES256Signature.unsuitable(key) { throw .notTokenKey(file: file, found: other) }
+    return ProviderPublicKey(key)
+  }
+
+  /// A public point by its coordinates of 32 bytes each, as in a JWK.
+  package init?(x: [UInt8], y: [UInt8]) {
+    guard x.count == 32, y.count == 32 else { return nil }
+    // SubjectPublicKeyInfo of a P-256 point up to the uncompressed point itself.
+    let prefix: [UInt8] = [
+      0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2A, 0x86, 0x48, 0xCE, 0x3D, 0x02, 0x01, 0x06, 0x08, 0x2A, 0x86, 0x48, 0xCE, 0x3D, 0x03, 0x01, 0x07, 0x03, 0x42,
+      0x00, 0x04,
+    ]
+    let der = prefix + x + y
+    let parsed = unsafe der.withUnsafeBufferPointer { bytes in
+      var cursor = bytes.baseAddress
+      return unsafe d2i_PUBKEY(nil, &cursor, bytes.count)
+    }
+    guard let parsed = unsafe parsed else {
+      OpenSSLErrors.clear()
+      return nil
+    }
+    self.init(unsafe KeyHandle(taking: parsed))
+  }
+
+  /// Whether `signature` was made over `input` with this key.
+  ///
+  /// - Parameter acceptsDER: also in ASN.1 DER, as one client in production sends it (Pushy); RFC 7518 says r‖s.
+  package func verifies(_ signature: [UInt8], over input: [UInt8], acceptsDER: Bool = false) -> Bool {
+    let der: [UInt8]
+    if signature.count == ES256Signature.byteCount, let encoded = ES256Signature.der(raw: signature) {
+      der = encoded
+    } else if acceptsDER {
+      der = signature
+    } else {
+      return false
+    }
+    defer { OpenSSLErrors.clear() }
+    guard let context = unsafe EVP_MD_CTX_new() else { return false }
+    defer { unsafe EVP_MD_CTX_free(context) }
+    return unsafe EVP_DigestVerifyInit(context, nil, EVP_sha256(), nil, key.pointer) == 1
+      && EVP_DigestVerify(context, der, der.count, input, input.count) == 1
+  }
+}
+
+/// The two forms of a signature by P-256.
+enum ES256Signature {
+  static let byteCount = 64
+
+  /// r‖s, 32 bytes each, from DER; nil if it is none.
+  static func raw(der: [UInt8]) -> [UInt8]? {
+    let parsed = unsafe der.withUnsafeBufferPointer { bytes in
+      var cursor = bytes.baseAddress
+      return unsafe d2i_ECDSA_SIG(nil, &cursor, bytes.count)
+    }
+    guard let parsed = unsafe parsed else { return nil }
+    defer { unsafe ECDSA_SIG_free(parsed) }
+    var raw = [UInt8](repeating: 0, count: byteCount)
+    let isComplete = unsafe raw.withUnsafeMutableBufferPointer { raw in
+      unsafe BN_bn2binpad(ECDSA_SIG_get0_r(parsed), raw.baseAddress, 32) == 32
+        && BN_bn2binpad(ECDSA_SIG_get0_s(parsed), raw.baseAddress.map { unsafe $0 + 32 }, 32) == 32
+    }
+    return isComplete ? raw : nil
+  }
+
+  /// DER from r‖s.
+  static func der(raw: [UInt8]) -> [UInt8]? {
+    guard raw.count == byteCount, let signature = unsafe ECDSA_SIG_new() else { return nil }
+    defer { unsafe ECDSA_SIG_free(signature) }
+    let numbers = unsafe raw.withUnsafeBufferPointer { bytes in
+      unsafe (BN_bin2bn(bytes.baseAddress, 32, nil), BN_bin2bn(bytes.baseAddress.map { unsafe $0 + 32 }, 32, nil))
+    }
+    guard let r = unsafe numbers.0, let s = unsafe numbers.1, unsafe ECDSA_SIG_set0(signature, r, s) == 1 else {
+      unsafe BN_free(numbers.0)
+      unsafe BN_free(numbers.1)
+      return nil
+    }
+    var bytes: UnsafeMutablePointer<UInt8>?
+    let count = unsafe i2d_ECDSA_SIG(signature, &bytes)
+    guard let bytes = unsafe bytes, count > 0 else { return nil }
+    defer { unsafe CRYPTO_free(bytes, nil, 0) }
+    return unsafe Array(UnsafeBufferPointer(start: bytes, count: Int(count)))
+  }
+
+  /// What a key is if it is not one of P-256, such as "a key on the curve secp384r1"; nil if it is.
+  static func unsuitable(_ key: KeyHandle) -> String? {
+    guard unsafe EVP_PKEY_is_a(key.pointer, "EC") == 1 else {
+      let name = unsafe EVP_PKEY_get0_type_name(key.pointer).map { unsafe String(cString: $0) } ?? "unknown"
+      return "a key of the type \(name)"
+    }
+    var text = [CChar](repeating: 0, count: 64)
+    var count = 0
+    guard unsafe EVP_PKEY_get_group_name(key.pointer, &text, text.count, &count) == 1 else { return "a key without a named curve" }
+    let name = String(decoding: text[..<count].map { UInt8(bitPattern: $0) }, as: UTF8.self)
+    return name == "prime256v1" || name == "P-256" ? nil : "a key on the curve \(name)"
+  }
+}

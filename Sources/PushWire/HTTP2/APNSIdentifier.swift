@@ -1,0 +1,100 @@
+/// An `apns-id`: the UUID by which a notification is traced, chosen by us and the same on every resend. Written in lower case, 8-4-4-4-12.
+package struct APNSIdentifier: Hashable, Sendable {
+  /// The first eight bytes, most significant first.
+  package let high: UInt64
+  package let low: UInt64
+
+  /// Of the text: 32 digits and four hyphens.
+  package static let textByteCount = 36
+
+  package init(high: UInt64, low: UInt64) {
+    self.high = high
+    self.low = low
+  }
+
+  /// Nil unless there are exactly 16 bytes.
+  package init?(bytes: some Collection<UInt8>) {
+    guard bytes.count == 16 else { return nil }
+    high = bytes.prefix(8).reduce(0) { $0 << 8 | UInt64($1) }
+    low = bytes.dropFirst(8).reduce(0) { $0 << 8 | UInt64($1) }
+  }
+
+  /// Reads the canonical form, digits of either case; nil if it is anything else. Allocates nothing.
+  package init?(parsing text: UnsafeRawBufferPointer) {
+    guard text.count == Self.textByteCount else { return nil }
+    var words: (UInt64, UInt64) = (0, 0)
+    var digits = 0
+    for index in 0..<Self.textByteCount {
+      let byte = unsafe text[index]
+      if index == 8 || index == 13 || index == 18 || index == 23 {
+        guard byte == UInt8(ascii: "-") else { return nil }
+        continue
+      }
+      let lower = byte | 0x20
+      let value: UInt64
+      if byte &- 0x30 < 10 {
+        value = UInt64(byte &- 0x30)
+      } else if lower &- 0x61 < 6 {
+        value = UInt64(lower &- 0x61 + 10)
+      } else {
+        return nil
+      }
+      if digits < 16 { words.0 = words.0 << 4 | value } else { words.1 = words.1 << 4 | value }
+      digits += 1
+    }
+    (high, low) = words
+  }
+
+  /// The same for a string.
+  package init?(parsing text: String) {
+    var text = text
+    let parsed = text.withUTF8 { unsafe APNSIdentifier(parsing: UnsafeRawBufferPointer($0)) }
+    guard let parsed else { return nil }
+    self = parsed
+  }
+
+  /// Writes the 36 bytes of the text to the beginning of `destination`. Allocates nothing.
+  package func write(into destination: UnsafeMutableRawBufferPointer) {
+    precondition(destination.count >= Self.textByteCount, "an apns-id has 36 characters")
+    var offset = 0
+    for index in 0..<32 {
+      if index == 8 || index == 12 || index == 16 || index == 20 {
+        unsafe destination[offset] = UInt8(ascii: "-")
+        offset += 1
+      }
+      let word = index < 16 ? high : low
+      let nibble = UInt8(truncatingIfNeeded: word >> UInt64(60 - index % 16 * 4)) & 15
+      unsafe destination[offset] = nibble < 10 ? 0x30 + nibble : 0x61 + nibble - 10
+      offset += 1
+    }
+  }
+}
+
+extension APNSIdentifier: CustomStringConvertible {
+  package var description: String {
+    unsafe String(unsafeUninitializedCapacity: Self.textByteCount) {
+      unsafe write(into: UnsafeMutableRawBufferPointer($0))
+      return Self.textByteCount
+    }
+  }
+}
+
+/// The identifiers of one campaign: a function of its seed and a notification's ordinal, so that none is stored and a resend, even by another
+/// process, has the same one. No two ordinals below 2^62 share one.
+package struct APNSIdentifierSequence: Hashable, Sendable {
+  private let high: UInt64
+  private let offset: UInt64
+
+  /// - Parameter seed: 128 bits, random for each campaign and kept as long as the campaign may be resumed.
+  package init(seed: (high: UInt64, low: UInt64)) {
+    // Version 4 ("random") in the third group, variant 1 at the head of the fourth: what every reader of UUIDs expects.
+    high = seed.high & ~0xF000 | 0x4000
+    offset = seed.low
+  }
+
+  package subscript(ordinal: UInt64) -> APNSIdentifier {
+    // Multiplication by an odd number permutes the 62-bit numbers: different ordinals stay different, and neighbours look unlike.
+    let mixed = (ordinal &+ offset) &* 0x9E37_79B9_7F4A_7C15
+    return APNSIdentifier(high: high, low: mixed & 0x3FFF_FFFF_FFFF_FFFF | 0x8000_0000_0000_0000)
+  }
+}

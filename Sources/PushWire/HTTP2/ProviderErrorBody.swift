@@ -1,0 +1,105 @@
+/// What the body of a refusal, or the debug data of a GOAWAY, says: `{"reason":"Unregistered","timestamp":1700000000000}`.
+///
+/// The bytes come from the network: whatever they are, reading them ends, and allocates nothing.
+package struct ProviderErrorBody: Hashable, Sendable {
+  /// Nil if there is none, or it is not known here.
+  package var reason: ProviderReason?
+  /// Milliseconds since 1970 at which the service last found the token not to be valid any more (410 only).
+  package var timestampMilliseconds: UInt64?
+
+  package init(reason: ProviderReason? = nil, timestampMilliseconds: UInt64? = nil) {
+    self.reason = reason
+    self.timestampMilliseconds = timestampMilliseconds
+  }
+
+  /// A longer body is not read: the service's own are below 100 bytes.
+  package static let byteCountLimit = 4096
+
+  /// Reads what can be read; nothing of a body that is not a JSON object. Keys in inner objects do not count; of repeated ones the first does.
+  package init(parsing bytes: UnsafeRawBufferPointer) {
+    guard bytes.count <= Self.byteCountLimit else { return }
+    var found = ProviderErrorBody()
+    do throws(JSONError) {
+      try unsafe found.read(bytes)
+    } catch {
+      return
+    }
+    self = found
+  }
+
+  /// The same for an array.
+  package init(parsing bytes: [UInt8]) {
+    self = unsafe bytes.withUnsafeBytes { unsafe ProviderErrorBody(parsing: $0) }
+  }
+
+  private enum Key { case reason, timestamp, other }
+
+  private mutating func read(_ bytes: UnsafeRawBufferPointer) throws(JSONError) {
+    var reader = unsafe JSONReader(bytes)
+    guard try unsafe reader.next() == .beginObject else { return }
+    var depth = 1
+    var key = Key.other
+    while true {
+      switch try unsafe reader.next() {
+      case .beginObject, .beginArray: depth += 1
+      case .endObject, .endArray: depth -= 1
+      case .key(let range):
+        let text = unsafe UnsafeRawBufferPointer(rebasing: bytes[range])
+        key = unsafe depth > 1 ? .other : Self.equal(text, "reason") ? .reason : Self.equal(text, "timestamp") ? .timestamp : .other
+      case .string(let range):
+        if depth == 1, key == .reason, reason == nil { reason = unsafe ProviderReason(bytes: UnsafeRawBufferPointer(rebasing: bytes[range])) }
+      case .number(let range):
+        if depth == 1, key == .timestamp, timestampMilliseconds == nil {
+          timestampMilliseconds = unsafe Self.wholeNumber(UnsafeRawBufferPointer(rebasing: bytes[range]))
+        }
+      case .bool, .null: break
+      case .end: return
+      }
+    }
+  }
+
+  private static func equal(_ bytes: UnsafeRawBufferPointer, _ text: StaticString) -> Bool {
+    guard bytes.count == text.utf8CodeUnitCount else { return false }
+    for index in 0..<bytes.count where unsafe bytes[index] != text.utf8Start[index] { return false }
+    return true
+  }
+
+  /// The digits up to a fraction or exponent; nil for a negative number or one that has more than 64 bits.
+  private static func wholeNumber(_ text: UnsafeRawBufferPointer) -> UInt64? {
+    var value: UInt64 = 0
+    for index in 0..<text.count {
+      let byte = unsafe text[index]
+      guard byte &- 0x30 < 10 else { return byte == UInt8(ascii: ".") ? value : nil }
+      let (product, overflow) = value.multipliedReportingOverflow(by: 10)
+      let (sum, carried) = product.addingReportingOverflow(UInt64(byte &- 0x30))
+      guard !overflow, !carried else { return nil }
+      value = sum
+    }
+    return value
+  }
+}
+
+extension ProviderReason {
+  /// The reason with exactly these bytes as its name. Allocates nothing: no name is longer than 32 bytes, and few are as long as this one.
+  init?(bytes: UnsafeRawBufferPointer) {
+    guard (1...32).contains(bytes.count) else { return nil }
+    for reason in Self.allCases {
+      let name = reason.rawValue.utf8
+      guard name.count == bytes.count else { continue }
+      var index = 0
+      var isEqual = true
+      for byte in name {
+        if unsafe bytes[index] != byte {
+          isEqual = false
+          break
+        }
+        index += 1
+      }
+      if isEqual {
+        self = reason
+        return
+      }
+    }
+    return nil
+  }
+}

@@ -1,0 +1,181 @@
+/// One rule of the provider API that a notification breaks. Each says so in one sentence.
+package enum ProviderRuleViolation: Hashable, Sendable {
+  case payloadEmpty
+  case payloadTooLarge(byteCount: Int, limit: Int, name: String)
+  case topicMissing
+  case topicUnusable
+  case topicNotCovered(topic: String, covered: [String])
+  case priorityUnknown(UInt8)
+  case backgroundPriority(UInt8)
+  case collapseIdentifierTooLong(byteCount: Int)
+  case collapseIdentifierUnusable
+  case locationNeedsToken
+  case managementTopic(topic: String, userIdentifier: String)
+  case managementNeedsCertificate
+  case managementWithAps
+  case managementWithoutMDM
+  case mdmOutsideManagement
+  case apsMissing
+  case liveActivityWithoutEvent
+  case broadcastPushType(PushType)
+  case broadcastWithoutExpiration
+  case broadcastWithCollapseIdentifier
+  case channelUnusable
+}
+
+extension ProviderHeaders {
+  /// Every rule that a notification with these headers and this payload would break; empty if it can be sent.
+  ///
+  /// Whether the payload is well-formed and its keys have the right types is `Payload.check`; this is about headers, and what the push type asks of the
+  /// payload as a whole.
+  package func check(payload: UnsafeRawBufferPointer, credential: ProviderCredentialKind) -> [ProviderRuleViolation] {
+    var found: [ProviderRuleViolation] = []
+    if payload.count == 0 { found.append(.payloadEmpty) }
+    if payload.count > payloadLimit {
+      let name = channelIdentifier == nil ? "\(pushType.rawValue)" : "broadcast"
+      found.append(.payloadTooLarge(byteCount: payload.count, limit: payloadLimit, name: name))
+    }
+    checkTopic(credential, &found)
+    checkPriority(&found)
+    checkCollapseIdentifier(&found)
+    checkChannel(&found)
+    checkPushType(credential, &found)
+    let keys = unsafe ProviderPayloadKeys(payload)
+    if let keys { checkPayload(keys, &found) }
+    return found
+  }
+
+  /// The same for an array.
+  package func check(payload: [UInt8], credential: ProviderCredentialKind) -> [ProviderRuleViolation] {
+    unsafe payload.withUnsafeBytes { unsafe check(payload: $0, credential: credential) }
+  }
+
+  private func checkTopic(_ credential: ProviderCredentialKind, _ found: inout [ProviderRuleViolation]) {
+    // A broadcast names its bundle in the path; it is needed all the same.
+    guard let topic = effectiveTopic(for: credential) else { return found.append(.topicMissing) }
+    guard Self.isHeaderValue(topic), !topic.utf8.contains(0x20), !topic.utf8.contains(UInt8(ascii: "/")) else { return found.append(.topicUnusable) }
+    if case .certificate(let userIdentifier, let topics) = credential {
+      if pushType == .mdm {
+        if let userIdentifier, topic != userIdentifier { found.append(.managementTopic(topic: topic, userIdentifier: userIdentifier)) }
+      } else if !topics.isEmpty, !Self.covers(topics, topic, pushType) {
+        found.append(.topicNotCovered(topic: topic, covered: topics))
+      }
+    }
+  }
+
+  /// Certificates name topics with or without suffixes; one that names the bundle is let pass, since the service has the last word.
+  private static func covers(_ topics: [String], _ topic: String, _ pushType: PushType) -> Bool {
+    topics.contains { $0 == topic || pushType.topic(for: $0) == topic }
+  }
+
+  private func checkPriority(_ found: inout [ProviderRuleViolation]) {
+    guard let priority else { return }
+    guard let known = PushPriority(rawValue: priority) else { return found.append(.priorityUnknown(priority)) }
+    if pushType == .background, known != .considerate { found.append(.backgroundPriority(priority)) }
+  }
+
+  private func checkCollapseIdentifier(_ found: inout [ProviderRuleViolation]) {
+    guard let collapseIdentifier else { return }
+    if channelIdentifier != nil { found.append(.broadcastWithCollapseIdentifier) }
+    if let violation = Self.check(collapseIdentifier: collapseIdentifier) { found.append(violation) }
+  }
+
+  /// What is wrong with one collapse identifier, for those that come with single notifications; nil if it can be sent.
+  package static func check(collapseIdentifier: String) -> ProviderRuleViolation? {
+    let byteCount = collapseIdentifier.utf8.count
+    if byteCount > collapseIdentifierByteCountLimit { return .collapseIdentifierTooLong(byteCount: byteCount) }
+    return isHeaderValue(collapseIdentifier) ? nil : .collapseIdentifierUnusable
+  }
+
+  private func checkChannel(_ found: inout [ProviderRuleViolation]) {
+    guard let channelIdentifier else { return }
+    if !Self.isHeaderValue(channelIdentifier) { found.append(.channelUnusable) }
+    if pushType != .liveActivity { found.append(.broadcastPushType(pushType)) }
+    if expiration == nil { found.append(.broadcastWithoutExpiration) }
+  }
+
+  private func checkPushType(_ credential: ProviderCredentialKind, _ found: inout [ProviderRuleViolation]) {
+    switch (pushType, credential) {
+    case (.location, .certificate): found.append(.locationNeedsToken)
+    case (.mdm, .token): found.append(.managementNeedsCertificate)
+    default: break
+    }
+  }
+
+  private func checkPayload(_ keys: ProviderPayloadKeys, _ found: inout [ProviderRuleViolation]) {
+    if pushType == .mdm {
+      if !keys.hasMDM { found.append(.managementWithoutMDM) }
+      if keys.hasAps { found.append(.managementWithAps) }
+      return
+    }
+    if keys.hasMDM { found.append(.mdmOutsideManagement) } else if !keys.hasAps, pushType.needsAps { found.append(.apsMissing) }
+    if pushType == .liveActivity, keys.hasAps, !keys.hasEvent { found.append(.liveActivityWithoutEvent) }
+  }
+}
+
+extension PushType {
+  /// What the system itself acts upon; what goes to PushKit or to an extension of the app's is the app's own affair.
+  fileprivate var needsAps: Bool {
+    switch self {
+    case .alert, .background, .controls, .liveActivity, .widgets: true
+    case .complication, .fileProvider, .location, .mdm, .pushToTalk, .voip: false
+    }
+  }
+}
+
+/// Which of the keys that a push type asks for a payload has.
+private struct ProviderPayloadKeys {
+  var hasAps = false
+  var hasMDM = false
+  /// `aps.event`.
+  var hasEvent = false
+
+  /// Nil if the payload is no JSON object: the check of payloads says more about that.
+  init?(_ payload: UnsafeRawBufferPointer) {
+    guard payload.count > 0 else { return nil }
+    do throws(JSONError) {
+      guard case .object(let members) = try unsafe JSONValue(parsing: payload) else { return nil }
+      for member in members {
+        switch member.key {
+        case "aps":
+          hasAps = true
+          if case .object(let aps) = member.value { hasEvent = aps.contains { $0.key == "event" } }
+        case "mdm": hasMDM = true
+        default: break
+        }
+      }
+    } catch {
+      return nil
+    }
+  }
+}
+
+extension ProviderRuleViolation: CustomStringConvertible {
+  package var description: String {
+    switch self {
+    case .payloadEmpty: "The payload is empty."
+    case .payloadTooLarge(let byteCount, let limit, let name):
+      "The payload has \(byteCount) bytes, \(byteCount - limit) more than a notification of type \(name) may have (\(limit))."
+    case .topicMissing: "There is no topic: name the app's bundle identifier, or use a certificate whose subject has a UID."
+    case .topicUnusable: "The topic must be printable ASCII without spaces or slashes."
+    case .topicNotCovered(let topic, let covered): "The certificate does not cover the topic \(topic), only \(covered.joined(separator: ", "))."
+    case .priorityUnknown(let priority): "The priority must be 10, 5 or 1, not \(priority)."
+    case .backgroundPriority(let priority): "A background notification must have priority 5, not \(priority)."
+    case .collapseIdentifierTooLong(let byteCount): "The collapse identifier has \(byteCount) bytes; at most 64 are allowed."
+    case .collapseIdentifierUnusable: "The collapse identifier must be printable ASCII, with no space at either end."
+    case .locationNeedsToken: "A location notification can be sent with a token key only, not with a certificate."
+    case .managementTopic(let topic, let userIdentifier):
+      "The topic of device management is the UID of the certificate's subject, \(userIdentifier), not \(topic)."
+    case .managementNeedsCertificate: "A device management notification can be sent with its certificate only, not with a token key."
+    case .managementWithAps: "The payload of device management is {\"mdm\":…} and must not contain aps."
+    case .managementWithoutMDM: "The payload of device management must contain mdm."
+    case .mdmOutsideManagement: "The payload contains mdm, so its push type must be mdm."
+    case .apsMissing: "The payload does not contain aps."
+    case .liveActivityWithoutEvent: "The aps of a Live Activity must say which event it is: start, update or end."
+    case .broadcastPushType(let pushType): "A broadcast must have the push type liveactivity, not \(pushType.rawValue)."
+    case .broadcastWithoutExpiration: "A broadcast must have an expiration; 0 for a channel that stores nothing."
+    case .broadcastWithCollapseIdentifier: "A broadcast has no collapse identifier."
+    case .channelUnusable: "The channel identifier must be printable ASCII, with no space at either end."
+    }
+  }
+}

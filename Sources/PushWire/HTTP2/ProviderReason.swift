@@ -1,0 +1,125 @@
+/// The `reason` of an error body or of a GOAWAY (spec/http2-provider-api.md, sections 4 and 6). The raw value is the service's word.
+package enum ProviderReason: String, Hashable, Sendable, CaseIterable {
+  case badCertificate = "BadCertificate"
+  case badCertificateEnvironment = "BadCertificateEnvironment"
+  case badChannelIdentifier = "BadChannelId"
+  case badCollapseIdentifier = "BadCollapseId"
+  case badDeviceToken = "BadDeviceToken"
+  case badEnvironmentKeyIdentifier = "BadEnvironmentKeyIdInToken"
+  /// The other spelling of the same, as seen from the service.
+  case badEnvironmentKey = "BadEnvironmentKeyInToken"
+  case badExpirationDate = "BadExpirationDate"
+  case badMessageIdentifier = "BadMessageId"
+  case badPath = "BadPath"
+  case badPriority = "BadPriority"
+  case badRequestParameters = "BadRequestParams"
+  case badRequestPayload = "BadRequestPayload"
+  case badTopic = "BadTopic"
+  case cannotCreateChannel = "CannotCreateChannelConfig"
+  case channelNotRegistered = "ChannelNotRegistered"
+  case deviceTokenNotForTopic = "DeviceTokenNotForTopic"
+  case duplicateHeaders = "DuplicateHeaders"
+  case expiredProviderToken = "ExpiredProviderToken"
+  case expiredToken = "ExpiredToken"
+  case featureNotEnabled = "FeatureNotEnabled"
+  case forbidden = "Forbidden"
+  case idleTimeout = "IdleTimeout"
+  case internalServerError = "InternalServerError"
+  case invalidProviderToken = "InvalidProviderToken"
+  case invalidPushType = "InvalidPushType"
+  case methodNotAllowed = "MethodNotAllowed"
+  case missingChannelIdentifier = "MissingChannelId"
+  case missingDeviceToken = "MissingDeviceToken"
+  case missingProviderToken = "MissingProviderToken"
+  case missingPushType = "MissingPushType"
+  case missingTopic = "MissingTopic"
+  case payloadEmpty = "PayloadEmpty"
+  case payloadTooLarge = "PayloadTooLarge"
+  case serviceUnavailable = "ServiceUnavailable"
+  case shutdown = "Shutdown"
+  case tooManyProviderTokenUpdates = "TooManyProviderTokenUpdates"
+  case tooManyRequests = "TooManyRequests"
+  case topicDisallowed = "TopicDisallowed"
+  case topicMismatch = "TopicMismatch"
+  case unregistered = "Unregistered"
+  case unrelatedKeyIdentifier = "UnrelatedKeyIdInToken"
+
+  /// The number that journals keep: never changed, never given to another. 0 stands for a reason that is none of these, or none at all.
+  package var code: UInt8 {
+    switch self {
+    case .badCertificate: 1
+    case .badCertificateEnvironment: 2
+    case .badChannelIdentifier: 3
+    case .badCollapseIdentifier: 4
+    case .badDeviceToken: 5
+    case .badEnvironmentKeyIdentifier: 6
+    case .badEnvironmentKey: 7
+    case .badExpirationDate: 8
+    case .badMessageIdentifier: 9
+    case .badPath: 10
+    case .badPriority: 11
+    case .badRequestParameters: 12
+    case .badRequestPayload: 13
+    case .badTopic: 14
+    case .cannotCreateChannel: 15
+    case .channelNotRegistered: 16
+    case .deviceTokenNotForTopic: 17
+    case .duplicateHeaders: 18
+    case .expiredProviderToken: 19
+    case .expiredToken: 20
+    case .featureNotEnabled: 21
+    case .forbidden: 22
+    case .idleTimeout: 23
+    case .internalServerError: 24
+    case .invalidProviderToken: 25
+    case .invalidPushType: 26
+    case .methodNotAllowed: 27
+    case .missingChannelIdentifier: 28
+    case .missingDeviceToken: 29
+    case .missingProviderToken: 30
+    case .missingPushType: 31
+    case .missingTopic: 32
+    case .payloadEmpty: 33
+    case .payloadTooLarge: 34
+    case .serviceUnavailable: 35
+    case .shutdown: 36
+    case .tooManyProviderTokenUpdates: 37
+    case .tooManyRequests: 38
+    case .topicDisallowed: 39
+    case .topicMismatch: 40
+    case .unregistered: 41
+    case .unrelatedKeyIdentifier: 42
+    }
+  }
+
+  package init?(code: UInt8) {
+    guard let reason = Self.allCases.first(where: { $0.code == code }) else { return nil }
+    self = reason
+  }
+}
+
+/// A status with its reason: how the service refused a notification, as accounts count it and journals keep it.
+package struct ProviderRefusal: Hashable, Sendable {
+  /// The HTTP status, 100…999.
+  package let status: UInt16
+  /// Nil if the service named none, or one that is not known here.
+  package let reason: ProviderReason?
+
+  package init(status: UInt16, reason: ProviderReason?) {
+    self.status = status
+    self.reason = reason
+  }
+
+  /// Four bytes for a journal: status × 256 + the reason's code.
+  package var code: UInt32 { UInt32(status) << 8 | UInt32(reason?.code ?? 0) }
+
+  package init(code: UInt32) {
+    status = UInt16(truncatingIfNeeded: code >> 8)
+    reason = ProviderReason(code: UInt8(truncatingIfNeeded: code))
+  }
+}
+
+extension ProviderRefusal: CustomStringConvertible {
+  /// Such as `400 BadDeviceToken`: the key under which accounts count it.
+  package var description: String { "\(status) \(reason?.rawValue ?? "without a known reason")" }
+}

@@ -1,0 +1,129 @@
+/// What the sender does about an answer (spec/http2-provider-api.md, section 4 and "What our sender makes of it").
+package enum ProviderVerdict: Hashable, Sendable, CaseIterable {
+  /// The service took it.
+  case accepted
+  /// Rejected: the caller's mistake. Sending it again would change nothing.
+  case rejected
+  /// Rejected, and counted by the breaker: a jump in the rate of these means a wrong environment or topic. The token is not pruned.
+  case badToken
+  /// Rejected, and entered into the feedback record with the time that the body names.
+  case gone
+  /// Rejected, and the app pauses: its queue is kept and an alarm raised, since the credential or topic is what is wrong.
+  case pausesApp
+  /// The service does not believe the JWT. If its `date` says that our clock is wrong, a corrected one is made and the notification sent again;
+  /// otherwise as ``pausesApp``.
+  case disputesToken
+  /// The JWT is too old: a new one as soon as the 20 minutes allow, a new connection, and the notification is sent again.
+  case expiredToken
+  /// The key cannot be used on this connection: a new connection, and the notification is sent again.
+  case needsOwnConnection
+  /// This device token waits; the others go on.
+  case delaysToken
+  /// The present JWT stays in use, and none is made for 20 minutes; the notification is sent again.
+  case keepsToken
+  /// Sent again with exponential back-off and jitter, until its expiration or the limit of attempts.
+  case backsOff
+  /// The connection is finished: a new one, and the notification is sent again. It was not processed.
+  case reconnects
+  /// The answer is none that the protocol knows: the notification may have been taken. By the app's policy for unknown ones.
+  case unknown
+}
+
+/// The one table of answers. What is not in it goes by its status alone.
+package enum ProviderAnswer {
+  package struct Row: Hashable, Sendable {
+    /// Nil: any status from 400 on; the service's documents do not say which one comes with the errors of channels.
+    package let status: UInt16?
+    /// Nil: any other reason, or none.
+    package let reason: ProviderReason?
+    package let verdict: ProviderVerdict
+  }
+
+  package static let table: [Row] = [
+    Row(status: 200, reason: nil, verdict: .accepted),
+
+    Row(status: 400, reason: .badCollapseIdentifier, verdict: .rejected),
+    Row(status: 400, reason: .badDeviceToken, verdict: .badToken),
+    Row(status: 400, reason: .badExpirationDate, verdict: .rejected),
+    Row(status: 400, reason: .badMessageIdentifier, verdict: .rejected),
+    Row(status: 400, reason: .badPriority, verdict: .rejected),
+    Row(status: 400, reason: .badTopic, verdict: .rejected),
+    Row(status: 400, reason: .deviceTokenNotForTopic, verdict: .badToken),
+    Row(status: 400, reason: .duplicateHeaders, verdict: .rejected),
+    Row(status: 400, reason: .idleTimeout, verdict: .reconnects),
+    Row(status: 400, reason: .invalidPushType, verdict: .rejected),
+    Row(status: 400, reason: .missingDeviceToken, verdict: .rejected),
+    Row(status: 400, reason: .missingTopic, verdict: .rejected),
+    Row(status: 400, reason: .payloadEmpty, verdict: .rejected),
+    Row(status: 400, reason: .topicDisallowed, verdict: .pausesApp),
+    Row(status: 400, reason: nil, verdict: .rejected),
+
+    Row(status: 403, reason: .badCertificate, verdict: .pausesApp),
+    Row(status: 403, reason: .badCertificateEnvironment, verdict: .pausesApp),
+    Row(status: 403, reason: .badEnvironmentKeyIdentifier, verdict: .pausesApp),
+    Row(status: 403, reason: .badEnvironmentKey, verdict: .pausesApp),
+    Row(status: 403, reason: .expiredProviderToken, verdict: .expiredToken),
+    Row(status: 403, reason: .forbidden, verdict: .pausesApp),
+    Row(status: 403, reason: .invalidProviderToken, verdict: .disputesToken),
+    Row(status: 403, reason: .missingProviderToken, verdict: .pausesApp),
+    Row(status: 403, reason: .topicMismatch, verdict: .pausesApp),
+    Row(status: 403, reason: .unrelatedKeyIdentifier, verdict: .needsOwnConnection),
+    Row(status: 403, reason: nil, verdict: .pausesApp),
+
+    Row(status: 404, reason: .badPath, verdict: .rejected),
+    Row(status: 404, reason: nil, verdict: .rejected),
+    Row(status: 405, reason: .methodNotAllowed, verdict: .rejected),
+    Row(status: 405, reason: nil, verdict: .rejected),
+
+    Row(status: 410, reason: .expiredToken, verdict: .gone),
+    Row(status: 410, reason: .unregistered, verdict: .gone),
+    Row(status: 410, reason: nil, verdict: .gone),
+
+    Row(status: 413, reason: .payloadTooLarge, verdict: .rejected),
+    Row(status: 413, reason: nil, verdict: .rejected),
+
+    Row(status: 429, reason: .tooManyProviderTokenUpdates, verdict: .keepsToken),
+    Row(status: 429, reason: .tooManyRequests, verdict: .delaysToken),
+    Row(status: 429, reason: nil, verdict: .delaysToken),
+
+    Row(status: 500, reason: .internalServerError, verdict: .backsOff),
+    Row(status: 500, reason: nil, verdict: .backsOff),
+    Row(status: 503, reason: .serviceUnavailable, verdict: .backsOff),
+    Row(status: 503, reason: .shutdown, verdict: .reconnects),
+    Row(status: 503, reason: nil, verdict: .backsOff),
+
+    Row(status: nil, reason: .badChannelIdentifier, verdict: .rejected),
+    Row(status: nil, reason: .badRequestParameters, verdict: .rejected),
+    Row(status: nil, reason: .badRequestPayload, verdict: .rejected),
+    Row(status: nil, reason: .cannotCreateChannel, verdict: .rejected),
+    Row(status: nil, reason: .channelNotRegistered, verdict: .rejected),
+    Row(status: nil, reason: .featureNotEnabled, verdict: .pausesApp),
+    Row(status: nil, reason: .missingChannelIdentifier, verdict: .rejected),
+    Row(status: nil, reason: .missingPushType, verdict: .rejected),
+  ]
+
+  /// What to do about an answer.
+  package static func verdict(status: UInt16, reason: ProviderReason?) -> ProviderVerdict {
+    if status == 200 { return .accepted }
+    if let reason {
+      for row in table where row.reason == reason && (row.status == status || row.status == nil && status >= 400) { return row.verdict }
+    }
+    for row in table where row.reason == nil && row.status == status { return row.verdict }
+    switch status {
+    case 400..<500: return .rejected
+    case 500..<600: return .backsOff
+    // No push is ever redirected or half done.
+    default: return .unknown
+    }
+  }
+}
+
+extension ProviderVerdict {
+  /// Whether the notification has its outcome with this; otherwise it is sent again, sooner or later.
+  package var isFinal: Bool {
+    switch self {
+    case .accepted, .rejected, .badToken, .gone, .pausesApp, .unknown: true
+    case .disputesToken, .expiredToken, .needsOwnConnection, .delaysToken, .keepsToken, .backsOff, .reconnects: false
+    }
+  }
+}

@@ -1,0 +1,100 @@
+internal import PushWire
+internal import Support
+internal import Testing
+
+@testable internal import PushEngine
+@testable internal import PushJournal
+
+/// What is made of a journal in which records are missing, because damage was to be skipped.
+@Suite struct DamagedBookTests {
+  private let damage = JournalDamage(segment: "segment-000000000001.lz4", offset: 7, problem: .noFrame)
+
+  private func campaign(_ number: UInt64, groupCount: Int = 1) -> JournalledCampaign {
+    JournalledCampaign(number: number, group: 1, groupCount: groupCount, app: "app", payload: 2, expiration: nil, priority: nil, context: [])
+  }
+
+  private func enqueue(_ lane: UInt64, _ campaign: UInt64, from start: UInt64, count: Int) throws -> [UInt8] {
+    let notifications = (0..<count).map { TestNotification(line: start + UInt64($0) + 1, token: Array(repeating: 1, count: 32)) }
+    let submitted = Int(start) + count
+    let header = EnqueueHeader(
+      run: JournalledRun(lane: lane, range: start..<(start + UInt64(count)), campaign: campaign, count: count),
+      position: AudiencePosition(mark: AudienceMark(offset: 0, line: 1), readLine: UInt64(submitted), submitted: submitted))
+    return try #require(Record.bytes(header, TestSource(notifications: notifications)))
+  }
+
+  private func read(_ records: [(kind: UInt8, bytes: [UInt8])], isDamaged: Bool = true) throws -> (book: JournalBook, report: JournalReport) {
+    var reading = JournalReading()
+    for (index, record) in records.enumerated() {
+      unsafe withExactBytes(record.bytes) { unsafe reading.read(JournalPosition(rawValue: UInt64(index) + 1), record.kind, $0) }
+    }
+    if let problem = reading.problem { throw problem }
+    var recovery = JournalRecovery()
+    if isDamaged { recovery.damage = [damage] }
+    let report = reading.finish(recovery)
+    return (reading.book, report)
+  }
+
+  private func event(_ event: JournalEvent) throws -> (kind: UInt8, bytes: [UInt8]) { (event.kind, try #require(Record.bytes(event))) }
+
+  @Test("a campaign that has sent something stays, even if another of its group is lost; a group that was not written to its end has never begun")
+  func lostCampaign() throws {
+    let record = try #require(Record.bytes(campaign(3, groupCount: 2)))
+    let begun = try read([
+      (JournalEvent.Kind.campaign, record), try event(.laneBegan(lane: 5, app: "app")), (JournalEvent.Kind.enqueue, try enqueue(5, 3, from: 0, count: 4)),
+    ])
+    #expect(begun.report.campaigns.map(\.campaign.number) == [3] && begun.report.campaigns.first?.unsettled == 4)
+    #expect(try read([(JournalEvent.Kind.campaign, record)], isDamaged: false).report.campaigns.isEmpty)
+  }
+
+  @Test("what is left of a campaign whose record is lost is counted")
+  func stray() throws {
+    let found = try read([try event(.laneBegan(lane: 5, app: "app")), (JournalEvent.Kind.enqueue, try enqueue(5, 3, from: 0, count: 4))])
+    #expect(found.report.campaigns.isEmpty && found.report.strayCount == 4)
+  }
+
+  @Test("a number that only what was taken in still names is not given again")
+  func numbers() throws {
+    var (book, _) = try read([(JournalEvent.Kind.enqueue, try enqueue(9, 7, from: 0, count: 4))])
+    #expect(book.takeNumber() == 10)
+    (book, _) = try read([(JournalEvent.Kind.enqueue, try enqueue(7, 9, from: 0, count: 4))])
+    #expect(book.takeNumber() == 10)
+  }
+
+  @Test("where records are missing nothing counts as certainly unsent, and that is still so after the next checkpoint")
+  func distrust() throws {
+    let records = [
+      (JournalEvent.Kind.campaign, try #require(Record.bytes(campaign(3)))), try event(.laneBegan(lane: 5, app: "app")),
+      (JournalEvent.Kind.enqueue, try enqueue(5, 3, from: 0, count: 9)), try event(.intent(lane: 5, through: 6)),
+      try event(.returned(JournalledRun(lane: 5, range: 0..<2, campaign: 3, count: 2), isInDoubt: false)),
+      try event(.returned(JournalledRun(lane: 5, range: 2..<4, campaign: 3, count: 2), isInDoubt: true)),
+    ]
+    func fates(_ book: JournalBook) -> [Leftover.Fate] { book.leftovers(of: 3).flatMap { Array(repeating: $0.fate, count: $0.count) } }
+    let whole = try read(records, isDamaged: false)
+    #expect(fates(whole.book) == [.unsent, .unsent, .doubted, .doubted, .unknown, .unknown, .unsent, .unsent, .unsent])
+    let damaged = try read(records)
+    let expected: [Leftover.Fate] = [.unknown, .unknown, .doubted, .doubted] + Array(repeating: .unknown, count: 5)
+    #expect(fates(damaged.book) == expected)
+    #expect(damaged.report.campaigns.first?.unsent == 0 && damaged.report.campaigns.first?.unknown == 9)
+    let lane = try #require(damaged.book.lanes[5])
+    let again = try read(records + [(JournalEvent.Kind.lane, try #require(Record.bytes(lane)))], isDamaged: false)
+    #expect(fates(again.book) == expected)
+  }
+
+  @Test("missing outcomes count as unknown, and outcomes of what is not known to be taken in as submitted, and as possible duplicates")
+  func balance() throws {
+    let record = (JournalEvent.Kind.campaign, try #require(Record.bytes(campaign(3))))
+    func settled(_ range: Range<UInt64>) throws -> (kind: UInt8, bytes: [UInt8]) {
+      try event(.settled(JournalledRun(lane: 5, range: range, campaign: 3, count: range.count), .accepted(.confirmed)))
+    }
+    // The first four and their outcomes are lost.
+    let lost = try read([record, (JournalEvent.Kind.enqueue, try enqueue(5, 3, from: 4, count: 4)), try settled(4..<6)])
+    let state = try #require(lost.report.campaigns.first)
+    #expect((state.lost, state.unsettled, state.campaign.account.unknown, state.campaign.account.inFlight) == (4, 2, 4, 2))
+    #expect(lost.book.campaigns[3] == state.campaign)
+    // What was taken in is lost, but not its outcome: it will be read again.
+    let unread = try read([record, (JournalEvent.Kind.enqueue, try enqueue(5, 3, from: 0, count: 4)), try settled(0..<4), try settled(4..<7)])
+    let other = try #require(unread.report.campaigns.first)
+    #expect((other.lost, other.unsettled, other.campaign.account.submitted, other.campaign.account.possibleDuplicates) == (0, 0, 7, 3))
+    #expect(other.campaign.readLine == 4)
+  }
+}

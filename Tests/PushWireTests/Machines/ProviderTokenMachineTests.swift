@@ -1,0 +1,149 @@
+internal import PushWire
+internal import Support
+internal import Testing
+
+@Suite("when provider tokens are made")
+struct ProviderTokenMachineTests {
+  /// A machine with two clocks; obeys it, and counts what it makes.
+  private struct Driver {
+    var machine = ProviderTokenMachine()
+    var seconds: UInt64 = 1000
+    var unix: Int64 = 1_700_000_000
+    var minted: [(at: UInt64, issuedAt: Int64)] = []
+
+    var now: Instant { Instant(nanoseconds: seconds * 1_000_000_000) }
+
+    mutating func pass(minutes: Int) {
+      seconds += UInt64(minutes * 60)
+      unix += Int64(minutes * 60)
+    }
+
+    /// The generation in use, or nil if it has to wait.
+    mutating func use() -> UInt64? {
+      switch machine.token(now: now, unixSeconds: unix) {
+      case .use(let generation): return generation
+      case .mint(let issuedAt):
+        machine.minted(issuedAt: issuedAt, now: now)
+        minted.append((seconds, issuedAt))
+        return machine.generation
+      case .wait: return nil
+      }
+    }
+
+    mutating func complain(_ complaint: ProviderTokenMachine.Complaint, generation: UInt64? = nil, date: Int64? = nil) -> ProviderTokenMachine.Reaction {
+      machine.complained(complaint, generation: generation ?? machine.generation, date: date, now: now, unixSeconds: unix)
+    }
+  }
+
+  @Test("one is made at first, kept for 45 minutes, and replaced before it is 60 minutes old")
+  func refresh() {
+    var driver = Driver()
+    for minute in 0..<300 {
+      #expect(driver.use() != nil, "minute \(minute)")
+      let age = driver.unix - (driver.minted.last?.issuedAt ?? 0)
+      #expect(age < 60 * 60)
+      driver.pass(minutes: 1)
+    }
+    #expect(driver.minted.count == 7)
+    #expect(zip(driver.minted, driver.minted.dropFirst()).allSatisfy { $1.at - $0.at == 45 * 60 })
+  }
+
+  @Test("after a long rest the next use makes a new one")
+  func rest() {
+    var driver = Driver()
+    #expect(driver.use() == 1)
+    driver.pass(minutes: 500)
+    #expect(driver.use() == 2)
+    // The machine slept, and only the wall clock knows.
+    driver.unix += 3600
+    #expect(driver.use() == 3)
+  }
+
+  @Test("a token that has been taken and is then called expired is replaced when it is 20 minutes old, not before")
+  func expired() {
+    var driver = Driver()
+    #expect(driver.use() == 1)
+    driver.machine.accepted(generation: 1)
+    driver.pass(minutes: 5)
+    #expect(driver.complain(.expired, date: driver.unix) == .resend)
+    #expect(driver.machine.token(now: driver.now, unixSeconds: driver.unix) == .wait(until: Instant(nanoseconds: (1000 + 20 * 60) * 1_000_000_000)))
+    driver.pass(minutes: 15)
+    #expect(driver.use() == 2)
+    // Late complaints about the old one change nothing.
+    #expect(driver.complain(.expired, generation: 1) == .resend)
+    #expect(driver.use() == 2)
+  }
+
+  @Test("a clock that is wrong by more than a minute is noticed from the date, and the token made anew, once", arguments: [-7200, -3600, 3600, 90] as [Int64])
+  func skew(error: Int64) {
+    var driver = Driver()
+    #expect(driver.use() == 1)
+    #expect(driver.complain(error < 0 ? .expired : .invalid, date: driver.unix - error) == .resend)
+    #expect(driver.machine.correction == -error)
+    #expect(driver.use() == 2)
+    #expect(driver.minted[1].issuedAt == driver.unix - error)
+    driver.machine.accepted(generation: 2)
+    driver.pass(minutes: 44)
+    #expect(driver.use() == 2)
+    driver.pass(minutes: 1)
+    #expect(driver.use() == 3)
+    #expect(driver.minted[2].issuedAt == driver.unix - error)
+    // The clock is set right: the next complaint takes the correction back.
+    driver.unix -= error
+    driver.pass(minutes: 46)
+    #expect(driver.use() == 4)
+    #expect(driver.complain(.invalid, date: driver.unix) == .resend)
+    #expect(driver.machine.correction == 0 && driver.use() == 5)
+  }
+
+  @Test("an invalid token with clocks that agree is the key's fault: the app pauses, and none is made")
+  func invalid() {
+    var driver = Driver()
+    #expect(driver.use() == 1)
+    #expect(driver.complain(.invalid, date: driver.unix + 30) == .pause)
+    #expect(driver.complain(.invalid, date: nil) == .pause)
+    #expect(driver.use() == 1 && driver.minted.count == 1)
+  }
+
+  @Test("a service that calls every token too new makes us keep the present one for 20 minutes more")
+  func tooManyUpdates() {
+    var driver = Driver()
+    #expect(driver.use() == 1)
+    driver.pass(minutes: 44)
+    #expect(driver.complain(.tooManyUpdates) == .resend)
+    driver.pass(minutes: 2)
+    #expect(driver.use() == 1)
+    driver.pass(minutes: 12)
+    #expect(driver.use() == 1)
+    driver.pass(minutes: 2)
+    #expect(driver.use() == 2)
+  }
+
+  @Test("never two within 20 minutes, whatever the service says: but for one that nobody took, and that once in 20 minutes", arguments: 0..<200)
+  func never(number: Int) {
+    let seed = UInt64.random(in: .min ... .max)
+    var random = SeededGenerator(seed: seed)
+    var driver = Driver()
+    var accepted: Set<UInt64> = []
+    for _ in 0..<400 {
+      if let generation = driver.use(), random.chance(40) {
+        driver.machine.accepted(generation: generation)
+        accepted.insert(generation)
+      }
+      if random.chance(30) {
+        let date = random.chance(50) ? driver.unix + Int64.random(in: -5000...5000, using: &random) : nil
+        let complaint = [ProviderTokenMachine.Complaint.expired, .invalid, .tooManyUpdates].randomElement(using: &random) ?? .expired
+        let generation = driver.machine.generation > 0 && random.chance(20) ? driver.machine.generation - 1 : driver.machine.generation
+        _ = driver.complain(complaint, generation: generation, date: date)
+      }
+      driver.pass(minutes: Int.random(in: 0...6, using: &random))
+    }
+    #expect(driver.minted.count > 5)
+    var exceptions: [UInt64] = []
+    for index in driver.minted.indices.dropFirst() where driver.minted[index].at - driver.minted[index - 1].at < 20 * 60 {
+      #expect(!accepted.contains(UInt64(index)), "seed \(seed)")
+      exceptions.append(driver.minted[index].at)
+    }
+    #expect(zip(exceptions, exceptions.dropFirst()).allSatisfy { $1 - $0 >= 20 * 60 }, "seed \(seed)")
+  }
+}

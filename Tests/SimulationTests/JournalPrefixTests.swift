@@ -1,0 +1,91 @@
+internal import Foundation
+internal import Support
+internal import Testing
+
+@testable internal import PushEngine
+
+/// Recovery from everything that a process killed at any moment, or a disk with a bad byte, can leave of the journal of real campaigns.
+@Suite struct JournalPrefixTests {
+  private static func record() throws -> RecordedCampaigns { try RecordedCampaigns(seed: 5, counts: [40, 30], killAfter: 600, checkpointByteCount: 2_500) }
+
+  @Test("from every byte-length prefix of what was written a new process knows every notification, and never less than from a shorter one")
+  func everyPrefix() throws {
+    let recorded = try Self.record()
+    var previous = RecordedCampaigns.Found()
+    var (count, distinct) = (0, 0)
+    var fates: Set<Leftover.Fate> = []
+    try RecordedDisk.forEachState(of: recorded.operations) { operation, contents in
+      let found: RecordedCampaigns.Found
+      do { found = try recorded.open(contents) } catch {
+        Issue.record("operation \(operation), prefix \(count): \(error)")
+        throw error
+      }
+      count += 1
+      for (index, campaign) in found.campaigns {
+        fates.formUnion(campaign.open.values)
+        #expect(campaign.lost == 0)
+        // Neither more nor less than what lies before the line that has been read.
+        #expect(campaign.account.submitted == recorded.entryCount(index, through: campaign.readLine), "prefix \(count)")
+      }
+      if let regress = recorded.regress(from: previous, to: found) { Issue.record("operation \(operation), prefix \(count): \(regress)") }
+      if found.campaigns != previous.campaigns { distinct += 1 }
+      previous = found
+    }
+    #expect(previous.campaigns.isEmpty, "all is forgotten in the end")
+    #expect(distinct > 50 && fates.count == 3)
+  }
+
+  @Test("a byte that has gone bad anywhere is named, or was in a torn end; with the damage skipped the account still adds up, and what is lost is counted")
+  func damage() throws {
+    let recorded = try Self.record()
+    var states: [(contents: RecordedDisk.Contents, found: RecordedCampaigns.Found)] = []
+    var known: Set<[Int: RecordedCampaigns.Found.Campaign]> = []
+    var last = -1
+    RecordedDisk.forEachState(of: recorded.operations) { operation, contents in
+      // What lies between is a prefix, and known to give one of these.
+      guard operation != last else {
+        if !states.isEmpty { states[states.count - 1].contents = contents }
+        return
+      }
+      last = operation
+      states.append((contents, RecordedCampaigns.Found()))
+    }
+    for index in states.indices {
+      states[index].found = try recorded.open(states[index].contents)
+      known.insert(states[index].found.campaigns)
+    }
+    var random = SeededGenerator(seed: 99)
+    var (named, torn, lost) = (0, 0, 0)
+    for round in 0..<1000 {
+      let state = states[Int.random(in: states.indices, using: &random)]
+      var contents = state.contents
+      guard let name = contents.keys.sorted().randomElement(using: &random), var bytes = contents[name], !bytes.isEmpty else { continue }
+      let offset = Int.random(in: bytes.indices, using: &random)
+      bytes[offset] ^= UInt8(1) << UInt8.random(in: 0..<8, using: &random)
+      contents[name] = bytes
+      do {
+        let found = try recorded.open(contents)
+        // Whoever was killed while he wrote this could not have left less.
+        #expect(known.contains(found.campaigns), "round \(round): \(name), byte \(offset)")
+        if found.isTorn { torn += 1 }
+      } catch let problem as JournalProblem {
+        #expect(problem.kind == .damaged && problem.description.contains("segment-"), "round \(round): \(problem)")
+        named += 1
+      } catch {
+        Issue.record("round \(round): \(name), byte \(offset): \(error)")
+      }
+      do {
+        let found = try recorded.open(contents, skipsDamage: true)
+        lost += found.campaigns.values.map(\.lost).reduce(0, +)
+        if !found.damage.isEmpty {
+          for problem in recorded.hidden(in: found, comparedWith: state.found) {
+            Issue.record("round \(round): \(name), byte \(offset): \(problem), \(found.damage)")
+          }
+        }
+      } catch {
+        Issue.record("round \(round): \(name), byte \(offset), skipping: \(error)")
+      }
+    }
+    #expect(named > 400 && torn > 20 && lost > 100)
+  }
+}
