@@ -24,8 +24,10 @@ struct CrashSimulation {
   private let sync: EngineJournalOptions.Sync
   private let checkpointByteCount: Int
   private let ends: [(end: End, after: Int)]
+  private let plantedMistake: EngineJournalOptions.PlantedMistake?
 
-  init(seed: UInt64) {
+  init(seed: UInt64, plantedMistake: EngineJournalOptions.PlantedMistake? = nil) {
+    self.plantedMistake = plantedMistake
     var scenario = Scenario(seed: seed)
     var random = SeededGenerator(seed: seed ^ 0xC0FFEE)
     // What gives up for good tells little about crashes.
@@ -103,6 +105,7 @@ struct CrashSimulation {
     var options = EngineJournalOptions()
     options.sync = sync
     options.checkpointByteCount = checkpointByteCount
+    options.plantedMistake = plantedMistake
     let opened: (journal: EngineJournal, report: JournalReport)
     do {
       opened = try EngineJournal.open(world.disk, options: options, runByHand: { driver.poke() })

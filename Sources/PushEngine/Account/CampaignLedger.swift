@@ -85,6 +85,7 @@ package final class CampaignLedger: Sendable {
   }
 
   func mayHaveArrivedTwice(_ count: Int) {
+    guard count > 0 else { return }
     state.withLock { $0.account.possibleDuplicates += count }
   }
 

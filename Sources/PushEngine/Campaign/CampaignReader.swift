@@ -133,7 +133,7 @@ struct CampaignReader {
     // Counted before they can be seen: the books must never show more outcomes than submissions.
     if chunk.origin == nil { ledger.submitted(run.count) }
     let mayHaveArrived = chunk.origin.map { $0.fate != .unsent } ?? false
-    if chunk.origin?.fate == .unknown { ledger.mayHaveArrivedTwice(run.count) }
+    ledger.mayHaveArrivedTwice(newlyDoubtedCount(run, of: chunk))
     for index in run.first..<run.end {
       let entry = chunk[index]
       guard entry.kind == .ready else { continue }
@@ -154,16 +154,22 @@ struct CampaignReader {
     guard let campaign = ledger.journalNumber, let number = lane.journalNumber else { return true }
     let taken = JournalledRun(lane: number, range: position..<(position + UInt64(run.blockCount)), campaign: campaign, count: run.count)
     var header = EnqueueHeader(run: taken, position: nil)
+    let end = journal.plantedMistake == .positionsRunAhead ? chunk.count : run.end
     if let from = chunk.origin {
       let range = origin..<(origin + UInt64(run.blockCount))
-      header.source = EnqueueHeader.Source(lane: from.lane, range: range, newlyDoubted: from.fate == .unknown ? run.count : 0)
+      header.source = EnqueueHeader.Source(lane: from.lane, range: range, newlyDoubted: newlyDoubtedCount(run, of: chunk))
       header.isInDoubt = from.fate != .unsent
     } else {
-      header.position = progress?.position(before: run.end, of: chunk)
+      header.position = progress?.position(before: end, of: chunk)
     }
     guard journal.enqueue(header, run.shape, run.entries(of: chunk)) else { return false }
-    if let position = header.position { progress?.told(position, before: run.end) }
+    if let position = header.position { progress?.told(position, before: end) }
     return true
+  }
+
+  /// What may have arrived, and has not counted as a possible duplicate yet.
+  private func newlyDoubtedCount(_ run: ChunkRun, of chunk: AudienceChunk) -> Int {
+    chunk.origin?.fate == .unknown && intake.journal?.plantedMistake != .doubtIsNotCounted ? run.count : 0
   }
 }
 

@@ -15,6 +15,20 @@ package struct EngineJournalOptions: Hashable, Sendable {
   /// Bytes of records between two checkpoints. Default 16 MiB.
   package var checkpointByteCount = 16 << 20
 
+  /// A known mistake for the simulation to find, so that we know that it can. Only tests set it.
+  package var plantedMistake: PlantedMistake?
+
+  package enum PlantedMistake: Sendable, CaseIterable {
+    /// A lane sends as soon as its intent is written, whether that is durable or not.
+    case intentsAreNotAwaited
+    /// What may have arrived before a crash is sent again as if it could not have.
+    case doubtIsNotCounted
+    /// The position in the audience is written for the whole chunk when its first part is taken in.
+    case positionsRunAhead
+    /// A checkpoint lets go of all that came before it, though some of that is not settled.
+    case unsettledIsReleased
+  }
+
   package init() {}
 }
 
@@ -58,10 +72,7 @@ extension EngineJournal {
       throw problem
     }
     let report = reading.finish(opened.recovery)
-    return (
-      EngineJournal(
-        journal: opened.journal, book: reading.book, wasClosed: report.recordsAreClosed, checkpointByteCount: options.checkpointByteCount), report
-    )
+    return (EngineJournal(journal: opened.journal, book: reading.book, wasClosed: report.recordsAreClosed, options: options), report)
   }
 
   /// Whether the directory is there, and is a journal's.

@@ -27,15 +27,17 @@ package final class EngineJournal: Sendable {
   let journal: Journal
   /// After so many bytes of records comes a checkpoint, and a new segment.
   private let checkpointByteCount: Int
+  let plantedMistake: EngineJournalOptions.PlantedMistake?
 
   /// Groups that had ended when the journal was closed before.
   private let givenGroups: Set<UInt64>
 
   /// - Parameter wasClosed: by the process that wrote the last records of `book`.
-  init(journal: Journal, book: JournalBook, wasClosed: Bool = false, checkpointByteCount: Int) {
+  init(journal: Journal, book: JournalBook, wasClosed: Bool = false, options: EngineJournalOptions) {
     self.journal = journal
     givenGroups = wasClosed ? book.endedGroups : []
-    self.checkpointByteCount = checkpointByteCount
+    checkpointByteCount = options.checkpointByteCount
+    plantedMistake = options.plantedMistake
     state = Mutex(State(book: book))
   }
 
@@ -237,7 +239,8 @@ package final class EngineJournal: Sendable {
       state.byteCountSinceCheckpoint = 0
       state.checkpoints.append((start, state.byteCount))
       try restatePinned(&state)
-      let needed = min(start, state.book.oldestPosition ?? start)
+      let oldest = plantedMistake == .unsettledIsReleased ? nil : state.book.oldestPosition
+      let needed = min(start, oldest ?? start)
       journal.release(before: needed)
       // The one before the oldest record that is needed stays, to know that one's age.
       while state.checkpoints.count > 1, state.checkpoints[1].position <= needed { state.checkpoints.removeFirst() }

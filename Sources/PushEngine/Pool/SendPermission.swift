@@ -24,6 +24,7 @@ struct SendPermission {
     if end > asked?.through ?? 0 {
       if let position = journal.intend(lane: lane, through: end) {
         asked = (end, position)
+        if journal.plantedMistake == .intentsAreNotAwaited { through = end }
       } else if !isWaiting, journal.failure == nil {
         isWaiting = true
         journal.whenRoom(answered)

@@ -23,7 +23,9 @@ struct SmallJournal {
     var reading = JournalReading()
     let opened = try unsafe Journal.open(disk, options: options, runByHand: {}) { unsafe reading.read($0, $1, $2) }
     report = reading.finish(opened.recovery)
-    journal = EngineJournal(journal: opened.journal, book: reading.book, checkpointByteCount: checkpointByteCount)
+    var engineOptions = EngineJournalOptions()
+    engineOptions.checkpointByteCount = checkpointByteCount
+    journal = EngineJournal(journal: opened.journal, book: reading.book, options: engineOptions)
   }
 
   /// As a process that has been killed leaves it.
