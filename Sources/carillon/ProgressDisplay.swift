@@ -9,8 +9,11 @@ struct ProgressSnapshot: Hashable, Sendable {
   /// How much of the token files has been read, and their size together; nil when one of them is a pipe.
   var consumedByteCount: Int
   var totalByteCount: Int?
-  /// The campaign's beginning has been so long ago.
+  /// The beginning of the campaign, or of going on with it, has been so long ago.
   var elapsed: Duration
+  /// What had its outcome at that time, and ``fraction`` then.
+  var settledBefore = 0
+  var fractionBefore = 0.0
 
   /// 0…1: how much of the audience is done, as far as can be told; nil for pipes.
   ///
@@ -67,7 +70,7 @@ struct ProgressDisplay {
   private mutating func measureRate(_ snapshot: ProgressSnapshot) {
     guard let start = rateStart else {
       let seconds = snapshot.elapsed.inSeconds
-      rate = seconds > 0 ? Double(snapshot.settled) / seconds : 0
+      rate = seconds > 0 ? Double(snapshot.settled - snapshot.settledBefore) / seconds : 0
       rateStart = (elapsed: snapshot.elapsed, settled: snapshot.settled)
       return
     }
@@ -84,8 +87,10 @@ struct ProgressDisplay {
   }
 
   private func timeLeft(_ snapshot: ProgressSnapshot) -> String {
-    guard let fraction = snapshot.fraction, (0.005..<1).contains(fraction), snapshot.elapsed >= .seconds(1) else { return "" }
-    let seconds = snapshot.elapsed.inSeconds * (1 - fraction) / fraction
+    guard let fraction = snapshot.fraction, fraction < 1, snapshot.elapsed >= .seconds(1) else { return "" }
+    let done = fraction - snapshot.fractionBefore
+    guard done >= 0.005 else { return "" }
+    let seconds = snapshot.elapsed.inSeconds * (1 - fraction) / done
     return ", about \(AccountTable.spokenSeconds(seconds.rounded(.up))) left"
   }
 

@@ -23,11 +23,13 @@ struct SendCommand: AsyncParsableCommand {
         - { app: news, payload: hello.json, tokens: people.csv, expiration: 1h }
         - { app: chat, payload: chat.json, tokens: chat.txt, priority: 10 }
 
-      With --journal DIR nothing is sent before it is written down that it may have been. If the process is killed, or stopped, or the disk is full,
+      With --journal DIR a campaign survives its process: whether that is killed, interrupted, or stopped by a full disk,
 
         carillon send --resume --journal DIR
 
-      goes on where it was: what was certainly not sent is sent, what may have arrived is treated by --on-unknown, and the account covers the whole campaign.
+      goes on where it was. What was certainly not sent is sent, what may have arrived or not is treated by --on-unknown, and the account and the list of \
+      outcomes cover the whole campaign. The rest is remembered: beside these --resume takes --sync, --skip-damaged, --json, and --config for apps whose \
+      settings have changed. Payload and token files must still be what they were.
 
       The first SIGINT (Ctrl-C) takes in nothing more, waits for what is under way, and accounts for it; a second one stops at once.
       Exit status: 0 all accepted, 1 some were not (the account says why), 2 wrong flags or files (nothing was sent), 3 it could not run.

@@ -7,6 +7,7 @@ struct SendJournal: Sendable {
   let journal: EngineJournal
   let directory: String
   let report: JournalReport
+  let sync: JournalConfiguration.Sync
 
   static func open(_ settings: JournalConfiguration, directory: String, skipsDamage: Bool) throws -> SendJournal {
     var options = EngineJournalOptions()
@@ -19,7 +20,7 @@ struct SendJournal: Sendable {
       }
     do throws(JournalProblem) {
       let (journal, report) = try EngineJournal.open(directory: directory, options: options)
-      let opened = SendJournal(journal: journal, directory: directory, report: report)
+      let opened = SendJournal(journal: journal, directory: directory, report: report, sync: settings.sync)
       opened.tellWhatWasFound()
       return opened
     } catch {
@@ -44,7 +45,10 @@ struct SendJournal: Sendable {
   }
 
   /// What to say when something is left in it.
-  var howToGoOn: String { "carillon send --resume --journal \(directory.asShellWord)" }
+  var howToGoOn: String {
+    // The journal does not remember how durable it was asked to be.
+    "carillon send --resume --journal \(directory.asShellWord)" + (sync == JournalConfiguration().sync ? "" : " --sync \(sync.rawValue)")
+  }
 
   /// What there is to say where no campaign is to be gone on with. The journal is closed then.
   ///
@@ -91,13 +95,14 @@ struct SendJournal: Sendable {
 struct JournalFlags: ParsableArguments {
   @Option(
     help: ArgumentHelp(
-      "Keeps a journal in this directory, so that a send that is killed can be gone on with (default: the configuration's, or none).", valueName: "dir"))
+      "Keeps a journal in this directory, so that the campaign can be gone on with (default: the configuration's, or none).", valueName: "dir"))
   var journal: String?
   @Option(
     help: ArgumentHelp(
-      "When what the journal says is durable: at once, every 10 ms, or when the system writes it (default: interval).", valueName: "always|interval|never"))
+      "When the journal is safe from a loss of power: at once, within 10 ms, or when the system gets to it; from a kill it always is (default: interval).",
+      valueName: "always|interval|never"))
   var sync: JournalConfiguration.Sync?
-  @Flag(help: "Goes on with what the journal holds: sends what was not sent, and treats what may have arrived by --on-unknown.") var resume = false
+  @Flag(help: "Goes on with the campaign in the journal.") var resume = false
   @Flag(help: "Goes on over damaged places of the journal, and counts what was lost there.") var skipDamaged = false
 
   func check() throws {

@@ -231,11 +231,16 @@ private struct Progress: Sendable {
   private let audiences: [AudienceFile]
   private let ledgers: [CampaignLedger]
   private let started: ContinuousClock.Instant
+  private var settledBefore = 0
+  private var fractionBefore = 0.0
 
   init(_ audiences: [AudienceFile], ledgers: [CampaignLedger], started: ContinuousClock.Instant) {
     self.audiences = audiences
     self.ledgers = ledgers
     self.started = started
+    let first = snapshot
+    settledBefore = first.settled
+    fractionBefore = first.fraction ?? 0
   }
 
   func show() async {
@@ -255,7 +260,8 @@ private struct Progress: Sendable {
     return ProgressSnapshot(
       submitted: account.submitted, settled: account.settled, rejected: account.rejectedTotal,
       consumedByteCount: audiences.map(\.consumedByteCount).reduce(0, +),
-      totalByteCount: sizes.contains(nil) ? nil : sizes.compactMap { $0 }.reduce(0, +), elapsed: ContinuousClock.now - started)
+      totalByteCount: sizes.contains(nil) ? nil : sizes.compactMap { $0 }.reduce(0, +), elapsed: ContinuousClock.now - started,
+      settledBefore: settledBefore, fractionBefore: fractionBefore)
   }
 }
 

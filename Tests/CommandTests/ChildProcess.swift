@@ -60,6 +60,7 @@ final class ChildProcess: Sendable {
     _ arguments: [String], files: Workplace, directory: URL?, redirection: String, preparation: String
   ) throws -> (pid_t, output: Int32) {
     try spawning.withLock { _ in
+      keepDescriptors()
       var ends: [Int32] = [0, 0]
       try #require(unsafe pipe(&ends) == 0)
       for end in ends { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
@@ -92,6 +93,14 @@ final class ChildProcess: Sendable {
       let problem = unsafe posix_spawn(&child, path, &actions, &attributes, &words, environ)
       try #require(problem == 0, "\(path) cannot be started: \(unsafe String(cString: strerror(problem)))")
       return (child, ends[0])
+    }
+  }
+
+  /// NIO leaves the sockets that it listens on open for children, who would keep them open when a gateway in this process has long gone.
+  private static func keepDescriptors() {
+    for name in (try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd")) ?? [] {
+      guard let descriptor = Int32(name), descriptor > 2 else { continue }
+      _ = fcntl(descriptor, F_SETFD, FD_CLOEXEC)
     }
   }
 

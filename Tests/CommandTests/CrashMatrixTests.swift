@@ -40,12 +40,12 @@ struct CrashMatrixTests {
   @Test("a journal that says less than what was durable is found out: the matrix can fail")
   func olderJournal() async throws {
     // Slow enough for the copy to be clearly older.
-    let site = try await JournalSite.simple(JournalSite.Settings(rate: 20_000), count: 20_000)
+    let site = try await JournalSite.simple(JournalSite.Settings(rate: 8_000), count: 20_000)
     let child = try site.start(site.sendArguments())
-    await site.waitForArrivals(5_000, or: child)
+    await site.waitForArrivals(2_500, or: child)
     // As if nothing had been synced since.
     try FileManager.default.copyItem(atPath: site.place.path(JournalSite.journal), toPath: site.place.path("older"))
-    await site.waitForArrivals(12_000, or: child)
+    await site.waitForArrivals(7_000, or: child)
     child.send(SIGKILL)
     #expect(await child.ending().status == 128 + SIGKILL)
     try FileManager.default.removeItem(atPath: site.place.path(JournalSite.journal))

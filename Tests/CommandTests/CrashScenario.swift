@@ -81,9 +81,10 @@ struct CrashScenario: CustomStringConvertible {
     // What a process had printed when it was killed at its very end.
     var printed: Ending?
     for _ in 0..<(killCount + 20) {
-      let child = try site.start(isBegun ? JournalSite.resumeArguments : site.sendArguments(["--sync", sync]))
+      let child = try site.start((isBegun ? JournalSite.resumeArguments : site.sendArguments()) + ["--sync", sync])
       if result.killCount < killCount { await kill(child, at: site, isResumed: isBegun, &random, &result) }
       let ending = await child.ending()
+      if ending.hasForeignLines { result.problems.append("on standard error: \(ending.errors)") }
       switch ending.status {
       case 128 + SIGKILL:
         result.killCount += 1
@@ -96,7 +97,11 @@ struct CrashScenario: CustomStringConvertible {
         }
       case 0, 1:
         if SentAccount(ending) != nil { return ending }
-        if ending.errors.contains("nothing to go on with"), let printed { return Ending(status: ending.status, output: printed.output, errors: "") }
+        if ending.errors.contains("nothing to go on with"), let printed, let account = SentAccount(printed) {
+          // Killed between closing the journal and its exit: what its status would have been follows from its account.
+          let isAllAccepted = account.apps.values.allSatisfy { $0.acceptedTotal == $0.submitted }
+          return Ending(status: isAllAccepted ? 0 : 1, output: printed.output, errors: "")
+        }
         result.problems.append("it ended without an account: \(ending)")
         return nil
       case 2 where isBegun && ending.errors.contains(/There is no journal|before its campaign had begun/):

@@ -13,11 +13,11 @@ extension JournalCampaigns {
     private static func limited(_ blockCount: Int) -> String { "ulimit -f \(blockCount) && exec" }
 
     /// The one sentence about it names the file and the reason, and says how to go on.
-    private func expectAdvice(_ ending: Ending, _ reason: String, sourceLocation: SourceLocation = #_sourceLocation) {
+    private func expectAdvice(_ ending: Ending, _ reason: String, sync: String = "interval", sourceLocation: SourceLocation = #_sourceLocation) {
       // 3: it was full before anything had its outcome.
       let settled = SentAccount(ending)?.apps.values.map { $0.acceptedTotal + ($0.rejected.byReason["8 invalid token"] ?? 0) }.reduce(0, +) ?? 0
       #expect(ending.status == (settled > 0 ? 1 : 3), "\(ending)", sourceLocation: sourceLocation)
-      let sentence = "carillon: \(reason); nothing more was taken in, and when that is mended, \(JournalSite.advice) goes on\n"
+      let sentence = "carillon: \(reason); nothing more was taken in, and when that is mended, \(JournalSite.advice(sync)) goes on\n"
       #expect(ending.errors == sentence, "\(ending)", sourceLocation: sourceLocation)
     }
 
@@ -28,7 +28,7 @@ extension JournalCampaigns {
       let shape = TestAudience.Shape(count: 4_000, isPersonal: true, nameByteCount: 600, refusedCount: 2, malformedCount: 10)
       let site = try await JournalSite(Self.paced, audiences: [(0, shape), (1, shape)], using: &random)
       let sent = try await site.send(["--sync", sync], preparation: Self.limited(4_000))
-      expectAdvice(sent, "the journal has stopped: cannot write journal/segment-000000000001.lz4: File too large")
+      expectAdvice(sent, "the journal has stopped: cannot write journal/segment-000000000001.lz4: File too large", sync: sync)
       #expect(try site.truthSoFar(sent).problems().isEmpty)
       let arrived = await site.gateway.acceptedCount
       #expect(arrived < 7_900)

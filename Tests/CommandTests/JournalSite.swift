@@ -43,8 +43,16 @@ final class JournalSite: Sendable {
     gateway = try TestGateway(in: place, topics: Self.topics)
     try await gateway.start()
     let port = await gateway.port
+    try place.write(Self.configuration(settings, port: port), to: "carillon.yaml")
+    var unlimited = settings
+    unlimited.rate = nil
+    try place.write(Self.configuration(unlimited, port: port), to: "unlimited.yaml")
+    try place.write(audiences.map { "- { app: \($0.app), payload: \($0.payloadFile), tokens: \($0.file) }\n" }.joined(), to: "campaign.yaml")
+  }
+
+  private static func configuration(_ settings: Settings, port: Int) -> String {
     var text = "apps:\n"
-    for (app, topic) in zip(Self.apps, Self.topics) {
+    for (app, topic) in zip(apps, topics) {
       text += """
           - id: \(app)
             gateway: localhost:\(port)
@@ -57,8 +65,7 @@ final class JournalSite: Sendable {
         """
       if let rate = settings.rate { text += "    rate-limit: \(rate)/s\n" }
     }
-    try place.write(text, to: "carillon.yaml")
-    try place.write(audiences.map { "- { app: \($0.app), payload: \($0.payloadFile), tokens: \($0.file) }\n" }.joined(), to: "campaign.yaml")
+    return text
   }
 
   /// One campaign of so many good tokens through one app.
@@ -72,7 +79,7 @@ final class JournalSite: Sendable {
 
   static let journal = "journal"
   static let outcomes = "outcomes.csv"
-  static let advice = "carillon send --resume --journal journal"
+  static func advice(_ sync: String = "interval") -> String { "carillon send --resume --journal journal\(sync == "interval" ? "" : " --sync \(sync)")" }
 
   /// What begins the campaign.
   func sendArguments(_ flags: [String] = []) -> [String] {
@@ -83,14 +90,20 @@ final class JournalSite: Sendable {
     return usual + ["--campaign", "campaign.yaml"] + flags
   }
 
+  /// What goes on with it, as it began.
   static let resumeArguments = ["send", "--resume", "--journal", journal, "--json"]
+
+  /// The same without the rate limit, so that what took its time for a test ends soon.
+  static let fastResumeArguments = resumeArguments + ["--config", "unlimited.yaml"]
 
   func start(_ arguments: [String], redirection: String = "", preparation: String = "exec") throws -> ChildProcess {
     try ChildProcess(arguments, directory: place.url, redirection: redirection, preparation: preparation)
   }
 
   func run(_ arguments: [String], redirection: String = "", preparation: String = "exec") async throws -> Ending {
-    await (try start(arguments, redirection: redirection, preparation: preparation)).ending()
+    let ending = await (try start(arguments, redirection: redirection, preparation: preparation)).ending()
+    #expect(!ending.hasForeignLines, "\(ending)")
+    return ending
   }
 
   func send(_ flags: [String] = [], redirection: String = "", preparation: String = "exec") async throws -> Ending {
@@ -98,16 +111,22 @@ final class JournalSite: Sendable {
   }
 
   func resume(_ flags: [String] = [], redirection: String = "") async throws -> Ending {
-    try await run(Self.resumeArguments + flags, redirection: redirection)
+    try await run(Self.fastResumeArguments + flags, redirection: redirection)
   }
 
   /// `carillon journal` with a subcommand.
   func journal(_ command: String, _ flags: [String] = []) async throws -> Ending { try await run(["journal", command, Self.journal] + flags) }
 
   /// Begins the campaign, and kills the process when so many notifications have arrived. False if it ended before.
-  @discardableResult
-  func sendAndKill(after count: Int, _ flags: [String] = []) async throws -> Bool {
-    let child = try start(sendArguments(flags))
+  func sendAndKill(after count: Int, _ flags: [String] = []) async throws -> Bool { try await kill(start(sendArguments(flags)), after: count) }
+
+  /// Goes on with it, and kills the process when so many more have arrived.
+  func resumeAndKill(after count: Int, _ flags: [String] = []) async throws -> Bool {
+    let arrived = await gateway.acceptedCount
+    return try await kill(start(Self.resumeArguments + flags), after: arrived + count)
+  }
+
+  private func kill(_ child: ChildProcess, after count: Int) async -> Bool {
     await waitForArrivals(count, or: child)
     child.send(SIGKILL)
     return await child.ending().status == 128 + SIGKILL
@@ -144,4 +163,9 @@ final class JournalSite: Sendable {
 
 struct Unexpected: Error {
   let what: String
+}
+
+extension Ending {
+  /// Something on standard error that is neither ours nor progress.
+  var hasForeignLines: Bool { errors.split(separator: "\n").contains { !$0.hasPrefix("carillon: ") && !$0.contains(" settled, ") } }
 }

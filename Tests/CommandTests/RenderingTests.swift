@@ -92,6 +92,21 @@ struct RenderingTests {
     #expect(display.clear().isEmpty)
   }
 
+  @Test("a campaign that is gone on with has the rate, and the time left, of what is done since")
+  func resumedProgress() {
+    func resumed(settled: Int, at seconds: Double) -> ProgressSnapshot {
+      var resumed = snapshot(settled: settled, read: 100, at: seconds)
+      resumed.settledBefore = 500
+      resumed.fractionBefore = 0.5
+      return resumed
+    }
+    var display = ProgressDisplay(.log)
+    #expect(display.update(resumed(settled: 750, at: 5)) == "75 %, 750 settled, 50/s, about 5.00 s left\n")
+    #expect(display.update(resumed(settled: 875, at: 10)) == "87 %, 875 settled, 25/s, about 4.00 s left\n")
+    var stuck = ProgressDisplay(.log)
+    #expect(stuck.update(resumed(settled: 500, at: 5)) == "50 %, 500 settled, 0/s\n")
+  }
+
   @Test("a terminal gets one line that fits, redrawn in place, and cleared at the end", arguments: [200, 80, 60, 40, 10])
   func terminalProgress(columns: Int) throws {
     var display = ProgressDisplay(.terminal(columns: columns))

@@ -25,9 +25,21 @@ actor TestGateway {
     configuration.threads = 1
     configuration.memory = memory
     configuration.rules.common.refuse = [Faults.Refuse(Faults.Selection(prefixes: [Self.refusedPrefix]))]
-    let started = try await GatewaySimulator.start(configuration)
-    simulator = started
-    port = started.gatewayPort
+    var tries = 20
+    while simulator == nil {
+      // Not a port that the system gives out: while the gateway is away, nobody else gets it by chance.
+      if port == 0 { configuration.gatewayPort = Int.random(in: 15_000..<32_000) }
+      do {
+        let started = try await GatewaySimulator.start(configuration)
+        simulator = started
+        port = started.gatewayPort
+      } catch {
+        // A child that was started at the wrong moment may have a socket of ours.
+        tries -= 1
+        guard tries > 0 else { throw error }
+        try await Task.sleep(for: .milliseconds(500))
+      }
+    }
   }
 
   /// Whoever is connected is told so, and has a second to go.

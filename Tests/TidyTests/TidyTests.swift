@@ -50,4 +50,20 @@ struct TidyTests {
       #expect(Arrows.allowed[String(match.1)] != nil, "the target \(match.1) is not in Arrows.swift")
     }
   }
+
+  @Test("the benchmarks build the product's modules with the settings and dependencies that the product builds them with")
+  func benchmarksManifest() throws {
+    let files = try sources()
+    func lines(of path: String) throws -> [Substring] {
+      try #require(files.first { $0.path == path }).text.split(separator: "\n").map { $0.trimmingPrefix(while: \.isWhitespace) }
+    }
+    let (product, benchmarks) = (try lines(of: "Package.swift"), try lines(of: "Benchmarks/Package.swift"))
+    let setting = /\.(?:swiftLanguageMode|strictMemorySafety|treatAllWarnings|enable\w+|define|unsafeFlags)\(/
+    #expect(benchmarks.filter { $0.prefixMatch(of: setting) != nil } == product.filter { $0.prefixMatch(of: setting) != nil })
+    // What stands for a module of the product, and which NIO it is built with.
+    let shared = #/\.systemLibrary\(|\.target\(name: "Push|\.package\(url: ".*/swift-nio"|let nio(?:Core|Posix)\b/#
+    let sharedLines = benchmarks.filter { $0.prefixMatch(of: shared) != nil }
+    #expect(sharedLines.count >= 9)
+    for line in sharedLines { #expect(product.contains(line), "Benchmarks/Package.swift says otherwise than Package.swift: \(line)") }
+  }
 }

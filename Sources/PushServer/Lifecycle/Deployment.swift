@@ -17,6 +17,7 @@ package final class Deployment: Sendable {
   /// By id.
   package let apps: [String: App]
   private let group: LoopGroup
+  private let journal: EngineJournal?
 
   /// - Parameters:
   ///   - plans: with different ids.
@@ -34,6 +35,7 @@ package final class Deployment: Sendable {
     }
     apps = Dictionary(uniqueKeysWithValues: made)
     self.group = group
+    self.journal = journal
   }
 
   /// Serves the apps while `body` runs, then closes their connections and ends the threads.
@@ -48,10 +50,16 @@ package final class Deployment: Sendable {
         return result
       }
     } catch {
-      await group.shutDown()
+      await end()
       throw error
     }
-    await group.shutDown()
+    await end()
     return result
+  }
+
+  private func end() async {
+    // Lanes may wait for the journal: its answers still find their loops. An answer that never comes was given when the journal failed.
+    try? await journal?.makeDurable()
+    await group.shutDown()
   }
 }
