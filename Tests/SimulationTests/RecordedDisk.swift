@@ -62,8 +62,9 @@ final class RecordedDisk: JournalFiles {
     }
   }
 
-  /// Calls `body` with every state that a process killed at any moment could have left behind, in order: after each operation, and after each byte of those that write.
-  static func forEachState(of operations: [Operation], _ body: (_ operation: Int, Contents) throws -> Void) rethrows {
+  /// Calls `body` with every state that a process killed at any moment could have left behind, in order: after each operation, and after each `step` bytes of those that
+  /// write.
+  static func forEachState(of operations: [Operation], step: Int, _ body: (_ operation: Int, Contents) throws -> Void) rethrows {
     var contents: Contents = [:]
     for (index, operation) in operations.enumerated() {
       switch operation {
@@ -71,9 +72,9 @@ final class RecordedDisk: JournalFiles {
       case .cut(let name, let byteCount): contents[name] = contents[name].map { Array($0.prefix(byteCount)) }
       case .delete(let name): contents[name] = nil
       case .append(let name, let bytes):
-        for byte in bytes {
+        for (offset, byte) in bytes.enumerated() {
           contents[name]?.append(byte)
-          try body(index, contents)
+          if offset == bytes.count - 1 || offset % step == step - 1 { try body(index, contents) }
         }
         continue
       }
