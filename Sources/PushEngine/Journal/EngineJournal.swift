@@ -28,6 +28,7 @@ package final class EngineJournal: Sendable {
   /// After so many bytes of records comes a checkpoint, and a new segment.
   private let checkpointByteCount: Int
   let plantedMistake: EngineJournalOptions.PlantedMistake?
+
   /// Groups that had ended when the journal was closed before.
   private let givenGroups: Set<UInt64>
 
