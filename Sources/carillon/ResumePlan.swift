@@ -36,13 +36,13 @@ struct ResumePlan {
       }
       try check(context.payloadFile, context.payload)
       try check(context.tokensFile, context.tokens)
-      let leftovers = opened.journal.leftovers(of: campaign.number)
+      let settledLines = context.outcomes == nil ? nil : SettledLines(of: campaign, leftovers: opened.journal.leftovers(of: campaign.number))
       plan.entries.append(
         SendPlan.Entry(
           app: context.settings.id, payloadFile: context.payloadFile, template: try SendCommand.template(context.payloadFile), tokens: context.tokensFile,
           tokensName: context.tokensName, expiration: campaign.expiration.map { $0 == 0 ? .doNotStore : .at($0) }, priority: campaign.priority,
           resumed: SendPlan.Resumed(
-            campaign: campaign, mark: campaign.mark.offset == 0 ? nil : campaign.mark, settledLines: SettledLines(of: campaign, leftovers: leftovers))))
+            campaign: campaign, mark: campaign.mark.offset == 0 ? nil : campaign.mark, settledLines: settledLines)))
     }
     guard changed.isEmpty else {
       throw CommandFailure.usage(

@@ -43,7 +43,8 @@ struct SendPlan: Sendable {
   struct Resumed: Sendable {
     var campaign: JournalledCampaign
     var mark: AudienceMark?
-    var settledLines: SettledLines
+    /// Nil where no outcomes are listed.
+    var settledLines: SettledLines?
   }
 
   func settings(_ app: String) -> AppSettings? { apps.first { $0.id == app } }

@@ -43,7 +43,7 @@ struct SendRun {
 
   // MARK: The journal
 
-  private var isResumed: Bool { prepared.campaigns.contains { $0.settledLines != nil } }
+  private var isResumed: Bool { plan.entries.contains { $0.resumed != nil } }
 
   private func openOutcomes() throws -> OutcomesFile? {
     guard let path = plan.outcomes else { return nil }

@@ -1,15 +1,27 @@
 /// Which lines of a campaign's audience have their final outcome by the word of the journal: what an earlier process has listed about the others is void.
 package struct SettledLines: Sendable {
   private let readLine: UInt64
-  private let openLines: Set<UInt64>
+  /// In order: a million of them are to take no more than they must.
+  private let openLines: [UInt64]
 
   /// To be made before the campaign goes on.
   package init(of campaign: JournalledCampaign, leftovers: [Leftover]) {
     readLine = campaign.readLine
-    var open: Set<UInt64> = []
-    for leftover in leftovers { leftover.forEach { open.insert($0.line) } }
+    var open: [UInt64] = []
+    open.reserveCapacity(leftovers.reduce(0) { $0 + $1.count })
+    for leftover in leftovers { leftover.forEach { open.append($0.line) } }
+    open.sort()
     openLines = open
   }
 
-  package func contains(_ line: UInt64) -> Bool { line <= readLine && !openLines.contains(line) }
+  package func contains(_ line: UInt64) -> Bool { line <= readLine && !isOpen(line) }
+
+  private func isOpen(_ line: UInt64) -> Bool {
+    var (low, high) = (0, openLines.count)
+    while low < high {
+      let middle = (low + high) / 2
+      if openLines[middle] < line { low = middle + 1 } else { high = middle }
+    }
+    return low < openLines.count && openLines[low] == line
+  }
 }
