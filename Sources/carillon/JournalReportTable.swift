@@ -47,6 +47,7 @@ enum JournalReportTable {
 
   private static func findings(_ report: JournalReport) -> [String] {
     var lines = report.damage.map { "damaged: \($0)" }
+    if report.strayCount > 0 { lines.append(report.strayNotice) }
     if let tail = report.tornTail { lines.append("\(tail): not damage; it is cut off when the journal is next opened") }
     return lines
   }
@@ -72,6 +73,12 @@ enum JournalReportTable {
   }
 }
 
+extension JournalReport {
+  var strayNotice: String {
+    "\(AccountTable.grouped(strayCount)) notifications without an outcome belong to campaigns whose own records are lost: they cannot be gone on with, and are in no account"
+  }
+}
+
 /// The same for machines.
 enum JournalReportJSON {
   static func text(_ report: JournalReport) -> String {
@@ -87,6 +94,7 @@ enum JournalReportJSON {
         json.field("settled", state.campaign.account.settled)
         json.field("unsent", state.unsent)
         json.field("unknown", state.unknown)
+        json.field("unsettled", state.unsettled)
         json.field("lost", state.lost)
         json.field("line", state.campaign.readLine)
         json.field("payloadBytes", state.payloadByteCount)
@@ -98,6 +106,7 @@ enum JournalReportJSON {
       }
       $0.field("bytes", report.byteCount)
       $0.field("records", report.recordCount)
+      $0.field("stray", report.strayCount)
       $0.field("closed", report.isClosed)
       $0.field("tornTail", report.tornTail)
       $0.field("damage", report.damage)

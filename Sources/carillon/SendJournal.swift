@@ -39,6 +39,7 @@ struct SendJournal: Sendable {
     if let tail = report.tornTail { say("journal: \(tail); nothing that was acknowledged is lost with them") }
     for place in report.damage { say("journal: damaged: \(place)") }
     let lost = report.campaigns.map(\.lost).reduce(0, +)
+    if report.strayCount > 0 { say("journal: \(report.strayNotice)") }
     if !report.damage.isEmpty {
       say("journal: \(report.lostRecordCount) records are known to be lost, and with them the fate of \(lost) notifications, which count as unknown")
     }
@@ -69,7 +70,7 @@ struct SendJournal: Sendable {
     try await giveAccount(of: ended, json: json)
   }
 
-  /// Prints the account of campaigns that have ended, and closes the journal, which then forgets them.
+  /// Prints the account of campaigns that have ended, and closes the journal, which takes them for given then.
   ///
   /// - Throws: the exit status when it is not 0.
   func giveAccount(of ended: [JournalledCampaign], json: Bool) async throws {

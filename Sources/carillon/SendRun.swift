@@ -28,7 +28,7 @@ struct SendRun {
       }, threads: ProcessInfo.processInfo.activeProcessorCount, seed: UInt64.random(in: 0 ... .max), journal: opened?.journal)
     let started = ContinuousClock.now
     let ending = try await deployment.serve { try await send(campaigns, through: deployment, outcomes: outcomes, started: started) }
-    // Closing the journal forgets a campaign that has ended. So its account is given first: whoever is killed in between gives it again.
+    // A journal that is closed takes the accounts of what has ended for given. So they are given first: whoever is killed in between gives them again.
     let unlisted = outcomes?.finish()
     try? await opened?.journal.makeDurable()
     let unwritten = showsAccount(ending) ? show(ending.account) : nil

@@ -126,7 +126,7 @@ extension Account {
 // MARK: - Outcomes
 
 extension Outcome {
-  /// Two bytes of the journal's format.
+  /// Three bytes of the journal's format.
   var code: (kind: UInt8, detail: UInt8, status: UInt8) {
     switch self {
     case .accepted(.confirmed): (1, 0, 0)

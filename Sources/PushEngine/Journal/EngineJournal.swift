@@ -272,9 +272,14 @@ package final class EngineJournal: Sendable {
     }
   }
 
+  /// Returns when nothing waits for room any more.
+  private func drained() async {
+    while state.withLock({ $0.failure == nil && !$0.overflow.isEmpty }) { await room() }
+  }
+
   /// Returns when everything that was recorded is durable.
   package func makeDurable() async throws(JournalProblem) {
-    while state.withLock({ $0.failure == nil && !$0.overflow.isEmpty }) { await journal.room() }
+    await drained()
     let last = journal.nextPosition.rawValue - 1
     guard last > 0 else { return }
     do throws(JournalError) {
@@ -288,7 +293,7 @@ package final class EngineJournal: Sendable {
   ///
   /// - Throws: if not all that was recorded has become durable.
   package func close() async throws(JournalProblem) {
-    while state.withLock({ $0.failure == nil && !$0.overflow.isEmpty }) { await room() }
+    await drained()
     state.withLock { state in
       // Whoever is killed while closing may be asked for the accounts of what has ended; a closed journal's have been given.
       if state.failure == nil, state.overflow.isEmpty { checkpoint(&state, keeping: state.book.endedGroups.subtracting(givenGroups)) }
@@ -388,7 +393,7 @@ extension EngineJournal {
     }
   }
 
-  /// Every campaign that the journal knows, ended ones only beside others of their group that have not; by number.
+  /// Every campaign that the journal knows, by number. Ended ones stay until the next checkpoint after their whole group has ended.
   package var campaigns: [JournalledCampaign] { state.withLock { $0.book.campaigns.values.sorted { $0.number < $1.number } } }
 
   func campaign(_ number: UInt64) -> JournalledCampaign? { state.withLock { $0.book.campaigns[number] } }

@@ -236,7 +236,7 @@ struct JournalledLane {
   func runs(before position: JournalPosition) -> [Run] { (kept + runs[firstRun...]).filter { $0.position < position }.sorted { $0.position < $1.position } }
 
   /// Where in the ring the runs end that are in records before `position`; nil if there are none.
-  func end(before position: JournalPosition) -> UInt64? { runs[firstRun...].last { $0.position < position }?.run.range.upperBound }
+  func end(before position: JournalPosition) -> UInt64? { runs[firstRun...].last { $0.position < position }?.end }
 
   /// Notifications that are not known to be settled.
   var unsettledCount: Int { runs[firstRun...].reduce(0) { $0 + $1.run.count } + kept.reduce(0) { $0 + $1.run.count } }
