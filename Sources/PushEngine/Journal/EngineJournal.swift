@@ -129,7 +129,7 @@ package final class EngineJournal: Sendable {
     return position
   }
 
-  private func append(
+  func append(
     kind: UInt8, byteCount: Int, _ state: inout State, _ write: (inout RecordWriter) -> Void
   ) throws(JournalError) -> JournalPosition {
     let position = try unsafe journal.append(kind: kind, byteCount: byteCount) { memory in
@@ -309,98 +309,4 @@ package final class EngineJournal: Sendable {
   package func abandon() {
     state.withLock { state in Self.fail(JournalError.closed, &state) }()
   }
-}
-
-// MARK: - Campaigns
-
-extension EngineJournal {
-  /// What the journal must know to begin a campaign.
-  package struct Beginning: Sendable {
-    package var app: String
-    package var campaign: Campaign
-    /// See ``JournalledCampaign/context``.
-    package var context: [UInt8]
-
-    package init(app: String, campaign: Campaign, context: [UInt8]) {
-      self.app = app
-      self.campaign = campaign
-      self.context = context
-    }
-  }
-
-  /// Begins campaigns that belong together. Returns their numbers, in the same order, when all of them are durable.
-  package func begin(_ beginnings: [Beginning]) async throws(JournalProblem) -> [UInt64] {
-    let group = state.withLock { $0.book.takeNumber() }
-    var numbers: [UInt64] = []
-    var last: JournalPosition?
-    do throws(JournalError) {
-      while numbers.count < beginnings.count {
-        let beginning = beginnings[numbers.count]
-        let result: Result<(UInt64, JournalPosition), JournalError> = state.withLock { state in
-          do throws(JournalError) { return .success(try begin(beginning, group, count: beginnings.count, &state)) } catch { return .failure(error) }
-        }
-        if case .failure(.full) = result {
-          await room()
-          continue
-        }
-        let (number, position) = try result.get()
-        numbers.append(number)
-        last = position
-      }
-      if let last { try await journal.durable(through: last) }
-      return numbers
-    } catch {
-      throw JournalProblem(error)
-    }
-  }
-
-  private func begin(_ beginning: Beginning, _ group: UInt64, count: Int, _ state: inout State) throws(JournalError) -> (UInt64, JournalPosition) {
-    let payload = beginning.campaign.payload
-    var known = state.book.payloads.first { $0.value == payload }?.key
-    if known == nil {
-      let number = state.book.takeNumber()
-      _ = try append(kind: JournalEvent.Kind.payload, byteCount: 8 + RecordWriter.byteCount(payload), &state) { record in
-        record.write(number)
-        record.write(payload)
-      }
-      state.book.define(payload: payload, as: number)
-      known = number
-    }
-    let campaign = JournalledCampaign(
-      number: state.book.takeNumber(), group: group, groupCount: count, app: beginning.app, payload: known ?? 0,
-      expiration: beginning.campaign.expiration, priority: beginning.campaign.priority, context: beginning.context)
-    let position = try append(kind: JournalEvent.Kind.campaign, byteCount: campaign.byteCount, &state) { campaign.write(to: &$0) }
-    state.book.put(campaign)
-    return (campaign.number, position)
-  }
-
-  /// The campaign has its final account.
-  func end(_ number: UInt64) { record(.ended(campaign: number)) }
-
-  /// Ends every open campaign: what is certainly unsent is cancelled, what may have arrived is unknown. Their accounts are whole after ``makeDurable()``.
-  ///
-  /// - Parameter listener: hears of everything that a campaign leaves behind.
-  package func abandonCampaigns(_ listener: (JournalledCampaign) -> (any OutcomeListener)? = { _ in nil }) {
-    for campaign in campaigns where campaign.phase == .open {
-      let listener = listener(campaign)
-      for leftover in leftovers(of: campaign.number) {
-        let outcome = leftover.fate == .unsent ? Outcome.cancelled : .unknown
-        if let listener { leftover.report(outcome, to: listener) }
-        let run = JournalledRun(lane: leftover.lane, range: leftover.range, campaign: leftover.campaign, count: leftover.count)
-        record(.resolved(run, outcome))
-      }
-      end(campaign.number)
-    }
-  }
-
-  /// Every campaign that the journal knows, by number. Ended ones stay until the next checkpoint after their whole group has ended.
-  package var campaigns: [JournalledCampaign] { state.withLock { $0.book.campaigns.values.sorted { $0.number < $1.number } } }
-
-  func campaign(_ number: UInt64) -> JournalledCampaign? { state.withLock { $0.book.campaigns[number] } }
-
-  /// The payload that everyone in the campaign gets who has none of his own.
-  package func payload(of campaign: JournalledCampaign) -> [UInt8] { state.withLock { $0.book.payloads[campaign.payload] ?? [] } }
-
-  /// What earlier processes have left of the campaign without an outcome.
-  package func leftovers(of campaign: UInt64) -> [Leftover] { state.withLock { $0.book.leftovers(of: campaign) } }
 }
