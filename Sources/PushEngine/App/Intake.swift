@@ -8,7 +8,7 @@ internal import Synchronization
 /// goes through the rings, and through this for choosing one.
 final class Intake: Sendable {
   private struct State {
-    var lanes: [Lane] = []
+    var lanes: [any Lane] = []
     var ledgers: [UInt32: CampaignLedger] = [:]
     var nextCampaign: UInt32 = 1
     var openCampaigns = 0
@@ -106,9 +106,9 @@ final class Intake: Sendable {
 
   // MARK: Lanes
 
-  var lanes: [Lane] { state.withLock { $0.lanes } }
+  var lanes: [any Lane] { state.withLock { $0.lanes } }
 
-  func add(_ lane: Lane) {
+  func add(_ lane: any Lane) {
     state.withLock { $0.lanes.append(lane) }
     openDoors()
   }
@@ -125,7 +125,7 @@ final class Intake: Sendable {
   // MARK: Room
 
   /// The lane with the shortest backlog that has room for `blockCount` blocks; waits until there is one.
-  func lane(withRoomFor blockCount: Int, isCancelled: () -> Bool) async -> Lane? {
+  func lane(withRoomFor blockCount: Int, isCancelled: () -> Bool) async -> (any Lane)? {
     while !isCancelled() {
       if let lane = laneWithRoom(for: blockCount) { return lane }
       starved()
@@ -141,9 +141,9 @@ final class Intake: Sendable {
     return nil
   }
 
-  private func laneWithRoom(for blockCount: Int) -> Lane? {
+  private func laneWithRoom(for blockCount: Int) -> (any Lane)? {
     state.withLock { state in
-      var best: Lane?
+      var best: (any Lane)?
       var shortest = backlogBlockCountLimit
       for lane in state.lanes where lane.ring.freeBlockCount >= blockCount + RingRecord.blockCountLimit {
         let backlog = lane.ring.backlogBlockCount

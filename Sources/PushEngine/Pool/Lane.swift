@@ -1,0 +1,66 @@
+internal import PushTransport
+internal import PushWire
+
+/// One slot of an app's pool: a ring, at most one live connection, and the machine that decides for both. Bound to one event loop.
+///
+/// A lane outlives its connections; the ring holds what is not settled yet. ``BinaryLane`` and ``RequestLane`` differ in what they say to the gateway; nobody above knows
+/// which one it is. What they have in common is in ``LaneBooks``, ``LaneRest`` and ``SendPermission``. Asked once per chunk, never once per notification.
+protocol Lane: Actor {
+  nonisolated var ring: NotificationRing { get }
+  nonisolated var loop: any Loop { get }
+  nonisolated var intake: Intake { get }
+  /// The lane's number in the journal, if there is one.
+  nonisolated var journalNumber: UInt64? { get }
+
+  /// The app lets this lane connect.
+  func connect()
+  /// Closes the connection for good. What is still in the window then counts by the app's policy.
+  func shutDown()
+  /// Asks the machine what to do, and does it.
+  func pump()
+  /// The time has come that ``LaneRest`` was to wait for.
+  func timerFired()
+}
+
+/// What the app's actor hears of a lane.
+enum LaneEvent: Sendable {
+  case wantsConnection(any Lane)
+  case opened
+  case ended(PoolMachine.Ending)
+  case progress
+  case starved
+}
+
+extension Lane {
+  /// Something was published, or has changed that the machine should know of. From any thread.
+  nonisolated func wake() {
+    loop.execute { self.assumeIsolated { $0.pump() } }
+  }
+
+  /// To be called after a claim was published: wakes the lane only if it sleeps.
+  nonisolated func published() {
+    if ring.takeWakeUp() { wake() }
+  }
+}
+
+extension LinkClosure {
+  /// What it says about the notifications that were sent.
+  var forLane: LaneClosure {
+    switch self {
+    case .byPeer, .reset, .failed, .unreachable, .handshakeFailed: .withoutAWord
+    case .byUs: .byUs
+    case .credentialRefused: .nothingWasRead
+    }
+  }
+
+  /// What it says to the pool.
+  ///
+  /// - Parameter failures: connections in a row, up to this one, that got nothing done.
+  func ending(failures: Int) -> PoolMachine.Ending {
+    switch self {
+    case .unreachable(let text), .handshakeFailed(let text): .unreachable(text)
+    case .credentialRefused(let text): .refused(text)
+    case .byPeer, .byUs, .reset, .failed: failures == 0 ? .ordinary : .fruitless
+    }
+  }
+}
