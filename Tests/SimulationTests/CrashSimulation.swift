@@ -237,7 +237,7 @@ private final class OutcomeLines: OutcomeListener {
 
   var lines: [UInt64: Outcome] { book.withLock { $0 } }
 
-  func notAccepted(line: UInt64, token: String, outcome: Outcome) { book.withLock { $0[line] = outcome } }
+  func notAccepted(line: UInt64, token: String, outcome: Outcome, goneSince: UInt64?) { book.withLock { $0[line] = outcome } }
 }
 
 /// Runs a journal without a thread of its own, on a simulated loop.

@@ -70,7 +70,7 @@ package final class OutcomeBook: OutcomeListener {
 
   package var outcomes: [DeviceToken: Outcome] { book.withLock { $0 } }
 
-  package func notAccepted(line: UInt64, token: String, outcome: Outcome) {
+  package func notAccepted(line: UInt64, token: String, outcome: Outcome, goneSince: UInt64?) {
     guard let token = try? DeviceToken(parsing: token) else { return }
     book.withLock { $0[token] = outcome }
   }

@@ -138,7 +138,10 @@ struct CampaignReader {
       let entry = chunk[index]
       guard entry.kind == .ready else { continue }
       let header = RingRecord.Header(ordinal: entry.line, campaign: ledger.frames.campaign, mayHaveArrived: mayHaveArrived)
-      let fits = unsafe claim.append(header, token: chunk.token(of: entry), payload: chunk.payload(of: entry))
+      let fits =
+        entry.hasOwnHeaders
+        ? unsafe claim.append(header, token: chunk.token(of: entry), headers: chunk.ownHeaders(of: entry), payload: chunk.payload(of: entry))
+        : unsafe claim.append(header, token: chunk.token(of: entry), payload: chunk.payload(of: entry))
       precondition(fits, "a run that does not fit its claim")
     }
     next = run.end
@@ -180,17 +183,6 @@ extension LanePolicy {
     case (.unsent, _), (_, .resend): nil
     case (_, .hold): .held
     case (_, .drop): .unknown
-    }
-  }
-}
-
-extension AudienceEntry.Kind {
-  /// The outcome of a line that cannot be sent.
-  var rejection: Rejection? {
-    switch self {
-    case .ready: nil
-    case .payloadTooLarge: .payloadTooLarge
-    case .malformedToken, .malformedRow, .malformedText, .overlongLine: .malformedToken
     }
   }
 }

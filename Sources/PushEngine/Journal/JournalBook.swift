@@ -137,8 +137,7 @@ extension JournalledCampaign {
     mark = position.mark
     readLine = position.readLine
     account.submitted = position.submitted
-    if position.malformed > 0 { account.count(.rejected(.malformedToken), position.malformed) }
-    if position.tooLarge > 0 { account.count(.rejected(.payloadTooLarge), position.tooLarge) }
+    for (reason, count) in position.rejected { account.count(.rejected(reason), count) }
   }
 }
 

@@ -54,37 +54,37 @@ enum JournalEvent: Hashable, Sendable {
 
 /// How far a campaign's reader has come, as part of what it takes in.
 struct AudiencePosition: Hashable, Sendable {
-  static let byteCount = 16 + 8 + 8 + 8
+  static let byteCount = 16 + 8 + 8 + 4 * Rejection.atIntake.count
 
   var mark: AudienceMark
   /// Every entry up to this line has been taken in, or counted as one that cannot be sent.
   var readLine: UInt64
   /// All that the campaign has submitted up to here, rejected lines included: a gap shows what damage has taken.
   var submitted: Int
-  /// Lines since the last position that could not be sent.
-  var malformed: Int
-  var tooLarge: Int
+  /// Lines since the last position that could not be sent, by reason: each one of ``Rejection/atIntake``.
+  var rejected: [Rejection: Int]
 
   func write(to record: inout RecordWriter) {
     for value in [mark.offset, mark.line, readLine, UInt64(submitted)] { record.write(value) }
-    record.write(UInt32(clamping: malformed))
-    record.write(UInt32(clamping: tooLarge))
+    for reason in Rejection.atIntake { record.write(UInt32(clamping: rejected[reason] ?? 0)) }
   }
 
-  init(mark: AudienceMark, readLine: UInt64, submitted: Int, malformed: Int = 0, tooLarge: Int = 0) {
+  init(mark: AudienceMark, readLine: UInt64, submitted: Int, rejected: [Rejection: Int] = [:]) {
     self.mark = mark
     self.readLine = readLine
     self.submitted = submitted
-    self.malformed = malformed
-    self.tooLarge = tooLarge
+    self.rejected = rejected
   }
 
   init(reading record: inout RecordReader) throws(RecordError) {
     mark = AudienceMark(offset: try record.readPlace(), line: try record.readPlace())
     readLine = try record.readPlace()
     submitted = try record.readCount()
-    malformed = Int(try record.read(UInt32.self))
-    tooLarge = Int(try record.read(UInt32.self))
+    rejected = [:]
+    for reason in Rejection.atIntake {
+      let count = Int(try record.read(UInt32.self))
+      if count > 0 { rejected[reason] = count }
+    }
   }
 }
 
@@ -126,7 +126,7 @@ extension JournalEvent {
     switch self {
     case .laneBegan(_, let app): 8 + 4 + app.utf8.count
     case .intent: 16
-    case .settled, .resolved: JournalledRun.byteCount + 3
+    case .settled, .resolved: JournalledRun.byteCount + Outcome.codeByteCount
     case .returned: JournalledRun.byteCount + 1
     case .doubted: JournalledRun.byteCount
     case .resent: 8 + 4
@@ -145,8 +145,7 @@ extension JournalEvent {
       record.write(through)
     case .settled(let run, let outcome), .resolved(let run, let outcome):
       run.write(to: &record)
-      let code = outcome.code
-      for byte in [code.kind, code.detail, code.status] { record.write(byte) }
+      outcome.write(to: &record)
     case .returned(let run, let isInDoubt):
       run.write(to: &record)
       record.write(isInDoubt)
@@ -167,19 +166,15 @@ extension JournalEvent {
     switch kind {
     case Kind.laneBegan: self = .laneBegan(lane: try record.read(), app: try record.readString())
     case Kind.intent: self = .intent(lane: try record.read(), through: try record.read())
-    case Kind.settled: self = .settled(try JournalledRun(reading: &record), try Self.outcome(&record))
+    case Kind.settled: self = .settled(try JournalledRun(reading: &record), try Outcome(reading: &record))
     case Kind.returned: self = .returned(try JournalledRun(reading: &record), isInDoubt: try record.readFlag())
     case Kind.doubted: self = .doubted(try JournalledRun(reading: &record))
-    case Kind.resolved: self = .resolved(try JournalledRun(reading: &record), try Self.outcome(&record))
+    case Kind.resolved: self = .resolved(try JournalledRun(reading: &record), try Outcome(reading: &record))
     case Kind.resent: self = .resent(campaign: try record.read(), count: Int(try record.read(UInt32.self)))
     case Kind.position: self = .position(campaign: try record.read(), try AudiencePosition(reading: &record))
     case Kind.ended: self = .ended(campaign: try record.read())
     case Kind.numbersTaken: self = .numbersTaken(below: try record.read())
     default: throw .unknownKind(kind)
     }
-  }
-
-  private static func outcome(_ record: inout RecordReader) throws(RecordError) -> Outcome {
-    try Outcome(kind: record.read(), detail: record.read(), status: record.read())
   }
 }

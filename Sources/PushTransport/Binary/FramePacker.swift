@@ -1,6 +1,6 @@
 package import PushWire
 
-/// What every notification of a campaign has in common, as a lane needs it to pack frames.
+/// What every notification of a campaign has in common, as a lane needs it to pack frames, or to make requests.
 package struct CampaignFrames: Sendable {
   /// The number that ring records carry.
   package let campaign: UInt32
@@ -8,9 +8,12 @@ package struct CampaignFrames: Sendable {
   package let payload: [UInt8]
   package let expiration: UInt32?
   package let priority: UInt8?
+  /// For a lane that speaks HTTP/2; nil for one that packs frames.
+  package let request: RequestTemplate?
+  private let identifiers: APNSIdentifierSequence
   let template: FrameTemplate
 
-  /// Of a notification with a token of 32 bytes and the campaign's payload.
+  /// Of a notification with a token of 32 bytes and the campaign's payload. About as much for a request, whose headers are compressed.
   package var frameByteCount: Int { template.frameByteCount }
 
   /// - Parameters:
@@ -22,8 +25,33 @@ package struct CampaignFrames: Sendable {
     self.payload = payload
     self.expiration = expiration
     self.priority = priority
+    request = nil
+    identifiers = APNSIdentifierSequence(IdentifierSeed(high: 0, low: 0))
     template = FrameTemplate(command: command, payload: payload, tokenByteCount: 32, expiration: expiration, priority: priority)
   }
+
+  /// Of a campaign that goes out as requests.
+  ///
+  /// - Parameters:
+  ///   - headers: checked before (``ProviderHeaders/check(payload:credential:)``); expiration and priority are theirs.
+  ///   - payload: for all notifications that have none of their own.
+  ///   - authority, credential: see ``RequestTemplate``.
+  ///   - seed: of the identifiers; the same whenever the campaign goes on.
+  package init(
+    campaign: UInt32, authority: String, headers: ProviderHeaders, credential: ProviderCredentialKind, payload: [UInt8], seed: IdentifierSeed
+  ) {
+    self.campaign = campaign
+    command = .framed
+    self.payload = payload
+    expiration = headers.expiration
+    priority = headers.effectivePriority
+    request = RequestTemplate(authority: authority, headers: headers, credential: credential, payload: payload)
+    identifiers = APNSIdentifierSequence(seed)
+    template = FrameTemplate(command: .framed, payload: payload, tokenByteCount: 32, expiration: expiration, priority: priority)
+  }
+
+  /// The `apns-id` of a notification: its own, or the one that the campaign's seed gives its line. The same each time it is sent, by whichever process.
+  package func identifier(of record: RingRecord) -> APNSIdentifier { record.identifier ?? identifiers[record.ordinal] }
 }
 
 /// Packs frames from a ring into one buffer, so that a batch becomes one write.

@@ -280,6 +280,17 @@ package struct RingClaim: ~Copyable {
     return true
   }
 
+  /// The same for a notification that has headers of its own.
+  package mutating func append(
+    _ header: RingRecord.Header, token: UnsafeRawBufferPointer, headers: RingRecord.OwnHeaders, payload: UnsafeRawBufferPointer
+  ) -> Bool {
+    let blocks = RingRecord.blockCount(tokenByteCount: token.count, payloadByteCount: headers.byteCount + payload.count)
+    guard blocks <= remainingBlockCount else { return false }
+    unsafe RingRecord.write(header, token: token, headers: headers, payload: payload, blockCount: blocks, to: ring.block(at: cursor))
+    cursor += UInt64(blocks)
+    return true
+  }
+
   /// Makes everything appended readable.
   package consuming func publish() {}  // the end of the claim does it
 

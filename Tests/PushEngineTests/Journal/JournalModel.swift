@@ -108,8 +108,7 @@ struct JournalModel {
   private mutating func move(_ number: UInt64, to position: AudiencePosition) {
     guard var campaign = campaigns[number] else { return }
     (campaign.mark, campaign.readLine, campaign.account.submitted) = (position.mark, position.readLine, position.submitted)
-    if position.malformed > 0 { campaign.account.count(.rejected(.malformedToken), position.malformed) }
-    if position.tooLarge > 0 { campaign.account.count(.rejected(.payloadTooLarge), position.tooLarge) }
+    for (reason, count) in position.rejected { campaign.account.count(.rejected(reason), count) }
     campaigns[number] = campaign
   }
 

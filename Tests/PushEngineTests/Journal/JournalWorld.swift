@@ -222,9 +222,8 @@ final class JournalWorld {
         payload: isPersonal ? random.bytes(Int.random(in: 0...200, using: &random)) : [])
     }
     var position = AudiencePosition(mark: mark(), readLine: line + UInt64.random(in: 0...2, using: &random), submitted: campaign.account.submitted)
-    if random.chance(20) { position.malformed = Int.random(in: 1...3, using: &random) }
-    if random.chance(10) { position.tooLarge = Int.random(in: 1...3, using: &random) }
-    position.submitted += notifications.count + position.malformed + position.tooLarge
+    for reason in Rejection.atIntake where random.chance(15) { position.rejected[reason] = Int.random(in: 1...3, using: &random) }
+    position.submitted += notifications.count + position.rejected.values.reduce(0, +)
     return (notifications, position)
   }
 
@@ -348,7 +347,7 @@ final class JournalWorld {
   private func readMalformed() {
     guard let number = openCampaign(), let campaign = model.campaigns[number] else { return }
     var position = AudiencePosition(mark: mark(), readLine: campaign.readLine + 3, submitted: campaign.account.submitted + 3)
-    (position.malformed, position.tooLarge) = random.chance(50) ? (3, 0) : (1, 2)
+    position.rejected = random.chance(50) ? [.malformedToken: 3] : [.unusableLine(.row): 1, .payloadTooLarge: 2]
     record(.position(campaign: number, position))
   }
 
