@@ -46,7 +46,8 @@ package actor App {
     self.events = events
     self.report = report
     let intake = Intake(
-      app: configuration.id, loop: loops[first], rateLimit: configuration.rateLimit, journal: journal, starved: { report.yield(.starved) })
+      app: configuration.id, loop: loops[first], rateLimit: configuration.rateLimit, breaker: configuration.badTokenBreaker, journal: journal,
+      starved: { report.yield(.starved) })
     self.intake = intake
     // What cannot be written down may not be sent.
     journal?.onFailure { reason in intake.cancelAll(failure: reason) }
@@ -102,10 +103,17 @@ package actor App {
     _ index: Int, of configuration: AppConfiguration, dialer: any Dialer, loops: [any Loop], intake: Intake, budget: RingBudget?,
     seed: UInt64, report: AsyncStream<LaneEvent>.Continuation
   ) -> any Lane {
-    let lane = BinaryLane(
-      configuration: configuration, loop: loops[index % loops.count], dialer: dialer, intake: intake, budget: budget,
-      seed: seed &+ UInt64(index) &* 0x9E37_79B9_7F4A_7C15,
-      report: { report.yield($0) })
+    let loop = loops[index % loops.count]
+    let seed = seed &+ UInt64(index) &* 0x9E37_79B9_7F4A_7C15
+    let lane: any Lane =
+      switch configuration.transport {
+      case .binary:
+        BinaryLane(configuration: configuration, loop: loop, dialer: dialer, intake: intake, budget: budget, seed: seed, report: { report.yield($0) })
+      case .http2(let settings):
+        RequestLane(
+          configuration: configuration, settings: settings, isKept: index < configuration.connections.lowerBound, loop: loop, dialer: dialer, intake: intake,
+          budget: budget, seed: seed, report: { report.yield($0) })
+      }
     if let number = lane.journalNumber { intake.journal?.onPinned(lane: number) { [weak lane] end in lane?.restate(before: end) } }
     return lane
   }

@@ -15,11 +15,13 @@ final class Intake: Sendable {
     var waiters: [CheckedContinuation<Void, Never>] = []
     var failure: String?
     var bucket: TokenBucket?
+    var breaker: BadTokenBreaker?
   }
 
   private let state: Mutex<State>
   private let waiterCount = Atomic<Int>(0)
   private let openCampaignCount = Atomic<Int>(0)
+  private let cancellations = Atomic<Int>(0)
   private let loop: any Loop
   /// Asks the app for another lane.
   private let starved: @Sendable () -> Void
@@ -31,7 +33,9 @@ final class Intake: Sendable {
   /// With a journal it is longer: what is taken in now may be sent only when an intent for it is durable, an interval later.
   private var backlogBlockCountLimit: Int { journal == nil ? 65_536 : 196_608 }
 
-  init(app: String, loop: any Loop, rateLimit: Double?, journal: EngineJournal?, starved: @escaping @Sendable () -> Void) {
+  init(
+    app: String, loop: any Loop, rateLimit: Double?, breaker: BadTokenBreaker? = nil, journal: EngineJournal?, starved: @escaping @Sendable () -> Void
+  ) {
     self.app = app
     self.loop = loop
     self.journal = journal
@@ -41,6 +45,7 @@ final class Intake: Sendable {
       // A burst of 20 ms keeps the sending even, and the number of wake-ups small.
       state.bucket = TokenBucket(perSecond: rateLimit, burst: max(1, rateLimit / 50), now: loop.now)
     }
+    state.breaker = breaker
     self.state = Mutex(state)
   }
 
@@ -100,9 +105,23 @@ final class Intake: Sendable {
       return Array(state.ledgers.values)
     }
     for ledger in ledgers { ledger.cancel() }
+    wasCancelled()
+  }
+
+  /// A campaign was cancelled: its reader and its notifications need not wait for anything.
+  func wasCancelled() {
+    cancellations.add(1, ordering: .releasing)
     openDoors()
     wakeLanes()
   }
+
+  /// Grows with every cancellation.
+  var cancellationCount: Int { cancellations.load(ordering: .acquiring) }
+
+  // MARK: The breaker
+
+  /// So many notifications got an answer, of which so many called the token bad. Returns why the app must pause, if it must.
+  func answered(_ count: Int, bad: Int) -> String? { state.withLock { $0.breaker?.answered(count, bad: bad) } }
 
   // MARK: Lanes
 

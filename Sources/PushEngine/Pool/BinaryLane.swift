@@ -44,7 +44,7 @@ actor BinaryLane: Lane, LinkDelegate {
     permission = intake.journal.map { SendPermission(journal: $0, lane: $0.addLane(app: intake.app)) }
     journalNumber = permission?.lane
     batchTimer = BatchTimer(byteCountBound: configuration.batchByteCount, delay: configuration.batchDelay)
-    books = LaneBooks(configuration: configuration, ring: ring, loop: loop, intake: intake, journalNumber: journalNumber)
+    books = LaneBooks(configuration: configuration, ring: ring, loop: loop, intake: intake, journalNumber: journalNumber, isOrdered: true)
     rest = LaneRest(ring: ring, loop: loop, intake: intake)
   }
 

@@ -9,14 +9,17 @@ struct LaneBooks {
   private let intake: Intake
   private let journalNumber: UInt64?
   private let onUnknown: LanePolicy.OnUnknown
+  /// Outcomes come in the order of the ring: a run in the journal says that everything before it has left the ring too.
+  private let isOrdered: Bool
   /// Of the campaign that was asked for last.
   private(set) var ledger: CampaignLedger?
 
-  init(configuration: AppConfiguration, ring: NotificationRing, loop: any Loop, intake: Intake, journalNumber: UInt64?) {
+  init(configuration: AppConfiguration, ring: NotificationRing, loop: any Loop, intake: Intake, journalNumber: UInt64?, isOrdered: Bool) {
     self.ring = ring
     self.loop = loop
     self.intake = intake
     self.journalNumber = journalNumber
+    self.isOrdered = isOrdered
     observer = configuration.observer
     onUnknown = configuration.policy.onUnknown
   }
@@ -36,8 +39,10 @@ struct LaneBooks {
   }
 
   /// Listed first, then journaled, then counted: after a crash the list may say too much, which the journal shows, but never too little.
-  mutating func settle(_ settlements: [Settlement]) {
-    for settlement in settlements where settlement.count > 0 { ledger(of: settlement.campaign).report(settlement, ring: ring) }
+  ///
+  /// - Parameter goneSince: by position, what a 410 said; see ``OutcomeListener``.
+  mutating func settle(_ settlements: [Settlement], goneSince: [UInt64: UInt64] = [:]) {
+    for settlement in settlements where settlement.count > 0 { report(settlement, goneSince) }
     journal(settlements)
     if let observer {
       for settlement in settlements where settlement.count > 0 { observer.settled(settlement, ring: ring, now: loop.now) }
@@ -45,12 +50,23 @@ struct LaneBooks {
     for settlement in settlements where settlement.count > 0 { ledger(of: settlement.campaign).settled(settlement.count, settlement.outcome) }
   }
 
-  /// Neighbouring runs with one outcome are one record: a watermark.
+  private mutating func report(_ settlement: Settlement, _ goneSince: [UInt64: UInt64]) {
+    let ledger = ledger(of: settlement.campaign)
+    guard !goneSince.isEmpty, case .rejected = settlement.outcome else { return ledger.report(settlement, ring: ring) }
+    ring.forEachNotification(from: settlement.from, to: settlement.to) { position, record in
+      ledger.report(record, settlement.outcome, goneSince: goneSince[position])
+    }
+    if journalNumber != nil { ledger.flushReports() }
+  }
+
+  /// Neighbouring runs with one outcome are one record: in order, a watermark, whatever padding lies between them.
   private mutating func journal(_ settlements: [Settlement]) {
     guard let journal = intake.journal, let journalNumber else { return }
     var joined: Settlement?
     for settlement in settlements where settlement.count > 0 {
-      if let before = joined, before.campaign == settlement.campaign, before.outcome == settlement.outcome {
+      if let before = joined, before.campaign == settlement.campaign, before.outcome == settlement.outcome,
+        isOrdered || before.to == settlement.from
+      {
         joined?.to = settlement.to
         joined?.count += settlement.count
       } else {
@@ -67,12 +83,12 @@ struct LaneBooks {
     let run = JournalledRun(lane: lane, range: settlement.from..<settlement.to, campaign: campaign, count: settlement.count)
     switch settlement.outcome {
     case .cancelled:
-      journal.record(.returned(run, isInDoubt: false))
+      journal.record(isOrdered ? .returned(run, isInDoubt: false) : .withdrawn(run, isInDoubt: false))
     case .unknown where ledger.isCancelled && onUnknown == .resend:
       // Not sent again because the sending was stopped: that is for whoever goes on with it.
-      journal.record(.returned(run, isInDoubt: true))
+      journal.record(isOrdered ? .returned(run, isInDoubt: true) : .withdrawn(run, isInDoubt: true))
     default:
-      journal.record(.settled(run, settlement.outcome))
+      journal.record(isOrdered ? .settled(run, settlement.outcome) : .answered(run, settlement.outcome))
     }
   }
 

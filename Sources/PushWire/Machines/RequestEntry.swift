@@ -67,8 +67,7 @@ struct RequestsInFlight {
 
   /// Takes a request out; nil if the tag is of one that has gone.
   mutating func remove(_ tag: UInt64) -> RequestEntry? {
-    let index = Int(tag & ((1 << Self.slotBits) - 1))
-    guard index < slots.count, slots[index].serial == tag >> Self.slotBits, slots[index].serial != 0 else { return nil }
+    guard let index = index(of: tag) else { return nil }
     let slot = slots[index]
     if slot.previous >= 0 { slots[Int(slot.previous)].next = slot.next } else { first = slot.next }
     if slot.next >= 0 { slots[Int(slot.next)].previous = slot.previous } else { last = slot.previous }
@@ -77,6 +76,13 @@ struct RequestsInFlight {
     firstFree = Int32(index)
     count -= 1
     return slot.entry
+  }
+
+  func position(of tag: UInt64) -> UInt64? { index(of: tag).map { slots[$0].entry.position } }
+
+  private func index(of tag: UInt64) -> Int? {
+    let index = Int(tag & ((1 << Self.slotBits) - 1))
+    return index < slots.count && slots[index].serial == tag >> Self.slotBits && slots[index].serial != 0 ? index : nil
   }
 
   /// The request that has waited longest.

@@ -111,11 +111,15 @@ extension RequestMachine {
       endedUnprocessed(entry, now: now)
     case .delaysToken, .keepsToken, .backsOff:
       connection.trialCount = nil
-      backOff(entry, outcome: outcome, retryAfter: retryAfter, now: now)
+      let delay = verdict == .delaysToken ? requests.tokenDelay : requests.backoff
+      backOff(entry, delay, outcome: outcome, retryAfter: retryAfter, now: now)
     case .unknown:
       endedUnknown(entry, countsAsTry: true)
     }
   }
+
+  /// Where the notification of a request under way lies in the ring; nil if it has been taken back.
+  package func position(of tag: UInt64) -> UInt64? { inFlight.position(of: tag) }
 
   /// A stream has ended without an answer.
   package mutating func ended(_ tag: UInt64, isUnprocessed: Bool, now: Instant) {
@@ -155,12 +159,12 @@ extension RequestMachine {
   private static let refusalLimit = 100
 
   /// Not now, says the service: later again, until the attempts are used up.
-  private mutating func backOff(_ entry: RequestEntry, outcome: Outcome, retryAfter: UInt32?, now: Instant) {
+  private mutating func backOff(_ entry: RequestEntry, _ delay: ClosedRange<Duration>, outcome: Outcome, retryAfter: UInt32?, now: Instant) {
     var entry = entry
     entry.refusals = 0
     entry.tries += 1
     guard entry.tries < attempts else { return settleAnswered(entry, as: entry.isInDoubt ? .unknown : outcome) }
-    let full = min(requests.retryLimit, requests.retryBase * (1 << min(Int(entry.tries) - 1, 20)))
+    let full = min(delay.upperBound, delay.lowerBound * (1 << min(Int(entry.tries) - 1, 20)))
     let asked = retryAfter.map { min(requests.retryAfterLimit, Duration.seconds(Int64($0))) } ?? .zero
     retries.append(entry, at: now + max(jitter.apply(to: full), asked))
   }

@@ -245,8 +245,8 @@ package struct RequestMachine: ~Copyable {
     isKept || inFlight.count > 0 || !retries.isEmpty ? nil : connection.activeAt + requests.idle
   }
 
-  /// When something will be due that no event announces.
-  private var deadline: Instant? {
+  /// When something will be due on this connection that no event announces.
+  package var deadline: Instant? {
     var deadline = retries.nextAt
     func consider(_ other: Instant?) {
       guard let other else { return }

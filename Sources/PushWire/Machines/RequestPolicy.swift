@@ -4,16 +4,17 @@ package struct RequestPolicy: Sendable {
   package var timeout = Duration.seconds(30)
   /// With requests under way and nothing heard for so long, the peer is asked whether it lives. Default 10 s.
   package var silence = Duration.seconds(10)
-  /// A PING without an answer for so long means that the connection is dead. Default 10 s.
-  package var pingTimeout = Duration.seconds(10)
+  /// A PING without an answer for so long means that the connection is dead. Default 30 s.
+  package var pingTimeout = Duration.seconds(30)
   /// An idle connection that is kept is tried so often. Default 1 h, as the service asks.
   package var pingInterval = Duration.seconds(3_600)
   /// An idle connection that is not among those to be kept is left after so long. Default 3 min.
   package var idle = Duration.seconds(180)
-  /// Before the first repetition of what the service could not do (5xx, 429); twice as long before each further one. Default 1 s.
-  package var retryBase = Duration.seconds(1)
-  /// No such wait is longer, unless the service itself says how long (at most ``retryAfterLimit``). Default 60 s.
-  package var retryLimit = Duration.seconds(60)
+  /// Before the first repetition of what the service could not do (5xx), and the longest such wait; twice as long each time. Default 1 s to 60 s.
+  package var backoff = Duration.seconds(1) ... .seconds(60)
+  /// The same for a device token that has had too many requests (429).
+  package var tokenDelay = Duration.seconds(1) ... .seconds(60)
+  /// Where the service itself says how long, it is believed up to this. Default 5 min.
   package var retryAfterLimit = Duration.seconds(300)
   /// With so many notifications of a lane waiting to be sent again, nothing new is sent: a service in trouble is not given more of it. Default 4096.
   package var waitingLimit = 4_096

@@ -328,7 +328,7 @@ internal import Testing
 
   @Test("with requests under way and nothing heard the peer is asked, and left if it does not answer")
   func silence() {
-    let lane = RequestDriver()
+    let lane = RequestDriver { _, requests in requests.pingTimeout = .seconds(10) }
     lane.publish()
     lane.connect()
     lane.pump()
@@ -348,7 +348,7 @@ internal import Testing
 
   @Test("an idle connection that is kept is asked after an hour, and left if it does not answer")
   func ping() {
-    let lane = RequestDriver()
+    let lane = RequestDriver { _, requests in requests.pingTimeout = .seconds(10) }
     lane.publish()
     lane.connect()
     lane.pump()
