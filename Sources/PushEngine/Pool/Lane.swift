@@ -57,7 +57,7 @@ package actor Lane: LinkDelegate {
     command = configuration.command
     ring = NotificationRing(blockCount: configuration.policy.ringBlockCount, budget: budget)
     machine = LaneMachine(policy: configuration.policy, seed: seed)
-    packer = FramePacker(byteCountBound: configuration.batchByteCount)
+    packer = FramePacker(byteCountBound: configuration.batchByteCount, buffers: loop.buffers)
     permission = intake.journal.map { SendPermission(journal: $0, lane: $0.addLane(app: intake.app)) }
     journalNumber = permission?.lane
     batchTimer = BatchTimer(byteCountBound: configuration.batchByteCount, delay: configuration.batchDelay)
@@ -163,7 +163,7 @@ package actor Lane: LinkDelegate {
   private func lookAfterMemory(seen published: UInt64) {
     guard published == ring.settled else {
       emptySince = nil
-      return ring.becameBusy()
+      return
     }
     guard ring.isBusy else { return }
     let now = loop.now
