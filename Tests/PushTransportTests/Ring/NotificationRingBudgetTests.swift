@@ -61,7 +61,10 @@ struct NotificationRingBudgetTests {
     settleAll(ring)
     for _ in 0..<100 {
       guard var claim = ring.claim(minimum: 1, maximum: 1) else { continue }
-      #expect(unsafe token.withUnsafeBytes { unsafe claim.append(RingRecord.Header(ordinal: 1, campaign: 1), token: $0, payload: UnsafeRawBufferPointer(start: nil, count: 0)) })
+      #expect(
+        unsafe token.withUnsafeBytes {
+          unsafe claim.append(RingRecord.Header(ordinal: 1, campaign: 1), token: $0, payload: UnsafeRawBufferPointer(start: nil, count: 0))
+        })
       claim.publish()
       settleAll(ring)
     }
