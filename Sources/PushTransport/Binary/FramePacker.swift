@@ -134,19 +134,26 @@ package struct FramePacker: ~Copyable {
       return true
     }
     let own = unsafe record.payload
+    if own.count > 0 { return unsafe packAny(record, payload: own, identifier: identifier, frames: frames) }
+    return unsafe frames.payload.withUnsafeBytes { unsafe packAny(record, payload: $0, identifier: identifier, frames: frames) }
+  }
+
+  /// The same for a frame that is not made from the template.
+  private mutating func packAny(_ record: RingRecord, payload: UnsafeRawBufferPointer, identifier: UInt32, frames: CampaignFrames) -> Bool {
+    let token = unsafe record.token
     let expiration = record.expiration ?? frames.expiration
     let priority = record.priority ?? frames.priority
-    return unsafe frames.payload.withUnsafeBytes { shared in
-      let payload = unsafe own.count > 0 ? own : shared
+    // Its exact size matters only near the bound.
+    if !hasRoom(for: Self.frameByteCountLimit) {
       let size = FrameEncoder.byteCount(
         frames.command, tokenByteCount: token.count, payloadByteCount: payload.count, hasIdentifier: true, hasExpiration: expiration != nil,
         hasPriority: priority != nil)
       guard hasRoom(for: size) else { return false }
-      byteCount += unsafe FrameEncoder.encode(
-        frames.command, token: token, payload: payload, identifier: identifier, expiration: expiration, priority: priority,
-        into: UnsafeMutableRawBufferPointer(rebasing: buffer[byteCount...]))
-      return true
     }
+    byteCount += unsafe FrameEncoder.encode(
+      frames.command, token: token, payload: payload, identifier: identifier, expiration: expiration, priority: priority,
+      into: UnsafeMutableRawBufferPointer(rebasing: buffer[byteCount...]))
+    return true
   }
 
   @inline(__always)
