@@ -43,6 +43,11 @@ struct SimulateCommand: AsyncParsableCommand {
   var apps: [String] = []
   @Option(help: ArgumentHelp("Makes an authority, a server's and each app's certificate in this folder, and exits.", valueName: "folder")) var makeCertificates:
     String?
+  @Flag(
+    help: ArgumentHelp(
+      "Hands out TLS session tickets, as most servers do: who comes again needs no certificates.",
+      discussion: "Off by default: some old clients take a ticket for an answer. Without effect where the rules refuse certificates."))
+  var sessionTickets = false
   @Flag(help: "Ends also when its standard input does: for a program that starts it, and may die.") var untilInputEnds = false
   @Flag(help: "JSON on standard output: one line when it listens, one with the counts at the end.") var json = false
   @OptionGroup(title: "Faults, for all apps") var faults: FaultOptions
@@ -77,6 +82,7 @@ struct SimulateCommand: AsyncParsableCommand {
     configuration.feedbackPort = feedbackPort
     configuration.rules = rules
     configuration.recordPath = record
+    configuration.sendsTickets = sessionTickets
     // Caught from here on: a signal that comes before the simulator listens must not leave certificates behind.
     let (watch, signals) = SignalWatch.arrivals()
     defer { watch.stop() }

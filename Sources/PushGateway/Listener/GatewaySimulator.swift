@@ -19,6 +19,9 @@ package final class GatewaySimulator: Sendable {
     package var identity: Identity
     /// False lets clients in that show no certificate; their topic is "anonymous".
     package var requiresClientCertificate = true
+    /// Clients that come again need no certificates then, and reconnect at half the cost. Not where the rules refuse certificates: a session that is
+    /// resumed shows none.
+    package var sendsTickets = false
     package var rules = FaultRules()
     /// Where to write the record; nil: none is written.
     package var recordPath: String?
@@ -81,9 +84,11 @@ package final class GatewaySimulator: Sendable {
     let gateway = SimulatedGateway(rules: configuration.rules, recordFile: record, memory: configuration.memory)
     let clients = ClientCertificatePolicy(request: configuration.requiresClientCertificate ? .required : .optional, trust: clientAuthority.map { .file($0) })
     var choosyClients = clients
-    choosyClients.refuse = { gateway.refusesCertificate(topic: Topic.of($0)) ? .unknown : nil }
+    if configuration.rules.refusesCertificates { choosyClients.refuse = { gateway.refusesCertificate(topic: Topic.of($0)) ? .unknown : nil } }
+    var choosy = TLSServerConfiguration(credential: credential, clients: choosyClients)
+    choosy.sendsTickets = configuration.sendsTickets
     let contexts = (
-      gateway: try TLSContext(server: TLSServerConfiguration(credential: credential, clients: choosyClients)),
+      gateway: try TLSContext(server: choosy),
       feedback: try TLSContext(server: TLSServerConfiguration(credential: credential, clients: clients))
     )
 
