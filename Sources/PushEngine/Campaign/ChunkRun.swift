@@ -60,7 +60,6 @@ struct ChunkRun {
 
 extension AudienceChunk {
   fileprivate func notification(_ entry: AudienceEntry) -> EnqueuedNotification {
-    guard entry.hasOwnHeaders else { return unsafe EnqueuedNotification(line: entry.line, token: token(of: entry), payload: payload(of: entry)) }
-    return unsafe EnqueuedNotification(line: entry.line, token: token(of: entry), headers: ownHeaders(of: entry), payload: payload(of: entry))
+    unsafe EnqueuedNotification(line: entry.line, token: token(of: entry), headers: ownHeaders(of: entry), payload: payload(of: entry))
   }
 }
