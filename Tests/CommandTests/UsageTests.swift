@@ -42,7 +42,10 @@ struct UsageTests {
         "--connections must be from 1 to 1000, not 0"
       ),
       (["send", "--payload", "p", "--tokens", "t", "--gateway", "h:1", "--certificate", "c", "--command", "3"], "--command must be 0, 1 or 2, not 3"),
-      (["send", "--payload", "p", "--tokens", "t", "--gateway", "h:1", "--certificate", "c", "--priority", "7"], "--priority must be 5 or 10, not 7"),
+      (
+        ["send", "--payload", "p", "--tokens", "t", "--gateway", "h:1", "--certificate", "c", "--priority", "7"],
+        "--priority must be 5 or 10, or 1 over HTTP/2, not 7"
+      ),
       (["send", "--payload", "p", "--tokens", "t", "--gateway", "h:1", "--certificate", "c", "--expiration", "soon"], "--expiration must be seconds from now"),
       (["send", "--payload", "p", "--tokens", "t", "--gateway", "h:1", "--certificate", "c", "--confirm", "maybe"], "maybe"),
       (["send", "--payload", "p", "--tokens", "t", "--gateway", "h:1", "--certificate", "c", "--settle-quiet", "x"], "--settle-quiet must be a duration"),
