@@ -64,6 +64,9 @@ package struct HTTP2Settings: Sendable {
   /// The breaker on tokens that the service calls bad; nil: none.
   package var breaker: Breaker? = Breaker()
 
+  /// See ``RequestPolicy/plantedMistake``. Only tests set it.
+  package var plantedMistake: RequestPolicy.PlantedMistake?
+
   /// A jump in the share of 400 BadDeviceToken and DeviceTokenNotForTopic means a wrong environment or topic: the app then pauses instead of going through its audience.
   package struct Breaker: Hashable, Sendable {
     /// Of the last ``sampleCount`` answers of an app, this share trips it. Default 0.5.
@@ -83,5 +86,31 @@ package struct HTTP2Settings: Sendable {
     self.authority = authority
     self.tokens = tokens
     self.credential = credential
+  }
+}
+
+extension AppConfiguration {
+  var badTokenBreaker: BadTokenBreaker? {
+    guard case .http2(let settings) = transport, let breaker = settings.breaker else { return nil }
+    return BadTokenBreaker(share: breaker.share, sampleCount: breaker.sampleCount)
+  }
+}
+
+extension HTTP2Settings {
+  var requestPolicy: RequestPolicy {
+    var policy = RequestPolicy()
+    policy.timeout = requestTimeout
+    policy.pingInterval = pingInterval
+    policy.pingTimeout = pingTimeout
+    policy.backoff = backoff
+    policy.tokenDelay = tokenDelay
+    policy.plantedMistake = plantedMistake
+    return policy
+  }
+
+  var sessionOptions: HTTP2ClientSession.Options {
+    var options = HTTP2ClientSession.Options()
+    options.streamLimit = streamLimit
+    return options
   }
 }

@@ -117,7 +117,6 @@ package struct CampaignRun: Sendable {
   /// Stops the intake; what is not sent yet is cancelled, what is under way gets its outcome.
   package func cancel() {
     ledger.cancel()
-    intake.openDoors()
-    intake.wakeLanes()
+    intake.wasCancelled()
   }
 }

@@ -52,6 +52,11 @@ struct JournalBook {
       lanes[run.lane]?.settled(run)
     case .returned(let run, let isInDoubt):
       lanes[run.lane]?.returned(run, isInDoubt: isInDoubt)
+    case .answered(let run, let outcome):
+      campaigns[run.campaign]?.account.count(outcome, run.count)
+      lanes[run.lane]?.answered(run)
+    case .withdrawn(let run, let isInDoubt):
+      lanes[run.lane]?.withdrawn(run, isInDoubt: isInDoubt)
     case .doubted(let run):
       campaigns[run.campaign]?.account.possibleDuplicates += run.count
       lanes[run.lane]?.doubted(run)

@@ -38,6 +38,10 @@ enum JournalEvent: Hashable, Sendable {
   case settled(JournalledRun, Outcome)
   /// A run at the front of the lane was not sent, and is to be when the campaign goes on. In doubt: an earlier connection may have delivered it.
   case returned(JournalledRun, isInDoubt: Bool)
+  /// A run anywhere in the lane has its outcome: others before it may have none yet. Of lanes in which every notification gets an answer of its own.
+  case answered(JournalledRun, Outcome)
+  /// A run anywhere in the lane was not sent, as with `returned`.
+  case withdrawn(JournalledRun, isInDoubt: Bool)
   /// Of the run, `count` notifications may have arrived, will be sent again, and count as possible duplicates from now on.
   case doubted(JournalledRun)
   /// A run that an earlier process left behind has its outcome without being sent again.
@@ -105,6 +109,8 @@ extension JournalEvent {
     static let position: UInt8 = 12
     static let numbersTaken: UInt8 = 13
     static let ended: UInt8 = 14
+    static let answered: UInt8 = 15
+    static let withdrawn: UInt8 = 16
   }
 
   var kind: UInt8 {
@@ -119,6 +125,8 @@ extension JournalEvent {
     case .position: Kind.position
     case .numbersTaken: Kind.numbersTaken
     case .ended: Kind.ended
+    case .answered: Kind.answered
+    case .withdrawn: Kind.withdrawn
     }
   }
 
@@ -126,8 +134,8 @@ extension JournalEvent {
     switch self {
     case .laneBegan(_, let app): 8 + 4 + app.utf8.count
     case .intent: 16
-    case .settled, .resolved: JournalledRun.byteCount + Outcome.codeByteCount
-    case .returned: JournalledRun.byteCount + 1
+    case .settled, .answered, .resolved: JournalledRun.byteCount + Outcome.codeByteCount
+    case .returned, .withdrawn: JournalledRun.byteCount + 1
     case .doubted: JournalledRun.byteCount
     case .resent: 8 + 4
     case .position: 8 + AudiencePosition.byteCount
@@ -143,10 +151,10 @@ extension JournalEvent {
     case .intent(let lane, let through):
       record.write(lane)
       record.write(through)
-    case .settled(let run, let outcome), .resolved(let run, let outcome):
+    case .settled(let run, let outcome), .answered(let run, let outcome), .resolved(let run, let outcome):
       run.write(to: &record)
       outcome.write(to: &record)
-    case .returned(let run, let isInDoubt):
+    case .returned(let run, let isInDoubt), .withdrawn(let run, let isInDoubt):
       run.write(to: &record)
       record.write(isInDoubt)
     case .doubted(let run):
@@ -168,6 +176,8 @@ extension JournalEvent {
     case Kind.intent: self = .intent(lane: try record.read(), through: try record.read())
     case Kind.settled: self = .settled(try JournalledRun(reading: &record), try Outcome(reading: &record))
     case Kind.returned: self = .returned(try JournalledRun(reading: &record), isInDoubt: try record.readFlag())
+    case Kind.answered: self = .answered(try JournalledRun(reading: &record), try Outcome(reading: &record))
+    case Kind.withdrawn: self = .withdrawn(try JournalledRun(reading: &record), isInDoubt: try record.readFlag())
     case Kind.doubted: self = .doubted(try JournalledRun(reading: &record))
     case Kind.resolved: self = .resolved(try JournalledRun(reading: &record), try Outcome(reading: &record))
     case Kind.resent: self = .resent(campaign: try record.read(), count: Int(try record.read(UInt32.self)))
