@@ -5,24 +5,31 @@ internal import PushTransport
   let line: UInt64
   /// 1…100 bytes.
   let token: UnsafeRawBufferPointer
-  /// Mostly empty.
-  let headers: RingRecord.OwnHeaders
+  /// Of headers of its own; 0 for most. Kept apart from their bytes, since a call into another module for each notification shows.
+  let headersCode: UInt8
+  private let headersStart: UnsafeRawPointer?
   /// Empty when it is the campaign's.
   let payload: UnsafeRawBufferPointer
 
-  init(line: UInt64, token: UnsafeRawBufferPointer, payload: UnsafeRawBufferPointer) {
-    unsafe self.init(line: line, token: token, headers: .none, payload: payload)
-  }
-
-  init(line: UInt64, token: UnsafeRawBufferPointer, headers: RingRecord.OwnHeaders, payload: UnsafeRawBufferPointer) {
+  init(line: UInt64, token: UnsafeRawBufferPointer, headersCode: UInt8, headersStart: UnsafeRawPointer?, payload: UnsafeRawBufferPointer) {
     self.line = line
     unsafe self.token = unsafe token
-    self.headers = headers
+    self.headersCode = headersCode
+    unsafe self.headersStart = unsafe headersStart
     unsafe self.payload = unsafe payload
   }
 
+  var headers: RingRecord.OwnHeaders { unsafe RingRecord.OwnHeaders(code: headersCode, start: headersStart) }
+  var headersByteCount: Int { headersCode == 0 ? 0 : RingRecord.OwnHeaders.byteCount(headersCode) }
+
   /// What it takes in a ring.
-  var blockCount: UInt64 { UInt64(unsafe RingRecord.blockCount(tokenByteCount: token.count, payloadByteCount: headers.byteCount + payload.count)) }
+  @inline(__always)
+  var blockCount: UInt64 {
+    let (tokenByteCount, otherByteCount) = unsafe (token.count, headersByteCount &+ payload.count)
+    // Nearly all: one that fits a block beside its header.
+    if tokenByteCount &+ otherByteCount <= 32 { return 1 }
+    return UInt64(RingRecord.blockCount(tokenByteCount: tokenByteCount, payloadByteCount: otherByteCount))
+  }
 }
 
 /// Something that can go through the same notifications in the same order any number of times: once for each column of a record.
@@ -47,20 +54,24 @@ struct EnqueueShape {
   private var payloadByteCount = 0
   private var headersByteCount = 0
 
-  mutating func add(_ notification: EnqueuedNotification) {
+  mutating func add(_ notification: EnqueuedNotification) { add(notification, blockCount: notification.blockCount) }
+
+  /// - Parameter own: the notification's ``EnqueuedNotification/blockCount``.
+  @inline(__always)
+  mutating func add(_ notification: EnqueuedNotification, blockCount own: UInt64) {
     if count > 0, notification.line != lastLine &+ 1 { flags &= ~Flag.linesFollow }
     lastLine = notification.line
-    count += 1
-    blockCount += notification.blockCount
+    count &+= 1
+    blockCount &+= own
     let (tokenBytes, payloadBytes) = unsafe (notification.token.count, notification.payload.count)
     if tokenBytes != 32 { flags &= ~Flag.uniformTokens }
     if payloadBytes > 0 { flags |= Flag.payloads }
-    if !notification.headers.isEmpty {
+    if notification.headersCode != 0 {
       flags |= Flag.headers
-      headersByteCount += notification.headers.byteCount
+      headersByteCount += notification.headersByteCount
     }
-    tokenByteCount += tokenBytes
-    payloadByteCount += payloadBytes
+    tokenByteCount &+= tokenBytes
+    payloadByteCount &+= payloadBytes
   }
 
   /// Bytes behind the header of the record.
@@ -77,7 +88,7 @@ struct EnqueueShape {
 
   /// No notification adds more to ``byteCount``, whatever it does to the columns of the others.
   static func byteCountLimit(of notification: EnqueuedNotification) -> Int {
-    unsafe 8 + 1 + 1 + 2 + notification.token.count + notification.headers.byteCount + notification.payload.count
+    unsafe (8 + 1 + 1 + 2) &+ notification.token.count &+ notification.headersByteCount &+ notification.payload.count
   }
 
   /// Writes the columns.
@@ -94,7 +105,7 @@ struct EnqueueShape {
     }
     source.forEach { unsafe record.write(raw: $0.token) }
     if flags & Flag.headers != 0 {
-      source.forEach { record.write($0.headers.code) }
+      source.forEach { record.write($0.headersCode) }
       source.forEach { unsafe record.write(raw: $0.headers.bytes) }
     }
     guard flags & Flag.payloads != 0 else { return }
@@ -176,7 +187,7 @@ struct EnqueueContent: Hashable, Sendable {
         let (tokenStart, payloadStart) = (tokensOffset + cursor.tokenOffset, payloadsOffset + cursor.payloadOffset)
         let notification = unsafe EnqueuedNotification(
           line: line(of: cursor.index), token: UnsafeRawBufferPointer(rebasing: raw[tokenStart..<(tokenStart + token)]),
-          headers: RingRecord.OwnHeaders(code: headers, start: raw.baseAddress.map { unsafe $0 + headersOffset + cursor.headersOffset }),
+          headersCode: headers, headersStart: raw.baseAddress.map { unsafe $0 + headersOffset + cursor.headersOffset },
           payload: UnsafeRawBufferPointer(rebasing: raw[payloadStart..<(payloadStart + payload)]))
         guard body(notification) else { return }
         cursor.index += 1

@@ -8,10 +8,9 @@ extension RingRecord {
   package struct OwnHeaders {
     /// 128 for an identifier, and the length of the collapse identifier, 0…64.
     package let code: UInt8
-    @usableFromInline let start: UnsafeRawPointer?
+    private let start: UnsafeRawPointer?
 
     /// - Parameter start: of the bytes that `code` speaks of.
-    @inlinable
     package init(code: UInt8, start: UnsafeRawPointer?) {
       self.code = code
       unsafe self.start = unsafe start
@@ -31,12 +30,9 @@ extension RingRecord {
     /// Whether some headers have this code.
     package static func isCode(_ code: UInt8) -> Bool { code & 0x7F <= UInt8(collapseIdentifierByteCountLimit) }
 
-    @inlinable
     package static func byteCount(_ code: UInt8) -> Int { Int(code & 0x7F) + Int(code >> 7) * 16 }
 
-    @inlinable
     package var byteCount: Int { Self.byteCount(code) }
-    @inlinable
     package var isEmpty: Bool { code == 0 }
     package var bytes: UnsafeRawBufferPointer { unsafe UnsafeRawBufferPointer(start: start, count: byteCount) }
 

@@ -38,7 +38,7 @@ package struct RingRecord {
 
   private static let notification: UInt8 = 1
   private static let padding: UInt8 = 2
-  @usableFromInline static let bodyOffset = 32
+  private static let bodyOffset = 32
   private enum Flag {
     static let hasExpiration: UInt8 = 1
     static let mayHaveArrived: UInt8 = 2
@@ -51,7 +51,6 @@ package struct RingRecord {
   }
 
   /// - Parameter payloadByteCount: with own headers, theirs too.
-  @inlinable
   package static func blockCount(tokenByteCount: Int, payloadByteCount: Int) -> Int {
     // Unsigned, so that dividing is a shift.
     Int(truncatingIfNeeded: UInt(truncatingIfNeeded: bodyOffset &+ tokenByteCount &+ payloadByteCount &+ 63) / 64)

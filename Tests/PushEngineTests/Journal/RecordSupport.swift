@@ -38,7 +38,9 @@ struct TestSource: EnqueueSource {
       unsafe notification.token.withUnsafeBytes { token in
         unsafe notification.payload.withUnsafeBytes { payload in
           withOwnHeaders(identifier: notification.identifier, collapse: notification.collapse) { headers in
-            unsafe body(EnqueuedNotification(line: notification.line, token: token, headers: headers, payload: payload))
+            unsafe body(
+              EnqueuedNotification(
+                line: notification.line, token: token, headersCode: headers.code, headersStart: headers.bytes.baseAddress, payload: payload))
           }
         }
       }
