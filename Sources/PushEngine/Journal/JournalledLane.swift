@@ -124,7 +124,12 @@ struct JournalledLane {
   /// Everything before `position` has left the ring.
   private mutating func advance(to position: UInt64) {
     settled = max(settled, position)
-    while firstRun < runs.count, runs[firstRun].end <= settled {
+    dropSettledRuns()
+    doubted.removeAll { $0.range.upperBound <= settled }
+  }
+
+  private mutating func dropSettledRuns() {
+    while firstRun < runs.count, isSettled(runs[firstRun]) {
       let run = runs[firstRun]
       if isReturned(run) { kept.append(run) }
       runs[firstRun].content = nil
@@ -134,7 +139,6 @@ struct JournalledLane {
       runs.removeFirst(firstRun)
       firstRun = 0
     }
-    doubted.removeAll { $0.range.upperBound <= settled }
   }
 
   mutating func returned(_ run: JournalledRun, isInDoubt: Bool) {
@@ -170,14 +174,18 @@ struct JournalledLane {
   private mutating func settleApart(_ range: Range<UInt64>) {
     guard range.upperBound > settled else { return }
     ahead.insert(range)
-    while let first = ahead.first {
-      // What lies in no run is padding: whoever settles something behind it has seen it published, so everything before it was written here.
-      let open = firstRun < runs.count ? max(settled, runs[firstRun].start) : first.lowerBound
-      guard first.lowerBound <= open else { return }
+    while let first = ahead.first, first.lowerBound <= settled || isLive && first.lowerBound <= firstOpen {
       ahead.removeFirst()
       advance(to: first.upperBound)
     }
+    dropSettledRuns()
   }
+
+  /// Where the first run begins. In a lane of this process, which has seen every claim, what lies before it is padding or settled; a reader may have missed runs that
+  /// are written again further on.
+  private var firstOpen: UInt64 { firstRun < runs.count ? runs[firstRun].start : .max }
+
+  private func isSettled(_ run: Run) -> Bool { run.end <= settled || ahead.contains(max(run.start, settled)..<run.end) }
 
   /// Whether anything of the campaign that was taken in, and has not left the ring as a whole, lies in `range`.
   private func hasRun(of campaign: UInt64, in range: Range<UInt64>) -> Bool {
@@ -224,7 +232,9 @@ struct JournalledLane {
     lastReturned = [:]
     kept = kept.filter { !isGone($0.run.campaign, $0.end) && isReturned($0) }
     guard !isLive else { return }
-    runs = runs[firstRun...].filter { !isGone($0.run.campaign, $0.end) }
+    let open = runs[firstRun...].filter { !isGone($0.run.campaign, $0.end) }
+    kept += open.filter { isSettled($0) && isReturned($0) }
+    runs = open.filter { !isSettled($0) }
     firstRun = 0
   }
 
@@ -346,12 +356,14 @@ extension JournalledLane {
       let campaign = try record.read(UInt64.self)
       taken[campaign] = try record.read()
     }
+    var ahead = RangeSet()
     for _ in 0..<(try record.read(UInt32.self)) { ahead.insert(try record.readRange()) }
     if let earlier = earlier(number) {
       runs = earlier.runs
       firstRun = earlier.firstRun
       kept = earlier.kept
     }
+    self.ahead = ahead
     advance(to: settled)
   }
 }

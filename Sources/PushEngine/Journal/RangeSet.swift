@@ -24,6 +24,12 @@ struct RangeSet: Hashable {
     ranges.removeFirst()
   }
 
+  /// Whether all of `range`, which is not empty, is in them.
+  func contains(_ range: Range<UInt64>) -> Bool {
+    let index = firstIndex(endingFrom: range.upperBound)
+    return index < ranges.count && ranges[index].lowerBound <= range.lowerBound
+  }
+
   /// The parts of `range` that are in none of these, in order.
   func holes(in range: Range<UInt64>) -> [Range<UInt64>] {
     var found: [Range<UInt64>] = []

@@ -196,7 +196,7 @@ extension SeededGenerator {
   }
 
   mutating func event() -> JournalEvent {
-    switch Int.random(in: 0..<10, using: &self) {
+    switch Int.random(in: 0..<12, using: &self) {
     case 0: .laneBegan(lane: number(.max), app: text())
     case 1: .intent(lane: number(.max), through: number(.max))
     case 2: .settled(run(), outcome())
@@ -206,6 +206,8 @@ extension SeededGenerator {
     case 6: .resent(campaign: number(.max), count: count(UInt64(UInt32.max)))
     case 7: .position(campaign: number(.max), audiencePosition())
     case 8: .numbersTaken(below: number(.max))
+    case 9: .answered(run(), outcome())
+    case 10: .withdrawn(run(), isInDoubt: chance(50))
     default: .ended(campaign: number(.max))
     }
   }
