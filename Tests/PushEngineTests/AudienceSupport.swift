@@ -1,4 +1,6 @@
 internal import PushEngine
+internal import PushTransport
+internal import PushWire
 
 /// An entry as a test compares it.
 struct Row: Equatable, CustomStringConvertible {

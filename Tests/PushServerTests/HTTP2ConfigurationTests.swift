@@ -1,4 +1,5 @@
 internal import Foundation
+internal import PushEngine
 internal import PushServer
 internal import PushTransport
 internal import PushWire
