@@ -8,7 +8,7 @@ extension ServiceConnection {
   /// `POST /4/broadcasts/apps/<bundle>`
   func broadcastRequest(_ request: ServiceRequest) {
     isBroadcast = true
-    let name = unsafe Text.string(UnsafeRawBufferPointer(rebasing: request.path.dropFirst(20)))
+    let name = unsafe Text.string(UnsafeRawBufferPointer(rebasing: request.path.dropFirst(19)))
     guard ServiceTopic.isUsable(name), !name.isEmpty else { return self.refuse(request, self.app(of: request), ServiceRefusal(.badPath)) }
     let app = self.app(named: name)
     func refuse(_ reason: ProviderReason) { self.refuse(request, app, ServiceRefusal(reason)) }

@@ -111,6 +111,8 @@ struct ConnectionTokens {
       return unsafe refuse(authorization, ServiceRefusal(.invalidProviderToken))
     }
     if let refusal = timeRefusal(token, now: now, unixSeconds: unixSeconds) { return refusal }
+    // The same token in other words, such as "Bearer".
+    if token === current { return nil }
     if let current {
       // The first token binds the connection to its team; a topic's key also to itself.
       guard token.key.teamIdentifier == current.key.teamIdentifier else { return unsafe refuse(authorization, ServiceRefusal(.invalidProviderToken)) }
