@@ -19,6 +19,12 @@ final class SendAudience: AudienceSource {
   /// One broadcast: an entry without a device, which its request does not name.
   static func channel(_ identifier: String) -> SendAudience { SendAudience(.channel(identifier)) }
 
+  /// The columns of the file that say headers of single notifications, as they are written.
+  var headerColumns: [String] {
+    guard case .file(let file) = source else { return [] }
+    return [file.header.identifierColumn, file.header.collapseColumn].compactMap { $0.map { file.header.columns[$0] } }
+  }
+
   /// What lists show instead of a token.
   var channelIdentifier: String? { if case .channel(let identifier) = source { identifier } else { nil } }
 

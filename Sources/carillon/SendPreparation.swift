@@ -33,6 +33,11 @@ extension SendPlan {
       }
       let limit = part.settings.transport == .http2 ? sent.requestHeaders.payloadLimit : part.settings.command.payloadLimitDefault
       let audience = try open(entry, byteLimit: limit, readsHeaders: part.settings.transport == .http2)
+      if part.settings.transport == .binary {
+        for column in audience.headerColumns where !entry.template.columns.contains(column) {
+          prepared.warnings.append("\(entry.tokens) has the column \(column), which only HTTP/2 can send; it is not looked at.")
+        }
+      }
       prepared.campaigns.append(
         PreparedSend.CampaignPart(
           app: part.settings.id, sent: sent, audience: audience, payloadCapacity: hasTemplate ? AudienceChunk.defaultPayloadCapacity : 0,

@@ -61,7 +61,10 @@ struct SendHTTP2Tests {
   @Test("through kill -9 and --resume a notification has one apns-id, and the account is the whole campaign's", arguments: [0, 1])
   func resume(_ round: Int) async throws {
     let count = 4_000
-    try site.place.write((1...count).map { HTTP2Site.token($0) }.joined(separator: "\n"), to: "tokens.txt")
+    // In the second round every other line has an identifier of its own.
+    let own = (1...count).map { round == 1 && $0 % 2 == 0 ? UUID().uuidString.lowercased() : "" }
+    let lines = (1...count).map { round == 0 ? HTTP2Site.token($0) : "\(HTTP2Site.token($0)),\(own[$0 - 1])" }
+    try site.place.write((round == 0 ? "" : "token,apns-id\n") + lines.joined(separator: "\n"), to: "tokens.txt")
     let service = try await site.simulate(rules: "http2: { delay: { fixed: 200ms } }")
     let flags = ["--payload", "hello.json", "--tokens", "tokens.txt", "--journal", "journal", "--outcomes", "out.csv"]
     let first = try ChildProcess(
@@ -77,6 +80,7 @@ struct SendHTTP2Tests {
     let identifiers = Dictionary(grouping: taken, by: \.token).mapValues { Set($0.map(\.id)) }
     #expect(identifiers.count == count && identifiers.values.allSatisfy { $0.count == 1 })
     #expect(Set(taken.map(\.id)).count == count)
+    for (index, identifier) in own.enumerated() where !identifier.isEmpty { #expect(identifiers[HTTP2Site.token(index + 1)] == [identifier]) }
     #expect(taken.count - count <= app.possibleDuplicates, "\(taken.count) arrivals, \(resumed)")
   }
 

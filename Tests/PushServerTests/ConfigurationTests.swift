@@ -187,11 +187,14 @@ struct CampaignFileTests {
         tokens: "-"
         expiration: 1h
         priority: 5
+      - { app: news, payload: n.json, tokens: n.txt, priority: 1, push-type: voip, collapse-id: score }
       """
+    var headers = CampaignEntry(app: "news", payload: "c/n.json", tokens: "c/n.txt", priority: 1)
+    (headers.pushType, headers.collapseIdentifier) = (.voip, "score")
     #expect(
       try CampaignEntry.parse(text, file: "c/today.yaml", apps: ["news", "chat"]) == [
         CampaignEntry(app: "news", payload: "c/news.json", tokens: "c/news.csv"),
-        CampaignEntry(app: "chat", payload: "/p/chat.json", tokens: "-", expiration: .after(.seconds(3600)), priority: 5),
+        CampaignEntry(app: "chat", payload: "/p/chat.json", tokens: "-", expiration: .after(.seconds(3600)), priority: 5), headers,
       ])
   }
 
