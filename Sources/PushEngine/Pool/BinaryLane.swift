@@ -40,7 +40,7 @@ actor BinaryLane: Lane, LinkDelegate {
     command = configuration.command
     ring = NotificationRing(blockCount: configuration.policy.ringBlockCount, budget: budget)
     machine = LaneMachine(policy: configuration.policy, seed: seed)
-    packer = FramePacker(byteCountBound: configuration.batchByteCount)
+    packer = FramePacker(byteCountBound: configuration.batchByteCount, buffers: loop.buffers)
     permission = intake.journal.map { SendPermission(journal: $0, lane: $0.addLane(app: intake.app)) }
     journalNumber = permission?.lane
     batchTimer = BatchTimer(byteCountBound: configuration.batchByteCount, delay: configuration.batchDelay)

@@ -31,7 +31,7 @@ struct LaneRest {
   private mutating func lookAfterMemory(seen published: UInt64, for lane: any Lane) {
     guard published == ring.settled else {
       emptySince = nil
-      return ring.becameBusy()
+      return
     }
     guard ring.isBusy else { return }
     let now = loop.now

@@ -110,7 +110,8 @@ actor RequestLane: Lane, LinkDelegate {
         flush()
         link?.close()
       case .wait(let deadline):
-        return sleep(until: deadline, seen: published)
+        // What is given out may end streams, and make room for others.
+        if !flush() { return sleep(until: deadline, seen: published) }
       }
       if batch.byteCount >= batchByteCount {
         flush()
@@ -229,9 +230,10 @@ actor RequestLane: Lane, LinkDelegate {
     return true
   }
 
-  /// Gives the session's bytes to the link, as one write unless they are very many.
-  func flush() {
-    guard let session, let link else { return }
+  /// Gives the session's bytes to the link, as one write unless they are very many. False: there were none.
+  @discardableResult
+  func flush() -> Bool {
+    guard let session, let link else { return false }
     var byteCount = 0
     while true {
       let bytes = unsafe session.output()
@@ -246,6 +248,7 @@ actor RequestLane: Lane, LinkDelegate {
       intake.roomMade(in: ring)
     }
     if session.failure != nil { link.close() }
+    return byteCount > 0
   }
 
   // MARK: Results

@@ -27,6 +27,9 @@ package final class GatewaySimulator: Sendable {
     package var tokenKeys: [ServiceSettings.KeyFile] = []
     /// False lets clients in that show no certificate; their topic is "anonymous".
     package var requiresClientCertificate = true
+    /// Clients that come again need no certificates then, and reconnect at half the cost. Not where the rules refuse certificates: a session that is
+    /// resumed shows none.
+    package var sendsTickets = false
     package var rules = FaultRules()
     /// Where to write the record; nil: none is written.
     package var recordPath: String?
@@ -111,14 +114,16 @@ package final class GatewaySimulator: Sendable {
     }
     let clients = ClientCertificatePolicy(request: configuration.requiresClientCertificate ? .required : .optional, trust: clientAuthority.map { .file($0) })
     var choosyClients = clients
-    choosyClients.refuse = { gateway.refusesCertificate(topic: Topic.of($0)) ? .unknown : nil }
+    if configuration.rules.refusesCertificates { choosyClients.refuse = { gateway.refusesCertificate(topic: Topic.of($0)) ? .unknown : nil } }
+    var choosy = TLSServerConfiguration(credential: credential, clients: choosyClients)
+    choosy.sendsTickets = configuration.sendsTickets
     // Tokens take the place of certificates.
     var tokenClients = choosyClients
     tokenClients.request = .optional
     var http2 = TLSServerConfiguration(credential: credential, clients: tokenClients)
     http2.applicationProtocols = [ApplicationProtocol.http2]
     let contexts = (
-      gateway: try TLSContext(server: TLSServerConfiguration(credential: credential, clients: choosyClients)),
+      gateway: try TLSContext(server: choosy),
       feedback: try TLSContext(server: TLSServerConfiguration(credential: credential, clients: clients)),
       http2: try TLSContext(server: http2)
     )

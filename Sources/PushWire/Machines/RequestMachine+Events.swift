@@ -21,6 +21,7 @@ extension RequestMachine {
   /// Bytes have come from the peer.
   package mutating func heard(now: Instant) {
     connection.heardAt = now
+    connection.unheardSince = nil
   }
 
   package mutating func pong(_ number: UInt64) {
@@ -61,6 +62,7 @@ extension RequestMachine {
     takeTurn(entry)
     inFlight.insert(entry, streamID: streamID, now: now)
     connection.activeAt = now
+    connection.unheardSince = connection.unheardSince ?? now
     connection.sentCount += 1
   }
 

@@ -75,6 +75,8 @@ package struct RequestMachine: ~Copyable {
   struct Connection {
     /// The peer's bytes came last at this time.
     var heardAt = Instant.start
+    /// When the first request went out since then; nil: none has.
+    var unheardSince: Instant?
     /// Something was submitted or answered.
     var activeAt = Instant.start
     /// No more requests than this, until there is an answer.
@@ -182,7 +184,7 @@ package struct RequestMachine: ~Copyable {
     if around.isCancelled, let step = stepThroughCancelled(around) { return step }
     if !around.acceptsRequests { connection.isFinishing = true }
     guard !connection.isFinishing else {
-      guard inFlight.count == 0 else { return .wait(until: deadline) }
+      guard inFlight.count == 0 else { return .wait(until: connectionDeadline) }
       phase = .leaving
       return .leave
     }
@@ -193,7 +195,7 @@ package struct RequestMachine: ~Copyable {
       if let entry = retries.next { return .again(entry) }
       if isTakingNew(around) { return .take(from: map.sent, to: around.published, count: room) }
     }
-    return stepIfIdle(around) ?? .wait(until: deadline)
+    return stepWithNothingToSend(around)
   }
 
   /// A service in trouble is not given more of it.
@@ -230,32 +232,31 @@ package struct RequestMachine: ~Copyable {
 
   /// When the peer is to be asked whether it lives.
   private var pingAt: Instant? {
-    if let oldest = inFlight.oldest { return max(connection.heardAt, oldest.submittedAt) + requests.silence }
+    if inFlight.count > 0 || connection.unheardSince != nil { return (connection.unheardSince ?? connection.heardAt) + requests.silence }
     return isKept ? connection.heardAt + requests.pingInterval : nil
   }
 
-  private mutating func stepIfIdle(_ around: Surroundings) -> Step? {
-    guard let idleEnd, idleEnd <= around.now, around.published == map.sent else { return nil }
+  private mutating func stepWithNothingToSend(_ around: Surroundings) -> Step {
+    let isIdle = !isKept && inFlight.count == 0 && retries.isEmpty && around.published == map.sent
+    guard isIdle else { return .wait(until: deadline) }
+    let end = connection.activeAt + requests.idle
+    guard end <= around.now else { return .wait(until: min(end, deadline ?? end)) }
     phase = .leaving
     connection.endedIdle = true
     return .leave
   }
 
-  private var idleEnd: Instant? {
-    isKept || inFlight.count > 0 || !retries.isEmpty ? nil : connection.activeAt + requests.idle
+  /// When something will be due that no event announces.
+  package var deadline: Instant? { Self.earliest(connectionDeadline, retries.nextAt) }
+
+  private var connectionDeadline: Instant? {
+    let pingEnd = connection.ping.map { max($0.sentAt, connection.heardAt) + requests.pingTimeout } ?? pingAt
+    return Self.earliest(inFlight.oldest.map { $0.submittedAt + requests.timeout }, pingEnd)
   }
 
-  /// When something will be due on this connection that no event announces.
-  package var deadline: Instant? {
-    var deadline = retries.nextAt
-    func consider(_ other: Instant?) {
-      guard let other else { return }
-      deadline = min(deadline ?? other, other)
-    }
-    if let oldest = inFlight.oldest { consider(oldest.submittedAt + requests.timeout) }
-    if let ping = connection.ping { consider(max(ping.sentAt, connection.heardAt) + requests.pingTimeout) } else { consider(pingAt) }
-    consider(idleEnd)
-    return deadline
+  private static func earliest(_ left: Instant?, _ right: Instant?) -> Instant? {
+    guard let left, let right else { return left ?? right }
+    return min(left, right)
   }
 }
 

@@ -346,6 +346,24 @@ internal import Testing
     #expect(lane.pump() == .leave)
   }
 
+  @Test("requests that are given up, and others sent in their place, do not hide that the peer has died")
+  func deafPeer() {
+    let lane = RequestDriver { policy, requests in
+      policy.attempts = 50
+      requests.timeout = .seconds(5)
+      requests.pingTimeout = .seconds(10)
+    }
+    lane.publish()
+    lane.connect()
+    lane.pump()
+    for _ in 0..<4 {
+      _ = lane.forget(0)
+      lane.pass(.seconds(5))
+      if lane.pump() == .leave { return #expect(lane.pings == [1]) }
+    }
+    Issue.record("it stays")
+  }
+
   @Test("an idle connection that is kept is asked after an hour, and left if it does not answer")
   func ping() {
     let lane = RequestDriver { _, requests in requests.pingTimeout = .seconds(10) }
