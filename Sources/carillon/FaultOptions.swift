@@ -12,7 +12,8 @@ struct FaultOptions: ParsableArguments {
   @Option(help: ArgumentHelp("How late error responses are, over HTTP/2 all answers (default: 0ms).", valueName: "duration")) var answerDelay: String?
   @Option(help: ArgumentHelp("What error responses name: the refused notification, or always 0 (default: real).", valueName: "real|zero")) var answerIdentifier:
     String?
-  @Option(help: ArgumentHelp("Answers status 10 (over HTTP/2: GOAWAY) after so many accepted notifications of a connection.", valueName: "n")) var shutdownAfter: Int?
+  @Option(help: ArgumentHelp("Answers status 10 (over HTTP/2: GOAWAY) after so many accepted notifications of a connection.", valueName: "n"))
+  var shutdownAfter: Int?
   @Option(help: ArgumentHelp("Closes without a word after so many.", valueName: "n")) var closeAfter: Int?
   @Option(help: ArgumentHelp("Resets the connection after so many.", valueName: "n")) var resetAfter: Int?
   @Option(help: ArgumentHelp("Stops reading after so many, for --stop-reading-for.", valueName: "n")) var stopReadingAfter: Int?

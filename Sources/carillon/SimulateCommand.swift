@@ -53,8 +53,8 @@ struct SimulateCommand: AsyncParsableCommand {
     name: .customLong("app"),
     help: ArgumentHelp("A topic to make a throw-away client certificate for; may be repeated (default: com.example.app).", valueName: "topic"))
   var apps: [String] = []
-  @Option(help: ArgumentHelp("Makes an authority, a server's and each app's certificate and a token key in this folder, and exits.", valueName: "folder")) var makeCertificates:
-    String?
+  @Option(help: ArgumentHelp("Makes an authority, a server's and each app's certificate and a token key in this folder, and exits.", valueName: "folder"))
+  var makeCertificates: String?
   @OptionGroup(title: "HTTP/2") var http2: SimulateHTTP2Options
   @Flag(help: "Ends also when its standard input does: for a program that starts it, and may die.") var untilInputEnds = false
   @Flag(help: "JSON on standard output: one line when it listens, one with the counts at the end.") var json = false

@@ -40,7 +40,8 @@ package final class SimulatedService: Sendable {
 
   /// A client whose TLS handshake is complete.
   /// - Throws: nghttp2 is out of memory.
-  package func connect(_ client: ServiceClient, for purpose: ServiceConnection.Purpose = .notifications, now: Instant) throws(HTTP2Failure) -> ServiceConnection {
+  package func connect(_ client: ServiceClient, for purpose: ServiceConnection.Purpose = .notifications, now: Instant) throws(HTTP2Failure) -> ServiceConnection
+  {
     try ServiceConnection(to: self, client: client, purpose: purpose, now: now)
   }
 

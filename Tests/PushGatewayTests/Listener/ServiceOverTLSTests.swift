@@ -26,7 +26,9 @@ struct ServiceOverTLSTests {
     func bearer(issuedAt: Int64 = Int64(Date().timeIntervalSince1970)) throws -> String { "authorization: bearer " + (try key.token(issuedAt: issuedAt)) }
 
     /// nghttp with the app's certificate (`certificate`: nil for none), posting `body`. What it prints of the answer.
-    func post(_ path: String, certificate: String? = topic, _ headers: [String], method: String = "POST", body: [UInt8] = ServiceDriver.payload) async throws -> String {
+    func post(
+      _ path: String, certificate: String? = topic, _ headers: [String], method: String = "POST", body: [UInt8] = ServiceDriver.payload
+    ) async throws -> String {
       var arguments = ["-v", "-y", "-t", "20", "-H", ":method: \(method)"] + headers.flatMap { ["-H", $0] }
       if !body.isEmpty { arguments += ["-d", try file("body-\(UUID().uuidString)", body)] }
       if let files = certificate.flatMap({ simulator.certificates?.apps[$0] }) { arguments += ["--cert", files.certificate, "--key", files.key ?? ""] }

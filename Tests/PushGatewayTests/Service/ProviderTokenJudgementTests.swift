@@ -64,7 +64,9 @@ struct ProviderTokenJudgementTests {
 
   @Test("a token lives for an hour from its iat, which may not be in the future")
   func times() throws {
-    for (offset, reason) in [(0, nil), (-3599, nil), (-3602, "ExpiredProviderToken"), (30, "InvalidProviderToken"), (4000, "InvalidProviderToken")] as [(Int64, String?)] {
+    for (offset, reason) in [(0, nil), (-3599, nil), (-3602, "ExpiredProviderToken"), (30, "InvalidProviderToken"), (4000, "InvalidProviderToken")]
+      as [(Int64, String?)]
+    {
       let driver = try driver()
       let stream = driver.send(try bearer(key, at: offset))
       #expect(driver.reason(stream) == reason && (reason != nil || driver.answer(stream) == "200"), "\(offset)")

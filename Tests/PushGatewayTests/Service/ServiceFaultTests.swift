@@ -56,7 +56,8 @@ struct ServiceFaultTests {
     #expect((truth.accepted, truth.unanswered, truth.dropped) == (isTaken ? (4, 2, 0) : (2, 0, 2)))
   }
 
-  @Test("RST_STREAM with REFUSED_STREAM is not processed; with another code it may have been", arguments: [(7, false), (2, true), (8, false)] as [(UInt32, Bool)])
+  @Test(
+    "RST_STREAM with REFUSED_STREAM is not processed; with another code it may have been", arguments: [(7, false), (2, true), (8, false)] as [(UInt32, Bool)])
   func reset(code: UInt32, isTaken: Bool) throws {
     let driver = try ServiceDriver { $0.reset = [ServiceFaults.Reset(Faults.Selection(every: 3), code: code, isTaken: isTaken)] }
     let streams = driver.send(numbers: 1...6)
