@@ -94,6 +94,11 @@ static inline int carillon_set_max_version(SSL_CTX *context, int version) { retu
 static inline void carillon_set_read_ahead(SSL_CTX *context) { SSL_CTX_set_read_ahead(context, 1); }
 static inline void carillon_set_mode(SSL_CTX *context, long mode) { (void)SSL_CTX_set_mode(context, mode); }
 static inline void carillon_set_session_cache_off(SSL_CTX *context) { (void)SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF); }
+static inline void carillon_set_server_sessions(SSL_CTX *context) { (void)SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_SERVER); }
+// New sessions are told by the call-back alone.
+static inline void carillon_set_client_tickets(SSL_CTX *context) {
+  (void)SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL);
+}
 static inline int carillon_set_server_name(SSL *ssl, const char *name) { return (int)SSL_set_tlsext_host_name(ssl, name); }
 static inline EVP_PKEY *carillon_make_rsa_key(unsigned int bits) { return EVP_RSA_gen(bits); }
 static inline EVP_PKEY *carillon_make_ec_key(const char *curve) { return EVP_EC_gen(curve); }

@@ -123,7 +123,7 @@ final class OutcomesFile: Sendable {
 
     func flush() { _ = file.finish() }
 
-    func notAccepted(line: UInt64, token: String, outcome: Outcome) {
+    func notAccepted(line: UInt64, token: String, outcome: Outcome, goneSince: UInt64?) {
       file.append("\(line),\(OutcomesFile.field(token)),\(OutcomesFile.name(outcome)),\(OutcomesFile.field(OutcomesFile.reason(outcome)))\(suffix)\n")
     }
   }

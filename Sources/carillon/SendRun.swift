@@ -244,6 +244,6 @@ extension AccountSnapshot.App {
 
   /// Lines that never became a notification.
   fileprivate var rejectedAtIntake: Int {
-    [Rejection.malformedToken, .payloadTooLarge].map { rejected["\($0)"] ?? 0 }.reduce(0, +)
+    Rejection.atIntake.map { rejected["\($0)"] ?? 0 }.reduce(0, +)
   }
 }

@@ -19,7 +19,6 @@ struct CrashSimulation {
     case failingSync
   }
 
-  private static let topic = Scenario.topic
   let scenario: Scenario
   private let sync: EngineJournalOptions.Sync
   private let checkpointByteCount: Int
@@ -27,8 +26,13 @@ struct CrashSimulation {
   private let plantedMistake: EngineJournalOptions.PlantedMistake?
 
   init(seed: UInt64, plantedMistake: EngineJournalOptions.PlantedMistake? = nil) {
+    self.init(Scenario(seed: seed), plantedMistake: plantedMistake)
+  }
+
+  init(_ scenario: Scenario, plantedMistake: EngineJournalOptions.PlantedMistake? = nil) {
     self.plantedMistake = plantedMistake
-    var scenario = Scenario(seed: seed)
+    var scenario = scenario
+    let seed = scenario.seed
     var random = SeededGenerator(seed: seed ^ 0xC0FFEE)
     // What gives up for good tells little about crashes.
     scenario.configuration.patience = .seconds(3_600 * 24)
@@ -68,8 +72,7 @@ struct CrashSimulation {
   /// What outlives a process.
   private final class World: @unchecked Sendable {
     // Sync: used by one thread.
-    let memory = FrameMemory()
-    let gateway: SimulatedGateway
+    let gateway: ScenarioGateway
     let disk = SimulatedDisk()
     var random: SeededGenerator
     /// What was listed as not accepted, by campaign and line.
@@ -77,7 +80,7 @@ struct CrashSimulation {
     var didGiveUp = false
 
     init(scenario: Scenario) {
-      gateway = SimulatedGateway(rules: scenario.rules, memory: memory)
+      gateway = ScenarioGateway(scenario)
       random = SeededGenerator(seed: scenario.seed ^ 0xD15C)
     }
   }
@@ -117,7 +120,7 @@ struct CrashSimulation {
     }
     driver.drive(opened.journal)
     if let lost = opened.report.campaigns.first(where: { $0.lost > 0 }) { return .problem("\(lost.lost) notifications lost without damage") }
-    let dialer = SimulatedDialer(loop: loop, gateway: world.gateway, topic: Self.topic, faults: scenario.network, seed: seed &+ 1)
+    let dialer = SimulatedDialer(loop: loop, service: world.gateway.service, faults: scenario.network, seed: seed &+ 1)
     let app = App(configuration: scenario.configuration, dialer: dialer, loops: [loop], seed: seed &+ 2, journal: opened.journal)
     let books = [OutcomeLines(), OutcomeLines()]
     let journal = opened.journal
@@ -214,12 +217,11 @@ struct CrashSimulation {
       guard scenario.tokens.indices.contains(index) else { return ["an outcome for line \(line.line), which does not exist"] }
       outcomes[scenario.tokens[index]] = outcome
     }
-    var check = AccountCheck(tokens: scenario.tokens, account: account, outcomes: outcomes, arrivals: world.memory.accepted(topic: Self.topic))
+    var check = AccountCheck(tokens: scenario.tokens, account: account, outcomes: outcomes, arrivals: world.gateway.arrivals)
     check.isPartial = !isWhole
-    check.refused = { scenario.refused.contains($0) }
     // A kill looks to the gateway's side like any other closure; what is alone in two of them cannot be told from poison.
-    check.kills = { scenario.kills($0) || scenario.killsAtRandom }
-    return check.problems() + Simulation(scenario: scenario).misdirected(world.memory.frames)
+    world.gateway.explain(&check)
+    return check.problems() + world.gateway.problems()
   }
 }
 
@@ -237,7 +239,7 @@ private final class OutcomeLines: OutcomeListener {
 
   var lines: [UInt64: Outcome] { book.withLock { $0 } }
 
-  func notAccepted(line: UInt64, token: String, outcome: Outcome) { book.withLock { $0[line] = outcome } }
+  func notAccepted(line: UInt64, token: String, outcome: Outcome, goneSince: UInt64?) { book.withLock { $0[line] = outcome } }
 }
 
 /// Runs a journal without a thread of its own, on a simulated loop.

@@ -9,6 +9,8 @@ struct Scenario: CustomStringConvertible {
   var seed: UInt64
   var configuration = AppConfiguration(id: "simulated")
   var rules = FaultRules()
+  /// Of a scenario over HTTP/2.
+  var provider: ProviderFaults?
   var network = NetworkFaults()
   var tokens: [DeviceToken] = []
   var refused: Set<DeviceToken> = []
@@ -126,7 +128,7 @@ struct Scenario: CustomStringConvertible {
     }
   }
 
-  private static func distinctTokens(_ count: Int, random: inout SeededGenerator) -> [DeviceToken] {
+  static func distinctTokens(_ count: Int, random: inout SeededGenerator) -> [DeviceToken] {
     (0..<count).compactMap { index in
       var bytes = random.bytes(32)
       for place in 0..<4 { bytes[place] = UInt8(truncatingIfNeeded: index >> (8 * place)) }

@@ -17,32 +17,60 @@ struct NetworkFaults {
   var bytesPerMillisecond = 1_000_000
 }
 
+/// What a dialer reaches: something that takes connections.
+protocol SimulatedService: AnyObject, Sendable {
+  /// The certificate is refused after the handshake.
+  func refusesCertificate() -> Bool
+  func connect() -> any SimulatedPeer
+}
+
+/// The gateway's end of one connection.
+protocol SimulatedPeer: AnyObject {
+  func opened(now: Instant) -> [PeerAction]
+  func received(_ bytes: UnsafeRawBufferPointer, now: Instant) -> [PeerAction]
+  func woken(now: Instant) -> [PeerAction]
+  func peerClosed(now: Instant) -> [PeerAction]
+  /// Nothing more will come or go.
+  func ended()
+}
+
+enum PeerAction {
+  case send([UInt8])
+  case halfClose
+  case close
+  case reset
+  case stopReading(until: Instant)
+  case wake(at: Instant)
+}
+
 /// Dials a simulated gateway over a simulated network.
 final class SimulatedDialer: Dialer, @unchecked Sendable {
   // Sync: used on the simulated loop alone.
   private let loop: SimulatedLoop
-  private let gateway: SimulatedGateway
-  private let topic: String
+  private let service: any SimulatedService
   private var random: SeededGenerator
   var faults: NetworkFaults
   private(set) var dials = 0
   private var isDead = false
   private var links: [SimulatedLink] = []
 
-  init(loop: SimulatedLoop, gateway: SimulatedGateway, topic: String, faults: NetworkFaults, seed: UInt64) {
+  init(loop: SimulatedLoop, service: any SimulatedService, faults: NetworkFaults, seed: UInt64) {
     self.loop = loop
-    self.gateway = gateway
-    self.topic = topic
+    self.service = service
     self.faults = faults
     random = SeededGenerator(seed: seed)
+  }
+
+  convenience init(loop: SimulatedLoop, gateway: SimulatedGateway, topic: String, faults: NetworkFaults, seed: UInt64) {
+    self.init(loop: loop, service: BinaryService(gateway: gateway, topic: topic), faults: faults, seed: seed)
   }
 
   func dial(on loop: any Loop, delegate: any LinkDelegate) -> any Link {
     dials += 1
     // A dead process only thinks that it dials.
-    if isDead { return SimulatedLink(loop: self.loop, gateway: gateway, topic: topic, delegate: delegate, faults: faults, seed: 0) }
-    let refused = gateway.refusesCertificate(topic: topic)
-    let link = SimulatedLink(loop: self.loop, gateway: gateway, topic: topic, delegate: delegate, faults: faults, seed: random.next())
+    if isDead { return SimulatedLink(loop: self.loop, service: service, delegate: delegate, faults: faults, seed: 0) }
+    let refused = service.refusesCertificate()
+    let link = SimulatedLink(loop: self.loop, service: service, delegate: delegate, faults: faults, seed: random.next())
     if Int.random(in: 0..<1000, using: &random) < faults.unreachablePerMille {
       link.fail(.unreachable("nobody listens at the simulated gateway"))
     } else if refused {
@@ -69,7 +97,7 @@ final class SimulatedLink: Link, @unchecked Sendable {
   private let faults: NetworkFaults
   private var random: SeededGenerator
   private var delegate: (any LinkDelegate)?
-  private var connection: SimulatedConnectionBox?
+  private var connection: (any SimulatedPeer)?
   private var isOpen = false
   private var isCut = false
   private var inFlight = 0
@@ -79,12 +107,12 @@ final class SimulatedLink: Link, @unchecked Sendable {
   private var downstreamAt = Instant.start
   private var gatewayReadsAt = Instant.start
 
-  init(loop: SimulatedLoop, gateway: SimulatedGateway, topic: String, delegate: any LinkDelegate, faults: NetworkFaults, seed: UInt64) {
+  init(loop: SimulatedLoop, service: any SimulatedService, delegate: any LinkDelegate, faults: NetworkFaults, seed: UInt64) {
     self.loop = loop
     self.faults = faults
     self.delegate = delegate
     random = SeededGenerator(seed: seed)
-    connection = SimulatedConnectionBox(gateway.connect(topic: topic))
+    connection = service.connect()
   }
 
   var isIdle: Bool { inFlight == 0 }
@@ -96,7 +124,7 @@ final class SimulatedLink: Link, @unchecked Sendable {
   func open() {
     downstream { link in
       link.isOpen = true
-      link.perform(link.connection?.value.opened(now: link.loop.now) ?? [])
+      link.perform(link.connection?.opened(now: link.loop.now) ?? [])
       link.delegate?.linkOpened(link)
     }
   }
@@ -167,7 +195,7 @@ final class SimulatedLink: Link, @unchecked Sendable {
     inFlight -= bytes.count
     updateWritability()
     if Int.random(in: 0..<1000, using: &random) < faults.resetPerMille { return cut(.reset) }
-    let actions = unsafe bytes.withUnsafeBytes { unsafe connection?.value.received($0, now: loop.now) ?? [] }
+    let actions = unsafe bytes.withUnsafeBytes { unsafe connection?.received($0, now: loop.now) ?? [] }
     perform(actions)
   }
 
@@ -182,7 +210,7 @@ final class SimulatedLink: Link, @unchecked Sendable {
       _ = loop.schedule(at: gatewayReadsAt) { self.arriveEnd() }
       return
     }
-    perform(connection?.value.peerClosed(now: loop.now) ?? [])
+    perform(connection?.peerClosed(now: loop.now) ?? [])
     isCut = true
     end()
   }
@@ -202,12 +230,11 @@ final class SimulatedLink: Link, @unchecked Sendable {
 
   // MARK: From the gateway
 
-  private func perform(_ actions: [GatewayAction]) {
+  private func perform(_ actions: [PeerAction]) {
     for action in actions {
       switch action {
-      case .send(let response):
+      case .send(let bytes):
         // The client may read it in two halves.
-        let bytes = response.bytes
         let cut = Int.random(in: 1...bytes.count, using: &random)
         deliver(Array(bytes[..<cut]))
         if cut < bytes.count { deliver(Array(bytes[cut...])) }
@@ -223,7 +250,7 @@ final class SimulatedLink: Link, @unchecked Sendable {
   }
 
   private func wake() {
-    perform(connection?.value.woken(now: loop.now) ?? [])
+    perform(connection?.woken(now: loop.now) ?? [])
   }
 
   private func deliver(_ bytes: [UInt8]) {
@@ -241,7 +268,7 @@ final class SimulatedLink: Link, @unchecked Sendable {
   }
 
   private func end() {
-    connection?.value.ended()
+    connection?.ended()
     connection = nil
   }
 
@@ -258,11 +285,43 @@ final class SimulatedLink: Link, @unchecked Sendable {
   }
 }
 
-/// A non-copyable value where a class needs an optional of it.
-final class SimulatedConnectionBox {
-  var value: SimulatedConnection
+/// The binary gateway as a service.
+final class BinaryService: SimulatedService {
+  private let gateway: SimulatedGateway
+  private let topic: String
 
-  init(_ value: consuming SimulatedConnection) {
-    self.value = value
+  init(gateway: SimulatedGateway, topic: String) {
+    self.gateway = gateway
+    self.topic = topic
+  }
+
+  func refusesCertificate() -> Bool { gateway.refusesCertificate(topic: topic) }
+  func connect() -> any SimulatedPeer { BinaryPeer(gateway.connect(topic: topic)) }
+}
+
+private final class BinaryPeer: SimulatedPeer {
+  private var connection: SimulatedConnection
+
+  init(_ connection: consuming SimulatedConnection) {
+    self.connection = connection
+  }
+
+  func opened(now: Instant) -> [PeerAction] { connection.opened(now: now).map(PeerAction.init) }
+  func received(_ bytes: UnsafeRawBufferPointer, now: Instant) -> [PeerAction] { unsafe connection.received(bytes, now: now).map(PeerAction.init) }
+  func woken(now: Instant) -> [PeerAction] { connection.woken(now: now).map(PeerAction.init) }
+  func peerClosed(now: Instant) -> [PeerAction] { connection.peerClosed(now: now).map(PeerAction.init) }
+  func ended() { connection.ended() }
+}
+
+extension PeerAction {
+  fileprivate init(_ action: GatewayAction) {
+    switch action {
+    case .send(let response): self = .send(response.bytes)
+    case .halfClose: self = .halfClose
+    case .close: self = .close
+    case .reset: self = .reset
+    case .stopReading(let until): self = .stopReading(until: until)
+    case .wake(let at): self = .wake(at: at)
+    }
   }
 }

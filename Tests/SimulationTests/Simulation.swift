@@ -14,15 +14,14 @@ struct Simulation {
 
   /// Everything that the gateway saw, in order, and the work it took: equal for equal runs.
   func trace() -> String {
-    let (_, frames, steps) = perform()
-    return frames.map { "\($0.connection) \($0.token?.description ?? "-") \($0.identifier ?? 0)" }.joined(separator: "\n") + "\n\(steps)"
+    let (_, gateway, steps) = perform()
+    return gateway.trace + "\n\(steps)"
   }
 
-  private func perform() -> (problems: [String], frames: [FrameMemory.Frame], steps: Int) {
+  private func perform() -> (problems: [String], gateway: ScenarioGateway, steps: Int) {
     let loop = SimulatedLoop(seed: scenario.seed)
-    let memory = FrameMemory()
-    let gateway = SimulatedGateway(rules: scenario.rules, memory: memory)
-    let dialer = SimulatedDialer(loop: loop, gateway: gateway, topic: Scenario.topic, faults: scenario.network, seed: scenario.seed &+ 1)
+    let gateway = ScenarioGateway(scenario)
+    let dialer = SimulatedDialer(loop: loop, service: gateway.service, faults: scenario.network, seed: scenario.seed &+ 1)
     let app = App(configuration: scenario.configuration, dialer: dialer, loops: [loop], seed: scenario.seed &+ 2)
     let outcomes = OutcomeBook()
     let result = Mutex<Account?>(nil)
@@ -38,21 +37,20 @@ struct Simulation {
     let ending = loop.run(limit: .seconds(4 * 3600), stepLimit: 3_000_000) { result.withLock { $0 != nil } }
     guard ending == .done, let account = result.withLock({ $0 }) else {
       let problem = "the campaign did not end: \(ending) after \(loop.now), \(dialer.dials) connections, failure \(app.failure ?? "none")"
-      return ([problem], memory.frames, loop.steps)
+      return ([problem], gateway, loop.steps)
     }
     // What is still on its way must not change the truth afterwards.
     _ = loop.run(limit: .seconds(30), stepLimit: 1_000_000) { false }
-    var check = AccountCheck(tokens: scenario.tokens, account: account, outcomes: outcomes.outcomes, arrivals: memory.accepted(topic: Scenario.topic))
+    var check = AccountCheck(tokens: scenario.tokens, account: account, outcomes: outcomes.outcomes, arrivals: gateway.arrivals)
     check.isPartial = scenario.cancelAfter != nil || app.failure != nil
-    check.refused = { scenario.refused.contains($0) }
-    check.kills = { scenario.kills($0) || scenario.killsAtRandom }
-    return (check.problems() + misdirected(memory.frames), memory.frames, loop.steps)
+    gateway.explain(&check)
+    return (check.problems() + gateway.problems(), gateway, loop.steps)
   }
 
   private static func send(
     _ tokens: ArraySlice<DeviceToken>, isPersonal: Bool, _ scenario: Scenario, _ app: App, _ loop: SimulatedLoop, _ outcomes: OutcomeBook
   ) async -> Account {
-    let campaign = Campaign(payload: isPersonal ? [] : commonPayload, expiration: scenario.expiration, priority: 10)
+    let campaign = Campaign(payload: isPersonal ? [] : commonPayload, expiration: scenario.expiration, priority: 10, seed: scenario.identifierSeed(isPersonal))
     guard !tokens.isEmpty, let run = try? CampaignRun(campaign, through: app, listener: outcomes) else { return Account() }
     if let after = scenario.cancelAfter { _ = loop.schedule(at: loop.now + after) { run.cancel() } }
     if isPersonal, let audience = try? PersonalAudience(Array(tokens)) {
@@ -64,19 +62,57 @@ struct Simulation {
   }
 
   static let commonPayload = Array(#"{"aps":{"alert":"x"}}"#.utf8)
+}
+
+/// The gateway of a scenario and its truth, whichever protocol it speaks.
+final class ScenarioGateway: @unchecked Sendable {
+  // Sync: used on the simulated loop alone.
+  let service: any SimulatedService
+  private let scenario: Scenario
+  private let memory = FrameMemory()
+  private let provider: SimulatedProvider?
+
+  init(_ scenario: Scenario) {
+    self.scenario = scenario
+    provider = scenario.provider.map { SimulatedProvider(faults: $0, seed: scenario.seed &+ 3) }
+    service = provider ?? BinaryService(gateway: SimulatedGateway(rules: scenario.rules, memory: memory), topic: Scenario.topic)
+  }
+
+  /// How often each token was taken.
+  var arrivals: [DeviceToken: Int] { provider?.accepted ?? memory.accepted(topic: Scenario.topic) }
+
+  /// What it may have refused or killed.
+  func explain(_ check: inout AccountCheck) {
+    let scenario = scenario
+    let putOff = provider?.putOff ?? []
+    let isForbidden = scenario.provider?.forbiddenFrom != nil
+    check.refused = { scenario.refused.contains($0) || putOff.contains($0) || isForbidden }
+    check.kills = { scenario.kills($0) || scenario.killsAtRandom }
+  }
+
+  /// What it saw that must not be.
+  func problems() -> [String] { (provider.map { $0.violations + $0.changedIdentifiers } ?? []) + misdirected() }
 
   /// Nobody may get what was meant for somebody else.
-  func misdirected(_ frames: [FrameMemory.Frame]) -> [String] {
+  private func misdirected() -> [String] {
     let personal = Set(scenario.tokens.prefix(scenario.personalCount))
-    return frames.compactMap { frame in
-      guard let token = frame.token else { return nil }
-      let expected = personal.contains(token) ? PersonalAudience.payload(of: token) : Self.commonPayload
-      return frame.payload == expected ? nil : "\(token) was sent somebody else's payload"
+    let sent = provider?.requests.map { ($0.token, $0.payload) } ?? memory.frames.compactMap { frame in frame.token.map { ($0, frame.payload) } }
+    return sent.compactMap { token, payload in
+      let expected = personal.contains(token) ? PersonalAudience.payload(of: token) : Simulation.commonPayload
+      return payload == expected ? nil : "\(token) was sent somebody else's payload"
     }
+  }
+
+  /// Everything that it saw, in order.
+  var trace: String {
+    if let provider { return provider.requests.map { "\($0.token) \($0.identifier)" }.joined(separator: "\n") }
+    return memory.frames.map { "\($0.connection) \($0.token?.description ?? "-") \($0.identifier ?? 0)" }.joined(separator: "\n")
   }
 }
 
 extension Scenario {
+  func identifierSeed(_ isPersonal: Bool) -> IdentifierSeed { IdentifierSeed(high: seed, low: isPersonal ? 1 : 0) }
+
   /// Connections end without a word so soon and so often that a harmless notification may twice be the last one seen alive: from outside that is the same.
   var killsAtRandom: Bool {
     let breakpoints = [rules.common.close, rules.common.reset, rules.common.shutDown].compactMap { $0 }

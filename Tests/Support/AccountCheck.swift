@@ -53,7 +53,7 @@ package struct AccountCheck {
 
   private func problem(with outcome: Outcome, arrivals: Int, token: DeviceToken) -> String? {
     switch outcome {
-    case .rejected(.status): refused(token) ? nil : "is counted as refused, but the gateway does not refuse it"
+    case .rejected(.status), .rejected(.provider): refused(token) ? nil : "is counted as refused, but the gateway does not refuse it"
     case .rejected(.closedWithoutReason): kills(token) ? nil : "is condemned, but is harmless"
     case .cancelled, .expired: arrivals == 0 ? nil : "is counted as \(outcome) but arrived"
     case .held, .unknown: nil
@@ -70,7 +70,7 @@ package final class OutcomeBook: OutcomeListener {
 
   package var outcomes: [DeviceToken: Outcome] { book.withLock { $0 } }
 
-  package func notAccepted(line: UInt64, token: String, outcome: Outcome) {
+  package func notAccepted(line: UInt64, token: String, outcome: Outcome, goneSince: UInt64?) {
     guard let token = try? DeviceToken(parsing: token) else { return }
     book.withLock { $0[token] = outcome }
   }

@@ -39,6 +39,7 @@ package final class SimulatedLoop: Loop, SerialExecutor, TaskExecutor, @unchecke
 
   private let state: Mutex<State>
   private let isRunning = Atomic<Bool>(false)
+  package let buffers = LoopBuffers()
 
   package init(seed: UInt64) {
     state = Mutex(State(random: SeededGenerator(seed: seed)))

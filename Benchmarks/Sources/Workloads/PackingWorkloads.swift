@@ -20,9 +20,10 @@ extension Workload {
         _ = unsafe claim.append(RingRecord.Header(ordinal: UInt64(index), campaign: 1), token: tokens.piece(index * 32, 32), payload: payload.readable)
       }
       let frames = CampaignFrames(campaign: 1, command: .framed, payload: Samples.payload, expiration: 1_900_000_000, priority: 10)
-      var packer = FramePacker(byteCountBound: 64 * 1024)
+      var packer = FramePacker(byteCountBound: 64 * 1024, buffers: LoopBuffers())
       return Iteration {
         var (from, count) = (ring.settled, 0)
+        packer.clear()
         while let run = packer.pack(from: from, to: ring.published, ring: ring, frames: frames, now: 1_700_000_000) {
           from = run.end
           count += run.count

@@ -10,8 +10,8 @@ extension Workload {
   private static let claimCount = 64
 
   private static let oneProducer = Workload("Ring.oneProducer", notificationCount, "notifications") {
-    let ring = NotificationRing(blockCount: blockCount, budget: RingBudget())
     let tokens = RawMemory(Samples.tokens(claimCount))
+    let ring = busyRing(tokens)
     return Iteration {
       produce(notificationCount, into: ring, tokens)
       try consume(ring)
@@ -19,13 +19,24 @@ extension Workload {
   }
 
   private static let fourProducers = Workload("Ring.fourProducers", notificationCount, "notifications") {
-    let ring = NotificationRing(blockCount: blockCount, budget: RingBudget())
     let tokens = RawMemory(Samples.tokens(claimCount))
+    let ring = busyRing(tokens)
     let team = Team(count: 4) { produce(notificationCount / 4, into: ring, tokens) }
     return Iteration {
       team.run()
       try consume(ring)
     }
+  }
+
+  /// One that has grown to its full size, as in the middle of a campaign.
+  private static func busyRing(_ tokens: RawMemory) -> NotificationRing {
+    let ring = NotificationRing(blockCount: blockCount, budget: RingBudget())
+    while ring.blockCountLimit < notificationCount {
+      produce(ring.blockCountLimit, into: ring, tokens)
+      ring.setSent(ring.published)
+      ring.settle(through: ring.published)
+    }
+    return ring
   }
 
   private static func produce(_ count: Int, into ring: NotificationRing, _ tokens: RawMemory) {

@@ -64,6 +64,16 @@ package final class CampaignLedger: Sendable {
     if journalNumber != nil { listener.flush() }
   }
 
+  /// Tells the listener of one notification that was not accepted, while its record is readable: for lanes that hear of each by itself. Before it is journaled as
+  /// settled, call ``flushReports()``, once for as many as come together.
+  ///
+  /// - Parameter goneSince: see ``OutcomeListener``.
+  func report(_ record: RingRecord, _ outcome: Outcome, goneSince: UInt64?) {
+    guard let listener, !outcome.isAccepted else { return }
+    listener.notAccepted(
+      line: record.ordinal, token: unsafe DeviceToken(bytes: record.token)?.description ?? "", outcome: outcome, goneSince: goneSince)
+  }
+
   /// Tells the listener of what an earlier process left behind, but for the first few, and what has an outcome without being sent again.
   func report(_ leftover: Leftover, _ outcome: Outcome, skipping skipped: Int = 0) {
     if let listener { leftover.report(outcome, to: listener, skipping: skipped) }

@@ -7,7 +7,8 @@ package protocol OutcomeListener: Sendable {
   /// - Parameters:
   ///   - line: where the notification came from in the campaign's audience, from 1.
   ///   - token: in hex; for a malformed token the text as it stood there.
-  func notAccepted(line: UInt64, token: String, outcome: Outcome)
+  ///   - goneSince: of a device that no longer has the app (410), when the service last found that: milliseconds since 1970, as it says so itself.
+  func notAccepted(line: UInt64, token: String, outcome: Outcome, goneSince: UInt64?)
 
   /// What was told so far must survive the end of the process: the journal is about to say that it is settled. Called where there is a journal.
   func flush()
@@ -15,4 +16,8 @@ package protocol OutcomeListener: Sendable {
 
 extension OutcomeListener {
   package func flush() {}
+
+  package func notAccepted(line: UInt64, token: String, outcome: Outcome) {
+    notAccepted(line: line, token: token, outcome: outcome, goneSince: nil)
+  }
 }

@@ -16,8 +16,8 @@ package actor App {
   private let seed: UInt64
   private let budget: RingBudget?
   private var pool: PoolMachine
-  private let events: AsyncStream<Lane.Event>
-  private let report: AsyncStream<Lane.Event>.Continuation
+  private let events: AsyncStream<LaneEvent>
+  private let report: AsyncStream<LaneEvent>.Continuation
 
   /// - Parameters:
   ///   - dialer: connects to the app's gateway with the app's credential.
@@ -42,11 +42,12 @@ package actor App {
         lanes: configuration.connections, connectionsPerMinute: configuration.connectionsPerMinute, dialAttempts: configuration.dialAttempts,
         patience: configuration.patience),
       now: loops[first].now)
-    let (events, report) = AsyncStream.makeStream(of: Lane.Event.self)
+    let (events, report) = AsyncStream.makeStream(of: LaneEvent.self)
     self.events = events
     self.report = report
     let intake = Intake(
-      app: configuration.id, loop: loops[first], rateLimit: configuration.rateLimit, journal: journal, starved: { report.yield(.starved) })
+      app: configuration.id, loop: loops[first], rateLimit: configuration.rateLimit, breaker: configuration.badTokenBreaker, journal: journal,
+      starved: { report.yield(.starved) })
     self.intake = intake
     // What cannot be written down may not be sent.
     journal?.onFailure { reason in intake.cancelAll(failure: reason) }
@@ -70,7 +71,7 @@ package actor App {
     report.finish()
   }
 
-  private func handle(_ event: Lane.Event) {
+  private func handle(_ event: LaneEvent) {
     switch event {
     case .wantsConnection(let lane):
       permit(lane)
@@ -87,7 +88,7 @@ package actor App {
     }
   }
 
-  private func permit(_ lane: Lane) {
+  private func permit(_ lane: any Lane) {
     // A lane that is not let through stays as it is: with everything cancelled it has no use for a connection.
     guard intake.failure == nil else { return }
     switch pool.mayDial(now: home.now) {
@@ -100,12 +101,19 @@ package actor App {
 
   private static func makeLane(
     _ index: Int, of configuration: AppConfiguration, dialer: any Dialer, loops: [any Loop], intake: Intake, budget: RingBudget?,
-    seed: UInt64, report: AsyncStream<Lane.Event>.Continuation
-  ) -> Lane {
-    let lane = Lane(
-      configuration: configuration, loop: loops[index % loops.count], dialer: dialer, intake: intake, budget: budget,
-      seed: seed &+ UInt64(index) &* 0x9E37_79B9_7F4A_7C15,
-      report: { report.yield($0) })
+    seed: UInt64, report: AsyncStream<LaneEvent>.Continuation
+  ) -> any Lane {
+    let loop = loops[index % loops.count]
+    let seed = seed &+ UInt64(index) &* 0x9E37_79B9_7F4A_7C15
+    let lane: any Lane =
+      switch configuration.transport {
+      case .binary:
+        BinaryLane(configuration: configuration, loop: loop, dialer: dialer, intake: intake, budget: budget, seed: seed, report: { report.yield($0) })
+      case .http2(let settings):
+        RequestLane(
+          configuration: configuration, settings: settings, isKept: index < configuration.connections.lowerBound, loop: loop, dialer: dialer, intake: intake,
+          budget: budget, seed: seed, report: { report.yield($0) })
+      }
     if let number = lane.journalNumber { intake.journal?.onPinned(lane: number) { [weak lane] end in lane?.restate(before: end) } }
     return lane
   }

@@ -1,9 +1,12 @@
+package import PushTransport
 package import PushWire
 
 /// One app: its topic's rules. What it connects to and with which credential is the dialer's business.
 package struct AppConfiguration: Sendable {
   package var id: String
-  /// The frame layout. Default 2; 1 and 0 for gateways that need them.
+  /// What its lanes speak. Default: the binary protocol.
+  package var transport = AppTransport.binary
+  /// The frame layout of the binary protocol. Default 2; 1 and 0 for gateways that need them.
   package var command = Command.framed
   /// Connections the pool may have, from `min` (opened on demand, kept) to `max` (when the others cannot keep up). Default 1…8.
   package var connections = 1...8
@@ -26,5 +29,88 @@ package struct AppConfiguration: Sendable {
 
   package init(id: String) {
     self.id = id
+  }
+}
+
+/// What an app's lanes speak with its gateway.
+package enum AppTransport: Sendable {
+  /// The binary provider protocol: ``AppConfiguration/command``, batches, probes.
+  case binary
+  /// The HTTP/2 provider API.
+  case http2(HTTP2Settings)
+}
+
+/// How an app speaks HTTP/2 (spec/http2-provider-api.md). What is sent in single campaigns' headers is `Campaign.headers`.
+package struct HTTP2Settings: Sendable {
+  /// What `:authority` says: the host, with the port unless it is 443.
+  package var authority: String
+  /// Where the value of `authorization` comes from: one source for all apps of the process that share a key. Nil: the certificate says who sends, and there is no such header.
+  package var tokens: ProviderTokenSource?
+  /// What rules about headers depend on.
+  package var credential: ProviderCredentialKind
+  /// How long an answer may take before the notification counts as unknown. Default 30 s.
+  package var requestTimeout = Duration.seconds(30)
+  /// Requests in flight on one connection, at most: the peer's present limit counts too. Default 1000.
+  package var streamLimit = 1000
+  /// A connection on which nothing has happened for so long is asked for a sign of life (PING). Default 1 h, the most that the service's documents advise.
+  package var pingInterval = Duration.seconds(3600)
+  /// A PING without an answer for so long closes the connection. Default 30 s.
+  package var pingTimeout = Duration.seconds(30)
+  /// When an answer says "not now" (500, 503): how long to wait before the next attempt, twice as long after each, with jitter. Default 1 s to 60 s. How many attempts
+  /// there are is `LanePolicy.attempts`.
+  package var backoff = Duration.seconds(1) ... .seconds(60)
+  /// How long a device token waits after 429 TooManyRequests, twice as long after each. Default 1 s to 60 s.
+  package var tokenDelay = Duration.seconds(1) ... .seconds(60)
+  /// The breaker on tokens that the service calls bad; nil: none.
+  package var breaker: Breaker? = Breaker()
+
+  /// See ``RequestPolicy/plantedMistake``. Only tests set it.
+  package var plantedMistake: RequestPolicy.PlantedMistake?
+
+  /// A jump in the share of 400 BadDeviceToken and DeviceTokenNotForTopic means a wrong environment or topic: the app then pauses instead of going through its audience.
+  package struct Breaker: Hashable, Sendable {
+    /// Of the last ``sampleCount`` answers of an app, this share trips it. Default 0.5.
+    package var share = 0.5
+    /// Default 200: fewer answers say nothing.
+    package var sampleCount = 200
+
+    package init() {}
+  }
+
+  /// - Parameters:
+  ///   - authority: see ``authority``.
+  ///   - tokens: nil with a certificate.
+  ///   - credential: `.token` exactly if there are tokens.
+  package init(authority: String, tokens: ProviderTokenSource?, credential: ProviderCredentialKind) {
+    precondition((tokens != nil) == (credential == .token), "a provider token belongs to a token key")
+    self.authority = authority
+    self.tokens = tokens
+    self.credential = credential
+  }
+}
+
+extension AppConfiguration {
+  var badTokenBreaker: BadTokenBreaker? {
+    guard case .http2(let settings) = transport, let breaker = settings.breaker else { return nil }
+    return BadTokenBreaker(share: breaker.share, sampleCount: breaker.sampleCount)
+  }
+}
+
+extension HTTP2Settings {
+  var requestPolicy: RequestPolicy {
+    var policy = RequestPolicy()
+    policy.timeout = requestTimeout
+    policy.pingInterval = pingInterval
+    policy.pingTimeout = pingTimeout
+    policy.backoff = backoff
+    policy.tokenDelay = tokenDelay
+    policy.plantedMistake = plantedMistake
+    return policy
+  }
+
+  var sessionOptions: HTTP2ClientSession.Options {
+    var options = HTTP2ClientSession.Options()
+    options.streamLimit = streamLimit
+    return options
   }
 }

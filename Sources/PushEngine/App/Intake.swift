@@ -8,18 +8,20 @@ internal import Synchronization
 /// goes through the rings, and through this for choosing one.
 final class Intake: Sendable {
   private struct State {
-    var lanes: [Lane] = []
+    var lanes: [any Lane] = []
     var ledgers: [UInt32: CampaignLedger] = [:]
     var nextCampaign: UInt32 = 1
     var openCampaigns = 0
     var waiters: [CheckedContinuation<Void, Never>] = []
     var failure: String?
     var bucket: TokenBucket?
+    var breaker: BadTokenBreaker?
   }
 
   private let state: Mutex<State>
   private let waiterCount = Atomic<Int>(0)
   private let openCampaignCount = Atomic<Int>(0)
+  private let cancellations = Atomic<Int>(0)
   private let loop: any Loop
   /// Asks the app for another lane.
   private let starved: @Sendable () -> Void
@@ -31,7 +33,9 @@ final class Intake: Sendable {
   /// With a journal it is longer: what is taken in now may be sent only when an intent for it is durable, an interval later.
   private var backlogBlockCountLimit: Int { journal == nil ? 65_536 : 196_608 }
 
-  init(app: String, loop: any Loop, rateLimit: Double?, journal: EngineJournal?, starved: @escaping @Sendable () -> Void) {
+  init(
+    app: String, loop: any Loop, rateLimit: Double?, breaker: BadTokenBreaker? = nil, journal: EngineJournal?, starved: @escaping @Sendable () -> Void
+  ) {
     self.app = app
     self.loop = loop
     self.journal = journal
@@ -41,6 +45,7 @@ final class Intake: Sendable {
       // A burst of 20 ms keeps the sending even, and the number of wake-ups small.
       state.bucket = TokenBucket(perSecond: rateLimit, burst: max(1, rateLimit / 50), now: loop.now)
     }
+    state.breaker = breaker
     self.state = Mutex(state)
   }
 
@@ -100,15 +105,29 @@ final class Intake: Sendable {
       return Array(state.ledgers.values)
     }
     for ledger in ledgers { ledger.cancel() }
+    wasCancelled()
+  }
+
+  /// A campaign was cancelled: its reader and its notifications need not wait for anything.
+  func wasCancelled() {
+    cancellations.add(1, ordering: .releasing)
     openDoors()
     wakeLanes()
   }
 
+  /// Grows with every cancellation.
+  var cancellationCount: Int { cancellations.load(ordering: .acquiring) }
+
+  // MARK: The breaker
+
+  /// So many notifications got an answer, of which so many called the token bad. Returns why the app must pause, if it must.
+  func answered(_ count: Int, bad: Int) -> String? { state.withLock { $0.breaker?.answered(count, bad: bad) } }
+
   // MARK: Lanes
 
-  var lanes: [Lane] { state.withLock { $0.lanes } }
+  var lanes: [any Lane] { state.withLock { $0.lanes } }
 
-  func add(_ lane: Lane) {
+  func add(_ lane: any Lane) {
     state.withLock { $0.lanes.append(lane) }
     openDoors()
   }
@@ -125,7 +144,7 @@ final class Intake: Sendable {
   // MARK: Room
 
   /// The lane with the shortest backlog that has room for `blockCount` blocks; waits until there is one.
-  func lane(withRoomFor blockCount: Int, isCancelled: () -> Bool) async -> Lane? {
+  func lane(withRoomFor blockCount: Int, isCancelled: () -> Bool) async -> (any Lane)? {
     while !isCancelled() {
       if let lane = laneWithRoom(for: blockCount) { return lane }
       starved()
@@ -141,9 +160,9 @@ final class Intake: Sendable {
     return nil
   }
 
-  private func laneWithRoom(for blockCount: Int) -> Lane? {
+  private func laneWithRoom(for blockCount: Int) -> (any Lane)? {
     state.withLock { state in
-      var best: Lane?
+      var best: (any Lane)?
       var shortest = backlogBlockCountLimit
       for lane in state.lanes where lane.ring.freeBlockCount >= blockCount + RingRecord.blockCountLimit {
         let backlog = lane.ring.backlogBlockCount

@@ -1,3 +1,6 @@
+package import PushTransport
+package import PushWire
+
 /// One line of a token file, as it stands in a chunk.
 package struct AudienceEntry: Sendable {
   package enum Kind: UInt8, Sendable {
@@ -9,20 +12,26 @@ package struct AudienceEntry: Sendable {
     case malformedRow
     /// A value for a placeholder is not UTF-8.
     case malformedText
+    /// Its `apns-id` is no UUID.
+    case malformedIdentifier
+    /// Its `collapse-id` cannot be a header's value.
+    case malformedCollapseIdentifier
     /// Longer than ``AudienceReader/lineByteLimit``: skipped, never held in memory.
     case overlongLine
     /// The token is good, but the payload made for it is above the limit.
     case payloadTooLarge
 
-    /// What is wrong with the line, for people; nil if it can be sent.
-    package var explanation: String? {
+    /// The outcome of a line that cannot be sent; nil if it can.
+    package var rejection: Rejection? {
       switch self {
       case .ready: nil
-      case .malformedToken: "not a device token in hexadecimal digits"
-      case .malformedRow: "not a row of as many columns as the header has"
-      case .malformedText: "a value for the payload is not UTF-8"
-      case .overlongLine: "longer than \(AudienceReader.lineByteLimit) bytes"
-      case .payloadTooLarge: "the payload made for this line is above the limit"
+      case .malformedToken: .malformedToken
+      case .payloadTooLarge: .payloadTooLarge
+      case .malformedRow: .unusableLine(.row)
+      case .malformedText: .unusableLine(.text)
+      case .malformedIdentifier: .unusableLine(.identifier)
+      case .malformedCollapseIdentifier: .unusableLine(.collapseIdentifier)
+      case .overlongLine: .unusableLine(.overlong)
       }
     }
   }
@@ -35,6 +44,10 @@ package struct AudienceEntry: Sendable {
   /// 1…100 bytes of token; for a malformed entry up to 100 bytes of the text that stands there.
   let tokenByteCount: UInt8
   package let kind: Kind
+  /// Behind the token: 16 bytes of identifier, if it has one of its own, and a collapse identifier.
+  var hasIdentifier = false
+  var collapseByteCount: UInt8 = 0
+  var hasOwnHeaders: Bool { hasIdentifier || collapseByteCount > 0 }
 }
 
 /// A reusable piece of an audience: up to a thousand or so entries with their tokens, and with a template their payloads, in flat memory.
@@ -103,7 +116,7 @@ package struct AudienceEntry: Sendable {
     unsafe entries = .allocate(capacity: entryLimit)
     unsafe fill = .allocate(capacity: 1)
     unsafe fill.initialize(to: Fill())
-    unsafe tokens = .allocate(byteCount: entryLimit * AudienceReader.textByteLimit, alignment: 16)
+    unsafe tokens = .allocate(byteCount: entryLimit * (AudienceReader.textByteLimit + RingRecord.OwnHeaders.byteCountLimit), alignment: 16)
     unsafe payloads = .allocate(byteCount: max(1, payloadCapacity), alignment: 16)
   }
 
@@ -132,6 +145,31 @@ package struct AudienceEntry: Sendable {
     unsafe UnsafeRawBufferPointer(start: tokens + Int(entry.tokenOffset), count: Int(entry.tokenByteCount))
   }
 
+  /// What the entry says for the headers of its request. Valid until the chunk is filled again.
+  package func ownHeaders(of entry: AudienceEntry) -> RingRecord.OwnHeaders {
+    let start = unsafe tokens + Int(entry.tokenOffset) + Int(entry.tokenByteCount)
+    let identifier =
+      entry.hasIdentifier
+      ? unsafe APNSIdentifier(high: start.loadUnaligned(as: UInt64.self), low: start.loadUnaligned(fromByteOffset: 8, as: UInt64.self)) : nil
+    let collapse = unsafe start + (entry.hasIdentifier ? RingRecord.OwnHeaders.identifierByteCount : 0)
+    return unsafe RingRecord.OwnHeaders(
+      identifier: identifier, collapseIdentifier: UnsafeRawBufferPointer(start: collapse, count: Int(entry.collapseByteCount)))
+  }
+
+  /// Writes them behind a token that ends at `end` of the tokens. Returns where they end.
+  func write(_ headers: RingRecord.OwnHeaders, at end: Int) -> Int {
+    var end = end
+    if let identifier = headers.identifier {
+      unsafe tokens.storeBytes(of: identifier.high, toByteOffset: end, as: UInt64.self)
+      unsafe tokens.storeBytes(of: identifier.low, toByteOffset: end + 8, as: UInt64.self)
+      end += RingRecord.OwnHeaders.identifierByteCount
+    }
+    let collapse = unsafe headers.collapseIdentifier
+    precondition(collapse.count <= RingRecord.OwnHeaders.collapseIdentifierByteCountLimit, "a collapse identifier that was not checked")
+    if let source = collapse.baseAddress { unsafe (tokens + end).copyMemory(from: source, byteCount: collapse.count) }
+    return end + collapse.count
+  }
+
   /// The payload made for this entry; empty when the campaign has one payload for all. Valid until the chunk is filled again.
   package func payload(of entry: AudienceEntry) -> UnsafeRawBufferPointer {
     unsafe UnsafeRawBufferPointer(start: payloads + Int(entry.payloadOffset), count: Int(entry.payloadByteCount))
@@ -141,7 +179,7 @@ package struct AudienceEntry: Sendable {
   package func text(of entry: AudienceEntry) -> String {
     let bytes = unsafe token(of: entry)
     switch entry.kind {
-    case .ready, .payloadTooLarge: return unsafe Self.hexadecimal(bytes)
+    case .ready, .payloadTooLarge, .malformedIdentifier, .malformedCollapseIdentifier: return unsafe Self.hexadecimal(bytes)
     case .malformedToken, .malformedRow, .malformedText, .overlongLine: return unsafe String(decoding: bytes, as: UTF8.self)
     }
   }

@@ -1,5 +1,5 @@
 internal import PushTransport
-internal import PushWire
+package import PushWire
 
 /// What a campaign sends to everyone in its audience.
 package struct Campaign: Sendable {
@@ -7,14 +7,34 @@ package struct Campaign: Sendable {
   package var payload: [UInt8]
   /// Seconds since 1970; 0 for "do not store"; nil to leave it out.
   package var expiration: UInt32?
-  /// 10 or 5; nil to leave it out.
+  /// 10 or 5, and 1 where HTTP/2 is spoken; nil to leave it out.
   package var priority: UInt8?
+  /// For an app that speaks HTTP/2, which takes nil for an alert to the topic of its certificate. What they say of expiration and priority does not
+  /// count: the campaign's own does, see ``requestHeaders``. Check them before: ``ProviderHeaders/check(payload:credential:)``.
+  package var headers: ProviderHeaders?
+  /// Every notification has an `apns-id` made of this and its line, unless its line names one. Random by default; of a campaign that goes on from a
+  /// journal the one that is written there counts.
+  package var seed: IdentifierSeed
 
-  package init(payload: [UInt8], expiration: UInt32? = nil, priority: UInt8? = nil) {
+  package init(payload: [UInt8], expiration: UInt32? = nil, priority: UInt8? = nil, headers: ProviderHeaders? = nil, seed: IdentifierSeed = .random()) {
     self.payload = payload
     self.expiration = expiration
     self.priority = priority
+    self.headers = headers
+    self.seed = seed
   }
+
+  /// All headers, with the campaign's expiration and priority.
+  package var requestHeaders: ProviderHeaders {
+    var headers = headers ?? ProviderHeaders(topic: nil)
+    headers.expiration = expiration
+    headers.priority = priority
+    return headers
+  }
+}
+
+extension IdentifierSeed {
+  package static func random() -> IdentifierSeed { IdentifierSeed(high: .random(in: 0 ... .max), low: .random(in: 0 ... .max)) }
 }
 
 /// Where a campaign's entries come from, a chunk at a time.
@@ -52,10 +72,18 @@ package struct CampaignRun: Sendable {
     precondition((app.intake.journal == nil) == (journalled == nil), "a campaign belongs to the journal of its app")
     self.journalled = journalled
     leftovers = journalled.flatMap { app.intake.journal?.leftovers(of: $0.number) } ?? []
-    let command = app.configuration.command
+    let configuration = app.configuration
     ledger = try app.intake.begin { number in
-      let frames = CampaignFrames(
-        campaign: number, command: command, payload: campaign.payload, expiration: campaign.expiration, priority: campaign.priority)
+      let frames =
+        switch configuration.transport {
+        case .binary:
+          CampaignFrames(
+            campaign: number, command: configuration.command, payload: campaign.payload, expiration: campaign.expiration, priority: campaign.priority)
+        case .http2(let settings):
+          CampaignFrames(
+            campaign: number, authority: settings.authority, headers: campaign.requestHeaders, credential: settings.credential, payload: campaign.payload,
+            seed: journalled?.seed ?? campaign.seed)
+        }
       return CampaignLedger(frames: frames, journalNumber: journalled?.number, account: journalled?.account ?? Account(), listener: listener)
     }
   }
@@ -89,7 +117,6 @@ package struct CampaignRun: Sendable {
   /// Stops the intake; what is not sent yet is cancelled, what is under way gets its outcome.
   package func cancel() {
     ledger.cancel()
-    intake.openDoors()
-    intake.wakeLanes()
+    intake.wasCancelled()
   }
 }

@@ -116,7 +116,7 @@ struct CampaignReader {
   }
 
   /// Writes up to `limit` of the chunk's entries, from `next` on, into the lane's ring as one claim.
-  private mutating func fill(_ lane: Lane, from chunk: AudienceChunk, next: inout Int, origin: inout UInt64, limit: Int) -> Filling {
+  private mutating func fill(_ lane: any Lane, from chunk: AudienceChunk, next: inout Int, origin: inout UInt64, limit: Int) -> Filling {
     let wanted = ChunkRun(chunk, from: next, limit: limit, recordByteCountLimit: intake.journal?.recordByteCountLimit)
     guard wanted.count > 0 else {
       next = chunk.count
@@ -138,7 +138,10 @@ struct CampaignReader {
       let entry = chunk[index]
       guard entry.kind == .ready else { continue }
       let header = RingRecord.Header(ordinal: entry.line, campaign: ledger.frames.campaign, mayHaveArrived: mayHaveArrived)
-      let fits = unsafe claim.append(header, token: chunk.token(of: entry), payload: chunk.payload(of: entry))
+      let fits =
+        entry.hasOwnHeaders
+        ? unsafe claim.append(header, token: chunk.token(of: entry), headers: chunk.ownHeaders(of: entry), payload: chunk.payload(of: entry))
+        : unsafe claim.append(header, token: chunk.token(of: entry), payload: chunk.payload(of: entry))
       precondition(fits, "a run that does not fit its claim")
     }
     next = run.end
@@ -149,7 +152,7 @@ struct CampaignReader {
   }
 
   private mutating func write(
-    _ run: ChunkRun, of chunk: AudienceChunk, at position: UInt64, origin: UInt64, of lane: Lane, to journal: EngineJournal
+    _ run: ChunkRun, of chunk: AudienceChunk, at position: UInt64, origin: UInt64, of lane: any Lane, to journal: EngineJournal
   ) -> Bool {
     guard let campaign = ledger.journalNumber, let number = lane.journalNumber else { return true }
     let taken = JournalledRun(lane: number, range: position..<(position + UInt64(run.blockCount)), campaign: campaign, count: run.count)
@@ -180,17 +183,6 @@ extension LanePolicy {
     case (.unsent, _), (_, .resend): nil
     case (_, .hold): .held
     case (_, .drop): .unknown
-    }
-  }
-}
-
-extension AudienceEntry.Kind {
-  /// The outcome of a line that cannot be sent.
-  var rejection: Rejection? {
-    switch self {
-    case .ready: nil
-    case .payloadTooLarge: .payloadTooLarge
-    case .malformedToken, .malformedRow, .malformedText, .overlongLine: .malformedToken
     }
   }
 }

@@ -33,7 +33,7 @@ struct ChunkRun {
       let entry = chunk[end]
       if entry.kind == .ready {
         let notification = chunk.notification(entry)
-        byteCountLeft -= unsafe EnqueueShape.byteCountLimit(tokenByteCount: notification.token.count, payloadByteCount: notification.payload.count)
+        byteCountLeft -= EnqueueShape.byteCountLimit(of: notification)
         let isOver = Int(shape.blockCount + notification.blockCount) > blockCount || byteCountLeft < 0
         if shape.count > 0 || blockCount < .max, isOver { break }
         if shape.count == 0 { (first, firstBlockCount) = (end, Int(notification.blockCount)) }
@@ -60,6 +60,7 @@ struct ChunkRun {
 
 extension AudienceChunk {
   fileprivate func notification(_ entry: AudienceEntry) -> EnqueuedNotification {
-    unsafe EnqueuedNotification(line: entry.line, token: token(of: entry), payload: payload(of: entry))
+    guard entry.hasOwnHeaders else { return unsafe EnqueuedNotification(line: entry.line, token: token(of: entry), payload: payload(of: entry)) }
+    return unsafe EnqueuedNotification(line: entry.line, token: token(of: entry), headers: ownHeaders(of: entry), payload: payload(of: entry))
   }
 }

@@ -27,7 +27,7 @@ struct LeftoverAudience {
     chunk.origin = AudienceChunk.Origin(lane: leftover.lane, fate: leftover.fate, position: leftover.runStart + place.blockOffset)
     leftover.content.walk(&place) { notification in
       guard takenCount + chunk.count < leftover.count, chunk.hasRoom(for: notification) else { return false }
-      unsafe chunk.append(line: notification.line, token: notification.token, payload: notification.payload)
+      unsafe chunk.append(line: notification.line, token: notification.token, headers: notification.headers, payload: notification.payload)
       return true
     }
     cursor = place

@@ -27,11 +27,7 @@ struct ReadingProgress {
     if end > toldCount { position.readLine = chunk[end - 1].line }
     guard chunk.readyCount < chunk.count else { return position }
     for index in toldCount..<end {
-      switch chunk[index].kind.rejection {
-      case nil: break
-      case .payloadTooLarge: position.tooLarge += 1
-      default: position.malformed += 1
-      }
+      if let rejection = chunk[index].kind.rejection { position.rejected[rejection, default: 0] += 1 }
     }
     return position
   }

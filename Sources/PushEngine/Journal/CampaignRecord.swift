@@ -1,4 +1,4 @@
-internal import PushWire
+package import PushWire
 
 /// How far a campaign has come in its audience.
 package struct AudienceMark: Hashable, Sendable {
@@ -35,6 +35,10 @@ package struct JournalledCampaign: Hashable, Sendable {
   var payload: UInt64
   package var expiration: UInt32?
   package var priority: UInt8?
+  /// Of a campaign for the provider API; without its expiration and priority, which are these.
+  package var headers: ProviderHeaders?
+  /// Where the identifiers of its notifications come from.
+  package var seed = IdentifierSeed(high: 0, low: 0)
   /// What the program that began the campaign needs to go on with it; the engine does not look into it.
   package var context: [UInt8]
   package var account = Account()
@@ -46,7 +50,7 @@ package struct JournalledCampaign: Hashable, Sendable {
 
 extension JournalledCampaign {
   var byteCount: Int {
-    8 + 8 + 4 + 4 + app.utf8.count + 1 + 8 + 5 + 1 + RecordWriter.byteCount(context) + account.byteCount + 24
+    8 + 8 + 4 + 4 + app.utf8.count + 1 + 8 + 5 + 1 + (1 + (headers?.byteCount ?? 0)) + 16 + RecordWriter.byteCount(context) + account.byteCount + 24
   }
 
   func write(to record: inout RecordWriter) {
@@ -59,6 +63,10 @@ extension JournalledCampaign {
     record.write(expiration != nil)
     record.write(expiration ?? 0)
     record.write(priority ?? 0)
+    record.write(headers != nil)
+    headers?.write(to: &record)
+    record.write(seed.high)
+    record.write(seed.low)
     record.write(context)
     account.write(to: &record)
     for value in [mark.offset, mark.line, readLine] { record.write(value) }
@@ -77,10 +85,37 @@ extension JournalledCampaign {
     expiration = hasExpiration ? seconds : nil
     let priority = try record.read(UInt8.self)
     self.priority = priority == 0 ? nil : priority
+    headers = try record.readFlag() ? ProviderHeaders(reading: &record) : nil
+    seed = IdentifierSeed(high: try record.read(), low: try record.read())
     context = try record.readBytes()
     account = try Account(reading: &record)
     mark = AudienceMark(offset: try record.readPlace(), line: try record.readPlace())
     readLine = try record.readPlace()
+  }
+}
+
+// MARK: - Headers
+
+/// What every campaign has anyway is not among them.
+extension ProviderHeaders {
+  fileprivate var texts: [String?] { [topic, collapseIdentifier, channelIdentifier] }
+
+  fileprivate var byteCount: Int { 4 + pushType.rawValue.utf8.count + texts.reduce(0) { $0 + 1 + ($1.map { 4 + $0.utf8.count } ?? 0) } }
+
+  fileprivate func write(to record: inout RecordWriter) {
+    record.write(Array(pushType.rawValue.utf8))
+    for text in texts {
+      record.write(text != nil)
+      if let text { record.write(Array(text.utf8)) }
+    }
+  }
+
+  fileprivate init(reading record: inout RecordReader) throws(RecordError) {
+    guard let pushType = PushType(rawValue: try record.readString()) else { throw .outOfRange }
+    self.init(topic: nil, pushType: pushType)
+    topic = try record.readFlag() ? record.readString() : nil
+    collapseIdentifier = try record.readFlag() ? record.readString() : nil
+    channelIdentifier = try record.readFlag() ? record.readString() : nil
   }
 }
 
@@ -89,15 +124,13 @@ extension JournalledCampaign {
 extension Account {
   fileprivate static let countsByteCount = 10 * 8
 
-  fileprivate var byteCount: Int { Self.countsByteCount + 4 + rejected.count * 10 }
+  fileprivate var byteCount: Int { Self.countsByteCount + 4 + rejected.count * (Rejection.codeByteCount + 8) }
 
   fileprivate func write(to record: inout RecordWriter) {
     for count in [submitted, confirmed, quiet, suppressed, expired, held, cancelled, unknown, resent, possibleDuplicates] { record.write(UInt64(count)) }
     record.write(UInt32(rejected.count))
     for (reason, count) in rejected {
-      let (kind, status) = reason.code
-      record.write(kind)
-      record.write(status)
+      reason.write(to: &record)
       record.write(UInt64(count))
     }
   }
@@ -115,63 +148,10 @@ extension Account {
     resent = try record.readCount()
     possibleDuplicates = try record.readCount()
     for _ in 0..<(try record.read(UInt32.self)) {
-      let reason = try Rejection(kind: record.read(), status: record.read())
+      let reason = try Rejection(reading: &record)
       let count = try rejected[reason, default: 0] + record.readCount()
       guard count <= RecordReader.countLimit else { throw .outOfRange }
       rejected[reason] = count
-    }
-  }
-}
-
-// MARK: - Outcomes
-
-extension Outcome {
-  /// Three bytes of the journal's format.
-  var code: (kind: UInt8, detail: UInt8, status: UInt8) {
-    switch self {
-    case .accepted(.confirmed): (1, 0, 0)
-    case .accepted(.quiet): (2, 0, 0)
-    case .rejected(let reason): (3, reason.code.kind, reason.code.status)
-    case .suppressed: (4, 0, 0)
-    case .expired: (5, 0, 0)
-    case .held: (6, 0, 0)
-    case .cancelled: (7, 0, 0)
-    case .unknown: (8, 0, 0)
-    }
-  }
-
-  init(kind: UInt8, detail: UInt8, status: UInt8) throws(RecordError) {
-    switch kind {
-    case 1: self = .accepted(.confirmed)
-    case 2: self = .accepted(.quiet)
-    case 3: self = .rejected(try Rejection(kind: detail, status: status))
-    case 4: self = .suppressed
-    case 5: self = .expired
-    case 6: self = .held
-    case 7: self = .cancelled
-    case 8: self = .unknown
-    default: throw .outOfRange
-    }
-  }
-}
-
-extension Rejection {
-  fileprivate var code: (kind: UInt8, status: UInt8) {
-    switch self {
-    case .status(let status): (1, status.rawValue)
-    case .closedWithoutReason: (2, 0)
-    case .malformedToken: (3, 0)
-    case .payloadTooLarge: (4, 0)
-    }
-  }
-
-  fileprivate init(kind: UInt8, status: UInt8) throws(RecordError) {
-    switch kind {
-    case 1: self = .status(GatewayStatus(rawValue: status))
-    case 2: self = .closedWithoutReason
-    case 3: self = .malformedToken
-    case 4: self = .payloadTooLarge
-    default: throw .outOfRange
     }
   }
 }

@@ -55,9 +55,11 @@ extension EngineJournal {
       state.book.define(payload: payload, as: number)
       known = number
     }
-    let campaign = JournalledCampaign(
+    var campaign = JournalledCampaign(
       number: state.book.takeNumber(), group: group, groupCount: count, app: beginning.app, payload: known ?? 0,
       expiration: beginning.campaign.expiration, priority: beginning.campaign.priority, context: beginning.context)
+    campaign.headers = beginning.campaign.headers
+    campaign.seed = beginning.campaign.seed
     let position = try append(kind: JournalEvent.Kind.campaign, byteCount: campaign.byteCount, &state) { campaign.write(to: &$0) }
     state.book.put(campaign)
     return (campaign.number, position)

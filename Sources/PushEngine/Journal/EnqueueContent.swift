@@ -1,21 +1,30 @@
 internal import PushTransport
+internal import PushWire
 
 /// One notification of an enqueue record, wherever its bytes lie.
 @safe struct EnqueuedNotification {
   let line: UInt64
   /// 1…100 bytes.
   let token: UnsafeRawBufferPointer
+  /// Mostly empty.
+  let headers: RingRecord.OwnHeaders
   /// Empty when it is the campaign's.
   let payload: UnsafeRawBufferPointer
 
   init(line: UInt64, token: UnsafeRawBufferPointer, payload: UnsafeRawBufferPointer) {
+    let none = unsafe RingRecord.OwnHeaders(identifier: nil, collapseIdentifier: UnsafeRawBufferPointer(start: nil, count: 0))
+    unsafe self.init(line: line, token: token, headers: none, payload: payload)
+  }
+
+  init(line: UInt64, token: UnsafeRawBufferPointer, headers: RingRecord.OwnHeaders, payload: UnsafeRawBufferPointer) {
     self.line = line
     unsafe self.token = unsafe token
+    self.headers = headers
     unsafe self.payload = unsafe payload
   }
 
   /// What it takes in a ring.
-  var blockCount: UInt64 { UInt64(unsafe RingRecord.blockCount(tokenByteCount: token.count, payloadByteCount: payload.count)) }
+  var blockCount: UInt64 { UInt64(unsafe RingRecord.blockCount(tokenByteCount: token.count, payloadByteCount: headers.byteCount + payload.count)) }
 }
 
 /// Something that can go through the same notifications in the same order any number of times: once for each column of a record.
@@ -29,6 +38,7 @@ struct EnqueueShape {
     static let linesFollow: UInt8 = 1
     static let uniformTokens: UInt8 = 2
     static let payloads: UInt8 = 4
+    static let headers: UInt8 = 8
   }
 
   private(set) var count = 0
@@ -37,6 +47,7 @@ struct EnqueueShape {
   private var lastLine: UInt64 = 0
   private var tokenByteCount = 0
   private var payloadByteCount = 0
+  private var headersByteCount = 0
 
   mutating func add(_ notification: EnqueuedNotification) {
     if count > 0, notification.line != lastLine &+ 1 { flags &= ~Flag.linesFollow }
@@ -46,6 +57,10 @@ struct EnqueueShape {
     let (tokenBytes, payloadBytes) = unsafe (notification.token.count, notification.payload.count)
     if tokenBytes != 32 { flags &= ~Flag.uniformTokens }
     if payloadBytes > 0 { flags |= Flag.payloads }
+    if !notification.headers.isEmpty {
+      flags |= Flag.headers
+      headersByteCount += notification.headers.byteCount
+    }
     tokenByteCount += tokenBytes
     payloadByteCount += payloadBytes
   }
@@ -55,14 +70,17 @@ struct EnqueueShape {
     let lines = flags & Flag.linesFollow == 0 ? 8 * count : 8
     let lengths = flags & Flag.uniformTokens == 0 ? count : 0
     let payloads = flags & Flag.payloads == 0 ? 0 : 2 * count + payloadByteCount
-    return 1 + lines + lengths + tokenByteCount + payloads
+    let headers = flags & Flag.headers == 0 ? 0 : count + headersByteCount
+    return 1 + lines + lengths + tokenByteCount + headers + payloads
   }
 
   /// What ``byteCount`` has however few notifications there are.
   static let fixedByteCount = 1 + 8
 
   /// No notification adds more to ``byteCount``, whatever it does to the columns of the others.
-  static func byteCountLimit(tokenByteCount: Int, payloadByteCount: Int) -> Int { 8 + 1 + 2 + tokenByteCount + payloadByteCount }
+  static func byteCountLimit(of notification: EnqueuedNotification) -> Int {
+    unsafe 8 + 1 + 1 + 2 + notification.token.count + notification.headers.byteCount + notification.payload.count
+  }
 
   /// Writes the columns.
   func write(_ source: some EnqueueSource, to record: inout RecordWriter) {
@@ -77,10 +95,35 @@ struct EnqueueShape {
       source.forEach { record.write(UInt8(truncatingIfNeeded: unsafe $0.token.count)) }
     }
     source.forEach { unsafe record.write(raw: $0.token) }
+    if flags & Flag.headers != 0 {
+      source.forEach { record.write(HeadersShape($0.headers).code) }
+      source.forEach { notification in
+        if let identifier = notification.headers.identifier {
+          record.write(identifier.high)
+          record.write(identifier.low)
+        }
+        unsafe record.write(raw: notification.headers.collapseIdentifier)
+      }
+    }
     guard flags & Flag.payloads != 0 else { return }
     source.forEach { record.write(UInt16(truncatingIfNeeded: unsafe $0.payload.count)) }
     source.forEach { unsafe record.write(raw: $0.payload) }
   }
+}
+
+/// Which headers of its own a notification has: one byte of the journal's format, the length of the collapse identifier and 128 for an identifier.
+private struct HeadersShape {
+  let code: UInt8
+
+  init(_ headers: RingRecord.OwnHeaders) {
+    code = (headers.identifier == nil ? 0 : 0x80) | UInt8(truncatingIfNeeded: unsafe headers.collapseIdentifier.count)
+  }
+
+  init(code: UInt8) { self.code = code }
+
+  var identifierByteCount: Int { code & 0x80 == 0 ? 0 : RingRecord.OwnHeaders.identifierByteCount }
+  var collapseByteCount: Int { Int(code & 0x7F) }
+  var byteCount: Int { identifierByteCount + collapseByteCount }
 }
 
 /// The notifications of an enqueue record that was read from the journal: its columns, kept as they are.
@@ -90,6 +133,8 @@ struct EnqueueContent: Hashable, Sendable {
   private let flags: UInt8
   private let lengthsOffset: Int
   private let tokensOffset: Int
+  private let headerLengthsOffset: Int
+  private let headersOffset: Int
   private let payloadLengthsOffset: Int
   private let payloadsOffset: Int
 
@@ -107,29 +152,36 @@ struct EnqueueContent: Hashable, Sendable {
     let hasPayloads = flags & EnqueueShape.Flag.payloads != 0
     guard tokensOffset <= bytes.count else { throw .tooShort }
     let tokenByteCount = tokensAreUniform ? 32 * count : bytes[lengthsOffset..<tokensOffset].reduce(0) { $0 + Int($1) }
-    payloadLengthsOffset = tokensOffset + tokenByteCount
+    let hasHeaders = flags & EnqueueShape.Flag.headers != 0
+    headerLengthsOffset = tokensOffset + tokenByteCount
+    headersOffset = headerLengthsOffset + (hasHeaders ? count : 0)
+    guard headersOffset <= bytes.count else { throw .tooShort }
+    payloadLengthsOffset = headersOffset + bytes[headerLengthsOffset..<headersOffset].reduce(0) { $0 + HeadersShape(code: $1).byteCount }
     payloadsOffset = payloadLengthsOffset + (hasPayloads ? 2 * count : 0)
     guard payloadsOffset <= bytes.count else { throw .tooShort }
-    if tokensAreUniform, !hasPayloads {
+    if tokensAreUniform, !hasHeaders, !hasPayloads {
       guard bytes.count == payloadsOffset, run.range.count == count else { throw .outOfRange }
       return
     }
     var payloadEnd = payloadsOffset
     var blockCount: UInt64 = 0
     for index in 0..<count {
-      let (token, payload) = lengths(of: index)
-      guard (1...100).contains(token), payload <= 5120 else { throw .outOfRange }
+      let (token, headers, payload) = lengths(of: index)
+      guard (1...100).contains(token), headers.collapseByteCount <= RingRecord.OwnHeaders.collapseIdentifierByteCountLimit, payload <= 5120 else {
+        throw .outOfRange
+      }
       payloadEnd += payload
-      blockCount += UInt64(RingRecord.blockCount(tokenByteCount: token, payloadByteCount: payload))
+      blockCount += UInt64(RingRecord.blockCount(tokenByteCount: token, payloadByteCount: headers.byteCount + payload))
     }
     guard payloadEnd == bytes.count, blockCount == run.range.upperBound - run.range.lowerBound else { throw .outOfRange }
   }
 
-  private func lengths(of index: Int) -> (token: Int, payload: Int) {
+  private func lengths(of index: Int) -> (token: Int, headers: HeadersShape, payload: Int) {
     let token = flags & EnqueueShape.Flag.uniformTokens == 0 ? Int(bytes[lengthsOffset + index]) : 32
-    guard flags & EnqueueShape.Flag.payloads != 0 else { return (token, 0) }
+    let headers = HeadersShape(code: flags & EnqueueShape.Flag.headers == 0 ? 0 : bytes[headerLengthsOffset + index])
+    guard flags & EnqueueShape.Flag.payloads != 0 else { return (token, headers, 0) }
     let offset = payloadLengthsOffset + 2 * index
-    return (token, Int(bytes[offset]) | Int(bytes[offset + 1]) << 8)
+    return (token, headers, Int(bytes[offset]) | Int(bytes[offset + 1]) << 8)
   }
 
   private func line(of index: Int) -> UInt64 {
@@ -143,24 +195,37 @@ struct EnqueueContent: Hashable, Sendable {
   func walk(_ cursor: inout Cursor, _ body: (EnqueuedNotification) -> Bool) {
     unsafe bytes.withUnsafeBytes { raw in
       while cursor.index < count {
-        let (token, payload) = lengths(of: cursor.index)
+        let (token, headers, payload) = lengths(of: cursor.index)
         let (tokenStart, payloadStart) = (tokensOffset + cursor.tokenOffset, payloadsOffset + cursor.payloadOffset)
         let notification = unsafe EnqueuedNotification(
           line: line(of: cursor.index), token: UnsafeRawBufferPointer(rebasing: raw[tokenStart..<(tokenStart + token)]),
+          headers: Self.headers(headers, UnsafeRawBufferPointer(rebasing: raw[(headersOffset + cursor.headersOffset)...])),
           payload: UnsafeRawBufferPointer(rebasing: raw[payloadStart..<(payloadStart + payload)]))
         guard body(notification) else { return }
         cursor.index += 1
         cursor.tokenOffset += token
+        cursor.headersOffset += headers.byteCount
         cursor.payloadOffset += payload
         cursor.blockOffset += notification.blockCount
       }
     }
   }
 
+  private static func headers(_ shape: HeadersShape, _ bytes: UnsafeRawBufferPointer) -> RingRecord.OwnHeaders {
+    var identifier: APNSIdentifier?
+    if shape.identifierByteCount > 0 {
+      identifier = unsafe APNSIdentifier(
+        high: UInt64(littleEndian: bytes.loadUnaligned(as: UInt64.self)), low: UInt64(littleEndian: bytes.loadUnaligned(fromByteOffset: 8, as: UInt64.self)))
+    }
+    let collapse = unsafe UnsafeRawBufferPointer(rebasing: bytes[shape.identifierByteCount..<shape.byteCount])
+    return unsafe RingRecord.OwnHeaders(identifier: identifier, collapseIdentifier: collapse)
+  }
+
   /// A place between two notifications of one content.
   struct Cursor: Hashable, Sendable {
     fileprivate(set) var index = 0
     fileprivate var tokenOffset = 0
+    fileprivate var headersOffset = 0
     fileprivate var payloadOffset = 0
     /// From the beginning of the run, in blocks of the ring.
     fileprivate(set) var blockOffset: UInt64 = 0

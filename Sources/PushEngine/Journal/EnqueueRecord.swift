@@ -2,11 +2,12 @@
 ///
 /// ```
 /// lane u64 · from u64 · to u64 · campaign u64 · count u32 · flags u8
-/// position 40 bytes, if flagged           how far the audience has been read
+/// position 60 bytes, if flagged           how far the audience has been read
 /// source 8 + 16 bytes, newly doubted u32, if flagged
 /// first line u64, and the others too unless they follow one another
 /// token lengths u8 each, unless all have 32 bytes
 /// tokens
+/// headers' shapes u8 each and headers, if flagged: 128 for an identifier of 16 bytes, and the length of the collapse identifier behind it
 /// payload lengths u16 each and payloads, if flagged; length 0: the campaign's
 /// ```
 struct EnqueueHeader: Hashable, Sendable {

@@ -52,6 +52,11 @@ struct JournalBook {
       lanes[run.lane]?.settled(run)
     case .returned(let run, let isInDoubt):
       lanes[run.lane]?.returned(run, isInDoubt: isInDoubt)
+    case .answered(let run, let outcome):
+      campaigns[run.campaign]?.account.count(outcome, run.count)
+      lanes[run.lane]?.answered(run)
+    case .withdrawn(let run, let isInDoubt):
+      lanes[run.lane]?.withdrawn(run, isInDoubt: isInDoubt)
     case .doubted(let run):
       campaigns[run.campaign]?.account.possibleDuplicates += run.count
       lanes[run.lane]?.doubted(run)
@@ -137,8 +142,7 @@ extension JournalledCampaign {
     mark = position.mark
     readLine = position.readLine
     account.submitted = position.submitted
-    if position.malformed > 0 { account.count(.rejected(.malformedToken), position.malformed) }
-    if position.tooLarge > 0 { account.count(.rejected(.payloadTooLarge), position.tooLarge) }
+    for (reason, count) in position.rejected { account.count(.rejected(reason), count) }
   }
 }
 

@@ -35,7 +35,10 @@ struct JournalledLane {
   let app: String
   /// Of this process. What others left behind never moves again; it is only taken away.
   var isLive = false
+  /// Everything before it has left the ring.
   private(set) var settled: UInt64 = 0
+  /// What else has left it, where outcomes do not come in order.
+  private var ahead = RangeSet()
   private(set) var intent: UInt64 = 0
   /// In the order of the ring, from `firstRun` on.
   private var runs: [Run] = []
@@ -121,7 +124,12 @@ struct JournalledLane {
   /// Everything before `position` has left the ring.
   private mutating func advance(to position: UInt64) {
     settled = max(settled, position)
-    while firstRun < runs.count, runs[firstRun].end <= settled {
+    dropSettledRuns()
+    doubted.removeAll { $0.range.upperBound <= settled }
+  }
+
+  private mutating func dropSettledRuns() {
+    while firstRun < runs.count, isSettled(runs[firstRun]) {
       let run = runs[firstRun]
       if isReturned(run) { kept.append(run) }
       runs[firstRun].content = nil
@@ -131,7 +139,6 @@ struct JournalledLane {
       runs.removeFirst(firstRun)
       firstRun = 0
     }
-    doubted.removeAll { $0.range.upperBound <= settled }
   }
 
   mutating func returned(_ run: JournalledRun, isInDoubt: Bool) {
@@ -144,6 +151,56 @@ struct JournalledLane {
       returned.append(Returned(run: run, fate: fate))
     }
     advance(to: run.range.upperBound)
+  }
+
+  /// A run anywhere in the lane has its outcome.
+  mutating func answered(_ run: JournalledRun) { settleApart(run.range) }
+
+  /// A run anywhere in the lane was given back.
+  mutating func withdrawn(_ run: JournalledRun, isInDoubt: Bool) {
+    let fate = isInDoubt ? Leftover.Fate.doubted : .unsent
+    if let last = lastReturned[run.campaign], returned[last].fate == fate, returned[last].run.range.upperBound <= run.range.lowerBound,
+      !hasRun(of: run.campaign, in: returned[last].run.range.upperBound..<run.range.lowerBound)
+    {
+      returned[last].run.range = returned[last].run.range.lowerBound..<run.range.upperBound
+      returned[last].run.count += run.count
+    } else {
+      lastReturned[run.campaign] = returned.count
+      returned.append(Returned(run: run, fate: fate))
+    }
+    settleApart(run.range)
+  }
+
+  private mutating func settleApart(_ range: Range<UInt64>) {
+    guard range.upperBound > settled else { return }
+    ahead.insert(range)
+    while let first = ahead.first, first.lowerBound <= settled || isLive && first.lowerBound <= firstOpen {
+      ahead.removeFirst()
+      advance(to: first.upperBound)
+    }
+    dropSettledRuns()
+  }
+
+  /// Where the first run begins. In a lane of this process, which has seen every claim, what lies before it is padding or settled; a reader may have missed runs that
+  /// are written again further on.
+  private var firstOpen: UInt64 { firstRun < runs.count ? runs[firstRun].start : .max }
+
+  private func isSettled(_ run: Run) -> Bool { run.end <= settled || ahead.contains(max(run.start, settled)..<run.end) }
+
+  /// Whether anything of the campaign that was taken in, and has not left the ring as a whole, lies in `range`.
+  private func hasRun(of campaign: UInt64, in range: Range<UInt64>) -> Bool {
+    guard !range.isEmpty else { return false }
+    var low = firstRun
+    var high = runs.count
+    while low < high {
+      let middle = (low + high) / 2
+      if runs[middle].end <= range.lowerBound { low = middle + 1 } else { high = middle }
+    }
+    while low < runs.count, runs[low].start < range.upperBound {
+      if runs[low].run.campaign == campaign { return true }
+      low += 1
+    }
+    return false
   }
 
   private func isReturned(_ run: Run) -> Bool {
@@ -175,7 +232,9 @@ struct JournalledLane {
     lastReturned = [:]
     kept = kept.filter { !isGone($0.run.campaign, $0.end) && isReturned($0) }
     guard !isLive else { return }
-    runs = runs[firstRun...].filter { !isGone($0.run.campaign, $0.end) }
+    let open = runs[firstRun...].filter { !isGone($0.run.campaign, $0.end) }
+    kept += open.filter { isSettled($0) && isReturned($0) }
+    runs = open.filter { !isSettled($0) }
     firstRun = 0
   }
 
@@ -210,19 +269,26 @@ struct JournalledLane {
     let doubted = doubted.filter { $0.campaign == campaign }.map(\.range).sorted { $0.lowerBound < $1.lowerBound }
     for run in runs {
       let start = max(run.start, settled, taken)
-      let boundary = min(max(intent, start), run.end)
-      // What had been sent again counts as a possible duplicate already.
-      var position = start
-      for range in doubted where range.overlaps(position..<max(position, boundary)) {
-        let (from, to) = (max(range.lowerBound, position), min(range.upperBound, boundary))
-        add(run, position, from, run.isInDoubt ? .doubted : .unknown, to: &found)
-        add(run, from, to, .doubted, to: &found)
-        position = to
-      }
-      add(run, position, boundary, run.isInDoubt ? .doubted : .unknown, to: &found)
-      add(run, boundary, run.end, run.isInDoubt ? .doubted : .unsent, to: &found)
+      guard start < run.end else { continue }
+      for hole in ahead.holes(in: start..<run.end) { addOpen(hole, of: run, doubted: doubted, to: &found) }
     }
-    return found
+    // What has gone on from here is told by how far: so they are gone on with in the order of the ring.
+    return found.sorted { $0.range.lowerBound < $1.range.lowerBound }
+  }
+
+  /// Adds what of a run has no outcome.
+  private func addOpen(_ open: Range<UInt64>, of run: Run, doubted: [Range<UInt64>], to found: inout [Leftover]) {
+    let boundary = min(max(intent, open.lowerBound), open.upperBound)
+    // What had been sent again counts as a possible duplicate already.
+    var position = open.lowerBound
+    for range in doubted where range.overlaps(position..<max(position, boundary)) {
+      let (from, to) = (max(range.lowerBound, position), min(range.upperBound, boundary))
+      add(run, position, from, run.isInDoubt ? .doubted : .unknown, to: &found)
+      add(run, from, to, .doubted, to: &found)
+      position = to
+    }
+    add(run, position, boundary, run.isInDoubt ? .doubted : .unknown, to: &found)
+    add(run, boundary, open.upperBound, run.isInDoubt ? .doubted : .unsent, to: &found)
   }
 
   private func add(_ run: Run, _ from: UInt64, _ to: UInt64, _ fate: Leftover.Fate, to found: inout [Leftover]) {
@@ -246,7 +312,8 @@ struct JournalledLane {
 
 extension JournalledLane {
   var byteCount: Int {
-    8 + 4 + app.utf8.count + 16 + 4 + returned.count * (JournalledRun.byteCount + 1) + 4 + doubted.count * 24 + 4 + taken.count * 16
+    8 + 4 + app.utf8.count + 16 + 4 + returned.count * (JournalledRun.byteCount + 1) + 4 + doubted.count * 24 + 4 + taken.count * 16 + 4 + ahead.ranges.count
+      * 16
   }
 
   func write(to record: inout RecordWriter) {
@@ -269,6 +336,8 @@ extension JournalledLane {
       record.write(campaign)
       record.write(position)
     }
+    record.write(UInt32(ahead.ranges.count))
+    for range in ahead.ranges { record.write(range) }
   }
 
   /// The record says everything but the runs.
@@ -287,11 +356,14 @@ extension JournalledLane {
       let campaign = try record.read(UInt64.self)
       taken[campaign] = try record.read()
     }
+    var ahead = RangeSet()
+    for _ in 0..<(try record.read(UInt32.self)) { ahead.insert(try record.readRange()) }
     if let earlier = earlier(number) {
       runs = earlier.runs
       firstRun = earlier.firstRun
       kept = earlier.kept
     }
+    self.ahead = ahead
     advance(to: settled)
   }
 }

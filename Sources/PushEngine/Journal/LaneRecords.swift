@@ -38,6 +38,10 @@ enum JournalEvent: Hashable, Sendable {
   case settled(JournalledRun, Outcome)
   /// A run at the front of the lane was not sent, and is to be when the campaign goes on. In doubt: an earlier connection may have delivered it.
   case returned(JournalledRun, isInDoubt: Bool)
+  /// A run anywhere in the lane has its outcome: others before it may have none yet. Of lanes in which every notification gets an answer of its own.
+  case answered(JournalledRun, Outcome)
+  /// A run anywhere in the lane was not sent, as with `returned`.
+  case withdrawn(JournalledRun, isInDoubt: Bool)
   /// Of the run, `count` notifications may have arrived, will be sent again, and count as possible duplicates from now on.
   case doubted(JournalledRun)
   /// A run that an earlier process left behind has its outcome without being sent again.
@@ -54,37 +58,37 @@ enum JournalEvent: Hashable, Sendable {
 
 /// How far a campaign's reader has come, as part of what it takes in.
 struct AudiencePosition: Hashable, Sendable {
-  static let byteCount = 16 + 8 + 8 + 8
+  static let byteCount = 16 + 8 + 8 + 4 * Rejection.atIntake.count
 
   var mark: AudienceMark
   /// Every entry up to this line has been taken in, or counted as one that cannot be sent.
   var readLine: UInt64
   /// All that the campaign has submitted up to here, rejected lines included: a gap shows what damage has taken.
   var submitted: Int
-  /// Lines since the last position that could not be sent.
-  var malformed: Int
-  var tooLarge: Int
+  /// Lines since the last position that could not be sent, by reason: each one of ``Rejection/atIntake``.
+  var rejected: [Rejection: Int]
 
   func write(to record: inout RecordWriter) {
     for value in [mark.offset, mark.line, readLine, UInt64(submitted)] { record.write(value) }
-    record.write(UInt32(clamping: malformed))
-    record.write(UInt32(clamping: tooLarge))
+    for reason in Rejection.atIntake { record.write(UInt32(clamping: rejected[reason] ?? 0)) }
   }
 
-  init(mark: AudienceMark, readLine: UInt64, submitted: Int, malformed: Int = 0, tooLarge: Int = 0) {
+  init(mark: AudienceMark, readLine: UInt64, submitted: Int, rejected: [Rejection: Int] = [:]) {
     self.mark = mark
     self.readLine = readLine
     self.submitted = submitted
-    self.malformed = malformed
-    self.tooLarge = tooLarge
+    self.rejected = rejected
   }
 
   init(reading record: inout RecordReader) throws(RecordError) {
     mark = AudienceMark(offset: try record.readPlace(), line: try record.readPlace())
     readLine = try record.readPlace()
     submitted = try record.readCount()
-    malformed = Int(try record.read(UInt32.self))
-    tooLarge = Int(try record.read(UInt32.self))
+    rejected = [:]
+    for reason in Rejection.atIntake {
+      let count = Int(try record.read(UInt32.self))
+      if count > 0 { rejected[reason] = count }
+    }
   }
 }
 
@@ -105,6 +109,8 @@ extension JournalEvent {
     static let position: UInt8 = 12
     static let numbersTaken: UInt8 = 13
     static let ended: UInt8 = 14
+    static let answered: UInt8 = 15
+    static let withdrawn: UInt8 = 16
   }
 
   var kind: UInt8 {
@@ -119,6 +125,8 @@ extension JournalEvent {
     case .position: Kind.position
     case .numbersTaken: Kind.numbersTaken
     case .ended: Kind.ended
+    case .answered: Kind.answered
+    case .withdrawn: Kind.withdrawn
     }
   }
 
@@ -126,8 +134,8 @@ extension JournalEvent {
     switch self {
     case .laneBegan(_, let app): 8 + 4 + app.utf8.count
     case .intent: 16
-    case .settled, .resolved: JournalledRun.byteCount + 3
-    case .returned: JournalledRun.byteCount + 1
+    case .settled, .answered, .resolved: JournalledRun.byteCount + Outcome.codeByteCount
+    case .returned, .withdrawn: JournalledRun.byteCount + 1
     case .doubted: JournalledRun.byteCount
     case .resent: 8 + 4
     case .position: 8 + AudiencePosition.byteCount
@@ -143,11 +151,10 @@ extension JournalEvent {
     case .intent(let lane, let through):
       record.write(lane)
       record.write(through)
-    case .settled(let run, let outcome), .resolved(let run, let outcome):
+    case .settled(let run, let outcome), .answered(let run, let outcome), .resolved(let run, let outcome):
       run.write(to: &record)
-      let code = outcome.code
-      for byte in [code.kind, code.detail, code.status] { record.write(byte) }
-    case .returned(let run, let isInDoubt):
+      outcome.write(to: &record)
+    case .returned(let run, let isInDoubt), .withdrawn(let run, let isInDoubt):
       run.write(to: &record)
       record.write(isInDoubt)
     case .doubted(let run):
@@ -167,19 +174,17 @@ extension JournalEvent {
     switch kind {
     case Kind.laneBegan: self = .laneBegan(lane: try record.read(), app: try record.readString())
     case Kind.intent: self = .intent(lane: try record.read(), through: try record.read())
-    case Kind.settled: self = .settled(try JournalledRun(reading: &record), try Self.outcome(&record))
+    case Kind.settled: self = .settled(try JournalledRun(reading: &record), try Outcome(reading: &record))
     case Kind.returned: self = .returned(try JournalledRun(reading: &record), isInDoubt: try record.readFlag())
+    case Kind.answered: self = .answered(try JournalledRun(reading: &record), try Outcome(reading: &record))
+    case Kind.withdrawn: self = .withdrawn(try JournalledRun(reading: &record), isInDoubt: try record.readFlag())
     case Kind.doubted: self = .doubted(try JournalledRun(reading: &record))
-    case Kind.resolved: self = .resolved(try JournalledRun(reading: &record), try Self.outcome(&record))
+    case Kind.resolved: self = .resolved(try JournalledRun(reading: &record), try Outcome(reading: &record))
     case Kind.resent: self = .resent(campaign: try record.read(), count: Int(try record.read(UInt32.self)))
     case Kind.position: self = .position(campaign: try record.read(), try AudiencePosition(reading: &record))
     case Kind.ended: self = .ended(campaign: try record.read())
     case Kind.numbersTaken: self = .numbersTaken(below: try record.read())
     default: throw .unknownKind(kind)
     }
-  }
-
-  private static func outcome(_ record: inout RecordReader) throws(RecordError) -> Outcome {
-    try Outcome(kind: record.read(), detail: record.read(), status: record.read())
   }
 }

@@ -51,9 +51,10 @@ private struct RingRun: EnqueueSource {
     while end < limit, shape.count < Self.countLimit {
       let record = ring.record(at: end)
       guard record.isNotification, record.campaign == first.campaign, record.mayHaveArrived == first.mayHaveArrived else { return }
-      byteCountLeft -= unsafe EnqueueShape.byteCountLimit(tokenByteCount: record.token.count, payloadByteCount: record.payload.count)
+      let notification = Self.notification(record)
+      byteCountLeft -= EnqueueShape.byteCountLimit(of: notification)
       guard shape.count == 0 || byteCountLeft >= 0 else { return }
-      shape.add(Self.notification(record))
+      shape.add(notification)
       end += record.blockCount
     }
   }
@@ -68,6 +69,6 @@ private struct RingRun: EnqueueSource {
   }
 
   private static func notification(_ record: RingRecord) -> EnqueuedNotification {
-    unsafe EnqueuedNotification(line: record.ordinal, token: record.token, payload: record.payload)
+    unsafe EnqueuedNotification(line: record.ordinal, token: record.token, headers: record.ownHeaders, payload: record.payload)
   }
 }

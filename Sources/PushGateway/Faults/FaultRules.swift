@@ -39,6 +39,9 @@ package struct FaultRules: Hashable, Sendable {
   package init() {}
 
   package func faults(forTopic topic: String) -> Faults { apps[topic] ?? common }
+
+  /// Whether any app's certificate is ever refused.
+  var refusesCertificates: Bool { common.refuseCertificate != nil || apps.values.contains { $0.refuseCertificate != nil } }
 }
 
 /// The faults that one app meets. Fresh, it is a gateway without faults.

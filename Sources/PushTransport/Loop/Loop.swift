@@ -10,6 +10,8 @@ package protocol Loop: AnyObject, Sendable {
   var now: Instant { get }
   /// The wall clock, in seconds since 1970 (for expiration dates).
   var unixSeconds: UInt32 { get }
+  /// Shared by everything on the loop, for the time of one call each.
+  var buffers: LoopBuffers { get }
 
   /// Runs `job` on the loop, soon, from any thread.
   func execute(_ job: @escaping @Sendable () -> Void)

@@ -6,6 +6,7 @@ package import PushWire
 /// A ``Loop`` that is a NIO event loop.
 package final class NIOLoop: Loop {
   package let eventLoop: any EventLoop
+  package let buffers = LoopBuffers()
 
   package init(_ eventLoop: any EventLoop) {
     self.eventLoop = eventLoop

@@ -10,8 +10,8 @@ package struct SocketDialer: Dialer {
     package var connectTimeout: Duration = .seconds(15)
     package var handshakeTimeout: Duration = .seconds(15)
     /// ``Link/isWritable`` turns false when more than `writeHighWaterMark` bytes wait for the socket, and true again below `writeLowWaterMark`.
-    package var writeLowWaterMark = 256 * 1024
-    package var writeHighWaterMark = 1024 * 1024
+    package var writeLowWaterMark = 32 * 1024
+    package var writeHighWaterMark = 64 * 1024
 
     package init() {}
   }
@@ -35,11 +35,12 @@ package struct SocketDialer: Dialer {
     guard let loop = loop as? NIOLoop else { preconditionFailure("a socket needs a NIO event loop") }
     let link = SocketLink(loop: loop, delegate: delegate)
     // Not before this call has returned.
-    loop.eventLoop.execute { connect(link, on: loop.eventLoop) }
+    loop.eventLoop.execute { connect(link, on: loop) }
     return link
   }
 
-  private func connect(_ link: SocketLink, on eventLoop: any EventLoop) {
+  private func connect(_ link: SocketLink, on loop: NIOLoop) {
+    let eventLoop = loop.eventLoop
     guard link.isConnecting else { return }
     let session: TLSSession
     do throws(TLSFailure) {
@@ -47,7 +48,7 @@ package struct SocketDialer: Dialer {
     } catch {
       return link.failedToConnect(.handshakeFailed(error.description))
     }
-    let tls = TLSHandler(session, handshakeTimeout: TimeAmount(options.handshakeTimeout))
+    let tls = TLSHandler(session, handshakeTimeout: TimeAmount(options.handshakeTimeout), buffers: loop.buffers)
     let bootstrap = ClientBootstrap(group: eventLoop)
       .connectTimeout(TimeAmount(options.connectTimeout))
       // Nothing is read before the handlers are in place, and the end of the stream is told apart from a reset.

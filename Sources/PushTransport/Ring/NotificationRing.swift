@@ -39,8 +39,10 @@ package final class NotificationRing: @unchecked Sendable {
   /// A ring begins with its consumer asleep: the first claim wakes it.
   private let consumerSleeps = Atomic<Bool>(true)
   private let budget: RingBudget?
-  /// Whether it counts as busy in the budget: since there was something in it, until its memory has been given back. The consumer's own.
-  package private(set) var isBusy = false
+  /// Whether it counts as busy in the budget: since something was claimed, until its memory has been given back.
+  private let busy = Atomic<Bool>(false)
+  /// What its need has made of it: it begins small, and grows when what it holds is sent and still fills more than half of it.
+  private let grant = Atomic<Int>(NotificationRing.blockCountAlwaysAllowed)
 
   /// In *reserved*: the consumer is giving memory back, and nothing can be claimed.
   private static let isClosed: UInt64 = 1 << 63
@@ -88,7 +90,7 @@ extension NotificationRing {
   /// *settled* can be given back together with the rest of it.
   package var blockCountLimit: Int {
     guard let budget else { return blockCount }
-    return min(blockCount - Self.regionBlockCount, max(Self.blockCountAlwaysAllowed, budget.share))
+    return min(blockCount - Self.regionBlockCount, max(Self.blockCountAlwaysAllowed, min(grant.load(ordering: .relaxed), budget.share)))
   }
 
   private var reservedCount: UInt64 { reserved.load(ordering: .relaxed) & ~Self.isClosed }
@@ -123,8 +125,10 @@ extension NotificationRing {
       let padding = beforeWrap < minimum ? beforeWrap : 0
       guard free >= padding + minimum else { return nil }
       let count = padding > 0 ? padding + min(maximum, free - padding) : min(maximum, free, beforeWrap)
-      let (exchanged, _) = reserved.compareExchange(expected: start, desired: start + UInt64(count), ordering: .relaxed)
+      let (exchanged, _) = reserved.compareExchange(expected: start, desired: start + UInt64(count), ordering: .acquiring)
       guard exchanged else { continue }
+      // At once, and not when the consumer first looks: a thousand producers are faster than it.
+      becameBusy()
       return RingClaim(ring: self, start: start, paddingBlockCount: padding, end: start + UInt64(count))
     }
   }
@@ -174,6 +178,14 @@ extension NotificationRing {
   package func setSent(_ position: UInt64) {
     precondition(position >= settled && position <= published, "sent \(position) outside \(settled)...\(published)")
     sentCursor.store(position, ordering: .relaxed)
+    if budget != nil { growIfNeeded() }
+  }
+
+  /// Only a ring that is being emptied grows: what waits for a connection, or behind a thousand others, is no need for more.
+  private func growIfNeeded() {
+    let granted = grant.load(ordering: .relaxed)
+    guard granted < blockCount, Int(clamping: reservedCount &- settled) > granted / 2 else { return }
+    grant.store(granted * 2, ordering: .relaxed)
   }
 
   /// Everything before `position` has its outcome; its memory goes back to the producers.
@@ -205,10 +217,11 @@ extension NotificationRing {
     unsafe madvise(UnsafeMutableRawPointer(stamps) + offset * stride, count * stride, MADV_DONTNEED)
   }
 
-  /// To be called when there is something in the ring.
-  package func becameBusy() {
-    guard !isBusy, let budget else { return }
-    isBusy = true
+  /// Whether it takes part in the budget.
+  package var isBusy: Bool { busy.load(ordering: .relaxed) }
+
+  private func becameBusy() {
+    guard let budget, !busy.load(ordering: .relaxed), !busy.exchange(true, ordering: .relaxed) else { return }
     budget.becameBusy()
   }
 
@@ -221,9 +234,10 @@ extension NotificationRing {
     let (isEmpty, _) = reserved.compareExchange(expected: position, desired: position | Self.isClosed, ordering: .acquiringAndReleasing)
     guard isEmpty else { return false }
     giveBack(0, blockCount)
+    grant.store(Self.blockCountAlwaysAllowed, ordering: .relaxed)
+    if busy.exchange(false, ordering: .relaxed) { budget?.becameIdle() }
+    // Releasing: whoever claims next sees that the ring does not count as busy any more.
     reserved.store(position, ordering: .releasing)
-    isBusy = false
-    budget?.becameIdle()
     return true
   }
 
@@ -276,6 +290,17 @@ package struct RingClaim: ~Copyable {
     let blocks = RingRecord.blockCount(tokenByteCount: token.count, payloadByteCount: payload.count)
     guard blocks <= remainingBlockCount else { return false }
     unsafe RingRecord.write(header, token: token, payload: payload, blockCount: blocks, to: ring.block(at: cursor))
+    cursor += UInt64(blocks)
+    return true
+  }
+
+  /// The same for a notification that has headers of its own.
+  package mutating func append(
+    _ header: RingRecord.Header, token: UnsafeRawBufferPointer, headers: RingRecord.OwnHeaders, payload: UnsafeRawBufferPointer
+  ) -> Bool {
+    let blocks = RingRecord.blockCount(tokenByteCount: token.count, payloadByteCount: headers.byteCount + payload.count)
+    guard blocks <= remainingBlockCount else { return false }
+    unsafe RingRecord.write(header, token: token, headers: headers, payload: payload, blockCount: blocks, to: ring.block(at: cursor))
     cursor += UInt64(blocks)
     return true
   }

@@ -75,16 +75,16 @@ package final class TLSHandler: ChannelDuplexHandler {
   private var isInactivePostponed = false
   /// Ciphertext given to the channel so far, handshake included.
   package private(set) var ciphertextByteCount: UInt64 = 0
-  // Reused: the socket has nearly always taken a buffer in by the time the next one is needed.
-  private var ciphertext = ByteBuffer()
-  private var plaintext = ByteBuffer()
+  private let buffers: LoopBuffers
 
-  /// A larger plaintext or ciphertext buffer is given back after use instead of kept for the next.
-  private static let bufferByteCountKept = 512 * 1024
   /// How long close waits for what was written before to reach the socket.
   private static let closeTimeout = TimeAmount.seconds(2)
 
-  package init(_ session: TLSSession, peerClosePolicy: PeerClosePolicy = .close, handshakeTimeout: TimeAmount = .seconds(15)) {
+  /// - Parameter buffers: those of the channel's event loop, if it has any; otherwise the handler's own.
+  package init(
+    _ session: TLSSession, peerClosePolicy: PeerClosePolicy = .close, handshakeTimeout: TimeAmount = .seconds(15), buffers: LoopBuffers = LoopBuffers()
+  ) {
+    self.buffers = buffers
     self.session = session
     self.peerClosePolicy = peerClosePolicy
     self.handshakeTimeout = handshakeTimeout
@@ -135,8 +135,8 @@ package final class TLSHandler: ChannelDuplexHandler {
       guard case .handshaking = handler.phase else { return }
       handler.fail(.handshakeFailed("the TLS handshake was not complete after \(handler.handshakeTimeout.nanoseconds / 1_000_000_000) s"), context: context)
     }
-    ciphertext.clear()
-    let progress = session.start(output: &ciphertext)
+    buffers.ciphertext.clear()
+    let progress = session.start(output: &buffers.ciphertext)
     writeCiphertext(context: context, promise: nil)
     act(on: progress, received: ByteBuffer(), context: context)
   }
@@ -167,12 +167,12 @@ package final class TLSHandler: ChannelDuplexHandler {
       return
     case .handshaking, .open: break
     }
-    plaintext.clear()
-    ciphertext.clear()
-    let progress = unsafe received.withUnsafeReadableBytes { unsafe session.receive($0, plaintext: &plaintext, output: &ciphertext) }
-    let decrypted = plaintext
-    if plaintext.capacity > Self.bufferByteCountKept { plaintext = ByteBuffer() }
-    if ciphertext.readableBytes > 0 { writeCiphertext(context: context, promise: nil) }
+    buffers.plaintext.clear()
+    buffers.ciphertext.clear()
+    let progress = unsafe received.withUnsafeReadableBytes { unsafe session.receive($0, plaintext: &buffers.plaintext, output: &buffers.ciphertext) }
+    let decrypted = buffers.plaintext
+    if buffers.plaintext.capacity > LoopBuffers.byteCountKept { buffers.plaintext = ByteBuffer() }
+    if buffers.ciphertext.readableBytes > 0 { writeCiphertext(context: context, promise: nil) }
     act(on: progress, received: decrypted, context: context)
   }
 
@@ -214,8 +214,8 @@ package final class TLSHandler: ChannelDuplexHandler {
       isInputClosed = true
       context.fireUserInboundEventTriggered(TLSEvent.inputClosed(clean: clean))
       guard case .open = phase, peerClosePolicy == .close else { return }
-      ciphertext.clear()
-      session.closeOutput(&ciphertext)
+      buffers.ciphertext.clear()
+      session.closeOutput(&buffers.ciphertext)
       writeCiphertext(context: context, promise: nil)
       closeNow(context)
     case .draining, .closed: break
@@ -273,8 +273,8 @@ package final class TLSHandler: ChannelDuplexHandler {
     case .input: context.close(mode: .input, promise: promise)
     case .output:
       flush(context: context)
-      ciphertext.clear()
-      session.closeOutput(&ciphertext)
+      buffers.ciphertext.clear()
+      session.closeOutput(&buffers.ciphertext)
       writeCiphertext(context: context, promise: nil)
       context.close(mode: .output, promise: promise)
     case .all:
@@ -312,8 +312,8 @@ package final class TLSHandler: ChannelDuplexHandler {
     flush(context: context)
     // The peer sends nothing more, so there is nothing to drain.
     guard !isInputClosed else { return closeAfterWriting(context) }
-    ciphertext.clear()
-    session.closeOutput(&ciphertext)
+    buffers.ciphertext.clear()
+    session.closeOutput(&buffers.ciphertext)
     writeCiphertext(context: context, promise: nil)
     phase = .draining(byteCountLeft: drain.byteCountLimit)
     context.close(mode: .output, promise: nil)
@@ -322,9 +322,9 @@ package final class TLSHandler: ChannelDuplexHandler {
   }
 
   private func encryptAndWrite(_ bytes: UnsafeRawBufferPointer, context: ChannelHandlerContext, promise: EventLoopPromise<Void>?) {
-    ciphertext.clear()
+    buffers.ciphertext.clear()
     do throws(TLSFailure) {
-      try unsafe session.write(bytes, output: &ciphertext)
+      try unsafe session.write(bytes, output: &buffers.ciphertext)
       writeCiphertext(context: context, promise: promise)
     } catch {
       promise?.fail(error)
@@ -333,17 +333,17 @@ package final class TLSHandler: ChannelDuplexHandler {
   }
 
   private func writeCiphertext(context: ChannelHandlerContext, promise: EventLoopPromise<Void>?) {
-    let output = ciphertext
+    let output = buffers.ciphertext
     ciphertextByteCount += UInt64(output.readableBytes)
-    if ciphertext.capacity > Self.bufferByteCountKept { ciphertext = ByteBuffer() }
+    if buffers.ciphertext.capacity > LoopBuffers.byteCountKept { buffers.ciphertext = ByteBuffer() }
     context.writeAndFlush(wrapOutboundOut(output), promise: promise)
   }
 
   /// Sends close_notify and closes; what was written before gets some time to reach the socket.
   private func closeAfterWriting(_ context: ChannelHandlerContext) {
     let written = context.eventLoop.makePromise(of: Void.self)
-    ciphertext.clear()
-    session.closeOutput(&ciphertext)
+    buffers.ciphertext.clear()
+    session.closeOutput(&buffers.ciphertext)
     writeCiphertext(context: context, promise: written)
     schedule(after: Self.closeTimeout, context) { handler, context in handler.closeNow(context) }
     let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)

@@ -31,6 +31,7 @@ package import NIOCore
   private let io: UnsafeMutablePointer<carillon_io>
   private let host: String?
   private var certificateRequested = false
+  private var hasOfferedTicket = false
   private var distrust: String?
 
   /// The most plaintext in a record (RFC 8446, section 5.1).
@@ -43,7 +44,7 @@ package import NIOCore
   /// - Parameter host: for a client: the name or IP address that the server's certificate must be for, also sent as SNI if it is a name; nil: any.
   package init(_ context: TLSContext, host: String? = nil) throws(TLSFailure) {
     OpenSSLErrors.clear()
-    guard let method = unsafe SessionBIO.method, let ssl = unsafe SSL_new(context.pointer) else {
+    guard let method = unsafe SessionBIO.method, let ssl = unsafe SSL_new(context.settings.pointer) else {
       throw .handshakeFailed("OpenSSL failed: \(OpenSSLErrors.take())")
     }
     guard let bio = unsafe BIO_new(method) else {
@@ -62,6 +63,7 @@ package import NIOCore
       unsafe SSL_set_accept_state(ssl)
     } else {
       unsafe SSL_set_connect_state(ssl)
+      hasOfferedTicket = unsafe context.tickets.offer(to: ssl, host: host ?? "")
       if let host {
         let isAddress = unsafe X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), host) == 1
         OpenSSLErrors.clear()
@@ -83,6 +85,9 @@ package import NIOCore
 
   /// The version agreed upon; nil before that.
   package var version: TLSVersion? { isEstablished ? unsafe TLSVersion(rawValue: SSL_version(ssl)) : nil }
+
+  /// The handshake went by a ticket of an earlier session, without certificates.
+  package var isResumed: Bool { unsafe isEstablished && SSL_session_reused(ssl) == 1 }
 
   /// What ALPN agreed upon; nil if nothing was, which for a client that asked for it cannot be once it ``isEstablished``.
   package var applicationProtocol: String? {
@@ -182,7 +187,10 @@ package import NIOCore
       }
       if result == 1 { continue }
       switch unsafe SSL_get_error(ssl, result) {
-      case SSL_ERROR_WANT_READ: return
+      case SSL_ERROR_WANT_READ:
+        // By itself OpenSSL keeps the read buffer after a ticket: on a connection that hears nothing else, for good.
+        if plaintext.readableBytes == 0 { _ = unsafe SSL_free_buffers(ssl) }
+        return
       case SSL_ERROR_ZERO_RETURN:
         end = .closeNotify
         progress.end = end
@@ -196,6 +204,8 @@ package import NIOCore
     let failure = TLSFailure.classify(
       isServer: context.isServer, isEstablished: isEstablished, certificateRequested: certificateRequested, distrust: isEstablished ? nil : distrust)
     end = .failed(failure)
+    // A whole handshake may do better, and says what is wrong with a certificate.
+    if hasOfferedTicket { if isEstablished { context.tickets.forget() } else { context.tickets.giveUp() } }
     return failure
   }
 
@@ -253,8 +263,17 @@ extension TLSSession {
     return SSL_TLSEXT_ERR_OK
   }
 
-  static func certificateRequested(_ ssl: OpaquePointer?) {
-    unsafe session(ssl)?.certificateRequested = true
+  /// 1, or 0 to break the handshake off.
+  static func certificateRequested(_ ssl: OpaquePointer?) -> Int32 {
+    guard let ssl = unsafe ssl, let session = unsafe session(ssl) else { return 0 }
+    session.certificateRequested = true
+    return unsafe session.context.showCredential(on: ssl) ? 1 : 0
+  }
+
+  /// 1 if the reference to `ticket` is taken over.
+  static func ticketArrived(_ ssl: OpaquePointer?, _ ticket: OpaquePointer?) -> Int32 {
+    guard let session = unsafe session(ssl), let ticket = unsafe ticket else { return 0 }
+    return unsafe session.context.tickets.keep(ticket, host: session.host ?? "") ? 1 : 0
   }
 
   /// OpenSSL's own check of chain, dates and name; what it did not like is kept as a sentence.

@@ -79,6 +79,17 @@ extension APNSIdentifier: CustomStringConvertible {
   }
 }
 
+/// 128 random bits of a campaign, kept as long as the campaign may be resumed: all its identifiers come of them.
+package struct IdentifierSeed: Hashable, Sendable {
+  package let high: UInt64
+  package let low: UInt64
+
+  package init(high: UInt64, low: UInt64) {
+    self.high = high
+    self.low = low
+  }
+}
+
 /// The identifiers of one campaign: a function of its seed and a notification's ordinal, so that none is stored and a resend, even by another
 /// process, has the same one. No two ordinals below 2^62 share one.
 package struct APNSIdentifierSequence: Hashable, Sendable {
@@ -91,6 +102,8 @@ package struct APNSIdentifierSequence: Hashable, Sendable {
     high = seed.high & ~0xF000 | 0x4000
     offset = seed.low
   }
+
+  package init(_ seed: IdentifierSeed) { self.init(seed: (seed.high, seed.low)) }
 
   package subscript(ordinal: UInt64) -> APNSIdentifier {
     // Multiplication by an odd number permutes the 62-bit numbers: different ordinals stay different, and neighbours look unlike.

@@ -3,7 +3,7 @@
 package struct Backoff: Sendable {
   private let base: Duration
   private let limit: Duration
-  private var randomState: UInt64
+  private var jitter: Jitter
   /// Connections in a row that settled nothing.
   package private(set) var failures = 0
 
@@ -14,7 +14,7 @@ package struct Backoff: Sendable {
   package init(base: Duration = .milliseconds(100), limit: Duration = .seconds(30), seed: UInt64) {
     self.base = base
     self.limit = limit
-    randomState = seed
+    jitter = Jitter(seed: seed)
   }
 
   package mutating func succeeded() {
@@ -25,13 +25,25 @@ package struct Backoff: Sendable {
   package mutating func failed() -> Duration {
     failures += 1
     let full = min(limit, base * (1 << min(failures - 1, 20)))
-    return full / 2 + full / 2 * nextFraction()
+    return jitter.apply(to: full)
   }
+}
+
+/// The random part of delays, so that not all who failed together try again together.
+package struct Jitter: Sendable {
+  private var state: UInt64
+
+  package init(seed: UInt64) {
+    state = seed
+  }
+
+  /// Between half and all of `duration`.
+  package mutating func apply(to duration: Duration) -> Duration { duration / 2 + duration / 2 * nextFraction() }
 
   /// SplitMix64, scaled to 0..<1.
   private mutating func nextFraction() -> Double {
-    randomState &+= 0x9E37_79B9_7F4A_7C15
-    var z = randomState
+    state &+= 0x9E37_79B9_7F4A_7C15
+    var z = state
     z = (z ^ (z >> 30)) &* 0xBF58_476D_1CE4_E5B9
     z = (z ^ (z >> 27)) &* 0x94D0_49BB_1331_11EB
     z ^= z >> 31

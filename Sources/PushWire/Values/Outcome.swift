@@ -28,21 +28,57 @@ package enum Confirmation: Hashable, Sendable {
 package enum Rejection: Hashable, Sendable {
   /// The gateway's error response named it.
   case status(GatewayStatus)
+  /// The provider API answered its request with this.
+  case provider(ProviderRefusal)
   /// It stood alone on a connection that the gateway closed without saying why, while others got through.
   case closedWithoutReason
   /// Its line held no device token; it was never sent.
   case malformedToken
+  /// Its line could not be used for another reason; it was never sent.
+  case unusableLine(LineDefect)
   /// Its payload, once filled in, is larger than its transport allows; it was never sent.
   case payloadTooLarge
 }
 
+/// What is wrong with a line of an audience, other than its token. The raw value is the journal's.
+package enum LineDefect: UInt8, Hashable, Sendable, CaseIterable {
+  /// A CSV record with the wrong number of columns, or with quotes that RFC 4180 does not allow.
+  case row = 1
+  /// A value for a placeholder is not UTF-8.
+  case text = 2
+  case overlong = 3
+  /// The column `apns-id` is neither empty nor a UUID.
+  case identifier = 4
+  /// The column `collapse-id` is neither empty nor fit to be a header's value.
+  case collapseIdentifier = 5
+}
+
+extension LineDefect: CustomStringConvertible {
+  package var description: String {
+    switch self {
+    case .row: "malformed row (not as many columns as the header)"
+    case .text: "malformed value (not UTF-8)"
+    case .overlong: "malformed line (longer than 64 KiB)"
+    case .identifier: "malformed apns-id (not a UUID)"
+    case .collapseIdentifier: "malformed collapse-id (not 1 to 64 printable ASCII characters)"
+    }
+  }
+}
+
+extension Rejection {
+  /// Of lines that never became notifications, in the order in which the journal counts them.
+  package static let atIntake: [Rejection] = [.malformedToken, .payloadTooLarge] + LineDefect.allCases.map(Rejection.unusableLine)
+}
+
 extension Rejection: CustomStringConvertible {
-  /// The reason as accounts and reports show it: `8 invalid token`, `malformed token`, …
+  /// The reason as accounts and reports show it: `8 invalid token`, `400 BadDeviceToken`, `malformed token`, …
   package var description: String {
     switch self {
     case .status(let status): status.description
+    case .provider(let refusal): refusal.description
     case .closedWithoutReason: "closed without a reason"
     case .malformedToken: "malformed token"
+    case .unusableLine(let defect): defect.description
     case .payloadTooLarge: "payload too large"
     }
   }

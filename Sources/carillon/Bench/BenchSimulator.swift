@@ -28,8 +28,8 @@ final class BenchSimulator: Sendable {
     }
     let server = certificates.server
     let flags = [
-      "simulate", "--json", "--gateway-port", "0", "--feedback-port", "0", "--until-input-ends", "--certificate", server.certificate, "--key",
-      server.key ?? "", "--client-ca", certificates.authority,
+      "simulate", "--json", "--gateway-port", "0", "--feedback-port", "0", "--until-input-ends", "--session-tickets", "--certificate", server.certificate,
+      "--key", server.key ?? "", "--client-ca", certificates.authority,
     ]
     do throws(CommandFailure) {
       (identifier, input, output) = try Self.start(flags, errors: directory + "/errors")

@@ -31,6 +31,8 @@ internal import Testing
       for _ in 0..<Int.random(in: 0...3, using: &random) {
         lane.returned(smallRun(&random), isInDoubt: random.chance(50))
         lane.doubted(smallRun(&random))
+        if random.chance(50) { lane.withdrawn(smallRun(&random), isInDoubt: random.chance(50)) }
+        if random.chance(50) { lane.answered(smallRun(&random)) }
         lane.took(campaign: random.number(8), through: random.number(200))
       }
       return Record.bytes(lane).map { (JournalEvent.Kind.lane, $0) }
@@ -45,6 +47,8 @@ internal import Testing
       switch event {
       case .settled(_, let outcome): event = .settled(smallRun(&random), outcome)
       case .returned(_, let isInDoubt): event = .returned(smallRun(&random), isInDoubt: isInDoubt)
+      case .answered(_, let outcome): event = .answered(smallRun(&random), outcome)
+      case .withdrawn(_, let isInDoubt): event = .withdrawn(smallRun(&random), isInDoubt: isInDoubt)
       case .doubted: event = .doubted(smallRun(&random))
       case .resolved(_, let outcome): event = .resolved(smallRun(&random), outcome)
       case .intent: event = .intent(lane: random.number(8), through: random.number(200))

@@ -35,6 +35,10 @@ struct JournalModel {
     /// Where an intent, a doubt or an outcome may end.
     var boundaries: [UInt64] { entries.map(\.end) }
     var ringEntries: [Entry] { entries.filter { $0.state == .inRing } }
+    /// Its outcomes come in any order.
+    var isApart: Bool { number % 2 == 1 }
+    /// What its ring still holds: with what has its outcome already, behind something that has none.
+    var heldEntries: [Entry] { isApart ? entries.filter { $0.start >= settled } : ringEntries }
   }
 
   /// One notification that has no outcome.
@@ -61,6 +65,10 @@ struct JournalModel {
       campaigns[run.campaign]?.account.count(outcome, run.count)
       leave(run, .gone)
     case .returned(let run, let isInDoubt): leave(run, .returned(isInDoubt: isInDoubt))
+    case .answered(let run, let outcome):
+      campaigns[run.campaign]?.account.count(outcome, run.count)
+      leaveApart(run, .gone)
+    case .withdrawn(let run, let isInDoubt): leaveApart(run, .returned(isInDoubt: isInDoubt))
     case .doubted(let run):
       campaigns[run.campaign]?.account.possibleDuplicates += run.count
       change(run) { $0.isDoubted = true }
@@ -77,6 +85,12 @@ struct JournalModel {
   private mutating func leave(_ run: JournalledRun, _ state: Entry.State) {
     change(run) { $0.state = state }
     lanes[run.lane]?.settled = run.range.upperBound
+  }
+
+  private mutating func leaveApart(_ run: JournalledRun, _ state: Entry.State) {
+    change(run) { $0.state = state }
+    guard let lane = lanes[run.lane] else { return }
+    lanes[run.lane]?.settled = lane.ringEntries.first?.start ?? lane.end
   }
 
   private mutating func change(_ run: JournalledRun, _ body: (inout Entry) -> Void) {
@@ -108,8 +122,7 @@ struct JournalModel {
   private mutating func move(_ number: UInt64, to position: AudiencePosition) {
     guard var campaign = campaigns[number] else { return }
     (campaign.mark, campaign.readLine, campaign.account.submitted) = (position.mark, position.readLine, position.submitted)
-    if position.malformed > 0 { campaign.account.count(.rejected(.malformedToken), position.malformed) }
-    if position.tooLarge > 0 { campaign.account.count(.rejected(.payloadTooLarge), position.tooLarge) }
+    for (reason, count) in position.rejected { campaign.account.count(.rejected(reason), count) }
     campaigns[number] = campaign
   }
 

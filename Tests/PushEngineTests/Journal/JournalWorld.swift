@@ -222,9 +222,8 @@ final class JournalWorld {
         payload: isPersonal ? random.bytes(Int.random(in: 0...200, using: &random)) : [])
     }
     var position = AudiencePosition(mark: mark(), readLine: line + UInt64.random(in: 0...2, using: &random), submitted: campaign.account.submitted)
-    if random.chance(20) { position.malformed = Int.random(in: 1...3, using: &random) }
-    if random.chance(10) { position.tooLarge = Int.random(in: 1...3, using: &random) }
-    position.submitted += notifications.count + position.malformed + position.tooLarge
+    for reason in Rejection.atIntake where random.chance(15) { position.rejected[reason] = Int.random(in: 1...3, using: &random) }
+    position.submitted += notifications.count + position.rejected.values.reduce(0, +)
     return (notifications, position)
   }
 
@@ -280,7 +279,7 @@ final class JournalWorld {
 
   private func restate(_ number: UInt64, before end: UInt64) throws {
     guard let lane = model.lanes[number], lane.isLive else { return }
-    var rest = lane.ringEntries.filter { $0.start < end }[...]
+    var rest = lane.heldEntries.filter { $0.start < end }[...]
     while let first = rest.first {
       var run: [JournalModel.Entry] = []
       for entry in rest {
@@ -311,24 +310,42 @@ final class JournalWorld {
     note(position)
   }
 
-  /// Neighbours of one campaign at the front of a lane's ring.
+  /// Neighbours of one campaign at the front of a lane's ring; of a lane whose outcomes come in any order, anywhere in it.
   private func front(where isGood: (JournalModel.Lane, JournalModel.Entry) -> Bool) -> (run: JournalledRun, first: JournalModel.Entry)? {
     guard let lane = liveLane(where: { lane in lane.ringEntries.first.map { isGood(lane, $0) } ?? false }), let first = lane.ringEntries.first else {
       return nil
     }
+    if lane.isApart { return anywhere(in: lane) { isGood(lane, $0) } }
     let same = lane.ringEntries.prefix { $0.campaign == first.campaign && $0.isDoubted == first.isDoubted && isGood(lane, $0) }
     let taken = same.prefix(Int.random(in: 1...same.count, using: &random))
     return (JournalledRun(lane: lane.number, range: lane.settled..<(taken.last?.end ?? 0), campaign: first.campaign, count: taken.count), first)
   }
 
+  private func anywhere(in lane: JournalModel.Lane, where isGood: (JournalModel.Entry) -> Bool) -> (run: JournalledRun, first: JournalModel.Entry)? {
+    guard let first = lane.ringEntries.filter(isGood).randomElement(using: &random) else { return nil }
+    let limit = Int.random(in: 1...6, using: &random)
+    var (end, count) = (first.start, 0)
+    for entry in lane.ringEntries where entry.start >= first.start && count < limit {
+      guard entry.start == end, entry.campaign == first.campaign, entry.isDoubted == first.isDoubted, isGood(entry) else { break }
+      (end, count) = (entry.end, count + 1)
+    }
+    return (JournalledRun(lane: lane.number, range: first.start..<end, campaign: first.campaign, count: count), first)
+  }
+
   private func settle() {
     guard let (run, _) = front(where: { lane, entry in entry.start < lane.intent }) else { return }
-    record(.settled(run, random.outcome()))
+    settle(run)
+  }
+
+  private func settle(_ run: JournalledRun) {
+    let isApart = model.lanes[run.lane]?.isApart ?? false
+    record(isApart ? .answered(run, random.outcome()) : .settled(run, random.outcome()))
   }
 
   private func giveBack() {
     guard let (run, first) = front(where: { _, _ in true }) else { return }
-    record(.returned(run, isInDoubt: first.isDoubted))
+    let isApart = model.lanes[run.lane]?.isApart ?? false
+    record(isApart ? .withdrawn(run, isInDoubt: first.isDoubted) : .returned(run, isInDoubt: first.isDoubted))
   }
 
   /// A connection has ended without a word: one record for each campaign that has something in the range.
@@ -348,7 +365,7 @@ final class JournalWorld {
   private func readMalformed() {
     guard let number = openCampaign(), let campaign = model.campaigns[number] else { return }
     var position = AudiencePosition(mark: mark(), readLine: campaign.readLine + 3, submitted: campaign.account.submitted + 3)
-    (position.malformed, position.tooLarge) = random.chance(50) ? (3, 0) : (1, 2)
+    position.rejected = random.chance(50) ? [.malformedToken: 3] : [.unusableLine(.row): 1, .payloadTooLarge: 2]
     record(.position(campaign: number, position))
   }
 
@@ -367,7 +384,7 @@ final class JournalWorld {
       _ = journal.intend(lane: lane.number, through: lane.end)
       model.apply(.intent(lane: lane.number, through: lane.end))
     }
-    while let (run, _) = front(where: { _, _ in true }) { record(.settled(run, random.outcome())) }
+    while let (run, _) = front(where: { _, _ in true }) { settle(run) }
     while model.campaigns.values.contains(where: { $0.phase == .open }) {
       guard model.campaigns.values.allSatisfy({ model.left(of: $0.number, isLive: true).isEmpty }) else {
         throw Wrong(description: "something was returned: it needs another process")

@@ -9,9 +9,13 @@ internal import Support
 struct TestNotification: Hashable {
   var line: UInt64
   var token: [UInt8]
+  var identifier: APNSIdentifier?
+  var collapse: [UInt8] = []
   var payload: [UInt8] = []
 
-  var blockCount: UInt64 { UInt64(RingRecord.blockCount(tokenByteCount: token.count, payloadByteCount: payload.count)) }
+  var blockCount: UInt64 {
+    UInt64(RingRecord.blockCount(tokenByteCount: token.count, payloadByteCount: (identifier == nil ? 0 : 16) + collapse.count + payload.count))
+  }
 
   init(line: UInt64, token: [UInt8], payload: [UInt8] = []) {
     self.line = line
@@ -21,6 +25,8 @@ struct TestNotification: Hashable {
 
   init(_ notification: EnqueuedNotification) {
     self.init(line: notification.line, token: unsafe Array(notification.token), payload: unsafe Array(notification.payload))
+    identifier = notification.headers.identifier
+    collapse = unsafe Array(notification.headers.collapseIdentifier)
   }
 }
 
@@ -31,7 +37,10 @@ struct TestSource: EnqueueSource {
     for notification in notifications {
       unsafe notification.token.withUnsafeBytes { token in
         unsafe notification.payload.withUnsafeBytes { payload in
-          unsafe body(EnqueuedNotification(line: notification.line, token: token, payload: payload))
+          unsafe notification.collapse.withUnsafeBytes { collapse in
+            let headers = unsafe RingRecord.OwnHeaders(identifier: notification.identifier, collapseIdentifier: collapse)
+            unsafe body(EnqueuedNotification(line: notification.line, token: token, headers: headers, payload: payload))
+          }
         }
       }
     }
@@ -146,6 +155,8 @@ extension SeededGenerator {
       [
         .accepted(.confirmed), .accepted(.quiet), .suppressed, .expired, .held, .cancelled, .unknown, .rejected(.closedWithoutReason),
         .rejected(.malformedToken), .rejected(.payloadTooLarge), .rejected(.status(GatewayStatus(rawValue: UInt8.random(in: 0...255, using: &self)))),
+        .rejected(.unusableLine(pick(LineDefect.allCases, or: .row))),
+        .rejected(.provider(ProviderRefusal(status: UInt16.random(in: 100...999, using: &self), reason: ProviderReason.allCases.randomElement(using: &self)))),
       ], or: .unknown)
   }
 
@@ -161,7 +172,7 @@ extension SeededGenerator {
   mutating func audiencePosition() -> AudiencePosition {
     AudiencePosition(
       mark: AudienceMark(offset: number((1 << 62) - 1), line: number((1 << 62) - 1)), readLine: number((1 << 62) - 1), submitted: count(),
-      malformed: count(UInt64(UInt32.max)), tooLarge: count(UInt64(UInt32.max)))
+      rejected: Dictionary(uniqueKeysWithValues: Rejection.atIntake.filter { _ in chance(30) }.map { ($0, 1 + count(UInt64(UInt32.max - 1))) }))
   }
 
   mutating func campaign() -> JournalledCampaign {
@@ -170,6 +181,13 @@ extension SeededGenerator {
       expiration: chance(50) ? UInt32(number(UInt64(UInt32.max))) : nil, priority: chance(50) ? UInt8.random(in: 1...255, using: &self) : nil,
       context: bytes(Int.random(in: 0...200, using: &self)))
     campaign.phase = chance(50) ? .open : .ended
+    campaign.seed = IdentifierSeed(high: next(), low: next())
+    if chance(50) {
+      var headers = ProviderHeaders(topic: chance(50) ? text() : nil, pushType: pick(PushType.allCases, or: .alert))
+      if chance(50) { headers.collapseIdentifier = text() }
+      if chance(20) { headers.channelIdentifier = text() }
+      campaign.headers = headers
+    }
     campaign.account = account()
     campaign.mark = AudienceMark(offset: number((1 << 62) - 1), line: number((1 << 62) - 1))
     campaign.readLine = number((1 << 62) - 1)
@@ -177,7 +195,7 @@ extension SeededGenerator {
   }
 
   mutating func event() -> JournalEvent {
-    switch Int.random(in: 0..<10, using: &self) {
+    switch Int.random(in: 0..<12, using: &self) {
     case 0: .laneBegan(lane: number(.max), app: text())
     case 1: .intent(lane: number(.max), through: number(.max))
     case 2: .settled(run(), outcome())
@@ -187,6 +205,8 @@ extension SeededGenerator {
     case 6: .resent(campaign: number(.max), count: count(UInt64(UInt32.max)))
     case 7: .position(campaign: number(.max), audiencePosition())
     case 8: .numbersTaken(below: number(.max))
+    case 9: .answered(run(), outcome())
+    case 10: .withdrawn(run(), isInDoubt: chance(50))
     default: .ended(campaign: number(.max))
     }
   }
@@ -202,12 +222,16 @@ extension SeededGenerator {
   /// 1…40 notifications of every make.
   mutating func notifications() -> [TestNotification] {
     let (tokensAreUniform, linesFollow, payloadPercent) = (chance(50), chance(50), pick([0, 0, 30, 100], or: 0))
+    let headersPercent = pick([0, 0, 30, 100], or: 0)
     var line = number(.max)
     return (0..<Int.random(in: 1...40, using: &self)).map { _ in
       line = linesFollow ? line &+ 1 : number(.max)
       let tokenByteCount = tokensAreUniform ? 32 : pick([1, 31, 32, 33, 99, 100, Int.random(in: 1...100, using: &self)], or: 32)
       let payloadByteCount = chance(payloadPercent) ? pick([1, 31, 32, 33, 255, 256, 2048, 5120], or: 1) : 0
-      return TestNotification(line: line, token: bytes(tokenByteCount), payload: bytes(payloadByteCount))
+      var notification = TestNotification(line: line, token: bytes(tokenByteCount), payload: bytes(payloadByteCount))
+      if chance(headersPercent) { notification.identifier = APNSIdentifier(high: next(), low: next()) }
+      if chance(headersPercent) { notification.collapse = bytes(pick([1, 63, 64, Int.random(in: 1...64, using: &self)], or: 1)) }
+      return notification
     }
   }
 }

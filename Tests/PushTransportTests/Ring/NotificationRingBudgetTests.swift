@@ -9,15 +9,39 @@ struct NotificationRingBudgetTests {
 
   private func budget(blocks: Int) -> RingBudget { RingBudget(byteCount: blocks * NotificationRing.blockByteCount) }
 
+  private let token = [UInt8](repeating: 7, count: 32)
+
+  /// Fills the ring as far as it lets itself be filled, and sends nothing of it.
+  private func fill(_ ring: NotificationRing) {
+    while var claim = ring.claim(minimum: 1, maximum: 1024) {
+      while unsafe token.withUnsafeBytes({
+        unsafe claim.append(RingRecord.Header(ordinal: 1, campaign: 1), token: $0, payload: UnsafeRawBufferPointer(start: nil, count: 0))
+      }) {}
+    }
+  }
+
+  private func settleAll(_ ring: NotificationRing) {
+    ring.setSent(ring.published)
+    ring.settle(through: ring.published)
+  }
+
+  /// Until it does not grow any more.
+  private func grow(_ ring: NotificationRing) {
+    for _ in 0..<20 {
+      fill(ring)
+      settleAll(ring)
+    }
+  }
+
   @Test("a ring may hold its share of the budget, never more than its own size, and never less than what is always allowed")
   func limits() {
     let budget = budget(blocks: 20_000)
     let rings = (0..<6).map { _ in NotificationRing(blockCount: Self.blockCount, budget: budget) }
+    grow(rings[0])
     #expect(rings[0].blockCountLimit < Self.blockCount && rings[0].blockCountLimit > Self.blockCount / 2)
-    rings[0].becameBusy()
-    rings[1].becameBusy()
-    #expect(rings[0].blockCountLimit == 10_000)
-    rings.forEach { $0.becameBusy() }
+    grow(rings[1])
+    #expect(rings[0].blockCountLimit == 10_000 && rings[1].blockCountLimit == 10_000)
+    rings.forEach(grow)
     #expect(rings.allSatisfy { $0.blockCountLimit == Self.least })
     for ring in rings.dropFirst(2) { #expect(ring.becameIdle()) }
     #expect(rings[0].blockCountLimit == 10_000)
@@ -25,11 +49,45 @@ struct NotificationRingBudgetTests {
     withExtendedLifetime(rings) {}
   }
 
+  @Test("a ring begins small, grows only while what fills it is sent, and begins small again after it was idle")
+  func growth() {
+    let ring = NotificationRing(blockCount: Self.blockCount, budget: budget(blocks: 100_000))
+    #expect(ring.blockCountLimit == Self.least)
+    fill(ring)
+    // Nobody sends: a thousand rings that wait for their connections must not take a thousand full shares.
+    #expect(ring.published == UInt64(Self.least) && ring.blockCountLimit == Self.least)
+    ring.setSent(100)
+    #expect(ring.blockCountLimit == 2 * Self.least)
+    settleAll(ring)
+    for _ in 0..<100 {
+      guard var claim = ring.claim(minimum: 1, maximum: 1) else { continue }
+      #expect(
+        unsafe token.withUnsafeBytes {
+          unsafe claim.append(RingRecord.Header(ordinal: 1, campaign: 1), token: $0, payload: UnsafeRawBufferPointer(start: nil, count: 0))
+        })
+      claim.publish()
+      settleAll(ring)
+    }
+    #expect(ring.blockCountLimit == 2 * Self.least, "a trickle needs no more")
+    grow(ring)
+    #expect(ring.blockCountLimit > 3 * Self.least)
+    #expect(ring.becameIdle() && ring.blockCountLimit == Self.least)
+  }
+
+  @Test("a claim counts against the others at once, before any consumer has looked")
+  func claimsCount() {
+    let budget = budget(blocks: 24_000)
+    let rings = (0..<4).map { _ in NotificationRing(blockCount: Self.blockCount, budget: budget) }
+    grow(rings[0])
+    #expect(!rings[1].isBusy && rings[0].blockCountLimit > 12_000)
+    for ring in rings.dropFirst() { fill(ring) }
+    #expect(rings[1].isBusy && rings[0].blockCountLimit == 6_000)
+    withExtendedLifetime(rings) {}
+  }
+
   @Test("a ring with something in it keeps its memory, and an empty one takes claims again after it gave its memory back")
   func idling() {
     let ring = NotificationRing(blockCount: Self.blockCount, budget: budget(blocks: 100_000))
-    ring.becameBusy()
-    let token = [UInt8](repeating: 7, count: 32)
     func submit(_ ordinal: UInt64) -> Bool {
       guard var claim = ring.claim(minimum: 1, maximum: 1) else { return false }
       return unsafe token.withUnsafeBytes {
@@ -41,7 +99,7 @@ struct NotificationRingBudgetTests {
     ring.setSent(1)
     ring.settle(through: 1)
     #expect(ring.becameIdle() && !ring.isBusy)
-    #expect(submit(2) && ring.published == 2 && ring.record(at: 1).ordinal == 2)
+    #expect(submit(2) && ring.isBusy && ring.published == 2 && ring.record(at: 1).ordinal == 2)
   }
 
   @Test("whatever is given back, whenever, every record is read as it was written")
@@ -58,7 +116,14 @@ struct NotificationRingBudgetTests {
       var ends: [UInt64] = []
       var problem: String?
       for _ in 0..<200 where problem == nil {
-        for other in others { if Bool.random(using: &random) { other.becameBusy() } else { _ = other.becameIdle() } }
+        for other in others {
+          if Bool.random(using: &random) {
+            _ = other.claim(minimum: 1, maximum: 1)
+          } else {
+            settleAll(other)
+            _ = other.becameIdle()
+          }
+        }
         if Bool.random(using: &random), var claim = ring.claim(minimum: 2, maximum: Int.random(in: 2...3_000, using: &random)) {
           let limit = ring.blockCountLimit
           while claim.remainingBlockCount >= 2 {
@@ -73,7 +138,6 @@ struct NotificationRingBudgetTests {
           claim.publish()
           if ring.published - ring.settled > UInt64(max(limit, Self.blockCount - 1024)) { problem = "holds \(ring.published - ring.settled)" }
         }
-        if ring.published > ring.settled { ring.becameBusy() }
         while position < ring.published {
           let record = ring.record(at: position)
           if record.isNotification {

@@ -1,4 +1,5 @@
 internal import PushTransport
+internal import PushWire
 internal import Support
 internal import Testing
 
@@ -53,6 +54,41 @@ struct NotificationRingRecordTests {
     let record = ring.record(at: 0)
     #expect(Sample(record) == sample)
     #expect(record.isPlain == isPlain)
+  }
+
+  @Test("an identifier and a collapse identifier of its own lie between token and payload, with any of them missing; nothing is left for the next record")
+  func ownHeaders() {
+    let ring = NotificationRing(blockCount: 256)
+    var random = SeededGenerator(seed: 64)
+    for round in 0..<2_000 {
+      var sample = Sample(ordinal: random.next(), token: random.bytes(Int.random(in: 1...100, using: &random)))
+      if random.chance(60) { sample.identifier = APNSIdentifier(high: random.next(), low: random.next()) }
+      if random.chance(60) { sample.collapse = random.bytes(Int.random(in: 1...64, using: &random)) }
+      if random.chance(50) { sample.payload = random.bytes(random.chance(10) ? 5120 : Int.random(in: 1...200, using: &random)) }
+      if random.chance(30) { sample.priority = 5 }
+      if random.chance(30) { sample.expiration = 7 }
+      let start = ring.published
+      #expect(ring.add(sample))
+      #expect(ring.samples(from: start) == [sample], "round \(round)")
+      if let position = ring.samples(from: start).first.map({ _ in ring.published - UInt64(sample.blockCount) }) {
+        let record = ring.record(at: position)
+        #expect(record.isPlain == (sample.payload.isEmpty && sample.priority == nil && sample.expiration == nil && sample.collapse.isEmpty))
+        record.mayHaveArrived = true
+        #expect(Sample(record) == sample, "round \(round)")
+      }
+      ring.settleEverything()
+    }
+  }
+
+  @Test("the largest notification has the longest token, the largest payload, and headers of its own")
+  func largest() {
+    let ring = NotificationRing(blockCount: 256)
+    var sample = Sample(ordinal: 1, token: [UInt8](repeating: 1, count: 100), payload: [UInt8](repeating: 2, count: 5120))
+    sample.identifier = APNSIdentifier(high: 1, low: 2)
+    sample.collapse = [UInt8](repeating: 3, count: 64)
+    #expect(sample.blockCount == RingRecord.blockCountLimit)
+    #expect(ring.add(sample))
+    #expect(ring.samples(from: 0) == [sample])
   }
 
   @Test("ordinals are walked in order, neighbours with the same one together, padding left out")

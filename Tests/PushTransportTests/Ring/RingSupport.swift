@@ -1,4 +1,5 @@
 internal import PushTransport
+internal import PushWire
 internal import Support
 
 /// A notification as a test gives it to a ring and expects it back.
@@ -8,6 +9,8 @@ struct Sample: Hashable {
   var expiration: UInt32?
   var priority: UInt8?
   var token: [UInt8]
+  var identifier: APNSIdentifier?
+  var collapse: [UInt8] = []
   var payload: [UInt8]
 
   init(ordinal: UInt64, campaign: UInt32 = 1, expiration: UInt32? = nil, priority: UInt8? = nil, token: [UInt8], payload: [UInt8] = []) {
@@ -26,6 +29,8 @@ struct Sample: Hashable {
     expiration = record.expiration
     priority = record.priority
     token = unsafe Array(record.token)
+    identifier = record.identifier
+    collapse = unsafe Array(record.collapseIdentifier)
     payload = unsafe Array(record.payload)
   }
 
@@ -36,14 +41,26 @@ struct Sample: Hashable {
     self.init(
       ordinal: ordinal, token: (0..<tokenByteCount).map { UInt8(truncatingIfNeeded: UInt64($0) &* 7 &+ ordinal) },
       payload: (0..<min(5120, size - tokenByteCount)).map { UInt8(truncatingIfNeeded: UInt64($0) &* 13 &+ ordinal) })
+    // Only headers of its own make it any larger.
+    let rest = size - tokenByteCount - payload.count
+    collapse = [UInt8](repeating: 0x63, count: min(64, rest))
+    if rest > 64 { identifier = APNSIdentifier(high: ordinal, low: 1) }
   }
 
-  var blockCount: Int { RingRecord.blockCount(tokenByteCount: token.count, payloadByteCount: payload.count) }
+  var blockCount: Int {
+    RingRecord.blockCount(tokenByteCount: token.count, payloadByteCount: (identifier == nil ? 0 : 16) + collapse.count + payload.count)
+  }
 
   func append(to claim: inout RingClaim) -> Bool {
     let header = RingRecord.Header(ordinal: ordinal, campaign: campaign, expiration: expiration, priority: priority)
     return unsafe token.withUnsafeBytes { token in
-      unsafe payload.withUnsafeBytes { payload in unsafe claim.append(header, token: token, payload: payload) }
+      unsafe payload.withUnsafeBytes { payload in
+        guard identifier != nil || !collapse.isEmpty else { return unsafe claim.append(header, token: token, payload: payload) }
+        return unsafe collapse.withUnsafeBytes { collapse in
+          let headers = unsafe RingRecord.OwnHeaders(identifier: identifier, collapseIdentifier: collapse)
+          return unsafe claim.append(header, token: token, headers: headers, payload: payload)
+        }
+      }
     }
   }
 }

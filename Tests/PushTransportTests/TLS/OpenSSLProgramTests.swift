@@ -44,6 +44,31 @@ struct OpenSSLProgramTests {
     }
   }
 
+  @Test("a connection that comes again is resumed by s_server's tickets", arguments: ["-tls1_2", "-tls1_3"])
+  func resumed(version: String) async throws {
+    let files = try Files()
+    let (server, port) = try await OpenSSLCommand.server([
+      "-cert", files.server, "-CAfile", files.material.authorityFile, "-Verify", "2", "-verify_return_error", version,
+    ])
+    defer { server.terminate() }
+    try await withLoops(1) { group in
+      let dialer = SocketDialer(host: "localhost", port: port, context: try files.material.clientContext())
+      for round in 1...3 {
+        let recorder = Recorder()
+        let link = dialer.dial(on: group.loops[0], delegate: recorder)
+        _ = await recorder.wait { $0.contains(.opened) }
+        await group.loops[0].run { link.send(Array("this is round \(round)\n".utf8)) }
+        #expect(await server.waits(for: "this is round \(round)"))
+        // Its answer comes after its ticket.
+        server.write("answer\n")
+        _ = await recorder.waitUntilReceived(7)
+        await group.loops[0].run { link.close() }
+        _ = await recorder.waitUntilClosed()
+      }
+      #expect(server.text.components(separatedBy: "Reused session-id").count - 1 == 2)
+    }
+  }
+
   @Test("s_server that wants a certificate from its own CA refuses ours, and a client without one", arguments: ["-tls1_2", "-tls1_3"], [true, false])
   func refused(version: String, shows: Bool) async throws {
     let files = try Files()

@@ -3,53 +3,6 @@ internal import Testing
 
 @testable internal import PushTransport
 
-/// Two sessions and the bytes between them, carried in pieces of any size.
-private struct Pair {
-  enum Side: CaseIterable { case client, server }
-
-  let client: TLSSession
-  let server: TLSSession
-  var toServer = ByteBuffer()
-  var toClient = ByteBuffer()
-  var atServer = ByteBuffer()
-  var atClient = ByteBuffer()
-  var ends: [Side: TLSSession.End] = [:]
-
-  init(_ clientContext: TLSContext, _ serverContext: TLSContext, host: String? = "localhost") throws {
-    client = try TLSSession(clientContext, host: host)
-    server = try TLSSession(serverContext)
-    var output = ByteBuffer()
-    _ = client.start(output: &output)
-    toServer.writeBuffer(&output)
-    _ = server.start(output: &toClient)
-  }
-
-  /// Carries up to `count` bytes to one side.
-  mutating func carry(_ count: Int, to side: Side) {
-    switch side {
-    case .server:
-      guard let piece = toServer.readSlice(length: min(count, toServer.readableBytes)) else { return }
-      if let end = unsafe piece.withUnsafeReadableBytes({ unsafe server.receive($0, plaintext: &atServer, output: &toClient) }).end { ends[.server] = end }
-    case .client:
-      guard let piece = toClient.readSlice(length: min(count, toClient.readableBytes)) else { return }
-      if let end = unsafe piece.withUnsafeReadableBytes({ unsafe client.receive($0, plaintext: &atClient, output: &toServer) }).end { ends[.client] = end }
-    }
-  }
-
-  mutating func carryAll() {
-    while toServer.readableBytes > 0 || toClient.readableBytes > 0 {
-      carry(.max, to: .server)
-      carry(.max, to: .client)
-    }
-  }
-
-  mutating func write(_ bytes: [UInt8], from side: Side) throws {
-    try unsafe bytes.withUnsafeBytes { raw in
-      if side == .client { try unsafe client.write(raw, output: &toServer) } else { try unsafe server.write(raw, output: &toClient) }
-    }
-  }
-}
-
 @Suite("TLS sessions without IO")
 struct TLSSessionTests {
   @Test("any chunking of the ciphertext gives the same plaintext, both ways, in TLS 1.2 and 1.3", arguments: TLSVersion.allCases)
@@ -60,11 +13,11 @@ struct TLSSessionTests {
     var random = Seeded(seed: seed)
     let supply = (0..<40_000).map { UInt8(truncatingIfNeeded: $0 &* 31 &+ $0 >> 8) }
     for _ in 0..<8 {
-      var pair = try Pair(client, server)
-      var sent: [Pair.Side: [UInt8]] = [.client: [], .server: []]
+      var pair = try SessionPair(client, server)
+      var sent: [SessionPair.Side: [UInt8]] = [.client: [], .server: []]
       let pieceLimit = [1, 7, 300, 5000, 100_000].randomElement(using: &random) ?? 1
       for _ in 0..<400 {
-        let side = Pair.Side.allCases.randomElement(using: &random) ?? .client
+        let side = SessionPair.Side.allCases.randomElement(using: &random) ?? .client
         if (side == .client ? pair.client : pair.server).isEstablished, Int.random(in: 0..<4, using: &random) == 0 {
           let bytes = Array(supply[..<Int.random(in: 0..<supply.count, using: &random)])
           try pair.write(bytes, from: side)
@@ -84,7 +37,7 @@ struct TLSSessionTests {
   @Test("a server sends no tickets: after the handshake nothing is waiting for the client", arguments: TLSVersion.allCases)
   func noTickets(version: TLSVersion) throws {
     let material = try Material()
-    var pair = try Pair(material.clientContext(versions: version...version), material.serverContext())
+    var pair = try SessionPair(material.clientContext(versions: version...version), material.serverContext())
     while !pair.server.isEstablished {
       pair.carry(.max, to: .server)
       if !pair.server.isEstablished { pair.carry(.max, to: .client) }
@@ -97,7 +50,7 @@ struct TLSSessionTests {
   @Test("a batch of 64 to 256 KiB is the fewest records there can be", arguments: [64, 256])
   func records(kibibytes: Int) throws {
     let material = try Material()
-    var pair = try Pair(material.clientContext(), material.serverContext())
+    var pair = try SessionPair(material.clientContext(), material.serverContext())
     pair.carryAll()
     try pair.write([UInt8](repeating: 7, count: kibibytes * 1024), from: .client)
     #expect(pair.toServer.readableBytes == kibibytes * 1024 + kibibytes / 16 * 22)
@@ -106,10 +59,10 @@ struct TLSSessionTests {
   @Test("close_notify from either side is the end of its direction alone")
   func closeNotify() throws {
     let material = try Material()
-    for closing in Pair.Side.allCases {
-      var pair = try Pair(material.clientContext(), material.serverContext())
+    for closing in SessionPair.Side.allCases {
+      var pair = try SessionPair(material.clientContext(), material.serverContext())
       pair.carryAll()
-      let other: Pair.Side = closing == .client ? .server : .client
+      let other: SessionPair.Side = closing == .client ? .server : .client
       try pair.write([1, 2, 3], from: closing)
       if closing == .client { pair.client.closeOutput(&pair.toServer) } else { pair.server.closeOutput(&pair.toClient) }
       pair.carryAll()
@@ -130,7 +83,7 @@ struct TLSSessionTests {
   func refused(refusal: ClientCertificatePolicy.Refusal, version: TLSVersion) throws {
     let material = try Material()
     let policy = ClientCertificatePolicy(request: .required) { $0.topics == ["com.example.news"] ? refusal : nil }
-    var pair = try Pair(material.clientContext(versions: version...version), material.serverContext(clients: policy))
+    var pair = try SessionPair(material.clientContext(versions: version...version), material.serverContext(clients: policy))
     pair.carryAll()
     #expect(pair.client.isEstablished == (version == .tls13))
     let reasons: [ClientCertificatePolicy.Refusal: String] = [
@@ -144,7 +97,7 @@ struct TLSSessionTests {
   @Test("a client without a certificate where one is required is refused, and that is said", arguments: TLSVersion.allCases)
   func certificateRequired(version: TLSVersion) throws {
     let material = try Material()
-    var pair = try Pair(material.clientContext(credential: .some(nil), versions: version...version), material.serverContext())
+    var pair = try SessionPair(material.clientContext(credential: .some(nil), versions: version...version), material.serverContext())
     pair.carryAll()
     guard case .failed(.credentialRefused) = pair.ends[.client] else {
       Issue.record("\(String(describing: pair.ends[.client]))")
@@ -158,7 +111,7 @@ struct TLSSessionTests {
     let material = try Material()
     let foreign = try Material(topic: "com.example.foreign").app.credential
     func outcome(_ policy: ClientCertificatePolicy, _ credential: Credential?) throws -> (identity: PeerIdentity?, end: TLSSession.End?) {
-      var pair = try Pair(material.clientContext(credential: .some(credential)), material.serverContext(clients: policy))
+      var pair = try SessionPair(material.clientContext(credential: .some(credential)), material.serverContext(clients: policy))
       pair.carryAll()
       return (pair.server.peerIdentity, pair.ends[.client])
     }
@@ -184,7 +137,7 @@ struct TLSSessionTests {
     let pass = try material.directory.write("x", to: "a.pass")
     let credential = try Credential.load(CredentialFiles(certificate: path, passphraseFile: pass), validAt: now)
     for version in TLSVersion.allCases {
-      var pair = try Pair(material.clientContext(credential: credential, versions: version...version), material.serverContext())
+      var pair = try SessionPair(material.clientContext(credential: credential, versions: version...version), material.serverContext())
       pair.carryAll()
       #expect(pair.ends.isEmpty && pair.server.peerIdentity?.topics == ["com.example.container"])
     }
@@ -199,7 +152,7 @@ struct TLSSessionTests {
     let server = Credential(certificate: material.server.credential.certificate, chain: Array(repeating: filler, count: 8), key: material.server.credential.key)
     let context = try TLSContext(server: TLSServerConfiguration(credential: server, clients: ClientCertificatePolicy(request: .required)))
     for version in TLSVersion.allCases {
-      var pair = try Pair(material.clientContext(versions: version...version), context)
+      var pair = try SessionPair(material.clientContext(versions: version...version), context)
       pair.carry(.max, to: .server)
       #expect(pair.toClient.readableBytes > 32_000)
       pair.carryAll()
@@ -214,12 +167,12 @@ struct TLSSessionTests {
     let material = try Material()
     let (client, server) = (try material.clientContext(), try material.serverContext())
     for host in ["localhost", "127.0.0.1", "::1"] {
-      var pair = try Pair(client, server, host: host)
+      var pair = try SessionPair(client, server, host: host)
       pair.carryAll()
       #expect(pair.client.isEstablished && pair.ends.isEmpty, "\(host)")
     }
     for host in ["push.example.com", "127.0.0.2", "::2"] {
-      var pair = try Pair(client, server, host: host)
+      var pair = try SessionPair(client, server, host: host)
       pair.carryAll()
       #expect(pair.ends[.client] == .failed(.peerNotTrusted("the server's certificate is for localhost, 127.0.0.1, ::1, not for \(host)")))
       #expect(!pair.client.isEstablished)
@@ -231,9 +184,9 @@ struct TLSSessionTests {
     let material = try Material()
     let other = try Material()
     func end(_ client: TLSContext, _ server: TLSContext) throws -> (client: String, server: String) {
-      var pair = try Pair(client, server)
+      var pair = try SessionPair(client, server)
       pair.carryAll()
-      func sentence(_ side: Pair.Side) -> String { if case .failed(let failure) = pair.ends[side] { failure.description } else { "no failure" } }
+      func sentence(_ side: SessionPair.Side) -> String { if case .failed(let failure) = pair.ends[side] { failure.description } else { "no failure" } }
       return (sentence(.client), sentence(.server))
     }
     let untrusted = try end(material.clientContext(trust: other.trust), material.serverContext())
@@ -273,7 +226,7 @@ struct TLSSessionTests {
       _ = feed(bytes, try TLSSession(context))
     }
     // An established session whose ciphertext is damaged.
-    var pair = try Pair(material.clientContext(), context)
+    var pair = try SessionPair(material.clientContext(), context)
     pair.carryAll()
     try pair.write([1, 2, 3], from: .client)
     let place = pair.toServer.writerIndex - 3

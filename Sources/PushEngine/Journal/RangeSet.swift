@@ -1,0 +1,58 @@
+/// Ranges of ring positions, in order and apart from each other: what of a lane is settled ahead of what is not.
+///
+/// As long as an array as there are holes: a few hundred where answers come out of order, none where they come in order.
+struct RangeSet: Hashable {
+  private(set) var ranges: [Range<UInt64>] = []
+
+  var isEmpty: Bool { ranges.isEmpty }
+  var first: Range<UInt64>? { ranges.first }
+
+  mutating func insert(_ range: Range<UInt64>) {
+    guard !range.isEmpty else { return }
+    // The first that ends at or behind its start: the two may touch.
+    let index = firstIndex(endingFrom: range.lowerBound)
+    var merged = range
+    var end = index
+    while end < ranges.count, ranges[end].lowerBound <= range.upperBound {
+      merged = min(merged.lowerBound, ranges[end].lowerBound)..<max(merged.upperBound, ranges[end].upperBound)
+      end += 1
+    }
+    if end == index + 1 { ranges[index] = merged } else { ranges.replaceSubrange(index..<end, with: CollectionOfOne(merged)) }
+  }
+
+  mutating func removeFirst() {
+    ranges.removeFirst()
+  }
+
+  /// Whether all of `range`, which is not empty, is in them.
+  func contains(_ range: Range<UInt64>) -> Bool {
+    let index = firstIndex(endingFrom: range.upperBound)
+    return index < ranges.count && ranges[index].lowerBound <= range.lowerBound
+  }
+
+  /// The parts of `range` that are in none of these, in order.
+  func holes(in range: Range<UInt64>) -> [Range<UInt64>] {
+    var found: [Range<UInt64>] = []
+    var position = range.lowerBound
+    var index = firstIndex(endingFrom: position)
+    while index < ranges.count, ranges[index].lowerBound < range.upperBound {
+      if position < ranges[index].lowerBound { found.append(position..<ranges[index].lowerBound) }
+      position = max(position, ranges[index].upperBound)
+      index += 1
+    }
+    if position < range.upperBound { found.append(position..<range.upperBound) }
+    return found
+  }
+
+  private func firstIndex(endingFrom position: UInt64) -> Int {
+    var low = 0
+    var high = ranges.count
+    // Mostly at one of the two ends.
+    if let last = ranges.last, last.upperBound < position { return high }
+    while low < high {
+      let middle = (low + high) / 2
+      if ranges[middle].upperBound < position { low = middle + 1 } else { high = middle }
+    }
+    return low
+  }
+}

@@ -1,0 +1,308 @@
+internal import PushTransport
+internal import PushWire
+
+/// A lane over the binary protocol. The shell here only carries out what ``LaneMachine`` decides; the ring is its resend window.
+actor BinaryLane: Lane, LinkDelegate {
+  nonisolated let ring: NotificationRing
+  nonisolated let loop: any Loop
+  nonisolated let intake: Intake
+  nonisolated let journalNumber: UInt64?
+  nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.executor.asUnownedSerialExecutor() }
+
+  private let command: Command
+  private let dialer: any Dialer
+  private let report: @Sendable (LaneEvent) -> Void
+  private var machine: LaneMachine
+  private var packer: FramePacker
+  private var permission: SendPermission?
+  private var batchTimer: BatchTimer
+  private var decoder = ErrorResponseDecoder()
+  private var link: (any Link)?
+  private var lastAcknowledged: (link: any Link, byteCount: UInt64, at: Instant)?
+  private var books: LaneBooks
+  private var rest: LaneRest
+  private var isWaitingForPermission = false
+  private var isPumpScheduled = false
+  private var isShutDown = false
+
+  /// After so many batches the loop gets a chance to serve its other lanes and read its sockets.
+  private static let batchesPerTurn = 4
+  private static let acknowledgementAge = Duration.milliseconds(1)
+
+  init(
+    configuration: AppConfiguration, loop: any Loop, dialer: any Dialer, intake: Intake, budget: RingBudget?, seed: UInt64,
+    report: @escaping @Sendable (LaneEvent) -> Void
+  ) {
+    self.loop = loop
+    self.dialer = dialer
+    self.intake = intake
+    self.report = report
+    command = configuration.command
+    ring = NotificationRing(blockCount: configuration.policy.ringBlockCount, budget: budget)
+    machine = LaneMachine(policy: configuration.policy, seed: seed)
+    packer = FramePacker(byteCountBound: configuration.batchByteCount, buffers: loop.buffers)
+    permission = intake.journal.map { SendPermission(journal: $0, lane: $0.addLane(app: intake.app)) }
+    journalNumber = permission?.lane
+    batchTimer = BatchTimer(byteCountBound: configuration.batchByteCount, delay: configuration.batchDelay)
+    books = LaneBooks(configuration: configuration, ring: ring, loop: loop, intake: intake, journalNumber: journalNumber, isOrdered: true)
+    rest = LaneRest(ring: ring, loop: loop, intake: intake)
+  }
+
+  func connect() {
+    isWaitingForPermission = false
+    guard !isShutDown, link == nil, machine.isDisconnected else { return }
+    machine.dialled()
+    decoder = ErrorResponseDecoder()
+    link = dialer.dial(on: loop, delegate: self)
+  }
+
+  func shutDown() {
+    isShutDown = true
+    link?.close()
+  }
+
+  // MARK: The pump
+
+  func pump() {
+    isPumpScheduled = false
+    // Nobody waits for a connection that would carry nothing.
+    if let link, !machine.isOpen, intake.isDraining, intake.isCancelled { link.close() }
+    var batches = 0
+    while true {
+      let published = ring.published
+      let step = machine.next(surroundings(published: published), walk: ring)
+      carryOutEffects()
+      switch step {
+      case .dial:
+        if !isWaitingForPermission, !isShutDown {
+          isWaitingForPermission = true
+          report(.wantsConnection(self))
+        }
+        return
+      case .pack(let from, let last):
+        let to = permitted(through: last)
+        // The journal wakes the lane.
+        guard from < to else { return sleep(until: nil, seen: published) }
+        if let deadline = batchDeadline(from: from, to: to) { return sleep(until: deadline, seen: published) }
+        pack(from: from, to: to)
+        batches += 1
+        if batches == Self.batchesPerTurn { return continueLater() }
+      case .probe(let identifier):
+        packer.clear()
+        packer.packProbe(command, identifier: identifier)
+        machine.probed(now: loop.now)
+        sendPacked()
+      case .leave:
+        link?.close()
+      case .wait(let deadline):
+        return sleep(until: deadline, seen: published)
+      }
+    }
+  }
+
+  private func surroundings(published: UInt64) -> LaneMachine.Surroundings {
+    let now = loop.now
+    return LaneMachine.Surroundings(
+      now: now, published: published, freeBlockCount: ring.freeBlockCount, blockCountLimit: ring.blockCountLimit, isWritable: link?.isWritable ?? false,
+      acknowledged: acknowledged(now: now),
+      isDraining: intake.isDraining, isCancelled: intake.isCancelled)
+  }
+
+  /// How much of what was sent on the present connection the peer's system had acknowledged, at most a moment ago: asking is a system call, and the machine
+  /// counts in longer times.
+  private func acknowledged(now: Instant) -> UInt64 {
+    guard let link else { return 0 }
+    if let seen = lastAcknowledged, seen.link === link, now < seen.at + Self.acknowledgementAge { return seen.byteCount }
+    let handedOver = link.handedOverByteCount
+    let byteCount = handedOver - min(handedOver, UInt64(clamping: link.unacknowledgedByteCount))
+    lastAcknowledged = (link, byteCount, now)
+    return byteCount
+  }
+
+  private func continueLater() {
+    guard !isPumpScheduled else { return }
+    isPumpScheduled = true
+    wake()
+  }
+
+  private func sleep(until deadline: Instant?, seen published: UInt64) {
+    if !rest.sleep(self, until: deadline, seen: published) { continueLater() }
+  }
+
+  func timerFired() {
+    rest.woke()
+    pump()
+  }
+
+  // MARK: Permission
+
+  /// How far of what the machine would send the journal lets it; asks for the rest.
+  private func permitted(through end: UInt64) -> UInt64 {
+    // What was cancelled is not sent, and needs nobody's leave to go.
+    guard permission != nil, !intake.isCancelled else { return end }
+    permission?.ask(through: end) { [loop] in loop.execute { self.assumeIsolated { $0.permissionCame() } } }
+    return min(end, permission?.through ?? end)
+  }
+
+  private func permissionCame() {
+    permission?.came()
+    pump()
+  }
+
+  // MARK: Sending
+
+  /// Until when the frames wait for company, if they do.
+  private func batchDeadline(from: UInt64, to: UInt64) -> Instant? {
+    guard let link else { return nil }
+    // A notification with a payload of its own takes about as many bytes on the wire as in the ring; of the others the frame's size is known.
+    let waiting = Int(clamping: to - from) * max(NotificationRing.blockByteCount, books.ledger?.frames.frameByteCount ?? 0)
+    switch batchTimer.decide(waiting: waiting, socketIsIdle: link.isIdle, now: loop.now) {
+    case .write: return nil
+    case .wait(let deadline): return deadline
+    }
+  }
+
+  private func pack(from: UInt64, to: UInt64) {
+    packer.clear()
+    let now = loop.now
+    let unixSeconds = loop.unixSeconds
+    let isResend = from < machine.highWater
+    var position = from
+    var packedCount = 0
+    while position < to, !packer.isFull {
+      let record = ring.record(at: position)
+      guard record.isNotification else {
+        let end = position + record.blockCount
+        let kind = FramePacker.Run.Kind.padding
+        took(FramePacker.Run(kind: kind, end: end, lastStart: position, count: 0), campaign: 0, fate: kind.fate, now: now)
+        position = end
+        continue
+      }
+      let ledger = books.ledger(of: record.campaign)
+      if ledger.isCancelled || link == nil {
+        let run = skipCancelled(from: position, to: to, campaign: record.campaign, abandoned: record.mayHaveArrived)
+        took(run, campaign: record.campaign, fate: record.mayHaveArrived ? .abandoned : .cancelled, now: now)
+        position = run.end
+        continue
+      }
+      guard let run = packer.pack(from: position, to: to, ring: ring, frames: ledger.frames, now: unixSeconds) else { break }
+      took(run, campaign: record.campaign, fate: run.kind.fate, now: now)
+      if run.kind == .packed { packedCount += run.count }
+      if isResend, run.kind == .packed { books.resent(run.count, of: ledger) }
+      position = run.end
+    }
+    sendPacked()
+    if let observer = books.observer, packedCount > 0 {
+      let batch = LaneBatch(
+        ring: ring, positions: from..<position, count: packedCount, byteCount: packer.byteCount, isResend: isResend, now: loop.now)
+      observer.wrote(batch)
+    }
+    batchTimer.wrote()
+    carryOutEffects()
+    intake.roomMade(in: ring)
+  }
+
+  private func sendPacked() {
+    guard let link, packer.byteCount > 0 else { return }
+    unsafe link.send(packer.bytes)
+    machine.handedOver(through: link.handedOverByteCount)
+  }
+
+  private func took(_ run: FramePacker.Run, campaign: UInt32, fate: ResendWindow.Fate, now: Instant) {
+    ring.setSent(run.end)
+    machine.packed(to: run.end, lastStart: run.lastStart, count: run.count, campaign: campaign, fate: fate, now: now)
+  }
+
+  /// The neighbours that share one fate without being sent.
+  private func skipCancelled(from: UInt64, to: UInt64, campaign: UInt32, abandoned: Bool) -> FramePacker.Run {
+    var run = FramePacker.Run(kind: .packed, end: from, lastStart: from, count: 0)
+    while run.end < to {
+      let record = ring.record(at: run.end)
+      if record.isNotification {
+        guard record.campaign == campaign, record.mayHaveArrived == abandoned else { break }
+        run.count += 1
+        run.lastStart = run.end
+      }
+      run.end += record.blockCount
+    }
+    return run
+  }
+
+  // MARK: Results
+
+  private func carryOutEffects() {
+    let effects = machine.takeEffects()
+    guard let effects else { return }
+    for range in effects.mayHaveArrived { books.markMayHaveArrived(range) }
+    books.settle(effects.settlements)
+    if machine.settled > ring.settled { ring.settle(through: machine.settled) }
+    if effects.hasRewound { ring.setSent(machine.sent) }
+    if effects.madeProgress { report(.progress) }
+    if effects.isUnresponsive { report(.ended(.unresponsive)) }
+    intake.roomMade(in: ring)
+  }
+
+  // MARK: LinkDelegate, on the loop
+
+  nonisolated func linkOpened(_ link: any Link) {
+    assumeIsolated { $0.opened(link) }
+  }
+
+  nonisolated func link(_ link: any Link, received bytes: UnsafeRawBufferPointer) {
+    // The call comes on this actor's own executor and ends before the buffer does.
+    nonisolated(unsafe) let bytes = unsafe bytes
+    assumeIsolated { unsafe $0.received(link, bytes) }
+  }
+
+  nonisolated func link(_ link: any Link, isWritable: Bool) {
+    assumeIsolated { $0.writabilityChanged(link, isWritable) }
+  }
+
+  nonisolated func linkClosed(_ link: any Link, reason: LinkClosure) {
+    assumeIsolated { $0.closed(link, reason) }
+  }
+
+  private func opened(_ link: any Link) {
+    guard link === self.link else { return }
+    machine.opened(now: loop.now)
+    report(.opened)
+    pump()
+  }
+
+  private func received(_ link: any Link, _ bytes: UnsafeRawBufferPointer) {
+    guard link === self.link else { return }
+    switch unsafe decoder.consume(bytes) {
+    case .needMore: return
+    case .response(let response): machine.responded(response, walk: ring)
+    case .malformed: machine.respondedWithGarbage(walk: ring)
+    }
+    carryOutEffects()
+    link.close()
+  }
+
+  private func writabilityChanged(_ link: any Link, _ isWritable: Bool) {
+    guard link === self.link else { return }
+    if isWritable { pump() }
+  }
+
+  private func closed(_ link: any Link, _ reason: LinkClosure) {
+    guard link === self.link else { return }
+    self.link = nil
+    lastAcknowledged = nil
+    machine.closed(reason.forLane, now: loop.now, walk: ring)
+    carryOutEffects()
+    report(.ended(reason.ending(failures: machine.failures)))
+    pump()
+  }
+}
+
+extension FramePacker.Run.Kind {
+  fileprivate var fate: ResendWindow.Fate {
+    switch self {
+    case .packed: .sent
+    case .expired: .expired
+    case .expiredInDoubt: .abandoned
+    case .padding: .cancelled
+    }
+  }
+}

@@ -1,0 +1,111 @@
+internal import PushTransport
+internal import PushWire
+
+/// Where a lane enters what becomes of its notifications: in the campaigns' ledgers, in the journal, with its observer. A run at a time.
+struct LaneBooks {
+  let observer: (any LaneObserver)?
+  private let ring: NotificationRing
+  private let loop: any Loop
+  private let intake: Intake
+  private let journalNumber: UInt64?
+  private let onUnknown: LanePolicy.OnUnknown
+  /// Outcomes come in the order of the ring: a run in the journal says that everything before it has left the ring too.
+  private let isOrdered: Bool
+  /// Of the campaign that was asked for last.
+  private(set) var ledger: CampaignLedger?
+
+  init(configuration: AppConfiguration, ring: NotificationRing, loop: any Loop, intake: Intake, journalNumber: UInt64?, isOrdered: Bool) {
+    self.ring = ring
+    self.loop = loop
+    self.intake = intake
+    self.journalNumber = journalNumber
+    self.isOrdered = isOrdered
+    observer = configuration.observer
+    onUnknown = configuration.policy.onUnknown
+  }
+
+  /// A campaign stays known until every one of its notifications has left the rings.
+  mutating func ledger(of campaign: UInt32) -> CampaignLedger {
+    if let ledger, ledger.frames.campaign == campaign { return ledger }
+    guard let found = intake.ledger(campaign) else { preconditionFailure("a notification of a campaign that was forgotten") }
+    ledger = found
+    return found
+  }
+
+  /// So many notifications of the campaign were sent once more.
+  func resent(_ count: Int, of ledger: CampaignLedger) {
+    ledger.resent(count)
+    if let number = ledger.journalNumber { intake.journal?.record(.resent(campaign: number, count: count)) }
+  }
+
+  /// Listed first, then journaled, then counted: after a crash the list may say too much, which the journal shows, but never too little.
+  ///
+  /// - Parameter goneSince: by position, what a 410 said; see ``OutcomeListener``.
+  mutating func settle(_ settlements: [Settlement], goneSince: [UInt64: UInt64] = [:]) {
+    for settlement in settlements where settlement.count > 0 { report(settlement, goneSince) }
+    journal(settlements)
+    if let observer {
+      for settlement in settlements where settlement.count > 0 { observer.settled(settlement, ring: ring, now: loop.now) }
+    }
+    for settlement in settlements where settlement.count > 0 { ledger(of: settlement.campaign).settled(settlement.count, settlement.outcome) }
+  }
+
+  private mutating func report(_ settlement: Settlement, _ goneSince: [UInt64: UInt64]) {
+    let ledger = ledger(of: settlement.campaign)
+    guard !goneSince.isEmpty, case .rejected = settlement.outcome else { return ledger.report(settlement, ring: ring) }
+    ring.forEachNotification(from: settlement.from, to: settlement.to) { position, record in
+      ledger.report(record, settlement.outcome, goneSince: goneSince[position])
+    }
+    if journalNumber != nil { ledger.flushReports() }
+  }
+
+  /// Neighbouring runs with one outcome are one record: in order, a watermark, whatever padding lies between them.
+  private mutating func journal(_ settlements: [Settlement]) {
+    guard let journal = intake.journal, let journalNumber else { return }
+    var joined: Settlement?
+    for settlement in settlements where settlement.count > 0 {
+      if let before = joined, before.campaign == settlement.campaign, before.outcome == settlement.outcome,
+        isOrdered || before.to == settlement.from
+      {
+        joined?.to = settlement.to
+        joined?.count += settlement.count
+      } else {
+        if let before = joined { write(before, to: journal, lane: journalNumber) }
+        joined = settlement
+      }
+    }
+    if let joined { write(joined, to: journal, lane: journalNumber) }
+  }
+
+  private mutating func write(_ settlement: Settlement, to journal: EngineJournal, lane: UInt64) {
+    let ledger = ledger(of: settlement.campaign)
+    guard let campaign = ledger.journalNumber else { return }
+    let run = JournalledRun(lane: lane, range: settlement.from..<settlement.to, campaign: campaign, count: settlement.count)
+    switch settlement.outcome {
+    case .cancelled:
+      journal.record(isOrdered ? .returned(run, isInDoubt: false) : .withdrawn(run, isInDoubt: false))
+    case .unknown where ledger.isCancelled && onUnknown == .resend:
+      // Not sent again because the sending was stopped: that is for whoever goes on with it.
+      journal.record(isOrdered ? .returned(run, isInDoubt: true) : .withdrawn(run, isInDoubt: true))
+    default:
+      journal.record(isOrdered ? .settled(run, settlement.outcome) : .answered(run, settlement.outcome))
+    }
+  }
+
+  /// Counts each notification once, however often it is sent again.
+  mutating func markMayHaveArrived(_ range: Range<UInt64>) {
+    var counts: [UInt32: Int] = [:]
+    ring.forEachNotification(from: range.lowerBound, to: range.upperBound) { _, record in
+      guard !record.mayHaveArrived else { return }
+      record.mayHaveArrived = true
+      counts[record.campaign, default: 0] += 1
+    }
+    for (campaign, count) in counts {
+      let ledger = ledger(of: campaign)
+      ledger.mayHaveArrivedTwice(count)
+      if let lane = journalNumber, let number = ledger.journalNumber {
+        intake.journal?.record(.doubted(JournalledRun(lane: lane, range: range, campaign: number, count: count)))
+      }
+    }
+  }
+}

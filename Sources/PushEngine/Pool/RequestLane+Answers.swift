@@ -1,0 +1,128 @@
+internal import PushTransport
+internal import PushWire
+
+/// The tokens of a connection: which one it carries now, and which one it carried before.
+struct RequestAuthority {
+  /// Nil with a certificate.
+  var present: ProviderToken?
+  /// Requests with a smaller tag carried the token before.
+  private var since: UInt64 = 0
+  private var generationBefore: UInt64 = 0
+  /// The service has taken a request with the present one, and the source knows.
+  var isAccepted = false
+  var lookedAt = Instant.start
+
+  mutating func opened() {
+    since = 0
+    isAccepted = false
+  }
+
+  /// From this tag on, requests carry another one.
+  mutating func renewed(_ token: ProviderToken, from tag: UInt64) {
+    generationBefore = present?.generation ?? 0
+    present = token
+    since = tag
+    isAccepted = false
+  }
+
+  /// Which one the request carried.
+  func generation(of tag: UInt64) -> UInt64 { tag < since ? generationBefore : present?.generation ?? 0 }
+}
+
+extension RequestLane {
+  // MARK: The credential
+
+  enum Authorization {
+    case ready
+    case later(Instant)
+    case never(String)
+  }
+
+  /// Sees to it that there is a token to connect with, where there has to be one.
+  func authorize() -> Authorization {
+    guard let tokens = settings.tokens else { return .ready }
+    let now = loop.now
+    switch tokens.token(now: now, unixSeconds: Int64(loop.unixSeconds)) {
+    case .token(let token):
+      authority.present = token
+      authority.lookedAt = now
+      return .ready
+    case .wait(let until):
+      return .later(until)
+    case .failed(let error):
+      return .never("no provider token can be made: \(error)")
+    }
+  }
+
+  /// Now and then: whether there is a newer token. Asking costs a mutex.
+  func renewAuthorization() {
+    guard let tokens = settings.tokens, let session, machine.isOpen else { return }
+    let now = loop.now
+    guard authority.lookedAt + .seconds(1) <= now else { return }
+    authority.lookedAt = now
+    switch tokens.token(now: now, unixSeconds: Int64(loop.unixSeconds)) {
+    case .token(let token):
+      guard token.generation != authority.present?.generation else { return }
+      authority.renewed(token, from: machine.nextTag)
+      session.setAuthorization(token.authorization)
+    case .wait:
+      // What this connection carries has been refused.
+      machine.goingAway()
+    case .failed(let error):
+      report(.ended(.paused("no provider token can be made: \(error)")))
+    }
+  }
+
+  // MARK: What the peer says
+
+  func takeEvents(of session: HTTP2ClientSession) {
+    while let event = session.nextEvent() {
+      switch event {
+      case .response(let response): answered(response)
+      case .ended(let end): machine.ended(end.tag, isUnprocessed: end.isUnprocessed, now: loop.now)
+      case .goAway: machine.goingAway()
+      case .pong(let number): machine.pong(number)
+      case .settings: break
+      }
+    }
+  }
+
+  private func answered(_ response: HTTP2Response) {
+    if response.status == 200 {
+      if !authority.isAccepted { accepted(response.tag) }
+      machine.answered(response.tag, .accepted, outcome: .accepted(.confirmed), retryAfter: nil, now: loop.now)
+    } else {
+      refused(response)
+    }
+  }
+
+  private func accepted(_ tag: UInt64) {
+    guard let tokens = settings.tokens, let present = authority.present, authority.generation(of: tag) == present.generation else { return }
+    tokens.accepted(generation: present.generation)
+    authority.isAccepted = true
+  }
+
+  private func refused(_ response: HTTP2Response) {
+    let body = unsafe ProviderErrorBody(parsing: response.body)
+    var verdict = ProviderAnswer.verdict(status: response.status, reason: body.reason)
+    switch verdict {
+    case .gone:
+      if let since = body.timestampMilliseconds, let position = machine.position(of: response.tag) { goneSince[position] = since }
+    case .disputesToken: verdict = complain(.invalid, response)
+    case .expiredToken: verdict = complain(.expired, response)
+    case .keepsToken: _ = complain(.tooManyUpdates, response)
+    default: break
+    }
+    let refusal = ProviderRefusal(status: response.status, reason: body.reason)
+    machine.answered(response.tag, verdict, outcome: .rejected(.provider(refusal)), retryAfter: response.retryAfter, now: loop.now)
+  }
+
+  /// Tells the source what the service thinks of its token; returns what that means for the notification.
+  private func complain(_ complaint: ProviderTokenMachine.Complaint, _ response: HTTP2Response) -> ProviderVerdict {
+    // Without a token there is none to make better.
+    guard let tokens = settings.tokens else { return .pausesApp }
+    let reaction = tokens.complained(
+      complaint, generation: authority.generation(of: response.tag), date: response.date, now: loop.now, unixSeconds: Int64(loop.unixSeconds))
+    return reaction == .pause ? .pausesApp : .expiredToken
+  }
+}

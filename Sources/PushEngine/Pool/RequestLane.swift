@@ -1,0 +1,373 @@
+internal import PushTransport
+internal import PushWire
+
+/// A lane over HTTP/2: each notification is a request with an answer of its own. The shell here only carries out what ``RequestMachine`` decides.
+///
+/// What the peer has to say, and what the credential is, is in `RequestLane+Answers.swift`.
+actor RequestLane: Lane, LinkDelegate {
+  nonisolated let ring: NotificationRing
+  nonisolated let loop: any Loop
+  nonisolated let intake: Intake
+  nonisolated let journalNumber: UInt64?
+  nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.executor.asUnownedSerialExecutor() }
+
+  let settings: HTTP2Settings
+  private let dialer: any Dialer
+  let report: @Sendable (LaneEvent) -> Void
+  var machine: RequestMachine
+  private var permission: SendPermission?
+  private var batchTimer: BatchTimer
+  private let batchByteCount: Int
+  var books: LaneBooks
+  private var rest: LaneRest
+  private(set) var link: (any Link)?
+  private(set) var session: HTTP2ClientSession?
+  var authority = RequestAuthority()
+  /// By position, what a 410 said of a device, until it is settled.
+  var goneSince: [UInt64: UInt64] = [:]
+  private var batch = RequestBatch()
+  private var seenCancellations = 0
+  private var isWaitingForPermission = false
+  private var isPumpScheduled = false
+  private var isShutDown = false
+
+  /// After so many writes the loop gets a chance to serve its other lanes and read its sockets.
+  private static let writesPerTurn = 4
+
+  init(
+    configuration: AppConfiguration, settings: HTTP2Settings, isKept: Bool, loop: any Loop, dialer: any Dialer, intake: Intake, budget: RingBudget?,
+    seed: UInt64, report: @escaping @Sendable (LaneEvent) -> Void
+  ) {
+    self.settings = settings
+    self.loop = loop
+    self.dialer = dialer
+    self.intake = intake
+    self.report = report
+    ring = NotificationRing(blockCount: configuration.policy.ringBlockCount, budget: budget)
+    machine = RequestMachine(policy: configuration.policy, requests: settings.requestPolicy, isKept: isKept, seed: seed)
+    permission = intake.journal.map { SendPermission(journal: $0, lane: $0.addLane(app: intake.app)) }
+    journalNumber = permission?.lane
+    batchTimer = BatchTimer(byteCountBound: configuration.batchByteCount, delay: configuration.batchDelay)
+    batchByteCount = configuration.batchByteCount
+    books = LaneBooks(configuration: configuration, ring: ring, loop: loop, intake: intake, journalNumber: journalNumber, isOrdered: false)
+    rest = LaneRest(ring: ring, loop: loop, intake: intake)
+  }
+
+  func connect() {
+    isWaitingForPermission = false
+    guard !isShutDown, link == nil, machine.isDisconnected else { return }
+    switch authorize() {
+    case .ready:
+      machine.dialled()
+      link = dialer.dial(on: loop, delegate: self)
+    case .later(let instant):
+      machine.postponed(until: instant)
+      pump()
+    case .never(let reason):
+      report(.ended(.paused(reason)))
+    }
+  }
+
+  func shutDown() {
+    isShutDown = true
+    link?.close()
+  }
+
+  // MARK: The pump
+
+  func pump() {
+    isPumpScheduled = false
+    // Nobody waits for a connection that would carry nothing.
+    if let link, !machine.isOpen, intake.isDraining, intake.isCancelled { link.close() }
+    noticeCancellations()
+    renewAuthorization()
+    var writes = 0
+    while true {
+      let published = ring.published
+      let step = machine.next(surroundings(published: published))
+      carryOutEffects()
+      switch step {
+      case .dial:
+        if !isWaitingForPermission, !isShutDown {
+          isWaitingForPermission = true
+          report(.wantsConnection(self))
+        }
+        return
+      case .again(let entry):
+        guard take(entry, ring.record(at: entry.position), now: loop.now, unixSeconds: loop.unixSeconds) else { return continueLater() }
+      case .take(let from, let last, let count):
+        let to = permitted(through: last)
+        // The journal wakes the lane.
+        guard from < to else { return sleep(until: machine.deadline, seen: published) }
+        if let deadline = batchDeadline(count: min(count, Int(clamping: to - from))) { return sleep(until: deadline, seen: published) }
+        guard take(from: from, to: to, count: count) else { return continueLater() }
+      case .cancel(let streamID):
+        session?.cancel(streamID)
+      case .ping(let number):
+        session?.ping(number)
+      case .leave:
+        session?.close()
+        flush()
+        link?.close()
+      case .wait(let deadline):
+        // What is given out may end streams, and make room for others.
+        if !flush() { return sleep(until: deadline, seen: published) }
+      }
+      if batch.byteCount >= batchByteCount {
+        flush()
+        writes += 1
+        if writes == Self.writesPerTurn { return continueLater() }
+      }
+    }
+  }
+
+  private func surroundings(published: UInt64) -> RequestMachine.Surroundings {
+    RequestMachine.Surroundings(
+      now: loop.now, published: published, isWritable: link?.isWritable ?? false, availableStreamCount: session?.availableStreamCount ?? 0,
+      acceptsRequests: session?.acceptsRequests ?? true, isCancelled: intake.isCancelled)
+  }
+
+  /// Nothing that was made ready stays here.
+  private func continueLater() {
+    flush()
+    guard !isPumpScheduled else { return }
+    isPumpScheduled = true
+    wake()
+  }
+
+  private func sleep(until deadline: Instant?, seen published: UInt64) {
+    flush()
+    let wasBusy = ring.isBusy
+    if !rest.sleep(self, until: deadline, seen: published) { return continueLater() }
+    if wasBusy, !ring.isBusy { machine.becameIdle() }
+  }
+
+  func timerFired() {
+    rest.woke()
+    pump()
+  }
+
+  private func noticeCancellations() {
+    let count = intake.cancellationCount
+    guard count != seenCancellations else { return }
+    seenCancellations = count
+    machine.cancelled { books.ledger(of: $0).isCancelled }
+  }
+
+  // MARK: Permission
+
+  /// How far of what the machine would send the journal lets it; asks for the rest.
+  private func permitted(through end: UInt64) -> UInt64 {
+    // What was cancelled is not sent, and needs nobody's leave to go.
+    guard permission != nil, !intake.isCancelled else { return end }
+    permission?.ask(through: end) { [loop] in loop.execute { self.assumeIsolated { $0.permissionCame() } } }
+    return min(end, permission?.through ?? end)
+  }
+
+  private func permissionCame() {
+    permission?.came()
+    pump()
+  }
+
+  // MARK: Sending
+
+  /// Until when the requests wait for company, if they do.
+  private func batchDeadline(count: Int) -> Instant? {
+    guard let link, batch.byteCount == 0 else { return nil }
+    let waiting = max(1, count) * max(NotificationRing.blockByteCount, books.ledger?.frames.frameByteCount ?? 0)
+    switch batchTimer.decide(waiting: waiting, socketIsIdle: link.isIdle, now: loop.now) {
+    case .write: return nil
+    case .wait(let deadline): return min(deadline, machine.deadline ?? deadline)
+    }
+  }
+
+  /// Takes up to `count` notifications up, until the batch is full. False: the connection takes no more.
+  private func take(from: UInt64, to: UInt64, count: Int) -> Bool {
+    let now = loop.now
+    let unixSeconds = loop.unixSeconds
+    var position = from
+    var left = count
+    while position < to, left > 0, batch.byteCount < batchByteCount {
+      let record = ring.record(at: position)
+      let end = position + record.blockCount
+      if record.isNotification {
+        let entry = RequestEntry(position: position, end: end, campaign: record.campaign, isInDoubt: record.mayHaveArrived)
+        guard take(entry, record, now: now, unixSeconds: unixSeconds) else { return false }
+        left -= 1
+      } else {
+        machine.passedPadding(to: end)
+      }
+      position = end
+    }
+    carryOutEffects()
+    return true
+  }
+
+  /// Makes a request of a notification, or passes it over where it is not to be sent any more. False: the connection takes no more.
+  private func take(_ entry: RequestEntry, _ record: RingRecord, now: Instant, unixSeconds: UInt32) -> Bool {
+    let ledger = books.ledger(of: entry.campaign)
+    if ledger.isCancelled {
+      machine.passed(entry, as: entry.isInDoubt ? .unknown : .cancelled)
+      return true
+    }
+    if let expiration = record.expiration ?? ledger.frames.expiration, expiration != 0, expiration <= unixSeconds {
+      machine.passed(entry, as: entry.isInDoubt ? .unknown : .expired)
+      return true
+    }
+    guard let session, let template = ledger.frames.request else { return false }
+    let isAgain = entry.position < machine.sent
+    var overrides = RequestOverrides()
+    if !record.isPlain { record.override(&overrides) }
+    let submission = unsafe session.submit(
+      template, token: record.token, identifier: ledger.frames.identifier(of: record), overrides: overrides, tag: machine.nextTag)
+    guard case .submitted(let streamID) = submission else {
+      if submission == .finished { machine.goingAway() }
+      return false
+    }
+    machine.submitted(entry, streamID: streamID, now: now)
+    batch.add(entry, byteCount: ledger.frames.frameByteCount, isAgain: isAgain)
+    if isAgain { books.resent(1, of: ledger) }
+    return true
+  }
+
+  /// Gives the session's bytes to the link, as one write unless they are very many. False: there were none.
+  @discardableResult
+  func flush() -> Bool {
+    guard let session, let link else { return false }
+    var byteCount = 0
+    while true {
+      let bytes = unsafe session.output()
+      guard bytes.count > 0 else { break }
+      unsafe link.send(bytes)
+      byteCount += bytes.count
+    }
+    if batch.count > 0 {
+      if let observer = books.observer { batch.tell(observer, ring: ring, byteCount: byteCount, now: loop.now) }
+      batch = RequestBatch()
+      batchTimer.wrote()
+      intake.roomMade(in: ring)
+    }
+    if session.failure != nil { link.close() }
+    return byteCount > 0
+  }
+
+  // MARK: Results
+
+  func carryOutEffects() {
+    let effects = machine.takeEffects()
+    if let effects {
+      for range in effects.mayHaveArrived { books.markMayHaveArrived(range) }
+      books.settle(effects.settlements, goneSince: goneSince)
+      if !goneSince.isEmpty { goneSince.removeAll(keepingCapacity: true) }
+    }
+    if machine.sent > ring.sent { ring.setSent(machine.sent) }
+    if machine.settled > ring.settled { ring.settle(through: machine.settled) }
+    guard let effects else { return }
+    if effects.madeProgress { report(.progress) }
+    if effects.answerCount > 0, let reason = intake.answered(effects.answerCount, bad: effects.badTokenCount) { report(.ended(.paused(reason))) }
+    if case .rejected(let reason) = effects.pausedBy { report(.ended(.paused("the service refuses this app: \(reason)"))) }
+    intake.roomMade(in: ring)
+  }
+
+  // MARK: LinkDelegate, on the loop
+
+  nonisolated func linkOpened(_ link: any Link) {
+    assumeIsolated { $0.opened(link) }
+  }
+
+  nonisolated func link(_ link: any Link, received bytes: UnsafeRawBufferPointer) {
+    // The call comes on this actor's own executor and ends before the buffer does.
+    nonisolated(unsafe) let bytes = unsafe bytes
+    assumeIsolated { unsafe $0.received(link, bytes) }
+  }
+
+  nonisolated func link(_ link: any Link, isWritable: Bool) {
+    assumeIsolated { lane in
+      if link === lane.link, isWritable { lane.pump() }
+    }
+  }
+
+  nonisolated func linkClosed(_ link: any Link, reason: LinkClosure) {
+    assumeIsolated { $0.closed(link, reason) }
+  }
+
+  private func opened(_ link: any Link) {
+    guard link === self.link else { return }
+    do throws(HTTP2Failure) {
+      let session = try HTTP2ClientSession(options: settings.sessionOptions)
+      session.setAuthorization(authority.present?.authorization)
+      authority.opened()
+      self.session = session
+    } catch {
+      return link.close()
+    }
+    machine.opened(now: loop.now)
+    report(.opened)
+    pump()
+  }
+
+  private func received(_ link: any Link, _ bytes: UnsafeRawBufferPointer) {
+    guard link === self.link, let session else { return }
+    machine.heard(now: loop.now)
+    unsafe session.receive(bytes)
+    takeEvents(of: session)
+    carryOutEffects()
+    pump()
+  }
+
+  private func closed(_ link: any Link, _ reason: LinkClosure) {
+    guard link === self.link else { return }
+    let now = loop.now
+    session?.forEachOpenRequest { tag, _, wasSent in
+      if !wasSent { machine.ended(tag, isUnprocessed: true, now: now) }
+    }
+    self.link = nil
+    session = nil
+    batch = RequestBatch()
+    machine.closed(reason.forLane, now: now)
+    carryOutEffects()
+    report(.ended(reason.ending(failures: machine.failures)))
+    pump()
+  }
+}
+
+extension RingRecord {
+  /// What it says otherwise than its campaign.
+  fileprivate func override(_ overrides: inout RequestOverrides) {
+    overrides.expiration = expiration
+    overrides.priority = priority
+    if unsafe collapseIdentifier.count > 0 { unsafe overrides.collapseIdentifier = unsafe collapseIdentifier }
+    if unsafe payload.count > 0 { unsafe overrides.payload = unsafe payload }
+  }
+}
+
+/// The requests that the next write will carry.
+private struct RequestBatch {
+  private(set) var count = 0
+  /// An estimate, for deciding when it is full.
+  private(set) var byteCount = 0
+  private var againCount = 0
+  private var positions: Range<UInt64>?
+
+  mutating func add(_ entry: RequestEntry, byteCount added: Int, isAgain: Bool) {
+    count += 1
+    byteCount += added
+    if isAgain {
+      againCount += 1
+    } else {
+      positions = (positions?.lowerBound ?? entry.position)..<entry.end
+    }
+  }
+
+  /// What is sent for the first time lies together in the ring; the rest only counts.
+  func tell(_ observer: any LaneObserver, ring: NotificationRing, byteCount: Int, now: Instant) {
+    let share = byteCount / count
+    if againCount > 0 {
+      observer.wrote(LaneBatch(ring: ring, positions: 0..<0, count: againCount, byteCount: againCount * share, isResend: true, now: now))
+    }
+    if let positions {
+      observer.wrote(
+        LaneBatch(ring: ring, positions: positions, count: count - againCount, byteCount: byteCount - againCount * share, isResend: false, now: now))
+    }
+  }
+}

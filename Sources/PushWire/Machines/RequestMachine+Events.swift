@@ -1,0 +1,221 @@
+// What the lane tells the machine, and what follows for the notifications concerned.
+
+extension RequestMachine {
+  // MARK: The connection
+
+  package mutating func dialled() {
+    phase = .dialling
+    connection = Connection()
+  }
+
+  /// There is nothing to connect with before this: a token that may not be replaced yet.
+  package mutating func postponed(until instant: Instant) {
+    phase = .disconnected(retryAt: instant)
+  }
+
+  package mutating func opened(now: Instant) {
+    phase = .open
+    connection = Connection(heardAt: now, activeAt: now, trialCount: isOnTrial ? 1 : nil)
+  }
+
+  /// Bytes have come from the peer.
+  package mutating func heard(now: Instant) {
+    connection.heardAt = now
+    connection.unheardSince = nil
+  }
+
+  package mutating func pong(_ number: UInt64) {
+    if connection.ping?.number == number { connection.ping = nil }
+  }
+
+  /// The peer has sent a GOAWAY, or the connection is of no use for another reason. What is under way is waited for.
+  package mutating func goingAway() {
+    connection.isFinishing = true
+  }
+
+  /// The link has closed, or could not be opened. What had not been given out for sending must have been told before, with ``ended(_:isUnprocessed:now:)``.
+  package mutating func closed(_ closure: LaneClosure, now: Instant) {
+    let isAlone = inFlight.count == 1
+    while let oldest = inFlight.oldest, let entry = inFlight.remove(oldest.tag) {
+      if closure == .nothingWasRead || requests.plantedMistake == .lossIsUnprocessed {
+        retries.append(entry)
+      } else {
+        // Of many that a connection has taken with it without a single answer, none is known to be the cause.
+        endedUnknown(entry, countsAsTry: connection.hasMadeProgress || isAlone)
+      }
+    }
+    var delay = Duration.zero
+    if connection.hasMadeProgress {
+      backoff.succeeded()
+      isOnTrial = false
+    } else if !connection.endedIdle {
+      delay = backoff.failed()
+      if connection.sentCount > 0 { isOnTrial = true }
+    }
+    phase = .disconnected(retryAt: now + delay)
+  }
+
+  // MARK: A notification's turn
+
+  /// It is on its way, with ``nextTag`` as it was before this call.
+  package mutating func submitted(_ entry: RequestEntry, streamID: Int32, now: Instant) {
+    takeTurn(entry)
+    inFlight.insert(entry, streamID: streamID, now: now)
+    connection.activeAt = now
+    connection.unheardSince = connection.unheardSince ?? now
+    connection.sentCount += 1
+  }
+
+  /// It has its outcome without being sent.
+  package mutating func passed(_ entry: RequestEntry, as outcome: Outcome) {
+    takeTurn(entry)
+    settle(entry, as: outcome)
+  }
+
+  /// Up to here there is no notification.
+  package mutating func passedPadding(to end: UInt64) {
+    let start = map.sent
+    map.append(to: end)
+    map.mark(start, end)
+  }
+
+  private mutating func takeTurn(_ entry: RequestEntry) {
+    if entry.position == map.sent {
+      map.append(to: entry.end)
+    } else {
+      precondition(retries.next?.position == entry.position, "a notification out of its turn")
+      retries.removeNext()
+    }
+  }
+
+  // MARK: Its fate
+
+  /// The service has answered.
+  ///
+  /// - Parameters:
+  ///   - verdict: a disputed token must have been decided: ``ProviderVerdict/pausesApp``, or as if expired.
+  ///   - outcome: that this answer means, if it is the last.
+  ///   - retryAfter: the service's own wish, in seconds.
+  package mutating func answered(_ tag: UInt64, _ verdict: ProviderVerdict, outcome: Outcome, retryAfter: UInt32?, now: Instant) {
+    guard let entry = inFlight.remove(tag) else { return }
+    connection.activeAt = now
+    switch verdict {
+    case .accepted, .rejected, .gone:
+      settleAnswered(entry, as: outcome)
+    case .badToken:
+      effects.badTokenCount += 1
+      settleAnswered(entry, as: outcome)
+    case .pausesApp:
+      effects.pausedBy = outcome
+      settleAnswered(entry, as: outcome)
+    case .disputesToken, .expiredToken, .needsOwnConnection, .reconnects:
+      connection.isFinishing = true
+      endedUnprocessed(entry, now: now)
+    case .delaysToken, .keepsToken, .backsOff:
+      connection.trialCount = nil
+      let delay = verdict == .delaysToken ? requests.tokenDelay : requests.backoff
+      backOff(entry, delay, outcome: outcome, retryAfter: retryAfter, now: now)
+    case .unknown:
+      endedUnknown(entry, countsAsTry: true)
+    }
+  }
+
+  /// Where the notification of a request under way lies in the ring; nil if it has been taken back.
+  package func position(of tag: UInt64) -> UInt64? { inFlight.position(of: tag) }
+
+  /// A stream has ended without an answer.
+  package mutating func ended(_ tag: UInt64, isUnprocessed: Bool, now: Instant) {
+    guard let entry = inFlight.remove(tag) else { return }
+    if isUnprocessed { endedUnprocessed(entry, now: now) } else { endedUnknown(entry, countsAsTry: true) }
+  }
+
+  /// What waits for its next turn although its campaign was cancelled is to be taken up at once.
+  package mutating func cancelled(where isCancelled: (_ campaign: UInt32) -> Bool) {
+    retries.hasten { isCancelled($0.campaign) }
+  }
+
+  private mutating func settleAnswered(_ entry: RequestEntry, as outcome: Outcome) {
+    connection.trialCount = nil
+    connection.hasMadeProgress = true
+    effects.madeProgress = true
+    effects.answerCount += 1
+    settle(entry, as: outcome)
+    if requests.plantedMistake == .neighbourIsSettled { settleNeighbour(of: entry, as: outcome) }
+  }
+
+  /// Nobody has looked at it: sent again, first of all, and without any doubt. One that is refused again and again is not sent in a tight loop.
+  private mutating func endedUnprocessed(_ entry: RequestEntry, now: Instant) {
+    if requests.plantedMistake == .unprocessedIsForgotten { return settle(entry, as: .accepted(.confirmed)) }
+    var entry = entry
+    if entry.refusals == 0 {
+      retries.append(with(&entry) { $0.refusals = 1 })
+    } else {
+      let delay = min(.seconds(5), Duration.milliseconds(50) * (1 << min(Int(entry.refusals) - 1, 10)))
+      retries.append(with(&entry) { $0.refusals = min($0.refusals + 1, 100) }, at: now + jitter.apply(to: delay))
+    }
+    connection.refusedCount += 1
+    if !connection.hasMadeProgress, connection.refusedCount >= Self.refusalLimit { connection.isFinishing = true }
+  }
+
+  /// A peer that refuses so many streams and answers none is left for a new connection.
+  private static let refusalLimit = 100
+
+  /// Not now, says the service: later again, until the attempts are used up.
+  private mutating func backOff(_ entry: RequestEntry, _ delay: ClosedRange<Duration>, outcome: Outcome, retryAfter: UInt32?, now: Instant) {
+    var entry = entry
+    entry.refusals = 0
+    entry.tries += 1
+    guard entry.tries < attempts else { return settleAnswered(entry, as: entry.isInDoubt ? .unknown : outcome) }
+    let full = min(delay.upperBound, delay.lowerBound * (1 << min(Int(entry.tries) - 1, 20)))
+    let asked = retryAfter.map { min(requests.retryAfterLimit, Duration.seconds(Int64($0))) } ?? .zero
+    retries.append(entry, at: now + max(jitter.apply(to: full), asked))
+  }
+
+  private var attempts: UInt8 { UInt8(clamping: policy.attempts) }
+
+  /// It was sent, and nobody says what became of it: the app's policy decides.
+  mutating func endedUnknown(_ entry: RequestEntry, countsAsTry: Bool) {
+    switch policy.onUnknown {
+    case .hold: settle(entry, as: .held)
+    case .drop: settle(entry, as: .unknown)
+    case .resend:
+      var entry = entry
+      entry.refusals = 0
+      if countsAsTry { entry.tries += 1 }
+      guard entry.tries < attempts else { return settle(entry, as: .unknown) }
+      if !entry.isInDoubt {
+        noteDoubt(entry.position..<entry.end)
+        entry.isInDoubt = true
+      }
+      retries.append(entry)
+    }
+  }
+
+  private mutating func noteDoubt(_ range: Range<UInt64>) {
+    if let last = effects.mayHaveArrived.last, last.upperBound == range.lowerBound {
+      effects.mayHaveArrived[effects.mayHaveArrived.count - 1] = last.lowerBound..<range.upperBound
+    } else {
+      effects.mayHaveArrived.append(range)
+    }
+  }
+
+  private mutating func settle(_ entry: RequestEntry, as outcome: Outcome) {
+    map.mark(entry.position, entry.end)
+    let settlement = Settlement(from: entry.position, to: entry.end, count: 1, campaign: entry.campaign, outcome: outcome)
+    if let last = effects.settlements.indices.last {
+      if effects.settlements[last].join(settlement) { return }
+      if settlement.from < effects.settlements[last].from { effects.isInOrder = false }
+    }
+    effects.settlements.append(settlement)
+  }
+
+  private mutating func settleNeighbour(of entry: RequestEntry, as outcome: Outcome) {
+    guard let oldest = inFlight.oldest, let neighbour = inFlight.remove(oldest.tag) else { return }
+    settle(neighbour, as: outcome)
+  }
+
+  private func with(_ entry: inout RequestEntry, _ change: (inout RequestEntry) -> Void) -> RequestEntry {
+    change(&entry)
+    return entry
+  }
+}

@@ -1,0 +1,99 @@
+internal import NIOCore
+internal import Testing
+
+@testable internal import PushTransport
+
+@Suite("TLS session tickets")
+struct TLSTicketTests {
+  private func server(_ material: Material, tickets: Bool = true, clients: ClientCertificatePolicy? = nil) throws -> TLSContext {
+    var configuration = TLSServerConfiguration(
+      credential: material.server.credential, clients: clients ?? ClientCertificatePolicy(request: .required, trust: material.trust))
+    configuration.sendsTickets = tickets
+    return try TLSContext(server: configuration)
+  }
+
+  /// One connection, from the handshake to the leave-taking of both: OpenSSL forgets a session whose end was not an orderly one.
+  private func connect(_ client: TLSContext, _ server: TLSContext, host: String? = "localhost") throws -> SessionPair {
+    var pair = try SessionPair(client, server, host: host)
+    pair.carryAll()
+    try pair.write([1, 2, 3], from: .client)
+    try pair.write([4], from: .server)
+    pair.carryAll()
+    #expect(pair.atServer.readableBytes == 3 && pair.atClient.readableBytes == 1)
+    pair.client.closeOutput(&pair.toServer)
+    pair.server.closeOutput(&pair.toClient)
+    pair.carryAll()
+    return pair
+  }
+
+  @Test("a second connection goes by the ticket of the first, and so does a third; the server still knows whose it is")
+  func resumption() throws {
+    let material = try Material()
+    let (client, server) = (try material.clientContext(), try server(material))
+    #expect(try !connect(client, server).client.isResumed)
+    for _ in 0..<3 {
+      let pair = try connect(client, server)
+      #expect(pair.client.isResumed && pair.server.isResumed)
+      #expect(pair.server.peerIdentity?.topics == ["com.example.news"])
+    }
+  }
+
+  @Test("no ticket: from a server that hands out none, from one that may refuse certificates, for another host, with another certificate")
+  func wholeHandshakes() throws {
+    let material = try Material()
+    let client = try material.clientContext()
+    let without = try server(material, tickets: false)
+    let choosy = try server(material, clients: ClientCertificatePolicy(request: .required) { _ in nil })
+    for server in [without, without, choosy, choosy] { #expect(try !connect(client, server).client.isResumed) }
+    let generous = try server(material)
+    #expect(try !connect(client, generous).client.isResumed)
+    #expect(try !connect(client, generous, host: "127.0.0.1").client.isResumed)
+    let other = try material.authority.issue(.app(topic: "com.example.other", at: now))
+    let pair = try connect(try material.clientContext(credential: other.credential), generous)
+    #expect(!pair.client.isResumed && pair.server.peerIdentity?.topics == ["com.example.other"])
+  }
+
+  @Test("a ticket that the server does not know any more costs a whole handshake, and nothing else")
+  func unknownTicket() throws {
+    let material = try Material()
+    let client = try material.clientContext()
+    _ = try connect(client, try server(material))
+    let restarted = try server(material)
+    #expect(try !connect(client, restarted).client.isResumed)
+    #expect(try connect(client, restarted).client.isResumed)
+  }
+
+  @Test("after a handshake that broke on a ticket, none is offered any more")
+  func breakage() throws {
+    let material = try Material()
+    let (client, server) = (try material.clientContext(), try server(material))
+    _ = try connect(client, server)
+    var pair = try SessionPair(client, server)
+    pair.toClient.writeBytes([0x15, 3, 3, 0, 2, 2, 80])  // alert: internal error
+    pair.carry(.max, to: .client)
+    guard case .failed(.handshakeFailed) = pair.ends[.client] else {
+      Issue.record("\(String(describing: pair.ends[.client]))")
+      return
+    }
+    for _ in 0..<2 { #expect(try !connect(client, server).client.isResumed) }
+  }
+
+  @Test("apps that trust the same authority share OpenSSL's settings; each shows its own certificate, and keeps its own tickets")
+  func sharing() throws {
+    let material = try Material()
+    let server = try server(material)
+    let topics = ["com.example.one", "com.example.two"]
+    let contexts = try topics.map { topic in try material.clientContext(credential: material.authority.issue(.app(topic: topic, at: now)).credential) }
+    #expect(contexts[0].settings === contexts[1].settings)
+    for round in 0..<2 {
+      for (context, topic) in zip(contexts, topics) {
+        let pair = try connect(context, server)
+        #expect(pair.server.peerIdentity?.topics == [topic] && pair.client.isResumed == (round == 1))
+      }
+    }
+    #expect(try material.clientContext(versions: .tls12 ... .tls12).settings !== contexts[0].settings)
+    #expect(try material.clientContext(protocols: ["h2"]).settings !== contexts[0].settings)
+    let elsewhere = try Material()
+    #expect(try material.clientContext(trust: elsewhere.trust).settings !== contexts[0].settings)
+  }
+}

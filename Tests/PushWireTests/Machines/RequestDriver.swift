@@ -1,0 +1,170 @@
+internal import PushWire
+internal import Testing
+
+/// Plays the shell of a lane over HTTP/2: carries out what the machine says and remembers what became of every notification. Every block is one notification, except
+/// those that are padding.
+final class RequestDriver {
+  private var machine: RequestMachine
+  var around: RequestMachine.Surroundings
+  var padding: Set<UInt64> = []
+  /// The peer's present limit.
+  var streamLimit: Int
+  /// By position: a notification of this campaign, others of campaign 1.
+  var campaigns: [UInt64: UInt32] = [:]
+  var cancelledCampaigns: Set<UInt32> = []
+  /// Position and tag of every request under way.
+  private(set) var open: [UInt64: (tag: UInt64, streamID: Int32)] = [:]
+  /// Every request, in order.
+  private(set) var requested: [UInt64] = []
+  private(set) var cancelledStreams: [Int32] = []
+  private(set) var pings: [UInt64] = []
+  private(set) var outcomes: [UInt64: Outcome] = [:]
+  private(set) var settledTwice = false
+  /// What the last looks at the effects brought, since they were cleared.
+  var inDoubt: [Range<UInt64>] = []
+  var settlements: [Settlement] = []
+  private(set) var madeProgress = false
+  private(set) var pausedBy: Outcome?
+  private(set) var badTokens = 0
+  private(set) var largestOpenCount = 0
+  private var nextStreamID: Int32 = 1
+
+  init(streamLimit: Int = 100, isKept: Bool = true, seed: UInt64 = 1, _ change: (inout LanePolicy, inout RequestPolicy) -> Void = { _, _ in }) {
+    var policy = LanePolicy()
+    var requests = RequestPolicy()
+    change(&policy, &requests)
+    self.streamLimit = streamLimit
+    machine = RequestMachine(policy: policy, requests: requests, isKept: isKept, seed: seed)
+    around = RequestMachine.Surroundings(
+      now: Instant(nanoseconds: 1_000_000_000), published: 0, isWritable: true, availableStreamCount: 0, acceptsRequests: true, isCancelled: false)
+  }
+
+  var sent: UInt64 { machine.sent }
+  var settled: UInt64 { machine.settled }
+  var failures: Int { machine.failures }
+  var waitingCount: Int { machine.waitingCount }
+  var isDisconnected: Bool { machine.isDisconnected }
+  var openPositions: [UInt64] { open.keys.sorted() }
+
+  func pass(_ duration: Duration) { around.now = around.now + duration }
+
+  /// One step, of which dialling is not carried out.
+  func next() -> RequestMachine.Step {
+    around.availableStreamCount = max(0, streamLimit - open.count)
+    return machine.next(around)
+  }
+
+  /// Carries everything out that needs no event, and returns what it then waits for, or the step that ends the connection or begins one.
+  @discardableResult
+  func pump() -> RequestMachine.Step {
+    for _ in 0..<1_000_000 {
+      let step = next()
+      switch step {
+      case .again(let entry): take(entry)
+      case .take(let from, let to, let count): take(from, to, count)
+      case .cancel(let streamID): cancelledStreams.append(streamID)
+      case .ping(let number): pings.append(number)
+      case .dial, .leave, .wait:
+        look()
+        return step
+      }
+      look()
+    }
+    Issue.record("the machine never rests")
+    return .leave
+  }
+
+  private func take(_ from: UInt64, _ to: UInt64, _ count: Int) {
+    var position = from
+    var left = count
+    while position < to, left > 0 {
+      if padding.contains(position) {
+        machine.passedPadding(to: position + 1)
+      } else {
+        take(RequestEntry(position: position, end: position + 1, campaign: campaigns[position] ?? 1, isInDoubt: false))
+        left -= 1
+      }
+      position += 1
+    }
+  }
+
+  private func take(_ entry: RequestEntry) {
+    if cancelledCampaigns.contains(entry.campaign) || around.isCancelled { return machine.passed(entry, as: entry.isInDoubt ? .unknown : .cancelled) }
+    let tag = machine.nextTag
+    machine.submitted(entry, streamID: nextStreamID, now: around.now)
+    #expect(open.updateValue((tag, nextStreamID), forKey: entry.position) == nil, "\(entry.position) is under way twice")
+    requested.append(entry.position)
+    largestOpenCount = max(largestOpenCount, open.count)
+    nextStreamID += 2
+  }
+
+  /// Dials when the machine says so, however long it wants to wait before, and opens the connection.
+  func connect() {
+    var step = pump()
+    if case .wait(let until?) = step, isDisconnected {
+      around.now = until
+      step = pump()
+    }
+    #expect(step == .dial)
+    machine.dialled()
+    machine.opened(now: around.now)
+  }
+
+  func publish(_ count: UInt64 = 1) { around.published += count }
+
+  // MARK: Events
+
+  func heard() { machine.heard(now: around.now) }
+  func pong(_ number: UInt64) { machine.pong(number) }
+  func postponed(until instant: Instant) { machine.postponed(until: instant) }
+
+  func goAway() { machine.goingAway() }
+
+  func answer(_ position: UInt64, _ verdict: ProviderVerdict = .accepted, outcome: Outcome = .accepted(.confirmed), retryAfter: UInt32? = nil) {
+    guard let request = open.removeValue(forKey: position) else {
+      Issue.record("no request for \(position)")
+      return
+    }
+    heard()
+    machine.answered(request.tag, verdict, outcome: outcome, retryAfter: retryAfter, now: around.now)
+  }
+
+  /// The late word about a request that the machine has taken back.
+  func lateAnswer(_ tag: UInt64) {
+    machine.answered(tag, .accepted, outcome: .accepted(.confirmed), retryAfter: nil, now: around.now)
+  }
+
+  func end(_ position: UInt64, isUnprocessed: Bool) {
+    guard let request = open.removeValue(forKey: position) else {
+      Issue.record("no request for \(position)")
+      return
+    }
+    machine.ended(request.tag, isUnprocessed: isUnprocessed, now: around.now)
+  }
+
+  func forget(_ position: UInt64) -> UInt64? { open.removeValue(forKey: position)?.tag }
+
+  func close(_ closure: LaneClosure = .withoutAWord, unsent: Set<UInt64> = []) {
+    for position in unsent.sorted() { end(position, isUnprocessed: true) }
+    open = [:]
+    machine.closed(closure, now: around.now)
+    look()
+  }
+
+  func cancel(_ campaign: UInt32) {
+    cancelledCampaigns.insert(campaign)
+    machine.cancelled { $0 == campaign }
+  }
+
+  func look() {
+    guard let effects = machine.takeEffects() else { return }
+    for settlement in effects.settlements {
+      for position in settlement.from..<settlement.to where outcomes.updateValue(settlement.outcome, forKey: position) != nil { settledTwice = true }
+    }
+    settlements += effects.settlements
+    inDoubt += effects.mayHaveArrived
+    if effects.madeProgress { madeProgress = true }
+    pausedBy = effects.pausedBy ?? pausedBy
+    badTokens += effects.badTokenCount
+  }
+}

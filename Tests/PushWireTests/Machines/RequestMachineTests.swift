@@ -1,0 +1,490 @@
+internal import Testing
+
+@testable internal import PushWire
+
+@Suite("The conduct of a lane over HTTP/2") struct RequestMachineTests {
+  private static let refused = Outcome.rejected(.payloadTooLarge)
+
+  // MARK: Streams and order
+
+  @Test("nothing is dialled before there is something to send, and one request is under way for each stream that the peer allows")
+  func limit() {
+    let lane = RequestDriver(streamLimit: 3)
+    #expect(lane.pump() == .wait(until: nil))
+    lane.publish(10)
+    lane.connect()
+    lane.pump()
+    #expect(lane.requested == [0, 1, 2] && lane.sent == 3)
+    lane.answer(1)
+    lane.pump()
+    #expect(lane.requested == [0, 1, 2, 3] && lane.settled == 0)
+    lane.answer(0)
+    lane.pump()
+    #expect(lane.settled == 2 && lane.largestOpenCount == 3)
+  }
+
+  @Test("when the limit falls below what is under way nothing new goes out until there is room again")
+  func fallingLimit() {
+    let lane = RequestDriver(streamLimit: 5)
+    lane.publish(10)
+    lane.connect()
+    lane.pump()
+    lane.streamLimit = 2
+    for position in UInt64(0)..<3 {
+      lane.answer(position)
+      lane.pump()
+      #expect(lane.requested.count == 5)
+    }
+    lane.answer(3)
+    lane.pump()
+    #expect(lane.requested.count == 6)
+  }
+
+  @Test("outcomes come in any order, neighbours become one run, and settled follows over what is complete")
+  func order() {
+    let lane = RequestDriver()
+    lane.publish(8)
+    lane.padding = [3]
+    lane.campaigns = [6: 2, 7: 2]
+    lane.connect()
+    lane.pump()
+    for position in [7, 5, 1, 2, 6, 4] as [UInt64] { lane.answer(position) }
+    lane.look()
+    #expect(lane.settled == 0)
+    #expect(
+      lane.settlements == [
+        Settlement(from: 1, to: 3, count: 2, campaign: 1, outcome: .accepted(.confirmed)),
+        Settlement(from: 4, to: 6, count: 2, campaign: 1, outcome: .accepted(.confirmed)),
+        Settlement(from: 6, to: 8, count: 2, campaign: 2, outcome: .accepted(.confirmed)),
+      ])
+    lane.answer(0)
+    lane.look()
+    #expect(lane.settled == 8 && lane.outcomes.count == 7)
+  }
+
+  @Test("a peer that takes no bytes gets no requests")
+  func unwritable() {
+    let lane = RequestDriver()
+    lane.publish(5)
+    lane.connect()
+    lane.around.isWritable = false
+    lane.pump()
+    #expect(lane.requested.isEmpty)
+  }
+
+  // MARK: One row for each verdict
+
+  @Test(
+    "a final answer settles its notification and no other",
+    arguments: [(ProviderVerdict.accepted, Outcome.accepted(.confirmed)), (.rejected, refused), (.badToken, refused), (.gone, refused), (.pausesApp, refused)])
+  func final(verdict: ProviderVerdict, outcome: Outcome) {
+    let lane = RequestDriver()
+    lane.publish(3)
+    lane.connect()
+    lane.pump()
+    lane.answer(1, verdict, outcome: outcome)
+    lane.pump()
+    #expect(lane.outcomes == [1: outcome] && lane.openPositions == [0, 2] && lane.madeProgress && lane.inDoubt.isEmpty)
+    #expect(lane.pausedBy == (verdict == .pausesApp ? outcome : nil) && lane.badTokens == (verdict == .badToken ? 1 : 0))
+  }
+
+  @Test(
+    "what the service could not do now waits, longer each time, while others go on; then its refusal is its outcome",
+    arguments: [ProviderVerdict.backsOff, .delaysToken, .keepsToken])
+  func backsOff(verdict: ProviderVerdict) {
+    let lane = RequestDriver { policy, _ in policy.attempts = 4 }
+    lane.publish(2)
+    lane.connect()
+    lane.pump()
+    lane.answer(1)
+    for (attempt, longest) in [1, 2, 4].enumerated() {
+      lane.answer(0, verdict, outcome: Self.refused)
+      let asked = lane.around.now
+      lane.publish()
+      lane.pump()
+      #expect(lane.openPositions == [UInt64(attempt + 2)], "the next one goes on")
+      lane.answer(UInt64(attempt + 2))
+      guard case .wait(let until?) = lane.pump() else { return #expect(Bool(false), "it waits") }
+      #expect(until.since(asked) >= .seconds(longest) / 2 && until.since(asked) <= .seconds(longest))
+      lane.around.now = until
+      lane.pump()
+      #expect(lane.openPositions == [0] && lane.inDoubt.isEmpty)
+    }
+    lane.answer(0, verdict, outcome: Self.refused)
+    lane.pump()
+    #expect(lane.outcomes[0] == Self.refused && lane.settled == 5)
+  }
+
+  @Test("a service that says when to come back is believed, within reason", arguments: [(UInt32(20), 20), (90_000, 300)])
+  func retryAfter(asked: UInt32, expected: Int) {
+    let lane = RequestDriver()
+    lane.publish()
+    lane.connect()
+    lane.pump()
+    lane.answer(0, .backsOff, retryAfter: asked)
+    #expect(lane.pump() == .wait(until: lane.around.now + .seconds(expected)))
+  }
+
+  @Test(
+    "a finished connection is left once it has answered, and the notification goes over the next one, first of all",
+    arguments: [ProviderVerdict.expiredToken, .disputesToken, .needsOwnConnection, .reconnects])
+  func reconnects(verdict: ProviderVerdict) {
+    let lane = RequestDriver(streamLimit: 3)
+    lane.publish(5)
+    lane.connect()
+    lane.pump()
+    lane.answer(1, verdict)
+    lane.pump()
+    #expect(lane.requested == [0, 1, 2], "nothing new goes over it")
+    lane.answer(0)
+    lane.answer(2)
+    #expect(lane.pump() == .leave)
+    lane.close(.byUs)
+    lane.connect()
+    lane.pump()
+    #expect(lane.requested == [0, 1, 2, 1, 3, 4] && lane.inDoubt.isEmpty)
+  }
+
+  @Test("an answer that means nothing leaves its notification unknown", arguments: LanePolicy.OnUnknown.allCases)
+  func meaningless(onUnknown: LanePolicy.OnUnknown) {
+    let lane = RequestDriver { policy, _ in policy.onUnknown = onUnknown }
+    lane.publish()
+    lane.connect()
+    lane.pump()
+    lane.answer(0, .unknown)
+    lane.pump()
+    expect(lane, unknown: 0, under: onUnknown)
+  }
+
+  private func expect(_ lane: RequestDriver, unknown position: UInt64, under onUnknown: LanePolicy.OnUnknown) {
+    switch onUnknown {
+    case .resend: #expect(lane.inDoubt == [position..<position + 1] && lane.openPositions.contains(position) && lane.outcomes[position] == nil)
+    case .hold: #expect(lane.outcomes[position] == .held && lane.inDoubt.isEmpty)
+    case .drop: #expect(lane.outcomes[position] == .unknown && lane.inDoubt.isEmpty)
+    }
+  }
+
+  // MARK: Streams that end without an answer
+
+  @Test("a refused stream is sent again at once and without doubt; refused again and again, not in a tight loop")
+  func refusedStream() {
+    let lane = RequestDriver()
+    lane.publish()
+    lane.connect()
+    lane.pump()
+    lane.end(0, isUnprocessed: true)
+    lane.pump()
+    #expect(lane.requested == [0, 0] && lane.inDoubt.isEmpty)
+    lane.end(0, isUnprocessed: true)
+    guard case .wait(let until?) = lane.pump() else { return #expect(Bool(false), "it waits") }
+    #expect(lane.requested == [0, 0] && until.since(lane.around.now) <= .milliseconds(50))
+  }
+
+  @Test("a stream reset with another code leaves its notification unknown", arguments: LanePolicy.OnUnknown.allCases)
+  func reset(onUnknown: LanePolicy.OnUnknown) {
+    let lane = RequestDriver { policy, _ in policy.onUnknown = onUnknown }
+    lane.publish(2)
+    lane.connect()
+    lane.pump()
+    lane.end(1, isUnprocessed: false)
+    lane.pump()
+    expect(lane, unknown: 1, under: onUnknown)
+    #expect(lane.openPositions.contains(0))
+  }
+
+  @Test("after a GOAWAY what lies above it goes over the next connection, what lies below is waited for")
+  func goAway() {
+    let lane = RequestDriver(streamLimit: 4)
+    lane.publish(6)
+    lane.connect()
+    lane.pump()
+    lane.goAway()
+    lane.end(2, isUnprocessed: true)
+    lane.end(3, isUnprocessed: true)
+    guard case .wait = lane.pump() else { return #expect(Bool(false), "it waits for the other two") }
+    lane.answer(1)
+    lane.answer(0)
+    #expect(lane.pump() == .leave)
+    lane.close(.byUs)
+    lane.connect()
+    lane.pump()
+    #expect(lane.requested == [0, 1, 2, 3, 2, 3, 4, 5] && lane.inDoubt.isEmpty && lane.failures == 0)
+  }
+
+  @Test("a connection that dies leaves what was sent unknown, and what was not certainly unsent", arguments: LanePolicy.OnUnknown.allCases)
+  func loss(onUnknown: LanePolicy.OnUnknown) {
+    let lane = RequestDriver { policy, _ in policy.onUnknown = onUnknown }
+    lane.publish(5)
+    lane.connect()
+    lane.pump()
+    lane.answer(4)
+    lane.close(.withoutAWord, unsent: [2, 3])
+    #expect(lane.inDoubt == (onUnknown == .resend ? [0..<2] : []))
+    lane.connect()
+    lane.pump()
+    switch onUnknown {
+    case .resend: #expect(lane.openPositions == [0, 1, 2, 3])
+    case .hold: #expect(lane.openPositions == [2, 3] && lane.outcomes[0] == .held && lane.outcomes[1] == .held)
+    case .drop: #expect(lane.openPositions == [2, 3] && lane.outcomes[0] == .unknown && lane.outcomes[1] == .unknown)
+    }
+  }
+
+  @Test("a gateway that refused our certificate has read nothing")
+  func nothingWasRead() {
+    let lane = RequestDriver()
+    lane.publish(2)
+    lane.connect()
+    lane.pump()
+    lane.close(.nothingWasRead)
+    lane.connect()
+    lane.pump()
+    #expect(lane.inDoubt.isEmpty && lane.requested == [0, 1, 0])
+  }
+
+  @Test("after a connection that answered nothing the next one gets a single request at first, and longer pauses follow each other")
+  func trial() {
+    let lane = RequestDriver(streamLimit: 10)
+    lane.publish(10)
+    lane.connect()
+    lane.pump()
+    lane.close()
+    lane.connect()
+    lane.pump()
+    #expect(lane.openPositions == [0] && lane.failures == 1)
+    lane.close()
+    #expect(lane.failures == 2)
+    lane.connect()
+    lane.pump()
+    lane.answer(0)
+    lane.pump()
+    #expect(lane.openPositions.count == 9)
+  }
+
+  @Test("what takes connection after connection with it is unknown in the end, and the others go on")
+  func poison() {
+    let lane = RequestDriver(streamLimit: 10) { policy, _ in policy.attempts = 3 }
+    lane.publish(10)
+    lane.connect()
+    lane.pump()
+    // The first ten in flight; then 0 alone, three times.
+    for _ in 0..<4 {
+      lane.close()
+      guard lane.outcomes[0] == nil else { break }
+      lane.connect()
+      lane.pump()
+      #expect(lane.openPositions == [0])
+    }
+    #expect(lane.outcomes == [0: .unknown])
+    lane.connect()
+    lane.pump()
+    lane.answer(1)
+    lane.pump()
+    #expect(lane.openPositions == Array(2..<10))
+  }
+
+  // MARK: Time
+
+  @Test("a request without an answer is given up when its time is over, and its late answer counts for nothing", arguments: LanePolicy.OnUnknown.allCases)
+  func timeout(onUnknown: LanePolicy.OnUnknown) throws {
+    let lane = RequestDriver { policy, requests in
+      policy.onUnknown = onUnknown
+      requests.silence = .seconds(1_000)
+    }
+    lane.publish(2)
+    lane.connect()
+    lane.pump()
+    lane.pass(.seconds(10))
+    lane.publish()
+    lane.pump()
+    lane.answer(1)
+    #expect(lane.pump() == .wait(until: lane.around.now + .seconds(20)))
+    let tag = try #require(lane.forget(0))
+    lane.pass(.seconds(20))
+    lane.pump()
+    #expect(lane.cancelledStreams == [1] && lane.openPositions.contains(2))
+    expect(lane, unknown: 0, under: onUnknown)
+    lane.lateAnswer(tag)
+    lane.look()
+    #expect(lane.outcomes[0] != .accepted(.confirmed) && !lane.settledTwice)
+  }
+
+  @Test("what never gets an answer is unknown when its attempts are used up")
+  func timeoutsEnd() {
+    let lane = RequestDriver { policy, requests in
+      policy.attempts = 3
+      requests.silence = .seconds(1_000)
+    }
+    lane.publish()
+    lane.connect()
+    for _ in 0..<3 {
+      lane.pump()
+      #expect(lane.openPositions == [0])
+      _ = lane.forget(0)
+      lane.pass(.seconds(30))
+    }
+    lane.pump()
+    #expect(lane.outcomes == [0: .unknown] && lane.inDoubt == [0..<1] && lane.requested.count == 3)
+  }
+
+  @Test("with requests under way and nothing heard the peer is asked, and left if it does not answer")
+  func silence() {
+    let lane = RequestDriver { _, requests in requests.pingTimeout = .seconds(10) }
+    lane.publish()
+    lane.connect()
+    lane.pump()
+    lane.pass(.seconds(10))
+    lane.pump()
+    #expect(lane.pings == [1])
+    lane.heard()
+    lane.pong(1)
+    lane.pass(.seconds(10))
+    #expect(lane.pump() == .wait(until: lane.around.now + .seconds(10)))
+    #expect(lane.pings == [1, 2])
+    lane.pass(.seconds(10))
+    // The request's own time is over with it.
+    _ = lane.forget(0)
+    #expect(lane.pump() == .leave)
+  }
+
+  @Test("requests that are given up, and others sent in their place, do not hide that the peer has died")
+  func deafPeer() {
+    let lane = RequestDriver { policy, requests in
+      policy.attempts = 50
+      requests.timeout = .seconds(5)
+      requests.pingTimeout = .seconds(10)
+    }
+    lane.publish()
+    lane.connect()
+    lane.pump()
+    for _ in 0..<4 {
+      _ = lane.forget(0)
+      lane.pass(.seconds(5))
+      if lane.pump() == .leave { return #expect(lane.pings == [1]) }
+    }
+    Issue.record("it stays")
+  }
+
+  @Test("an idle connection that is kept is asked after an hour, and left if it does not answer")
+  func ping() {
+    let lane = RequestDriver { _, requests in requests.pingTimeout = .seconds(10) }
+    lane.publish()
+    lane.connect()
+    lane.pump()
+    lane.answer(0)
+    #expect(lane.pump() == .wait(until: lane.around.now + .seconds(3_600)))
+    lane.pass(.seconds(3_600))
+    #expect(lane.pump() == .wait(until: lane.around.now + .seconds(10)))
+    #expect(lane.pings == [1])
+    lane.pong(1)
+    lane.heard()
+    #expect(lane.pump() == .wait(until: lane.around.now + .seconds(3_600)))
+    lane.pass(.seconds(3_600))
+    lane.pump()
+    lane.pass(.seconds(10))
+    #expect(lane.pump() == .leave)
+    lane.close(.byUs)
+    #expect(lane.pump() == .wait(until: nil), "nothing waits for a connection")
+  }
+
+  @Test("an idle connection that is not to be kept is left, which is no failure")
+  func idle() {
+    let lane = RequestDriver(isKept: false)
+    lane.publish()
+    lane.connect()
+    lane.pump()
+    lane.answer(0)
+    #expect(lane.pump() == .wait(until: lane.around.now + .seconds(180)))
+    lane.pass(.seconds(180))
+    #expect(lane.pump() == .leave)
+    lane.close(.byUs)
+    #expect(lane.failures == 0 && lane.pump() == .wait(until: nil))
+  }
+
+  @Test("without a token to connect with it waits for one")
+  func postponed() {
+    let lane = RequestDriver()
+    lane.publish()
+    #expect(lane.pump() == .dial)
+    lane.postponed(until: lane.around.now + .seconds(600))
+    #expect(lane.pump() == .wait(until: lane.around.now + .seconds(600)))
+    lane.pass(.seconds(600))
+    #expect(lane.pump() == .dial)
+  }
+
+  // MARK: Trouble
+
+  @Test("a service in trouble is not given more of it")
+  func waitingLimit() {
+    let lane = RequestDriver(streamLimit: 4) { _, requests in requests.waitingLimit = 8 }
+    lane.publish(100)
+    lane.connect()
+    for _ in 0..<10 {
+      lane.pump()
+      for position in lane.openPositions { lane.answer(position, .backsOff) }
+    }
+    #expect(lane.sent == 8 && lane.waitingCount == 8)
+  }
+
+  @Test("a peer that refuses every stream is left after a hundred of them")
+  func refusesEverything() {
+    let lane = RequestDriver(streamLimit: 10)
+    lane.publish(10)
+    lane.connect()
+    var isLeft = false
+    for _ in 0..<1_000 where !isLeft {
+      switch lane.pump() {
+      case .leave: isLeft = true
+      case .wait(let until?): if lane.openPositions.isEmpty { lane.around.now = until }
+      default: break
+      }
+      for position in lane.openPositions { lane.end(position, isUnprocessed: true) }
+    }
+    #expect(isLeft && lane.requested.count < 130)
+    lane.close(.byUs)
+    #expect(lane.failures == 1)
+  }
+
+  // MARK: Cancelling
+
+  @Test("when all is cancelled the rest leaves the ring at once, and what is under way gets its answer")
+  func cancelAll() {
+    let lane = RequestDriver(streamLimit: 3)
+    lane.publish(10)
+    lane.connect()
+    lane.pump()
+    lane.answer(1, .backsOff)
+    lane.around.isCancelled = true
+    lane.pump()
+    #expect(lane.openPositions == [0, 2] && lane.sent == 10 && lane.outcomes[1] == .cancelled && lane.outcomes.count == 8)
+    lane.answer(0)
+    lane.answer(2)
+    lane.pump()
+    #expect(lane.settled == 10 && lane.outcomes[2] == .accepted(.confirmed))
+  }
+
+  @Test("what waits in doubt when all is cancelled is unknown, without a connection too")
+  func cancelDoubt() {
+    let lane = RequestDriver()
+    lane.publish(3)
+    lane.connect()
+    lane.pump()
+    lane.close()
+    lane.around.isCancelled = true
+    #expect(lane.pump() == .wait(until: nil))
+    #expect(lane.outcomes == [0: .unknown, 1: .unknown, 2: .unknown] && lane.settled == 3)
+  }
+
+  @Test("one of two campaigns is cancelled: its waiting notifications do not wait for their time")
+  func cancelOne() {
+    let lane = RequestDriver()
+    lane.publish(2)
+    lane.campaigns = [0: 2]
+    lane.connect()
+    lane.pump()
+    lane.answer(0, .backsOff)
+    lane.answer(1, .backsOff)
+    lane.cancel(2)
+    lane.pump()
+    #expect(lane.outcomes == [0: .cancelled] && lane.waitingCount == 1)
+  }
+}

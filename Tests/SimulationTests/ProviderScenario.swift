@@ -1,0 +1,69 @@
+internal import PushEngine
+internal import PushTransport
+internal import PushWire
+internal import Support
+
+extension Scenario {
+  /// One random campaign over HTTP/2 under random faults, all of it following from a seed.
+  static func http2(seed: UInt64) -> Scenario {
+    var random = SeededGenerator(seed: seed ^ 0x4832)
+    var scenario = Scenario(seed: seed)
+    var settings = HTTP2Settings(authority: "api.example.com", tokens: nil, credential: .certificate(userIdentifier: topic, topics: []))
+    settings.requestTimeout = .seconds(Int.random(in: 5...30, using: &random))
+    settings.pingTimeout = .seconds(Int.random(in: 2...30, using: &random))
+    settings.streamLimit = [1, 3, 1000].randomElement(using: &random) ?? 1000
+    settings.backoff = .milliseconds(200) ... .seconds(5)
+    settings.tokenDelay = .milliseconds(200) ... .seconds(5)
+    if Bool.random(using: &random) { settings.breaker = nil }
+    scenario.configuration.transport = .http2(settings)
+    scenario.configuration.command = .framed
+    scenario.configuration.policy.hasIdentifiers = true
+    scenario.configuration.policy.attempts = [1, 2, 5, 50].randomElement(using: &random) ?? 5
+    scenario.features = scenario.features.filter { $0.contains("network") || $0.contains("1000") || $0.contains("cancel") || $0.contains("second") }
+    scenario.poisoned = []
+    scenario.addProviderFaults(&random)
+    return scenario
+  }
+
+  private mutating func addProviderFaults(_ random: inout SeededGenerator) {
+    var faults = ProviderFaults()
+    var features: [String] = []
+    func perMille(_ name: String, oneIn chance: Int, _ range: ClosedRange<Int>) -> Int {
+      guard Int.random(in: 0..<chance, using: &random) == 0 else { return 0 }
+      let value = Int.random(in: range, using: &random)
+      features.append("\(value)/1000 \(name)")
+      return value
+    }
+    refused = refused.isEmpty && Bool.random(using: &random) ? Set(tokens.filter { _ in Int.random(in: 0..<50, using: &random) == 0 }) : refused
+    let refusals: [(UInt16, ProviderReason)] = [(400, .badDeviceToken), (410, .unregistered), (413, .payloadTooLarge), (400, .badCollapseIdentifier)]
+    for token in tokens where refused.contains(token) { faults.refused[token] = refusals.randomElement(using: &random) }
+    faults.unavailablePerMille = perMille("5xx", oneIn: 3, 1...300)
+    faults.tooManyPerMille = perMille("429", oneIn: 4, 1...100)
+    faults.refusedStreamPerMille = perMille("refused streams", oneIn: 4, 1...200)
+    faults.resetPerMille = perMille("reset streams", oneIn: 5, 1...50)
+    faults.silentPerMille = perMille("silent", oneIn: 5, 1...30)
+    faults.cutPerMille = perMille("cuts", oneIn: 5, 1...20)
+    faults.oddPerMille = perMille("odd answers", oneIn: 8, 1...30)
+    faults.shutdownPerMille = perMille("shutdown answers", oneIn: 6, 1...30)
+    if Int.random(in: 0..<3, using: &random) == 0 {
+      faults.goAwayAfter = [1, 5, 40, 300].randomElement(using: &random)
+      features.append("GOAWAY after \(faults.goAwayAfter ?? 0)")
+    }
+    if Int.random(in: 0..<6, using: &random) == 0 {
+      faults.deafAfter = [0, 3, 50].randomElement(using: &random)
+      faults.deafConnections = Int.random(in: 1...3, using: &random)
+      features.append("deaf after \(faults.deafAfter ?? 0) on \(faults.deafConnections)")
+    }
+    faults.streamLimit = [1, 2, 10, 100, 1000].randomElement(using: &random) ?? 100
+    faults.startsAtOne = Bool.random(using: &random)
+    faults.limitChanges = Int.random(in: 0..<3, using: &random) == 0
+    if Int.random(in: 0..<10, using: &random) == 0 {
+      faults.forbiddenFrom = [0, 10, 300].randomElement(using: &random)
+      features.append("forbidden from \(faults.forbiddenFrom ?? 0)")
+    }
+    faults.processing = 0...([0, 5, 100, 2_000].randomElement(using: &random) ?? 5)
+    features.append("limit \(faults.streamLimit)\(faults.startsAtOne ? " from 1" : "")\(faults.limitChanges ? ", changing" : ""), \(faults.processing) ms")
+    self.features += features
+    provider = faults
+  }
+}

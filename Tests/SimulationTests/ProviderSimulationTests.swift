@@ -1,0 +1,54 @@
+internal import Foundation
+internal import PushEngine
+internal import PushWire
+internal import Testing
+
+/// Campaigns over HTTP/2 by the thousand, each under its own seed. The variables are those of ``CampaignSimulationTests``.
+@Suite struct ProviderSimulationTests {
+  private static var seeds: [UInt64] {
+    let environment = ProcessInfo.processInfo.environment
+    if let one = environment["CARILLON_SEED"].flatMap({ UInt64($0) }) { return [one] }
+    let count = environment["CARILLON_SEEDS"].flatMap { Int($0) } ?? 500
+    let first = environment["CARILLON_FIRST_SEED"].flatMap { UInt64($0) } ?? 1
+    return (0..<count).map { first + UInt64($0) }
+  }
+
+  @Test("over HTTP/2, under any faults, the account equals what the service accepted")
+  func accountEqualsTruth() {
+    for seed in Self.seeds {
+      let scenario = Scenario.http2(seed: seed)
+      let problems = Simulation(scenario: scenario).run()
+      #expect(problems.isEmpty, "\(scenario): \(problems.prefix(5).joined(separator: "; "))")
+    }
+  }
+
+  @Test("over HTTP/2, through crashes, lost writes and failing disks, the account of the whole equals what the service accepted")
+  func accountSurvivesCrashes() {
+    for seed in Self.seeds {
+      let simulation = CrashSimulation(Scenario.http2(seed: seed))
+      let problems = simulation.run()
+      #expect(problems.isEmpty, "\(simulation.description): \(problems.prefix(5).joined(separator: "; "))")
+    }
+  }
+
+  @Test("the simulation finds mistakes that other senders have made over HTTP/2", arguments: RequestPolicy.PlantedMistake.allCases)
+  func plantedMistakesAreFound(mistake: RequestPolicy.PlantedMistake) {
+    let found = (1...400).contains { seed in
+      var scenario = Scenario.http2(seed: UInt64(seed))
+      guard case .http2(var settings) = scenario.configuration.transport else { return false }
+      settings.plantedMistake = mistake
+      scenario.configuration.transport = .http2(settings)
+      return !Simulation(scenario: scenario).run().isEmpty
+    }
+    #expect(found, "\(mistake) went unnoticed: the simulation has become blind")
+  }
+
+  @Test("the same seed gives the same run over HTTP/2")
+  func runsAreRepeatable() {
+    for seed in UInt64(1)...20 {
+      let first = Simulation(scenario: Scenario.http2(seed: seed)).trace()
+      let second = Simulation(scenario: Scenario.http2(seed: seed)).trace()
+      #expect(first == second, "seed \(seed)")
+    }
+  }
+}

@@ -1,0 +1,253 @@
+internal import PushEngine
+internal import PushTransport
+internal import PushWire
+internal import Support
+
+/// What the simulated HTTP/2 service does to requests and connections, of each thousand.
+struct ProviderFaults {
+  /// Answered for good with this, always.
+  var refused: [DeviceToken: (status: UInt16, reason: ProviderReason)] = [:]
+  /// "Not now": 500 or 503, and 429; nothing is taken.
+  var unavailablePerMille = 0
+  var tooManyPerMille = 0
+  /// RST_STREAM: with REFUSED_STREAM nothing is taken, with another code perhaps.
+  var refusedStreamPerMille = 0
+  var resetPerMille = 0
+  /// Perhaps taken, never answered.
+  var silentPerMille = 0
+  /// Perhaps taken, and the connection is cut.
+  var cutPerMille = 0
+  /// An answer that means nothing: perhaps taken.
+  var oddPerMille = 0
+  /// 503 Shutdown or 400 IdleTimeout: not taken, and a new connection wanted.
+  var shutdownPerMille = 0
+  /// GOAWAY after so many requests of a connection, with a last stream in the middle of what is under way.
+  var goAwayAfter: Int?
+  /// From so many requests of a connection on, it says nothing at all any more.
+  var deafAfter: Int?
+  /// Of so many connections at most.
+  var deafConnections = 0
+  var streamLimit: UInt32 = 100
+  /// One stream at first, until something was taken.
+  var startsAtOne = false
+  /// The limit changes now and then, below what is open too.
+  var limitChanges = false
+  /// From this request on, everything is refused with 403.
+  var forbiddenFrom: Int?
+  /// Milliseconds from a request's arrival to what is done with it.
+  var processing: ClosedRange<Int> = 0...20
+}
+
+/// The HTTP/2 service in a simulation: real sessions of HTTP/2, a truth of what was taken, and faults by a seed. It outlives simulated processes.
+final class SimulatedProvider: SimulatedService, @unchecked Sendable {
+  // Sync: used on the simulated loop alone.
+  fileprivate let faults: ProviderFaults
+  fileprivate var random: SeededGenerator
+  fileprivate(set) var accepted: [DeviceToken: Int] = [:]
+  /// Each request that arrived, with its payload.
+  fileprivate(set) var requests: [(token: DeviceToken, identifier: String, payload: [UInt8])] = []
+  /// Tokens that were told "not now".
+  fileprivate(set) var putOff: Set<DeviceToken> = []
+  /// Rules of the protocol that the client broke.
+  fileprivate(set) var violations: [String] = []
+  fileprivate var deafCount = 0
+
+  init(faults: ProviderFaults, seed: UInt64) {
+    self.faults = faults
+    random = SeededGenerator(seed: seed)
+  }
+
+  func refusesCertificate() -> Bool { false }
+  func connect() -> any SimulatedPeer { ProviderPeer(self) }
+
+  /// Requests for one token under several identifiers: a resend has the same one.
+  var changedIdentifiers: [String] {
+    var seen: [DeviceToken: String] = [:]
+    return requests.compactMap { request in
+      let before = seen.updateValue(request.identifier, forKey: request.token)
+      return before == nil || before == request.identifier ? nil : "\(request.token) was sent under two identifiers"
+    }
+  }
+
+  fileprivate func draws(_ perMille: Int) -> Bool { perMille > 0 && Int.random(in: 0..<1000, using: &random) < perMille }
+}
+
+/// One connection to it.
+private final class ProviderPeer: SimulatedPeer {
+  private struct Waiting {
+    var streamID: Int32
+    var token: DeviceToken
+    var identifier: [UInt8]
+    var due: Instant
+  }
+
+  private let provider: SimulatedProvider
+  private let session: HTTP2ServerSession?
+  private var waiting: [Waiting] = []
+  private var requestCount = 0
+  private var limit: UInt32
+  private var highestProcessed: Int32 = 0
+  private var isDeaf = false
+  private var isGoingAway = false
+  private var hasEnded = false
+
+  init(_ provider: SimulatedProvider) {
+    self.provider = provider
+    limit = provider.faults.startsAtOne ? 1 : provider.faults.streamLimit
+    var options = HTTP2ServerSession.Options()
+    options.streamLimit = limit
+    session = try? HTTP2ServerSession(options: options)
+  }
+
+  func opened(now: Instant) -> [PeerAction] { output() }
+
+  func received(_ bytes: UnsafeRawBufferPointer, now: Instant) -> [PeerAction] {
+    unsafe session?.receive(bytes)
+    var actions: [PeerAction] = []
+    while let event = session?.nextEvent() {
+      switch event {
+      case .request(let request): if let due = took(request, now: now) { actions.append(.wake(at: due)) }
+      case .streamLimitExceeded(_, let open, let limit): provider.violations.append("\(open) streams where \(limit) were allowed")
+      case .ended(let streamID, _): waiting.removeAll { $0.streamID == streamID }
+      case .goAway: break
+      }
+    }
+    if let failure = session?.failure { provider.violations.append("\(failure)") }
+    return actions + output()
+  }
+
+  func woken(now: Instant) -> [PeerAction] {
+    var actions: [PeerAction] = []
+    for request in waiting where request.due <= now && !hasEnded {
+      // Taken out first: what it leads to may take out others.
+      guard let index = waiting.firstIndex(where: { $0.streamID == request.streamID }) else { continue }
+      waiting.remove(at: index)
+      highestProcessed = max(highestProcessed, request.streamID)
+      actions += process(request)
+    }
+    return hasEnded ? actions : actions + output()
+  }
+
+  func peerClosed(now: Instant) -> [PeerAction] {
+    // What has arrived may still be taken.
+    for request in waiting where provider.faults.refused[request.token] == nil && Bool.random(using: &provider.random) { take(request.token) }
+    waiting = []
+    return []
+  }
+
+  func ended() {
+    hasEnded = true
+  }
+
+  private func took(_ request: HTTP2Request, now: Instant) -> Instant? {
+    guard let path = request.text(of: ":path"), path.hasPrefix("/3/device/"), let token = try? DeviceToken(parsing: String(path.dropFirst(10))),
+      let identifier = unsafe request.value(of: "apns-id").map({ unsafe Array($0) })
+    else {
+      provider.violations.append("a request without token or identifier")
+      return nil
+    }
+    let payload = unsafe Array(request.body)
+    provider.requests.append((token, String(decoding: identifier, as: UTF8.self), payload))
+    requestCount += 1
+    if let after = provider.faults.deafAfter, requestCount > after, !isDeaf, provider.deafCount < provider.faults.deafConnections {
+      isDeaf = true
+      provider.deafCount += 1
+    }
+    let due = now + .milliseconds(Int.random(in: provider.faults.processing, using: &provider.random))
+    waiting.append(Waiting(streamID: request.streamID, token: token, identifier: identifier, due: due))
+    return due
+  }
+
+  private func process(_ request: Waiting) -> [PeerAction] {
+    let faults = provider.faults
+    if isDeaf {
+      if faults.refused[request.token] == nil, Bool.random(using: &provider.random) { take(request.token) }
+      return []
+    }
+    defer { changeLimit() }
+    if let from = faults.forbiddenFrom, provider.requests.count > from { return respond(request, 403, .invalidProviderToken) }
+    if provider.draws(faults.refusedStreamPerMille) {
+      session?.reset(request.streamID, .refusedStream)
+      return []
+    }
+    if provider.draws(faults.shutdownPerMille) {
+      return Bool.random(using: &provider.random) ? respond(request, 503, .shutdown) : respond(request, 400, .idleTimeout)
+    }
+    if provider.draws(faults.unavailablePerMille) {
+      provider.putOff.insert(request.token)
+      return Bool.random(using: &provider.random) ? respond(request, 500, .internalServerError) : respond(request, 503, .serviceUnavailable)
+    }
+    if provider.draws(faults.tooManyPerMille) {
+      provider.putOff.insert(request.token)
+      return respond(request, 429, .tooManyRequests)
+    }
+    if let refusal = faults.refused[request.token] { return respond(request, refusal.status, refusal.reason) }
+    if provider.draws(faults.resetPerMille) {
+      perhapsTake(request.token)
+      session?.reset(request.streamID, .internalError)
+      return []
+    }
+    if provider.draws(faults.silentPerMille) {
+      perhapsTake(request.token)
+      return []
+    }
+    if provider.draws(faults.cutPerMille) {
+      perhapsTake(request.token)
+      hasEnded = true
+      return [Bool.random(using: &provider.random) ? .reset : .close]
+    }
+    if provider.draws(faults.oddPerMille) {
+      perhapsTake(request.token)
+      return respond(request, 302, nil)
+    }
+    take(request.token)
+    session?.respond(request.streamID, status: 200, identifier: request.identifier, body: [])
+    if let after = faults.goAwayAfter, requestCount >= after, !isGoingAway { goAway() }
+    return []
+  }
+
+  private func goAway() {
+    isGoingAway = true
+    // Nothing above it has been taken, or ever will be.
+    let open = waiting.map(\.streamID).filter { $0 > highestProcessed }
+    let last = Bool.random(using: &provider.random) ? highestProcessed : open.randomElement(using: &provider.random) ?? highestProcessed
+    waiting.removeAll { $0.streamID > last }
+    session?.sendGoAway(lastStreamID: last, code: .noError, debugData: Array(#"{"reason":"Shutdown"}"#.utf8))
+  }
+
+  private func perhapsTake(_ token: DeviceToken) {
+    if Bool.random(using: &provider.random) { take(token) }
+  }
+
+  private func take(_ token: DeviceToken) {
+    provider.accepted[token, default: 0] += 1
+  }
+
+  private func respond(_ request: Waiting, _ status: UInt16, _ reason: ProviderReason?) -> [PeerAction] {
+    let timestamp = status == 410 ? #","timestamp":1700000000123"# : ""
+    let body = reason.map { #"{"reason":"\#($0.rawValue)"\#(timestamp)}"# } ?? ""
+    session?.respond(request.streamID, status: status, identifier: request.identifier, body: Array(body.utf8))
+    return []
+  }
+
+  private func changeLimit() {
+    if provider.faults.startsAtOne, limit == 1, requestCount == 1 {
+      limit = provider.faults.streamLimit
+      session?.setStreamLimit(limit)
+    } else if provider.faults.limitChanges, provider.draws(50) {
+      limit = UInt32.random(in: 1...provider.faults.streamLimit, using: &provider.random)
+      session?.setStreamLimit(limit)
+    }
+  }
+
+  private func output() -> [PeerAction] {
+    guard let session, !isDeaf, !hasEnded else { return [] }
+    var bytes: [UInt8] = []
+    while true {
+      let piece = unsafe session.output()
+      guard piece.count > 0 else { break }
+      unsafe bytes += Array(piece)
+    }
+    return bytes.isEmpty ? [] : [.send(bytes)]
+  }
+}
