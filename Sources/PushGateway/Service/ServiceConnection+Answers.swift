@@ -106,7 +106,8 @@ extension ServiceConnection {
   private func answer(_ streamID: Int32, _ app: ServiceApp, status: UInt16, identifier: UnsafeRawBufferPointer, body: [UInt8], isTaken: Bool) {
     if app.delays != nil, let delay = app.delays?.next(), delay > .zero {
       unsafe delayed.insert(
-        DelayedAnswer(due: (now + delay).nextMillisecond, streamID: streamID, status: status, identifier: Array(identifier), body: body, isTaken: isTaken, app: app))
+        DelayedAnswer(
+          due: (now + delay).nextMillisecond, streamID: streamID, status: status, identifier: Array(identifier), body: body, isTaken: isTaken, app: app))
       return
     }
     if isTaken { answersInside += 1 }
