@@ -111,6 +111,21 @@ struct SimulateHTTP2Tests {
     _ = try await stop(simulator)
   }
 
+  @Test("a key in the rules file is looked for beside that file")
+  func keyInRules() async throws {
+    let made = try await ChildProcess.run(["simulate", "--make-certificates", place.path("made"), "--app", Self.topic, "--json"])
+    struct Made: Decodable { let tokenKey: Ready.Key }
+    let file = try JSONDecoder().decode(Made.self, from: Data(made.output.utf8)).tokenKey
+    let name = URL(fileURLWithPath: file.file).lastPathComponent
+    try place.write("http2: { keys: [ { file: \(name), key-id: \(file.keyId), team-id: \(file.teamId) } ] }\n", to: "made/rules.yaml")
+    let (simulator, ready) = try await start(["--http2-port", "0", "--rules", "made/rules.yaml"])
+    #expect(ready.tokenKey == nil)
+    let key = try ProviderKey.load(file: file.file, keyIdentifier: file.keyId, teamIdentifier: file.teamId)
+    let text = try post(try #require(ready.http2), [Self.token("cc")], key: key)
+    #expect(text.contains(":status: 200"), "\(text)")
+    _ = try await stop(simulator)
+  }
+
   @Test("what is wrong is one sentence")
   func mistakes() async throws {
     try place.write("http2:\n  refuse:\n    - { every: 5, reason: Unregisterd }\n", to: "rules.yaml")
