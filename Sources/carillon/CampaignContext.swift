@@ -6,7 +6,7 @@ internal import PushTransport
 /// What the journal keeps for `carillon send --resume`: everything about one campaign that was said by flags and files when it began. No secrets, only the paths to them.
 struct CampaignContext: Codable, Sendable {
   /// Of this format.
-  var version = 1
+  var version = 2
   /// With absolute paths.
   var settings: AppSettings
   /// The account names the app by its certificate's topic.
@@ -19,6 +19,8 @@ struct CampaignContext: Codable, Sendable {
   var tokensName: String
   /// Where to list what was not accepted.
   var outcomes: String?
+  /// Where to list whose devices are gone.
+  var gone: String?
   /// Seconds since 1970.
   var begunAt: UInt32
 
@@ -46,9 +48,7 @@ extension AppSettings {
   /// With paths that mean the same wherever the command is started from.
   var withAbsolutePaths: AppSettings {
     var settings = self
-    settings.credential.certificate = CampaignContext.absolute(credential.certificate)
-    settings.credential.key = credential.key.map(CampaignContext.absolute)
-    settings.credential.passphraseFile = credential.passphraseFile.map(CampaignContext.absolute)
+    settings.credential = credential.mapPaths(CampaignContext.absolute)
     settings.trust = trust.map(CampaignContext.absolute)
     return settings
   }

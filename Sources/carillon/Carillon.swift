@@ -22,6 +22,7 @@ struct Carillon: AsyncParsableCommand {
       """,
     subcommands: [
       SendCommand.self, SimulateCommand.self, BenchCommand.self, FeedbackCommand.self, JournalCommand.self, CredentialCommand.self, PayloadCommand.self,
+      ChannelCommand.self,
     ]
   )
 

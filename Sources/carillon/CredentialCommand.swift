@@ -10,22 +10,40 @@ struct CredentialCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
       abstract: "Says what a credential file holds: topics, environment, expiry, and what is wrong with it.",
       discussion: """
-        Reads PEM, PKCS#12 (also as Keychain exports it) and DER. Warns from 30 days before the certificate expires.
+        Reads PEM, PKCS#12 (also as Keychain exports it) and DER, and token signing keys (.p8). Warns from 30 days before a certificate expires.
 
           carillon credential inspect news.p12 --passphrase-file news.pass
+          carillon credential inspect AuthKey_ABC123DEFG.p8
 
         Exit status: 0 it can be used (there may be warnings), 1 it cannot (expired, key of another certificate, key open to others), 2 it cannot be read.
         """)
 
-    @Argument(help: "The credential: PEM, PKCS#12 or DER.") var file: String
+    @Argument(help: "The credential: PEM, PKCS#12, DER or .p8.") var file: String
     @Option(help: ArgumentHelp("A file whose first line is the passphrase (default: none).", valueName: "file")) var passphraseFile: String?
     @Flag(help: "One JSON object on standard output.") var json = false
 
     func run() throws {
       let now = Int64(Date().timeIntervalSince1970)
+      if passphraseFile == nil, let key = try tokenKey() {
+        StandardStream.output.writeLine(json ? TokenKeyReport.json(key) : TokenKeyReport.table(key))
+        if key.findings.contains(where: \.isFatal) { throw ExitStatus.findings }
+        return
+      }
       let inspection = try failing { try CredentialInspection.load(file: file, passphraseFile: passphraseFile, at: now) }
       StandardStream.output.writeLine(json ? CredentialReport.json(inspection, at: now) : CredentialReport.table(inspection, at: now))
       if inspection.findings.contains(where: \.isFatal) { throw ExitStatus.findings }
+    }
+
+    /// A file that holds a token signing key, and no certificate.
+    private func tokenKey() throws -> TokenKeyInspection? {
+      if file.lowercased().hasSuffix(".p8") { return try TokenKeyReport.inspection(of: file) }
+      do throws(CredentialError) {
+        _ = try CredentialInspection.load(file: file, at: 0)
+        return nil
+      } catch {
+        guard case .certificateMissing = error else { return nil }
+        return try TokenKeyReport.inspection(of: file)
+      }
     }
   }
 }

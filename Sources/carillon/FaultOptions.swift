@@ -8,10 +8,12 @@ struct FaultOptions: ParsableArguments {
   @Option(help: ArgumentHelp("Refuses this token; may be repeated.", valueName: "hex")) var refuseToken: [String] = []
   @Option(help: ArgumentHelp("Refuses every n-th notification of a connection.", valueName: "n")) var refuseEvery: Int?
   @Option(help: ArgumentHelp("The status of a refusal (default: 8, invalid token).", valueName: "1-255")) var refuseStatus: Int?
-  @Option(help: ArgumentHelp("How late error responses are (default: 0ms).", valueName: "duration")) var answerDelay: String?
+  @Option(help: ArgumentHelp("The reason of a refusal over HTTP/2 (default: BadDeviceToken).", valueName: "reason")) var refuseReason: String?
+  @Option(help: ArgumentHelp("How late error responses are, over HTTP/2 all answers (default: 0ms).", valueName: "duration")) var answerDelay: String?
   @Option(help: ArgumentHelp("What error responses name: the refused notification, or always 0 (default: real).", valueName: "real|zero")) var answerIdentifier:
     String?
-  @Option(help: ArgumentHelp("Answers status 10 after so many accepted notifications of a connection.", valueName: "n")) var shutdownAfter: Int?
+  @Option(help: ArgumentHelp("Answers status 10 (over HTTP/2: GOAWAY) after so many accepted notifications of a connection.", valueName: "n"))
+  var shutdownAfter: Int?
   @Option(help: ArgumentHelp("Closes without a word after so many.", valueName: "n")) var closeAfter: Int?
   @Option(help: ArgumentHelp("Resets the connection after so many.", valueName: "n")) var resetAfter: Int?
   @Option(help: ArgumentHelp("Stops reading after so many, for --stop-reading-for.", valueName: "n")) var stopReadingAfter: Int?
@@ -24,6 +26,9 @@ struct FaultOptions: ParsableArguments {
   func check() throws {
     if refuseStatus != nil, refusePrefix.isEmpty, refuseToken.isEmpty, refuseEvery == nil {
       throw ValidationError("--refuse-status needs --refuse-prefix, --refuse-token or --refuse-every, which say what to refuse.")
+    }
+    if refuseReason != nil, refusePrefix.isEmpty, refuseToken.isEmpty, refuseEvery == nil {
+      throw ValidationError("--refuse-reason needs --refuse-prefix, --refuse-token or --refuse-every, which say what to refuse.")
     }
     if stopReadingFor != nil, stopReadingAfter == nil { throw ValidationError("--stop-reading-for needs --stop-reading-after.") }
     let tree = try tree()
@@ -41,6 +46,8 @@ struct FaultOptions: ParsableArguments {
     if !refusePrefix.isEmpty { refuse["prefixes"] = .list(refusePrefix.map(RuleTree.text)) }
     if !refuseToken.isEmpty { refuse["tokens"] = .list(refuseToken.map(RuleTree.text)) }
     if let refuseEvery { refuse["every"] = Self.number(refuseEvery) }
+    let http2 = try http2Tree(refuse)
+    if !http2.isEmpty { tree["http2"] = .map(http2) }
     if let refuseStatus { refuse["status"] = Self.number(refuseStatus) }
     if !refuse.isEmpty { tree["refuse"] = .list([.map(refuse)]) }
     if let answerDelay { tree["answer-delay"] = .text(try Self.milliseconds(answerDelay, flag: "--answer-delay")) }
@@ -60,6 +67,17 @@ struct FaultOptions: ParsableArguments {
     return tree
   }
 
+  /// The same in the terms of the HTTP/2 service.
+  private func http2Tree(_ selection: [String: RuleTree]) throws -> [String: RuleTree] {
+    var tree: [String: RuleTree] = [:]
+    if !selection.isEmpty { tree["refuse"] = .list([.map(selection.merging(refuseReason.map { ["reason": .text($0)] } ?? [:]) { $1 })]) }
+    if let answerDelay { tree["delay"] = .map(["fixed": .text(try Self.milliseconds(answerDelay, flag: "--answer-delay"))]) }
+    if let shutdownAfter { tree["goaway"] = .map(["after": Self.number(shutdownAfter), "reason": "Shutdown"]) }
+    let cuts = [(closeAfter, "close"), (resetAfter, "reset")].compactMap { after, how in after.map { (after: $0, how: how) } }
+    if !cuts.isEmpty { tree["cut"] = .list(cuts.map { .map(["after": Self.number($0.after), "how": .text($0.how)]) }) }
+    return tree
+  }
+
   private static func number(_ value: Int) -> RuleTree { .text(String(value)) }
 
   /// A rules file takes whole numbers with a unit; a flag takes what the other commands take.
@@ -74,7 +92,9 @@ struct FaultOptions: ParsableArguments {
       "refuse[0].prefixes": "refuse-prefix", "refuse[0].tokens": "refuse-token", "refuse[0].every": "refuse-every", "refuse[0].status": "refuse-status",
       "shutdown": "shutdown-after", "close": "close-after", "reset": "reset-after", "stop-reading.for": "stop-reading-for",
       "stop-reading": "stop-reading-after",
-      "payload-limits": "payload-limit",
+      "payload-limits": "payload-limit", "http2.refuse[0].prefixes": "refuse-prefix", "http2.refuse[0].tokens": "refuse-token",
+      "http2.refuse[0].every": "refuse-every", "http2.refuse[0]": "refuse-reason", "http2.goaway": "shutdown-after",
+      "http2.cut[0]": closeAfter == nil ? "reset-after" : "close-after", "http2.cut[1]": "reset-after", "http2.delay": "answer-delay",
     ]
     return flags.sorted { $0.key.count > $1.key.count }.first { path.hasPrefix($0.key) }?.value ?? path
   }
@@ -92,10 +112,16 @@ enum RulesFile {
       }
       tree = entries
     }
-    tree.merge(try flags.tree()) { _, flag in flag }
+    var set = try flags.tree()
+    // Of the keys for HTTP/2 the flags set some.
+    if case .map(let above) = tree["http2"], case .map(let keys) = set["http2"] { set["http2"] = .map(above.merging(keys) { $1 }) }
+    tree.merge(set) { $1 }
     do throws(FaultRulesError) {
       var rules = try FaultRules(.map(tree))
       rules.checksJSON = !flags.acceptAnyPayload
+      if let file {
+        for index in rules.service.keys.indices { rules.service.keys[index].file = FilePath.resolve(rules.service.keys[index].file, besides: file) }
+      }
       return rules
     } catch {
       guard let node else { throw CommandFailure.describing(error) }

@@ -63,7 +63,12 @@ struct FeedbackCommand: AsyncParsableCommand {
     let settings = try configuration.app(app, file: config)
     let gateway = settings.gatewayOrDefault
     let host = settings.gateway == nil ? gateway.host.replacing("gateway.", with: "feedback.", maxReplacements: 1) : gateway.host
-    return (service.flatMap(Endpoint.init) ?? Endpoint(host: host, port: 2196), settings.credential, settings.trust)
+    guard settings.transport == .binary, let files = settings.credential.certificateFiles else {
+      throw CommandFailure.usage(
+        "The app \(settings.id) speaks HTTP/2, which has no feedback service: the answers to what is sent say which devices are gone (carillon send --gone FILE)"
+      )
+    }
+    return (service.flatMap(Endpoint.init) ?? Endpoint(host: host, port: 2196), files, settings.trust)
   }
 }
 

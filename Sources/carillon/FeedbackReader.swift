@@ -79,12 +79,12 @@ final class FeedbackOutput: Sendable {
   private let json: Bool
 
   /// - Parameter path: a file to append to; nil: standard output.
-  init(path: String?, json: Bool) throws {
+  init(path: String?, json: Bool, flag: String = "--output") throws {
     self.json = json
     var isNew = true
     if let path {
       let opened = unsafe open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0o644)
-      guard opened >= 0 else { throw CommandFailure.usage("--output: \(path) cannot be written: \(unsafe String(cString: strerror(errno)))") }
+      guard opened >= 0 else { throw CommandFailure.usage("\(flag): \(path) cannot be written: \(unsafe String(cString: strerror(errno)))") }
       descriptor = opened
       stream = StandardStream(opened)
       isNew = lseek(opened, 0, SEEK_END) <= 0
@@ -102,8 +102,11 @@ final class FeedbackOutput: Sendable {
   /// Returns the system's reason if it fails.
   func write(_ tuple: FeedbackTuple) -> String? {
     let line = json ? "{\"timestamp\":\(tuple.timestamp),\"token\":\"\(tuple.token)\"}\n" : "\(tuple.timestamp),\(tuple.token)\n"
-    return stream.write(Array(line.utf8))
+    return write(line)
   }
+
+  /// The same for a row as it stands.
+  func write(_ row: String) -> String? { stream.write(Array(row.utf8)) }
 
   /// Puts what was written onto the disk, if it goes to one. Returns the system's reason if that fails.
   func synchronise() -> String? {

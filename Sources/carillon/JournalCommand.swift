@@ -101,17 +101,19 @@ private struct GivenUp {
     do {
       var sources: [OutcomesHistory.Source] = []
       var path: String?
+      var columns = OutcomesColumns(namesSource: campaigns.count > 1, namesTime: false)
       for campaign in campaigns {
         let context = try CampaignContext.read(campaign.context, directory: opened.directory)
         path = context.outcomes
+        columns.namesTime = columns.namesTime || context.settings.transport == .http2
         tokens[campaign.number] = context.tokensName
         guard campaign.phase == .open else { continue }
         let settled = SettledLines(of: campaign, leftovers: opened.journal.leftovers(of: campaign.number))
         sources.append(OutcomesHistory.Source(app: campaign.app, tokens: context.tokensName, settled: settled))
       }
       guard let path else { return }
-      let history = try OutcomesHistory(path: path, namesSource: campaigns.count > 1, sources: sources)
-      file = try OutcomesFile(replacing: path, namesSource: campaigns.count > 1, rows: history.rows)
+      let history = try OutcomesHistory(path: path, columns: columns, sources: sources)
+      file = try OutcomesFile(replacing: path, columns: columns, rows: history.rows)
     } catch {
       // No reason to keep what nobody wants any more.
       problem = "what is given up is not listed: \(CommandFailure.describing(error).sentence)"

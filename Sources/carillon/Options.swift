@@ -11,8 +11,10 @@ enum Options {
 
   static func priority(_ number: Int?) throws -> UInt8? {
     guard let number else { return nil }
-    guard number == 5 || number == 10 else { throw ValidationError("--priority must be 5 or 10, not \(number).") }
-    return UInt8(number)
+    guard let priority = UInt8(exactly: number).flatMap(PushPriority.init) else {
+      throw ValidationError("--priority must be 5 or 10, or 1 over HTTP/2, not \(number).")
+    }
+    return priority.rawValue
   }
 
   static func port(_ number: Int, flag: String) throws {

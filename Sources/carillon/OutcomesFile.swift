@@ -3,8 +3,17 @@ internal import PushEngine
 internal import PushWire
 internal import Synchronization
 
-/// The CSV file of everything that was not accepted: `line,token,outcome,reason`, and for a campaign file also `app` and `tokens`, as lines alone
-/// would not say of which file.
+/// What the rows of an ``OutcomesFile`` say.
+struct OutcomesColumns: Hashable, Sendable {
+  /// `app` and `tokens`, for a campaign file, as lines alone would not say of which file.
+  var namesSource = false
+  /// `gone-since`, where HTTP/2 is spoken: of a device that no longer has the app, when the service last found that, in seconds since 1970.
+  var namesTime = false
+
+  var names: [String] { ["line", "token", "outcome", "reason"] + (namesTime ? ["gone-since"] : []) + (namesSource ? ["app", "tokens"] : []) }
+}
+
+/// The CSV file of everything that was not accepted.
 final class OutcomesFile: Sendable {
   private struct State {
     var pending: [UInt8] = []
@@ -20,16 +29,16 @@ final class OutcomesFile: Sendable {
   private let path: String
   private let stream: StandardStream
   private let descriptor: Int32
-  private let namesSource: Bool
+  private let columns: OutcomesColumns
   private let state = Mutex(State())
 
   /// Creates the file, or empties it.
-  init(path: String, namesSource: Bool) throws {
+  init(path: String, columns: OutcomesColumns) throws {
     descriptor = try Self.open(path)
     self.path = path
-    self.namesSource = namesSource
+    self.columns = columns
     stream = StandardStream(descriptor)
-    append(Self.header(namesSource: namesSource))
+    append(Self.header(columns))
   }
 
   /// Goes on with a file that is there, of whose rows only some are still right.
@@ -37,14 +46,14 @@ final class OutcomesFile: Sendable {
   /// It is replaced as a whole: whoever is killed here, at any moment, leaves either the old file or the new one.
   ///
   /// - Parameter rows: what it holds from the beginning, each with its line end: from ``OutcomesHistory``.
-  init(replacing path: String, namesSource: Bool, rows: [String]) throws {
+  init(replacing path: String, columns: OutcomesColumns, rows: [String]) throws {
     let target = URL(fileURLWithPath: path).resolvingSymlinksInPath().path
     var status = stat()
     let isRegular = unsafe stat(target, &status) == 0 && status.st_mode & S_IFMT == S_IFREG
     let written = isRegular ? target + ".new" : target
     descriptor = try Self.open(written)
     self.path = path
-    self.namesSource = namesSource
+    self.columns = columns
     stream = StandardStream(descriptor)
     func check(_ problem: String?) throws {
       guard let problem else { return }
@@ -52,7 +61,7 @@ final class OutcomesFile: Sendable {
       throw CommandFailure.usage("\(Self.flag)\(path) cannot be written: \(problem)")
     }
     func check(_ result: Int32) throws { try check(result == 0 ? nil : unsafe String(cString: strerror(errno))) }
-    try check(stream.write(Array((Self.header(namesSource: namesSource) + rows.joined()).utf8)))
+    try check(stream.write(Array((Self.header(columns) + rows.joined()).utf8)))
     guard isRegular else { return }
     try check(fchmod(descriptor, status.st_mode & 0o777))
     try check(fsync(descriptor))
@@ -65,13 +74,16 @@ final class OutcomesFile: Sendable {
     return opened
   }
 
-  private static func header(namesSource: Bool) -> String { "line,token,outcome,reason\(namesSource ? ",app,tokens" : "")\n" }
+  private static func header(_ columns: OutcomesColumns) -> String { columns.names.joined(separator: ",") + "\n" }
 
   deinit { close(descriptor) }
 
   /// What one campaign tells of.
-  func listener(app: String, tokens: String) -> any OutcomeListener {
-    Listener(file: self, suffix: namesSource ? ",\(Self.field(app)),\(Self.field(tokens))" : "")
+  ///
+  /// - Parameter channel: takes the place of tokens, which a broadcast does not have.
+  func listener(app: String, tokens: String, channel: String? = nil) -> any OutcomeListener {
+    Listener(
+      file: self, channel: channel, namesTime: columns.namesTime, suffix: columns.namesSource ? ",\(Self.field(app)),\(Self.field(tokens))" : "")
   }
 
   /// Calls `handler` once with a sentence when the file can no longer be written, from any thread.
@@ -119,12 +131,16 @@ final class OutcomesFile: Sendable {
 
   private struct Listener: OutcomeListener {
     let file: OutcomesFile
+    let channel: String?
+    let namesTime: Bool
     let suffix: String
 
     func flush() { _ = file.finish() }
 
     func notAccepted(line: UInt64, token: String, outcome: Outcome, goneSince: UInt64?) {
-      file.append("\(line),\(OutcomesFile.field(token)),\(OutcomesFile.name(outcome)),\(OutcomesFile.field(OutcomesFile.reason(outcome)))\(suffix)\n")
+      let time = namesTime ? "," + (goneSince.map { String($0 / 1000) } ?? "") : ""
+      let reason = OutcomesFile.field(OutcomesFile.reason(outcome))
+      file.append("\(line),\(OutcomesFile.field(channel ?? token)),\(OutcomesFile.name(outcome)),\(reason)\(time)\(suffix)\n")
     }
   }
 

@@ -18,9 +18,9 @@ struct OutcomesHistory {
   }
 
   /// - Parameters:
-  ///   - namesSource: whether the rows say which app and token file they belong to.
+  ///   - columns: of the rows.
   ///   - sources: rows of other campaigns are right: these have ended before.
-  init(path: String, namesSource: Bool, sources: [Source]) throws {
+  init(path: String, columns: OutcomesColumns, sources: [Source]) throws {
     // Foundation has many words for a file that is not there.
     let problem = unsafe access(path, R_OK) == 0 ? nil : unsafe String(cString: strerror(errno))
     guard problem == nil, let content = try? Data(contentsOf: URL(fileURLWithPath: path)) else {
@@ -34,8 +34,10 @@ struct OutcomesHistory {
       // A crash in the middle of a write leaves no line end.
       guard !isFirst, record.last == UInt8(ascii: "\n") else { continue }
       let fields = Self.fields(record.dropLast())
-      guard fields.count == (namesSource ? 6 : 4), let line = UInt64(fields[0]) else { continue }
-      let source = namesSource ? sources.first { OutcomesFile.isField(fields[4], $0.app) && OutcomesFile.isField(fields[5], $0.tokens) } : sources.first
+      guard fields.count == columns.names.count, let line = UInt64(fields[0]) else { continue }
+      let (app, tokens) = (fields[fields.count - 2], fields[fields.count - 1])
+      let source =
+        columns.namesSource ? sources.first { OutcomesFile.isField(app, $0.app) && OutcomesFile.isField(tokens, $0.tokens) } : sources.first
       if source?.settled.contains(line) ?? true { rows.append(String(decoding: record, as: UTF8.self)) }
     }
   }

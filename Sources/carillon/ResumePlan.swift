@@ -1,6 +1,7 @@
 internal import PushEngine
 internal import PushServer
 internal import PushTransport
+internal import PushWire
 
 /// Makes a ``SendPlan`` of what a journal holds, after checking that the files it speaks of are still the same.
 struct ResumePlan {
@@ -30,9 +31,13 @@ struct ResumePlan {
         plan.isNamedByTopic = context.isNamedByTopic
       }
       plan.outcomes = context.outcomes
+      plan.gone = context.gone
       guard campaign.phase == .open else {
         plan.ended.append((context.settings.id, campaign.account))
         continue
+      }
+      if let settings = plan.settings(context.settings.id), let difference = Self.difference(of: settings, from: context.settings, campaign.headers) {
+        changed.append(difference)
       }
       try check(context.payloadFile, context.payload)
       try check(context.tokensFile, context.tokens)
@@ -49,5 +54,16 @@ struct ResumePlan {
         "\(changed.joined(separator: "; ")): put back what it was, or give the campaign up by carillon journal abandon \(opened.directory.asShellWord).")
     }
     return plan
+  }
+
+  /// How the headers of what is still to be sent would differ from what was sent; nil if they do not.
+  private static func difference(of settings: AppSettings, from before: AppSettings, _ headers: ProviderHeaders?) -> String? {
+    guard settings.transport == before.transport else {
+      return "the app \(settings.id) has the transport \(settings.transport.rawValue) now, had \(before.transport.rawValue) when the campaign began"
+    }
+    guard let headers, let topic = settings.topic, let begun = headers.topic, headers.pushType.topic(for: topic) != begun, settings.topic != before.topic else {
+      return nil
+    }
+    return "the app \(settings.id) has the topic \(topic) now, and the campaign began with \(begun)"
   }
 }

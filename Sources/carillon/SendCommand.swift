@@ -17,11 +17,18 @@ struct SendCommand: AsyncParsableCommand {
         carillon send --config carillon.yaml --app news \\
           --payload hello.json --tokens people.csv --outcomes problems.csv
         carillon send --config carillon.yaml --campaign today.yaml --json
+        carillon send --transport http2 --environment production \\
+          --token-key AuthKey_ABC123DEFG.p8 --team-id DEF123GHIJ \\
+          --topic com.example.news --payload hello.json --tokens people.csv
 
       A campaign file sends to several apps at once: a YAML list such as
 
         - { app: news, payload: hello.json, tokens: people.csv, expiration: 1h }
         - { app: chat, payload: chat.json, tokens: chat.txt, priority: 10 }
+
+      Over HTTP/2 every notification has an apns-id, the same each time it is sent, and every request is answered. The columns "apns-id" and "collapse-id" of a token \
+      file give single notifications their own; an empty field leaves it to the campaign. --gone lists the devices that no longer have the app, as carillon \
+      feedback does for the binary protocol.
 
       With --journal DIR a campaign survives its process: whether that is killed, interrupted, or stopped by a full disk,
 
@@ -40,6 +47,7 @@ struct SendCommand: AsyncParsableCommand {
     String?
   @Option(help: ArgumentHelp("A YAML list of what to send through which app; needs --config.", valueName: "file")) var campaign: String?
   @Option(help: ArgumentHelp("The gateway, when there is no configuration file.", valueName: "host:port")) var gateway: String?
+  @OptionGroup var provider: ProviderFlags
   @OptionGroup var identity: IdentityOptions
   @Option(help: ArgumentHelp("The payload, a JSON file.", valueName: "file")) var payload: String?
   @Option(help: ArgumentHelp("The token file; - is standard input.", valueName: "file")) var tokens: String?
@@ -49,7 +57,10 @@ struct SendCommand: AsyncParsableCommand {
     help: ArgumentHelp(
       "Until when to deliver: seconds from now, a duration such as 2h, a UNIX time, or 0 for now or never (default: not said).", valueName: "seconds"))
   var expiration: String?
-  @Option(help: ArgumentHelp("10: at once; 5: when it saves power (default: not said).", valueName: "5|10")) var priority: Int?
+  @Option(
+    name: [.long, .customLong("apns-priority")],
+    help: ArgumentHelp("10: at once; 5: when it saves power; 1, over HTTP/2: without ever waking the device (default: not said).", valueName: "1|5|10"))
+  var priority: Int?
   @Option(help: ArgumentHelp("How long silence must last to mean acceptance (default: 5).", valueName: "seconds")) var settleQuiet: String?
   @Option(
     help: ArgumentHelp("How the last notifications are settled: by a frame that must be refused, or by silence (default: probe).", valueName: "probe|quiet"))
@@ -60,6 +71,10 @@ struct SendCommand: AsyncParsableCommand {
   @OptionGroup var journalFlags: JournalFlags
   @Flag(help: "The account as one JSON object on standard output.") var json = false
   @Option(help: ArgumentHelp("Lists everything that was not accepted, as CSV (default: nowhere).", valueName: "file")) var outcomes: String?
+  @Option(
+    help: ArgumentHelp(
+      "Appends the tokens of devices that no longer have the app, as CSV: timestamp,token (HTTP/2; default: nowhere).", valueName: "file"))
+  var gone: String?
 
   /// What flags alone can get wrong. Files are looked at by ``plan()``.
   /// Called first thing by run(), not by the parser: an unknown flag is to be named before a missing one.
@@ -73,28 +88,50 @@ struct SendCommand: AsyncParsableCommand {
         ("--app", app != nil), ("--payload", payload != nil), ("--tokens", tokens != nil), ("--expiration", expiration != nil), ("--priority", priority != nil),
       ]
       for (flag, isGiven) in besides where isGiven { throw ValidationError("\(flag) and --campaign exclude each other: the campaign file says it.") }
+      try provider.refuseAll(besides: "--campaign", because: "the campaign file and the configuration say it")
     } else {
       guard payload != nil else { throw ValidationError("--payload FILE must say what to send.") }
-      guard tokens != nil else { throw ValidationError("--tokens FILE must say to whom (- is standard input).") }
+      guard tokens != nil || provider.channel != nil else { throw ValidationError("--tokens FILE must say to whom (- is standard input).") }
+      if tokens != nil, provider.channel != nil { throw ValidationError("--tokens and --channel exclude each other: each says to whom.") }
+      if provider.channel != nil, journalFlags.journal != nil {
+        throw ValidationError("--channel and --journal exclude each other: a broadcast is one request, with nothing to go on with.")
+      }
     }
+    try provider.checkRequestTimeout()
     if config != nil {
       try identity.refuse(besides: "--config")
+      try provider.refuse(besides: "--config", because: "the configuration file says it")
       let besides = [
         ("--gateway", gateway != nil), ("--connections", connections != nil), ("--command", command != nil), ("--settle-quiet", settleQuiet != nil),
         ("--confirm", confirm != nil), ("--on-unknown", onUnknown != nil),
       ]
       for (flag, isGiven) in besides where isGiven { throw ValidationError("\(flag) and --config exclude each other: the configuration file says it.") }
     } else {
-      guard let gateway else { throw ValidationError("--gateway HOST:PORT or --config FILE must say where to send to.") }
-      _ = try Options.endpoint(gateway, flag: "--gateway")
-      guard identity.certificate != nil else { throw ValidationError("--certificate FILE must say who sends.") }
+      try provider.check(hasGateway: gateway != nil, hasCertificate: identity.certificate != nil)
+      guard gateway != nil || provider.environment != nil else {
+        let more = provider.isHTTP2 ? ", --environment production|sandbox" : ""
+        throw ValidationError("--gateway HOST:PORT\(more) or --config FILE must say where to send to.")
+      }
+      if let gateway { _ = try Options.endpoint(gateway, flag: "--gateway") }
+      guard identity.certificate != nil || provider.tokenKey != nil else {
+        throw ValidationError("--certificate FILE\(provider.isHTTP2 ? " or --token-key FILE" : "") must say who sends.")
+      }
+      if provider.isHTTP2 {
+        let binaryOnly = [("--command", command != nil), ("--settle-quiet", settleQuiet != nil), ("--confirm", confirm != nil)]
+        for (flag, isGiven) in binaryOnly where isGiven {
+          throw ValidationError("\(flag) and --transport http2 exclude each other: it is about the binary protocol, and every request over HTTP/2 is answered.")
+        }
+      } else if gone != nil {
+        throw ValidationError("--gone needs --transport http2: with the binary protocol, carillon feedback says which devices are gone.")
+      }
     }
     if let connections, !(1...1000).contains(connections) { throw ValidationError("--connections must be from 1 to 1000, not \(connections).") }
     if let command { _ = try Options.command(command) }
     if let expiration, Expiration(expiration) == nil {
       throw ValidationError("--expiration must be seconds from now, a duration such as 2h, a UNIX time, or 0, not \"\(expiration)\".")
     }
-    _ = try Options.priority(priority)
+    let wanted = try Options.priority(priority)
+    if config == nil, !provider.isHTTP2, wanted == 1 { throw ValidationError("--priority 1 needs --transport http2.") }
     if let settleQuiet {
       let quiet = try Options.duration(settleQuiet, flag: "--settle-quiet")
       guard quiet >= .milliseconds(10), quiet <= .seconds(3600) else {
@@ -135,10 +172,12 @@ struct SendCommand: AsyncParsableCommand {
   /// Almost everything was said when the campaign began.
   private func checkResume() throws {
     try identity.refuse(besides: "--resume", because: "the journal remembers it")
+    try provider.refuseAll(besides: "--resume", because: "the journal remembers it")
     let besides = [
       ("--app", app != nil), ("--campaign", campaign != nil), ("--gateway", gateway != nil), ("--payload", payload != nil), ("--tokens", tokens != nil),
       ("--connections", connections != nil), ("--command", command != nil), ("--expiration", expiration != nil), ("--priority", priority != nil),
       ("--settle-quiet", settleQuiet != nil), ("--confirm", confirm != nil), ("--outcomes", outcomes != nil),
+      ("--gone", gone != nil),
     ]
     for (flag, isGiven) in besides where isGiven { throw ValidationError("\(flag) and --resume exclude each other: the journal remembers it.") }
     if config == nil, journalFlags.journal == nil { throw ValidationError("--resume needs --journal DIR, which says what to go on with.") }
@@ -157,6 +196,12 @@ struct SendCommand: AsyncParsableCommand {
     var plan = try config == nil ? planOfFlags() : planOfConfiguration()
     plan.json = json
     plan.outcomes = outcomes
+    plan.gone = gone
+    if provider.channel != nil {
+      // A configuration may name a journal.
+      plan.journal = nil
+      return plan
+    }
     if plan.journal == nil { plan.journal = journalPlan(nil) }
     if journalFlags.sync != nil, plan.journal == nil { throw ValidationError("--sync needs --journal DIR.") }
     if plan.journal != nil, plan.entries.contains(where: { $0.tokens == "-" }) {
@@ -171,8 +216,10 @@ struct SendCommand: AsyncParsableCommand {
   }
 
   private func planOfFlags() throws -> SendPlan {
-    guard let files = identity.files, let payload, let tokens else { throw CommandFailure.usage("--certificate, --payload and --tokens are needed") }
-    var settings = AppSettings(id: app ?? "app", credential: files)
+    let credential = provider.tokenKeyFile.map(AppCredential.tokenKey) ?? identity.files.map(AppCredential.certificate)
+    guard let credential, let payload else { throw CommandFailure.usage("--certificate, --payload and --tokens are needed") }
+    var settings = AppSettings(id: app ?? "app", credential: credential)
+    try provider.apply(to: &settings)
     settings.gateway = gateway.flatMap(Endpoint.init)
     settings.trust = identity.trust
     if let connections { settings.connections = connections...connections }
@@ -187,23 +234,24 @@ struct SendCommand: AsyncParsableCommand {
     let config = config ?? ""
     let configuration = try failing { try DeploymentConfiguration.read(file: config) }
     guard let campaign else {
-      guard let payload, let tokens else { throw CommandFailure.usage("--payload and --tokens are needed") }
+      guard let payload else { throw CommandFailure.usage("--payload and --tokens are needed") }
       let settings = try configuration.app(app, file: config)
       return SendPlan(apps: [settings], entries: [try entry(settings.id, payload, tokens)], journal: journalPlan(configuration))
     }
     let listed = try failing { try CampaignEntry.read(file: campaign, apps: configuration.apps.map(\.id)) }
     let entries = try listed.map {
       SendPlan.Entry(
-        app: $0.app, payloadFile: $0.payload, template: try Self.template($0.payload), tokens: $0.tokens, expiration: $0.expiration, priority: $0.priority)
+        app: $0.app, payloadFile: $0.payload, template: try Self.template($0.payload), tokens: $0.tokens, expiration: $0.expiration, priority: $0.priority,
+        wishes: SendPlan.Wishes(pushType: $0.pushType, collapseIdentifier: $0.collapseIdentifier))
     }
     let used = Set(listed.map(\.app))
     return SendPlan(apps: configuration.apps.filter { used.contains($0.id) }, entries: entries, journal: journalPlan(configuration))
   }
 
-  private func entry(_ app: String, _ payload: String, _ tokens: String) throws -> SendPlan.Entry {
+  private func entry(_ app: String, _ payload: String, _ tokens: String?) throws -> SendPlan.Entry {
     SendPlan.Entry(
-      app: app, payloadFile: payload, template: try Self.template(payload), tokens: tokens, expiration: expiration.flatMap(Expiration.init),
-      priority: try Options.priority(priority))
+      app: app, payloadFile: payload, template: try Self.template(payload), tokens: tokens ?? "", expiration: expiration.flatMap(Expiration.init),
+      priority: try Options.priority(priority), wishes: provider.wishes)
   }
 
   static func template(_ file: String) throws -> PayloadTemplate {

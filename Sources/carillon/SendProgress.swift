@@ -3,13 +3,13 @@ internal import PushEngine
 
 /// Shows a campaign's progress on standard error until its task is cancelled.
 struct SendProgress: Sendable {
-  private let audiences: [AudienceFile]
+  private let audiences: [SendAudience]
   private let ledgers: [CampaignLedger]
   private let started: ContinuousClock.Instant
   private var settledBefore = 0
   private var fractionBefore = 0.0
 
-  init(_ audiences: [AudienceFile], ledgers: [CampaignLedger], started: ContinuousClock.Instant) {
+  init(_ audiences: [SendAudience], ledgers: [CampaignLedger], started: ContinuousClock.Instant) {
     self.audiences = audiences
     self.ledgers = ledgers
     self.started = started

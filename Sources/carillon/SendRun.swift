@@ -17,25 +17,22 @@ struct SendRun {
   /// - Parameter unixSeconds: now.
   /// - Throws: the exit status when it is not 0, or why nothing could be sent.
   func run(at unixSeconds: UInt32) async throws {
-    let outcomes = try openOutcomes()
-    if let journal = opened?.journal { outcomes?.onFailure { journal.stop(because: $0) } }
+    let lists = SendLists(outcomes: try openOutcomes(), gone: try plan.gone.map(GoneFile.init))
+    if let journal = opened?.journal { lists.onFailure { journal.stop(because: $0) } }
     let campaigns = try await begin(at: unixSeconds)
     let deployment = Deployment(
-      prepared.apps.map { part in
-        let gateway = part.settings.gatewayOrDefault
-        return AppPlan(
-          configuration: part.settings.engineConfiguration, dialer: SocketDialer(host: gateway.host, port: gateway.port, context: part.context))
-      }, threads: ProcessInfo.processInfo.activeProcessorCount, seed: UInt64.random(in: 0 ... .max), journal: opened?.journal)
+      prepared.apps.map { $0.access.plan($0.settings) }, threads: ProcessInfo.processInfo.activeProcessorCount, seed: UInt64.random(in: 0 ... .max),
+      journal: opened?.journal)
     let started = ContinuousClock.now
-    let ending = try await deployment.serve { try await send(campaigns, through: deployment, outcomes: outcomes, started: started) }
+    let ending = try await deployment.serve { try await send(campaigns, through: deployment, lists: lists, started: started) }
     // A journal that is closed takes the accounts of what has ended for given. So they are given first: whoever is killed in between gives them again.
-    let unlisted = outcomes?.finish()
+    let unlisted = lists.finish()
     try? await opened?.journal.makeDurable()
     let unwritten = showsAccount(ending) ? show(ending.account) : nil
     let unjournalled = unwritten == nil ? await closeJournal() : nil
     // A list that stopped the journal is told of there.
-    let isToldOf = opened?.journal.failure?.hasPrefix(OutcomesFile.flag) ?? false
-    let problems = [isToldOf ? nil : unlisted, unwritten, ending.failures.isEmpty ? unjournalled : nil].compactMap { $0 }
+    let isToldOf = opened?.journal.failure.map(SendLists.speaksOfThem) ?? false
+    let problems = (isToldOf ? [] : unlisted) + [unwritten, ending.failures.isEmpty ? unjournalled : nil].compactMap { $0 }
     try finish(ending, incomplete: problems)
     // All that was taken in may be accepted, but there was more.
     if ending.wasInterrupted { throw ExitStatus.findings }
@@ -47,11 +44,11 @@ struct SendRun {
 
   private func openOutcomes() throws -> OutcomesFile? {
     guard let path = plan.outcomes else { return nil }
-    let namesSource = prepared.campaigns.count + plan.ended.count > 1
-    guard isResumed else { return try OutcomesFile(path: path, namesSource: namesSource) }
+    let columns = OutcomesColumns(namesSource: prepared.campaigns.count + plan.ended.count > 1, namesTime: prepared.hasHTTP2)
+    guard isResumed else { return try OutcomesFile(path: path, columns: columns) }
     let sources = prepared.campaigns.compactMap { part in part.settledLines.map { OutcomesHistory.Source(app: part.app, tokens: part.tokens, settled: $0) } }
-    let history = try OutcomesHistory(path: path, namesSource: namesSource, sources: sources)
-    return try OutcomesFile(replacing: path, namesSource: namesSource, rows: history.rows)
+    let history = try OutcomesHistory(path: path, columns: columns, sources: sources)
+    return try OutcomesFile(replacing: path, columns: columns, rows: history.rows)
   }
 
   /// Writes down that the campaigns begin, unless they have before. Returns them with their numbers.
@@ -69,9 +66,9 @@ struct SendRun {
       let context = CampaignContext(
         settings: settings.withAbsolutePaths, isNamedByTopic: plan.isNamedByTopic, payloadFile: CampaignContext.absolute(entry.payloadFile),
         payload: try fingerprint(entry.payloadFile), tokensFile: CampaignContext.absolute(entry.tokens), tokens: try fingerprint(entry.tokens),
-        tokensName: entry.tokens, outcomes: plan.outcomes.map(CampaignContext.absolute), begunAt: unixSeconds)
+        tokensName: entry.tokens, outcomes: plan.outcomes.map(CampaignContext.absolute), gone: plan.gone.map(CampaignContext.absolute), begunAt: unixSeconds)
       return EngineJournal.Beginning(
-        app: part.app, campaign: Campaign(payload: part.payload, expiration: part.expiration, priority: part.priority), context: try context.encoded)
+        app: part.app, campaign: part.sent, context: try context.encoded)
     }
     do throws(JournalProblem) {
       let numbers = try await journal.begin(beginnings)
@@ -114,13 +111,12 @@ struct SendRun {
   }
 
   private func send(
-    _ campaigns: [PreparedSend.CampaignPart], through deployment: Deployment, outcomes: OutcomesFile?, started: ContinuousClock.Instant
+    _ campaigns: [PreparedSend.CampaignPart], through deployment: Deployment, lists: SendLists, started: ContinuousClock.Instant
   ) async throws -> Ending {
     let parts = try campaigns.map { campaign in
       guard let app = deployment.apps[campaign.app] else { throw CommandFailure.usage("there is no app \"\(campaign.app)\"") }
-      let listener = outcomes?.listener(app: campaign.app, tokens: campaign.tokens)
-      let sent = Campaign(payload: campaign.payload, expiration: campaign.expiration, priority: campaign.priority)
-      return Part(campaign: campaign, run: try CampaignRun(sent, through: app, journalled: campaign.number, listener: listener))
+      let listener = lists.listener(app: campaign.app, tokens: campaign.tokens, channel: campaign.audience.channelIdentifier)
+      return Part(campaign: campaign, run: try CampaignRun(campaign.sent, through: app, journalled: campaign.number, listener: listener))
     }
     let before = snapshot(of: parts, since: started)
     let watch = SignalWatch { count in
@@ -132,7 +128,7 @@ struct SendRun {
       } else {
         let (account, inFlightCount) = snapshot(of: parts, since: started, before: before).asIfOver
         show(account)
-        _ = outcomes?.finish()
+        _ = lists.finish()
         if inFlightCount > 0 {
           StandardStream.error.writeLine(
             "carillon: stopped at once: \(inFlightCount) notifications were still under way; they count as unknown, and are not listed")

@@ -8,7 +8,7 @@ internal import PushWire
 struct SimulateCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "simulate",
-    abstract: "Pretends to be Apple's gateway and feedback service, including their bad days.",
+    abstract: "Pretends to be Apple's gateway, feedback service and HTTP/2 provider API, including their bad days.",
     discussion: """
       Listens until it gets SIGTERM or SIGINT, and then says what it has accepted and refused, per app. Apps are told apart by their client certificates.
       Without a certificate it makes throw-away ones and says where they are.
@@ -26,6 +26,18 @@ struct SimulateCommand: AsyncParsableCommand {
           com.example.news:
             shutdown: { after: 1000 }
             feedback: [ { token: 0a1b, timestamp: 1400000000 } ]
+
+      With --http2-port it also speaks the HTTP/2 provider API, to client certificates and to provider tokens. Its faults stand under http2: in the rules
+      file, for all apps or per app, for example:
+
+        http2:
+          delay: { exponential: 20ms }
+          refuse:
+            - { every: 1000, reason: Unregistered }
+            - { every: 100, reason: TooManyRequests, times: 1 }
+          goaway: { after: 50000, reason: Shutdown }
+          reset: { every: 500, code: 7 }
+          limits: [ { after: 2000, to: 5 }, { after: 3000, to: 1000 } ]
       """)
 
   @Option(help: "The address to listen on.") var host = "127.0.0.1"
@@ -41,8 +53,9 @@ struct SimulateCommand: AsyncParsableCommand {
     name: .customLong("app"),
     help: ArgumentHelp("A topic to make a throw-away client certificate for; may be repeated (default: com.example.app).", valueName: "topic"))
   var apps: [String] = []
-  @Option(help: ArgumentHelp("Makes an authority, a server's and each app's certificate in this folder, and exits.", valueName: "folder")) var makeCertificates:
-    String?
+  @Option(help: ArgumentHelp("Makes an authority, a server's and each app's certificate and a token key in this folder, and exits.", valueName: "folder"))
+  var makeCertificates: String?
+  @OptionGroup(title: "HTTP/2") var http2: SimulateHTTP2Options
   @Flag(
     help: ArgumentHelp(
       "Hands out TLS session tickets, as most servers do: who comes again needs no certificates.",
@@ -56,6 +69,7 @@ struct SimulateCommand: AsyncParsableCommand {
   private func check() throws {
     try Options.port(gatewayPort, flag: "--gateway-port")
     try Options.port(feedbackPort, flag: "--feedback-port")
+    try http2.check()
     if certificate == nil {
       for (flag, value) in [("--key", key), ("--passphrase-file", passphraseFile), ("--client-ca", clientCa)] where value != nil {
         throw ValidationError("\(flag) needs --certificate; without one, throw-away certificates are made.")
@@ -71,7 +85,8 @@ struct SimulateCommand: AsyncParsableCommand {
     try check()
     let topics = apps.isEmpty ? ["com.example.app"] : apps
     if let makeCertificates { return try make(in: makeCertificates, topics: topics) }
-    let rules = try RulesFile.rules(file: rules, flags: faults)
+    var rules = try RulesFile.rules(file: rules, flags: faults)
+    if http2.strict { rules.service.isStrict = true }
     let (identity, throwAway) = identity(topics)
     // Only what was made for this run is taken away again.
     defer { if let throwAway { try? FileManager.default.removeItem(atPath: throwAway) } }
@@ -80,6 +95,9 @@ struct SimulateCommand: AsyncParsableCommand {
     configuration.host = host
     configuration.gatewayPort = gatewayPort
     configuration.feedbackPort = feedbackPort
+    configuration.http2Port = http2.http2Port
+    configuration.channelsPort = http2.channelsPort
+    configuration.tokenKeys = http2.keys
     configuration.rules = rules
     configuration.recordPath = record
     configuration.sendsTickets = sessionTickets
@@ -92,7 +110,7 @@ struct SimulateCommand: AsyncParsableCommand {
     if untilInputEnds { Thread.detachNewThread { Self.waitForEndOfInput() } }
     for await _ in signals { break }
     let truth = await simulator.stop()
-    StandardStream.output.writeLine(json ? truth.json : TruthReport.text(truth))
+    StandardStream.output.writeLine(json ? truth.json : SimulateReport.ending(truth))
     if let problem = truth.recordProblem { throw CommandFailure.couldNotRun(problem) }
   }
 
@@ -116,19 +134,16 @@ struct SimulateCommand: AsyncParsableCommand {
   }
 
   private func sayReady(_ simulator: GatewaySimulator, _ throwAway: String?) {
-    if let throwAway, let files = simulator.certificates {
-      let names = files.apps.values.map { $0.certificate.split(separator: "/").last.map(String.init) ?? "" }.sorted().joined(separator: ", ")
-      StandardStream.error.writeLine("Throw-away certificates, gone when this ends: \(throwAway) (trust ca.pem; clients: \(names), each with its .key).")
-    }
-    StandardStream.output.writeLine(
-      json
-        ? "{\"event\":\"ready\",\"gateway\":\(simulator.gatewayPort),\"feedback\":\(simulator.feedbackPort)}"
-        : "Gateway on \(host), port \(simulator.gatewayPort); feedback service on port \(simulator.feedbackPort). SIGINT (Ctrl-C) ends it.")
+    if let throwAway, let line = SimulateReport.throwAway(throwAway, simulator) { StandardStream.error.writeLine(line) }
+    StandardStream.output.writeLine(SimulateReport.ready(simulator, host: host, json: json))
   }
 
   private func make(in directory: String, topics: [String]) throws {
-    let files = try failing(flag: "--make-certificates") {
-      try CertificateMaker.makeAll(in: directory, topics: topics, at: Int64(Date().timeIntervalSince1970))
+    let (files, tokenKey) = try failing(flag: "--make-certificates") {
+      (
+        try CertificateMaker.makeAll(in: directory, topics: topics, at: Int64(Date().timeIntervalSince1970)),
+        try ServiceSettings.KeyFile.makeThrowAway(in: directory)
+      )
     }
     if json {
       var json = JSONWriter()
@@ -145,6 +160,7 @@ struct SimulateCommand: AsyncParsableCommand {
           json.field("p12", files.appContainers[topic]?.certificate)
           json.field("passphraseFile", files.appContainers[topic]?.passphraseFile)
         }
+        SimulateReport.key(tokenKey, &$0)
       }
       StandardStream.output.writeLine(json.text)
       return
@@ -154,24 +170,7 @@ struct SimulateCommand: AsyncParsableCommand {
       guard let pem = files.apps[topic], let container = files.appContainers[topic] else { continue }
       lines.append("\(topic)  \(pem.certificate), \(pem.key ?? ""), \(container.certificate), \(container.passphraseFile ?? "")")
     }
+    lines.append("Token key       \(tokenKey.file), key identifier \(tokenKey.keyIdentifier), team \(tokenKey.teamIdentifier)")
     StandardStream.output.writeLine(lines.joined(separator: "\n"))
-  }
-}
-
-/// What `simulate` prints for people when it ends.
-enum TruthReport {
-  static func text(_ truth: GroundTruth) -> String {
-    var lines: [String] = []
-    for (topic, app) in truth.apps.sorted(by: { $0.key < $1.key }) {
-      lines.append(
-        "\(topic): \(app.accepted) accepted, \(app.refused.values.reduce(0, +)) refused, \(app.discarded) discarded, on \(app.connections) connections")
-      for (status, count) in app.refused.sorted(by: { $0.key.rawValue < $1.key.rawValue }) { lines.append("  \(status): \(count)") }
-      if app.poisoned > 0 { lines.append("  closed without a packet: \(app.poisoned)") }
-      if app.certificatesRefused > 0 { lines.append("  certificates refused: \(app.certificatesRefused)") }
-      if app.feedbackServed > 0 { lines.append("  feedback tuples served: \(app.feedbackServed)") }
-    }
-    if truth.failedHandshakes > 0 { lines.append("TLS handshakes that failed: \(truth.failedHandshakes)") }
-    if lines.isEmpty { lines.append("Nobody connected.") }
-    return lines.joined(separator: "\n")
   }
 }

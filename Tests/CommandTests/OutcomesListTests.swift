@@ -18,7 +18,7 @@ struct OutcomesListTests {
 
   @Test("what the list held is there again before anything else is written, whoever is killed meanwhile")
   func replacedAtOnce() throws {
-    let file = try OutcomesFile(replacing: place.path("out.csv"), namesSource: false, rows: rows)
+    let file = try OutcomesFile(replacing: place.path("out.csv"), columns: OutcomesColumns(), rows: rows)
     #expect(try place.read("out.csv") == expected)
     file.listener(app: "news", tokens: "t.csv").notAccepted(line: 22, token: "cd", outcome: .held)
     #expect(file.finish() == nil)
@@ -30,7 +30,7 @@ struct OutcomesListTests {
   func failing() throws {
     let before = try place.read("out.csv")
     try FileManager.default.createDirectory(atPath: place.path("out.csv.new"), withIntermediateDirectories: false)
-    #expect(throws: CommandFailure.self) { try OutcomesFile(replacing: place.path("out.csv"), namesSource: false, rows: rows) }
+    #expect(throws: CommandFailure.self) { try OutcomesFile(replacing: place.path("out.csv"), columns: OutcomesColumns(), rows: rows) }
     #expect(try place.read("out.csv") == before)
   }
 
@@ -38,7 +38,7 @@ struct OutcomesListTests {
   func link() throws {
     try FileManager.default.setAttributes([.posixPermissions: 0o640], ofItemAtPath: place.path("out.csv"))
     try FileManager.default.createSymbolicLink(atPath: place.path("link.csv"), withDestinationPath: "out.csv")
-    _ = try OutcomesFile(replacing: place.path("link.csv"), namesSource: false, rows: rows)
+    _ = try OutcomesFile(replacing: place.path("link.csv"), columns: OutcomesColumns(), rows: rows)
     #expect(try FileManager.default.destinationOfSymbolicLink(atPath: place.path("link.csv")) == "out.csv")
     #expect(try place.read("out.csv") == expected)
     #expect(try FileManager.default.attributesOfItem(atPath: place.path("out.csv"))[.posixPermissions] as? Int == 0o640)
@@ -46,7 +46,7 @@ struct OutcomesListTests {
 
   @Test("a list that is no file at all is simply written to")
   func noFile() throws {
-    #expect(try OutcomesFile(replacing: "/dev/null", namesSource: false, rows: rows).finish() == nil)
-    #expect(throws: CommandFailure.self) { try OutcomesFile(replacing: "/dev/full", namesSource: false, rows: rows) }
+    #expect(try OutcomesFile(replacing: "/dev/null", columns: OutcomesColumns(), rows: rows).finish() == nil)
+    #expect(throws: CommandFailure.self) { try OutcomesFile(replacing: "/dev/full", columns: OutcomesColumns(), rows: rows) }
   }
 }

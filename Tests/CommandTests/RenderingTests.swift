@@ -124,7 +124,7 @@ struct RenderingTests {
   @Test("what was not accepted is listed as CSV, with every field safe for spreadsheets")
   func outcomes() throws {
     let place = try Workplace()
-    let file = try OutcomesFile(path: place.path("out.csv"), namesSource: false)
+    let file = try OutcomesFile(path: place.path("out.csv"), columns: OutcomesColumns())
     let listener = file.listener(app: "news", tokens: "t.csv")
     listener.notAccepted(line: 3, token: "ab", outcome: .rejected(.status(.invalidToken)))
     listener.notAccepted(line: 4, token: "a \"b\",\nc", outcome: .rejected(.malformedToken))
@@ -133,16 +133,16 @@ struct RenderingTests {
     #expect(
       try place.read("out.csv")
         == "line,token,outcome,reason\n3,ab,rejected,8 invalid token\n4,\"a \"\"b\"\",\nc\",rejected,malformed token\n5,'=1+1,unknown,\n")
-    let campaign = try OutcomesFile(path: place.path("all.csv"), namesSource: true)
+    let campaign = try OutcomesFile(path: place.path("all.csv"), columns: OutcomesColumns(namesSource: true))
     campaign.listener(app: "news", tokens: "t.csv").notAccepted(line: 1, token: "ab", outcome: .held)
     #expect(campaign.finish() == nil)
     #expect(try place.read("all.csv") == "line,token,outcome,reason,app,tokens\n1,ab,held,,news,t.csv\n")
-    #expect(throws: CommandFailure.self) { try OutcomesFile(path: place.path("no/such/out.csv"), namesSource: false) }
+    #expect(throws: CommandFailure.self) { try OutcomesFile(path: place.path("no/such/out.csv"), columns: OutcomesColumns()) }
   }
 
   @Test("an outcomes file on a full disk is told of at the end")
   func outcomesOnFullDisk() throws {
-    let file = try OutcomesFile(path: "/dev/full", namesSource: false)
+    let file = try OutcomesFile(path: "/dev/full", columns: OutcomesColumns())
     #expect(file.finish()?.contains("is not complete: No space left on device") == true)
   }
 }

@@ -5,7 +5,10 @@ internal import Testing
 struct UsageTests {
   @Test(
     "help teaches: each command says what it does with an example, on standard output",
-    arguments: [[], ["send"], ["simulate"], ["bench"], ["feedback"], ["credential", "inspect"], ["payload", "check"]])
+    arguments: [
+      [], ["send"], ["simulate"], ["bench"], ["feedback"], ["credential", "inspect"], ["payload", "check"], ["channel"], ["channel", "create"],
+      ["channel", "list"], ["channel", "read"], ["channel", "delete"],
+    ])
   func help(command: [String]) async throws {
     let ending = try await ChildProcess.run(command + ["--help"])
     #expect(ending.status == 0 && ending.errors.isEmpty, "\(ending)")
@@ -42,7 +45,10 @@ struct UsageTests {
         "--connections must be from 1 to 1000, not 0"
       ),
       (["send", "--payload", "p", "--tokens", "t", "--gateway", "h:1", "--certificate", "c", "--command", "3"], "--command must be 0, 1 or 2, not 3"),
-      (["send", "--payload", "p", "--tokens", "t", "--gateway", "h:1", "--certificate", "c", "--priority", "7"], "--priority must be 5 or 10, not 7"),
+      (
+        ["send", "--payload", "p", "--tokens", "t", "--gateway", "h:1", "--certificate", "c", "--priority", "7"],
+        "--priority must be 5 or 10, or 1 over HTTP/2, not 7"
+      ),
       (["send", "--payload", "p", "--tokens", "t", "--gateway", "h:1", "--certificate", "c", "--expiration", "soon"], "--expiration must be seconds from now"),
       (["send", "--payload", "p", "--tokens", "t", "--gateway", "h:1", "--certificate", "c", "--confirm", "maybe"], "maybe"),
       (["send", "--payload", "p", "--tokens", "t", "--gateway", "h:1", "--certificate", "c", "--settle-quiet", "x"], "--settle-quiet must be a duration"),
@@ -53,6 +59,8 @@ struct UsageTests {
       (["simulate", "--refuse-status", "7"], "--refuse-status needs"), (["simulate", "--key", "k"], "--key needs --certificate"),
       (["feedback"], "--service HOST:PORT or --config FILE"), (["feedback", "--service", "h:1"], "--certificate FILE must say who reads"),
       (["payload", "check", "x", "--command", "9"], "--command must be 0, 1 or 2, not 9"),
+      (["payload", "check", "x", "--command", "1", "--push-type", "voip"], "--command and --push-type exclude each other"),
+      (["payload", "check", "x", "--priority", "1"], "--priority 1 is for HTTP/2"),
     ])
   func wrongFlags(arguments: [String], expected: String) async throws {
     let ending = try await ChildProcess.run(arguments)
@@ -70,6 +78,11 @@ struct UsageTests {
     #expect(bad.status == 1 && bad.output.contains("error at $.aps.badge: It must be a whole number"), "\(bad)")
     let good = try await ChildProcess.run(["payload", "check", "good.json", "--json"], directory: place.url)
     #expect(good.status == 0 && good.output == #"{"file":"good.json","good":true,"bytes":37,"limit":2048,"columns":["name"],"findings":[]}"# + "\n", "\(good)")
+    let wide = try await ChildProcess.run(["payload", "check", "good.json", "--push-type", "alert", "--priority", "1"], directory: place.url)
+    #expect(wide.status == 0 && wide.output.contains("37 of 4096 bytes for HTTP/2"), "\(wide)")
+    let background = try await ChildProcess.run(["payload", "check", "silent.json", "--push-type", "background", "--priority", "10"], directory: place.url)
+    #expect(background.status == 1 && background.output.contains("must have priority 5, not 10"), "\(background)")
+    #expect(try await ChildProcess.run(["payload", "check", "silent.json", "--broadcast"], directory: place.url).status == 1)
     #expect(try await ChildProcess.run(["payload", "check", "silent.json", "--priority", "10"], directory: place.url).status == 1)
     #expect(try await ChildProcess.run(["payload", "check", "silent.json", "--priority", "5"], directory: place.url).status == 0)
     expectOneSentence(

@@ -44,20 +44,20 @@ struct ConfigurationTests {
     #expect(configuration.apps.map(\.id) == ["news", "other"])
     let news = configuration.apps[0]
     #expect(news.topic == "com.example.news" && news.environment == .sandbox && news.transport == .binary && news.command == .enhanced)
-    #expect(news.credential == CredentialFiles(certificate: "etc/news.p12", passphraseFile: "etc/secret/news.pass"))
+    #expect(news.credential == .certificate(CredentialFiles(certificate: "etc/news.p12", passphraseFile: "etc/secret/news.pass")))
     #expect(news.gateway == Endpoint(host: "gateway.example.com", port: 2195) && news.trust == "etc/ca.pem")
     #expect(news.connections == 2...4)
     #expect(news.batching.maxBytes == 131_072 && news.batching.maxDelay == .microseconds(1500))
     #expect(news.window.notifications == 1000 && news.window.bytes == 1_048_576)
     #expect(news.settle.quiet == .seconds(2) && news.settle.confirm == .quiet)
     #expect(news.onUnknown == .hold && news.attempts == 3 && news.rateLimit == 5 && news.weight == 7)
-    #expect(configuration.apps[1].credential == CredentialFiles(certificate: "/certs/other.pem", key: "etc/other.key"))
+    #expect(configuration.apps[1].credential == .certificate(CredentialFiles(certificate: "/certs/other.pem", key: "etc/other.key")))
   }
 
   @Test("what is left out has a default that works")
   func defaults() throws {
     let app = try parse("apps: [ { id: a, credential: { certificate: a.pem } } ]", file: "a.yaml").apps[0]
-    var expected = AppSettings(id: "a", credential: CredentialFiles(certificate: "a.pem"))
+    var expected = AppSettings(id: "a", credential: .certificate(CredentialFiles(certificate: "a.pem")))
     expected.command = .framed
     #expect(app == expected)
     #expect(app.connections == 1...8 && app.batching.maxBytes == 65_536 && app.window.notifications == 262_144 && app.settle.quiet == .seconds(5))
@@ -81,7 +81,7 @@ struct ConfigurationTests {
       ("batching: { max-delay: 5 }", "etc/carillon.yaml:4: apps[0].batching.max-delay must be a duration from 0us to 10s, not \"5\""),
       ("window: { bytes: 64KB }", "etc/carillon.yaml:4: apps[0].window.bytes must be a size from 64KiB to 1GiB, not \"64KB\""),
       ("rate-limit: 0/s", "etc/carillon.yaml:4: apps[0].rate-limit must be a rate such as 5000/s or 300/m, not \"0/s\""),
-      ("transport: http2", "etc/carillon.yaml:4: apps[0].transport is http2, which this version cannot speak yet; use binary"),
+      ("transport: http3", "etc/carillon.yaml:4: apps[0].transport must be binary or http2, not \"http3\""),
       ("topic: [a]", "etc/carillon.yaml:4: apps[0].topic must be a single value"), ("weight: 1\n  weight: 2", "stands twice"),
       ("topic: \"a", "not valid YAML"),
     ])
@@ -187,11 +187,14 @@ struct CampaignFileTests {
         tokens: "-"
         expiration: 1h
         priority: 5
+      - { app: news, payload: n.json, tokens: n.txt, priority: 1, push-type: voip, collapse-id: score }
       """
+    var headers = CampaignEntry(app: "news", payload: "c/n.json", tokens: "c/n.txt", priority: 1)
+    (headers.pushType, headers.collapseIdentifier) = (.voip, "score")
     #expect(
       try CampaignEntry.parse(text, file: "c/today.yaml", apps: ["news", "chat"]) == [
         CampaignEntry(app: "news", payload: "c/news.json", tokens: "c/news.csv"),
-        CampaignEntry(app: "chat", payload: "/p/chat.json", tokens: "-", expiration: .after(.seconds(3600)), priority: 5),
+        CampaignEntry(app: "chat", payload: "/p/chat.json", tokens: "-", expiration: .after(.seconds(3600)), priority: 5), headers,
       ])
   }
 
@@ -201,7 +204,8 @@ struct CampaignFileTests {
     #expect(
       complaint("- { app: new, payload: a, tokens: b }") == "c/today.yaml:1: [0].app is \"new\", which the configuration does not have; did you mean \"news\"?")
     #expect(complaint("- { app: news, tokens: b }") == "c/today.yaml:1: [0] needs the key \"payload\", as in \"payload: news.json\"")
-    #expect(complaint("- { app: news, payload: a, tokens: b, priority: 7 }")?.contains("must be 5 or 10, not \"7\"") == true)
+    #expect(
+      complaint("- { app: news, payload: a, tokens: b, priority: 7 }")?.contains("must be 5 or 10, or 1 where the app's transport is http2, not \"7\"") == true)
     #expect(complaint("- { app: news, payload: a, tokens: b, token: 7 }")?.contains("unknown key \"token\" in [0]; did you mean \"tokens\"?") == true)
     #expect(
       complaint("- { app: news, payload: a, tokens: '-' }\n- { app: chat, payload: a, tokens: '-' }")?.contains("today.yaml:2: [1] reads standard input")

@@ -18,7 +18,7 @@ struct NetworkFaults {
 }
 
 /// What a dialer reaches: something that takes connections.
-protocol SimulatedService: AnyObject, Sendable {
+protocol SimulatedEndpoint: AnyObject, Sendable {
   /// The certificate is refused after the handshake.
   func refusesCertificate() -> Bool
   func connect() -> any SimulatedPeer
@@ -47,14 +47,14 @@ enum PeerAction {
 final class SimulatedDialer: Dialer, @unchecked Sendable {
   // Sync: used on the simulated loop alone.
   private let loop: SimulatedLoop
-  private let service: any SimulatedService
+  private let service: any SimulatedEndpoint
   private var random: SeededGenerator
   var faults: NetworkFaults
   private(set) var dials = 0
   private var isDead = false
   private var links: [SimulatedLink] = []
 
-  init(loop: SimulatedLoop, service: any SimulatedService, faults: NetworkFaults, seed: UInt64) {
+  init(loop: SimulatedLoop, service: any SimulatedEndpoint, faults: NetworkFaults, seed: UInt64) {
     self.loop = loop
     self.service = service
     self.faults = faults
@@ -107,7 +107,7 @@ final class SimulatedLink: Link, @unchecked Sendable {
   private var downstreamAt = Instant.start
   private var gatewayReadsAt = Instant.start
 
-  init(loop: SimulatedLoop, service: any SimulatedService, delegate: any LinkDelegate, faults: NetworkFaults, seed: UInt64) {
+  init(loop: SimulatedLoop, service: any SimulatedEndpoint, delegate: any LinkDelegate, faults: NetworkFaults, seed: UInt64) {
     self.loop = loop
     self.faults = faults
     self.delegate = delegate
@@ -286,7 +286,7 @@ final class SimulatedLink: Link, @unchecked Sendable {
 }
 
 /// The binary gateway as a service.
-final class BinaryService: SimulatedService {
+final class BinaryService: SimulatedEndpoint {
   private let gateway: SimulatedGateway
   private let topic: String
 

@@ -39,7 +39,7 @@ struct ProviderFaults {
 }
 
 /// The HTTP/2 service in a simulation: real sessions of HTTP/2, a truth of what was taken, and faults by a seed. It outlives simulated processes.
-final class SimulatedProvider: SimulatedService, @unchecked Sendable {
+final class SimulatedProvider: SimulatedEndpoint, @unchecked Sendable {
   // Sync: used on the simulated loop alone.
   fileprivate let faults: ProviderFaults
   fileprivate var random: SeededGenerator

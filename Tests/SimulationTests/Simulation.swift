@@ -67,7 +67,7 @@ struct Simulation {
 /// The gateway of a scenario and its truth, whichever protocol it speaks.
 final class ScenarioGateway: @unchecked Sendable {
   // Sync: used on the simulated loop alone.
-  let service: any SimulatedService
+  let service: any SimulatedEndpoint
   private let scenario: Scenario
   private let memory = FrameMemory()
   private let provider: SimulatedProvider?

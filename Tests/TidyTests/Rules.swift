@@ -45,6 +45,7 @@ enum Rules {
     ("Sources/PushEngine/Account/CampaignLedger.swift", "the report reads tokens from the ring's records"),
     ("Sources/PushEngine/Pool/", "lanes pack frames into the batch buffer and take raw bytes from the link"),
     ("Sources/PushGateway/Session/", "sessions decode the link's raw bytes in place"),
+    ("Sources/PushGateway/Service/", "requests are judged where nghttp2's bytes are kept"),
     ("Sources/PushGateway/Truth/", "the record hashes tokens and payloads in place"),
     ("Sources/PushGateway/Listener/", "the listener hands the link's raw bytes to sessions"),
     ("Sources/PushGateway/Faults/", "fault rules look at token bytes in place"),

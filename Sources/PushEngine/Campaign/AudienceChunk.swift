@@ -44,10 +44,8 @@ package struct AudienceEntry: Sendable {
   /// 1…100 bytes of token; for a malformed entry up to 100 bytes of the text that stands there.
   let tokenByteCount: UInt8
   package let kind: Kind
-  /// Behind the token: 16 bytes of identifier, if it has one of its own, and a collapse identifier.
-  var hasIdentifier = false
-  var collapseByteCount: UInt8 = 0
-  var hasOwnHeaders: Bool { hasIdentifier || collapseByteCount > 0 }
+  /// Of headers of its own, which lie behind the token.
+  var headersCode: UInt8 = 0
 }
 
 /// A reusable piece of an audience: up to a thousand or so entries with their tokens, and with a template their payloads, in flat memory.
@@ -147,27 +145,7 @@ package struct AudienceEntry: Sendable {
 
   /// What the entry says for the headers of its request. Valid until the chunk is filled again.
   package func ownHeaders(of entry: AudienceEntry) -> RingRecord.OwnHeaders {
-    let start = unsafe tokens + Int(entry.tokenOffset) + Int(entry.tokenByteCount)
-    let identifier =
-      entry.hasIdentifier
-      ? unsafe APNSIdentifier(high: start.loadUnaligned(as: UInt64.self), low: start.loadUnaligned(fromByteOffset: 8, as: UInt64.self)) : nil
-    let collapse = unsafe start + (entry.hasIdentifier ? RingRecord.OwnHeaders.identifierByteCount : 0)
-    return unsafe RingRecord.OwnHeaders(
-      identifier: identifier, collapseIdentifier: UnsafeRawBufferPointer(start: collapse, count: Int(entry.collapseByteCount)))
-  }
-
-  /// Writes them behind a token that ends at `end` of the tokens. Returns where they end.
-  func write(_ headers: RingRecord.OwnHeaders, at end: Int) -> Int {
-    var end = end
-    if let identifier = headers.identifier {
-      unsafe tokens.storeBytes(of: identifier.high, toByteOffset: end, as: UInt64.self)
-      unsafe tokens.storeBytes(of: identifier.low, toByteOffset: end + 8, as: UInt64.self)
-      end += RingRecord.OwnHeaders.identifierByteCount
-    }
-    let collapse = unsafe headers.collapseIdentifier
-    precondition(collapse.count <= RingRecord.OwnHeaders.collapseIdentifierByteCountLimit, "a collapse identifier that was not checked")
-    if let source = collapse.baseAddress { unsafe (tokens + end).copyMemory(from: source, byteCount: collapse.count) }
-    return end + collapse.count
+    unsafe RingRecord.OwnHeaders(code: entry.headersCode, start: UnsafeRawPointer(tokens + Int(entry.tokenOffset) + Int(entry.tokenByteCount)))
   }
 
   /// The payload made for this entry; empty when the campaign has one payload for all. Valid until the chunk is filled again.

@@ -30,8 +30,11 @@ internal import Synchronization
   ///
   /// - Parameters:
   ///   - mark: where to go on, in a file that has been read before; nil: behind the header.
+  ///   - readsHeaders: see ``AudienceReader``.
   ///   - makeRenderer: called once with the header: what makes the payload of each line, nil for one payload for all. What it throws is thrown on.
-  package init(path: String, from mark: AudienceMark? = nil, renderer makeRenderer: (AudienceHeader) throws -> PayloadRenderer? = { _ in nil }) throws {
+  package init(
+    path: String, from mark: AudienceMark? = nil, readsHeaders: Bool = false, renderer makeRenderer: (AudienceHeader) throws -> PayloadRenderer? = { _ in nil }
+  ) throws {
     self.path = path
     input = try AudienceInput(path: path, blockByteCount: Self.blockByteCount)
     byteCount = input.byteCount
@@ -45,7 +48,7 @@ internal import Synchronization
     } else {
       position = header.byteCount
     }
-    reader = AudienceReader(header, renderer: try makeRenderer(header), firstLine: self.mark.line)
+    reader = AudienceReader(header, renderer: try makeRenderer(header), readsHeaders: readsHeaders, firstLine: self.mark.line)
     consumed.store(Int(clamping: self.mark.offset), ordering: .relaxed)
   }
 

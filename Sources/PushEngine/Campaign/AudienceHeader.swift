@@ -13,6 +13,12 @@ package struct AudienceHeader: Hashable, Sendable {
 
   package var isCSV: Bool { !columns.isEmpty }
 
+  /// The columns that name a notification's own `apns-id` and `apns-collapse-id`, where they are read; written in any case, as `token` is.
+  package var identifierColumn: Int? { column("apns-id") }
+  package var collapseColumn: Int? { column("collapse-id") }
+
+  private func column(_ name: String) -> Int? { columns.firstIndex { $0.lowercased() == name } }
+
   /// Looks at the first bytes of a file.
   ///
   /// The header of a CSV file is the first line that is not blank, and it has a column named `token` (in any case). A file whose first line

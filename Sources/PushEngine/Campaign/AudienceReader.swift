@@ -1,4 +1,5 @@
 internal import Glibc
+internal import PushTransport
 internal import PushWire
 
 /// Reads a token file block by block into chunks: no IO, no copy of the file, no allocation per line, the same result however the blocks are cut.
@@ -15,6 +16,9 @@ internal import PushWire
   private let isCSV: Bool
   private let columnCount: Int
   private let tokenColumn: Int
+  /// The columns of headers, if they are read and there are any.
+  private let identifierColumn: Int?
+  private let collapseColumn: Int?
   private let renderer: PayloadRenderer?
   private var record: AudienceRecord
   private var recordEnd: AudienceRecordEnd
@@ -39,11 +43,14 @@ internal import PushWire
 
   /// - Parameters:
   ///   - renderer: makes each entry's payload; nil when all get the same.
+  ///   - readsHeaders: the columns `apns-id` and `collapse-id` say what a notification has of its own, where they are not empty. Otherwise they are columns like others.
   ///   - firstLine: the number of the line that comes first, if it is not the one after the header.
-  package init(_ header: AudienceHeader, renderer: PayloadRenderer? = nil, firstLine: UInt64? = nil) {
+  package init(_ header: AudienceHeader, renderer: PayloadRenderer? = nil, readsHeaders: Bool = false, firstLine: UInt64? = nil) {
     isCSV = header.isCSV
     columnCount = max(1, header.columns.count)
     tokenColumn = header.tokenColumn
+    identifierColumn = readsHeaders ? header.identifierColumn : nil
+    collapseColumn = readsHeaders ? header.collapseColumn : nil
     self.renderer = renderer
     record = AudienceRecord(columnLimit: columnCount)
     recordEnd = AudienceRecordEnd(isCSV: isCSV)
@@ -272,6 +279,9 @@ internal import PushWire
       unsafe addText(tokenText, .malformedToken, to: chunk)
       return
     }
+    if identifierColumn != nil || collapseColumn != nil {
+      return unsafe takePersonal(text, tokenText: tokenText, tokenCount: tokenCount, into: chunk)
+    }
     guard let renderer else {
       add(.ready, textCount: tokenCount, payloadCount: 0, to: chunk)
       return
@@ -282,6 +292,53 @@ internal import PushWire
     case .tooLarge: add(.payloadTooLarge, textCount: tokenCount, payloadCount: 0, to: chunk)
     case .notUTF8: unsafe addText(tokenText, .malformedText, to: chunk)
     }
+  }
+
+  /// A row whose token has been read, with headers of its own.
+  private func takePersonal(_ text: UnsafeRawBufferPointer, tokenText: UnsafeRawBufferPointer, tokenCount: Int, into chunk: AudienceChunk) {
+    var identifier: APNSIdentifier?
+    if let field = identifierColumn.map({ record[$0] }), field.start < field.end {
+      identifier = unsafe APNSIdentifier(parsing: UnsafeRawBufferPointer(rebasing: text[field.start..<field.end]))
+      guard identifier != nil else { return add(.malformedIdentifier, textCount: tokenCount, payloadCount: 0, to: chunk) }
+    }
+    var place = unsafe chunk.tokens + chunk.tokenEnd + tokenCount
+    if let identifier {
+      unsafe RingRecord.OwnHeaders.write(identifier, to: place)
+      unsafe place += RingRecord.OwnHeaders.identifierByteCount
+    }
+    var collapseCount = 0
+    if let field = collapseColumn.map({ record[$0] }), field.start < field.end {
+      guard let count = unsafe Self.copyHeaderValue(field, of: text, to: place) else {
+        return add(.malformedCollapseIdentifier, textCount: tokenCount, payloadCount: 0, to: chunk)
+      }
+      collapseCount = count
+    }
+    var payloadCount = 0
+    if let renderer {
+      let room = unsafe UnsafeMutableRawBufferPointer(start: chunk.payloads + chunk.payloadEnd, count: chunk.payloadCapacity - chunk.payloadEnd)
+      switch unsafe renderer.render(record, of: text, into: room) {
+      case .rendered(let count): payloadCount = count
+      case .tooLarge: return add(.payloadTooLarge, textCount: tokenCount, payloadCount: 0, to: chunk)
+      case .notUTF8: return unsafe addText(tokenText, .malformedText, to: chunk)
+      }
+    }
+    let code = RingRecord.OwnHeaders.code(hasIdentifier: identifier != nil, collapseIdentifierByteCount: collapseCount)
+    add(.ready, textCount: tokenCount, headersCode: code, payloadCount: payloadCount, to: chunk)
+  }
+
+  /// Copies a field without the second of each pair of quotes. Nil unless it is what a header can say: printable ASCII with no space at either end, at most 64 bytes.
+  private static func copyHeaderValue(_ field: AudienceRecord.Field, of text: UnsafeRawBufferPointer, to place: UnsafeMutableRawPointer) -> Int? {
+    var count = 0
+    var position = field.start
+    while position < field.end {
+      let byte = unsafe text[position]
+      guard (0x20...0x7E).contains(byte), count < RingRecord.OwnHeaders.collapseIdentifierByteCountLimit else { return nil }
+      unsafe place.storeBytes(of: byte, toByteOffset: count, as: UInt8.self)
+      count += 1
+      position += field.isQuoted && byte == UInt8(ascii: "\"") ? 2 : 1
+    }
+    guard unsafe place.load(as: UInt8.self) != 0x20, unsafe place.load(fromByteOffset: count - 1, as: UInt8.self) != 0x20 else { return nil }
+    return count
   }
 
   /// As much of `text` as a report shows, cut between characters.
@@ -295,14 +352,15 @@ internal import PushWire
   }
 
   @inline(__always)
-  private func add(_ kind: AudienceEntry.Kind, textCount: Int, payloadCount: Int, to chunk: AudienceChunk) {
+  private func add(_ kind: AudienceEntry.Kind, textCount: Int, headersCode: UInt8 = 0, payloadCount: Int, to chunk: AudienceChunk) {
     let entry = AudienceEntry(
       line: line, payloadOffset: UInt32(truncatingIfNeeded: chunk.payloadEnd), payloadByteCount: UInt32(truncatingIfNeeded: payloadCount),
-      tokenOffset: UInt32(truncatingIfNeeded: chunk.tokenEnd), tokenByteCount: UInt8(truncatingIfNeeded: textCount), kind: kind)
+      tokenOffset: UInt32(truncatingIfNeeded: chunk.tokenEnd), tokenByteCount: UInt8(truncatingIfNeeded: textCount), kind: kind,
+      headersCode: headersCode)
     unsafe (chunk.entries + chunk.count).initialize(to: entry)
     chunk.count += 1
     chunk.readyCount += kind == .ready ? 1 : 0
-    chunk.tokenEnd += textCount
+    chunk.tokenEnd += textCount + RingRecord.OwnHeaders.byteCount(headersCode)
     chunk.payloadEnd += payloadCount
   }
 }

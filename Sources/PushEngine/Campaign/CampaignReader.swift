@@ -139,7 +139,7 @@ struct CampaignReader {
       guard entry.kind == .ready else { continue }
       let header = RingRecord.Header(ordinal: entry.line, campaign: ledger.frames.campaign, mayHaveArrived: mayHaveArrived)
       let fits =
-        entry.hasOwnHeaders
+        entry.headersCode != 0
         ? unsafe claim.append(header, token: chunk.token(of: entry), headers: chunk.ownHeaders(of: entry), payload: chunk.payload(of: entry))
         : unsafe claim.append(header, token: chunk.token(of: entry), payload: chunk.payload(of: entry))
       precondition(fits, "a run that does not fit its claim")

@@ -34,10 +34,11 @@ struct ChunkRun {
       if entry.kind == .ready {
         let notification = chunk.notification(entry)
         byteCountLeft -= EnqueueShape.byteCountLimit(of: notification)
-        let isOver = Int(shape.blockCount + notification.blockCount) > blockCount || byteCountLeft < 0
+        let own = notification.blockCount
+        let isOver = Int(truncatingIfNeeded: shape.blockCount &+ own) > blockCount || byteCountLeft < 0
         if shape.count > 0 || blockCount < .max, isOver { break }
-        if shape.count == 0 { (first, firstBlockCount) = (end, Int(notification.blockCount)) }
-        shape.add(notification)
+        if shape.count == 0 { (first, firstBlockCount) = (end, Int(own)) }
+        shape.add(notification, blockCount: own)
       }
       end += 1
     }
@@ -60,7 +61,9 @@ struct ChunkRun {
 
 extension AudienceChunk {
   fileprivate func notification(_ entry: AudienceEntry) -> EnqueuedNotification {
-    guard entry.hasOwnHeaders else { return unsafe EnqueuedNotification(line: entry.line, token: token(of: entry), payload: payload(of: entry)) }
-    return unsafe EnqueuedNotification(line: entry.line, token: token(of: entry), headers: ownHeaders(of: entry), payload: payload(of: entry))
+    let token = unsafe token(of: entry)
+    return unsafe EnqueuedNotification(
+      line: entry.line, token: token, headersCode: entry.headersCode, headersStart: token.baseAddress.map { unsafe $0 + token.count },
+      payload: payload(of: entry))
   }
 }

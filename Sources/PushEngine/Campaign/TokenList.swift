@@ -34,8 +34,7 @@ extension AudienceChunk {
 
   /// The same with a payload of its own, if it is not empty; the chunk must have room for that too.
   func append(line: UInt64, token: UnsafeRawBufferPointer, payload: UnsafeRawBufferPointer) {
-    let none = unsafe RingRecord.OwnHeaders(identifier: nil, collapseIdentifier: UnsafeRawBufferPointer(start: nil, count: 0))
-    unsafe append(line: line, token: token, headers: none, payload: payload)
+    unsafe append(line: line, token: token, headers: .none, payload: payload)
   }
 
   /// The same with headers of its own.
@@ -43,11 +42,14 @@ extension AudienceChunk {
     precondition(count < entryLimit && payloadEnd + payload.count <= payloadCapacity && token.count <= AudienceReader.textByteLimit, "the chunk is full")
     if let source = token.baseAddress { unsafe (tokens + tokenEnd).copyMemory(from: source, byteCount: token.count) }
     if let source = payload.baseAddress { unsafe (payloads + payloadEnd).copyMemory(from: source, byteCount: payload.count) }
-    let entry = unsafe AudienceEntry(
+    let entry = AudienceEntry(
       line: line, payloadOffset: UInt32(payloadEnd), payloadByteCount: UInt32(payload.count), tokenOffset: UInt32(tokenEnd),
-      tokenByteCount: UInt8(token.count), kind: .ready, hasIdentifier: headers.identifier != nil, collapseByteCount: UInt8(headers.collapseIdentifier.count))
+      tokenByteCount: UInt8(token.count), kind: .ready, headersCode: headers.code)
     unsafe (entries + count).initialize(to: entry)
-    tokenEnd = write(headers, at: tokenEnd + token.count)
+    if let source = unsafe headers.bytes.baseAddress {
+      unsafe (tokens + tokenEnd + token.count).copyMemory(from: source, byteCount: headers.byteCount)
+    }
+    tokenEnd += token.count + headers.byteCount
     payloadEnd += payload.count
     count += 1
     readyCount += 1

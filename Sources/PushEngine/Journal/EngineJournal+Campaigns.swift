@@ -59,6 +59,9 @@ extension EngineJournal {
       number: state.book.takeNumber(), group: group, groupCount: count, app: beginning.app, payload: known ?? 0,
       expiration: beginning.campaign.expiration, priority: beginning.campaign.priority, context: beginning.context)
     campaign.headers = beginning.campaign.headers
+    // Those stand beside them.
+    campaign.headers?.expiration = nil
+    campaign.headers?.priority = nil
     campaign.seed = beginning.campaign.seed
     let position = try append(kind: JournalEvent.Kind.campaign, byteCount: campaign.byteCount, &state) { campaign.write(to: &$0) }
     state.book.put(campaign)

@@ -1,30 +1,35 @@
 internal import PushTransport
-internal import PushWire
 
 /// One notification of an enqueue record, wherever its bytes lie.
 @safe struct EnqueuedNotification {
   let line: UInt64
   /// 1…100 bytes.
   let token: UnsafeRawBufferPointer
-  /// Mostly empty.
-  let headers: RingRecord.OwnHeaders
+  /// Of headers of its own; 0 for most. Kept apart from their bytes, since a call into another module for each notification shows.
+  let headersCode: UInt8
+  private let headersStart: UnsafeRawPointer?
   /// Empty when it is the campaign's.
   let payload: UnsafeRawBufferPointer
 
-  init(line: UInt64, token: UnsafeRawBufferPointer, payload: UnsafeRawBufferPointer) {
-    let none = unsafe RingRecord.OwnHeaders(identifier: nil, collapseIdentifier: UnsafeRawBufferPointer(start: nil, count: 0))
-    unsafe self.init(line: line, token: token, headers: none, payload: payload)
-  }
-
-  init(line: UInt64, token: UnsafeRawBufferPointer, headers: RingRecord.OwnHeaders, payload: UnsafeRawBufferPointer) {
+  init(line: UInt64, token: UnsafeRawBufferPointer, headersCode: UInt8, headersStart: UnsafeRawPointer?, payload: UnsafeRawBufferPointer) {
     self.line = line
     unsafe self.token = unsafe token
-    self.headers = headers
+    self.headersCode = headersCode
+    unsafe self.headersStart = unsafe headersStart
     unsafe self.payload = unsafe payload
   }
 
+  var headers: RingRecord.OwnHeaders { unsafe RingRecord.OwnHeaders(code: headersCode, start: headersStart) }
+  var headersByteCount: Int { headersCode == 0 ? 0 : RingRecord.OwnHeaders.byteCount(headersCode) }
+
   /// What it takes in a ring.
-  var blockCount: UInt64 { UInt64(unsafe RingRecord.blockCount(tokenByteCount: token.count, payloadByteCount: headers.byteCount + payload.count)) }
+  @inline(__always)
+  var blockCount: UInt64 {
+    let (tokenByteCount, otherByteCount) = unsafe (token.count, headersByteCount &+ payload.count)
+    // Nearly all: one that fits a block beside its header.
+    if tokenByteCount &+ otherByteCount <= 32 { return 1 }
+    return UInt64(RingRecord.blockCount(tokenByteCount: tokenByteCount, payloadByteCount: otherByteCount))
+  }
 }
 
 /// Something that can go through the same notifications in the same order any number of times: once for each column of a record.
@@ -49,20 +54,24 @@ struct EnqueueShape {
   private var payloadByteCount = 0
   private var headersByteCount = 0
 
-  mutating func add(_ notification: EnqueuedNotification) {
+  mutating func add(_ notification: EnqueuedNotification) { add(notification, blockCount: notification.blockCount) }
+
+  /// - Parameter own: the notification's ``EnqueuedNotification/blockCount``.
+  @inline(__always)
+  mutating func add(_ notification: EnqueuedNotification, blockCount own: UInt64) {
     if count > 0, notification.line != lastLine &+ 1 { flags &= ~Flag.linesFollow }
     lastLine = notification.line
-    count += 1
-    blockCount += notification.blockCount
+    count &+= 1
+    blockCount &+= own
     let (tokenBytes, payloadBytes) = unsafe (notification.token.count, notification.payload.count)
     if tokenBytes != 32 { flags &= ~Flag.uniformTokens }
     if payloadBytes > 0 { flags |= Flag.payloads }
-    if !notification.headers.isEmpty {
+    if notification.headersCode != 0 {
       flags |= Flag.headers
-      headersByteCount += notification.headers.byteCount
+      headersByteCount += notification.headersByteCount
     }
-    tokenByteCount += tokenBytes
-    payloadByteCount += payloadBytes
+    tokenByteCount &+= tokenBytes
+    payloadByteCount &+= payloadBytes
   }
 
   /// Bytes behind the header of the record.
@@ -79,7 +88,7 @@ struct EnqueueShape {
 
   /// No notification adds more to ``byteCount``, whatever it does to the columns of the others.
   static func byteCountLimit(of notification: EnqueuedNotification) -> Int {
-    unsafe 8 + 1 + 1 + 2 + notification.token.count + notification.headers.byteCount + notification.payload.count
+    unsafe (8 + 1 + 1 + 2) &+ notification.token.count &+ notification.headersByteCount &+ notification.payload.count
   }
 
   /// Writes the columns.
@@ -96,34 +105,13 @@ struct EnqueueShape {
     }
     source.forEach { unsafe record.write(raw: $0.token) }
     if flags & Flag.headers != 0 {
-      source.forEach { record.write(HeadersShape($0.headers).code) }
-      source.forEach { notification in
-        if let identifier = notification.headers.identifier {
-          record.write(identifier.high)
-          record.write(identifier.low)
-        }
-        unsafe record.write(raw: notification.headers.collapseIdentifier)
-      }
+      source.forEach { record.write($0.headersCode) }
+      source.forEach { unsafe record.write(raw: $0.headers.bytes) }
     }
     guard flags & Flag.payloads != 0 else { return }
     source.forEach { record.write(UInt16(truncatingIfNeeded: unsafe $0.payload.count)) }
     source.forEach { unsafe record.write(raw: $0.payload) }
   }
-}
-
-/// Which headers of its own a notification has: one byte of the journal's format, the length of the collapse identifier and 128 for an identifier.
-private struct HeadersShape {
-  let code: UInt8
-
-  init(_ headers: RingRecord.OwnHeaders) {
-    code = (headers.identifier == nil ? 0 : 0x80) | UInt8(truncatingIfNeeded: unsafe headers.collapseIdentifier.count)
-  }
-
-  init(code: UInt8) { self.code = code }
-
-  var identifierByteCount: Int { code & 0x80 == 0 ? 0 : RingRecord.OwnHeaders.identifierByteCount }
-  var collapseByteCount: Int { Int(code & 0x7F) }
-  var byteCount: Int { identifierByteCount + collapseByteCount }
 }
 
 /// The notifications of an enqueue record that was read from the journal: its columns, kept as they are.
@@ -156,7 +144,7 @@ struct EnqueueContent: Hashable, Sendable {
     headerLengthsOffset = tokensOffset + tokenByteCount
     headersOffset = headerLengthsOffset + (hasHeaders ? count : 0)
     guard headersOffset <= bytes.count else { throw .tooShort }
-    payloadLengthsOffset = headersOffset + bytes[headerLengthsOffset..<headersOffset].reduce(0) { $0 + HeadersShape(code: $1).byteCount }
+    payloadLengthsOffset = headersOffset + bytes[headerLengthsOffset..<headersOffset].reduce(0) { $0 + RingRecord.OwnHeaders.byteCount($1) }
     payloadsOffset = payloadLengthsOffset + (hasPayloads ? 2 * count : 0)
     guard payloadsOffset <= bytes.count else { throw .tooShort }
     if tokensAreUniform, !hasHeaders, !hasPayloads {
@@ -167,18 +155,18 @@ struct EnqueueContent: Hashable, Sendable {
     var blockCount: UInt64 = 0
     for index in 0..<count {
       let (token, headers, payload) = lengths(of: index)
-      guard (1...100).contains(token), headers.collapseByteCount <= RingRecord.OwnHeaders.collapseIdentifierByteCountLimit, payload <= 5120 else {
+      guard (1...100).contains(token), RingRecord.OwnHeaders.isCode(headers), payload <= 5120 else {
         throw .outOfRange
       }
       payloadEnd += payload
-      blockCount += UInt64(RingRecord.blockCount(tokenByteCount: token, payloadByteCount: headers.byteCount + payload))
+      blockCount += UInt64(RingRecord.blockCount(tokenByteCount: token, payloadByteCount: RingRecord.OwnHeaders.byteCount(headers) + payload))
     }
     guard payloadEnd == bytes.count, blockCount == run.range.upperBound - run.range.lowerBound else { throw .outOfRange }
   }
 
-  private func lengths(of index: Int) -> (token: Int, headers: HeadersShape, payload: Int) {
+  private func lengths(of index: Int) -> (token: Int, headers: UInt8, payload: Int) {
     let token = flags & EnqueueShape.Flag.uniformTokens == 0 ? Int(bytes[lengthsOffset + index]) : 32
-    let headers = HeadersShape(code: flags & EnqueueShape.Flag.headers == 0 ? 0 : bytes[headerLengthsOffset + index])
+    let headers = flags & EnqueueShape.Flag.headers == 0 ? 0 : bytes[headerLengthsOffset + index]
     guard flags & EnqueueShape.Flag.payloads != 0 else { return (token, headers, 0) }
     let offset = payloadLengthsOffset + 2 * index
     return (token, headers, Int(bytes[offset]) | Int(bytes[offset + 1]) << 8)
@@ -199,26 +187,16 @@ struct EnqueueContent: Hashable, Sendable {
         let (tokenStart, payloadStart) = (tokensOffset + cursor.tokenOffset, payloadsOffset + cursor.payloadOffset)
         let notification = unsafe EnqueuedNotification(
           line: line(of: cursor.index), token: UnsafeRawBufferPointer(rebasing: raw[tokenStart..<(tokenStart + token)]),
-          headers: Self.headers(headers, UnsafeRawBufferPointer(rebasing: raw[(headersOffset + cursor.headersOffset)...])),
+          headersCode: headers, headersStart: raw.baseAddress.map { unsafe $0 + headersOffset + cursor.headersOffset },
           payload: UnsafeRawBufferPointer(rebasing: raw[payloadStart..<(payloadStart + payload)]))
         guard body(notification) else { return }
         cursor.index += 1
         cursor.tokenOffset += token
-        cursor.headersOffset += headers.byteCount
+        cursor.headersOffset += RingRecord.OwnHeaders.byteCount(headers)
         cursor.payloadOffset += payload
         cursor.blockOffset += notification.blockCount
       }
     }
-  }
-
-  private static func headers(_ shape: HeadersShape, _ bytes: UnsafeRawBufferPointer) -> RingRecord.OwnHeaders {
-    var identifier: APNSIdentifier?
-    if shape.identifierByteCount > 0 {
-      identifier = unsafe APNSIdentifier(
-        high: UInt64(littleEndian: bytes.loadUnaligned(as: UInt64.self)), low: UInt64(littleEndian: bytes.loadUnaligned(fromByteOffset: 8, as: UInt64.self)))
-    }
-    let collapse = unsafe UnsafeRawBufferPointer(rebasing: bytes[shape.identifierByteCount..<shape.byteCount])
-    return unsafe RingRecord.OwnHeaders(identifier: identifier, collapseIdentifier: collapse)
   }
 
   /// A place between two notifications of one content.

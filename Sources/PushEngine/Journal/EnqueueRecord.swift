@@ -7,7 +7,7 @@
 /// first line u64, and the others too unless they follow one another
 /// token lengths u8 each, unless all have 32 bytes
 /// tokens
-/// headers' shapes u8 each and headers, if flagged: 128 for an identifier of 16 bytes, and the length of the collapse identifier behind it
+/// codes of own headers u8 each, and their bytes, if flagged: see RingRecord.OwnHeaders
 /// payload lengths u16 each and payloads, if flagged; length 0: the campaign's
 /// ```
 struct EnqueueHeader: Hashable, Sendable {

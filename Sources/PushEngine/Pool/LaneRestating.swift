@@ -69,6 +69,8 @@ private struct RingRun: EnqueueSource {
   }
 
   private static func notification(_ record: RingRecord) -> EnqueuedNotification {
-    unsafe EnqueuedNotification(line: record.ordinal, token: record.token, headers: record.ownHeaders, payload: record.payload)
+    let headers = record.ownHeaders
+    return unsafe EnqueuedNotification(
+      line: record.ordinal, token: record.token, headersCode: headers.code, headersStart: headers.bytes.baseAddress, payload: record.payload)
   }
 }

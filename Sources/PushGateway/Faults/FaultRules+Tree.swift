@@ -6,13 +6,28 @@ extension FaultRules {
     var reader = try RuleReader(tree, path: "")
     if let value = reader.take("handshake-delay") { handshakeDelay = try value.duration() }
     let apps = reader.take("apps")
-    common = try Faults(&reader, over: Faults())
+    if let value = reader.take("http2") {
+      var reader = try RuleReader(value.tree, path: value.path)
+      service = try ServiceSettings(&reader)
+      common.http2 = try ServiceFaults(&reader, over: ServiceFaults())
+      try reader.finish()
+    }
+    common = try Faults(&reader, over: common)
     try reader.finish()
     guard let apps else { return }
     for (topic, value) in try apps.map() {
       var reader = try RuleReader(value.tree, path: value.path)
       if let value = reader.take("handshake-delay") { throw value.error("stands at the top level only: before a handshake the app is not known") }
-      self.apps[topic] = try Faults(&reader, over: common)
+      var faults = common
+      if let value = reader.take("http2") {
+        var reader = try RuleReader(value.tree, path: value.path)
+        for key in ServiceSettings.keyNames {
+          if let value = reader.take(key) { throw value.error("stands at the top level only: it holds for the service as a whole") }
+        }
+        faults.http2 = try ServiceFaults(&reader, over: common.http2)
+        try reader.finish()
+      }
+      self.apps[topic] = try Faults(&reader, over: faults)
       try reader.finish()
     }
   }
@@ -71,7 +86,7 @@ extension Faults {
 
 extension Faults.Selection {
   /// Reads all that is left of `reader`.
-  fileprivate init(_ reader: inout RuleReader) throws(FaultRulesError) {
+  init(_ reader: inout RuleReader) throws(FaultRulesError) {
     self.init()
     for value in try reader.take("tokens")?.list() ?? [] { tokens.insert(try value.token()) }
     for value in try reader.take("prefixes")?.list() ?? [] {
@@ -93,7 +108,7 @@ extension Faults.Breakpoint {
   }
 
   /// Reads all that is left of `reader`.
-  fileprivate init(_ reader: inout RuleReader) throws(FaultRulesError) {
+  init(_ reader: inout RuleReader) throws(FaultRulesError) {
     guard let after = reader.take("after") else { throw reader.error("needs the key \"after\", a number of accepted frames") }
     self.init(after: try after.integer(in: 0...Int.max), connections: try reader.take("connections")?.integer(in: 1...Int.max))
     try reader.finish()

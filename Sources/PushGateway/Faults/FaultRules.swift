@@ -19,7 +19,8 @@ package import PushWire
 /// refuse-certificate: { connections: 2 }           # or true
 /// feedback: [ { token: <hex>, timestamp: 1400000000 } ]
 /// payload-limits: { simple: 256, enhanced: 256, framed: 2048 }
-/// token-length: 32                  # or any
+/// token-length: 32                  # or any; for HTTP/2 too
+/// http2: { … }                      # the HTTP/2 service: see ServiceFaults
 /// apps:
 ///   com.example.news: { answer-delay: 0ms }
 /// ```
@@ -28,6 +29,8 @@ package struct FaultRules: Hashable, Sendable {
   package var common = Faults()
   /// By topic; complete in itself.
   package var apps: [String: Faults] = [:]
+  /// What holds for the HTTP/2 service as a whole.
+  package var service = ServiceSettings()
   /// How long each TLS handshake is kept waiting.
   package var handshakeDelay = Duration.zero
   /// False: payloads may be anything. Not a fault, and not in the file: for measuring with senders whose payload is no JSON.
@@ -60,6 +63,8 @@ package struct Faults: Hashable, Sendable {
   /// What the feedback service hands out, once.
   package var feedback: [FeedbackTuple] = []
   package var limits = DecoderLimits()
+  /// What the app meets at the HTTP/2 service: beside ``refuseCertificate`` and the token's size in ``limits`` the only thing here that counts there.
+  package var http2 = ServiceFaults()
 
   package init() {}
 }

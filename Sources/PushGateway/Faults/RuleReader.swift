@@ -87,6 +87,13 @@ struct RuleValue {
     return text
   }
 
+  /// A duration, or one with a minus before it.
+  func signedDuration() throws(FaultRulesError) -> Duration {
+    let text = try text()
+    guard text.hasPrefix("-") else { return try duration() }
+    return .zero - (try RuleValue(tree: .text(String(text.dropFirst())), path: path).duration())
+  }
+
   /// A number with a unit: ms, s, m or h.
   func duration() throws(FaultRulesError) -> Duration {
     let text = try text()

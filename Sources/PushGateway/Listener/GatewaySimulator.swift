@@ -3,7 +3,8 @@ internal import NIOPosix
 package import PushTransport
 internal import PushWire
 
-/// A ``SimulatedGateway`` on real sockets: gateway and feedback service over TLS, on event loops of its own.
+/// A ``SimulatedGateway`` on real sockets: gateway and feedback service over TLS, on event loops of its own; and if asked for, a ``SimulatedService`` for
+/// HTTP/2 with the same rules, certificates and record.
 ///
 /// ```swift
 /// let simulator = try await GatewaySimulator.start(configuration)   // listens when this returns
@@ -16,7 +17,13 @@ package final class GatewaySimulator: Sendable {
     /// 0 picks a free one.
     package var gatewayPort = 0
     package var feedbackPort = 0
+    /// Of the HTTP/2 service; nil: there is none. 0 picks a free one.
+    package var http2Port: Int?
+    /// Of the management of broadcast channels; nil: there is none. 0 picks a free one.
+    package var channelsPort: Int?
     package var identity: Identity
+    /// Keys by which provider tokens are verified, beside those of the rules. Without any, ``Identity/throwAway(directory:topics:)`` makes one.
+    package var tokenKeys: [ServiceSettings.KeyFile] = []
     /// False lets clients in that show no certificate; their topic is "anonymous".
     package var requiresClientCertificate = true
     /// Clients that come again need no certificates then, and reconnect at half the cost. Not where the rules refuse certificates: a session that is
@@ -27,8 +34,10 @@ package final class GatewaySimulator: Sendable {
     package var recordPath: String?
     /// Where tests look up what was accepted.
     package var memory: FrameMemory?
+    /// The same for HTTP/2.
+    package var requestMemory: RequestMemory?
     package var threads = System.coreCount
-    /// Connections of both services together; those above are closed at once.
+    /// Connections of all services together; those above are closed at once.
     package var connectionLimit = 4096
 
     package init(identity: Identity) {
@@ -47,20 +56,36 @@ package final class GatewaySimulator: Sendable {
   /// The ports that are listened on.
   package var gatewayPort: Int { listeners.gateway.port }
   package var feedbackPort: Int { listeners.feedback.port }
+  package var http2Port: Int? { listeners.http2?.port }
+  package var channelsPort: Int? { listeners.channels?.port }
   /// What was made for ``Identity/throwAway(directory:topics:)``.
   package let certificates: CertificateMaker.Files?
+  /// The key that was made because none was given.
+  package let throwAwayKey: ServiceSettings.KeyFile?
+  /// The HTTP/2 service, whether or not it listens.
+  package let service: SimulatedService
   /// Rules, truth and feedback lists.
   package let gateway: SimulatedGateway
 
-  private let listeners: (gateway: TLSListener, feedback: TLSListener)
+  private struct Listeners: Sendable {
+    let gateway: TLSListener
+    let feedback: TLSListener
+    let http2: TLSListener?
+    let channels: TLSListener?
+  }
+
+  private let listeners: Listeners
   private let loops: LoopGroup
   private let registry: ConnectionRegistry
 
   private init(
-    _ gateway: SimulatedGateway, certificates: CertificateMaker.Files?, listeners: (TLSListener, TLSListener), loops: LoopGroup, registry: ConnectionRegistry
+    _ gateway: SimulatedGateway, _ service: SimulatedService, certificates: CertificateMaker.Files?, throwAwayKey: ServiceSettings.KeyFile?,
+    listeners: Listeners, loops: LoopGroup, registry: ConnectionRegistry
   ) {
     self.gateway = gateway
+    self.service = service
     self.certificates = certificates
+    self.throwAwayKey = throwAwayKey
     self.listeners = listeners
     self.loops = loops
     self.registry = registry
@@ -80,34 +105,41 @@ package final class GatewaySimulator: Sendable {
       (certificates, server, clientAuthority) = (files, files.server, files.authority)
     }
     let credential = try Credential.load(server, validAt: now)
+    let keys = try tokenKeys(configuration)
     let record: RecordFile? = if let path = configuration.recordPath { try RecordFile(path: path) } else { nil }
     let gateway = SimulatedGateway(rules: configuration.rules, recordFile: record, memory: configuration.memory)
-    let clients = ClientCertificatePolicy(request: configuration.requiresClientCertificate ? .required : .optional, trust: clientAuthority.map { .file($0) })
-    var choosyClients = clients
-    if configuration.rules.refusesCertificates { choosyClients.refuse = { gateway.refusesCertificate(topic: Topic.of($0)) ? .unknown : nil } }
-    var choosy = TLSServerConfiguration(credential: credential, clients: choosyClients)
-    choosy.sendsTickets = configuration.sendsTickets
-    let contexts = (
-      gateway: try TLSContext(server: choosy),
-      feedback: try TLSContext(server: TLSServerConfiguration(credential: credential, clients: clients))
-    )
+    let service = SimulatedService(rules: configuration.rules, keys: keys.keys, recordFile: record, memory: configuration.requestMemory) { _ in
+      wallClockMilliseconds
+    }
+    let contexts = try Contexts(configuration, credential: credential, clientAuthority: clientAuthority, gateway: gateway)
 
     let loops = LoopGroup(threads: max(1, configuration.threads))
     let registry = ConnectionRegistry(limit: configuration.connectionLimit)
+    var open: [TLSListener] = []
+    func listen(
+      _ port: Int, _ context: TLSContext, _ handler: @escaping @Sendable (TLSHandler) -> any ChannelHandler
+    ) async throws(SimulatorError) -> TLSListener {
+      let listener = try await Self.listen(configuration, port, context, loops, registry, handler: handler)
+      open.append(listener)
+      return listener
+    }
+    func serve(_ port: Int?, _ purpose: ServiceConnection.Purpose) async throws(SimulatorError) -> TLSListener? {
+      guard let port else { return nil }
+      return try await listen(port, contexts.http2) {
+        ServiceHandler(service, purpose: purpose, tls: $0, registry: registry, handshakeFailed: { gateway.handshakeFailed() })
+      }
+    }
     do throws(SimulatorError) {
-      let gatewayListener = try await listen(configuration, configuration.gatewayPort, contexts.gateway, loops, registry) {
-        GatewayHandler(gateway, registry: registry)
-      }
-      do throws(SimulatorError) {
-        let feedbackListener = try await listen(configuration, configuration.feedbackPort, contexts.feedback, loops, registry) {
-          FeedbackHandler(gateway, registry: registry)
-        }
-        return GatewaySimulator(gateway, certificates: certificates, listeners: (gatewayListener, feedbackListener), loops: loops, registry: registry)
-      } catch {
-        await gatewayListener.close()
-        throw error
-      }
+      let listeners = Listeners(
+        gateway: try await listen(configuration.gatewayPort, contexts.gateway) { _ in GatewayHandler(gateway, registry: registry) },
+        feedback: try await listen(configuration.feedbackPort, contexts.feedback) { _ in FeedbackHandler(gateway, registry: registry) },
+        http2: try await serve(configuration.http2Port, .notifications),
+        channels: try await serve(configuration.channelsPort, .channels)
+      )
+      return GatewaySimulator(
+        gateway, service, certificates: certificates, throwAwayKey: keys.throwAway, listeners: listeners, loops: loops, registry: registry)
     } catch {
+      for listener in open { await listener.close() }
       await loops.shutDown()
       throw error
     }
@@ -115,16 +147,16 @@ package final class GatewaySimulator: Sendable {
 
   private static func listen(
     _ configuration: Configuration, _ port: Int, _ context: TLSContext, _ loops: LoopGroup, _ registry: ConnectionRegistry,
-    handler: @escaping @Sendable () -> any ChannelHandler
+    handler: @escaping @Sendable (TLSHandler) -> any ChannelHandler
   ) async throws(SimulatorError) -> TLSListener {
     let handshakeDelay = configuration.rules.handshakeDelay
     var options = TLSListener.Options()
     options.handshakeTimeout = options.handshakeTimeout + handshakeDelay + AdmissionControl.longestWait
     do {
-      return try await TLSListener.bind(host: configuration.host, port: port, group: loops.eventLoopGroup, context: context, options: options) { channel, _ in
+      return try await TLSListener.bind(host: configuration.host, port: port, group: loops.eventLoopGroup, context: context, options: options) { channel, tls in
         let now = Instant(nanoseconds: NIODeadline.now().uptimeNanoseconds)
         guard let wait = registry.admit(channel, now: now) else { throw SimulatorError(description: "turned away") }
-        try channel.pipeline.syncOperations.addHandler(handler())
+        try channel.pipeline.syncOperations.addHandler(handler(tls))
         guard wait + handshakeDelay > .zero else { return }
         // Nothing is read, so TLS cannot begin.
         try channel.syncOptions?.setOption(.autoRead, value: false)
@@ -135,23 +167,31 @@ package final class GatewaySimulator: Sendable {
     }
   }
 
-  /// What has happened so far; see ``SimulatedGateway/truth()``.
-  package func truth() -> GroundTruth { gateway.truth() }
+  /// What has happened so far; see ``SimulatedGateway/truth()`` and ``SimulatedService/truth()``.
+  package func truth() -> GroundTruth { with(service.truth(), gateway.truth()) }
+
+  private func with(_ http2: [String: ServiceTruth], _ truth: GroundTruth) -> GroundTruth {
+    var truth = truth
+    truth.http2 = http2
+    return truth
+  }
 
   /// Stops listening, ends every connection, and completes the record.
   ///
-  /// `grace`: connections are told status 10 and have this long to close by themselves; zero: they are cut off without a packet.
+  /// `grace`: connections are told status 10 (over HTTP/2: GOAWAY with Shutdown) and have this long to close by themselves; zero: they are cut off without a packet.
   /// Only the first call does this; later ones return what is known by then.
   package func stop(grace: Duration = .seconds(1)) async -> GroundTruth {
-    guard registry.close() else { return gateway.finish() }
+    guard registry.close() else { return with(service.truth(), gateway.finish()) }
     await listeners.gateway.close()
     await listeners.feedback.close()
+    await listeners.http2?.close()
+    await listeners.channels?.close()
     let channels = registry.openChannels
     for channel in channels { channel.pipeline.fireUserInboundEventTriggered(StopRequest(grace: grace)) }
     // A channel's end is all that matters here, not how it came about.
     for channel in channels { try? await channel.closeFuture.get() }
     await loops.shutDown()
-    return gateway.finish()
+    return with(service.truth(), gateway.finish())
   }
 }
 

@@ -4,7 +4,9 @@ package import PushWire
 package struct GroundTruth: Hashable, Sendable {
   /// By topic; a topic appears with its first connection, refused certificate or feedback read.
   package var apps: [String: AppTruth] = [:]
-  /// TLS handshakes that failed on either port, refused certificates included.
+  /// What came over HTTP/2, by app: the topic without the suffix of its push type. Empty if nobody came.
+  package var http2: [String: ServiceTruth] = [:]
+  /// TLS handshakes that failed on any port, refused certificates included.
   package var failedHandshakes = 0
   /// Why the record is not complete, as a sentence; nil when it is, or when none was asked for.
   package var recordProblem: String?
@@ -13,6 +15,8 @@ package struct GroundTruth: Hashable, Sendable {
 
   /// The sum over all apps.
   package var total: AppTruth { apps.values.reduce(into: AppTruth()) { $0.add($1) } }
+  /// The sum over all apps of what came over HTTP/2.
+  package var http2Total: ServiceTruth { http2.values.reduce(into: ServiceTruth()) { $0.add($1) } }
 }
 
 /// The counts of one app.
@@ -51,11 +55,14 @@ package struct AppTruth: Hashable, Sendable {
 extension GroundTruth {
   /// The counts as one JSON object without line breaks, keys in a fixed order:
   /// `{"event":"stopped","apps":{"com.example.news":{"accepted":10,"refused":{"total":1,"byReason":{"8 invalid token":1}},"poisoned":0,"probes":1,"discarded":3,`
-  /// `"connections":2,"certificatesRefused":0,"bytes":2500,"feedbackServed":0}},"failedHandshakes":0}`; `"recordProblem":"…"` follows when there is one.
+  /// `"connections":2,"certificatesRefused":0,"bytes":2500,"feedbackServed":0}},"failedHandshakes":0}`; then, when there is something to say,
+  /// `"http2":{"com.example.news":{"accepted":10,"refused":{"total":1,"byReason":{"400 BadDeviceToken":1}},"unanswered":0,"dropped":0,"unprocessed":2,`
+  /// `"duplicates":0,"broadcasts":0,"connections":2}}` and `"recordProblem":"…"`.
   package var json: String {
     var text = "{\"event\":\"stopped\",\"apps\":{"
     text += apps.sorted { $0.key < $1.key }.map { "\(JSONText.quoted($0)):\($1.json)" }.joined(separator: ",")
     text += "},\"failedHandshakes\":\(failedHandshakes)"
+    if !http2.isEmpty { text += ",\"http2\":{" + http2.sorted { $0.key < $1.key }.map { "\(JSONText.quoted($0)):\($1.json)" }.joined(separator: ",") + "}" }
     if let recordProblem { text += ",\"recordProblem\":\(JSONText.quoted(recordProblem))" }
     return text + "}"
   }

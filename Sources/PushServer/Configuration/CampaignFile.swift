@@ -1,3 +1,5 @@
+package import PushWire
+
 /// One entry of a campaign file: who gets what, through which app.
 package struct CampaignEntry: Hashable, Sendable {
   package var app: String
@@ -5,8 +7,11 @@ package struct CampaignEntry: Hashable, Sendable {
   /// A token file; `-` is standard input.
   package var tokens: String
   package var expiration: Expiration?
-  /// 10 or 5.
+  /// 10 or 5, or 1 over HTTP/2.
   package var priority: UInt8?
+  /// HTTP/2 only, as is what follows. Nil: the app's.
+  package var pushType: PushType?
+  package var collapseIdentifier: String?
 
   package init(app: String, payload: String, tokens: String, expiration: Expiration? = nil, priority: UInt8? = nil) {
     self.app = app
@@ -16,7 +21,7 @@ package struct CampaignEntry: Hashable, Sendable {
     self.priority = priority
   }
 
-  /// Reads a campaign file: a YAML list of `{app, payload, tokens, expiration?, priority?}`. Paths begin in its folder.
+  /// Reads a campaign file: a YAML list of `{app, payload, tokens, expiration?, priority?, push-type?, collapse-id?}`. Paths begin in its folder.
   ///
   /// - Parameter apps: the ids that the configuration knows.
   package static func read(file: String, apps: [String]) throws(ConfigurationError) -> [CampaignEntry] {
@@ -47,9 +52,13 @@ package struct CampaignEntry: Hashable, Sendable {
         entry.expiration = expiration
       }
       if let value = reader.take("priority") {
-        guard let priority = UInt8(try value.text()), priority == 5 || priority == 10 else { throw value.error("must be 5 or 10, not \"\(try value.text())\"") }
+        guard let priority = UInt8(try value.text()), PushPriority(rawValue: priority) != nil else {
+          throw value.error("must be 5 or 10, or 1 where the app's transport is http2, not \"\(try value.text())\"")
+        }
         entry.priority = priority
       }
+      entry.pushType = try reader.take("push-type")?.choice(PushType.self)
+      entry.collapseIdentifier = try reader.take("collapse-id")?.text()
       try reader.finish()
       if entry.tokens == "-", entries.contains(where: { $0.tokens == "-" }) {
         throw node.error("reads standard input, as an entry before it does; only one can")

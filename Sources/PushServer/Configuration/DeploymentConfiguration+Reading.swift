@@ -51,16 +51,18 @@ extension AppSettings {
     guard name.utf8.count <= 128, name.allSatisfy({ $0.isASCII && ($0.isLetter || $0.isNumber || "._-".contains($0)) }) else {
       throw id.error("must consist of letters, digits, \".\", \"_\" and \"-\", at most 128, not \"\(name)\"")
     }
-    let credential = try reader.require("credential", example: "{ certificate: news.pem, key: news.key }")
-    self.init(id: name, credential: try CredentialFiles(credential))
+    let credentialNode = try reader.require("credential", example: "{ certificate: news.pem, key: news.key }")
+    self.init(id: name, credential: try AppCredential(credentialNode))
 
     if let value = reader.take("topic") { topic = try value.text() }
     if let value = reader.take("environment") { environment = try value.choice(Environment.self) }
-    if let value = reader.take("transport") {
-      transport = try value.choice(Transport.self)
-      if transport == .http2 { throw value.error("is http2, which this version cannot speak yet; use binary") }
+    if let value = reader.take("transport") { transport = try value.choice(Transport.self) }
+    try takeHTTP2(&reader)
+    if case .tokenKey = credential, transport == .binary {
+      throw credentialNode.error("names a token key, which only transport: http2 can use; add that, or name a certificate")
     }
     if let value = reader.take("command") {
+      try requireBinary(value, "the layout of the binary protocol's frames")
       guard let command = Command(rawValue: UInt8(try value.integer(in: 0...2))) else { throw value.error("must be 0, 1 or 2") }
       self.command = command
     }
@@ -74,12 +76,42 @@ extension AppSettings {
     if let value = reader.take("connections") { connections = try Self.connections(value) }
     if let value = reader.take("batching") { batching = try Batching(value) }
     if let value = reader.take("window") { window = try Window(value) }
-    if let value = reader.take("settle") { settle = try Settle(value) }
+    if let value = reader.take("settle") {
+      try requireBinary(value, "the binary protocol's silence; every request over HTTP/2 is answered")
+      settle = try Settle(value)
+    }
     if let value = reader.take("on-unknown") { onUnknown = try value.choice(OnUnknown.self) }
     if let value = reader.take("attempts") { attempts = try value.integer(in: 1...1000) }
     if let value = reader.take("rate-limit") { rateLimit = try value.rate() }
     if let value = reader.take("weight") { weight = try value.integer(in: 1...1000) }
     try reader.finish()
+  }
+
+  private mutating func takeHTTP2(_ reader: inout YAMLReader) throws(ConfigurationError) {
+    if let value = reader.take("push-type") {
+      try requireHTTP2(value)
+      pushType = try value.choice(PushType.self)
+    }
+    if let value = reader.take("request-timeout") {
+      try requireHTTP2(value)
+      requestTimeout = try value.duration(in: .milliseconds(100) ... .seconds(600))
+    }
+    if let value = reader.take("streams") {
+      try requireHTTP2(value)
+      streams = try value.integer(in: 1...100_000)
+    }
+    if let value = reader.take("ping-interval") {
+      try requireHTTP2(value)
+      pingInterval = try value.duration(in: .seconds(1) ... .seconds(3600))
+    }
+  }
+
+  private func requireHTTP2(_ node: YAMLNode) throws(ConfigurationError) {
+    guard transport == .http2 else { throw node.error("needs transport: http2") }
+  }
+
+  private func requireBinary(_ node: YAMLNode, _ what: String) throws(ConfigurationError) {
+    guard transport == .binary else { throw node.error("does not fit transport: http2, as it is about \(what); leave it out") }
   }
 
   /// `{ min, max }`; one of them alone moves the other when it must.
@@ -125,19 +157,29 @@ extension AppSettings.Settle {
   }
 }
 
-extension CredentialFiles {
-  /// `{ p12, passphrase-file }` or `{ certificate, key, passphrase-file }`.
+extension AppCredential {
+  /// `{ p12, passphrase-file }`, `{ certificate, key, passphrase-file }`, or `{ key, key-id, team-id }`.
   fileprivate init(_ node: YAMLNode) throws(ConfigurationError) {
     var reader = try YAMLReader(node)
     let archive = try reader.take("p12")?.filePath()
     let certificate = try reader.take("certificate")?.filePath()
     let key = try reader.take("key")?.filePath()
     let passphraseFile = try reader.take("passphrase-file")?.filePath()
+    let keyIdentifier = try reader.take("key-id")?.text()
+    let teamIdentifier = try reader.take("team-id")?.text()
     try reader.finish()
+    let isTokenKey = keyIdentifier != nil || teamIdentifier != nil
     switch (archive, certificate, key) {
-    case (let archive?, nil, nil): self.init(certificate: archive, passphraseFile: passphraseFile)
-    case (nil, let certificate?, _): self.init(certificate: certificate, key: key, passphraseFile: passphraseFile)
-    default: throw node.error("must name either p12 (with passphrase-file), or certificate and key")
+    case (let archive?, nil, nil) where !isTokenKey: self = .certificate(CredentialFiles(certificate: archive, passphraseFile: passphraseFile))
+    case (nil, let certificate?, _) where !isTokenKey:
+      self = .certificate(CredentialFiles(certificate: certificate, key: key, passphraseFile: passphraseFile))
+    case (nil, nil, let key?) where isTokenKey && passphraseFile == nil:
+      guard let teamIdentifier else { throw node.error("needs team-id beside key-id: the ten characters of the team, as the developer account shows them") }
+      guard let identifier = keyIdentifier ?? TokenKeyFile.keyIdentifier(inNameOf: key) else {
+        throw node.error("needs key-id beside team-id: the ten characters of the key, as in the name AuthKey_ABC123DEFG.p8")
+      }
+      self = .tokenKey(TokenKeyFile(file: key, keyIdentifier: identifier, teamIdentifier: teamIdentifier))
+    default: throw node.error("must name either p12 (with passphrase-file), or certificate and key, or a token key as in { key: AuthKey.p8, key-id, team-id }")
     }
   }
 }

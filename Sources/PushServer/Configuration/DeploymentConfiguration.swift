@@ -30,13 +30,22 @@ package struct AppSettings: Hashable, Sendable, Codable {
 
   /// Letters, digits, `.`, `_` and `-`.
   package var id: String
-  /// For people and for checking the certificate; the binary protocol takes the topic from the certificate.
+  /// The bundle identifier. With the binary protocol for people and for checking the certificate, which decides; with HTTP/2 what `apns-topic` is made of, and needed with a
+  /// token key.
   package var topic: String?
   package var environment = Environment.production
-  /// Always binary for now: a file that asks for http2 is refused.
   package var transport = Transport.binary
+  /// Of the binary protocol.
   package var command = Command.framed
-  package var credential: CredentialFiles
+  package var credential: AppCredential
+  /// Of notifications that do not say it themselves. HTTP/2 only, as what follows up to `gateway`.
+  package var pushType = PushType.alert
+  /// How long an answer may take.
+  package var requestTimeout = Duration.seconds(30)
+  /// Requests in flight on one connection, at most.
+  package var streams = 1000
+  /// How long a connection may be idle before it is asked for a sign of life.
+  package var pingInterval = Duration.seconds(3600)
   /// Nil: Apple's for the environment, see ``gatewayOrDefault``.
   package var gateway: Endpoint?
   /// A PEM file with the authorities that the gateway's certificate is checked against; nil: the system's roots.
@@ -71,13 +80,64 @@ package struct AppSettings: Hashable, Sendable, Codable {
     package init() {}
   }
 
-  package init(id: String, credential: CredentialFiles) {
+  package init(id: String, credential: AppCredential) {
     self.id = id
     self.credential = credential
   }
 
   /// The gateway to connect to. Apple switched its binary gateways off in 2021, so binary senders should name one.
   package var gatewayOrDefault: Endpoint {
-    gateway ?? Endpoint(host: environment == .production ? "gateway.push.apple.com" : "gateway.sandbox.push.apple.com", port: 2195)
+    if let gateway { return gateway }
+    return switch (transport, environment) {
+    case (.binary, .production): Endpoint(host: "gateway.push.apple.com", port: 2195)
+    case (.binary, .sandbox): Endpoint(host: "gateway.sandbox.push.apple.com", port: 2195)
+    case (.http2, .production): Endpoint(host: "api.push.apple.com", port: 443)
+    case (.http2, .sandbox): Endpoint(host: "api.sandbox.push.apple.com", port: 443)
+    }
+  }
+}
+
+/// How an app proves to its gateway who it is. Paths only: what the files hold is read when it is needed.
+package enum AppCredential: Hashable, Sendable, Codable {
+  case certificate(CredentialFiles)
+  /// HTTP/2 only.
+  case tokenKey(TokenKeyFile)
+
+  package var certificateFiles: CredentialFiles? { if case .certificate(let files) = self { files } else { nil } }
+
+  /// With every path changed.
+  package func mapPaths(_ change: (String) -> String) -> AppCredential {
+    switch self {
+    case .certificate(var files):
+      files.certificate = change(files.certificate)
+      files.key = files.key.map(change)
+      files.passphraseFile = files.passphraseFile.map(change)
+      return .certificate(files)
+    case .tokenKey(var key):
+      key.file = change(key.file)
+      return .tokenKey(key)
+    }
+  }
+}
+
+/// A key for provider tokens, as the developer account hands it out.
+package struct TokenKeyFile: Hashable, Sendable, Codable {
+  package var file: String
+  package var keyIdentifier: String
+  package var teamIdentifier: String
+
+  package init(file: String, keyIdentifier: String, teamIdentifier: String) {
+    self.file = file
+    self.keyIdentifier = keyIdentifier
+    self.teamIdentifier = teamIdentifier
+  }
+
+  /// What the name of the file says, as the developer account gives it: `AuthKey_ABC123DEFG.p8`. Nil for any other name.
+  package static func keyIdentifier(inNameOf file: String) -> String? {
+    let name = file.split(separator: "/").last ?? ""
+    guard name.hasPrefix("AuthKey_"), name.hasSuffix(".p8") else { return nil }
+    let identifier = name.dropFirst(8).dropLast(3)
+    let isPlain = identifier.utf8.allSatisfy { (0x30...0x39).contains($0) || (0x41...0x5A).contains($0) }
+    return identifier.utf8.count == 10 && isPlain ? String(identifier) : nil
   }
 }

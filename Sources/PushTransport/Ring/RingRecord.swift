@@ -7,8 +7,8 @@ package import PushWire
 ///  8  ordinal u64                      the line of the campaign's audience it came from
 /// 16  campaign u32 · expiration u32    seconds since 1970, if the flag says so
 /// 24  payload length u32 · priority u8                length 0: the campaign's payload; priority 0: the campaign's
-/// 29  collapse identifier length u8 · 2 unused        0: the campaign's
-/// 32  token, then identifier (16 bytes, if flagged), collapse identifier and payload of its own, if any
+/// 29  own headers' code u8 · 2 unused                 0: all are the campaign's
+/// 32  token, then headers and payload of its own, if any
 /// ```
 /// What HTTP/2 sends in headers (``OwnHeaders``) means nothing to the binary protocol, which leaves it out.
 ///
@@ -33,27 +33,6 @@ package struct RingRecord {
     }
   }
 
-  /// What a notification has of its own for the headers of its request, where the campaign's will not do. Most have nothing.
-  @safe
-  package struct OwnHeaders {
-    /// Instead of the one that the campaign's seed gives.
-    package var identifier: APNSIdentifier?
-    /// 1…64 bytes, instead of the campaign's; empty for none. Not copied: it lives as long as what it was read from.
-    package var collapseIdentifier: UnsafeRawBufferPointer
-
-    package init(identifier: APNSIdentifier?, collapseIdentifier: UnsafeRawBufferPointer) {
-      self.identifier = identifier
-      unsafe self.collapseIdentifier = unsafe collapseIdentifier
-    }
-
-    package static let byteCountLimit = identifierByteCount + collapseIdentifierByteCountLimit
-    package static let collapseIdentifierByteCountLimit = ProviderHeaders.collapseIdentifierByteCountLimit
-    package static let identifierByteCount = 16
-
-    package var byteCount: Int { unsafe (identifier == nil ? 0 : Self.identifierByteCount) + collapseIdentifier.count }
-    package var isEmpty: Bool { unsafe identifier == nil && collapseIdentifier.isEmpty }
-  }
-
   /// The longest token is 100 bytes (spec, "Notification frames") and the largest payload of any transport 5120.
   package static let blockCountLimit = blockCount(tokenByteCount: 100, payloadByteCount: 5120 + OwnHeaders.byteCountLimit)
 
@@ -63,7 +42,6 @@ package struct RingRecord {
   private enum Flag {
     static let hasExpiration: UInt8 = 1
     static let mayHaveArrived: UInt8 = 2
-    static let hasIdentifier: UInt8 = 4
   }
 
   private let base: UnsafeMutableRawPointer
@@ -74,7 +52,8 @@ package struct RingRecord {
 
   /// - Parameter payloadByteCount: with own headers, theirs too.
   package static func blockCount(tokenByteCount: Int, payloadByteCount: Int) -> Int {
-    (bodyOffset + tokenByteCount + payloadByteCount + NotificationRing.blockByteCount - 1) / NotificationRing.blockByteCount
+    // Unsigned, so that dividing is a shift.
+    Int(truncatingIfNeeded: UInt(truncatingIfNeeded: bodyOffset &+ tokenByteCount &+ payloadByteCount &+ 63) / 64)
   }
 
   static func write(
@@ -105,24 +84,13 @@ package struct RingRecord {
     _ header: Header, token: UnsafeRawBufferPointer, headers: OwnHeaders, payload: UnsafeRawBufferPointer, blockCount: Int,
     to base: UnsafeMutableRawPointer
   ) {
-    let collapse = unsafe headers.collapseIdentifier
-    precondition(collapse.count <= OwnHeaders.collapseIdentifierByteCountLimit, "a collapse identifier of \(collapse.count) bytes")
-    let nothing = unsafe UnsafeRawBufferPointer(start: nil, count: 0)
-    unsafe write(header, token: token, payload: nothing, blockCount: blockCount, to: base)
     precondition(payload.count <= 5120, "a payload of \(payload.count) bytes")
+    unsafe write(header, token: token, payload: headers.bytes, blockCount: blockCount, to: base)
     unsafe base.storeBytes(of: UInt32(truncatingIfNeeded: payload.count), toByteOffset: 24, as: UInt32.self)
-    unsafe base.storeBytes(of: UInt8(truncatingIfNeeded: collapse.count), toByteOffset: 29, as: UInt8.self)
-    var end = bodyOffset + token.count
-    if let identifier = headers.identifier {
-      let flags = unsafe base.load(fromByteOffset: 6, as: UInt8.self)
-      unsafe base.storeBytes(of: flags | Flag.hasIdentifier, toByteOffset: 6, as: UInt8.self)
-      unsafe base.storeBytes(of: identifier.high, toByteOffset: end, as: UInt64.self)
-      unsafe base.storeBytes(of: identifier.low, toByteOffset: end + 8, as: UInt64.self)
-      end += OwnHeaders.identifierByteCount
+    unsafe base.storeBytes(of: headers.code, toByteOffset: 29, as: UInt8.self)
+    if let source = payload.baseAddress, payload.count > 0 {
+      unsafe (base + bodyOffset + token.count + headers.byteCount).copyMemory(from: source, byteCount: payload.count)
     }
-    if let source = collapse.baseAddress { unsafe (base + end).copyMemory(from: source, byteCount: collapse.count) }
-    end += collapse.count
-    if let source = payload.baseAddress { unsafe (base + end).copyMemory(from: source, byteCount: payload.count) }
   }
 
   static func writePadding(blockCount: Int, to base: UnsafeMutableRawPointer) {
@@ -147,25 +115,21 @@ package struct RingRecord {
   }
   /// The notification's own payload; empty when it is the campaign's.
   package var payload: UnsafeRawBufferPointer {
-    unsafe UnsafeRawBufferPointer(
-      start: base + Self.bodyOffset + tokenByteCount + ownHeadersByteCount, count: Int(base.load(fromByteOffset: 24, as: UInt32.self)))
+    // Length and code in one load: every frame with a payload of its own asks.
+    let word = unsafe base.load(fromByteOffset: 24, as: UInt64.self).littleEndian
+    let offset = Self.bodyOffset &+ tokenByteCount &+ OwnHeaders.byteCount(UInt8(truncatingIfNeeded: word >> 40))
+    return unsafe UnsafeRawBufferPointer(start: base + offset, count: Int(UInt32(truncatingIfNeeded: word)))
+  }
+  /// What it has of its own for the headers of its request; the bytes lie in the ring.
+  package var ownHeaders: OwnHeaders {
+    unsafe OwnHeaders(code: ownHeadersCode, start: UnsafeRawPointer(base + Self.bodyOffset + tokenByteCount))
   }
   /// The `apns-id` that its line of the audience has given it; nil: the campaign's sequence has one.
-  package var identifier: APNSIdentifier? {
-    guard flags & Flag.hasIdentifier != 0 else { return nil }
-    let offset = Self.bodyOffset + tokenByteCount
-    return unsafe APNSIdentifier(
-      high: base.loadUnaligned(fromByteOffset: offset, as: UInt64.self), low: base.loadUnaligned(fromByteOffset: offset + 8, as: UInt64.self))
-  }
+  package var identifier: APNSIdentifier? { ownHeaders.identifier }
   /// 1…64 bytes of its own; empty when it is the campaign's.
-  package var collapseIdentifier: UnsafeRawBufferPointer {
-    unsafe UnsafeRawBufferPointer(
-      start: base + Self.bodyOffset + tokenByteCount + identifierByteCount, count: collapseIdentifierByteCount)
-  }
-  /// Both of these; its bytes lie in the ring.
-  package var ownHeaders: OwnHeaders { unsafe OwnHeaders(identifier: identifier, collapseIdentifier: collapseIdentifier) }
+  package var collapseIdentifier: UnsafeRawBufferPointer { unsafe ownHeaders.collapseIdentifier }
 
-  /// True when payload, expiration and priority are all the campaign's, and the collapse identifier too.
+  /// True when payload, expiration, priority and headers are all the campaign's.
   package var isPlain: Bool {
     unsafe base.load(fromByteOffset: 24, as: UInt64.self) == 0 && flags & Flag.hasExpiration == 0
   }
@@ -180,8 +144,6 @@ package struct RingRecord {
   }
 
   private var flags: UInt8 { unsafe base.load(fromByteOffset: 6, as: UInt8.self) }
-  private var identifierByteCount: Int { flags & Flag.hasIdentifier == 0 ? 0 : OwnHeaders.identifierByteCount }
-  private var collapseIdentifierByteCount: Int { Int(unsafe base.load(fromByteOffset: 29, as: UInt8.self)) }
-  private var ownHeadersByteCount: Int { identifierByteCount + collapseIdentifierByteCount }
+  private var ownHeadersCode: UInt8 { unsafe base.load(fromByteOffset: 29, as: UInt8.self) }
   private var tokenByteCount: Int { Int(unsafe base.load(fromByteOffset: 5, as: UInt8.self)) }
 }

@@ -55,7 +55,7 @@ package struct ProviderKey: Sendable {
     return signature
   }
 
-  private static func readKey(_ bytes: [UInt8], file: String) throws(CredentialError) -> KeyHandle {
+  static func readKey(_ bytes: [UInt8], file: String) throws(CredentialError) -> KeyHandle {
     guard PEMReading.looksLikePEM(bytes) else { throw .notTokenKey(file: file, found: "no PEM text") }
     switch PEMReading.key(bytes, passphrase: nil) {
     case .key(let key):

@@ -26,8 +26,8 @@ package enum ProviderRuleViolation: Hashable, Sendable {
 extension ProviderHeaders {
   /// Every rule that a notification with these headers and this payload would break; empty if it can be sent.
   ///
-  /// Whether the payload is well-formed and its keys have the right types is `Payload.check`; this is about headers, and what the push type asks of the
-  /// payload as a whole.
+  /// Whether the payload is well-formed and its keys have the right types is not asked here; this is about headers, and what the push type asks of the
+  /// payload as a whole. ``findings(payload:credential:)`` says both.
   package func check(payload: UnsafeRawBufferPointer, credential: ProviderCredentialKind) -> [ProviderRuleViolation] {
     var found: [ProviderRuleViolation] = []
     if payload.count == 0 { found.append(.payloadEmpty) }

@@ -1,3 +1,19 @@
+extension ProviderHeaders {
+  /// All that is wrong with a notification that has these headers, or looks wrong: the rules of headers and push types (``check(payload:credential:)``), which decide
+  /// about the payload's size and about what it must hold as a whole, and then `Payload.check` about its keys and values.
+  package func findings(payload: [UInt8], credential: ProviderCredentialKind) -> [PayloadFinding] {
+    let broken = check(payload: payload, credential: credential).map { PayloadFinding(severity: .error, path: JSONPath(), sentence: $0.description) }
+    guard !payload.isEmpty else { return broken }
+    var checker = PayloadChecker()
+    unsafe payload.withUnsafeBytes { bytes in
+      guard let (root, members) = unsafe checker.readObject(bytes) else { return }
+      for member in members { checker.checkTopLevel(member, at: root.appending(key: member.key)) }
+      checker.checkPushType(members, pushType, priority: effectivePriority)
+    }
+    return broken + checker.findings
+  }
+}
+
 extension Payload {
   /// All that is wrong with the bytes of a payload, or looks wrong; empty if nothing is.
   ///
@@ -116,15 +132,30 @@ struct PayloadChecker {
 
   /// Binary protocol, item 5: "10 is an error for a payload that holds only content-available". The same holds for HTTP/2.
   mutating func checkPriority(_ members: [JSONMember], _ transport: PayloadTransport, priority: UInt8?) {
-    guard case .object(let aps)? = members.last(where: { $0.key == "aps" })?.value, aps.contains(where: { $0.key == "content-available" }),
-      !aps.contains(where: { ["alert", "badge", "sound", "event"].contains($0.key) })
-    else { return }
-    let path = JSONPath().appending(key: "aps").appending(key: "content-available")
+    guard Self.onlyWakes(members) else { return }
+    let path = Self.wakingPath
     switch transport {
     case .binary(.simple), .binary(.enhanced):
       warning(path, "The payload only wakes the app, which asks for priority 5, but commands 0 and 1 always mean priority 10: use command 2.")
     default:
       if priority == 10 { error(path, "The payload only wakes the app, for which priority 10 is an error: use priority 5.") }
     }
+  }
+
+  /// HTTP/2 has a type of its own for what only wakes the app.
+  mutating func checkPushType(_ members: [JSONMember], _ pushType: PushType, priority: UInt8?) {
+    guard pushType == .alert, Self.onlyWakes(members) else { return }
+    if priority == 10 {
+      error(Self.wakingPath, "The payload only wakes the app, for which priority 10 is an error: use the push type background.")
+    } else {
+      warning(Self.wakingPath, "The payload only wakes the app, so its push type should be background: as an alert it may be delayed or dropped.")
+    }
+  }
+
+  private static let wakingPath = JSONPath().appending(key: "aps").appending(key: "content-available")
+
+  private static func onlyWakes(_ members: [JSONMember]) -> Bool {
+    guard case .object(let aps)? = members.last(where: { $0.key == "aps" })?.value else { return false }
+    return aps.contains { $0.key == "content-available" } && !aps.contains { ["alert", "badge", "sound", "event"].contains($0.key) }
   }
 }

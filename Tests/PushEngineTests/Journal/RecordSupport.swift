@@ -37,9 +37,10 @@ struct TestSource: EnqueueSource {
     for notification in notifications {
       unsafe notification.token.withUnsafeBytes { token in
         unsafe notification.payload.withUnsafeBytes { payload in
-          unsafe notification.collapse.withUnsafeBytes { collapse in
-            let headers = unsafe RingRecord.OwnHeaders(identifier: notification.identifier, collapseIdentifier: collapse)
-            unsafe body(EnqueuedNotification(line: notification.line, token: token, headers: headers, payload: payload))
+          withOwnHeaders(identifier: notification.identifier, collapse: notification.collapse) { headers in
+            unsafe body(
+              EnqueuedNotification(
+                line: notification.line, token: token, headersCode: headers.code, headersStart: headers.bytes.baseAddress, payload: payload))
           }
         }
       }

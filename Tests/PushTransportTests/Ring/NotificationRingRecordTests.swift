@@ -72,7 +72,9 @@ struct NotificationRingRecordTests {
       #expect(ring.samples(from: start) == [sample], "round \(round)")
       if let position = ring.samples(from: start).first.map({ _ in ring.published - UInt64(sample.blockCount) }) {
         let record = ring.record(at: position)
-        #expect(record.isPlain == (sample.payload.isEmpty && sample.priority == nil && sample.expiration == nil && sample.collapse.isEmpty))
+        #expect(
+          record.isPlain
+            == (sample.payload.isEmpty && sample.priority == nil && sample.expiration == nil && sample.collapse.isEmpty && sample.identifier == nil))
         record.mayHaveArrived = true
         #expect(Sample(record) == sample, "round \(round)")
       }

@@ -56,10 +56,7 @@ struct Sample: Hashable {
     return unsafe token.withUnsafeBytes { token in
       unsafe payload.withUnsafeBytes { payload in
         guard identifier != nil || !collapse.isEmpty else { return unsafe claim.append(header, token: token, payload: payload) }
-        return unsafe collapse.withUnsafeBytes { collapse in
-          let headers = unsafe RingRecord.OwnHeaders(identifier: identifier, collapseIdentifier: collapse)
-          return unsafe claim.append(header, token: token, headers: headers, payload: payload)
-        }
+        return withOwnHeaders(identifier: identifier, collapse: collapse) { unsafe claim.append(header, token: token, headers: $0, payload: payload) }
       }
     }
   }

@@ -1,0 +1,138 @@
+internal import NIOCore
+internal import PushTransport
+internal import PushWire
+
+/// Puts a ``ServiceConnection`` behind TLS: hands it what arrives, writes what it says, wakes it and ends as it wants. Lives on its channel's event loop.
+final class ServiceHandler: ChannelInboundHandler {
+  typealias InboundIn = ByteBuffer
+
+  /// How long a client may take to close after we have finished.
+  private static let drain = TLSDrain(byteCountLimit: 64 << 20, timeout: .seconds(5))
+
+  private let service: SimulatedService
+  private let purpose: ServiceConnection.Purpose
+  private let tls: TLSHandler
+  private let registry: ConnectionRegistry
+  private let handshakeFailed: @Sendable () -> Void
+  /// Nil before the handshake, and when all is over.
+  private var connection: ServiceConnection?
+  private var isHandshaking = true
+  private var isEnding = false
+  private var timer: (time: Instant, scheduled: Scheduled<Void>)?
+
+  init(
+    _ service: SimulatedService, purpose: ServiceConnection.Purpose, tls: TLSHandler, registry: ConnectionRegistry,
+    handshakeFailed: @escaping @Sendable () -> Void
+  ) {
+    self.service = service
+    self.purpose = purpose
+    self.tls = tls
+    self.registry = registry
+    self.handshakeFailed = handshakeFailed
+  }
+
+  private static var now: Instant { Instant(nanoseconds: NIODeadline.now().uptimeNanoseconds) }
+
+  func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+    guard let connection, !isEnding else { return }
+    let bytes = unwrapInboundIn(data)
+    unsafe bytes.withUnsafeReadableBytes { unsafe connection.received($0, now: Self.now) }
+    act(context)
+  }
+
+  func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+    switch event {
+    case TLSEvent.handshakeCompleted(let identity):
+      isHandshaking = false
+      registry.handshakeEnded(context.channel, succeeded: true, now: Self.now)
+      do {
+        connection = try service.connect(ServiceClient(identity, applicationProtocol: tls.applicationProtocol), for: purpose, now: Self.now)
+      } catch {
+        context.close(promise: nil)
+      }
+      act(context)
+    case TLSEvent.inputClosed:
+      connection?.peerClosed(now: Self.now)
+      act(context)
+    case let request as StopRequest:
+      stop(request, context)
+    default:
+      context.fireUserInboundEventTriggered(event)
+    }
+  }
+
+  /// A client that does not read is not read from either.
+  func channelWritabilityChanged(context: ChannelHandlerContext) {
+    setReading(context.channel.isWritable, context)
+    context.fireChannelWritabilityChanged()
+  }
+
+  func errorCaught(context: ChannelHandlerContext, error: any Error) {
+    handshakeMayHaveFailed(context)
+    context.close(promise: nil)
+  }
+
+  func channelInactive(context: ChannelHandlerContext) {
+    handshakeMayHaveFailed(context)
+    connection?.ended()
+    connection = nil
+    timer?.scheduled.cancel()
+    context.fireChannelInactive()
+  }
+
+  private func handshakeMayHaveFailed(_ context: ChannelHandlerContext) {
+    guard isHandshaking else { return }
+    isHandshaking = false
+    registry.handshakeEnded(context.channel, succeeded: false, now: Self.now)
+    handshakeFailed()
+  }
+
+  private func stop(_ request: StopRequest, _ context: ChannelHandlerContext) {
+    guard let connection, request.grace > .zero else { return context.close(promise: nil) }
+    connection.shutDown(now: Self.now)
+    act(context)
+    let bound = NIOLoopBound(context, eventLoop: context.eventLoop)
+    context.eventLoop.scheduleTask(in: TimeAmount(request.grace)) { bound.value.close(promise: nil) }
+  }
+
+  // MARK: What the connection wants
+
+  private func act(_ context: ChannelHandlerContext) {
+    guard let connection, !isEnding else { return }
+    if connection.end != .reset {
+      while true {
+        let bytes = unsafe connection.output()
+        guard bytes.count > 0 else { break }
+        unsafe tls.send(bytes)
+      }
+    }
+    switch connection.end {
+    case nil: scheduleWakeUp(connection, context)
+    case .close:
+      isEnding = true
+      context.triggerUserOutboundEvent(Self.drain, promise: nil)
+    case .reset:
+      isEnding = true
+      context.triggerUserOutboundEvent(TLSAbort.reset, promise: nil)
+    }
+  }
+
+  private func scheduleWakeUp(_ connection: ServiceConnection, _ context: ChannelHandlerContext) {
+    guard let wake = connection.nextWake else { return }
+    if let timer, timer.time <= wake { return }
+    timer?.scheduled.cancel()
+    let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
+    let scheduled = context.eventLoop.scheduleTask(deadline: .uptimeNanoseconds(min(wake.nanoseconds, UInt64(Int64.max)))) {
+      let (handler, context) = bound.value
+      handler.timer = nil
+      handler.connection?.woken(now: Self.now)
+      handler.act(context)
+    }
+    timer = (wake, scheduled)
+  }
+
+  private func setReading(_ reads: Bool, _ context: ChannelHandlerContext) {
+    // Fails only on a channel that is closed already. While the connection ends, what comes is to be read and thrown away.
+    try? context.channel.syncOptions?.setOption(.autoRead, value: reads || isEnding)
+  }
+}

@@ -1,0 +1,59 @@
+internal import PushWire
+internal import Synchronization
+
+/// The broadcast channels of all apps (spec/http2-provider-api.md, section 6), in memory.
+final class ChannelBook: Sendable {
+  struct Channel: Hashable, Sendable {
+    /// `message-storage-policy`: 0 stores nothing, 1 the most recent message.
+    var storesMessages: Bool
+  }
+
+  /// Per app.
+  static let limit = 10_000
+  /// As many as ``ServiceLedger/appLimit``: names of apps come from clients.
+  private static let appLimit = 4096
+
+  private let channels = Mutex<[String: [String: Channel]]>([:])
+
+  /// Nil: there are too many.
+  func create(_ channel: Channel, app: String) -> String? {
+    let bytes = (0..<16).map { _ in UInt8.random(in: 0 ... .max) }
+    let identifier = Self.text(bytes)
+    return channels.withLock { channels in
+      guard channels[app] != nil || channels.count < Self.appLimit, channels[app, default: [:]].count < Self.limit else { return nil }
+      channels[app, default: [:]][identifier] = channel
+      return identifier
+    }
+  }
+
+  func channel(_ identifier: String, app: String) -> Channel? { channels.withLock { $0[app]?[identifier] } }
+
+  /// False: there is no such channel.
+  func remove(_ identifier: String, app: String) -> Bool { channels.withLock { $0[app]?.removeValue(forKey: identifier) != nil } }
+
+  /// In alphabetical order.
+  func all(app: String) -> [String] { channels.withLock { $0[app].map { $0.keys.sorted() } ?? [] } }
+
+  /// Base64 with padding, as the service writes channel identifiers.
+  private static func text(_ bytes: [UInt8]) -> String {
+    let text = Base64URL.encode(bytes).map { $0 == UInt8(ascii: "-") ? UInt8(ascii: "+") : $0 == UInt8(ascii: "_") ? UInt8(ascii: "/") : $0 }
+    let padding = [UInt8](repeating: UInt8(ascii: "="), count: (4 - text.count % 4) % 4)
+    return String(decoding: text + padding, as: UTF8.self)
+  }
+
+  /// Whether a text can be a channel identifier at all.
+  static func isIdentifier(_ text: UnsafeRawBufferPointer) -> Bool {
+    guard text.count > 0, text.count <= 128, text.count % 4 == 0 else { return false }
+    var padding = 0
+    for index in 0..<text.count {
+      let byte = unsafe text[index]
+      if byte == UInt8(ascii: "=") {
+        padding += 1
+        continue
+      }
+      let isDigit = (byte | 0x20) &- 0x61 < 26 || byte &- 0x30 < 10 || byte == UInt8(ascii: "+") || byte == UInt8(ascii: "/")
+      guard isDigit, padding == 0 else { return false }
+    }
+    return padding <= 2
+  }
+}

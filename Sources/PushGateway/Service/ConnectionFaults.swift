@@ -1,0 +1,50 @@
+internal import PushWire
+
+/// What happens to one connection after a number of requests that kept the rules, whichever app they were for.
+struct ConnectionFaults {
+  enum Event {
+    case cut(ServiceFaults.Cut)
+    case goAway(ServiceFaults.GoAway)
+    case drain(ServiceFaults.Drain)
+    case limit(Int)
+  }
+
+  private var events: [(after: Int, event: Event)] = []
+  private var position = 0
+  private(set) var seen = 0
+
+  /// - Parameters:
+  ///   - connection: the number of this connection among its app's, from 1.
+  ///   - seen: how many requests there have been before it was known whose rules hold; what was due by then is over. -1: the connection has not begun.
+  init(_ faults: ServiceFaults, connection: Int, seen: Int) {
+    self.seen = seen
+    func add(_ breakpoint: Faults.Breakpoint, _ event: Event) {
+      if connection <= breakpoint.connections ?? .max, breakpoint.after > seen { events.append((breakpoint.after, event)) }
+    }
+    // In this order where several fall on one request.
+    for cut in faults.cut { add(cut.breakpoint, .cut(cut)) }
+    if let goAway = faults.goAway { add(goAway.breakpoint, .goAway(goAway)) }
+    if let drain = faults.drain { add(drain.breakpoint, .drain(drain)) }
+    for change in faults.limits { add(change.breakpoint, .limit(change.limit)) }
+    events.sort { $0.after < $1.after }
+  }
+
+  /// The connection begins.
+  mutating func begin() { seen = 0 }
+
+  /// A request has come.
+  mutating func count() { seen += 1 }
+
+  /// The next event that is due, once.
+  mutating func next() -> Event? {
+    guard position < events.count, events[position].after <= seen else { return nil }
+    position += 1
+    return events[position - 1].event
+  }
+
+  /// The cut that happens with the request that has just been counted.
+  func cutDue() -> ServiceFaults.Cut? {
+    guard position < events.count, events[position].after <= seen, case .cut(let cut) = events[position].event else { return nil }
+    return cut
+  }
+}

@@ -1,0 +1,124 @@
+internal import PushTransport
+internal import PushWire
+
+// What becomes of requests, and what they are told.
+extension ServiceConnection {
+  /// A request that keeps the rules meets the faults.
+  func judge(_ request: ServiceRequest, _ app: ServiceApp, identifier: APNSIdentifier?) {
+    bind(app)
+    faults.count()
+    if let cut = faults.cutDue() {
+      if cut.isTaken { take(request, app, identifier: identifier, isAnswered: false) } else { app.truth.dropped += 1 }
+      return self.cut(isReset: cut.isReset)
+    }
+    if let left = drainAnswersLeft {
+      refuse(request, app, ServiceRefusal(.shutdown))
+      drainAnswersLeft = left - 1
+      if left <= 1 { goAway(reason: ProviderReason.shutdown.rawValue) }
+    } else {
+      switch unsafe app.judge.verdict(on: isBroadcast ? request.channel ?? token : token) {
+      case .take:
+        take(request, app, identifier: identifier, isAnswered: true)
+        answer(request, app, status: 200, body: [], isTaken: true, echoes: identifier != nil)
+      case .refuse(let number):
+        let rule = app.judge.refusal(number)
+        let timestamp = rule.refusal.status == 410 ? rule.timestamp ?? service.startedAt : nil
+        refuse(request, app, rule.refusal, timestamp: timestamp)
+      case .noAnswer(let isTaken):
+        if isTaken { take(request, app, identifier: identifier, isAnswered: false) } else { app.truth.dropped += 1 }
+      case .reset(let code, let isTaken):
+        if isTaken {
+          take(request, app, identifier: identifier, isAnswered: false)
+        } else if HTTP2ErrorCode(rawValue: code) == .refusedStream {
+          app.truth.unprocessed += 1
+        } else {
+          app.truth.dropped += 1
+        }
+        session.reset(request.streamID, HTTP2ErrorCode(rawValue: code))
+      }
+    }
+    followFaults()
+  }
+
+  /// The first valid request says whose rules hold for the connection, unless its certificate has.
+  private func bind(_ app: ServiceApp) {
+    guard boundApp == nil else { return }
+    boundApp = app
+    normalLimit = app.faults.streamLimit
+    faults = ConnectionFaults(app.faults, connection: app.ordinal, seen: faults.seen)
+  }
+
+  /// What is due after as many requests as there have been.
+  func followFaults() {
+    while end == nil, lastStreamID == .max, let event = faults.next() {
+      switch event {
+      case .cut(let cut): self.cut(isReset: cut.isReset)
+      case .goAway(let rule): goAway(reason: rule.reason, code: HTTP2ErrorCode(rawValue: rule.code))
+      case .drain(let drain):
+        drainAnswersLeft = drain.answers
+        if drain.answers == 0 { goAway(reason: ProviderReason.shutdown.rawValue) }
+      case .limit(let limit):
+        normalLimit = limit
+        announce(limit)
+      }
+    }
+  }
+
+  func announce(_ limit: Int) {
+    guard limit != announcedLimit else { return }
+    announcedLimit = limit
+    session.setStreamLimit(UInt32(limit))
+  }
+
+  // MARK: Steps
+
+  func take(_ request: ServiceRequest, _ app: ServiceApp, identifier: APNSIdentifier?, isAnswered: Bool) {
+    if isBroadcast { app.truth.broadcasts += 1 } else { app.truth.accepted += 1 }
+    if !isAnswered { app.truth.unanswered += 1 }
+    if let identifier { app.identifiers.append(DuplicateFilter.hash(identifier.high, identifier.low)) }
+    unsafe recorder?.append(request, app: app.name, token: token, refusal: nil, isAnswered: isAnswered)
+    unsafe service.memory?.append(
+      request, app: app.name, connection: number, token: token, identifier: identifier, refusal: nil, isAnswered: isAnswered)
+    announce(normalLimit)
+  }
+
+  func refuse(_ request: ServiceRequest, _ app: ServiceApp, _ refusal: ServiceRefusal, timestamp: Int64? = nil) {
+    let identifier = unsafe request.identifier.flatMap { unsafe APNSIdentifier(parsing: $0) }
+    app.truth.refused[refusal, default: 0] += 1
+    unsafe recorder?.append(request, app: app.name, token: token, refusal: refusal, isAnswered: true)
+    unsafe service.memory?.append(
+      request, app: app.name, connection: number, token: token, identifier: identifier, refusal: refusal, isAnswered: true)
+    answer(request, app, status: refusal.status, body: refusal.body(timestamp: timestamp), isTaken: false, echoes: identifier != nil)
+    if refusal.status < 500, let limit = app.faults.errorStreamLimit { announce(limit) }
+  }
+
+  /// The `apns-id` goes back as it came; where there is none that is one, one is made up.
+  private func answer(_ request: ServiceRequest, _ app: ServiceApp, status: UInt16, body: [UInt8], isTaken: Bool, echoes: Bool) {
+    if echoes, let identifier = unsafe request.identifier {
+      return unsafe answer(request.streamID, app, status: status, identifier: identifier, body: body, isTaken: isTaken)
+    }
+    unsafe withUnsafeTemporaryAllocation(byteCount: APNSIdentifier.textByteCount, alignment: 1) { text in
+      unsafe newIdentifier().write(into: text)
+      unsafe answer(request.streamID, app, status: status, identifier: UnsafeRawBufferPointer(text), body: body, isTaken: isTaken)
+    }
+  }
+
+  private func answer(_ streamID: Int32, _ app: ServiceApp, status: UInt16, identifier: UnsafeRawBufferPointer, body: [UInt8], isTaken: Bool) {
+    if app.delays != nil, let delay = app.delays?.next(), delay > .zero {
+      unsafe delayed.insert(
+        DelayedAnswer(
+          due: (now + delay).nextMillisecond, streamID: streamID, status: status, identifier: Array(identifier), body: body, isTaken: isTaken, app: app))
+      return
+    }
+    if isTaken { answersInside += 1 }
+    unsafe body.withUnsafeBytes { unsafe session.respond(streamID, status: status, identifier: identifier, fields: dateFields, body: $0) }
+  }
+}
+
+extension Instant {
+  /// Answers whose times are drawn at random leave in groups, so that each does not cost a timer and a TLS record of its own.
+  fileprivate var nextMillisecond: Instant {
+    let rest = nanoseconds % 1_000_000
+    return rest == 0 ? self : self + .nanoseconds(Int64(1_000_000 - rest))
+  }
+}

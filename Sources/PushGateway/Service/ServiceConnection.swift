@@ -1,0 +1,259 @@
+internal import PushTransport
+package import PushWire
+
+/// The service's side of one HTTP/2 connection, without the connection: bytes and times in, bytes, a wake-up and an end out.
+///
+/// It keeps the rules of spec/http2-provider-api.md and leaves to ``ServiceJudge`` and ``ConnectionFaults`` what becomes of requests that keep them.
+/// After each event: take ``output()`` until it is empty (unless ``end`` is ``End/reset``), do what ``end`` says, and call ``woken(now:)`` at ``nextWake``.
+/// One event at a time, on one thread, in the order of their times.
+@safe
+package final class ServiceConnection {
+  package enum Purpose: Sendable {
+    case notifications
+    /// Channel management, on a port of its own (section 6).
+    case channels
+  }
+
+  /// How the connection ends. After it, events are ignored.
+  package enum End: Hashable, Sendable {
+    /// When the output has been written.
+    case close
+    /// At once, by a RST; the output is lost.
+    case reset
+  }
+
+  /// The service's number of this connection, from 1.
+  package let number: Int
+  package private(set) var end: End?
+
+  let service: SimulatedService
+  let client: ServiceClient
+  let session: HTTP2ServerSession
+  private let purpose: Purpose
+  let isStrict: Bool
+
+  // Time.
+  private(set) var now: Instant
+  private(set) var unixSeconds: Int64 = 0
+  private(set) var dateFields = ResponseFields([])
+  private var lastRead: Instant
+  private var idleCheck: Instant
+  /// Set with a GOAWAY: whoever has not finished by then is left.
+  private var closeDeadline: Instant?
+  private static let closeTimeLimit = Duration.seconds(10)
+
+  // Requests.
+  var tokens: ConnectionTokens
+  var apps: [String: ServiceApp] = [:]
+  var payloads = PayloadCheck()
+  /// Of the request at hand, decoded into here.
+  let tokenBytes = UnsafeMutableRawBufferPointer.allocate(byteCount: DeviceToken.byteCountLimit, alignment: 8)
+  var tokenByteCount = 0
+  var token: UnsafeRawBufferPointer { unsafe UnsafeRawBufferPointer(rebasing: tokenBytes[..<tokenByteCount]) }
+  /// It is for a channel: what the fault rules take for its token is the channel's identifier.
+  var isBroadcast = false
+  /// The route of the last request, and what it follows from.
+  var lastRoute: ServiceRoute?
+  var routeTopic: [UInt8]?
+  var routeType: [UInt8]?
+  var routeToken: ServiceKeys.Token?
+  var recorder: RequestRecorder?
+
+  // Faults and answers.
+  /// Whose rules hold for the connection: its certificate's app, or that of the first valid request.
+  var boundApp: ServiceApp?
+  var faults: ConnectionFaults
+  var normalLimit: Int
+  var announcedLimit: Int
+  var drainAnswersLeft: Int?
+  /// Streams above it are not processed any more.
+  private(set) var lastStreamID: Int32 = .max
+  var highestStreamID: Int32 = 0
+  var delayed = DelayedAnswers()
+  /// Answers to notifications taken that have not been given out.
+  var answersInside = 0
+  private var identifiers = APNSIdentifierSequence(seed: (UInt64.random(in: 0 ... .max), UInt64.random(in: 0 ... .max)))
+  private var identifierCount: UInt64 = 0
+
+  init(to service: SimulatedService, client: ServiceClient, purpose: Purpose, now: Instant) throws(HTTP2Failure) {
+    self.service = service
+    self.client = client
+    self.purpose = purpose
+    self.now = now
+    isStrict = service.rules.service.isStrict
+    lastRead = now
+    idleCheck = now + service.rules.service.idleLimit
+    number = service.ledger.open()
+    tokens = ConnectionTokens(service.keys, expireAfter: service.rules.service.expireTokenAfter)
+    let app = client.topics?.first.map { ServiceApp($0, service: service) }
+    let rules = app?.faults ?? service.rules.common.http2
+    faults = ConnectionFaults(rules, connection: app?.ordinal ?? number, seen: -1)
+    boundApp = app
+    normalLimit = rules.streamLimit
+    announcedLimit = purpose == .channels ? rules.streamLimit : rules.firstLimit(hasCertificate: app != nil)
+    var options = HTTP2ServerSession.Options()
+    options.streamLimit = UInt32(announcedLimit)
+    session = try HTTP2ServerSession(options: options)
+    if let file = service.recordFile { recorder = RequestRecorder(file: file, connection: number) }
+    if let app { apps[app.name] = app }
+    tick(now)
+    if isStrict, client.applicationProtocol == nil { end = .close }
+    faults.begin()
+    if purpose == .notifications { followFaults() }
+  }
+
+  deinit { unsafe tokenBytes.deallocate() }
+
+  // MARK: Events
+
+  /// The client's next plain bytes, cut anywhere; the HTTP/2 preface comes first.
+  package func received(_ bytes: UnsafeRawBufferPointer, now: Instant) {
+    guard end == nil else { return }
+    tick(now)
+    lastRead = now
+    unsafe session.receive(bytes)
+    takeEvents()
+    // Whoever does not acknowledge SETTINGS is held to no limit by HTTP/2; here to this one, so that memory stays bounded.
+    if session.openStreamCount > 2 * max(normalLimit, announcedLimit, 1000) { violated() }
+    report()
+  }
+
+  /// The time of ``nextWake`` has come. Early or superfluous calls do no harm.
+  package func woken(now: Instant) {
+    guard end == nil else { return }
+    tick(now)
+    while let answer = delayed.takeFirst(upTo: now) {
+      unsafe answer.identifier.withUnsafeBytes { identifier in
+        unsafe answer.body.withUnsafeBytes { body in
+          unsafe session.respond(answer.streamID, status: answer.status, identifier: identifier, fields: dateFields, body: body)
+        }
+      }
+      if answer.isTaken { answersInside += 1 }
+    }
+    if now >= idleCheck {
+      let limit = service.rules.service.idleLimit
+      if now.since(lastRead) >= limit, lastStreamID == .max {
+        goAway(reason: ProviderReason.idleTimeout.rawValue)
+        end = .close
+      }
+      idleCheck = max(lastRead, now) + limit
+    }
+    if let closeDeadline, now >= closeDeadline { end = .close }
+    report()
+  }
+
+  /// The client has finished sending (close_notify or FIN): it can still read.
+  package func peerClosed(now: Instant) {
+    guard end == nil else { return }
+    tick(now)
+    end = .close
+  }
+
+  /// The service itself goes: GOAWAY with Shutdown; what has come before is answered.
+  package func shutDown(now: Instant) {
+    guard end == nil else { return }
+    tick(now)
+    if lastStreamID == .max { goAway(reason: ProviderReason.shutdown.rawValue) }
+    report()
+  }
+
+  /// The connection is gone. Its counts become final and its part of the record is handed over; no event may follow.
+  package func ended() {
+    if end == nil { end = .close }
+    for answer in delayed.all where answer.isTaken { answer.app.truth.unanswered += 1 }
+    delayed.removeAll()
+    recorder?.flush()
+    report()
+  }
+
+  // MARK: What it wants
+
+  /// The next piece of what there is to send, valid until the next call; empty when there is nothing.
+  package func output() -> UnsafeRawBufferPointer {
+    guard end != .reset else { return unsafe UnsafeRawBufferPointer(start: nil, count: 0) }
+    answersInside = 0
+    let bytes = unsafe session.output()
+    if bytes.count == 0, session.isFinished || session.failure != nil { end = .close }
+    return unsafe bytes
+  }
+
+  /// When ``woken(now:)`` is to be called next.
+  package var nextWake: Instant? {
+    guard end == nil else { return nil }
+    var wake = idleCheck
+    if let due = delayed.nextDue { wake = min(wake, due) }
+    if let closeDeadline { wake = min(wake, closeDeadline) }
+    return wake
+  }
+
+  // MARK: Steps
+
+  private func tick(_ now: Instant) {
+    self.now = now
+    let milliseconds = service.unixMilliseconds(now)
+    let seconds = milliseconds / 1000
+    guard seconds != unixSeconds else { return }
+    unixSeconds = seconds
+    dateFields = ResponseFields([HTTP2Field("date", HTTPDate.text(seconds))])
+  }
+
+  private func takeEvents() {
+    while let event = session.nextEvent() {
+      switch event {
+      case .request(let request): handle(ServiceRequest(request))
+      case .streamLimitExceeded(let streamID, _, _): if streamID <= lastStreamID { violated() }
+      case .ended(let streamID, _):
+        if let answer = delayed.cancel(streamID), answer.isTaken { answer.app.truth.unanswered += 1 }
+      case .goAway: break
+      }
+    }
+    if session.failure != nil { end = end ?? .close }
+  }
+
+  private func handle(_ request: ServiceRequest) {
+    if end != nil {
+      // Behind the cut, in the same read.
+      app(of: request).truth.dropped += 1
+      return
+    }
+    guard request.streamID <= lastStreamID else {
+      app(of: request).truth.unprocessed += 1
+      return
+    }
+    highestStreamID = max(highestStreamID, request.streamID)
+    (tokenByteCount, isBroadcast) = (0, false)
+    switch purpose {
+    case .notifications: notificationRequest(request)
+    case .channels: channelRequest(request)
+    }
+  }
+
+  private func violated() {
+    guard lastStreamID == .max else { return }
+    goAway(code: .refusedStream, debugData: Array("Maximum active streams violated for this endpoint".utf8))
+  }
+
+  func goAway(reason: String?, code: HTTP2ErrorCode = .noError) {
+    goAway(code: code, debugData: reason.map { ServiceRefusal(status: 503, reason: $0).body() } ?? [])
+  }
+
+  private func goAway(code: HTTP2ErrorCode, debugData: [UInt8]) {
+    lastStreamID = highestStreamID
+    session.sendGoAway(lastStreamID: highestStreamID, code: code, debugData: debugData)
+    closeDeadline = now + Self.closeTimeLimit
+  }
+
+  func cut(isReset: Bool) {
+    end = isReset ? .reset : .close
+    if isReset, answersInside > 0 { (boundApp ?? apps.values.first)?.truth.unanswered += answersInside }
+  }
+
+  private func report() {
+    for app in apps.values { app.report(to: service.ledger) }
+  }
+
+  func newIdentifier() -> APNSIdentifier {
+    identifierCount += 1
+    return identifiers[identifierCount]
+  }
+}

@@ -1,0 +1,115 @@
+internal import Synchronization
+
+/// Adds up what all HTTP/2 connections report: locked once per connection, app and read, never per request.
+final class ServiceLedger: Sendable {
+  /// Topics come from clients, who may make up any number; what comes for more apps is counted together.
+  static let appLimit = 4096
+
+  private struct App {
+    var truth = ServiceTruth()
+    var identifiers = DuplicateFilter()
+  }
+
+  private struct State {
+    var apps: [String: App] = [:]
+    var connectionCount = 0
+  }
+
+  private let state = Mutex(State())
+
+  /// The number of a new connection, from 1.
+  func open() -> Int {
+    state.withLock { state in
+      state.connectionCount += 1
+      return state.connectionCount
+    }
+  }
+
+  /// The number of this connection among those of the app, from 1, and the name under which it is counted.
+  func join(app: String) -> (ordinal: Int, name: String) {
+    state.withLock { state in
+      let name = state.apps[app] != nil || state.apps.count < Self.appLimit ? app : Topic.anonymous
+      state.apps[name, default: App()].truth.connections += 1
+      return (state.apps[name]?.truth.connections ?? 1, name)
+    }
+  }
+
+  /// - Parameter identifiers: a hash of the `apns-id` of each notification taken.
+  func add(_ truth: ServiceTruth, identifiers: borrowing [UInt64], to app: String) {
+    state.withLock { state in
+      state.apps[app, default: App()].truth.add(truth)
+      guard !identifiers.isEmpty else { return }
+      let duplicates = state.apps[app, default: App()].identifiers.insert(identifiers)
+      if duplicates > 0 { state.apps[app, default: App()].truth.duplicates += duplicates }
+    }
+  }
+
+  func snapshot() -> [String: ServiceTruth] {
+    state.withLock { $0.apps.mapValues(\.truth) }
+  }
+}
+
+/// A set of 64-bit hashes that forgets the oldest half when it is full: 32 MiB at most. Of a million different identifiers two share a hash with a
+/// probability of 3 in 100 million.
+struct DuplicateFilter {
+  private static let capacity = 1 << 21
+
+  private struct Table {
+    /// Open addressing, at most half full; 0 is an empty place.
+    var places: [UInt64] = []
+    var count = 0
+
+    func contains(_ hash: UInt64) -> Bool {
+      guard count > 0 else { return false }
+      var place = Int(truncatingIfNeeded: hash) & (places.count - 1)
+      while places[place] != 0 {
+        if places[place] == hash { return true }
+        place = (place + 1) & (places.count - 1)
+      }
+      return false
+    }
+
+    mutating func insert(_ hash: UInt64) {
+      if count * 2 >= places.count { grow() }
+      var place = Int(truncatingIfNeeded: hash) & (places.count - 1)
+      while places[place] != 0 { place = (place + 1) & (places.count - 1) }
+      places[place] = hash
+      count += 1
+    }
+
+    private mutating func grow() {
+      let old = places
+      places = Array(repeating: 0, count: max(1024, old.count * 2))
+      count = 0
+      for hash in old where hash != 0 { insert(hash) }
+    }
+  }
+
+  private var young = Table()
+  private var old = Table()
+
+  /// Returns how many of them were there already.
+  mutating func insert(_ hashes: borrowing [UInt64]) -> Int {
+    var duplicates = 0
+    for index in hashes.indices {
+      let hash = hashes[index] == 0 ? 1 : hashes[index]
+      if young.contains(hash) || old.contains(hash) {
+        duplicates += 1
+        continue
+      }
+      if young.count >= Self.capacity / 2 {
+        old = young
+        young = Table()
+      }
+      young.insert(hash)
+    }
+    return duplicates
+  }
+
+  /// Mixes the two halves of an identifier.
+  static func hash(_ high: UInt64, _ low: UInt64) -> UInt64 {
+    var sum = (high ^ 0x9E37_79B9_7F4A_7C15) &* 0xFF51_AFD7_ED55_8CCD
+    sum = (sum ^ sum >> 32 ^ low) &* 0xC4CE_B9FE_1A85_EC53
+    return sum ^ sum >> 29
+  }
+}

@@ -1,0 +1,84 @@
+internal import Foundation
+internal import PushEngine
+internal import PushTransport
+internal import PushWire
+internal import Synchronization
+
+/// The files in which `carillon send` lists notifications one by one.
+struct SendLists: Sendable {
+  /// What was not accepted.
+  let outcomes: OutcomesFile?
+  /// Whose devices are gone.
+  let gone: GoneFile?
+
+  /// What hears of one campaign; nil where nothing is listed.
+  ///
+  /// - Parameter channel: instead of a token, for a broadcast.
+  func listener(app: String, tokens: String, channel: String?) -> (any OutcomeListener)? {
+    let outcomes = outcomes?.listener(app: app, tokens: tokens, channel: channel)
+    guard let gone, channel == nil else { return outcomes }
+    return Both(gone: gone, outcomes: outcomes)
+  }
+
+  /// Calls `handler` with a sentence when one of them can no longer be written, from any thread.
+  func onFailure(_ handler: @escaping @Sendable (String) -> Void) {
+    outcomes?.onFailure(handler)
+    gone?.onFailure(handler)
+  }
+
+  /// Writes what waits. Returns a sentence for each that is not complete.
+  func finish() -> [String] { [outcomes?.finish(), gone?.finish()].compactMap { $0 } }
+
+  /// Whether a failure is one of those that ``onFailure(_:)`` tells of.
+  static func speaksOfThem(_ failure: String) -> Bool { failure.hasPrefix(OutcomesFile.flag) || failure.hasPrefix(GoneFile.flag) }
+
+  private struct Both: OutcomeListener {
+    let gone: GoneFile
+    let outcomes: (any OutcomeListener)?
+
+    func notAccepted(line: UInt64, token: String, outcome: Outcome, goneSince: UInt64?) {
+      if case .rejected(.provider(let refusal)) = outcome, refusal.status == 410 { gone.append(token: token, since: goneSince) }
+      outcomes?.notAccepted(line: line, token: token, outcome: outcome, goneSince: goneSince)
+    }
+
+    func flush() { outcomes?.flush() }
+  }
+}
+
+/// The tokens that nothing should be sent to any more, unless they were registered again after the time given: as `carillon feedback` lists them. Appended to, so that one
+/// file serves all campaigns; a row that stands twice says nothing wrong.
+final class GoneFile: Sendable {
+  static let flag = "--gone: "
+
+  private struct State {
+    var problem: String?
+    var failureHandler: (@Sendable (String) -> Void)?
+  }
+
+  private let path: String
+  private let output: FeedbackOutput
+  private let state = Mutex(State())
+
+  /// Opens the file, or makes it, with its header.
+  init(path: String) throws {
+    self.path = path
+    output = try FeedbackOutput(path: path, json: false, flag: "--gone")
+  }
+
+  /// - Parameter since: in milliseconds, as the service says it; nil: now.
+  func append(token: String, since: UInt64?) {
+    let seconds = since.map { $0 / 1000 } ?? UInt64(NIOLoop.wallClock)
+    // Every row is a write of its own: it survives the process, and has to before the journal says that its notification is settled.
+    guard let problem = output.write("\(seconds),\(token)\n") else { return }
+    let handler: (@Sendable (String) -> Void)? = state.withLock { state in
+      state.problem = state.problem ?? problem
+      return exchange(&state.failureHandler, with: nil)
+    }
+    handler?("\(Self.flag)\(path) cannot be written: \(problem)")
+  }
+
+  func onFailure(_ handler: @escaping @Sendable (String) -> Void) { state.withLock { $0.failureHandler = handler } }
+
+  /// Returns one sentence if the file is not complete.
+  func finish() -> String? { state.withLock { $0.problem }.map { "\(Self.flag)\(path) is not complete: \($0)" } }
+}

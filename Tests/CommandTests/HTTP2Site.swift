@@ -1,0 +1,90 @@
+internal import Foundation
+internal import PushTransport
+internal import Testing
+
+/// A simulator's HTTP/2 service, and a folder with what is sent to it.
+struct HTTP2Site {
+  static let topic = CertificateFixture.topic
+  static let keyIdentifier = "ABC123DEFG"
+  static let team = "DEF123GHIJ"
+
+  let place: Workplace
+  let certificates: CertificateFixture
+  /// In the folder.
+  static let keyFile = "AuthKey_ABC123DEFG.p8"
+
+  init() throws {
+    place = try Workplace()
+    certificates = try CertificateFixture(in: place)
+    try ProviderKey.make(keyIdentifier: Self.keyIdentifier, teamIdentifier: Self.team).write(to: place.path(Self.keyFile))
+    try place.write(#"{"aps":{"alert":"Hello"}}"#, to: "hello.json")
+    try place.write(#"{"aps":{"timestamp":1700000000,"event":"update","content-state":{"score":1}}}"#, to: "goal.json")
+  }
+
+  struct Service {
+    let simulator: ChildProcess
+    let port: String
+    let channelsPort: String
+  }
+
+  /// Starts one that believes the site's key; it writes what it takes to `truth.jsonl`.
+  func simulate(rules: String = "") async throws -> Service {
+    try place.write(rules, to: "rules.yaml")
+    let arguments =
+      [
+        "simulate", "--gateway-port", "0", "--feedback-port", "0", "--http2-port", "0", "--channels-port", "0", "--json", "--record", "truth.jsonl",
+        "--token-key", Self.keyFile, "--key-id", Self.keyIdentifier, "--team-id", Self.team,
+      ] + (rules.isEmpty ? [] : ["--rules", "rules.yaml"]) + certificates.server
+    let simulator = try ChildProcess(arguments, directory: place.url)
+    let line = try #require(await simulator.line(0), "the simulator did not start: \(simulator.errors)")
+    return Service(
+      simulator: simulator, port: try String(#require(line.firstMatch(of: /"http2":(\d+)/)).1),
+      channelsPort: try String(#require(line.firstMatch(of: /"channels":(\d+)/)).1))
+  }
+
+  /// Flags that say who sends, by the key.
+  var key: [String] { ["--token-key", Self.keyFile, "--team-id", Self.team, "--topic", Self.topic, "--trust", certificates.files.authority] }
+
+  func send(_ service: Service, _ arguments: [String], by identity: [String]? = nil) async throws -> Ending {
+    try await run(["send", "--transport", "http2", "--gateway", "localhost:\(service.port)"] + (identity ?? key) + arguments)
+  }
+
+  func run(_ arguments: [String]) async throws -> Ending { try await ChildProcess.run(arguments, directory: place.url) }
+
+  /// Kills a sender when the service has taken so much, in bytes of its record: from a thread of its own, as those of the tests may all be busy.
+  func kill(_ sender: ChildProcess, afterRecording byteCount: Int) async {
+    let record = place.path("truth.jsonl")
+    await withCheckedContinuation { continuation in
+      Thread.detachNewThread {
+        var status = stat()
+        while !sender.hasEnded, unsafe stat(record, &status) != 0 || status.st_size < byteCount { usleep(2_000) }
+        sender.send(SIGKILL)
+        continuation.resume()
+      }
+    }
+    _ = await sender.ending()
+  }
+
+  static func token(_ number: Int, prefix: String = "00") -> String {
+    let digits = String(number, radix: 16)
+    return prefix + String(repeating: "0", count: 64 - prefix.count - digits.count) + digits
+  }
+
+  struct Taken: Decodable, Hashable {
+    let token: String?
+    let id: String
+    let type: String
+    let collapse: String?
+    let topic: String?
+    /// Nil: it was accepted.
+    let refused: String?
+  }
+
+  /// What the service has accepted, once it has ended.
+  func taken(_ service: Service) async throws -> [Taken] {
+    service.simulator.send(SIGTERM)
+    _ = await service.simulator.ending()
+    let all = try place.read("truth.jsonl").split(separator: "\n").map { try JSONDecoder().decode(Taken.self, from: Data($0.utf8)) }
+    return all.filter { $0.refused == nil }
+  }
+}

@@ -1,0 +1,42 @@
+internal import PushWire
+internal import Testing
+
+/// Headers and payload looked at together: each rule is said once.
+struct ProviderFindingsTests {
+  private func findings(_ payload: String, _ pushType: PushType = .alert, priority: UInt8? = nil, topic: String? = "com.example.news") -> [PayloadFinding] {
+    var headers = ProviderHeaders(topic: topic, pushType: pushType)
+    headers.priority = priority
+    return headers.findings(payload: Array(payload.utf8), credential: pushType == .mdm ? .certificate(userIdentifier: nil, topics: []) : .token)
+  }
+
+  private func errors(_ findings: [PayloadFinding]) -> [String] { findings.filter { $0.severity == .error }.map(\.sentence) }
+
+  @Test("a good notification has no finding, whatever its type asks for")
+  func good() {
+    #expect(findings(#"{"aps":{"alert":"a"}}"#, priority: 1).isEmpty)
+    #expect(findings(#"{"aps":{"content-available":1}}"#, .background).isEmpty)
+    #expect(findings(#"{"aps":{"content-available":1}}"#, .background, priority: 5).isEmpty)
+    #expect(findings(#"{"mdm":"magic"}"#, .mdm).isEmpty)
+    // What the app itself acts upon needs no aps.
+    #expect(findings(#"{"call":1}"#, .voip).isEmpty)
+  }
+
+  @Test("what is wrong is said once, though headers and payload both know of it")
+  func once() {
+    #expect(errors(findings(#"{"call":1}"#)) == ["The payload does not contain aps."])
+    #expect(errors(findings("")) == ["The payload is empty."])
+    #expect(errors(findings(#"{"aps":{"content-available":1}}"#, .background, priority: 10)) == ["A background notification must have priority 5, not 10."])
+    let large = #"{"aps":{"alert":"\#(String(repeating: "x", count: 4100))"}}"#
+    #expect(errors(findings(large)).count == 1 && errors(findings(large))[0].contains("more than a notification of type alert may have (4096)"))
+    #expect(findings(large, .voip).isEmpty)
+    #expect(errors(findings(#"{"aps":{"badge":"1"}}"#, topic: nil)).count == 2)
+  }
+
+  @Test("what only wakes the app should be of the type background, and must be with priority 10")
+  func waking() {
+    let silent = #"{"aps":{"content-available":1}}"#
+    #expect(findings(silent).map(\.severity) == [.warning])
+    #expect(findings(silent).first?.sentence.contains("push type should be background") == true)
+    #expect(errors(findings(silent, priority: 10)).count == 1)
+  }
+}

@@ -1,0 +1,12 @@
+package import PushTransport
+package import PushWire
+
+/// Headers of one notification, made for the length of a call.
+package func withOwnHeaders<Result>(identifier: APNSIdentifier?, collapse: [UInt8], _ body: (RingRecord.OwnHeaders) -> Result) -> Result {
+  var bytes = [UInt8](repeating: 0, count: identifier == nil ? 0 : RingRecord.OwnHeaders.identifierByteCount) + collapse
+  let code = RingRecord.OwnHeaders.code(hasIdentifier: identifier != nil, collapseIdentifierByteCount: collapse.count)
+  return unsafe bytes.withUnsafeMutableBytes { memory in
+    if let identifier, let start = memory.baseAddress { unsafe RingRecord.OwnHeaders.write(identifier, to: start) }
+    return unsafe body(RingRecord.OwnHeaders(code: code, start: memory.baseAddress.map { UnsafeRawPointer($0) }))
+  }
+}
