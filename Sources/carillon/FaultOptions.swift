@@ -119,6 +119,9 @@ enum RulesFile {
     do throws(FaultRulesError) {
       var rules = try FaultRules(.map(tree))
       rules.checksJSON = !flags.acceptAnyPayload
+      if let file {
+        for index in rules.service.keys.indices { rules.service.keys[index].file = FilePath.resolve(rules.service.keys[index].file, besides: file) }
+      }
       return rules
     } catch {
       guard let node else { throw CommandFailure.describing(error) }

@@ -18,9 +18,7 @@ struct ProviderFlags: ParsableArguments {
       valueName: "bundle"))
   var topic: String?
   @Option(
-    help: ArgumentHelp(
-      "What kind of notification it is: \(PushType.allCases.map(\.rawValue).joined(separator: ", ")) (default: alert, or liveactivity to a channel).",
-      valueName: "type"))
+    help: ArgumentHelp("What kind of notification it is (default: the configuration's, otherwise alert; to a channel liveactivity).", valueName: "type"))
   var pushType: PushType?
   @Option(
     help: ArgumentHelp(

@@ -55,12 +55,12 @@ struct SimulateCommand: AsyncParsableCommand {
   var apps: [String] = []
   @Option(help: ArgumentHelp("Makes an authority, a server's and each app's certificate and a token key in this folder, and exits.", valueName: "folder"))
   var makeCertificates: String?
+  @OptionGroup(title: "HTTP/2") var http2: SimulateHTTP2Options
   @Flag(
     help: ArgumentHelp(
       "Hands out TLS session tickets, as most servers do: who comes again needs no certificates.",
       discussion: "Off by default: some old clients take a ticket for an answer. Without effect where the rules refuse certificates."))
   var sessionTickets = false
-  @OptionGroup(title: "HTTP/2") var http2: SimulateHTTP2Options
   @Flag(help: "Ends also when its standard input does: for a program that starts it, and may die.") var untilInputEnds = false
   @Flag(help: "JSON on standard output: one line when it listens, one with the counts at the end.") var json = false
   @OptionGroup(title: "Faults, for all apps") var faults: FaultOptions

@@ -51,6 +51,20 @@ struct HTTP2Site {
 
   func run(_ arguments: [String]) async throws -> Ending { try await ChildProcess.run(arguments, directory: place.url) }
 
+  /// Kills a sender when the service has taken so much, in bytes of its record: from a thread of its own, as those of the tests may all be busy.
+  func kill(_ sender: ChildProcess, afterRecording byteCount: Int) async {
+    let record = place.path("truth.jsonl")
+    await withCheckedContinuation { continuation in
+      Thread.detachNewThread {
+        var status = stat()
+        while !sender.hasEnded, unsafe stat(record, &status) != 0 || status.st_size < byteCount { usleep(2_000) }
+        sender.send(SIGKILL)
+        continuation.resume()
+      }
+    }
+    _ = await sender.ending()
+  }
+
   static func token(_ number: Int, prefix: String = "00") -> String {
     let digits = String(number, radix: 16)
     return prefix + String(repeating: "0", count: 64 - prefix.count - digits.count) + digits

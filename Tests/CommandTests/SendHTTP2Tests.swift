@@ -60,7 +60,7 @@ struct SendHTTP2Tests {
 
   @Test("through kill -9 and --resume a notification has one apns-id, and the account is the whole campaign's", arguments: [0, 1])
   func resume(_ round: Int) async throws {
-    let count = 4_000
+    let count = 10_000
     // In the second round every other line has an identifier of its own.
     let own = (1...count).map { round == 1 && $0 % 2 == 0 ? UUID().uuidString.lowercased() : "" }
     let lines = (1...count).map { round == 0 ? HTTP2Site.token($0) : "\(HTTP2Site.token($0)),\(own[$0 - 1])" }
@@ -69,10 +69,7 @@ struct SendHTTP2Tests {
     let flags = ["--payload", "hello.json", "--tokens", "tokens.txt", "--journal", "journal", "--outcomes", "out.csv"]
     let first = try ChildProcess(
       ["send", "--transport", "http2", "--gateway", "localhost:\(service.port)", "--json"] + site.key + flags, directory: site.place.url)
-    // Killed when something has arrived.
-    while !first.hasEnded, try site.place.read("truth.jsonl").utf8.count < 20_000 * (1 + round) { try await Task.sleep(for: .milliseconds(2)) }
-    first.send(SIGKILL)
-    _ = await first.ending()
+    await site.kill(first, afterRecording: 20_000 * (1 + round))
     let resumed = try await site.run(["send", "--resume", "--journal", "journal", "--json"])
     let app = try #require(SentAccount(resumed)?.apps[HTTP2Site.topic], "\(resumed)")
     #expect(resumed.status == 0 && app.submitted == count && app.sum == count && app.accepted.confirmed == count, "\(resumed)")
@@ -100,9 +97,7 @@ struct SendHTTP2Tests {
     try site.place.write(configuration(HTTP2Site.topic, "binary"), to: "binary.yaml")
     let first = try ChildProcess(
       ["send", "--config", "carillon.yaml", "--payload", "hello.json", "--tokens", "tokens.txt", "--journal", "journal"], directory: site.place.url)
-    while !first.hasEnded, try site.place.read("truth.jsonl").isEmpty { try await Task.sleep(for: .milliseconds(2)) }
-    first.send(SIGKILL)
-    _ = await first.ending()
+    await site.kill(first, afterRecording: 1)
     let topic = try await site.run(["send", "--resume", "--journal", "journal", "--config", "topic.yaml"])
     #expect(topic.status == 2 && topic.errors.contains("has the topic com.example.other now, and the campaign began with \(HTTP2Site.topic)"), "\(topic)")
     let transport = try await site.run(["send", "--resume", "--journal", "journal", "--config", "binary.yaml"])

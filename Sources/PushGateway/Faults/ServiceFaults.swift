@@ -112,7 +112,7 @@ extension ServiceFaults {
     }
   }
 
-  /// How late answers are.
+  /// How late answers are, rounded up to whole milliseconds of the clock.
   package enum Delay: Hashable, Sendable {
     case fixed(Duration)
     case uniform(Duration, Duration)

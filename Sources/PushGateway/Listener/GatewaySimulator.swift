@@ -1,4 +1,3 @@
-internal import Glibc
 internal import NIOCore
 internal import NIOPosix
 package import PushTransport
@@ -112,21 +111,7 @@ package final class GatewaySimulator: Sendable {
     let service = SimulatedService(rules: configuration.rules, keys: keys.keys, recordFile: record, memory: configuration.requestMemory) { _ in
       wallClockMilliseconds
     }
-    let clients = ClientCertificatePolicy(request: configuration.requiresClientCertificate ? .required : .optional, trust: clientAuthority.map { .file($0) })
-    var choosyClients = clients
-    if configuration.rules.refusesCertificates { choosyClients.refuse = { gateway.refusesCertificate(topic: Topic.of($0)) ? .unknown : nil } }
-    // Tokens take the place of certificates.
-    var tokenClients = choosyClients
-    tokenClients.request = .optional
-    var http2 = TLSServerConfiguration(credential: credential, clients: tokenClients)
-    http2.applicationProtocols = [ApplicationProtocol.http2]
-    var choosy = TLSServerConfiguration(credential: credential, clients: choosyClients)
-    choosy.sendsTickets = configuration.sendsTickets
-    let contexts = (
-      gateway: try TLSContext(server: choosy),
-      feedback: try TLSContext(server: TLSServerConfiguration(credential: credential, clients: clients)),
-      http2: try TLSContext(server: http2)
-    )
+    let contexts = try Contexts(configuration, credential: credential, clientAuthority: clientAuthority, gateway: gateway)
 
     let loops = LoopGroup(threads: max(1, configuration.threads))
     let registry = ConnectionRegistry(limit: configuration.connectionLimit)
@@ -158,29 +143,6 @@ package final class GatewaySimulator: Sendable {
       await loops.shutDown()
       throw error
     }
-  }
-
-  private static func tokenKeys(_ configuration: Configuration) throws -> (keys: [ServiceKey], throwAway: ServiceSettings.KeyFile?) {
-    var files = configuration.rules.service.keys + configuration.tokenKeys
-    var throwAway: ServiceSettings.KeyFile?
-    if files.isEmpty, case .throwAway(let directory, _) = configuration.identity {
-      let made = try ServiceSettings.KeyFile.makeThrowAway(in: directory)
-      throwAway = made
-      files = [made]
-    }
-    var keys: [ServiceKey] = []
-    for file in files {
-      keys.append(
-        ServiceKey(
-          keyIdentifier: file.keyIdentifier, teamIdentifier: file.teamIdentifier, key: try ProviderPublicKey.load(file: file.file), topics: file.topics))
-    }
-    return (keys, throwAway)
-  }
-
-  private static var wallClockMilliseconds: Int64 {
-    var time = timespec()
-    _ = unsafe clock_gettime(CLOCK_REALTIME, &time)
-    return Int64(time.tv_sec) * 1000 + Int64(time.tv_nsec) / 1_000_000
   }
 
   private static func listen(
@@ -230,16 +192,6 @@ package final class GatewaySimulator: Sendable {
     for channel in channels { try? await channel.closeFuture.get() }
     await loops.shutDown()
     return with(service.truth(), gateway.finish())
-  }
-}
-
-extension ServiceSettings.KeyFile {
-  /// Makes a key in a directory, with identifiers that nobody has: `AuthKey_CARILLON01.p8`.
-  package static func makeThrowAway(in directory: String) throws(CredentialError) -> ServiceSettings.KeyFile {
-    let key = try ProviderKey.make(keyIdentifier: "CARILLON01", teamIdentifier: "THROWAWAY1")
-    let path = "\(directory)/AuthKey_\(key.keyIdentifier).p8"
-    try key.write(to: path)
-    return ServiceSettings.KeyFile(file: path, keyIdentifier: key.keyIdentifier, teamIdentifier: key.teamIdentifier)
   }
 }
 

@@ -42,6 +42,8 @@ package final class RequestMemory: Sendable {
     var requests: [Request] = []
     /// Shared by the requests that carry it: a campaign's payload is held once.
     var lastPayload: [UInt8] = []
+    /// The same for topics, most of which are too long to fit into a string's own bytes.
+    var lastTopic: (bytes: [UInt8], text: String) = ([], "")
   }
 
   private let state = Mutex(State())
@@ -69,9 +71,13 @@ package final class RequestMemory: Sendable {
     func text(_ bytes: UnsafeRawBufferPointer?) -> String? { unsafe bytes.map { unsafe Text.string($0) } }
     state.withLock { state in
       if unsafe !state.lastPayload.holdsSameBytes(as: request.body) { state.lastPayload = unsafe Array(request.body) }
+      if let topic = unsafe request.topic, unsafe !state.lastTopic.bytes.holdsSameBytes(as: topic) {
+        state.lastTopic = unsafe (Array(topic), Text.string(topic))
+      }
       state.requests.append(
         unsafe Request(
-          app: app, topic: text(request.topic), connection: connection, streamID: request.streamID, token: DeviceToken(bytes: token),
+          app: app, topic: request.topic == nil ? nil : state.lastTopic.text, connection: connection, streamID: request.streamID,
+          token: DeviceToken(bytes: token),
           channel: text(request.channel), identifier: identifier, pushType: text(request.pushType), priority: text(request.priority),
           expiration: text(request.expiration), collapseIdentifier: text(request.collapseIdentifier), payload: state.lastPayload, refusal: refusal,
           isAnswered: isAnswered

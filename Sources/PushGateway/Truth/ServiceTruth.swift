@@ -10,7 +10,7 @@ package struct ServiceTruth: Hashable, Sendable {
   package var unanswered = 0
   /// Neither taken nor answered: swallowed by a rule.
   package var dropped = 0
-  /// Not processed, as the client was told or may conclude: above the last stream of a GOAWAY, or RST_STREAM with REFUSED_STREAM.
+  /// Not processed, as the client was told: RST_STREAM with REFUSED_STREAM, or above the last stream of a GOAWAY, as far as they came before that had left.
   package var unprocessed = 0
   /// Of those taken: with an `apns-id` that had been taken before, as far back as the last million of the app at least.
   package var duplicates = 0

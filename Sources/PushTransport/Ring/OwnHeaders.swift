@@ -30,7 +30,7 @@ extension RingRecord {
     /// Whether some headers have this code.
     package static func isCode(_ code: UInt8) -> Bool { code & 0x7F <= UInt8(collapseIdentifierByteCountLimit) }
 
-    package static func byteCount(_ code: UInt8) -> Int { Int(code & 0x7F) + Int(code >> 7) * 16 }
+    package static func byteCount(_ code: UInt8) -> Int { Int(code & 0x7F) &+ Int(code >> 3 & 16) }
 
     package var byteCount: Int { Self.byteCount(code) }
     package var isEmpty: Bool { code == 0 }

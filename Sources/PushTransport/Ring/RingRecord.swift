@@ -115,8 +115,10 @@ package struct RingRecord {
   }
   /// The notification's own payload; empty when it is the campaign's.
   package var payload: UnsafeRawBufferPointer {
-    unsafe UnsafeRawBufferPointer(
-      start: base + Self.bodyOffset + tokenByteCount + OwnHeaders.byteCount(ownHeadersCode), count: Int(base.load(fromByteOffset: 24, as: UInt32.self)))
+    // Length and code in one load: every frame with a payload of its own asks.
+    let word = unsafe base.load(fromByteOffset: 24, as: UInt64.self).littleEndian
+    let offset = Self.bodyOffset &+ tokenByteCount &+ OwnHeaders.byteCount(UInt8(truncatingIfNeeded: word >> 40))
+    return unsafe UnsafeRawBufferPointer(start: base + offset, count: Int(UInt32(truncatingIfNeeded: word)))
   }
   /// What it has of its own for the headers of its request; the bytes lie in the ring.
   package var ownHeaders: OwnHeaders {

@@ -14,30 +14,44 @@ extension DeviceToken {
     return try unsafe parseAny(text, into: destination)
   }
 
-  /// Eight digits at a time in one 64-bit word, each byte of it a lane, without a look-up table. Measured in release: 20 ns for 64 digits, where one
-  /// character at a time takes 50. False when anything is not a digit.
+  /// Sixteen digits at a time in two 64-bit words, each byte of them a lane, without a look-up table: 45 instructions. False when anything is not a digit.
+  ///
+  /// Written with words because Swift takes a hundred scalar instructions for some combinations of operations on 16 bytes.
   private static func parseBare(_ text: UnsafeRawBufferPointer, into destination: UnsafeMutableRawBufferPointer) -> Bool {
-    let ones: UInt64 = 0x0101_0101_0101_0101
-    let highs: UInt64 = 0x8080_8080_8080_8080
-    var bad: UInt64 = 0
+    var bad = SIMD2<UInt64>(repeating: 0)
     var offset = 0
-    while offset < text.count {
-      let word = unsafe UInt64(littleEndian: text.loadUnaligned(fromByteOffset: offset, as: UInt64.self))
-      // With the top bit of each byte clear, adding 0x80 − c sets it exactly where the byte is at least c, and carries nowhere.
-      let low = word & ~highs
-      let folded = low | (ones &* 0x20)
-      let isDigit = (low &+ ones &* (0x80 - 0x30)) & ~(low &+ ones &* (0x80 - 0x3A)) & highs
-      let isLetter = (folded &+ ones &* (0x80 - 0x61)) & ~(folded &+ ones &* (0x80 - 0x67)) & highs
-      bad |= word & highs | ((isDigit | isLetter) ^ highs)
-      let nibbles = (word & (ones &* 0x0F)) &+ (isLetter >> 7) &* 9
-      // The first digit of each pair is in the lower byte and becomes the upper nibble; then the four bytes are moved together.
-      var packed = (nibbles << 4 | nibbles >> 8) & 0x00FF_00FF_00FF_00FF
-      packed = (packed | packed >> 8) & 0x0000_FFFF_0000_FFFF
-      packed |= packed >> 16
-      unsafe destination.storeBytes(of: UInt32(truncatingIfNeeded: packed).littleEndian, toByteOffset: offset / 2, as: UInt32.self)
-      offset += 8
+    while offset + 16 <= text.count {
+      let bytes = bytes(of: unsafe text.loadUnaligned(fromByteOffset: offset, as: SIMD2<UInt64>.self), &bad)
+      unsafe destination.storeBytes(of: bytes[0] | bytes[1] << 32, toByteOffset: offset / 2, as: UInt64.self)
+      offset += 16
     }
-    return bad == 0
+    if offset < text.count {
+      let bytes = bytes(of: SIMD2(unsafe text.loadUnaligned(fromByteOffset: offset, as: UInt64.self), lanes(0x30)[0]), &bad)
+      unsafe destination.storeBytes(of: UInt32(truncatingIfNeeded: bytes[0]), toByteOffset: offset / 2, as: UInt32.self)
+    }
+    bad &= lanes(0x80)
+    return bad[0] | bad[1] == 0
+  }
+
+  @inline(__always)
+  private static func lanes(_ byte: UInt64) -> SIMD2<UInt64> { SIMD2(repeating: 0x0101_0101_0101_0101 &* byte) }
+
+  /// What four pairs of digits in each word mean, in its lower half. The top bit of a byte of `bad` is set where a character is no digit.
+  @inline(__always)
+  private static func bytes(of characters: SIMD2<UInt64>, _ bad: inout SIMD2<UInt64>) -> SIMD2<UInt64> {
+    // With the top bit of each byte clear, adding 0x80 − c sets it exactly where the byte is at least c, and carries nowhere.
+    let low = characters & lanes(0x7F)
+    let folded = low | lanes(0x20)
+    let isDigit = (low &+ lanes(0x80 - 0x30)) & ~(low &+ lanes(0x80 - 0x3A))
+    let isLetter = (folded &+ lanes(0x80 - 0x61)) & ~(folded &+ lanes(0x80 - 0x67)) & lanes(0x80)
+    bad |= characters | ~(isDigit | isLetter)
+    // 9 more than its lower half is what a letter means.
+    let nibbles = (characters & lanes(0x0F)) &+ (isLetter &>> 4) &+ (isLetter &>> 7)
+    // The first digit of each pair is in the lower byte and becomes the upper nibble; then the four bytes are moved together.
+    var packed = (nibbles &<< 4 | nibbles &>> 8) & SIMD2(repeating: 0x00FF_00FF_00FF_00FF)
+    packed = (packed | packed &>> 8) & SIMD2(repeating: 0x0000_FFFF_0000_FFFF)
+    packed |= packed &>> 16
+    return packed & SIMD2(repeating: 0xFFFF_FFFF)
   }
 
   /// One character at a time: spaces, `<>`, odd lengths, and the place of a mistake.

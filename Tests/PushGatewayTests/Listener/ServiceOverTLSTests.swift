@@ -115,6 +115,26 @@ struct ServiceOverTLSTests {
     }
   }
 
+  @Test("what a GOAWAY in mid-flight disowns is not in the truth, and what it does not disown is answered before the end", arguments: [0, 3])
+  func goAway(delay: Int) async throws {
+    try await with(rules: {
+      $0.common.http2.goAway = ServiceFaults.GoAway(Faults.Breakpoint(after: 777), reason: "Shutdown")
+      $0.common.http2.delay = .uniform(.zero, .milliseconds(delay))
+    }) { site in
+      let text = try await ForeignProgram.run(
+        "h2load",
+        [
+          "-n", "4000", "-c", "2", "-m", "100", "-d", try site.file("payload", ServiceDriver.payload), "-H", "apns-topic: \(Self.topic)", "-H",
+          try site.bearer(), site.url(Self.path),
+        ]
+      ).text
+      let codes = try #require(text.firstMatch(of: /status codes: (\d+) 2xx/), "\(text)")
+      let truth = try #require(await site.simulator.stop(grace: .zero).http2[Self.topic])
+      #expect(truth.accepted == 2 * 777 && Int(codes.1) == truth.accepted && truth.unanswered == 0, "\(text) \(truth)")
+      #expect(site.memory.requests.count == truth.accepted)
+    }
+  }
+
   @Test("a signature in DER, as Pushy sends it, and a fraction in iat, as PyPI's apns2 does, are taken unless strict", arguments: [false, true])
   func foreignTokens(isStrict: Bool) async throws {
     try await with(rules: { $0.service.isStrict = isStrict }) { site in

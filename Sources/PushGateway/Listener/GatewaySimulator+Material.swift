@@ -1,0 +1,63 @@
+internal import Glibc
+package import PushTransport
+
+extension GatewaySimulator {
+  /// Whom each service shows itself as, and whom it lets in.
+  struct Contexts {
+    let gateway: TLSContext
+    let feedback: TLSContext
+    let http2: TLSContext
+
+    init(_ configuration: Configuration, credential: Credential, clientAuthority: String?, gateway simulated: SimulatedGateway) throws(CredentialError) {
+      let clients = ClientCertificatePolicy(
+        request: configuration.requiresClientCertificate ? .required : .optional, trust: clientAuthority.map { .file($0) })
+      var choosyClients = clients
+      if configuration.rules.refusesCertificates { choosyClients.refuse = { simulated.refusesCertificate(topic: Topic.of($0)) ? .unknown : nil } }
+      var choosy = TLSServerConfiguration(credential: credential, clients: choosyClients)
+      choosy.sendsTickets = configuration.sendsTickets
+      var http2 = choosy
+      // Tokens may take the place of certificates.
+      http2.clients.request = .optional
+      http2.applicationProtocols = [ApplicationProtocol.http2]
+      gateway = try TLSContext(server: choosy)
+      feedback = try TLSContext(server: TLSServerConfiguration(credential: credential, clients: clients))
+      self.http2 = try TLSContext(server: http2)
+    }
+  }
+
+  /// The keys that provider tokens are verified by, and the one that was made if none was given.
+  static func tokenKeys(
+    _ configuration: Configuration
+  ) throws(CredentialError) -> (keys: [ServiceKey], throwAway: ServiceSettings.KeyFile?) {
+    var files = configuration.rules.service.keys + configuration.tokenKeys
+    var throwAway: ServiceSettings.KeyFile?
+    if files.isEmpty, case .throwAway(let directory, _) = configuration.identity {
+      let made = try ServiceSettings.KeyFile.makeThrowAway(in: directory)
+      throwAway = made
+      files = [made]
+    }
+    var keys: [ServiceKey] = []
+    for file in files {
+      keys.append(
+        ServiceKey(
+          keyIdentifier: file.keyIdentifier, teamIdentifier: file.teamIdentifier, key: try ProviderPublicKey.load(file: file.file), topics: file.topics))
+    }
+    return (keys, throwAway)
+  }
+
+  static var wallClockMilliseconds: Int64 {
+    var time = timespec()
+    _ = unsafe clock_gettime(CLOCK_REALTIME, &time)
+    return Int64(time.tv_sec) * 1000 + Int64(time.tv_nsec) / 1_000_000
+  }
+}
+
+extension ServiceSettings.KeyFile {
+  /// Makes a key in a directory, with identifiers that nobody has: `AuthKey_CARILLON01.p8`.
+  package static func makeThrowAway(in directory: String) throws(CredentialError) -> ServiceSettings.KeyFile {
+    let key = try ProviderKey.make(keyIdentifier: "CARILLON01", teamIdentifier: "THROWAWAY1")
+    let path = "\(directory)/AuthKey_\(key.keyIdentifier).p8"
+    try key.write(to: path)
+    return ServiceSettings.KeyFile(file: path, keyIdentifier: key.keyIdentifier, teamIdentifier: key.teamIdentifier)
+  }
+}
