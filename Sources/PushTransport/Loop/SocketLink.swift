@@ -54,6 +54,7 @@ final class SocketLink: Link, @unchecked Sendable {
     guard case .open(_, let tls) = state else { return }
     isInCall = true
     unsafe tls.send(bytes)
+    noticeWritability()
     isInCall = false
   }
 
@@ -131,6 +132,12 @@ final class SocketLink: Link, @unchecked Sendable {
   }
 
   fileprivate func writabilityChanged() {
+    // A batch larger than the high-water mark that the socket takes at once makes the channel unwritable and writable again: that is no news, and told
+    // as such it would let whoever sends at every such word keep the loop for itself.
+    if !isInCall { noticeWritability() }
+  }
+
+  private func noticeWritability() {
     guard case .open(let channel, _) = state, channel.isWritable != isWritable else { return }
     isWritable = channel.isWritable
     deliver(.writability(isWritable))
