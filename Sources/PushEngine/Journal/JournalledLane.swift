@@ -49,6 +49,8 @@ struct JournalledLane {
   /// Where in `returned` a campaign's last is, while nothing else has become of the campaign's notifications behind it. Campaigns that are cancelled together leave a
   /// ring in turns, and there may be any number of turns.
   private var lastReturned: [UInt64: Int] = [:]
+  /// By campaign, where the last of what was returned out of order ends.
+  private var withdrawnEnd: [UInt64: UInt64] = [:]
   /// What already counts as possible duplicates: of each campaign by itself, since each has a record of its own, and a crash may come between them.
   private var doubted: [Doubted] = []
   /// By campaign: what comes before this position has gone on from another lane, or was resolved.
@@ -124,12 +126,7 @@ struct JournalledLane {
   /// Everything before `position` has left the ring.
   private mutating func advance(to position: UInt64) {
     settled = max(settled, position)
-    dropSettledRuns()
-    doubted.removeAll { $0.range.upperBound <= settled }
-  }
-
-  private mutating func dropSettledRuns() {
-    while firstRun < runs.count, isSettled(runs[firstRun]) {
+    while firstRun < runs.count, runs[firstRun].end <= settled {
       let run = runs[firstRun]
       if isReturned(run) { kept.append(run) }
       runs[firstRun].content = nil
@@ -139,6 +136,7 @@ struct JournalledLane {
       runs.removeFirst(firstRun)
       firstRun = 0
     }
+    doubted.removeAll { $0.range.upperBound <= settled }
   }
 
   mutating func returned(_ run: JournalledRun, isInDoubt: Bool) {
@@ -154,9 +152,15 @@ struct JournalledLane {
   }
 
   /// A run anywhere in the lane has its outcome.
-  mutating func answered(_ run: JournalledRun) { settleApart(run.range) }
+  mutating func answered(_ run: JournalledRun) {
+    if !lastReturned.isEmpty { lastReturned[run.campaign] = nil }
+    settleApart(run.range)
+  }
 
   /// A run anywhere in the lane was given back.
+  ///
+  /// It becomes one with the campaign's last such run if nothing of the campaign lies between them: neither what is still open, nor what has been answered since, nor
+  /// another that was given back.
   mutating func withdrawn(_ run: JournalledRun, isInDoubt: Bool) {
     let fate = isInDoubt ? Leftover.Fate.doubted : .unsent
     if let last = lastReturned[run.campaign], returned[last].fate == fate, returned[last].run.range.upperBound <= run.range.lowerBound,
@@ -165,9 +169,10 @@ struct JournalledLane {
       returned[last].run.range = returned[last].run.range.lowerBound..<run.range.upperBound
       returned[last].run.count += run.count
     } else {
-      lastReturned[run.campaign] = returned.count
+      if withdrawnEnd[run.campaign] ?? 0 <= run.range.lowerBound { lastReturned[run.campaign] = returned.count }
       returned.append(Returned(run: run, fate: fate))
     }
+    withdrawnEnd[run.campaign] = max(withdrawnEnd[run.campaign] ?? 0, run.range.upperBound)
     settleApart(run.range)
   }
 
@@ -178,7 +183,6 @@ struct JournalledLane {
       ahead.removeFirst()
       advance(to: first.upperBound)
     }
-    dropSettledRuns()
   }
 
   /// Where the first run begins. In a lane of this process, which has seen every claim, what lies before it is padding or settled; a reader may have missed runs that
@@ -230,8 +234,10 @@ struct JournalledLane {
     func isGone(_ campaign: UInt64, _ end: UInt64) -> Bool { isEnded(campaign) || end <= taken[campaign] ?? 0 }
     returned.removeAll { isGone($0.run.campaign, $0.run.range.upperBound) }
     lastReturned = [:]
+    withdrawnEnd = withdrawnEnd.filter { !isEnded($0.key) }
     kept = kept.filter { !isGone($0.run.campaign, $0.end) && isReturned($0) }
     guard !isLive else { return }
+    // Of a lane of this process, what lies ahead may be written again with the rest of its ring.
     let open = runs[firstRun...].filter { !isGone($0.run.campaign, $0.end) }
     kept += open.filter { isSettled($0) && isReturned($0) }
     runs = open.filter { !isSettled($0) }
@@ -350,6 +356,7 @@ extension JournalledLane {
       let run = try JournalledRun(reading: &record)
       guard let fate = Leftover.Fate(rawValue: try record.read()) else { throw .outOfRange }
       returned.append(Returned(run: run, fate: fate))
+      withdrawnEnd[run.campaign] = max(withdrawnEnd[run.campaign] ?? 0, run.range.upperBound)
     }
     for _ in 0..<(try record.read(UInt32.self)) { doubted.append(Doubted(campaign: try record.read(), range: try record.readRange())) }
     for _ in 0..<(try record.read(UInt32.self)) {
