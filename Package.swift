@@ -59,7 +59,7 @@ let package = Package(
     .testTarget(
       name: "SimulationTests", dependencies: ["PushEngine", "PushGateway", "PushJournal", "PushTransport", "PushWire", "Support"], swiftSettings: settings),
     .testTarget(
-      name: "IntegrationTests", dependencies: ["PushEngine", "PushGateway", "PushServer", "PushTransport", "PushWire", "Support"],
+      name: "IntegrationTests", dependencies: ["PushEngine", "PushGateway", "PushServer", "PushTransport", "PushWire", "Support", nioCore, nioPosix],
       exclude: ["ForeignGateway.py"], swiftSettings: settings),
     .testTarget(name: "TidyTests", dependencies: ["Support"], swiftSettings: settings),
   ]

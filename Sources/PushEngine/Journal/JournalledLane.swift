@@ -49,6 +49,10 @@ struct JournalledLane {
   /// Where in `returned` a campaign's last is, while nothing else has become of the campaign's notifications behind it. Campaigns that are cancelled together leave a
   /// ring in turns, and there may be any number of turns.
   private var lastReturned: [UInt64: Int] = [:]
+  /// By campaign, where the furthest of what has left the ring out of order ends.
+  private var leftEnd: [UInt64: UInt64] = [:]
+  /// The same for all campaigns, as far as only a checkpoint knows of it.
+  private var leftEndBefore: UInt64 = 0
   /// What already counts as possible duplicates: of each campaign by itself, since each has a record of its own, and a crash may come between them.
   private var doubted: [Doubted] = []
   /// By campaign: what comes before this position has gone on from another lane, or was resolved.
@@ -91,7 +95,7 @@ struct JournalledLane {
         index += 1
         continue
       }
-      if max(run.start, settled) < range.lowerBound {
+      if firstOpen(of: run) < range.lowerBound {
         // Begins before it: nothing that is written again does, unless the reader has missed something.
         index += 1
         continue
@@ -106,11 +110,18 @@ struct JournalledLane {
     runs.insert(new, at: index)
   }
 
-  /// What was returned of a run is not in the ring any more, and not in what is written again of it.
+  /// The first of a run that has not left the ring; its end if all of it has.
+  private func firstOpen(of run: Run) -> UInt64 {
+    let start = max(run.start, settled)
+    guard start < run.end, !ahead.isEmpty else { return start }
+    return ahead.holes(in: start..<run.end).first?.lowerBound ?? run.end
+  }
+
+  /// What was returned of a run, and has left the ring up to `position`, is not in what is written again of it.
   private mutating func keepReturned(of run: Run, before position: UInt64) {
-    guard run.start < min(settled, position) else { return }
+    guard run.start < position else { return }
     var front = run
-    front.end = min(settled, position)
+    front.end = position
     if isReturned(front) { kept.append(front) }
   }
 
@@ -124,12 +135,7 @@ struct JournalledLane {
   /// Everything before `position` has left the ring.
   private mutating func advance(to position: UInt64) {
     settled = max(settled, position)
-    dropSettledRuns()
-    doubted.removeAll { $0.range.upperBound <= settled }
-  }
-
-  private mutating func dropSettledRuns() {
-    while firstRun < runs.count, isSettled(runs[firstRun]) {
+    while firstRun < runs.count, runs[firstRun].end <= settled {
       let run = runs[firstRun]
       if isReturned(run) { kept.append(run) }
       runs[firstRun].content = nil
@@ -139,6 +145,7 @@ struct JournalledLane {
       runs.removeFirst(firstRun)
       firstRun = 0
     }
+    doubted.removeAll { $0.range.upperBound <= settled }
   }
 
   mutating func returned(_ run: JournalledRun, isInDoubt: Bool) {
@@ -154,22 +161,31 @@ struct JournalledLane {
   }
 
   /// A run anywhere in the lane has its outcome.
-  mutating func answered(_ run: JournalledRun) { settleApart(run.range) }
+  mutating func answered(_ run: JournalledRun) {
+    leftEnd[run.campaign] = max(leftEnd(of: run.campaign), run.range.upperBound)
+    settleApart(run.range)
+  }
 
   /// A run anywhere in the lane was given back.
+  ///
+  /// It becomes one with the campaign's last such run if nothing of the campaign lies between them: neither what is open nor what has left the ring in whatever way.
   mutating func withdrawn(_ run: JournalledRun, isInDoubt: Bool) {
     let fate = isInDoubt ? Leftover.Fate.doubted : .unsent
-    if let last = lastReturned[run.campaign], returned[last].fate == fate, returned[last].run.range.upperBound <= run.range.lowerBound,
-      !hasRun(of: run.campaign, in: returned[last].run.range.upperBound..<run.range.lowerBound)
+    let end = leftEnd(of: run.campaign)
+    if let last = lastReturned[run.campaign], returned[last].fate == fate, returned[last].run.range.upperBound == end, end <= run.range.lowerBound,
+      !hasRun(of: run.campaign, in: end..<run.range.lowerBound)
     {
       returned[last].run.range = returned[last].run.range.lowerBound..<run.range.upperBound
       returned[last].run.count += run.count
     } else {
-      lastReturned[run.campaign] = returned.count
+      if end <= run.range.lowerBound { lastReturned[run.campaign] = returned.count }
       returned.append(Returned(run: run, fate: fate))
     }
+    leftEnd[run.campaign] = max(end, run.range.upperBound)
     settleApart(run.range)
   }
+
+  private func leftEnd(of campaign: UInt64) -> UInt64 { max(leftEnd[campaign] ?? 0, leftEndBefore) }
 
   private mutating func settleApart(_ range: Range<UInt64>) {
     guard range.upperBound > settled else { return }
@@ -178,7 +194,6 @@ struct JournalledLane {
       ahead.removeFirst()
       advance(to: first.upperBound)
     }
-    dropSettledRuns()
   }
 
   /// Where the first run begins. In a lane of this process, which has seen every claim, what lies before it is padding or settled; a reader may have missed runs that
@@ -230,8 +245,10 @@ struct JournalledLane {
     func isGone(_ campaign: UInt64, _ end: UInt64) -> Bool { isEnded(campaign) || end <= taken[campaign] ?? 0 }
     returned.removeAll { isGone($0.run.campaign, $0.run.range.upperBound) }
     lastReturned = [:]
+    leftEnd = leftEnd.filter { !isEnded($0.key) }
     kept = kept.filter { !isGone($0.run.campaign, $0.end) && isReturned($0) }
     guard !isLive else { return }
+    // Of a lane of this process, what lies ahead may be written again with the rest of its ring.
     let open = runs[firstRun...].filter { !isGone($0.run.campaign, $0.end) }
     kept += open.filter { isSettled($0) && isReturned($0) }
     runs = open.filter { !isSettled($0) }
@@ -364,6 +381,7 @@ extension JournalledLane {
       kept = earlier.kept
     }
     self.ahead = ahead
+    leftEndBefore = max(settled, ahead.ranges.last?.upperBound ?? 0)
     advance(to: settled)
   }
 }

@@ -1,0 +1,116 @@
+internal import Foundation
+internal import NIOCore
+internal import NIOPosix
+internal import PushEngine
+internal import PushTransport
+internal import PushWire
+internal import Support
+internal import Testing
+
+/// Our lanes against an HTTP/2 server that nobody here wrote: nghttpd, which sends every body back.
+@Suite(.serialized, .timeLimit(.minutes(2))) struct NghttpdTests {
+  @Test("a campaign through nghttpd is accepted to the last notification, at any stream limit", arguments: [1, 7, 100])
+  func accepted(streamLimit: Int) async throws {
+    let place = try NghttpdPlace()
+    defer { place.remove() }
+    let server = try await place.start(streamLimit: streamLimit)
+    defer { server.end() }
+    var campaign = HTTP2EndToEnd(tokenCount: streamLimit == 1 ? 500 : 5_000, seed: 1)
+    campaign.configuration.connections = 3...3
+    let listener = GoneBook()
+    let result = try await campaign.send(through: try place.dialer(), source: nil, listener: listener)
+    #expect(result.account.confirmed == campaign.tokens.count && result.account.possibleDuplicates == 0 && result.account.resent == 0, "\(result.account)")
+    #expect(result.failure == nil && listener.book.outcomes.isEmpty)
+  }
+
+  @Test("nghttpd is killed in the middle, and another one goes on: every notification has its outcome, and what was under way counts as a possible duplicate")
+  func killed() async throws {
+    let place = try NghttpdPlace()
+    defer { place.remove() }
+    let first = try await place.start(streamLimit: 10)
+    defer { first.end() }
+    let campaign = {
+      var campaign = HTTP2EndToEnd(tokenCount: 4_000, seed: 2)
+      campaign.configuration.connections = 2...2
+      campaign.configuration.rateLimit = 4_000
+      return campaign
+    }()
+    let listener = GoneBook()
+    async let sending = Self.send(campaign, through: try place.dialer(), listener)
+    try await Task.sleep(for: .milliseconds(300))
+    first.end()
+    let second = try await place.start(streamLimit: 10)
+    defer { second.end() }
+    let result = try await sending
+    #expect(result.account.confirmed == campaign.tokens.count && result.failure == nil, "\(result.account), \(result.failure ?? "")")
+    #expect(result.account.possibleDuplicates <= 2 * 10 && result.account.resent >= result.account.possibleDuplicates, "\(result.account)")
+  }
+}
+
+extension NghttpdTests {
+  private static func send(_ campaign: HTTP2EndToEnd, through dialer: SocketDialer, _ listener: GoneBook) async throws -> (account: Account, failure: String?) {
+    try await campaign.send(through: dialer, source: nil, listener: listener)
+  }
+}
+
+/// A folder with certificates, and a port.
+struct NghttpdPlace {
+  private let directory: URL
+  private let certificates: CertificateMaker.Files
+  private let port: Int
+
+  init() throws {
+    directory = FileManager.default.temporaryDirectory.appending(path: "carillon-nghttpd-\(UUID().uuidString)")
+    let folder = directory.path(percentEncoded: false)
+    certificates = try CertificateMaker.makeAll(in: folder, topics: [HTTP2EndToEnd.topic], at: Int64(Date().timeIntervalSince1970))
+    // It cannot choose a free port by itself.
+    let probe = try ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton).bind(host: "127.0.0.1", port: 0).wait()
+    port = probe.localAddress?.port ?? 0
+    try probe.close().wait()
+  }
+
+  func remove() { try? FileManager.default.removeItem(at: directory) }
+
+  func dialer() throws -> SocketDialer {
+    var client = TLSClientConfiguration(credential: nil, trust: .file(certificates.authority))
+    client.applicationProtocols = [ApplicationProtocol.http2]
+    return SocketDialer(host: "127.0.0.1", port: port, context: try TLSContext(client: client))
+  }
+
+  /// Returns when it takes connections.
+  func start(streamLimit: Int) async throws -> Nghttpd {
+    let path = try #require(
+      ["/usr/bin/nghttpd", "/usr/sbin/nghttpd", "/usr/local/bin/nghttpd"].first { FileManager.default.isExecutableFile(atPath: $0) },
+      "ops/test installs nghttp2-server")
+    let process = Process()
+    process.executableURL = URL(filePath: path)
+    process.arguments = [
+      "-a", "127.0.0.1", "--echo-upload", "-m", "\(streamLimit)", "-d", directory.path(percentEncoded: false), "\(port)", certificates.server.key ?? "",
+      certificates.server.certificate,
+    ]
+    process.standardOutput = FileHandle.nullDevice
+    process.standardError = FileHandle.nullDevice
+    try process.run()
+    while process.isRunning {
+      if let channel = try? await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton).connect(host: "127.0.0.1", port: port).get() {
+        try? await channel.close()
+        return Nghttpd(process: process)
+      }
+      try await Task.sleep(for: .milliseconds(5))
+    }
+    throw NotStarted()
+  }
+
+  struct NotStarted: Error {}
+}
+
+struct Nghttpd {
+  fileprivate let process: Process
+
+  /// At once, whatever is under way. The system takes its connections down.
+  func end() {
+    guard process.isRunning else { return }
+    kill(process.processIdentifier, SIGKILL)
+    process.waitUntilExit()
+  }
+}
