@@ -94,7 +94,19 @@ say "$(nghttpd --version) on the same machine, one thread; $(nproc) cores; kerne
 
 # Each measure leaves requests per second in $rate and microseconds of CPU per request in $micros. The headers are those that Carillon sends; its apns-id is
 # another one each time, which h2load cannot do.
-cpu_per_request() { micros=$(awk -v cpu="$cpu_seconds" -v count="$requests" 'BEGIN { printf "%.2f", cpu * 1e6 / count }'); }
+cpu_per_request() {
+  micros=$(awk -v cpu="$cpu_seconds" -v count="$requests" 'BEGIN { printf "%.2f", cpu * 1e6 / count }')
+}
+# What nghttpd has used of the processor so far, in ticks: beside the rate it shows whose limit that was.
+server_ticks() { awk '{ sub(/.*\) /, ""); print $12 + $13 }' "/proc/$server/stat"; }
+# measure CONTESTANT : leaves in $busy also which share of the time nghttpd's thread was at work, in percent.
+measure() {
+  local before
+  before=$(server_ticks)
+  "measure_$1"
+  busy=$(awk -v ticks="$(($(server_ticks) - before))" -v hertz="$(getconf CLK_TCK)" -v count="$requests" -v rate="$rate" \
+    'BEGIN { printf "%.0f", 100 * ticks / hertz / count * rate }')
+}
 measure_h2load() {
   timed timeout "$run_limit" h2load --clients="$connections" --max-concurrent-streams="$streams" --requests="$requests" --data="$work/payload.json" \
     --header="apns-topic: $topic" --header="apns-push-type: alert" --header="apns-priority: 10" --header="apns-expiration: 0" \
@@ -130,14 +142,14 @@ cell() { printf '%s/s %6s µs' "$(grouped "$1")" "$2"; }
 row() { printf '%-7s %21s   %21s %6s %6s   %21s %6s %6s\n' "$@"; }
 row pair h2load "carillon bench" rate CPU "carillon send" rate CPU
 for ((pair = 1; pair <= pairs; pair++)); do
-  measure_h2load
+  measure h2load
   base_rate=$rate base_micros=$micros
-  say "h2load $rate $micros" >>"$work/results"
+  say "h2load $rate $micros 1 1 $busy" >>"$work/results"
   cells=("$(cell "$rate" "$micros")")
   for contestant in bench send; do
-    "measure_$contestant"
+    measure "$contestant"
     rates=$(divide "$rate" "$base_rate" 2) costs=$(divide "$micros" "$base_micros" 2)
-    say "$contestant $rate $micros $rates $costs" >>"$work/results"
+    say "$contestant $rate $micros $rates $costs $busy" >>"$work/results"
     cells+=("$(cell "$rate" "$micros")" "$rates" "$costs")
   done
   row "$pair" "${cells[@]}"
@@ -148,4 +160,5 @@ for contestant in bench send; do
 done
 row median "${cells[@]}"
 say
+say "nghttpd's thread was at work for $(median h2load 6 0) % of the time with h2load, $(median bench 6 0) % with bench, $(median send 6 0) % with send (medians)."
 say "To be reached: at least 0.6 of h2load's requests per second, for at most 2.5 times its CPU per request."
