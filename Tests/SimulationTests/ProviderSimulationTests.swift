@@ -43,6 +43,12 @@ internal import Testing
     #expect(found, "\(mistake) went unnoticed: the simulation has become blind")
   }
 
+  @Test("the simulation of crashes finds mistakes with a journal over HTTP/2 too", arguments: EngineJournalOptions.PlantedMistake.allCases)
+  func plantedJournalMistakesAreFound(mistake: EngineJournalOptions.PlantedMistake) {
+    let found = (1...400).contains { !CrashSimulation(Scenario.http2(seed: UInt64($0)), plantedMistake: mistake).run().isEmpty }
+    #expect(found, "\(mistake) went unnoticed: the simulation has become blind")
+  }
+
   @Test("the same seed gives the same run over HTTP/2")
   func runsAreRepeatable() {
     for seed in UInt64(1)...20 {

@@ -128,7 +128,12 @@ struct Scenario: CustomStringConvertible {
     }
   }
 
-  static func distinctTokens(_ count: Int, random: inout SeededGenerator) -> [DeviceToken] {
+  static func distinctTokens(_ count: Int, seed: UInt64) -> [DeviceToken] {
+    var random = SeededGenerator(seed: seed)
+    return distinctTokens(count, random: &random)
+  }
+
+  private static func distinctTokens(_ count: Int, random: inout SeededGenerator) -> [DeviceToken] {
     (0..<count).compactMap { index in
       var bytes = random.bytes(32)
       for place in 0..<4 { bytes[place] = UInt8(truncatingIfNeeded: index >> (8 * place)) }

@@ -81,6 +81,10 @@ package actor App {
       pool.madeProgress()
     case .ended(let ending):
       if let reason = pool.ended(ending, now: home.now) { intake.cancelAll(failure: reason) }
+    case .idled(let lane):
+      if pool.idled() { lane.loop.execute { lane.assumeIsolated { $0.retire() } } }
+    case .stayed:
+      pool.stayed()
     case .starved:
       guard pool.starved(now: home.now) else { return }
       intake.add(

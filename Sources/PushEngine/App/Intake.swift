@@ -132,6 +132,10 @@ final class Intake: Sendable {
     openDoors()
   }
 
+  func remove(_ lane: any Lane) {
+    state.withLock { $0.lanes.removeAll { $0 === lane } }
+  }
+
   /// They and this name each other: an app that has been shut down lets its memory go.
   func removeLanes() {
     state.withLock { $0.lanes = [] }

@@ -61,6 +61,10 @@ actor BinaryLane: Lane, LinkDelegate {
     link?.close()
   }
 
+  func retire() {
+    if machine.isDisconnected, retireRing() { isShutDown = true } else { report(.stayed) }
+  }
+
   // MARK: The pump
 
   func pump() {
@@ -292,6 +296,7 @@ actor BinaryLane: Lane, LinkDelegate {
     machine.closed(reason.forLane, now: loop.now, walk: ring)
     carryOutEffects()
     report(.ended(reason.ending(failures: machine.failures)))
+    if machine.endedIdle, ring.published == ring.settled { report(.idled(self)) }
     pump()
   }
 }

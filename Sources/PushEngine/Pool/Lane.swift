@@ -18,6 +18,8 @@ protocol Lane: Actor {
   func shutDown()
   /// Asks the machine what to do, and does it.
   func pump()
+  /// Takes itself out of the pool, if its ring is empty.
+  func retire()
   /// The time has come that ``LaneRest`` was to wait for.
   func timerFired()
 }
@@ -29,6 +31,10 @@ enum LaneEvent: Sendable {
   case ended(PoolMachine.Ending)
   case progress
   case starved
+  /// It has left its connection, since there was nothing to do.
+  case idled(any Lane)
+  /// It was to go, but has got something to do.
+  case stayed
 }
 
 extension Lane {
@@ -40,6 +46,18 @@ extension Lane {
   /// To be called after a claim was published: wakes the lane only if it sleeps.
   nonisolated func published() {
     if ring.takeWakeUp() { wake() }
+  }
+}
+
+extension Lane {
+  /// Closes the ring, so that whoever has just chosen it finds no room in it and looks for another.
+  ///
+  /// - Returns: false: somebody was faster, and it stays.
+  func retireRing() -> Bool {
+    intake.remove(self)
+    if ring.retire() { return true }
+    intake.add(self)
+    return false
   }
 }
 

@@ -113,8 +113,9 @@ extension RequestLane {
     case .keepsToken: _ = complain(.tooManyUpdates, response)
     default: break
     }
+    let token = verdict == .delaysToken ? machine.position(of: response.tag).map { ring.record(at: $0).tokenHash } : nil
     let refusal = ProviderRefusal(status: response.status, reason: body.reason)
-    machine.answered(response.tag, verdict, outcome: .rejected(.provider(refusal)), retryAfter: response.retryAfter, now: loop.now)
+    machine.answered(response.tag, verdict, outcome: .rejected(.provider(refusal)), retryAfter: response.retryAfter, token: token, now: loop.now)
   }
 
   /// Tells the source what the service thinks of its token; returns what that means for the notification.

@@ -73,6 +73,10 @@ actor RequestLane: Lane, LinkDelegate {
     link?.close()
   }
 
+  func retire() {
+    if machine.isDisconnected, retireRing() { isShutDown = true } else { report(.stayed) }
+  }
+
   // MARK: The pump
 
   func pump() {
@@ -214,6 +218,10 @@ actor RequestLane: Lane, LinkDelegate {
       machine.passed(entry, as: entry.isInDoubt ? .unknown : .expired)
       return true
     }
+    if machine.pacesTokens, let until = machine.pacedUntil(record.tokenHash, now: now) {
+      machine.passed(entry, until: until)
+      return true
+    }
     guard let session, let template = ledger.frames.request else { return false }
     let isAgain = entry.position < machine.sent
     var overrides = RequestOverrides()
@@ -264,7 +272,10 @@ actor RequestLane: Lane, LinkDelegate {
     if machine.settled > ring.settled { ring.settle(through: machine.settled) }
     guard let effects else { return }
     if effects.madeProgress { report(.progress) }
-    if effects.answerCount > 0, let reason = intake.answered(effects.answerCount, bad: effects.badTokenCount) { report(.ended(.paused(reason))) }
+    if effects.answerCount > 0, let reason = intake.answered(effects.answerCount, bad: effects.badTokenCount) {
+      machine.pause()
+      report(.ended(.paused(reason)))
+    }
     if case .rejected(let reason) = effects.pausedBy { report(.ended(.paused("the service refuses this app: \(reason)"))) }
     intake.roomMade(in: ring)
   }
@@ -327,11 +338,19 @@ actor RequestLane: Lane, LinkDelegate {
     machine.closed(reason.forLane, now: now)
     carryOutEffects()
     report(.ended(reason.ending(failures: machine.failures)))
+    if machine.endedIdle, ring.published == ring.settled { report(.idled(self)) }
     pump()
   }
 }
 
 extension RingRecord {
+  /// For telling device tokens apart that have to wait.
+  var tokenHash: Int {
+    var hasher = Hasher()
+    unsafe hasher.combine(bytes: token)
+    return hasher.finalize()
+  }
+
   /// What it says otherwise than its campaign.
   fileprivate func override(_ overrides: inout RequestOverrides) {
     overrides.expiration = expiration

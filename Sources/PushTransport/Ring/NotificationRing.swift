@@ -241,6 +241,16 @@ extension NotificationRing {
     return true
   }
 
+  /// Takes no claims any more, for good, if nothing is in the ring; otherwise false.
+  package func retire() -> Bool {
+    let position = settled
+    let (isEmpty, _) = reserved.compareExchange(expected: position, desired: position | Self.isClosed, ordering: .acquiringAndReleasing)
+    guard isEmpty else { return false }
+    giveBack(0, blockCount)
+    if busy.exchange(false, ordering: .relaxed) { budget?.becameIdle() }
+    return true
+  }
+
   /// The record that starts at `position`, which must be a record's start between *settled* and *published*.
   package func record(at position: UInt64) -> RingRecord {
     unsafe RingRecord(block(at: position))

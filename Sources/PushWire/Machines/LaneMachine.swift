@@ -146,6 +146,8 @@ package struct LaneMachine: ~Copyable {
   /// Connections in a row that settled nothing.
   package var failures: Int { backoff.failures }
   package var isOpen: Bool { if case .open = phase { true } else { false } }
+  /// The last connection was left because there was nothing to do.
+  package var endedIdle: Bool { connection.endedIdle }
   /// True when no connection is open, opening or closing.
   package var isDisconnected: Bool { if case .disconnected = phase { true } else { false } }
 

@@ -112,4 +112,16 @@ package struct PoolMachine: Sendable {
   }
 
   private static let growthInterval = Duration.seconds(1)
+
+  /// A lane has had nothing to do for so long that it has left its connection. Returns whether to take it away.
+  package mutating func idled() -> Bool {
+    guard laneCount > limits.lanes.lowerBound else { return false }
+    laneCount -= 1
+    return true
+  }
+
+  /// A lane that was to be taken away has got something to do meanwhile.
+  package mutating func stayed() {
+    laneCount += 1
+  }
 }

@@ -72,6 +72,20 @@ extension RequestMachine {
     settle(entry, as: outcome)
   }
 
+  /// Its device token has had too many requests: it waits until then, and is no try.
+  package mutating func passed(_ entry: RequestEntry, until instant: Instant) {
+    takeTurn(entry)
+    retries.append(entry, at: instant)
+  }
+
+  /// Until when notifications to a device token wait; nil if they need not.
+  package mutating func pacedUntil(_ token: Int, now: Instant) -> Instant? {
+    guard let until = paced[token] else { return nil }
+    if until > now { return until }
+    paced[token] = nil
+    return nil
+  }
+
   /// Up to here there is no notification.
   package mutating func passedPadding(to end: UInt64) {
     let start = map.sent
@@ -96,7 +110,10 @@ extension RequestMachine {
   ///   - verdict: a disputed token must have been decided: ``ProviderVerdict/pausesApp``, or as if expired.
   ///   - outcome: that this answer means, if it is the last.
   ///   - retryAfter: the service's own wish, in seconds.
-  package mutating func answered(_ tag: UInt64, _ verdict: ProviderVerdict, outcome: Outcome, retryAfter: UInt32?, now: Instant) {
+  ///   - token: a hash of the device token, with ``ProviderVerdict/delaysToken``.
+  package mutating func answered(
+    _ tag: UInt64, _ verdict: ProviderVerdict, outcome: Outcome, retryAfter: UInt32?, token: Int? = nil, now: Instant
+  ) {
     guard let entry = inFlight.remove(tag) else { return }
     connection.activeAt = now
     switch verdict {
@@ -107,14 +124,18 @@ extension RequestMachine {
       settleAnswered(entry, as: outcome)
     case .pausesApp:
       effects.pausedBy = outcome
+      pause()
       settleAnswered(entry, as: outcome)
     case .disputesToken, .expiredToken, .needsOwnConnection, .reconnects:
       connection.isFinishing = true
       endedUnprocessed(entry, now: now)
-    case .delaysToken, .keepsToken, .backsOff:
+    case .delaysToken:
       connection.trialCount = nil
-      let delay = verdict == .delaysToken ? requests.tokenDelay : requests.backoff
-      backOff(entry, delay, outcome: outcome, retryAfter: retryAfter, now: now)
+      let until = backOff(entry, requests.tokenDelay, outcome: outcome, retryAfter: retryAfter, now: now)
+      if let until, let token { pace(token, until: until, now: now) }
+    case .keepsToken, .backsOff:
+      connection.trialCount = nil
+      _ = backOff(entry, requests.backoff, outcome: outcome, retryAfter: retryAfter, now: now)
     case .unknown:
       endedUnknown(entry, countsAsTry: true)
     }
@@ -127,6 +148,11 @@ extension RequestMachine {
   package mutating func ended(_ tag: UInt64, isUnprocessed: Bool, now: Instant) {
     guard let entry = inFlight.remove(tag) else { return }
     if isUnprocessed { endedUnprocessed(entry, now: now) } else { endedUnknown(entry, countsAsTry: true) }
+  }
+
+  /// The app is about to stop and cancel everything: no more is sent for it to be burnt.
+  package mutating func pause() {
+    isPaused = true
   }
 
   /// What waits for its next turn although its campaign was cancelled is to be taken up at once.
@@ -160,15 +186,25 @@ extension RequestMachine {
   /// A peer that refuses so many streams and answers none is left for a new connection.
   private static let refusalLimit = 100
 
-  /// Not now, says the service: later again, until the attempts are used up.
-  private mutating func backOff(_ entry: RequestEntry, _ delay: ClosedRange<Duration>, outcome: Outcome, retryAfter: UInt32?, now: Instant) {
+  private mutating func pace(_ token: Int, until: Instant, now: Instant) {
+    if paced.count >= requests.waitingLimit { paced = paced.filter { $0.value > now } }
+    if paced.count < requests.waitingLimit { paced[token] = until }
+  }
+
+  /// Not now, says the service: later again, until the attempts are used up. Returns when.
+  private mutating func backOff(_ entry: RequestEntry, _ delay: ClosedRange<Duration>, outcome: Outcome, retryAfter: UInt32?, now: Instant) -> Instant? {
     var entry = entry
     entry.refusals = 0
     entry.tries += 1
-    guard entry.tries < attempts else { return settleAnswered(entry, as: entry.isInDoubt ? .unknown : outcome) }
+    guard entry.tries < attempts else {
+      settleAnswered(entry, as: entry.isInDoubt ? .unknown : outcome)
+      return nil
+    }
     let full = min(delay.upperBound, delay.lowerBound * (1 << min(Int(entry.tries) - 1, 20)))
     let asked = retryAfter.map { min(requests.retryAfterLimit, Duration.seconds(Int64($0))) } ?? .zero
-    retries.append(entry, at: now + max(jitter.apply(to: full), asked))
+    let until = now + max(jitter.apply(to: full), asked)
+    retries.append(entry, at: until)
+    return until
   }
 
   private var attempts: UInt8 { UInt8(clamping: policy.attempts) }

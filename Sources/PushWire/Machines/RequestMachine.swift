@@ -105,6 +105,10 @@ package struct RequestMachine: ~Copyable {
   /// The last connection was given requests, and answered none of them: the next one gets a single one at first.
   var isOnTrial = false
   var pingCount: UInt64 = 0
+  /// The app is about to stop: nothing is sent until all is cancelled.
+  var isPaused = false
+  /// Device tokens that have had too many requests (429), by a hash, and until when they wait.
+  var paced: [Int: Instant] = [:]
   var effects = Effects()
 
   /// - Parameters:
@@ -126,10 +130,14 @@ package struct RequestMachine: ~Copyable {
   /// Connections in a row that got nothing done.
   package var failures: Int { backoff.failures }
   package var isOpen: Bool { if case .open = phase { true } else { false } }
+  /// The last connection was left because there was nothing to do.
+  package var endedIdle: Bool { connection.endedIdle }
   /// True when no connection is open, opening or closing.
   package var isDisconnected: Bool { if case .disconnected = phase { true } else { false } }
   /// Notifications that wait for their next turn.
   package var waitingCount: Int { retries.count }
+  /// Whether any device token waits: then each is to be looked up with ``pacedUntil(_:now:)``.
+  package var pacesTokens: Bool { !paced.isEmpty }
   /// The tag for the request that is submitted next.
   package var nextTag: UInt64 { inFlight.nextTag }
 
@@ -174,6 +182,7 @@ package struct RequestMachine: ~Copyable {
   private mutating func stepWhileDisconnected(_ around: Surroundings, retryAt: Instant) -> Step {
     if around.isCancelled { return stepThroughCancelled(around) ?? .wait(until: nil) }
     retries.move(now: around.now)
+    guard !isPaused else { return .wait(until: nil) }
     guard retries.next != nil || isTakingNew(around) else { return .wait(until: retries.nextAt) }
     return retryAt <= around.now ? .dial : .wait(until: retryAt)
   }
@@ -189,7 +198,7 @@ package struct RequestMachine: ~Copyable {
       return .leave
     }
     retries.move(now: around.now)
-    var room = around.isWritable ? around.availableStreamCount : 0
+    var room = around.isWritable && !isPaused ? around.availableStreamCount : 0
     if let trialCount = connection.trialCount { room = min(room, trialCount - inFlight.count) }
     if room > 0 {
       if let entry = retries.next { return .again(entry) }

@@ -11,6 +11,8 @@ final class RequestDriver {
   var streamLimit: Int
   /// By position: a notification of this campaign, others of campaign 1.
   var campaigns: [UInt64: UInt32] = [:]
+  /// By position: device tokens, where several notifications have the same one.
+  var tokens: [UInt64: Int] = [:]
   var cancelledCampaigns: Set<UInt32> = []
   /// Position and tag of every request under way.
   private(set) var open: [UInt64: (tag: UInt64, streamID: Int32)] = [:]
@@ -90,6 +92,9 @@ final class RequestDriver {
 
   private func take(_ entry: RequestEntry) {
     if cancelledCampaigns.contains(entry.campaign) || around.isCancelled { return machine.passed(entry, as: entry.isInDoubt ? .unknown : .cancelled) }
+    if machine.pacesTokens, let until = machine.pacedUntil(tokens[entry.position] ?? Int(entry.position), now: around.now) {
+      return machine.passed(entry, until: until)
+    }
     let tag = machine.nextTag
     machine.submitted(entry, streamID: nextStreamID, now: around.now)
     #expect(open.updateValue((tag, nextStreamID), forKey: entry.position) == nil, "\(entry.position) is under way twice")
@@ -120,13 +125,16 @@ final class RequestDriver {
 
   func goAway() { machine.goingAway() }
 
-  func answer(_ position: UInt64, _ verdict: ProviderVerdict = .accepted, outcome: Outcome = .accepted(.confirmed), retryAfter: UInt32? = nil) {
+  func answer(
+    _ position: UInt64, _ verdict: ProviderVerdict = .accepted, outcome: Outcome = .accepted(.confirmed), retryAfter: UInt32? = nil,
+    token: Int? = nil
+  ) {
     guard let request = open.removeValue(forKey: position) else {
       Issue.record("no request for \(position)")
       return
     }
     heard()
-    machine.answered(request.tag, verdict, outcome: outcome, retryAfter: retryAfter, now: around.now)
+    machine.answered(request.tag, verdict, outcome: outcome, retryAfter: retryAfter, token: token, now: around.now)
   }
 
   /// The late word about a request that the machine has taken back.
@@ -166,5 +174,14 @@ final class RequestDriver {
     if effects.madeProgress { madeProgress = true }
     pausedBy = effects.pausedBy ?? pausedBy
     badTokens += effects.badTokenCount
+  }
+
+  /// What the policy makes of a notification that nobody says anything about.
+  func expect(unknown position: UInt64, under onUnknown: LanePolicy.OnUnknown) {
+    switch onUnknown {
+    case .resend: #expect(inDoubt == [position..<position + 1] && openPositions.contains(position) && outcomes[position] == nil)
+    case .hold: #expect(outcomes[position] == .held && inDoubt.isEmpty)
+    case .drop: #expect(outcomes[position] == .unknown && inDoubt.isEmpty)
+    }
   }
 }

@@ -3,7 +3,7 @@ internal import Testing
 @testable internal import PushWire
 
 @Suite("The conduct of a lane over HTTP/2") struct RequestMachineTests {
-  private static let refused = Outcome.rejected(.payloadTooLarge)
+  static let refused = Outcome.rejected(.payloadTooLarge)
 
   // MARK: Streams and order
 
@@ -115,6 +115,29 @@ internal import Testing
     #expect(lane.outcomes[0] == Self.refused && lane.settled == 5)
   }
 
+  @Test("a device token that has had too many requests waits with all its notifications, and others go on")
+  func pacing() {
+    let lane = RequestDriver(streamLimit: 1)
+    lane.publish(4)
+    lane.tokens = [0: -1, 1: -1, 2: -2, 3: -1]
+    lane.connect()
+    lane.pump()
+    lane.answer(0, .delaysToken, retryAfter: 10, token: -1)
+    lane.pump()
+    #expect(lane.openPositions == [2] && lane.sent == 3, "1 has the same token")
+    lane.answer(2)
+    #expect(lane.pump() == .wait(until: lane.around.now + .seconds(10)))
+    #expect(lane.requested == [0, 2] && lane.waitingCount == 3)
+    lane.pass(.seconds(10))
+    for position in [0, 1, 3] as [UInt64] {
+      lane.pump()
+      #expect(lane.openPositions == [position])
+      lane.answer(position)
+    }
+    lane.pump()
+    #expect(lane.settled == 4 && lane.outcomes.values.allSatisfy { $0 == .accepted(.confirmed) })
+  }
+
   @Test("a service that says when to come back is believed, within reason", arguments: [(UInt32(20), 20), (90_000, 300)])
   func retryAfter(asked: UInt32, expected: Int) {
     let lane = RequestDriver()
@@ -153,15 +176,7 @@ internal import Testing
     lane.pump()
     lane.answer(0, .unknown)
     lane.pump()
-    expect(lane, unknown: 0, under: onUnknown)
-  }
-
-  private func expect(_ lane: RequestDriver, unknown position: UInt64, under onUnknown: LanePolicy.OnUnknown) {
-    switch onUnknown {
-    case .resend: #expect(lane.inDoubt == [position..<position + 1] && lane.openPositions.contains(position) && lane.outcomes[position] == nil)
-    case .hold: #expect(lane.outcomes[position] == .held && lane.inDoubt.isEmpty)
-    case .drop: #expect(lane.outcomes[position] == .unknown && lane.inDoubt.isEmpty)
-    }
+    lane.expect(unknown: 0, under: onUnknown)
   }
 
   // MARK: Streams that end without an answer
@@ -188,7 +203,7 @@ internal import Testing
     lane.pump()
     lane.end(1, isUnprocessed: false)
     lane.pump()
-    expect(lane, unknown: 1, under: onUnknown)
+    lane.expect(unknown: 1, under: onUnknown)
     #expect(lane.openPositions.contains(0))
   }
 
@@ -280,211 +295,5 @@ internal import Testing
     lane.answer(1)
     lane.pump()
     #expect(lane.openPositions == Array(2..<10))
-  }
-
-  // MARK: Time
-
-  @Test("a request without an answer is given up when its time is over, and its late answer counts for nothing", arguments: LanePolicy.OnUnknown.allCases)
-  func timeout(onUnknown: LanePolicy.OnUnknown) throws {
-    let lane = RequestDriver { policy, requests in
-      policy.onUnknown = onUnknown
-      requests.silence = .seconds(1_000)
-    }
-    lane.publish(2)
-    lane.connect()
-    lane.pump()
-    lane.pass(.seconds(10))
-    lane.publish()
-    lane.pump()
-    lane.answer(1)
-    #expect(lane.pump() == .wait(until: lane.around.now + .seconds(20)))
-    let tag = try #require(lane.forget(0))
-    lane.pass(.seconds(20))
-    lane.pump()
-    #expect(lane.cancelledStreams == [1] && lane.openPositions.contains(2))
-    expect(lane, unknown: 0, under: onUnknown)
-    lane.lateAnswer(tag)
-    lane.look()
-    #expect(lane.outcomes[0] != .accepted(.confirmed) && !lane.settledTwice)
-  }
-
-  @Test("what never gets an answer is unknown when its attempts are used up")
-  func timeoutsEnd() {
-    let lane = RequestDriver { policy, requests in
-      policy.attempts = 3
-      requests.silence = .seconds(1_000)
-    }
-    lane.publish()
-    lane.connect()
-    for _ in 0..<3 {
-      lane.pump()
-      #expect(lane.openPositions == [0])
-      _ = lane.forget(0)
-      lane.pass(.seconds(30))
-    }
-    lane.pump()
-    #expect(lane.outcomes == [0: .unknown] && lane.inDoubt == [0..<1] && lane.requested.count == 3)
-  }
-
-  @Test("with requests under way and nothing heard the peer is asked, and left if it does not answer")
-  func silence() {
-    let lane = RequestDriver { _, requests in requests.pingTimeout = .seconds(10) }
-    lane.publish()
-    lane.connect()
-    lane.pump()
-    lane.pass(.seconds(10))
-    lane.pump()
-    #expect(lane.pings == [1])
-    lane.heard()
-    lane.pong(1)
-    lane.pass(.seconds(10))
-    #expect(lane.pump() == .wait(until: lane.around.now + .seconds(10)))
-    #expect(lane.pings == [1, 2])
-    lane.pass(.seconds(10))
-    // The request's own time is over with it.
-    _ = lane.forget(0)
-    #expect(lane.pump() == .leave)
-  }
-
-  @Test("requests that are given up, and others sent in their place, do not hide that the peer has died")
-  func deafPeer() {
-    let lane = RequestDriver { policy, requests in
-      policy.attempts = 50
-      requests.timeout = .seconds(5)
-      requests.pingTimeout = .seconds(10)
-    }
-    lane.publish()
-    lane.connect()
-    lane.pump()
-    for _ in 0..<4 {
-      _ = lane.forget(0)
-      lane.pass(.seconds(5))
-      if lane.pump() == .leave { return #expect(lane.pings == [1]) }
-    }
-    Issue.record("it stays")
-  }
-
-  @Test("an idle connection that is kept is asked after an hour, and left if it does not answer")
-  func ping() {
-    let lane = RequestDriver { _, requests in requests.pingTimeout = .seconds(10) }
-    lane.publish()
-    lane.connect()
-    lane.pump()
-    lane.answer(0)
-    #expect(lane.pump() == .wait(until: lane.around.now + .seconds(3_600)))
-    lane.pass(.seconds(3_600))
-    #expect(lane.pump() == .wait(until: lane.around.now + .seconds(10)))
-    #expect(lane.pings == [1])
-    lane.pong(1)
-    lane.heard()
-    #expect(lane.pump() == .wait(until: lane.around.now + .seconds(3_600)))
-    lane.pass(.seconds(3_600))
-    lane.pump()
-    lane.pass(.seconds(10))
-    #expect(lane.pump() == .leave)
-    lane.close(.byUs)
-    #expect(lane.pump() == .wait(until: nil), "nothing waits for a connection")
-  }
-
-  @Test("an idle connection that is not to be kept is left, which is no failure")
-  func idle() {
-    let lane = RequestDriver(isKept: false)
-    lane.publish()
-    lane.connect()
-    lane.pump()
-    lane.answer(0)
-    #expect(lane.pump() == .wait(until: lane.around.now + .seconds(180)))
-    lane.pass(.seconds(180))
-    #expect(lane.pump() == .leave)
-    lane.close(.byUs)
-    #expect(lane.failures == 0 && lane.pump() == .wait(until: nil))
-  }
-
-  @Test("without a token to connect with it waits for one")
-  func postponed() {
-    let lane = RequestDriver()
-    lane.publish()
-    #expect(lane.pump() == .dial)
-    lane.postponed(until: lane.around.now + .seconds(600))
-    #expect(lane.pump() == .wait(until: lane.around.now + .seconds(600)))
-    lane.pass(.seconds(600))
-    #expect(lane.pump() == .dial)
-  }
-
-  // MARK: Trouble
-
-  @Test("a service in trouble is not given more of it")
-  func waitingLimit() {
-    let lane = RequestDriver(streamLimit: 4) { _, requests in requests.waitingLimit = 8 }
-    lane.publish(100)
-    lane.connect()
-    for _ in 0..<10 {
-      lane.pump()
-      for position in lane.openPositions { lane.answer(position, .backsOff) }
-    }
-    #expect(lane.sent == 8 && lane.waitingCount == 8)
-  }
-
-  @Test("a peer that refuses every stream is left after a hundred of them")
-  func refusesEverything() {
-    let lane = RequestDriver(streamLimit: 10)
-    lane.publish(10)
-    lane.connect()
-    var isLeft = false
-    for _ in 0..<1_000 where !isLeft {
-      switch lane.pump() {
-      case .leave: isLeft = true
-      case .wait(let until?): if lane.openPositions.isEmpty { lane.around.now = until }
-      default: break
-      }
-      for position in lane.openPositions { lane.end(position, isUnprocessed: true) }
-    }
-    #expect(isLeft && lane.requested.count < 130)
-    lane.close(.byUs)
-    #expect(lane.failures == 1)
-  }
-
-  // MARK: Cancelling
-
-  @Test("when all is cancelled the rest leaves the ring at once, and what is under way gets its answer")
-  func cancelAll() {
-    let lane = RequestDriver(streamLimit: 3)
-    lane.publish(10)
-    lane.connect()
-    lane.pump()
-    lane.answer(1, .backsOff)
-    lane.around.isCancelled = true
-    lane.pump()
-    #expect(lane.openPositions == [0, 2] && lane.sent == 10 && lane.outcomes[1] == .cancelled && lane.outcomes.count == 8)
-    lane.answer(0)
-    lane.answer(2)
-    lane.pump()
-    #expect(lane.settled == 10 && lane.outcomes[2] == .accepted(.confirmed))
-  }
-
-  @Test("what waits in doubt when all is cancelled is unknown, without a connection too")
-  func cancelDoubt() {
-    let lane = RequestDriver()
-    lane.publish(3)
-    lane.connect()
-    lane.pump()
-    lane.close()
-    lane.around.isCancelled = true
-    #expect(lane.pump() == .wait(until: nil))
-    #expect(lane.outcomes == [0: .unknown, 1: .unknown, 2: .unknown] && lane.settled == 3)
-  }
-
-  @Test("one of two campaigns is cancelled: its waiting notifications do not wait for their time")
-  func cancelOne() {
-    let lane = RequestDriver()
-    lane.publish(2)
-    lane.campaigns = [0: 2]
-    lane.connect()
-    lane.pump()
-    lane.answer(0, .backsOff)
-    lane.answer(1, .backsOff)
-    lane.cancel(2)
-    lane.pump()
-    #expect(lane.outcomes == [0: .cancelled] && lane.waitingCount == 1)
   }
 }

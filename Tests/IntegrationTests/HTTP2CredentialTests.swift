@@ -1,0 +1,47 @@
+internal import PushEngine
+internal import PushGateway
+internal import PushTransport
+internal import PushWire
+internal import Support
+internal import Testing
+
+/// What the service says about who sends, and what the app does about it.
+@Suite struct HTTP2CredentialTests {
+  @Test("a clock that is an hour and a half wrong is noticed, and costs one token more", arguments: [-90, 90])
+  func wrongClock(minutes: Int) async throws {
+    var campaign = HTTP2EndToEnd(tokenCount: 500, seed: 1)
+    campaign.usesKey = true
+    campaign.settings.clockOffset = .seconds(60 * minutes)
+    campaign.configuration.connections = 2...2
+    let result = try await campaign.run()
+    #expect(result.account.accepted == 500 && result.failure == nil, "\(result.account), \(result.failure ?? "")")
+    #expect(result.account.possibleDuplicates == 0 && result.truth.duplicates == 0 && result.mintedCount == 2)
+  }
+
+  @Test(
+    "a service that refuses the topic stops the app: who got the answer is rejected, the rest is not sent",
+    arguments: [ProviderReason.topicDisallowed, .forbidden])
+  func pauses(reason: ProviderReason) async throws {
+    var campaign = HTTP2EndToEnd(tokenCount: 3_000, seed: 2)
+    campaign.usesKey = true
+    campaign.configuration.connections = 1...1
+    campaign.faults.refuse = [ServiceFaults.Refuse(Faults.Selection(every: 1), reason)]
+    let result = try await campaign.run()
+    #expect(result.failure?.contains(reason.rawValue) == true, "\(result.failure ?? "no failure")")
+    #expect(result.account.rejectedTotal >= 1 && result.account.inFlight == 0 && result.account.accepted == 0)
+    // With a token there is one stream until something is taken.
+    #expect(result.account.rejectedTotal == 1 && result.account.rejectedTotal + result.account.cancelled == result.account.submitted, "\(result.account)")
+  }
+
+  @Test("tokens of a wrong environment stop the app before they are all burnt; a share that is usual does not", arguments: [1, 20])
+  func breaker(every: Int) async throws {
+    var campaign = HTTP2EndToEnd(tokenCount: 20_000, seed: 3)
+    campaign.configuration.connections = 2...2
+    campaign.faults.refuse = [ServiceFaults.Refuse(Faults.Selection(every: every), .badDeviceToken)]
+    let result = try await campaign.run()
+    guard every == 1 else { return #expect(result.failure == nil && result.account.rejectedTotal > 900 && result.account.cancelled == 0, "\(result.account)") }
+    #expect(result.failure?.contains("device token bad") == true, "\(result.failure ?? "no failure")")
+    #expect((200..<5_000).contains(result.account.rejectedTotal), "\(result.account)")
+    #expect(result.account.rejectedTotal + result.account.cancelled == result.account.submitted)
+  }
+}

@@ -1,0 +1,55 @@
+internal import PushGateway
+internal import PushTransport
+internal import PushWire
+internal import Support
+internal import Synchronization
+internal import Testing
+
+@testable internal import PushEngine
+
+/// An app's pool over simulated hours.
+@Suite struct PoolSizeTests {
+  private final class Accounts: Sendable {
+    let list = Mutex<[Account]>([])
+  }
+
+  @Test("the pool grows while one connection is too slow, shrinks when there is nothing to do, and grows again")
+  func growsAndShrinks() throws {
+    var scenario = Scenario.http2(seed: 1)
+    scenario.tokens = Scenario.distinctTokens(4_000, seed: 5)
+    scenario.configuration = AppConfiguration(id: "simulated")
+    scenario.configuration.connections = 1...3
+    scenario.configuration.policy.ringBlockCount = 256
+    scenario.network = NetworkFaults()
+    scenario.network.bytesPerMillisecond = 20
+    scenario.network.highWater = 2_000
+    var faults = ProviderFaults()
+    faults.streamLimit = 10
+    scenario.provider = faults
+    let credential = ProviderCredentialKind.certificate(userIdentifier: Scenario.topic, topics: [])
+    scenario.configuration.transport = .http2(HTTP2Settings(authority: "api.example.com", tokens: nil, credential: credential))
+    let loop = SimulatedLoop(seed: 2)
+    let gateway = ScenarioGateway(scenario)
+    let dialer = SimulatedDialer(loop: loop, service: gateway.service, faults: scenario.network, seed: 3)
+    let app = App(configuration: scenario.configuration, dialer: dialer, loops: [loop], seed: 4, budget: RingBudget())
+    let server = Task(executorPreference: loop) { await app.run() }
+    defer { server.cancel() }
+    let done = Accounts()
+    for round in 1...2 {
+      _ = Task(executorPreference: loop) { [tokens = scenario.tokens] in
+        guard let run = try? CampaignRun(Campaign(payload: Simulation.commonPayload), through: app) else { return }
+        try? await run.run(TokenList(tokens), chunk: AudienceChunk(entryLimit: 64))
+        done.list.withLock { $0.append(run.ledger.account) }
+      }
+      var largest = 0
+      let ending = loop.run(limit: .seconds(7_200), stepLimit: 5_000_000) {
+        largest = max(largest, app.intake.lanes.count)
+        return done.list.withLock { $0.count } == round
+      }
+      #expect(ending == .done && done.list.withLock { $0.last?.accepted } == scenario.tokens.count)
+      #expect(largest == 3, "round \(round)")
+      _ = loop.run(limit: .seconds(1_200), stepLimit: 5_000_000) { app.intake.lanes.count == 1 }
+      #expect(app.intake.lanes.count == 1, "round \(round)")
+    }
+  }
+}
