@@ -190,7 +190,7 @@ struct BenchTests {
       (["--payload", "300", "--command", "1"], "--payload must be from 20 to 256, not 300"),
       (["--rate", "fast"], "--rate must be a value or a list such as 100,10000,max"), (["--rate", "0"], "--rate must be"),
       (["--trickle", "max"], "--trickle must be a number per second"), (["--trickle", "5", "--count", "5"], "--trickle and --count exclude each other"),
-      (["--transport", "http2"], "--transport http2 is not there yet"), (["--transport", "pigeon"], "--transport must be binary, not \"pigeon\""),
+      (["--transport", "pigeon"], "--transport must be a value or a list such as binary,http2, not \"pigeon\""),
       (["--command", "3"], "--command must be 0, 1 or 2"), (["--duration", "0s"], "--duration must be from 100ms to 1h"),
       (["--duration", "1s", "--count", "5"], "--duration and --count exclude each other"), (["--count", "0"], "--count must be from 1"),
       (["--warm-up", "x"], "--warm-up must be a duration"), (["--batch-delay", "1m"], "--batch-delay must be from"),

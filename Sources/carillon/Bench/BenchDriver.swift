@@ -7,8 +7,10 @@ internal import Synchronization
 struct BenchDriver: Sendable {
   let plan: BenchPlan
   /// For a gateway of the user's own; nil with the simulator, which brings certificates for each app.
-  let credential: CredentialFiles?
+  let credential: AppCredential?
   let trust: String?
+  /// Of HTTP/2; nil: what the certificate says.
+  let topic: String?
 
   func run() async throws -> BenchReport {
     let stream = StandardStream.error
@@ -59,30 +61,31 @@ struct BenchDriver: Sendable {
     }
   }
 
-  /// Starts the simulator if there is to be one, and prepares a TLS context for every app.
+  /// Starts the simulator if there is to be one, and reads the credential of every app.
   private func connectable(_ simulator: borrowing Mutex<BenchSimulator?>) throws -> BenchGateway {
     let appCount = (plan.sweep.points.map(\.apps).max() ?? 1) + (plan.trickle == nil ? 0 : 1)
     switch plan.target {
     case .gateway(let endpoint):
       guard let credential else { throw CommandFailure.usage("--certificate FILE must say who sends") }
-      let trust = trust.map(Trust.file) ?? .system
-      let contexts = try failing {
-        let loaded = try Credential.load(credential, validAt: Int64(NIOLoop.wallClock))
-        return try (0..<appCount).map { _ in try TLSContext(client: TLSClientConfiguration(credential: loaded, trust: trust)) }
+      return try gateway { transport in
+        try BenchGateway.route(transport, to: endpoint, as: Array(repeating: credential, count: appCount), trust: trust, topic: topic)
       }
-      return BenchGateway(endpoint: endpoint, contexts: contexts)
     case .simulator:
       let topics = (0..<appCount).map { "com.example.bench-\($0)" }
-      let started = try BenchSimulator(topics: topics)
+      let started = try BenchSimulator(topics: topics, servesHTTP2: plan.sweep.transports.contains(.http2))
       simulator.withLock { $0 = started }
-      let contexts = try failing {
-        try topics.map { topic in
-          guard let files = started.certificates.apps[topic] else { throw CommandFailure.couldNotRun("there is no certificate for \(topic)") }
-          let loaded = try Credential.load(files, validAt: Int64(NIOLoop.wallClock))
-          return try TLSContext(client: TLSClientConfiguration(credential: loaded, trust: .file(started.certificates.authority)))
-        }
+      let credentials = try topics.map { topic in
+        guard let files = started.certificates.apps[topic] else { throw CommandFailure.couldNotRun("there is no certificate for \(topic)") }
+        return AppCredential.certificate(files)
       }
-      return BenchGateway(endpoint: Endpoint(host: "127.0.0.1", port: started.port), contexts: contexts)
+      return try gateway { transport in
+        let endpoint = Endpoint(host: "127.0.0.1", port: transport == .http2 ? started.http2Port ?? 0 : started.port)
+        return try BenchGateway.route(transport, to: endpoint, as: credentials, trust: started.certificates.authority)
+      }
     }
+  }
+
+  private func gateway(_ route: (AppSettings.Transport) throws -> BenchGateway.Route) rethrows -> BenchGateway {
+    BenchGateway(routes: try Dictionary(uniqueKeysWithValues: plan.sweep.transports.map { ($0, try route($0)) }))
   }
 }

@@ -1,4 +1,5 @@
 internal import PushEngine
+internal import PushServer
 internal import PushWire
 
 /// A benchmark's results for machines, in the shape that `carillon bench --help` names.
@@ -16,8 +17,9 @@ enum BenchJSON {
       case .simulator: $0.field("target", "simulator")
       case .gateway(let endpoint): $0.field("target", "\(endpoint)")
       }
-      $0.field("transport", "binary")
-      $0.field("command", Int(report.plan.command.rawValue))
+      // Of the base; each point has its own.
+      $0.field("transport", report.plan.sweep.base.transport.rawValue)
+      if report.plan.sweep.transports.contains(.binary) { $0.field("command", Int(report.plan.command.rawValue)) }
       $0.field("threads", report.plan.threads)
       if let trickle = report.plan.trickle { $0.field("trickle", trickle) }
       $0.field("swept", report.plan.sweep.swept.map(\.rawValue))
@@ -33,8 +35,10 @@ enum BenchJSON {
 
   private static func write(_ point: BenchPoint, to json: inout JSONWriter) {
     json.object("settings") {
+      $0.field("transport", point.settings.transport.rawValue)
       $0.field("apps", point.settings.apps)
       $0.field("connections", point.settings.connections)
+      if point.settings.transport == .http2 { $0.field("streams", point.settings.streams) }
       $0.field("batchBytes", point.settings.batchByteCount)
       $0.field("payloadBytes", point.settings.payloadByteCount)
       // Nothing in a closed loop.

@@ -117,13 +117,13 @@ enum BenchPage {
 
   private static func table(_ report: BenchReport) -> String {
     let titles =
-      BenchVariable.allCases.map(\.rawValue) + [
+      report.plan.sweep.variables.map(\.rawValue) + [
         "sent", "CPU user", "CPU system", "to socket p50", "p99", "p99.9", "max", "to answer p50", "p99", "per batch", "fill", "per TLS record", "memory",
       ]
     let rows = report.points.map { point -> String in
       func latency(_ summary: LatencySummary?, _ percentile: Double) -> String { summary.map { Figures.time(Double($0.at(percentile))) } ?? "–" }
       let cells =
-        BenchVariable.allCases.map { $0.text(point.settings) } + [
+        report.plan.sweep.variables.map { $0.text(point.settings) } + [
           Figures.rate(point.perSecond), "\(Figures.decimal(point.userMicroseconds)) µs", "\(Figures.decimal(point.systemMicroseconds)) µs",
           latency(point.toSocket, 50), latency(point.toSocket, 99), latency(point.toSocket, 99.9), latency(point.toSocket, 100), latency(point.toAnswer, 50),
           latency(point.toAnswer, 99), Figures.decimal(point.notificationsPerBatch), Figures.percent(point.batchFill), Figures.bytes(point.bytesPerTLSRecord),

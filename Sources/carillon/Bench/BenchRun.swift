@@ -5,13 +5,6 @@ internal import PushTransport
 internal import PushWire
 internal import Synchronization
 
-/// Where the apps of a benchmark connect to, and as whom.
-struct BenchGateway: Sendable {
-  var endpoint: Endpoint
-  /// One for each app, of at least as many as a point has.
-  var contexts: [TLSContext]
-}
-
 /// Runs one point: apps of its own, an audience in memory for each, and the recorder that watches them.
 struct BenchRun: Sendable {
   let plan: BenchPlan
@@ -33,9 +26,10 @@ struct BenchRun: Sendable {
     PeakMemory.reset()
     let recorder = BenchRecorder(isOpenLoop: settings.rate != nil)
     let trickle = BenchRecorder(isOpenLoop: true)
-    let plans = (0..<appCount).map { plan(ofApp: $0, recorder: $0 < settings.apps ? recorder : trickle) }
+    let route = try gateway.route(settings)
+    let plans = (0..<appCount).map { plan(ofApp: $0, route, recorder: $0 < settings.apps ? recorder : trickle) }
     let deployment = Deployment(plans, threads: plan.threads, seed: UInt64.random(in: 0 ... .max))
-    return try await deployment.serve { try await run(through: deployment, recorder: recorder, trickle: trickle) }
+    return try await deployment.serve { try await run(through: deployment, route, recorder: recorder, trickle: trickle) }
   }
 
   /// With the one that trickles beside the others, the last.
@@ -43,8 +37,9 @@ struct BenchRun: Sendable {
 
   private static func id(_ app: Int) -> String { "bench-\(app)" }
 
-  private func plan(ofApp app: Int, recorder: BenchRecorder) -> AppPlan {
+  private func plan(ofApp app: Int, _ route: BenchGateway.Route, recorder: BenchRecorder) -> AppPlan {
     var configuration = AppConfiguration(id: Self.id(app))
+    configuration.transport = route.transport(settings, app: app)
     configuration.command = plan.command
     configuration.connections = settings.connections...settings.connections
     configuration.batchByteCount = settings.batchByteCount
@@ -54,8 +49,7 @@ struct BenchRun: Sendable {
     configuration.policy.quiet = plan.settle.quiet
     configuration.policy.hasIdentifiers = plan.command.carriesIdentifier
     configuration.observer = recorder.makeObserver()
-    return AppPlan(
-      configuration: configuration, dialer: SocketDialer(host: gateway.endpoint.host, port: gateway.endpoint.port, context: gateway.contexts[app]))
+    return AppPlan(configuration: configuration, dialer: route.dialer(app: app))
   }
 
   /// One app's share.
@@ -64,9 +58,10 @@ struct BenchRun: Sendable {
     var run: CampaignRun
   }
 
-  private func run(through deployment: Deployment, recorder: BenchRecorder, trickle: BenchRecorder) async throws -> BenchPoint {
+  private func run(
+    through deployment: Deployment, _ route: BenchGateway.Route, recorder: BenchRecorder, trickle: BenchRecorder
+  ) async throws -> BenchPoint {
     let tokens = BenchAudience.tokens(seed: 1)
-    let payload = BenchPayload.make(byteCount: settings.payloadByteCount)
     let start = MonotonicClock.now
     let parts = try (0..<appCount).map { app in
       guard let engine = deployment.apps[Self.id(app)] else { throw CommandFailure.couldNotRun("an app is missing") }
@@ -74,7 +69,7 @@ struct BenchRun: Sendable {
         app < settings.apps
         ? settings.rate.map { OpenLoop(start: start, perSecond: $0, app: app, of: settings.apps) } : plan.trickle.map { OpenLoop(start: start, perSecond: $0) }
       let audience = BenchAudience(tokens: tokens, loop: loop, limit: share(ofApp: app))
-      return Part(audience: audience, run: try CampaignRun(Campaign(payload: payload, expiration: 0, priority: 10), through: engine))
+      return Part(audience: audience, run: try CampaignRun(try route.campaign(settings, app: app), through: engine))
     }
     let chunkEntries = min(AudienceChunk.defaultEntryLimit, max(64, 65_536 / settings.apps))
     let unfinished = Unfinished(parts.count)
@@ -230,14 +225,4 @@ enum BenchStage: Hashable, Sendable {
   /// `fraction`: 0…1 of the point.
   case measuring(settled: Int, fraction: Double)
   case settling
-}
-
-enum BenchPayload {
-  /// A payload without anything in it.
-  static let leastByteCount = 20
-
-  /// An alert as long as it takes.
-  static func make(byteCount: Int) -> [UInt8] {
-    Array("{\"aps\":{\"alert\":\"\(String(repeating: "x", count: max(0, byteCount - leastByteCount)))\"}}".utf8)
-  }
 }

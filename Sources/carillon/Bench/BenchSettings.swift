@@ -3,9 +3,12 @@ internal import PushWire
 
 /// What one point of a benchmark is run with.
 struct BenchSettings: Hashable, Sendable {
+  var transport = AppSettings.Transport.binary
   var apps = 1
   /// For each app.
   var connections = 1
+  /// Over HTTP/2: requests in flight on one connection, at most; the gateway's limit counts too.
+  var streams = 1000
   /// The bound of one write, in bytes.
   var batchByteCount = 65_536
   var payloadByteCount = 200
@@ -15,13 +18,15 @@ struct BenchSettings: Hashable, Sendable {
 
 /// What a benchmark can vary.
 enum BenchVariable: String, CaseIterable, Sendable {
-  case apps, connections, batch, payload, rate
+  case transport, apps, connections, streams, batch, payload, rate
 
   /// As the axis of a plot says it.
   var title: String {
     switch self {
+    case .transport: "transport"
     case .apps: "apps"
     case .connections: "connections per app"
+    case .streams: "streams per connection"
     case .batch: "batch size bound"
     case .payload: "payload size, bytes"
     case .rate: "notifications per second asked for"
@@ -31,8 +36,10 @@ enum BenchVariable: String, CaseIterable, Sendable {
   /// For sorting; `max` comes last.
   func number(_ settings: BenchSettings) -> Double {
     switch self {
+    case .transport: settings.transport == .binary ? 0 : 1
     case .apps: Double(settings.apps)
     case .connections: Double(settings.connections)
+    case .streams: Double(settings.streams)
     case .batch: Double(settings.batchByteCount)
     case .payload: Double(settings.payloadByteCount)
     case .rate: settings.rate ?? .infinity
@@ -42,8 +49,10 @@ enum BenchVariable: String, CaseIterable, Sendable {
   /// The setting's value as people write it on the command line.
   func text(_ settings: BenchSettings) -> String {
     switch self {
+    case .transport: settings.transport.rawValue
     case .apps: "\(settings.apps)"
     case .connections: "\(settings.connections)"
+    case .streams: settings.transport == .http2 ? "\(settings.streams)" : "-"
     case .batch: Quantity.describe(byteCount: settings.batchByteCount)
     case .payload: "\(settings.payloadByteCount)"
     case .rate: settings.rate.map { AccountTable.grouped(Int($0.rounded())) } ?? "max"
@@ -53,8 +62,10 @@ enum BenchVariable: String, CaseIterable, Sendable {
 
 /// The values of each variable, and the points that come of them.
 struct BenchSweep: Hashable, Sendable {
+  var transports = [AppSettings.Transport.binary]
   var apps = [1]
   var connections = [1]
+  var streams = [1000]
   var batchByteCounts = [65_536]
   var payloadByteCounts = [200]
   /// Nil: as fast as possible.
@@ -63,8 +74,8 @@ struct BenchSweep: Hashable, Sendable {
   /// Every variable at its first value.
   var base: BenchSettings {
     BenchSettings(
-      apps: apps.first ?? 1, connections: connections.first ?? 1, batchByteCount: batchByteCounts.first ?? 65_536,
-      payloadByteCount: payloadByteCounts.first ?? 200, rate: rates.first ?? nil)
+      transport: transports.first ?? .binary, apps: apps.first ?? 1, connections: connections.first ?? 1, streams: streams.first ?? 1000,
+      batchByteCount: batchByteCounts.first ?? 65_536, payloadByteCount: payloadByteCounts.first ?? 200, rate: rates.first ?? nil)
   }
 
   /// The base first, then each variable's further values with all others at the base: so many points as there are values, not as many as their product.
@@ -77,6 +88,11 @@ struct BenchSweep: Hashable, Sendable {
   /// The variables with more than one value.
   var swept: [BenchVariable] { BenchVariable.allCases.filter { series($0).count > 1 } }
 
+  /// Those that mean something: only HTTP/2 has streams, and where nothing but the binary protocol is spoken, nobody asks which transport it was.
+  var variables: [BenchVariable] {
+    transports.contains(.http2) ? BenchVariable.allCases : BenchVariable.allCases.filter { $0 != .transport && $0 != .streams }
+  }
+
   /// The base with one variable at each of its values, in the order given.
   func series(_ variable: BenchVariable) -> [BenchSettings] {
     func with<Value>(_ values: [Value], _ path: WritableKeyPath<BenchSettings, Value>) -> [BenchSettings] {
@@ -87,8 +103,10 @@ struct BenchSweep: Hashable, Sendable {
       }
     }
     return switch variable {
+    case .transport: with(transports, \.transport)
     case .apps: with(apps, \.apps)
     case .connections: with(connections, \.connections)
+    case .streams: with(streams, \.streams)
     case .batch: with(batchByteCounts, \.batchByteCount)
     case .payload: with(payloadByteCounts, \.payloadByteCount)
     case .rate: with(rates, \.rate)
@@ -115,9 +133,10 @@ struct BenchPlan: Sendable {
   var target = Target.simulator
   var sweep = BenchSweep()
   var extent = Extent.duration(.seconds(5), warmUp: .seconds(1))
+  /// The frame layout of the binary protocol.
   var command = Command.framed
   var batchDelay = Duration.milliseconds(5)
-  /// The most unsettled notifications on one connection.
+  /// With the binary protocol: the most unsettled notifications on one connection.
   var windowCount = 262_144
   var settle = AppSettings.Settle()
   var threads = 2

@@ -7,6 +7,8 @@ internal import Synchronization
 /// It ends when it is told to, and also when this process does, however that comes about: its standard input is a pipe that only we hold open.
 final class BenchSimulator: Sendable {
   let port: Int
+  /// Of the HTTP/2 provider API; nil if it was not asked for.
+  let http2Port: Int?
   let certificates: CertificateMaker.Files
 
   private let directory: String
@@ -16,8 +18,10 @@ final class BenchSimulator: Sendable {
   private let isStopped = Atomic(false)
 
   /// Starts it, and waits until it listens.
-  /// - Parameter topics: a client certificate is made for each.
-  init(topics: [String]) throws(CommandFailure) {
+  /// - Parameters:
+  ///   - topics: a client certificate is made for each.
+  ///   - servesHTTP2: on a further port.
+  init(topics: [String], servesHTTP2: Bool) throws(CommandFailure) {
     let folder = FileManager.default.temporaryDirectory.appending(path: "carillon-bench-\(UUID().uuidString.prefix(8).lowercased())")
     directory = folder.path(percentEncoded: false)
     do throws(CredentialError) {
@@ -27,23 +31,26 @@ final class BenchSimulator: Sendable {
       throw .couldNotRun("no certificates can be made for the simulator: \(error)")
     }
     let server = certificates.server
-    let flags = [
-      "simulate", "--json", "--gateway-port", "0", "--feedback-port", "0", "--until-input-ends", "--session-tickets", "--certificate", server.certificate,
-      "--key", server.key ?? "", "--client-ca", certificates.authority,
-    ]
+    let flags =
+      [
+        "simulate", "--json", "--gateway-port", "0", "--feedback-port", "0", "--until-input-ends", "--session-tickets", "--certificate", server.certificate,
+        "--key", server.key ?? "", "--client-ca", certificates.authority,
+      ] + (servesHTTP2 ? ["--http2-port", "0"] : [])
     do throws(CommandFailure) {
       (identifier, input, output) = try Self.start(flags, errors: directory + "/errors")
     } catch {
       try? FileManager.default.removeItem(atPath: directory)
       throw error
     }
-    guard let line = Self.readLine(output), let ready = Self.number("gateway", in: line) else {
+    guard let line = Self.readLine(output), let ready = Self.number("gateway", in: line), !servesHTTP2 || Self.number("http2", in: line) != nil
+    else {
       let words = (try? String(contentsOfFile: directory + "/errors", encoding: .utf8)) ?? ""
       Self.end(identifier, input: input, output: output)
       try? FileManager.default.removeItem(atPath: directory)
       throw .couldNotRun("the simulator did not start: \(words.trimmingCharacters(in: .whitespacesAndNewlines))")
     }
     port = ready
+    http2Port = Self.number("http2", in: line)
   }
 
   /// Ends it. Returns how many notifications it has accepted; nil if it did not say so, or was stopped before.
@@ -141,6 +148,8 @@ final class BenchSimulator: Sendable {
 
   private static func accepted(_ line: String) -> Int? {
     guard let truth = try? JSONSerialization.jsonObject(with: Data(line.utf8)) as? [String: Any], let apps = truth["apps"] as? [String: Any] else { return nil }
-    return apps.values.compactMap { ($0 as? [String: Any])?["accepted"] as? Int }.reduce(0, +)
+    // Without a word about HTTP/2 nobody has come over it.
+    let http2 = truth["http2"] as? [String: Any] ?? [:]
+    return (Array(apps.values) + Array(http2.values)).compactMap { ($0 as? [String: Any])?["accepted"] as? Int }.reduce(0, +)
   }
 }

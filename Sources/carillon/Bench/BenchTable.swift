@@ -1,3 +1,4 @@
+internal import PushServer
 internal import PushWire
 
 /// A benchmark's results for people: one row per point.
@@ -5,7 +6,7 @@ enum BenchTable {
   static func text(_ report: BenchReport) -> String {
     let swept = report.plan.sweep.swept
     // What does not vary is said once, above the table.
-    let variables = swept.isEmpty ? BenchVariable.allCases : swept
+    let variables = swept.isEmpty ? report.plan.sweep.variables : swept
     var rows = [variables.map(\.rawValue) + columns]
     for point in report.points { rows.append(variables.map { $0.text(point.settings) } + cells(point)) }
     let widths = rows[0].indices.map { column in rows.map { $0[column].count }.max() ?? 0 }
@@ -36,10 +37,21 @@ enum BenchTable {
 /// Sentences that the table and the page share.
 enum BenchText {
   static func headline(_ report: BenchReport) -> String {
-    let base = report.plan.sweep.base
+    var base = report.plan.sweep.base
+    // So that the bound of the streams is named, also where the binary protocol comes first.
+    if report.plan.sweep.transports.contains(.http2) { base.transport = .http2 }
     let swept = report.plan.sweep.swept
-    let fixed = BenchVariable.allCases.filter { !swept.contains($0) }.map { "\($0.rawValue) \($0.text(base))" }.joined(separator: ", ")
-    return "\(target(report)), binary protocol, command \(report.plan.command.rawValue)" + (fixed.isEmpty ? "" : "; \(fixed)")
+    let fixed = report.plan.sweep.variables.filter { $0 != .transport && !swept.contains($0) }.map { "\($0.rawValue) \($0.text(base))" }.joined(separator: ", ")
+    return "\(target(report)), \(transports(report))" + (fixed.isEmpty ? "" : "; \(fixed)")
+  }
+
+  private static func transports(_ report: BenchReport) -> String {
+    report.plan.sweep.transports.map { transport in
+      switch transport {
+      case .binary: "binary protocol, command \(report.plan.command.rawValue)"
+      case .http2: "HTTP/2"
+      }
+    }.joined(separator: " and ")
   }
 
   static func target(_ report: BenchReport) -> String {
@@ -87,6 +99,6 @@ enum BenchText {
 
   /// A point, in words.
   static func description(_ settings: BenchSettings) -> String {
-    BenchVariable.allCases.map { "\($0.rawValue) \($0.text(settings))" }.joined(separator: ", ")
+    BenchSweep(transports: [settings.transport]).variables.map { "\($0.rawValue) \($0.text(settings))" }.joined(separator: ", ")
   }
 }

@@ -1,0 +1,164 @@
+# The part of ops/yardstick that is about HTTP/2: `h2load` beside `carillon bench` and `carillon send`, against the same nghttpd. Sourced by it.
+
+usage() { die "$1 Usage: ops/yardstick --http2 [--pairs N] [--requests N] [--payload BYTES] [--connections N] [--streams N]"; }
+
+pairs=5
+requests=400000
+payload=200
+connections=4
+streams=100
+while (($# > 0)); do
+  (($# >= 2)) || usage "$1 needs a value."
+  case $1 in
+    --pairs) pairs=$2 ;;
+    --requests) requests=$2 ;;
+    --payload) payload=$2 ;;
+    --connections) connections=$2 ;;
+    --streams) streams=$2 ;;
+    *) usage "Unknown option \"$1\"." ;;
+  esac
+  shift 2
+done
+within --pairs "$pairs" 1 100
+within --requests "$requests" 2000 100000000
+within --payload "$payload" 21 4096
+within --connections "$connections" 1 64
+within --streams "$streams" 1 1000
+
+# No run takes longer, whatever hangs.
+run_limit=$((60 + requests / 5000))
+work=$repository/.build/yardstick-http2
+mkdir -p "$work"
+
+server=
+stop_server() {
+  [[ -n $server ]] || return 0
+  kill -TERM "$server" 2>/dev/null || true
+  wait "$server" 2>/dev/null || true
+  server=
+}
+trap stop_server EXIT
+
+# start_server OPTION… : nghttpd; it does not say when it listens, so it is asked. A port that is taken makes it end, and another one is tried.
+start_server() {
+  local attempt waited
+  for ((attempt = 0; attempt < 20; attempt++)); do
+    port=$((20000 + RANDOM % 10000))
+    nghttpd --address=127.0.0.1 "$@" "$port" "$work/certificates/server.key" "$work/certificates/server.pem" >"$work/server.log" 2>&1 &
+    server=$!
+    for ((waited = 0; waited < 100; waited++)); do
+      kill -0 "$server" 2>/dev/null || break
+      if (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null; then return; fi
+      sleep 0.05
+    done
+    stop_server
+  done
+  cat "$work/server.log" >&2
+  die "nghttpd does not listen on any port."
+}
+
+topic=com.example.yardstick
+as_client() {
+  "$carillon" "$@" --json --transport http2 --gateway "127.0.0.1:$port" --trust "$work/certificates/ca.pem" \
+    --certificate "$work/certificates/$topic.pem" --key "$work/certificates/$topic.key" --connections "$connections"
+}
+run_bench() { as_client bench --payload "$payload" --streams "$streams" --count "$1"; }
+run_send() { as_client send --payload "$work/payload.json" --tokens "$work/tokens.txt" --expiration 0 --priority 10; }
+
+heading "Building"
+packages+=(nghttp2-client nghttp2-server)
+install_packages
+build_carillon
+
+heading "Preparing"
+rm -rf "$work/certificates" "$work/files"
+mkdir -p "$work/files/3/device"
+"$carillon" simulate --make-certificates "$work/certificates" --app "$topic" >"$work/certificates.log"
+filler=$(head --bytes $((payload - 20)) /dev/zero | tr '\0' x)
+printf '{"aps":{"alert":"%s"}}' "$filler" >"$work/payload.json"
+
+# nghttpd answers 200 to a POST where it has a file of that name, and 404 elsewhere. `bench` sends to the same 1024 tokens over and over: a server that answers
+# 200 to everything (by echoing bodies through files, too slow to measure against) and shows what it receives says which they are. All clients then use those.
+start_server --echo-upload --verbose --max-concurrent-streams=1000
+connections=1 run_bench 1024 >"$work/tokens.log" 2>&1 || die "nghttpd has not taken 1024 requests: $(cat "$work/tokens.log")"
+stop_server
+grep -aoE '/3/device/[0-9a-f]{64}' "$work/server.log" | sort -u >"$work/paths.txt"
+(($(wc -l <"$work/paths.txt") == 1024)) || die "\`carillon bench\` was expected to send to 1024 tokens, not to $(wc -l <"$work/paths.txt")."
+(cd "$work/files" && sed 's|^/||' "$work/paths.txt" | xargs touch)
+awk -v count="$requests" '{ token[NR] = substr($0, 11) } END { for (i = 0; i < count; i++) print token[i % NR + 1] }' "$work/paths.txt" >"$work/tokens.txt"
+
+start_server --htdocs="$work/files" --max-concurrent-streams="$streams"
+sed "s|^|https://127.0.0.1:$port|" "$work/paths.txt" >"$work/addresses.txt"
+say "$requests requests with a body of $payload bytes, $connections connection(s), at most $streams streams on each, $pairs pair(s)"
+say "$(nghttpd --version) on the same machine, one thread; $(nproc) cores; kernel $(uname -r)"
+
+# Each measure leaves requests per second in $rate and microseconds of CPU per request in $micros. The headers are those that Carillon sends; its apns-id is
+# another one each time, which h2load cannot do.
+cpu_per_request() {
+  micros=$(awk -v cpu="$cpu_seconds" -v count="$requests" 'BEGIN { printf "%.2f", cpu * 1e6 / count }')
+}
+# What nghttpd has used of the processor so far, in ticks: beside the rate it shows whose limit that was.
+server_ticks() { awk '{ sub(/.*\) /, ""); print $12 + $13 }' "/proc/$server/stat"; }
+# measure CONTESTANT : leaves in $busy also which share of the time nghttpd's thread was at work, in percent.
+measure() {
+  local before
+  before=$(server_ticks)
+  "measure_$1"
+  busy=$(awk -v ticks="$(($(server_ticks) - before))" -v hertz="$(getconf CLK_TCK)" -v count="$requests" -v rate="$rate" \
+    'BEGIN { printf "%.0f", 100 * ticks / hertz / count * rate }')
+}
+measure_h2load() {
+  timed timeout "$run_limit" h2load --clients="$connections" --max-concurrent-streams="$streams" --requests="$requests" --data="$work/payload.json" \
+    --header="apns-topic: $topic" --header="apns-push-type: alert" --header="apns-priority: 10" --header="apns-expiration: 0" \
+    --header="apns-id: 6a2c9d3e-51f4-4b07-9c8d-2f1e0a7b6c5d" --input-file="$work/addresses.txt"
+  grep -q "status codes: $requests 2xx" <<<"$output" || die "h2load has not got $requests answers of 200: $output"
+  rate=$(grep -oE '[0-9.]+ req/s' <<<"$output" | head -n 1 | cut -d ' ' -f 1)
+  rate=${rate%.*}
+  cpu_per_request
+}
+account_rate() {
+  local accepted
+  accepted=$(value confirmed "$output")
+  ((accepted == requests)) || die "Only $accepted of $requests were accepted: $output"
+  rate=$(divide "$requests" "$(value seconds "$output")" 0)
+  cpu_per_request
+}
+# `timeout` runs programs, not functions.
+export -f as_client run_bench run_send
+export carillon port work topic connections payload streams
+limited() { timeout "$run_limit" bash -c "$1"; }
+measure_bench() {
+  timed limited "run_bench $requests"
+  account_rate
+}
+measure_send() {
+  timed limited run_send
+  account_rate
+}
+
+heading "Requests per second, and microseconds of the client's CPU (user and system) per request"
+: >"$work/results"
+cell() { printf '%s/s %6s µs' "$(grouped "$1")" "$2"; }
+row() { printf '%-7s %21s   %21s %6s %6s   %21s %6s %6s\n' "$@"; }
+row pair h2load "carillon bench" rate CPU "carillon send" rate CPU
+for ((pair = 1; pair <= pairs; pair++)); do
+  measure h2load
+  base_rate=$rate base_micros=$micros
+  say "h2load $rate $micros 1 1 $busy" >>"$work/results"
+  cells=("$(cell "$rate" "$micros")")
+  for contestant in bench send; do
+    measure "$contestant"
+    rates=$(divide "$rate" "$base_rate" 2) costs=$(divide "$micros" "$base_micros" 2)
+    say "$contestant $rate $micros $rates $costs $busy" >>"$work/results"
+    cells+=("$(cell "$rate" "$micros")" "$rates" "$costs")
+  done
+  row "$pair" "${cells[@]}"
+done
+cells=("$(cell "$(median h2load 2 0)" "$(median h2load 3 2)")")
+for contestant in bench send; do
+  cells+=("$(cell "$(median "$contestant" 2 0)" "$(median "$contestant" 3 2)")" "$(median "$contestant" 4 2)" "$(median "$contestant" 5 2)")
+done
+row median "${cells[@]}"
+say
+say "nghttpd's thread was at work for $(median h2load 6 0) % of the time with h2load, $(median bench 6 0) % with bench, $(median send 6 0) % with send (medians)."
+say "To be reached: at least 0.6 of h2load's requests per second, for at most 2.5 times its CPU per request."
