@@ -69,7 +69,7 @@ extension RequestLane {
       // What this connection carries has been refused.
       machine.goingAway()
     case .failed(let error):
-      report(.ended(.paused("no provider token can be made: \(error)")))
+      pauseApp("no provider token can be made: \(error)")
     }
   }
 

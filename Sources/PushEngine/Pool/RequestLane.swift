@@ -64,7 +64,7 @@ actor RequestLane: Lane, LinkDelegate {
       machine.postponed(until: instant)
       pump()
     case .never(let reason):
-      report(.ended(.paused(reason)))
+      pauseApp(reason)
     }
   }
 
@@ -273,11 +273,16 @@ actor RequestLane: Lane, LinkDelegate {
     guard let effects else { return }
     if effects.madeProgress { report(.progress) }
     if effects.answerCount > 0, let reason = intake.answered(effects.answerCount, bad: effects.badTokenCount) {
-      machine.pause()
-      report(.ended(.paused(reason)))
+      pauseApp(reason)
     }
-    if case .rejected(let reason) = effects.pausedBy { report(.ended(.paused("the service refuses this app: \(reason)"))) }
+    if case .rejected(let reason) = effects.pausedBy { pauseApp("the service refuses this app: \(reason)") }
     intake.roomMade(in: ring)
+  }
+
+  /// Not a connection is at fault, but the credential, the topic or the tokens: the app stops, at once and not by way of its actor, which every lane may be ahead of.
+  func pauseApp(_ reason: String) {
+    machine.pause()
+    intake.cancelAll(failure: reason)
   }
 
   // MARK: LinkDelegate, on the loop

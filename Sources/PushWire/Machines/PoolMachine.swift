@@ -26,8 +26,6 @@ package struct PoolMachine: Sendable {
     case refused(String)
     /// The gateway ends every connection without taking anything, even one that carries nothing.
     case unresponsive
-    /// Not the connection is at fault: the service refuses the topic or the credential, or calls too many tokens bad. The app stops and keeps its queue.
-    case paused(String)
   }
 
   package enum Permission: Hashable, Sendable {
@@ -72,8 +70,6 @@ package struct PoolMachine: Sendable {
       break
     case .refused(let reason):
       return "the gateway refused the certificate: \(reason)"
-    case .paused(let reason):
-      return reason
     case .unresponsive:
       return "the gateway ends every connection without taking anything, even one that carries nothing"
     case .unreachable(let reason):
