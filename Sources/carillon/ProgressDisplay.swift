@@ -87,7 +87,8 @@ struct ProgressDisplay {
   }
 
   private func timeLeft(_ snapshot: ProgressSnapshot) -> String {
-    guard let fraction = snapshot.fraction, fraction < 1, snapshot.elapsed >= .seconds(1) else { return "" }
+    // While nothing moves, nobody knows.
+    guard let fraction = snapshot.fraction, fraction < 1, snapshot.elapsed >= .seconds(1), rate >= 0.5 else { return "" }
     let done = fraction - snapshot.fractionBefore
     guard done >= 0.005 else { return "" }
     let seconds = snapshot.elapsed.inSeconds * (1 - fraction) / done

@@ -92,13 +92,14 @@ extension SendPlan {
 
   private func check(_ entry: Entry, _ headers: ProviderHeaders, _ credential: ProviderCredentialKind) throws -> [String] {
     let findings = headers.findings(payload: entry.template.sample, credential: credential)
-    return try sentences(findings, of: entry) { "\(entry.payloadFile) cannot be sent as a notification of type \(headers.pushType.rawValue): \($0)" }
+    let type = headers.pushType.rawValue
+    return try sentences(findings, of: entry, flags: " --push-type \(type)") { "\(entry.payloadFile) cannot be sent as a notification of type \(type): \($0)" }
   }
 
-  private func sentences(_ findings: [PayloadFinding], of entry: Entry, failure: (String) -> String) throws -> [String] {
+  private func sentences(_ findings: [PayloadFinding], of entry: Entry, flags: String = "", failure: (String) -> String) throws -> [String] {
     if let error = findings.first(where: { $0.severity == .error }) {
       let more = findings.count { $0.severity == .error } - 1
-      let advice = more > 0 ? " (and \(more) more: carillon payload check \(entry.payloadFile))" : ""
+      let advice = more > 0 ? " (and \(more) more: carillon payload check\(flags) \(entry.payloadFile))" : ""
       throw CommandFailure.usage("\(failure(error.sentence))\(advice)")
     }
     return findings.map { "\(entry.payloadFile): \($0.path): \($0.sentence)" }

@@ -133,7 +133,8 @@ struct SendHTTP2Tests {
     "rules of headers are checked before anything is sent",
     arguments: [
       (["--push-type", "background", "--priority", "10"], "A background notification must have priority 5, not 10"),
-      (["--push-type", "mdm"], "can be sent with its certificate only"), (["--collapse-id", String(repeating: "x", count: 65)], "at most 64 are allowed"),
+      (["--push-type", "mdm"], "can be sent with its certificate only"), (["--push-type", "mdm"], "more: carillon payload check --push-type mdm hello.json"),
+      (["--collapse-id", String(repeating: "x", count: 65)], "at most 64 are allowed"),
       (["--push-type", "liveactivity"], "must say which event it is"), (["--channel", "abc", "--push-type", "liveactivity"], "must have an expiration"),
     ])
   func rules(flags: [String], expected: String) async throws {

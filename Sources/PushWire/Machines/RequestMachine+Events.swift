@@ -126,6 +126,11 @@ extension RequestMachine {
       effects.pausedBy = outcome
       pause()
       settleAnswered(entry, as: outcome)
+    case .needsOwnConnection where !connection.hasMadeProgress && backoff.failures >= Self.freshConnectionLimit:
+      // No other key was ever used on these connections: this one is what the service does not want.
+      effects.pausedBy = outcome
+      pause()
+      settleAnswered(entry, as: outcome)
     case .disputesToken, .expiredToken, .needsOwnConnection, .reconnects:
       connection.isFinishing = true
       endedUnprocessed(entry, now: now)
@@ -183,6 +188,8 @@ extension RequestMachine {
     if !connection.hasMadeProgress, connection.refusedCount >= Self.refusalLimit { connection.isFinishing = true }
   }
 
+  /// After so many connections in a row on which a key was not wanted, and one more, none is expected to be better.
+  private static let freshConnectionLimit = 2
   /// A peer that refuses so many streams and answers none is left for a new connection.
   private static let refusalLimit = 100
 

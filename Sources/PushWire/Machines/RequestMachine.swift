@@ -84,6 +84,8 @@ package struct RequestMachine: ~Copyable {
     var sentCount = 0
     var refusedCount = 0
     var ping: (number: UInt64, sentAt: Instant)?
+    /// Since when there is something to send, nothing under way, and no stream allowed.
+    var shutOutSince: Instant?
     /// It gets no new requests; when the last one under way has ended, it is left.
     var isFinishing = false
     var hasMadeProgress = false
@@ -204,7 +206,22 @@ package struct RequestMachine: ~Copyable {
       if let entry = retries.next { return .again(entry) }
       if isTakingNew(around) { return .take(from: map.sent, to: around.published, count: room) }
     }
-    return stepWithNothingToSend(around)
+    return stepIfShutOut(around) ?? stepWithNothingToSend(around)
+  }
+
+  /// A peer that allows no stream at all is left after as long as an answer may take: the next connection may have a better one.
+  private mutating func stepIfShutOut(_ around: Surroundings) -> Step? {
+    let hasWork = retries.next != nil || isTakingNew(around)
+    guard hasWork, !isPaused, inFlight.count == 0, around.availableStreamCount == 0 else {
+      connection.shutOutSince = nil
+      return nil
+    }
+    let since = connection.shutOutSince ?? around.now
+    connection.shutOutSince = since
+    let end = since + requests.timeout
+    guard end <= around.now else { return .wait(until: Self.earliest(end, deadline)) }
+    phase = .leaving
+    return .leave
   }
 
   /// A service in trouble is not given more of it.

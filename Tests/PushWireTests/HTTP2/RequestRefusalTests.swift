@@ -1,0 +1,67 @@
+internal import PushWire
+internal import Testing
+
+@Suite("A service that lets nothing through") struct RequestRefusalTests {
+  static let unrelated = Outcome.rejected(.provider(ProviderRefusal(status: 403, reason: .unrelatedKeyIdentifier)))
+
+  @Test("a key that three fresh connections do not want is given up, with the service's reason")
+  func unwantedKey() {
+    let lane = RequestDriver()
+    lane.publish()
+    for round in 0..<3 {
+      // Neither connection nor notification is tried again at once.
+      lane.pass(.seconds(10))
+      lane.connect()
+      #expect(lane.pump() != .leave && lane.openPositions == [0] && lane.pausedBy == nil, "round \(round)")
+      lane.answer(0, .needsOwnConnection, outcome: Self.unrelated)
+      guard lane.pump() == .leave else { break }
+      lane.close(.byUs)
+    }
+    #expect(lane.pausedBy == Self.unrelated && lane.outcomes == [0: Self.unrelated] && lane.requested.count == 3)
+  }
+
+  @Test("a key that was taken before is tried on a new connection, as often as that happens")
+  func wantedKey() {
+    let lane = RequestDriver(streamLimit: 1)
+    lane.publish(10)
+    for position in UInt64(0)..<5 {
+      lane.connect()
+      lane.pump()
+      lane.answer(position)
+      lane.pump()
+      lane.answer(position + 1, .needsOwnConnection, outcome: Self.unrelated)
+      #expect(lane.pump() == .leave)
+      lane.close(.byUs)
+    }
+    #expect(lane.pausedBy == nil && lane.outcomes.count == 5)
+  }
+
+  @Test("a peer that allows no stream for as long as an answer may take is left for a new connection; one that allows some again is not")
+  func noStreams() {
+    let lane = RequestDriver(streamLimit: 1)
+    lane.publish(3)
+    lane.connect()
+    lane.pump()
+    lane.answer(0)
+    lane.streamLimit = 0
+    let start = lane.around.now
+    #expect(lane.pump() == .wait(until: start + .seconds(30)))
+    lane.pass(.seconds(29))
+    lane.heard()
+    lane.pump()
+    lane.streamLimit = 1
+    lane.pump()
+    #expect(lane.openPositions == [1])
+    lane.answer(1)
+    lane.streamLimit = 0
+    lane.pump()
+    lane.pass(.seconds(30))
+    lane.heard()
+    #expect(lane.pump() == .leave)
+    lane.close(.byUs)
+    lane.streamLimit = 1
+    lane.connect()
+    lane.pump()
+    #expect(lane.openPositions == [2] && lane.inDoubt.isEmpty)
+  }
+}
