@@ -53,6 +53,8 @@ struct HTTP2ConfigurationTests {
       ("settle: { quiet: 1s }", "c.yaml:5: apps[0].settle does not fit transport: http2"),
       ("push-type: alerts", "must be alert or background"), ("request-timeout: 1h", "must be a duration from 100ms to 10m"),
       ("streams: 0", "must be a whole number"),
+      ("streams: 65536", "c.yaml:5: apps[0].streams must be a whole number from 1 to 65535, not \"65536\""),
+      ("attempts: 256", "c.yaml:5: apps[0].attempts must be a whole number from 1 to 255, not \"256\""),
       ("ping-interval: 2h", "must be a duration from 1s to 1h"),
     ])
   func mistakes(lines: String, expected: String) {

@@ -81,7 +81,7 @@ extension AppSettings {
       settle = try Settle(value)
     }
     if let value = reader.take("on-unknown") { onUnknown = try value.choice(OnUnknown.self) }
-    if let value = reader.take("attempts") { attempts = try value.integer(in: 1...1000) }
+    if let value = reader.take("attempts") { attempts = try value.integer(in: 1...RequestPolicy.attemptCountLimit) }
     if let value = reader.take("rate-limit") { rateLimit = try value.rate() }
     if let value = reader.take("weight") { weight = try value.integer(in: 1...1000) }
     try reader.finish()
@@ -98,7 +98,7 @@ extension AppSettings {
     }
     if let value = reader.take("streams") {
       try requireHTTP2(value)
-      streams = try value.integer(in: 1...100_000)
+      streams = try value.integer(in: 1...RequestPolicy.streamCountLimit)
     }
     if let value = reader.take("ping-interval") {
       try requireHTTP2(value)

@@ -1,5 +1,10 @@
 /// What the rules of an app's lanes say besides ``LanePolicy`` when they speak HTTP/2 (spec/http2-provider-api.md, "What our sender makes of it").
 package struct RequestPolicy: Sendable {
+  /// The most requests in flight on one connection that a setting may ask for: a request's tag has 16 bits for its place.
+  package static let streamCountLimit = 65_535
+  /// The most attempts that a setting may ask for: a notification counts its own in a byte.
+  package static let attemptCountLimit = 255
+
   /// A request without an answer for so long is given up: its notification may have been taken. Default 30 s.
   package var timeout = Duration.seconds(30)
   /// With requests under way and nothing heard for so long, the peer is asked whether it lives. Default 10 s.

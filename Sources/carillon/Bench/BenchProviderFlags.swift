@@ -1,5 +1,6 @@
 internal import ArgumentParser
 internal import PushServer
+internal import PushWire
 
 /// The flags of `bench` that speak of HTTP/2: a token key instead of a certificate, and the topic.
 struct BenchProviderFlags: ParsableArguments {
@@ -57,7 +58,7 @@ struct BenchTransports {
   func streams(_ text: String?) throws -> [Int] {
     guard let text else { return BenchSweep().streams }
     try refuseWithoutHTTP2(["--streams"])
-    let values = try BenchFlags.counts(text, flag: "--streams", in: 1...100_000)
+    let values = try BenchFlags.counts(text, flag: "--streams", in: 1...RequestPolicy.streamCountLimit)
     guard values.count == 1 || transports.first == .http2 else {
       throw ValidationError("--streams takes several values only if --transport begins with http2, which the other variables are measured with.")
     }
