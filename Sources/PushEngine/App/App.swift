@@ -16,6 +16,7 @@ package actor App {
   private let seed: UInt64
   private let budget: RingBudget?
   private var pool: PoolMachine
+  private var isWatchingTrouble = false
   private let events: AsyncStream<LaneEvent>
   private let report: AsyncStream<LaneEvent>.Continuation
 
@@ -39,14 +40,14 @@ package actor App {
     home = loops[first]
     pool = PoolMachine(
       limits: PoolMachine.Limits(
-        lanes: configuration.connections, connectionsPerMinute: configuration.connectionsPerMinute, dialAttempts: configuration.dialAttempts,
-        patience: configuration.patience),
+        lanes: configuration.connections, connectionsPerMinute: configuration.connectionsPerMinute, dialAttempts: configuration.dialAttempts),
       now: loops[first].now)
     let (events, report) = AsyncStream.makeStream(of: LaneEvent.self)
     self.events = events
     self.report = report
     let intake = Intake(
-      app: configuration.id, loop: loops[first], rateLimit: configuration.rateLimit, breaker: configuration.badTokenBreaker, journal: journal,
+      app: configuration.id, loop: loops[first], rateLimit: configuration.rateLimit, breaker: configuration.badTokenBreaker,
+      status: AppStatus(patience: configuration.patience, troubleBegan: { report.yield(.troubled) }), journal: journal,
       starved: { report.yield(.starved) })
     self.intake = intake
     // What cannot be written down may not be sent.
@@ -64,6 +65,9 @@ package actor App {
   /// Why the app cannot send, if it cannot.
   package nonisolated var failure: String? { intake.failure }
 
+  /// Why the app makes no progress, if it makes none.
+  package nonisolated var status: AppStatus { intake.status }
+
   /// Ends ``run()`` and closes every connection. To be called when the campaigns have ended: what is still in flight stays without an outcome.
   package func shutDown() async {
     for lane in intake.lanes { await lane.shutDown() }
@@ -77,10 +81,10 @@ package actor App {
       permit(lane)
     case .opened:
       pool.opened()
-    case .progress:
-      pool.madeProgress()
+    case .troubled:
+      if !isWatchingTrouble { watchTrouble() }
     case .ended(let ending):
-      if let reason = pool.ended(ending, now: home.now) { intake.cancelAll(failure: reason) }
+      if let reason = pool.ended(ending) { intake.cancelAll(failure: reason) }
     case .idled(let lane):
       if pool.idled() { lane.loop.execute { lane.assumeIsolated { $0.retire() } } }
     case .stayed:
@@ -99,7 +103,25 @@ package actor App {
     case .now:
       lane.loop.execute { lane.assumeIsolated { $0.connect() } }
     case .later(let deadline):
+      intake.status.held(heldByRate, until: deadline, now: home.now)
       _ = home.schedule(at: deadline) { self.assumeIsolated { $0.permit(lane) } }
+    }
+  }
+
+  private var heldByRate: String { "\(Int(configuration.connectionsPerMinute)) connections per minute are in use" }
+
+  /// Looks at the trouble until it is over, or patience is.
+  private func watchTrouble() {
+    isWatchingTrouble = false
+    guard intake.failure == nil else { return }
+    switch intake.status.check(now: home.now, hasWork: intake.hasWork) {
+    case .calm:
+      break
+    case .again(let instant):
+      isWatchingTrouble = true
+      _ = home.schedule(at: instant) { self.assumeIsolated { $0.watchTrouble() } }
+    case .giveUp(let reason):
+      intake.cancelAll(failure: reason)
     }
   }
 

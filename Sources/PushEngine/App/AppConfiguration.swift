@@ -22,8 +22,8 @@ package struct AppConfiguration: Sendable {
   package var connectionsPerMinute = 3_000.0
   /// Attempts before an app that never reached its gateway gives up. Default 3.
   package var dialAttempts = 3
-  /// How long an app that did reach its gateway keeps trying without any progress. Default 5 min.
-  package var patience = Duration.seconds(300)
+  /// How long an app that did reach its gateway keeps trying without any progress. Default 15 min.
+  package var patience = Duration.seconds(900)
   /// Told of every batch and settlement of the app's lanes; nil: nobody. For measuring.
   package var observer: (any LaneObserver)?
 

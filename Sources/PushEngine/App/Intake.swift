@@ -26,6 +26,8 @@ final class Intake: Sendable {
   /// Asks the app for another lane.
   private let starved: @Sendable () -> Void
   let journal: EngineJournal?
+  /// Why the app makes no progress, if it makes none.
+  let status: AppStatus
   /// The app's, for the journal.
   let app: String
 
@@ -34,10 +36,12 @@ final class Intake: Sendable {
   private var backlogBlockCountLimit: Int { journal == nil ? 65_536 : 196_608 }
 
   init(
-    app: String, loop: any Loop, rateLimit: Double?, breaker: BadTokenBreaker? = nil, journal: EngineJournal?, starved: @escaping @Sendable () -> Void
+    app: String, loop: any Loop, rateLimit: Double?, breaker: BadTokenBreaker? = nil, status: AppStatus, journal: EngineJournal?,
+    starved: @escaping @Sendable () -> Void
   ) {
     self.app = app
     self.loop = loop
+    self.status = status
     self.journal = journal
     self.starved = starved
     var state = State()
@@ -117,6 +121,9 @@ final class Intake: Sendable {
 
   /// Grows with every cancellation.
   var cancellationCount: Int { cancellations.load(ordering: .acquiring) }
+
+  /// A notification waits in a ring for its outcome.
+  var hasWork: Bool { lanes.contains { $0.ring.published != $0.ring.settled } }
 
   // MARK: The breaker
 

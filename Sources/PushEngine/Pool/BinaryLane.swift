@@ -19,6 +19,8 @@ actor BinaryLane: Lane, LinkDelegate {
   private var decoder = ErrorResponseDecoder()
   private var link: (any Link)?
   private var lastAcknowledged: (link: any Link, byteCount: UInt64, at: Instant)?
+  /// Why the present connection ends, where that is known before it closes.
+  private var endCause: String?
   private var books: LaneBooks
   private var rest: LaneRest
   private var isWaitingForPermission = false
@@ -241,8 +243,8 @@ actor BinaryLane: Lane, LinkDelegate {
     books.settle(effects.settlements)
     if machine.settled > ring.settled { ring.settle(through: machine.settled) }
     if effects.hasRewound { ring.setSent(machine.sent) }
-    if effects.madeProgress { report(.progress) }
-    if effects.isUnresponsive { report(.ended(.unresponsive)) }
+    if effects.madeProgress { intake.status.progressed() }
+    if effects.isUnresponsive { endCause = "the gateway closes every connection, even one that carries nothing" }
     intake.roomMade(in: ring)
   }
 
@@ -278,7 +280,9 @@ actor BinaryLane: Lane, LinkDelegate {
     switch unsafe decoder.consume(bytes) {
     case .needMore: return
     case .response(let response): machine.responded(response, walk: ring)
-    case .malformed: machine.respondedWithGarbage(walk: ring)
+    case .malformed:
+      endCause = "the gateway sent bytes that are no error response"
+      machine.respondedWithGarbage(walk: ring)
     }
     carryOutEffects()
     link.close()
@@ -295,7 +299,10 @@ actor BinaryLane: Lane, LinkDelegate {
     lastAcknowledged = nil
     machine.closed(reason.forLane, now: loop.now, walk: ring)
     carryOutEffects()
-    report(.ended(reason.ending(failures: machine.failures)))
+    let ending = reason.ending(failures: machine.failures)
+    intake.status.ended(ending, cause: endCause ?? reason.cause, nextTryAt: machine.retryAt, now: loop.now)
+    endCause = nil
+    report(.ended(ending))
     if machine.endedIdle, ring.published == ring.settled { report(.idled(self)) }
     pump()
   }

@@ -29,7 +29,8 @@ enum LaneEvent: Sendable {
   case wantsConnection(any Lane)
   case opened
   case ended(PoolMachine.Ending)
-  case progress
+  /// The app makes no progress any more; see ``AppStatus``.
+  case troubled
   case starved
   /// It has left its connection, since there was nothing to do.
   case idled(any Lane)
@@ -68,6 +69,16 @@ extension LinkClosure {
     case .byPeer, .reset, .failed, .unreachable, .handshakeFailed: .withoutAWord
     case .byUs: .byUs
     case .credentialRefused: .nothingWasRead
+    }
+  }
+
+  /// What it says to people.
+  var cause: String {
+    switch self {
+    case .byPeer: "the gateway closed the connection without an answer"
+    case .byUs: "the connection was closed without an answer"
+    case .reset: "the connection was reset"
+    case .unreachable(let text), .handshakeFailed(let text), .credentialRefused(let text), .failed(let text): text
     }
   }
 

@@ -75,6 +75,14 @@ extension RequestLane {
 
   // MARK: What the peer says
 
+  /// Why a connection ended, for people.
+  func cause(of closure: LinkClosure) -> String {
+    if let failure = session?.failure { return failure.description }
+    guard let goAway = session?.goAway else { return closure.cause }
+    let reason = unsafe goAway.debugData.withUnsafeBytes { unsafe ProviderErrorBody(parsing: $0).reason }
+    return "the service ended the connection with GOAWAY \(goAway.errorCode)" + (reason.map { ", \($0.rawValue)" } ?? "")
+  }
+
   func takeEvents(of session: HTTP2ClientSession) {
     while let event = session.nextEvent() {
       switch event {

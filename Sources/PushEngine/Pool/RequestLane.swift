@@ -63,6 +63,7 @@ actor RequestLane: Lane, LinkDelegate {
       link = dialer.dial(on: loop, delegate: self)
     case .later(let instant):
       machine.postponed(until: instant)
+      intake.status.held("waiting for a new provider token", until: instant, now: loop.now)
       pump()
     case .never(let reason):
       pauseApp(reason)
@@ -274,7 +275,7 @@ actor RequestLane: Lane, LinkDelegate {
     if machine.sent > ring.sent { ring.setSent(machine.sent) }
     if machine.settled > ring.settled { ring.settle(through: machine.settled) }
     guard let effects else { return }
-    if effects.madeProgress { report(.progress) }
+    if effects.madeProgress { intake.status.progressed() }
     if effects.answerCount > 0, let reason = intake.answered(effects.answerCount, bad: effects.badTokenCount) {
       pauseApp(reason)
     }
@@ -340,12 +341,15 @@ actor RequestLane: Lane, LinkDelegate {
     session?.forEachOpenRequest { tag, _, wasSent in
       if !wasSent { machine.ended(tag, isUnprocessed: true, now: now) }
     }
+    let cause = cause(of: reason)
     self.link = nil
     session = nil
     batch = RequestBatch()
     machine.closed(reason.forLane, now: now)
     carryOutEffects()
-    report(.ended(reason.ending(failures: machine.failures)))
+    let ending = reason.ending(failures: machine.failures)
+    intake.status.ended(ending, cause: cause, nextTryAt: machine.retryAt, now: now)
+    report(.ended(ending))
     if machine.endedIdle, ring.published == ring.settled { report(.idled(self)) }
     pump()
   }

@@ -151,6 +151,9 @@ package struct LaneMachine: ~Copyable {
   /// True when no connection is open, opening or closing.
   package var isDisconnected: Bool { if case .disconnected = phase { true } else { false } }
 
+  /// When it may connect again, while it is disconnected.
+  package var retryAt: Instant? { if case .disconnected(let instant) = phase { instant } else { nil } }
+
   /// What has come of the events since the last call; nil when nothing has.
   package mutating func takeEffects() -> Effects? {
     guard effects.hasAny else { return nil }

@@ -1,16 +1,14 @@
-/// When an app may open a connection, add a lane, or must give its gateway up.
+/// When an app may open a connection, add a lane, or must give up a gateway that it never reached.
 package struct PoolMachine: Sendable {
   package struct Limits: Sendable {
     package var lanes: ClosedRange<Int>
     package var connectionsPerMinute: Double
     package var dialAttempts: Int
-    package var patience: Duration
 
-    package init(lanes: ClosedRange<Int>, connectionsPerMinute: Double, dialAttempts: Int, patience: Duration) {
+    package init(lanes: ClosedRange<Int>, connectionsPerMinute: Double, dialAttempts: Int) {
       self.lanes = lanes
       self.connectionsPerMinute = connectionsPerMinute
       self.dialAttempts = dialAttempts
-      self.patience = patience
     }
   }
 
@@ -24,8 +22,6 @@ package struct PoolMachine: Sendable {
     case unreachable(String)
     /// The gateway refused the certificate.
     case refused(String)
-    /// The gateway ends every connection without taking anything, even one that carries nothing.
-    case unresponsive
   }
 
   package enum Permission: Hashable, Sendable {
@@ -37,7 +33,6 @@ package struct PoolMachine: Sendable {
   private var bucket: TokenBucket
   private var hasBeenOpen = false
   private var failedDials = 0
-  private var trouble: (since: Instant, endings: Int)?
   private var starving: (since: Instant, last: Instant)?
   package private(set) var laneCount: Int
 
@@ -57,37 +52,20 @@ package struct PoolMachine: Sendable {
     failedDials = 0
   }
 
-  package mutating func madeProgress() {
-    trouble = nil
-  }
-
-  /// A connection has ended. Returns why the gateway must be given up, if it must.
-  package mutating func ended(_ ending: Ending, now: Instant) -> String? {
+  /// A connection has ended. Returns why the gateway must be given up at once, if it must. A gateway that was reached once is given up
+  /// by ``TroubleMachine`` alone.
+  package mutating func ended(_ ending: Ending) -> String? {
     switch ending {
-    case .ordinary:
+    case .ordinary, .fruitless:
       return nil
-    case .fruitless:
-      break
     case .refused(let reason):
       return "the gateway refused the certificate: \(reason)"
-    case .unresponsive:
-      return "the gateway ends every connection without taking anything, even one that carries nothing"
     case .unreachable(let reason):
       failedDials += 1
       // Over all lanes together: they try side by side, and the second to find nobody there knows no more than the first.
-      if !hasBeenOpen, failedDials >= limits.dialAttempts { return reason }
+      return !hasBeenOpen && failedDials >= limits.dialAttempts ? reason : nil
     }
-    let endings = (trouble?.endings ?? 0) + 1
-    let since = trouble?.since ?? now
-    trouble = (since, endings)
-    // Both, since an app that was idle between two bad connections has not been trying all that time.
-    guard now.since(since) >= limits.patience, endings >= Self.fruitlessEndings else { return nil }
-    if case .unreachable(let reason) = ending { return reason }
-    return "nothing got through for \(Int(limits.patience.inSeconds)) s"
   }
-
-  /// With the longest back-off of 30 s, 8 endings are about two minutes of trying.
-  private static let fruitlessEndings = 8
 
   /// A producer found no room in any lane. Returns whether to add one.
   ///

@@ -136,6 +136,8 @@ package struct RequestMachine: ~Copyable {
   package var endedIdle: Bool { connection.endedIdle }
   /// True when no connection is open, opening or closing.
   package var isDisconnected: Bool { if case .disconnected = phase { true } else { false } }
+  /// When it may connect again, while it is disconnected.
+  package var retryAt: Instant? { if case .disconnected(let instant) = phase { instant } else { nil } }
   /// Notifications that wait for their next turn.
   package var waitingCount: Int { retries.count }
   /// Whether any device token waits: then each is to be looked up with ``pacedUntil(_:now:)``.

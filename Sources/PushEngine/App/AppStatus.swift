@@ -1,0 +1,72 @@
+package import PushWire
+internal import Synchronization
+
+/// Why an app makes no progress, if it makes none. Written by its lanes, read by the app and by whoever shows how it goes.
+///
+/// From any thread. A lane reports here what it cannot mend itself: a connection that ended without progress, an answer that says "not now".
+package final class AppStatus: Sendable {
+  private let state: Mutex<TroubleMachine>
+  private let isTroubled = Atomic<Bool>(false)
+  private let troubleBegan: @Sendable () -> Void
+
+  /// - Parameters:
+  ///   - patience: see ``AppConfiguration/patience``.
+  ///   - troubleBegan: called outside the lock when trouble begins: the app then calls ``check(now:hasWork:)``.
+  init(patience: Duration, troubleBegan: @escaping @Sendable () -> Void) {
+    state = Mutex(TroubleMachine(patience: patience))
+    self.troubleBegan = troubleBegan
+  }
+
+  // MARK: Reports
+
+  /// Something has just kept the app from progress.
+  ///
+  /// - Parameters:
+  ///   - cause: a few words, such as `503 ServiceUnavailable`. Text of the peer's may be in it.
+  ///   - nextTryAt: nil if no attempt is planned yet.
+  func troubled(_ cause: String, nextTryAt: Instant?, now: Instant) {
+    let hasBegun = state.withLock { state in
+      // Within the lock, so that the flag is never false while there is trouble.
+      isTroubled.store(true, ordering: .releasing)
+      return state.troubled(cause, nextTryAt: nextTryAt, now: now)
+    }
+    if hasBegun { troubleBegan() }
+  }
+
+  /// Notifications have got their outcome by the peer's doing. Without trouble this is one atomic load.
+  func progressed() {
+    guard isTroubled.load(ordering: .acquiring) else { return }
+    state.withLock { state in
+      isTroubled.store(false, ordering: .releasing)
+      state.progressed()
+    }
+  }
+
+  /// A limit of our own makes the app wait until `until`: connections per minute, the age of a provider token. It costs no patience.
+  func held(_ cause: String, until: Instant, now: Instant) {
+    state.withLock { $0.held(cause, until: until, now: now) }
+  }
+
+  /// A connection has ended, or failed to begin.
+  func ended(_ ending: PoolMachine.Ending, cause: String, nextTryAt: Instant?, now: Instant) {
+    if ending != .ordinary { troubled(cause, nextTryAt: nextTryAt, now: now) }
+  }
+
+  // MARK: Questions
+
+  /// See ``TroubleMachine/check(now:hasWork:)``.
+  func check(now: Instant, hasWork: Bool) -> TroubleMachine.Check {
+    state.withLock { state in
+      let check = state.check(now: now, hasWork: hasWork)
+      if check == .calm { isTroubled.store(false, ordering: .releasing) }
+      return check
+    }
+  }
+
+  package var trouble: TroubleMachine.Trouble? { state.withLock { $0.trouble } }
+
+  package func hold(now: Instant) -> TroubleMachine.Hold? { state.withLock { $0.hold(now: now) } }
+
+  /// The distinct causes so far, in the order in which they came up, and how many reports had a cause that found no room among them.
+  package var notes: (listed: [TroubleMachine.Note], unlistedCount: Int) { state.withLock { ($0.notes, $0.unlistedCount) } }
+}

@@ -1,0 +1,112 @@
+@testable internal import PushWire
+internal import Testing
+
+@Suite("TroubleMachine")
+struct TroubleMachineTests {
+  private func at(_ seconds: Double) -> Instant { Instant(nanoseconds: UInt64(seconds * 1e9)) }
+
+  @Test("trouble begins with the first report, keeps the last cause, and ends with progress")
+  func beginsAndEnds() throws {
+    var machine = TroubleMachine(patience: .seconds(100))
+    #expect(machine.trouble == nil)
+    #expect(machine.troubled("503 ServiceUnavailable", nextTryAt: at(3), now: at(1)) == true)
+    #expect(machine.troubled("500 InternalServerError", nextTryAt: at(9), now: at(5)) == false)
+    #expect(machine.trouble == .init(cause: "500 InternalServerError", since: at(1), nextTryAt: at(9), count: 2))
+    machine.progressed()
+    #expect(machine.trouble == nil)
+    #expect(machine.troubled("503 ServiceUnavailable", nextTryAt: nil, now: at(50)) == true)
+    #expect(machine.trouble?.since == at(50))
+  }
+
+  @Test("of the attempts that several lanes plan, the earliest that is still to come counts")
+  func nextTry() {
+    var machine = TroubleMachine(patience: .seconds(100))
+    _ = machine.troubled("a", nextTryAt: at(30), now: at(0))
+    _ = machine.troubled("a", nextTryAt: at(10), now: at(1))
+    #expect(machine.trouble?.nextTryAt == at(10))
+    _ = machine.troubled("a", nextTryAt: at(20), now: at(2))
+    #expect(machine.trouble?.nextTryAt == at(10))
+    _ = machine.troubled("a", nextTryAt: nil, now: at(3))
+    #expect(machine.trouble?.nextTryAt == at(10))
+    _ = machine.troubled("a", nextTryAt: at(40), now: at(10))
+    #expect(machine.trouble?.nextTryAt == at(40), "the attempt at 10 s has been made")
+  }
+
+  @Test("patience runs from the beginning of the trouble, whatever its causes, and starts anew after progress")
+  func patience() {
+    var machine = TroubleMachine(patience: .seconds(900))
+    #expect(machine.check(now: at(0), hasWork: true) == .calm)
+    _ = machine.troubled("the connection was reset", nextTryAt: nil, now: at(10))
+    var now = at(10)
+    var looks = 0
+    while case .again(let next) = machine.check(now: now, hasWork: true) {
+      #expect(next > now && next <= now + .seconds(1))
+      now = next
+      looks += 1
+      if looks == 500 { _ = machine.troubled("503 ServiceUnavailable", nextTryAt: nil, now: now) }
+    }
+    #expect(now == at(910) && looks >= 900)
+    #expect(machine.check(now: now, hasWork: true) == .giveUp("no progress for 15 min: 503 ServiceUnavailable"))
+
+    machine.progressed()
+    #expect(machine.check(now: now, hasWork: true) == .calm)
+    _ = machine.troubled("503 ServiceUnavailable", nextTryAt: nil, now: at(2000))
+    #expect(machine.check(now: at(2000), hasWork: true) == .again(at: at(2001)))
+    #expect(machine.check(now: at(2899.5), hasWork: true) == .again(at: at(2900)))
+  }
+
+  @Test("an app without work is not in trouble")
+  func withoutWork() {
+    var machine = TroubleMachine(patience: .seconds(10))
+    _ = machine.troubled("the connection was reset", nextTryAt: nil, now: at(0))
+    #expect(machine.check(now: at(20), hasWork: false) == .calm)
+    #expect(machine.trouble == nil)
+    #expect(machine.troubled("the connection was reset", nextTryAt: nil, now: at(3000)) == true)
+    #expect(machine.check(now: at(3001), hasWork: true) == .again(at: at(3002)))
+  }
+
+  @Test("a limit of our own costs no patience, and is shown until shortly after its end")
+  func holds() {
+    var machine = TroubleMachine(patience: .seconds(10))
+    _ = machine.troubled("the connection was reset", nextTryAt: nil, now: at(0))
+    machine.held("waiting for a new provider token", until: at(60), now: at(1))
+    #expect(machine.check(now: at(59.5), hasWork: true) == .again(at: at(60)))
+    #expect(machine.check(now: at(60), hasWork: true) == .giveUp("no progress for 1 min: the connection was reset"))
+    #expect(machine.hold(now: at(30)) == .init(cause: "waiting for a new provider token", since: at(1), until: at(60)))
+    #expect(machine.hold(now: at(70)) == nil)
+    for second in 100..<110 { machine.held("60 connections per minute are in use", until: at(Double(second) + 1), now: at(Double(second))) }
+    #expect(machine.hold(now: at(109)) == .init(cause: "60 connections per minute are in use", since: at(100), until: at(110)))
+  }
+
+  @Test("each distinct cause is one note, and there are no more than twenty")
+  func notes() {
+    var machine = TroubleMachine(patience: .seconds(1000))
+    for second in 0..<30 {
+      _ = machine.troubled("503 ServiceUnavailable", nextTryAt: nil, now: at(Double(second)))
+      _ = machine.troubled("cause \(second)", nextTryAt: nil, now: at(Double(second)))
+      machine.progressed()
+    }
+    #expect(machine.notes.count == 20 && machine.unlistedCount == 11)
+    #expect(machine.notes.first == .init(cause: "503 ServiceUnavailable", first: at(0), last: at(29), count: 30))
+    #expect(machine.notes.last?.cause == "cause 18")
+  }
+
+  @Test("text of a peer's is made printable, and cut")
+  func printable() {
+    var machine = TroubleMachine(patience: .seconds(1000))
+    _ = machine.troubled("a\u{1B}[2J\u{202E}b", nextTryAt: nil, now: at(0))
+    #expect(machine.trouble?.cause == "a?[2J?b" && machine.notes.first?.cause == "a?[2J?b")
+    _ = machine.troubled(String(repeating: "x", count: 5000), nextTryAt: nil, now: at(0))
+    #expect(machine.trouble?.cause == String(repeating: "x", count: 200) + "…")
+  }
+
+  @Test(
+    "durations for people",
+    arguments: [
+      (Duration.milliseconds(900), "0 s"), (.seconds(59), "59 s"), (.seconds(60), "1 min"), (.seconds(900), "15 min"), (.seconds(904), "15 min 4 s"),
+      (.seconds(3600), "1 h"), (.seconds(7500), "2 h 5 min"),
+    ])
+  func spoken(_ duration: Duration, _ text: String) {
+    #expect(duration.spoken == text)
+  }
+}
