@@ -10,6 +10,12 @@ struct FaultOptions: ParsableArguments {
   @Option(help: ArgumentHelp("The status of a refusal (default: 8, invalid token).", valueName: "1-255")) var refuseStatus: Int?
   @Option(help: ArgumentHelp("The reason of a refusal over HTTP/2 (default: BadDeviceToken).", valueName: "reason")) var refuseReason: String?
   @Option(help: ArgumentHelp("How late error responses are, over HTTP/2 all answers (default: 0ms).", valueName: "duration")) var answerDelay: String?
+  @Option(
+    help: ArgumentHelp(
+      "The round trip of every connection, half of it each way, including the TCP handshake's round trip (default: 0ms).",
+      discussion: "It delays and does not throttle. A client's TLS 1.3 handshake is complete two round trips after it began to connect.",
+      valueName: "duration"))
+  var latency: String?
   @Option(help: ArgumentHelp("What error responses name: the refused notification, or always 0 (default: real).", valueName: "real|zero")) var answerIdentifier:
     String?
   @Option(help: ArgumentHelp("Answers status 10 (over HTTP/2: GOAWAY) after so many accepted notifications of a connection.", valueName: "n"))
@@ -51,6 +57,7 @@ struct FaultOptions: ParsableArguments {
     if let refuseStatus { refuse["status"] = Self.number(refuseStatus) }
     if !refuse.isEmpty { tree["refuse"] = .list([.map(refuse)]) }
     if let answerDelay { tree["answer-delay"] = .text(try Self.milliseconds(answerDelay, flag: "--answer-delay")) }
+    if let latency { tree["latency"] = .text(try Self.milliseconds(latency, flag: "--latency")) }
     if let answerIdentifier { tree["answer-identifier"] = .text(answerIdentifier) }
     if let shutdownAfter { tree["shutdown"] = .map(["after": Self.number(shutdownAfter)]) }
     if let closeAfter { tree["close"] = .map(["after": Self.number(closeAfter)]) }

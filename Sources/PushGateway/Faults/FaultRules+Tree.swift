@@ -1,10 +1,17 @@
 internal import PushWire
 
 extension FaultRules {
+  /// More than any network has; a dialer gives up before.
+  private static let longestLatency = Duration.seconds(60)
+
   /// Reads rules as described at ``FaultRules``. An unknown key, or a value of the wrong kind, is an error that names the key.
   package init(_ tree: RuleTree) throws(FaultRulesError) {
     var reader = try RuleReader(tree, path: "")
     if let value = reader.take("handshake-delay") { handshakeDelay = try value.duration() }
+    if let value = reader.take("latency") {
+      latency = try value.duration()
+      guard latency <= Self.longestLatency else { throw value.error("is more than a minute") }
+    }
     let apps = reader.take("apps")
     if let value = reader.take("http2") {
       var reader = try RuleReader(value.tree, path: value.path)
@@ -17,7 +24,9 @@ extension FaultRules {
     guard let apps else { return }
     for (topic, value) in try apps.map() {
       var reader = try RuleReader(value.tree, path: value.path)
-      if let value = reader.take("handshake-delay") { throw value.error("stands at the top level only: before a handshake the app is not known") }
+      for key in ["handshake-delay", "latency"] {
+        if let value = reader.take(key) { throw value.error("stands at the top level only: before a handshake the app is not known") }
+      }
       var faults = common
       if let value = reader.take("http2") {
         var reader = try RuleReader(value.tree, path: value.path)

@@ -4,7 +4,9 @@ package import PushWire
 ///
 /// As a file (see ``init(_:)``), every key optional:
 /// ```yaml
-/// handshake-delay: 200ms            # before each TLS handshake; here only, as the app is not known yet
+/// # these two here only, as the app is not known yet
+/// handshake-delay: 200ms            # before each TLS handshake
+/// latency: 50ms                     # the round trip of every connection: half of it each way, TCP's and TLS's handshakes included
 /// # all that follows may also stand under an app, where it replaces the same key
 /// refuse:                           # the first entry that matches decides
 ///   - { tokens: [<hex>, …], prefixes: [<hex digits>, …], every: 1000, status: 8, connections: 3 }
@@ -33,6 +35,8 @@ package struct FaultRules: Hashable, Sendable {
   package var service = ServiceSettings()
   /// How long each TLS handshake is kept waiting.
   package var handshakeDelay = Duration.zero
+  /// The round trip between every client and every service: see ``LatencyHandler``.
+  package var latency = Duration.zero
   /// False: payloads may be anything. Not a fault, and not in the file: for measuring with senders whose payload is no JSON.
   package var checksJSON = true
 

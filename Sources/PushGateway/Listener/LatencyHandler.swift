@@ -1,0 +1,245 @@
+internal import NIOCore
+internal import PushWire
+
+/// Distance for one connection of a server: all that the client sends reaches the later handlers half a round trip after the socket had it, and all that they
+/// write reaches the socket half a round trip after that. Order is kept, ends of stream, closes and resets included.
+///
+/// Stands first in the pipeline, nearest the socket, so that the TLS handshake is delayed too. TCP's own handshake is over by then, as the kernel of a
+/// near client completes it at once: so the client's first bytes count as sent one round trip after the connection was taken. A client that dials sees its
+/// TLS 1.3 handshake complete after two round trips, as with a server that is really so far away.
+///
+/// A flush is implied in each write: TLS flushes all that it writes.
+final class LatencyHandler: ChannelDuplexHandler {
+  typealias InboundIn = ByteBuffer
+  typealias InboundOut = ByteBuffer
+  typealias OutboundIn = ByteBuffer
+  typealias OutboundOut = ByteBuffer
+
+  private enum Arrival {
+    case bytes(ByteBuffer)
+    case event(ChannelEvent)
+    case failure(any Error)
+  }
+
+  private enum Departure {
+    case bytes(ByteBuffer, EventLoopPromise<Void>?)
+    case close(CloseMode, EventLoopPromise<Void>?)
+  }
+
+  /// With more under way, both directions together, nothing more is read. At a round trip of 50 ms this is more than 10 Gbit/s.
+  static let byteCountLimit = 64 << 20
+
+  private let roundTrip: Duration
+  private var arrivals: DelayLine<Arrival>
+  private var departures: DelayLine<Departure>
+  private var arrivalTimer: Timer?
+  private var departureTimer: Timer?
+  /// A read was asked for while ``byteCountLimit`` was reached.
+  private var isReadWithheld = false
+  private var isDelivering = false
+  /// A close of both directions is under way: the server has done with the connection, and hears no more.
+  private var isClosing = false
+  private var isInactive = false
+
+  private struct Timer {
+    let due: Instant
+    let scheduled: Scheduled<Void>
+  }
+
+  init(roundTrip: Duration) {
+    self.roundTrip = roundTrip
+    arrivals = DelayLine(delay: roundTrip / 2)
+    departures = DelayLine(delay: roundTrip / 2)
+  }
+
+  func handlerAdded(context: ChannelHandlerContext) {
+    arrivals = DelayLine(delay: roundTrip / 2, opening: Self.now(context) + roundTrip)
+  }
+
+  func handlerRemoved(context: ChannelHandlerContext) {
+    stop()
+  }
+
+  private static func now(_ context: ChannelHandlerContext) -> Instant { Instant(nanoseconds: context.eventLoop.now.uptimeNanoseconds) }
+
+  /// Memory that is mostly empty is exchanged for memory that fits: what is under way can be thousands of small reads or writes.
+  private static func compact(_ bytes: ByteBuffer) -> ByteBuffer {
+    guard bytes.readableBytes < bytes.storageCapacity / 2 else { return bytes }
+    return ByteBuffer(bytes: bytes.readableBytesView)
+  }
+}
+
+// MARK: - From the client
+
+extension LatencyHandler {
+  func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+    guard !isClosing else { return }
+    let bytes = Self.compact(unwrapInboundIn(data))
+    arrivals.append(.bytes(bytes), byteCount: bytes.readableBytes, now: Self.now(context))
+    scheduleArrivals(context)
+  }
+
+  /// One follows each delivery instead.
+  func channelReadComplete(context: ChannelHandlerContext) {}
+
+  func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+    // Other events come from this process, which is not far away.
+    guard let event = event as? ChannelEvent else { return context.fireUserInboundEventTriggered(event) }
+    guard !isClosing else { return }
+    arrivals.append(.event(event), now: Self.now(context))
+    scheduleArrivals(context)
+  }
+
+  func errorCaught(context: ChannelHandlerContext, error: any Error) {
+    guard !isClosing else { return context.fireErrorCaught(error) }
+    arrivals.append(.failure(error), now: Self.now(context))
+    scheduleArrivals(context)
+  }
+
+  /// The socket is closed, and the pipeline is about to be taken apart: what had arrived by then is delivered at once, in order.
+  func channelInactive(context: ChannelHandlerContext) {
+    isInactive = true
+    while let departure = departures.removeFirst() {
+      switch departure {
+      case .bytes(_, let promise): promise?.fail(ChannelError.ioOnClosedChannel)
+      case .close(_, let promise): promise?.succeed()
+      }
+    }
+    while let arrival = arrivals.removeFirst() { deliver(arrival, context) }
+    stop()
+    context.fireChannelInactive()
+  }
+
+  private func stop() {
+    arrivalTimer.take()?.scheduled.cancel()
+    departureTimer.take()?.scheduled.cancel()
+    arrivals.removeAll()
+  }
+
+  /// A server that reads nothing for a while leaves what arrives where it is.
+  private func isReading(_ context: ChannelHandlerContext) -> Bool {
+    // Fails only on a channel that is closed already.
+    (try? context.channel.syncOptions?.getOption(.autoRead)) ?? true
+  }
+
+  private func deliverArrivals(_ context: ChannelHandlerContext) {
+    guard !isDelivering else { return }
+    isDelivering = true
+    let now = Self.now(context)
+    var hasDelivered = false
+    while isReading(context), let arrival = arrivals.next(now: now) {
+      deliver(arrival, context)
+      hasDelivered = true
+    }
+    isDelivering = false
+    if hasDelivered { context.fireChannelReadComplete() }
+    readAgain(context)
+    if isReading(context) { scheduleArrivals(context) }
+  }
+
+  private func deliver(_ arrival: Arrival, _ context: ChannelHandlerContext) {
+    switch arrival {
+    case .bytes(let bytes): context.fireChannelRead(wrapInboundOut(bytes))
+    case .event(let event): context.fireUserInboundEventTriggered(event)
+    case .failure(let error): context.fireErrorCaught(error)
+    }
+  }
+
+  private func scheduleArrivals(_ context: ChannelHandlerContext) {
+    guard let due = arrivals.nextDue, !isInactive else { return }
+    if let arrivalTimer, arrivalTimer.due <= due { return }
+    arrivalTimer?.scheduled.cancel()
+    arrivalTimer = schedule(at: due, context) { handler, context in
+      handler.arrivalTimer = nil
+      handler.deliverArrivals(context)
+    }
+  }
+}
+
+// MARK: - To the client
+
+extension LatencyHandler {
+  /// Comes again when a server that has read nothing for a while goes on.
+  func read(context: ChannelHandlerContext) {
+    isReadWithheld = true
+    readAgain(context)
+    if let due = arrivals.nextDue, due <= Self.now(context) { deliverArrivals(context) }
+    scheduleArrivals(context)
+  }
+
+  private func readAgain(_ context: ChannelHandlerContext) {
+    guard isReadWithheld, arrivals.byteCount + departures.byteCount < Self.byteCountLimit else { return }
+    isReadWithheld = false
+    context.read()
+  }
+
+  func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
+    guard !isInactive else { return context.write(data, promise: promise) }
+    guard !isClosing else {
+      promise?.fail(ChannelError.outputClosed)
+      return
+    }
+    let bytes = Self.compact(unwrapOutboundIn(data))
+    // A write is complete when the kernel has the bytes, not when the client has them: whoever writes block after block must not wait for each to travel.
+    let isRoom = departures.byteCount < Self.byteCountLimit
+    departures.append(.bytes(bytes, isRoom ? nil : promise), byteCount: bytes.readableBytes, now: Self.now(context))
+    if isRoom, let promise { context.eventLoop.execute { promise.succeed() } }
+    scheduleDepartures(context)
+  }
+
+  func flush(context: ChannelHandlerContext) {}
+
+  func close(context: ChannelHandlerContext, mode: CloseMode, promise: EventLoopPromise<Void>?) {
+    guard !isInactive, mode != .input else { return context.close(mode: mode, promise: promise) }
+    guard !isClosing else {
+      context.channel.closeFuture.cascade(to: promise)
+      return
+    }
+    departures.append(.close(mode, promise), now: Self.now(context))
+    if mode == .all {
+      isClosing = true
+      arrivals.removeAll()
+      arrivalTimer.take()?.scheduled.cancel()
+    }
+    scheduleDepartures(context)
+  }
+
+  private func sendDepartures(_ context: ChannelHandlerContext) {
+    let now = Self.now(context)
+    var isUnflushed = false
+    while let departure = departures.next(now: now) {
+      switch departure {
+      case .bytes(let bytes, let promise):
+        context.write(wrapOutboundOut(bytes), promise: promise)
+        isUnflushed = true
+      case .close(let mode, let promise):
+        if isUnflushed { context.flush() }
+        isUnflushed = false
+        context.close(mode: mode, promise: promise)
+      }
+    }
+    if isUnflushed { context.flush() }
+    readAgain(context)
+    scheduleDepartures(context)
+  }
+
+  private func scheduleDepartures(_ context: ChannelHandlerContext) {
+    guard let due = departures.nextDue, !isInactive else { return }
+    if let departureTimer, departureTimer.due <= due { return }
+    departureTimer?.scheduled.cancel()
+    departureTimer = schedule(at: due, context) { handler, context in
+      handler.departureTimer = nil
+      handler.sendDepartures(context)
+    }
+  }
+
+  private func schedule(
+    at due: Instant, _ context: ChannelHandlerContext, _ body: @escaping @Sendable (LatencyHandler, ChannelHandlerContext) -> Void
+  ) -> Timer {
+    let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
+    let scheduled = context.eventLoop.scheduleTask(deadline: .uptimeNanoseconds(min(due.nanoseconds, UInt64(Int64.max)))) {
+      body(bound.value.0, bound.value.1)
+    }
+    return Timer(due: due, scheduled: scheduled)
+  }
+}

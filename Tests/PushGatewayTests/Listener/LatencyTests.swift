@@ -1,0 +1,111 @@
+internal import PushGateway
+internal import PushTransport
+internal import PushWire
+internal import Testing
+
+/// Distance over real sockets and real TLS.
+@Suite(.timeLimit(.minutes(1)))
+struct LatencyTests {
+  private static let latency = Duration.milliseconds(100)
+
+  private static func error(_ status: GatewayStatus, _ identifier: UInt32) -> [UInt8] { SimulatorTests.error(status, identifier) }
+
+  @Test("a client is connected after two round trips, and has its answer after a third")
+  func roundTrips() async throws {
+    // So long that a busy machine does not look like a third round trip.
+    let latency = Duration.milliseconds(500)
+    try await withSimulator(configure: { $0.rules.latency = latency }) { simulator, memory in
+      try await RawClient.with(simulator) { connect in
+        let start = ContinuousClock.now
+        let client = try await connect("app", false)
+        let connected = ContinuousClock.now
+        #expect(connected - start >= latency * 2)
+        #expect(connected - start < latency * 3, "a third round trip has been waited for")
+        client.send(FaultTests.frames(1...100) + Frames.probe(.framed, 7))
+        #expect(await client.ended() == Self.error(.missingDeviceToken, 7))
+        #expect(ContinuousClock.now - connected >= latency)
+        #expect(client.closure == .byPeer)
+      }
+      #expect(await simulator.settledTruth().accepted == 100)
+    }
+  }
+
+  @Test("distance does not throttle: many times what fits a round trip's windows passes in a few round trips")
+  func throughput() async throws {
+    try await withSimulator(configure: { $0.rules.latency = Self.latency }) { simulator, memory in
+      try await RawClient.with(simulator) { connect in
+        let client = try await connect("app", false)
+        // 24 MB: a window of 64 KiB would take 37 s.
+        client.flood(FaultTests.frames(1...1000), limit: 300)
+        await client.flooded()
+        client.send(Frames.probe(.framed, 7))
+        #expect(await client.ended() == Self.error(.missingDeviceToken, 7))
+      }
+      #expect(await simulator.settledTruth().accepted == 300_000)
+    }
+  }
+
+  @Test("from afar too a refused frame ends the connection in order, and every frame is accounted for", arguments: [0, 30])
+  func refusal(delay: Int) async throws {
+    var faults = Faults()
+    faults.refuse = [Faults.Refuse(Faults.Selection(tokens: [.numbered(300)]))]
+    faults.answerDelay = .milliseconds(delay)
+    try await withSimulator(faults, configure: { $0.rules.latency = Self.latency }) { simulator, memory in
+      try await RawClient.with(simulator) { connect in
+        let client = try await connect("app", false)
+        let start = ContinuousClock.now
+        client.send(FaultTests.frames(1...1000))
+        #expect(await client.ended() == Self.error(.invalidToken, 300))
+        #expect(ContinuousClock.now - start >= Self.latency + .milliseconds(delay))
+      }
+      let truth = await simulator.settledTruth()
+      #expect((truth.accepted, truth.refused, truth.discarded) == (299, [.invalidToken: 1], 700))
+    }
+  }
+
+  @Test("a reset arrives as one, half a round trip later than what was accepted before it")
+  func reset() async throws {
+    var faults = Faults()
+    faults.reset = Faults.Breakpoint(after: 3)
+    try await withSimulator(faults, configure: { $0.rules.latency = Self.latency }) { simulator, memory in
+      try await RawClient.with(simulator) { connect in
+        let client = try await connect("app", false)
+        let start = ContinuousClock.now
+        client.send(FaultTests.frames(1...9))
+        #expect(await client.ended() == [])
+        #expect(client.closure == .reset)
+        #expect(ContinuousClock.now - start >= Self.latency)
+      }
+      #expect(await simulator.settledTruth().accepted == 3)
+    }
+  }
+
+  @Test("what a client has sent before it closes is accepted, though it arrives later")
+  func clientCloses() async throws {
+    try await withSimulator(configure: { $0.rules.latency = Self.latency }) { simulator, memory in
+      try await RawClient.with(simulator) { connect in
+        let client = try await connect("app", false)
+        client.send(FaultTests.frames(1...2000))
+        client.close()
+        _ = await client.ended()
+        while simulator.truth().apps["app"]?.accepted != 2000 { await Task.yield() }
+      }
+    }
+  }
+
+  @Test("the feedback service is as far away, and its list is whole")
+  func feedback() async throws {
+    var faults = Faults()
+    faults.feedback = (1...3000).map { FeedbackTuple(timestamp: 1_400_000_000 + $0, token: .numbered($0)) }
+    let latency = Duration.milliseconds(400)
+    try await withSimulator(faults, configure: { $0.rules.latency = latency }) { simulator, memory in
+      try await RawClient.with(simulator) { connect in
+        let start = ContinuousClock.now
+        let client = try await connect("app", true)
+        #expect(await client.ended() == faults.feedback.flatMap(\.bytes))
+        // A service that waited for each of its eight blocks to arrive would take longer.
+        #expect(ContinuousClock.now - start < latency * 5)
+      }
+    }
+  }
+}
