@@ -276,7 +276,7 @@ actor BinaryLane: Lane, LinkDelegate {
   private func received(_ link: any Link, _ bytes: UnsafeRawBufferPointer) {
     guard link === self.link else { return }
     switch unsafe decoder.consume(bytes) {
-    case .needMore: return
+    case .needMore: return machine.heardPart()
     case .response(let response): machine.responded(response, walk: ring)
     case .malformed: machine.respondedWithGarbage(walk: ring)
     }
@@ -293,9 +293,10 @@ actor BinaryLane: Lane, LinkDelegate {
     guard link === self.link else { return }
     self.link = nil
     lastAcknowledged = nil
+    let ending = machine.hasWorked ? reason.onWorkingConnection : reason
     machine.closed(reason.forLane, now: loop.now, walk: ring)
     carryOutEffects()
-    report(.ended(reason.ending(failures: machine.failures)))
+    report(.ended(ending.ending(failures: machine.failures)))
     if machine.endedIdle, ring.published == ring.settled { report(.idled(self)) }
     pump()
   }
