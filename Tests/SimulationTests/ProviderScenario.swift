@@ -19,8 +19,11 @@ extension Scenario {
     scenario.configuration.command = .framed
     scenario.configuration.policy.hasIdentifiers = true
     scenario.configuration.policy.attempts = [1, 2, 5, 50].randomElement(using: &random) ?? 5
-    scenario.features = scenario.features.filter { $0.contains("network") || $0.contains("1000") || $0.contains("cancel") || $0.contains("second") }
+    scenario.features = scenario.features.filter { feature in
+      ["network", "1000 resets", "1000 unreachable", "cancel", "second"].contains { feature.contains($0) }
+    }
     scenario.poisoned = []
+    scenario.network.lateAlertPerMille = 0
     scenario.addProviderFaults(&random)
     return scenario
   }

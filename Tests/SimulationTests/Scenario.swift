@@ -100,6 +100,15 @@ struct Scenario: CustomStringConvertible {
       configuration.rateLimit = Double.random(in: 50...5_000, using: &random)
       features.append("rate limit")
     }
+    addLateAlerts()
+  }
+
+  /// From a generator of its own, so that earlier seeds stay what they were.
+  private mutating func addLateAlerts() {
+    var random = SeededGenerator(seed: seed ^ 0xA1E7)
+    guard Int.random(in: 0..<8, using: &random) == 0 else { return }
+    network.lateAlertPerMille = Int.random(in: 50...500, using: &random)
+    features.append("\(network.lateAlertPerMille)/1000 late alerts")
   }
 
   private mutating func refuseSome(_ faults: inout Faults, _ random: inout SeededGenerator) {

@@ -11,6 +11,8 @@ struct NetworkFaults {
   var unreachablePerMille = 0
   /// Of 1000 deliveries to the gateway, so many find the connection reset: what is under way in both directions is lost.
   var resetPerMille = 0
+  /// Of 1000 connections that open, so many end later in an alert about the certificate.
+  var lateAlertPerMille = 0
   /// How many bytes may wait for the socket before the link is not writable.
   var highWater = 1 << 20
   /// Bytes per millisecond that the network takes.
@@ -125,6 +127,7 @@ final class SimulatedLink: Link, @unchecked Sendable {
     downstream { link in
       link.isOpen = true
       link.perform(link.connection?.opened(now: link.loop.now) ?? [])
+      link.planLateAlert()
       link.delegate?.linkOpened(link)
     }
   }
@@ -141,6 +144,15 @@ final class SimulatedLink: Link, @unchecked Sendable {
       link.isOpen = true
       link.delegate?.linkOpened(link)
       link.downstream { $0.closed(.credentialRefused("simulated")) }
+    }
+  }
+
+  /// Later than a refusal of the certificate can be: the gateway may have read by then.
+  private func planLateAlert() {
+    guard faults.lateAlertPerMille > 0, Int.random(in: 0..<1000, using: &random) < faults.lateAlertPerMille else { return }
+    _ = loop.schedule(at: loop.now + .milliseconds(Int.random(in: 1_000...9_000, using: &random))) {
+      guard !self.isCut, self.connection != nil else { return }
+      self.cut(.credentialRefused("simulated, late"))
     }
   }
 
@@ -255,7 +267,8 @@ final class SimulatedLink: Link, @unchecked Sendable {
 
   private func deliver(_ bytes: [UInt8]) {
     downstream { link in
-      guard link.isOpen else { return }
+      // As with a socket, what comes between our closing and the end is still delivered.
+      guard link.delegate != nil else { return }
       unsafe bytes.withUnsafeBytes { unsafe link.delegate?.link(link, received: $0) }
     }
   }

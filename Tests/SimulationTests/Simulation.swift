@@ -116,7 +116,7 @@ extension Scenario {
   /// Connections end without a word so soon and so often that a harmless notification may twice be the last one seen alive: from outside that is the same.
   var killsAtRandom: Bool {
     let breakpoints = [rules.common.close, rules.common.reset, rules.common.shutDown].compactMap { $0 }
-    return network.resetPerMille > 0 || breakpoints.contains { $0.after <= 1 && $0.connections ?? .max > 1 }
+    return network.resetPerMille > 0 || network.lateAlertPerMille > 0 || breakpoints.contains { $0.after <= 1 && $0.connections ?? .max > 1 }
   }
 
   /// Notifications that the gateway answers by closing without a word.

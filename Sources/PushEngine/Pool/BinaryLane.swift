@@ -278,7 +278,7 @@ actor BinaryLane: Lane, LinkDelegate {
   private func received(_ link: any Link, _ bytes: UnsafeRawBufferPointer) {
     guard link === self.link else { return }
     switch unsafe decoder.consume(bytes) {
-    case .needMore: return
+    case .needMore: return machine.heardPart()
     case .response(let response): machine.responded(response, walk: ring)
     case .malformed:
       endCause = "the gateway sent bytes that are no error response"
@@ -297,9 +297,10 @@ actor BinaryLane: Lane, LinkDelegate {
     guard link === self.link else { return }
     self.link = nil
     lastAcknowledged = nil
+    let closure = machine.hasWorked ? reason.onWorkingConnection : reason
     machine.closed(reason.forLane, now: loop.now, walk: ring)
     carryOutEffects()
-    let ending = reason.ending(failures: machine.failures)
+    let ending = closure.ending(failures: machine.failures)
     intake.status.ended(ending, cause: endCause ?? reason.cause, nextTryAt: machine.retryAt, now: loop.now)
     endCause = nil
     report(.ended(ending))

@@ -82,6 +82,12 @@ extension LinkClosure {
     }
   }
 
+  /// The same on a connection that has worked: an alert about the certificate is no verdict on it
+  /// there. If the certificate has been withdrawn, the next connection is refused at once.
+  var onWorkingConnection: LinkClosure {
+    if case .credentialRefused(let text) = self { .failed(text) } else { self }
+  }
+
   /// What it says to the pool.
   ///
   /// - Parameter failures: connections in a row, up to this one, that got nothing done.

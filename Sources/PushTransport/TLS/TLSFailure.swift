@@ -39,9 +39,14 @@ package enum TLSFailure: Error, Hashable, CustomStringConvertible {
   /// What the thread's error queue says about a failed call; leaves the queue empty.
   /// - Parameters:
   ///   - isEstablished: whether the handshake was complete.
+  ///   - isCredentialAccepted: whether the peer, a server, has shown that it takes our certificate.
   ///   - certificateRequested: whether the peer, a server, has asked for our certificate.
   ///   - distrust: what our own check of the peer's certificate found.
-  static func classify(isServer: Bool, isEstablished: Bool, certificateRequested: Bool, distrust: String?) -> TLSFailure {
+  static func classify(
+    isServer: Bool, isEstablished: Bool, isCredentialAccepted: Bool, certificateRequested: Bool, distrust: String?
+  )
+    -> TLSFailure
+  {
     let first = OpenSSLErrors.first()
     let text = OpenSSLErrors.take()
     if let distrust { return .peerNotTrusted(distrust) }
@@ -51,6 +56,7 @@ package enum TLSFailure: Error, Hashable, CustomStringConvertible {
     let peer = isServer ? "client" : "server"
     let alert = first.reason - alertOffset
     if alert >= 0 {
+      if isCredentialAccepted { return .broken("the \(peer) sent a TLS alert: \(text)") }
       if let reason = certificateAlerts[alert] {
         // A server that is told this hears that the client does not believe it: nothing to do with a credential that was sent for.
         return isServer

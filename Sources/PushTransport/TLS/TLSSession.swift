@@ -32,6 +32,7 @@ package import NIOCore
   private let host: String?
   private var certificateRequested = false
   private var hasOfferedTicket = false
+  private var hasTicketArrived = false
   private var distrust: String?
 
   /// The most plaintext in a record (RFC 8446, section 5.1).
@@ -200,9 +201,17 @@ package import NIOCore
     }
   }
 
+  /// The server has shown that it takes our certificate: with TLS 1.2 by completing the handshake,
+  /// with TLS 1.3 by a ticket, which it sends after it has verified our certificate.
+  private var isCredentialAccepted: Bool {
+    guard isEstablished, !context.isServer else { return false }
+    return unsafe hasTicketArrived || SSL_version(ssl) < TLS1_3_VERSION
+  }
+
   private func fail() -> TLSFailure {
     let failure = TLSFailure.classify(
-      isServer: context.isServer, isEstablished: isEstablished, certificateRequested: certificateRequested, distrust: isEstablished ? nil : distrust)
+      isServer: context.isServer, isEstablished: isEstablished, isCredentialAccepted: isCredentialAccepted, certificateRequested: certificateRequested,
+      distrust: isEstablished ? nil : distrust)
     end = .failed(failure)
     // A whole handshake may do better, and says what is wrong with a certificate.
     if hasOfferedTicket { if isEstablished { context.tickets.forget() } else { context.tickets.giveUp() } }
@@ -273,6 +282,7 @@ extension TLSSession {
   /// 1 if the reference to `ticket` is taken over.
   static func ticketArrived(_ ssl: OpaquePointer?, _ ticket: OpaquePointer?) -> Int32 {
     guard let session = unsafe session(ssl), let ticket = unsafe ticket else { return 0 }
+    session.hasTicketArrived = true
     return unsafe session.context.tickets.keep(ticket, host: session.host ?? "") ? 1 : 0
   }
 

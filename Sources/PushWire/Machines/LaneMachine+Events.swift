@@ -42,10 +42,14 @@ extension LaneMachine {
 
   /// An error response has come. The lane closes the link after it.
   package mutating func responded(_ response: ErrorResponse, walk: any RecordWalk) {
-    guard isOpen else { return }
+    connection.hasHeard = true
+    guard isConversing else { return }
     phase = .leaving
+    quietUntil = nil
     if let probe = connection.probe, response.identifier == probe.identifier, response.status != .shutdown {
       probesAreProven = true
+      // Perhaps it came late, after they had been given up.
+      probesWork = true
       isolation?.isProbeOnTrial = false
       isolation?.suspect?.controlHasLived = true
       settleAll(as: .accepted(.confirmed), walk: walk)
@@ -81,7 +85,7 @@ extension LaneMachine {
     } else {
       return endedWithoutAWord(walk: walk)
     }
-    rewind()
+    rewindDiscarded()
     confirmedStage()
     // A gateway that shuts down again and again without taking anything is met with back-off.
     if connection.settledCount > 0 { madeProgress() }
@@ -93,7 +97,7 @@ extension LaneMachine {
     settle(through: named.position, as: .accepted(.confirmed), walk: walk)
     settle(through: named.end, as: .rejected(.status(response.status)), walk: walk)
     if policy.plantedMistake == .followersAreForgotten { settleAll(as: .accepted(.confirmed), walk: walk) }
-    rewind()
+    rewindDiscarded()
     confirmedStage()
     madeProgress()
   }
@@ -103,11 +107,35 @@ extension LaneMachine {
     policy.hasIdentifiers ? window.notification(named: identifier, walk: walk) : nil
   }
 
-  /// Bytes came that are no error response: whatever speaks there, its word settles nothing.
+  /// Bytes came that are no error response: treated as a silent close.
   package mutating func respondedWithGarbage(walk: any RecordWalk) {
-    guard isOpen else { return }
+    connection.hasHeard = true
+    guard isConversing else { return }
     phase = .leaving
+    quietUntil = nil
     endedWithoutAWord(walk: walk)
+  }
+
+  /// The first bytes of an error response have come.
+  package mutating func heardPart() {
+    connection.hasHeard = true
+  }
+
+  /// An answer still counts: the connection is open, or we are leaving it after an unanswered probe.
+  private var isConversing: Bool { isOpen || quietUntil != nil }
+
+  /// Whether this connection has shown that the gateway takes our certificate: something was
+  /// settled on it, or heard. An alert about the certificate then says nothing about what was sent.
+  package var hasWorked: Bool {
+    policy.plantedMistake != .lateAlertIsRefusal && (connection.settledCount > 0 || connection.hasHeard)
+  }
+
+  /// Whether a refusal of the certificate proves that nothing was read.
+  ///
+  /// With TLS 1.3 the refusal comes after the handshake looked complete, one round trip later. An
+  /// alert that comes later may follow frames that were read.
+  private func provesNothingWasRead(now: Instant) -> Bool {
+    policy.plantedMistake == .lateAlertIsRefusal || !hasWorked && now < connection.openedAt + Self.moment
   }
 
   /// The link has closed, or could not be opened.
@@ -121,8 +149,8 @@ extension LaneMachine {
     }
     if wasOpen {
       switch closure {
-      case .nothingWasRead: rewind()
-      case .withoutAWord, .byUs: endedWithoutAWord(walk: walk)
+      case .nothingWasRead where provesNothingWasRead(now: now): rewindDiscarded()
+      case .nothingWasRead, .withoutAWord, .byUs: endedWithoutAWord(walk: walk)
       }
     }
     noteRefusal(now: now)
@@ -156,7 +184,7 @@ extension LaneMachine {
       isolation = nil
       return
     }
-    guard window.sentCount > 0 else { return rewind() }
+    guard window.sentCount > 0 else { return rewindDiscarded() }
     switch policy.onUnknown {
     case .hold: settleAll(as: .held, walk: walk)
     case .drop: settleAll(as: .unknown, walk: walk)
@@ -214,6 +242,13 @@ extension LaneMachine {
     guard !window.isEmpty else { return }
     window.rewind()
     effects.hasRewound = true
+  }
+
+  /// Sets *sent* back after an answer that proves that the rest of the window was not taken.
+  private mutating func rewindDiscarded() {
+    guard !window.isEmpty else { return }
+    effects.discardedFrom = window.settled
+    rewind()
   }
 
   /// A stage that has been confirmed as a whole doubles what the next may risk, until the search is over.

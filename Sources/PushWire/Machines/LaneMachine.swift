@@ -54,12 +54,21 @@ package struct LaneMachine: ~Copyable {
     package var mayHaveArrived: [Range<UInt64>] = []
     /// *Sent* was set back.
     package var hasRewound = false
+    /// What an answer has proved: nothing from this position on was taken on the connection that has
+    /// just ended, since the gateway discards all that follows a refused frame or a shutdown.
+    ///
+    /// Everything before the position has its outcome, and everything from it on has its turn again.
+    /// It says nothing about earlier connections: what was in ``mayHaveArrived`` before stays in
+    /// doubt. Nil when a connection ended without such an answer.
+    package var discardedFrom: UInt64?
     /// A connection settled at least one notification otherwise than by dying of it, or answered a probe.
     package var madeProgress = false
     /// The gateway closes every connection without a word, even one that carries nothing: sending on would only burn notifications.
     package var isUnresponsive = false
 
-    fileprivate var hasAny: Bool { hasRewound || madeProgress || isUnresponsive || !mayHaveArrived.isEmpty || !settlements.isEmpty }
+    fileprivate var hasAny: Bool {
+      hasRewound || madeProgress || isUnresponsive || discardedFrom != nil || !mayHaveArrived.isEmpty || !settlements.isEmpty
+    }
   }
 
   enum Phase {
@@ -84,6 +93,8 @@ package struct LaneMachine: ~Copyable {
     var sentCount = 0
     var settledCount = 0
     var hasMadeProgress = false
+    /// The peer has sent at least one byte.
+    var hasHeard = false
     /// We left because there was nothing to do.
     var endedIdle = false
     /// The gateway has refused a notification by name.
@@ -196,7 +207,7 @@ package struct LaneMachine: ~Copyable {
   private func isDeaf(now: Instant) -> Bool { !window.isDelivered && connection.progressAt + Self.moment <= now }
 
   /// Longer than a round trip and a lost packet.
-  private static let moment = Duration.seconds(1)
+  static let moment = Duration.seconds(1)
 
   private mutating func stepIfStalled(_ around: Surroundings, walk: any RecordWalk) -> Step? {
     let limit = around.isCancelled ? min(policy.stall, policy.quiet * 4) : policy.stall

@@ -47,6 +47,8 @@ package struct LanePolicy: Sendable {
     case followersAreForgotten
     /// After a silent closure everything is sent again as if nothing could have arrived.
     case duplicatesAreNotCounted
+    /// An alert about the certificate means that nothing was read, however late it comes.
+    case lateAlertIsRefusal
   }
 
   package init() {}
@@ -54,7 +56,8 @@ package struct LanePolicy: Sendable {
 
 /// What a link's closure says about the notifications in the window.
 package enum LaneClosure: Hashable, Sendable {
-  /// The gateway refused us before it read anything: nothing that was sent has arrived.
+  /// The gateway refused our certificate: nothing that was sent has arrived, if the connection has
+  /// not worked before.
   case nothingWasRead
   /// The connection ended, or never began, without an error response.
   case withoutAWord

@@ -99,6 +99,40 @@ struct LaneConfirmationTests {
     #expect(lane.next() == .wait(until: lane.now + .seconds(5)))
   }
 
+  @Test("an error response that comes while the lane leaves after an unanswered probe is believed, not the silence")
+  func refusedWhileLeaving() {
+    let (lane, _) = probing()
+    lane.pass(.seconds(5))
+    #expect(lane.next() == .leave)
+    lane.respond(.invalidToken, 4)
+    #expect(lane.outcome(0..<3) == .accepted(.confirmed) && lane.outcomes[3] == .rejected(.status(.invalidToken)))
+    lane.close(.byUs)
+    #expect(lane.outcomes.count == 4 && lane.sent == 4 && lane.inDoubt.isEmpty && !lane.settledTwice)
+  }
+
+  @Test("the probe's own answer while the lane leaves confirms exactly, and probes go on being sent")
+  func answeredWhileLeaving() {
+    let (lane, probe) = probing()
+    lane.pass(.seconds(5))
+    #expect(lane.next() == .leave)
+    lane.respond(.missingDeviceToken, probe)
+    #expect(lane.outcome(0..<10) == .accepted(.confirmed))
+    lane.close(.byUs)
+    lane.connectAndSend(20)
+    lane.probe()
+  }
+
+  @Test("bytes that are no error response, while the lane leaves after an unanswered probe, leave the window in doubt")
+  func garbageWhileLeaving() {
+    let (lane, _) = probing()
+    lane.pass(.seconds(5))
+    #expect(lane.next() == .leave)
+    lane.respondGarbage()
+    #expect(lane.inDoubt == [0..<10])
+    lane.close(.byUs)
+    #expect(lane.outcomes.isEmpty && lane.sent == 0)
+  }
+
   @Test("a gateway that has answered probes is given four quiet periods, and goes on being probed")
   func provenProbes() {
     let (lane, first) = probing()

@@ -40,6 +40,7 @@ final class LaneDriver {
   /// What the last look at the effects brought.
   private(set) var inDoubt: [Range<UInt64>] = []
   private(set) var hasRewound = false
+  private(set) var discardedFrom: UInt64?
   private(set) var madeProgress = false
   private(set) var isUnresponsive = false
 
@@ -153,6 +154,10 @@ final class LaneDriver {
     look()
   }
 
+  func hearPart() { machine.heardPart() }
+
+  var hasWorked: Bool { machine.hasWorked }
+
   func respondGarbage() {
     machine.respondedWithGarbage(walk: walk)
     look()
@@ -176,6 +181,7 @@ final class LaneDriver {
   private func look() {
     guard let effects = machine.takeEffects() else {
       (inDoubt, hasRewound, madeProgress, isUnresponsive) = ([], false, false, false)
+      discardedFrom = nil
       return
     }
     for settlement in effects.settlements {
@@ -186,6 +192,7 @@ final class LaneDriver {
       }
     }
     inDoubt = effects.mayHaveArrived
+    discardedFrom = effects.discardedFrom
     (hasRewound, madeProgress, isUnresponsive) = (effects.hasRewound, effects.madeProgress, effects.isUnresponsive)
   }
 }

@@ -139,6 +139,62 @@ struct LaneSettlingTests {
     lane.connectAndSend(10)
     lane.close(.nothingWasRead)
     #expect(lane.outcomes.isEmpty && lane.inDoubt.isEmpty && lane.sent == 0)
+    #expect(lane.discardedFrom == 0 && !lane.hasWorked)
+  }
+
+  /// How a connection has shown that the gateway takes our certificate.
+  enum Work: CaseIterable {
+    case settledSomething
+    case heardPartOfAnAnswer
+    /// Neither, but an alert that comes seconds later is none about the handshake.
+    case livedForASecond
+  }
+
+  @Test("an alert about the certificate on a connection that has worked leaves the window in doubt", arguments: Work.allCases)
+  func lateAlert(_ work: Work) {
+    let lane = LaneDriver { $0.confirm = .quiet }
+    lane.connectAndSend(10)
+    switch work {
+    case .settledSomething:
+      lane.pass(.seconds(5))
+      _ = lane.next()
+    case .heardPartOfAnAnswer: lane.hearPart()
+    case .livedForASecond: lane.pass(.seconds(1))
+    }
+    #expect(lane.hasWorked == (work != .livedForASecond))
+    let settled = lane.settled
+    lane.around.published = 20
+    _ = lane.sendAll()
+    lane.close(.nothingWasRead)
+    #expect(lane.inDoubt == [settled..<20] && lane.discardedFrom == nil && lane.sent == settled)
+  }
+
+  @Test("only an answer that names one of our frames proves that the rest was discarded, and says from where")
+  func discarded() {
+    for (status, identifier, from) in [
+      (.invalidToken, 4, 4), (.shutdown, 4, 4), (.invalidToken, 10, nil), (.shutdown, 0, nil), (.invalidToken, 11, nil),
+    ] as [(GatewayStatus, UInt32, UInt64?)] {
+      let lane = LaneDriver()
+      lane.connectAndSend(10)
+      lane.respond(status, identifier)
+      #expect(lane.discardedFrom == from, "\(status) \(identifier)")
+    }
+    let lane = LaneDriver()
+    lane.connectAndSend(10)
+    lane.close()
+    #expect(lane.discardedFrom == nil)
+  }
+
+  @Test("what an earlier connection may have delivered stays in doubt when a later one discards it")
+  func discardedInDoubt() {
+    let lane = LaneDriver()
+    lane.connectAndSend(10)
+    lane.close()
+    #expect(lane.inDoubt == [0..<10])
+    lane.connect()
+    lane.pack(to: 10)
+    lane.respond(.invalidToken, 3)
+    #expect(lane.discardedFrom == 3 && lane.inDoubt.isEmpty)
   }
 
   @Test("what was not sent keeps its own outcome, whatever becomes of its neighbours", arguments: LanePolicy.OnUnknown.allCases)
