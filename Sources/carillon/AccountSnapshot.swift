@@ -14,6 +14,10 @@ struct AccountSnapshot: Hashable, Sendable {
     var unknown = 0
     var resent = 0
     var possibleDuplicates = 0
+    /// What kept the app from progress, one phrase each.
+    var notes: [String] = []
+    /// Token files that were not read to their end.
+    var neverRead: [UnreadPart] = []
 
     init(id: String) { self.id = id }
 
@@ -82,5 +86,7 @@ enum AccountJSON {
     json.field("unknown", app.unknown)
     json.field("resent", app.resent)
     json.field("possibleDuplicates", app.possibleDuplicates)
+    json.field("notes", app.notes)
+    json.array("neverRead", app.neverRead) { part, json in part.write(to: &json) }
   }
 }

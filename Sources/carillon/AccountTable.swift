@@ -31,6 +31,8 @@ enum AccountTable {
       }.joined(separator: "  ")
     }
     if account.seconds > 0 { lines += ["", "\(spokenSeconds(account.seconds)), \(grouped(Int(account.perSecond.rounded()))) notifications/s"] }
+    let notes = account.apps.flatMap { app in (app.notes + app.neverRead.map(\.sentence)).map { "\(app.id): \($0)" } }
+    if !notes.isEmpty { lines += [""] + notes }
     return lines.joined(separator: "\n")
   }
 
@@ -44,6 +46,9 @@ enum AccountTable {
     }
     return (number < 0 ? "-" : "") + ([digits] + groups).joined(separator: ",")
   }
+
+  /// 0.617 as 61.7 %.
+  static func percent(_ share: Double) -> String { "\(decimal(share * 100, places: 1)) %" }
 
   /// 0.52 s, 12.3 s, 2 min 05 s, 1 h 02 min.
   static func spokenSeconds(_ seconds: Double) -> String {

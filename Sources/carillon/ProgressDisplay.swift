@@ -14,6 +14,8 @@ struct ProgressSnapshot: Hashable, Sendable {
   /// What had its outcome at that time, and ``fraction`` then.
   var settledBefore = 0
   var fractionBefore = 0.0
+  /// In the order in which they are shown.
+  var apps: [AppProgress] = []
 
   /// 0…1: how much of the audience is done, as far as can be told; nil for pipes.
   ///
@@ -38,6 +40,9 @@ struct ProgressDisplay {
   private var rateStart: (elapsed: Duration, settled: Int)?
   private var rate = 0.0
   private var isLineOpen = false
+  private var waits = ProgressWaits()
+  /// Apps whose waiting the log knows of.
+  private var announced: Set<String> = []
 
   init(_ style: Style) { self.style = style }
 
@@ -47,15 +52,17 @@ struct ProgressDisplay {
   /// What to write to standard error now; nil when it is not time yet.
   mutating func update(_ snapshot: ProgressSnapshot) -> String? {
     if style == .log, lastDrawn == nil { lastDrawn = .zero }
-    if let lastDrawn, snapshot.elapsed < lastDrawn + interval { return nil }
+    let waiting = waits.update(snapshot.apps, elapsed: snapshot.elapsed)
+    if let lastDrawn, snapshot.elapsed < lastDrawn + interval { return style == .log ? announce(waiting, all: false) : nil }
     lastDrawn = snapshot.elapsed
     measureRate(snapshot)
     switch style {
-    case .log: return logLine(snapshot) + "\n"
+    case .log: return logLine(snapshot) + "\n" + (announce(waiting, all: true) ?? "")
     case .terminal(let columns):
       isLineOpen = true
+      let line = waitingLine(snapshot, waiting, columns: columns) ?? terminalLine(snapshot, columns: columns)
       // Back to the beginning of the line, and away with what is left of the last one.
-      return "\r" + Self.cut(terminalLine(snapshot, columns: columns), to: columns - 1) + "\u{1B}[K"
+      return "\r" + Self.cut(line, to: columns - 1) + "\u{1B}[K"
     }
   }
 
@@ -98,6 +105,22 @@ struct ProgressDisplay {
   private func logLine(_ snapshot: ProgressSnapshot) -> String {
     let percent = snapshot.fraction.map { "\(Int($0 * 100)) %, " } ?? ""
     return "\(percent)\(counts(snapshot))\(timeLeft(snapshot))"
+  }
+
+  /// A line for each app that waits: at once when it begins to, and then with every line of progress.
+  private mutating func announce(_ waiting: [ProgressWaits.Wait], all: Bool) -> String? {
+    let told = waiting.filter { all || !announced.contains($0.app) }
+    announced = Set(waiting.map(\.app))
+    return told.isEmpty ? nil : told.map { $0.sentence + "\n" }.joined()
+  }
+
+  /// The app that has waited longest takes the place of the bar; nil if none waits.
+  private func waitingLine(_ snapshot: ProgressSnapshot, _ waiting: [ProgressWaits.Wait], columns: Int) -> String? {
+    guard let longest = waiting.max(by: { $0.lasting < $1.lasting }) else { return nil }
+    let sentence = longest.sentence + (waiting.count > 1 ? " (and \(waiting.count - 1) more)" : "")
+    let percent = snapshot.fraction.map { "\(Int($0 * 100)) %, " } ?? ""
+    let withCounts = "\(percent)\(AccountTable.grouped(snapshot.settled)) settled; \(sentence)"
+    return withCounts.count < columns ? withCounts : sentence
   }
 
   private func terminalLine(_ snapshot: ProgressSnapshot, columns: Int) -> String {

@@ -25,6 +25,9 @@ final class SendAudience: AudienceSource {
     return [file.header.identifierColumn, file.header.collapseColumn].compactMap { $0.map { file.header.columns[$0] } }
   }
 
+  /// Nil for a broadcast.
+  var file: AudienceFile? { if case .file(let file) = source { file } else { nil } }
+
   /// What lists show instead of a token.
   var channelIdentifier: String? { if case .channel(let identifier) = source { identifier } else { nil } }
 

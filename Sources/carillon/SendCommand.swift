@@ -68,6 +68,11 @@ struct SendCommand: AsyncParsableCommand {
   @Option(
     help: ArgumentHelp("What to do with notifications that may have arrived or not (default: resend).", valueName: "resend|hold|drop")) var onUnknown:
     AppSettings.OnUnknown?
+  @Option(
+    help: ArgumentHelp(
+      "How long to keep trying while the gateway takes nothing, 1s to 168h; then what is left is cancelled, or stays in the journal (default: 15m).",
+      valueName: "duration"))
+  var patience: String?
   @OptionGroup var journalFlags: JournalFlags
   @Flag(help: "The account as one JSON object on standard output.") var json = false
   @Option(help: ArgumentHelp("Lists everything that was not accepted, as CSV (default: nowhere).", valueName: "file")) var outcomes: String?
@@ -103,7 +108,7 @@ struct SendCommand: AsyncParsableCommand {
       try provider.refuse(besides: "--config", because: "the configuration file says it")
       let besides = [
         ("--gateway", gateway != nil), ("--connections", connections != nil), ("--command", command != nil), ("--settle-quiet", settleQuiet != nil),
-        ("--confirm", confirm != nil), ("--on-unknown", onUnknown != nil),
+        ("--confirm", confirm != nil), ("--on-unknown", onUnknown != nil), ("--patience", patience != nil),
       ]
       for (flag, isGiven) in besides where isGiven { throw ValidationError("\(flag) and --config exclude each other: the configuration file says it.") }
     } else {
@@ -132,6 +137,10 @@ struct SendCommand: AsyncParsableCommand {
     }
     let wanted = try Options.priority(priority)
     if config == nil, !provider.isHTTP2, wanted == 1 { throw ValidationError("--priority 1 needs --transport http2.") }
+    if let patience {
+      let duration = try Options.duration(patience, flag: "--patience")
+      guard duration >= .seconds(1), duration <= .seconds(604_800) else { throw ValidationError("--patience must be from 1s to 168h, not \"\(patience)\".") }
+    }
     if let settleQuiet {
       let quiet = try Options.duration(settleQuiet, flag: "--settle-quiet")
       guard quiet >= .milliseconds(10), quiet <= .seconds(3600) else {
@@ -177,7 +186,7 @@ struct SendCommand: AsyncParsableCommand {
       ("--app", app != nil), ("--campaign", campaign != nil), ("--gateway", gateway != nil), ("--payload", payload != nil), ("--tokens", tokens != nil),
       ("--connections", connections != nil), ("--command", command != nil), ("--expiration", expiration != nil), ("--priority", priority != nil),
       ("--settle-quiet", settleQuiet != nil), ("--confirm", confirm != nil), ("--outcomes", outcomes != nil),
-      ("--gone", gone != nil),
+      ("--gone", gone != nil), ("--patience", patience != nil),
     ]
     for (flag, isGiven) in besides where isGiven { throw ValidationError("\(flag) and --resume exclude each other: the journal remembers it.") }
     if config == nil, journalFlags.journal == nil { throw ValidationError("--resume needs --journal DIR, which says what to go on with.") }
@@ -227,6 +236,7 @@ struct SendCommand: AsyncParsableCommand {
     if let settleQuiet { settings.settle.quiet = try Options.duration(settleQuiet, flag: "--settle-quiet") }
     if let confirm { settings.settle.confirm = confirm }
     if let onUnknown { settings.onUnknown = onUnknown }
+    if let patience { settings.patience = try Options.duration(patience, flag: "--patience") }
     return SendPlan(apps: [settings], entries: [try entry(settings.id, payload, tokens)], isNamedByTopic: app == nil)
   }
 

@@ -99,6 +99,8 @@ struct SendRun {
     /// Apps that gave their gateway up: id and reason.
     var failures: [(app: String, reason: String)] = []
     var wasInterrupted = false
+    /// An app made no progress until its patience was over.
+    var hasGivenUp = false
     /// No gateway has heard of anything, as far as this process can tell.
     var nothingWasSent: Bool
   }
@@ -118,7 +120,7 @@ struct SendRun {
       let listener = lists.listener(app: campaign.app, tokens: campaign.tokens, channel: campaign.audience.channelIdentifier)
       return Part(campaign: campaign, run: try CampaignRun(campaign.sent, through: app, journalled: campaign.number, listener: listener))
     }
-    let before = snapshot(of: parts, since: started)
+    let before = snapshot(of: parts, through: deployment, since: started)
     let watch = SignalWatch { count in
       if count == 1 {
         // The terminal has echoed ^C into the progress line.
@@ -126,7 +128,7 @@ struct SendRun {
         StandardStream.error.writeLine("\(fresh)carillon: stopping: what is under way is still accounted for; interrupt again to stop at once")
         for part in parts { part.run.cancel() }
       } else {
-        let (account, inFlightCount) = snapshot(of: parts, since: started, before: before).asIfOver
+        let (account, inFlightCount) = snapshot(of: parts, through: deployment, since: started, before: before).asIfOver
         show(account)
         _ = lists.finish()
         if inFlightCount > 0 {
@@ -139,7 +141,12 @@ struct SendRun {
     }
     defer { watch.stop() }
     let problems = await withTaskGroup(of: AudienceError?.self) { tasks in
-      let progress = SendProgress(parts.map(\.campaign.audience), ledgers: parts.map(\.run.ledger), started: started)
+      let sentApps = prepared.apps.compactMap { part in
+        deployment.apps[part.settings.id].map { app in
+          SendProgress.SentApp(id: part.settings.id, app: app, ledgers: parts.filter { $0.campaign.app == part.settings.id }.map(\.run.ledger))
+        }
+      }
+      let progress = SendProgress(parts.map(\.campaign.audience), apps: sentApps, started: started)
       tasks.addTask {
         await progress.show()
         return nil
@@ -162,9 +169,10 @@ struct SendRun {
       return problems
     }
     let failures = prepared.apps.compactMap { part in deployment.apps[part.settings.id]?.failure.map { (app: part.settings.id, reason: $0) } }
-    let account = snapshot(of: parts, since: started, before: before)
+    let account = snapshot(of: parts, through: deployment, since: started, before: before)
     return Ending(
       account: account, campaigns: problems, failures: failures, wasInterrupted: parts.contains { $0.run.ledger.isCancelled },
+      hasGivenUp: deployment.apps.values.contains { $0.status.hasGivenUp },
       nothingWasSent: nothingWasSent(account, before: before))
   }
 
@@ -177,11 +185,19 @@ struct SendRun {
   }
 
   /// - Parameter before: how things stood at the beginning.
-  private func snapshot(of parts: [Part], since started: ContinuousClock.Instant, before: AccountSnapshot? = nil) -> AccountSnapshot {
+  private func snapshot(
+    of parts: [Part], through deployment: Deployment, since started: ContinuousClock.Instant, before: AccountSnapshot? = nil
+  ) -> AccountSnapshot {
     let apps = prepared.apps.map { app in
       let ended = plan.ended.filter { $0.app == app.settings.id }.map(\.account)
-      let account = (parts.filter { $0.campaign.app == app.settings.id }.map(\.run.ledger.account) + ended).reduce(Account(), +)
-      return AccountSnapshot.App(id: app.settings.id, account: account)
+      let parts = parts.filter { $0.campaign.app == app.settings.id }
+      let account = (parts.map(\.run.ledger.account) + ended).reduce(Account(), +)
+      var shown = AccountSnapshot.App(id: app.settings.id, account: account)
+      let unread = parts.compactMap { part in
+        part.campaign.audience.unread(part.run.ledger.rest).map { UnreadPart(tokens: part.campaign.tokens, unread: $0) }
+      }
+      shown.note(deployment.apps[app.settings.id], unread: unread)
+      return shown
     }
     let settledBefore = before?.apps.map(\.settled).reduce(0, +) ?? 0
     return AccountSnapshot(apps: apps, seconds: (ContinuousClock.now - started).inSeconds, settledBefore: settledBefore)
@@ -196,8 +212,9 @@ struct SendRun {
     return StandardStream.output.write(Array((text + "\n").utf8)).map { "the account cannot be written: \($0)" }
   }
 
-  /// Where nothing got as far as a gateway, the reason is all there is to say; a machine still gets its object.
-  private func showsAccount(_ ending: Ending) -> Bool { plan.json || !ending.nothingWasSent || ending.failures.isEmpty }
+  /// Where nothing got as far as a gateway, the reason is all there is to say; a machine still gets its object. A gateway that took
+  /// nothing until patience was over is worth an account, with its notes.
+  private func showsAccount(_ ending: Ending) -> Bool { plan.json || !ending.nothingWasSent || ending.failures.isEmpty || ending.hasGivenUp }
 
   /// - Parameter incomplete: why something that was to be written is not all there.
   private func finish(_ ending: Ending, incomplete: [String]) throws {

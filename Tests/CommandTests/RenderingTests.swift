@@ -29,7 +29,7 @@ struct RenderingTests {
     app.rejected = ["8 invalid token": 1]
     let expected =
       #"{"apps":{"a":{"submitted":3,"accepted":{"confirmed":1,"quiet":1},"rejected":{"total":1,"byReason":{"8 invalid token":1}},"suppressed":0,"expired":0,"#
-      + #""held":0,"cancelled":0,"unknown":0,"resent":0,"possibleDuplicates":0}},"seconds":0.500,"perSecond":6.000}"#
+      + #""held":0,"cancelled":0,"unknown":0,"resent":0,"possibleDuplicates":0,"notes":[],"neverRead":[]}},"seconds":0.500,"perSecond":6.000}"#
     #expect(AccountJSON.text(AccountSnapshot(apps: [app], seconds: 0.5)) == expected)
     #expect(throws: Never.self) { try JSONSerialization.jsonObject(with: Data(AccountJSON.text(account).utf8)) }
   }
@@ -56,6 +56,34 @@ struct RenderingTests {
     #expect(account.exitStatus == .findings)
     #expect(AccountSnapshot(apps: [account.apps[1]], seconds: 1).exitStatus == .success)
     #expect(AccountSnapshot(apps: [AccountSnapshot.App(id: "a")], seconds: 0).perSecond == 0)
+  }
+
+  @Test("notes and what was never read stand under the account, and in the object of their app")
+  func notes() throws {
+    var account = account
+    account.apps[0].notes = ["stopped: no progress for 15 min: 503 ServiceUnavailable", "503 ServiceUnavailable (1,200 times within 15 min)"]
+    account.apps[1].neverRead = [
+      UnreadPart(tokens: "b.txt", unread: AudienceUnread(line: 766, byteCount: 617, fileByteCount: 1000, estimatedLineCount: 1_234)),
+      UnreadPart(tokens: "c.txt", unread: AudienceUnread(line: 1, byteCount: 1000, fileByteCount: 1000)),
+      UnreadPart(tokens: "-", unread: AudienceUnread(line: 1_000_001)),
+    ]
+    let notes = """
+      notifications/s
+
+      news "1": stopped: no progress for 15 min: 503 ServiceUnavailable
+      news "1": 503 ServiceUnavailable (1,200 times within 15 min)
+      chat: never read: about 1,234 of 1,999 lines of b.txt, from line 766 on (61.7 % of its bytes)
+      chat: never read: c.txt, from line 1 on (100.0 % of its bytes)
+      chat: never read: what comes in line 1,000,001 of standard input and after it
+      """
+    #expect(AccountTable.text(account).hasSuffix(notes), "\n\(AccountTable.text(account))")
+    let json = AccountJSON.text(account)
+    #expect(throws: Never.self) { try JSONSerialization.jsonObject(with: Data(json.utf8)) }
+    #expect(json.contains(#""notes":["stopped: no progress for 15 min: 503 ServiceUnavailable","503 ServiceUnavailable (1,200 times within 15 min)"]"#))
+    #expect(
+      json.contains(
+        #""neverRead":[{"tokens":"b.txt","fromLine":766,"bytes":617,"ofBytes":1000},{"tokens":"c.txt","fromLine":1,"bytes":1000,"ofBytes":1000},"#
+          + #"{"tokens":"-","fromLine":1000001}]"#), "\(json)")
   }
 
   @Test("numbers and times are written for people")
@@ -92,6 +120,76 @@ struct RenderingTests {
     #expect(display.update(snapshot(settled: 1000, at: 15)) == "50 %, 1,000 settled, 0/s\n")
     #expect(display.update(snapshot(settled: 1000, total: nil, at: 20)) == "1,000 settled, 0/s\n")
     #expect(display.clear().isEmpty)
+  }
+
+  private func app(_ id: String, _ obstacle: Obstacle?, settled: Int = 500, inFlight: Int = 500) -> AppProgress {
+    AppProgress(id: id, settled: settled, inFlight: inFlight, obstacle: obstacle)
+  }
+
+  private func outage(_ seconds: Int, next: Int?) -> Obstacle {
+    Obstacle(cause: "503 ServiceUnavailable", lasting: .seconds(seconds), nextTryIn: next.map { .seconds($0) }, isOwnLimit: false)
+  }
+
+  private func waiting(_ apps: [AppProgress], at seconds: Double) -> ProgressSnapshot {
+    var snapshot = snapshot(settled: 500, at: seconds)
+    snapshot.apps = apps
+    return snapshot
+  }
+
+  @Test("a log says why an app waits as soon as that has lasted five seconds, and again with each line of progress")
+  func waitingInLog() {
+    var display = ProgressDisplay(.log)
+    #expect(display.update(waiting([app("news", outage(4, next: 2)), app("chat", nil)], at: 4)) == nil)
+    #expect(
+      display.update(waiting([app("news", outage(4, next: 2)), app("chat", nil, settled: 1)], at: 5)) == "25 %, 500 settled, 100/s, about 15.0 s left\n")
+    #expect(
+      display.update(waiting([app("news", outage(5, next: 2)), app("chat", nil, settled: 2)], at: 6))
+        == "news: waiting, 503 ServiceUnavailable since 5 s; next try in 2 s\n")
+    #expect(display.update(waiting([app("news", outage(6, next: 1)), app("chat", nil, settled: 3)], at: 7)) == nil)
+    #expect(
+      display.update(waiting([app("news", outage(12, next: 0)), app("chat", outage(100, next: nil))], at: 10)) == """
+        25 %, 500 settled, 0/s
+        news: waiting, 503 ServiceUnavailable since 12 s; trying again
+        chat: waiting, 503 ServiceUnavailable since 1 min 40 s
+
+        """)
+    // What has ended is told again when it comes back.
+    #expect(display.update(waiting([app("news", nil, settled: 501)], at: 11)) == nil)
+    #expect(display.update(waiting([app("news", outage(5, next: nil))], at: 12))?.hasPrefix("news: waiting") == true)
+  }
+
+  @Test("an app whose notifications stay in flight without any report waits for an answer; one with nothing in flight does not")
+  func waitingForAnAnswer() {
+    var display = ProgressDisplay(.log)
+    #expect(display.update(waiting([app("news", nil), app("chat", nil, inFlight: 0)], at: 1)) == nil)
+    _ = display.update(waiting([app("news", nil), app("chat", nil, inFlight: 0)], at: 5))
+    #expect(display.update(waiting([app("news", nil), app("chat", nil, inFlight: 0)], at: 6)) == "news: waiting, no answer since 5 s\n")
+    let fresh = Obstacle(cause: "the connection was reset", lasting: .seconds(1), nextTryIn: .seconds(3), isOwnLimit: false)
+    #expect(
+      display.update(waiting([app("news", fresh), app("chat", nil, inFlight: 0)], at: 10))?.hasSuffix("news: waiting, the connection was reset since 9 s\n")
+        == true)
+  }
+
+  @Test("a limit of our own holds an app back, although it makes progress")
+  func heldBack() {
+    var display = ProgressDisplay(.log)
+    let limit = Obstacle(cause: "3000 connections per minute are in use", lasting: .seconds(7), nextTryIn: nil, isOwnLimit: true)
+    #expect(display.update(waiting([app("news", limit, settled: 1)], at: 4)) == "news: held back, 3000 connections per minute are in use\n")
+  }
+
+  @Test("on a terminal the app that has waited longest takes the place of the bar", arguments: [120, 80, 60, 20])
+  func waitingOnTerminal(columns: Int) throws {
+    var display = ProgressDisplay(.terminal(columns: columns))
+    let apps = [app("news", outage(12, next: 4)), app("chat", outage(90, next: 4)), app("idle", nil, inFlight: 0)]
+    let text = display.update(waiting(apps, at: 90))
+    let drawn = try #require(text)
+    let line = String(drawn.dropFirst().dropLast(3))
+    let sentence = "chat: waiting, 503 ServiceUnavailable since 1 min 30 s; next try in 4 s (and 1 more)"
+    switch columns {
+    case 120: #expect(line == "25 %, 500 settled; \(sentence)")
+    default: #expect(line == sentence.prefix(columns - 1))
+    }
+    #expect(display.update(waiting([app("news", nil, settled: 501)], at: 91))?.contains("[#") == (columns >= 60))
   }
 
   @Test("a campaign that is gone on with has the rate, and the time left, of what is done since")

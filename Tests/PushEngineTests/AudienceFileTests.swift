@@ -30,6 +30,28 @@ struct AudienceFileTests {
     }
   }
 
+  @Test("what was never taken in is told in bytes from its first line on, and in lines as far as can be estimated")
+  func unread() throws {
+    let count = 10_000
+    try withFile("token\n" + String(repeating: "\(Audience.token)\n", count: count)) { path in
+      let file = try AudienceFile(path: path)
+      let size = 6 + count * 65
+      #expect(file.unread(AudienceRest()) == AudienceUnread(line: 2, byteCount: count * 65, fileByteCount: size))
+      let chunk = AudienceChunk()
+      for _ in 0..<5 { #expect(try file.fill(chunk) == .entries) }
+      // In the middle of the fifth chunk.
+      let line = chunk[100].line
+      let left = count - (4 * chunk.entryLimit + 100)
+      #expect(
+        file.unread(AudienceRest(mark: chunk.mark, line: line))
+          == AudienceUnread(line: line, byteCount: left * 65, fileByteCount: size, estimatedLineCount: left))
+      // Reading goes on as if nobody had asked.
+      #expect(try file.fill(chunk) == .entries)
+      #expect(chunk[0].line == UInt64(5 * chunk.entryLimit + 2))
+      #expect(file.unread(AudienceRest(mark: chunk.mark, line: UInt64(count) + 2)).byteCount == 0)
+    }
+  }
+
   @Test("what cannot be opened is named with the system's reason")
   func cannotOpen() throws {
     let missing = #expect(throws: AudienceError.self) { _ = try AudienceFile(path: "no-such-file.txt") }

@@ -34,6 +34,7 @@ struct ConfigurationTests {
           settle: { quiet: 2s, confirm: quiet }
           on-unknown: hold
           attempts: 3
+          patience: 2h
           rate-limit: 300/m
           weight: 7
         - { id: other, credential: { certificate: /certs/other.pem, key: other.key } }
@@ -50,7 +51,7 @@ struct ConfigurationTests {
     #expect(news.batching.maxBytes == 131_072 && news.batching.maxDelay == .microseconds(1500))
     #expect(news.window.notifications == 1000 && news.window.bytes == 1_048_576)
     #expect(news.settle.quiet == .seconds(2) && news.settle.confirm == .quiet)
-    #expect(news.onUnknown == .hold && news.attempts == 3 && news.rateLimit == 5 && news.weight == 7)
+    #expect(news.onUnknown == .hold && news.attempts == 3 && news.patience == .seconds(7200) && news.rateLimit == 5 && news.weight == 7)
     #expect(configuration.apps[1].credential == .certificate(CredentialFiles(certificate: "/certs/other.pem", key: "etc/other.key")))
   }
 
@@ -61,7 +62,7 @@ struct ConfigurationTests {
     expected.command = .framed
     #expect(app == expected)
     #expect(app.connections == 1...8 && app.batching.maxBytes == 65_536 && app.window.notifications == 262_144 && app.settle.quiet == .seconds(5))
-    #expect(app.attempts == 5 && app.rateLimit == nil && app.onUnknown == .resend && app.settle.confirm == .probe)
+    #expect(app.attempts == 5 && app.patience == .seconds(900) && app.rateLimit == nil && app.onUnknown == .resend && app.settle.confirm == .probe)
     #expect(app.gatewayOrDefault == Endpoint(host: "gateway.push.apple.com", port: 2195))
   }
 

@@ -7,6 +7,7 @@ package final class CampaignLedger: Sendable {
   private struct State {
     var account = Account()
     var isIntakeClosed = false
+    var rest: AudienceRest?
     var waiters: [CheckedContinuation<Void, Never>] = []
 
     var isFinished: Bool { isIntakeClosed && account.inFlight == 0 }
@@ -97,6 +98,13 @@ package final class CampaignLedger: Sendable {
   func mayHaveArrivedTwice(_ count: Int) {
     guard count > 0 else { return }
     state.withLock { $0.account.possibleDuplicates += count }
+  }
+
+  /// What of the audience was never read; nil while reading goes on, and when all was read.
+  package var rest: AudienceRest? { state.withLock { $0.rest } }
+
+  func stoppedReading(at rest: AudienceRest?) {
+    state.withLock { $0.rest = rest }
   }
 
   /// Nothing more will be submitted.

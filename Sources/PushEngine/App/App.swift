@@ -68,6 +68,9 @@ package actor App {
   /// Why the app makes no progress, if it makes none.
   package nonisolated var status: AppStatus { intake.status }
 
+  /// What keeps the app from progress at present, if anything does.
+  package nonisolated var obstacle: Obstacle? { intake.status.obstacle(now: home.now) }
+
   /// Ends ``run()`` and closes every connection. To be called when the campaigns have ended: what is still in flight stays without an outcome.
   package func shutDown() async {
     for lane in intake.lanes { await lane.shutDown() }

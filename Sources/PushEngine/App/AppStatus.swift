@@ -63,10 +63,40 @@ package final class AppStatus: Sendable {
     }
   }
 
-  package var trouble: TroubleMachine.Trouble? { state.withLock { $0.trouble } }
+  /// What keeps the app from progress at present, for whoever shows it.
+  package func obstacle(now: Instant) -> Obstacle? {
+    state.withLock { state in
+      if let trouble = state.trouble {
+        let nextTryIn = trouble.nextTryAt.map { $0.since(now) }
+        return Obstacle(cause: trouble.cause, lasting: now.since(trouble.since), nextTryIn: nextTryIn, isOwnLimit: false)
+      }
+      return state.hold(now: now).map { Obstacle(cause: $0.cause, lasting: now.since($0.since), nextTryIn: nil, isOwnLimit: true) }
+    }
+  }
 
-  package func hold(now: Instant) -> TroubleMachine.Hold? { state.withLock { $0.hold(now: now) } }
+  /// The app was stopped because its patience was over.
+  package var hasGivenUp: Bool { state.withLock { $0.hasGivenUp } }
+
+  package var trouble: TroubleMachine.Trouble? { state.withLock { $0.trouble } }
 
   /// The distinct causes so far, in the order in which they came up, and how many reports had a cause that found no room among them.
   package var notes: (listed: [TroubleMachine.Note], unlistedCount: Int) { state.withLock { ($0.notes, $0.unlistedCount) } }
+}
+
+/// What an app waits for, in times relative to the present.
+package struct Obstacle: Hashable, Sendable {
+  /// A few printable words, such as `503 ServiceUnavailable`.
+  package var cause: String
+  package var lasting: Duration
+  /// Zero: it is under way. Nil: none is planned.
+  package var nextTryIn: Duration?
+  /// A limit of our own, not the gateway, holds the app back.
+  package var isOwnLimit: Bool
+
+  package init(cause: String, lasting: Duration, nextTryIn: Duration?, isOwnLimit: Bool) {
+    self.cause = cause
+    self.lasting = lasting
+    self.nextTryIn = nextTryIn
+    self.isOwnLimit = isOwnLimit
+  }
 }

@@ -18,6 +18,8 @@ internal import Synchronization
   package var consumedByteCount: Int { consumed.load(ordering: .relaxed) }
 
   private let consumed = Atomic<Int>(0)
+  /// Behind the header, or where it was told to begin.
+  private let start: AudienceMark
   private let input: AudienceInput
   private var reader: AudienceReader
   private var position: Int
@@ -39,15 +41,17 @@ internal import Synchronization
     input = try AudienceInput(path: path, blockByteCount: Self.blockByteCount)
     byteCount = input.byteCount
     header = try Self.detectHeader(input)
-    self.mark = AudienceMark(offset: UInt64(header.byteCount), line: header.firstLine)
+    let first = AudienceMark(offset: UInt64(header.byteCount), line: header.firstLine)
     if let mark, mark.offset > header.byteCount {
       try input.seek(to: mark.offset)
-      self.mark = mark
+      start = mark
       position = 0
       hasEntries = true
     } else {
+      start = first
       position = header.byteCount
     }
+    self.mark = start
     reader = AudienceReader(header, renderer: try makeRenderer(header), readsHeaders: readsHeaders, firstLine: self.mark.line)
     consumed.store(Int(clamping: self.mark.offset), ordering: .relaxed)
   }
@@ -81,6 +85,20 @@ internal import Synchronization
     if !isFinished { return .nothingYet }
     if !hasEntries { throw AudienceError(path: path, problem: .format(.empty)) }
     return .end
+  }
+
+  /// What was never taken in. Reads the file for it, from any thread.
+  package func unread(_ rest: AudienceRest) -> AudienceUnread {
+    let line = rest.line ?? start.line
+    guard let byteCount else { return AudienceUnread(line: line) }
+    let offset = input.offset(ofLine: line, from: rest.mark ?? start)
+    var unread = AudienceUnread(line: line, byteCount: max(0, byteCount - offset), fileByteCount: byteCount)
+    let readLineCount = Int(clamping: line) - Int(clamping: header.firstLine)
+    let readByteCount = offset - header.byteCount
+    if readLineCount > 0, readByteCount > 0 {
+      unread.estimatedLineCount = Int((Double(unread.byteCount ?? 0) * Double(readLineCount) / Double(readByteCount)).rounded(.up))
+    }
+    return unread
   }
 
   private static func detectHeader(_ input: AudienceInput) throws(AudienceError) -> AudienceHeader {
@@ -135,6 +153,24 @@ internal import Synchronization
     }
     count = 0
     isAtEnd = false
+  }
+
+  /// Where this line begins, in bytes. Leaves the place of reading alone.
+  func offset(ofLine line: UInt64, from mark: AudienceMark) -> Int {
+    var (offset, left) = (Int(clamping: mark.offset), line > mark.line ? line - mark.line : 0)
+    let piece = UnsafeMutableRawBufferPointer.allocate(byteCount: 64 * 1024, alignment: 16)
+    defer { unsafe piece.deallocate() }
+    while left > 0 {
+      let got = unsafe pread(descriptor, piece.baseAddress, piece.count, off_t(offset))
+      guard got > 0 else { break }
+      var used = 0
+      while left > 0, let end = unsafe piece[used..<got].firstIndex(of: UInt8(ascii: "\n")) {
+        used = end + 1
+        left -= 1
+      }
+      offset += left > 0 ? got : used
+    }
+    return offset
   }
 
   /// Whether a read would return at once: always for a file.

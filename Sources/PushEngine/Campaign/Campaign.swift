@@ -104,6 +104,7 @@ package struct CampaignRun: Sendable {
     } catch {
       problem = error
     }
+    ledger.stoppedReading(at: reader.rest)
     intake.close(ledger)
     await ledger.finished()
     intake.forget(ledger)

@@ -9,6 +9,10 @@ struct CampaignReader {
   let intake: Intake
   private let policy: LanePolicy
   private var progress: ReadingProgress?
+  /// Where reading the audience has stopped; nil once its end was reached.
+  private(set) var rest: AudienceRest?
+  /// The first entry of the present chunk that was not taken in.
+  private var nextIndex = 0
 
   /// How long to leave a pipe alone that has nothing to read.
   private static let pause = Duration.milliseconds(10)
@@ -18,6 +22,7 @@ struct CampaignReader {
     self.intake = intake
     self.policy = policy
     progress = journalled.map(ReadingProgress.init)
+    rest = journalled.map { AudienceRest(mark: $0.readLine == 0 ? nil : $0.mark, line: $0.readLine + 1) } ?? AudienceRest()
   }
 
   // MARK: Leftovers
@@ -65,12 +70,15 @@ struct CampaignReader {
   mutating func submit(_ audience: some AudienceSource, chunk: AudienceChunk) async throws(AudienceError) {
     while !ledger.isCancelled {
       switch try audience.fill(chunk) {
-      case .end: return
+      case .end:
+        rest = nil
+        return
       case .nothingYet: await intake.pause(Self.pause)
       case .nothingFor(let duration): await intake.pause(duration)
       case .entries:
         rejectMalformed(chunk)
         _ = await submit(chunk)
+        rest = AudienceRest(chunk, from: nextIndex)
         if let number = ledger.journalNumber, let rest = progress?.tellRest(of: chunk) { intake.journal?.record(.position(campaign: number, rest)) }
       }
     }
@@ -91,6 +99,7 @@ struct CampaignReader {
   private mutating func submit(_ chunk: AudienceChunk) async -> Int {
     var taken = 0
     var next = chunk.origin == nil ? progress?.toldCount ?? 0 : 0
+    defer { nextIndex = next }
     var origin = chunk.origin?.position ?? 0
     while next < chunk.count {
       let isCancelled = { [ledger] in ledger.isCancelled }

@@ -11,6 +11,7 @@ extension AppSettings {
     configuration.batchByteCount = batching.maxBytes
     configuration.batchDelay = batching.maxDelay
     configuration.rateLimit = rateLimit
+    configuration.patience = patience
     configuration.policy.confirm = settle.confirm == .probe ? .probe : .quiet
     configuration.policy.quiet = settle.quiet
     configuration.policy.onUnknown =

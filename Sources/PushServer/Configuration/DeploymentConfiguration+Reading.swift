@@ -82,6 +82,7 @@ extension AppSettings {
     }
     if let value = reader.take("on-unknown") { onUnknown = try value.choice(OnUnknown.self) }
     if let value = reader.take("attempts") { attempts = try value.integer(in: 1...RequestPolicy.attemptCountLimit) }
+    if let value = reader.take("patience") { patience = try value.duration(in: .seconds(1) ... .seconds(604_800)) }
     if let value = reader.take("rate-limit") { rateLimit = try value.rate() }
     if let value = reader.take("weight") { weight = try value.integer(in: 1...1000) }
     try reader.finish()

@@ -57,6 +57,8 @@ package struct AppSettings: Hashable, Sendable, Codable {
   package var settle = Settle()
   package var onUnknown = OnUnknown.resend
   package var attempts = 5
+  /// How long the app keeps trying while nothing gets through at all.
+  package var patience = Duration.seconds(900)
   /// Notifications per second; nil: no limit.
   package var rateLimit: Double?
   /// The app's share when several compete, relative to the others.

@@ -42,8 +42,10 @@ package struct TroubleMachine: Sendable {
   package private(set) var trouble: Trouble?
   private var lastHold: Hold?
   package private(set) var notes: [Note] = []
-  /// Distinct causes that found no room in ``notes``, as far as can be told: reports, not causes.
+  /// Reports whose cause found no room in ``notes``.
   package private(set) var unlistedCount = 0
+  /// Patience was over once.
+  package private(set) var hasGivenUp = false
 
   /// More distinct causes than this are only counted.
   package static let noteLimit = 20
@@ -109,17 +111,7 @@ package struct TroubleMachine: Sendable {
     }
   }
 
-  private static func printable(_ cause: String) -> String {
-    let text = String(cause.unicodeScalars.prefix(causeLengthLimit).map { isPrintable($0) ? Character($0) : "?" })
-    return cause.unicodeScalars.count > causeLengthLimit ? text + "…" : text
-  }
-
-  private static func isPrintable(_ scalar: Unicode.Scalar) -> Bool {
-    switch scalar.properties.generalCategory {
-    case .control, .format, .lineSeparator, .paragraphSeparator, .privateUse, .surrogate, .unassigned: false
-    default: true
-    }
-  }
+  private static func printable(_ cause: String) -> String { cause.escapedForTerminal(atMost: causeLengthLimit) }
 
   // MARK: Questions
 
@@ -139,7 +131,10 @@ package struct TroubleMachine: Sendable {
       return .calm
     }
     let end = max(trouble.since + patience, lastHold?.until ?? .start)
-    if end <= now { return .giveUp("no progress for \(now.since(trouble.since).spoken): \(trouble.cause)") }
+    if end <= now {
+      hasGivenUp = true
+      return .giveUp("no progress for \(now.since(trouble.since).spoken): \(trouble.cause)")
+    }
     return .again(at: min(end, now + Self.checkInterval))
   }
 }

@@ -1,0 +1,37 @@
+/// Where reading an audience stopped before its end.
+package struct AudienceRest: Hashable, Sendable {
+  /// A place at or before ``line``; nil: the first line of the audience.
+  package var mark: AudienceMark?
+  /// The number of the first line that was never taken in; nil: the audience was not read at all.
+  package var line: UInt64?
+
+  package init(mark: AudienceMark? = nil, line: UInt64? = nil) {
+    self.mark = mark
+    self.line = line
+  }
+
+  /// What is left from this entry of the chunk on.
+  init(_ chunk: AudienceChunk, from index: Int) {
+    // A record that spans lines ends on a line that nobody knows here. It counts as one line.
+    let line = index < chunk.count ? chunk[index].line : chunk[chunk.count - 1].line + 1
+    self.init(mark: chunk.mark, line: line)
+  }
+}
+
+/// What of a token file was never taken in.
+package struct AudienceUnread: Hashable, Sendable {
+  /// The number of the first such line.
+  package var line: UInt64
+  /// From that line to the end of the file, and of the whole file; nil for a pipe.
+  package var byteCount: Int?
+  package var fileByteCount: Int?
+  /// The lines in these bytes, if they are as long as the lines that were read; nil if none was.
+  package var estimatedLineCount: Int?
+
+  package init(line: UInt64, byteCount: Int? = nil, fileByteCount: Int? = nil, estimatedLineCount: Int? = nil) {
+    self.line = line
+    self.byteCount = byteCount
+    self.fileByteCount = fileByteCount
+    self.estimatedLineCount = estimatedLineCount
+  }
+}

@@ -1,0 +1,54 @@
+internal import PushEngine
+internal import PushWire
+
+/// What of a token file was never taken in, for the account.
+struct UnreadPart: Hashable, Sendable {
+  /// The file as the user named it; `-` is standard input.
+  var tokens: String
+  var unread: AudienceUnread
+
+  /// The fields of an object.
+  func write(to json: inout JSONWriter) {
+    json.field("tokens", tokens)
+    json.field("fromLine", unread.line)
+    if let byteCount = unread.byteCount { json.field("bytes", byteCount) }
+    if let fileByteCount = unread.fileByteCount { json.field("ofBytes", fileByteCount) }
+  }
+
+  /// One sentence without its full stop.
+  var sentence: String {
+    let file = tokens == "-" ? "standard input" : tokens
+    guard let byteCount = unread.byteCount, let fileByteCount = unread.fileByteCount, fileByteCount > 0 else {
+      return "never read: what comes in line \(AccountTable.grouped(Int(clamping: unread.line))) of \(file) and after it"
+    }
+    let percent = AccountTable.percent(Double(byteCount) / Double(fileByteCount))
+    guard let lineCount = unread.estimatedLineCount else { return "never read: \(file), from line \(unread.line) on (\(percent) of its bytes)" }
+    let total = Int(clamping: unread.line) - 1 + lineCount
+    return "never read: about \(AccountTable.grouped(lineCount)) of \(AccountTable.grouped(total)) lines of \(file), "
+      + "from line \(AccountTable.grouped(Int(clamping: unread.line))) on (\(percent) of its bytes)"
+  }
+}
+
+extension AccountSnapshot.App {
+  /// Adds what the app's status and its campaigns say beside numbers.
+  mutating func note(_ app: App?, unread: [UnreadPart]) {
+    neverRead = unread
+    guard let app else { return }
+    if let failure = app.failure { notes.append("stopped: \(failure)") }
+    let (listed, unlistedCount) = app.status.notes
+    notes += listed.map { note in
+      let span = note.last.since(note.first)
+      let times = note.count == 1 ? "once" : "\(AccountTable.grouped(note.count)) times within \(max(.seconds(1), span).spoken)"
+      return "\(note.cause) (\(times))"
+    }
+    if unlistedCount > 0 { notes.append("and \(AccountTable.grouped(unlistedCount)) reports of other causes") }
+  }
+}
+
+extension SendAudience {
+  /// Nil when nothing is left to read.
+  func unread(_ rest: AudienceRest?) -> AudienceUnread? {
+    guard let rest, let unread = file?.unread(rest), unread.byteCount != 0 else { return nil }
+    return unread
+  }
+}
