@@ -85,8 +85,8 @@ final class ScenarioGateway: @unchecked Sendable {
   func explain(_ check: inout AccountCheck) {
     let scenario = scenario
     let putOff = provider?.putOff ?? []
-    let isForbidden = scenario.provider?.forbiddenFrom != nil
-    check.refused = { scenario.refused.contains($0) || putOff.contains($0) || isForbidden }
+    // A refused credential is no verdict on a notification.
+    check.refused = { scenario.refused.contains($0) || putOff.contains($0) }
     check.kills = { scenario.kills($0) || scenario.killsAtRandom }
   }
 

@@ -15,7 +15,8 @@ extension RequestMachine {
 
   package mutating func opened(now: Instant) {
     phase = .open
-    connection = Connection(heardAt: now, activeAt: now, trialCount: isOnTrial ? 1 : nil)
+    let trialCount: Int? = isOnTrial ? 1 : isProven ? nil : Self.unprovenRequestLimit
+    connection = Connection(heardAt: now, activeAt: now, trialCount: trialCount)
   }
 
   /// Bytes have come from the peer.
@@ -123,14 +124,10 @@ extension RequestMachine {
       effects.badTokenCount += 1
       settleAnswered(entry, as: outcome)
     case .pausesApp:
-      effects.pausedBy = outcome
-      pause()
-      settleAnswered(entry, as: outcome)
+      refusedApp(entry, outcome: outcome)
     case .needsOwnConnection where !connection.hasMadeProgress && backoff.failures >= Self.freshConnectionLimit:
-      // No other key was ever used on these connections: this one is what the service does not want.
-      effects.pausedBy = outcome
-      pause()
-      settleAnswered(entry, as: outcome)
+      // No other key was ever used on these connections: the service does not accept this one.
+      refusedApp(entry, outcome: outcome)
     case .disputesToken, .expiredToken, .needsOwnConnection, .reconnects:
       connection.isFinishing = true
       endedUnprocessed(entry, now: now)
@@ -165,7 +162,17 @@ extension RequestMachine {
     retries.hasten { isCancelled($0.campaign) }
   }
 
+  /// The service refuses the credential or the topic, so the answer is no verdict on the notification:
+  /// it returns to the queue, and the app stops.
+  private mutating func refusedApp(_ entry: RequestEntry, outcome: Outcome) {
+    effects.pausedBy = outcome
+    pause()
+    if requests.plantedMistake == .credentialRejectsNotification { return settleAnswered(entry, as: outcome) }
+    retries.append(entry)
+  }
+
   private mutating func settleAnswered(_ entry: RequestEntry, as outcome: Outcome) {
+    isProven = true
     connection.trialCount = nil
     connection.hasMadeProgress = true
     effects.madeProgress = true
@@ -188,6 +195,8 @@ extension RequestMachine {
     if !connection.hasMadeProgress, connection.refusedCount >= Self.refusalLimit { connection.isFinishing = true }
   }
 
+  /// Requests in flight until the service has accepted the lane's credential: a bad key costs few refusals.
+  private static let unprovenRequestLimit = 16
   /// After so many connections in a row on which a key was not wanted, and one more, none is expected to be better.
   private static let freshConnectionLimit = 2
   /// A peer that refuses so many streams and answers none is left for a new connection.

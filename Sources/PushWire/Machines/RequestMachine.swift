@@ -51,7 +51,7 @@ package struct RequestMachine: ~Copyable {
     package var mayHaveArrived: [Range<UInt64>] = []
     /// Notifications have got their outcome by an answer.
     package var madeProgress = false
-    /// The credential or topic is what the service refuses: with this outcome of a notification.
+    /// The service refuses the credential or the topic, in this answer to a notification.
     package var pausedBy: Outcome?
     /// Final answers, and how many of them said that the token was bad: for the app's breaker.
     package var answerCount = 0
@@ -106,6 +106,8 @@ package struct RequestMachine: ~Copyable {
   var jitter: Jitter
   /// The last connection was given requests, and answered none of them: the next one gets a single one at first.
   var isOnTrial = false
+  /// The service has given a notification of this lane a final answer: it accepts the credential.
+  var isProven = false
   var pingCount: UInt64 = 0
   /// The app is about to stop: nothing is sent until all is cancelled.
   var isPaused = false

@@ -36,6 +36,8 @@ package struct RequestPolicy: Sendable {
     case neighbourIsSettled
     /// A request that got no answer in time is sent again as if it could not have arrived.
     case timeoutIsHarmless
+    /// A refused credential rejects the notifications that were in flight.
+    case credentialRejectsNotification
   }
 
   package init() {}

@@ -17,7 +17,26 @@ internal import Testing
       guard lane.pump() == .leave else { break }
       lane.close(.byUs)
     }
-    #expect(lane.pausedBy == Self.unrelated && lane.outcomes == [0: Self.unrelated] && lane.requested.count == 3)
+    #expect(lane.pausedBy == Self.unrelated && lane.outcomes.isEmpty && lane.requested.count == 3)
+    lane.around.isCancelled = true
+    lane.pump()
+    #expect(lane.outcomes == [0: .cancelled] && lane.inDoubt.isEmpty)
+  }
+
+  @Test("before the first final answer a lane has 16 requests in flight: a bad key costs few refusals")
+  func unprovenKey() {
+    let lane = RequestDriver()
+    lane.publish(200)
+    lane.connect()
+    lane.pump()
+    #expect(lane.openPositions == Array(0..<16))
+    lane.answer(3)
+    lane.pump()
+    #expect(lane.openPositions.count == 100)
+    lane.close(.byUs)
+    lane.connect()
+    lane.pump()
+    #expect(lane.openPositions.count == 100, "the credential stays proven")
   }
 
   @Test("a key that was taken before is tried on a new connection, as often as that happens")

@@ -76,7 +76,7 @@ internal import Testing
 
   @Test(
     "a final answer settles its notification and no other",
-    arguments: [(ProviderVerdict.accepted, Outcome.accepted(.confirmed)), (.rejected, refused), (.badToken, refused), (.gone, refused), (.pausesApp, refused)])
+    arguments: [(ProviderVerdict.accepted, Outcome.accepted(.confirmed)), (.rejected, refused), (.badToken, refused), (.gone, refused)])
   func final(verdict: ProviderVerdict, outcome: Outcome) {
     let lane = RequestDriver()
     lane.publish(3)
@@ -85,7 +85,7 @@ internal import Testing
     lane.answer(1, verdict, outcome: outcome)
     lane.pump()
     #expect(lane.outcomes == [1: outcome] && lane.openPositions == [0, 2] && lane.madeProgress && lane.inDoubt.isEmpty)
-    #expect(lane.pausedBy == (verdict == .pausesApp ? outcome : nil) && lane.badTokens == (verdict == .badToken ? 1 : 0))
+    #expect(lane.pausedBy == nil && lane.badTokens == (verdict == .badToken ? 1 : 0))
   }
 
   @Test(
