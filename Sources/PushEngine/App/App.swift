@@ -17,6 +17,8 @@ package actor App {
   private let budget: RingBudget?
   private var pool: PoolMachine
   private var isWatchingTrouble = false
+  /// A timer is set to look whether readers still wait for room.
+  private var isLooking = false
   private let events: AsyncStream<LaneEvent>
   private let report: AsyncStream<LaneEvent>.Continuation
 
@@ -82,8 +84,8 @@ package actor App {
     switch event {
     case .wantsConnection(let lane):
       permit(lane)
-    case .opened:
-      pool.opened()
+    case .opened(let isFirst):
+      pool.opened(isFirst: isFirst, now: home.now)
     case .troubled:
       if !isWatchingTrouble { watchTrouble() }
     case .ended(let ending):
@@ -93,10 +95,30 @@ package actor App {
     case .stayed:
       pool.stayed()
     case .starved:
-      guard pool.starved(now: home.now) else { return }
-      intake.add(
-        Self.makeLane(intake.lanes.count, of: configuration, dialer: dialer, loops: loops, intake: intake, budget: budget, seed: seed, report: report))
+      considerGrowth()
     }
+  }
+
+  private func considerGrowth() {
+    let now = home.now
+    switch pool.starved(mayGrow: intake.mayGrow(now: now) && intake.status.trouble == nil, now: now) {
+    case .none: break
+    case .add(let count):
+      for _ in 0..<count {
+        intake.add(
+          Self.makeLane(intake.lanes.count, of: configuration, dialer: dialer, loops: loops, intake: intake, budget: budget, seed: seed, report: report))
+      }
+    case .look(let deadline):
+      guard !isLooking else { return }
+      isLooking = true
+      _ = home.schedule(at: deadline) { self.assumeIsolated { $0.lookForShortage() } }
+    }
+  }
+
+  /// A reader that waits for long says so only once.
+  private func lookForShortage() {
+    isLooking = false
+    if intake.isWaitedFor { considerGrowth() }
   }
 
   private func permit(_ lane: any Lane) {

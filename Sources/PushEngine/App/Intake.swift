@@ -22,6 +22,7 @@ final class Intake: Sendable {
   private let waiterCount = Atomic<Int>(0)
   private let openCampaignCount = Atomic<Int>(0)
   private let cancellations = Atomic<Int>(0)
+  private let growthHeldUntil = Atomic<UInt64>(0)
   private let loop: any Loop
   /// Asks the app for another lane.
   private let starved: @Sendable () -> Void
@@ -31,9 +32,9 @@ final class Intake: Sendable {
   /// The app's, for the journal.
   let app: String
 
-  /// A lane whose unsent backlog is this long gets no more while another has less: a chunk waits for its turn in one queue, not behind trouble.
+  /// No lane's backlog is longer, however fast it is (``BacklogLimit`` says how long it may be below that).
   /// With a journal it is longer: what is taken in now may be sent only when an intent for it is durable, an interval later.
-  private var backlogBlockCountLimit: Int { journal == nil ? 65_536 : 196_608 }
+  var backlogBlockCountLimit: Int { journal == nil ? 65_536 : 196_608 }
 
   init(
     app: String, loop: any Loop, rateLimit: Double?, breaker: BadTokenBreaker? = nil, status: AppStatus, journal: EngineJournal?,
@@ -154,10 +155,16 @@ final class Intake: Sendable {
 
   // MARK: Room
 
-  /// The lane with the shortest backlog that has room for `blockCount` blocks; waits until there is one.
-  func lane(withRoomFor blockCount: Int, isCancelled: () -> Bool) async -> (any Lane)? {
+  /// A lane, and how many blocks it takes.
+  struct Room {
+    let lane: any Lane
+    let blockCount: Int
+  }
+
+  /// The lane that will be first to send what it is given, among those with room for `blockCount` blocks; waits until there is one.
+  func room(for blockCount: Int, isCancelled: () -> Bool) async -> Room? {
     while !isCancelled() {
-      if let lane = laneWithRoom(for: blockCount) { return lane }
+      if let room = roomInLane(for: blockCount) { return room }
       starved()
       await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
         state.withLock { state in
@@ -165,30 +172,36 @@ final class Intake: Sendable {
           waiterCount.store(state.waiters.count, ordering: .sequentiallyConsistent)
         }
         // Room that was made between the look and the wait would otherwise be missed.
-        if laneWithRoom(for: blockCount) != nil || isCancelled() { openDoors() }
+        if roomInLane(for: blockCount) != nil || isCancelled() { openDoors() }
       }
     }
     return nil
   }
 
-  private func laneWithRoom(for blockCount: Int) -> (any Lane)? {
+  private func roomInLane(for blockCount: Int) -> Room? {
     state.withLock { state in
-      var best: (any Lane)?
-      var shortest = backlogBlockCountLimit
+      var best: Room?
+      var leastLoad = Double.infinity
       for lane in state.lanes where lane.ring.freeBlockCount >= blockCount + RingRecord.blockCountLimit {
-        let backlog = lane.ring.backlogBlockCount
-        if backlog < shortest { (best, shortest) = (lane, backlog) }
+        let (backlog, limit) = (lane.ring.backlogBlockCount, lane.backlog.blockCount)
+        // Each limit is what its lane sends in the same time.
+        let load = Double(backlog) / Double(limit)
+        if backlog < limit, load < leastLoad { (best, leastLoad) = (Room(lane: lane, blockCount: limit - backlog), load) }
       }
       return best
     }
   }
 
   /// A lane has sent or settled something. Cheap when nobody waits; otherwise wakes them once there is room worth waking for.
-  func roomMade(in ring: NotificationRing) {
-    guard waiterCount.load(ordering: .sequentiallyConsistent) > 0 else { return }
-    let isWorthIt = ring.freeBlockCount >= ring.blockCountLimit / 8 && ring.backlogBlockCount <= backlogBlockCountLimit / 2
+  func roomMade(in lane: some Lane) {
+    guard isWaitedFor else { return }
+    let ring = lane.ring
+    let isWorthIt = ring.freeBlockCount >= ring.blockCountLimit / 8 && ring.backlogBlockCount <= lane.backlog.blockCount / 2
     if isWorthIt { openDoors() }
   }
+
+  /// Whether a reader waits for room.
+  var isWaitedFor: Bool { waiterCount.load(ordering: .sequentiallyConsistent) > 0 }
 
   /// Wakes whoever waits for room, to look again.
   func openDoors() {
@@ -199,6 +212,17 @@ final class Intake: Sendable {
     }
     for waiter in waiters { waiter.resume() }
   }
+
+  // MARK: Growth
+
+  /// The service asks for less, or a lane looks for a notification that ends connections: more connections would not help.
+  func holdGrowth(now: Instant) {
+    growthHeldUntil.store((now + Self.growthHold).nanoseconds, ordering: .relaxed)
+  }
+
+  func mayGrow(now: Instant) -> Bool { growthHeldUntil.load(ordering: .relaxed) <= now.nanoseconds }
+
+  private static let growthHold = Duration.seconds(1)
 
   // MARK: Rate
 

@@ -16,6 +16,7 @@ struct CampaignReader {
 
   /// How long to leave a pipe alone that has nothing to read.
   private static let pause = Duration.milliseconds(10)
+  private static let smallestClaim = 64
 
   init(ledger: CampaignLedger, intake: Intake, policy: LanePolicy, journalled: JournalledCampaign?) {
     self.ledger = ledger
@@ -107,8 +108,10 @@ struct CampaignReader {
       guard allowed > 0 else { return taken }
       var left = allowed
       while left > 0, next < chunk.count {
-        guard let lane = await intake.lane(withRoomFor: RingRecord.blockCountLimit, isCancelled: isCancelled) else { return taken }
-        switch fill(lane, from: chunk, next: &next, origin: &origin, limit: left) {
+        guard let room = await intake.room(for: RingRecord.blockCountLimit, isCancelled: isCancelled) else { return taken }
+        // No notification takes less than a block. Not too few at once: each claim has its price.
+        let limit = min(left, max(room.blockCount, Self.smallestClaim))
+        switch fill(room.lane, from: chunk, next: &next, origin: &origin, limit: limit) {
         case .took(let count):
           left -= count
           taken += count

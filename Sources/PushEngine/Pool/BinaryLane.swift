@@ -6,6 +6,7 @@ actor BinaryLane: Lane, LinkDelegate {
   nonisolated let ring: NotificationRing
   nonisolated let loop: any Loop
   nonisolated let intake: Intake
+  nonisolated let backlog: BacklogGauge
   nonisolated let journalNumber: UInt64?
   nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.executor.asUnownedSerialExecutor() }
 
@@ -26,6 +27,7 @@ actor BinaryLane: Lane, LinkDelegate {
   private var isWaitingForPermission = false
   private var isPumpScheduled = false
   private var isShutDown = false
+  private var hasBeenOpen = false
 
   /// After so many batches the loop gets a chance to serve its other lanes and read its sockets.
   private static let batchesPerTurn = 4
@@ -38,6 +40,7 @@ actor BinaryLane: Lane, LinkDelegate {
     self.loop = loop
     self.dialer = dialer
     self.intake = intake
+    backlog = BacklogGauge(batchByteCount: configuration.batchByteCount, largest: intake.backlogBlockCountLimit)
     self.report = report
     command = configuration.command
     ring = NotificationRing(blockCount: configuration.policy.ringBlockCount, budget: budget)
@@ -76,6 +79,7 @@ actor BinaryLane: Lane, LinkDelegate {
     var batches = 0
     while true {
       let published = ring.published
+      measureBacklog(published: published)
       let step = machine.next(surroundings(published: published), walk: ring)
       carryOutEffects()
       switch step {
@@ -205,7 +209,7 @@ actor BinaryLane: Lane, LinkDelegate {
     }
     batchTimer.wrote()
     carryOutEffects()
-    intake.roomMade(in: ring)
+    roomMade()
   }
 
   private func sendPacked() {
@@ -245,7 +249,17 @@ actor BinaryLane: Lane, LinkDelegate {
     if effects.hasRewound { ring.setSent(machine.sent) }
     if effects.madeProgress { intake.status.progressed() }
     if effects.isUnresponsive { endCause = "the gateway closes every connection, even one that carries nothing" }
-    intake.roomMade(in: ring)
+    roomMade()
+  }
+
+  /// Measures how fast the backlog is sent, and tells readers that wait for room.
+  private func roomMade() {
+    measureBacklog(published: ring.published)
+    intake.roomMade(in: self)
+  }
+
+  private func measureBacklog(published: UInt64) {
+    backlog.update(published: published, done: machine.progress, frameByteCount: books.ledger?.frames.frameByteCount, now: loop.now)
   }
 
   // MARK: LinkDelegate, on the loop
@@ -271,7 +285,8 @@ actor BinaryLane: Lane, LinkDelegate {
   private func opened(_ link: any Link) {
     guard link === self.link else { return }
     machine.opened(now: loop.now)
-    report(.opened)
+    report(.opened(isFirst: !hasBeenOpen))
+    hasBeenOpen = true
     pump()
   }
 

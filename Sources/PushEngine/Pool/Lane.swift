@@ -9,6 +9,8 @@ protocol Lane: Actor {
   nonisolated var ring: NotificationRing { get }
   nonisolated var loop: any Loop { get }
   nonisolated var intake: Intake { get }
+  /// How much it takes ahead of what it has sent.
+  nonisolated var backlog: BacklogGauge { get }
   /// The lane's number in the journal, if there is one.
   nonisolated var journalNumber: UInt64? { get }
 
@@ -27,7 +29,10 @@ protocol Lane: Actor {
 /// What the app's actor hears of a lane.
 enum LaneEvent: Sendable {
   case wantsConnection(any Lane)
-  case opened
+  /// A connection has opened.
+  ///
+  /// - isFirst: the lane had none before.
+  case opened(isFirst: Bool)
   case ended(PoolMachine.Ending)
   /// The app makes no progress any more; see ``AppStatus``.
   case troubled

@@ -8,6 +8,7 @@ actor RequestLane: Lane, LinkDelegate {
   nonisolated let ring: NotificationRing
   nonisolated let loop: any Loop
   nonisolated let intake: Intake
+  nonisolated let backlog: BacklogGauge
   nonisolated let journalNumber: UInt64?
   nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.executor.asUnownedSerialExecutor() }
 
@@ -31,6 +32,7 @@ actor RequestLane: Lane, LinkDelegate {
   private var isWaitingForPermission = false
   private var isPumpScheduled = false
   private var isShutDown = false
+  private var hasBeenOpen = false
 
   /// After so many writes the loop gets a chance to serve its other lanes and read its sockets.
   private static let writesPerTurn = 4
@@ -43,6 +45,7 @@ actor RequestLane: Lane, LinkDelegate {
     self.loop = loop
     self.dialer = dialer
     self.intake = intake
+    backlog = BacklogGauge(batchByteCount: configuration.batchByteCount, largest: intake.backlogBlockCountLimit)
     self.report = report
     ring = NotificationRing(blockCount: configuration.policy.ringBlockCount, budget: budget)
     machine = RequestMachine(policy: configuration.policy, requests: settings.requestPolicy, isKept: isKept, seed: seed)
@@ -90,6 +93,7 @@ actor RequestLane: Lane, LinkDelegate {
     var writes = 0
     while true {
       let published = ring.published
+      measureBacklog(published: published)
       let step = machine.next(surroundings(published: published))
       carryOutEffects()
       switch step {
@@ -257,7 +261,7 @@ actor RequestLane: Lane, LinkDelegate {
       if let observer = books.observer { batch.tell(observer, ring: ring, byteCount: byteCount, now: loop.now) }
       batch = RequestBatch()
       batchTimer.wrote()
-      intake.roomMade(in: ring)
+      roomMade()
     }
     if session.failure != nil { link.close() }
     return byteCount > 0
@@ -280,7 +284,17 @@ actor RequestLane: Lane, LinkDelegate {
       pauseApp(reason)
     }
     if case .rejected(let reason) = effects.pausedBy { pauseApp("the service refuses this app: \(reason)") }
-    intake.roomMade(in: ring)
+    roomMade()
+  }
+
+  /// Measures how fast the backlog is sent, and tells readers that wait for room.
+  private func roomMade() {
+    measureBacklog(published: ring.published)
+    intake.roomMade(in: self)
+  }
+
+  private func measureBacklog(published: UInt64) {
+    backlog.update(published: published, done: machine.sent, frameByteCount: books.ledger?.frames.frameByteCount, now: loop.now)
   }
 
   /// Not a connection is at fault, but the credential, the topic or the tokens: the app stops, at once and not by way of its actor, which every lane may be ahead of.
@@ -322,7 +336,8 @@ actor RequestLane: Lane, LinkDelegate {
       return link.close()
     }
     machine.opened(now: loop.now)
-    report(.opened)
+    report(.opened(isFirst: !hasBeenOpen))
+    hasBeenOpen = true
     pump()
   }
 

@@ -154,6 +154,8 @@ package struct LaneMachine: ~Copyable {
   package var sent: UInt64 { window.sent }
   package var settled: UInt64 { window.settled }
   package var highWater: UInt64 { window.highWater }
+  /// How far the lane has come for good: where connections end in refusals, most of what was sent will be sent again.
+  package var progress: UInt64 { refusedConnection == nil ? window.sent : window.settled }
   /// Connections in a row that settled nothing.
   package var failures: Int { backoff.failures }
   package var isOpen: Bool { if case .open = phase { true } else { false } }

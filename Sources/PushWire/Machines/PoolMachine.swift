@@ -35,10 +35,13 @@ package struct PoolMachine: Sendable {
   private var failedDials = 0
   private var starving: (since: Instant, last: Instant)?
   package private(set) var laneCount: Int
+  /// Lanes that have had no connection yet: what they will bring is not known.
+  private var newLaneCount: Int
 
   package init(limits: Limits, now: Instant) {
     self.limits = limits
     laneCount = limits.lanes.lowerBound
+    newLaneCount = limits.lanes.lowerBound
     bucket = TokenBucket(perSecond: limits.connectionsPerMinute / 60, burst: max(Double(limits.lanes.upperBound), limits.connectionsPerMinute / 4), now: now)
   }
 
@@ -47,9 +50,16 @@ package struct PoolMachine: Sendable {
     bucket.take(upTo: 1, now: now) == 1 ? .now : .later(bucket.nextAt(now: now))
   }
 
-  package mutating func opened() {
+  /// A connection has opened.
+  ///
+  /// - Parameter isFirst: the first one of its lane.
+  package mutating func opened(isFirst: Bool, now: Instant) {
     hasBeenOpen = true
     failedDials = 0
+    guard isFirst else { return }
+    newLaneCount = max(0, newLaneCount - 1)
+    // What was too slow before may be fast enough now.
+    starving = nil
   }
 
   /// A connection has ended. Returns why the gateway must be given up at once, if it must. A gateway that was reached once is given up
@@ -67,25 +77,42 @@ package struct PoolMachine: Sendable {
     }
   }
 
-  /// A producer found no room in any lane. Returns whether to add one.
-  ///
-  /// Every fast producer fills the lanes now and then: only when it goes on for a second is the connection what is too slow.
-  package mutating func starved(now: Instant) -> Bool {
-    guard laneCount < limits.lanes.upperBound else { return false }
-    guard let starving, now.since(starving.last) < Self.growthInterval else {
-      starving = (now, now)
-      return false
-    }
-    guard now.since(starving.since) >= Self.growthInterval else {
-      self.starving = (starving.since, now)
-      return false
-    }
-    self.starving = (now, now)
-    laneCount += 1
-    return true
+  /// What to do about a shortage of room.
+  package enum Growth: Hashable, Sendable {
+    /// As many lanes as are needed, or as there may be.
+    case none
+    /// Add so many lanes.
+    case add(Int)
+    /// Look again then, whether a producer still waits: ``PoolMachine/starved(mayGrow:now:)``.
+    case look(Instant)
   }
 
-  private static let growthInterval = Duration.seconds(1)
+  /// A producer found no room in any lane, or still waits for some.
+  ///
+  /// Lanes take ahead what they send in about 300 ms (``BacklogLimit``), so whoever finds all of them full has more than that. Every fast producer fills them now
+  /// and then: a shortage counts when it has lasted, while every lane has had a connection. Then the number of lanes doubles, so that an app that is far from its
+  /// service has all of its connections within the first second.
+  ///
+  /// - Parameter mayGrow: false while the service asks for less, or while a search for a notification that ends connections goes on.
+  package mutating func starved(mayGrow: Bool, now: Instant) -> Growth {
+    guard laneCount < limits.lanes.upperBound else { return .none }
+    guard mayGrow, newLaneCount == 0, let starving, now.since(starving.last) <= Self.shortage * 2 else {
+      starving = (now, now)
+      return .look(now + Self.shortage)
+    }
+    guard now.since(starving.since) >= Self.shortage else {
+      self.starving = (starving.since, now)
+      return .look(starving.since + Self.shortage)
+    }
+    self.starving = nil
+    let added = min(laneCount, limits.lanes.upperBound - laneCount)
+    laneCount += added
+    newLaneCount += added
+    return .add(added)
+  }
+
+  /// How long a shortage lasts before it counts.
+  private static let shortage = Duration.milliseconds(80)
 
   /// A lane has had nothing to do for so long that it has left its connection. Returns whether to take it away.
   package mutating func idled() -> Bool {

@@ -45,7 +45,7 @@ struct PoolMachineTests {
   @Test("once it was reached, no number of endings gives it up: that is a matter of patience")
   func reachedBefore() {
     var machine = pool(attempts: 3)
-    machine.opened()
+    machine.opened(isFirst: true, now: at(0))
     for _ in 0..<50 {
       #expect(machine.ended(.unreachable("gone")) == nil)
       #expect(machine.ended(.fruitless) == nil)
@@ -58,25 +58,52 @@ struct PoolMachineTests {
     #expect(machine.ended(.refused("unknown CA")) == "the gateway refused the certificate: unknown CA")
   }
 
-  @Test("shortage adds lanes, one at a time, up to the limit")
-  func starved() {
-    var machine = pool(lanes: 2...4)
-    #expect(machine.laneCount == 2)
-    // A short burst fills the lanes, and that alone is no reason for another connection.
-    var now = Instant(nanoseconds: 1_000_000_000)
-    func starvesFor(_ duration: Duration) -> Bool {
-      let end = now + duration
-      while now < end {
-        now = now + .milliseconds(100)
-        if machine.starved(now: now) { return true }
-      }
-      return false
+  /// What a reader that waits for room leads to, when it is looked at every so many milliseconds; nil: no lane was added.
+  private func addition(_ machine: inout PoolMachine, from start: Instant, for duration: Duration, mayGrow: Bool = true) -> (count: Int, at: Instant)? {
+    var now = start
+    while now < start + duration {
+      if case .add(let count) = machine.starved(mayGrow: mayGrow, now: now) { return (count, now) }
+      now = now + .milliseconds(20)
     }
-    #expect(!starvesFor(.milliseconds(900)) && machine.laneCount == 2)
-    #expect(starvesFor(.milliseconds(300)) && machine.laneCount == 3)
-    now = now + .seconds(60)
-    #expect(!starvesFor(.milliseconds(900)) && machine.laneCount == 3, "an old shortage does not count")
-    #expect(starvesFor(.milliseconds(300)) && machine.laneCount == 4)
-    #expect(!starvesFor(.seconds(10)) && machine.laneCount == 4)
+    return nil
+  }
+
+  private func opened(_ machine: inout PoolMachine, _ count: Int, now: Instant) {
+    for _ in 0..<count { machine.opened(isFirst: true, now: now) }
+  }
+
+  @Test("a shortage that lasts doubles the lanes up to the limit, each time after the new ones have connected")
+  func growth() {
+    var machine = pool(lanes: 1...6)
+    // The first connection is not there yet: more of them would not be sooner.
+    #expect(addition(&machine, from: at(0), for: .seconds(5)) == nil)
+    opened(&machine, 1, now: at(5))
+    let first = addition(&machine, from: at(5), for: .seconds(1))
+    #expect(first?.count == 1)
+    #expect(first.map { $0.at <= at(5) + .milliseconds(120) } == true)
+    #expect(addition(&machine, from: at(6), for: .seconds(1)) == nil, "the second lane has no connection yet")
+    opened(&machine, 1, now: at(7))
+    #expect(addition(&machine, from: at(7), for: .seconds(1))?.count == 2)
+    opened(&machine, 2, now: at(8))
+    #expect(addition(&machine, from: at(8), for: .seconds(1))?.count == 2)
+    #expect(machine.laneCount == 6)
+    opened(&machine, 2, now: at(9))
+    #expect(addition(&machine, from: at(9), for: .seconds(10)) == nil)
+  }
+
+  @Test("a short shortage is no reason for another lane, nor is an old one")
+  func shortShortage() {
+    var machine = pool(lanes: 1...4)
+    opened(&machine, 1, now: at(0))
+    for second in 1..<20 { #expect(addition(&machine, from: at(second), for: .milliseconds(60)) == nil) }
+    #expect(machine.laneCount == 1)
+  }
+
+  @Test("a service that asks for less gets no more connections")
+  func heldBack() {
+    var machine = pool(lanes: 1...4)
+    opened(&machine, 1, now: at(0))
+    #expect(addition(&machine, from: at(1), for: .seconds(5), mayGrow: false) == nil)
+    #expect(addition(&machine, from: at(6), for: .seconds(1))?.count == 1)
   }
 }

@@ -1,0 +1,41 @@
+internal import PushTransport
+internal import PushWire
+internal import Synchronization
+
+/// A lane's ``BacklogLimit``, measured on the lane's loop and read by whoever chooses between lanes.
+final class BacklogGauge: Sendable {
+  private let limit: Atomic<Int>
+  private let machine: Mutex<BacklogLimit>
+  private let batchByteCount: Int
+
+  /// Assumed until the size of a campaign's frames is known.
+  private static let usualFrameByteCount = 128
+
+  /// - Parameter largest: blocks; no backlog is longer.
+  init(batchByteCount: Int, largest: Int) {
+    self.batchByteCount = batchByteCount
+    let start = BacklogLimit(start: Self.smallest(batchByteCount, frameByteCount: Self.usualFrameByteCount), largest: largest)
+    machine = Mutex(start)
+    limit = Atomic(start.blockCount)
+  }
+
+  /// Blocks that the lane may have taken and not sent.
+  var blockCount: Int { limit.load(ordering: .relaxed) }
+
+  /// To be called on the lane's loop, once a turn.
+  ///
+  /// - Parameter done: see ``BacklogLimit/update(published:done:smallest:now:)``.
+  func update(published: UInt64, done: UInt64, frameByteCount: Int?, now: Instant) {
+    let smallest = Self.smallest(batchByteCount, frameByteCount: frameByteCount ?? Self.usualFrameByteCount)
+    let new = machine.withLock { machine in
+      machine.update(published: published, done: done, smallest: smallest, now: now)
+      return machine.blockCount
+    }
+    if new != blockCount { limit.store(new, ordering: .relaxed) }
+  }
+
+  /// Two batches: one on its way, one to follow it.
+  private static func smallest(_ batchByteCount: Int, frameByteCount: Int) -> Int {
+    max(16, 2 * batchByteCount / max(NotificationRing.blockByteCount, frameByteCount))
+  }
+}
