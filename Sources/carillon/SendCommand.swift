@@ -52,6 +52,10 @@ struct SendCommand: AsyncParsableCommand {
   @Option(help: ArgumentHelp("The payload, a JSON file.", valueName: "file")) var payload: String?
   @Option(help: ArgumentHelp("The token file; - is standard input.", valueName: "file")) var tokens: String?
   @Option(help: ArgumentHelp("Connections to the gateway, 1 to 1000 (default: 1, and up to 8 when they are needed).", valueName: "n")) var connections: Int?
+  @Option(
+    help: ArgumentHelp(
+      "New connections a minute, all together (default: 3000 to Apple's hosts, 60000 to any other).", valueName: "n"))
+  var connectionsPerMinute: Int?
   @Option(help: ArgumentHelp("The frame layout (default: 2).", valueName: "0|1|2")) var command: Int?
   @Option(
     help: ArgumentHelp(
@@ -107,7 +111,8 @@ struct SendCommand: AsyncParsableCommand {
       try identity.refuse(besides: "--config")
       try provider.refuse(besides: "--config", because: "the configuration file says it")
       let besides = [
-        ("--gateway", gateway != nil), ("--connections", connections != nil), ("--command", command != nil), ("--settle-quiet", settleQuiet != nil),
+        ("--gateway", gateway != nil), ("--connections", connections != nil), ("--connections-per-minute", connectionsPerMinute != nil),
+        ("--command", command != nil), ("--settle-quiet", settleQuiet != nil),
         ("--confirm", confirm != nil), ("--on-unknown", onUnknown != nil), ("--patience", patience != nil),
       ]
       for (flag, isGiven) in besides where isGiven { throw ValidationError("\(flag) and --config exclude each other: the configuration file says it.") }
@@ -129,6 +134,9 @@ struct SendCommand: AsyncParsableCommand {
       } else if gone != nil {
         throw ValidationError("--gone needs --transport http2: with the binary protocol, carillon feedback says which devices are gone.")
       }
+    }
+    if let connectionsPerMinute, !AppSettings.connectionsPerMinuteBounds.contains(connectionsPerMinute) {
+      throw ValidationError("--connections-per-minute must be from 1 to 1000000, not \(connectionsPerMinute).")
     }
     if let connections, !(1...1000).contains(connections) { throw ValidationError("--connections must be from 1 to 1000, not \(connections).") }
     if let command { _ = try Options.command(command) }
@@ -184,7 +192,8 @@ struct SendCommand: AsyncParsableCommand {
     try provider.refuseAll(besides: "--resume", because: "the journal remembers it")
     let besides = [
       ("--app", app != nil), ("--campaign", campaign != nil), ("--gateway", gateway != nil), ("--payload", payload != nil), ("--tokens", tokens != nil),
-      ("--connections", connections != nil), ("--command", command != nil), ("--expiration", expiration != nil), ("--priority", priority != nil),
+      ("--connections", connections != nil), ("--connections-per-minute", connectionsPerMinute != nil), ("--command", command != nil),
+      ("--expiration", expiration != nil), ("--priority", priority != nil),
       ("--settle-quiet", settleQuiet != nil), ("--confirm", confirm != nil), ("--outcomes", outcomes != nil),
       ("--gone", gone != nil), ("--patience", patience != nil),
     ]
@@ -232,6 +241,7 @@ struct SendCommand: AsyncParsableCommand {
     settings.gateway = gateway.flatMap(Endpoint.init)
     settings.trust = identity.trust
     if let connections { settings.connections = connections...connections }
+    settings.connectionsPerMinute = connectionsPerMinute
     if let command { settings.command = try Options.command(command) }
     if let settleQuiet { settings.settle.quiet = try Options.duration(settleQuiet, flag: "--settle-quiet") }
     if let confirm { settings.settle.confirm = confirm }

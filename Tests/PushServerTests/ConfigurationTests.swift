@@ -28,7 +28,7 @@ struct ConfigurationTests {
           credential: { p12: news.p12, passphrase-file: secret/news.pass }
           gateway: gateway.example.com:2195
           trust: ca.pem
-          connections: { min: 2, max: 4 }
+          connections: { min: 2, max: 4, per-minute: 500 }
           batching: { max-bytes: 128KiB, max-delay: 1.5ms }
           window: { notifications: 1000, bytes: 1MiB }
           settle: { quiet: 2s, confirm: quiet }
@@ -48,6 +48,7 @@ struct ConfigurationTests {
     #expect(news.credential == .certificate(CredentialFiles(certificate: "etc/news.p12", passphraseFile: "etc/secret/news.pass")))
     #expect(news.gateway == Endpoint(host: "gateway.example.com", port: 2195) && news.trust == "etc/ca.pem")
     #expect(news.connections == 2...4)
+    #expect(news.engineConfiguration.connectionsPerMinute == 500)
     #expect(news.batching.maxBytes == 131_072 && news.batching.maxDelay == .microseconds(1500))
     #expect(news.window.notifications == 1000 && news.window.bytes == 1_048_576)
     #expect(news.settle.quiet == .seconds(2) && news.settle.confirm == .quiet)
@@ -211,5 +212,13 @@ struct CampaignFileTests {
     #expect(
       complaint("- { app: news, payload: a, tokens: '-' }\n- { app: chat, payload: a, tokens: '-' }")?.contains("today.yaml:2: [1] reads standard input")
         == true)
+  }
+
+  @Test(
+    "Apple's hosts get the polite number of connections a minute, other gateways more",
+    arguments: [("gateway: gateway.example.com:2195", 60_000), ("gateway: api.push.apple.com:443", 3_000), ("transport: http2", 3_000)])
+  func connectionsPerMinute(line: String, expected: Int) throws {
+    let text = "apps:\n  - id: news\n    credential: { p12: news.p12 }\n    \(line)\n"
+    #expect(try parse(text).apps[0].connectionsPerMinuteOrDefault == expected)
   }
 }

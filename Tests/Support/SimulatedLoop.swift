@@ -57,6 +57,8 @@ package final class SimulatedLoop: Loop, SerialExecutor, TaskExecutor, @unchecke
     state.withLock { $0.ready.append(.block(job)) }
   }
 
+  package func takeTurn(_ job: @escaping @Sendable () -> Void) { execute(job) }
+
   package func schedule(at deadline: Instant, _ job: @escaping @Sendable () -> Void) -> any LoopTimer {
     let handle = TimerHandle()
     state.withLock { state in

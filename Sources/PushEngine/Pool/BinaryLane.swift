@@ -72,8 +72,18 @@ actor BinaryLane: Lane, LinkDelegate {
 
   // MARK: The pump
 
-  func pump() {
-    isPumpScheduled = false
+  func requestPump() {
+    guard !isPumpScheduled else { return }
+    isPumpScheduled = true
+    loop.takeTurn {
+      self.assumeIsolated { lane in
+        lane.isPumpScheduled = false
+        lane.pump()
+      }
+    }
+  }
+
+  private func pump() {
     // Nobody waits for a connection that would carry nothing.
     if let link, !machine.isOpen, intake.isDraining, intake.isCancelled { link.close() }
     var batches = 0
@@ -96,7 +106,7 @@ actor BinaryLane: Lane, LinkDelegate {
         if let deadline = batchDeadline(from: from, to: to) { return sleep(until: deadline, seen: published) }
         pack(from: from, to: to)
         batches += 1
-        if batches == Self.batchesPerTurn { return continueLater() }
+        if batches == Self.batchesPerTurn { return requestPump() }
       case .probe(let identifier):
         packer.clear()
         packer.packProbe(command, identifier: identifier)
@@ -129,19 +139,14 @@ actor BinaryLane: Lane, LinkDelegate {
     return byteCount
   }
 
-  private func continueLater() {
-    guard !isPumpScheduled else { return }
-    isPumpScheduled = true
-    wake()
-  }
 
   private func sleep(until deadline: Instant?, seen published: UInt64) {
-    if !rest.sleep(self, until: deadline, seen: published) { continueLater() }
+    if !rest.sleep(self, until: deadline, seen: published) { requestPump() }
   }
 
   func timerFired() {
     rest.woke()
-    pump()
+    requestPump()
   }
 
   // MARK: Permission
@@ -156,7 +161,7 @@ actor BinaryLane: Lane, LinkDelegate {
 
   private func permissionCame() {
     permission?.came()
-    pump()
+    requestPump()
   }
 
   // MARK: Sending
@@ -287,7 +292,7 @@ actor BinaryLane: Lane, LinkDelegate {
     machine.opened(now: loop.now)
     report(.opened(isFirst: !hasBeenOpen))
     hasBeenOpen = true
-    pump()
+    requestPump()
   }
 
   private func received(_ link: any Link, _ bytes: UnsafeRawBufferPointer) {
@@ -305,7 +310,7 @@ actor BinaryLane: Lane, LinkDelegate {
 
   private func writabilityChanged(_ link: any Link, _ isWritable: Bool) {
     guard link === self.link else { return }
-    if isWritable { pump() }
+    if isWritable { requestPump() }
   }
 
   private func closed(_ link: any Link, _ reason: LinkClosure) {
@@ -320,7 +325,7 @@ actor BinaryLane: Lane, LinkDelegate {
     endCause = nil
     report(.ended(ending))
     if machine.endedIdle, ring.published == ring.settled { report(.idled(self)) }
-    pump()
+    requestPump()
   }
 }
 

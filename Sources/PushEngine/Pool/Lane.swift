@@ -18,8 +18,8 @@ protocol Lane: Actor {
   func connect()
   /// Closes the connection for good. What is still in the window then counts by the app's policy.
   func shutDown()
-  /// Asks the machine what to do, and does it.
-  func pump()
+  /// Asks the machine what to do, and does it, in this lane's turn (``Loop/takeTurn(_:)``).
+  func requestPump()
   /// Takes itself out of the pool, if its ring is empty.
   func retire()
   /// The time has come that ``LaneRest`` was to wait for.
@@ -46,7 +46,7 @@ enum LaneEvent: Sendable {
 extension Lane {
   /// Something was published, or has changed that the machine should know of. From any thread.
   nonisolated func wake() {
-    loop.execute { self.assumeIsolated { $0.pump() } }
+    loop.execute { self.assumeIsolated { $0.requestPump() } }
   }
 
   /// To be called after a claim was published: wakes the lane only if it sleeps.

@@ -67,7 +67,7 @@ actor RequestLane: Lane, LinkDelegate {
     case .later(let instant):
       machine.postponed(until: instant)
       intake.status.held("waiting for a new provider token", until: instant, now: loop.now)
-      pump()
+      requestPump()
     case .never(let reason):
       pauseApp(reason)
     }
@@ -84,8 +84,18 @@ actor RequestLane: Lane, LinkDelegate {
 
   // MARK: The pump
 
-  func pump() {
-    isPumpScheduled = false
+  func requestPump() {
+    guard !isPumpScheduled else { return }
+    isPumpScheduled = true
+    loop.takeTurn {
+      self.assumeIsolated { lane in
+        lane.isPumpScheduled = false
+        lane.pump()
+      }
+    }
+  }
+
+  private func pump() {
     // Nobody waits for a connection that would carry nothing.
     if let link, !machine.isOpen, intake.isDraining, intake.isCancelled { link.close() }
     noticeCancellations()
@@ -140,9 +150,7 @@ actor RequestLane: Lane, LinkDelegate {
   /// Nothing that was made ready stays here.
   private func continueLater() {
     flush()
-    guard !isPumpScheduled else { return }
-    isPumpScheduled = true
-    wake()
+    requestPump()
   }
 
   private func sleep(until deadline: Instant?, seen published: UInt64) {
@@ -154,7 +162,7 @@ actor RequestLane: Lane, LinkDelegate {
 
   func timerFired() {
     rest.woke()
-    pump()
+    requestPump()
   }
 
   private func noticeCancellations() {
@@ -177,7 +185,7 @@ actor RequestLane: Lane, LinkDelegate {
 
   private func permissionCame() {
     permission?.came()
-    pump()
+    requestPump()
   }
 
   // MARK: Sending
@@ -317,7 +325,7 @@ actor RequestLane: Lane, LinkDelegate {
 
   nonisolated func link(_ link: any Link, isWritable: Bool) {
     assumeIsolated { lane in
-      if link === lane.link, isWritable { lane.pump() }
+      if link === lane.link, isWritable { lane.requestPump() }
     }
   }
 
@@ -328,7 +336,7 @@ actor RequestLane: Lane, LinkDelegate {
   private func opened(_ link: any Link) {
     guard link === self.link else { return }
     do throws(HTTP2Failure) {
-      let session = try HTTP2ClientSession(options: settings.sessionOptions)
+      let session = try HTTP2ClientSession(options: settings.sessionOptions, buffers: loop.buffers)
       session.setAuthorization(authority.present?.authorization)
       authority.opened()
       self.session = session
@@ -338,7 +346,7 @@ actor RequestLane: Lane, LinkDelegate {
     machine.opened(now: loop.now)
     report(.opened(isFirst: !hasBeenOpen))
     hasBeenOpen = true
-    pump()
+    requestPump()
   }
 
   private func received(_ link: any Link, _ bytes: UnsafeRawBufferPointer) {
@@ -347,7 +355,7 @@ actor RequestLane: Lane, LinkDelegate {
     unsafe session.receive(bytes)
     takeEvents(of: session)
     carryOutEffects()
-    pump()
+    requestPump()
   }
 
   private func closed(_ link: any Link, _ reason: LinkClosure) {
@@ -366,7 +374,7 @@ actor RequestLane: Lane, LinkDelegate {
     intake.status.ended(ending, cause: cause, nextTryAt: machine.retryAt, now: now)
     report(.ended(ending))
     if machine.endedIdle, ring.published == ring.settled { report(.idled(self)) }
-    pump()
+    requestPump()
   }
 }
 

@@ -8,6 +8,7 @@ extension AppSettings {
     var configuration = AppConfiguration(id: id)
     configuration.command = command
     configuration.connections = connections
+    configuration.connectionsPerMinute = Double(connectionsPerMinuteOrDefault)
     configuration.batchByteCount = batching.maxBytes
     configuration.batchDelay = batching.maxDelay
     configuration.rateLimit = rateLimit

@@ -73,7 +73,7 @@ extension AppSettings {
       gateway = endpoint
     }
     if let value = reader.take("trust") { trust = try value.filePath() }
-    if let value = reader.take("connections") { connections = try Self.connections(value) }
+    if let value = reader.take("connections") { try takeConnections(value) }
     if let value = reader.take("batching") { batching = try Batching(value) }
     if let value = reader.take("window") { window = try Window(value) }
     if let value = reader.take("settle") {
@@ -115,16 +115,17 @@ extension AppSettings {
     guard transport == .binary else { throw node.error("does not fit transport: http2, as it is about \(what); leave it out") }
   }
 
-  /// `{ min, max }`; one of them alone moves the other when it must.
-  private static func connections(_ node: YAMLNode) throws(ConfigurationError) -> ClosedRange<Int> {
+  /// `{ min, max, per-minute }`; min or max alone moves the other when it must.
+  private mutating func takeConnections(_ node: YAMLNode) throws(ConfigurationError) {
     var reader = try YAMLReader(node)
     let least = try reader.take("min")?.integer(in: 1...1000)
     let most = try reader.take("max")?.integer(in: 1...1000)
+    connectionsPerMinute = try reader.take("per-minute")?.integer(in: Self.connectionsPerMinuteBounds)
     try reader.finish()
     let lower = least ?? 1
     let upper = most ?? max(8, lower)
     guard lower <= upper else { throw node.error("has a min (\(lower)) above its max (\(upper)); exchange them") }
-    return lower...upper
+    connections = lower...upper
   }
 }
 

@@ -52,6 +52,8 @@ package struct AppSettings: Hashable, Sendable, Codable {
   package var trust: String?
   /// `connections: { min, max }`
   package var connections = 1...8
+  /// `connections: { per-minute }`: new connections, all lanes together. Nil: see ``connectionsPerMinuteOrDefault``.
+  package var connectionsPerMinute: Int?
   package var batching = Batching()
   package var window = Window()
   package var settle = Settle()
@@ -86,6 +88,15 @@ package struct AppSettings: Hashable, Sendable, Codable {
     self.id = id
     self.credential = credential
   }
+
+  /// Apple's hosts are treated politely: 3,000 a minute, enough for a campaign in which one token in a thousand is refused. Any other gateway is
+  /// its owner's: 60,000.
+  package var connectionsPerMinuteOrDefault: Int {
+    connectionsPerMinute ?? (AppleHosts.isAppleName(gatewayOrDefault.host) ? 3_000 : 60_000)
+  }
+
+  /// No setting allows more: a thousand a second is more than two cores can connect.
+  package static let connectionsPerMinuteBounds = 1...1_000_000
 
   /// The gateway to connect to. Apple switched its binary gateways off in 2021, so binary senders should name one.
   package var gatewayOrDefault: Endpoint {

@@ -4,7 +4,7 @@ internal import PushWire
 /// What a client session's call-backs work on: they get its address from nghttp2.
 @safe
 struct HTTP2ClientCore {
-  var output = HTTP2Output()
+  let output: HTTP2Output
   /// A flush ends when it has this many bytes.
   var outputLimit = 0
   var streams = HTTP2ClientStreams()
@@ -32,9 +32,10 @@ struct HTTP2ClientCore {
   /// The session is told to end by us: its GOAWAY is no failure.
   var isClosing = false
 
-  init(limits: HTTP2Limits) {
+  init(limits: HTTP2Limits, output: HTTP2Output) {
     self.limits = limits
-    events.reserveCapacity(256)
+    self.output = output
+    events.reserveCapacity(16)
   }
 
   /// Everything that it owns. The session that calls back must be gone.
@@ -49,7 +50,6 @@ struct HTTP2ClientCore {
     unsafe lentBody?.deallocate()
     unsafe freeBodies.forEach { unsafe $0.deallocate() }
     streams.deallocate()
-    output.deallocate()
   }
 
   // MARK: What arrives

@@ -44,11 +44,12 @@ package final class HTTP2ClientSession {
   /// The first apns-id of a connection is indexed, so that later ones need not spell the name (spec/http2-provider-api.md, section 1).
   private var hasSentIdentifier = false
 
+  /// - Parameter buffers: those of the connection's event loop, if it has any; otherwise the session's own.
   /// - Throws: nghttp2 is out of memory.
-  package init(options: Options = Options()) throws(HTTP2Failure) {
+  package init(options: Options = Options(), buffers: LoopBuffers = LoopBuffers()) throws(HTTP2Failure) {
     let memory = unsafe carillon_h2_memory_new()
     let core = UnsafeMutablePointer<HTTP2ClientCore>.allocate(capacity: 1)
-    unsafe core.initialize(to: HTTP2ClientCore(limits: options.limits))
+    unsafe core.initialize(to: HTTP2ClientCore(limits: options.limits, output: buffers.http2Output))
     guard let memory = unsafe memory, let session = unsafe HTTP2ClientCallbacks.makeSession(core, memory) else {
       unsafe core.pointee.deallocate()
       unsafe core.deinitialize(count: 1)
@@ -237,7 +238,7 @@ package final class HTTP2ClientSession {
     return event
   }
 
-  /// The next piece of what there is to send, valid until the next call; empty when there is nothing.
+  /// The next piece of what there is to send, valid until the next call to any session with the same buffers; empty when there is nothing.
   ///
   /// - Parameter limit: a piece ends with the first frame that reaches it.
   package func output(limit: Int = 256 * 1024) -> UnsafeRawBufferPointer {

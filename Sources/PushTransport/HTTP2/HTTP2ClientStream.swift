@@ -40,11 +40,12 @@ struct HTTP2ClientStream {
 /// Streams in chunks, so that none ever moves; reused from a list of free ones.
 @safe
 struct HTTP2ClientStreams {
-  private var chunks: [UnsafeMutablePointer<HTTP2ClientStream>] = unsafe []
+  private var chunks: [UnsafeMutableBufferPointer<HTTP2ClientStream>] = unsafe []
   private var free: UnsafeMutablePointer<HTTP2ClientStream>?
   private(set) var countInUse = 0
 
-  private static let chunkCount = 128
+  /// The first chunk is small: most connections of a deployment with many apps carry a request now and then.
+  private static let chunkCounts = 8...128
 
   mutating func take() -> UnsafeMutablePointer<HTTP2ClientStream> {
     if unsafe free == nil { addChunk() }
@@ -76,7 +77,8 @@ struct HTTP2ClientStreams {
   func forEachInUse(_ body: (UnsafeMutablePointer<HTTP2ClientStream>) -> Void) {
     for number in unsafe chunks.indices {
       let chunk = unsafe chunks[number]
-      for index in 0..<Self.chunkCount where unsafe chunk[index].isInUse { unsafe body(chunk + index) }
+      guard let base = unsafe chunk.baseAddress else { continue }
+      for index in chunk.indices where unsafe base[index].isInUse { unsafe body(base + index) }
     }
   }
 
@@ -85,12 +87,13 @@ struct HTTP2ClientStreams {
   }
 
   private mutating func addChunk() {
-    let chunk = UnsafeMutablePointer<HTTP2ClientStream>.allocate(capacity: Self.chunkCount)
-    unsafe chunk.initialize(repeating: HTTP2ClientStream(), count: Self.chunkCount)
-    for index in (0..<Self.chunkCount).reversed() {
+    let count = min(Self.chunkCounts.lowerBound << min(unsafe chunks.count, 8), Self.chunkCounts.upperBound)
+    let chunk = UnsafeMutablePointer<HTTP2ClientStream>.allocate(capacity: count)
+    unsafe chunk.initialize(repeating: HTTP2ClientStream(), count: count)
+    for index in (0..<count).reversed() {
       unsafe chunk[index].nextFree = unsafe free
       unsafe free = unsafe chunk + index
     }
-    unsafe chunks.append(chunk)
+    unsafe chunks.append(UnsafeMutableBufferPointer(start: chunk, count: count))
   }
 }

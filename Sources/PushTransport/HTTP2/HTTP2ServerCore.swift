@@ -4,7 +4,7 @@ internal import CNGHTTP2
 @safe
 struct HTTP2ServerCore {
   let limits: HTTP2Limits
-  var output = HTTP2Output()
+  let output: HTTP2Output
   var outputLimit = 0
   var events: [Event] = []
   var nextEvent = 0
@@ -38,9 +38,10 @@ struct HTTP2ServerCore {
   private var free: UnsafeMutablePointer<HTTP2ServerStream>?
   private static let chunkCount = 64
 
-  init(limits: HTTP2Limits) {
+  init(limits: HTTP2Limits, output: HTTP2Output) {
     self.limits = limits
-    events.reserveCapacity(256)
+    self.output = output
+    events.reserveCapacity(16)
   }
 
   mutating func deallocate() {
@@ -49,7 +50,6 @@ struct HTTP2ServerCore {
       for index in 0..<Self.chunkCount { unsafe chunk[index].deallocate() }
       unsafe chunk.deallocate()
     }
-    output.deallocate()
   }
 
   // MARK: Streams

@@ -28,11 +28,12 @@ package final class HTTP2ServerSession {
 
   private static let fieldCountLimit = 24
 
+  /// - Parameter buffers: those of the connection's event loop, if it has any; otherwise the session's own.
   /// - Throws: nghttp2 is out of memory.
-  package init(options: Options = Options()) throws(HTTP2Failure) {
+  package init(options: Options = Options(), buffers: LoopBuffers = LoopBuffers()) throws(HTTP2Failure) {
     let memory = unsafe carillon_h2_memory_new()
     let core = UnsafeMutablePointer<HTTP2ServerCore>.allocate(capacity: 1)
-    unsafe core.initialize(to: HTTP2ServerCore(limits: options.limits))
+    unsafe core.initialize(to: HTTP2ServerCore(limits: options.limits, output: buffers.http2Output))
     guard let memory = unsafe memory, let session = unsafe HTTP2ServerCallbacks.makeSession(core, memory, answersPings: options.answersPings) else {
       unsafe core.pointee.deallocate()
       unsafe core.deinitialize(count: 1)
@@ -193,7 +194,7 @@ package final class HTTP2ServerSession {
     return nil
   }
 
-  /// The next piece of what there is to send, valid until the next call; empty when there is nothing.
+  /// The next piece of what there is to send, valid until the next call to any session with the same buffers; empty when there is nothing.
   package func output(limit: Int = 256 * 1024) -> UnsafeRawBufferPointer {
     unsafe core.pointee.output.clear()
     unsafe core.pointee.outputLimit = limit
@@ -226,8 +227,8 @@ package final class ResponseFields: Sendable {
 
 extension HTTP2Output {
   /// Puts the limit into a SETTINGS frame that was appended at `start`; nil: there is none in it.
-  mutating func writeStreamLimit(_ limit: UInt32?, frameAt start: Int, byteCount: Int) {
-    guard let limit else { return }
+  func writeStreamLimit(_ limit: UInt32?, frameAt start: Int, byteCount: Int) {
+    guard let limit, let base = unsafe base else { return }
     var offset = start + 9
     while offset + 6 <= start + byteCount {
       let identifier = unsafe UInt16(bigEndian: (base + offset).loadUnaligned(as: UInt16.self))

@@ -15,6 +15,9 @@ package protocol Loop: AnyObject, Sendable {
 
   /// Runs `job` on the loop, soon, from any thread.
   func execute(_ job: @escaping @Sendable () -> Void)
+  /// Runs `job` on the loop in its turn: after other jobs of this kind, and only when sockets have been looked at. For work that may take long, and comes again and
+  /// again. Called on the loop.
+  func takeTurn(_ job: @escaping @Sendable () -> Void)
   /// Runs `job` on the loop at `deadline` or a little later.
   func schedule(at deadline: Instant, _ job: @escaping @Sendable () -> Void) -> any LoopTimer
 }

@@ -12,6 +12,8 @@ package final class LoopBuffers: @unchecked Sendable {
   var ciphertext = ByteBuffer()
   /// What TLS made of a read.
   var plaintext = ByteBuffer()
+  /// What an HTTP/2 session made of its frames.
+  let http2Output = HTTP2Output()
   private var batch = unsafe UnsafeMutableRawBufferPointer(start: nil, count: 0)
 
   /// A larger buffer is given back after use instead of kept for the next.

@@ -7,9 +7,14 @@ package import PushWire
 package final class NIOLoop: Loop {
   package let eventLoop: any EventLoop
   package let buffers = LoopBuffers()
+  private let turns: LoopTurns
+  /// Paces the handshakes of the loop's connections.
+  let dials: DialPacing
 
   package init(_ eventLoop: any EventLoop) {
     self.eventLoop = eventLoop
+    turns = LoopTurns(eventLoop)
+    dials = DialPacing(eventLoop)
   }
 
   package var executor: any SerialExecutor { eventLoop.executor }
@@ -28,6 +33,8 @@ package final class NIOLoop: Loop {
   package func execute(_ job: @escaping @Sendable () -> Void) {
     eventLoop.execute(job)
   }
+
+  package func takeTurn(_ job: @escaping @Sendable () -> Void) { turns.take(job) }
 
   package func schedule(at deadline: Instant, _ job: @escaping @Sendable () -> Void) -> any LoopTimer {
     // NIO's deadlines are signed on the inside: one that is never is as good as the last one it can say.

@@ -35,7 +35,12 @@ package struct SocketDialer: Dialer {
     guard let loop = loop as? NIOLoop else { preconditionFailure("a socket needs a NIO event loop") }
     let link = SocketLink(loop: loop, delegate: delegate)
     // Not before this call has returned.
-    loop.eventLoop.execute { connect(link, on: loop) }
+    loop.eventLoop.execute {
+      loop.dials.begin("\(host):\(port)") { place in
+        link.onceDecided { place.ended(isOpen: $0) }
+        connect(link, on: loop)
+      }
+    }
     return link
   }
 

@@ -42,6 +42,8 @@ final class SocketLink: Link, @unchecked Sendable {
   /// A call to the link is under way: the delegate must not be called.
   private var isInCall = false
   private var deferred: [Event] = []
+  /// Whoever waits to hear whether the connection opens.
+  private var decided: (@Sendable (_ isOpen: Bool) -> Void)?
 
   init(loop: NIOLoop, delegate: any LinkDelegate) {
     self.loop = loop
@@ -97,6 +99,12 @@ final class SocketLink: Link, @unchecked Sendable {
     return false
   }
 
+  /// Calls `decided` once, when the connection has opened or never will; at once if that has happened.
+  func onceDecided(_ decided: @escaping @Sendable (_ isOpen: Bool) -> Void) {
+    guard isConnecting else { return decided(false) }
+    self.decided = decided
+  }
+
   func failedToConnect(_ reason: LinkClosure) {
     guard isConnecting else { return }
     closed(reason)
@@ -124,6 +132,7 @@ final class SocketLink: Link, @unchecked Sendable {
     guard case .handshaking(let channel) = state else { return }
     state = .open(channel, tls)
     isWritable = channel.isWritable
+    decided.take()?(true)
     deliver(.opened)
   }
 
@@ -163,6 +172,7 @@ final class SocketLink: Link, @unchecked Sendable {
     if case .closed = state { return }
     state = .closed
     isWritable = false
+    decided.take()?(false)
     deliver(.closed(reason ?? fallback))
   }
 

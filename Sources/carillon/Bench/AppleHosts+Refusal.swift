@@ -1,10 +1,11 @@
 internal import Foundation
+internal import PushServer
 
 /// Knows Apple's hosts, so that no load test is ever directed at them.
 ///
 /// A name is refused if it is Apple's, and any name or address if it leads to Apple's networks: an alias in a hosts file or in somebody's DNS is no way
 /// around. (Apple's documents name 17.0.0.0/8 and the IPv6 networks below for its push service.)
-enum AppleHosts {
+extension AppleHosts {
   /// Why `host` cannot be a benchmark's target; nil if it can.
   /// - Parameter addresses: what the host's name leads to, in numbers; asked only if the name itself is nobody's in particular.
   static func refusal(of host: String, addresses: (String) -> [String] = resolve) -> String? {
@@ -17,12 +18,6 @@ enum AppleHosts {
   private static func sentence(_ host: String, _ fact: String) -> String {
     "\(host) \(fact), and Apple's push service is not to be load-tested: it counts that as abuse, and may close the account. "
       + "Leave --gateway out to test against the built-in simulator, or name a gateway of your own."
-  }
-
-  static func isAppleName(_ host: String) -> Bool {
-    let labels = host.lowercased().split(separator: ".").map(String.init)
-    let domains = [["apple", "com"], ["apple", "com", "cn"], ["icloud", "com"], ["aaplimg", "com"], ["apple-dns", "net"]]
-    return domains.contains { labels.count >= $0.count && Array(labels.suffix($0.count)) == $0 }
   }
 
   /// Whether a numeric address is in one of Apple's networks, also as an IPv4 address written in IPv6.

@@ -1,0 +1,139 @@
+internal import Glibc
+internal import NIOCore
+internal import NIOPosix
+
+/// Long work on an event loop, in turns with its sockets.
+///
+/// A NIO event loop runs all jobs that it was given before it looks at its sockets again, including those that it is given meanwhile. Lanes that send and then ask
+/// for their next turn would keep it from reading answers and completing handshakes for as long as there is something to send. So jobs of this kind run for one
+/// millisecond; the rest of them waits for a byte to arrive that the loop sends to itself, which it finds only by looking at all of its sockets.
+///
+/// Used on the event loop alone, except for init.
+final class LoopTurns: @unchecked Sendable {
+  // Sync: every member is used on `eventLoop` alone; init only stores.
+  private let eventLoop: any EventLoop
+  private var waiting: [@Sendable () -> Void] = []
+  private var nextWaiting = 0
+  /// Jobs may run until then without a look at the sockets.
+  private var sliceEnd = NIODeadline.uptimeNanoseconds(0)
+  private var isSignalled = false
+  private var signal = Signal.none
+
+  private enum Signal {
+    case none
+    /// The channel is being registered.
+    case preparing
+    case ready(descriptor: CInt, any Channel)
+    /// There is none to be had: jobs run as any others do.
+    case failed
+  }
+
+  private static let slice = TimeAmount.milliseconds(1)
+  /// Without a job for so long, the loop has looked at its sockets.
+  private static let rest = TimeAmount.microseconds(200)
+
+  init(_ eventLoop: any EventLoop) {
+    self.eventLoop = eventLoop
+  }
+
+  /// Runs the job now if the present slice is not over, otherwise after the sockets.
+  func take(_ job: @escaping @Sendable () -> Void) {
+    if nextWaiting == waiting.count {
+      let now = NIODeadline.now()
+      if now > sliceEnd + Self.rest { sliceEnd = now + Self.slice }
+      if now < sliceEnd {
+        // Not within the caller: it may be in the middle of something.
+        return eventLoop.execute(job)
+      }
+    }
+    waiting.append(job)
+    lookAtSockets()
+  }
+
+  private func lookAtSockets() {
+    guard !isSignalled else { return }
+    isSignalled = true
+    switch signal {
+    case .ready(let descriptor, _):
+      var byte: UInt8 = 0
+      if unsafe Glibc.write(descriptor, &byte, 1) != 1 { eventLoop.execute { self.runSlice() } }
+    case .none:
+      prepare()
+      eventLoop.execute { self.runSlice() }
+    case .preparing, .failed:
+      eventLoop.execute { self.runSlice() }
+    }
+  }
+
+  private func runSlice() {
+    isSignalled = false
+    sliceEnd = .now() + Self.slice
+    while nextWaiting < waiting.count {
+      let job = waiting[nextWaiting]
+      nextWaiting += 1
+      job()
+      if NIODeadline.now() >= sliceEnd { break }
+    }
+    if nextWaiting == waiting.count {
+      waiting.removeAll(keepingCapacity: true)
+      nextWaiting = 0
+    } else {
+      if nextWaiting >= 256 {
+        waiting.removeFirst(nextWaiting)
+        nextWaiting = 0
+      }
+      lookAtSockets()
+    }
+  }
+
+  /// Registers one end of a pipe with the loop.
+  private func prepare() {
+    signal = .preparing
+    var ends: [CInt] = [-1, -1]
+    guard unsafe pipe(&ends) == 0 else {
+      signal = .failed
+      return
+    }
+    let (reading, writing) = (ends[0], ends[1])
+    for end in ends {
+      _ = fcntl(end, F_SETFD, FD_CLOEXEC)
+      _ = fcntl(end, F_SETFL, O_NONBLOCK)
+    }
+    let handler = NIOLoopBound(Receiver(self), eventLoop: eventLoop)
+    NIOPipeBootstrap(group: eventLoop)
+      .channelInitializer { channel in
+        channel.eventLoop.makeCompletedFuture { try channel.pipeline.syncOperations.addHandler(handler.value) }
+      }
+      .takingOwnershipOfDescriptor(input: reading)
+      .whenComplete { result in
+        switch result {
+        case .success(let channel):
+          self.signal = .ready(descriptor: writing, channel)
+          channel.closeFuture.whenComplete { _ in
+            self.signal = .failed
+            close(writing)
+          }
+        case .failure:
+          self.signal = .failed
+          close(reading)
+          close(writing)
+        }
+      }
+  }
+
+  private final class Receiver: ChannelInboundHandler {
+    typealias InboundIn = ByteBuffer
+
+    private weak var turns: LoopTurns?
+
+    init(_ turns: LoopTurns) {
+      self.turns = turns
+    }
+
+    /// After the other sockets that are ready: a job within this call would come before them.
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+      let turns = turns
+      context.eventLoop.assumeIsolated().execute { turns?.runSlice() }
+    }
+  }
+}

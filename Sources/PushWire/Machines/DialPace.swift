@@ -1,0 +1,24 @@
+/// How many dials may go on at a time: more with each that completes, half as many with each that does not.
+package struct DialPace: Sendable {
+  package private(set) var limit = 16
+  package private(set) var underWay = 0
+
+  private static let bounds = 4...256
+
+  package init() {}
+
+  package var isIdle: Bool { underWay == 0 }
+
+  /// Whether one more may begin now; counted if so.
+  package mutating func begin() -> Bool {
+    guard underWay < limit else { return false }
+    underWay += 1
+    return true
+  }
+
+  /// One has completed, or has failed or taken too long.
+  package mutating func ended(isOpen: Bool) {
+    underWay = max(0, underWay - 1)
+    limit = isOpen ? min(limit + 1, Self.bounds.upperBound) : max(limit / 2, Self.bounds.lowerBound)
+  }
+}
