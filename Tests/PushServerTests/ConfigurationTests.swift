@@ -1,3 +1,4 @@
+internal import PushEngine
 internal import PushServer
 internal import PushTransport
 internal import PushWire
@@ -118,6 +119,14 @@ struct ConfigurationTests {
       try DeploymentConfiguration.read(file: "/")
     }
   }
+
+  @Test(
+    "Apple's hosts get the polite number of connections a minute, other gateways more",
+    arguments: [("gateway: gateway.example.com:2195", 60_000), ("gateway: api.push.apple.com:443", 3_000), ("transport: http2", 3_000)])
+  func connectionsPerMinute(line: String, expected: Int) throws {
+    let text = "apps:\n  - id: news\n    credential: { p12: news.p12 }\n    \(line)\n"
+    #expect(try parse(text).apps[0].connectionsPerMinuteOrDefault == expected)
+  }
 }
 
 struct QuantityTests {
@@ -212,13 +221,5 @@ struct CampaignFileTests {
     #expect(
       complaint("- { app: news, payload: a, tokens: '-' }\n- { app: chat, payload: a, tokens: '-' }")?.contains("today.yaml:2: [1] reads standard input")
         == true)
-  }
-
-  @Test(
-    "Apple's hosts get the polite number of connections a minute, other gateways more",
-    arguments: [("gateway: gateway.example.com:2195", 60_000), ("gateway: api.push.apple.com:443", 3_000), ("transport: http2", 3_000)])
-  func connectionsPerMinute(line: String, expected: Int) throws {
-    let text = "apps:\n  - id: news\n    credential: { p12: news.p12 }\n    \(line)\n"
-    #expect(try parse(text).apps[0].connectionsPerMinuteOrDefault == expected)
   }
 }

@@ -77,7 +77,7 @@ struct HTTP2ClientStreams {
   func forEachInUse(_ body: (UnsafeMutablePointer<HTTP2ClientStream>) -> Void) {
     for number in unsafe chunks.indices {
       let chunk = unsafe chunks[number]
-      guard let base = unsafe chunk.baseAddress else { continue }
+      guard let base = chunk.baseAddress else { continue }
       for index in chunk.indices where unsafe base[index].isInUse { unsafe body(base + index) }
     }
   }
