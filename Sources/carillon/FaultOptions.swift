@@ -24,6 +24,18 @@ struct FaultOptions: ParsableArguments {
   @Option(help: ArgumentHelp("Resets the connection after so many.", valueName: "n")) var resetAfter: Int?
   @Option(help: ArgumentHelp("Stops reading after so many, for --stop-reading-for.", valueName: "n")) var stopReadingAfter: Int?
   @Option(help: ArgumentHelp("How long it does not read (default: 1s).", valueName: "duration")) var stopReadingFor: String?
+  @Option(
+    help: ArgumentHelp("Ends the connection without a word at tokens that begin with these hexadecimal digits; may be repeated.", valueName: "hex"))
+  var poisonPrefix: [String] = []
+  @Option(help: ArgumentHelp("Ends the connection without a word at this token; may be repeated.", valueName: "hex")) var poisonToken: [String] = []
+  @Option(help: ArgumentHelp("Over HTTP/2: answers 503 ServiceUnavailable to everything for so long (default: never).", valueName: "duration"))
+  var outageFor: String?
+  @Option(help: ArgumentHelp("When that begins, counted from an app's first connection (default: 0ms).", valueName: "duration")) var outageFrom: String?
+  @Option(
+    help: ArgumentHelp("Over HTTP/2: sends what is none after so many requests of a connection, and closes; 0: at once.", valueName: "n"))
+  var garbageAfter: Int?
+  @Option(help: ArgumentHelp("Which service it is: a certificate for the other alone is refused (default: production).", valueName: "production|sandbox"))
+  var environment: String?
   @Flag(help: "Refuses every client certificate.") var refuseCertificate = false
   @Option(help: ArgumentHelp("The largest payload for all commands, in bytes (default: 256 for commands 0 and 1, 2048 for 2).", valueName: "n"))
   var payloadLimit: Int?
@@ -37,6 +49,7 @@ struct FaultOptions: ParsableArguments {
       throw ValidationError("--refuse-reason needs --refuse-prefix, --refuse-token or --refuse-every, which say what to refuse.")
     }
     if stopReadingFor != nil, stopReadingAfter == nil { throw ValidationError("--stop-reading-for needs --stop-reading-after.") }
+    if outageFrom != nil, outageFor == nil { throw ValidationError("--outage-from needs --outage-for.") }
     let tree = try tree()
     do throws(FaultRulesError) {
       _ = try FaultRules(.map(tree))
@@ -52,6 +65,9 @@ struct FaultOptions: ParsableArguments {
     if !refusePrefix.isEmpty { refuse["prefixes"] = .list(refusePrefix.map(RuleTree.text)) }
     if !refuseToken.isEmpty { refuse["tokens"] = .list(refuseToken.map(RuleTree.text)) }
     if let refuseEvery { refuse["every"] = Self.number(refuseEvery) }
+    let poison = poisonTree
+    if !poison.isEmpty { tree["poison"] = .list([.map(poison)]) }
+    if let environment { tree["environment"] = .text(environment) }
     let http2 = try http2Tree(refuse)
     if !http2.isEmpty { tree["http2"] = .map(http2) }
     if let refuseStatus { refuse["status"] = Self.number(refuseStatus) }
@@ -74,11 +90,26 @@ struct FaultOptions: ParsableArguments {
     return tree
   }
 
+  private var poisonTree: [String: RuleTree] {
+    var tree: [String: RuleTree] = [:]
+    if !poisonPrefix.isEmpty { tree["prefixes"] = .list(poisonPrefix.map(RuleTree.text)) }
+    if !poisonToken.isEmpty { tree["tokens"] = .list(poisonToken.map(RuleTree.text)) }
+    return tree
+  }
+
   /// The same in the terms of the HTTP/2 service.
   private func http2Tree(_ selection: [String: RuleTree]) throws -> [String: RuleTree] {
     var tree: [String: RuleTree] = [:]
     if !selection.isEmpty { tree["refuse"] = .list([.map(selection.merging(refuseReason.map { ["reason": .text($0)] } ?? [:]) { $1 })]) }
     if let answerDelay { tree["delay"] = .map(["fixed": .text(try Self.milliseconds(answerDelay, flag: "--answer-delay"))]) }
+    let poison = poisonTree
+    if !poison.isEmpty { tree["poison"] = .list([.map(poison)]) }
+    if let outageFor {
+      tree["outage"] = .map([
+        "for": .text(try Self.milliseconds(outageFor, flag: "--outage-for")), "from": .text(try Self.milliseconds(outageFrom ?? "0", flag: "--outage-from")),
+      ])
+    }
+    if let garbageAfter { tree["garbage"] = .map(["after": Self.number(garbageAfter)]) }
     if let shutdownAfter { tree["goaway"] = .map(["after": Self.number(shutdownAfter), "reason": "Shutdown"]) }
     let cuts = [(closeAfter, "close"), (resetAfter, "reset")].compactMap { after, how in after.map { (after: $0, how: how) } }
     if !cuts.isEmpty { tree["cut"] = .list(cuts.map { .map(["after": Self.number($0.after), "how": .text($0.how)]) }) }
@@ -97,6 +128,8 @@ struct FaultOptions: ParsableArguments {
   private func flag(for path: String) -> String {
     let flags = [
       "refuse[0].prefixes": "refuse-prefix", "refuse[0].tokens": "refuse-token", "refuse[0].every": "refuse-every", "refuse[0].status": "refuse-status",
+      "poison[0].prefixes": "poison-prefix", "poison[0].tokens": "poison-token", "http2.poison[0].prefixes": "poison-prefix",
+      "http2.poison[0].tokens": "poison-token", "http2.outage.for": "outage-for", "http2.outage.from": "outage-from", "http2.garbage": "garbage-after",
       "shutdown": "shutdown-after", "close": "close-after", "reset": "reset-after", "stop-reading.for": "stop-reading-for",
       "stop-reading": "stop-reading-after",
       "payload-limits": "payload-limit", "http2.refuse[0].prefixes": "refuse-prefix", "http2.refuse[0].tokens": "refuse-token",

@@ -38,6 +38,10 @@ struct SimulateCommand: AsyncParsableCommand {
           goaway: { after: 50000, reason: Shutdown }
           reset: { every: 500, code: 7 }
           limits: [ { after: 2000, to: 5 }, { after: 3000, to: 1000 } ]
+          poison: { prefixes: [dead] }
+          outage: { from: 5s, for: 15s }
+
+      A service that closes every connection at once: --close-after 0; that sends GOAWAY on each: --shutdown-after 0; that speaks no HTTP/2: --garbage-after 0.
       """)
 
   @Option(help: "The address to listen on.") var host = "127.0.0.1"

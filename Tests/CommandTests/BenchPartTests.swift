@@ -135,6 +135,21 @@ struct BenchPartTests {
     #expect(sweep.swept == [.connections, .rate] && sweep.series(.connections) == [two, four, eight])
   }
 
+  @Test("distance is a variable like the others, and is not mentioned where there is none")
+  func latencySweep() {
+    var sweep = BenchSweep()
+    #expect(!sweep.variables.contains(.latency))
+    sweep.latencies = [.zero, .milliseconds(20), .seconds(1)]
+    #expect(sweep.points == [BenchSettings(), BenchSettings(latency: .milliseconds(20)), BenchSettings(latency: .seconds(1))])
+    #expect(sweep.swept == [.latency] && sweep.points.map(BenchVariable.latency.text) == ["0ms", "20ms", "1s"])
+    let report = report(sweep)
+    let table = BenchTable.text(report).split(separator: "\n").map { $0.split(separator: " ").first }
+    #expect(table.contains("latency") && table.contains("20ms") && table.contains("1s"))
+    let page = BenchPage.text(report, at: Date(timeIntervalSince1970: 0))
+    #expect(page.contains("By round trip to the gateway") && page.contains("latency 20ms"))
+    #expect(BenchJSON.text(report).contains(#""latencyMilliseconds":20"#))
+  }
+
   private func report(_ sweep: BenchSweep) -> BenchReport {
     var plan = BenchPlan()
     plan.sweep = sweep

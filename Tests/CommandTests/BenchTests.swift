@@ -10,6 +10,7 @@ struct BenchTests {
       let batchBytes: Int
       let payloadBytes: Int
       let rate: Double?
+      let latencyMilliseconds: Double
     }
     struct Processor: Decodable {
       let user: Double
@@ -96,6 +97,17 @@ struct BenchTests {
     #expect(point.batches.fill > 0 && point.batches.fill <= 1 && point.bytesPerTLSRecord <= 16_384 && point.bytesPerTLSRecord > 100)
     #expect(point.perSecond > 0 && point.cpuMicrosecondsPerNotification.user + point.cpuMicrosecondsPerNotification.system > 0)
     #expect(point.peakMemoryBytes > 1 << 20)
+  }
+
+  @Test("from afar answers take at least the round trip, and the simulators together agree with the account")
+  func latency() async throws {
+    let ending = try await ChildProcess.run(["bench", "--count", "500", "--latency", "0ms,100ms", "--json"])
+    #expect(ending.status == 0, "\(ending)")
+    let report = try report(ending)
+    #expect(report.complete && report.agreesWithSimulator == true && report.simulatorAccepted == 1000 && report.swept == ["latency"], "\(ending)")
+    #expect(report.points.map(\.settings.latencyMilliseconds) == [0, 100])
+    // Two round trips until the first frame may leave, and one until the probe is answered.
+    #expect(report.points.last.map { $0.seconds >= 0.3 } == true, "\(ending)")
   }
 
   @Test("an open loop keeps to its rate, for several apps, and its page stands by itself")

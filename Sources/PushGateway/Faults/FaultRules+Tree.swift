@@ -12,6 +12,7 @@ extension FaultRules {
       latency = try value.duration()
       guard latency <= Self.longestLatency else { throw value.error("is more than a minute") }
     }
+    if let value = reader.take("environment") { isSandbox = try value.choice(["sandbox": true, "production": false]) }
     let apps = reader.take("apps")
     if let value = reader.take("http2") {
       var reader = try RuleReader(value.tree, path: value.path)
@@ -27,6 +28,7 @@ extension FaultRules {
       for key in ["handshake-delay", "latency"] {
         if let value = reader.take(key) { throw value.error("stands at the top level only: before a handshake the app is not known") }
       }
+      if let value = reader.take("environment") { throw value.error("stands at the top level only: it holds for the service as a whole") }
       var faults = common
       if let value = reader.take("http2") {
         var reader = try RuleReader(value.tree, path: value.path)

@@ -1,10 +1,12 @@
+package import PushTransport
 package import PushWire
 
 /// Everything that a simulated gateway does wrong on purpose: for all apps, and what differs for some.
 ///
 /// As a file (see ``init(_:)``), every key optional:
 /// ```yaml
-/// # these two here only, as the app is not known yet
+/// # these three here only
+/// environment: production           # or sandbox: which certificates are for this service
 /// handshake-delay: 200ms            # before each TLS handshake
 /// latency: 50ms                     # the round trip of every connection: half of it each way, TCP's and TLS's handshakes included
 /// # all that follows may also stand under an app, where it replaces the same key
@@ -35,6 +37,8 @@ package struct FaultRules: Hashable, Sendable {
   package var service = ServiceSettings()
   /// How long each TLS handshake is kept waiting.
   package var handshakeDelay = Duration.zero
+  /// The service is the sandbox, not production.
+  package var isSandbox = false
   /// The round trip between every client and every service: see ``LatencyHandler``.
   package var latency = Duration.zero
   /// False: payloads may be anything. Not a fault, and not in the file: for measuring with senders whose payload is no JSON.
@@ -43,6 +47,11 @@ package struct FaultRules: Hashable, Sendable {
   package init() {}
 
   package func faults(forTopic topic: String) -> Faults { apps[topic] ?? common }
+
+  /// Whether a certificate that names these environments is for the other one alone. One that names none is for both.
+  package func isForOtherEnvironment(_ environments: Set<CertificateInspection.Environment>) -> Bool {
+    !environments.isEmpty && !environments.contains(isSandbox ? .sandbox : .production)
+  }
 
   /// Whether any app's certificate is ever refused.
   var refusesCertificates: Bool { common.refuseCertificate != nil || apps.values.contains { $0.refuseCertificate != nil } }

@@ -38,6 +38,7 @@ extension ServiceFaults {
     self = base
     try takeAnswers(&reader)
     try takeConnections(&reader)
+    try takeBadDays(&reader)
     if let value = reader.take("broadcast") { allowsBroadcast = try value.choice(["true": true, "false": false]) }
   }
 
@@ -75,6 +76,29 @@ extension ServiceFaults {
       }
     }
     if let value = reader.take("delay") { delay = try Delay(value) }
+  }
+
+  private mutating func takeBadDays(_ reader: inout RuleReader) throws(FaultRulesError) {
+    if let value = reader.take("poison") {
+      poison = []
+      for entry in try value.listOrOne() {
+        var entry = try RuleReader(entry.tree, path: entry.path)
+        let isTaken = try entry.take("taken")?.choice(["true": true, "false": false]) ?? false
+        let isReset = try entry.take("how")?.choice(["reset": true, "close": false]) ?? false
+        poison.append(Poison(try Faults.Selection(&entry), isTaken: isTaken, isReset: isReset))
+      }
+    }
+    if let value = reader.take("outage") {
+      var entry = try RuleReader(value.tree, path: value.path)
+      guard let length = entry.take("for") else { throw value.error("needs the key \"for\", a duration such as 15s") }
+      let from = try entry.take("from")?.duration() ?? .zero
+      outage = Outage(from: from, length: try length.duration(), try ServiceRefusal(&entry, defaultReason: .serviceUnavailable))
+      try entry.finish()
+    }
+    if let value = reader.take("garbage") {
+      var entry = try RuleReader(value.tree, path: value.path)
+      garbage = try Faults.Breakpoint(&entry)
+    }
   }
 
   private mutating func takeConnections(_ reader: inout RuleReader) throws(FaultRulesError) {

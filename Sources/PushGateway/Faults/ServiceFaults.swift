@@ -27,6 +27,9 @@ package import PushWire
 ///   goaway: { after: 1000, connections: 2, reason: Shutdown, code: 0 }  # requests behind the 1000th are not processed
 ///   drain: { after: 1000, answers: 100 }      # then so many times 503 Shutdown, then GOAWAY
 ///   cut: { after: 1000, taken: true, how: reset }   # or how: close; with the 1000th request, taken or not
+///   poison: { prefixes: [dead], taken: false, how: close }  # a request at which the connection is cut, without a GOAWAY
+///   outage: { from: 5s, for: 15s, reason: ServiceUnavailable }  # all requests are refused so; counted from the app's first connection
+///   garbage: { after: 0, connections: 3 }     # bytes that are no HTTP/2, then the end; after: 0 = instead of SETTINGS
 ///   broadcast: false                # FeatureNotEnabled
 /// ```
 package struct ServiceFaults: Hashable, Sendable {
@@ -44,6 +47,9 @@ package struct ServiceFaults: Hashable, Sendable {
   package var goAway: GoAway?
   package var drain: Drain?
   package var cut: [Cut] = []
+  package var poison: [Poison] = []
+  package var outage: Outage?
+  package var garbage: Faults.Breakpoint?
   package var allowsBroadcast = true
 
   package init() {}
@@ -151,6 +157,34 @@ extension ServiceFaults {
     package init(_ breakpoint: Faults.Breakpoint, answers: Int) {
       self.breakpoint = breakpoint
       self.answers = answers
+    }
+  }
+
+  /// A request that makes the service cut the connection.
+  package struct Poison: Hashable, Sendable {
+    package var selection: Faults.Selection
+    /// As for ``Cut``.
+    package var isTaken: Bool
+    package var isReset: Bool
+
+    package init(_ selection: Faults.Selection, isTaken: Bool = false, isReset: Bool = false) {
+      self.selection = selection
+      self.isTaken = isTaken
+      self.isReset = isReset
+    }
+  }
+
+  /// A time in which every request is refused.
+  package struct Outage: Hashable, Sendable {
+    /// Since the app's first connection.
+    package var from: Duration
+    package var length: Duration
+    package var refusal: ServiceRefusal
+
+    package init(from: Duration = .zero, length: Duration, _ refusal: ServiceRefusal = ServiceRefusal(.serviceUnavailable)) {
+      self.from = from
+      self.length = length
+      self.refusal = refusal
     }
   }
 

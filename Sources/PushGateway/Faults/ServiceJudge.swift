@@ -9,6 +9,7 @@ enum ServiceVerdict {
   case refuse(Int)
   case noAnswer(isTaken: Bool)
   case reset(code: UInt32, isTaken: Bool)
+  case cut(ServiceFaults.Poison)
 }
 
 /// The verdicts of one app's fault rules on one connection. It counts requests and knows nothing of time: the same requests meet the same faults.
@@ -23,6 +24,7 @@ struct ServiceJudge {
     }
   }
 
+  private let poison: [Rule<ServiceFaults.Poison>]
   private let resets: [Rule<ServiceFaults.Reset>]
   private let silences: [Rule<ServiceFaults.Silence>]
   private let refusals: [Rule<Int>]
@@ -34,12 +36,13 @@ struct ServiceJudge {
 
   /// `connection`: the number of this connection among its app's, from 1.
   init(_ faults: ServiceFaults, connection: Int, counts: RefusalCounts) {
+    poison = faults.poison.compactMap { Rule($0.selection, connection: connection, $0) }
     resets = faults.reset.compactMap { Rule($0.selection, connection: connection, $0) }
     silences = faults.noAnswer.compactMap { Rule($0.selection, connection: connection, $0) }
     refusals = faults.refuse.enumerated().compactMap { Rule($1.selection, connection: connection, $0) }
     bursts = faults.bursts.enumerated().filter { connection <= $1.connections ?? .max }.map { ($1, faults.refuse.count + $0) }
     answers = faults.refuse + faults.bursts.map { ServiceFaults.Refuse(Faults.Selection(), $0.refusal) }
-    hasRules = !resets.isEmpty || !silences.isEmpty || !refusals.isEmpty || !bursts.isEmpty
+    hasRules = !poison.isEmpty || !resets.isEmpty || !silences.isEmpty || !refusals.isEmpty || !bursts.isEmpty
     self.counts = counts
   }
 
@@ -48,6 +51,7 @@ struct ServiceJudge {
   mutating func verdict(on token: UnsafeRawBufferPointer) -> ServiceVerdict {
     seen += 1
     guard hasRules else { return .take }
+    for rule in poison where unsafe rule.matcher.matches(token, ordinal: seen) { return .cut(rule.effect) }
     for rule in resets where unsafe rule.matcher.matches(token, ordinal: seen) { return .reset(code: rule.effect.code, isTaken: rule.effect.isTaken) }
     for rule in silences where unsafe rule.matcher.matches(token, ordinal: seen) { return .noAnswer(isTaken: rule.effect.isTaken) }
     for rule in refusals where unsafe rule.matcher.matches(token, ordinal: seen) {

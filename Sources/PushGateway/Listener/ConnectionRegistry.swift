@@ -2,7 +2,7 @@ internal import NIOCore
 internal import PushWire
 internal import Synchronization
 
-/// All open channels of a simulator: so that there is a limit to them, and an end.
+/// All open channels of one of a simulator's ports: so that there is a limit to them, and an end.
 final class ConnectionRegistry: Sendable {
   private struct State {
     var channels: [ObjectIdentifier: any Channel] = [:]

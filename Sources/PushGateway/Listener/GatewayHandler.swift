@@ -33,7 +33,8 @@ final class GatewayHandler: ChannelInboundHandler {
     case TLSEvent.handshakeCompleted(let identity):
       isHandshaking = false
       registry.handshakeEnded(context.channel, succeeded: true, now: Self.now)
-      connection = gateway.connect(topic: Topic.of(identity))
+      connection = gateway.connect(
+        topic: Topic.of(identity), isForOtherEnvironment: gateway.rules.isForOtherEnvironment(identity?.environments ?? []))
       perform(connection?.opened(now: Self.now) ?? [], context)
     case TLSEvent.inputClosed:
       perform(connection?.peerClosed(now: Self.now) ?? [], context)

@@ -37,7 +37,7 @@ package final class GatewaySimulator: Sendable {
     /// The same for HTTP/2.
     package var requestMemory: RequestMemory?
     package var threads = System.coreCount
-    /// Connections of all services together; those above are closed at once.
+    /// Connections of one port; those above are closed at once. No port takes another's places.
     package var connectionLimit = 4096
 
     package init(identity: Identity) {
@@ -76,11 +76,12 @@ package final class GatewaySimulator: Sendable {
 
   private let listeners: Listeners
   private let loops: LoopGroup
-  private let registry: ConnectionRegistry
+  /// One for each port.
+  private let registries: [ConnectionRegistry]
 
   private init(
     _ gateway: SimulatedGateway, _ service: SimulatedService, certificates: CertificateMaker.Files?, throwAwayKey: ServiceSettings.KeyFile?,
-    listeners: Listeners, loops: LoopGroup, registry: ConnectionRegistry
+    listeners: Listeners, loops: LoopGroup, registries: [ConnectionRegistry]
   ) {
     self.gateway = gateway
     self.service = service
@@ -88,7 +89,7 @@ package final class GatewaySimulator: Sendable {
     self.throwAwayKey = throwAwayKey
     self.listeners = listeners
     self.loops = loops
-    self.registry = registry
+    self.registries = registries
   }
 
   /// Reads or makes the certificates and listens on both ports.
@@ -114,30 +115,32 @@ package final class GatewaySimulator: Sendable {
     let contexts = try Contexts(configuration, credential: credential, clientAuthority: clientAuthority, gateway: gateway)
 
     let loops = LoopGroup(threads: max(1, configuration.threads))
-    let registry = ConnectionRegistry(limit: configuration.connectionLimit)
     var open: [TLSListener] = []
+    var registries: [ConnectionRegistry] = []
     func listen(
-      _ port: Int, _ context: TLSContext, _ handler: @escaping @Sendable (TLSHandler) -> any ChannelHandler
+      _ port: Int, _ context: TLSContext, _ handler: @escaping @Sendable (TLSHandler, ConnectionRegistry) -> any ChannelHandler
     ) async throws(SimulatorError) -> TLSListener {
-      let listener = try await Self.listen(configuration, port, context, loops, registry, handler: handler)
+      let registry = ConnectionRegistry(limit: configuration.connectionLimit)
+      registries.append(registry)
+      let listener = try await Self.listen(configuration, port, context, loops, registry) { handler($0, registry) }
       open.append(listener)
       return listener
     }
     func serve(_ port: Int?, _ purpose: ServiceConnection.Purpose) async throws(SimulatorError) -> TLSListener? {
       guard let port else { return nil }
       return try await listen(port, contexts.http2) {
-        ServiceHandler(service, purpose: purpose, tls: $0, registry: registry, handshakeFailed: { gateway.handshakeFailed() })
+        ServiceHandler(service, purpose: purpose, tls: $0, registry: $1, handshakeFailed: { gateway.handshakeFailed() })
       }
     }
     do throws(SimulatorError) {
       let listeners = Listeners(
-        gateway: try await listen(configuration.gatewayPort, contexts.gateway) { _ in GatewayHandler(gateway, registry: registry) },
-        feedback: try await listen(configuration.feedbackPort, contexts.feedback) { _ in FeedbackHandler(gateway, registry: registry) },
+        gateway: try await listen(configuration.gatewayPort, contexts.gateway) { GatewayHandler(gateway, registry: $1) },
+        feedback: try await listen(configuration.feedbackPort, contexts.feedback) { FeedbackHandler(gateway, registry: $1) },
         http2: try await serve(configuration.http2Port, .notifications),
         channels: try await serve(configuration.channelsPort, .channels)
       )
       return GatewaySimulator(
-        gateway, service, certificates: certificates, throwAwayKey: keys.throwAway, listeners: listeners, loops: loops, registry: registry)
+        gateway, service, certificates: certificates, throwAwayKey: keys.throwAway, listeners: listeners, loops: loops, registries: registries)
     } catch {
       for listener in open { await listener.close() }
       await loops.shutDown()
@@ -184,12 +187,12 @@ package final class GatewaySimulator: Sendable {
   /// `grace`: connections are told status 10 (over HTTP/2: GOAWAY with Shutdown) and have this long to close by themselves; zero: they are cut off without a packet.
   /// Only the first call does this; later ones return what is known by then.
   package func stop(grace: Duration = .seconds(1)) async -> GroundTruth {
-    guard registry.close() else { return with(service.truth(), gateway.finish()) }
+    guard registries.map({ $0.close() }).contains(true) else { return with(service.truth(), gateway.finish()) }
     await listeners.gateway.close()
     await listeners.feedback.close()
     await listeners.http2?.close()
     await listeners.channels?.close()
-    let channels = registry.openChannels
+    let channels = registries.flatMap(\.openChannels)
     for channel in channels { channel.pipeline.fireUserInboundEventTriggered(StopRequest(grace: grace)) }
     // A channel's end is all that matters here, not how it came about.
     for channel in channels { try? await channel.closeFuture.get() }

@@ -6,8 +6,10 @@ internal import PushWire
 final class ServiceHandler: ChannelInboundHandler {
   typealias InboundIn = ByteBuffer
 
-  /// How long a client may take to close after we have finished.
-  private static let drain = TLSDrain(byteCountLimit: 64 << 20, timeout: .seconds(5))
+  /// How long a client may take to close after we have finished, and how much it may send meanwhile. It is read, so that no RST destroys the last
+  /// answers on their way, and so that its requests are counted.
+  private static let drainTimeLimit = TimeAmount.seconds(5)
+  private static let drainByteLimit = 64 << 20
 
   private let service: SimulatedService
   private let purpose: ServiceConnection.Purpose
@@ -18,6 +20,8 @@ final class ServiceHandler: ChannelInboundHandler {
   private var connection: ServiceConnection?
   private var isHandshaking = true
   private var isEnding = false
+  private var isInputClosed = false
+  private var drainBytesLeft = ServiceHandler.drainByteLimit
   private var timer: (time: Instant, scheduled: Scheduled<Void>)?
 
   init(
@@ -34,9 +38,13 @@ final class ServiceHandler: ChannelInboundHandler {
   private static var now: Instant { Instant(nanoseconds: NIODeadline.now().uptimeNanoseconds) }
 
   func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-    guard let connection, !isEnding else { return }
+    guard let connection, connection.end != .reset else { return }
     let bytes = unwrapInboundIn(data)
     unsafe bytes.withUnsafeReadableBytes { unsafe connection.received($0, now: Self.now) }
+    if isEnding {
+      drainBytesLeft -= bytes.readableBytes
+      if drainBytesLeft <= 0 { context.close(promise: nil) }
+    }
     act(context)
   }
 
@@ -52,6 +60,8 @@ final class ServiceHandler: ChannelInboundHandler {
       }
       act(context)
     case TLSEvent.inputClosed:
+      isInputClosed = true
+      if isEnding { return context.close(promise: nil) }
       connection?.peerClosed(now: Self.now)
       act(context)
     case let request as StopRequest:
@@ -110,11 +120,22 @@ final class ServiceHandler: ChannelInboundHandler {
     case nil: scheduleWakeUp(connection, context)
     case .close:
       isEnding = true
-      context.triggerUserOutboundEvent(Self.drain, promise: nil)
+      finish(context)
     case .reset:
       isEnding = true
       context.triggerUserOutboundEvent(TLSAbort.reset, promise: nil)
     }
+  }
+
+  private func finish(_ context: ChannelHandlerContext) {
+    timer?.scheduled.cancel()
+    // The client sends nothing more.
+    guard !isInputClosed else { return context.close(promise: nil) }
+    setReading(true, context)
+    context.close(mode: .output, promise: nil)
+    let bound = NIOLoopBound(context, eventLoop: context.eventLoop)
+    let scheduled = context.eventLoop.scheduleTask(in: Self.drainTimeLimit) { bound.value.close(promise: nil) }
+    timer = (.start, scheduled)
   }
 
   private func scheduleWakeUp(_ connection: ServiceConnection, _ context: ChannelHandlerContext) {

@@ -7,6 +7,7 @@ struct ConnectionFaults {
     case goAway(ServiceFaults.GoAway)
     case drain(ServiceFaults.Drain)
     case limit(Int)
+    case garbage
   }
 
   private var events: [(after: Int, event: Event)] = []
@@ -23,6 +24,7 @@ struct ConnectionFaults {
     }
     // In this order where several fall on one request.
     for cut in faults.cut { add(cut.breakpoint, .cut(cut)) }
+    if let garbage = faults.garbage { add(garbage, .garbage) }
     if let goAway = faults.goAway { add(goAway.breakpoint, .goAway(goAway)) }
     if let drain = faults.drain { add(drain.breakpoint, .drain(drain)) }
     for change in faults.limits { add(change.breakpoint, .limit(change.limit)) }

@@ -9,20 +9,28 @@ final class ServiceApp {
   let ordinal: Int
   var judge: ServiceJudge
   var delays: DelayClock?
+  /// When all its requests are refused, and how.
+  private let outage: (begins: Instant, ends: Instant, refusal: ServiceRefusal)?
   /// What has not been reported to the ledger yet.
   var truth = ServiceTruth()
   /// Of the notifications taken since then.
   var identifiers: [UInt64] = []
 
-  init(_ name: String, service: SimulatedService) {
-    let joined = service.ledger.join(app: name)
+  init(_ name: String, service: SimulatedService, now: Instant) {
+    let joined = service.ledger.join(app: name, now: now)
     let rules = service.rules.faults(forTopic: name)
     self.name = joined.name
     ordinal = joined.ordinal
     faults = rules.http2
     tokenByteCount = rules.limits.tokenByteCount
     judge = ServiceJudge(rules.http2, connection: joined.ordinal, counts: service.counts)
+    outage = rules.http2.outage.map { (joined.firstAt + $0.from, joined.firstAt + $0.from + $0.length, $0.refusal) }
     delays = rules.http2.delay.map { DelayClock($0, seed: joined.ordinal) }
+  }
+
+  func outage(now: Instant) -> ServiceRefusal? {
+    guard let outage, now >= outage.begins, now < outage.ends else { return nil }
+    return outage.refusal
   }
 
   func report(to ledger: ServiceLedger) {

@@ -6,6 +6,7 @@ extension ServiceConnection {
   /// A request that keeps the rules meets the faults.
   func judge(_ request: ServiceRequest, _ app: ServiceApp, identifier: APNSIdentifier?) {
     bind(app)
+    if let refusal = app.outage(now: now) { return refuse(request, app, refusal) }
     faults.count()
     if let cut = faults.cutDue() {
       if cut.isTaken { take(request, app, identifier: identifier, isAnswered: false) } else { app.truth.dropped += 1 }
@@ -18,8 +19,9 @@ extension ServiceConnection {
     } else {
       switch unsafe app.judge.verdict(on: isBroadcast ? request.channel ?? token : token) {
       case .take:
-        take(request, app, identifier: identifier, isAnswered: true)
-        answer(request, app, status: 200, body: [], isTaken: true, echoes: identifier != nil)
+        let made = identifier == nil ? newIdentifier() : nil
+        take(request, app, identifier: identifier, made: made, isAnswered: true)
+        answer(request, app, status: 200, body: [], isTaken: true, made: made)
       case .refuse(let number):
         let rule = app.judge.refusal(number)
         let timestamp = rule.refusal.status == 410 ? rule.timestamp ?? service.startedAt : nil
@@ -35,6 +37,9 @@ extension ServiceConnection {
           app.truth.dropped += 1
         }
         session.reset(request.streamID, HTTP2ErrorCode(rawValue: code))
+      case .cut(let poison):
+        if poison.isTaken { take(request, app, identifier: identifier, isAnswered: false) } else { app.truth.dropped += 1 }
+        self.cut(isReset: poison.isReset)
       }
     }
     followFaults()
@@ -53,6 +58,7 @@ extension ServiceConnection {
     while end == nil, lastStreamID == .max, let event = faults.next() {
       switch event {
       case .cut(let cut): self.cut(isReset: cut.isReset)
+      case .garbage: sendGarbage()
       case .goAway(let rule): goAway(reason: rule.reason, code: HTTP2ErrorCode(rawValue: rule.code))
       case .drain(let drain):
         drainAnswersLeft = drain.answers
@@ -72,11 +78,13 @@ extension ServiceConnection {
 
   // MARK: Steps
 
-  func take(_ request: ServiceRequest, _ app: ServiceApp, identifier: APNSIdentifier?, isAnswered: Bool) {
+  /// - Parameter made: the identifier that the service answers with, as the client has chosen none; nil where it has, or where nothing is answered.
+  func take(_ request: ServiceRequest, _ app: ServiceApp, identifier: APNSIdentifier?, made: APNSIdentifier? = nil, isAnswered: Bool) {
+    let made = made ?? (identifier == nil ? newIdentifier() : nil)
     if isBroadcast { app.truth.broadcasts += 1 } else { app.truth.accepted += 1 }
     if !isAnswered { app.truth.unanswered += 1 }
     if let identifier { app.identifiers.append(DuplicateFilter.hash(identifier.high, identifier.low)) }
-    unsafe recorder?.append(request, app: app.name, token: token, refusal: nil, isAnswered: isAnswered)
+    unsafe recorder?.append(request, app: app.name, token: token, made: made, refusal: nil, isAnswered: isAnswered)
     unsafe service.memory?.append(
       request, app: app.name, connection: number, token: token, identifier: identifier, refusal: nil, isAnswered: isAnswered)
     announce(normalLimit)
@@ -84,21 +92,22 @@ extension ServiceConnection {
 
   func refuse(_ request: ServiceRequest, _ app: ServiceApp, _ refusal: ServiceRefusal, timestamp: Int64? = nil) {
     let identifier = unsafe request.identifier.flatMap { unsafe APNSIdentifier(parsing: $0) }
+    let made = identifier == nil ? newIdentifier() : nil
     app.truth.refused[refusal, default: 0] += 1
-    unsafe recorder?.append(request, app: app.name, token: token, refusal: refusal, isAnswered: true)
+    unsafe recorder?.append(request, app: app.name, token: token, made: made, refusal: refusal, isAnswered: true)
     unsafe service.memory?.append(
       request, app: app.name, connection: number, token: token, identifier: identifier, refusal: refusal, isAnswered: true)
-    answer(request, app, status: refusal.status, body: refusal.body(timestamp: timestamp), isTaken: false, echoes: identifier != nil)
+    answer(request, app, status: refusal.status, body: refusal.body(timestamp: timestamp), isTaken: false, made: made)
     if refusal.status < 500, let limit = app.faults.errorStreamLimit { announce(limit) }
   }
 
-  /// The `apns-id` goes back as it came; where there is none that is one, one is made up.
-  private func answer(_ request: ServiceRequest, _ app: ServiceApp, status: UInt16, body: [UInt8], isTaken: Bool, echoes: Bool) {
-    if echoes, let identifier = unsafe request.identifier {
+  /// The `apns-id` goes back as it came; where there was none that is one, `made` does.
+  private func answer(_ request: ServiceRequest, _ app: ServiceApp, status: UInt16, body: [UInt8], isTaken: Bool, made: APNSIdentifier?) {
+    if made == nil, let identifier = unsafe request.identifier {
       return unsafe answer(request.streamID, app, status: status, identifier: identifier, body: body, isTaken: isTaken)
     }
     unsafe withUnsafeTemporaryAllocation(byteCount: APNSIdentifier.textByteCount, alignment: 1) { text in
-      unsafe newIdentifier().write(into: text)
+      unsafe (made ?? newIdentifier()).write(into: text)
       unsafe answer(request.streamID, app, status: status, identifier: UnsafeRawBufferPointer(text), body: body, isTaken: isTaken)
     }
   }

@@ -57,7 +57,8 @@ extension ServiceConnection {
   func checkCredential(_ request: ServiceRequest) -> ServiceRefusal? {
     guard let authorization = unsafe request.authorization, authorization.count > 0 else {
       guard let topics = client.topics else { return ServiceRefusal(.missingProviderToken) }
-      return topics.isEmpty ? ServiceRefusal(.badCertificate) : nil
+      if topics.isEmpty { return ServiceRefusal(.badCertificate) }
+      return service.rules.isForOtherEnvironment(client.environments) ? ServiceRefusal(.badCertificateEnvironment) : nil
     }
     return unsafe tokens.judge(authorization, now: now, unixSeconds: unixSeconds)
   }
@@ -72,7 +73,7 @@ extension ServiceConnection {
     if let app = apps[name] { return app }
     // Whoever sends for ever more apps on one connection is not counted apart.
     if apps.count >= 1024, let app = apps.values.first { return app }
-    let app = ServiceApp(name, service: service)
+    let app = ServiceApp(name, service: service, now: now)
     apps[name] = app
     return app
   }

@@ -59,6 +59,10 @@ package final class ServiceConnection {
   var routeToken: ServiceKeys.Token?
   var recorder: RequestRecorder?
 
+  /// All complete requests that have arrived, and how many of them are in a truth.
+  private var requests = RequestCounter()
+  private var countedRequests = 0
+
   // Faults and answers.
   /// Whose rules hold for the connection: its certificate's app, or that of the first valid request.
   var boundApp: ServiceApp?
@@ -72,6 +76,8 @@ package final class ServiceConnection {
   var delayed = DelayedAnswers()
   /// Answers to notifications taken that have not been given out.
   var answersInside = 0
+  /// Something that is no HTTP/2 is still to be sent; alone if the connection begins with it.
+  private var garbage: (isDue: Bool, isAlone: Bool) = (false, false)
   private var identifiers = APNSIdentifierSequence(seed: (UInt64.random(in: 0 ... .max), UInt64.random(in: 0 ... .max)))
   private var identifierCount: UInt64 = 0
 
@@ -85,7 +91,7 @@ package final class ServiceConnection {
     idleCheck = now + service.rules.service.idleLimit
     number = service.ledger.open()
     tokens = ConnectionTokens(service.keys, expireAfter: service.rules.service.expireTokenAfter)
-    let app = client.topics?.first.map { ServiceApp($0, service: service) }
+    let app = client.topics?.first.map { ServiceApp($0, service: service, now: now) }
     let rules = app?.faults ?? service.rules.common.http2
     faults = ConnectionFaults(rules, connection: app?.ordinal ?? number, seen: -1)
     boundApp = app
@@ -107,12 +113,17 @@ package final class ServiceConnection {
   // MARK: Events
 
   /// The client's next plain bytes, cut anywhere; the HTTP/2 preface comes first.
+  ///
+  /// After ``End/close`` requests are still counted: a shell that reads on until the client closes knows of every one.
   package func received(_ bytes: UnsafeRawBufferPointer, now: Instant) {
-    guard end == nil else { return }
+    if end == nil { unsafe session.receive(bytes) }
+    // Behind a failure nothing can be told apart.
+    if session.failure == nil { unsafe requests.take(bytes) }
+    guard end == nil else { return countLost() }
     tick(now)
     lastRead = now
-    unsafe session.receive(bytes)
     takeEvents()
+    countLost()
     // Whoever does not acknowledge SETTINGS is held to no limit by HTTP/2; here to this one, so that memory stays bounded.
     if session.openStreamCount > 2 * max(normalLimit, announcedLimit, 1000) { violated() }
     report()
@@ -170,9 +181,14 @@ package final class ServiceConnection {
 
   /// The next piece of what there is to send, valid until the next call; empty when there is nothing.
   package func output() -> UnsafeRawBufferPointer {
-    guard end != .reset else { return unsafe UnsafeRawBufferPointer(start: nil, count: 0) }
+    let nothing = unsafe UnsafeRawBufferPointer(start: nil, count: 0)
+    guard end != .reset else { return unsafe nothing }
     answersInside = 0
-    let bytes = unsafe session.output()
+    let bytes = unsafe garbage.isAlone ? nothing : session.output()
+    if bytes.count == 0, garbage.isDue {
+      garbage.isDue = false
+      return unsafe UnsafeRawBufferPointer(start: Self.garbageText.utf8Start, count: Self.garbageText.utf8CodeUnitCount)
+    }
     if bytes.count == 0, session.isFinished || session.failure != nil { end = .close }
     return unsafe bytes
   }
@@ -187,6 +203,25 @@ package final class ServiceConnection {
   }
 
   // MARK: Steps
+
+  /// What a proxy says that is in the way.
+  private static let garbageText: StaticString = "HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+
+  /// Ends the connection with bytes that are no HTTP/2.
+  func sendGarbage() {
+    garbage = (isDue: true, isAlone: faults.seen == 0)
+    end = .close
+  }
+
+  /// Requests that HTTP/2 has kept from us: those behind a GOAWAY, those that broke its rules, and those after the end.
+  private func countLost() {
+    let lost = requests.complete - countedRequests
+    guard lost > 0, purpose == .notifications else { return }
+    countedRequests += lost
+    let app = lastRoute?.app ?? boundApp ?? app(named: Topic.anonymous)
+    if lastStreamID == .max { app.truth.dropped += lost } else { app.truth.unprocessed += lost }
+    report()
+  }
 
   private func tick(_ now: Instant) {
     self.now = now
@@ -211,6 +246,7 @@ package final class ServiceConnection {
   }
 
   private func handle(_ request: ServiceRequest) {
+    countedRequests += 1
     if end != nil {
       // Behind the cut, in the same read.
       app(of: request).truth.dropped += 1

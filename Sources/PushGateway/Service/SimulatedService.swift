@@ -53,6 +53,8 @@ package final class SimulatedService: Sendable {
 package struct ServiceClient: Hashable, Sendable {
   /// Every topic of its certificate; nil: it has shown none.
   package var topics: [String]?
+  /// The environments that its certificate names; empty: none.
+  package var environments: Set<CertificateInspection.Environment> = []
   /// UID of the certificate's subject.
   package var userIdentifier: String?
   /// What ALPN agreed upon; nil: the client does not know ALPN.
@@ -66,5 +68,6 @@ package struct ServiceClient: Hashable, Sendable {
 
   package init(_ identity: PeerIdentity?, applicationProtocol: String?) {
     self.init(topics: identity?.topics, userIdentifier: identity?.userIdentifier, applicationProtocol: applicationProtocol)
+    environments = identity?.environments ?? []
   }
 }

@@ -49,26 +49,21 @@ extension GatewaySession.Core {
     if let aftermath { follow(with: aftermath, now: now) }
   }
 
-  /// Returns whether the bytes are to be decoded.
-  mutating func beginRead(_ byteCount: Int, now: Instant) -> Bool {
-    guard !isClosed else { return false }
+  mutating func beginRead(_ byteCount: Int, now: Instant) {
     counts.bytes += byteCount
+    guard !isClosed else { return }
     lastRead = max(lastRead, now)
     framesAtBegin = counts.accepted
     if case .draining(let byteLimit, let until) = state {
-      guard byteCount <= byteLimit else {
-        close()
-        return false
-      }
+      guard byteCount <= byteLimit else { return close() }
       state = .draining(byteLimit: byteLimit - byteCount, until: until)
     }
-    return true
   }
 
-  /// One whole frame, or the first violation of the rules, after which the decoder gives no more.
+  /// One frame, whole or as much of it as there is to be read.
   mutating func decoded(_ frame: DecodedFrame, now: Instant, judge: inout some FrameJudge & ~Copyable) {
     guard case .reading = state else {
-      if !isClosed { counts.discarded += 1 }
+      counts.discarded += 1
       return
     }
     if let violation = unsafe frame.violation {

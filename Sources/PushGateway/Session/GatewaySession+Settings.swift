@@ -28,7 +28,7 @@ extension GatewaySession {
   /// What has happened on one connection so far.
   package struct Counts: Hashable, Sendable {
     package var accepted = 0
-    /// Frames that followed a refused one, as far as they can be told apart: after a frame that could not be parsed nothing can be counted.
+    /// Frames that came after a refused one or after the end, as far as they can be told apart: behind one whose length is not known nothing can be counted.
     package var discarded = 0
     package var bytes = 0
     package var refusal: Refusal?

@@ -4,13 +4,13 @@ package import PushWire
 ///
 /// It keeps the protocol (binary-protocol.md, "Notification frames" and "The error response") and leaves to a ``FrameJudge`` what becomes of frames that keep the rules.
 /// Everything after a refused frame is discarded until the connection is closed. Any chunking of the same bytes gives the same actions.
-/// One event at a time, in the order of their times; after ``GatewayAction/close`` or ``GatewayAction/reset`` all events are ignored.
+/// One event at a time, in the order of their times; after ``GatewayAction/close`` or ``GatewayAction/reset`` events lead to nothing, and frames are only counted.
 package struct GatewaySession: ~Copyable {
   private var decoder: FrameDecoder
   private var core: Core
 
   package init(_ settings: Settings) {
-    decoder = FrameDecoder(limits: settings.limits)
+    decoder = FrameDecoder(limits: settings.limits, goesOn: true)
     core = Core(settings)
   }
 
@@ -26,7 +26,7 @@ package struct GatewaySession: ~Copyable {
 
   /// The client's next bytes, cut anywhere.
   package mutating func received(_ bytes: UnsafeRawBufferPointer, now: Instant, judge: inout some FrameJudge & ~Copyable) -> [GatewayAction] {
-    guard core.beginRead(bytes.count, now: now) else { return core.takeActions() }
+    core.beginRead(bytes.count, now: now)
     unsafe Self.decode(bytes, now: now, decoder: &decoder, core: &core, judge: &judge)
     core.endRead(holdsIncompleteFrame: decoder.pendingByteCount > 0, now: now)
     return core.takeActions()

@@ -12,7 +12,7 @@ package struct SimulatedConnection: ~Copyable {
   private var session: GatewaySession
   private var judge: RecordingJudge
 
-  init(to gateway: SimulatedGateway, topic: String) {
+  init(to gateway: SimulatedGateway, topic: String, isForOtherEnvironment: Bool) {
     let faults = gateway.rules.faults(forTopic: topic)
     let opened = gateway.ledger.open(topic: topic)
     number = opened.number
@@ -22,7 +22,8 @@ package struct SimulatedConnection: ~Copyable {
     var settings = GatewaySession.Settings(faults)
     settings.checksJSON = gateway.rules.checksJSON
     session = GatewaySession(settings)
-    judge = RecordingJudge(FaultJudge(faults, connection: opened.ordinal), gateway: gateway, topic: topic, number: opened.number)
+    judge = RecordingJudge(
+      FaultJudge(faults, connection: opened.ordinal), gateway: gateway, topic: topic, number: opened.number, closesAtOnce: isForOtherEnvironment)
   }
 
   /// The first event: the TLS handshake is complete.
@@ -63,8 +64,10 @@ private struct RecordingJudge: FrameJudge, ~Copyable {
   private let topic: String
   private let number: Int
   private let records: Bool
+  private let closesAtOnce: Bool
 
-  init(_ faults: FaultJudge, gateway: SimulatedGateway, topic: String, number: Int) {
+  init(_ faults: FaultJudge, gateway: SimulatedGateway, topic: String, number: Int, closesAtOnce: Bool) {
+    self.closesAtOnce = closesAtOnce
     self.faults = faults
     recorder = gateway.recordFile.map { FrameRecorder(file: $0, topic: topic, connection: number) }
     memory = gateway.memory
@@ -74,7 +77,7 @@ private struct RecordingJudge: FrameJudge, ~Copyable {
     records = gateway.recordFile != nil || gateway.memory != nil
   }
 
-  mutating func opened() -> Aftermath? { faults.opened() }
+  mutating func opened() -> Aftermath? { closesAtOnce ? .close : faults.opened() }
 
   mutating func verdict(on frame: DecodedFrame) -> Verdict {
     let verdict = unsafe faults.verdict(on: frame)

@@ -25,8 +25,9 @@ package final class SimulatedGateway: Sendable {
     return true
   }
 
-  package func connect(topic: String) -> SimulatedConnection {
-    SimulatedConnection(to: self, topic: topic)
+  /// - Parameter isForOtherEnvironment: see ``FaultRules/isForOtherEnvironment(_:)``. Such a connection is closed as soon as it is open, as Apple's gateway does.
+  package func connect(topic: String, isForOtherEnvironment: Bool = false) -> SimulatedConnection {
+    SimulatedConnection(to: self, topic: topic, isForOtherEnvironment: isForOtherEnvironment)
   }
 
   package func handshakeFailed() { ledger.handshakeFailed() }

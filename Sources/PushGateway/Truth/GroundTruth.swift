@@ -28,7 +28,8 @@ package struct AppTruth: Hashable, Sendable {
   package var poisoned = 0
   /// Known-bad probes; not notifications.
   package var probes = 0
-  /// Frames that came after a refused one, and so were not accepted. Those behind a frame that could not be parsed cannot be counted.
+  /// Frames that came after a refused one or after the gateway's own end, and so were not accepted. Accepted, refused, poisoned, probes and discarded together
+  /// are all frames that arrived; only what comes behind a frame whose length is not known cannot be counted.
   package var discarded = 0
   /// Connections whose TLS handshake was complete and whose certificate was not refused.
   package var connections = 0

@@ -23,7 +23,10 @@ struct RequestRecorder: ~Copyable {
     lines.reserveCapacity(Self.blockByteCount + 2048)
   }
 
-  mutating func append(_ request: ServiceRequest, app: String, token: UnsafeRawBufferPointer, refusal: ServiceRefusal?, isAnswered: Bool) {
+  /// - Parameter made: the identifier that the service answers with, as the client has sent none that is one; nil where it has.
+  mutating func append(
+    _ request: ServiceRequest, app: String, token: UnsafeRawBufferPointer, made: APNSIdentifier?, refusal: ServiceRefusal?, isAnswered: Bool
+  ) {
     if head.isEmpty || headApp != app {
       headApp = app
       head = Array("{\"app\":\(JSONText.quoted(app)),\"connection\":\(connection),\"stream\":".utf8)
@@ -32,7 +35,7 @@ struct RequestRecorder: ~Copyable {
     append(decimal: Int(request.streamID))
     unsafe append(Literal.topic, request.topic)
     unsafe append(Literal.type, request.pushType)
-    unsafe append(Literal.identifier, request.identifier)
+    if let made { append(Literal.identifier, made) } else { unsafe append(Literal.identifier, request.identifier) }
     if unsafe request.priority != nil { unsafe append(Literal.priority, request.priority) }
     if unsafe request.expiration != nil { unsafe append(Literal.expiration, request.expiration) }
     if unsafe request.collapseIdentifier != nil { unsafe append(Literal.collapse, request.collapseIdentifier) }
@@ -90,6 +93,16 @@ struct RequestRecorder: ~Copyable {
     guard isPlain else { return unsafe lines += Array(JSONText.quoted(Text.string(value)).utf8) }
     lines.append(0x22)
     unsafe lines.append(contentsOf: value)
+    lines.append(0x22)
+  }
+
+  private mutating func append(_ key: [UInt8], _ identifier: APNSIdentifier) {
+    lines += key
+    lines.append(0x22)
+    unsafe withUnsafeTemporaryAllocation(byteCount: APNSIdentifier.textByteCount, alignment: 1) { text in
+      unsafe identifier.write(into: text)
+      unsafe lines.append(contentsOf: text)
+    }
     lines.append(0x22)
   }
 

@@ -1,3 +1,4 @@
+internal import PushWire
 internal import Synchronization
 
 /// Adds up what all HTTP/2 connections report: locked once per connection, app and read, never per request.
@@ -8,6 +9,8 @@ final class ServiceLedger: Sendable {
   private struct App {
     var truth = ServiceTruth()
     var identifiers = DuplicateFilter()
+    /// When the first connection for it came.
+    var firstAt: Instant?
   }
 
   private struct State {
@@ -25,12 +28,16 @@ final class ServiceLedger: Sendable {
     }
   }
 
-  /// The number of this connection among those of the app, from 1, and the name under which it is counted.
-  func join(app: String) -> (ordinal: Int, name: String) {
+  /// The number of this connection among those of the app, from 1, the name under which it is counted, and when the app's first connection came.
+  func join(app: String, now: Instant) -> (ordinal: Int, name: String, firstAt: Instant) {
     state.withLock { state in
       let name = state.apps[app] != nil || state.apps.count < Self.appLimit ? app : Topic.anonymous
-      state.apps[name, default: App()].truth.connections += 1
-      return (state.apps[name]?.truth.connections ?? 1, name)
+      var entry = state.apps[name] ?? App()
+      entry.truth.connections += 1
+      let firstAt = entry.firstAt ?? now
+      entry.firstAt = firstAt
+      state.apps[name] = entry
+      return (entry.truth.connections, name, firstAt)
     }
   }
 

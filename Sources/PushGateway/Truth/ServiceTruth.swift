@@ -8,9 +8,10 @@ package struct ServiceTruth: Hashable, Sendable {
   /// Of those taken: for which no answer has left, by a rule or because the connection or stream was gone first.
   /// What a network or a client loses afterwards cannot be known here.
   package var unanswered = 0
-  /// Neither taken nor answered: swallowed by a rule.
+  /// Neither taken nor answered: swallowed by a rule, or come after the connection's end.
   package var dropped = 0
-  /// Not processed, as the client was told: RST_STREAM with REFUSED_STREAM, or above the last stream of a GOAWAY, as far as they came before that had left.
+  /// Not processed, as the client was told: RST_STREAM with REFUSED_STREAM, or above the last stream of a GOAWAY. Accepted, broadcasts, refused, dropped and
+  /// unprocessed together are all complete requests that arrived.
   package var unprocessed = 0
   /// Of those taken: with an `apns-id` that had been taken before, as far back as the last million of the app at least.
   package var duplicates = 0

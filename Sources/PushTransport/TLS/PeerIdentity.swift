@@ -7,6 +7,8 @@ package struct PeerIdentity: Sendable, Hashable {
   package let commonName: String?
   /// Every topic that the certificate names; see ``CertificateInspection/topics``.
   package let topics: [String]
+  /// The environments that the certificate names; empty: it names none.
+  package let environments: Set<CertificateInspection.Environment>
   /// SHA-256 of the certificate, 32 bytes.
   package let certificateSHA256: [UInt8]
 
@@ -19,6 +21,10 @@ package struct PeerIdentity: Sendable, Hashable {
     userIdentifier = fields.userIdentifier
     commonName = fields.commonName
     certificateSHA256 = fields.sha256
+    var environments: Set<CertificateInspection.Environment> = []
+    if fields.extensionBytes(AppleExtension.sandbox) != nil { environments.insert(.sandbox) }
+    if fields.extensionBytes(AppleExtension.production) != nil { environments.insert(.production) }
+    self.environments = environments
     var topics = userIdentifier.map { [$0] } ?? []
     for topic in AppleExtension.topics(fields.extensionBytes(AppleExtension.topics) ?? []) where !topics.contains(topic) { topics.append(topic) }
     self.topics = topics

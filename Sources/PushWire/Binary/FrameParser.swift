@@ -6,8 +6,8 @@ enum FrameParser {
     case incomplete(needed: Int)
     /// The frame ends after so many bytes, all of which are there.
     case whole(Int)
-    /// The frame must not be waited for.
-    case refused(GatewayStatus)
+    /// The frame must not be waited for. It would end after `byteCount` bytes; nil: where it ends is not known.
+    case refused(GatewayStatus, byteCount: Int?)
   }
 
   /// Finds the end of the frame at the beginning of `view`, which holds at least one byte.
@@ -16,14 +16,14 @@ enum FrameParser {
     case .framed:
       guard view.count >= 5 else { return .incomplete(needed: 5) }
       let length = unsafe word(view, at: 1)
-      guard length <= limits.frameByteCount else { return .refused(.protocolError) }
+      guard length <= limits.frameByteCount else { return .refused(.protocolError, byteCount: 5 + length) }
       return extent(5 + length, available: view.count)
     case .enhanced:
       return unsafe measureFixed(view, tokenLengthOffset: 9, limits, payloadLimit: limits.enhancedPayload)
     case .simple:
       return unsafe measureFixed(view, tokenLengthOffset: 1, limits, payloadLimit: limits.simplePayload)
     case nil:
-      return .refused(.protocolError)
+      return .refused(.protocolError, byteCount: nil)
     }
   }
 
@@ -39,14 +39,15 @@ enum FrameParser {
     let tokenByteCount = unsafe half(view, at: tokenLengthOffset)
     let payloadOffset = tokenOffset + tokenByteCount + 2
     // A token that fills the frame bound is a length that cannot be believed.
-    guard payloadOffset <= limits.frameByteCount else { return .refused(.protocolError) }
+    guard payloadOffset <= limits.frameByteCount else { return .refused(.protocolError, byteCount: nil) }
     guard view.count >= payloadOffset else { return .incomplete(needed: payloadOffset) }
     let payloadByteCount = unsafe half(view, at: payloadOffset - 2)
     let total = payloadOffset + payloadByteCount
     guard total <= limits.frameByteCount else {
       // The frame is intact as far as it was read, so it gets the status that it would get in full, without its payload being waited for.
       return .refused(
-        violation(tokenByteCount: tokenByteCount, payloadByteCount: payloadByteCount, limits, payloadLimit: payloadLimit) ?? .protocolError
+        violation(tokenByteCount: tokenByteCount, payloadByteCount: payloadByteCount, limits, payloadLimit: payloadLimit) ?? .protocolError,
+        byteCount: total
       )
     }
     return extent(total, available: view.count)

@@ -16,6 +16,7 @@ struct BenchCommand: AsyncParsableCommand {
         carillon bench --apps 1,10,100 --payload 100,200,1000 --json
         carillon bench --trickle 100 --duration 10s
         carillon bench --transport http2,binary --streams 10,100,1000
+        carillon bench --latency 0ms,20ms,100ms --html bench.html
         carillon bench --gateway gateway.example.com:2195 --trust ca.pem \\
           --certificate news.pem --key news.key --connections 4
 
@@ -40,6 +41,10 @@ struct BenchCommand: AsyncParsableCommand {
   @Option(help: ArgumentHelp("The most bytes in one write; 1 writes each frame alone.", valueName: "size,…")) var batch = "64KiB"
   @Option(help: ArgumentHelp("Payload sizes, in bytes.", valueName: "n,…")) var payload = "200"
   @Option(help: ArgumentHelp("Notifications per second over all apps; max is as fast as possible.", valueName: "n|max,…")) var rate = "max"
+  @Option(
+    help: ArgumentHelp(
+      "The round trip to the built-in simulator, TCP's and TLS's handshakes included; see simulate --help (default: 0ms).", valueName: "time,…"))
+  var latency: String?
   @Option(
     help: ArgumentHelp("One more app, which sends so many per second meanwhile: its latency shows what the others leave it (default: none).", valueName: "n"))
   var trickle: String?
@@ -66,6 +71,12 @@ struct BenchCommand: AsyncParsableCommand {
     plan.sweep.connections = try BenchFlags.counts(connections, flag: "--connections", in: 1...1000)
     plan.sweep.batchByteCounts = try BenchFlags.batches(batch)
     plan.sweep.rates = try BenchFlags.rates(rate, flag: "--rate", example: "100,10000,max")
+    if let latency {
+      guard gateway == nil else {
+        throw ValidationError("--latency needs the built-in simulator, and --gateway names another gateway; leave one of them out.")
+      }
+      plan.sweep.latencies = try BenchFlags.latencies(latency)
+    }
     try planTransports(&plan)
     plan.extent = try extent()
     if let trickle {

@@ -36,6 +36,18 @@ enum BenchFlags {
     return values
   }
 
+  static func latencies(_ text: String) throws -> [Duration] {
+    let values = try list(text, flag: "--latency", example: "0ms,20ms,100ms") { Quantity.duration($0) ?? Quantity.duration($0 + "s") }
+    for value in values where !(.zero ... .seconds(10)).contains(value) {
+      throw ValidationError("--latency must be from 0ms to 10s, not \(Quantity.describe(value)).")
+    }
+    // The simulator's clockwork is as fine as that.
+    for value in values where value.wholeNanoseconds % 1_000_000 != 0 {
+      throw ValidationError("--latency must be whole milliseconds, not \(Quantity.describe(value)).")
+    }
+    return values
+  }
+
   /// Notifications per second, plain or with a unit; `max` is nil.
   static func rates(_ text: String, flag: String, example: String) throws -> [Double?] {
     let values: [Double?] = try list(text, flag: flag, example: example) { part -> Double?? in

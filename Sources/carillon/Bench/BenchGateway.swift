@@ -34,10 +34,16 @@ struct BenchGateway: Sendable {
     }
   }
 
-  var routes: [AppSettings.Transport: Route]
+  /// What a route depends on.
+  struct Line: Hashable, Sendable {
+    var transport: AppSettings.Transport
+    var latency: Duration
+  }
+
+  var routes: [Line: Route]
 
   func route(_ settings: BenchSettings) throws(CommandFailure) -> Route {
-    guard let route = routes[settings.transport] else { throw .couldNotRun("no gateway for \(settings.transport)") }
+    guard let route = routes[Line(transport: settings.transport, latency: settings.latency)] else { throw .couldNotRun("no gateway for \(settings.transport)") }
     return route
   }
 

@@ -43,6 +43,7 @@ enum BenchJSON {
       $0.field("payloadBytes", point.settings.payloadByteCount)
       // Nothing in a closed loop.
       if let rate = point.settings.rate { $0.field("rate", rate) }
+      $0.field("latencyMilliseconds", point.settings.latency.inSeconds * 1e3)
     }
     json.field("seconds", point.seconds)
     json.field("notifications", point.notificationCount)

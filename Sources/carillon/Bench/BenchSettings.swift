@@ -14,11 +14,13 @@ struct BenchSettings: Hashable, Sendable {
   var payloadByteCount = 200
   /// Notifications per second over all apps, sent by the clock; nil: as fast as the engine takes them.
   var rate: Double?
+  /// The round trip to the simulator; zero: none is added.
+  var latency = Duration.zero
 }
 
 /// What a benchmark can vary.
 enum BenchVariable: String, CaseIterable, Sendable {
-  case transport, apps, connections, streams, batch, payload, rate
+  case transport, apps, connections, streams, batch, payload, rate, latency
 
   /// As the axis of a plot says it.
   var title: String {
@@ -30,6 +32,7 @@ enum BenchVariable: String, CaseIterable, Sendable {
     case .batch: "batch size bound"
     case .payload: "payload size, bytes"
     case .rate: "notifications per second asked for"
+    case .latency: "round trip to the gateway"
     }
   }
 
@@ -43,6 +46,7 @@ enum BenchVariable: String, CaseIterable, Sendable {
     case .batch: Double(settings.batchByteCount)
     case .payload: Double(settings.payloadByteCount)
     case .rate: settings.rate ?? .infinity
+    case .latency: settings.latency.inSeconds
     }
   }
 
@@ -56,6 +60,7 @@ enum BenchVariable: String, CaseIterable, Sendable {
     case .batch: Quantity.describe(byteCount: settings.batchByteCount)
     case .payload: "\(settings.payloadByteCount)"
     case .rate: settings.rate.map { AccountTable.grouped(Int($0.rounded())) } ?? "max"
+    case .latency: settings.latency == .zero ? "0ms" : Quantity.describe(settings.latency)
     }
   }
 }
@@ -70,12 +75,14 @@ struct BenchSweep: Hashable, Sendable {
   var payloadByteCounts = [200]
   /// Nil: as fast as possible.
   var rates: [Double?] = [nil]
+  var latencies = [Duration.zero]
 
   /// Every variable at its first value.
   var base: BenchSettings {
     BenchSettings(
       transport: transports.first ?? .binary, apps: apps.first ?? 1, connections: connections.first ?? 1, streams: streams.first ?? 1000,
-      batchByteCount: batchByteCounts.first ?? 65_536, payloadByteCount: payloadByteCounts.first ?? 200, rate: rates.first ?? nil)
+      batchByteCount: batchByteCounts.first ?? 65_536, payloadByteCount: payloadByteCounts.first ?? 200, rate: rates.first ?? nil,
+      latency: latencies.first ?? .zero)
   }
 
   /// The base first, then each variable's further values with all others at the base: so many points as there are values, not as many as their product.
@@ -88,9 +95,16 @@ struct BenchSweep: Hashable, Sendable {
   /// The variables with more than one value.
   var swept: [BenchVariable] { BenchVariable.allCases.filter { series($0).count > 1 } }
 
-  /// Those that mean something: only HTTP/2 has streams, and where nothing but the binary protocol is spoken, nobody asks which transport it was.
+  /// Those that mean something: only HTTP/2 has streams, where nothing but the binary protocol is spoken nobody asks which transport it was, and distance is
+  /// not mentioned where there is none.
   var variables: [BenchVariable] {
-    transports.contains(.http2) ? BenchVariable.allCases : BenchVariable.allCases.filter { $0 != .transport && $0 != .streams }
+    BenchVariable.allCases.filter { variable in
+      switch variable {
+      case .transport, .streams: transports.contains(.http2)
+      case .latency: latencies != [.zero]
+      default: true
+      }
+    }
   }
 
   /// The base with one variable at each of its values, in the order given.
@@ -110,6 +124,7 @@ struct BenchSweep: Hashable, Sendable {
     case .batch: with(batchByteCounts, \.batchByteCount)
     case .payload: with(payloadByteCounts, \.payloadByteCount)
     case .rate: with(rates, \.rate)
+    case .latency: with(latencies, \.latency)
     }
   }
 }

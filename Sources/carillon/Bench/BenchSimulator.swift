@@ -1,5 +1,7 @@
 internal import Foundation
+internal import PushServer
 internal import PushTransport
+internal import PushWire
 internal import Synchronization
 
 /// `carillon simulate` as a child process on free ports of this machine, with certificates made for it alone.
@@ -21,11 +23,18 @@ final class BenchSimulator: Sendable {
   /// - Parameters:
   ///   - topics: a client certificate is made for each.
   ///   - servesHTTP2: on a further port.
-  init(topics: [String], servesHTTP2: Bool) throws(CommandFailure) {
+  ///   - latency: how far away it is: the round trip, in whole milliseconds.
+  ///   - certificates: those of another one, which outlives this one; nil: new ones are made.
+  init(topics: [String], servesHTTP2: Bool, latency: Duration = .zero, certificates shared: CertificateMaker.Files? = nil) throws(CommandFailure) {
     let folder = FileManager.default.temporaryDirectory.appending(path: "carillon-bench-\(UUID().uuidString.prefix(8).lowercased())")
     directory = folder.path(percentEncoded: false)
+    do {
+      try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
+    } catch {
+      throw .couldNotRun("no folder can be made for the simulator: \(error.localizedDescription)")
+    }
     do throws(CredentialError) {
-      certificates = try CertificateMaker.makeAll(in: directory, topics: topics, at: Int64(NIOLoop.wallClock))
+      certificates = if let shared { shared } else { try CertificateMaker.makeAll(in: directory, topics: topics, at: Int64(NIOLoop.wallClock)) }
     } catch {
       try? FileManager.default.removeItem(atPath: folder.path(percentEncoded: false))
       throw .couldNotRun("no certificates can be made for the simulator: \(error)")
@@ -35,7 +44,7 @@ final class BenchSimulator: Sendable {
       [
         "simulate", "--json", "--gateway-port", "0", "--feedback-port", "0", "--until-input-ends", "--session-tickets", "--certificate", server.certificate,
         "--key", server.key ?? "", "--client-ca", certificates.authority,
-      ] + (servesHTTP2 ? ["--http2-port", "0"] : [])
+      ] + (servesHTTP2 ? ["--http2-port", "0"] : []) + (latency > .zero ? ["--latency", Quantity.describe(latency)] : [])
     do throws(CommandFailure) {
       (identifier, input, output) = try Self.start(flags, errors: directory + "/errors")
     } catch {

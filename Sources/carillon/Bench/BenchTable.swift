@@ -99,6 +99,6 @@ enum BenchText {
 
   /// A point, in words.
   static func description(_ settings: BenchSettings) -> String {
-    BenchSweep(transports: [settings.transport]).variables.map { "\($0.rawValue) \($0.text(settings))" }.joined(separator: ", ")
+    BenchSweep(transports: [settings.transport], latencies: [settings.latency]).variables.map { "\($0.rawValue) \($0.text(settings))" }.joined(separator: ", ")
   }
 }

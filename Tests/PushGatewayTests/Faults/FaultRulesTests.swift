@@ -9,6 +9,8 @@ struct FaultRulesTests {
   func everything() throws {
     let rules = try FaultRules([
       "handshake-delay": "50ms",
+      "latency": "40ms",
+      "environment": "sandbox",
       "refuse": [
         ["tokens": [.text(DeviceToken.numbered(1).description)], "status": 3, "connections": 2],
         ["prefixes": ["00", "ABC"], "every": 10],
@@ -30,7 +32,7 @@ struct FaultRulesTests {
         "com.example.empty": "",
       ],
     ])
-    #expect(rules.handshakeDelay == .milliseconds(50))
+    #expect(rules.handshakeDelay == .milliseconds(50) && rules.latency == .milliseconds(40) && rules.isSandbox)
     let common = rules.common
     #expect(
       common.refuse == [
@@ -65,6 +67,9 @@ struct FaultRulesTests {
   }
 
   static let mistakes: [(RuleTree, String)] = [
+    (["latency": "2m"], "The fault rule latency: is more than a minute."),
+    (["apps": ["a": ["latency": "1ms"]]], "The fault rule apps.a.latency: stands at the top level only: before a handshake the app is not known."),
+    (["environment": "test"], "The fault rule environment: \"test\" is neither of production, sandbox."),
     (["refuze": []], "The fault rules: unknown key \"refuze\"."),
     (["refuse": [["tokens": [], "status": 8]]], "The fault rule refuse[0]: selects nothing: give tokens, prefixes or every."),
     (["refuse": [["every": 5], ["every": 5, "statuss": 8]]], "The fault rule refuse[1]: unknown key \"statuss\"."),

@@ -23,6 +23,9 @@ struct ServiceRulesTests {
         "goaway": ["after": 1000, "connections": 2, "reason": "Shutdown", "code": 1],
         "drain": ["after": 50],
         "cut": [["after": 7, "taken": false, "how": "close"], ["after": 8]],
+        "poison": ["prefixes": ["de"], "taken": true, "how": "reset"],
+        "outage": ["from": "5s", "for": "15s", "reason": "InternalServerError"],
+        "garbage": ["after": 0, "connections": 3],
         "broadcast": false,
       ],
       "token-length": 8,
@@ -42,6 +45,9 @@ struct ServiceRulesTests {
         ServiceFaults.Refuse(Faults.Selection(every: 3), ServiceRefusal(.unregistered), timestamp: 1_700_000_000_000, times: 2),
         ServiceFaults.Refuse(Faults.Selection(every: 5, connections: 1), ServiceRefusal(status: 500, reason: "Odd")),
       ])
+    #expect(common.poison == [ServiceFaults.Poison(Faults.Selection(prefixes: ["de"]), isTaken: true, isReset: true)])
+    #expect(common.outage == ServiceFaults.Outage(from: .seconds(5), length: .seconds(15), ServiceRefusal(.internalServerError)))
+    #expect(common.garbage == Faults.Breakpoint(after: 0, connections: 3))
     #expect(common.bursts == [ServiceFaults.Burst(every: 100, length: 7, connections: 2)])
     #expect(
       common.noAnswer == [

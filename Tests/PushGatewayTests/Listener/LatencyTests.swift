@@ -12,21 +12,23 @@ struct LatencyTests {
 
   @Test("a client is connected after two round trips, and has its answer after a third")
   func roundTrips() async throws {
-    // So long that a busy machine does not look like a third round trip.
-    let latency = Duration.milliseconds(500)
-    try await withSimulator(configure: { $0.rules.latency = latency }) { simulator, memory in
+    try await withSimulator(configure: { $0.rules.latency = Self.latency }) { simulator, memory in
       try await RawClient.with(simulator) { connect in
-        let start = ContinuousClock.now
-        let client = try await connect("app", false)
-        let connected = ContinuousClock.now
-        #expect(connected - start >= latency * 2)
-        #expect(connected - start < latency * 3, "a third round trip has been waited for")
-        client.send(FaultTests.frames(1...100) + Frames.probe(.framed, 7))
-        #expect(await client.ended() == Self.error(.missingDeviceToken, 7))
-        #expect(ContinuousClock.now - connected >= latency)
-        #expect(client.closure == .byPeer)
+        // A busy machine makes any attempt late; a third round trip would make all of them late.
+        var least = Duration.seconds(60)
+        for attempt in 1...30 where attempt == 1 || least >= Self.latency * 3 {
+          let start = ContinuousClock.now
+          let client = try await connect("app", false)
+          let connected = ContinuousClock.now
+          #expect(connected - start >= Self.latency * 2)
+          least = min(least, connected - start)
+          client.send(FaultTests.frames(1...100) + Frames.probe(.framed, 7))
+          #expect(await client.ended() == Self.error(.missingDeviceToken, 7))
+          #expect(ContinuousClock.now - connected >= Self.latency)
+          #expect(client.closure == .byPeer)
+        }
+        #expect(least < Self.latency * 3)
       }
-      #expect(await simulator.settledTruth().accepted == 100)
     }
   }
 
@@ -93,18 +95,21 @@ struct LatencyTests {
     }
   }
 
-  @Test("the feedback service is as far away, and its list is whole")
+  @Test("the feedback service is as far away, its list is whole, and its blocks do not wait for each other")
   func feedback() async throws {
-    var faults = Faults()
-    faults.feedback = (1...3000).map { FeedbackTuple(timestamp: 1_400_000_000 + $0, token: .numbered($0)) }
-    let latency = Duration.milliseconds(400)
-    try await withSimulator(faults, configure: { $0.rules.latency = latency }) { simulator, memory in
+    let tuples = (1...3000).map { FeedbackTuple(timestamp: 1_400_000_000 + $0, token: .numbered($0)) }
+    try await withSimulator(configure: { $0.rules.latency = Self.latency }) { simulator, memory in
       try await RawClient.with(simulator) { connect in
-        let start = ContinuousClock.now
-        let client = try await connect("app", true)
-        #expect(await client.ended() == faults.feedback.flatMap(\.bytes))
-        // A service that waited for each of its eight blocks to arrive would take longer.
-        #expect(ContinuousClock.now - start < latency * 5)
+        // Eight blocks, one after the other, would take seven halves of a round trip more, each time.
+        var least = Duration.seconds(60)
+        for attempt in 1...30 where attempt == 1 || least >= Self.latency * 5 {
+          for tuple in tuples { simulator.gateway.feedback.append(tuple, topic: "app") }
+          let start = ContinuousClock.now
+          let client = try await connect("app", true)
+          #expect(await client.ended() == tuples.flatMap(\.bytes))
+          least = min(least, ContinuousClock.now - start)
+        }
+        #expect(least < Self.latency * 5)
       }
     }
   }

@@ -249,6 +249,23 @@ struct SimulatorTests {
     }
   }
 
+  @Test("a port that is full turns clients away, and takes no places from the others")
+  func places() async throws {
+    try await withSimulator(configure: { $0.connectionLimit = 2 }) { simulator, memory in
+      try await RawClient.with(simulator) { connect in
+        let first = try await connect("app", false)
+        let second = try await connect("app", false)
+        let third = try await connect("app", false)
+        _ = await third.ended()
+        #expect(first.closure == nil && second.closure == nil)
+        let feedback = try await connect("app", true)
+        _ = await feedback.ended()
+        #expect(feedback.closure == .byPeer)
+      }
+      #expect(await simulator.settledTruth().connections == 2)
+    }
+  }
+
   @Test("a taken port is an error that names it")
   func takenPort() async throws {
     try await withSimulator { simulator, memory in
