@@ -34,7 +34,7 @@ extension AccountSnapshot.App {
   mutating func note(_ app: App?, unread: [UnreadPart]) {
     neverRead = unread
     guard let app else { return }
-    if let failure = app.failure { notes.append("stopped: \(failure)") }
+    failure = app.failure
     let (listed, unlistedCount) = app.status.notes
     notes += listed.map { note in
       let span = note.last.since(note.first)
