@@ -54,7 +54,8 @@ let package = Package(
     .testTarget(name: "PushGatewayTests", dependencies: ["PushGateway", "PushTransport", "PushWire", "Support", nioCore, nioPosix], swiftSettings: settings),
     .testTarget(name: "PushServerTests", dependencies: ["PushServer", "PushEngine", "PushTransport", "PushWire", "Support"], swiftSettings: settings),
     .testTarget(
-      name: "CommandTests", dependencies: ["carillon", "PushEngine", "PushGateway", "PushServer", "PushTransport", "PushWire", "Support"],
+      name: "CommandTests",
+      dependencies: ["carillon", "PushEngine", "PushGateway", "PushServer", "PushTransport", "PushWire", "Support", nioCore, nioPosix],
       swiftSettings: settings),
     .testTarget(
       name: "SimulationTests", dependencies: ["PushEngine", "PushGateway", "PushJournal", "PushTransport", "PushWire", "Support"], swiftSettings: settings),

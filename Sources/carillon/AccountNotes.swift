@@ -19,10 +19,13 @@ struct UnreadPart: Hashable, Sendable {
   var sentence: String {
     let file = tokens == "-" ? "standard input" : tokens
     guard let byteCount = unread.byteCount, let fileByteCount = unread.fileByteCount, fileByteCount > 0 else {
-      return "never read: what comes in line \(AccountTable.grouped(Int(clamping: unread.line))) of \(file) and after it"
+      return
+        "never read: what comes in line \(AccountTable.grouped(Int(clamping: unread.line))) of \(file) and after it"
     }
     let percent = AccountTable.percent(Double(byteCount) / Double(fileByteCount))
-    guard let lineCount = unread.estimatedLineCount else { return "never read: \(file), from line \(unread.line) on (\(percent) of its bytes)" }
+    guard let lineCount = unread.estimatedLineCount else {
+      return "never read: \(file), from line \(unread.line) on (\(percent) of its bytes)"
+    }
     let total = Int(clamping: unread.line) - 1 + lineCount
     return "never read: about \(AccountTable.grouped(lineCount)) of \(AccountTable.grouped(total)) lines of \(file), "
       + "from line \(AccountTable.grouped(Int(clamping: unread.line))) on (\(percent) of its bytes)"
@@ -34,11 +37,12 @@ extension AccountSnapshot.App {
   mutating func note(_ app: App?, unread: [UnreadPart]) {
     neverRead = unread
     guard let app else { return }
-    if let failure = app.failure { notes.append("stopped: \(failure)") }
+    failure = app.failure
     let (listed, unlistedCount) = app.status.notes
     notes += listed.map { note in
       let span = note.last.since(note.first)
-      let times = note.count == 1 ? "once" : "\(AccountTable.grouped(note.count)) times within \(max(.seconds(1), span).spoken)"
+      let times =
+        note.count == 1 ? "once" : "\(AccountTable.grouped(note.count)) times within \(max(.seconds(1), span).spoken)"
       return "\(note.cause) (\(times))"
     }
     if unlistedCount > 0 { notes.append("and \(AccountTable.grouped(unlistedCount)) reports of other causes") }

@@ -14,6 +14,8 @@ struct AccountSnapshot: Hashable, Sendable {
     var unknown = 0
     var resent = 0
     var possibleDuplicates = 0
+    /// Why the app stopped early, if it did; standard error says it beside the table.
+    var failure: String?
     /// What kept the app from progress, one phrase each.
     var notes: [String] = []
     /// Token files that were not read to their end.
@@ -86,7 +88,7 @@ enum AccountJSON {
     json.field("unknown", app.unknown)
     json.field("resent", app.resent)
     json.field("possibleDuplicates", app.possibleDuplicates)
-    json.field("notes", app.notes)
+    json.field("notes", (app.failure.map { ["stopped: \($0)"] } ?? []) + app.notes)
     json.array("neverRead", app.neverRead) { part, json in part.write(to: &json) }
   }
 }

@@ -232,7 +232,7 @@ struct SendRun {
         StandardStream.error.writeLine("carillon: what was not sent stays in the journal; go on by \(opened.howToGoOn)")
       }
     }
-    if !failures.isEmpty, ending.nothingWasSent { throw ExitStatus.couldNotRun }
+    if !failures.isEmpty, ending.nothingWasSent, !ending.hasGivenUp { throw ExitStatus.couldNotRun }
     if !campaigns.isEmpty, account.apps.allSatisfy({ $0.submitted == 0 }) { throw ExitStatus.usage }
     if !failures.isEmpty || !campaigns.isEmpty || !incomplete.isEmpty { throw ExitStatus.findings }
     if account.exitStatus != .success { throw account.exitStatus }

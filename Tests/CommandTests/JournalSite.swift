@@ -167,5 +167,7 @@ struct Unexpected: Error {
 
 extension Ending {
   /// Something on standard error that is neither ours nor progress.
-  var hasForeignLines: Bool { errors.split(separator: "\n").contains { !$0.hasPrefix("carillon: ") && !$0.contains(" settled, ") } }
+  var hasForeignLines: Bool {
+    errors.split(separator: "\n").contains { !$0.hasPrefix("carillon: ") && !$0.contains(" settled, ") && !$0.contains(": waiting, ") }
+  }
 }

@@ -61,7 +61,8 @@ struct RenderingTests {
   @Test("notes and what was never read stand under the account, and in the object of their app")
   func notes() throws {
     var account = account
-    account.apps[0].notes = ["stopped: no progress for 15 min: 503 ServiceUnavailable", "503 ServiceUnavailable (1,200 times within 15 min)"]
+    account.apps[0].failure = "no progress for 15 min: 503 ServiceUnavailable"
+    account.apps[0].notes = ["503 ServiceUnavailable (1,200 times within 15 min)"]
     account.apps[1].neverRead = [
       UnreadPart(tokens: "b.txt", unread: AudienceUnread(line: 766, byteCount: 617, fileByteCount: 1000, estimatedLineCount: 1_234)),
       UnreadPart(tokens: "c.txt", unread: AudienceUnread(line: 1, byteCount: 1000, fileByteCount: 1000)),
@@ -70,7 +71,6 @@ struct RenderingTests {
     let notes = """
       notifications/s
 
-      news "1": stopped: no progress for 15 min: 503 ServiceUnavailable
       news "1": 503 ServiceUnavailable (1,200 times within 15 min)
       chat: never read: about 1,234 of 1,999 lines of b.txt, from line 766 on (61.7 % of its bytes)
       chat: never read: c.txt, from line 1 on (100.0 % of its bytes)

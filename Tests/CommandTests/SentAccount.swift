@@ -21,9 +21,18 @@ struct SentAccount: Decodable, Hashable {
     let unknown: Int
     let resent: Int
     let possibleDuplicates: Int
+    let notes: [String]
+    let neverRead: [NeverRead]
 
     var acceptedTotal: Int { accepted.confirmed + accepted.quiet }
     var sum: Int { acceptedTotal + rejected.total + suppressed + expired + held + cancelled + unknown }
+  }
+
+  struct NeverRead: Decodable, Hashable {
+    let tokens: String
+    let fromLine: Int
+    let bytes: Int?
+    let ofBytes: Int?
   }
 
   let apps: [String: App]

@@ -1,9 +1,10 @@
 package import PushWire
 internal import Synchronization
 
-/// Why an app makes no progress, if it makes none. Written by its lanes, read by the app and by whoever shows how it goes.
+/// Why an app makes no progress, if it makes none. Its lanes write it; the app and the command read it.
 ///
-/// From any thread. A lane reports here what it cannot mend itself: a connection that ended without progress, an answer that says "not now".
+/// From any thread. A lane reports here what it cannot mend itself: a connection that ended without
+/// progress, or an answer that says "not now".
 package final class AppStatus: Sendable {
   private let state: Mutex<TroubleMachine>
   private let isTroubled = Atomic<Bool>(false)
@@ -42,7 +43,8 @@ package final class AppStatus: Sendable {
     }
   }
 
-  /// A limit of our own makes the app wait until `until`: connections per minute, the age of a provider token. It costs no patience.
+  /// A limit of our own makes the app wait until `until`: connections per minute, or the age of a
+  /// provider token. It costs no patience.
   func held(_ cause: String, until: Instant, now: Instant) {
     state.withLock { $0.held(cause, until: until, now: now) }
   }
@@ -68,9 +70,12 @@ package final class AppStatus: Sendable {
     state.withLock { state in
       if let trouble = state.trouble {
         let nextTryIn = trouble.nextTryAt.map { $0.since(now) }
-        return Obstacle(cause: trouble.cause, lasting: now.since(trouble.since), nextTryIn: nextTryIn, isOwnLimit: false)
+        return Obstacle(
+          cause: trouble.cause, lasting: now.since(trouble.since), nextTryIn: nextTryIn, isOwnLimit: false)
       }
-      return state.hold(now: now).map { Obstacle(cause: $0.cause, lasting: now.since($0.since), nextTryIn: nil, isOwnLimit: true) }
+      return state.hold(now: now).map {
+        Obstacle(cause: $0.cause, lasting: now.since($0.since), nextTryIn: nil, isOwnLimit: true)
+      }
     }
   }
 
@@ -79,8 +84,11 @@ package final class AppStatus: Sendable {
 
   package var trouble: TroubleMachine.Trouble? { state.withLock { $0.trouble } }
 
-  /// The distinct causes so far, in the order in which they came up, and how many reports had a cause that found no room among them.
-  package var notes: (listed: [TroubleMachine.Note], unlistedCount: Int) { state.withLock { ($0.notes, $0.unlistedCount) } }
+  /// The distinct causes in the order in which they came up, and how many reports had a cause that
+  /// found no room among them.
+  package var notes: (listed: [TroubleMachine.Note], unlistedCount: Int) {
+    state.withLock { ($0.notes, $0.unlistedCount) }
+  }
 }
 
 /// What an app waits for, in times relative to the present.

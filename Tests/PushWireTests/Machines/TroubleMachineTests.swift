@@ -1,5 +1,6 @@
-@testable internal import PushWire
 internal import Testing
+
+@testable internal import PushWire
 
 @Suite("TroubleMachine")
 struct TroubleMachineTests {
@@ -74,8 +75,12 @@ struct TroubleMachineTests {
     #expect(machine.check(now: at(60), hasWork: true) == .giveUp("no progress for 1 min: the connection was reset"))
     #expect(machine.hold(now: at(30)) == .init(cause: "waiting for a new provider token", since: at(1), until: at(60)))
     #expect(machine.hold(now: at(70)) == nil)
-    for second in 100..<110 { machine.held("60 connections per minute are in use", until: at(Double(second) + 1), now: at(Double(second))) }
-    #expect(machine.hold(now: at(109)) == .init(cause: "60 connections per minute are in use", since: at(100), until: at(110)))
+    for second in 100..<110 {
+      machine.held("60 connections per minute are in use", until: at(Double(second) + 1), now: at(Double(second)))
+    }
+    #expect(
+      machine.hold(now: at(109)) == .init(cause: "60 connections per minute are in use", since: at(100), until: at(110))
+    )
   }
 
   @Test("each distinct cause is one note, and there are no more than twenty")
@@ -95,7 +100,8 @@ struct TroubleMachineTests {
   func printable() {
     var machine = TroubleMachine(patience: .seconds(1000))
     _ = machine.troubled("a\u{1B}[2J\u{202E}b", nextTryAt: nil, now: at(0))
-    #expect(machine.trouble?.cause == #"a\u{1b}[2J\u{202e}b"# && machine.notes.map(\.cause) == [#"a\u{1b}[2J\u{202e}b"#])
+    #expect(
+      machine.trouble?.cause == #"a\u{1b}[2J\u{202e}b"# && machine.notes.map(\.cause) == [#"a\u{1b}[2J\u{202e}b"#])
     _ = machine.troubled(String(repeating: "x", count: 5000), nextTryAt: nil, now: at(0))
     #expect(machine.trouble?.cause == String(repeating: "x", count: 200) + "…")
   }
@@ -103,7 +109,8 @@ struct TroubleMachineTests {
   @Test(
     "durations for people",
     arguments: [
-      (Duration.milliseconds(900), "0 s"), (.seconds(59), "59 s"), (.seconds(60), "1 min"), (.seconds(900), "15 min"), (.seconds(904), "15 min 4 s"),
+      (Duration.milliseconds(900), "0 s"), (.seconds(59), "59 s"), (.seconds(60), "1 min"), (.seconds(900), "15 min"),
+      (.seconds(904), "15 min 4 s"),
       (.seconds(3600), "1 h"), (.seconds(7500), "2 h 5 min"),
     ])
   func spoken(_ duration: Duration, _ text: String) {

@@ -1,0 +1,211 @@
+internal import Foundation
+internal import NIOCore
+internal import NIOPosix
+internal import PushTransport
+internal import Testing
+
+/// A service that takes nothing for a while: nothing is rejected, the command says why it waits, and a
+/// later process delivers everything.
+@Suite("Outages", .serialized, .timeLimit(.minutes(3)))
+struct OutageTests {
+  /// What the service does, and what the account must say of it.
+  struct Case: Sendable, CustomTestStringConvertible {
+    let transport: String
+    let rules: String
+    let cause: String
+    var testDescription: String { "\(transport), \(rules)" }
+  }
+
+  private static let cases = [
+    Case(
+      transport: "binary", rules: "close: { after: 0 }", cause: "the gateway closed the connection without an answer"),
+    Case(transport: "binary", rules: "reset: { after: 0 }", cause: "the connection was reset"),
+    Case(
+      transport: "http2", rules: "http2: { cut: { after: 0, how: close } }",
+      cause: "the gateway closed the connection without an answer"),
+    Case(
+      transport: "http2", rules: "http2: { goaway: { after: 0, reason: Shutdown } }",
+      cause: "the service ended the connection with GOAWAY 0 NO_ERROR, Shutdown"),
+  ]
+
+  private let place: Workplace
+  private let certificates: CertificateFixture
+
+  init() throws {
+    place = try Workplace()
+    certificates = try CertificateFixture(in: place)
+    try place.write(#"{"aps":{"alert":"Hello"}}"#, to: "hello.json")
+  }
+
+  private struct Service {
+    let simulator: ChildProcess
+    let ports: [String: Int]
+    let record: String
+  }
+
+  /// Starts a simulator of both protocols, which writes what it accepts to a file of its own.
+  private func simulate(_ rules: String, record: String) async throws -> Service {
+    try place.write(rules + "\n", to: "\(record).yaml")
+    let simulator = try ChildProcess(
+      [
+        "simulate", "--gateway-port", "0", "--feedback-port", "0", "--http2-port", "0", "--json", "--rules",
+        "\(record).yaml", "--record", record,
+      ] + certificates.server, directory: place.url)
+    let line = try #require(await simulator.line(0), "the simulator did not start: \(simulator.errors)")
+    let ports = [
+      "binary": try #require(Int(line.firstMatch(of: /"gateway":(\d+)/)?.1 ?? "")),
+      "http2": try #require(Int(line.firstMatch(of: /"http2":(\d+)/)?.1 ?? "")),
+    ]
+    return Service(simulator: simulator, ports: ports, record: record)
+  }
+
+  /// How many different tokens it has accepted, once it has ended.
+  private func acceptedTokenCount(_ service: Service) async throws -> Int {
+    service.simulator.send(SIGTERM)
+    _ = await service.simulator.ending()
+    let tokens = try place.read(service.record).matches(of: /"token":"([0-9a-f]+)"/).map { String($0.1) }
+    return Set(tokens).count
+  }
+
+  private func configure(_ transport: String, port: Int, more: String = "", file: String) throws {
+    let app = try #require(certificates.files.apps[CertificateFixture.topic])
+    try place.write(
+      """
+      apps:
+        - id: news
+          gateway: localhost:\(port)
+          transport: \(transport)
+          trust: \(certificates.files.authority)
+          credential: { certificate: \(app.certificate), key: \(app.key ?? "") }
+          \(more)
+      """, to: file)
+  }
+
+  private func writeTokens(_ count: Int) throws {
+    try place.write((1...count).map { HTTP2Site.token($0) + "\n" }.joined(), to: "tokens.txt")
+  }
+
+  private let arguments = [
+    "send", "--config", "carillon.yaml", "--payload", "hello.json", "--tokens", "tokens.txt", "--json",
+  ]
+
+  private func send(_ arguments: [String]) async throws -> Ending {
+    try await ChildProcess.run(arguments, directory: place.url)
+  }
+
+  @Test(
+    "patience ends an outage without a rejection, and with a journal a resume delivers everything", arguments: cases)
+  func outage(_ outage: Case) async throws {
+    let count = 2_000
+    try writeTokens(count)
+    let down = try await simulate(outage.rules, record: "down.jsonl")
+    try configure(
+      outage.transport, port: try #require(down.ports[outage.transport]), more: "patience: 2s", file: "carillon.yaml")
+    let stopped = try await send(arguments + ["--journal", "journal"])
+    #expect(stopped.status == 1, "\(stopped)")
+    let reason = "no progress for 2 s: \(outage.cause)"
+    #expect(
+      stopped.errors.contains("carillon: news stopped: \(reason).")
+        && stopped.errors.contains("what was not sent stays in the journal"), "\(stopped)")
+    let account = try #require(SentAccount(stopped)?.apps["news"], "\(stopped)")
+    #expect(account.submitted == count && account.cancelled + account.unknown == count, "\(stopped)")
+    #expect(
+      account.notes.first == "stopped: \(reason)"
+        && account.notes.contains { $0.hasPrefix("\(outage.cause) (") && $0.contains(" times within ") }, "\(stopped)")
+    #expect(account.neverRead.isEmpty, "\(stopped)")
+    #expect(try await acceptedTokenCount(down) == 0)
+
+    let well = try await simulate("answer-delay: 0ms", record: "well.jsonl")
+    try configure(outage.transport, port: try #require(well.ports[outage.transport]), file: "mended.yaml")
+    let resumed = try await send(["send", "--resume", "--journal", "journal", "--config", "mended.yaml", "--json"])
+    let delivered = try #require(SentAccount(resumed)?.apps["news"], "\(resumed)")
+    #expect(resumed.status == 0 && delivered.submitted == count && delivered.acceptedTotal == count, "\(resumed)")
+    #expect(try await acceptedTokenCount(well) == count)
+  }
+
+  @Test("without a journal what is left is cancelled, and the account says how much of the audience was never read")
+  func neverRead() async throws {
+    let count = 60_000
+    try writeTokens(count)
+    let down = try await simulate("close: { after: 0 }", record: "down.jsonl")
+    // A ring of 64 KiB holds a thousand or so.
+    try configure(
+      "binary", port: try #require(down.ports["binary"]), more: "patience: 2s\n    window: { bytes: 64KiB }",
+      file: "carillon.yaml")
+    let stopped = try await send(arguments)
+    let account = try #require(SentAccount(stopped)?.apps["news"], "\(stopped)")
+    #expect(
+      stopped.status == 1 && account.submitted < count / 2 && account.sum == account.submitted
+        && account.rejected.total == 0, "\(stopped)")
+    let left = count - account.submitted
+    #expect(
+      account.neverRead == [
+        SentAccount.NeverRead(
+          tokens: "tokens.txt", fromLine: account.submitted + 1, bytes: left * 65, ofBytes: count * 65)
+      ], "\(stopped)")
+    let table = try await send(arguments.dropLast())
+    #expect(
+      table.output.contains(
+        /news: never read: about [\d,]+ of 60,000 lines of tokens.txt, from line [\d,]+ on \(\d\d\.\d % of its bytes\)/),
+      "\(table)")
+    #expect(table.output.contains("news: the gateway closed the connection without an answer ("), "\(table)")
+    down.simulator.send(SIGTERM)
+    _ = await down.simulator.ending()
+  }
+
+  @Test("while it waits, the log says why and when it tries next; an interrupt ends the waiting")
+  func waiting() async throws {
+    try writeTokens(100)
+    let down = try await simulate("close: { after: 0 }", record: "down.jsonl")
+    try configure("binary", port: try #require(down.ports["binary"]), file: "carillon.yaml")
+    let sender = try ChildProcess(arguments, directory: place.url)
+    let line =
+      /news: waiting, the gateway closed the connection without an answer since \d+ s; (next try in \d+ s|trying again)\n/
+    while !sender.hasEnded, !sender.errors.contains(line) { try await Task.sleep(for: .milliseconds(50)) }
+    sender.send(SIGINT)
+    let ending = await sender.ending()
+    #expect(ending.status == 1 && ending.errors.contains(line), "\(ending)")
+    let account = try #require(SentAccount(ending)?.apps["news"], "\(ending)")
+    #expect(account.submitted == 100 && account.sum == 100 && account.rejected.total == 0, "\(ending)")
+    down.simulator.send(SIGTERM)
+    _ = await down.simulator.ending()
+  }
+
+  @Test("a service that answers HTTP/2 with garbage is named as such, and nothing is rejected")
+  func garbage() async throws {
+    let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
+    var server = TLSServerConfiguration(
+      credential: try Credential.load(certificates.files.server, validAt: nil), clients: .none)
+    server.applicationProtocols = [ApplicationProtocol.http2]
+    let listener = try await TLSListener.bind(
+      host: "127.0.0.1", port: 0, group: group, context: try TLSContext(server: server)
+    ) { channel, tls in
+      try channel.pipeline.syncOperations.addHandler(GarbageHandler(tls))
+    }
+    try writeTokens(500)
+    try configure("http2", port: listener.port, more: "patience: 2s", file: "carillon.yaml")
+    let stopped = try await send(arguments)
+    await listener.close()
+    try await group.shutdownGracefully()
+    #expect(
+      stopped.status == 1
+        && stopped.errors.contains("news stopped: no progress for 2 s: the peer broke a rule of HTTP/2"), "\(stopped)")
+    let account = try #require(SentAccount(stopped)?.apps["news"], "\(stopped)")
+    #expect(account.submitted == 500 && account.cancelled + account.unknown == 500, "\(stopped)")
+  }
+}
+
+/// Sends what is no HTTP/2 as soon as the handshake is complete.
+private final class GarbageHandler: ChannelInboundHandler {
+  typealias InboundIn = ByteBuffer
+
+  private let tls: TLSHandler
+
+  init(_ tls: TLSHandler) { self.tls = tls }
+
+  func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+    guard let event = event as? TLSEvent, case .handshakeCompleted = event else { return }
+    let bytes = Array("HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n".utf8)
+    unsafe bytes.withUnsafeBytes { unsafe tls.send($0) }
+  }
+}
