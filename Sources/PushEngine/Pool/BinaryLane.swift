@@ -299,7 +299,7 @@ actor BinaryLane: Lane, LinkDelegate {
     guard link === self.link else { return }
     switch unsafe decoder.consume(bytes) {
     case .needMore: return machine.heardPart()
-    case .response(let response): machine.responded(response, walk: ring)
+    case .response(let response): machine.responded(response, now: loop.now, walk: ring)
     case .malformed:
       endCause = "the gateway sent bytes that are no error response"
       machine.respondedWithGarbage(walk: ring)

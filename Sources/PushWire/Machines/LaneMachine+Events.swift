@@ -9,7 +9,7 @@ extension LaneMachine {
   package mutating func opened(now: Instant) {
     phase = .open
     connection = Connection(openedAt: now, progressAt: now, drainedAt: now, lastActivity: now)
-    connection.ramp = refusedConnection.map { Ramp(settledCount: $0.settledCount, lifetime: $0.lifetime, openedAt: now) }
+    connection.ramp = refusalPace.ramp
     isolation?.stageEnd = nil
     window.connectionOpened()
   }
@@ -18,7 +18,7 @@ extension LaneMachine {
   package mutating func packed(to end: UInt64, lastStart: UInt64, count: Int, campaign: UInt32, fate: ResendWindow.Fate, now: Instant) {
     // The peer is behind from now on, if it is; not since it last had something to acknowledge.
     if window.isDelivered { connection.progressAt = now }
-    window.append(to: end, lastStart: lastStart, count: count, campaign: campaign, fate: fate)
+    window.append(to: end, lastStart: lastStart, count: count, campaign: campaign, fate: fate, now: now)
     if fate == .sent {
       connection.lastActivity = now
       connection.sentCount += count
@@ -41,7 +41,7 @@ extension LaneMachine {
   }
 
   /// An error response has come. The lane closes the link after it.
-  package mutating func responded(_ response: ErrorResponse, walk: any RecordWalk) {
+  package mutating func responded(_ response: ErrorResponse, now: Instant, walk: any RecordWalk) {
     connection.hasHeard = true
     guard isConversing else { return }
     phase = .leaving
@@ -67,9 +67,9 @@ extension LaneMachine {
       return
     }
     switch response.status {
-    case .shutdown where policy.plantedMistake == .shutdownIsRefusal: respondedWithRefusal(response, walk: walk)
+    case .shutdown where policy.plantedMistake == .shutdownIsRefusal: respondedWithRefusal(response, now: now, walk: walk)
     case .shutdown, .noErrors: respondedWithLastGood(response.identifier, walk: walk)
-    default: respondedWithRefusal(response, walk: walk)
+    default: respondedWithRefusal(response, now: now, walk: walk)
     }
   }
 
@@ -91,9 +91,10 @@ extension LaneMachine {
     if connection.settledCount > 0 { madeProgress() }
   }
 
-  private mutating func respondedWithRefusal(_ response: ErrorResponse, walk: any RecordWalk) {
+  private mutating func respondedWithRefusal(_ response: ErrorResponse, now: Instant, walk: any RecordWalk) {
     guard let named = notification(named: response.identifier, walk: walk) else { return endedWithoutAWord(walk: walk) }
     connection.endedInRefusal = true
+    if let sentAt = window.sentAt(named.position) { refusalPace.answered(after: now.since(sentAt)) }
     settle(through: named.position, as: .accepted(.confirmed), walk: walk)
     settle(through: named.end, as: .rejected(.status(response.status)), walk: walk)
     if policy.plantedMistake == .followersAreForgotten { settleAll(as: .accepted(.confirmed), walk: walk) }
@@ -153,8 +154,7 @@ extension LaneMachine {
       case .nothingWasRead, .withoutAWord, .byUs: endedWithoutAWord(walk: walk)
       }
     }
-    noteRefusal(now: now)
-    connection.endedInRefusal = false
+    refusalPace.connectionEnded(settledCount: connection.settledCount, inRefusal: connection.endedInRefusal)
     var delay = Duration.zero
     if connection.hasMadeProgress {
       backoff.succeeded()
@@ -162,16 +162,6 @@ extension LaneMachine {
       delay = backoff.failed()
     }
     phase = .disconnected(retryAt: now + delay)
-  }
-
-  private mutating func noteRefusal(now: Instant) {
-    guard connection.endedInRefusal else {
-      refusedConnection = nil
-      return
-    }
-    // Averaged, since a single short run between two bad tokens says little about the next.
-    let average = refusedConnection.map { ($0.settledCount * 3 + connection.settledCount) / 4 } ?? connection.settledCount
-    refusedConnection = (average, now.since(connection.openedAt))
   }
 
   // MARK: Settling

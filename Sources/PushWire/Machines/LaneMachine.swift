@@ -133,8 +133,7 @@ package struct LaneMachine: ~Copyable {
   var phase = Phase.disconnected(retryAt: .start)
   var window = ResendWindow()
   var connection = Connection()
-  /// What connections that ended in a refusal have settled, on average, and how long the last one lived; nil when the last one ended otherwise.
-  var refusedConnection: (settledCount: Int, lifetime: Duration)?
+  var refusalPace = RefusalPace()
   var isolation: Isolation?
   var backoff: Backoff
   var probeCount: UInt32 = 0
@@ -242,9 +241,9 @@ package struct LaneMachine: ~Copyable {
     if room == 0 { mustConfirm = true }
     // No notification takes less than one block, so as many blocks are never too many notifications.
     limit = min(limit, window.sent + UInt64(room))
-    if window.sent < limit, let allowance = connection.ramp?.allowance(now: around.now) {
-      guard connection.sentCount < allowance else { return .wait(until: earliest(connection.ramp?.nextAt(now: around.now), quietDeadline)) }
-      limit = min(limit, window.sent + UInt64(allowance - connection.sentCount))
+    if window.sent < limit, let remaining = connection.ramp?.remaining(sentCount: connection.sentCount, now: around.now) {
+      guard remaining > 0 else { return .wait(until: earliest(connection.ramp?.nextAt, quietDeadline)) }
+      limit = min(limit, window.sent + UInt64(remaining))
     }
     if window.sent < limit {
       // A range below the high-water mark is a resend and kept apart from what is new, so that it can be counted.

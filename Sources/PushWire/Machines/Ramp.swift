@@ -1,37 +1,75 @@
-/// How much to send on the connection after a refusal: little at first, twice as much each time it has lived half as long as the refused one did.
+/// How much a connection may send, if connections before it have ended in a refusal: little at first, twice as much each time that an
+/// answer would have come and none has.
 ///
-/// A refusal comes late, and everything sent behind the refused notification is discarded. Where bad tokens stand close together, sending on at
-/// full speed means to send everything dozens of times; measured with one bad token in a thousand and answers 200 ms late: 98 times.
-/// The time is the same in any case, as each refusal costs its delay.
+/// A refusal comes late, and the gateway discards everything behind the refused frame. Where refused tokens stand close together,
+/// sending on at full speed means sending everything dozens of times. With gaps of m notifications on average, distributed
+/// exponentially, a first allowance of a·m costs a − 1 + e^−a frames sent again for each notification, and e^−a of the connections
+/// have to wait for a second one: with a = 4 these are 3 frames and 2 %.
 struct Ramp: Sendable {
-  private let base: Int
+  private var allowance: Int
   private let interval: Duration
-  private let openedAt: Instant
+  private var doublings = 0
+  /// When the present allowance was used up; nil while it lasts.
+  private var usedUpAt: Instant?
 
-  /// Eight times what gets through on average, so that the next refusal is most likely inside the first allowance.
-  private static let factor = 8
-  private static let smallestBase = 256
-  /// After so many doublings nothing is held back any more.
-  private static let doublings = 10
+  /// The `a` above.
+  private static let factor = 4.0
+  /// About one batch: holding back less saves nothing that counts.
+  private static let smallestAllowance = 128
+  private static let largestAllowance = 1 << 24
+  /// After so many nothing is held back any more.
+  private static let doublingLimit = 10
 
   /// - Parameters:
-  ///   - settledCount: how many notifications connections that ended in a refusal have settled lately, on average.
-  ///   - lifetime: how long the last of them lived.
-  init(settledCount: Int, lifetime: Duration, openedAt: Instant) {
-    base = max(Self.smallestBase, settledCount * Self.factor)
-    interval = max(.milliseconds(1), lifetime / 2)
-    self.openedAt = openedAt
+  ///   - gap: notifications from one refusal to the next, on average.
+  ///   - answerTime: from a refused frame's sending to its answer, on average.
+  init(gap: Double, answerTime: Duration) {
+    allowance = max(Self.smallestAllowance, Int(min(gap * Self.factor, Double(Self.largestAllowance))))
+    // Answers do not all take the same time.
+    interval = max(.milliseconds(1), answerTime * 5 / 4)
   }
 
-  /// Notifications that may have been sent by now; nil for any number.
-  func allowance(now: Instant) -> Int? {
-    let steps = Int(clamping: now.since(openedAt).wholeNanoseconds / interval.wholeNanoseconds)
-    return steps >= Self.doublings ? nil : base << steps
+  /// How many more notifications may be sent now on a connection that has sent `sentCount`; nil for any number.
+  mutating func remaining(sentCount: Int, now: Instant) -> Int? {
+    guard doublings < Self.doublingLimit else { return nil }
+    guard sentCount >= allowance else { return allowance - sentCount }
+    guard let usedUpAt else {
+      usedUpAt = now
+      return 0
+    }
+    guard usedUpAt + interval <= now else { return 0 }
+    allowance *= 2
+    doublings += 1
+    self.usedUpAt = nil
+    return doublings < Self.doublingLimit ? allowance - sentCount : nil
   }
 
-  /// When the allowance next grows.
-  func nextAt(now: Instant) -> Instant {
-    let steps = Int(clamping: now.since(openedAt).wholeNanoseconds / interval.wholeNanoseconds)
-    return openedAt + interval * (min(steps, Self.doublings) + 1)
+  /// When the allowance grows, if it is used up.
+  var nextAt: Instant? { usedUpAt.map { $0 + interval } }
+}
+
+/// How often a lane's connections end in a refusal, and how late the refusals come, of about the last eight connections.
+struct RefusalPace: Sendable {
+  private var settledCount = 0.0
+  private var refusalCount = 0.0
+  private var answerTime = Duration.zero
+
+  /// A connection that settled something, or was refused something, has ended. Each weighs 1/8 less than the one after it.
+  mutating func connectionEnded(settledCount count: Int, inRefusal: Bool) {
+    guard count > 0 || inRefusal, refusalCount > 0 || inRefusal else { return }
+    settledCount = settledCount * 7 / 8 + Double(count)
+    refusalCount = refusalCount * 7 / 8 + (inRefusal ? 1 : 0)
+  }
+
+  /// A refusal came so long after its frame was sent.
+  mutating func answered(after time: Duration) {
+    answerTime = answerTime == .zero ? time : (answerTime * 3 + time) / 4
+  }
+
+  /// For the next connection; nil while none has ended in a refusal lately.
+  var ramp: Ramp? {
+    // The last refusal is thirty connections back.
+    guard refusalCount > 0.02 else { return nil }
+    return Ramp(gap: settledCount / refusalCount, answerTime: answerTime)
   }
 }

@@ -41,6 +41,8 @@ package struct ResendWindow: ~Copyable {
     var count: Int
     var campaign: UInt32
     var fate: Fate
+    /// When it was given to the connection.
+    var sentAt: Instant
     /// Where its bytes end in the connection's stream; nil until they have been handed over.
     var streamEnd: UInt64?
     /// When the peer's system was seen to have acknowledged them.
@@ -95,9 +97,9 @@ package struct ResendWindow: ~Copyable {
   }
 
   /// Records that `count` notifications of one campaign, up to `end`, the last of them at `lastStart`, have had their turn.
-  package mutating func append(to end: UInt64, lastStart: UInt64, count: Int, campaign: UInt32, fate: Fate) {
+  package mutating func append(to end: UInt64, lastStart: UInt64, count: Int, campaign: UInt32, fate: Fate, now: Instant) {
     precondition(end > sent && lastStart >= sent && lastStart < end, "a run must move forward")
-    runs.append(Run(end: end, lastStart: lastStart, count: count, campaign: campaign, fate: fate))
+    runs.append(Run(end: end, lastStart: lastStart, count: count, campaign: campaign, fate: fate, sentAt: now))
     if fate == .sent { sentCount += count }
     sent = end
     highWater = max(highWater, end)
@@ -196,6 +198,13 @@ package struct ResendWindow: ~Copyable {
       }
       start = runs[index].end
     }
+    return nil
+  }
+
+  /// When the run that holds `position` was given to the connection; nil outside the window.
+  package func sentAt(_ position: UInt64) -> Instant? {
+    guard position >= settled, position < sent else { return nil }
+    for index in 0..<runs.count where position < runs[index].end { return runs[index].sentAt }
     return nil
   }
 

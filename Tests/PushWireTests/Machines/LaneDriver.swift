@@ -150,7 +150,7 @@ final class LaneDriver {
   }
 
   func respond(_ status: GatewayStatus, _ identifier: UInt32) {
-    machine.responded(ErrorResponse(status: status, identifier: identifier), walk: walk)
+    machine.responded(ErrorResponse(status: status, identifier: identifier), now: now, walk: walk)
     look()
   }
 

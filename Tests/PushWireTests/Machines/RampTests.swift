@@ -1,0 +1,110 @@
+internal import PushWire
+internal import Support
+internal import Testing
+
+/// What refusals cost a lane whose gateway is far away.
+@Suite("Ramp")
+struct RampTests {
+  /// A campaign over one lane with simulated time.
+  private struct Campaign {
+    var count: UInt64
+    /// One token in so many is refused.
+    var oneIn: Int
+    var answerTime = Duration.milliseconds(50)
+    var dialTime = Duration.milliseconds(50)
+    /// How long a frame takes to be sent.
+    var frameTime = Duration.microseconds(10)
+    var batch: UInt64 = 200
+  }
+
+  private struct Cost {
+    var sentCount = 0
+    var elapsed = Duration.zero
+    var floor = Duration.zero
+  }
+
+  /// Sends a campaign to a gateway that refuses by name and discards what follows.
+  private func send(_ campaign: Campaign, seed: UInt64) -> Cost? {
+    var random = SeededGenerator(seed: seed)
+    let refused = Set((0..<campaign.count).filter { _ in Int.random(in: 0..<campaign.oneIn, using: &random) == 0 })
+    let lane = LaneDriver(seed: seed) { $0.quiet = .seconds(5) }
+    lane.around.published = campaign.count
+    lane.around.isDraining = true
+    let start = lane.now
+    var cost = Cost()
+    cost.floor = campaign.frameTime * Int(campaign.count) + (campaign.dialTime + campaign.answerTime) * (refused.count + 1)
+    var answer: (at: Instant, status: GatewayStatus, identifier: UInt32)?
+    for _ in 0..<1_000_000 {
+      if let due = answer, due.at <= lane.now {
+        lane.respond(due.status, due.identifier)
+        lane.close()
+        answer = nil
+      }
+      switch lane.next() {
+      case .dial:
+        lane.pass(campaign.dialTime)
+        lane.beginConnection()
+      case .pack(let from, let to):
+        let to = min(to, from + campaign.batch)
+        lane.pack(to: to)
+        lane.pass(campaign.frameTime * Int(to - from))
+        cost.sentCount += Int(to - from)
+        if answer == nil, let bad = (from..<to).first(where: refused.contains) {
+          answer = (lane.now + campaign.answerTime, .invalidToken, ResendWindow.identifier(at: bad))
+        }
+      case .probe(let identifier):
+        lane.beginProbe()
+        if answer == nil { answer = (lane.now + campaign.answerTime, .missingDeviceToken, identifier) }
+      case .leave: lane.close(.byUs)
+      case .wait(let until):
+        if lane.settled == campaign.count {
+          cost.elapsed = lane.now.since(start)
+          return cost
+        }
+        guard let next = [until, answer?.at].compactMap({ $0 }).min() else { return nil }
+        lane.around.now = max(lane.now, next)
+      }
+    }
+    return nil
+  }
+
+  @Test(
+    "answers 50 ms away: at most 5 frames are sent again for each notification, and the refusals cost little more than their round trips",
+    arguments: [Campaign(count: 60_000, oneIn: 1_000), Campaign(count: 10_000, oneIn: 100)])
+  private func cost(_ campaign: Campaign) throws {
+    var sum = Cost()
+    let seeds = 1...6 as ClosedRange<UInt64>
+    for seed in seeds {
+      let cost = try #require(send(campaign, seed: seed), "seed \(seed) does not end")
+      sum.sentCount += cost.sentCount
+      sum.elapsed += cost.elapsed
+      sum.floor += cost.floor
+    }
+    let resent = Double(sum.sentCount) / Double(campaign.count * UInt64(seeds.count)) - 1
+    #expect(resent <= 5, "\(resent) sent again for each")
+    #expect(sum.elapsed < sum.floor * 5 / 4, "\(sum.elapsed) instead of \(sum.floor)")
+  }
+
+  @Test("a lane that has heard no refusal for long is not held back")
+  func forgets() {
+    let lane = LaneDriver()
+    lane.connectAndSend(1_000)
+    lane.respond(.invalidToken, 1)
+    lane.close()
+    for round in 2...40 as ClosedRange<UInt64> {
+      lane.around.published = round * 1_000
+      lane.connect()
+      lane.around.isDraining = true
+      var step = lane.sendAll()
+      while case .wait(let until?) = step, lane.sent < lane.around.published {
+        lane.around.now = until
+        step = lane.sendAll()
+      }
+      lane.respond(.missingDeviceToken, lane.probe())
+      lane.close()
+    }
+    lane.around.published = 1_000_000
+    lane.connect()
+    #expect(lane.next() == .pack(from: 40_000, to: 302_144), "the whole window at once")
+  }
+}
