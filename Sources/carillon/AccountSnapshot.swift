@@ -14,6 +14,7 @@ struct AccountSnapshot: Hashable, Sendable {
     var unknown = 0
     var resent = 0
     var possibleDuplicates = 0
+    var possibleCopies = 0
     /// What kept the app from progress, one phrase each.
     var notes: [String] = []
     /// Token files that were not read to their end.
@@ -86,6 +87,7 @@ enum AccountJSON {
     json.field("unknown", app.unknown)
     json.field("resent", app.resent)
     json.field("possibleDuplicates", app.possibleDuplicates)
+    json.field("possibleCopies", app.possibleCopies)
     json.field("notes", app.notes)
     json.array("neverRead", app.neverRead) { part, json in part.write(to: &json) }
   }

@@ -21,6 +21,7 @@ struct SentAccount: Decodable, Hashable {
     let unknown: Int
     let resent: Int
     let possibleDuplicates: Int
+    let possibleCopies: Int
 
     var acceptedTotal: Int { accepted.confirmed + accepted.quiet }
     var sum: Int { acceptedTotal + rejected.total + suppressed + expired + held + cancelled + unknown }
