@@ -14,6 +14,7 @@ struct AccountSnapshot: Hashable, Sendable {
     var unknown = 0
     var resent = 0
     var possibleDuplicates = 0
+    var possibleCopies = 0
     /// Why the app stopped early, if it did; standard error says it beside the table.
     var failure: String?
     /// What kept the app from progress, one phrase each.
@@ -88,6 +89,7 @@ enum AccountJSON {
     json.field("unknown", app.unknown)
     json.field("resent", app.resent)
     json.field("possibleDuplicates", app.possibleDuplicates)
+    json.field("possibleCopies", app.possibleCopies)
     json.field("notes", (app.failure.map { ["stopped: \($0)"] } ?? []) + app.notes)
     json.array("neverRead", app.neverRead) { part, json in part.write(to: &json) }
   }

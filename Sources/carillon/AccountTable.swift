@@ -22,6 +22,8 @@ enum AccountTable {
     add("still in flight") { $0.submitted - $0.settled }
     add("sent again") { $0.resent }
     add("possible duplicates") { $0.possibleDuplicates }
+    // Mostly each of them was sent again once.
+    if account.apps.contains(where: { $0.possibleCopies != $0.possibleDuplicates }) { add("possible copies") { $0.possibleCopies } }
 
     let widths = rows[0].indices.map { column in rows.map { $0[column].count }.max() ?? 0 }
     var lines = rows.map { row in

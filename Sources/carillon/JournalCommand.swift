@@ -35,7 +35,7 @@ struct JournalVerifyCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "verify", abstract: "Reads every byte of a journal, and lists each place that a crash does not explain.",
     discussion: """
-      A half-written end is what a crash leaves and no damage: it is cut off when the journal is next opened.
+      A half-written end is what a crash leaves and no damage: it is cut off when the journal is next opened. What may be in doubt because of it is said.
 
         carillon journal verify DIR
 

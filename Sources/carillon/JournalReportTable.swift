@@ -42,13 +42,13 @@ enum JournalReportTable {
         "\(report.damage.count) damaged place\(report.damage.count == 1 ? "" : "s"), \(grouped(report.lostByteCount)) bytes lost"
       ]
     }
-    return [summary] + findings(report) + ["The journal is sound."]
+    return [summary] + findings(report) + ["The journal is sound\(report.tornTail == nil ? "" : " up to its half-written end")."]
   }
 
   private static func findings(_ report: JournalReport) -> [String] {
     var lines = report.damage.map { "damaged: \($0)" }
     if report.strayCount > 0 { lines.append(report.strayNotice) }
-    if let tail = report.tornTail { lines.append("\(tail): not damage; it is cut off when the journal is next opened") }
+    if let notice = report.tornTailNotice { lines.append(notice) }
     return lines
   }
 
@@ -74,6 +74,17 @@ enum JournalReportTable {
 }
 
 extension JournalReport {
+  /// What a half-written end may mean. The journal cannot tell who has cut it: with what a process or a
+  /// loss of power leaves half written, nothing is lost that anybody relied on.
+  var tornTailNotice: String? {
+    guard let tornTail else { return nil }
+    let unsent = unfinished.map(\.unsent).reduce(0, +)
+    let doubted = unsent > 0 ? "the \(AccountTable.grouped(unsent)) notifications that count as unsent, and what was not taken in," : "what was not taken in"
+    let doubt = unfinished.isEmpty ? "what it says may be older than what was sent" : "\(doubted) may have been sent"
+    return "\(tornTail); they are cut off when it is opened. A kill or a loss of power loses nothing with them that was sent, "
+      + "unless the journal was written with --sync never; if anything else has cut the file, \(doubt)"
+  }
+
   var strayNotice: String {
     "\(AccountTable.grouped(strayCount)) notifications without an outcome belong to campaigns whose own records are lost: they cannot be gone on with, and are in no account"
   }

@@ -36,7 +36,7 @@ struct SendJournal: Sendable {
 
   private func tellWhatWasFound() {
     func say(_ sentence: String) { StandardStream.error.writeLine("carillon: \(sentence.asSentence)") }
-    if let tail = report.tornTail { say("journal: \(tail); nothing that was acknowledged is lost with them") }
+    if let notice = report.tornTailNotice { say("journal: \(notice)") }
     for place in report.damage { say("journal: damaged: \(place)") }
     let lost = report.campaigns.map(\.lost).reduce(0, +)
     if report.strayCount > 0 { say("journal: \(report.strayNotice)") }

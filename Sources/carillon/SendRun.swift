@@ -253,6 +253,7 @@ extension AccountSnapshot.App {
     unknown = account.unknown
     resent = account.resent
     possibleDuplicates = account.possibleDuplicates
+    possibleCopies = account.possibleCopies
   }
 
   /// Lines that never became a notification.

@@ -118,6 +118,8 @@ struct CampaignTruth {
     if duplicates > counts.possibleDuplicates {
       problems.add("\(app): \(duplicates) arrived twice, the account says at most \(counts.possibleDuplicates)")
     }
+    let copies = fates.map { max(0, $0.arrivals - 1) }.reduce(0, +)
+    if copies > counts.possibleCopies { problems.add("\(app): \(copies) copies arrived, the account says at most \(counts.possibleCopies)") }
     if onUnknown != "resend", counts.possibleDuplicates > 0 { problems.add("\(app): sent again in spite of on-unknown: \(onUnknown)") }
   }
 

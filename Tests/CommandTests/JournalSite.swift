@@ -20,6 +20,8 @@ final class JournalSite: Sendable {
     /// Notifications per second; nil: no limit.
     var rate: Int?
     var onUnknown = "resend"
+    /// From a refused notification to the gateway's answer.
+    var answerDelay = Duration.zero
   }
 
   let place: Workplace
@@ -40,7 +42,7 @@ final class JournalSite: Sendable {
       try place.write(audience.text, to: audience.file)
       try place.write(audience.payloadText, to: audience.payloadFile)
     }
-    gateway = try TestGateway(in: place, topics: Self.topics)
+    gateway = try TestGateway(in: place, topics: Self.topics, answerDelay: settings.answerDelay)
     try await gateway.start()
     let port = await gateway.port
     try place.write(Self.configuration(settings, port: port), to: "carillon.yaml")

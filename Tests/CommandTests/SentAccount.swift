@@ -21,6 +21,7 @@ struct SentAccount: Decodable, Hashable {
     let unknown: Int
     let resent: Int
     let possibleDuplicates: Int
+    let possibleCopies: Int
     let notes: [String]
     let neverRead: [NeverRead]
 

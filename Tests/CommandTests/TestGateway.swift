@@ -11,11 +11,13 @@ actor TestGateway {
   nonisolated let memory = FrameMemory()
   nonisolated let files: CertificateMaker.Files
   private(set) var port = 0
+  private let answerDelay: Duration
   private var simulator: GatewaySimulator?
   private var acceptedBefore = 0
 
   /// Makes certificates for the topics in `place`. It does not listen yet.
-  init(in place: Workplace, topics: [String]) throws {
+  init(in place: Workplace, topics: [String], answerDelay: Duration = .zero) throws {
+    self.answerDelay = answerDelay
     files = try CertificateMaker.makeAll(in: place.path("certs"), topics: topics, at: Int64(Date().timeIntervalSince1970))
   }
 
@@ -25,6 +27,7 @@ actor TestGateway {
     configuration.threads = 1
     configuration.memory = memory
     configuration.rules.common.refuse = [Faults.Refuse(Faults.Selection(prefixes: [Self.refusedPrefix]))]
+    configuration.rules.common.answerDelay = answerDelay
     var tries = 20
     while simulator == nil {
       // Not a port that the system gives out: while the gateway is away, nobody else gets it by chance.
@@ -51,6 +54,9 @@ actor TestGateway {
 
   /// How many notifications have arrived, up to the last read or so.
   var acceptedCount: Int { acceptedBefore + (simulator?.truth().total.accepted ?? 0) }
+
+  /// How many connections there have been, since it was last started.
+  var connectionCount: Int { simulator?.truth().total.connections ?? 0 }
 
   /// How many different tokens have arrived.
   nonisolated var arrivedTokenCount: Int { Set(memory.frames.filter { $0.refusal == nil }.compactMap(\.token)).count }

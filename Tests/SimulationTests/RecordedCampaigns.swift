@@ -185,7 +185,9 @@ struct RecordedCampaigns {
         return "campaign \(index) is gone"
       }
       guard after.readLine >= before.readLine, after.account.submitted >= before.account.submitted else { return "campaign \(index) has been read less far" }
-      let counts = [\Account.confirmed, \.quiet, \.rejectedTotal, \.expired, \.held, \.cancelled, \.unknown, \.resent, \.possibleDuplicates]
+      let counts = [
+        \Account.confirmed, \.quiet, \.rejectedTotal, \.expired, \.held, \.cancelled, \.unknown, \.resent, \.possibleDuplicates, \.possibleCopies,
+      ]
       guard counts.allSatisfy({ before.account[keyPath: $0] <= after.account[keyPath: $0] }) else { return "\(after.account) after \(before.account)" }
       guard before.isEnded ? after.isEnded : true else { return "campaign \(index) goes on after its end" }
       let reopened = after.open.keys.filter { $0 <= before.readLine && before.open[$0] == nil }

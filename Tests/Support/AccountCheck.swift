@@ -35,9 +35,11 @@ package struct AccountCheck {
     }
     var missing = 0
     var duplicates = 0
+    var copies = 0
     for token in tokens {
       let count = arrivals[token] ?? 0
       if count > 1 { duplicates += 1 }
+      copies += max(0, count - 1)
       if let outcome = outcomes[token] {
         if let problem = problem(with: outcome, arrivals: count, token: token) { problems.append("\(token) \(problem)") }
       } else if count == 0 {
@@ -48,6 +50,7 @@ package struct AccountCheck {
     let lost = missing - (tokens.count - account.submitted)
     if lost != 0 { problems.append("\(lost) notifications are counted as accepted but did not arrive") }
     if duplicates > account.possibleDuplicates { problems.append("\(duplicates) arrived twice, \(account.possibleDuplicates) listed as possible duplicates") }
+    if copies > account.possibleCopies { problems.append("\(copies) copies arrived, \(account.possibleCopies) listed as possible") }
     return problems
   }
 

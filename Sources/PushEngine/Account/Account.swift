@@ -17,6 +17,9 @@ package struct Account: Hashable, Sendable {
   package var resent = 0
   /// Notifications sent again although an earlier connection, which ended without a word, may have delivered them.
   package var possibleDuplicates = 0
+  /// How often a notification that may have arrived was sent again: the most copies that devices can
+  /// have got beyond the first. Counted when it goes back into the queue, so some may not have been sent.
+  package var possibleCopies = 0
 
   package init() {}
 
@@ -54,6 +57,7 @@ package struct Account: Hashable, Sendable {
     sum.unknown += right.unknown
     sum.resent += right.resent
     sum.possibleDuplicates += right.possibleDuplicates
+    sum.possibleCopies += right.possibleCopies
     return sum
   }
 }

@@ -95,9 +95,17 @@ package final class CampaignLedger: Sendable {
     state.withLock { $0.account.resent += count }
   }
 
-  func mayHaveArrivedTwice(_ count: Int) {
-    guard count > 0 else { return }
-    state.withLock { $0.account.possibleDuplicates += count }
+  /// Notifications that may have arrived are to be sent again.
+  ///
+  /// - Parameters:
+  ///   - count: of those that are in doubt for the first time.
+  ///   - copies: of all of them.
+  func mayHaveArrivedTwice(_ count: Int, copies: Int) {
+    guard copies > 0 else { return }
+    state.withLock {
+      $0.account.possibleDuplicates += count
+      $0.account.possibleCopies += copies
+    }
   }
 
   /// What of the audience was never read; nil while reading goes on, and when all was read.

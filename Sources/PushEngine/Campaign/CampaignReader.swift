@@ -145,7 +145,7 @@ struct CampaignReader {
     // Counted before they can be seen: the books must never show more outcomes than submissions.
     if chunk.origin == nil { ledger.submitted(run.count) }
     let mayHaveArrived = chunk.origin.map { $0.fate != .unsent } ?? false
-    ledger.mayHaveArrivedTwice(newlyDoubtedCount(run, of: chunk))
+    ledger.mayHaveArrivedTwice(newlyDoubtedCount(run, of: chunk), copies: mayHaveArrived ? run.count : 0)
     for index in run.first..<run.end {
       let entry = chunk[index]
       guard entry.kind == .ready else { continue }

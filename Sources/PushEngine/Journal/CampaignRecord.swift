@@ -122,12 +122,13 @@ extension ProviderHeaders {
 // MARK: - Accounts
 
 extension Account {
-  fileprivate static let countsByteCount = 10 * 8
+  fileprivate static let countsByteCount = 11 * 8
 
   fileprivate var byteCount: Int { Self.countsByteCount + 4 + rejected.count * (Rejection.codeByteCount + 8) }
 
   fileprivate func write(to record: inout RecordWriter) {
-    for count in [submitted, confirmed, quiet, suppressed, expired, held, cancelled, unknown, resent, possibleDuplicates] { record.write(UInt64(count)) }
+    let counts = [submitted, confirmed, quiet, suppressed, expired, held, cancelled, unknown, resent, possibleDuplicates, possibleCopies]
+    for count in counts { record.write(UInt64(count)) }
     record.write(UInt32(rejected.count))
     for (reason, count) in rejected {
       reason.write(to: &record)
@@ -147,6 +148,7 @@ extension Account {
     unknown = try record.readCount()
     resent = try record.readCount()
     possibleDuplicates = try record.readCount()
+    possibleCopies = try record.readCount()
     for _ in 0..<(try record.read(UInt32.self)) {
       let reason = try Rejection(reading: &record)
       let count = try rejected[reason, default: 0] + record.readCount()

@@ -27,6 +27,10 @@ package struct EngineJournalOptions: Hashable, Sendable {
     case positionsRunAhead
     /// A checkpoint lets go of all that came before it, though some of that is not settled.
     case unsettledIsReleased
+    /// A lane goes on sending under the intent that a rewind has taken back.
+    case rewindKeepsPermission
+    /// A rewind also forgets what an earlier connection may have delivered.
+    case rewindClearsDoubt
   }
 
   package init() {}
@@ -60,7 +64,7 @@ extension EngineJournal {
     _ options: EngineJournalOptions,
     _ body: (JournalOptions, Record) throws(JournalError) -> (journal: Journal, recovery: JournalRecovery)
   ) throws(JournalProblem) -> (journal: EngineJournal, report: JournalReport) {
-    var reading = JournalReading()
+    var reading = JournalReading(plantedMistake: options.plantedMistake)
     let opened: (journal: Journal, recovery: JournalRecovery)
     do throws(JournalError) {
       opened = try unsafe body(options.forJournal) { unsafe reading.read($0, $1, $2) }

@@ -197,6 +197,9 @@ package final class EngineJournal: Sendable {
     }
   }
 
+  /// Has the journal commit at once: the writer of the record at `position` cannot go on before it is durable.
+  func hurry(_ position: JournalPosition) { journal.hurry(position) }
+
   func isDurable(_ position: JournalPosition) -> Bool { journal.durablePosition >= position }
 
   // MARK: Lanes

@@ -12,6 +12,8 @@ struct JournalBook {
   private(set) var lanes: [UInt64: JournalledLane] = [:]
   /// For the next campaign, group, lane or payload: they share one row of numbers.
   private(set) var nextNumber: UInt64 = 1
+  /// Only tests set it.
+  var plantedMistake: EngineJournalOptions.PlantedMistake?
 
   mutating func takeNumber() -> UInt64 {
     defer { nextNumber += 1 }
@@ -47,6 +49,8 @@ struct JournalBook {
       lanes[number] = JournalledLane(number: number, app: app)
     case .intent(let number, let through):
       lanes[number]?.intended(through: through)
+    case .rewound(let number, let position):
+      lanes[number]?.rewound(to: position, clearsDoubt: plantedMistake == .rewindClearsDoubt)
     case .settled(let run, let outcome):
       campaigns[run.campaign]?.account.count(outcome, run.count)
       lanes[run.lane]?.settled(run)
@@ -57,8 +61,9 @@ struct JournalBook {
       lanes[run.lane]?.answered(run)
     case .withdrawn(let run, let isInDoubt):
       lanes[run.lane]?.withdrawn(run, isInDoubt: isInDoubt)
-    case .doubted(let run):
+    case .doubted(let run, let copies):
       campaigns[run.campaign]?.account.possibleDuplicates += run.count
+      campaigns[run.campaign]?.account.possibleCopies += copies
       lanes[run.lane]?.doubted(run)
     case .resolved(let run, let outcome):
       campaigns[run.campaign]?.account.count(outcome, run.count)
@@ -84,6 +89,8 @@ struct JournalBook {
     if let source = header.source {
       lanes[source.lane]?.took(campaign: run.campaign, through: source.range.upperBound)
       campaigns[run.campaign]?.account.possibleDuplicates += source.newlyDoubted
+      // Each process that sends it again may add a copy.
+      if header.isInDoubt { campaigns[run.campaign]?.account.possibleCopies += run.count }
     }
     let entry = JournalledLane.Run(run: run, position: position, isInDoubt: header.isInDoubt, content: content)
     lanes[run.lane, default: JournalledLane(number: run.lane, app: "")].enqueued(entry, isRestated: header.isRestated)

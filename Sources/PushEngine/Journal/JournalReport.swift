@@ -50,6 +50,8 @@ struct JournalReading {
   /// The first record that is none of ours.
   private(set) var problem: JournalProblem?
 
+  init(plantedMistake: EngineJournalOptions.PlantedMistake? = nil) { book.plantedMistake = plantedMistake }
+
   mutating func read(_ position: JournalPosition, _ kind: UInt8, _ bytes: UnsafeRawBufferPointer) {
     guard problem == nil else { return }
     do throws(RecordError) {
@@ -90,7 +92,7 @@ extension JournalReport {
     isClosed = recovery.isClosed
     recordsAreClosed = recovery.recordsAreClosed
     if let tail = recovery.tornTail {
-      tornTail = "\(tail.segment) ends in \(tail.byteCount) half-written bytes behind byte \(tail.offset), as a crash leaves them"
+      tornTail = "\(tail.segment) ends in \(tail.byteCount) half-written bytes behind byte \(tail.offset)"
     }
   }
 }
@@ -117,6 +119,7 @@ extension JournalBook {
       campaign.account.submitted -= missing
       // So many lie behind the line from which reading goes on.
       campaign.account.possibleDuplicates -= missing
+      campaign.account.possibleCopies -= missing
     }
     if missing != 0 { put(campaign) }
     return max(0, missing)

@@ -127,6 +127,13 @@ struct JournalledLane {
 
   mutating func intended(through position: UInt64) { intent = max(intent, position) }
 
+  /// What lies behind `position` was discarded unread, as far as the last connection goes. An earlier
+  /// one may have delivered some of it: that is in `doubted`, or in runs that are in doubt.
+  mutating func rewound(to position: UInt64, clearsDoubt: Bool = false) {
+    intent = min(intent, position)
+    if clearsDoubt { doubted.removeAll { $0.range.upperBound > position } }
+  }
+
   mutating func settled(_ run: JournalledRun) {
     if !lastReturned.isEmpty { lastReturned[run.campaign] = nil }
     advance(to: run.range.upperBound)
@@ -223,7 +230,9 @@ struct JournalledLane {
   }
 
   mutating func doubted(_ run: JournalledRun) {
-    if run.range.upperBound > settled { doubted.append(Doubted(campaign: run.campaign, range: run.range)) }
+    // Where none is in doubt for the first time, earlier records cover all of the run.
+    guard run.count > 0, run.range.upperBound > settled else { return }
+    doubted.append(Doubted(campaign: run.campaign, range: run.range))
   }
 
   mutating func took(campaign: UInt64, through position: UInt64) {
@@ -247,8 +256,13 @@ struct JournalledLane {
     lastReturned = [:]
     leftEnd = leftEnd.filter { !isEnded($0.key) }
     kept = kept.filter { !isGone($0.run.campaign, $0.end) && isReturned($0) }
-    guard !isLive else { return }
-    // Of a lane of this process, what lies ahead may be written again with the rest of its ring.
+    guard !isLive else {
+      // What has left the ring ahead of others needs its record no more. It may be written again with the
+      // rest of the ring, but not once its campaign is forgotten, and must not keep old segments then.
+      runs = runs[firstRun...].filter { !isSettled($0) || isReturned($0) }
+      firstRun = 0
+      return
+    }
     let open = runs[firstRun...].filter { !isGone($0.run.campaign, $0.end) }
     kept += open.filter { isSettled($0) && isReturned($0) }
     runs = open.filter { !isSettled($0) }
@@ -294,18 +308,25 @@ struct JournalledLane {
   }
 
   /// Adds what of a run has no outcome.
+  ///
+  /// What had been sent again counts as a possible duplicate already. It may lie behind the intent,
+  /// too: that goes back when the last connection has discarded what an earlier one may have delivered.
   private func addOpen(_ open: Range<UInt64>, of run: Run, doubted: [Range<UInt64>], to found: inout [Leftover]) {
-    let boundary = min(max(intent, open.lowerBound), open.upperBound)
-    // What had been sent again counts as a possible duplicate already.
     var position = open.lowerBound
-    for range in doubted where range.overlaps(position..<max(position, boundary)) {
-      let (from, to) = (max(range.lowerBound, position), min(range.upperBound, boundary))
-      add(run, position, from, run.isInDoubt ? .doubted : .unknown, to: &found)
+    for range in doubted where range.upperBound > position && range.lowerBound < open.upperBound {
+      let (from, to) = (max(range.lowerBound, position), min(range.upperBound, open.upperBound))
+      addUndoubted(position..<from, of: run, to: &found)
       add(run, from, to, .doubted, to: &found)
       position = to
     }
-    add(run, position, boundary, run.isInDoubt ? .doubted : .unknown, to: &found)
-    add(run, boundary, open.upperBound, run.isInDoubt ? .doubted : .unsent, to: &found)
+    addUndoubted(position..<open.upperBound, of: run, to: &found)
+  }
+
+  /// Adds what is in no doubted range.
+  private func addUndoubted(_ range: Range<UInt64>, of run: Run, to found: inout [Leftover]) {
+    let boundary = min(max(intent, range.lowerBound), range.upperBound)
+    add(run, range.lowerBound, boundary, run.isInDoubt ? .doubted : .unknown, to: &found)
+    add(run, boundary, range.upperBound, run.isInDoubt ? .doubted : .unsent, to: &found)
   }
 
   private func add(_ run: Run, _ from: UInt64, _ to: UInt64, _ fate: Leftover.Fate, to found: inout [Leftover]) {

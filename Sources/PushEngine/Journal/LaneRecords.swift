@@ -34,6 +34,9 @@ enum JournalEvent: Hashable, Sendable {
   case laneBegan(lane: UInt64, app: String)
   /// Everything in the lane's ring before `through` may be given to TLS once this is durable.
   case intent(lane: UInt64, through: UInt64)
+  /// The gateway has discarded everything in the lane's ring from `to` on that the last connection
+  /// carried: the intent goes back to there. What is doubted stays doubted.
+  case rewound(lane: UInt64, to: UInt64)
   /// A run at the front of the lane has its outcome.
   case settled(JournalledRun, Outcome)
   /// A run at the front of the lane was not sent, and is to be when the campaign goes on. In doubt: an earlier connection may have delivered it.
@@ -42,8 +45,10 @@ enum JournalEvent: Hashable, Sendable {
   case answered(JournalledRun, Outcome)
   /// A run anywhere in the lane was not sent, as with `returned`.
   case withdrawn(JournalledRun, isInDoubt: Bool)
-  /// Of the run, `count` notifications may have arrived, will be sent again, and count as possible duplicates from now on.
-  case doubted(JournalledRun)
+  /// `copies` notifications of the run may have arrived, and will be sent again. Of these, as many
+  /// as the run's `count` says are in doubt for the first time: they count as possible duplicates
+  /// from now on.
+  case doubted(JournalledRun, copies: Int)
   /// A run that an earlier process left behind has its outcome without being sent again.
   case resolved(JournalledRun, Outcome)
   /// `count` frames were sent again.
@@ -111,12 +116,14 @@ extension JournalEvent {
     static let ended: UInt8 = 14
     static let answered: UInt8 = 15
     static let withdrawn: UInt8 = 16
+    static let rewound: UInt8 = 17
   }
 
   var kind: UInt8 {
     switch self {
     case .laneBegan: Kind.laneBegan
     case .intent: Kind.intent
+    case .rewound: Kind.rewound
     case .settled: Kind.settled
     case .returned: Kind.returned
     case .doubted: Kind.doubted
@@ -133,10 +140,10 @@ extension JournalEvent {
   var byteCount: Int {
     switch self {
     case .laneBegan(_, let app): 8 + 4 + app.utf8.count
-    case .intent: 16
+    case .intent, .rewound: 16
     case .settled, .answered, .resolved: JournalledRun.byteCount + Outcome.codeByteCount
     case .returned, .withdrawn: JournalledRun.byteCount + 1
-    case .doubted: JournalledRun.byteCount
+    case .doubted: JournalledRun.byteCount + 4
     case .resent: 8 + 4
     case .position: 8 + AudiencePosition.byteCount
     case .numbersTaken, .ended: 8
@@ -151,14 +158,18 @@ extension JournalEvent {
     case .intent(let lane, let through):
       record.write(lane)
       record.write(through)
+    case .rewound(let lane, let to):
+      record.write(lane)
+      record.write(to)
     case .settled(let run, let outcome), .answered(let run, let outcome), .resolved(let run, let outcome):
       run.write(to: &record)
       outcome.write(to: &record)
     case .returned(let run, let isInDoubt), .withdrawn(let run, let isInDoubt):
       run.write(to: &record)
       record.write(isInDoubt)
-    case .doubted(let run):
+    case .doubted(let run, let copies):
       run.write(to: &record)
+      record.write(UInt32(clamping: copies))
     case .resent(let campaign, let count):
       record.write(campaign)
       record.write(UInt32(clamping: count))
@@ -174,11 +185,12 @@ extension JournalEvent {
     switch kind {
     case Kind.laneBegan: self = .laneBegan(lane: try record.read(), app: try record.readString())
     case Kind.intent: self = .intent(lane: try record.read(), through: try record.read())
+    case Kind.rewound: self = .rewound(lane: try record.read(), to: try record.read())
     case Kind.settled: self = .settled(try JournalledRun(reading: &record), try Outcome(reading: &record))
     case Kind.returned: self = .returned(try JournalledRun(reading: &record), isInDoubt: try record.readFlag())
     case Kind.answered: self = .answered(try JournalledRun(reading: &record), try Outcome(reading: &record))
     case Kind.withdrawn: self = .withdrawn(try JournalledRun(reading: &record), isInDoubt: try record.readFlag())
-    case Kind.doubted: self = .doubted(try JournalledRun(reading: &record))
+    case Kind.doubted: self = .doubted(try JournalledRun(reading: &record), copies: Int(try record.read(UInt32.self)))
     case Kind.resolved: self = .resolved(try JournalledRun(reading: &record), try Outcome(reading: &record))
     case Kind.resent: self = .resent(campaign: try record.read(), count: Int(try record.read(UInt32.self)))
     case Kind.position: self = .position(campaign: try record.read(), try AudiencePosition(reading: &record))

@@ -155,8 +155,23 @@ actor BinaryLane: Lane, LinkDelegate {
   private func permitted(through end: UInt64) -> UInt64 {
     // What was cancelled is not sent, and needs nobody's leave to go.
     guard permission != nil, !intake.isCancelled else { return end }
-    permission?.ask(through: end) { [loop] in loop.execute { self.assumeIsolated { $0.permissionCame() } } }
+    askPermission()
     return min(end, permission?.through ?? end)
+  }
+
+  private func askPermission() {
+    let backlog = SendPermission.Backlog(sent: machine.sent, published: ring.published, step: Self.intentStep)
+    permission?.ask(backlog, walk: ring) { [loop] in loop.execute { self.assumeIsolated { $0.permissionCame() } } }
+  }
+
+  /// After a crash so many more than were sent may have arrived: about 32 full batches, of which the
+  /// journal has to keep ahead.
+  private static let intentStep = 8192
+
+  /// The next connection is to find the intent durable that it needs.
+  private func rewindPermission(to position: UInt64) {
+    permission?.rewind(to: position)
+    if !intake.isCancelled { askPermission() }
   }
 
   private func permissionCame() {
@@ -252,6 +267,7 @@ actor BinaryLane: Lane, LinkDelegate {
     books.settle(effects.settlements)
     if machine.settled > ring.settled { ring.settle(through: machine.settled) }
     if effects.hasRewound { ring.setSent(machine.sent) }
+    if let position = effects.discardedFrom { rewindPermission(to: position) }
     if effects.madeProgress { intake.status.progressed() }
     if effects.isUnresponsive { endCause = "the gateway closes every connection, even one that carries nothing" }
     roomMade()

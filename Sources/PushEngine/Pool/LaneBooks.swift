@@ -92,19 +92,22 @@ struct LaneBooks {
     }
   }
 
-  /// Counts each notification once, however often it is sent again.
+  /// All of `range` was sent, may have arrived, and will be sent again. Counts each notification once
+  /// as a possible duplicate, and each time as a possible copy.
   mutating func markMayHaveArrived(_ range: Range<UInt64>) {
-    var counts: [UInt32: Int] = [:]
+    var counts: [UInt32: (new: Int, all: Int)] = [:]
     ring.forEachNotification(from: range.lowerBound, to: range.upperBound) { _, record in
+      counts[record.campaign, default: (0, 0)].all += 1
       guard !record.mayHaveArrived else { return }
       record.mayHaveArrived = true
-      counts[record.campaign, default: 0] += 1
+      counts[record.campaign, default: (0, 0)].new += 1
     }
     for (campaign, count) in counts {
       let ledger = ledger(of: campaign)
-      ledger.mayHaveArrivedTwice(count)
+      ledger.mayHaveArrivedTwice(count.new, copies: count.all)
       if let lane = journalNumber, let number = ledger.journalNumber {
-        intake.journal?.record(.doubted(JournalledRun(lane: lane, range: range, campaign: number, count: count)))
+        let run = JournalledRun(lane: lane, range: range, campaign: number, count: count.new)
+        intake.journal?.record(.doubted(run, copies: count.all))
       }
     }
   }

@@ -16,7 +16,11 @@ extension Lane {
         position += record.blockCount
         continue
       }
-      guard let campaign = intake.ledger(record.campaign)?.journalNumber else { return }
+      guard let campaign = intake.ledger(record.campaign)?.journalNumber else {
+        // Its campaign has ended and is forgotten; it lies here only because others before it are not settled.
+        position += record.blockCount
+        continue
+      }
       let run = RingRun(ring, from: position, before: end, byteCountLimit: journal.recordByteCountLimit - EnqueueHeader.byteCountLimit)
       let header = EnqueueHeader(
         run: JournalledRun(lane: journalNumber, range: position..<run.end, campaign: campaign, count: run.shape.count), position: nil,

@@ -17,7 +17,6 @@ actor RequestLane: Lane, LinkDelegate {
   let report: @Sendable (LaneEvent) -> Void
   var machine: RequestMachine
   private var permission: SendPermission?
-  private var intent = RequestIntent()
   private var batchTimer: BatchTimer
   private let batchByteCount: Int
   var books: LaneBooks
@@ -116,7 +115,7 @@ actor RequestLane: Lane, LinkDelegate {
       case .again(let entry):
         guard take(entry, ring.record(at: entry.position), now: loop.now, unixSeconds: loop.unixSeconds) else { return continueLater() }
       case .take(let from, let last, let count):
-        let to = permitted(through: last)
+        let to = permitted(through: last, streamLimit: machine.inFlightCount + min(count, Self.intentLimit))
         // The journal wakes the lane.
         guard from < to else { return sleep(until: machine.deadline, seen: published) }
         if let deadline = batchDeadline(count: min(count, Int(clamping: to - from))) { return sleep(until: deadline, seen: published) }
@@ -175,13 +174,22 @@ actor RequestLane: Lane, LinkDelegate {
   // MARK: Permission
 
   /// How far of what the machine would send the journal lets it; asks for more.
-  private func permitted(through end: UInt64) -> UInt64 {
-    // What was cancelled is not sent, and needs nobody's leave to go.
+  ///
+  /// - Parameter streamLimit: so many requests may be under way at once.
+  private func permitted(through end: UInt64, streamLimit: Int) -> UInt64 {
+    // What was cancelled is not sent, and needs no durable intent.
     guard permission != nil, !intake.isCancelled else { return end }
-    intent.extend(from: machine.sent, to: end, in: ring)
-    permission?.ask(through: intent.end) { [loop] in loop.execute { self.assumeIsolated { $0.permissionCame() } } }
+    let step = min(streamLimit + Self.intentMargin, Self.intentLimit)
+    let backlog = SendPermission.Backlog(sent: machine.sent, published: ring.published, step: step)
+    permission?.ask(backlog, walk: ring) { [loop] in loop.execute { self.assumeIsolated { $0.permissionCame() } } }
     return min(end, permission?.through ?? end)
   }
+
+  /// Intents run ahead by as many requests as may be under way, and this many more: with few streams,
+  /// answers come faster than the journal could follow.
+  private static let intentMargin = 400
+  /// And by no more than over the binary protocol.
+  private static let intentLimit = 8192
 
   private func permissionCame() {
     permission?.came()
@@ -216,7 +224,6 @@ actor RequestLane: Lane, LinkDelegate {
       } else {
         machine.passedPadding(to: end)
       }
-      intent.passed(record)
       position = end
     }
     carryOutEffects()
@@ -392,33 +399,6 @@ extension RingRecord {
     overrides.priority = priority
     if unsafe collapseIdentifier.count > 0 { unsafe overrides.collapseIdentifier = unsafe collapseIdentifier }
     if unsafe payload.count > 0 { unsafe overrides.payload = unsafe payload }
-  }
-}
-
-/// How far the journal is told that a lane may send: never much further than it does, since after a crash all of that may have arrived.
-private struct RequestIntent {
-  /// Where it ends: behind a record.
-  private(set) var end: UInt64 = 0
-  /// Notifications before that end that have not had their turn.
-  private var count = 0
-
-  /// At 100,000 requests per second this lasts 80 ms, several times what the journal takes to answer at its default interval.
-  private static let countLimit = 8192
-
-  /// Brings it so far ahead of `sent` again, or up to `published`, once half of it is used up.
-  mutating func extend(from sent: UInt64, to published: UInt64, in ring: NotificationRing) {
-    // What was cancelled had its turn without it.
-    if sent > end { (end, count) = (sent, 0) }
-    guard count <= Self.countLimit / 2 else { return }
-    while end < published, count < Self.countLimit {
-      let record = ring.record(at: end)
-      end += record.blockCount
-      if record.isNotification { count += 1 }
-    }
-  }
-
-  mutating func passed(_ record: RingRecord) {
-    if record.isNotification, count > 0 { count -= 1 }
   }
 }
 

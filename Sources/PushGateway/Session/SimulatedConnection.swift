@@ -49,7 +49,7 @@ package struct SimulatedConnection: ~Copyable {
 
   /// The connection is gone. Its counts become final and its part of the record is handed over; no event may follow.
   package mutating func ended() {
-    judge.flush()
+    judge.ended(session.counts)
     tally.store(session.counts)
     ledger.close(number)
   }
@@ -94,7 +94,11 @@ private struct RecordingJudge: FrameJudge, ~Copyable {
     if records { unsafe record(frame, refusal) }
   }
 
-  mutating func flush() { recorder?.flush() }
+  mutating func ended(_ counts: GatewaySession.Counts) {
+    recorder?.flush()
+    memory?.ended(
+      FrameMemory.Connection(topic: topic, number: number, accepted: counts.accepted, refusal: counts.refusal, discarded: counts.discarded))
+  }
 
   private mutating func record(_ frame: DecodedFrame, _ refusal: Refusal?) {
     unsafe recorder?.append(frame, refusal: refusal)

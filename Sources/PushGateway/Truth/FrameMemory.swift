@@ -18,8 +18,21 @@ package final class FrameMemory: Sendable {
     package var refusal: Refusal?
   }
 
+  /// A connection that has ended, and how many frames have come on it.
+  package struct Connection: Hashable, Sendable {
+    package var topic: String
+    /// The gateway's number of it, from 1.
+    package var number: Int
+    package var accepted: Int
+    /// Why it had to end; nil: the gateway refused nothing.
+    package var refusal: Refusal?
+    /// Behind the refused frame.
+    package var discarded: Int
+  }
+
   private struct State {
     var frames: [Frame] = []
+    var endedConnections: [Connection] = []
     /// Shared by the frames that carry it: a campaign's payload is held once.
     var lastPayload: [UInt8] = []
   }
@@ -30,6 +43,11 @@ package final class FrameMemory: Sendable {
 
   /// All frames that were accepted or refused (probes too), in the order in which that was decided.
   package var frames: [Frame] { state.withLock { $0.frames } }
+
+  /// In the order in which they ended.
+  package var endedConnections: [Connection] { state.withLock { $0.endedConnections } }
+
+  func ended(_ connection: Connection) { state.withLock { $0.endedConnections.append(connection) } }
 
   /// How often each token was accepted. More than once is a duplicate.
   package func accepted(topic: String) -> [DeviceToken: Int] {

@@ -10,6 +10,8 @@ struct CommitSchedule {
     var isUnsynced = false
     /// Someone waits for records that are not durable.
     var hasWaiters = false
+    /// Someone cannot go on before records that are not durable are: an interval is cut short.
+    var isUrgent = false
     enum Release { case none, afterCommit, ready }
     /// Segments wait to be deleted; before that, all that was there when it was asked for must be durable.
     var release = Release.none
@@ -55,8 +57,12 @@ struct CommitSchedule {
     let since = dirtySince ?? now
     dirtySince = since
     // A commit comes before full blocks, or producers that never pause would put it off for ever.
-    if facts.isClosing || facts.release == .afterCommit || (facts.hasWaiters && servesWaitersAtOnce) || since + delay <= now { return .commit }
+    if isDue(facts) || since + delay <= now { return .commit }
     return facts.hasSealed ? .write : .rest(until: since + delay)
+  }
+
+  private func isDue(_ facts: Facts) -> Bool {
+    facts.isClosing || facts.isUrgent || facts.release == .afterCommit || (facts.hasWaiters && servesWaitersAtOnce)
   }
 
   /// A commit begins: what comes after it waits from now on.

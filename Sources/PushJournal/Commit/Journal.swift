@@ -129,6 +129,20 @@
     if wakes { wakeUp() }
   }
 
+  /// Makes the record at `position`, and all before it, durable without waiting for the end of the
+  /// interval. For records that hold up their writer.
+  package func hurry(_ position: JournalPosition) {
+    monitor.lock()
+    precondition(position.rawValue < state.next, "a record that was never appended")
+    var wakes = false
+    if position.rawValue > state.durable, state.refusal == nil {
+      state.urgentThrough = max(state.urgentThrough, position.rawValue)
+      wakes = state.wake()
+    }
+    monitor.unlock()
+    if wakes { wakeUp() }
+  }
+
   /// Returns when the record at `position` and all before it are durable under the policy. Cancelling the task does not shorten the wait.
   package func durable(through position: JournalPosition) async throws(JournalError) {
     let result = await withCheckedContinuation { continuation in whenDurable(position) { continuation.resume(returning: $0) } }

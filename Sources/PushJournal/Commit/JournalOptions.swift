@@ -2,7 +2,8 @@
 package enum JournalSync: Hashable, Sendable {
   /// As soon as someone waits: one fdatasync serves all who wait by then.
   case always
-  /// At most this long after the first record that is not durable yet, all together.
+  /// At most this long after the first record that is not durable yet, all together; at once for
+  /// records that hold up their writer: see ``Journal/hurry(_:)``.
   case interval(Duration)
   /// As soon as it is written to the file: it survives the end of the process, but not a loss of power. No fdatasync but at the end of a segment.
   case never

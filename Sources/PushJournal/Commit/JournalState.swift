@@ -28,6 +28,9 @@ struct JournalState {
   var written: UInt64
   var durable: UInt64
 
+  /// Records up to here are to be durable as soon as possible, whatever the interval.
+  var urgentThrough: UInt64 = 0
+
   var waiters: [Waiter] = []
   var roomWaiters: [@Sendable () -> Void] = []
   var closeWaiters: [@Sendable (Result<Void, JournalError>) -> Void] = []
@@ -61,6 +64,7 @@ struct JournalState {
     facts.isFilling = !current.isEmpty
     facts.isUnsynced = written > durable
     facts.hasWaiters = !waiters.isEmpty
+    facts.isUrgent = urgentThrough > durable
     if let oldestEnd, oldestEnd <= releaseBefore {
       facts.release = durable >= releaseAfter ? .ready : .afterCommit
     } else if let segmentStart, segmentStart <= releaseBefore, durable < releaseAfter {

@@ -55,13 +55,13 @@ struct FrameHeader: Hashable {
 /// |---|---|---|
 /// | 0 | 1 | 2 |
 /// | 1 | 8 | "CARILLON" |
-/// | 9 | 2 | version of the format: 2 |
+/// | 9 | 2 | version of the format: 3 |
 /// | 11 | 8 | number of the segment, as in its file name |
 struct SegmentHeader: Hashable {
   var version: UInt16
   var number: UInt64
 
-  static let version: UInt16 = 2
+  static let version: UInt16 = 3
   static let tag: UInt8 = 2
   static let payloadByteCount = 19
   static let byteCount = payloadByteCount + 2

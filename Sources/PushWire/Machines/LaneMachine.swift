@@ -50,7 +50,8 @@ package struct LaneMachine: ~Copyable {
   /// What events have led to, for the lane to carry out.
   package struct Effects {
     package var settlements: [Settlement] = []
-    /// Notifications that may have arrived although they will be sent again.
+    /// Notifications that may have arrived although they will be sent again: each time that one is put
+    /// into doubt.
     package var mayHaveArrived: [Range<UInt64>] = []
     /// *Sent* was set back.
     package var hasRewound = false

@@ -235,10 +235,9 @@ extension RequestMachine {
       entry.refusals = 0
       if countsAsTry { entry.tries += 1 }
       guard entry.tries < attempts else { return settle(entry, as: .unknown) }
-      if !entry.isInDoubt {
-        noteDoubt(entry.position..<entry.end)
-        entry.isInDoubt = true
-      }
+      // Each time: whoever counts copies needs to know of every one that may follow.
+      noteDoubt(entry.position..<entry.end)
+      entry.isInDoubt = true
       retries.append(entry)
     }
   }

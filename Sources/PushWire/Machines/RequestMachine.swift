@@ -47,7 +47,8 @@ package struct RequestMachine: ~Copyable {
   package struct Effects {
     /// In the order of the ring; neighbours with one outcome are one.
     package var settlements: [Settlement] = []
-    /// Notifications that may have arrived although they will be sent again.
+    /// Notifications that may have arrived although they will be sent again: each time that one is put
+    /// into doubt.
     package var mayHaveArrived: [Range<UInt64>] = []
     /// Notifications have got their outcome by an answer.
     package var madeProgress = false

@@ -95,6 +95,7 @@ internal import Testing
     let unread = try read([record, (JournalEvent.Kind.enqueue, try enqueue(5, 3, from: 0, count: 4)), try settled(0..<4), try settled(4..<7)])
     let other = try #require(unread.report.campaigns.first)
     #expect((other.lost, other.unsettled, other.campaign.account.submitted, other.campaign.account.possibleDuplicates) == (0, 0, 7, 3))
+    #expect(other.campaign.account.possibleCopies == 3)
     #expect(other.campaign.readLine == 4)
   }
 }

@@ -49,9 +49,10 @@ internal import Testing
       case .returned(_, let isInDoubt): event = .returned(smallRun(&random), isInDoubt: isInDoubt)
       case .answered(_, let outcome): event = .answered(smallRun(&random), outcome)
       case .withdrawn(_, let isInDoubt): event = .withdrawn(smallRun(&random), isInDoubt: isInDoubt)
-      case .doubted: event = .doubted(smallRun(&random))
+      case .doubted(_, let copies): event = .doubted(smallRun(&random), copies: copies)
       case .resolved(_, let outcome): event = .resolved(smallRun(&random), outcome)
       case .intent: event = .intent(lane: random.number(8), through: random.number(200))
+      case .rewound: event = .rewound(lane: random.number(8), to: random.number(200))
       case .position(_, let position): event = .position(campaign: random.number(8), position)
       case .ended: event = .ended(campaign: random.number(8))
       default: break

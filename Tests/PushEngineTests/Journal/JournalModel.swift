@@ -61,6 +61,8 @@ struct JournalModel {
     switch event {
     case .laneBegan(let number, _): lanes[number] = Lane(number: number)
     case .intent(let lane, let through): lanes[lane]?.intent = through
+    case .rewound(let number, let position):
+      if let lane = lanes[number] { lanes[number]?.intent = min(lane.intent, position) }
     case .settled(let run, let outcome):
       campaigns[run.campaign]?.account.count(outcome, run.count)
       leave(run, .gone)
@@ -69,8 +71,9 @@ struct JournalModel {
       campaigns[run.campaign]?.account.count(outcome, run.count)
       leaveApart(run, .gone)
     case .withdrawn(let run, let isInDoubt): leaveApart(run, .returned(isInDoubt: isInDoubt))
-    case .doubted(let run):
+    case .doubted(let run, let copies):
       campaigns[run.campaign]?.account.possibleDuplicates += run.count
+      campaigns[run.campaign]?.account.possibleCopies += copies
       change(run) { $0.isDoubted = true }
     case .resolved(let run, let outcome):
       campaigns[run.campaign]?.account.count(outcome, run.count)
@@ -105,6 +108,7 @@ struct JournalModel {
     if let position = header.position { move(header.run.campaign, to: position) }
     if let source = header.source {
       campaigns[header.run.campaign]?.account.possibleDuplicates += source.newlyDoubted
+      if header.isInDoubt { campaigns[header.run.campaign]?.account.possibleCopies += notifications.count }
       change(JournalledRun(lane: source.lane, range: source.range, campaign: header.run.campaign, count: 0)) { $0.state = .gone }
     }
     var start = header.run.range.lowerBound

@@ -19,6 +19,7 @@ final class JournalWorld {
   /// What an earlier process has left of each open campaign and this one has not gone on with yet.
   private var left: [UInt64: [JournalModel.Left]] = [:]
   private(set) var restateCount = 0
+  private(set) var rewindCount = 0
   /// Up to where living lanes have been asked to write again what is unsettled.
   private let pinned = Pinned()
 
@@ -57,7 +58,8 @@ final class JournalWorld {
     case ..<48: intend()
     case ..<64: settle()
     case ..<69: giveBack()
-    case ..<75: doubt()
+    case ..<74: doubt()
+    case ..<76: rewind()
     case ..<77: if let campaign = openCampaign() { record(.resent(campaign: campaign, count: Int.random(in: 1...9, using: &random))) }
     case ..<79: readMalformed()
     case ..<81: try restate()
@@ -354,12 +356,24 @@ final class JournalWorld {
     let ends = lane.boundaries.filter { $0 > lane.settled && $0 <= lane.intent }
     guard let end = ends.randomElement(using: &random) else { return }
     let range = (random.chance(70) ? lane.settled : ends.filter { $0 < end }.randomElement(using: &random) ?? lane.settled)..<end
-    var counts: [UInt64: Int] = [:]
-    for entry in lane.ringEntries where range.contains(entry.start) && !entry.isDoubted { counts[entry.campaign, default: 0] += 1 }
+    var counts: [UInt64: (new: Int, all: Int)] = [:]
+    for entry in lane.ringEntries where range.contains(entry.start) {
+      counts[entry.campaign, default: (0, 0)].all += 1
+      if !entry.isDoubted { counts[entry.campaign, default: (0, 0)].new += 1 }
+    }
     for (campaign, count) in counts.sorted(by: { $0.key < $1.key }) {
-      record(.doubted(JournalledRun(lane: lane.number, range: range, campaign: campaign, count: count)))
+      record(.doubted(JournalledRun(lane: lane.number, range: range, campaign: campaign, count: count.new), copies: count.all))
       if random.chance(20) { run() }
     }
+  }
+
+  /// A gateway has refused a notification: what came behind it on that connection was discarded.
+  private func rewind() {
+    guard let lane = liveLane(where: { $0.settled < $0.intent && !$0.isApart }) else { return }
+    let ends = ([lane.settled] + lane.boundaries).filter { $0 >= lane.settled && $0 <= lane.intent }
+    guard let position = ends.randomElement(using: &random) else { return }
+    rewindCount += 1
+    record(.rewound(lane: lane.number, to: position))
   }
 
   private func readMalformed() {

@@ -167,6 +167,7 @@ extension SeededGenerator {
     for _ in 0..<Int.random(in: 0...12, using: &self) { account.count(outcome(), count(1 << 40)) }
     account.resent = count()
     account.possibleDuplicates = count()
+    account.possibleCopies = count()
     return account
   }
 
@@ -196,18 +197,19 @@ extension SeededGenerator {
   }
 
   mutating func event() -> JournalEvent {
-    switch Int.random(in: 0..<12, using: &self) {
+    switch Int.random(in: 0..<13, using: &self) {
     case 0: .laneBegan(lane: number(.max), app: text())
     case 1: .intent(lane: number(.max), through: number(.max))
     case 2: .settled(run(), outcome())
     case 3: .returned(run(), isInDoubt: chance(50))
-    case 4: .doubted(run())
+    case 4: .doubted(run(), copies: count(UInt64(UInt32.max)))
     case 5: .resolved(run(), outcome())
     case 6: .resent(campaign: number(.max), count: count(UInt64(UInt32.max)))
     case 7: .position(campaign: number(.max), audiencePosition())
     case 8: .numbersTaken(below: number(.max))
     case 9: .answered(run(), outcome())
     case 10: .withdrawn(run(), isInDoubt: chance(50))
+    case 11: .rewound(lane: number(.max), to: number(.max))
     default: .ended(campaign: number(.max))
     }
   }

@@ -35,10 +35,11 @@ internal import Testing
       var random = SeededGenerator(seed: seed)
       var lane = JournalledLane(number: random.number(.max), app: random.text())
       for _ in 0..<Int.random(in: 0...20, using: &random) {
-        switch Int.random(in: 0..<4, using: &random) {
+        switch Int.random(in: 0..<5, using: &random) {
         case 0: lane.intended(through: random.number(.max))
         case 1: lane.doubted(random.run())
-        case 2: lane.returned(random.run(), isInDoubt: random.chance(50))
+        case 2: lane.rewound(to: random.number(.max))
+        case 3: lane.returned(random.run(), isInDoubt: random.chance(50))
         default: lane.took(campaign: random.number(.max), through: random.number(.max))
         }
       }

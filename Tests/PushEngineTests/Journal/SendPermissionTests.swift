@@ -9,11 +9,21 @@ internal import Testing
 
 /// How far a lane may send: never further than the journal could say after a loss of power at that moment.
 @Suite struct SendPermissionTests {
+  /// A ring of records of one size, without padding.
+  struct Walk: RecordWalk {
+    var blockCount: UInt64 = 1
+
+    func notificationCount(from: UInt64, to: UInt64) -> Int { Int((to - from + blockCount - 1) / blockCount) }
+    func position(after count: Int, from: UInt64, limit: UInt64) -> UInt64 { min(from + UInt64(count) * blockCount, limit) }
+    func end(ofNotificationAt position: UInt64, from: UInt64) -> UInt64? { position + blockCount }
+  }
+
   /// A lane's permission, and what was written for it.
   private final class Asker {
     let small: SmallJournal
     var permission: SendPermission
     private(set) var intents: [(position: UInt64, through: UInt64)] = []
+    private var rewinds: [(position: UInt64, to: UInt64)] = []
     private let answers = Answers()
     private(set) var answerCount = 0
 
@@ -26,10 +36,21 @@ internal import Testing
       permission = SendPermission(journal: small.journal, lane: small.journal.addLane(app: "app"))
     }
 
-    func ask(through end: UInt64) {
+    /// - Parameters:
+    ///   - sent: of the ring.
+    ///   - step: without one, all of the backlog is asked for.
+    func ask(through end: UInt64, sent: UInt64 = 0, step: Int = 1 << 40, walk: Walk = Walk()) {
       let position = small.journal.journal.nextPosition.rawValue
-      permission.ask(through: end) { [answers] in answers.count.withLock { $0 += 1 } }
-      if small.journal.journal.nextPosition.rawValue > position { intents.append((position, end)) }
+      let backlog = SendPermission.Backlog(sent: sent, published: end, step: step)
+      permission.ask(backlog, walk: walk) { [answers] in answers.count.withLock { $0 += 1 } }
+      guard small.journal.journal.nextPosition.rawValue > position else { return }
+      intents.append((position, permission.askedThrough ?? 0))
+    }
+
+    func rewind(to end: UInt64) {
+      let position = small.journal.journal.nextPosition.rawValue
+      permission.rewind(to: end)
+      if small.journal.journal.nextPosition.rawValue > position { rewinds.append((position, end)) }
     }
 
     /// Takes the answers that have come. Returns whether there were any.
@@ -41,10 +62,11 @@ internal import Testing
       return count > 0
     }
 
-    /// The furthest intent that is durable.
+    /// How far the lane may have sent, as a process reads it that begins now.
     var durable: UInt64 {
       let position = small.journal.journal.durablePosition.rawValue
-      return intents.filter { $0.position <= position }.map(\.through).max() ?? 0
+      let steps = intents.map { ($0.position, $0.through, false) } + rewinds.map { ($0.position, $0.to, true) }
+      return steps.filter { $0.0 <= position }.sorted { $0.0 < $1.0 }.reduce(0) { $1.2 ? min($0, $1.1) : max($0, $1.1) }
     }
   }
 
@@ -59,11 +81,12 @@ internal import Testing
       var now = Duration.seconds(1)
       for _ in 0..<200 {
         let index = askers.indices.randomElement(using: &random) ?? 0
-        switch Int.random(in: 0..<10, using: &random) {
+        switch Int.random(in: 0..<11, using: &random) {
         case 0..<5:
           // Lanes ask again and again, for the same and for more.
-          if random.chance(60) { ends[index] += UInt64.random(in: 1...100, using: &random) }
+          if random.chance(60) { ends[index] += UInt64.random(in: 1...300, using: &random) }
           askers[index].ask(through: ends[index])
+        case 10: askers[index].rewind(to: UInt64.random(in: 0...ends[index], using: &random))
         case 5: small.journal.record(.resent(campaign: 1, count: 1))
         case 6: for _ in 0..<40 { small.journal.record(.resent(campaign: 1, count: 1)) }
         default:
@@ -83,7 +106,7 @@ internal import Testing
         _ = small.journal.run(now: now)
       }
       #expect(askers.map(\.permission.through) == ends, "seed \(seed)")
-      #expect(askers.map(\.durable) == ends)
+      #expect(askers.map(\.durable) == ends, "seed \(seed)")
     }
   }
 
@@ -156,5 +179,66 @@ internal import Testing
     #expect(asker.permission.through == 10)
     asker.ask(through: 40)
     #expect(!asker.takeAnswers())
+  }
+
+  // MARK: Steps
+
+  @Test("intents run ahead of what is sent by one step of notifications, and the next is asked for when half is used", arguments: [1, 3])
+  func steps(blockCount: Int) throws {
+    let small = try SmallJournal(SimulatedDisk())
+    let asker = Asker(small)
+    let walk = Walk(blockCount: UInt64(blockCount))
+    let published = UInt64(10_000 * blockCount)
+    var sent: UInt64 = 0
+    var second = 0
+    while sent < published {
+      asker.ask(through: published, sent: sent, step: 1000, walk: walk)
+      let ahead = walk.notificationCount(from: sent, to: max(sent, asker.intents.last?.through ?? 0))
+      #expect(ahead <= 1000 && ahead >= min(500, 10_000 - Int(sent) / blockCount))
+      if asker.permission.through > sent {
+        sent += walk.blockCount
+      } else {
+        second += 1
+        small.run(second)
+        _ = asker.takeAnswers()
+      }
+    }
+    #expect((19...21).contains(asker.intents.count))
+  }
+
+  @Test("a lane that a step holds up has the journal commit at once; a trickle waits for the interval", arguments: [(5_000, true), (256, true), (255, false)])
+  func urgency(count: Int, isUrgent: Bool) throws {
+    let small = try SmallJournal(SimulatedDisk(), sync: .interval(.milliseconds(10)))
+    let asker = Asker(small)
+    for second in 1...3 { small.run(second) }
+    asker.ask(through: UInt64(count), step: 1000)
+    _ = small.journal.run(now: .seconds(4))
+    #expect(asker.takeAnswers() == isUrgent)
+    #expect(asker.permission.through == (isUrgent ? UInt64(min(count, 1000)) : 0))
+    _ = small.journal.run(now: .milliseconds(4010))
+    #expect(asker.takeAnswers() == !isUrgent)
+    #expect(asker.permission.through == UInt64(min(count, 1000)))
+  }
+
+  @Test("what was discarded needs an intent again: neither an old one nor its late answer lets it through, and the new one is committed at once")
+  func rewinding() throws {
+    let small = try SmallJournal(SimulatedDisk(), sync: .interval(.milliseconds(10)))
+    let asker = Asker(small)
+    asker.ask(through: 100)
+    for second in 1...3 { small.run(second) }
+    #expect(asker.takeAnswers() && asker.permission.through == 100)
+    // One more is on its way to the disk.
+    asker.ask(through: 200)
+    asker.rewind(to: 40)
+    #expect(asker.permission.through == 40)
+    small.run(4)
+    for milliseconds in [4_005, 4_020] { _ = small.journal.run(now: .milliseconds(milliseconds)) }
+    #expect(asker.takeAnswers() && asker.permission.through == 40 && asker.durable == 40)
+    asker.ask(through: 60)
+    _ = small.journal.run(now: .milliseconds(4_021))
+    #expect(asker.takeAnswers() && asker.permission.through == 60 && asker.durable == 60)
+    // Nothing was to be sent behind it.
+    asker.rewind(to: 60)
+    #expect(asker.permission.through == 60 && asker.durable == 60)
   }
 }

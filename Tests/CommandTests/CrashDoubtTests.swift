@@ -1,0 +1,94 @@
+internal import Foundation
+internal import PushGateway
+internal import PushTransport
+internal import Support
+internal import Testing
+
+/// How much a kill leaves in doubt: measured by what the gateway has seen, not by the clock.
+@Suite("What a kill leaves in doubt", .serialized, .timeLimit(.minutes(3)))
+struct CrashDoubtTests {
+  struct Report: Decodable {
+    struct Campaign: Decodable {
+      let submitted: Int
+      let accepted: Int
+      let rejected: Int
+      let settled: Int
+      let unsent: Int
+      let unknown: Int
+    }
+    let campaigns: [Campaign]
+  }
+
+  private static let connectionCount = 3
+  /// By so much an intent may be ahead of what is sent.
+  private static let step = 8192
+
+  @Test("over the binary protocol: what was written since the last conclusion, and a step for each lane", arguments: [25_000, 60_000])
+  func binary(arrivals: Int) async throws {
+    var random = SeededGenerator(seed: UInt64(arrivals))
+    var settings = JournalSite.Settings(connections: Self.connectionCount)
+    settings.answerDelay = .milliseconds(50)
+    let shape = TestAudience.Shape(count: 120_000, refusedCount: 60)
+    let site = try await JournalSite(settings, audiences: [(0, shape)], using: &random)
+    #expect(try await site.sendAndKill(after: arrivals))
+    // What was on its way at that moment still arrives.
+    let memory = site.gateway.memory
+    while await site.gateway.connectionCount > memory.endedConnections.count { try await Task.sleep(for: .milliseconds(1)) }
+    let inspected = try await site.journal("inspect", ["--json"])
+    let left = try #require(JSONDecoder().decode(Report.self, from: Data(inspected.output.utf8)).campaigns.first, "\(inspected)")
+
+    let written = Self.unconcluded(memory.endedConnections, refusals: left.rejected).map { $0.accepted + $0.discarded + 1 }.reduce(0, +)
+    #expect(left.unknown <= written + Self.connectionCount * Self.step, "\(left), \(written) written")
+    // And nothing that has arrived counts as certainly unsent.
+    #expect(site.gateway.arrivedTokenCount - left.accepted <= left.unknown, "\(left)")
+    #expect(try await site.truth(try await site.resume()).problems().isEmpty)
+  }
+
+  /// The connections of which the journal knows no conclusion: those that were not refused, and of the others all but the first that ended, as many as it knows to be
+  /// refused.
+  private static func unconcluded(_ connections: [FrameMemory.Connection], refusals: Int) -> [FrameMemory.Connection] {
+    var left = refusals
+    return connections.filter { connection in
+      guard case .status? = connection.refusal, left > 0 else { return true }
+      left -= 1
+      return false
+    }
+  }
+
+  @Test("over HTTP/2: twice the streams and 500 for each connection, the rest is certainly unsent", arguments: [(1, 1000), (4, 1000), (4, 100)])
+  func requests(connections: Int, streams: Int) async throws {
+    let site = try HTTP2Site()
+    let count = 50_000
+    try site.place.write((1...count).map { HTTP2Site.token($0) }.joined(separator: "\n"), to: "tokens.txt")
+    // Some thousands a second: long before the end, all is taken in.
+    let service = try await site.simulate(rules: "http2: { delay: { fixed: 300ms } }")
+    try site.place.write(
+      """
+      apps:
+        - id: news
+          topic: \(HTTP2Site.topic)
+          transport: http2
+          gateway: "localhost:\(service.port)"
+          trust: \(site.certificates.files.authority)
+          credential: { key: \(HTTP2Site.keyFile), team-id: \(HTTP2Site.team) }
+          connections: { min: \(connections), max: \(connections) }
+          streams: \(streams)
+      """, to: "carillon.yaml")
+    let sender = try ChildProcess(
+      ["send", "--config", "carillon.yaml", "--payload", "hello.json", "--tokens", "tokens.txt", "--journal", "journal"], directory: site.place.url)
+    var left = try await inspect(site)
+    while !sender.hasEnded, left?.submitted != count || left?.settled == 0 { left = try await inspect(site) }
+    sender.send(SIGKILL)
+    _ = await sender.ending()
+    let campaign = try #require(try await inspect(site))
+    #expect((1...connections * (2 * streams + 500)).contains(campaign.unknown) && campaign.unsent > count / 4, "\(campaign)")
+    let taken = try await site.taken(service)
+    #expect(taken.count - campaign.accepted <= campaign.unknown, "\(campaign)")
+  }
+
+  /// Nil: it holds no campaign yet.
+  private func inspect(_ site: HTTP2Site) async throws -> Report.Campaign? {
+    let ending = try await site.run(["journal", "inspect", "journal", "--json"])
+    return try? JSONDecoder().decode(Report.self, from: Data(ending.output.utf8)).campaigns.first
+  }
+}

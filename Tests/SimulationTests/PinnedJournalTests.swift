@@ -1,0 +1,62 @@
+internal import PushTransport
+internal import PushWire
+internal import Support
+internal import Synchronization
+internal import Testing
+
+@testable internal import PushEngine
+
+/// What waits for long in a lane's ring must not keep every segment of the journal since.
+@Suite struct PinnedJournalTests {
+  @Test("two notifications that wait, with campaigns between and behind them that are forgotten, keep no more than their share of the journal")
+  func forgottenCampaigns() throws {
+    let tokens = Scenario.distinctTokens(6_000, seed: 8)
+    var faults = ProviderFaults()
+    let waiting = [tokens[0], tokens[100]]
+    for token in waiting { faults.refused[token] = (503, .serviceUnavailable) }
+    let loop = SimulatedLoop(seed: 8)
+    let driver = JournalDriver(loop: loop)
+    let disk = SimulatedDisk()
+    var options = EngineJournalOptions()
+    options.checkpointByteCount = 4_000
+    let (journal, _) = try EngineJournal.open(disk, options: options, runByHand: { driver.poke() })
+    driver.drive(journal)
+    let dialer = SimulatedDialer(loop: loop, service: SimulatedProvider(faults: faults, seed: 9), faults: NetworkFaults(), seed: 10)
+    let app = App(configuration: Self.configuration, dialer: dialer, loops: [loop], seed: 11, journal: journal)
+    let server = Task(executorPreference: loop) { await app.run() }
+    defer { server.cancel() }
+    let ended = Mutex(0)
+    let send: @Sendable ([DeviceToken]) async -> Void = { tokens in
+      let campaign = Campaign(payload: Simulation.commonPayload)
+      let numbers = try? await journal.begin([EngineJournal.Beginning(app: "simulated", campaign: campaign, context: [])])
+      guard let run = try? CampaignRun(campaign, through: app, journalled: numbers?.first) else { return }
+      try? await run.run(TokenList(tokens), chunk: AudienceChunk(entryLimit: 64))
+      ended.withLock { $0 += 1 }
+    }
+    // One after the other, as far as they end: the first and the third do not.
+    _ = Task(executorPreference: loop) {
+      for part in [tokens[0..<1], tokens[1..<100], tokens[100..<101], tokens[101..<6_000]] {
+        let task = Task(executorPreference: loop) { await send(Array(part)) }
+        if part.count > 1 { await task.value } else { try? await ContinuousClock().sleep(for: .zero) }
+      }
+    }
+    #expect(loop.run(limit: .seconds(600), stepLimit: 3_000_000) { ended.withLock { $0 } == 2 } == .done)
+    let open = journal.campaigns.filter { $0.phase == .open }
+    #expect(open.map(\.account.inFlight) == [1, 1])
+    // 200,000 bytes have been taken in.
+    let byteCount = disk.fileNames.map { disk.contents($0)?.count ?? 0 }.reduce(0, +)
+    #expect(byteCount < 80_000, "\(byteCount) bytes in \(disk.fileNames.count) segments")
+  }
+
+  private static var configuration: AppConfiguration {
+    var settings = HTTP2Settings(authority: "api.example.com", tokens: nil, credential: .certificate(userIdentifier: Scenario.topic, topics: []))
+    settings.backoff = .seconds(5) ... .seconds(5)
+    settings.breaker = nil
+    var configuration = AppConfiguration(id: "simulated")
+    configuration.transport = .http2(settings)
+    configuration.connections = 1...1
+    configuration.policy.attempts = 250
+    configuration.policy.ringBlockCount = 16_384
+    return configuration
+  }
+}
