@@ -83,8 +83,12 @@ final class FeedbackOutput: Sendable {
     self.json = json
     var isNew = true
     if let path {
-      let opened = unsafe open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0o644)
-      guard opened >= 0 else { throw CommandFailure.usage("\(flag): \(path) cannot be written: \(unsafe String(cString: strerror(errno)))") }
+      let opened: Int32
+      do throws(OutputFile.Problem) {
+        opened = try OutputFile.open(path, flags: O_APPEND)
+      } catch {
+        throw CommandFailure.usage("\(flag): \(path) cannot be written: \(error.text)")
+      }
       descriptor = opened
       stream = StandardStream(opened)
       isNew = lseek(opened, 0, SEEK_END) <= 0
