@@ -77,7 +77,7 @@ struct JournalAbandonCommand: AsyncParsableCommand {
     let opened = try SendJournal.open(JournalConfiguration(), directory: directory, skipsDamage: skipDamaged)
     guard !opened.report.unfinished.isEmpty else {
       StandardStream.error.writeLine("carillon: the journal \(directory) holds nothing to give up: every campaign in it has ended.")
-      try await failingLater { try await opened.journal.close() }
+      try await failingLater { try await opened.journal.close(forgetsEnded: false) }
       return
     }
     let groups = Set(opened.report.unfinished.map(\.campaign.group))

@@ -33,7 +33,7 @@ struct SendRun {
     // A list that stopped the journal is told of there.
     let isToldOf = opened?.journal.failure.map(SendLists.speaksOfThem) ?? false
     let problems = (isToldOf ? [] : unlisted) + [unwritten, ending.failures.isEmpty ? unjournalled : nil].compactMap { $0 }
-    try finish(ending, incomplete: problems)
+    try finish(ending, incomplete: problems, isShown: unwritten == nil)
     // All that was taken in may be accepted, but there was more.
     if ending.wasInterrupted { throw ExitStatus.findings }
   }
@@ -121,22 +121,33 @@ struct SendRun {
       return Part(campaign: campaign, run: try CampaignRun(campaign.sent, through: app, journalled: campaign.number, listener: listener))
     }
     let before = snapshot(of: parts, through: deployment, since: started)
+    let ending = OnlyOnce()
+    // When connections do not close in time, or nobody wants to wait for that.
+    let stopHere: @Sendable () -> Void = {
+      guard ending.begin() else { return }
+      let (account, inFlightCount) = snapshot(of: parts, through: deployment, since: started, before: before).asIfOver
+      let isShown = show(account) == nil
+      _ = lists.finish()
+      if inFlightCount > 0 {
+        StandardStream.error.writeLine(
+          "carillon: stopped at once: \(inFlightCount) notifications were still in flight; they count as unknown, and are not listed")
+      }
+      if let opened { StandardStream.error.writeLine("carillon: what was not sent stays in the journal; go on by \(opened.howToGoOn)") }
+      Foundation.exit((isShown ? ExitStatus.findings : .couldNotRun).rawValue)
+    }
     let watch = SignalWatch { count in
-      if count == 1 {
-        // The terminal has echoed ^C into the progress line.
-        let fresh = StandardStream.error.isTerminal ? "\r\u{1B}[K" : ""
-        StandardStream.error.writeLine("\(fresh)carillon: stopping: what is under way is still accounted for; interrupt again to stop at once")
+      // The terminal has echoed ^C into the progress line.
+      if StandardStream.error.isTerminal { _ = StandardStream.error.write(Array("\r\u{1B}[K".utf8)) }
+      switch count {
+      case 1:
+        StandardStream.error.writeLine("carillon: stopping: what is under way is still accounted for; interrupt again to stop at once")
         for part in parts { part.run.cancel() }
-      } else {
-        let (account, inFlightCount) = snapshot(of: parts, through: deployment, since: started, before: before).asIfOver
-        show(account)
-        _ = lists.finish()
-        if inFlightCount > 0 {
-          StandardStream.error.writeLine(
-            "carillon: stopped at once: \(inFlightCount) notifications were still under way; they count as unknown, and are not listed")
-        }
-        if let opened { StandardStream.error.writeLine("carillon: what was not sent stays in the journal; go on by \(opened.howToGoOn)") }
-        Foundation.exit(ExitStatus.findings.rawValue)
+      case 2:
+        StandardStream.error.writeLine("carillon: closing every connection: what is in flight becomes unknown")
+        for app in deployment.apps.values { app.closeConnections() }
+        SignalWatch.after(Self.closingTime, stopHere)
+      default:
+        stopHere()
       }
     }
     defer { watch.stop() }
@@ -168,12 +179,21 @@ struct SendRun {
       tasks.cancelAll()
       return problems
     }
+    // The process is about to exit.
+    guard ending.begin() else { return try await Self.never() }
     let failures = prepared.apps.compactMap { part in deployment.apps[part.settings.id]?.failure.map { (app: part.settings.id, reason: $0) } }
     let account = snapshot(of: parts, through: deployment, since: started, before: before)
     return Ending(
       account: account, campaigns: problems, failures: failures, wasInterrupted: parts.contains { $0.run.ledger.isCancelled },
       hasGivenUp: deployment.apps.values.contains { $0.status.hasGivenUp },
       nothingWasSent: nothingWasSent(account, before: before))
+  }
+
+  /// How long a second signal waits for connections to close.
+  private static let closingTime = Duration.seconds(2)
+
+  private static func never() async throws -> Ending {
+    while true { try await Task.sleep(for: .seconds(3600)) }
   }
 
   /// No outcome came from a gateway. What an earlier process may have sent is unknown, or held, without any gateway's doing.
@@ -208,8 +228,7 @@ struct SendRun {
   /// Returns one sentence if the account could not be written: whoever reads it must not take nothing for success.
   @discardableResult
   private func show(_ account: AccountSnapshot) -> String? {
-    let text = plan.json ? AccountJSON.text(account) : AccountTable.text(account)
-    return StandardStream.output.write(Array((text + "\n").utf8)).map { "the account cannot be written: \($0)" }
+    account.show(json: plan.json)
   }
 
   /// Where nothing got as far as a gateway, the reason is all there is to say; a machine still gets its object. A gateway that took
@@ -217,7 +236,8 @@ struct SendRun {
   private func showsAccount(_ ending: Ending) -> Bool { plan.json || !ending.nothingWasSent || ending.failures.isEmpty || ending.hasGivenUp }
 
   /// - Parameter incomplete: why something that was to be written is not all there.
-  private func finish(_ ending: Ending, incomplete: [String]) throws {
+  /// - Parameter isShown: false: the account did not reach standard output.
+  private func finish(_ ending: Ending, incomplete: [String], isShown: Bool) throws {
     let (campaigns, failures, account) = (ending.campaigns, ending.failures, ending.account)
     // What stopped the journal stopped every app: one sentence for all of them.
     let stopped = failures.isEmpty ? nil : opened?.journal.failure
@@ -232,7 +252,7 @@ struct SendRun {
         StandardStream.error.writeLine("carillon: what was not sent stays in the journal; go on by \(opened.howToGoOn)")
       }
     }
-    if !failures.isEmpty, ending.nothingWasSent { throw ExitStatus.couldNotRun }
+    if !isShown || !failures.isEmpty && ending.nothingWasSent { throw ExitStatus.couldNotRun }
     if !campaigns.isEmpty, account.apps.allSatisfy({ $0.submitted == 0 }) { throw ExitStatus.usage }
     if !failures.isEmpty || !campaigns.isEmpty || !incomplete.isEmpty { throw ExitStatus.findings }
     if account.exitStatus != .success { throw account.exitStatus }
