@@ -114,7 +114,10 @@ final class FeedbackOutput: Sendable {
 
   /// Puts what was written onto the disk, if it goes to one. Returns the system's reason if that fails.
   func synchronise() -> String? {
-    if let descriptor, fdatasync(descriptor) != 0, errno != EINVAL, errno != EROFS { return unsafe String(cString: strerror(errno)) }
-    return nil
+    let code = sync()
+    return code == 0 ? nil : unsafe String(cString: strerror(code))
   }
+
+  /// The same, with the `errno`; 0 for success.
+  func sync() -> Int32 { descriptor.map(OutputFile.sync) ?? 0 }
 }

@@ -18,6 +18,8 @@ final class OutcomesFile: Sendable {
   private struct State {
     var pending: [UInt8] = []
     var problem: String?
+    /// Rows were written since the last sync.
+    var isDirty = false
     var failureHandler: (@Sendable (String) -> Void)?
   }
 
@@ -106,6 +108,16 @@ final class OutcomesFile: Sendable {
     return state.withLock { $0.problem }.map { "\(Self.flag)\(path) is not complete: \($0)" }
   }
 
+  /// Makes durable what was written since the last call.
+  func sync() throws(UnsyncedList) {
+    guard state.withLock({ exchange(&$0.isDirty, with: false) }) else { return }
+    let code = OutputFile.sync(descriptor)
+    guard code != 0 else { return }
+    let reason = unsafe String(cString: strerror(code))
+    change { $0.problem = $0.problem ?? reason }
+    throw UnsyncedList(path: path, code: code)
+  }
+
   fileprivate func append(_ row: String) {
     change { state in
       state.pending.append(contentsOf: row.utf8)
@@ -124,7 +136,9 @@ final class OutcomesFile: Sendable {
   }
 
   private func flush(_ state: inout State) {
+    guard !state.pending.isEmpty else { return }
     if state.problem == nil { state.problem = stream.write(state.pending) }
+    state.isDirty = true
     state.pending.removeAll(keepingCapacity: true)
   }
 
@@ -155,7 +169,7 @@ final class OutcomesFile: Sendable {
     }
   }
 
-  private static func name(_ outcome: Outcome) -> String {
+  static func name(_ outcome: Outcome) -> String {
     switch outcome {
     case .accepted: "accepted"
     case .rejected: "rejected"

@@ -37,6 +37,16 @@ enum OutputFile {
     return (descriptor, path)
   }
 
+  /// Makes durable what was written to a file. Returns 0, or the `errno` of the failure: 0 for pipes and
+  /// terminals, which have no disk.
+  static func sync(_ descriptor: Int32) -> Int32 {
+    while fdatasync(descriptor) != 0 {
+      guard errno != EINTR else { continue }
+      return errno == EINVAL || errno == EROFS ? 0 : errno
+    }
+    return 0
+  }
+
   /// Makes a name durable that was made or changed in the folder of `path`. File systems that cannot
   /// do that are left alone.
   static func syncDirectory(of path: String) {

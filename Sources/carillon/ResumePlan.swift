@@ -36,7 +36,7 @@ struct ResumePlan {
       plan.outcomes = context.outcomes
       plan.gone = context.gone
       guard campaign.phase == .open else {
-        plan.ended.append((context.settings.id, campaign.account))
+        plan.ended.append(SendPlan.Ended(app: context.settings.id, tokens: context.tokensName, campaign: campaign))
         continue
       }
       if let settings = plan.settings(context.settings.id), let difference = Self.difference(of: settings, from: context.settings, campaign.headers) {

@@ -18,7 +18,10 @@ struct SendRun {
   /// - Throws: the exit status when it is not 0, or why nothing could be sent.
   func run(at unixSeconds: UInt32) async throws {
     let lists = SendLists(outcomes: try openOutcomes(), gone: try plan.gone.map(GoneFile.init))
-    if let journal = opened?.journal { lists.onFailure { journal.stop(because: $0) } }
+    if let journal = opened?.journal {
+      lists.onFailure { journal.stop(because: $0) }
+      journal.beforeCommits { () throws(UnsyncedList) in try lists.sync() }
+    }
     let campaigns = try await begin(at: unixSeconds)
     let deployment = Deployment(
       prepared.apps.map { $0.access.plan($0.settings) }, threads: ProcessInfo.processInfo.activeProcessorCount, seed: UInt64.random(in: 0 ... .max),
@@ -46,9 +49,36 @@ struct SendRun {
     guard let path = plan.outcomes else { return nil }
     let columns = OutcomesColumns(namesSource: prepared.campaigns.count + plan.ended.count > 1, namesTime: prepared.hasHTTP2)
     guard isResumed else { return try OutcomesFile(path: path, columns: columns) }
-    let sources = prepared.campaigns.compactMap { part in part.settledLines.map { OutcomesHistory.Source(app: part.app, tokens: part.tokens, settled: $0) } }
-    let history = try OutcomesHistory(path: path, columns: columns, sources: sources)
-    return try OutcomesFile(replacing: path, columns: columns, rows: history.rows)
+    let sources = listSources
+    let history = try OutcomesHistory(
+      path: path, columns: columns, sources: sources.map { OutcomesHistory.Source(app: $0.app, tokens: $0.tokens, settled: $0.settled) })
+    let file = try OutcomesFile(replacing: path, columns: columns, rows: history.rows)
+    var restoration = OutcomesRestoration(file: file, path: path, directory: opened?.directory ?? "")
+    for (source, listed) in zip(sources, history.listed) {
+      try restoration.restore(source, listed: listed) { try wholeAudience(of: source) }
+    }
+    if let sentence = restoration.sentence { StandardStream.error.writeLine("carillon: \(sentence.asSentence)") }
+    return file
+  }
+
+  /// Every campaign that the list is about, as the journal knew it.
+  private var listSources: [OutcomesRestoration.Source] {
+    func source(_ app: String, _ tokens: String, _ campaign: JournalledCampaign, _ settled: SettledLines?) -> OutcomesRestoration.Source {
+      let lost = opened?.report.campaigns.first { $0.campaign.number == campaign.number }?.lost ?? 0
+      return OutcomesRestoration.Source(
+        app: app, tokens: tokens, number: campaign.number, account: campaign.account, lost: lost, readLine: campaign.readLine, settled: settled)
+    }
+    return zip(plan.entries, prepared.campaigns).compactMap { entry, part in
+      entry.resumed.map { source(part.app, part.tokens, $0.campaign, part.settledLines) }
+    } + plan.ended.map { source($0.app, $0.tokens, $0.campaign, nil) }
+  }
+
+  /// Reads the token file of a resumed campaign from its beginning.
+  private func wholeAudience(of source: OutcomesRestoration.Source) throws -> (any AudienceSource, AudienceChunk)? {
+    guard let index = prepared.campaigns.firstIndex(where: { $0.number == source.number }) else { return nil }
+    let part = prepared.campaigns[index]
+    guard let app = prepared.apps.first(where: { $0.settings.id == part.app }) else { return nil }
+    return (try plan.wholeAudience(plan.entries[index], part, app), AudienceChunk(payloadCapacity: part.payloadCapacity))
   }
 
   /// Writes down that the campaigns begin, unless they have before. Returns them with their numbers.
