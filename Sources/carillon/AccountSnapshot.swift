@@ -49,6 +49,15 @@ struct AccountSnapshot: Hashable, Sendable {
   /// 0 when every notification was accepted, 1 otherwise.
   var exitStatus: ExitStatus { apps.allSatisfy { $0.accepted == $0.submitted } ? .success : .findings }
 
+  /// Prints the account on standard output, or on standard error if that cannot be written. Returns
+  /// why it could not, in a sentence: whoever reads standard output must not take nothing for success.
+  func show(json: Bool) -> String? {
+    let text = json ? AccountJSON.text(self) : AccountTable.text(self)
+    guard let problem = StandardStream.output.writeText(text) else { return nil }
+    StandardStream.error.writeLine(text)
+    return "the account cannot be written to standard output: \(problem); it is on standard error"
+  }
+
   /// The reasons of a rejection as they are listed: statuses by number, then the others by name.
   static func inOrder(_ reasons: [String: Int]) -> [(reason: String, count: Int)] {
     func rank(_ reason: String) -> (Int, String) { (reason.split(separator: " ").first.flatMap { Int($0) } ?? Int.max, reason) }

@@ -18,7 +18,8 @@ struct Carillon: AsyncParsableCommand {
           --key certs/com.example.news.key \\
           --payload hello.json --tokens tokens.txt
 
-      Exit status: 0 everything was accepted, 1 something was not (the account says what), 2 the flags, a file or the configuration are wrong, 3 it could not run.
+      Exit status: 0 everything was accepted, 1 something was not (the account says what), 2 the flags, a file or the configuration are wrong, 3 it could not run, or \
+      standard output could not be written.
       """,
     subcommands: [
       SendCommand.self, SimulateCommand.self, BenchCommand.self, FeedbackCommand.self, JournalCommand.self, CredentialCommand.self, PayloadCommand.self,
@@ -32,7 +33,15 @@ struct Carillon: AsyncParsableCommand {
     signal(SIGPIPE, SIG_IGN)
     // So is a file that has reached the limit on its size (ulimit -f).
     signal(SIGXFSZ, SIG_IGN)
-    Foundation.exit(await run(arguments: Array(CommandLine.arguments.dropFirst())).rawValue)
+    let status = await run(arguments: Array(CommandLine.arguments.dropFirst()))
+    Foundation.exit(afterOutput(status).rawValue)
+  }
+
+  /// A result that did not reach standard output must not look like a result.
+  private static func afterOutput(_ status: ExitStatus) -> ExitStatus {
+    guard status == .success || status == .findings, let problem = StandardStream.output.problem else { return status }
+    StandardStream.error.writeLine("carillon: standard output is not complete: \(problem).")
+    return .couldNotRun
   }
 
   /// Parses and runs, says what went wrong, and returns the exit status.

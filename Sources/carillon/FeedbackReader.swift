@@ -83,8 +83,12 @@ final class FeedbackOutput: Sendable {
     self.json = json
     var isNew = true
     if let path {
-      let opened = unsafe open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0o644)
-      guard opened >= 0 else { throw CommandFailure.usage("\(flag): \(path) cannot be written: \(unsafe String(cString: strerror(errno)))") }
+      let opened: Int32
+      do throws(OutputFile.Problem) {
+        opened = try OutputFile.open(path, flags: O_APPEND)
+      } catch {
+        throw CommandFailure.usage("\(flag): \(path) cannot be written: \(error.text)")
+      }
       descriptor = opened
       stream = StandardStream(opened)
       isNew = lseek(opened, 0, SEEK_END) <= 0
@@ -110,7 +114,10 @@ final class FeedbackOutput: Sendable {
 
   /// Puts what was written onto the disk, if it goes to one. Returns the system's reason if that fails.
   func synchronise() -> String? {
-    if let descriptor, fdatasync(descriptor) != 0, errno != EINVAL, errno != EROFS { return unsafe String(cString: strerror(errno)) }
-    return nil
+    let code = sync()
+    return code == 0 ? nil : unsafe String(cString: strerror(code))
   }
+
+  /// The same, with the `errno`; 0 for success.
+  func sync() -> Int32 { descriptor.map(OutputFile.sync) ?? 0 }
 }

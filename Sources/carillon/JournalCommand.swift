@@ -77,11 +77,13 @@ struct JournalAbandonCommand: AsyncParsableCommand {
     let opened = try SendJournal.open(JournalConfiguration(), directory: directory, skipsDamage: skipDamaged)
     guard !opened.report.unfinished.isEmpty else {
       StandardStream.error.writeLine("carillon: the journal \(directory) holds nothing to give up: every campaign in it has ended.")
-      try await failingLater { try await opened.journal.close() }
+      try await failingLater { try await opened.journal.close(forgetsEnded: false) }
       return
     }
     let groups = Set(opened.report.unfinished.map(\.campaign.group))
     let given = GivenUp(opened, campaigns: opened.report.campaigns.map(\.campaign).filter { groups.contains($0.group) })
+    // A list that cannot be synced is told of at the end, and stops nothing.
+    opened.journal.beforeCommits { try? given.sync() }
     opened.journal.abandonCampaigns(given.listener)
     // Their accounts are whole when everything has found its place in the journal.
     try await failingLater { try await opened.journal.makeDurable() }
@@ -92,7 +94,7 @@ struct JournalAbandonCommand: AsyncParsableCommand {
 }
 
 /// The list of outcomes of campaigns that are given up: it gets what they leave behind, too.
-private struct GivenUp {
+private struct GivenUp: Sendable {
   private var file: OutcomesFile?
   private var tokens: [UInt64: String] = [:]
   private var problem: String?
@@ -123,6 +125,8 @@ private struct GivenUp {
   func listener(_ campaign: JournalledCampaign) -> (any OutcomeListener)? {
     file?.listener(app: campaign.app, tokens: tokens[campaign.number] ?? "")
   }
+
+  func sync() throws(UnsyncedList) { try file?.sync() }
 
   /// Returns why the list is not complete, in a sentence.
   func finish() -> String? { problem ?? file?.finish() }

@@ -18,6 +18,8 @@ final class OutcomesFile: Sendable {
   private struct State {
     var pending: [UInt8] = []
     var problem: String?
+    /// Rows were written since the last sync.
+    var isDirty = false
     var failureHandler: (@Sendable (String) -> Void)?
   }
 
@@ -34,7 +36,11 @@ final class OutcomesFile: Sendable {
 
   /// Creates the file, or empties it.
   init(path: String, columns: OutcomesColumns) throws {
-    descriptor = try Self.open(path)
+    do throws(OutputFile.Problem) {
+      descriptor = try OutputFile.open(path, flags: O_TRUNC)
+    } catch {
+      throw Self.failure(path, error.text)
+    }
     self.path = path
     self.columns = columns
     stream = StandardStream(descriptor)
@@ -47,32 +53,39 @@ final class OutcomesFile: Sendable {
   ///
   /// - Parameter rows: what it holds from the beginning, each with its line end: from ``OutcomesHistory``.
   init(replacing path: String, columns: OutcomesColumns, rows: [String]) throws {
-    let target = URL(fileURLWithPath: path).resolvingSymlinksInPath().path
     var status = stat()
-    let isRegular = unsafe stat(target, &status) == 0 && status.st_mode & S_IFMT == S_IFREG
-    let written = isRegular ? target + ".new" : target
-    descriptor = try Self.open(written)
+    let target: String
+    let replacement: String?
+    do throws(OutputFile.Problem) {
+      target = try OutputFile.resolve(path)
+      if unsafe lstat(target, &status) == 0, status.st_mode & S_IFMT == S_IFREG {
+        let made = try OutputFile.makeReplacement(of: target)
+        (descriptor, replacement) = (made.descriptor, made.path)
+      } else {
+        (descriptor, replacement) = (try OutputFile.open(target, flags: O_TRUNC), nil)
+      }
+    } catch {
+      throw Self.failure(path, error.text)
+    }
     self.path = path
     self.columns = columns
     stream = StandardStream(descriptor)
     func check(_ problem: String?) throws {
       guard let problem else { return }
-      if isRegular { unsafe unlink(written) }
-      throw CommandFailure.usage("\(Self.flag)\(path) cannot be written: \(problem)")
+      if let replacement { unsafe unlink(replacement) }
+      throw Self.failure(path, problem)
     }
     func check(_ result: Int32) throws { try check(result == 0 ? nil : unsafe String(cString: strerror(errno))) }
     try check(stream.write(Array((Self.header(columns) + rows.joined()).utf8)))
-    guard isRegular else { return }
+    guard let replacement else { return }
+    // Whom the user lets read the list may still read it.
     try check(fchmod(descriptor, status.st_mode & 0o777))
     try check(fsync(descriptor))
-    try check(unsafe rename(written, target))
+    try check(unsafe rename(replacement, target))
+    OutputFile.syncDirectory(of: target)
   }
 
-  private static func open(_ path: String) throws -> Int32 {
-    let opened = unsafe Foundation.open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o644)
-    guard opened >= 0 else { throw CommandFailure.usage("\(Self.flag)\(path) cannot be written: \(unsafe String(cString: strerror(errno)))") }
-    return opened
-  }
+  private static func failure(_ path: String, _ problem: String) -> CommandFailure { .usage("\(flag)\(path) cannot be written: \(problem)") }
 
   private static func header(_ columns: OutcomesColumns) -> String { columns.names.joined(separator: ",") + "\n" }
 
@@ -95,6 +108,16 @@ final class OutcomesFile: Sendable {
     return state.withLock { $0.problem }.map { "\(Self.flag)\(path) is not complete: \($0)" }
   }
 
+  /// Makes durable what was written since the last call.
+  func sync() throws(UnsyncedList) {
+    guard state.withLock({ exchange(&$0.isDirty, with: false) }) else { return }
+    let code = OutputFile.sync(descriptor)
+    guard code != 0 else { return }
+    let reason = unsafe String(cString: strerror(code))
+    change { $0.problem = $0.problem ?? reason }
+    throw UnsyncedList(path: path, code: code)
+  }
+
   fileprivate func append(_ row: String) {
     change { state in
       state.pending.append(contentsOf: row.utf8)
@@ -113,7 +136,9 @@ final class OutcomesFile: Sendable {
   }
 
   private func flush(_ state: inout State) {
+    guard !state.pending.isEmpty else { return }
     if state.problem == nil { state.problem = stream.write(state.pending) }
+    state.isDirty = true
     state.pending.removeAll(keepingCapacity: true)
   }
 
@@ -144,7 +169,7 @@ final class OutcomesFile: Sendable {
     }
   }
 
-  private static func name(_ outcome: Outcome) -> String {
+  static func name(_ outcome: Outcome) -> String {
     switch outcome {
     case .accepted: "accepted"
     case .rejected: "rejected"

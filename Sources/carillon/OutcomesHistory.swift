@@ -4,17 +4,27 @@ internal import PushWire
 
 /// What an earlier process has listed in an ``OutcomesFile``, as far as the journal stands by it.
 ///
-/// A row is written before the journal says that its notification is settled. So after a crash no row is missing, but some may be void: those of notifications that are
-/// going to be sent, or read, again.
+/// A row is written, and durable, before the journal says that its notification is settled. So after a crash no row is missing, but some may be void: those of notifications that are
+/// going to be sent, or read, again. What a lost or older list lacks is for ``OutcomesRestoration``.
 struct OutcomesHistory {
   /// Rows with their line ends, in order.
   private(set) var rows: [String] = []
+  /// What they say, for each of the sources.
+  private(set) var listed: [Listed]
+
+  /// The rows of one campaign.
+  struct Listed {
+    var lines: Set<UInt64> = []
+    /// By outcome.
+    var counts: [String: Int] = [:]
+  }
 
   /// A campaign that is gone on with.
   struct Source {
     var app: String
     var tokens: String
-    var settled: SettledLines
+    /// Nil: it has ended, and all its rows are right.
+    var settled: SettledLines?
   }
 
   /// - Parameters:
@@ -28,6 +38,7 @@ struct OutcomesHistory {
         "\(path), which lists what was not accepted so far, cannot be read: \(problem ?? "it is no file"); put it back, or an empty file in its place "
           + "if what it listed may be missing")
     }
+    listed = sources.map { _ in Listed() }
     var isFirst = true
     for record in Self.records(content) {
       defer { isFirst = false }
@@ -36,9 +47,17 @@ struct OutcomesHistory {
       let fields = Self.fields(record.dropLast())
       guard fields.count == columns.names.count, let line = UInt64(fields[0]) else { continue }
       let (app, tokens) = (fields[fields.count - 2], fields[fields.count - 1])
-      let source =
-        columns.namesSource ? sources.first { OutcomesFile.isField(app, $0.app) && OutcomesFile.isField(tokens, $0.tokens) } : sources.first
-      if source?.settled.contains(line) ?? true { rows.append(String(decoding: record, as: UTF8.self)) }
+      let index =
+        columns.namesSource
+        ? sources.firstIndex { OutcomesFile.isField(app, $0.app) && OutcomesFile.isField(tokens, $0.tokens) } : sources.indices.first
+      guard let index else {
+        rows.append(String(decoding: record, as: UTF8.self))
+        continue
+      }
+      guard sources[index].settled?.contains(line) ?? true else { continue }
+      rows.append(String(decoding: record, as: UTF8.self))
+      listed[index].lines.insert(line)
+      listed[index].counts[fields[2], default: 0] += 1
     }
   }
 

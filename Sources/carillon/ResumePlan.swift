@@ -8,8 +8,11 @@ struct ResumePlan {
   let opened: SendJournal
   /// Takes the place of what the campaigns began with.
   var onUnknown: AppSettings.OnUnknown?
-  /// Settings of apps that have changed since, by id.
-  var apps: [AppSettings] = []
+  /// Settings of apps that have changed since, by id, and the file that they are from.
+  var configuration: DeploymentConfiguration?
+  var configurationFile: String?
+
+  private var apps: [AppSettings] { configuration?.apps ?? [] }
 
   /// Nil when there is nothing to go on with.
   func plan(journal: SendPlan.JournalPlan) throws -> SendPlan? {
@@ -33,7 +36,7 @@ struct ResumePlan {
       plan.outcomes = context.outcomes
       plan.gone = context.gone
       guard campaign.phase == .open else {
-        plan.ended.append((context.settings.id, campaign.account))
+        plan.ended.append(SendPlan.Ended(app: context.settings.id, tokens: context.tokensName, campaign: campaign))
         continue
       }
       if let settings = plan.settings(context.settings.id), let difference = Self.difference(of: settings, from: context.settings, campaign.headers) {
@@ -49,11 +52,21 @@ struct ResumePlan {
           resumed: SendPlan.Resumed(
             campaign: campaign, mark: campaign.mark.offset == 0 ? nil : campaign.mark, settledLines: settledLines)))
     }
+    try checkConfiguration(plan.apps.map(\.id))
     guard changed.isEmpty else {
       throw CommandFailure.usage(
         "\(changed.joined(separator: "; ")): put back what it was, or give the campaign up by carillon journal abandon \(opened.directory.asShellWord).")
     }
     return plan
+  }
+
+  /// A configuration that names none of the campaign's apps was given by mistake: it would change nothing.
+  private func checkConfiguration(_ needed: [String]) throws {
+    guard let configurationFile, !apps.contains(where: { needed.contains($0.id) }) else { return }
+    let quoted = needed.map { "\"\($0)\"" }.joined(separator: ", ")
+    throw CommandFailure.usage(
+      "\(configurationFile) has no app \(quoted), which the campaign in the journal \(opened.directory) sends through (it has \(apps.map(\.id).joined(separator: ", "))); "
+        + "give the configuration of that app, or leave --config out and name the journal by --journal")
   }
 
   /// How the headers of what is still to be sent would differ from what was sent; nil if they do not.

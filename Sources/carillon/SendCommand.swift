@@ -38,8 +38,10 @@ struct SendCommand: AsyncParsableCommand {
       outcomes cover the whole campaign. The rest is remembered: beside these --resume takes --sync, --skip-damaged, --json, and --config for apps whose \
       settings have changed. Payload and token files must still be what they were.
 
-      The first SIGINT (Ctrl-C) takes in nothing more, waits for what is under way, and accounts for it; a second one stops at once.
-      Exit status: 0 all accepted, 1 some were not (the account says why), 2 wrong flags or files (nothing was sent), 3 it could not run.
+      The first SIGINT (Ctrl-C), SIGTERM or SIGHUP takes in nothing more, waits for what is in flight, and accounts for it; a second SIGINT or SIGTERM closes every \
+      connection: what is in flight becomes unknown.
+      Exit status: 0 all accepted, 1 some were not (the account says why), 2 wrong flags or files (nothing was sent), 3 it could not run, or the account could not be \
+      written to standard output (it is on standard error then).
       """)
 
   @Option(help: ArgumentHelp("A configuration file with one or more apps.", valueName: "file")) var config: String?
@@ -163,6 +165,9 @@ struct SendCommand: AsyncParsableCommand {
     if journalFlags.resume { return try await resume(at: now) }
     let plan = try plan()
     let prepared = try prepare(plan, at: now)
+    if plan.journal != nil, let part = prepared.campaigns.first(where: { $0.audience.byteCount == nil }) {
+      throw CommandFailure.usage("\(part.tokens) cannot be read again after a crash, so it does not go with a journal: save it to a regular file first")
+    }
     let opened = try plan.journal.map { try SendJournal.open($0.settings, directory: $0.directory, skipsDamage: false) }
     try opened?.checkIsFinished()
     try await SendRun(plan: plan, prepared: prepared, opened: opened).run(at: now)
@@ -179,7 +184,7 @@ struct SendCommand: AsyncParsableCommand {
     guard let journal = journalPlan(configuration) else { throw ValidationError("--resume needs --journal DIR, or a configuration that names one.") }
     guard EngineJournal.exists(directory: journal.directory) else { throw CommandFailure.usage("There is no journal in \(journal.directory)") }
     let opened = try SendJournal.open(journal.settings, directory: journal.directory, skipsDamage: journalFlags.skipDamaged)
-    guard var plan = try ResumePlan(opened: opened, onUnknown: onUnknown, apps: configuration?.apps ?? []).plan(journal: journal) else {
+    guard var plan = try ResumePlan(opened: opened, onUnknown: onUnknown, configuration: configuration, configurationFile: config).plan(journal: journal) else {
       return try await opened.finishWithoutCampaign(json: json)
     }
     plan.json = json

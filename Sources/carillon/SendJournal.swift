@@ -62,23 +62,23 @@ struct SendJournal: Sendable {
       throw CommandFailure.usage(
         "The journal \(directory) holds nothing to go on with: the process that had it last ended before its campaign had begun, and sent nothing")
     }
-    guard !report.isClosed else {
+    guard !ended.isEmpty else {
       StandardStream.error.writeLine("carillon: the journal \(directory) holds nothing to go on with: every campaign in it has ended.")
       return try await failingLater { try await journal.close() }
     }
-    StandardStream.error.writeLine("carillon: the campaign had ended when its process was stopped; this is its account.")
+    StandardStream.error.writeLine("carillon: the campaign has ended, so there is nothing to go on with; this is its account.")
     try await giveAccount(of: ended, json: json)
   }
 
-  /// Prints the account of campaigns that have ended, and closes the journal, which takes them for given then.
+  /// Prints the account of campaigns that have ended, and closes the journal. It keeps them until another campaign has ended in it, so that the account can be asked for
+  /// again.
   ///
   /// - Throws: the exit status when it is not 0.
   func giveAccount(of ended: [JournalledCampaign], json: Bool) async throws {
     let accounts = Dictionary(grouping: ended, by: \.app).map { AccountSnapshot.App(id: $0.key, account: $0.value.map(\.account).reduce(Account(), +)) }
     let account = AccountSnapshot(apps: accounts.sorted { $0.id < $1.id }, seconds: 0)
-    let text = (json ? AccountJSON.text(account) : AccountTable.text(account)) + "\n"
-    if let problem = StandardStream.output.write(Array(text.utf8)) { throw CommandFailure.couldNotRun("the account cannot be written: \(problem)") }
-    try await failingLater { try await journal.close() }
+    if let problem = account.show(json: json) { throw CommandFailure.couldNotRun(problem) }
+    try await failingLater { try await journal.close(forgetsEnded: false) }
     if account.exitStatus != .success { throw account.exitStatus }
   }
 

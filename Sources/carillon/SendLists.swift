@@ -26,6 +26,12 @@ struct SendLists: Sendable {
     gone?.onFailure(handler)
   }
 
+  /// Makes durable what was written since the last call.
+  func sync() throws(UnsyncedList) {
+    try outcomes?.sync()
+    try gone?.sync()
+  }
+
   /// Writes what waits. Returns a sentence for each that is not complete.
   func finish() -> [String] { [outcomes?.finish(), gone?.finish()].compactMap { $0 } }
 
@@ -52,6 +58,8 @@ final class GoneFile: Sendable {
 
   private struct State {
     var problem: String?
+    /// Rows were written since the last sync.
+    var isDirty = false
     var failureHandler: (@Sendable (String) -> Void)?
   }
 
@@ -69,7 +77,21 @@ final class GoneFile: Sendable {
   func append(token: String, since: UInt64?) {
     let seconds = since.map { $0 / 1000 } ?? UInt64(NIOLoop.wallClock)
     // Every row is a write of its own: it survives the process, and has to before the journal says that its notification is settled.
-    guard let problem = output.write("\(seconds),\(token)\n") else { return }
+    let problem = output.write("\(seconds),\(token)\n")
+    state.withLock { $0.isDirty = true }
+    if let problem { fail(problem) }
+  }
+
+  /// Makes durable what was written since the last call.
+  func sync() throws(UnsyncedList) {
+    guard state.withLock({ exchange(&$0.isDirty, with: false) }) else { return }
+    let code = output.sync()
+    guard code != 0 else { return }
+    fail(unsafe String(cString: strerror(code)))
+    throw UnsyncedList(path: path, code: code)
+  }
+
+  private func fail(_ problem: String) {
     let handler: (@Sendable (String) -> Void)? = state.withLock { state in
       state.problem = state.problem ?? problem
       return exchange(&state.failureHandler, with: nil)

@@ -20,7 +20,16 @@ struct SendPlan: Sendable {
   /// Where to write down what a next process must know; nil: nowhere.
   var journal: JournalPlan?
   /// Campaigns that have ended, but belong to the same account as the others.
-  var ended: [(app: String, account: Account)] = []
+  var ended: [Ended] = []
+
+  struct Ended: Sendable {
+    var app: String
+    /// As the user named the token file.
+    var tokens: String
+    var campaign: JournalledCampaign
+
+    var account: Account { campaign.account }
+  }
 
   struct JournalPlan: Sendable {
     var directory: String

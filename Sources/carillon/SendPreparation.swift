@@ -32,7 +32,7 @@ extension SendPlan {
         prepared.warnings += try check(entry, sent.requestHeaders, part.access.kind)
       }
       let limit = part.settings.transport == .http2 ? sent.requestHeaders.payloadLimit : part.settings.command.payloadLimitDefault
-      let audience = try open(entry, byteLimit: limit, readsHeaders: part.settings.transport == .http2)
+      let audience = try open(entry, from: entry.resumed?.mark, byteLimit: limit, readsHeaders: part.settings.transport == .http2)
       if part.settings.transport == .binary {
         for column in audience.headerColumns where !entry.template.columns.contains(column) {
           prepared.warnings.append("\(entry.tokens) has the column \(column), which only HTTP/2 can send; it is not looked at.")
@@ -59,7 +59,14 @@ extension SendPlan {
     return headers
   }
 
-  private func open(_ entry: Entry, byteLimit: Int, readsHeaders: Bool) throws -> SendAudience {
+  /// The audience of a campaign that goes on, from its beginning.
+  func wholeAudience(_ entry: Entry, _ campaign: PreparedSend.CampaignPart, _ app: PreparedSend.AppPart) throws -> SendAudience {
+    let isHTTP2 = app.settings.transport == .http2
+    let limit = isHTTP2 ? campaign.sent.requestHeaders.payloadLimit : app.settings.command.payloadLimitDefault
+    return try open(entry, from: nil, byteLimit: limit, readsHeaders: isHTTP2)
+  }
+
+  private func open(_ entry: Entry, from mark: AudienceMark?, byteLimit: Int, readsHeaders: Bool) throws -> SendAudience {
     if let channel = entry.wishes.channelIdentifier {
       if let column = entry.template.columns.first {
         throw CommandFailure.usage("\(entry.payloadFile) has the placeholder {{\(column)}}, but a broadcast to a channel has no token file to fill it from")
@@ -67,7 +74,7 @@ extension SendPlan {
       return .channel(channel)
     }
     do {
-      let file = try AudienceFile(path: entry.tokens, from: entry.resumed?.mark, readsHeaders: readsHeaders) { header in
+      let file = try AudienceFile(path: entry.tokens, from: mark, readsHeaders: readsHeaders) { header in
         entry.template.columns.isEmpty ? nil : try entry.template.renderer(for: header, byteLimit: byteLimit)
       }
       return .file(file)

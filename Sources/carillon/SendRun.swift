@@ -18,7 +18,10 @@ struct SendRun {
   /// - Throws: the exit status when it is not 0, or why nothing could be sent.
   func run(at unixSeconds: UInt32) async throws {
     let lists = SendLists(outcomes: try openOutcomes(), gone: try plan.gone.map(GoneFile.init))
-    if let journal = opened?.journal { lists.onFailure { journal.stop(because: $0) } }
+    if let journal = opened?.journal {
+      lists.onFailure { journal.stop(because: $0) }
+      journal.beforeCommits { () throws(UnsyncedList) in try lists.sync() }
+    }
     let campaigns = try await begin(at: unixSeconds)
     let deployment = Deployment(
       prepared.apps.map { $0.access.plan($0.settings) }, threads: ProcessInfo.processInfo.activeProcessorCount, seed: UInt64.random(in: 0 ... .max),
@@ -33,7 +36,7 @@ struct SendRun {
     // A list that stopped the journal is told of there.
     let isToldOf = opened?.journal.failure.map(SendLists.speaksOfThem) ?? false
     let problems = (isToldOf ? [] : unlisted) + [unwritten, ending.failures.isEmpty ? unjournalled : nil].compactMap { $0 }
-    try finish(ending, incomplete: problems)
+    try finish(ending, incomplete: problems, isShown: unwritten == nil)
     // All that was taken in may be accepted, but there was more.
     if ending.wasInterrupted { throw ExitStatus.findings }
   }
@@ -46,9 +49,36 @@ struct SendRun {
     guard let path = plan.outcomes else { return nil }
     let columns = OutcomesColumns(namesSource: prepared.campaigns.count + plan.ended.count > 1, namesTime: prepared.hasHTTP2)
     guard isResumed else { return try OutcomesFile(path: path, columns: columns) }
-    let sources = prepared.campaigns.compactMap { part in part.settledLines.map { OutcomesHistory.Source(app: part.app, tokens: part.tokens, settled: $0) } }
-    let history = try OutcomesHistory(path: path, columns: columns, sources: sources)
-    return try OutcomesFile(replacing: path, columns: columns, rows: history.rows)
+    let sources = listSources
+    let history = try OutcomesHistory(
+      path: path, columns: columns, sources: sources.map { OutcomesHistory.Source(app: $0.app, tokens: $0.tokens, settled: $0.settled) })
+    let file = try OutcomesFile(replacing: path, columns: columns, rows: history.rows)
+    var restoration = OutcomesRestoration(file: file, path: path, directory: opened?.directory ?? "")
+    for (source, listed) in zip(sources, history.listed) {
+      try restoration.restore(source, listed: listed) { try wholeAudience(of: source) }
+    }
+    if let sentence = restoration.sentence { StandardStream.error.writeLine("carillon: \(sentence.asSentence)") }
+    return file
+  }
+
+  /// Every campaign that the list is about, as the journal knew it.
+  private var listSources: [OutcomesRestoration.Source] {
+    func source(_ app: String, _ tokens: String, _ campaign: JournalledCampaign, _ settled: SettledLines?) -> OutcomesRestoration.Source {
+      let lost = opened?.report.campaigns.first { $0.campaign.number == campaign.number }?.lost ?? 0
+      return OutcomesRestoration.Source(
+        app: app, tokens: tokens, number: campaign.number, account: campaign.account, lost: lost, readLine: campaign.readLine, settled: settled)
+    }
+    return zip(plan.entries, prepared.campaigns).compactMap { entry, part in
+      entry.resumed.map { source(part.app, part.tokens, $0.campaign, part.settledLines) }
+    } + plan.ended.map { source($0.app, $0.tokens, $0.campaign, nil) }
+  }
+
+  /// Reads the token file of a resumed campaign from its beginning.
+  private func wholeAudience(of source: OutcomesRestoration.Source) throws -> (any AudienceSource, AudienceChunk)? {
+    guard let index = prepared.campaigns.firstIndex(where: { $0.number == source.number }) else { return nil }
+    let part = prepared.campaigns[index]
+    guard let app = prepared.apps.first(where: { $0.settings.id == part.app }) else { return nil }
+    return (try plan.wholeAudience(plan.entries[index], part, app), AudienceChunk(payloadCapacity: part.payloadCapacity))
   }
 
   /// Writes down that the campaigns begin, unless they have before. Returns them with their numbers.
@@ -121,22 +151,33 @@ struct SendRun {
       return Part(campaign: campaign, run: try CampaignRun(campaign.sent, through: app, journalled: campaign.number, listener: listener))
     }
     let before = snapshot(of: parts, through: deployment, since: started)
+    let ending = OnlyOnce()
+    // When connections do not close in time, or nobody wants to wait for that.
+    let stopHere: @Sendable () -> Void = {
+      guard ending.begin() else { return }
+      let (account, inFlightCount) = snapshot(of: parts, through: deployment, since: started, before: before).asIfOver
+      let isShown = show(account) == nil
+      _ = lists.finish()
+      if inFlightCount > 0 {
+        StandardStream.error.writeLine(
+          "carillon: stopped at once: \(inFlightCount) notifications were still in flight; they count as unknown, and are not listed")
+      }
+      if let opened { StandardStream.error.writeLine("carillon: what was not sent stays in the journal; go on by \(opened.howToGoOn)") }
+      Foundation.exit((isShown ? ExitStatus.findings : .couldNotRun).rawValue)
+    }
     let watch = SignalWatch { count in
-      if count == 1 {
-        // The terminal has echoed ^C into the progress line.
-        let fresh = StandardStream.error.isTerminal ? "\r\u{1B}[K" : ""
-        StandardStream.error.writeLine("\(fresh)carillon: stopping: what is under way is still accounted for; interrupt again to stop at once")
+      // The terminal has echoed ^C into the progress line.
+      if StandardStream.error.isTerminal { _ = StandardStream.error.write(Array("\r\u{1B}[K".utf8)) }
+      switch count {
+      case 1:
+        StandardStream.error.writeLine("carillon: stopping: what is under way is still accounted for; interrupt again to stop at once")
         for part in parts { part.run.cancel() }
-      } else {
-        let (account, inFlightCount) = snapshot(of: parts, through: deployment, since: started, before: before).asIfOver
-        show(account)
-        _ = lists.finish()
-        if inFlightCount > 0 {
-          StandardStream.error.writeLine(
-            "carillon: stopped at once: \(inFlightCount) notifications were still under way; they count as unknown, and are not listed")
-        }
-        if let opened { StandardStream.error.writeLine("carillon: what was not sent stays in the journal; go on by \(opened.howToGoOn)") }
-        Foundation.exit(ExitStatus.findings.rawValue)
+      case 2:
+        StandardStream.error.writeLine("carillon: closing every connection: what is in flight becomes unknown")
+        for app in deployment.apps.values { app.closeConnections() }
+        SignalWatch.after(Self.closingTime, stopHere)
+      default:
+        stopHere()
       }
     }
     defer { watch.stop() }
@@ -168,12 +209,21 @@ struct SendRun {
       tasks.cancelAll()
       return problems
     }
+    // The process is about to exit.
+    guard ending.begin() else { return try await Self.never() }
     let failures = prepared.apps.compactMap { part in deployment.apps[part.settings.id]?.failure.map { (app: part.settings.id, reason: $0) } }
     let account = snapshot(of: parts, through: deployment, since: started, before: before)
     return Ending(
       account: account, campaigns: problems, failures: failures, wasInterrupted: parts.contains { $0.run.ledger.isCancelled },
       hasGivenUp: deployment.apps.values.contains { $0.status.hasGivenUp },
       nothingWasSent: nothingWasSent(account, before: before))
+  }
+
+  /// How long a second signal waits for connections to close.
+  private static let closingTime = Duration.seconds(2)
+
+  private static func never() async throws -> Ending {
+    while true { try await Task.sleep(for: .seconds(3600)) }
   }
 
   /// No outcome came from a gateway. What an earlier process may have sent is unknown, or held, without any gateway's doing.
@@ -208,8 +258,7 @@ struct SendRun {
   /// Returns one sentence if the account could not be written: whoever reads it must not take nothing for success.
   @discardableResult
   private func show(_ account: AccountSnapshot) -> String? {
-    let text = plan.json ? AccountJSON.text(account) : AccountTable.text(account)
-    return StandardStream.output.write(Array((text + "\n").utf8)).map { "the account cannot be written: \($0)" }
+    account.show(json: plan.json)
   }
 
   /// Where nothing got as far as a gateway, the reason is all there is to say; a machine still gets its object. A gateway that took
@@ -217,7 +266,8 @@ struct SendRun {
   private func showsAccount(_ ending: Ending) -> Bool { plan.json || !ending.nothingWasSent || ending.failures.isEmpty || ending.hasGivenUp }
 
   /// - Parameter incomplete: why something that was to be written is not all there.
-  private func finish(_ ending: Ending, incomplete: [String]) throws {
+  /// - Parameter isShown: false: the account did not reach standard output.
+  private func finish(_ ending: Ending, incomplete: [String], isShown: Bool) throws {
     let (campaigns, failures, account) = (ending.campaigns, ending.failures, ending.account)
     // What stopped the journal stopped every app: one sentence for all of them.
     let stopped = failures.isEmpty ? nil : opened?.journal.failure
@@ -232,7 +282,7 @@ struct SendRun {
         StandardStream.error.writeLine("carillon: what was not sent stays in the journal; go on by \(opened.howToGoOn)")
       }
     }
-    if !failures.isEmpty, ending.nothingWasSent, !ending.hasGivenUp { throw ExitStatus.couldNotRun }
+    if !isShown || !failures.isEmpty && ending.nothingWasSent && !ending.hasGivenUp { throw ExitStatus.couldNotRun }
     if !campaigns.isEmpty, account.apps.allSatisfy({ $0.submitted == 0 }) { throw ExitStatus.usage }
     if !failures.isEmpty || !campaigns.isEmpty || !incomplete.isEmpty { throw ExitStatus.findings }
     if account.exitStatus != .success { throw account.exitStatus }

@@ -7,19 +7,44 @@ final class SignalWatch: Sendable {
   /// Dispatch's own objects may be used from any thread; it only does not say so to the compiler.
   private nonisolated(unsafe) let sources: [any DispatchSourceSignal]
 
-  /// - Parameter handler: called for each signal, one after the other, with how many there have been: 1, 2, …
-  init(_ signals: [Int32] = [SIGINT, SIGTERM], handler: @escaping @Sendable (Int) -> Void) {
+  /// Signals that ask a command to stop.
+  static let stopping = [SIGINT, SIGTERM, SIGHUP]
+
+  /// A terminal that closes may send SIGHUP twice, from the kernel and from the shell. So SIGHUP only
+  /// counts as the first signal, never as the second one that stops at once. A command that was
+  /// started with SIGHUP ignored (`nohup`) goes on ignoring it.
+  ///
+  /// - Parameter handler: called for each signal that counts, one after the other, with how many
+  ///   there have been: 1, 2, …
+  init(_ signals: [Int32] = SignalWatch.stopping, handler: @escaping @Sendable (Int) -> Void) {
     let queue = DispatchQueue(label: "carillon.signals")
     let counter = Counter()
     var sources: [any DispatchSourceSignal] = []
     for number in signals {
+      if number == SIGHUP, Self.isIgnored(number) { continue }
       Foundation.signal(number, SIG_IGN)
       let source = DispatchSource.makeSignalSource(signal: number, queue: queue)
-      source.setEventHandler { handler(counter.next()) }
+      source.setEventHandler {
+        if number == SIGHUP, counter.value > 0 { return }
+        handler(counter.next())
+      }
       source.activate()
       sources.append(source)
     }
     unsafe self.sources = sources
+  }
+
+  /// Calls `body` when so much time has passed.
+  static func after(_ delay: Duration, _ body: @escaping @Sendable () -> Void) {
+    let (seconds, attoseconds) = delay.components
+    let nanoseconds = Int(seconds) * 1_000_000_000 + Int(attoseconds / 1_000_000_000)
+    DispatchQueue.global().asyncAfter(deadline: .now() + .nanoseconds(nanoseconds), execute: body)
+  }
+
+  private static func isIgnored(_ number: Int32) -> Bool {
+    var action = sigaction()
+    guard unsafe sigaction(number, nil, &action) == 0 else { return false }
+    return unsafe unsafeBitCast(action.__sigaction_handler.sa_handler, to: Int.self) == unsafeBitCast(SIG_IGN, to: Int.self)
   }
 
   /// The signals are ignored from here on.
@@ -28,13 +53,22 @@ final class SignalWatch: Sendable {
   }
 
   /// A stream with one element per signal.
-  static func arrivals(_ signals: [Int32] = [SIGINT, SIGTERM]) -> (watch: SignalWatch, stream: AsyncStream<Int>) {
+  static func arrivals(_ signals: [Int32] = SignalWatch.stopping) -> (watch: SignalWatch, stream: AsyncStream<Int>) {
     let (stream, continuation) = AsyncStream.makeStream(of: Int.self)
     return (SignalWatch(signals) { continuation.yield($0) }, stream)
   }
 
   private final class Counter: Sendable {
     private let count = Atomic(0)
+    var value: Int { count.load(ordering: .relaxed) }
     func next() -> Int { count.add(1, ordering: .relaxed).newValue }
   }
+}
+
+/// Lets one of several threads do what may be done only once.
+final class OnlyOnce: Sendable {
+  private let hasBegun = Atomic(false)
+
+  /// True for the first caller.
+  func begin() -> Bool { !hasBegun.exchange(true, ordering: .acquiringAndReleasing) }
 }

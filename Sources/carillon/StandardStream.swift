@@ -1,4 +1,5 @@
 internal import Foundation
+internal import PushWire
 internal import Synchronization
 
 /// Standard output and error without a buffer: what is written is there for the reader when the call returns.
@@ -7,8 +8,8 @@ final class StandardStream: Sendable {
   static let error = StandardStream(STDERR_FILENO)
 
   private let descriptor: Int32
-  /// Writers on several threads take turns, so that lines stay whole.
-  private let turn = Mutex(())
+  /// Writers on several threads take turns, so that lines stay whole. Holds why the first write failed.
+  private let turn = Mutex<String?>(nil)
 
   init(_ descriptor: Int32) { self.descriptor = descriptor }
 
@@ -30,17 +31,28 @@ final class StandardStream: Sendable {
     return Int(size.ws_col)
   }
 
-  /// Writes a line whose loss nobody can be told of: a reader that has gone away is no reason to stop.
-  func writeLine(_ line: String) { _ = write(Array((line + "\n").utf8)) }
+  /// The system's reason why something could not be written; nil: all was.
+  var problem: String? { turn.withLock { $0 } }
+
+  /// Writes a line. A failure does not stop the command: ``problem`` keeps it for the exit status.
+  func writeLine(_ line: String) { _ = writeText(line) }
+
+  /// Writes text and a line end. Control characters other than line ends and tabs are escaped.
+  /// Returns the system's reason if that fails.
+  func writeText(_ text: String) -> String? { write(Array((text.escapingControls(keepsLines: true) + "\n").utf8)) }
 
   /// Writes all of `bytes`. Returns the system's reason if that fails.
   func write(_ bytes: [UInt8]) -> String? {
-    turn.withLock { _ in
+    turn.withLock { problem in
       var done = 0
       while done < bytes.count {
         let count = unsafe bytes.withUnsafeBytes { unsafe Foundation.write(descriptor, $0.baseAddress?.advanced(by: done), $0.count - done) }
         if count < 0, errno == EINTR { continue }
-        guard count > 0 else { return unsafe String(cString: strerror(errno)) }
+        guard count > 0 else {
+          let reason = unsafe String(cString: strerror(errno))
+          problem = problem ?? reason
+          return reason
+        }
         done += count
       }
       return nil

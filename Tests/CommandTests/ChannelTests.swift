@@ -2,6 +2,8 @@ internal import Foundation
 internal import PushTransport
 internal import Testing
 
+@testable internal import carillon
+
 /// `carillon channel`, and broadcasts.
 struct ChannelTests {
   private let site: HTTP2Site
@@ -51,6 +53,11 @@ struct ChannelTests {
     ] as [([String], Int32, String)])
   func usage(arguments: [String], status: Int32, expected: String) async throws {
     expectOneSentence(try await site.run(["channel"] + arguments), status: status, containing: expected)
+  }
+
+  @Test("channels are one line each, whatever the service calls them")
+  func escaped() {
+    #expect(ChannelCommand.List.lines(["dHN0", "a\nb\u{1B}[2J"]) == "dHN0\na\\u000ab\\u001b[2J")
   }
 
   @Test("a service that does not answer is named")

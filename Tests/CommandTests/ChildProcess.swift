@@ -77,7 +77,7 @@ final class ChildProcess: Sendable {
       defer { unsafe posix_spawnattr_destroy(&attributes) }
       var ordinary = sigset_t()
       unsafe sigemptyset(&ordinary)
-      for signal in [SIGXFSZ, SIGPIPE, SIGINT, SIGTERM] { unsafe sigaddset(&ordinary, signal) }
+      for signal in [SIGXFSZ, SIGPIPE, SIGINT, SIGTERM, SIGHUP] { unsafe sigaddset(&ordinary, signal) }
       unsafe posix_spawnattr_setsigdefault(&attributes, &ordinary)
       var none = sigset_t()
       unsafe sigemptyset(&none)

@@ -6,13 +6,14 @@ extension JournalCampaigns {
   /// SIGINT with a journal: what was not sent is for whoever goes on.
   @Suite("Interrupted with a journal", .timeLimit(.minutes(3)))
   struct JournalInterruptTests {
+    /// The shorter audience takes 16 s, far longer than any interrupt is late.
     private func site(_ onUnknown: String = "resend") async throws -> JournalSite {
       var random = SeededGenerator(seed: 5)
       let shapes = [
         (0, TestAudience.Shape(count: 12_000, refusedCount: 3, malformedCount: 20)),
         (1, TestAudience.Shape(count: 8_000, isPersonal: true, refusedCount: 1, malformedCount: 5)),
       ]
-      return try await JournalSite(JournalSite.Settings(rate: 4_000, onUnknown: onUnknown), audiences: shapes, using: &random)
+      return try await JournalSite(JournalSite.Settings(rate: 500, onUnknown: onUnknown), audiences: shapes, using: &random)
     }
 
     /// Starts, and interrupts when so many more have arrived.
@@ -29,8 +30,8 @@ extension JournalCampaigns {
     @Test("the account adds up, and going on, interrupted again or not, ends exactly, with a list of outcomes that holds no row too many")
     func interrupted() async throws {
       let site = try await site()
-      var ending = try await interrupt(site, site.sendArguments(), after: 2_000)
-      for count in [2_000, 2_000] {
+      var ending = try await interrupt(site, site.sendArguments(), after: 500)
+      for count in [500, 500] {
         #expect(ending.status == 1, "\(ending)")
         #expect(ending.errors.contains("carillon: what was not sent stays in the journal; go on by \(JournalSite.advice())\n"), "\(ending)")
         let truth = try site.truthSoFar(ending)
@@ -70,7 +71,7 @@ extension JournalCampaigns {
     func interruptedTwice(onUnknown: String) async throws {
       let site = try await site(onUnknown)
       let child = try site.start(site.sendArguments())
-      await site.waitForArrivals(2_000, or: child)
+      await site.waitForArrivals(500, or: child)
       child.send(SIGINT)
       while !child.hasEnded, !child.errors.contains("stopping") { try await Task.sleep(for: .milliseconds(1)) }
       child.send(SIGINT)
@@ -80,6 +81,48 @@ extension JournalCampaigns {
       let account = try #require(SentAccount(ending), "\(ending)")
       #expect(account.apps.values.allSatisfy { $0.sum == $0.submitted }, "\(ending)")
       let resumed = try await site.resume()
+      #expect(try await site.truth(resumed).problems().isEmpty)
+    }
+
+    @Test("rows that the list has lost are written again where the token is known, and the others are counted in a sentence")
+    func lostRows() async throws {
+      var random = SeededGenerator(seed: 6)
+      let shape = TestAudience.Shape(count: 12_000, refusedCount: 400, malformedCount: 400)
+      let site = try await JournalSite(JournalSite.Settings(rate: 500), audiences: [(0, shape)], using: &random)
+      // A journal that is closed in good order lets go of the tokens of what is settled.
+      let ending = try await interrupt(site, site.sendArguments(), after: 300)
+      let account = try #require(SentAccount(ending)?.apps["news"], "\(ending)")
+      let refused = account.rejected.byReason["8 invalid token"] ?? 0
+      let malformed = account.rejected.byReason["malformed token"] ?? 0
+      #expect(refused > 0 && malformed > 0, "\(ending)")
+      try site.place.write("line,token,outcome,reason\n", to: JournalSite.outcomes)
+      let resumed = try await site.resume()
+      let expected =
+        "outcomes.csv lacked \(refused + malformed) rows of notifications that the journal counts as settled; \(malformed) "
+        + "row\(malformed == 1 ? " is" : "s are") written again; \(refused) cannot be, as the journal no longer holds their tokens (\(refused) rejected).\n"
+      #expect(resumed.errors.contains(expected), "\(expected)\(resumed)")
+      let rows = try #require(OutcomeRow.parse(try site.place.read(JournalSite.outcomes)))
+      let final = try #require(SentAccount(resumed)?.apps["news"], "\(resumed)")
+      #expect(rows.count == final.rejected.total - refused && Set(rows.map(\.line)).count == rows.count, "\(resumed)")
+      #expect(rows.count { $0.reason == "malformed token" } == final.rejected.byReason["malformed token"])
+    }
+
+    @Test("after a kill the journal still holds the tokens: a list that was cut, or is older, is made whole", arguments: [0.0, 0.5])
+    func cutList(fraction: Double) async throws {
+      var random = SeededGenerator(seed: 8)
+      let shapes = [
+        (0, TestAudience.Shape(count: 6_000, refusedCount: 40, malformedCount: 300)),
+        (1, TestAudience.Shape(count: 6_000, isPersonal: true, malformedCount: 100, tooLargeCount: 100)),
+      ]
+      let site = try await JournalSite(JournalSite.Settings(rate: 2_000), audiences: shapes, using: &random)
+      #expect(try await site.sendAndKill(after: 1_500))
+      // As after a loss of power, had the list not been synced.
+      let lines = try site.place.read(JournalSite.outcomes).split(separator: "\n", omittingEmptySubsequences: false)
+      #expect(lines.count > 20)
+      try site.place.write(lines[..<(1 + Int(Double(lines.count - 2) * fraction))].joined(separator: "\n") + "\n", to: JournalSite.outcomes)
+      let resumed = try await site.resume()
+      #expect(resumed.errors.contains(" rows of notifications that the journal counts as settled; "), "\(resumed)")
+      #expect(!resumed.errors.contains("cannot be"), "\(resumed)")
       #expect(try await site.truth(resumed).problems().isEmpty)
     }
   }

@@ -1,4 +1,5 @@
 internal import Foundation
+internal import Support
 internal import Testing
 
 extension JournalCampaigns {
@@ -7,17 +8,66 @@ extension JournalCampaigns {
   struct JournalStateTests {
     private static let slow = JournalSite.Settings(rate: 4_000)
 
-    @Test("a campaign whose account could not be given gives it when it is gone on with, and is then forgotten")
+    @Test("a campaign whose account could not be written gives it when it is resumed, each time it is asked")
     func unwrittenAccount() async throws {
       let site = try await JournalSite.simple(count: 100)
       let sent = try await site.send(redirection: ">/dev/full")
-      #expect(sent.status == 1 && sent.errors.contains("the account cannot be written: No space left on device"), "\(sent)")
-      let resumed = try await site.resume()
-      #expect(resumed.status == 0 && resumed.errors.contains("the campaign had ended"), "\(resumed)")
-      #expect(try await site.truth(resumed).problems().isEmpty)
-      for _ in 0..<2 {
-        expectOneSentence(try await site.resume(), status: 0, containing: "journal holds nothing to go on with: every campaign in it has ended")
+      #expect(sent.status == 3 && sent.errors.contains("the account cannot be written to standard output: No space left on device"), "\(sent)")
+      for _ in 0..<3 {
+        let resumed = try await site.resume()
+        #expect(resumed.status == 0 && resumed.errors.contains("the campaign has ended"), "\(resumed)")
+        #expect(try await site.truth(resumed).problems().isEmpty)
       }
+    }
+
+    @Test("a campaign that has ended with rejections gives its account, and exits 1, each time it is resumed")
+    func endedWithRejections() async throws {
+      var random = SeededGenerator(seed: 11)
+      let site = try await JournalSite(JournalSite.Settings(), audiences: [(0, TestAudience.Shape(count: 50, malformedCount: 3))], using: &random)
+      let sent = try await site.send()
+      let account = try #require(SentAccount(sent)?.apps["news"], "\(sent)")
+      #expect(sent.status == 1 && account.rejected.total > 0, "\(sent)")
+      for _ in 0..<2 {
+        let resumed = try await site.run(JournalSite.resumeArguments)
+        #expect(resumed.status == 1 && SentAccount(resumed)?.apps["news"] == account, "\(resumed)")
+        expectOneSentence(try await site.journal("abandon"), status: 0, containing: "holds nothing to give up: every campaign in it has ended")
+      }
+      let table = try await site.run(["send", "--resume", "--journal", JournalSite.journal])
+      #expect(table.status == 1 && table.output.contains("malformed token"), "\(table)")
+      // It is forgotten once another campaign has ended.
+      let again = try await site.send()
+      #expect(SentAccount(again)?.apps["news"] == account, "\(again)")
+      let inspected = try await site.journal("inspect", ["--json"])
+      #expect(inspected.output.contains(/"campaigns":\[\{[^}]*\}\]/), "\(inspected)")
+    }
+
+    @Test("a configuration that names only other apps is refused by --resume")
+    func otherApp() async throws {
+      let site = try await JournalSite.simple(Self.slow, count: 10_000)
+      #expect(try await site.sendAndKill(after: 1_000))
+      let arrived = await site.gateway.acceptedCount
+      try site.place.write(try site.place.read("carillon.yaml").replacing("id: news", with: "id: mail"), to: "other.yaml")
+      let refused = try await site.run(JournalSite.resumeArguments + ["--config", "other.yaml"])
+      expectOneSentence(
+        refused, status: 2, containing: "other.yaml has no app \"news\", which the campaign in the journal journal sends through (it has mail, chat)")
+      #expect(await site.gateway.acceptedCount == arrived)
+      let resumed = try await site.resume()
+      #expect(resumed.status == 0, "\(resumed)")
+      #expect(try await site.truth(resumed).problems().isEmpty)
+    }
+
+    @Test("a folder that belongs to another user is not taken for a journal")
+    func foreignFolder() async throws {
+      let site = try await JournalSite.simple(count: 10)
+      var folder = "/"
+      if getuid() == 0 {
+        folder = "theirs"
+        try FileManager.default.createDirectory(atPath: site.place.path(folder), withIntermediateDirectories: false)
+        #expect(unsafe chown(site.place.path(folder), 1, 1) == 0)
+      }
+      let sent = try await site.run(site.sendArguments(["--journal", folder]))
+      expectOneSentence(sent, status: 3, containing: "the journal \(folder) belongs to another user (\(getuid() == 0 ? 1 : 0)): name a folder of your own")
+      if getuid() == 0 { #expect(try FileManager.default.contentsOfDirectory(atPath: site.place.path(folder)).isEmpty) }
     }
 
     @Test("a process that ended before its campaign had begun has sent nothing, and going on says so each time")

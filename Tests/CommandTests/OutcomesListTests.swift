@@ -29,9 +29,61 @@ struct OutcomesListTests {
   @Test("a list that cannot be replaced stays as it is")
   func failing() throws {
     let before = try place.read("out.csv")
-    try FileManager.default.createDirectory(atPath: place.path("out.csv.new"), withIntermediateDirectories: false)
-    #expect(throws: CommandFailure.self) { try OutcomesFile(replacing: place.path("out.csv"), columns: OutcomesColumns(), rows: rows) }
-    #expect(try place.read("out.csv") == before)
+    // No room for the random part of the new file's name.
+    let name = String(repeating: "x", count: 250)
+    try place.write(before, to: name)
+    #expect(throws: CommandFailure.self) { try OutcomesFile(replacing: place.path(name), columns: OutcomesColumns(), rows: rows) }
+    #expect(try place.read(name) == before)
+  }
+
+  @Test("a link that somebody put where the new list was made is neither followed nor touched")
+  func plantedLink() throws {
+    try place.write("secret", to: "victim")
+    try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: place.path("victim"))
+    try FileManager.default.setAttributes([.posixPermissions: 0o644], ofItemAtPath: place.path("out.csv"))
+    try FileManager.default.createSymbolicLink(atPath: place.path("out.csv.new"), withDestinationPath: "victim")
+    _ = try OutcomesFile(replacing: place.path("out.csv"), columns: OutcomesColumns(), rows: rows)
+    #expect(try place.read("out.csv") == expected && place.read("victim") == "secret")
+    #expect(try permissions("victim") == 0o600)
+    #expect(try FileManager.default.destinationOfSymbolicLink(atPath: place.path("out.csv.new")) == "victim")
+  }
+
+  @Test("lists and feedback files are made for this user only")
+  func permissions() throws {
+    _ = try OutcomesFile(path: place.path("new.csv"), columns: OutcomesColumns())
+    _ = try GoneFile(path: place.path("gone.csv"))
+    _ = try FeedbackOutput(path: place.path("feedback.csv"), json: false)
+    for name in ["new.csv", "gone.csv", "feedback.csv"] { #expect(try permissions(name) == 0o600, "\(name)") }
+  }
+
+  private func permissions(_ name: String) throws -> Int? {
+    try FileManager.default.attributesOfItem(atPath: place.path(name))[.posixPermissions] as? Int
+  }
+
+  @Test("a link of another user is not followed, and the sentence says what to do", .enabled(if: getuid() == 0, "only root can make such a link"))
+  func foreignLink() throws {
+    try place.write("secret", to: "victim")
+    try FileManager.default.createSymbolicLink(atPath: place.path("theirs.csv"), withDestinationPath: "victim")
+    #expect(unsafe lchown(place.path("theirs.csv"), 1, 1) == 0)
+    let failure = #expect(throws: CommandFailure.self) { try OutcomesFile(path: place.path("theirs.csv"), columns: OutcomesColumns()) }
+    #expect(failure?.sentence.contains("theirs.csv is a symbolic link that belongs to another user; name a file that is no link") == true)
+    #expect(throws: CommandFailure.self) { try OutcomesFile(replacing: place.path("theirs.csv"), columns: OutcomesColumns(), rows: rows) }
+    #expect(throws: CommandFailure.self) { try GoneFile(path: place.path("theirs.csv")) }
+    #expect(try place.read("victim") == "secret")
+  }
+
+  @Test("our own links are followed, one after the other, and so are those of open descriptors")
+  func ownLinks() throws {
+    try FileManager.default.createSymbolicLink(atPath: place.path("one"), withDestinationPath: "two")
+    try FileManager.default.createSymbolicLink(atPath: place.path("two"), withDestinationPath: place.path("target.csv"))
+    #expect(try OutcomesFile(path: place.path("one"), columns: OutcomesColumns()).finish() == nil)
+    #expect(try place.read("target.csv") == "line,token,outcome,reason\n")
+    try FileManager.default.createSymbolicLink(atPath: place.path("loop"), withDestinationPath: "loop")
+    #expect(throws: CommandFailure.self) { try OutcomesFile(path: place.path("loop"), columns: OutcomesColumns()) }
+    let opened = unsafe open(place.path("open.csv"), O_WRONLY | O_CREAT, 0o600)
+    defer { close(opened) }
+    #expect(try OutcomesFile(path: "/dev/fd/\(opened)", columns: OutcomesColumns()).finish() == nil)
+    #expect(try place.read("open.csv") == "line,token,outcome,reason\n")
   }
 
   @Test("a link to the list stays a link, and the list keeps its permissions")

@@ -21,13 +21,15 @@ actor TestGateway {
     files = try CertificateMaker.makeAll(in: place.path("certs"), topics: topics, at: Int64(Date().timeIntervalSince1970))
   }
 
-  func start() async throws {
+  /// - Parameter limit: it reads so many good notifications of each connection and then stops, so that no campaign can end.
+  func start(readingUpTo limit: Int? = nil) async throws {
     var configuration = GatewaySimulator.Configuration(identity: .files(files.server, clientAuthority: files.authority))
     configuration.gatewayPort = port
     configuration.threads = 1
     configuration.memory = memory
     configuration.rules.common.refuse = [Faults.Refuse(Faults.Selection(prefixes: [Self.refusedPrefix]))]
     configuration.rules.common.answerDelay = answerDelay
+    if let limit { configuration.rules.common.stopReading = Faults.Pause(Faults.Breakpoint(after: limit), duration: .seconds(600)) }
     var tries = 20
     while simulator == nil {
       // Not a port that the system gives out: while the gateway is away, nobody else gets it by chance.

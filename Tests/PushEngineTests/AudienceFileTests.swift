@@ -124,4 +124,35 @@ struct AudienceFileTests {
     let error = #expect(throws: AudienceError.self) { try file.fill(AudienceChunk()) }
     #expect(error?.problem == .format(.empty))
   }
+
+  @Test("a file without line ends is not read for ever: its one line is rejected, and reading ends with a sentence")
+  func endlessLine() throws {
+    let file = try AudienceFile(path: "/dev/zero")
+    let chunk = AudienceChunk()
+    #expect(try file.fill(chunk) == .entries)
+    #expect(chunk.count == 1 && chunk[0].kind == .overlongLine && chunk[0].line == 1)
+    let error = #expect(throws: AudienceError.self) { while try file.fill(chunk) == .nothingFor(.zero) {} }
+    #expect(error?.problem == .endlessLine(1))
+    #expect(error?.description == "The token file /dev/zero cannot be read any further: line 1 has more than 1 MiB; give one token per line.")
+  }
+
+  @Test("blocks without an entry, and a chunk that fills slowly, give the reader's caller its turn")
+  func turns() throws {
+    let folder = FileManager.default.temporaryDirectory.appending(path: "carillon-audience-\(UUID().uuidString)")
+    try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+    defer { try? FileManager.default.removeItem(at: folder) }
+    let path = folder.appending(path: "tokens.txt").path
+    let blank = String(repeating: "\n", count: 8 << 20)
+    try (Audience.token + "\n" + blank + Audience.other + "\n").write(toFile: path, atomically: false, encoding: .utf8)
+    let file = try AudienceFile(path: path)
+    let chunk = AudienceChunk()
+    var supplies: [AudienceSupply] = []
+    var lines: [UInt64] = []
+    while supplies.last != .end {
+      supplies.append(try file.fill(chunk))
+      lines += (0..<chunk.count).map { chunk[$0].line }
+    }
+    #expect(lines == [1, UInt64(2 + (8 << 20))])
+    #expect(supplies.first == .entries && supplies.count { $0 == .nothingFor(.zero) } >= 6, "\(supplies)")
+  }
 }

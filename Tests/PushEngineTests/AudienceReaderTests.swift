@@ -173,6 +173,25 @@ struct AudienceReaderTests {
       #expect(rows.count == lines, "seed \(seed)")
     }
   }
+
+  @Test("a line of more than 1 MiB ends the reading in the same place however the blocks are cut", arguments: [1 << 20, (1 << 20) + 1])
+  func endlessLine(byteCount: Int) throws {
+    let file = Array("\(Audience.token)\n\(String(repeating: "x", count: byteCount))\n\(Audience.other)\n".utf8)
+    let header = try #require(try AudienceHeader.detect(file, isWhole: true))
+    for size in [1, 1000, 65_536, 65_537, 1 << 20, file.count] where size > 1 || byteCount > 1 << 20 {
+      var reader = AudienceReader(header)
+      let chunk = AudienceChunk()
+      var position = 0
+      while position < file.count, reader.endlessLine == nil {
+        let block = file[position..<min(file.count, position + size)]
+        position += unsafe block.withUnsafeBytes { unsafe reader.read($0, into: chunk) }
+      }
+      let isEndless = byteCount > AudienceReader.skippedByteLimit
+      #expect(reader.endlessLine == (isEndless ? 2 : nil), "blocks of \(size)")
+      let kinds = (0..<chunk.count).map { chunk[$0].kind }
+      #expect(kinds == [.ready, .overlongLine] + (isEndless ? [] : [.ready]), "blocks of \(size)")
+    }
+  }
 }
 
 /// SplitMix64: small, and the same on every machine.

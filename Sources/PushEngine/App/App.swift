@@ -80,6 +80,12 @@ package actor App {
     report.finish()
   }
 
+  /// Closes every connection without waiting for answers, and for good: what is in flight then counts by the app's policy. From any thread; after the campaigns
+  /// were cancelled.
+  package nonisolated func closeConnections() {
+    for lane in intake.lanes { lane.loop.execute { lane.assumeIsolated { $0.shutDown() } } }
+  }
+
   private func handle(_ event: LaneEvent) {
     switch event {
     case .wantsConnection(let lane):

@@ -5,6 +5,8 @@ package struct AudienceError: Error, Hashable, Sendable, CustomStringConvertible
     case cannotOpen(String)
     case cannotRead(String)
     case isFolder
+    /// A line has more than ``AudienceReader/skippedByteLimit`` bytes.
+    case endlessLine(UInt64)
     case format(AudienceFormatError)
   }
 
@@ -23,6 +25,8 @@ package struct AudienceError: Error, Hashable, Sendable, CustomStringConvertible
     case .cannotOpen(let reason): "The token file \(name) cannot be opened: \(reason)."
     case .cannotRead(let reason): "The token file \(name) cannot be read any further: \(reason)."
     case .isFolder: "\(name) is a folder, not a token file."
+    case .endlessLine(let line):
+      "The token file \(name) cannot be read any further: line \(line) has more than \(AudienceReader.skippedByteLimit >> 20) MiB; give one token per line."
     case .format(let problem): problem.sentence(name)
     }
   }

@@ -7,6 +7,8 @@ internal import Synchronization
 
   /// 512 KiB: large enough that system calls do not show, small enough to stay in the cache.
   private static let blockByteCount = 512 * 1024
+  /// One call reads so many blocks at most, so that whoever fills chunks can look whether the campaign was cancelled.
+  private static let blocksPerCall = 2
 
   /// `-` for standard input.
   package let path: String
@@ -56,14 +58,20 @@ internal import Synchronization
     consumed.store(Int(clamping: self.mark.offset), ordering: .relaxed)
   }
 
-  /// Empties `chunk` and puts the next entries into it. Never waits: a pipe that pauses gives a part of a chunk, or nothing yet.
+  /// Empties `chunk` and puts the next entries into it. Never waits: a pipe that pauses gives a part of a chunk, or nothing yet, and blocks without a
+  /// single entry (blank lines, the rest of an overlong line) give nothing for no time.
   ///
-  /// - Throws: an error also when the whole file had no entry at all.
+  /// - Throws: an error also when the whole file had no entry at all, or a line has no end.
   package func fill(_ chunk: AudienceChunk) throws(AudienceError) -> AudienceSupply {
     chunk.removeAll()
     if let restart = reader.restart { mark = AudienceMark(offset: UInt64(consumedByteCount - restart.carriedByteCount), line: restart.line) }
     chunk.mark = mark
+    var blockCount = 0
     while !isFinished {
+      if let line = reader.endlessLine {
+        if chunk.count == 0 { throw AudienceError(path: path, problem: .endlessLine(line)) }
+        break
+      }
       if position < input.count || reader.hasLines {
         let used = unsafe reader.read(UnsafeRawBufferPointer(rebasing: input.bytes[position...]), into: chunk)
         position += used
@@ -73,6 +81,11 @@ internal import Synchronization
         isFinished = reader.finish(into: chunk)
         if !isFinished { break }
       } else if input.isReadable {
+        if blockCount == Self.blocksPerCall {
+          if chunk.count > 0 { break }
+          return .nothingFor(.zero)
+        }
+        blockCount += 1
         input.discardAll()
         position = 0
         try input.readMore()

@@ -10,6 +10,8 @@ internal import PushWire
 @safe package struct AudienceReader: ~Copyable {
   /// 64 KiB: no line of a sensible file is longer, and a file that is none is not read into memory.
   package static let lineByteLimit = 1 << 16
+  /// 1 MiB: a file with a longer line is no token file, and its reading ends there (``endlessLine``).
+  package static let skippedByteLimit = 1 << 20
   /// As much of a malformed line as a report shows; the size of the largest token.
   package static let textByteLimit = DeviceToken.byteCountLimit
 
@@ -30,6 +32,10 @@ internal import PushWire
   private var carryStart = 0
   /// The line on which the next record begins, from 1.
   private var line: UInt64
+  /// How much of a line that is too long has gone by.
+  private var skippedByteCount = 0
+  /// The line that has more than ``skippedByteLimit`` bytes, if there was one: nothing behind it is read.
+  package private(set) var endlessLine: UInt64?
 
   private enum Carried {
     case nothing
@@ -162,7 +168,10 @@ internal import PushWire
   private mutating func continueRecord(_ block: UnsafeRawBufferPointer, from start: Int, into chunk: AudienceChunk) -> Int {
     let rest = unsafe UnsafeRawBufferPointer(rebasing: block[start...])
     if carried == .overlongLine {
-      guard let end = unsafe Self.lineEnd(rest) else { return block.count }
+      let end = unsafe Self.lineEnd(rest)
+      skippedByteCount += end ?? rest.count
+      if skippedByteCount > Self.skippedByteLimit { endlessLine = endlessLine ?? line }
+      guard let end, endlessLine == nil else { return block.count }
       carried = .nothing
       line += 1
       return start + end + 1
@@ -191,6 +200,7 @@ internal import PushWire
     } else {
       unsafe addText(carriedBytes, .overlongLine, to: chunk)
       carried = .overlongLine
+      skippedByteCount = carryCount
     }
     return start + count
   }

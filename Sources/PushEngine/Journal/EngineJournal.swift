@@ -294,12 +294,13 @@ package final class EngineJournal: Sendable {
 
   /// Makes everything durable, leaves as little as possible on the disk, and gives the directory up.
   ///
+  /// - Parameter forgetsEnded: campaigns that had ended before the journal was opened go with it.
   /// - Throws: if not all that was recorded has become durable.
-  package func close() async throws(JournalProblem) {
+  package func close(forgetsEnded: Bool = true) async throws(JournalProblem) {
     await drained()
     state.withLock { state in
       // Whoever is killed while closing may be asked for the accounts of what has ended; a closed journal's have been given.
-      if state.failure == nil, state.overflow.isEmpty { checkpoint(&state, keeping: state.book.endedGroups.subtracting(givenGroups)) }
+      if state.failure == nil, state.overflow.isEmpty { checkpoint(&state, keeping: state.book.endedGroups.subtracting(forgetsEnded ? givenGroups : [])) }
     }
     do throws(JournalError) {
       try await journal.close()

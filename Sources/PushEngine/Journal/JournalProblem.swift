@@ -18,7 +18,7 @@ package struct JournalProblem: Error, Hashable, Sendable, CustomStringConvertibl
       switch error {
       case .inUse: .inUse
       case .damaged: .damaged
-      case .file, .full, .recordTooLarge, .failed, .closed: .other
+      case .notOurs, .file, .full, .recordTooLarge, .failed, .closed: .other
       }
     description = "\(error)"
   }

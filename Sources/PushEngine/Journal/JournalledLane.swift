@@ -336,6 +336,15 @@ struct JournalledLane {
     }
   }
 
+  /// What the lane's runs hold of `run`: notifications of its campaign in its range.
+  func contents(of run: JournalledRun) -> [Leftover] {
+    (kept + runs[firstRun...]).filter { $0.run.campaign == run.campaign }.compactMap { entry in
+      let (from, to) = (max(entry.start, run.range.lowerBound), min(entry.end, run.range.upperBound))
+      guard from < to, let content = entry.content else { return nil }
+      return Leftover(lane: number, campaign: run.campaign, fate: .unknown, range: from..<to, content: content, runStart: entry.run.range.lowerBound)
+    }
+  }
+
   /// Runs that are in records before `position`, the oldest record first.
   func runs(before position: JournalPosition) -> [Run] { (kept + runs[firstRun...]).filter { $0.position < position }.sorted { $0.position < $1.position } }
 

@@ -15,7 +15,7 @@ package final class RecordFile: Sendable {
 
   /// Creates the file, or empties it. The error is a sentence.
   package init(path: String) throws(RecordFileError) {
-    let descriptor = unsafe open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o644)
+    let descriptor = unsafe open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o600)
     guard descriptor >= 0 else { throw RecordFileError(description: "The record \(path) cannot be written: \(Self.reason(errno)).") }
     state = Mutex(State(descriptor: descriptor))
     self.path = path

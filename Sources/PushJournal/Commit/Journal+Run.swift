@@ -62,6 +62,7 @@ extension Journal {
   private func write() throws(JournalFileError) {
     let blocks = state.sealed
     state.sealed.removeAll(keepingCapacity: true)
+    if !blocks.isEmpty, state.schedule.sync != .never, let prepare = state.willCommit { try unlocked(prepare) }
     for block in blocks {
       try unlocked { () throws(JournalFileError) in try writer.write(block) }
       state.written = block.first + UInt64(block.recordCount) - 1
@@ -136,6 +137,7 @@ extension Journal {
   private func end() {
     lock.release()
     state.phase = .closed
+    state.willCommit = nil
     tellAll(state.failure ?? .closed)
     let waiters = exchange(&state.closeWaiters, with: [])
     let result: Result<Void, JournalError> = state.failure.map { .failure($0) } ?? .success(())

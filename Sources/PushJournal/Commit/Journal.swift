@@ -149,6 +149,12 @@
     try result.get()
   }
 
+  /// Calls `prepare` before each group of records is written, with all that was appended to it by then: for other files that must be durable before those records are.
+  /// Called by whoever runs the journal, which fails if `prepare` throws; not at all under `JournalSync.never`.
+  package func willCommit(_ prepare: @escaping @Sendable () throws(JournalFileError) -> Void) {
+    monitor.locked { state.willCommit = prepare }
+  }
+
   /// Everything up to here is durable; position 0 if nothing is.
   package var durablePosition: JournalPosition { monitor.locked { JournalPosition(rawValue: state.durable) } }
 

@@ -2,6 +2,8 @@
 package enum JournalError: Error, Hashable, Sendable, CustomStringConvertible {
   /// Another living process owns the directory.
   case inUse(path: String, pid: Int32?)
+  /// The directory belongs to this other user, who could read and change what is written there.
+  case notOurs(path: String, owner: UInt32)
   /// Opening, reading or recovering met an error of the operating system.
   case file(JournalFileError)
   /// Recovery found something that a crash does not explain.
@@ -17,6 +19,7 @@ package enum JournalError: Error, Hashable, Sendable, CustomStringConvertible {
     switch self {
     case .inUse(let path, let pid?): "the journal \(path) is in use by process \(pid)"
     case .inUse(let path, nil): "the journal \(path) is in use by another process"
+    case .notOurs(let path, let owner): "the journal \(path) belongs to another user (\(owner)): name a folder of your own"
     case .file(let error): "\(error)"
     case .damaged(let damage): "the journal is damaged: \(damage)"
     case .full: "the journal waits for the disk"

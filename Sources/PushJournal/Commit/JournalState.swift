@@ -33,6 +33,8 @@ struct JournalState {
 
   var waiters: [Waiter] = []
   var roomWaiters: [@Sendable () -> Void] = []
+  /// See `Journal.willCommit(_:)`.
+  var willCommit: (@Sendable () throws(JournalFileError) -> Void)?
   var closeWaiters: [@Sendable (Result<Void, JournalError>) -> Void] = []
 
   var releaseBefore: UInt64 = 0

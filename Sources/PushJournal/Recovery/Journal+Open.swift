@@ -4,12 +4,13 @@ extension Journal {
   /// - Parameters:
   ///   - path: the directory; it is made if it is not there.
   ///   - record: called for each record in order, before this returns; the bytes are valid during the call.
-  /// - Throws: `.inUse` if a living process owns the directory, `.file`, and `.damaged` for the first place that a crash does not explain
+  /// - Throws: `.notOurs` if the directory belongs to another user, `.inUse` if a living process owns the directory, `.file`, and `.damaged` for the first place that a crash does not explain
   ///   (records before it have been handed out by then). A torn tail is no error: it is cut, and in what is returned.
   package static func open(
     directory path: String, options: JournalOptions = JournalOptions(), record: (JournalPosition, UInt8, UnsafeRawBufferPointer) -> Void
   ) throws(JournalError) -> (journal: Journal, recovery: JournalRecovery) {
     let files = try JournalError.wrapping { () throws(JournalFileError) in try PosixFiles(directory: path) }
+    if let owner = try JournalError.wrapping({ () throws(JournalFileError) in try files.foreignOwner }) { throw .notOurs(path: path, owner: owner) }
     return try unsafe open(files, options: options, runByHand: nil, record: record)
   }
 

@@ -30,6 +30,15 @@ package struct PosixFiles: JournalFiles {
     guard fsync(parent.number) == 0 else { throw JournalFileError(.syncDirectory, path: path + "/..", code: errno) }
   }
 
+  /// Whose the directory is, if it does not belong to this process's user.
+  var foreignOwner: UInt32? {
+    get throws(JournalFileError) {
+      var status = stat()
+      guard unsafe fstat(directory.number, &status) == 0 else { throw JournalFileError(.open, path: path, code: errno) }
+      return status.st_uid == geteuid() ? nil : status.st_uid
+    }
+  }
+
   package func list() throws(JournalFileError) -> [String] {
     guard let stream = unsafe opendir(path) else { throw JournalFileError(.list, path: path, code: errno) }
     defer { unsafe closedir(stream) }

@@ -62,13 +62,16 @@ struct ChannelCommand: ParsableCommand {
       }
       let channels = values.compactMap { value -> String? in if case .string(let text) = value { text } else { nil } }
       guard options.json else {
-        for channel in channels { StandardStream.output.writeLine(channel) }
+        if !channels.isEmpty { StandardStream.output.writeLine(Self.lines(channels)) }
         return
       }
       var json = JSONWriter()
       json.object { $0.field("channels", channels) }
       StandardStream.output.writeLine(json.text)
     }
+
+    /// One line each, whatever the service calls them.
+    static func lines(_ channels: [String]) -> String { channels.map { $0.escapingControls() }.joined(separator: "\n") }
   }
 
   struct Read: AsyncParsableCommand {
@@ -88,7 +91,7 @@ struct ChannelCommand: ParsableCommand {
       let store = policy == "0" ? Store.none : .last
       if options.json { return ChannelCommand.show(channel, options) { $0.field("store", store.rawValue) } }
       StandardStream.output.writeLine(
-        "\(channel) stores \(store == .none ? "nothing: a broadcast reaches the devices that are there" : "the most recent broadcast")")
+        "\(channel.escapingControls()) stores \(store == .none ? "nothing: a broadcast reaches the devices that are there" : "the most recent broadcast")")
     }
   }
 
@@ -109,7 +112,7 @@ struct ChannelCommand: ParsableCommand {
 
   /// The identifier on a line of its own, so that a shell can take it; or an object.
   fileprivate static func show(_ channel: String, _ options: ChannelOptions, more: (inout JSONWriter) -> Void) {
-    guard options.json else { return StandardStream.output.writeLine(channel) }
+    guard options.json else { return StandardStream.output.writeLine(channel.escapingControls()) }
     var json = JSONWriter()
     json.object {
       $0.field("channel", channel)

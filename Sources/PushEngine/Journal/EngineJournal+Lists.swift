@@ -1,0 +1,79 @@
+internal import PushJournal
+package import PushWire
+
+/// A list that could not be made durable.
+package struct UnsyncedList: Error, Hashable, Sendable {
+  package let path: String
+  /// The `errno` of the call.
+  package let code: Int32
+
+  package init(path: String, code: Int32) {
+    self.path = path
+    self.code = code
+  }
+}
+
+/// A notification that was settled without being accepted, as far as the journal still knows.
+package struct SettledNotification: Hashable, Sendable {
+  package let line: UInt64
+  /// In hexadecimal digits.
+  package let token: String
+  package let outcome: Outcome
+}
+
+extension EngineJournal {
+  /// Calls `sync` on the journal's thread before each group of records is written, unless the journal
+  /// never syncs. A list is written before the record that its row is about: so what is durable in
+  /// the journal is durable in the lists. When `sync` throws, the journal fails.
+  package func beforeCommits(_ sync: @escaping @Sendable () throws(UnsyncedList) -> Void) {
+    journal.willCommit { () throws(JournalFileError) in
+      do throws(UnsyncedList) {
+        try sync()
+      } catch {
+        throw JournalFileError(.sync, path: error.path, code: error.code)
+      }
+    }
+  }
+
+  /// The notifications of a campaign that were settled without being accepted, whose enqueue records
+  /// are still in the journal. Reads all of it.
+  package static func settled(of campaign: UInt64, directory: String) throws(JournalProblem) -> [SettledNotification] {
+    var book = JournalBook()
+    var found: [SettledNotification] = []
+    do throws(JournalError) {
+      _ = try unsafe Journal.inspect(directory: directory) { position, kind, bytes in
+        if let (run, outcome) = unsafe settlement(kind, bytes), run.campaign == campaign { found += book.notifications(of: run, outcome) }
+        // A damaged record was told of when the journal was opened.
+        try? unsafe book.read(position, kind: kind, bytes)
+      }
+    } catch {
+      throw JournalProblem(error)
+    }
+    return found
+  }
+
+  private static func settlement(_ kind: UInt8, _ bytes: UnsafeRawBufferPointer) -> (JournalledRun, Outcome)? {
+    guard [JournalEvent.Kind.settled, JournalEvent.Kind.answered, JournalEvent.Kind.resolved].contains(kind) else { return nil }
+    var record = unsafe RecordReader(bytes)
+    switch try? JournalEvent(kind: kind, reading: &record) {
+    case .settled(let run, let outcome), .answered(let run, let outcome), .resolved(let run, let outcome):
+      if case .accepted = outcome { return nil }
+      return (run, outcome)
+    default: return nil
+    }
+  }
+}
+
+extension JournalBook {
+  /// The notifications of a run that is about to be settled; none where not all of them are known.
+  fileprivate func notifications(of run: JournalledRun, _ outcome: Outcome) -> [SettledNotification] {
+    var found: [SettledNotification] = []
+    for part in lanes[run.lane]?.contents(of: run) ?? [] {
+      part.forEach { notification in
+        let token = unsafe DeviceToken(bytes: notification.token)?.description ?? ""
+        found.append(SettledNotification(line: notification.line, token: token, outcome: outcome))
+      }
+    }
+    return found.count == run.count ? found : []
+  }
+}
