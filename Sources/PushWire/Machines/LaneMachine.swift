@@ -155,7 +155,7 @@ package struct LaneMachine: ~Copyable {
   package var settled: UInt64 { window.settled }
   package var highWater: UInt64 { window.highWater }
   /// How far the lane has come for good: where connections end in refusals, most of what was sent will be sent again.
-  package var progress: UInt64 { refusedConnection == nil ? window.sent : window.settled }
+  package var progress: UInt64 { refusalPace.ramp == nil ? window.sent : window.settled }
   /// Connections in a row that settled nothing.
   package var failures: Int { backoff.failures }
   package var isOpen: Bool { if case .open = phase { true } else { false } }
