@@ -34,7 +34,7 @@ struct Simulation {
       let sum = await personal + common
       result.withLock { $0 = sum }
     }
-    let ending = loop.run(limit: .seconds(4 * 3600), stepLimit: 3_000_000) { result.withLock { $0 != nil } }
+    let ending = loop.run(limit: scenario.timeLimit, stepLimit: 3_000_000) { result.withLock { $0 != nil } }
     guard ending == .done, let account = result.withLock({ $0 }) else {
       let problem = "the campaign did not end: \(ending) after \(loop.now), \(dialer.dials) connections, failure \(app.failure ?? "none")"
       return ([problem], gateway, loop.steps)
