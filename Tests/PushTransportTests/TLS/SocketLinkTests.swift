@@ -261,6 +261,35 @@ struct SocketLinkTests {
     await servers.shutDown()
   }
 
+  @Test(
+    "the end of the stream without close_notify is told apart from a close, after all that came before it",
+    arguments: TLSVersion.allCases)
+  func truncation(version: TLSVersion) async throws {
+    let material = try Material()
+    try await withLoops { group in
+      // Reads nothing but what asks for the answer, so that the end is a FIN and no reset.
+      let listener = try await listen(group, try material.serverContext(versions: version...version)) {
+        channel, event in
+        guard case .received(let bytes) = event else { return }
+        channel.writeAndFlush(ByteBuffer(bytes: [1, 2, 3])).whenComplete { _ in
+          if bytes == [1] {
+            channel.triggerUserOutboundEvent(TLSAbort.close, promise: nil)
+          } else {
+            channel.close(promise: nil)
+          }
+        }
+      }
+      let dialer = SocketDialer(host: "127.0.0.1", port: listener.port, context: try material.clientContext())
+      for (request, expected) in [(UInt8(1), LinkClosure.truncated), (2, .byPeer)] {
+        let recorder = Recorder { link, event in if event == .opened { link.send([request]) } }
+        _ = dialer.dial(on: group.loops[0], delegate: recorder)
+        let events = await recorder.waitUntilClosed()
+        #expect(Recorder.bytes(events) == [1, 2, 3] && events.last == .closed(expected), "\(events)")
+      }
+      await listener.close()
+    }
+  }
+
   @Test("a reset without any byte is told as a reset")
   func reset() async throws {
     let material = try Material()
