@@ -142,7 +142,7 @@ extension LaneMachine {
     let wasOpen = isOpen
     if let end = quietUntil {
       settle(through: end, as: .accepted(.quiet), walk: walk)
-        quietUntil = nil
+      quietUntil = nil
       madeProgress()
     }
     if wasOpen {

@@ -22,6 +22,7 @@ extension LaneMachine {
     let isAlone = window.sentCount == 1
     if isAlone, let suspect = isolation?.suspect, suspect.controlHasLived {
       // What else was in the window was not sent.
+      isolation?.hasLived = false
       return settleAll(as: .rejected(.closedWithoutReason), walk: walk)
     }
     if policy.plantedMistake != .duplicatesAreNotCounted { effects.mayHaveArrived = window.sentRanges }
