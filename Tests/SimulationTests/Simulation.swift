@@ -44,7 +44,7 @@ struct Simulation {
     var check = AccountCheck(tokens: scenario.tokens, account: account, outcomes: outcomes.outcomes, arrivals: gateway.arrivals)
     check.isPartial = scenario.cancelAfter != nil || app.failure != nil
     gateway.explain(&check)
-    return (check.problems() + gateway.problems(), gateway, loop.steps)
+    return (check.problems() + gateway.problems() + gateway.copyProblems(), gateway, loop.steps)
   }
 
   private static func send(
@@ -92,6 +92,23 @@ final class ScenarioGateway: @unchecked Sendable {
 
   /// What it saw that must not be.
   func problems() -> [String] { (provider.map { $0.violations + $0.changedIdentifiers } ?? []) + misdirected() }
+
+  /// Poison may cost the others only so many copies: 5 where probes are answered, else log₂ of the window.
+  ///
+  /// That holds where connections die of notifications alone, or of what the sender is told about.
+  func copyProblems() -> [String] {
+    let faults = scenario.rules.common
+    guard provider == nil, !scenario.killsAtRandom, faults.close == nil, faults.reset == nil else { return [] }
+    let policy = scenario.configuration.policy
+    let hasProbes = policy.confirm == .probe && policy.hasIdentifiers && faults.namesProbe
+    let logarithm = Int.bitWidth - 1 - policy.windowCount.leadingZeroBitCount
+    let bound = hasProbes ? 5 : max(5, logarithm)
+    var copies: [DeviceToken: Int] = [:]
+    for frame in memory.frames {
+      if let token = frame.token { copies[token, default: 0] += 1 }
+    }
+    return copies.filter { $0.value > bound }.map { "\($0.key) was sent \($0.value) times, not at most \(bound)" }
+  }
 
   /// Nobody may get what was meant for somebody else.
   private func misdirected() -> [String] {
