@@ -87,7 +87,8 @@ final class ScenarioGateway: @unchecked Sendable {
     let putOff = provider?.putOff ?? []
     // A refused credential is no verdict on a notification.
     check.refused = { scenario.refused.contains($0) || putOff.contains($0) }
-    check.kills = { scenario.kills($0) || scenario.killsAtRandom }
+    let provider = provider
+    check.kills = { scenario.kills($0) || scenario.killsAtRandom || provider?.kills($0) == true }
   }
 
   /// What it saw that must not be.
