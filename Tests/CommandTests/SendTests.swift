@@ -158,7 +158,10 @@ struct SendTests {
     let (simulator, port) = try await simulate(["--rules", "rules.yaml"])
     try place.write((1...5000).map { token($0) + "\n" }.joined(), to: "tokens.txt")
     let sender = try ChildProcess(
-      ["send", "--gateway", "localhost:\(port)", "--payload", "hello.json", "--tokens", "tokens.txt", "--json", "--settle-quiet", "60", "--outcomes", "out.csv"]
+      [
+        "send", "--gateway", "localhost:\(port)", "--payload", "hello.json", "--tokens", "tokens.txt", "--json", "--settle-quiet", "60", "--outcomes",
+        "out.csv",
+      ]
         + certificates.client,
       directory: place.url)
     while sender.errors.isEmpty { try await Task.sleep(for: .milliseconds(50)) }

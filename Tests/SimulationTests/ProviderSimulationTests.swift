@@ -28,6 +28,11 @@ internal import Testing
       var scenario = Scenario.http2(seed: UInt64(seed))
       guard case .http2(var settings) = scenario.configuration.transport else { return false }
       settings.plantedMistake = mistake
+      if mistake == .lateAlertIsRefusal {
+        // Answers are quick: an alert that comes between a request and its answer is rare among the usual faults.
+        scenario.network.lateAlertPerMille = 500
+        scenario.network.lateAlertDelay = 5...200
+      }
       scenario.configuration.transport = .http2(settings)
       return !Simulation(scenario: scenario).run().isEmpty
     }
