@@ -101,7 +101,7 @@ package final class CampaignLedger: Sendable {
   ///   - count: of those that are in doubt for the first time.
   ///   - copies: of all of them.
   func mayHaveArrivedTwice(_ count: Int, copies: Int) {
-    guard copies > 0 else { return }
+    guard count > 0 || copies > 0 else { return }
     state.withLock {
       $0.account.possibleDuplicates += count
       $0.account.possibleCopies += copies

@@ -87,7 +87,8 @@ struct LaneBooks {
     case .unknown where ledger.isCancelled && onUnknown == .resend:
       // Not sent again because the sending was stopped: that is for whoever goes on with it. Who
       // does will not count it: one whose attempts were used up has not been counted yet either.
-      markMayHaveArrived(run.range)
+      // Its next copy is counted when it is taken in again.
+      markMayHaveArrived(run.range, isSentAgain: false)
       journal.record(isOrdered ? .returned(run, isInDoubt: true) : .withdrawn(run, isInDoubt: true))
     default:
       journal.record(isOrdered ? .settled(run, settlement.outcome) : .answered(run, settlement.outcome))
@@ -96,10 +97,12 @@ struct LaneBooks {
 
   /// All of `range` was sent, may have arrived, and will be sent again. Counts each notification once
   /// as a possible duplicate, and each time as a possible copy.
-  mutating func markMayHaveArrived(_ range: Range<UInt64>) {
+  ///
+  /// - Parameter isSentAgain: by this process: otherwise no copy is counted.
+  mutating func markMayHaveArrived(_ range: Range<UInt64>, isSentAgain: Bool = true) {
     var counts: [UInt32: (new: Int, all: Int)] = [:]
     ring.forEachNotification(from: range.lowerBound, to: range.upperBound) { _, record in
-      counts[record.campaign, default: (0, 0)].all += 1
+      counts[record.campaign, default: (0, 0)].all += isSentAgain ? 1 : 0
       guard !record.mayHaveArrived else { return }
       record.mayHaveArrived = true
       counts[record.campaign, default: (0, 0)].new += 1
