@@ -117,6 +117,67 @@ static inline void carillon_certificates_free_all(STACK_OF(X509) *stack) { sk_X5
 static inline int carillon_names_count(const GENERAL_NAMES *names) { return names == NULL ? 0 : sk_GENERAL_NAME_num(names); }
 static inline GENERAL_NAME *carillon_names_at(const GENERAL_NAMES *names, int index) { return sk_GENERAL_NAME_value(names, index); }
 
+// A number that is negative, missing or too large counts as the largest there is.
+static inline int64_t carillon_number(const ASN1_INTEGER *integer) {
+  int64_t number = 0;
+  return integer == NULL || ASN1_INTEGER_get_int64(&number, integer) != 1 || number < 0 ? INT64_MAX : number;
+}
+
+// How many rounds of hashing an encryption asks for to make its key out of a passphrase; for scrypt the
+// product of its parameters. 0 where the parameters cannot be read: then OpenSSL derives nothing.
+static inline int64_t carillon_derivation_rounds(const X509_ALGOR *algorithm) {
+  int64_t rounds = 0;
+  if (algorithm == NULL) return 0;
+  if (OBJ_obj2nid(algorithm->algorithm) != NID_pbes2) {
+    PBEPARAM *parameters = (PBEPARAM *)ASN1_TYPE_unpack_sequence(ASN1_ITEM_rptr(PBEPARAM), algorithm->parameter);
+    if (parameters != NULL) rounds = carillon_number(parameters->iter);
+    PBEPARAM_free(parameters);
+    return rounds;
+  }
+  PBE2PARAM *parameters = (PBE2PARAM *)ASN1_TYPE_unpack_sequence(ASN1_ITEM_rptr(PBE2PARAM), algorithm->parameter);
+  if (parameters == NULL) return 0;
+  if (OBJ_obj2nid(parameters->keyfunc->algorithm) == NID_id_scrypt) {
+    const ASN1_TYPE *inner = parameters->keyfunc->parameter;
+    SCRYPT_PARAMS *scrypt = (SCRYPT_PARAMS *)ASN1_TYPE_unpack_sequence(ASN1_ITEM_rptr(SCRYPT_PARAMS), inner);
+    if (scrypt != NULL) {
+      int64_t factors[3] = {
+        carillon_number(scrypt->costParameter), carillon_number(scrypt->blockSize),
+        carillon_number(scrypt->parallelizationParameter)
+      };
+      rounds = 1;
+      for (int index = 0; index < 3; index++) {
+        if (__builtin_mul_overflow(rounds, factors[index], &rounds)) rounds = INT64_MAX;
+      }
+    }
+    SCRYPT_PARAMS_free(scrypt);
+  } else {
+    const ASN1_TYPE *inner = parameters->keyfunc->parameter;
+    PBKDF2PARAM *pbkdf2 = (PBKDF2PARAM *)ASN1_TYPE_unpack_sequence(ASN1_ITEM_rptr(PBKDF2PARAM), inner);
+    if (pbkdf2 != NULL) rounds = carillon_number(pbkdf2->iter);
+    PBKDF2PARAM_free(pbkdf2);
+  }
+  PBE2PARAM_free(parameters);
+  return rounds;
+}
+
+static inline int64_t carillon_mac_rounds(const PKCS12 *container) {
+  const ASN1_INTEGER *iterations = NULL;
+  PKCS12_get0_mac(NULL, NULL, NULL, &iterations, container);
+  return iterations == NULL ? 1 : carillon_number(iterations);
+}
+
+static inline int64_t carillon_safe_rounds(const PKCS7 *safe) {
+  const PKCS7_ENCRYPT *encrypted = safe->d.encrypted;
+  return encrypted == NULL || encrypted->enc_data == NULL ? 0 : carillon_derivation_rounds(encrypted->enc_data->algorithm);
+}
+
+static inline int64_t carillon_signature_rounds(const X509_SIG *encrypted) {
+  const X509_ALGOR *algorithm = NULL;
+  if (encrypted == NULL) return 0;
+  X509_SIG_get0(encrypted, &algorithm, NULL);
+  return carillon_derivation_rounds(algorithm);
+}
+
 // Names as RFC 2253 writes them, but in the certificate's order, with spaces, and with UTF-8 as it is.
 static const unsigned long carillon_name_format = (XN_FLAG_RFC2253 & ~ASN1_STRFLGS_ESC_MSB & ~XN_FLAG_DN_REV & ~XN_FLAG_SEP_MASK) | XN_FLAG_SEP_CPLUS_SPC;
 

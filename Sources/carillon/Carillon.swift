@@ -18,8 +18,8 @@ struct Carillon: AsyncParsableCommand {
           --key certs/com.example.news.key \\
           --payload hello.json --tokens tokens.txt
 
-      Exit status: 0 everything was accepted, 1 something was not (the account says what), 2 the flags, a file or the configuration are wrong, 3 it could not run, or \
-      standard output could not be written.
+      Exit status: 0 everything was accepted, 1 something was not (the account says what), 2 the flags, a file or the configuration are wrong, \
+      3 it could not run, or standard output could not be written.
       """,
     subcommands: [
       SendCommand.self, SimulateCommand.self, BenchCommand.self, FeedbackCommand.self, JournalCommand.self, CredentialCommand.self, PayloadCommand.self,

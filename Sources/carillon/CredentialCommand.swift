@@ -1,6 +1,7 @@
 internal import ArgumentParser
 internal import Foundation
 internal import PushTransport
+internal import PushWire
 
 struct CredentialCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
@@ -66,7 +67,8 @@ enum CredentialReport {
     if certificate.topics.isEmpty, !certificate.serverNames.isEmpty { rows.append(("Server names", certificate.serverNames.joined(separator: ", "))) }
     if !inspection.chain.isEmpty { rows.append(("Chain", inspection.chain.joined(separator: "; "))) }
     let width = rows.map { $0.0.count }.max() ?? 0
-    var lines = rows.map { $0.0.padding(toLength: width + 2, withPad: " ", startingAt: 0) + $0.1 }
+    // Names in a certificate are whatever its maker wrote.
+    var lines = rows.map { $0.0.padding(toLength: width + 2, withPad: " ", startingAt: 0) + $0.1.escapedForTerminal }
     lines += inspection.findings.map { "\($0.isFatal ? "Error" : "Warning"): \($0.description.asSentence)" }
     return lines.joined(separator: "\n")
   }

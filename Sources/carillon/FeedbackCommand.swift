@@ -16,7 +16,8 @@ struct FeedbackCommand: AsyncParsableCommand {
         carillon feedback --config carillon.yaml --app news --json
 
       Writes CSV with the header timestamp,token (UNIX seconds, hexadecimal digits), or with --json one object per line.
-      Exit status: 0 the list was read to its end, 2 wrong flags or files, 3 no connection, or it broke.
+      Exit status: 0 the list was read to its end, 1 the service ended the connection without closing TLS, so the list
+      may have been cut off, 2 wrong flags or files, 3 no connection, or it broke.
       """)
 
   @Option(help: ArgumentHelp("The feedback service (default with --config: the app's gateway host, port 2196).", valueName: "host:port")) var service: String?

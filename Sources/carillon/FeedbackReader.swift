@@ -13,11 +13,11 @@ final class FeedbackReader: LinkDelegate {
     var ending: CheckedContinuation<LinkClosure, Never>?
   }
 
-  private let dialer: SocketDialer
+  private let dialer: any Dialer
   private let output: FeedbackOutput
   private let state = Mutex(State())
 
-  init(dialer: SocketDialer, output: FeedbackOutput) {
+  init(dialer: any Dialer, output: FeedbackOutput) {
     self.dialer = dialer
     self.output = output
   }
@@ -34,11 +34,19 @@ final class FeedbackReader: LinkDelegate {
     let (count, isWhole, skipped, problem) = state.withLock { ($0.count, $0.decoder.isAtTupleBoundary, $0.decoder.unusableTupleCount, $0.outputProblem) }
     if skipped > 0 { StandardStream.error.writeLine("carillon: \(skipped) entries had no usable token and were left out.") }
     if let problem { throw CommandFailure.couldNotRun("The output cannot be written after \(count) entries: \(problem)") }
-    let sofar = count == 0 ? "" : " after \(count) entries, which are written"
+    let sofar =
+      count == 0 ? "" : count == 1 ? " after 1 entry, which is written" : " after \(count) entries, which are written"
     switch reason {
     case .byPeer, .byUs:
       guard isWhole else { throw CommandFailure.couldNotRun("\(endpoint) closed in the middle of an entry\(sofar)") }
       return count
+    case .truncated:
+      // A list has no length: only close_notify says that this is all.
+      throw CommandFailure(
+        status: .findings,
+        sentence:
+          "\(endpoint) ended the connection without closing TLS\(sofar); the list may have been cut off, so read it again."
+      )
     case .reset: throw CommandFailure.couldNotRun("The connection to \(endpoint) was reset\(sofar); what had not come yet is lost to the service, so try again")
     case .unreachable(let why): throw CommandFailure.couldNotRun("\(endpoint) cannot be reached: \(why)")
     case .handshakeFailed(let why): throw CommandFailure.couldNotRun("The TLS handshake with \(endpoint) failed: \(why)")

@@ -17,6 +17,8 @@ struct OutcomesHistory {
     var lines: Set<UInt64> = []
     /// By outcome.
     var counts: [String: Int] = [:]
+    /// Devices that the service has called gone.
+    var gone: [GoneDevice] = []
   }
 
   /// A campaign that is gone on with.
@@ -58,6 +60,9 @@ struct OutcomesHistory {
       rows.append(String(decoding: record, as: UTF8.self))
       listed[index].lines.insert(line)
       listed[index].counts[fields[2], default: 0] += 1
+      if fields[3].hasPrefix("410 ") {
+        listed[index].gone.append(GoneDevice(token: fields[1], since: columns.namesTime ? UInt64(fields[4]) : nil))
+      }
     }
   }
 

@@ -53,7 +53,8 @@ struct OutcomesRestoration {
     for known in try failing({ try EngineJournal.settled(of: source.number, directory: directory) }) {
       restore(known.line, known.token, known.outcome)
     }
-    if source.missing(listed)["rejected"] != nil, Rejection.atIntake.contains(where: { source.account.rejected[$0] != nil }), let (audience, chunk) = try audience() {
+    let mayBeOfFile = Rejection.atIntake.contains { source.account.rejected[$0] != nil }
+    if mayBeOfFile, source.missing(listed)["rejected"] != nil, let (audience, chunk) = try audience() {
       Self.forEachRejection(of: audience, chunk, through: source.readLine) { line, token, reason in restore(line, token, .rejected(reason)) }
     }
     missing.merge(source.missing(listed), uniquingKeysWith: +)

@@ -35,6 +35,7 @@ struct ResumePlan {
       }
       plan.outcomes = context.outcomes
       plan.gone = context.gone
+      plan.begunAt = context.begunAt
       guard campaign.phase == .open else {
         plan.ended.append(SendPlan.Ended(app: context.settings.id, tokens: context.tokensName, campaign: campaign))
         continue
@@ -64,8 +65,9 @@ struct ResumePlan {
   private func checkConfiguration(_ needed: [String]) throws {
     guard let configurationFile, !apps.contains(where: { needed.contains($0.id) }) else { return }
     let quoted = needed.map { "\"\($0)\"" }.joined(separator: ", ")
+    let present = apps.map(\.id).joined(separator: ", ")
     throw CommandFailure.usage(
-      "\(configurationFile) has no app \(quoted), which the campaign in the journal \(opened.directory) sends through (it has \(apps.map(\.id).joined(separator: ", "))); "
+      "\(configurationFile) has no app \(quoted), which the campaign in the journal \(opened.directory) sends through (it has \(present)); "
         + "give the configuration of that app, or leave --config out and name the journal by --journal")
   }
 

@@ -38,10 +38,10 @@ struct SendCommand: AsyncParsableCommand {
       outcomes cover the whole campaign. The rest is remembered: beside these --resume takes --sync, --skip-damaged, --json, and --config for apps whose \
       settings have changed. Payload and token files must still be what they were.
 
-      The first SIGINT (Ctrl-C), SIGTERM or SIGHUP takes in nothing more, waits for what is in flight, and accounts for it; a second SIGINT or SIGTERM closes every \
-      connection: what is in flight becomes unknown.
-      Exit status: 0 all accepted, 1 some were not (the account says why), 2 wrong flags or files (nothing was sent), 3 it could not run, or the account could not be \
-      written to standard output (it is on standard error then).
+      The first SIGINT (Ctrl-C), SIGTERM or SIGHUP takes in nothing more, waits for what is in flight, and accounts \
+      for it; a second SIGINT or SIGTERM closes every connection: what is in flight becomes unknown.
+      Exit status: 0 all accepted, 1 some were not (the account says why), 2 wrong flags or files (nothing was sent), \
+      3 it could not run, or the account could not be written to standard output (it is on standard error then).
       """)
 
   @Option(help: ArgumentHelp("A configuration file with one or more apps.", valueName: "file")) var config: String?

@@ -43,7 +43,7 @@ struct SendLists: Sendable {
     let outcomes: (any OutcomeListener)?
 
     func notAccepted(line: UInt64, token: String, outcome: Outcome, goneSince: UInt64?) {
-      if case .rejected(.provider(let refusal)) = outcome, refusal.status == 410 { gone.append(token: token, since: goneSince) }
+      if outcome.isGone { gone.append(token: token, since: goneSince) }
       outcomes?.notAccepted(line: line, token: token, outcome: outcome, goneSince: goneSince)
     }
 
@@ -63,7 +63,7 @@ final class GoneFile: Sendable {
     var failureHandler: (@Sendable (String) -> Void)?
   }
 
-  private let path: String
+  let path: String
   private let output: FeedbackOutput
   private let state = Mutex(State())
 
@@ -71,6 +71,12 @@ final class GoneFile: Sendable {
   init(path: String) throws {
     self.path = path
     output = try FeedbackOutput(path: path, json: false, flag: "--gone")
+  }
+
+  /// Every token in it; nil if it cannot be read, as a pipe.
+  var tokens: Set<String>? {
+    guard let text = try? String(contentsOfFile: path, encoding: .utf8) else { return nil }
+    return Set(text.split(separator: "\n").dropFirst().compactMap { $0.split(separator: ",").last.map(String.init) })
   }
 
   /// - Parameter since: in milliseconds, as the service says it; nil: now.

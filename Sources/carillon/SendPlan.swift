@@ -19,6 +19,8 @@ struct SendPlan: Sendable {
   var isNamedByTopic = false
   /// Where to write down what a next process must know; nil: nowhere.
   var journal: JournalPlan?
+  /// When the resumed campaigns began, in seconds since 1970.
+  var begunAt: UInt32?
   /// Campaigns that have ended, but belong to the same account as the others.
   var ended: [Ended] = []
 

@@ -17,7 +17,7 @@ struct SendRun {
   /// - Parameter unixSeconds: now.
   /// - Throws: the exit status when it is not 0, or why nothing could be sent.
   func run(at unixSeconds: UInt32) async throws {
-    let lists = SendLists(outcomes: try openOutcomes(), gone: try plan.gone.map(GoneFile.init))
+    let lists = try openLists()
     if let journal = opened?.journal {
       lists.onFailure { journal.stop(because: $0) }
       journal.beforeCommits { () throws(UnsyncedList) in try lists.sync() }
@@ -45,7 +45,20 @@ struct SendRun {
 
   private var isResumed: Bool { plan.entries.contains { $0.resumed != nil } }
 
-  private func openOutcomes() throws -> OutcomesFile? {
+  private func openLists() throws -> SendLists {
+    var devices: [GoneDevice] = []
+    let outcomes = try openOutcomes(&devices)
+    let gone = try plan.gone.map(GoneFile.init)
+    if isResumed, let gone, let opened {
+      let restoration = GoneRestoration(begunAt: UInt64(plan.begunAt ?? 0))
+      let sentence = try restoration.restore(gone, listSources, listed: devices, directory: opened.directory)
+      if let sentence { StandardStream.error.writeLine("carillon: \(sentence.asSentence)") }
+    }
+    return SendLists(outcomes: outcomes, gone: gone)
+  }
+
+  /// - Parameter devices: gets those that the list of a resumed campaign calls gone.
+  private func openOutcomes(_ devices: inout [GoneDevice]) throws -> OutcomesFile? {
     guard let path = plan.outcomes else { return nil }
     let columns = OutcomesColumns(namesSource: prepared.campaigns.count + plan.ended.count > 1, namesTime: prepared.hasHTTP2)
     guard isResumed else { return try OutcomesFile(path: path, columns: columns) }
@@ -54,10 +67,16 @@ struct SendRun {
       path: path, columns: columns, sources: sources.map { OutcomesHistory.Source(app: $0.app, tokens: $0.tokens, settled: $0.settled) })
     let file = try OutcomesFile(replacing: path, columns: columns, rows: history.rows)
     var restoration = OutcomesRestoration(file: file, path: path, directory: opened?.directory ?? "")
+    devices = history.listed.flatMap(\.gone)
     for (source, listed) in zip(sources, history.listed) {
       try restoration.restore(source, listed: listed) { try wholeAudience(of: source) }
     }
-    if let sentence = restoration.sentence { StandardStream.error.writeLine("carillon: \(sentence.asSentence)") }
+    if let sentence = restoration.sentence {
+      StandardStream.error.writeLine("carillon: \(sentence.asSentence)")
+      // The journal may let go of what they were made of at any time. A failure is told of when the list is finished.
+      _ = file.finish()
+      try? file.sync()
+    }
     return file
   }
 

@@ -47,14 +47,15 @@ enum SimulateReport {
     var lines: [String] = []
     for (topic, app) in truth.apps.sorted(by: { $0.key < $1.key }) {
       lines.append(
-        "\(topic): \(app.accepted) accepted, \(app.refused.values.reduce(0, +)) refused, \(app.discarded) discarded, on \(app.connections) connections")
+        "\(topic.escapedForTerminal): \(app.accepted) accepted, \(app.refused.values.reduce(0, +)) refused, "
+          + "\(app.discarded) discarded, on \(app.connections) connections")
       for (status, count) in app.refused.sorted(by: { $0.key.rawValue < $1.key.rawValue }) { lines.append("  \(status): \(count)") }
       if app.poisoned > 0 { lines.append("  closed without a packet: \(app.poisoned)") }
       if app.certificatesRefused > 0 { lines.append("  certificates refused: \(app.certificatesRefused)") }
       if app.feedbackServed > 0 { lines.append("  feedback tuples served: \(app.feedbackServed)") }
     }
     for (topic, app) in truth.http2.sorted(by: { $0.key < $1.key }) {
-      lines.append("\(topic), HTTP/2: \(app.accepted) accepted, \(app.refusedCount) refused, on \(app.connections) connections")
+      lines.append("\(topic.escapedForTerminal), HTTP/2: \(app.accepted) accepted, \(app.refusedCount) refused, on \(app.connections) connections")
       for (refusal, count) in app.refused.map({ ("\($0)", $1) }).sorted(by: { $0.0 < $1.0 }) { lines.append("  \(refusal): \(count)") }
       if app.unanswered > 0 { lines.append("  taken, but not answered: \(app.unanswered)") }
       if app.dropped > 0 { lines.append("  neither taken nor answered: \(app.dropped)") }

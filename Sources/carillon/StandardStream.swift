@@ -39,7 +39,7 @@ final class StandardStream: Sendable {
 
   /// Writes text and a line end. Control characters other than line ends and tabs are escaped.
   /// Returns the system's reason if that fails.
-  func writeText(_ text: String) -> String? { write(Array((text.escapingControls(keepsLines: true) + "\n").utf8)) }
+  func writeText(_ text: String) -> String? { write(Array((text.withControlsEscaped + "\n").utf8)) }
 
   /// Writes all of `bytes`. Returns the system's reason if that fails.
   func write(_ bytes: [UInt8]) -> String? {

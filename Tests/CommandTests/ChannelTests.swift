@@ -57,7 +57,7 @@ struct ChannelTests {
 
   @Test("channels are one line each, whatever the service calls them")
   func escaped() {
-    #expect(ChannelCommand.List.lines(["dHN0", "a\nb\u{1B}[2J"]) == "dHN0\na\\u000ab\\u001b[2J")
+    #expect(ChannelCommand.List.lines(["dHN0", "a\nb\u{1B}[2J"]) == "dHN0\na\\u{a}b\\u{1b}[2J")
   }
 
   @Test("a service that does not answer is named")

@@ -101,4 +101,25 @@ struct OutcomesListTests {
     #expect(try OutcomesFile(replacing: "/dev/null", columns: OutcomesColumns(), rows: rows).finish() == nil)
     #expect(throws: CommandFailure.self) { try OutcomesFile(replacing: "/dev/full", columns: OutcomesColumns(), rows: rows) }
   }
+
+  @Test("devices that --gone has lost are appended again from the list of outcomes, and those that nobody knows any more are counted")
+  func gone() throws {
+    try FileManager.default.createDirectory(atPath: place.path("journal"), withIntermediateDirectories: false)
+    try place.write("timestamp,token\n1700000000,aa\n", to: "gone.csv")
+    let listed = [GoneDevice(token: "aa", since: 1_700_000_000), GoneDevice(token: "bb", since: 1_700_000_001), GoneDevice(token: "cc")]
+    func restore(expected: Int) throws -> String? {
+      var account = Account()
+      account.rejected = [.provider(ProviderRefusal(status: 410, reason: nil)): expected, .provider(ProviderRefusal(status: 400, reason: nil)): 7]
+      let source = OutcomesRestoration.Source(app: "news", tokens: "t.csv", number: 1, account: account, readLine: 100)
+      let restoration = GoneRestoration(begunAt: 1_600_000_000)
+      return try restoration.restore(try GoneFile(path: place.path("gone.csv")), [source], listed: listed, directory: place.path("journal"))
+    }
+    let whole = "timestamp,token\n1700000000,aa\n1700000001,bb\n1600000000,cc\n"
+    #expect(try restore(expected: 3)?.hasSuffix("gone.csv lacked 2 of the devices that the service has called gone; 2 are written again") == true)
+    #expect(try place.read("gone.csv") == whole)
+    #expect(try restore(expected: 3) == nil && restore(expected: 0) == nil)
+    let lost = "lacked 1 of the devices that the service has called gone; 1 cannot be, as the journal no longer holds their tokens"
+    #expect(try restore(expected: 4)?.hasSuffix(lost) == true)
+    #expect(try place.read("gone.csv") == whole)
+  }
 }

@@ -78,7 +78,7 @@ struct SendHTTP2Tests {
     #expect(identifiers.count == count && identifiers.values.allSatisfy { $0.count == 1 })
     #expect(Set(taken.map(\.id)).count == count)
     for (index, identifier) in own.enumerated() where !identifier.isEmpty { #expect(identifiers[HTTP2Site.token(index + 1)] == [identifier]) }
-    #expect(taken.count - count <= app.possibleDuplicates, "\(taken.count) arrivals, \(resumed)")
+    #expect(taken.count - count <= app.possibleCopies, "\(taken.count) arrivals, \(resumed)")
   }
 
   @Test("a campaign is not gone on with under another topic or transport")

@@ -19,4 +19,14 @@ struct TerminalTextTests {
     #expect("\u{1B}\u{1B}\u{1B}".escapedForTerminal(atMost: 2) == "\\u{1b}\\u{1b}…")
     #expect(("a" + String(repeating: "\u{301}", count: 1000)).escapedForTerminal(atMost: 64).unicodeScalars.count == 65)
   }
+
+  @Test(
+    "text that is laid out keeps its lines, and what a terminal would obey is escaped as in JSON",
+    arguments: [
+      ("", ""), ("dHN0 café 通知 👩‍💻\n\tnext", "dHN0 café 通知 👩‍💻\n\tnext"), ("\u{1B}]0;title\u{7}", "\\u001b]0;title\\u0007"),
+      ("a\u{9B}2J\u{7F}", "a\\u009b2J\\u007f"), ("one\rtwo", "one\\u000dtwo"), ("\u{202E}gpj.exe", "\\u202egpj.exe"), ("a\u{2028}b", "a\\u2028b"),
+    ])
+  func laidOut(text: String, expected: String) {
+    #expect(text.withControlsEscaped == expected)
+  }
 }

@@ -138,7 +138,7 @@ struct CrashSimulation {
     }
     let isKilled = plan?.end == .kill || plan?.end == .powerLoss
     let stepLimit = isKilled ? plan?.after ?? 0 : 3_000_000
-    let ending = loop.run(limit: .seconds(4 * 3600), stepLimit: stepLimit) { result.withLock { $0 != nil } }
+    let ending = loop.run(limit: scenario.timeLimit, stepLimit: stepLimit) { result.withLock { $0 != nil } }
     func collect() {
       for (index, book) in books.enumerated() {
         for (line, outcome) in book.lines { world.listed[Line(isPersonal: index == 1, line: line)] = outcome }
@@ -244,21 +244,29 @@ private final class OutcomeLines: OutcomeListener {
 
 /// Runs a journal without a thread of its own, on a simulated loop.
 final class JournalDriver: Sendable {
+  private struct State {
+    var journal: EngineJournal?
+    /// The one moment that it waits for. Timers that are overtaken would each set the next one, for ever.
+    var timer: (any LoopTimer)?
+  }
+
   private let loop: SimulatedLoop
-  private let journal = Mutex<EngineJournal?>(nil)
+  private let state = Mutex(State())
 
   init(loop: SimulatedLoop) { self.loop = loop }
 
   func drive(_ journal: EngineJournal) {
-    self.journal.withLock { $0 = journal }
+    state.withLock { $0.journal = journal }
     poke()
   }
 
   func poke() { loop.execute { self.run() } }
 
   private func run() {
-    guard let journal = journal.withLock({ $0 }) else { return }
-    if let next = journal.run(now: .nanoseconds(loop.now.nanoseconds)) { _ = loop.schedule(at: Instant(nanoseconds: next.nanoseconds)) { self.run() } }
+    guard let journal = state.withLock({ $0.journal }) else { return }
+    let next = journal.run(now: .nanoseconds(loop.now.nanoseconds))
+    let timer = next.map { loop.schedule(at: Instant(nanoseconds: $0.nanoseconds)) { self.run() } }
+    state.withLock { exchange(&$0.timer, with: timer) }?.cancel()
   }
 }
 

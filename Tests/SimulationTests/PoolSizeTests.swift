@@ -52,4 +52,24 @@ internal import Testing
       #expect(app.intake.lanes.count == 1, "round \(round)")
     }
   }
+  @Test("the pool grows during a single long wait for room")
+  func growsDuringOneWait() throws {
+    let loop = SimulatedLoop(seed: 3)
+    var configuration = AppConfiguration(id: "simulated")
+    configuration.connections = 1...3
+    configuration.policy.ringBlockCount = 256
+    // Each notification takes a quiet period of six seconds, so room comes once in minutes.
+    configuration.policy.confirm = .quiet
+    configuration.policy.quiet = .seconds(6)
+    configuration.policy.windowCount = 1
+    let dialer = SimulatedDialer(loop: loop, gateway: SimulatedGateway(rules: FaultRules()), topic: "simulated", faults: NetworkFaults(), seed: 4)
+    let app = App(configuration: configuration, dialer: dialer, loops: [loop], seed: 5)
+    let server = Task(executorPreference: loop) { await app.run() }
+    defer { server.cancel() }
+    _ = Task(executorPreference: loop) {
+      guard let run = try? CampaignRun(Campaign(payload: Simulation.commonPayload), through: app) else { return }
+      try? await run.run(TokenList(Scenario.distinctTokens(2_500, seed: 6)), chunk: AudienceChunk(entryLimit: 64))
+    }
+    #expect(loop.run(limit: .seconds(20), stepLimit: 1_000_000) { app.intake.lanes.count == 3 } == .done)
+  }
 }

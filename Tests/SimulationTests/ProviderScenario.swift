@@ -68,5 +68,28 @@ extension Scenario {
     features.append("limit \(faults.streamLimit)\(faults.startsAtOne ? " from 1" : "")\(faults.limitChanges ? ", changing" : ""), \(faults.processing) ms")
     self.features += features
     provider = faults
+    addLaterProviderFaults()
   }
+
+  /// From a generator of its own, so that earlier seeds stay what they were.
+  private mutating func addLaterProviderFaults() {
+    var random = SeededGenerator(seed: seed ^ 0x00D7)
+    if Int.random(in: 0..<6, using: &random) == 0 {
+      let (from, seconds) = (pick([0, 1, 10, 300], &random), pick([2, 15, 120], &random))
+      provider?.outage = (from, .seconds(seconds))
+      features.append("nothing but 503 from \(from) for \(seconds) s")
+    }
+    if Int.random(in: 0..<6, using: &random) == 0 {
+      let cutting = tokens.filter { !refused.contains($0) }.shuffled(using: &random).prefix(Int.random(in: 1...2, using: &random))
+      provider?.cutting = Set(cutting)
+      features.append("\(cutting.count) cut the connection")
+    }
+    if Int.random(in: 0..<10, using: &random) == 0 {
+      network.lateAlertPerMille = Int.random(in: 50...500, using: &random)
+      network.lateAlertDelay = 10...[20, 300, 9_000][Int.random(in: 0..<3, using: &random)]
+      features.append("\(network.lateAlertPerMille)/1000 late alerts")
+    }
+  }
+
+  private func pick(_ values: [Int], _ random: inout SeededGenerator) -> Int { values.randomElement(using: &random) ?? 0 }
 }

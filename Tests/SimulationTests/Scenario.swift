@@ -21,6 +21,11 @@ struct Scenario: CustomStringConvertible {
   var personalCount = 0
   var features: [String] = []
 
+  /// Within this a campaign ends: where windows are small, each may need a quiet period of its own.
+  var timeLimit: Duration {
+    .seconds(4 * 3600) + configuration.policy.quiet * 2 * (tokens.count / configuration.policy.windowCount)
+  }
+
   static let topic = "com.example.simulated"
 
   var description: String {

@@ -13,6 +13,8 @@ struct NetworkFaults {
   var resetPerMille = 0
   /// Of 1000 connections that open, so many end later in an alert about the certificate.
   var lateAlertPerMille = 0
+  /// So many milliseconds after they have opened.
+  var lateAlertDelay = 1_000...9_000
   /// How many bytes may wait for the socket before the link is not writable.
   var highWater = 1 << 20
   /// Bytes per millisecond that the network takes.
@@ -150,7 +152,7 @@ final class SimulatedLink: Link, @unchecked Sendable {
   /// Later than a refusal of the certificate can be: the gateway may have read by then.
   private func planLateAlert() {
     guard faults.lateAlertPerMille > 0, Int.random(in: 0..<1000, using: &random) < faults.lateAlertPerMille else { return }
-    _ = loop.schedule(at: loop.now + .milliseconds(Int.random(in: 1_000...9_000, using: &random))) {
+    _ = loop.schedule(at: loop.now + .milliseconds(Int.random(in: faults.lateAlertDelay, using: &random))) {
       guard !self.isCut, self.connection != nil else { return }
       self.cut(.credentialRefused("simulated, late"))
     }

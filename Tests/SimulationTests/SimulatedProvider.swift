@@ -34,6 +34,10 @@ struct ProviderFaults {
   var limitChanges = false
   /// From this request on, everything is refused with 403.
   var forbiddenFrom: Int?
+  /// Requests for these are perhaps taken, and the connection is cut, always.
+  var cutting: Set<DeviceToken> = []
+  /// From this request on, everything is answered with 503 for so long.
+  var outage: (from: Int, duration: Duration)?
   /// Milliseconds from a request's arrival to what is done with it.
   var processing: ClosedRange<Int> = 0...20
 }
@@ -50,7 +54,10 @@ final class SimulatedProvider: SimulatedEndpoint, @unchecked Sendable {
   fileprivate(set) var putOff: Set<DeviceToken> = []
   /// Rules of the protocol that the client broke.
   fileprivate(set) var violations: [String] = []
+  /// How often a request for each token has cut its connection.
+  fileprivate var cutCounts: [DeviceToken: Int] = [:]
   fileprivate var deafCount = 0
+  fileprivate var outageEnd: Instant?
 
   init(faults: ProviderFaults, seed: UInt64) {
     self.faults = faults
@@ -60,6 +67,9 @@ final class SimulatedProvider: SimulatedEndpoint, @unchecked Sendable {
   func refusesCertificate() -> Bool { false }
   func connect() -> any SimulatedPeer { ProviderPeer(self) }
 
+  /// What has cut its connection twice cannot be told from what always does.
+  func kills(_ token: DeviceToken) -> Bool { cutCounts[token, default: 0] > 1 }
+
   /// Requests for one token under several identifiers: a resend has the same one.
   var changedIdentifiers: [String] {
     var seen: [DeviceToken: String] = [:]
@@ -67,6 +77,13 @@ final class SimulatedProvider: SimulatedEndpoint, @unchecked Sendable {
       let before = seen.updateValue(request.identifier, forKey: request.token)
       return before == nil || before == request.identifier ? nil : "\(request.token) was sent under two identifiers"
     }
+  }
+
+  fileprivate func isOutOfOrder(now: Instant) -> Bool {
+    guard let outage = faults.outage, requests.count > outage.from else { return false }
+    let end = outageEnd ?? now + outage.duration
+    outageEnd = end
+    return now < end
   }
 
   fileprivate func draws(_ perMille: Int) -> Bool { perMille > 0 && Int.random(in: 0..<1000, using: &random) < perMille }
@@ -123,7 +140,7 @@ private final class ProviderPeer: SimulatedPeer {
       guard let index = waiting.firstIndex(where: { $0.streamID == request.streamID }) else { continue }
       waiting.remove(at: index)
       highestProcessed = max(highestProcessed, request.streamID)
-      actions += process(request)
+      actions += process(request, now: now)
     }
     return hasEnded ? actions : actions + output()
   }
@@ -158,7 +175,7 @@ private final class ProviderPeer: SimulatedPeer {
     return due
   }
 
-  private func process(_ request: Waiting) -> [PeerAction] {
+  private func process(_ request: Waiting, now: Instant) -> [PeerAction] {
     let faults = provider.faults
     if isDeaf {
       if faults.refused[request.token] == nil, Bool.random(using: &provider.random) { take(request.token) }
@@ -166,7 +183,11 @@ private final class ProviderPeer: SimulatedPeer {
     }
     defer { changeLimit() }
     if let from = faults.forbiddenFrom, provider.requests.count > from { return respond(request, 403, .invalidProviderToken) }
+    if faults.cutting.contains(request.token) { return cut(with: request) }
+    // No verdict on a notification: it must not be rejected for this.
+    if provider.isOutOfOrder(now: now) { return respond(request, 503, .serviceUnavailable) }
     if provider.draws(faults.refusedStreamPerMille) {
+      provider.putOff.insert(request.token)
       session?.reset(request.streamID, .refusedStream)
       return []
     }
@@ -191,11 +212,7 @@ private final class ProviderPeer: SimulatedPeer {
       perhapsTake(request.token)
       return []
     }
-    if provider.draws(faults.cutPerMille) {
-      perhapsTake(request.token)
-      hasEnded = true
-      return [Bool.random(using: &provider.random) ? .reset : .close]
-    }
+    if provider.draws(faults.cutPerMille) { return cut(with: request) }
     if provider.draws(faults.oddPerMille) {
       perhapsTake(request.token)
       return respond(request, 302, nil)
@@ -204,6 +221,13 @@ private final class ProviderPeer: SimulatedPeer {
     session?.respond(request.streamID, status: 200, identifier: request.identifier, body: [])
     if let after = faults.goAwayAfter, requestCount >= after, !isGoingAway { goAway() }
     return []
+  }
+
+  private func cut(with request: Waiting) -> [PeerAction] {
+    perhapsTake(request.token)
+    provider.cutCounts[request.token, default: 0] += 1
+    hasEnded = true
+    return [Bool.random(using: &provider.random) ? .reset : .close]
   }
 
   private func goAway() {

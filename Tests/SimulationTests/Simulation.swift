@@ -34,7 +34,7 @@ struct Simulation {
       let sum = await personal + common
       result.withLock { $0 = sum }
     }
-    let ending = loop.run(limit: .seconds(4 * 3600), stepLimit: 3_000_000) { result.withLock { $0 != nil } }
+    let ending = loop.run(limit: scenario.timeLimit, stepLimit: 3_000_000) { result.withLock { $0 != nil } }
     guard ending == .done, let account = result.withLock({ $0 }) else {
       let problem = "the campaign did not end: \(ending) after \(loop.now), \(dialer.dials) connections, failure \(app.failure ?? "none")"
       return ([problem], gateway, loop.steps)
@@ -44,7 +44,7 @@ struct Simulation {
     var check = AccountCheck(tokens: scenario.tokens, account: account, outcomes: outcomes.outcomes, arrivals: gateway.arrivals)
     check.isPartial = scenario.cancelAfter != nil || app.failure != nil
     gateway.explain(&check)
-    return (check.problems() + gateway.problems(), gateway, loop.steps)
+    return (check.problems() + gateway.problems() + gateway.copyProblems(), gateway, loop.steps)
   }
 
   private static func send(
@@ -87,11 +87,29 @@ final class ScenarioGateway: @unchecked Sendable {
     let putOff = provider?.putOff ?? []
     // A refused credential is no verdict on a notification.
     check.refused = { scenario.refused.contains($0) || putOff.contains($0) }
-    check.kills = { scenario.kills($0) || scenario.killsAtRandom }
+    let provider = provider
+    check.kills = { scenario.kills($0) || scenario.killsAtRandom || provider?.kills($0) == true }
   }
 
   /// What it saw that must not be.
   func problems() -> [String] { (provider.map { $0.violations + $0.changedIdentifiers } ?? []) + misdirected() }
+
+  /// Poison may cost the others only so many copies: 5 where probes are answered, else log₂ of the window.
+  ///
+  /// That holds where connections die of notifications alone, or of what the sender is told about.
+  func copyProblems() -> [String] {
+    let faults = scenario.rules.common
+    guard provider == nil, !scenario.killsAtRandom, faults.close == nil, faults.reset == nil else { return [] }
+    let policy = scenario.configuration.policy
+    let hasProbes = policy.confirm == .probe && policy.hasIdentifiers && faults.namesProbe
+    let logarithm = Int.bitWidth - 1 - policy.windowCount.leadingZeroBitCount
+    let bound = hasProbes ? 5 : max(5, logarithm)
+    var copies: [DeviceToken: Int] = [:]
+    for frame in memory.frames {
+      if let token = frame.token { copies[token, default: 0] += 1 }
+    }
+    return copies.filter { $0.value > bound }.map { "\($0.key) was sent \($0.value) times, not at most \(bound)" }
+  }
 
   /// Nobody may get what was meant for somebody else.
   private func misdirected() -> [String] {

@@ -56,7 +56,8 @@ package struct AccountCheck {
 
   private func problem(with outcome: Outcome, arrivals: Int, token: DeviceToken) -> String? {
     switch outcome {
-    case .rejected(.status), .rejected(.provider): refused(token) ? nil : "is counted as refused, but the gateway does not refuse it"
+    case .rejected(.status), .rejected(.provider), .rejected(.gaveUp), .rejected(.streamRefused):
+      refused(token) ? nil : "is counted as refused, but the gateway does not refuse it"
     case .rejected(.closedWithoutReason): kills(token) ? nil : "is condemned, but is harmless"
     case .cancelled, .expired: arrivals == 0 ? nil : "is counted as \(outcome) but arrived"
     case .held, .unknown: nil

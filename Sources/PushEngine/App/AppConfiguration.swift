@@ -110,7 +110,7 @@ extension HTTP2Settings {
 
   var sessionOptions: HTTP2ClientSession.Options {
     var options = HTTP2ClientSession.Options()
-    options.streamLimit = streamLimit
+    options.streamLimit = min(streamLimit, RequestPolicy.streamCountLimit)
     return options
   }
 }

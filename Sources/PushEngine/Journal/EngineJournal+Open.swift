@@ -29,7 +29,8 @@ package struct EngineJournalOptions: Hashable, Sendable {
     case unsettledIsReleased
     /// A lane goes on sending under the intent that a rewind has taken back.
     case rewindKeepsPermission
-    /// A rewind also forgets what an earlier connection may have delivered.
+    /// A rewind also forgets what an earlier connection may have delivered. Nothing that is sent shows
+    /// this as long as the campaign goes on: the journal's own tests find it.
     case rewindClearsDoubt
   }
 

@@ -14,13 +14,19 @@ package struct JournalProblem: Error, Hashable, Sendable, CustomStringConvertibl
   package let description: String
 
   init(_ error: JournalError) {
-    kind =
-      switch error {
-      case .inUse: .inUse
-      case .damaged: .damaged
-      case .notOurs, .file, .full, .recordTooLarge, .failed, .closed: .other
+    switch error {
+    case .inUse: self.init(kind: .inUse, "\(error)")
+    case .damaged(let damage):
+      guard case .version(let version) = damage.problem else {
+        self.init(kind: .damaged, "\(error)")
+        return
       }
-    description = "\(error)"
+      let sentence =
+        "\(damage.segment) has version \(version) of the journal's format, and this program reads version \(JournalDamage.knownVersion) only: "
+        + "finish its campaign with the program that wrote it, or use another directory"
+      self.init(kind: .other, sentence)
+    case .notOurs, .file, .full, .recordTooLarge, .failed, .closed: self.init(kind: .other, "\(error)")
+    }
   }
 
   init(kind: Kind, _ description: String) {

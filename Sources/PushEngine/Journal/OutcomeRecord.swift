@@ -57,6 +57,8 @@ extension Rejection {
       case .payloadTooLarge: (4, 0)
       case .provider(let refusal): (5, refusal.code)
       case .unusableLine(let defect): (6, UInt32(defect.rawValue))
+      case .gaveUp(let refusal): (7, refusal.code)
+      case .streamRefused: (8, 0)
       }
     record.write(kind)
     record.write(detail)
@@ -76,6 +78,8 @@ extension Rejection {
     case 6:
       guard let raw = UInt8(exactly: detail), let defect = LineDefect(rawValue: raw) else { throw .outOfRange }
       self = .unusableLine(defect)
+    case 7: self = .gaveUp(ProviderRefusal(code: detail))
+    case 8: self = .streamRefused
     default: throw .outOfRange
     }
   }

@@ -139,7 +139,6 @@ actor BinaryLane: Lane, LinkDelegate {
     return byteCount
   }
 
-
   private func sleep(until deadline: Instant?, seen published: UInt64) {
     if !rest.sleep(self, until: deadline, seen: published) { requestPump() }
   }

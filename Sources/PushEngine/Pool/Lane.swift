@@ -71,7 +71,7 @@ extension LinkClosure {
   /// What it says about the notifications that were sent.
   var forLane: LaneClosure {
     switch self {
-    case .byPeer, .reset, .failed, .unreachable, .handshakeFailed: .withoutAWord
+    case .byPeer, .truncated, .reset, .failed, .unreachable, .handshakeFailed: .withoutAWord
     case .byUs: .byUs
     case .credentialRefused: .nothingWasRead
     }
@@ -80,7 +80,7 @@ extension LinkClosure {
   /// What it says to people.
   var cause: String {
     switch self {
-    case .byPeer: "the gateway closed the connection without an answer"
+    case .byPeer, .truncated: "the gateway closed the connection without an answer"
     case .byUs: "the connection was closed without an answer"
     case .reset: "the connection was reset"
     case .unreachable(let text), .handshakeFailed(let text), .credentialRefused(let text), .failed(let text): text
@@ -100,7 +100,7 @@ extension LinkClosure {
     switch self {
     case .unreachable(let text), .handshakeFailed(let text): .unreachable(text)
     case .credentialRefused(let text): .refused(text)
-    case .byPeer, .byUs, .reset, .failed: failures == 0 ? .ordinary : .fruitless
+    case .byPeer, .truncated, .byUs, .reset, .failed: failures == 0 ? .ordinary : .fruitless
     }
   }
 }

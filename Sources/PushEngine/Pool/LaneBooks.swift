@@ -85,7 +85,9 @@ struct LaneBooks {
     case .cancelled:
       journal.record(isOrdered ? .returned(run, isInDoubt: false) : .withdrawn(run, isInDoubt: false))
     case .unknown where ledger.isCancelled && onUnknown == .resend:
-      // Not sent again because the sending was stopped: that is for whoever goes on with it.
+      // Not sent again because the sending was stopped: that is for whoever goes on with it. Who
+      // does will not count it: one whose attempts were used up has not been counted yet either.
+      markMayHaveArrived(run.range)
       journal.record(isOrdered ? .returned(run, isInDoubt: true) : .withdrawn(run, isInDoubt: true))
     default:
       journal.record(isOrdered ? .settled(run, settlement.outcome) : .answered(run, settlement.outcome))

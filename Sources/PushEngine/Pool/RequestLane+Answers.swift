@@ -87,7 +87,9 @@ extension RequestLane {
     while let event = session.nextEvent() {
       switch event {
       case .response(let response): answered(response)
-      case .ended(let end): machine.ended(end.tag, isUnprocessed: end.isUnprocessed, now: loop.now)
+      case .ended(let end):
+        let isRefused = end.isUnprocessed && end.errorCode == .refusedStream
+        machine.ended(end.tag, isRefused ? .refused : end.isUnprocessed ? .unprocessed : .unknown, now: loop.now)
       case .goAway: machine.goingAway()
       case .pong(let number): machine.pong(number)
       case .settings: break

@@ -294,7 +294,11 @@ actor RequestLane: Lane, LinkDelegate {
     if machine.sent > ring.sent { ring.setSent(machine.sent) }
     if machine.settled > ring.settled { ring.settle(through: machine.settled) }
     guard let effects else { return }
-    if effects.madeProgress { intake.status.progressed() }
+    if effects.madeProgress {
+      intake.status.progressed()
+    } else if let trouble = effects.trouble {
+      intake.status.troubled(trouble.cause.description, nextTryAt: trouble.nextTryAt, now: loop.now)
+    }
     if effects.answerCount > 0, let reason = intake.answered(effects.answerCount, bad: effects.badTokenCount) {
       pauseApp(reason)
     }
@@ -369,19 +373,34 @@ actor RequestLane: Lane, LinkDelegate {
     guard link === self.link else { return }
     let now = loop.now
     session?.forEachOpenRequest { tag, _, wasSent in
-      if !wasSent { machine.ended(tag, isUnprocessed: true, now: now) }
+      if !wasSent { machine.ended(tag, .unprocessed, now: now) }
     }
     let cause = cause(of: reason)
+    // After bytes that are no HTTP/2 we close the link ourselves, but the peer has ended the connection.
+    let closure = session?.failure == nil ? reason.forLane : .withoutAWord
+    let hasHeard = machine.hasHeard
     self.link = nil
     session = nil
     batch = RequestBatch()
-    machine.closed(reason.forLane, now: now)
+    machine.closed(closure, now: now)
     carryOutEffects()
-    let ending = reason.ending(failures: machine.failures)
+    let ending = (hasHeard ? reason.onWorkingConnection : reason).ending(failures: machine.failures)
     intake.status.ended(ending, cause: cause, nextTryAt: machine.retryAt, now: now)
     report(.ended(ending))
     if machine.endedIdle, ring.published == ring.settled { report(.idled(self)) }
     requestPump()
+  }
+}
+
+extension RequestMachine.Cause: CustomStringConvertible {
+  package var description: String {
+    switch self {
+    case .refusal(let refusal): refusal.description
+    case .noAnswer: "the service does not answer requests"
+    case .streamReset: "the service resets the streams of requests"
+    case .streamRefused: "the service refuses the streams of requests"
+    case .meaninglessAnswer: "the service gives answers that the protocol does not know"
+    }
   }
 }
 

@@ -37,13 +37,14 @@ package struct CampaignEntry: Hashable, Sendable {
       throw node.error("a campaign file is a list, each entry as in \"- { app: news, payload: news.json, tokens: news.csv }\"")
     }
     var entries: [CampaignEntry] = []
+    let known = Set(apps)
     for node in nodes {
       var reader = try YAMLReader(node)
       let app = try reader.require("app", example: apps.first ?? "news")
       let name = try app.text()
-      guard apps.contains(name) else {
+      guard known.contains(name) else {
         let advice = Suggestion.nearest(to: name, in: apps).map { "did you mean \"\($0)\"?" } ?? "it has \(apps.joined(separator: ", "))"
-        throw app.error("is \"\(name)\", which the configuration does not have; \(advice)")
+        throw app.error("is \(name.cited), which the configuration does not have; \(advice)")
       }
       var entry = CampaignEntry(
         app: name, payload: try reader.require("payload", example: "news.json").filePath(), tokens: try tokens(reader.require("tokens", example: "news.csv")))
@@ -53,7 +54,7 @@ package struct CampaignEntry: Hashable, Sendable {
       }
       if let value = reader.take("priority") {
         guard let priority = UInt8(try value.text()), PushPriority(rawValue: priority) != nil else {
-          throw value.error("must be 5 or 10, or 1 where the app's transport is http2, not \"\(try value.text())\"")
+          throw value.error("must be 5 or 10, or 1 where the app's transport is http2, not \(try value.text().cited)")
         }
         entry.priority = priority
       }

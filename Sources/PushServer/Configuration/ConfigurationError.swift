@@ -1,3 +1,5 @@
+internal import PushWire
+
 /// What is wrong in a file that a person wrote, and where. One sentence: place, problem, what to do.
 package struct ConfigurationError: Error, Hashable, Sendable, CustomStringConvertible {
   package let file: String
@@ -12,6 +14,6 @@ package struct ConfigurationError: Error, Hashable, Sendable, CustomStringConver
   }
 
   package var description: String {
-    line.map { "\(file):\($0): \(problem)" } ?? "\(file): \(problem)"
+    (line.map { "\(file):\($0): \(problem)" } ?? "\(file): \(problem)").escapedForTerminal
   }
 }

@@ -22,10 +22,11 @@ extension DeploymentConfiguration {
     guard let entries = try apps?.list(), !entries.isEmpty else {
       throw node.error("names no app; add \"apps:\" with a list of them, each beginning with \"- id: …\"")
     }
+    var lines: [String: Int] = [:]
     for entry in entries {
       let app = try AppSettings(entry)
-      if let first = self.apps.firstIndex(where: { $0.id == app.id }) {
-        throw entry.error("has the same id as the entry in line \(entries[first].line), \"\(app.id)\"; give each app an id of its own")
+      if let line = lines.updateValue(entry.line, forKey: app.id) {
+        throw entry.error("has the same id as the entry in line \(line), \"\(app.id)\"; give each app an id of its own")
       }
       self.apps.append(app)
     }
@@ -49,7 +50,7 @@ extension AppSettings {
     let id = try reader.require("id", example: "news")
     let name = try id.text()
     guard name.utf8.count <= 128, name.allSatisfy({ $0.isASCII && ($0.isLetter || $0.isNumber || "._-".contains($0)) }) else {
-      throw id.error("must consist of letters, digits, \".\", \"_\" and \"-\", at most 128, not \"\(name)\"")
+      throw id.error("must consist of letters, digits, \".\", \"_\" and \"-\", at most 128, not \(name.cited)")
     }
     let credentialNode = try reader.require("credential", example: "{ certificate: news.pem, key: news.key }")
     self.init(id: name, credential: try AppCredential(credentialNode))
@@ -68,7 +69,7 @@ extension AppSettings {
     }
     if let value = reader.take("gateway") {
       guard let endpoint = Endpoint(try value.text()) else {
-        throw value.error("must be host:port, as in gateway.example.com:2195, not \"\(try value.text())\"")
+        throw value.error("must be host:port, as in gateway.example.com:2195, not \(try value.text().cited)")
       }
       gateway = endpoint
     }

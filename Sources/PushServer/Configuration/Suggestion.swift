@@ -2,6 +2,8 @@
 package enum Suggestion {
   /// The known word that is closest, if it is close: at most a third of the letters differ, or one is the beginning of the other.
   package static func nearest(to word: String, in known: [String]) -> String? {
+    // The comparison takes the product of the lengths, and no known word is so long.
+    guard word.utf8.count <= 256 else { return nil }
     let wanted = normalised(word)
     let best = known.map { ($0, distance(wanted, normalised($0))) }.min { $0.1 < $1.1 }
     if let (name, distance) = best, distance <= max(1, wanted.count / 3) { return name }

@@ -8,7 +8,7 @@ package enum TextFile {
   /// The bytes of a file.
   ///
   /// - Throws: an error that names the file and the system's reason.
-  package static func read(_ path: String) throws(ConfigurationError) -> [UInt8] {
+  package static func read(_ path: String, byteLimit: Int = byteLimit) throws(ConfigurationError) -> [UInt8] {
     let bytes: [UInt8]
     do {
       let handle = try FileHandle(forReadingFrom: URL(filePath: path))
@@ -17,7 +17,11 @@ package enum TextFile {
     } catch {
       throw ConfigurationError(file: path, problem: "cannot be read: \(reason(error)); check the path and its permissions")
     }
-    if bytes.count > byteLimit { throw ConfigurationError(file: path, problem: "is larger than 16 MiB, so it is not the file that is meant") }
+    if bytes.count > byteLimit {
+      throw ConfigurationError(
+        file: path,
+        problem: "is larger than \(Quantity.describe(byteCount: byteLimit)), so it is not the file that is meant")
+    }
     return bytes
   }
 

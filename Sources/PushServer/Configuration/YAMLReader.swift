@@ -1,3 +1,5 @@
+internal import PushWire
+
 /// One map of a YAML file, from which each known key is taken; what is left over in the end is an error.
 package struct YAMLReader {
   package let node: YAMLNode
@@ -34,7 +36,8 @@ package struct YAMLReader {
     guard let unknown = entries.first else { return }
     let place = node.path.isEmpty ? "" : " in \(node.path)"
     let advice = Suggestion.nearest(to: unknown.key, in: known).map { "did you mean \"\($0)\"?" } ?? "known here: \(known.joined(separator: ", "))"
-    throw ConfigurationError(file: node.file, line: unknown.line, problem: "unknown key \"\(unknown.key)\"\(place); \(advice)")
+    throw ConfigurationError(
+      file: node.file, line: unknown.line, problem: "unknown key \(unknown.key.cited)\(place); \(advice)")
   }
 }
 
@@ -52,7 +55,7 @@ extension YAMLNode {
   package func integer(in range: ClosedRange<Int>) throws(ConfigurationError) -> Int {
     let text = try text()
     guard let value = Int(text), range.contains(value) else {
-      throw error("must be a whole number from \(range.lowerBound) to \(range.upperBound), not \"\(text)\"")
+      throw error("must be a whole number from \(range.lowerBound) to \(range.upperBound), not \(text.cited)")
     }
     return value
   }
@@ -63,13 +66,16 @@ extension YAMLNode {
     if let choice = Choice(rawValue: text) { return choice }
     let words = Choice.allCases.map(\.rawValue)
     let advice = Suggestion.nearest(to: text, in: words).map { "; did you mean \"\($0)\"?" } ?? ""
-    throw error("must be \(words.joined(separator: " or ")), not \"\(text)\"\(advice)")
+    throw error("must be \(words.joined(separator: " or ")), not \(text.cited)\(advice)")
   }
 
   package func byteCount(in range: ClosedRange<Int>) throws(ConfigurationError) -> Int {
     let text = try text()
     guard let value = Quantity.byteCount(text), range.contains(value) else {
-      throw error("must be a size from \(Quantity.describe(byteCount: range.lowerBound)) to \(Quantity.describe(byteCount: range.upperBound)), not \"\(text)\"")
+      throw error(
+        "must be a size from \(Quantity.describe(byteCount: range.lowerBound)) to "
+          + "\(Quantity.describe(byteCount: range.upperBound)), not \(text.cited)"
+      )
     }
     return value
   }
@@ -77,7 +83,10 @@ extension YAMLNode {
   package func duration(in range: ClosedRange<Duration>) throws(ConfigurationError) -> Duration {
     let text = try text()
     guard let value = Quantity.duration(text), range.contains(value) else {
-      throw error("must be a duration from \(Quantity.describe(range.lowerBound)) to \(Quantity.describe(range.upperBound)), not \"\(text)\"")
+      throw error(
+        "must be a duration from \(Quantity.describe(range.lowerBound)) to "
+          + "\(Quantity.describe(range.upperBound)), not \(text.cited)"
+      )
     }
     return value
   }
@@ -85,7 +94,9 @@ extension YAMLNode {
   /// Notifications per second.
   package func rate() throws(ConfigurationError) -> Double {
     let text = try text()
-    guard let value = Quantity.rate(text) else { throw error("must be a rate such as 5000/s or 300/m, not \"\(text)\"") }
+    guard let value = Quantity.rate(text) else {
+      throw error("must be a rate such as 5000/s or 300/m, not \(text.cited)")
+    }
     return value
   }
 
@@ -93,4 +104,10 @@ extension YAMLNode {
   package func filePath() throws(ConfigurationError) -> String {
     FilePath.resolve(try text(), besides: file)
   }
+}
+
+extension String {
+  /// In quotation marks, as an error cites what a person wrote. Long texts are cut, and control
+  /// characters are escaped.
+  var cited: String { "\"\(escapedForTerminal(atMost: 64))\"" }
 }

@@ -157,6 +157,8 @@ package struct FramePacker: ~Copyable {
     let token = unsafe record.token
     if record.isPlain, token.count == 32, let source = token.baseAddress, let destination = unsafe buffer.baseAddress {
       guard hasRoom(for: frameByteCount) else { return false }
+      // The template copies its frame without looking, and a first frame is packed whatever its size.
+      precondition(unsafe frameByteCount <= buffer.count - byteCount, "a frame larger than any may be")
       unsafe frames.template.encode(token: source, identifier: identifier, into: destination + byteCount)
       byteCount += frameByteCount
       return true

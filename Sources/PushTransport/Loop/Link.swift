@@ -35,8 +35,11 @@ package protocol LinkDelegate: AnyObject, Sendable {
 
 /// Why a link closed or never opened.
 package enum LinkClosure: Hashable, Sendable {
-  /// The peer closed (close_notify, or the end of the stream without one).
+  /// The peer closed, and said so (close_notify).
   case byPeer
+  /// The stream ended without close_notify: the peer closed without saying so, or the network cut the
+  /// connection. What came may be incomplete.
+  case truncated
   /// We asked for it.
   case byUs
   /// The peer reset the connection, or the network did.

@@ -225,9 +225,9 @@ final class SocketLink: Link, @unchecked Sendable {
     func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
       switch event {
       case TLSEvent.handshakeCompleted: link.handshakeCompleted(tls: tls)
-      case TLSEvent.inputClosed:
+      case TLSEvent.inputClosed(let clean):
         // Told at once, not when our own side has been flushed and closed: a peer that has gone is not a quiet one.
-        link.closed(.byPeer)
+        link.closed(clean ? .byPeer : .truncated)
       default: break
       }
     }

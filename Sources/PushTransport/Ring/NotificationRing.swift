@@ -160,8 +160,11 @@ extension NotificationRing {
     return consumerSleeps.load(ordering: .relaxed) && consumerSleeps.exchange(false, ordering: .acquiringAndReleasing)
   }
 
-  fileprivate func block(at position: UInt64) -> UnsafeMutableRawPointer {
-    unsafe storage + Int(position & mask) * Self.blockByteCount
+  /// Where `count` neighbouring blocks lie. None of them may be behind the end of the memory, as no record wraps.
+  fileprivate func blocks(at position: UInt64, count: Int) -> UnsafeMutableRawPointer {
+    let index = Int(position & mask)
+    precondition(count > 0 && count <= blockCount - index, "blocks behind the end of a ring")
+    return unsafe storage + index * Self.blockByteCount
   }
 }
 
@@ -270,7 +273,11 @@ extension NotificationRing {
 
   /// The record that starts at `position`, which must be a record's start between *settled* and *published*.
   package func record(at position: UInt64) -> RingRecord {
-    unsafe RingRecord(block(at: position))
+    let index = Int(position & mask)
+    let record = unsafe RingRecord(storage + index * Self.blockByteCount)
+    // Memory that was never written says 0.
+    precondition(record.blockCount > 0 && record.blockCount <= UInt64(blockCount - index), "no record starts here")
+    return record
   }
 
   /// Declares that the consumer will sleep until told; false when something beyond `seen` was published meanwhile (then it must not).
@@ -300,7 +307,8 @@ package struct RingClaim: ~Copyable {
     self.end = end
     cursor = start + UInt64(paddingBlockCount)
     if paddingBlockCount > 0 {
-      unsafe RingRecord.writePadding(blockCount: paddingBlockCount, to: ring.block(at: start))
+      unsafe RingRecord.writePadding(
+        blockCount: paddingBlockCount, to: ring.blocks(at: start, count: paddingBlockCount))
     }
   }
 
@@ -316,7 +324,8 @@ package struct RingClaim: ~Copyable {
   ) -> Bool {
     let blocks = RingRecord.blockCount(tokenByteCount: token.count, payloadByteCount: payload.count)
     guard blocks <= remainingBlockCount else { return false }
-    unsafe RingRecord.write(header, token: token, payload: payload, blockCount: blocks, to: ring.block(at: cursor))
+    unsafe RingRecord.write(
+      header, token: token, payload: payload, blockCount: blocks, to: ring.blocks(at: cursor, count: blocks))
     cursor += UInt64(blocks)
     return true
   }
@@ -327,7 +336,9 @@ package struct RingClaim: ~Copyable {
   ) -> Bool {
     let blocks = RingRecord.blockCount(tokenByteCount: token.count, payloadByteCount: headers.byteCount + payload.count)
     guard blocks <= remainingBlockCount else { return false }
-    unsafe RingRecord.write(header, token: token, headers: headers, payload: payload, blockCount: blocks, to: ring.block(at: cursor))
+    unsafe RingRecord.write(
+      header, token: token, headers: headers, payload: payload, blockCount: blocks,
+      to: ring.blocks(at: cursor, count: blocks))
     cursor += UInt64(blocks)
     return true
   }
@@ -337,7 +348,8 @@ package struct RingClaim: ~Copyable {
 
   deinit {
     if cursor < end {
-      unsafe RingRecord.writePadding(blockCount: Int(end - cursor), to: ring.block(at: cursor))
+      unsafe RingRecord.writePadding(
+        blockCount: Int(end - cursor), to: ring.blocks(at: cursor, count: Int(end - cursor)))
     }
     ring.publish(from: start, to: end)
   }

@@ -51,9 +51,12 @@ struct CertificateFields {
     }
   }
 
-  /// The names a server certificate is for: DNS names and IP addresses of subjectAltName, or else the common name.
+  var hasAlternativeNames: Bool { unsafe X509_get_ext_by_NID(certificate.pointer, NID_subject_alt_name, -1) >= 0 }
+
+  /// The names a server certificate is for: DNS names and IP addresses of subjectAltName. The common
+  /// name does not count.
   var serverNames: [String] {
-    guard let names = unsafe X509_get_ext_d2i(certificate.pointer, NID_subject_alt_name, nil, nil) else { return commonName.map { [$0] } ?? [] }
+    guard let names = unsafe X509_get_ext_d2i(certificate.pointer, NID_subject_alt_name, nil, nil) else { return [] }
     let list = OpaquePointer(names)
     defer { unsafe GENERAL_NAMES_free(list) }
     var found: [String] = []

@@ -60,6 +60,7 @@ package enum CredentialFinding: Sendable, Hashable, CustomStringConvertible {
   case keyNotOpened
   case keyMismatch
   case openToOthers(file: String, mode: UInt32)
+  case passphraseOpenToOthers(file: String, mode: UInt32)
 
   /// How many days ahead of the expiry date we start to warn.
   package static let warningDays: Int64 = 30
@@ -67,7 +68,7 @@ package enum CredentialFinding: Sendable, Hashable, CustomStringConvertible {
   /// Whether the credential cannot be used at all.
   package var isFatal: Bool {
     switch self {
-    case .expired, .notYetValid, .keyMismatch, .openToOthers: true
+    case .expired, .notYetValid, .keyMismatch, .openToOthers, .passphraseOpenToOthers: true
     case .expiresSoon, .noTopic, .noEnvironment, .noKey, .keyNotOpened: false
     }
   }
@@ -83,6 +84,8 @@ package enum CredentialFinding: Sendable, Hashable, CustomStringConvertible {
     case .keyNotOpened: "its private key is encrypted and no passphrase file was given, so the key was not checked"
     case .keyMismatch: "the private key beside it belongs to another certificate; export both again together"
     case .openToOthers(let file, let mode): CredentialError.openToOthers(file: file, mode: mode).description
+    case .passphraseOpenToOthers(let file, let mode):
+      CredentialError.passphraseOpenToOthers(file: file, mode: mode).description
     }
   }
 }
@@ -104,8 +107,9 @@ package struct CredentialInspection: Sendable, Hashable {
 
   /// Reads a PEM, PKCS#12 or DER file. An expired certificate, a missing or foreign key and open permissions are findings here, not errors.
   package static func load(file: String, passphraseFile: String? = nil, at unixSeconds: Int64) throws(CredentialError) -> CredentialInspection {
-    let passphrase: [UInt8]?
-    if let passphraseFile { passphrase = try SecretFile.readPassphrase(passphraseFile) } else { passphrase = nil }
+    let passphraseContents: SecretFile.Contents?
+    if let passphraseFile { passphraseContents = try SecretFile.read(passphraseFile) } else { passphraseContents = nil }
+    let passphrase = passphraseContents?.firstLine
     let contents = try SecretFile.read(file)
     var certificates: [X509Handle]
     let format: Format
@@ -119,6 +123,7 @@ package struct CredentialInspection: Sendable, Hashable {
       case .none: break
       case .encrypted: key = .notOpened
       case .wrongPassphrase: throw .wrongPassphrase(file: file, passphraseFile: passphraseFile ?? "the passphrase file")
+      case .derivationTooLong(let rounds): throw .derivationTooLong(file: file, rounds: rounds)
       case .damaged(let reason): throw .unsupported(file: file, reason: reason)
       }
     } else {
@@ -129,6 +134,7 @@ package struct CredentialInspection: Sendable, Hashable {
         handle = found.key
       case .passphraseMissing: throw .passphraseMissing(file: file)
       case .wrongPassphrase: throw .wrongPassphrase(file: file, passphraseFile: passphraseFile ?? "the passphrase file")
+      case .derivationTooLong(let rounds): throw .derivationTooLong(file: file, rounds: rounds)
       case .unsupported(let reason): throw .unsupported(file: file, reason: reason)
       case .notPKCS12:
         guard let certificate = X509Handle(der: contents.bytes) else { throw .notRecognised(file: file) }
@@ -144,19 +150,27 @@ package struct CredentialInspection: Sendable, Hashable {
       leaf = match ?? 0
     }
     let inspection = CertificateInspection(certificates.remove(at: leaf))
-    let openMode = key != .none && contents.isOpenToOthers ? contents.mode : nil
+    var open: [CredentialFinding] = []
+    if key != .none, contents.isOpenToOthers, let mode = contents.mode {
+      open.append(.openToOthers(file: file, mode: mode))
+    }
+    if let passphraseFile, let secret = passphraseContents, secret.isOpenToOthers, let mode = secret.mode {
+      open.append(.passphraseOpenToOthers(file: passphraseFile, mode: mode))
+    }
     return CredentialInspection(
       file: file, format: format, certificate: inspection, chain: certificates.map { CertificateFields($0).subject }, key: key,
-      findings: findings(inspection, key: key, file: file, openMode: openMode, at: unixSeconds))
+      findings: findings(inspection, key: key, open: open, at: unixSeconds))
   }
 
-  private static func findings(_ certificate: CertificateInspection, key: Key, file: String, openMode: UInt32?, at now: Int64) -> [CredentialFinding] {
+  private static func findings(
+    _ certificate: CertificateInspection, key: Key, open: [CredentialFinding], at now: Int64
+  ) -> [CredentialFinding] {
     var findings: [CredentialFinding] = []
     let end = certificate.validity.upperBound
     if now > end { findings.append(.expired(on: end)) }
     if now < certificate.validity.lowerBound { findings.append(.notYetValid(until: certificate.validity.lowerBound)) }
     if key == .doesNotMatch { findings.append(.keyMismatch) }
-    if let openMode { findings.append(.openToOthers(file: file, mode: openMode)) }
+    findings += open
     let days = certificate.daysLeft(at: now)
     if now <= end, days < CredentialFinding.warningDays { findings.append(.expiresSoon(daysLeft: days, on: end)) }
     if certificate.topics.isEmpty { findings.append(.noTopic) }

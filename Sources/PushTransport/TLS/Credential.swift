@@ -24,7 +24,7 @@ package struct Credential: Sendable {
 
   /// Reads and checks a credential.
   ///
-  /// A file with a private key must be its owner's alone (`mode & 077 == 0`).
+  /// A file with a private key or a passphrase must be its owner's alone (`mode & 077 == 0`).
   /// - Parameter unixSeconds: the time at which the certificate must be valid; nil: whenever.
   package static func load(_ files: CredentialFiles, validAt unixSeconds: Int64?) throws(CredentialError) -> Credential {
     let passphrase: [UInt8]?
@@ -67,6 +67,7 @@ package struct Credential: Sendable {
       return try combine(found.certificates, key: key, files: files)
     case .passphraseMissing: throw .passphraseMissing(file: files.certificate)
     case .wrongPassphrase: throw .wrongPassphrase(file: files.certificate, passphraseFile: files.passphraseFile ?? "the passphrase file")
+    case .derivationTooLong(let rounds): throw .derivationTooLong(file: files.certificate, rounds: rounds)
     case .unsupported(let reason): throw .unsupported(file: files.certificate, reason: reason)
     case .notPKCS12:
       guard let certificate = X509Handle(der: main.bytes) else { throw .notRecognised(file: files.certificate) }
@@ -86,6 +87,7 @@ package struct Credential: Sendable {
     case .none: throw PEMReading.looksLikePEM(contents.bytes) ? .keyMissing(file: path) : .notRecognised(file: path)
     case .encrypted: throw .passphraseMissing(file: path)
     case .wrongPassphrase: throw .wrongPassphrase(file: path, passphraseFile: files.passphraseFile ?? "the passphrase file")
+    case .derivationTooLong(let rounds): throw .derivationTooLong(file: path, rounds: rounds)
     case .damaged(let reason): throw .unsupported(file: path, reason: reason)
     }
   }

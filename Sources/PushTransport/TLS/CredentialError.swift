@@ -1,9 +1,15 @@
+internal import PushWire
+
 /// Why a certificate, key or passphrase cannot be used. Each describes itself in one sentence that names the file and what to do.
 package enum CredentialError: Error, Hashable, CustomStringConvertible {
   case unreadable(file: String, reason: String)
   case unwritable(file: String, reason: String)
   /// The file holds a private key, and its permission bits let others at it.
   case openToOthers(file: String, mode: UInt32)
+  /// The file holds a passphrase, and its permission bits let others at it.
+  case passphraseOpenToOthers(file: String, mode: UInt32)
+  /// Making the key out of the passphrase takes longer than we wait for a file that may be anybody's.
+  case derivationTooLong(file: String, rounds: Int64)
   /// Neither PEM nor PKCS#12 nor a DER certificate.
   case notRecognised(file: String)
   case certificateMissing(file: String)
@@ -24,12 +30,20 @@ package enum CredentialError: Error, Hashable, CustomStringConvertible {
   /// OpenSSL failed where no input can make it fail: out of memory, or a broken installation.
   case broken(String)
 
-  package var description: String {
+  package var description: String { sentence.escapedForTerminal }
+
+  private var sentence: String {
     switch self {
     case .unreadable(let file, let reason): "cannot read \(file): \(reason); check the path and its permissions"
     case .unwritable(let file, let reason): "cannot write \(file): \(reason); check the path and its permissions"
     case .openToOthers(let file, let mode):
       "\(file) holds a private key that other users can read (mode 0\(String(mode, radix: 8))); run: chmod 600 \(Self.quoted(file))"
+    case .passphraseOpenToOthers(let file, let mode):
+      "\(file) holds a passphrase that other users can read (mode 0\(String(mode, radix: 8))); "
+        + "run: chmod 600 \(Self.quoted(file))"
+    case .derivationTooLong(let file, let rounds):
+      "\(file) asks for \(rounds) rounds of key derivation or more, and the limit is \(DerivationBudget.roundLimit); "
+        + "export it again with 600000 for each key"
     case .notRecognised(let file): "\(file) is neither a PEM nor a PKCS#12 file; export the certificate with its key as .p12 or .pem"
     case .certificateMissing(let file): "\(file) holds no certificate; name the file with the certificate, and give a separate key file as the key"
     case .keyMissing(let file): "\(file) holds no private key; export the certificate together with its key, or name the key's file as well"

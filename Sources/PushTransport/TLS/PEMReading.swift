@@ -26,12 +26,19 @@ enum PEMReading {
     /// The key is encrypted, and there was no passphrase.
     case encrypted
     case wrongPassphrase
+    /// See ``DerivationBudget``.
+    case derivationTooLong(rounds: Int64)
     case damaged(String)
   }
 
   /// The file's private key.
   static func key(_ bytes: [UInt8], passphrase: [UInt8]?) -> KeyOutcome {
     guard hasKey(bytes) else { return .none }
+    if passphrase != nil {
+      do throws(DerivationBudget.Exceeded) {
+        try checkDerivations(bytes)
+      } catch { return .derivationTooLong(rounds: error.rounds) }
+    }
     let first = unsafe readKey(bytes, passphrase: passphrase, libraryContext: nil)
     // An old encryption looks like a wrong passphrase or an unknown algorithm, until the legacy algorithms have been tried.
     guard case .key = first else {
@@ -42,6 +49,21 @@ enum PEMReading {
       return first
     }
     return first
+  }
+
+  /// Checks every encrypted key in the file, as OpenSSL tries them in turn. Only PKCS#8 names a number of
+  /// rounds; the older form hashes once.
+  private static func checkDerivations(_ bytes: [UInt8]) throws(DerivationBudget.Exceeded) {
+    var rounds: [Int64] = []
+    unsafe withMemoryBIO(reading: bytes) { bio in
+      while let encrypted = unsafe PEM_read_bio_PKCS8(bio, nil, nil, nil) {
+        rounds.append(unsafe carillon_signature_rounds(encrypted))
+        unsafe X509_SIG_free(encrypted)
+      }
+    }
+    OpenSSLErrors.clear()
+    var budget = DerivationBudget()
+    for rounds in rounds { try budget.spend(rounds) }
   }
 
   /// What the passphrase call-back sees.

@@ -3,22 +3,29 @@ internal import COpenSSL
 /// The bags of a PKCS#12 file, opened one by one in a library context.
 ///
 /// `PKCS12_parse` does the same, but OpenSSL 3.0's decrypts key bags in the default context, whatever context the file was read in: a key that is
-/// encrypted with RC2-40 is beyond it.
+/// encrypted with RC2-40 is beyond it. And it makes as many rounds of key derivation as the file asks for.
 @safe struct PKCS12Bags {
   private(set) var key: KeyHandle?
   private(set) var certificates: [X509Handle] = []
   private let secret: [CChar]?
   private var secretCount: Int32 { secret.map { Int32($0.count - 1) } ?? 0 }
   private let libraryContext: OpaquePointer?
+  private var budget: DerivationBudget
+  /// Bags may hold bags; OpenSSL's own writer makes none that do.
+  private static let depthLimit = 4
 
   /// Nil if a bag cannot be opened; the reason is in OpenSSL's error queue.
   ///
   /// - Parameters:
   ///   - secret: the passphrase, with a zero at its end. None at all is another one than an empty one.
   ///   - container: whose integrity has been checked with that passphrase.
-  init?(_ container: OpaquePointer, secret: [CChar]?, libraryContext: OpaquePointer?) {
+  ///   - budget: what that has left of it.
+  init?(
+    _ container: OpaquePointer, secret: [CChar]?, libraryContext: OpaquePointer?, budget: DerivationBudget
+  ) throws(DerivationBudget.Exceeded) {
     self.secret = secret
     unsafe self.libraryContext = unsafe libraryContext
+    self.budget = budget
     guard let safes = unsafe PKCS12_unpack_authsafes(container) else { return nil }
     defer { unsafe OPENSSL_sk_pop_free(safes) { unsafe PKCS7_free($0?.assumingMemoryBound(to: PKCS7.self)) } }
     for index in 0..<(unsafe OPENSSL_sk_num(safes)) {
@@ -26,12 +33,14 @@ internal import COpenSSL
       let bags: OpaquePointer?
       switch unsafe OBJ_obj2nid(safe.pointee.type) {
       case NID_pkcs7_data: unsafe bags = unsafe PKCS12_unpack_p7data(safe)
-      case NID_pkcs7_encrypted: unsafe bags = unsafe PKCS12_unpack_p7encdata(safe, secret, secretCount)
+      case NID_pkcs7_encrypted:
+        try self.budget.spend(unsafe carillon_safe_rounds(safe))
+        unsafe bags = unsafe PKCS12_unpack_p7encdata(safe, secret, secretCount)
       default: continue
       }
       guard let bags = unsafe bags else { return nil }
       defer { unsafe OPENSSL_sk_pop_free(bags) { unsafe PKCS12_SAFEBAG_free(OpaquePointer($0)) } }
-      guard unsafe open(bags) else { return nil }
+      guard unsafe try open(bags, depth: 0) else { return nil }
     }
     // The certificate of the key first.
     if let key, let leaf = certificates.firstIndex(where: { unsafe X509_check_private_key($0.pointer, key.pointer) == 1 }) {
@@ -41,7 +50,7 @@ internal import COpenSSL
     OpenSSLErrors.clear()
   }
 
-  private mutating func open(_ bags: OpaquePointer) -> Bool {
+  private mutating func open(_ bags: OpaquePointer, depth: Int) throws(DerivationBudget.Exceeded) -> Bool {
     for index in 0..<(unsafe OPENSSL_sk_num(bags)) {
       guard let bag = unsafe OpaquePointer(OPENSSL_sk_value(bags, index)) else { return false }
       switch unsafe PKCS12_SAFEBAG_get_nid(bag) {
@@ -49,6 +58,7 @@ internal import COpenSSL
         guard let found = unsafe EVP_PKCS82PKEY_ex(PKCS12_SAFEBAG_get0_p8inf(bag), libraryContext, nil) else { return false }
         key = unsafe KeyHandle(taking: found)
       case NID_pkcs8ShroudedKeyBag where key == nil:
+        try budget.spend(unsafe carillon_signature_rounds(PKCS12_SAFEBAG_get0_pkcs8(bag)))
         guard let opened = unsafe PKCS12_decrypt_skey_ex(bag, secret, secretCount, libraryContext, nil) else { return false }
         defer { unsafe PKCS8_PRIV_KEY_INFO_free(opened) }
         guard let found = unsafe EVP_PKCS82PKEY_ex(opened, libraryContext, nil) else { return false }
@@ -56,6 +66,9 @@ internal import COpenSSL
       case NID_certBag where unsafe PKCS12_SAFEBAG_get_bag_nid(bag) == NID_x509Certificate:
         guard let found = unsafe PKCS12_SAFEBAG_get1_cert(bag) else { return false }
         certificates.append(unsafe X509Handle(taking: found))
+      case NID_safeContentsBag:
+        guard depth < Self.depthLimit, let inner = unsafe PKCS12_SAFEBAG_get0_safes(bag) else { return false }
+        guard unsafe try open(inner, depth: depth + 1) else { return false }
       default: continue
       }
     }

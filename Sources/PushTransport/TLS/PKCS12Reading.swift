@@ -13,6 +13,8 @@ enum PKCS12Reading {
     case notPKCS12
     case passphraseMissing
     case wrongPassphrase
+    /// See ``DerivationBudget``.
+    case derivationTooLong(rounds: Int64)
     case unsupported(String)
   }
 
@@ -38,16 +40,29 @@ enum PKCS12Reading {
     guard unsafe container != nil else { return .unsupported(OpenSSLErrors.take()) }
     let parsed: OpaquePointer? = unsafe withMemoryBIO(reading: bytes) { unsafe d2i_PKCS12_bio($0, &container) } ?? nil
     // On failure the reader has freed the container and set it to nil.
-    guard unsafe parsed != nil else {
+    guard unsafe parsed != nil, let container = unsafe container else {
       unsafe PKCS12_free(container)
       return .notPKCS12
     }
     defer { unsafe PKCS12_free(container) }
 
+    do throws(DerivationBudget.Exceeded) {
+      return unsafe try open(container, passphrase: passphrase, libraryContext: libraryContext)
+    } catch { return .derivationTooLong(rounds: error.rounds) }
+  }
+
+  private static func open(
+    _ container: OpaquePointer, passphrase: [UInt8]?, libraryContext: OpaquePointer?
+  ) throws(DerivationBudget.Exceeded) -> Outcome {
+    var budget = DerivationBudget()
     var secret = (passphrase ?? []).map { CChar(bitPattern: $0) }
     secret.append(0)
+    // An empty passphrase is written in two ways.
+    var isNone = secret.count == 1
     if unsafe PKCS12_mac_present(container) == 1 {
-      let opens = unsafe PKCS12_verify_mac(container, secret, Int32(secret.count - 1)) == 1 || (secret.count == 1 && PKCS12_verify_mac(container, nil, 0) == 1)
+      try budget.spend(unsafe carillon_mac_rounds(container))
+      isNone = unsafe isNone && PKCS12_verify_mac(container, nil, 0) == 1
+      let opens = unsafe isNone || PKCS12_verify_mac(container, secret, Int32(secret.count - 1)) == 1
       guard opens else {
         // A MAC that cannot be computed (an unknown digest) is not a wrong passphrase.
         if OpenSSLErrors.takeContains(library: ERR_LIB_EVP, reasons: [EVP_R_UNSUPPORTED_ALGORITHM]) {
@@ -56,24 +71,12 @@ enum PKCS12Reading {
         return passphrase == nil ? .passphraseMissing : .wrongPassphrase
       }
     }
-    // PKCS12_parse would forget the library context when it comes to the key.
-    if let opened = unsafe container, unsafe libraryContext != nil {
-      let isNone = unsafe secret.count == 1 && (PKCS12_mac_present(opened) == 0 || PKCS12_verify_mac(opened, nil, 0) == 1)
-      guard let bags = unsafe PKCS12Bags(opened, secret: isNone ? nil : secret, libraryContext: libraryContext) else {
-        return .unsupported(OpenSSLErrors.take())
-      }
-      return .contents(Contents(key: bags.key, certificates: bags.certificates))
+    guard
+      let bags = unsafe try PKCS12Bags(
+        container, secret: isNone ? nil : secret, libraryContext: libraryContext, budget: budget)
+    else {
+      return .unsupported(OpenSSLErrors.take())
     }
-    var key: OpaquePointer?
-    var leaf: OpaquePointer?
-    var others: OpaquePointer?
-    guard unsafe PKCS12_parse(container, secret, &key, &leaf, &others) == 1 else { return .unsupported(OpenSSLErrors.take()) }
-    defer { unsafe carillon_certificates_free(others) }
-    var certificates: [X509Handle] = []
-    if let leaf = unsafe leaf { unsafe certificates.append(X509Handle(taking: leaf)) }
-    for index in 0..<(unsafe carillon_certificates_count(others)) {
-      if let certificate = unsafe carillon_certificates_at(others, index) { unsafe certificates.append(X509Handle(taking: certificate)) }
-    }
-    return unsafe .contents(Contents(key: key.map { unsafe KeyHandle(taking: $0) }, certificates: certificates))
+    return .contents(Contents(key: bags.key, certificates: bags.certificates))
   }
 }

@@ -26,7 +26,11 @@ package struct PeerIdentity: Sendable, Hashable {
     if fields.extensionBytes(AppleExtension.production) != nil { environments.insert(.production) }
     self.environments = environments
     var topics = userIdentifier.map { [$0] } ?? []
-    for topic in AppleExtension.topics(fields.extensionBytes(AppleExtension.topics) ?? []) where !topics.contains(topic) { topics.append(topic) }
+    // A certificate has room for many thousands.
+    var known = Set(topics)
+    for topic in AppleExtension.topics(fields.extensionBytes(AppleExtension.topics) ?? []) where known.insert(topic).inserted {
+      topics.append(topic)
+    }
     self.topics = topics
   }
 }

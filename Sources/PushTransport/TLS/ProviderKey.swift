@@ -61,7 +61,7 @@ package struct ProviderKey: Sendable {
     case .key(let key):
       if let other = ES256Signature.unsuitable(key) { throw .notTokenKey(file: file, found: other) }
       return key
-    case .encrypted, .wrongPassphrase: throw .tokenKeyEncrypted(file: file)
+    case .encrypted, .wrongPassphrase, .derivationTooLong: throw .tokenKeyEncrypted(file: file)
     case .damaged(let reason): throw .notTokenKey(file: file, found: "a key that cannot be read (\(reason))")
     case .none:
       let text = String(decoding: bytes, as: UTF8.self)

@@ -12,6 +12,12 @@ enum SecretFile {
 
     /// Whether anyone but the owner may read, write or run the file.
     var isOpenToOthers: Bool { (mode ?? 0) & 0o077 != 0 }
+
+    /// Without its line end.
+    var firstLine: [UInt8] {
+      let line = bytes.prefix { $0 != UInt8(ascii: "\n") }
+      return Array(line.last == UInt8(ascii: "\r") ? line.dropLast() : line)
+    }
   }
 
   static func read(_ path: String) throws(CredentialError) -> Contents {
@@ -36,10 +42,11 @@ enum SecretFile {
     return Contents(bytes: bytes, mode: kind == S_IFREG ? UInt32(status.st_mode & 0o777) : nil)
   }
 
-  /// The first line of a passphrase file, without its line end.
+  /// The first line of a passphrase file, without its line end. The file must be its owner's alone, as that of a key.
   static func readPassphrase(_ path: String) throws(CredentialError) -> [UInt8] {
-    let line = try read(path).bytes.prefix { $0 != UInt8(ascii: "\n") }
-    return Array(line.last == UInt8(ascii: "\r") ? line.dropLast() : line)
+    let contents = try read(path)
+    if contents.isOpenToOthers, let mode = contents.mode { throw .passphraseOpenToOthers(file: path, mode: mode) }
+    return contents.firstLine
   }
 
   /// Writes a new file or replaces an old one; the mode holds from the first byte on.

@@ -65,6 +65,8 @@ package final class TLSHandler: ChannelDuplexHandler {
   private var isStarted = false
   private var isInputClosed = false
   private var timer: Scheduled<Void>?
+  /// How often the handshake was given more time, as the peer's bytes were there and we had not read them.
+  private var extensionCount = 0
   /// Written and not yet flushed, or flushed before the handshake was complete.
   private var waiting = ByteBuffer()
   private var waitingPromise: EventLoopPromise<Void>?
@@ -76,6 +78,9 @@ package final class TLSHandler: ChannelDuplexHandler {
   /// Ciphertext given to the channel so far, handshake included.
   package private(set) var ciphertextByteCount: UInt64 = 0
   private let buffers: LoopBuffers
+
+  /// Somebody who sends a byte now and then is not waited for without end.
+  private static let extensionCountLimit = 20
 
   /// How long close waits for what was written before to reach the socket.
   private static let closeTimeout = TimeAmount.seconds(2)
@@ -131,14 +136,33 @@ package final class TLSHandler: ChannelDuplexHandler {
   private func start(_ context: ChannelHandlerContext) {
     guard !isStarted else { return }
     isStarted = true
-    schedule(after: handshakeTimeout, context) { handler, context in
-      guard case .handshaking = handler.phase else { return }
-      handler.fail(.handshakeFailed("the TLS handshake was not complete after \(handler.handshakeTimeout.nanoseconds / 1_000_000_000) s"), context: context)
-    }
+    startHandshakeTimer(context)
     buffers.ciphertext.clear()
     let progress = session.start(output: &buffers.ciphertext)
-    writeCiphertext(context: context, promise: nil)
+    // A client's time counts from its first message on: before that, the peer has nothing to answer.
+    let written = buffers.ciphertext.readableBytes == 0 ? nil : context.eventLoop.makePromise(of: Void.self)
+    let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
+    written?.futureResult.whenSuccess {
+      if case .handshaking = bound.value.0.phase { bound.value.0.startHandshakeTimer(bound.value.1) }
+    }
+    writeCiphertext(context: context, promise: written)
     act(on: progress, received: ByteBuffer(), context: context)
+  }
+
+  private func startHandshakeTimer(_ context: ChannelHandlerContext) {
+    schedule(after: handshakeTimeout, context) { handler, context in handler.handshakeTimePassed(context) }
+  }
+
+  private func handshakeTimePassed(_ context: ChannelHandlerContext) {
+    guard case .handshaking = phase else { return }
+    // What waits in the socket waits for us: on a busy loop, timers may run before it is read.
+    if extensionCount < Self.extensionCountLimit, context.channel.unreadByteCount > 0 {
+      extensionCount += 1
+      return startHandshakeTimer(context)
+    }
+    fail(
+      .handshakeFailed("the TLS handshake was not complete after \(handshakeTimeout.nanoseconds / 1_000_000_000) s"),
+      context: context)
   }
 
   // MARK: Inbound
@@ -369,5 +393,17 @@ package final class TLSHandler: ChannelDuplexHandler {
     timer?.cancel()
     let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
     timer = context.eventLoop.scheduleTask(in: delay) { body(bound.value.0, bound.value.1) }
+  }
+}
+
+extension Channel {
+  /// What the kernel has received for this connection and we have not read; 0 if it does not say.
+  fileprivate var unreadByteCount: Int {
+    let count = try? pipeline.syncOperations.withUnsafeTransportIfAvailable(of: NIOBSDSocket.Handle.self) {
+      descriptor -> Int32 in
+      var count: Int32 = 0
+      return unsafe ioctl(descriptor, UInt(FIONREAD), &count) == 0 ? count : 0
+    }
+    return Int(count ?? 0)
   }
 }

@@ -1,6 +1,7 @@
 internal import COpenSSL
 internal import Glibc
 package import NIOCore
+internal import PushWire
 
 /// One TLS connection without a socket: ciphertext in, ciphertext out, plaintext in, plaintext out.
 ///
@@ -69,7 +70,9 @@ package import NIOCore
         let isAddress = unsafe X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), host) == 1
         OpenSSLErrors.clear()
         if !isAddress {
-          unsafe SSL_set_hostflags(ssl, UInt32(X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS))
+          // What a certificate is for stands in its subjectAltName alone (RFC 9525, section 2.3).
+          unsafe SSL_set_hostflags(
+            ssl, UInt32(X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS | X509_CHECK_FLAG_NEVER_CHECK_SUBJECT))
           guard unsafe SSL_set1_host(ssl, host) == 1, unsafe carillon_set_server_name(ssl, host) == 1 else {
             throw .handshakeFailed("\(host) is no host name that TLS can use: \(OpenSSLErrors.take())")
           }
@@ -299,18 +302,38 @@ extension TLSSession {
     let fields = CertificateFields(leaf)
     switch error {
     case X509_V_ERR_HOSTNAME_MISMATCH, X509_V_ERR_IP_ADDRESS_MISMATCH:
-      let names = fields.serverNames.isEmpty ? "no name at all" : fields.serverNames.joined(separator: ", ")
-      session.distrust = "the server's certificate is for \(names), not for \(session.host ?? "this host")"
+      session.distrust = mismatch(fields, host: session.host ?? "this host")
     case X509_V_ERR_CERT_HAS_EXPIRED:
       let expired = unsafe copy(X509_STORE_CTX_get_current_cert(store)) ?? leaf
       let expiredFields = CertificateFields(expired)
-      session.distrust = "the server's certificate is not trusted: \(expiredFields.subject) expired on \(CivilTime.describe(expiredFields.validity.upperBound))"
+      session.distrust =
+        "the server's certificate is not trusted: \(shown(expiredFields.subject)) expired on "
+        + CivilTime.describe(expiredFields.validity.upperBound)
     default:
       session.distrust =
-        "the server's certificate (\(fields.subject), issued by \(fields.issuer)) is not trusted: \(reason); name the CA file to trust if it is the right server"
+        "the server's certificate (\(shown(fields.subject)), issued by \(shown(fields.issuer))) is not trusted: \(reason); "
+        + "name the CA file to trust if it is the right server"
     }
     return result
   }
+
+  private static func mismatch(_ fields: CertificateFields, host: String) -> String {
+    guard fields.hasAlternativeNames else {
+      let name = fields.commonName.map { "; its common name, \(shown($0)), does not count" } ?? ""
+      return "the server's certificate has no subjectAltName, so it is for no host\(name); it needs one for \(host)"
+    }
+    let names = fields.serverNames
+    guard !names.isEmpty else { return "the server's certificate is for no host at all, so not for \(host)" }
+    let list = names.prefix(shownNameCount).map(shown).joined(separator: ", ")
+    let more = names.count > shownNameCount ? " and \(names.count - shownNameCount) more" : ""
+    return "the server's certificate is for \(list)\(more), not for \(host)"
+  }
+
+  /// Names in one sentence, at most.
+  private static let shownNameCount = 8
+
+  /// A name is the peer's own text, and as long as it likes.
+  private static func shown(_ name: String) -> String { name.escapedForTerminal(atMost: 256) }
 
   /// The server's check of a client: the trust it was given, if any, then the policy's last word.
   static func verifyClient(_ store: OpaquePointer?) -> Int32 {

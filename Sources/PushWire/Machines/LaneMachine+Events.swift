@@ -15,7 +15,7 @@ extension LaneMachine {
     phase = .open
     connection = Connection(openedAt: now, progressAt: now, drainedAt: now, lastActivity: now)
     connection.ramp = refusalPace.ramp
-    isolation?.stageEnd = nil
+    isolation?.connectionOpened()
     window.connectionOpened()
   }
 
@@ -30,7 +30,7 @@ extension LaneMachine {
     } else {
       window.settleUnsentFront(into: &effects.settlements)
       // Cancelled or expired, the suspect takes the suspicion with it.
-      if let suspect = isolation?.suspect, window.settled >= suspect.end { isolation?.suspect = nil }
+      searchFollows()
     }
   }
 
@@ -91,7 +91,6 @@ extension LaneMachine {
       return endedWithoutAWord(walk: walk)
     }
     rewindDiscarded()
-    confirmedStage()
     // A gateway that shuts down again and again without taking anything is met with back-off.
     if connection.settledCount > 0 { madeProgress() }
   }
@@ -104,7 +103,6 @@ extension LaneMachine {
     settle(through: named.end, as: .rejected(.status(response.status)), walk: walk)
     if policy.plantedMistake == .followersAreForgotten { settleAll(as: .accepted(.confirmed), walk: walk) }
     rewindDiscarded()
-    confirmedStage()
     madeProgress()
   }
 
@@ -149,7 +147,6 @@ extension LaneMachine {
     let wasOpen = isOpen
     if let end = quietUntil {
       settle(through: end, as: .accepted(.quiet), walk: walk)
-      confirmedStage()
       quietUntil = nil
       madeProgress()
     }
@@ -163,6 +160,9 @@ extension LaneMachine {
     var delay = Duration.zero
     if connection.hasMadeProgress {
       backoff.succeeded()
+      searchBackoff.succeeded()
+    } else if connection.diedInSearch {
+      delay = searchBackoff.failed()
     } else if !connection.endedIdle {
       delay = backoff.failed()
     }
@@ -171,58 +171,14 @@ extension LaneMachine {
 
   // MARK: Settling
 
-  /// The connection ended and nobody said what became of the window: the app's policy decides.
-  mutating func endedWithoutAWord(walk: any RecordWalk) {
-    if isolation?.suspect?.controlHasLived == false, window.isEmpty { return controlDied() }
-    if isolation?.isProbeOnTrial == true, window.isEmpty, connection.probe != nil {
-      probesWork = false
-      isolation = nil
-      return
-    }
-    guard window.sentCount > 0 else { return rewindDiscarded() }
-    switch policy.onUnknown {
-    case .hold: settleAll(as: .held, walk: walk)
-    case .drop: settleAll(as: .unknown, walk: walk)
-    case .resend:
-      if window.sentCount == 1 { return loneNotificationDied(walk: walk) }
-      if policy.plantedMistake != .duplicatesAreNotCounted { effects.mayHaveArrived = window.sentRanges }
-      let isProbeSuspect = connection.probe != nil && !probesAreProven
-      isolation = Isolation(budget: max(1, min(isolation?.budget ?? .max, window.sentCount) / 2), isProbeOnTrial: isProbeSuspect)
-      rewind()
-    }
-  }
-
-  private mutating func loneNotificationDied(walk: any RecordWalk) {
-    if let suspect = isolation?.suspect, suspect.controlHasLived {
-      settleAll(as: .rejected(.closedWithoutReason), walk: walk)
-      isolation = nil
-      return
-    }
-    effects.mayHaveArrived = window.sentRanges
-    isolation = Isolation(budget: 1, stageEnd: nil, suspect: Suspect(end: window.frontEnd ?? window.sent, deaths: 1, controlHasLived: false))
-    rewind()
-  }
-
-  /// Even a connection that carried nothing was closed without a word.
-  private mutating func controlDied() {
-    guard var suspect = isolation?.suspect else { return }
-    // Perhaps it is the probe that this gateway answers by closing: the next control carries nothing at all.
-    if connection.probe != nil { probesWork = false }
-    suspect.deaths += 1
-    isolation?.suspect = suspect
-    if suspect.deaths >= policy.attempts { effects.isUnresponsive = true }
-  }
-
   mutating func settleQuiet(now: Instant, walk: any RecordWalk) {
     guard let end = window.quietEnd(now: now, quiet: policy.quiet, drainedAt: connection.drainedAt) else { return }
     settle(through: end, as: .accepted(.quiet), walk: walk)
-    confirmedStage()
     madeProgress()
   }
 
-  private mutating func settleAll(as outcome: Outcome, walk: any RecordWalk) {
+  mutating func settleAll(as outcome: Outcome, walk: any RecordWalk) {
     settle(through: window.sent, as: outcome, walk: walk)
-    confirmedStage()
   }
 
   private mutating func settle(through position: UInt64, as outcome: Outcome, walk: any RecordWalk) {
@@ -231,32 +187,25 @@ extension LaneMachine {
     window.settle(through: position, as: outcome, walk: walk, into: &effects.settlements)
     window.settleUnsentFront(into: &effects.settlements)
     connection.settledCount += before - window.sentCount
+    searchFollows()
   }
 
-  private mutating func rewind() {
+  mutating func rewind() {
     guard !window.isEmpty else { return }
     window.rewind()
     effects.hasRewound = true
   }
 
   /// Sets *sent* back after an answer that proves that the rest of the window was not taken.
-  private mutating func rewindDiscarded() {
+  mutating func rewindDiscarded() {
     guard !window.isEmpty else { return }
     effects.discardedFrom = window.settled
     rewind()
   }
 
-  /// A stage that has been confirmed as a whole doubles what the next may risk, until the search is over.
-  private mutating func confirmedStage() {
-    guard var isolation, let end = isolation.stageEnd, window.settled >= end else { return }
-    isolation.stageEnd = nil
-    isolation.suspect = nil
-    isolation.budget *= 2
-    self.isolation = isolation.budget >= policy.windowCount ? nil : isolation
-  }
-
   private mutating func madeProgress() {
     connection.hasMadeProgress = true
+    isolation?.hasLived = true
     effects.madeProgress = true
   }
 }

@@ -100,6 +100,8 @@ package struct LaneMachine: ~Copyable {
     var endedIdle = false
     /// The gateway has refused a notification by name.
     var endedInRefusal = false
+    /// It died in the search for what connections die of, with suspects in flight.
+    var diedInSearch = false
     var probe: Probe?
     var ramp: Ramp?
   }
@@ -110,26 +112,6 @@ package struct LaneMachine: ~Copyable {
     var sentAt: Instant
   }
 
-  /// The search for the notification that makes the gateway close without a word (spec, "Poison isolation").
-  struct Isolation {
-    /// How many notifications may be unconfirmed on a connection; halved by a silent closure, doubled by a confirmation.
-    var budget: Int
-    /// Where the present stage ends, once it is known.
-    var stageEnd: UInt64?
-    /// A connection died with a probe outstanding, and this gateway has never answered one: perhaps the probe is what it dies of. The next
-    /// connection carries a probe alone.
-    var isProbeOnTrial = false
-    /// A single notification was alone on a connection that died: it is condemned only after a connection without it has lived.
-    var suspect: Suspect?
-  }
-
-  struct Suspect {
-    /// Where it ends: once that is settled, whatever stands at the front is another.
-    var end: UInt64
-    var deaths: Int
-    var controlHasLived: Bool
-  }
-
   package let policy: LanePolicy
   var phase = Phase.disconnected(retryAt: .start)
   var window = ResendWindow()
@@ -137,6 +119,8 @@ package struct LaneMachine: ~Copyable {
   package internal(set) var refusalPace = RefusalPace()
   var isolation: Isolation?
   var backoff: Backoff
+  /// Between the connections of a search, which die by design: no failures, but no flood either.
+  var searchBackoff: Backoff
   var probeCount: UInt32 = 0
   /// False once the gateway has answered a probe without its identifier, or closed on one without a word.
   var probesWork: Bool
@@ -148,6 +132,7 @@ package struct LaneMachine: ~Copyable {
   package init(policy: LanePolicy, seed: UInt64) {
     self.policy = policy
     backoff = Backoff(base: policy.backoffBase, limit: policy.backoffLimit, seed: seed)
+    searchBackoff = Backoff(base: .milliseconds(20), limit: .milliseconds(50), seed: ~seed)
     probesWork = policy.confirm == .probe && policy.hasIdentifiers
   }
 
@@ -234,7 +219,8 @@ package struct LaneMachine: ~Copyable {
     }
     var limit = around.published
     var mustConfirm = around.isDraining
-    if let stageEnd = stageEnd(published: around.published, walk: walk) {
+    if let step = stepOfSearch(now: around.now, walk: walk) { return step }
+    if let stageEnd = isolation?.stageEnd {
       limit = min(limit, stageEnd)
       mustConfirm = true
     }
@@ -279,24 +265,5 @@ package struct LaneMachine: ~Copyable {
     return .leave
   }
 
-  /// The connection that carries nothing but a probe, to see whether the gateway is well at all.
-  private mutating func stepOfControl(now: Instant) -> Step {
-    if probesWork { return .probe(identifier: nextProbeIdentifier) }
-    let deadline = connection.openedAt + policy.quiet
-    guard deadline <= now else { return .wait(until: deadline) }
-    isolation?.suspect?.controlHasLived = true
-    return .wait(until: now)
-  }
-
   var nextProbeIdentifier: UInt32 { 0x8000_0000 | (probeCount & 0x7FFF_FFFF) }
-
-  /// Where the present stage of an isolation ends.
-  private mutating func stageEnd(published: UInt64, walk: any RecordWalk) -> UInt64? {
-    guard var isolation else { return nil }
-    if let end = isolation.stageEnd, end > window.settled { return end }
-    let end = walk.position(after: isolation.budget, from: window.settled, limit: published)
-    isolation.stageEnd = end
-    self.isolation = isolation
-    return end
-  }
 }

@@ -1,10 +1,11 @@
-/// How much a connection may send, if connections before it have ended in a refusal: little at first, twice as much each time that an
-/// answer would have come and none has.
+/// How much a connection may send, if connections before it have ended in a refusal: little at
+/// first, twice as much each time that an answer would have come and none has.
 ///
-/// A refusal comes late, and the gateway discards everything behind the refused frame. Where refused tokens stand close together,
-/// sending on at full speed means sending everything dozens of times. With gaps of m notifications on average, distributed
-/// exponentially, a first allowance of a·m costs a − 1 + e^−a frames sent again for each notification, and e^−a of the connections
-/// have to wait for a second one: with a = 4 these are 3 frames and 2 %.
+/// A refusal comes late, and the gateway discards everything behind the refused frame. Where
+/// refused tokens stand close together, sending on at full speed means sending everything dozens of
+/// times. With gaps of m notifications on average, distributed exponentially, a first allowance of
+/// a·m costs a − 1 + e^−a frames sent again for each notification, and e^−a of the connections have
+/// to wait for a second one: with a = 4 these are 3 frames and 2 %.
 struct Ramp: Sendable {
   private var allowance: Int
   private let interval: Duration
@@ -29,7 +30,8 @@ struct Ramp: Sendable {
     interval = max(.milliseconds(1), answerTime * 5 / 4)
   }
 
-  /// How many more notifications may be sent now on a connection that has sent `sentCount`; nil for any number.
+  /// How many more notifications may be sent now on a connection that has sent `sentCount`; nil for
+  /// any number.
   mutating func remaining(sentCount: Int, now: Instant) -> Int? {
     guard doublings < Self.doublingLimit else { return nil }
     guard sentCount >= allowance else { return allowance - sentCount }
@@ -48,7 +50,8 @@ struct Ramp: Sendable {
   var nextAt: Instant? { usedUpAt.map { $0 + interval } }
 }
 
-/// How often a lane's connections end in a refusal, and how late the refusals come, of about the last eight connections.
+/// How often a lane's connections end in a refusal, and how late the refusals come, of about the
+/// last eight connections.
 package struct RefusalPace: Sendable {
   private var settledCount = 0.0
   private var refusalCount = 0.0
@@ -62,7 +65,8 @@ package struct RefusalPace: Sendable {
   /// Whether connections have ended in refusals lately.
   package var hasRefusals: Bool { refusalCount > Self.forgottenCount }
 
-  /// A connection that settled something, or was refused something, has ended. Each weighs 1/8 less than the one after it.
+  /// A connection that settled something, or was refused something, has ended. Each weighs 1/8 less
+  /// than the one after it.
   mutating func connectionEnded(settledCount count: Int, inRefusal: Bool) {
     guard count > 0 || inRefusal, refusalCount > 0 || inRefusal else { return }
     settledCount = settledCount * 7 / 8 + Double(count)

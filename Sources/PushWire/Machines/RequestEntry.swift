@@ -7,16 +7,39 @@ package struct RequestEntry: Hashable, Sendable {
   package let campaign: UInt32
   /// An earlier request that got no answer may have delivered it.
   package internal(set) var isInDoubt: Bool
-  /// Requests that were answered with "not now", or not at all.
-  var tries: UInt8 = 0
+  /// Attempts: requests that were answered with "not now" while others got final answers, or not at all.
+  var tries: UInt16 = 0
+  /// Such requests, whether they count as attempts or not: the next wait is longer.
+  var putOffs: UInt8 = 0
+  /// It waits because its device token has had too many requests.
+  var isPaced = false
+  /// When this was last put off, the number of the request that the lane would send next; 0: never.
+  var mark: UInt64 = 0
   /// Requests in a row that the peer says it has not looked at.
   var refusals: UInt8 = 0
+  /// Such requests that the peer turned away one by one, while it answered others.
+  var turnedAway: UInt16 = 0
+  /// It was alone in flight on so many connections that were cut.
+  var lonelyCuts: UInt8 = 0
 
   package init(position: UInt64, end: UInt64, campaign: UInt32, isInDoubt: Bool) {
     self.position = position
     self.end = end
     self.campaign = campaign
     self.isInDoubt = isInDoubt
+  }
+
+  /// It has been put off once more. If a request that was sent after the last time has got a final answer,
+  /// the service was well: both count.
+  mutating func countPutOff(lastGoodSerial: UInt64) {
+    guard mark > 0, lastGoodSerial >= mark else { return }
+    tries = tries == 0 ? 2 : tries + 1
+  }
+
+  /// The same for a request that was turned away without being processed.
+  mutating func countTurnedAway(lastGoodSerial: UInt64) {
+    guard mark > 0, lastGoodSerial >= mark else { return }
+    turnedAway = turnedAway == 0 ? 2 : turnedAway + 1
   }
 }
 
@@ -43,6 +66,11 @@ struct RequestsInFlight {
   private(set) var count = 0
 
   private static let slotBits: UInt64 = 16
+
+  /// The number of the request that is submitted next.
+  var nextSerial: UInt64 { serial }
+
+  static func serial(of tag: UInt64) -> UInt64 { tag >> slotBits }
 
   /// The tag of the request that is submitted next: the slot's number below, a serial number above.
   var nextTag: UInt64 {
@@ -82,7 +110,7 @@ struct RequestsInFlight {
 
   private func index(of tag: UInt64) -> Int? {
     let index = Int(tag & ((1 << Self.slotBits) - 1))
-    return index < slots.count && slots[index].serial == tag >> Self.slotBits && slots[index].serial != 0 ? index : nil
+    return index < slots.count && slots[index].serial == Self.serial(of: tag) && slots[index].serial != 0 ? index : nil
   }
 
   /// The request that has waited longest.
@@ -100,7 +128,7 @@ struct RequestsInFlight {
   }
 }
 
-/// Notifications that will be sent again: those whose time has come in the order of the ring, the others by their time.
+/// Notifications that will be sent again: those whose time has come, and the others by their time.
 struct RetryQueue {
   private struct Item {
     var key: UInt64
@@ -117,8 +145,10 @@ struct RetryQueue {
   /// When one of those that wait will be ready.
   var nextAt: Instant? { waiting.items.first.map { Instant(nanoseconds: $0.key) } }
 
+  /// In the order of the ring, but after those that have used fewer attempts: whatever kept this one from
+  /// its outcome may be about it alone.
   mutating func append(_ entry: RequestEntry) {
-    ready.insert(Item(key: entry.position, entry: entry))
+    ready.insert(Item(key: UInt64(min(entry.tries, 255)) << 55 | entry.position, entry: entry))
   }
 
   mutating func append(_ entry: RequestEntry, at: Instant) {
@@ -142,6 +172,23 @@ struct RetryQueue {
     let all = exchange(&waiting.items, with: [])
     for item in all {
       if condition(item.entry) { append(item.entry) } else { waiting.insert(item) }
+    }
+  }
+
+  /// Of those that wait, the one whose time comes first and that satisfies `condition` becomes ready.
+  mutating func hastenFirst(where condition: (RequestEntry) -> Bool) {
+    var first: UInt64?
+    for item in waiting.items where condition(item.entry) { first = min(first ?? item.key, item.key) }
+    guard let key = first else { return }
+    var isFound = false
+    let all = exchange(&waiting.items, with: [])
+    for item in all {
+      if !isFound, item.key == key, condition(item.entry) {
+        isFound = true
+        append(item.entry)
+      } else {
+        waiting.insert(item)
+      }
     }
   }
 

@@ -22,11 +22,14 @@ extension RequestMachine {
   /// Bytes have come from the peer.
   package mutating func heard(now: Instant) {
     connection.heardAt = now
+    connection.hasHeard = true
     connection.unheardSince = nil
   }
 
   package mutating func pong(_ number: UInt64) {
-    if connection.ping?.number == number { connection.ping = nil }
+    guard connection.ping?.number == number else { return }
+    connection.ping = nil
+    if connection.controlPing == number { connection.isControlled = true }
   }
 
   /// The peer has sent a GOAWAY, or the connection is of no use for another reason. What is under way is waited for.
@@ -34,26 +37,42 @@ extension RequestMachine {
     connection.isFinishing = true
   }
 
-  /// The link has closed, or could not be opened. What had not been given out for sending must have been told before, with ``ended(_:isUnprocessed:now:)``.
+  /// The link has closed, or could not be opened. What had not been given out for sending must have been
+  /// told before, with ``ended(_:_:now:)``.
   package mutating func closed(_ closure: LaneClosure, now: Instant) {
-    let isAlone = inFlight.count == 1
-    while let oldest = inFlight.oldest, let entry = inFlight.remove(oldest.tag) {
-      if closure == .nothingWasRead || requests.plantedMistake == .lossIsUnprocessed {
-        retries.append(entry)
-      } else {
-        // Of many that a connection has taken with it without a single answer, none is known to be the cause.
-        endedUnknown(entry, countsAsTry: connection.hasMadeProgress || isAlone)
-      }
+    let wasSearching = search != nil
+    let lostCount = inFlight.count
+    if closure == .nothingWasRead && !connection.hasHeard || requests.plantedMistake == .lossIsUnprocessed
+      || closure == .nothingWasRead && requests.plantedMistake == .lateAlertIsRefusal
+    {
+      while let oldest = inFlight.oldest, let entry = inFlight.remove(oldest.tag) { retries.append(entry) }
+    } else if closure != .byUs, policy.onUnknown == .resend, !isPaused {
+      lostInCut()
+    } else {
+      lostUnanswered(now: now)
     }
     var delay = Duration.zero
     if connection.hasMadeProgress {
       backoff.succeeded()
       isOnTrial = false
+      search?.fruitlessCount = 0
+    } else if wasSearching, lostCount > 0, let count = search?.fruitlessCount, count < Self.fruitlessSearchLimit {
+      search?.fruitlessCount = count + 1
     } else if !connection.endedIdle {
       delay = backoff.failed()
-      if connection.sentCount > 0 { isOnTrial = true }
+      if connection.sentCount > 0, search == nil { isOnTrial = true }
     }
     phase = .disconnected(retryAt: now + delay)
+  }
+
+  /// We have left a peer that gave no answers: none of its requests is known to be the cause.
+  private mutating func lostUnanswered(now: Instant) {
+    let isAlone = inFlight.count == 1
+    while let oldest = inFlight.oldest, var entry = inFlight.remove(oldest.tag) {
+      let isKnownToWork = hasLaterAnswer(oldest.tag)
+      let retryAt = isKnownToWork ? nil : entry.nextRetry(requests.backoff, &jitter, now: now)
+      endedUnknown(entry, countsAsTry: isAlone || isKnownToWork, retryAt: retryAt)
+    }
   }
 
   // MARK: A notification's turn
@@ -76,7 +95,8 @@ extension RequestMachine {
   /// Its device token has had too many requests: it waits until then, and is no try.
   package mutating func passed(_ entry: RequestEntry, until instant: Instant) {
     takeTurn(entry)
-    retries.append(entry, at: instant)
+    var entry = entry
+    retries.append(with(&entry) { $0.isPaced = true }, at: instant)
   }
 
   /// Until when notifications to a device token wait; nil if they need not.
@@ -97,6 +117,8 @@ extension RequestMachine {
   private mutating func takeTurn(_ entry: RequestEntry) {
     if entry.position == map.sent {
       map.append(to: entry.end)
+    } else if search?.takeTurn(entry.position) == true {
+      return
     } else {
       precondition(retries.next?.position == entry.position, "a notification out of its turn")
       retries.removeNext()
@@ -119,37 +141,49 @@ extension RequestMachine {
     connection.activeAt = now
     switch verdict {
     case .accepted, .rejected, .gone:
-      settleAnswered(entry, as: outcome)
+      settleAnswered(tag, entry, as: outcome)
     case .badToken:
       effects.badTokenCount += 1
-      settleAnswered(entry, as: outcome)
+      settleAnswered(tag, entry, as: outcome)
     case .pausesApp:
-      refusedApp(entry, outcome: outcome)
+      refusedApp(tag, entry, outcome: outcome)
     case .needsOwnConnection where !connection.hasMadeProgress && backoff.failures >= Self.freshConnectionLimit:
       // No other key was ever used on these connections: the service does not accept this one.
-      refusedApp(entry, outcome: outcome)
+      refusedApp(tag, entry, outcome: outcome)
     case .disputesToken, .expiredToken, .needsOwnConnection, .reconnects:
       connection.isFinishing = true
-      endedUnprocessed(entry, now: now)
+      turnedAway(entry, limit: max(attempts, Self.reconnectLimit), outcome: outcome.afterLastAttempt, now: now)
     case .delaysToken:
-      connection.trialCount = nil
-      let until = backOff(entry, requests.tokenDelay, outcome: outcome, retryAfter: retryAfter, now: now)
+      let until = backOff(tag, entry, requests.tokenDelay, outcome: outcome, retryAfter: retryAfter, isPaced: true, now: now)
       if let until, let token { pace(token, until: until, now: now) }
     case .keepsToken, .backsOff:
-      connection.trialCount = nil
-      _ = backOff(entry, requests.backoff, outcome: outcome, retryAfter: retryAfter, now: now)
+      _ = backOff(tag, entry, requests.backoff, outcome: outcome, retryAfter: retryAfter, now: now)
     case .unknown:
-      endedUnknown(entry, countsAsTry: true)
+      endedWithoutAnswer(tag, entry, .meaninglessAnswer, now: now)
     }
   }
 
   /// Where the notification of a request under way lies in the ring; nil if it has been taken back.
   package func position(of tag: UInt64) -> UInt64? { inFlight.position(of: tag) }
 
+  /// How a stream ended without an answer.
+  package enum StreamEnd: Sendable {
+    /// The peer may have processed the request.
+    case unknown
+    /// The request was never given out, or lies behind the last stream of a GOAWAY.
+    case unprocessed
+    /// The peer reset the stream with REFUSED_STREAM: it has not processed the request.
+    case refused
+  }
+
   /// A stream has ended without an answer.
-  package mutating func ended(_ tag: UInt64, isUnprocessed: Bool, now: Instant) {
+  package mutating func ended(_ tag: UInt64, _ end: StreamEnd, now: Instant) {
     guard let entry = inFlight.remove(tag) else { return }
-    if isUnprocessed { endedUnprocessed(entry, now: now) } else { endedUnknown(entry, countsAsTry: true) }
+    switch end {
+    case .unknown: endedWithoutAnswer(tag, entry, .streamReset, now: now)
+    case .refused where !connection.isFinishing: turnedAway(entry, limit: attempts, outcome: .rejected(.streamRefused), now: now)
+    case .unprocessed, .refused: endedUnprocessed(entry, now: now)
+    }
   }
 
   /// The app is about to stop and cancel everything: no more is sent for it to be burnt.
@@ -164,24 +198,43 @@ extension RequestMachine {
 
   /// The service refuses the credential or the topic, so the answer is no verdict on the notification:
   /// it returns to the queue, and the app stops.
-  private mutating func refusedApp(_ entry: RequestEntry, outcome: Outcome) {
+  private mutating func refusedApp(_ tag: UInt64, _ entry: RequestEntry, outcome: Outcome) {
     effects.pausedBy = outcome
     pause()
-    if requests.plantedMistake == .credentialRejectsNotification { return settleAnswered(entry, as: outcome) }
+    if requests.plantedMistake == .credentialRejectsNotification { return settleAnswered(tag, entry, as: outcome) }
     retries.append(entry)
   }
 
-  private mutating func settleAnswered(_ entry: RequestEntry, as outcome: Outcome) {
+  private mutating func settleAnswered(_ tag: UInt64, _ entry: RequestEntry, as outcome: Outcome) {
     isProven = true
     connection.trialCount = nil
+    serviceIsWell(tag)
+    settleFinally(entry, as: outcome)
+    if requests.plantedMistake == .neighbourIsSettled { settleNeighbour(of: entry, as: outcome) }
+  }
+
+  /// No other answer will follow.
+  mutating func settleFinally(_ entry: RequestEntry, as outcome: Outcome) {
     connection.hasMadeProgress = true
     effects.madeProgress = true
     effects.answerCount += 1
     settle(entry, as: outcome)
-    if requests.plantedMistake == .neighbourIsSettled { settleNeighbour(of: entry, as: outcome) }
   }
 
-  /// Nobody has looked at it: sent again, first of all, and without any doubt. One that is refused again and again is not sent in a tight loop.
+  /// The peer has not processed it, and says so of this request. The notification is sent again, without
+  /// doubt, until the peer has turned it away `limit` times in a row while it answered others.
+  private mutating func turnedAway(_ entry: RequestEntry, limit: UInt16, outcome: Outcome, now: Instant) {
+    var entry = entry
+    entry.countTurnedAway(lastGoodSerial: lastGoodSerial)
+    entry.mark = inFlight.nextSerial
+    if entry.turnedAway >= limit { return settleFinally(entry, as: entry.isInDoubt ? .unknown : outcome) }
+    endedUnprocessed(entry, now: now)
+    let cause: Cause = if case .rejected(.gaveUp(let refusal)) = outcome { .refusal(refusal) } else { .streamRefused }
+    effects.trouble = Trouble(cause: cause, nextTryAt: nil)
+  }
+
+  /// The peer has not processed it: sent again, first of all, and without any doubt. One that is refused
+  /// again and again is sent with growing pauses.
   private mutating func endedUnprocessed(_ entry: RequestEntry, now: Instant) {
     if requests.plantedMistake == .unprocessedIsForgotten { return settle(entry, as: .accepted(.confirmed)) }
     var entry = entry
@@ -201,45 +254,36 @@ extension RequestMachine {
   private static let freshConnectionLimit = 2
   /// A peer that refuses so many streams and answers none is left for a new connection.
   private static let refusalLimit = 100
+  /// So many answers in a row that want another connection, while others get through, are about the notification.
+  private static let reconnectLimit: UInt16 = 50
 
   private mutating func pace(_ token: Int, until: Instant, now: Instant) {
     if paced.count >= requests.waitingLimit { paced = paced.filter { $0.value > now } }
     if paced.count < requests.waitingLimit { paced[token] = until }
   }
 
-  /// Not now, says the service: later again, until the attempts are used up. Returns when.
-  private mutating func backOff(_ entry: RequestEntry, _ delay: ClosedRange<Duration>, outcome: Outcome, retryAfter: UInt32?, now: Instant) -> Instant? {
-    var entry = entry
-    entry.refusals = 0
-    entry.tries += 1
-    guard entry.tries < attempts else {
-      settleAnswered(entry, as: entry.isInDoubt ? .unknown : outcome)
-      return nil
-    }
-    let full = min(delay.upperBound, delay.lowerBound * (1 << min(Int(entry.tries) - 1, 20)))
-    let asked = retryAfter.map { min(requests.retryAfterLimit, Duration.seconds(Int64($0))) } ?? .zero
-    let until = now + max(jitter.apply(to: full), asked)
-    retries.append(entry, at: until)
-    return until
-  }
-
-  private var attempts: UInt8 { UInt8(clamping: policy.attempts) }
-
   /// It was sent, and nobody says what became of it: the app's policy decides.
-  mutating func endedUnknown(_ entry: RequestEntry, countsAsTry: Bool) {
+  ///
+  /// - Parameter retryAt: when it is sent again; nil: at once.
+  mutating func endedUnknown(_ entry: RequestEntry, countsAsTry: Bool, retryAt: Instant? = nil) {
     switch policy.onUnknown {
     case .hold: settle(entry, as: .held)
     case .drop: settle(entry, as: .unknown)
     case .resend:
       var entry = entry
       entry.refusals = 0
+      entry.turnedAway = 0
       if countsAsTry { entry.tries += 1 }
       guard entry.tries < attempts else { return settle(entry, as: .unknown) }
-      // Each time: whoever counts copies needs to know of every one that may follow.
-      noteDoubt(entry.position..<entry.end)
-      entry.isInDoubt = true
-      retries.append(entry)
+      markInDoubt(&entry)
+      if let retryAt { retries.append(entry, at: retryAt) } else { retries.append(entry) }
     }
+  }
+
+  mutating func markInDoubt(_ entry: inout RequestEntry) {
+    // Each time: whoever counts copies needs to know of every one that may follow.
+    noteDoubt(entry.position..<entry.end)
+    entry.isInDoubt = true
   }
 
   private mutating func noteDoubt(_ range: Range<UInt64>) {
@@ -250,7 +294,7 @@ extension RequestMachine {
     }
   }
 
-  private mutating func settle(_ entry: RequestEntry, as outcome: Outcome) {
+  mutating func settle(_ entry: RequestEntry, as outcome: Outcome) {
     map.mark(entry.position, entry.end)
     let settlement = Settlement(from: entry.position, to: entry.end, count: 1, campaign: entry.campaign, outcome: outcome)
     if let last = effects.settlements.indices.last {
@@ -265,7 +309,7 @@ extension RequestMachine {
     settle(neighbour, as: outcome)
   }
 
-  private func with(_ entry: inout RequestEntry, _ change: (inout RequestEntry) -> Void) -> RequestEntry {
+  func with(_ entry: inout RequestEntry, _ change: (inout RequestEntry) -> Void) -> RequestEntry {
     change(&entry)
     return entry
   }

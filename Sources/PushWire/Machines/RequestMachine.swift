@@ -57,9 +57,13 @@ package struct RequestMachine: ~Copyable {
     /// Final answers, and how many of them said that the token was bad: for the app's breaker.
     package var answerCount = 0
     package var badTokenCount = 0
+    /// What kept the lane from progress last.
+    package var trouble: Trouble?
     var isInOrder = true
 
-    fileprivate var hasAny: Bool { answerCount > 0 || madeProgress || pausedBy != nil || !settlements.isEmpty || !mayHaveArrived.isEmpty }
+    fileprivate var hasAny: Bool {
+      answerCount > 0 || madeProgress || pausedBy != nil || trouble != nil || !settlements.isEmpty || !mayHaveArrived.isEmpty
+    }
   }
 
   enum Phase {
@@ -85,6 +89,11 @@ package struct RequestMachine: ~Copyable {
     var sentCount = 0
     var refusedCount = 0
     var ping: (number: UInt64, sentAt: Instant)?
+    /// A PING whose answer shows that the service is well, and whether it has come.
+    var controlPing: UInt64?
+    var isControlled = false
+    /// The peer has sent bytes.
+    var hasHeard = false
     /// Since when there is something to send, nothing under way, and no stream allowed.
     var shutOutSince: Instant?
     /// It gets no new requests; when the last one under way has ended, it is left.
@@ -109,6 +118,13 @@ package struct RequestMachine: ~Copyable {
   var isOnTrial = false
   /// The service has given a notification of this lane a final answer: it accepts the credential.
   var isProven = false
+  /// The number of the latest request that got a final answer.
+  var lastGoodSerial: UInt64 = 0
+  /// Answers since the last final one that were none, and requests without an answer.
+  var troubleCount = 0
+  var outage: Outage?
+  /// Connections were cut with requests in flight, and the cause is being looked for.
+  var search: RequestSearch?
   var pingCount: UInt64 = 0
   /// The app is about to stop: nothing is sent until all is cancelled.
   var isPaused = false
@@ -141,8 +157,10 @@ package struct RequestMachine: ~Copyable {
   package var isDisconnected: Bool { if case .disconnected = phase { true } else { false } }
   /// When it may connect again, while it is disconnected.
   package var retryAt: Instant? { if case .disconnected(let instant) = phase { instant } else { nil } }
+  /// The peer of this connection, or of the last one, has sent bytes.
+  package var hasHeard: Bool { connection.hasHeard }
   /// Notifications that wait for their next turn.
-  package var waitingCount: Int { retries.count }
+  package var waitingCount: Int { retries.count + (search?.count ?? 0) }
   /// Whether any device token waits: then each is to be looked up with ``pacedUntil(_:now:)``.
   package var pacesTokens: Bool { !paced.isEmpty }
   /// The tag for the request that is submitted next.
@@ -190,7 +208,7 @@ package struct RequestMachine: ~Copyable {
     if around.isCancelled { return stepThroughCancelled(around) ?? .wait(until: nil) }
     retries.move(now: around.now)
     guard !isPaused else { return .wait(until: nil) }
-    guard retries.next != nil || isTakingNew(around) else { return .wait(until: retries.nextAt) }
+    guard retries.next != nil || search != nil || isTakingNew(around) else { return .wait(until: retries.nextAt) }
     return retryAt <= around.now ? .dial : .wait(until: retryAt)
   }
 
@@ -207,7 +225,11 @@ package struct RequestMachine: ~Copyable {
     retries.move(now: around.now)
     var room = around.isWritable && !isPaused ? around.availableStreamCount : 0
     if let trialCount = connection.trialCount { room = min(room, trialCount - inFlight.count) }
+    room = roomDuringOutage(room, now: around.now)
+    if let step = stepInSearch(around, room: &room) { return step }
     if room > 0 {
+      // The next trial need not wait for the time of a notification.
+      if outage != nil || connection.trialCount == 1, retries.next == nil, !isTakingNew(around) { retries.hastenFirst { !$0.isPaced } }
       if let entry = retries.next { return .again(entry) }
       if isTakingNew(around) { return .take(from: map.sent, to: around.published, count: room) }
     }
@@ -216,7 +238,7 @@ package struct RequestMachine: ~Copyable {
 
   /// A peer that allows no stream at all is left after as long as an answer may take: the next connection may have a better one.
   private mutating func stepIfShutOut(_ around: Surroundings) -> Step? {
-    let hasWork = retries.next != nil || isTakingNew(around)
+    let hasWork = retries.next != nil || search != nil || isTakingNew(around)
     guard hasWork, !isPaused, inFlight.count == 0, around.availableStreamCount == 0 else {
       connection.shutOutSince = nil
       return nil
@@ -230,9 +252,10 @@ package struct RequestMachine: ~Copyable {
   }
 
   /// A service in trouble is not given more of it.
-  private func isTakingNew(_ around: Surroundings) -> Bool { around.published > map.sent && retries.count < requests.waitingLimit }
+  func isTakingNew(_ around: Surroundings) -> Bool { around.published > map.sent && retries.count < requests.waitingLimit }
 
   private mutating func stepThroughCancelled(_ around: Surroundings) -> Step? {
+    endSearch()
     retries.hasten { _ in true }
     if let entry = retries.next { return .again(entry) }
     return around.published > map.sent ? .take(from: map.sent, to: around.published, count: .max) : nil
@@ -244,7 +267,7 @@ package struct RequestMachine: ~Copyable {
     if requests.plantedMistake == .timeoutIsHarmless {
       retries.append(entry)
     } else {
-      endedUnknown(entry, countsAsTry: true)
+      endedWithoutAnswer(oldest.tag, entry, .noAnswer, now: now)
     }
     return oldest.streamID
   }
@@ -268,7 +291,7 @@ package struct RequestMachine: ~Copyable {
   }
 
   private mutating func stepWithNothingToSend(_ around: Surroundings) -> Step {
-    let isIdle = !isKept && inFlight.count == 0 && retries.isEmpty && around.published == map.sent
+    let isIdle = !isKept && inFlight.count == 0 && waitingCount == 0 && around.published == map.sent
     guard isIdle else { return .wait(until: deadline) }
     let end = connection.activeAt + requests.idle
     guard end <= around.now else { return .wait(until: min(end, deadline ?? end)) }
@@ -278,7 +301,9 @@ package struct RequestMachine: ~Copyable {
   }
 
   /// When something will be due that no event announces.
-  package var deadline: Instant? { Self.earliest(connectionDeadline, retries.nextAt) }
+  package var deadline: Instant? {
+    Self.earliest(connectionDeadline, outage == nil ? retries.nextAt : Self.earliest(outage?.retryAt, retries.nextAt))
+  }
 
   private var connectionDeadline: Instant? {
     let pingEnd = connection.ping.map { max($0.sentAt, connection.heardAt) + requests.pingTimeout } ?? pingAt

@@ -2,8 +2,8 @@
 package struct RequestPolicy: Sendable {
   /// The most requests in flight on one connection that a setting may ask for: a request's tag has 16 bits for its place.
   package static let streamCountLimit = 65_535
-  /// The most attempts that a setting may ask for: a notification counts its own in a byte.
-  package static let attemptCountLimit = 255
+  /// The most attempts that a setting may ask for.
+  package static let attemptCountLimit = 1000
 
   /// A request without an answer for so long is given up: its notification may have been taken. Default 30 s.
   package var timeout = Duration.seconds(30)
@@ -38,6 +38,10 @@ package struct RequestPolicy: Sendable {
     case timeoutIsHarmless
     /// A refused credential rejects the notifications that were in flight.
     case credentialRejectsNotification
+    /// Attempts are counted while the service answers nothing but 5xx.
+    case outageCountsAttempts
+    /// A certificate alert means that nothing was read, even on a connection that has worked.
+    case lateAlertIsRefusal
   }
 
   package init() {}

@@ -30,6 +30,10 @@ package enum Rejection: Hashable, Sendable {
   case status(GatewayStatus)
   /// The provider API answered its request with this.
   case provider(ProviderRefusal)
+  /// The provider API answered "not now" to each of its attempts, the last time with this. Says nothing about the device token.
+  case gaveUp(ProviderRefusal)
+  /// The provider API refused the stream of each of its attempts. Says nothing about the device token.
+  case streamRefused
   /// It stood alone on a connection that the gateway closed without saying why, while others got through.
   case closedWithoutReason
   /// Its line held no device token; it was never sent.
@@ -71,11 +75,13 @@ extension Rejection {
 }
 
 extension Rejection: CustomStringConvertible {
-  /// The reason as accounts and reports show it: `8 invalid token`, `400 BadDeviceToken`, `malformed token`, …
+  /// The reason as accounts and reports show it: `8 invalid token`, `400 BadDeviceToken`, `given up after 503 ServiceUnavailable`, …
   package var description: String {
     switch self {
     case .status(let status): status.description
     case .provider(let refusal): refusal.description
+    case .gaveUp(let refusal): "given up after \(refusal)"
+    case .streamRefused: "given up after refused streams"
     case .closedWithoutReason: "closed without a reason"
     case .malformedToken: "malformed token"
     case .unusableLine(let defect): defect.description

@@ -71,7 +71,7 @@ struct ChannelCommand: ParsableCommand {
     }
 
     /// One line each, whatever the service calls them.
-    static func lines(_ channels: [String]) -> String { channels.map { $0.escapingControls() }.joined(separator: "\n") }
+    static func lines(_ channels: [String]) -> String { channels.map { $0.escapedForTerminal }.joined(separator: "\n") }
   }
 
   struct Read: AsyncParsableCommand {
@@ -91,7 +91,7 @@ struct ChannelCommand: ParsableCommand {
       let store = policy == "0" ? Store.none : .last
       if options.json { return ChannelCommand.show(channel, options) { $0.field("store", store.rawValue) } }
       StandardStream.output.writeLine(
-        "\(channel.escapingControls()) stores \(store == .none ? "nothing: a broadcast reaches the devices that are there" : "the most recent broadcast")")
+        "\(channel.escapedForTerminal) stores \(store == .none ? "nothing: a broadcast reaches the devices that are there" : "the most recent broadcast")")
     }
   }
 
@@ -112,7 +112,7 @@ struct ChannelCommand: ParsableCommand {
 
   /// The identifier on a line of its own, so that a shell can take it; or an object.
   fileprivate static func show(_ channel: String, _ options: ChannelOptions, more: (inout JSONWriter) -> Void) {
-    guard options.json else { return StandardStream.output.writeLine(channel.escapingControls()) }
+    guard options.json else { return StandardStream.output.writeLine(channel.escapedForTerminal) }
     var json = JSONWriter()
     json.object {
       $0.field("channel", channel)

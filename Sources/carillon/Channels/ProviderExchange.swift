@@ -97,7 +97,7 @@ final class ProviderExchange: LinkDelegate {
   func linkClosed(_ link: any Link, reason: LinkClosure) {
     let sentence =
       switch reason {
-      case .byPeer, .byUs: "\(endpoint) closed without an answer"
+      case .byPeer, .truncated, .byUs: "\(endpoint) closed without an answer"
       case .reset: "The connection to \(endpoint) was reset"
       case .unreachable(let why): "\(endpoint) cannot be reached: \(why)"
       case .handshakeFailed(let why): "The TLS handshake with \(endpoint) failed: \(why)"

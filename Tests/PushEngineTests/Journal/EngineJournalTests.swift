@@ -33,6 +33,22 @@ internal import Testing
     }
   }
 
+  @Test("a rewind that also forgets what an earlier connection may have delivered is found")
+  func plantedMistake() async throws {
+    for seed in UInt64(1)...200 {
+      do {
+        let world = try JournalWorld(seed: seed, plantedMistake: .rewindClearsDoubt)
+        for _ in 0..<5 {
+          try await world.live(operations: 100)
+          try world.crash(losesUnsynced: false)
+        }
+      } catch is JournalWorld.Wrong {
+        return
+      }
+    }
+    Issue.record("nobody has noticed it")
+  }
+
   @Test("when everything is settled nothing is left on the disk, whatever was left and returned on the way")
   func nothingIsLeft() async throws {
     for seed in UInt64(1)...20 {

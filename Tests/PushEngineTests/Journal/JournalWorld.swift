@@ -27,8 +27,9 @@ final class JournalWorld {
     let ends = Mutex<[UInt64: UInt64]>([:])
   }
 
-  init(seed: UInt64) throws {
+  init(seed: UInt64, plantedMistake: EngineJournalOptions.PlantedMistake? = nil) throws {
     random = SeededGenerator(seed: seed)
+    options.plantedMistake = plantedMistake
     options.checkpointByteCount = random.pick([1, 300, 2_000, 10_000], or: 300)
     options.sync = random.pick([.always, .interval(.milliseconds(10)), .never], or: .always)
     journal = try EngineJournal.open(disk, options: options, runByHand: {}).journal

@@ -155,9 +155,11 @@ extension SeededGenerator {
     pick(
       [
         .accepted(.confirmed), .accepted(.quiet), .suppressed, .expired, .held, .cancelled, .unknown, .rejected(.closedWithoutReason),
-        .rejected(.malformedToken), .rejected(.payloadTooLarge), .rejected(.status(GatewayStatus(rawValue: UInt8.random(in: 0...255, using: &self)))),
+        .rejected(.streamRefused), .rejected(.malformedToken), .rejected(.payloadTooLarge),
+        .rejected(.status(GatewayStatus(rawValue: UInt8.random(in: 0...255, using: &self)))),
         .rejected(.unusableLine(pick(LineDefect.allCases, or: .row))),
         .rejected(.provider(ProviderRefusal(status: UInt16.random(in: 100...999, using: &self), reason: ProviderReason.allCases.randomElement(using: &self)))),
+        .rejected(.gaveUp(ProviderRefusal(status: UInt16.random(in: 100...999, using: &self), reason: ProviderReason.allCases.randomElement(using: &self)))),
       ], or: .unknown)
   }
 

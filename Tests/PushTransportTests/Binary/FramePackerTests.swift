@@ -47,6 +47,24 @@ struct FramePackerTests {
     Sample(ordinal: ordinal, campaign: campaign, expiration: expiration, token: token, payload: payload)
   }
 
+  @Test("a frame that is larger than the buffer ends the process instead of writing behind it")
+  func tooLarge() async {
+    // With the token of the template, and with another.
+    await #expect(processExitsWith: .failure) { FramePackerTests.packTooLarge(tokenByteCount: 32) }
+    await #expect(processExitsWith: .failure) { FramePackerTests.packTooLarge(tokenByteCount: 100) }
+  }
+
+  private static func packTooLarge(tokenByteCount: Int) {
+    let ring = NotificationRing(blockCount: 1024)
+    // No such campaign passes the checks before it.
+    let payload = [UInt8](repeating: 0x20, count: 65_000)
+    let frames = CampaignFrames(campaign: 1, command: .framed, payload: payload, expiration: nil, priority: nil)
+    guard ring.add(Sample(ordinal: 0, token: [UInt8](repeating: 1, count: tokenByteCount))) else { return }
+    var packer = FramePacker(byteCountBound: 1024, buffers: LoopBuffers())
+    packer.clear()
+    _ = packer.pack(from: 0, to: ring.published, ring: ring, frames: frames, now: 0)
+  }
+
   @Test(
     "a batch holds exactly the frames of its notifications, byte for byte those of FrameEncoder, whatever the mixture", arguments: Command.allCases,
     1...8 as ClosedRange<UInt64>)

@@ -13,6 +13,14 @@ struct NotificationRingTests {
     #expect(ring.freeBlockCount == 256 && ring.backlogBlockCount == 0 && ring.isFullyPublished)
   }
 
+  @Test("to read where no record starts is a mistake of the program, and traps")
+  func noRecord() async {
+    await #expect(processExitsWith: .failure) {
+      let ring = NotificationRing(blockCount: 256)
+      _ = ring.record(at: 7)
+    }
+  }
+
   @Test("a full ring refuses, and takes exactly as much as was settled")
   func full() {
     let ring = NotificationRing(blockCount: 256)

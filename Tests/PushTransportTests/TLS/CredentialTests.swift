@@ -114,7 +114,7 @@ struct CredentialTests {
   func openToOthers(mode: Int) throws {
     let material = try Material()
     let (certificate, key, container) = (material.directory.file("a.pem"), material.directory.file("a key"), material.directory.file("a.p12"))
-    let pass = try material.directory.write("secret\n", to: "a.pass", mode: 0o644)
+    let pass = try material.directory.write("secret\n", to: "a.pass")
     try material.app.writePEM(certificate: certificate, key: key)
     try material.app.writePKCS12(to: container, passphrase: "secret")
     for path in [key, container] { try FileManager.default.setAttributes([.posixPermissions: mode], ofItemAtPath: path) }
@@ -122,6 +122,94 @@ struct CredentialTests {
     #expect(refused == .openToOthers(file: key, mode: UInt32(mode)))
     #expect(refused?.description.hasSuffix("run: chmod 600 '\(key)'") == true)
     #expect(failure(CredentialFiles(certificate: container, passphraseFile: pass)) == .openToOthers(file: container, mode: UInt32(mode)))
+  }
+
+  @Test(
+    "a passphrase file that others can read is refused like a key file, and is a finding of an inspection",
+    arguments: [0o644, 0o640, 0o604, 0o620])
+  func passphraseOpenToOthers(mode: Int) throws {
+    let material = try Material()
+    let (container, pem) = (material.directory.file("a.p12"), material.directory.file("a.pem"))
+    let pass = try material.directory.write("secret\n", to: "a pass", mode: mode)
+    try material.app.writePKCS12(to: container, passphrase: "secret")
+    try material.app.writePEM(certificate: pem, key: pem, passphrase: "secret")
+    for file in [container, pem] {
+      let refused = failure(CredentialFiles(certificate: file, passphraseFile: pass))
+      #expect(refused == .passphraseOpenToOthers(file: pass, mode: UInt32(mode)))
+      #expect(
+        refused?.description
+          == "\(pass) holds a passphrase that other users can read (mode 0\(String(mode, radix: 8))); run: chmod 600 '\(pass)'"
+      )
+      let found = try CredentialInspection.load(file: file, passphraseFile: pass, at: now)
+      #expect(
+        found.key == .matches && found.findings.first == .passphraseOpenToOthers(file: pass, mode: UInt32(mode))
+          && found.findings[0].isFatal)
+    }
+  }
+
+  @Test(
+    "a file that asks for more key derivation than a person waits for is refused before any of it, wherever it asks",
+    .timeLimit(.minutes(1)),
+    arguments: [
+      ["-iter", "16000000", "-nomac"], ["-iter", "16000000", "-legacy", "-nomac"], ["-iter", "16000000"],
+      ["-keypbe", "PBE-SHA1-3DES", "-certpbe", "NONE", "-nomac", "-iter", "16000000"],
+    ])
+  func derivation(options: [String]) throws {
+    let material = try Material()
+    let (pem, container) = (material.directory.file("a.pem"), material.directory.file("a.p12"))
+    let pass = try material.directory.write("x\n", to: "a.pass")
+    try material.app.writePEM(certificate: pem, key: pem)
+    // To make such a file takes as long as to read it: it is made with a smaller number of the same
+    // length, which is then exchanged.
+    let few = options.map { $0 == "16000000" ? "1000001" : $0 }
+    try OpenSSLCommand.run(["pkcs12", "-export", "-in", pem, "-out", container, "-passout", "file:\(pass)"] + few)
+    try Self.exchange([0x02, 0x03, 0x0F, 0x42, 0x41], for: [0x02, 0x03, 0x7F, 0xFF, 0xFF], in: container)
+    let refused = failure(CredentialFiles(certificate: container, passphraseFile: pass))
+    guard case .derivationTooLong(container, let rounds) = refused, rounds >= 0x7F_FFFF else {
+      Issue.record("\(String(describing: refused))")
+      return
+    }
+    #expect(refused?.description.contains("the limit is 3000000; export it again") == true)
+    #expect(throws: CredentialError.derivationTooLong(file: container, rounds: rounds)) {
+      try CredentialInspection.load(file: container, passphraseFile: pass, at: now)
+    }
+  }
+
+  @Test("an encrypted PEM key is held to the same bound, with scrypt too")
+  func derivationOfKey() throws {
+    let material = try Material()
+    let (pem, plain, key) = (
+      material.directory.file("a.pem"), material.directory.file("plain.key"), material.directory.file("a.key")
+    )
+    let pass = try material.directory.write("x\n", to: "a.pass")
+    try material.app.writePEM(certificate: pem, key: plain)
+    let command = ["pkcs8", "-topk8", "-in", plain, "-out", key, "-passout", "file:\(pass)"]
+    let files = CredentialFiles(certificate: pem, key: key, passphraseFile: pass)
+    for options in [["-iter", "4000000"], ["-scrypt", "-scrypt_N", "16384", "-scrypt_r", "8", "-scrypt_p", "32"]] {
+      try OpenSSLCommand.run(command + options)
+      try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: key)
+      guard case .derivationTooLong(key, _) = failure(files) else {
+        Issue.record("\(options): \(String(describing: failure(files)))")
+        continue
+      }
+    }
+    for options in [["-iter", "600000"], ["-scrypt"]] {
+      try OpenSSLCommand.run(command + options)
+      try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: key)
+      #expect(failure(files) == nil, "\(options)")
+    }
+  }
+
+  private static func exchange(_ old: [UInt8], for new: [UInt8], in file: String) throws {
+    var data = try Data(contentsOf: URL(filePath: file))
+    var count = 0
+    while let range = data.firstRange(of: Data(old)) {
+      data.replaceSubrange(range, with: new)
+      count += 1
+    }
+    try #require(count > 0)
+    try data.write(to: URL(filePath: file))
+    try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: file)
   }
 
   @Test("a key of another certificate, an expired one, one of tomorrow, a missing, an unreadable and a garbage file each have their error")

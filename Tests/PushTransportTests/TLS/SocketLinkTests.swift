@@ -159,6 +159,46 @@ struct SocketLinkTests {
     }
   }
 
+  @Test("a handshake whose answer waits in the socket when its time is over, because we have not read it, completes")
+  func lateReader() async throws {
+    let material = try Material()
+    try await withLoops { group in
+      let listener = try await listen(group, try material.serverContext()) { _, _ in }
+      let context = try material.clientContext()
+      let (ends, tellEnd) = AsyncStream.makeStream(of: String.self)
+      let bootstrap = ClientBootstrap(group: group.eventLoopGroup).channelOption(.autoRead, value: false)
+      let client = try await bootstrap.channelInitializer { channel in
+        channel.eventLoop.makeCompletedFuture {
+          let tls = TLSHandler(try TLSSession(context, host: "localhost"), handshakeTimeout: .seconds(1))
+          try channel.pipeline.syncOperations.addHandlers([tls, LateReader()])
+          try channel.pipeline.syncOperations.addHandler(
+            ServerHandler { _, event in
+              switch event {
+              case .tls(.handshakeCompleted): tellEnd.yield("complete")
+              case .failed(let error): tellEnd.yield("\(error)")
+              case .inactive: tellEnd.yield("closed")
+              default: break
+              }
+            })
+        }
+      }.connect(host: "127.0.0.1", port: listener.port).get()
+      #expect(await ends.first { _ in true } == "complete")
+      try? await client.close().get()
+      await listener.close()
+    }
+  }
+
+  /// Reads nothing until the handshake's time is over, as on a loop that is busy for so long.
+  private final class LateReader: ChannelInboundHandler {
+    typealias InboundIn = ByteBuffer
+
+    func channelActive(context: ChannelHandlerContext) {
+      let channel = context.channel
+      context.eventLoop.scheduleTask(in: .milliseconds(1500)) { channel.setOption(.autoRead, value: true) }
+      context.fireChannelActive()
+    }
+  }
+
   @Test("an error response reaches a client that goes on sending, through half-close and draining")
   func drain() async throws {
     let material = try Material()
@@ -259,6 +299,35 @@ struct SocketLinkTests {
       await listener.close()
     }
     await servers.shutDown()
+  }
+
+  @Test(
+    "the end of the stream without close_notify is told apart from a close, after all that came before it",
+    arguments: TLSVersion.allCases)
+  func truncation(version: TLSVersion) async throws {
+    let material = try Material()
+    try await withLoops { group in
+      // Reads nothing but what asks for the answer, so that the end is a FIN and no reset.
+      let listener = try await listen(group, try material.serverContext(versions: version...version)) {
+        channel, event in
+        guard case .received(let bytes) = event else { return }
+        channel.writeAndFlush(ByteBuffer(bytes: [1, 2, 3])).whenComplete { _ in
+          if bytes == [1] {
+            channel.triggerUserOutboundEvent(TLSAbort.close, promise: nil)
+          } else {
+            channel.close(promise: nil)
+          }
+        }
+      }
+      let dialer = SocketDialer(host: "127.0.0.1", port: listener.port, context: try material.clientContext())
+      for (request, expected) in [(UInt8(1), LinkClosure.truncated), (2, .byPeer)] {
+        let recorder = Recorder { link, event in if event == .opened { link.send([request]) } }
+        _ = dialer.dial(on: group.loops[0], delegate: recorder)
+        let events = await recorder.waitUntilClosed()
+        #expect(Recorder.bytes(events) == [1, 2, 3] && events.last == .closed(expected), "\(events)")
+      }
+      await listener.close()
+    }
   }
 
   @Test("a reset without any byte is told as a reset")

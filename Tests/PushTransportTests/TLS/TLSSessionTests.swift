@@ -179,6 +179,55 @@ struct TLSSessionTests {
     }
   }
 
+  @Test("a certificate without subjectAltName is for no host: its common name does not count, nor beside an address")
+  func commonName() throws {
+    let material = try Material()
+    func refusal(_ names: [String], commonName: String = "localhost") throws -> String {
+      var request = CertificateRequest(
+        commonName: commonName, usage: .server, validity: CertificateRequest.lasting(from: now))
+      request.serverNames = names
+      let server = try TLSContext(
+        server: TLSServerConfiguration(credential: material.authority.issue(request).credential, clients: .none))
+      var pair = try SessionPair(material.clientContext(), server, host: "localhost")
+      pair.carryAll()
+      #expect(!pair.client.isEstablished)
+      guard case .failed(.peerNotTrusted(let sentence)) = pair.ends[.client] else { return "\(pair.ends)" }
+      return sentence
+    }
+    #expect(
+      try refusal([])
+        == "the server's certificate has no subjectAltName, so it is for no host; its common name, localhost, does not count; "
+        + "it needs one for localhost"
+    )
+    #expect(try refusal(["127.0.0.1"]) == "the server's certificate is for 127.0.0.1, not for localhost")
+    #expect(
+      try refusal((1...20).map { "h\($0)" })
+        == "the server's certificate is for h1, h2, h3, h4, h5, h6, h7, h8 and 12 more, not for localhost")
+    #expect(
+      try refusal([], commonName: "a\u{1B}[2J\u{202E}b").contains(
+        "its common name, a\\u{1b}[2J\\u{202e}b, does not count"))
+  }
+
+  @Test("control characters in the names of a certificate that is not trusted are shown as escapes")
+  func controlCharacters() throws {
+    let authority = try CertificateAuthority(commonName: "Root\u{9B}31m\nline", at: now)
+    var request = CertificateRequest.server(at: now)
+    request.commonName = "evil\u{1B}]0;title\u{7}\u{202E}"
+    let server = try TLSContext(
+      server: TLSServerConfiguration(credential: authority.issue(request).credential, clients: .none))
+    var pair = try SessionPair(Material().clientContext(), server)
+    pair.carryAll()
+    guard case .failed(.peerNotTrusted(let sentence)) = pair.ends[.client] else {
+      Issue.record("\(pair.ends)")
+      return
+    }
+    #expect(sentence.contains("evil") && sentence.contains("Root"))
+    #expect(
+      sentence.unicodeScalars.allSatisfy {
+        $0.properties.generalCategory != .control && $0.properties.generalCategory != .format
+      }, "\(sentence)")
+  }
+
   @Test("a server that is not trusted, is expired, or has no version in common is named as such")
   func serverRefused() throws {
     let material = try Material()

@@ -28,8 +28,10 @@ final class RequestDriver {
   private(set) var madeProgress = false
   private(set) var pausedBy: Outcome?
   private(set) var badTokens = 0
+  private(set) var trouble: RequestMachine.Trouble?
   private(set) var largestOpenCount = 0
   private var nextStreamID: Int32 = 1
+  private var takenPings = 0
 
   init(streamLimit: Int = 100, isKept: Bool = true, seed: UInt64 = 1, _ change: (inout LanePolicy, inout RequestPolicy) -> Void = { _, _ in }) {
     var policy = LanePolicy()
@@ -106,7 +108,8 @@ final class RequestDriver {
   /// Dials when the machine says so, however long it wants to wait before, and opens the connection.
   func connect() {
     var step = pump()
-    if case .wait(let until?) = step, isDisconnected {
+    for _ in 0..<100 {
+      guard case .wait(let until?) = step, isDisconnected else { break }
       around.now = until
       step = pump()
     }
@@ -137,23 +140,48 @@ final class RequestDriver {
     machine.answered(request.tag, verdict, outcome: outcome, retryAfter: retryAfter, token: token, now: around.now)
   }
 
+  func answerAll(_ verdict: ProviderVerdict = .accepted, outcome: Outcome = .accepted(.confirmed), retryAfter: UInt32? = nil) {
+    for position in openPositions { answer(position, verdict, outcome: outcome, retryAfter: retryAfter) }
+  }
+
+  /// Lets time pass until there is a request under way.
+  func passToNextRequest() {
+    for _ in 0..<1_000 {
+      guard case .wait(let until) = pump(), openPositions.isEmpty, let until else { return }
+      around.now = until
+    }
+    Issue.record("there is no next request")
+  }
+
+  func forgetAll() { open = [:] }
+
+  /// Requests under way in the order in which they were sent.
+  var openInOrder: [UInt64] { open.sorted { $0.value.streamID < $1.value.streamID }.map(\.key) }
+
+  /// The last ping, once.
+  func takePing() -> UInt64? {
+    guard pings.count > takenPings else { return nil }
+    takenPings = pings.count
+    return pings.last
+  }
+
   /// The late word about a request that the machine has taken back.
   func lateAnswer(_ tag: UInt64) {
     machine.answered(tag, .accepted, outcome: .accepted(.confirmed), retryAfter: nil, now: around.now)
   }
 
-  func end(_ position: UInt64, isUnprocessed: Bool) {
+  func end(_ position: UInt64, _ end: RequestMachine.StreamEnd) {
     guard let request = open.removeValue(forKey: position) else {
       Issue.record("no request for \(position)")
       return
     }
-    machine.ended(request.tag, isUnprocessed: isUnprocessed, now: around.now)
+    machine.ended(request.tag, end, now: around.now)
   }
 
   func forget(_ position: UInt64) -> UInt64? { open.removeValue(forKey: position)?.tag }
 
   func close(_ closure: LaneClosure = .withoutAWord, unsent: Set<UInt64> = []) {
-    for position in unsent.sorted() { end(position, isUnprocessed: true) }
+    for position in unsent.sorted() { end(position, .unprocessed) }
     open = [:]
     machine.closed(closure, now: around.now)
     look()
@@ -173,6 +201,7 @@ final class RequestDriver {
     inDoubt += effects.mayHaveArrived
     if effects.madeProgress { madeProgress = true }
     pausedBy = effects.pausedBy ?? pausedBy
+    trouble = effects.trouble ?? trouble
     badTokens += effects.badTokenCount
   }
 

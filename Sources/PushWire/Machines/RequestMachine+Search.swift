@@ -1,0 +1,131 @@
+// The search for a request on which the service cuts the connection.
+//
+// A connection is cut with n requests in flight, and one of them may be the cause. These suspects are sent
+// again with only a sixteenth of them in flight at once, and nothing else. Every answer proves its own
+// notification innocent. If the connection is cut again, what was in flight becomes the next stage, of
+// which again a sixteenth is in flight. With windows of up to 4096 requests a suspect is alone in the third
+// stage. What is alone on a connection that is cut is accused, and waits until another request has been
+// answered, on a later connection. Then it is sent alone once more. If that connection is cut too, the
+// notification is condemned. So with a thousand in flight no notification is sent more than five times.
+
+/// Suspects, and how far the search has come. A part of ``RequestMachine``.
+struct RequestSearch {
+  struct Stage {
+    /// In descending order: the next one is the last.
+    var suspects: [RequestEntry]
+    /// So many are in flight at once.
+    let width: Int
+  }
+
+  /// The innermost stage is the last. The others go on when it is done.
+  var stages: [Stage] = []
+  /// Those that were alone on a connection that was cut.
+  var accused: [RequestEntry] = []
+  /// Connections in a row that were cut before any final answer.
+  var fruitlessCount = 0
+
+  var count: Int { stages.reduce(accused.count) { $0 + $1.suspects.count } }
+
+  private static let partCount = 16
+
+  mutating func add(_ suspects: [RequestEntry]) {
+    let width = (suspects.count + Self.partCount - 1) / Self.partCount
+    stages.append(Stage(suspects: suspects.sorted { $0.position > $1.position }, width: width))
+  }
+
+  mutating func dropEmptyStages() {
+    while let stage = stages.last, stage.suspects.isEmpty { stages.removeLast() }
+  }
+
+  /// Takes a notification out whose turn has come; false if it is none of the next ones.
+  mutating func takeTurn(_ position: UInt64) -> Bool {
+    if let last = stages.indices.last, stages[last].suspects.last?.position == position {
+      stages[last].suspects.removeLast()
+      return true
+    }
+    guard accused.first?.position == position else { return false }
+    accused.removeFirst()
+    return true
+  }
+}
+
+extension RequestMachine {
+  /// So many connections may be cut before any answer without a pause: more than a search with stages of
+  /// one token needs. Beyond, the service is in trouble, and the back-off of connections applies.
+  static let fruitlessSearchLimit = 6
+
+  /// The peer has closed the connection, or the network has, with requests in flight.
+  mutating func lostInCut() {
+    var lost: [RequestEntry] = []
+    while let oldest = inFlight.oldest, var entry = inFlight.remove(oldest.tag) {
+      markInDoubt(&entry)
+      lost.append(entry)
+    }
+    guard let first = lost.first else { return }
+    if search == nil { search = RequestSearch() }
+    if lost.count == 1 { accuse(first) } else { search?.add(lost) }
+  }
+
+  private mutating func accuse(_ entry: RequestEntry) {
+    var entry = entry
+    if entry.lonelyCuts > 0, hasLivedSince(entry) { return settle(entry, as: .rejected(.closedWithoutReason)) }
+    if entry.lonelyCuts < .max { entry.lonelyCuts += 1 }
+    // Where nothing tells it from the others, the copies are bounded.
+    guard entry.lonelyCuts < max(2, attempts) else { return settle(entry, as: .unknown) }
+    entry.mark = inFlight.nextSerial
+    search?.accused.append(entry)
+  }
+
+  /// The service has been well since it cut the connection that carried only this.
+  private func hasLivedSince(_ accused: RequestEntry) -> Bool { lastGoodSerial >= accused.mark || connection.isControlled }
+
+  /// What the search wants to send now. Nil: nothing; `room` is then what else may be sent.
+  mutating func stepInSearch(_ around: Surroundings, room: inout Int) -> Step? {
+    guard search != nil else { return nil }
+    if inFlight.count == 0 { search?.dropEmptyStages() }
+    if let stage = search?.stages.last {
+      let free = min(room, stage.width - inFlight.count)
+      room = 0
+      return free > 0 ? stage.suspects.last.map(Step.again) : nil
+    }
+    guard inFlight.count == 0, room > 0 else {
+      room = 0
+      return nil
+    }
+    guard let accused = search?.accused.first else {
+      search = nil
+      return nil
+    }
+    if hasLivedSince(accused) { return .again(accused) }
+    // Another notification shows whether the service is well.
+    if retries.next == nil, !isTakingNew(around) { retries.hastenFirst { !$0.isPaced } }
+    if retries.next != nil || isTakingNew(around) {
+      room = 1
+      return nil
+    }
+    room = 0
+    // All of them were cut, and there is nothing to compare them with: one after another.
+    if let count = search?.accused.count, count > 1 { return .again(accused) }
+    return askForControl(now: around.now)
+  }
+
+  /// There is no other notification: a PING must do.
+  private mutating func askForControl(now: Instant) -> Step? {
+    if let ping = connection.ping {
+      connection.controlPing = ping.number
+      return nil
+    }
+    pingCount += 1
+    connection.ping = (pingCount, now)
+    connection.controlPing = pingCount
+    return .ping(pingCount)
+  }
+
+  /// Everything is cancelled: the suspects need not be told apart any more.
+  mutating func endSearch() {
+    guard let search else { return }
+    self.search = nil
+    for stage in search.stages { for entry in stage.suspects { retries.append(entry) } }
+    for entry in search.accused { retries.append(entry) }
+  }
+}

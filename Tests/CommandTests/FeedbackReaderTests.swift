@@ -1,0 +1,84 @@
+internal import Foundation
+internal import PushServer
+internal import PushTransport
+internal import PushWire
+internal import Testing
+
+@testable internal import carillon
+
+/// How `carillon feedback` judges the end of the list.
+struct FeedbackReaderTests {
+  private let place: Workplace
+  private let endpoint = Endpoint(host: "localhost", port: 2196)
+
+  init() throws { place = try Workplace() }
+
+  /// A service of which every connection goes the same way.
+  private struct Service: Dialer {
+    let pieces: [[UInt8]]
+    let closure: LinkClosure
+
+    func dial(on loop: any Loop, delegate: any LinkDelegate) -> any Link {
+      let link = DeadLink()
+      loop.execute {
+        delegate.linkOpened(link)
+        for piece in pieces { unsafe piece.withUnsafeBytes { unsafe delegate.link(link, received: $0) } }
+        delegate.linkClosed(link, reason: closure)
+      }
+      return link
+    }
+  }
+
+  private final class DeadLink: Link {
+    func send(_ bytes: UnsafeRawBufferPointer) {}
+    func close() {}
+    let isWritable = true
+    let isIdle = true
+    let handedOverByteCount: UInt64 = 0
+    let unacknowledgedByteCount = 0
+  }
+
+  private func read(
+    _ pieces: [[UInt8]], _ closure: LinkClosure
+  ) async throws -> (count: Int?, failure: CommandFailure?, rows: String) {
+    let file = place.path("gone.csv")
+    let output = try FeedbackOutput(path: file, json: false)
+    do {
+      let count = try await FeedbackReader(dialer: Service(pieces: pieces, closure: closure), output: output).run(
+        endpoint)
+      return (count, nil, try place.read("gone.csv"))
+    } catch let failure as CommandFailure {
+      return (nil, failure, try place.read("gone.csv"))
+    }
+  }
+
+  private static let tuple: [UInt8] = [0, 0, 0, 7, 0, 2, 0xAB, 0xCD]
+
+  @Test(
+    "a list that ends with close_notify is whole; one that ends without is written, and said to be cut, with exit status 1"
+  )
+  func truncation() async throws {
+    let whole = try await read([Self.tuple], .byPeer)
+    #expect(whole.count == 1 && whole.rows == "timestamp,token\n7,abcd\n")
+
+    let cut = try await read([Self.tuple, Array(Self.tuple.prefix(5))], .truncated)
+    #expect(cut.rows == "timestamp,token\n7,abcd\n7,abcd\n")
+    #expect(cut.failure?.status == .findings)
+    #expect(
+      cut.failure?.sentence
+        == "localhost:2196 ended the connection without closing TLS after 1 entry, which is written; the list may have been cut off, so read it again."
+    )
+
+    let empty = try await read([], .truncated)
+    #expect(
+      empty.failure?.sentence
+        == "localhost:2196 ended the connection without closing TLS; the list may have been cut off, so read it again.")
+  }
+
+  @Test("the file with the tokens is its owner's alone")
+  func mode() async throws {
+    _ = try await read([Self.tuple], .byPeer)
+    let attributes = try FileManager.default.attributesOfItem(atPath: place.path("gone.csv"))
+    #expect(attributes[.posixPermissions] as? Int == 0o600)
+  }
+}

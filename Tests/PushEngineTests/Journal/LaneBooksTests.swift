@@ -1,0 +1,50 @@
+internal import PushTransport
+internal import Support
+internal import Testing
+
+@testable internal import PushEngine
+@testable internal import PushWire
+
+/// What a lane enters in the books of its campaigns, and in the journal.
+@Suite struct LaneBooksTests {
+  @Test("what a cancelled campaign gives back in doubt counts as a possible duplicate, and once", arguments: [false, true])
+  func givenBackInDoubt(isOrdered: Bool) async throws {
+    let small = try SmallJournal(SimulatedDisk())
+    let (campaign, lane) = try await small.begin(count: 3)
+    let loop = SimulatedLoop(seed: 1)
+    let intake = Intake(app: "app", loop: loop, rateLimit: nil, journal: small.journal, starved: {})
+    let ledger = try intake.begin { number in
+      let frames = CampaignFrames(campaign: number, command: .framed, payload: [1], expiration: nil, priority: nil)
+      return CampaignLedger(frames: frames, journalNumber: campaign, account: Account(), listener: nil)
+    }
+    ledger.submitted(3)
+    let ring = NotificationRing(blockCount: 256)
+    Self.fill(ring, count: 3, campaign: ledger.frames.campaign)
+    small.journal.record(.intent(lane: lane, through: 3))
+    var books = LaneBooks(
+      configuration: AppConfiguration(id: "app"), ring: ring, loop: loop, intake: intake, journalNumber: lane, isOrdered: isOrdered)
+    // The first was sent again before; the others were sent once, and their attempts are used up.
+    books.markMayHaveArrived(0..<1)
+    ledger.cancel()
+    books.settle([Settlement(from: 0, to: 3, count: 3, campaign: ledger.frames.campaign, outcome: .unknown)])
+    #expect(ledger.account.possibleDuplicates == 3)
+
+    for second in 1...3 { small.run(second) }
+    let again = try SmallJournal(small.copy())
+    let leftovers = again.journal.leftovers(of: campaign)
+    #expect(leftovers.map(\.count).reduce(0, +) == 3)
+    #expect(leftovers.allSatisfy { $0.fate == .doubted }, "they count already")
+    #expect(again.journal.campaigns.first?.account.possibleDuplicates == 3)
+  }
+
+  private static func fill(_ ring: NotificationRing, count: Int, campaign: UInt32) {
+    guard var claim = ring.claim(minimum: count, maximum: count) else { return }
+    for line in 1...UInt64(count) {
+      let token = [UInt8](repeating: UInt8(line), count: 32)
+      let payload = unsafe UnsafeRawBufferPointer(start: nil, count: 0)
+      let header = RingRecord.Header(ordinal: line, campaign: campaign)
+      _ = unsafe token.withUnsafeBytes { unsafe claim.append(header, token: $0, payload: payload) }
+    }
+    claim.publish()
+  }
+}

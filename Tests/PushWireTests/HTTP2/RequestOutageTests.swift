@@ -1,0 +1,126 @@
+internal import Testing
+
+@testable internal import PushWire
+
+/// While a service answers nothing but "not now", or nothing at all, no attempt counts.
+@Suite("A service that is out of order") struct RequestOutageTests {
+  private static let unavailable = ProviderRefusal(status: 503, reason: .serviceUnavailable)
+  private static let refused = Outcome.rejected(.provider(unavailable))
+
+  @Test(
+    "after ten answers in a row that are no final ones single requests are sent, longer and longer apart, and none is ever given up",
+    arguments: [ProviderVerdict.backsOff, .keepsToken, .delaysToken])
+  func singleRequests(verdict: ProviderVerdict) {
+    let lane = RequestDriver(streamLimit: 12) { policy, _ in policy.attempts = 2 }
+    lane.publish(30)
+    lane.connect()
+    lane.pump()
+    #expect(lane.openPositions.count == 12)
+    for position in lane.openPositions { lane.answer(position, verdict, outcome: Self.refused) }
+    var pauses: [Duration] = []
+    for _ in 0..<15 {
+      var start = lane.around.now
+      while lane.openPositions.isEmpty {
+        guard case .wait(let until?) = lane.pump() else { return #expect(Bool(false), "it waits") }
+        if lane.openPositions.isEmpty { lane.around.now = until }
+      }
+      pauses.append(lane.around.now.since(start))
+      #expect(lane.openPositions.count == 1)
+      start = lane.around.now
+      lane.answer(lane.openPositions[0], verdict, outcome: Self.refused)
+    }
+    #expect(lane.outcomes.isEmpty && lane.inDoubt.isEmpty)
+    #expect(pauses[0] >= .milliseconds(500) && pauses[0] <= .seconds(1), "\(pauses)")
+    #expect(pauses.dropFirst(8).allSatisfy { $0 >= .seconds(30) && $0 <= .seconds(60) }, "\(pauses)")
+    #expect(lane.trouble?.cause == .refusal(Self.unavailable) && lane.trouble?.nextTryAt != nil)
+  }
+
+  @Test("a final answer ends it, and what waited goes on at once")
+  func recovery() {
+    let lane = RequestDriver(streamLimit: 20)
+    lane.publish(20)
+    lane.connect()
+    lane.pump()
+    lane.answerAll(.backsOff, outcome: Self.refused)
+    for _ in 0..<6 {
+      lane.passToNextRequest()
+      lane.answerAll(.backsOff, outcome: Self.refused)
+    }
+    lane.passToNextRequest()
+    #expect(lane.openPositions.count == 1)
+    lane.answerAll()
+    lane.pump()
+    #expect(lane.openPositions.count == 19)
+    lane.answerAll()
+    lane.pump()
+    #expect(lane.settled == 20 && lane.outcomes.values.allSatisfy { $0 == .accepted(.confirmed) })
+  }
+
+  @Test("Retry-After holds the whole lane, up to its limit", arguments: [(UInt32(100), 100), (90_000, 300)])
+  func retryAfter(asked: UInt32, expected: Int) {
+    let lane = RequestDriver(streamLimit: 20)
+    lane.publish(100)
+    lane.connect()
+    lane.pump()
+    let start = lane.around.now
+    lane.answerAll(.backsOff, outcome: Self.refused, retryAfter: asked)
+    lane.passToNextRequest()
+    #expect(lane.around.now.since(start) == .seconds(expected) && lane.openPositions.count == 1)
+  }
+
+  @Test("answers that were on their way when an outage began count for nothing, even after a late final one")
+  func beginning() {
+    let lane = RequestDriver(streamLimit: 20) { policy, _ in policy.attempts = 1 }
+    lane.publish(20)
+    lane.connect()
+    lane.pump()
+    lane.answer(0)
+    lane.pump()
+    for position in UInt64(5)..<20 { lane.answer(position, .backsOff, outcome: Self.refused) }
+    for position in UInt64(1)..<5 { lane.answer(position) }
+    for _ in 0..<20 {
+      lane.passToNextRequest()
+      lane.answerAll(.backsOff, outcome: Self.refused)
+    }
+    #expect(lane.outcomes.keys.sorted() == [0, 1, 2, 3, 4] && lane.outcomes.values.allSatisfy { $0 == .accepted(.confirmed) })
+  }
+
+  @Test("a burst among final answers holds nobody but what it hit")
+  func burst() {
+    let lane = RequestDriver(streamLimit: 40)
+    lane.publish(100)
+    lane.connect()
+    lane.pump()
+    lane.answer(0)
+    lane.pump()
+    for position in UInt64(1)..<30 { lane.answer(position, .backsOff, outcome: Self.refused) }
+    lane.pump()
+    lane.answer(30)
+    lane.pump()
+    #expect(lane.openPositions.count == 40 && lane.openPositions.allSatisfy { $0 > 30 })
+  }
+
+  @Test("when nothing is answered at all, single requests follow, and no notification's attempts are used up by the others'")
+  func silence() {
+    let lane = RequestDriver(streamLimit: 16) { policy, requests in
+      policy.attempts = 3
+      requests.silence = .seconds(10_000)
+    }
+    lane.publish(16)
+    lane.connect()
+    lane.pump()
+    for round in 0..<20 {
+      #expect(lane.openPositions.count == (round == 0 ? 16 : 1))
+      lane.forgetAll()
+      lane.pass(.seconds(30))
+      lane.pump()
+      #expect(lane.trouble?.cause == .noAnswer)
+      lane.passToNextRequest()
+    }
+    #expect(lane.outcomes.isEmpty && lane.inDoubt.reduce(0) { $0 + $1.count } == 16)
+    for position in UInt64(0)..<16 { #expect(lane.requested.count { $0 == position } <= 3, "\(position)") }
+    lane.answerAll()
+    lane.pump()
+    #expect(lane.openPositions.count == 15)
+  }
+}
