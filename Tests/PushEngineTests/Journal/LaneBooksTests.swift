@@ -12,7 +12,7 @@ internal import Testing
     let small = try SmallJournal(SimulatedDisk())
     let (campaign, lane) = try await small.begin(count: 3)
     let loop = SimulatedLoop(seed: 1)
-    let intake = Intake(app: "app", loop: loop, rateLimit: nil, journal: small.journal, starved: {})
+    let intake = Intake(app: "app", loop: loop, rateLimit: nil, status: AppStatus(patience: .seconds(900), troubleBegan: {}), journal: small.journal, starved: {})
     let ledger = try intake.begin { number in
       let frames = CampaignFrames(campaign: number, command: .framed, payload: [1], expiration: nil, priority: nil)
       return CampaignLedger(frames: frames, journalNumber: campaign, account: Account(), listener: nil)
