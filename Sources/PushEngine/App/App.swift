@@ -124,7 +124,7 @@ package actor App {
   /// A reader that waits for long says so only once.
   private func lookForShortage() {
     isLooking = false
-    if intake.isWaitedFor { considerGrowth() }
+    if intake.isShort(now: home.now) { considerGrowth() }
   }
 
   private func permit(_ lane: any Lane) {

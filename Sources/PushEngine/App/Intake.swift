@@ -16,6 +16,7 @@ final class Intake: Sendable {
     var failure: String?
     var bucket: TokenBucket?
     var breaker: BadTokenBreaker?
+    var refusalPace = RefusalPace()
   }
 
   private let state: Mutex<State>
@@ -23,6 +24,7 @@ final class Intake: Sendable {
   private let openCampaignCount = Atomic<Int>(0)
   private let cancellations = Atomic<Int>(0)
   private let growthHeldUntil = Atomic<UInt64>(0)
+  private let surplusUntil = Atomic<UInt64>(0)
   private let loop: any Loop
   /// Asks the app for another lane.
   private let starved: @Sendable () -> Void
@@ -183,7 +185,7 @@ final class Intake: Sendable {
       var best: Room?
       var leastLoad = Double.infinity
       for lane in state.lanes where lane.ring.freeBlockCount >= blockCount + RingRecord.blockCountLimit {
-        let (backlog, limit) = (lane.ring.backlogBlockCount, lane.backlog.blockCount)
+        let (backlog, limit) = (lane.backlog.backlog(of: lane.ring), lane.backlog.blockCount)
         // Each limit is what its lane sends in the same time.
         let load = Double(backlog) / Double(limit)
         if backlog < limit, load < leastLoad { (best, leastLoad) = (Room(lane: lane, blockCount: limit - backlog), load) }
@@ -196,7 +198,7 @@ final class Intake: Sendable {
   func roomMade(in lane: some Lane) {
     guard isWaitedFor else { return }
     let ring = lane.ring
-    let isWorthIt = ring.freeBlockCount >= ring.blockCountLimit / 8 && ring.backlogBlockCount <= lane.backlog.blockCount / 2
+    let isWorthIt = ring.freeBlockCount >= ring.blockCountLimit / 8 && lane.backlog.backlog(of: ring) <= lane.backlog.blockCount / 2
     if isWorthIt { openDoors() }
   }
 
@@ -223,6 +225,25 @@ final class Intake: Sendable {
   func mayGrow(now: Instant) -> Bool { growthHeldUntil.load(ordering: .relaxed) <= now.nanoseconds }
 
   private static let growthHold = Duration.seconds(1)
+
+  /// A lane has more to send again than it can in a few hundred milliseconds: other lanes could help.
+  func hasSurplus(now: Instant) {
+    surplusUntil.store((now + Self.surplusHold).nanoseconds, ordering: .relaxed)
+    starved()
+  }
+
+  /// Whether another lane would help.
+  func isShort(now: Instant) -> Bool { isWaitedFor || surplusUntil.load(ordering: .relaxed) > now.nanoseconds }
+
+  /// Longer than most connections live that end in refusals.
+  private static let surplusHold = Duration.milliseconds(300)
+
+  /// How often connections end in refusals, as the lanes have seen it lately: what a new lane begins with.
+  var refusalPace: RefusalPace { state.withLock { $0.refusalPace } }
+
+  func learned(_ pace: RefusalPace) {
+    state.withLock { $0.refusalPace = pace }
+  }
 
   // MARK: Rate
 

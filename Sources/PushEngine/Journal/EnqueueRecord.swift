@@ -25,6 +25,8 @@ struct EnqueueHeader: Hashable, Sendable {
   var source: Source?
   /// An earlier connection may have delivered them.
   var isInDoubt = false
+  /// Taken from another lane of the same process, which has not sent it since its last connection's end: nothing is sent again because of it.
+  var isMoved = false
   /// Written again, so that the segment of the first writing can be deleted.
   var isRestated = false
 
@@ -33,6 +35,7 @@ struct EnqueueHeader: Hashable, Sendable {
     static let source: UInt8 = 2
     static let inDoubt: UInt8 = 4
     static let restated: UInt8 = 8
+    static let moved: UInt8 = 16
   }
 
   /// No header is longer.
@@ -49,6 +52,7 @@ struct EnqueueHeader: Hashable, Sendable {
     if source != nil { flags |= Flag.source }
     if isInDoubt { flags |= Flag.inDoubt }
     if isRestated { flags |= Flag.restated }
+    if isMoved { flags |= Flag.moved }
     record.write(flags)
     position?.write(to: &record)
     if let source {
@@ -75,5 +79,6 @@ struct EnqueueHeader: Hashable, Sendable {
     }
     isInDoubt = flags & Flag.inDoubt != 0
     isRestated = flags & Flag.restated != 0
+    isMoved = flags & Flag.moved != 0
   }
 }

@@ -86,7 +86,9 @@ struct JournalBook {
     noteNumber(run.lane)
     noteNumber(run.campaign)
     if let read = header.position { campaigns[run.campaign]?.move(to: read) }
-    if let source = header.source {
+    if let source = header.source, header.isMoved {
+      lanes[source.lane]?.moved(source.range)
+    } else if let source = header.source {
       lanes[source.lane]?.took(campaign: run.campaign, through: source.range.upperBound)
       campaigns[run.campaign]?.account.possibleDuplicates += source.newlyDoubted
       // Each process that sends it again may add a copy.

@@ -57,6 +57,8 @@ struct JournalledLane {
   private var doubted: [Doubted] = []
   /// By campaign: what comes before this position has gone on from another lane, or was resolved.
   private var taken: [UInt64: UInt64] = [:]
+  /// What this process has handed over to another of its lanes: it is in that lane's runs.
+  private var moved = RangeSet()
 
   init(number: UInt64, app: String) {
     self.number = number
@@ -239,6 +241,11 @@ struct JournalledLane {
     taken[campaign] = max(taken[campaign] ?? 0, position)
   }
 
+  /// The notifications in `range` are in another lane now.
+  mutating func moved(_ range: Range<UInt64>) {
+    moved.insert(range)
+  }
+
   /// Some of what happened is not known any more: that something is certainly unsent is nothing that the rest can say.
   mutating func distrust() {
     intent = max(intent, 1 << 62)
@@ -331,8 +338,9 @@ struct JournalledLane {
 
   private func add(_ run: Run, _ from: UInt64, _ to: UInt64, _ fate: Leftover.Fate, to found: inout [Leftover]) {
     guard from < to, let content = run.content else { return }
-    if let leftover = Leftover(lane: number, campaign: run.run.campaign, fate: fate, range: from..<to, content: content, runStart: run.run.range.lowerBound) {
-      found.append(leftover)
+    for range in moved.holes(in: from..<to) {
+      let start = run.run.range.lowerBound
+      if let leftover = Leftover(lane: number, campaign: run.run.campaign, fate: fate, range: range, content: content, runStart: start) { found.append(leftover) }
     }
   }
 
@@ -360,7 +368,7 @@ struct JournalledLane {
 extension JournalledLane {
   var byteCount: Int {
     8 + 4 + app.utf8.count + 16 + 4 + returned.count * (JournalledRun.byteCount + 1) + 4 + doubted.count * 24 + 4 + taken.count * 16 + 4 + ahead.ranges.count
-      * 16
+      * 16 + 4 + moved.ranges.count * 16
   }
 
   func write(to record: inout RecordWriter) {
@@ -385,6 +393,8 @@ extension JournalledLane {
     }
     record.write(UInt32(ahead.ranges.count))
     for range in ahead.ranges { record.write(range) }
+    record.write(UInt32(moved.ranges.count))
+    for range in moved.ranges { record.write(range) }
   }
 
   /// The record says everything but the runs.
@@ -405,6 +415,7 @@ extension JournalledLane {
     }
     var ahead = RangeSet()
     for _ in 0..<(try record.read(UInt32.self)) { ahead.insert(try record.readRange()) }
+    for _ in 0..<(try record.read(UInt32.self)) { moved.insert(try record.readRange()) }
     if let earlier = earlier(number) {
       runs = earlier.runs
       firstRun = earlier.firstRun

@@ -5,6 +5,7 @@ internal import Synchronization
 /// A lane's ``BacklogLimit``, measured on the lane's loop and read by whoever chooses between lanes.
 final class BacklogGauge: Sendable {
   private let limit: Atomic<Int>
+  private let done = Atomic<UInt64>(0)
   private let machine: Mutex<BacklogLimit>
   private let batchByteCount: Int
 
@@ -22,6 +23,11 @@ final class BacklogGauge: Sendable {
   /// Blocks that the lane may have taken and not sent.
   var blockCount: Int { limit.load(ordering: .relaxed) }
 
+  /// Blocks that the lane has still to send, or to send again; only a hint.
+  func backlog(of ring: NotificationRing) -> Int {
+    max(ring.backlogBlockCount, ring.blockCount(behind: done.load(ordering: .relaxed)))
+  }
+
   /// To be called on the lane's loop, once a turn.
   ///
   /// - Parameter done: see ``BacklogLimit/update(published:done:smallest:now:)``.
@@ -31,6 +37,7 @@ final class BacklogGauge: Sendable {
       machine.update(published: published, done: done, smallest: smallest, now: now)
       return machine.blockCount
     }
+    self.done.store(done, ordering: .relaxed)
     if new != blockCount { limit.store(new, ordering: .relaxed) }
   }
 

@@ -282,6 +282,14 @@ actor BinaryLane: Lane, LinkDelegate {
     backlog.update(published: published, done: machine.progress, frameByteCount: books.ledger?.frames.frameByteCount, now: loop.now)
   }
 
+  /// Its connections end in refusals: what they have taught helps the other lanes, and what waits here may be sooner sent by them.
+  private func handOver() {
+    intake.learned(machine.refusalPace)
+    measureBacklog(published: ring.published)
+    shareBacklog(from: machine.sent, highWater: machine.highWater) { [books] count, ledger in books.resent(count, of: ledger) }
+    if backlog.backlog(of: ring) > backlog.blockCount { intake.hasSurplus(now: loop.now) }
+  }
+
   // MARK: LinkDelegate, on the loop
 
   nonisolated func linkOpened(_ link: any Link) {
@@ -304,6 +312,7 @@ actor BinaryLane: Lane, LinkDelegate {
 
   private func opened(_ link: any Link) {
     guard link === self.link else { return }
+    if !hasBeenOpen { machine.learned(intake.refusalPace) }
     machine.opened(now: loop.now)
     report(.opened(isFirst: !hasBeenOpen))
     hasBeenOpen = true
@@ -339,6 +348,7 @@ actor BinaryLane: Lane, LinkDelegate {
     intake.status.ended(ending, cause: endCause ?? reason.cause, nextTryAt: machine.retryAt, now: loop.now)
     endCause = nil
     report(.ended(ending))
+    if machine.canHandOver { handOver() }
     if machine.endedIdle, ring.published == ring.settled { report(.idled(self)) }
     requestPump()
   }

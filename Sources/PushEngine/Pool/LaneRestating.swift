@@ -37,7 +37,7 @@ extension Lane {
 }
 
 /// Neighbouring notifications of a ring, without padding between them, of one campaign and one degree of doubt.
-private struct RingRun: EnqueueSource {
+struct RingRun: EnqueueSource {
   private(set) var shape = EnqueueShape()
   private(set) var end: UInt64
   private let start: UInt64

@@ -254,6 +254,23 @@ extension NotificationRing {
     return true
   }
 
+  /// Blocks claimed behind `position`: what a lane has still to do, if it has done all before that. Only a hint.
+  package func blockCount(behind position: UInt64) -> Int {
+    let reserved = reservedCount
+    return reserved > position ? Int(clamping: reserved - position) : 0
+  }
+
+  /// Turns the records from `start` to `end`, which have not been sent, into padding: their notifications are somewhere else.
+  package func withdraw(from start: UInt64, to end: UInt64) {
+    precondition(start >= sent && end <= published, "withdrawn \(start)..<\(end) outside \(sent)...\(published)")
+    var position = start
+    while position < end {
+      let count = record(at: position).blockCount
+      unsafe RingRecord.writePadding(blockCount: Int(count), to: block(at: position))
+      position += count
+    }
+  }
+
   /// The record that starts at `position`, which must be a record's start between *settled* and *published*.
   package func record(at position: UInt64) -> RingRecord {
     let index = Int(position & mask)

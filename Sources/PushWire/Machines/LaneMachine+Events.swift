@@ -1,6 +1,11 @@
 // What the lane tells the machine, and what follows for the notifications in the window (spec, "What the sender concludes").
 
 extension LaneMachine {
+  /// Other lanes of the app have seen refusals: a lane that has seen none begins as carefully as they go on.
+  package mutating func learned(_ pace: RefusalPace) {
+    if !refusalPace.hasRefusals { refusalPace = pace }
+  }
+
   package mutating func dialled() {
     phase = .dialling
     connection = Connection()

@@ -116,7 +116,7 @@ package struct LaneMachine: ~Copyable {
   var phase = Phase.disconnected(retryAt: .start)
   var window = ResendWindow()
   var connection = Connection()
-  var refusalPace = RefusalPace()
+  package internal(set) var refusalPace = RefusalPace()
   var isolation: Isolation?
   var backoff: Backoff
   /// Between the connections of a search, which die by design: no failures, but no flood either.
@@ -140,12 +140,14 @@ package struct LaneMachine: ~Copyable {
   package var settled: UInt64 { window.settled }
   package var highWater: UInt64 { window.highWater }
   /// How far the lane has come for good: where connections end in refusals, most of what was sent will be sent again.
-  package var progress: UInt64 { refusalPace.ramp == nil ? window.sent : window.settled }
+  package var progress: UInt64 { refusalPace.hasRefusals ? window.settled : window.sent }
   /// Connections in a row that settled nothing.
   package var failures: Int { backoff.failures }
   package var isOpen: Bool { if case .open = phase { true } else { false } }
   /// The last connection was left because there was nothing to do.
   package var endedIdle: Bool { connection.endedIdle }
+  /// Nothing is sent and unsettled, and no search for a notification that ends connections goes on: what the lane holds may go to other lanes.
+  package var canHandOver: Bool { isDisconnected && window.isEmpty && isolation == nil && refusalPace.hasRefusals }
   /// True when no connection is open, opening or closing.
   package var isDisconnected: Bool { if case .disconnected = phase { true } else { false } }
 

@@ -52,10 +52,18 @@ struct Ramp: Sendable {
 
 /// How often a lane's connections end in a refusal, and how late the refusals come, of about the
 /// last eight connections.
-struct RefusalPace: Sendable {
+package struct RefusalPace: Sendable {
   private var settledCount = 0.0
   private var refusalCount = 0.0
   private var answerTime = Duration.zero
+
+  /// The last refusal is thirty connections back.
+  private static let forgottenCount = 0.02
+
+  package init() {}
+
+  /// Whether connections have ended in refusals lately.
+  package var hasRefusals: Bool { refusalCount > Self.forgottenCount }
 
   /// A connection that settled something, or was refused something, has ended. Each weighs 1/8 less
   /// than the one after it.
@@ -72,8 +80,7 @@ struct RefusalPace: Sendable {
 
   /// For the next connection; nil while none has ended in a refusal lately.
   var ramp: Ramp? {
-    // The last refusal is thirty connections back.
-    guard refusalCount > 0.02 else { return nil }
+    guard hasRefusals else { return nil }
     return Ramp(gap: settledCount / refusalCount, answerTime: answerTime)
   }
 }

@@ -1,0 +1,83 @@
+internal import PushTransport
+internal import PushWire
+
+/// A lane gives what it cannot send soon to lanes that can.
+///
+/// Success over the binary protocol is silent, so a lane has often sent a whole audience before the first refusal says that nearly all of it must be sent again. And
+/// at the end of a campaign some lanes have more refused tokens left than others. When a connection has ended in a refusal, nothing is under way: what follows may as
+/// well go to another lane.
+extension BinaryLane {
+  /// Gives away what is more than this lane's share of all that the app's lanes hold.
+  ///
+  /// - Parameters:
+  ///   - start: everything before it is settled, and nothing behind it is under way.
+  ///   - highWater: what lies before it has been sent at least once.
+  ///   - sentAgain: so many of a campaign that have been sent here go to another lane, which knows nothing of that.
+  func shareBacklog(from start: UInt64, highWater: UInt64, sentAgain: (Int, CampaignLedger) -> Void) {
+    let published = ring.published
+    let others = intake.lanes.filter { $0 !== self }
+    guard published > start, !others.isEmpty, !intake.isCancelled else { return }
+    let held = Int(clamping: published - start)
+    let all = others.reduce(held) { $0 + $1.backlog.backlog(of: $1.ring) }
+    let share = max(Self.smallestShare, all / (others.count + 1))
+    // A little more than a share is not worth the work.
+    guard held > share + share / 2 else { return }
+    var position = recordStart(after: UInt64(share), from: start, before: published)
+    for lane in others where position < published {
+      var room = share - lane.backlog.backlog(of: lane.ring)
+      while room > 0, position < published {
+        guard let end = move(from: position, before: published, to: lane, blockCount: room, highWater: highWater, sentAgain: sentAgain) else { break }
+        room -= Int(end - position)
+        position = end
+      }
+      lane.published()
+    }
+  }
+
+  /// Two full batches of usual notifications.
+  private static let smallestShare = 512
+
+  private func recordStart(after blockCount: UInt64, from start: UInt64, before end: UInt64) -> UInt64 {
+    var position = start
+    while position < min(start + blockCount, end) { position += ring.record(at: position).blockCount }
+    return position
+  }
+
+  /// Moves neighbouring notifications of one campaign. Returns where those behind them begin; nil if the other lane, or the journal, has no room.
+  private func move(
+    from start: UInt64, before limit: UInt64, to lane: any Lane, blockCount: Int, highWater: UInt64, sentAgain: (Int, CampaignLedger) -> Void
+  ) -> UInt64? {
+    let first = ring.record(at: start)
+    guard first.isNotification else { return start + first.blockCount }
+    guard let ledger = intake.ledger(first.campaign), !ledger.isCancelled else { return nil }
+    let byteCountLimit = intake.journal.map { $0.recordByteCountLimit - EnqueueHeader.byteCountLimit } ?? .max
+    let wanted = RingRun(ring, from: start, before: min(limit, start + UInt64(max(blockCount, RingRecord.blockCountLimit))), byteCountLimit: byteCountLimit)
+    guard var claim = lane.ring.claim(minimum: Int(first.blockCount), maximum: Int(wanted.end - start)) else { return nil }
+    let run = RingRun(ring, from: start, before: min(wanted.end, start + UInt64(claim.remainingBlockCount)), byteCountLimit: byteCountLimit)
+    guard write(run, of: ledger, from: start, to: lane, at: claim.position, isInDoubt: first.mayHaveArrived) else { return nil }
+    var position = start
+    while position < run.end {
+      let record = ring.record(at: position)
+      let header = RingRecord.Header(
+        ordinal: record.ordinal, campaign: record.campaign, expiration: record.expiration, priority: record.priority, mayHaveArrived: record.mayHaveArrived)
+      let fits = unsafe claim.append(header, token: record.token, headers: record.ownHeaders, payload: record.payload)
+      precondition(fits, "a record that does not fit a claim of its size")
+      position += record.blockCount
+    }
+    claim.publish()
+    ring.withdraw(from: start, to: run.end)
+    if start < highWater { sentAgain(run.shape.count, ledger) }
+    return run.end
+  }
+
+  /// What the claim takes in is journaled before the other lane can see it. False: there is no room in the journal.
+  private func write(_ run: RingRun, of ledger: CampaignLedger, from start: UInt64, to lane: any Lane, at position: UInt64, isInDoubt: Bool) -> Bool {
+    guard let journal = intake.journal, let campaign = ledger.journalNumber, let source = journalNumber, let number = lane.journalNumber else { return true }
+    let range = position..<(position + (run.end - start))
+    let taken = JournalledRun(lane: number, range: range, campaign: campaign, count: run.shape.count)
+    var header = EnqueueHeader(run: taken, position: nil, isInDoubt: isInDoubt)
+    header.source = EnqueueHeader.Source(lane: source, range: start..<run.end, newlyDoubted: 0)
+    header.isMoved = true
+    return journal.enqueue(header, run.shape, run)
+  }
+}
