@@ -35,7 +35,7 @@ struct CampaignTruthTests {
     let text = """
       {"apps":{"news":{"submitted":200,"accepted":{"confirmed":\(accepted.count),"quiet":0},"rejected":{"total":\(rows.count),"byReason":{\(byReason)}},\
       "suppressed":0,"expired":0,"held":0,"cancelled":0,"unknown":0,"resent":0,"possibleDuplicates":\(possibleDuplicates),\
-      "possibleCopies":\(copies ?? possibleDuplicates)}},"seconds":1,"perSecond":1}
+      "possibleCopies":\(copies ?? possibleDuplicates),"notes":[],"neverRead":[]}},"seconds":1,"perSecond":1}
       """
     let account = try #require(SentAccount(Ending(status: 1, output: text, errors: "")))
     return CampaignTruth(audiences: [audience], onUnknown: onUnknown, account: account, rows: rows, frames: accepted.map { frame($0) })

@@ -108,11 +108,13 @@ struct OutageTests {
       stopped.errors.contains("carillon: news stopped: \(reason).")
         && stopped.errors.contains("what was not sent stays in the journal"), "\(stopped)")
     let account = try #require(SentAccount(stopped)?.apps["news"], "\(stopped)")
-    #expect(account.submitted == count && account.cancelled + account.unknown == count, "\(stopped)")
+    // A lane takes ahead only what it can soon send: the rest of the audience may not have been read.
+    #expect(account.submitted > 0, "\(stopped)")
+    #expect(account.cancelled + account.unknown == account.submitted, "\(stopped)")
     #expect(
       account.notes.first == "stopped: \(reason)"
         && account.notes.contains { $0.hasPrefix("\(outage.cause) (") && $0.contains(" times within ") }, "\(stopped)")
-    #expect(account.neverRead.isEmpty, "\(stopped)")
+    #expect(account.neverRead.isEmpty == (account.submitted == count), "\(stopped)")
     #expect(try await acceptedTokenCount(down) == 0)
 
     let well = try await simulate("answer-delay: 0ms", record: "well.jsonl")

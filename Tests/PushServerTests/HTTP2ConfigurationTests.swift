@@ -54,7 +54,7 @@ struct HTTP2ConfigurationTests {
       ("push-type: alerts", "must be alert or background"), ("request-timeout: 1h", "must be a duration from 100ms to 10m"),
       ("streams: 0", "must be a whole number"),
       ("streams: 65536", "c.yaml:5: apps[0].streams must be a whole number from 1 to 65535, not \"65536\""),
-      ("attempts: 256", "c.yaml:5: apps[0].attempts must be a whole number from 1 to 255, not \"256\""),
+      ("attempts: 1001", "c.yaml:5: apps[0].attempts must be a whole number from 1 to 1000, not \"1001\""),
       ("ping-interval: 2h", "must be a duration from 1s to 1h"),
     ])
   func mistakes(lines: String, expected: String) {

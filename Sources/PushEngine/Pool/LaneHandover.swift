@@ -19,7 +19,7 @@ extension BinaryLane {
     guard published > start, !others.isEmpty, !intake.isCancelled else { return }
     let held = Int(clamping: published - start)
     let all = others.reduce(held) { $0 + $1.backlog.backlog(of: $1.ring) }
-    let share = max(Self.smallestShare, all / (others.count + 1))
+    let share = max(min(Self.smallestShare, ring.blockCount / 8), all / (others.count + 1))
     // A little more than a share is not worth the work.
     guard held > share + share / 2 else { return }
     var position = recordStart(after: UInt64(share), from: start, before: published)

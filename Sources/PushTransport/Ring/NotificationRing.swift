@@ -266,7 +266,7 @@ extension NotificationRing {
     var position = start
     while position < end {
       let count = record(at: position).blockCount
-      unsafe RingRecord.writePadding(blockCount: Int(count), to: block(at: position))
+      unsafe RingRecord.writePadding(blockCount: Int(count), to: blocks(at: position, count: Int(count)))
       position += count
     }
   }
