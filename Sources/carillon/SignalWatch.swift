@@ -20,6 +20,7 @@ final class SignalWatch: Sendable {
     let queue = DispatchQueue(label: "carillon.signals")
     let counter = Counter()
     var sources: [any DispatchSourceSignal] = []
+    let registered = DispatchSemaphore(value: 0)
     for number in signals {
       if number == SIGHUP, Self.isIgnored(number) { continue }
       Foundation.signal(number, SIG_IGN)
@@ -28,9 +29,12 @@ final class SignalWatch: Sendable {
         if number == SIGHUP, counter.value > 0 { return }
         handler(counter.next())
       }
+      source.setRegistrationHandler { registered.signal() }
       source.activate()
       sources.append(source)
     }
+    // A signal that comes before its source is registered would be lost. Registering takes microseconds.
+    for _ in sources { _ = registered.wait(timeout: .now() + .seconds(1)) }
     unsafe self.sources = sources
   }
 

@@ -18,7 +18,9 @@ extension JournalCampaigns {
       let settled = SentAccount(ending)?.apps.values.map { $0.acceptedTotal + ($0.rejected.byReason["8 invalid token"] ?? 0) }.reduce(0, +) ?? 0
       #expect(ending.status == (settled > 0 ? 1 : 3), "\(ending)", sourceLocation: sourceLocation)
       let sentence = "carillon: \(reason); nothing more was taken in, and when that is mended, \(JournalSite.advice(sync)) goes on\n"
-      #expect(ending.errors == sentence, "\(ending)", sourceLocation: sourceLocation)
+      // Before it there may be lines of progress.
+      #expect(ending.errors.hasSuffix(sentence), "\(ending)", sourceLocation: sourceLocation)
+      #expect(!ending.hasForeignLines, "\(ending)", sourceLocation: sourceLocation)
     }
 
     @Test("a full disk stops the intake, the account so far is true, and going on with room ends exactly", arguments: ["always", "interval", "never"])
@@ -36,7 +38,7 @@ extension JournalCampaigns {
       #expect(try await site.journal("verify").status == 0)
       let resumed = try await site.resume()
       #expect(resumed.status == 1 && resumed.errors.contains("half-written bytes"), "\(resumed)")
-      #expect(resumed.errors.contains("if anything else has cut the file, the "), "\(resumed)")
+      #expect(resumed.errors.contains("if anything else has cut the file, "), "\(resumed)")
       #expect(try await site.truth(resumed).problems().isEmpty)
     }
 

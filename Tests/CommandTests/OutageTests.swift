@@ -162,7 +162,7 @@ struct OutageTests {
     try configure("binary", port: try #require(down.ports["binary"]), file: "carillon.yaml")
     let sender = try ChildProcess(arguments, directory: place.url)
     let line =
-      /news: waiting, the gateway closed the connection without an answer since \d+ s; (next try in \d+ s|trying again)\n/
+      /news: waiting, the gateway (?:closed the connection without an answer|closes every connection, even one that carries nothing) since \d+ s; (?:next try in \d+ s|trying again)\n/
     while !sender.hasEnded, !sender.errors.contains(line) { try await Task.sleep(for: .milliseconds(50)) }
     sender.send(SIGINT)
     let ending = await sender.ending()

@@ -51,9 +51,9 @@ extension BinaryLane {
     guard first.isNotification else { return start + first.blockCount }
     guard let ledger = intake.ledger(first.campaign), !ledger.isCancelled else { return nil }
     let byteCountLimit = intake.journal.map { $0.recordByteCountLimit - EnqueueHeader.byteCountLimit } ?? .max
-    let wanted = RingRun(ring, from: start, before: min(limit, start + UInt64(max(blockCount, RingRecord.blockCountLimit))), byteCountLimit: byteCountLimit)
+    let wanted = RingRun(ring, from: start, before: min(limit, start + UInt64(blockCount)), byteCountLimit: byteCountLimit)
     guard var claim = lane.ring.claim(minimum: Int(first.blockCount), maximum: Int(wanted.end - start)) else { return nil }
-    let run = RingRun(ring, from: start, before: min(wanted.end, start + UInt64(claim.remainingBlockCount)), byteCountLimit: byteCountLimit)
+    let run = RingRun(ring, from: start, before: wanted.end, byteCountLimit: byteCountLimit, blockCountLimit: claim.remainingBlockCount)
     guard write(run, of: ledger, from: start, to: lane, at: claim.position, isInDoubt: first.mayHaveArrived) else { return nil }
     var position = start
     while position < run.end {

@@ -45,8 +45,11 @@ struct RingRun: EnqueueSource {
 
   private static let countLimit = 1024
 
-  /// - Parameter start: of a notification.
-  init(_ ring: NotificationRing, from start: UInt64, before limit: UInt64, byteCountLimit: Int) {
+  /// - Parameters:
+  ///   - start: of a notification.
+  ///   - limit: a record that begins before it counts.
+  ///   - blockCountLimit: all of them fit; at least the first's.
+  init(_ ring: NotificationRing, from start: UInt64, before limit: UInt64, byteCountLimit: Int, blockCountLimit: Int = .max) {
     self.ring = ring
     self.start = start
     end = start
@@ -54,6 +57,7 @@ struct RingRun: EnqueueSource {
     var byteCountLeft = byteCountLimit - EnqueueShape.fixedByteCount
     while end < limit, shape.count < Self.countLimit {
       let record = ring.record(at: end)
+      guard Int(end - start) + Int(record.blockCount) <= blockCountLimit else { return }
       guard record.isNotification, record.campaign == first.campaign, record.mayHaveArrived == first.mayHaveArrived else { return }
       let notification = Self.notification(record)
       byteCountLeft -= EnqueueShape.byteCountLimit(of: notification)
