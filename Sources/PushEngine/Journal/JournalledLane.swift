@@ -340,7 +340,8 @@ struct JournalledLane {
     guard from < to, let content = run.content else { return }
     for range in moved.holes(in: from..<to) {
       let start = run.run.range.lowerBound
-      if let leftover = Leftover(lane: number, campaign: run.run.campaign, fate: fate, range: range, content: content, runStart: start) { found.append(leftover) }
+      let leftover = Leftover(lane: number, campaign: run.run.campaign, fate: fate, range: range, content: content, runStart: start)
+      if let leftover { found.append(leftover) }
     }
   }
 
