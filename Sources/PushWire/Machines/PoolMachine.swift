@@ -93,7 +93,7 @@ package struct PoolMachine: Sendable {
   /// and then: a shortage counts when it has lasted, while every lane has had a connection. Then the number of lanes doubles, so that an app that is far from its
   /// service has all of its connections within the first second.
   ///
-  /// - Parameter mayGrow: false while the service asks for less, or while a search for a notification that ends connections goes on.
+  /// - Parameter mayGrow: false while the app is in trouble: more connections would not help.
   package mutating func starved(mayGrow: Bool, now: Instant) -> Growth {
     guard laneCount < limits.lanes.upperBound else { return .none }
     guard mayGrow, newLaneCount == 0, let starving, now.since(starving.last) <= Self.shortage * 2 else {
