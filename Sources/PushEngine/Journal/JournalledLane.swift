@@ -244,6 +244,7 @@ struct JournalledLane {
   /// The notifications in `range` are in another lane now.
   mutating func moved(_ range: Range<UInt64>) {
     moved.insert(range)
+    settleApart(range)
   }
 
   /// Some of what happened is not known any more: that something is certainly unsent is nothing that the rest can say.
@@ -268,6 +269,7 @@ struct JournalledLane {
       // rest of the ring, but not once its campaign is forgotten, and must not keep old segments then.
       runs = runs[firstRun...].filter { !isSettled($0) || isReturned($0) }
       firstRun = 0
+      moved.keep { [kept, runs] range in (kept + runs).contains { $0.start < range.upperBound && range.lowerBound < $0.end } }
       return
     }
     let open = runs[firstRun...].filter { !isGone($0.run.campaign, $0.end) }

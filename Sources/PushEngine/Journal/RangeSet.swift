@@ -24,6 +24,10 @@ struct RangeSet: Hashable {
     ranges.removeFirst()
   }
 
+  mutating func keep(where isKept: (Range<UInt64>) -> Bool) {
+    ranges = ranges.filter(isKept)
+  }
+
   /// Whether all of `range`, which is not empty, is in them.
   func contains(_ range: Range<UInt64>) -> Bool {
     let index = firstIndex(endingFrom: range.upperBound)

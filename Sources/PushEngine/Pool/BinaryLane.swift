@@ -89,7 +89,7 @@ actor BinaryLane: Lane, LinkDelegate {
     var batches = 0
     while true {
       let published = ring.published
-      measureBacklog(published: published)
+      roomMade()
       let step = machine.next(surroundings(published: published), walk: ring)
       carryOutEffects()
       switch step {
@@ -274,18 +274,15 @@ actor BinaryLane: Lane, LinkDelegate {
 
   /// Measures how fast the backlog is sent, and tells readers that wait for room.
   private func roomMade() {
-    measureBacklog(published: ring.published)
+    let now = loop.now
+    backlog.update(published: ring.published, done: machine.progress(now: now), frameByteCount: books.ledger?.frames.frameByteCount, now: now)
     intake.roomMade(in: self)
-  }
-
-  private func measureBacklog(published: UInt64) {
-    backlog.update(published: published, done: machine.progress, frameByteCount: books.ledger?.frames.frameByteCount, now: loop.now)
   }
 
   /// Its connections end in refusals: what they have taught helps the other lanes, and what waits here may be sooner sent by them.
   private func handOver() {
     intake.learned(machine.refusalPace)
-    measureBacklog(published: ring.published)
+    roomMade()
     shareBacklog(from: machine.sent, highWater: machine.highWater) { [books] count, ledger in books.resent(count, of: ledger) }
     if backlog.backlog(of: ring) > backlog.blockCount { intake.hasSurplus(now: loop.now) }
   }

@@ -139,8 +139,14 @@ package struct LaneMachine: ~Copyable {
   package var sent: UInt64 { window.sent }
   package var settled: UInt64 { window.settled }
   package var highWater: UInt64 { window.highWater }
-  /// How far the lane has come for good: where connections end in refusals, most of what was sent will be sent again.
-  package var progress: UInt64 { refusalPace.hasRefusals ? window.settled : window.sent }
+  /// How far the lane has come for good: where connections end in refusals, what was sent lately may have to be sent again.
+  package func progress(now: Instant) -> UInt64 {
+    guard let age = refusalPace.answerLimit else { return window.sent }
+    return window.end(sentFor: age, now: now).position
+  }
+
+  /// When ``progress(now:)`` moves without any event.
+  private func progressAt(now: Instant) -> Instant? { refusalPace.answerLimit.flatMap { window.end(sentFor: $0, now: now).nextAt } }
   /// Connections in a row that settled nothing.
   package var failures: Int { backoff.failures }
   package var isOpen: Bool { if case .open = phase { true } else { false } }
@@ -241,7 +247,8 @@ package struct LaneMachine: ~Copyable {
     }
     guard !window.isEmpty else { return .wait(until: connection.lastActivity + policy.idle) }
     if mustConfirm, probesWork, window.sentCount > 0 { return .probe(identifier: nextProbeIdentifier) }
-    return .wait(until: isDeaf(now: around.now) ? recheck(now: around.now) : quietDeadline ?? recheck(now: around.now))
+    let settlesAt = isDeaf(now: around.now) ? recheck(now: around.now) : quietDeadline ?? recheck(now: around.now)
+    return .wait(until: earliest(settlesAt, progressAt(now: around.now)))
   }
 
   private var quietDeadline: Instant? { window.quietDeadline(quiet: policy.quiet, drainedAt: connection.drainedAt) }

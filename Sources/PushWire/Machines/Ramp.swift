@@ -65,6 +65,9 @@ package struct RefusalPace: Sendable {
   /// Whether connections have ended in refusals lately.
   package var hasRefusals: Bool { refusalCount > Self.forgottenCount }
 
+  /// A frame without an answer after so long is most likely accepted; nil while there are no refusals.
+  var answerLimit: Duration? { hasRefusals ? max(.milliseconds(1), answerTime * 5 / 4) : nil }
+
   /// A connection that settled something, or was refused something, has ended. Each weighs 1/8 less
   /// than the one after it.
   mutating func connectionEnded(settledCount count: Int, inRefusal: Bool) {

@@ -201,6 +201,17 @@ package struct ResendWindow: ~Copyable {
     return nil
   }
 
+  /// Everything before the returned position was sent at least `age` ago; and when that will next be true of more, nil: of nothing in the window.
+  package func end(sentFor age: Duration, now: Instant) -> (position: UInt64, nextAt: Instant?) {
+    // In the order of their sending.
+    var (low, high) = (0, runs.count)
+    while low < high {
+      let middle = (low + high) / 2
+      if runs[middle].sentAt + age <= now { low = middle + 1 } else { high = middle }
+    }
+    return (low == 0 ? settled : runs[low - 1].end, low < runs.count ? runs[low].sentAt + age : nil)
+  }
+
   /// When the run that holds `position` was given to the connection; nil outside the window.
   package func sentAt(_ position: UInt64) -> Instant? {
     guard position >= settled, position < sent else { return nil }

@@ -56,6 +56,7 @@ final class LaneDriver {
 
   var sent: UInt64 { machine.sent }
   var settled: UInt64 { machine.settled }
+  var progress: UInt64 { machine.progress(now: now) }
   var failures: Int { machine.failures }
   var now: Instant { around.now }
   var isDisconnected: Bool { machine.isDisconnected }

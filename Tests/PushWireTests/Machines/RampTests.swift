@@ -85,6 +85,31 @@ struct RampTests {
     #expect(sum.elapsed < sum.floor * 5 / 4, "\(sum.elapsed) instead of \(sum.floor)")
   }
 
+  @Test("where connections end in refusals, what was sent counts as done when its answer would have come, long before it is settled")
+  func progress() throws {
+    let lane = LaneDriver { $0.quiet = .seconds(5) }
+    lane.around.published = 100
+    lane.connect()
+    lane.pack(to: 100)
+    #expect(lane.progress == 100, "nothing has been refused yet")
+    lane.pass(.milliseconds(50))
+    lane.respond(.invalidToken, 9)
+    lane.close()
+    lane.connect()
+    lane.pack(to: 60)
+    lane.pass(.milliseconds(10))
+    lane.pack(to: 100)
+    #expect(lane.progress == lane.settled)
+    var seen: [UInt64] = []
+    for _ in 0..<2 {
+      guard case .wait(let until?) = lane.next() else { return #expect(Bool(false), "\(lane.next())") }
+      lane.around.now = until
+      seen.append(lane.progress)
+    }
+    #expect(seen == [60, 100])
+    #expect(lane.settled == 10)
+  }
+
   @Test("a lane that has heard no refusal for long is not held back")
   func forgets() {
     let lane = LaneDriver()

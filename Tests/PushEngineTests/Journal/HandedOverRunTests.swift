@@ -1,0 +1,49 @@
+internal import PushJournal
+internal import Testing
+
+@testable internal import PushEngine
+
+/// What becomes of a run of which a part has gone to another lane.
+@Suite struct HandedOverRunTests {
+  private static func lane(_ ranges: Range<UInt64>...) -> JournalledLane {
+    var lane = JournalledLane(number: 1, app: "news")
+    lane.isLive = true
+    for (index, range) in ranges.enumerated() { lane.enqueued(Self.run(range, at: UInt64(index + 1)), isRestated: false) }
+    return lane
+  }
+
+  private static func run(_ range: Range<UInt64>, at position: UInt64) -> JournalledLane.Run {
+    let run = JournalledRun(lane: 1, range: range, campaign: 7, count: range.count)
+    return JournalledLane.Run(run: run, position: JournalPosition(rawValue: position), isInDoubt: false, content: nil)
+  }
+
+  @Test("once the rest is written again, the old record is not needed any more: it is not asked for again and again")
+  func tail() {
+    var lane = Self.lane(0..<100)
+    lane.moved(40..<100)
+    lane.enqueued(Self.run(0..<40, at: 50), isRestated: true)
+    lane.prune { _ in false }
+    #expect(lane.oldestPosition == JournalPosition(rawValue: 50))
+    #expect(lane.end(before: JournalPosition(rawValue: 50)) == nil)
+  }
+
+  @Test("a part from the middle leaves two, and both may be written again")
+  func middle() {
+    var lane = Self.lane(0..<100)
+    lane.moved(40..<60)
+    lane.enqueued(Self.run(0..<40, at: 50), isRestated: true)
+    lane.enqueued(Self.run(60..<100, at: 51), isRestated: true)
+    lane.prune { _ in false }
+    #expect(lane.oldestPosition == JournalPosition(rawValue: 50))
+    #expect(lane.campaigns == [7])
+  }
+
+  @Test("a run that has gone as a whole keeps nothing")
+  func whole() {
+    var lane = Self.lane(0..<40, 40..<100)
+    lane.moved(40..<100)
+    lane.prune { _ in false }
+    #expect(lane.oldestPosition == JournalPosition(rawValue: 1))
+    #expect(lane.end(before: JournalPosition(rawValue: 10)) == 40)
+  }
+}
