@@ -92,6 +92,7 @@ package actor App {
       permit(lane)
     case .opened(let isFirst):
       pool.opened(isFirst: isFirst, now: home.now)
+      if isFirst, intake.hasSurplus(now: home.now) { considerGrowth() }
     case .troubled:
       if !isWatchingTrouble { watchTrouble() }
     case .ended(let ending):
@@ -107,7 +108,8 @@ package actor App {
 
   private func considerGrowth() {
     let now = home.now
-    switch pool.starved(mayGrow: intake.mayGrow(now: now) && intake.status.trouble == nil, now: now) {
+    let mayGrow = intake.mayGrow(now: now) && intake.status.trouble == nil
+    switch pool.starved(mayGrow: mayGrow, hasSurplus: intake.hasSurplus(now: now), now: now) {
     case .none: break
     case .add(let count):
       for _ in 0..<count {

@@ -227,13 +227,15 @@ final class Intake: Sendable {
   private static let growthHold = Duration.seconds(1)
 
   /// A lane has more to send again than it can in a few hundred milliseconds: other lanes could help.
-  func hasSurplus(now: Instant) {
+  func foundSurplus(now: Instant) {
     surplusUntil.store((now + Self.surplusHold).nanoseconds, ordering: .relaxed)
     starved()
   }
 
+  func hasSurplus(now: Instant) -> Bool { surplusUntil.load(ordering: .relaxed) > now.nanoseconds }
+
   /// Whether another lane would help.
-  func isShort(now: Instant) -> Bool { isWaitedFor || surplusUntil.load(ordering: .relaxed) > now.nanoseconds }
+  func isShort(now: Instant) -> Bool { isWaitedFor || hasSurplus(now: now) }
 
   /// Longer than most connections live that end in refusals.
   private static let surplusHold = Duration.milliseconds(300)

@@ -283,8 +283,10 @@ actor BinaryLane: Lane, LinkDelegate {
   private func handOver() {
     intake.learned(machine.refusalPace)
     roomMade()
-    shareBacklog(from: machine.sent, highWater: machine.highWater) { [books] count, ledger in books.resent(count, of: ledger) }
-    if backlog.backlog(of: ring) > backlog.blockCount { intake.hasSurplus(now: loop.now) }
+    // What about two connections get through, and at most two full batches of usual notifications.
+    let smallest = machine.refusalPace.gap.map { min(512, max(64, Int(min($0, 512)) * 2)) } ?? 512
+    shareBacklog(notUnder: smallest, from: machine.sent, highWater: machine.highWater) { [books] count, ledger in books.resent(count, of: ledger) }
+    if backlog.backlog(of: ring) > backlog.blockCount { intake.foundSurplus(now: loop.now) }
   }
 
   // MARK: LinkDelegate, on the loop

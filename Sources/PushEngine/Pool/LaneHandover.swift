@@ -10,16 +10,17 @@ extension BinaryLane {
   /// Gives away what is more than this lane's share of all that the app's lanes hold.
   ///
   /// - Parameters:
+  ///   - smallest: blocks; less is not worth the work.
   ///   - start: everything before it is settled, and nothing behind it is under way.
   ///   - highWater: what lies before it has been sent at least once.
   ///   - sentAgain: so many of a campaign that have been sent here go to another lane, which knows nothing of that.
-  func shareBacklog(from start: UInt64, highWater: UInt64, sentAgain: (Int, CampaignLedger) -> Void) {
+  func shareBacklog(notUnder smallest: Int, from start: UInt64, highWater: UInt64, sentAgain: (Int, CampaignLedger) -> Void) {
     let published = ring.published
     let others = intake.lanes.filter { $0 !== self }
     guard published > start, !others.isEmpty, !intake.isCancelled else { return }
     let held = Int(clamping: published - start)
     let all = others.reduce(held) { $0 + $1.backlog.backlog(of: $1.ring) }
-    let share = max(min(Self.smallestShare, ring.blockCount / 8), all / (others.count + 1))
+    let share = max(min(smallest, ring.blockCount / 8), all / (others.count + 1))
     // A little more than a share is not worth the work.
     guard held > share + share / 2 else { return }
     var position = recordStart(after: UInt64(share), from: start, before: published)
@@ -33,9 +34,6 @@ extension BinaryLane {
       lane.published()
     }
   }
-
-  /// Two full batches of usual notifications.
-  private static let smallestShare = 512
 
   private func recordStart(after blockCount: UInt64, from start: UInt64, before end: UInt64) -> UInt64 {
     var position = start

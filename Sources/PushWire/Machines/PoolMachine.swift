@@ -93,9 +93,12 @@ package struct PoolMachine: Sendable {
   /// and then: a shortage counts when it has lasted, while every lane has had a connection. Then the number of lanes doubles, so that an app that is far from its
   /// service has all of its connections within the first second.
   ///
-  /// - Parameter mayGrow: false while the app is in trouble: more connections would not help.
-  package mutating func starved(mayGrow: Bool, now: Instant) -> Growth {
+  /// - Parameters:
+  ///   - mayGrow: false while the app is in trouble: more connections would not help.
+  ///   - hasSurplus: a lane has more to send again than it can soon. That is measured already, and needs no time to prove itself.
+  package mutating func starved(mayGrow: Bool, hasSurplus: Bool = false, now: Instant) -> Growth {
     guard laneCount < limits.lanes.upperBound else { return .none }
+    if mayGrow, hasSurplus, newLaneCount == 0 { return grow() }
     guard mayGrow, newLaneCount == 0, let starving, now.since(starving.last) <= Self.shortage * 2 else {
       starving = (now, now)
       return .look(now + Self.shortage)
@@ -104,7 +107,11 @@ package struct PoolMachine: Sendable {
       self.starving = (starving.since, now)
       return .look(starving.since + Self.shortage)
     }
-    self.starving = nil
+    return grow()
+  }
+
+  private mutating func grow() -> Growth {
+    starving = nil
     let added = min(laneCount, limits.lanes.upperBound - laneCount)
     laneCount += added
     newLaneCount += added

@@ -81,9 +81,11 @@ package struct RefusalPace: Sendable {
     answerTime = answerTime == .zero ? time : (answerTime * 3 + time) / 4
   }
 
+  /// Notifications from one refusal to the next, on average; nil while there are no refusals.
+  package var gap: Double? { hasRefusals ? settledCount / refusalCount : nil }
+
   /// For the next connection; nil while none has ended in a refusal lately.
   var ramp: Ramp? {
-    guard hasRefusals else { return nil }
-    return Ramp(gap: settledCount / refusalCount, answerTime: answerTime)
+    gap.map { Ramp(gap: $0, answerTime: answerTime) }
   }
 }

@@ -91,6 +91,18 @@ struct PoolMachineTests {
     #expect(addition(&machine, from: at(9), for: .seconds(10)) == nil)
   }
 
+  @Test("a lane that has more to send again than it can soon is reason enough at once, but not before the last new lanes have connected")
+  func surplus() {
+    var machine = pool(lanes: 1...6)
+    #expect(machine.starved(mayGrow: true, hasSurplus: true, now: at(0)) != .add(1), "there is no connection yet")
+    opened(&machine, 1, now: at(1))
+    #expect(machine.starved(mayGrow: false, hasSurplus: true, now: at(1)) != .add(1))
+    #expect(machine.starved(mayGrow: true, hasSurplus: true, now: at(1)) == .add(1))
+    #expect(machine.starved(mayGrow: true, hasSurplus: true, now: at(1)) != .add(2))
+    opened(&machine, 1, now: at(2))
+    #expect(machine.starved(mayGrow: true, hasSurplus: true, now: at(2)) == .add(2))
+  }
+
   @Test("a short shortage is no reason for another lane, nor is an old one")
   func shortShortage() {
     var machine = pool(lanes: 1...4)

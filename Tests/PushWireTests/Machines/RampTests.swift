@@ -107,7 +107,7 @@ struct RampTests {
       seen.append(lane.progress)
     }
     #expect(seen == [60, 100])
-    #expect(lane.settled == 10)
+    #expect(lane.settled == 9)
   }
 
   @Test("a lane that has heard no refusal for long is not held back")
