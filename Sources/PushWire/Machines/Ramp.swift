@@ -6,6 +6,10 @@
 /// times. With gaps of m notifications on average, distributed exponentially, a first allowance of
 /// a·m costs a − 1 + e^−a frames sent again for each notification, and e^−a of the connections have
 /// to wait for a second one: with a = 4 these are 3 frames and 2 %.
+///
+/// The time that both take together is least with a = ln(1 + T / (m·f)), where T is how late an
+/// answer comes and f how long a frame takes: next to the gateway little is sent ahead, far away
+/// much.
 struct Ramp: Sendable {
   private var allowance: Int
   private let interval: Duration
@@ -13,8 +17,10 @@ struct Ramp: Sendable {
   /// When the present allowance was used up; nil while it lasts.
   private var usedUpAt: Instant?
 
-  /// The `a` above.
-  private static let factor = 4.0
+  /// Bounds of the `a` above.
+  private static let factors = 1.0...5.0
+  /// The `f` above: what a frame takes of the sender's processor and of the gateway's.
+  private static let frameTime = 1e-6
   /// About one batch: holding back less saves nothing that counts.
   private static let smallestAllowance = 128
   private static let largestAllowance = 1 << 24
@@ -25,10 +31,15 @@ struct Ramp: Sendable {
   ///   - gap: notifications from one refusal to the next, on average.
   ///   - answerTime: from a refused frame's sending to its answer, on average.
   init(gap: Double, answerTime: Duration) {
-    allowance = max(Self.smallestAllowance, Int(min(gap * Self.factor, Double(Self.largestAllowance))))
+    let best = Self.logarithm(1 + answerTime.inSeconds / (max(gap, 1) * Self.frameTime))
+    let factor = min(max(best, Self.factors.lowerBound), Self.factors.upperBound)
+    allowance = max(Self.smallestAllowance, Int(min(gap * factor, Double(Self.largestAllowance))))
     // Answers do not all take the same time.
     interval = max(.milliseconds(1), answerTime * 5 / 4)
   }
+
+  /// The natural one of a number from 1 on, to within 0.06.
+  private static func logarithm(_ value: Double) -> Double { (Double(value.exponent) + value.significand - 1) * 0.6931 }
 
   /// How many more notifications may be sent now on a connection that has sent `sentCount`; nil for
   /// any number.
