@@ -33,6 +33,7 @@ final class Intake: Sendable {
   let status: AppStatus
   /// The app's, for the journal.
   let app: String
+  let unknownReasons = UnknownReasons()
 
   /// No lane's backlog is longer, however fast it is (``BacklogLimit`` says how long it may be below that).
   /// With a journal it is longer: what is taken in now may be sent only when an intent for it is durable, an interval later.
