@@ -13,7 +13,8 @@ internal import Testing
     let (campaign, lane) = try await small.begin(count: 3)
     let loop = SimulatedLoop(seed: 1)
     let intake = Intake(
-      app: "app", loop: loop, rateLimit: nil, status: AppStatus(patience: .seconds(900), troubleBegan: {}), journal: small.journal, starved: {})
+      app: "app", loop: loop, rateLimit: nil, status: AppStatus(patience: .seconds(900), planCheck: { _ in }),
+      journal: small.journal, starved: {})
     let ledger = try intake.begin { number in
       let frames = CampaignFrames(campaign: number, command: .framed, payload: [1], expiration: nil, priority: nil)
       return CampaignLedger(frames: frames, journalNumber: campaign, account: Account(), listener: nil)
