@@ -38,6 +38,12 @@ internal import Testing
     #expect(leftovers.map(\.count).reduce(0, +) == 3)
     #expect(leftovers.allSatisfy { $0.fate == .doubted }, "they count already")
     #expect(again.journal.campaigns.first?.account.possibleDuplicates == 3)
+
+    // What is in doubt already, and is not sent again, is no news.
+    let written = small.byteCount
+    books.markMayHaveArrived(0..<3, isSentAgain: false)
+    small.run(4)
+    #expect(small.byteCount == written)
   }
 
   private static func fill(_ ring: NotificationRing, count: Int, campaign: UInt32) {
