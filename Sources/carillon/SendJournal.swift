@@ -67,7 +67,17 @@ struct SendJournal: Sendable {
       return try await failingLater { try await journal.close() }
     }
     StandardStream.error.writeLine("carillon: the campaign has ended, so there is nothing to go on with; this is its account.")
+    for sentence in completeLists(of: ended) { StandardStream.error.writeLine("carillon: \(sentence.asSentence)") }
     try await giveAccount(of: ended, json: json)
+  }
+
+  /// A list that cannot be completed does not stop the account.
+  private func completeLists(of ended: [JournalledCampaign]) -> [String] {
+    do {
+      return try EndedLists(self, ended).complete()
+    } catch {
+      return [CommandFailure.describing(error).sentence]
+    }
   }
 
   /// Prints the account of campaigns that have ended, and closes the journal. It keeps them until another campaign has ended in it, so that the account can be asked for

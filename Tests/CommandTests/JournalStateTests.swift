@@ -41,6 +41,45 @@ extension JournalCampaigns {
       #expect(inspected.output.contains(/"campaigns":\[\{[^}]*\}\]/), "\(inspected)")
     }
 
+    @Test("rows that the list of an ended campaign lacks are written again, and a whole list is not touched")
+    func endedWithoutRows() async throws {
+      var random = SeededGenerator(seed: 12)
+      let shape = TestAudience.Shape(count: 60, refusedCount: 2, malformedCount: 3)
+      let site = try await JournalSite(JournalSite.Settings(), audiences: [(0, shape)], using: &random)
+      let sent = try await site.send()
+      #expect(sent.status == 1, "\(sent)")
+      let whole = try site.place.read(JournalSite.outcomes)
+      func resume() async throws -> String { try await site.run(JournalSite.resumeArguments).errors }
+      let before = try inode(site)
+      #expect(try await !resume().contains("lacked") && site.place.read(JournalSite.outcomes) == whole)
+      #expect(try inode(site) == before)
+
+      let malformed = whole.split(separator: "\n").filter { $0.contains("malformed") }
+      #expect(malformed.count == 3)
+      try site.place.write(
+        whole.split(separator: "\n").filter { !$0.contains("malformed") }.joined(separator: "\n") + "\n",
+        to: JournalSite.outcomes)
+      let lacked = "lacked 3 rows of notifications that the journal counts as settled; 3 rows are written again.\n"
+      #expect(try await resume().contains("outcomes.csv " + lacked))
+      let mended = try site.place.read(JournalSite.outcomes)
+      #expect(mended.split(separator: "\n").sorted() == whole.split(separator: "\n").sorted())
+      #expect(try await !resume().contains("lacked"))
+
+      // What was sent, a journal that was closed in good order may have forgotten.
+      try site.place.write("line,token,outcome,reason\n", to: JournalSite.outcomes)
+      let told = try await resume()
+      #expect(told.contains("outcomes.csv lacked 5 rows"), "\(told)")
+      // A list that was taken away is not made anew.
+      try FileManager.default.removeItem(atPath: site.place.path(JournalSite.outcomes))
+      #expect(try await !resume().contains("lacked"))
+      #expect(!FileManager.default.fileExists(atPath: site.place.path(JournalSite.outcomes)))
+    }
+
+    private func inode(_ site: JournalSite) throws -> Int? {
+      let attributes = try FileManager.default.attributesOfItem(atPath: site.place.path(JournalSite.outcomes))
+      return attributes[.systemFileNumber] as? Int
+    }
+
     @Test("a configuration that names only other apps is refused by --resume")
     func otherApp() async throws {
       let site = try await JournalSite.simple(Self.slow, count: 10_000)

@@ -26,6 +26,15 @@ struct OutageTests {
     Case(
       transport: "http2", rules: "http2: { goaway: { after: 0, reason: Shutdown } }",
       cause: "the service ended the connection with GOAWAY 0 NO_ERROR, Shutdown"),
+    Case(
+      transport: "http2", rules: "http2: { goaway: { after: 0, reason: Midnight } }",
+      cause: "the service ended the connection with GOAWAY 0 NO_ERROR, Midnight"),
+    Case(
+      transport: "http2", rules: "http2: { refuse: { every: 1, reason: ServiceUnavailable } }",
+      cause: "503 ServiceUnavailable"),
+    Case(
+      transport: "http2", rules: "http2: { refuse: { every: 1, reason: OutForLunch, status: 503 } }",
+      cause: "503 OutForLunch"),
   ]
 
   private let place: Workplace
@@ -63,8 +72,8 @@ struct OutageTests {
   private func acceptedTokenCount(_ service: Service) async throws -> Int {
     service.simulator.send(SIGTERM)
     _ = await service.simulator.ending()
-    let tokens = try place.read(service.record).matches(of: /"token":"([0-9a-f]+)"/).map { String($0.1) }
-    return Set(tokens).count
+    let lines = try place.read(service.record).split(separator: "\n").filter { !$0.contains("\"refused\":") }
+    return Set(lines.compactMap { $0.firstMatch(of: /"token":"([0-9a-f]+)"/)?.1 }).count
   }
 
   private func configure(_ transport: String, port: Int, more: String = "", file: String) throws {

@@ -27,4 +27,52 @@ internal import Testing
     #expect(app.possibleDuplicates == 0, "\(resumed)")
     #expect(try await site.taken(service).count == count)
   }
+
+  @Test("a reason that is not in our table is shown as the service said it, also after a kill, and moves no cursor")
+  func otherReason() async throws {
+    let site = try HTTP2Site()
+    let count = 5_000
+    let bad = stride(from: 1, through: count, by: 50).map { ($0, HTTP2Site.token($0, prefix: "bad0")) }
+    var lines = (1...count).map { HTTP2Site.token($0) }
+    for (line, token) in bad { lines[line - 1] = token }
+    try site.place.write(lines.joined(separator: "\n"), to: "tokens.txt")
+    let long = String(repeating: "x", count: 80)
+    let reason = #""Out, \u009b2J\u202e\u001b[2J\#(long)""#
+    let service = try await site.simulate(
+      rules: "http2: { delay: { fixed: 100ms }, refuse: { prefixes: [bad0], status: 451, reason: \(reason) } }")
+    // What JSON escapes stays as the service wrote it.
+    let shown = "451 " + (#"Out, \u{9b}2J\u{202e}\u001b[2J"# + long).prefix(64)
+    try site.place.write(
+      """
+      apps:
+        - id: news
+          topic: \(HTTP2Site.topic)
+          transport: http2
+          gateway: "localhost:\(service.port)"
+          trust: \(site.certificates.files.authority)
+          credential: { key: \(HTTP2Site.keyFile), team-id: \(HTTP2Site.team) }
+          connections: { min: 1, max: 1 }
+          streams: 100
+      """, to: "carillon.yaml")
+    let flags = ["--payload", "hello.json", "--tokens", "tokens.txt", "--journal", "journal", "--outcomes", "out.csv"]
+    let sender = try ChildProcess(["send", "--config", "carillon.yaml"] + flags, directory: site.place.url)
+    await site.kill(sender, afterRecording: 150_000)
+    #expect(await sender.ending().status == 128 + SIGKILL)
+    // The list is lost, and the journal still knows.
+    let header = "line,token,outcome,reason,gone-since\n"
+    try site.place.write(header, to: "out.csv")
+    let resumed = try await site.run(["send", "--resume", "--journal", "journal", "--json"])
+    let app = try #require(SentAccount(resumed)?.apps["news"], "\(resumed)")
+    #expect(resumed.status == 1 && app.submitted == count && app.acceptedTotal == count - bad.count, "\(resumed)")
+    #expect(app.rejected.byReason == [shown: bad.count], "\(resumed)")
+    #expect(resumed.errors.contains(/out.csv lacked \d+ rows .* written again\.\n/), "\(resumed)")
+    let rows = try site.place.read("out.csv").split(separator: "\n").dropFirst().map(String.init)
+    #expect(rows.sorted() == bad.map { "\($0.0),\($0.1),rejected,\"\(shown)\"," }.sorted())
+    let table = try await site.run(["send", "--resume", "--journal", "journal"])
+    #expect(table.output.contains(shown), "\(table)")
+    for text in [resumed.output, resumed.errors, table.output, table.errors] + rows {
+      #expect(!text.unicodeScalars.contains { ["\u{1B}", "\u{9B}", "\u{202E}"].contains($0) }, "\(text)")
+    }
+    service.simulator.send(SIGKILL)
+  }
 }

@@ -41,6 +41,34 @@ struct SendHTTP2Tests {
     #expect(taken.filter { $0.collapse == "all" }.count == 395)
   }
 
+  @Test(
+    "of 20,000 tokens one cuts the connection: it is found, and every neighbour is accepted", arguments: ["1", "4"])
+  func poison(connections: String) async throws {
+    let bad = HTTP2Site.token(7_777, prefix: "bad0")
+    let lines = (1...20_000).map { $0 == 7_777 ? bad : HTTP2Site.token($0) }
+    try site.place.write(lines.joined(separator: "\n"), to: "tokens.txt")
+    let service = try await site.simulate(
+      rules: "http2: { poison: { prefixes: [bad0], how: reset }, delay: { uniform: 1ms, to: 20ms } }")
+    let sent = try await site.send(
+      service,
+      [
+        "--payload", "hello.json", "--tokens", "tokens.txt", "--json", "--outcomes", "out.csv", "--connections",
+        connections,
+      ])
+    let account = try #require(SentAccount(sent), "\(sent)")
+    let app = try #require(account.apps[HTTP2Site.topic], "\(sent)")
+    #expect(sent.status == 1 && app.accepted.confirmed == 19_999, "\(sent)")
+    #expect(app.rejected.byReason == ["closed without a reason": 1], "\(sent)")
+    // A release build takes a second or two, whatever else the machine does; with back-offs it is minutes.
+    #expect(account.seconds < 40, "\(sent)")
+    #expect(try site.place.read("out.csv").contains("7777,\(bad),rejected,closed without a reason"))
+    // The bad one is never taken, so what was taken twice was its neighbours'.
+    let taken = try await site.taken(service)
+    let counts = Dictionary(grouping: taken, by: \.token).mapValues(\.count)
+    #expect(counts.count == 19_999 && counts.values.allSatisfy { $0 <= 5 }, "\(sent)")
+    #expect(taken.count - 19_999 <= app.possibleCopies, "\(sent)")
+  }
+
   @Test("a certificate names its topic, and the push type adds to it; another campaign appends to the list of what is gone")
   func certificate() async throws {
     let service = try await site.simulate(rules: "http2: { refuse: [ { prefixes: [dead], reason: Unregistered, timestamp: 1700000000123 } ] }")

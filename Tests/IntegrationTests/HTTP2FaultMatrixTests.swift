@@ -15,6 +15,7 @@ internal import Testing
     case refusesStreams, resetsTaken, resetsDropped
     case goAway, goAwayWithError, drains, cutsTaken, cutsDropped, closes
     case fallingLimit, errorLimit, oneStream, late
+    case poison
 
     func faults(bad: Set<DeviceToken>) -> ServiceFaults {
       var faults = ServiceFaults()
@@ -48,6 +49,7 @@ internal import Testing
         faults.refuse = [ServiceFaults.Refuse(listed, .badCollapseIdentifier)]
         faults.errorStreamLimit = 1
       case .oneStream: faults.streamLimit = 1
+      case .poison: faults.poison = [ServiceFaults.Poison(listed)]
       case .late: faults.delay = .uniform(.milliseconds(1), .milliseconds(60))
       }
       return faults
@@ -57,7 +59,7 @@ internal import Testing
     var badCount: Int {
       switch self {
       case .badTokens, .gone, .payloads, .otherReasons, .tooManyRequests, .errorLimit: 5
-      case .noAnswerTaken: 2
+      case .noAnswerTaken, .poison: 2
       default: 0
       }
     }
@@ -65,7 +67,7 @@ internal import Testing
     /// A repetition cannot be told from a duplicate.
     var leavesDoubt: Bool {
       switch self {
-      case .noAnswerTaken, .noAnswerDropped, .resetsTaken, .resetsDropped, .cutsTaken, .cutsDropped, .closes: true
+      case .noAnswerTaken, .noAnswerDropped, .resetsTaken, .resetsDropped, .cutsTaken, .cutsDropped, .closes, .poison: true
       default: false
       }
     }
@@ -94,14 +96,18 @@ internal import Testing
 
       var check = AccountCheck(tokens: campaign.tokens, account: result.account, outcomes: result.outcomes, arrivals: result.arrivals)
       check.refused = { fault.isRefused && bad.contains($0) }
+      check.kills = { fault == .poison && bad.contains($0) }
       let problems = check.problems()
       let title = "\(fault), \(usesKey ? "token" : "certificate"), \(connections) connections, seed \(seed)"
       #expect(problems.isEmpty, "\(title): \(problems.prefix(5).joined(separator: "; ")), \(result.account), \(result.truth), \(result.failure ?? "")")
       #expect(result.failure == nil && result.changedIdentifiers == 0, "\(title)")
-      #expect(result.account.rejectedTotal == (fault.isRefused ? bad.count : 0), "\(title)")
+      #expect(result.account.rejectedTotal == (fault.isRefused || fault == .poison ? bad.count : 0), "\(title)")
       if !fault.leavesDoubt { #expect(result.account.possibleDuplicates == 0 && result.truth.duplicates == 0, "\(title): \(result.account), \(result.truth)") }
       // A token that is never answered is asked for five times, and then unknown.
       #expect(result.account.unknown == (fault == .noAnswerTaken ? bad.count : 0), "\(title)")
+      if fault == .otherReasons {
+        #expect(result.account.rejected.keys.map(\.description) == ["400 NobodyKnowsThis"], "\(title)")
+      }
       if usesKey { #expect(result.mintedCount == 1, "\(title)") }
       if fault == .gone { #expect(result.goneSince.values.allSatisfy { $0 == 1_700_000_000_123 } && Set(result.goneSince.keys) == bad, "\(title)") }
     }

@@ -72,4 +72,72 @@ internal import Testing
     }
     #expect(loop.run(limit: .seconds(20), stepLimit: 1_000_000) { app.intake.lanes.count == 3 } == .done)
   }
+
+  @Test("the pool does not grow while the service answers 5xx or 429 among others", arguments: [false, true])
+  func staysDuringPutOffs(isTooMany: Bool) throws {
+    var scenario = Scenario.http2(seed: 1)
+    scenario.tokens = Scenario.distinctTokens(2_000, seed: 5)
+    scenario.configuration = AppConfiguration(id: "simulated")
+    scenario.configuration.connections = 1...3
+    scenario.configuration.policy.ringBlockCount = 256
+    scenario.network = NetworkFaults()
+    scenario.network.bytesPerMillisecond = 20
+    scenario.network.highWater = 2_000
+    var faults = ProviderFaults()
+    faults.streamLimit = 10
+    if isTooMany { faults.tooManyPerMille = 200 } else { faults.unavailablePerMille = 200 }
+    scenario.provider = faults
+    let credential = ProviderCredentialKind.certificate(userIdentifier: Scenario.topic, topics: [])
+    scenario.configuration.transport = .http2(
+      HTTP2Settings(authority: "api.example.com", tokens: nil, credential: credential))
+    let loop = SimulatedLoop(seed: 2)
+    let gateway = ScenarioGateway(scenario)
+    let dialer = SimulatedDialer(loop: loop, service: gateway.service, faults: scenario.network, seed: 3)
+    let app = App(configuration: scenario.configuration, dialer: dialer, loops: [loop], seed: 4, budget: RingBudget())
+    var largest = 0
+    try send(scenario.tokens, through: app, on: loop) { _ in largest = max(largest, app.intake.lanes.count) }
+    #expect(largest == 1)
+  }
+
+  @Test("the pool does not grow while a lane looks for what makes the gateway close")
+  func staysDuringIsolation() throws {
+    let loop = SimulatedLoop(seed: 3)
+    var configuration = AppConfiguration(id: "simulated")
+    configuration.connections = 1...3
+    configuration.connectionsPerMinute = 60_000
+    configuration.policy.ringBlockCount = 256
+    configuration.policy.confirm = .quiet
+    configuration.policy.quiet = .seconds(6)
+    let tokens = Scenario.distinctTokens(2_500, seed: 6)
+    var rules = FaultRules()
+    rules.common.poison = [Faults.Selection(tokens: [tokens[40]])]
+    let dialer = SimulatedDialer(
+      loop: loop, gateway: SimulatedGateway(rules: rules), topic: "simulated", faults: NetworkFaults(), seed: 4)
+    let app = App(configuration: configuration, dialer: dialer, loops: [loop], seed: 5)
+    var rejectedAtGrowth: Int?
+    try send(tokens, through: app, on: loop) { account in
+      if rejectedAtGrowth == nil, app.intake.lanes.count > 1 { rejectedAtGrowth = account.rejectedTotal }
+    }
+    // Readers wait for room from the first connection to the last.
+    #expect(rejectedAtGrowth == 1)
+  }
+
+  /// Sends one campaign to its end, and looks at its account after each step.
+  private func send(
+    _ tokens: [DeviceToken], through app: App, on loop: SimulatedLoop, _ look: (Account) -> Void
+  ) throws {
+    let server = Task(executorPreference: loop) { await app.run() }
+    defer { server.cancel() }
+    let run = try CampaignRun(Campaign(payload: Simulation.commonPayload), through: app)
+    let done = Accounts()
+    _ = Task(executorPreference: loop) {
+      try? await run.run(TokenList(tokens), chunk: AudienceChunk(entryLimit: 64))
+      done.list.withLock { $0.append(run.ledger.account) }
+    }
+    let ending = loop.run(limit: .seconds(7_200), stepLimit: 5_000_000) {
+      look(run.ledger.account)
+      return done.list.withLock { !$0.isEmpty }
+    }
+    #expect(ending == .done && run.ledger.account.settled == tokens.count)
+  }
 }

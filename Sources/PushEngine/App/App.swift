@@ -16,7 +16,6 @@ package actor App {
   private let seed: UInt64
   private let budget: RingBudget?
   private var pool: PoolMachine
-  private var isWatchingTrouble = false
   /// A timer is set to look whether readers still wait for room.
   private var isLooking = false
   private let events: AsyncStream<LaneEvent>
@@ -49,7 +48,8 @@ package actor App {
     self.report = report
     let intake = Intake(
       app: configuration.id, loop: loops[first], rateLimit: configuration.rateLimit, breaker: configuration.badTokenBreaker,
-      status: AppStatus(patience: configuration.patience, troubleBegan: { report.yield(.troubled) }), journal: journal,
+      status: AppStatus(patience: configuration.patience, planCheck: { report.yield(.troubled(checkAt: $0)) }),
+      journal: journal,
       starved: { report.yield(.starved) })
     self.intake = intake
     // What cannot be written down may not be sent.
@@ -93,8 +93,8 @@ package actor App {
     case .opened(let isFirst):
       pool.opened(isFirst: isFirst, now: home.now)
       if isFirst, intake.hasSurplus(now: home.now) { considerGrowth() }
-    case .troubled:
-      if !isWatchingTrouble { watchTrouble() }
+    case .troubled(let instant):
+      watchTrouble(at: instant)
     case .ended(let ending):
       if let reason = pool.ended(ending) { intake.cancelAll(failure: reason) }
     case .idled(let lane):
@@ -143,16 +143,18 @@ package actor App {
 
   private var heldByRate: String { "\(Int(configuration.connectionsPerMinute)) connections per minute are in use" }
 
+  private func watchTrouble(at instant: Instant) {
+    _ = home.schedule(at: instant) { self.assumeIsolated { $0.watchTrouble() } }
+  }
+
   /// Looks at the trouble until it is over, or patience is.
   private func watchTrouble() {
-    isWatchingTrouble = false
     guard intake.failure == nil else { return }
     switch intake.status.check(now: home.now, hasWork: intake.hasWork) {
     case .calm:
       break
     case .again(let instant):
-      isWatchingTrouble = true
-      _ = home.schedule(at: instant) { self.assumeIsolated { $0.watchTrouble() } }
+      watchTrouble(at: instant)
     case .giveUp(let reason):
       intake.cancelAll(failure: reason)
     }

@@ -8,14 +8,15 @@ internal import Synchronization
 package final class AppStatus: Sendable {
   private let state: Mutex<TroubleMachine>
   private let isTroubled = Atomic<Bool>(false)
-  private let troubleBegan: @Sendable () -> Void
+  private let planCheck: @Sendable (Instant) -> Void
 
   /// - Parameters:
   ///   - patience: see ``AppConfiguration/patience``.
-  ///   - troubleBegan: called outside the lock when trouble begins: the app then calls ``check(now:hasWork:)``.
-  init(patience: Duration, troubleBegan: @escaping @Sendable () -> Void) {
+  ///   - planCheck: called outside the lock with the moment at which the app must begin to call
+  ///     ``check(now:hasWork:)``.
+  init(patience: Duration, planCheck: @escaping @Sendable (Instant) -> Void) {
     state = Mutex(TroubleMachine(patience: patience))
-    self.troubleBegan = troubleBegan
+    self.planCheck = planCheck
   }
 
   // MARK: Reports
@@ -26,12 +27,12 @@ package final class AppStatus: Sendable {
   ///   - cause: a few words, such as `503 ServiceUnavailable`. Text of the peer's may be in it.
   ///   - nextTryAt: nil if no attempt is planned yet.
   func troubled(_ cause: String, nextTryAt: Instant?, now: Instant) {
-    let hasBegun = state.withLock { state in
+    let checkAt = state.withLock { state in
       // Within the lock, so that the flag is never false while there is trouble.
       isTroubled.store(true, ordering: .releasing)
       return state.troubled(cause, nextTryAt: nextTryAt, now: now)
     }
-    if hasBegun { troubleBegan() }
+    if let checkAt { planCheck(checkAt) }
   }
 
   /// Notifications have got their outcome by the peer's doing. Without trouble this is one atomic load.

@@ -24,6 +24,7 @@ final class Intake: Sendable {
   private let openCampaignCount = Atomic<Int>(0)
   private let cancellations = Atomic<Int>(0)
   private let growthHeldUntil = Atomic<UInt64>(0)
+  private let searchingLaneCount = Atomic<Int>(0)
   private let surplusUntil = Atomic<UInt64>(0)
   private let loop: any Loop
   /// Asks the app for another lane.
@@ -33,6 +34,7 @@ final class Intake: Sendable {
   let status: AppStatus
   /// The app's, for the journal.
   let app: String
+  let unknownReasons = UnknownReasons()
 
   /// No lane's backlog is longer, however fast it is (``BacklogLimit`` says how long it may be below that).
   /// With a journal it is longer: what is taken in now may be sent only when an intent for it is durable, an interval later.
@@ -217,12 +219,21 @@ final class Intake: Sendable {
 
   // MARK: Growth
 
-  /// The service asks for less, or a lane looks for a notification that ends connections: more connections would not help.
-  func holdGrowth(now: Instant) {
-    growthHeldUntil.store((now + Self.growthHold).nanoseconds, ordering: .relaxed)
+  /// The service has put something off, or given no answer: more connections would not help.
+  ///
+  /// - Parameter nextTryAt: when a lane tries again, if that is later than now.
+  func holdGrowth(nextTryAt: Instant?, now: Instant) {
+    let end = max(now, nextTryAt ?? now) + Self.growthHold
+    // Lanes on other loops may say less; what this one says counts too.
+    growthHeldUntil.max(end.nanoseconds, ordering: .relaxed)
   }
 
-  func mayGrow(now: Instant) -> Bool { growthHeldUntil.load(ordering: .relaxed) <= now.nanoseconds }
+  /// One lane more, or less, looks for a notification that ends connections.
+  fileprivate func searching(_ change: Int) { searchingLaneCount.add(change, ordering: .relaxed) }
+
+  func mayGrow(now: Instant) -> Bool {
+    searchingLaneCount.load(ordering: .relaxed) == 0 && growthHeldUntil.load(ordering: .relaxed) <= now.nanoseconds
+  }
 
   private static let growthHold = Duration.seconds(1)
 
@@ -272,6 +283,18 @@ final class Intake: Sendable {
     await withCheckedContinuation { continuation in
       _ = loop.schedule(at: deadline) { continuation.resume() }
     }
+  }
+}
+
+/// A lane's part in what keeps its app from growing: it holds growth back as long as it looks for a
+/// notification that ends connections.
+struct GrowthHold {
+  private var isHeld = false
+
+  mutating func update(_ isSearching: Bool, of intake: Intake) {
+    guard isSearching != isHeld else { return }
+    isHeld = isSearching
+    intake.searching(isSearching ? 1 : -1)
   }
 }
 

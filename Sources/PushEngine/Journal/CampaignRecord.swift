@@ -124,7 +124,7 @@ extension ProviderHeaders {
 extension Account {
   fileprivate static let countsByteCount = 11 * 8
 
-  fileprivate var byteCount: Int { Self.countsByteCount + 4 + rejected.count * (Rejection.codeByteCount + 8) }
+  fileprivate var byteCount: Int { rejected.keys.reduce(Self.countsByteCount + 4) { $0 + $1.codeByteCount + 8 } }
 
   fileprivate func write(to record: inout RecordWriter) {
     let counts = [submitted, confirmed, quiet, suppressed, expired, held, cancelled, unknown, resent, possibleDuplicates, possibleCopies]

@@ -141,7 +141,8 @@ extension JournalEvent {
     switch self {
     case .laneBegan(_, let app): 8 + 4 + app.utf8.count
     case .intent, .rewound: 16
-    case .settled, .answered, .resolved: JournalledRun.byteCount + Outcome.codeByteCount
+    case .settled(_, let outcome), .answered(_, let outcome), .resolved(_, let outcome):
+      JournalledRun.byteCount + outcome.codeByteCount
     case .returned, .withdrawn: JournalledRun.byteCount + 1
     case .doubted: JournalledRun.byteCount + 4
     case .resent: 8 + 4

@@ -1,8 +1,12 @@
 internal import PushWire
 
-/// Outcomes and reasons as the journal writes them: kind u8, and of a rejection its own kind u8 and what goes with it u32.
+/// Outcomes and reasons as the journal writes them: kind u8, and of a rejection its own kind u8 and
+/// what goes with it u32. A reason of the service that is not in our table follows as the number of its
+/// bytes u8 and its text.
 extension Outcome {
-  static let codeByteCount = 1 + Rejection.codeByteCount
+  var codeByteCount: Int {
+    if case .rejected(let reason) = self { 1 + reason.codeByteCount } else { 1 + Rejection.leastCodeByteCount }
+  }
 
   func write(to record: inout RecordWriter) {
     let kind: UInt8 =
@@ -31,7 +35,7 @@ extension Outcome {
       self = .rejected(try Rejection(reading: &record))
       return
     }
-    _ = try unsafe record.readRaw(Rejection.codeByteCount)
+    _ = try unsafe record.readRaw(Rejection.leastCodeByteCount)
     switch kind {
     case 1: self = .accepted(.confirmed)
     case 2: self = .accepted(.quiet)
@@ -46,7 +50,16 @@ extension Outcome {
 }
 
 extension Rejection {
-  static let codeByteCount = 1 + 4
+  static let leastCodeByteCount = 1 + 4
+
+  var codeByteCount: Int { Self.leastCodeByteCount + (otherReason.map { 1 + $0.utf8.count } ?? 0) }
+
+  private var otherReason: String? {
+    switch self {
+    case .provider(let refusal), .gaveUp(let refusal): refusal.otherReason
+    default: nil
+    }
+  }
 
   func write(to record: inout RecordWriter) {
     let (kind, detail): (UInt8, UInt32) =
@@ -55,13 +68,16 @@ extension Rejection {
       case .closedWithoutReason: (2, 0)
       case .malformedToken: (3, 0)
       case .payloadTooLarge: (4, 0)
-      case .provider(let refusal): (5, refusal.code)
+      case .provider(let refusal): (refusal.otherReason == nil ? 5 : 9, refusal.code)
       case .unusableLine(let defect): (6, UInt32(defect.rawValue))
-      case .gaveUp(let refusal): (7, refusal.code)
+      case .gaveUp(let refusal): (refusal.otherReason == nil ? 7 : 10, refusal.code)
       case .streamRefused: (8, 0)
       }
     record.write(kind)
     record.write(detail)
+    guard var text = otherReason else { return }
+    record.write(UInt8(clamping: text.utf8.count))
+    text.withUTF8 { unsafe record.write(raw: UnsafeRawBufferPointer($0)) }
   }
 
   init(reading record: inout RecordReader) throws(RecordError) {
@@ -80,7 +96,15 @@ extension Rejection {
       self = .unusableLine(defect)
     case 7: self = .gaveUp(ProviderRefusal(code: detail))
     case 8: self = .streamRefused
+    case 9: self = .provider(ProviderRefusal(code: detail, otherReason: try Self.readReason(&record)))
+    case 10: self = .gaveUp(ProviderRefusal(code: detail, otherReason: try Self.readReason(&record)))
     default: throw .outOfRange
     }
+  }
+
+  private static func readReason(_ record: inout RecordReader) throws(RecordError) -> String {
+    let count = Int(try record.read(UInt8.self))
+    // What we write is printable; what is read here may have been written by anybody.
+    return unsafe ProviderRefusal.printable(try record.readRaw(count))
   }
 }

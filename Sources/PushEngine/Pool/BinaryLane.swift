@@ -24,6 +24,7 @@ actor BinaryLane: Lane, LinkDelegate {
   private var endCause: String?
   private var books: LaneBooks
   private var rest: LaneRest
+  private var growthHold = GrowthHold()
   private var isWaitingForPermission = false
   private var isPumpScheduled = false
   private var isShutDown = false
@@ -261,6 +262,7 @@ actor BinaryLane: Lane, LinkDelegate {
 
   private func carryOutEffects() {
     let effects = machine.takeEffects()
+    growthHold.update(machine.isSearching, of: intake)
     guard let effects else { return }
     for range in effects.mayHaveArrived { books.markMayHaveArrived(range) }
     books.settle(effects.settlements)

@@ -34,8 +34,8 @@ enum LaneEvent: Sendable {
   /// - isFirst: the lane had none before.
   case opened(isFirst: Bool)
   case ended(PoolMachine.Ending)
-  /// The app makes no progress any more; see ``AppStatus``.
-  case troubled
+  /// The app makes no progress, and must look at that at this moment; see ``AppStatus``.
+  case troubled(checkAt: Instant)
   case starved
   /// It has left its connection, since there was nothing to do.
   case idled(any Lane)

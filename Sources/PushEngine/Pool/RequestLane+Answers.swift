@@ -79,8 +79,8 @@ extension RequestLane {
   func cause(of closure: LinkClosure) -> String {
     if let failure = session?.failure { return failure.description }
     guard let goAway = session?.goAway else { return closure.cause }
-    let reason = unsafe goAway.debugData.withUnsafeBytes { unsafe ProviderErrorBody(parsing: $0).reason }
-    return "the service ended the connection with GOAWAY \(goAway.errorCode)" + (reason.map { ", \($0.rawValue)" } ?? "")
+    let reason = unsafe goAway.debugData.withUnsafeBytes { unsafe ProviderErrorBody.reasonText(in: $0) }
+    return "the service ended the connection with GOAWAY \(goAway.errorCode)" + (reason.map { ", \($0)" } ?? "")
   }
 
   func takeEvents(of session: HTTP2ClientSession) {
@@ -124,7 +124,11 @@ extension RequestLane {
     default: break
     }
     let token = verdict == .delaysToken ? machine.position(of: response.tag).map { ring.record(at: $0).tokenHash } : nil
-    let refusal = ProviderRefusal(status: response.status, reason: body.reason)
+    let other = body.otherReason.map { range in
+      unsafe intake.unknownReasons.text(
+        status: response.status, UnsafeRawBufferPointer(rebasing: response.body[range]))
+    }
+    let refusal = ProviderRefusal(status: response.status, reason: body.reason, otherReason: other)
     machine.answered(response.tag, verdict, outcome: .rejected(.provider(refusal)), retryAfter: response.retryAfter, token: token, now: loop.now)
   }
 

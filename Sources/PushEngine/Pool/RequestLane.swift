@@ -21,6 +21,7 @@ actor RequestLane: Lane, LinkDelegate {
   private let batchByteCount: Int
   var books: LaneBooks
   private var rest: LaneRest
+  private var growthHold = GrowthHold()
   private(set) var link: (any Link)?
   private(set) var session: HTTP2ClientSession?
   var authority = RequestAuthority()
@@ -286,6 +287,11 @@ actor RequestLane: Lane, LinkDelegate {
 
   func carryOutEffects() {
     let effects = machine.takeEffects()
+    growthHold.update(machine.isSearching, of: intake)
+    // Streams are refused also where the service has only just begun to allow more of them.
+    if let trouble = effects?.trouble, trouble.cause != .streamRefused {
+      intake.holdGrowth(nextTryAt: trouble.nextTryAt, now: loop.now)
+    }
     if let effects {
       for range in effects.mayHaveArrived { books.markMayHaveArrived(range) }
       books.settle(effects.settlements, goneSince: goneSince)

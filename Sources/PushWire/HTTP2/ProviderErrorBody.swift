@@ -6,6 +6,8 @@ package struct ProviderErrorBody: Hashable, Sendable {
   package var reason: ProviderReason?
   /// Milliseconds since 1970 at which the service last found the token not to be valid any more (410 only).
   package var timestampMilliseconds: UInt64?
+  /// Where in the body a reason stands that is not in our table.
+  package private(set) var otherReason: Range<Int>?
 
   package init(reason: ProviderReason? = nil, timestampMilliseconds: UInt64? = nil) {
     self.reason = reason
@@ -32,6 +34,13 @@ package struct ProviderErrorBody: Hashable, Sendable {
     self = unsafe bytes.withUnsafeBytes { unsafe ProviderErrorBody(parsing: $0) }
   }
 
+  /// The reason that a body names, known here or not, as it may be shown.
+  package static func reasonText(in bytes: UnsafeRawBufferPointer) -> String? {
+    let body = unsafe ProviderErrorBody(parsing: bytes)
+    let other = body.otherReason.map { unsafe ProviderRefusal.printable(UnsafeRawBufferPointer(rebasing: bytes[$0])) }
+    return body.reason?.rawValue ?? other
+  }
+
   private enum Key { case reason, timestamp, other }
 
   private mutating func read(_ bytes: UnsafeRawBufferPointer) throws(JSONError) {
@@ -47,7 +56,9 @@ package struct ProviderErrorBody: Hashable, Sendable {
         let text = unsafe UnsafeRawBufferPointer(rebasing: bytes[range])
         key = unsafe depth > 1 ? .other : Self.equal(text, "reason") ? .reason : Self.equal(text, "timestamp") ? .timestamp : .other
       case .string(let range):
-        if depth == 1, key == .reason, reason == nil { reason = unsafe ProviderReason(bytes: UnsafeRawBufferPointer(rebasing: bytes[range])) }
+        guard depth == 1, key == .reason, reason == nil, otherReason == nil else { continue }
+        reason = unsafe ProviderReason(bytes: UnsafeRawBufferPointer(rebasing: bytes[range]))
+        if reason == nil, !range.isEmpty { otherReason = range }
       case .number(let range):
         if depth == 1, key == .timestamp, timestampMilliseconds == nil {
           timestampMilliseconds = unsafe Self.wholeNumber(UnsafeRawBufferPointer(rebasing: bytes[range]))

@@ -104,22 +104,47 @@ package struct ProviderRefusal: Hashable, Sendable {
   package let status: UInt16
   /// Nil if the service named none, or one that is not known here.
   package let reason: ProviderReason?
+  /// A reason that is not known here, as ``printable(_:)`` shows it.
+  package let otherReason: String?
 
-  package init(status: UInt16, reason: ProviderReason?) {
+  package init(status: UInt16, reason: ProviderReason?, otherReason: String? = nil) {
     self.status = status
     self.reason = reason
+    self.otherReason = reason == nil ? otherReason : nil
   }
 
-  /// Four bytes for a journal: status × 256 + the reason's code.
+  /// The most characters of an unknown reason that are shown, and the most bytes: a journal writes
+  /// their number in one byte.
+  package static let otherReasonLengthLimit = 64
+  package static let otherReasonByteCountLimit = 255
+  /// What is behind so many bytes is never shown.
+  package static let otherReasonReadByteCount = 4 * otherReasonLengthLimit
+
+  /// A reason as it may be shown: control characters and their like are escaped, and what is beyond
+  /// the limits is cut off. Of such a text it makes the same text.
+  package static func printable(_ bytes: UnsafeRawBufferPointer) -> String {
+    let start = unsafe UnsafeRawBufferPointer(rebasing: bytes.prefix(otherReasonReadByteCount))
+    let escaped = unsafe String(decoding: start, as: UTF8.self).escapedForTerminal
+    var text = String(String.UnicodeScalarView(escaped.unicodeScalars.prefix(otherReasonLengthLimit)))
+    while text.utf8.count > otherReasonByteCountLimit { text.unicodeScalars.removeLast() }
+    return text
+  }
+
+  /// Four bytes for a journal: status × 256 + the reason's code. The text of an unknown reason is kept beside it.
   package var code: UInt32 { UInt32(status) << 8 | UInt32(reason?.code ?? 0) }
 
   package init(code: UInt32) {
-    status = UInt16(truncatingIfNeeded: code >> 8)
-    reason = ProviderReason(code: UInt8(truncatingIfNeeded: code))
+    self.init(code: code, otherReason: nil)
+  }
+
+  package init(code: UInt32, otherReason: String?) {
+    self.init(
+      status: UInt16(truncatingIfNeeded: code >> 8), reason: ProviderReason(code: UInt8(truncatingIfNeeded: code)),
+      otherReason: otherReason)
   }
 }
 
 extension ProviderRefusal: CustomStringConvertible {
   /// Such as `400 BadDeviceToken`: the key under which accounts count it.
-  package var description: String { "\(status) \(reason?.rawValue ?? "without a known reason")" }
+  package var description: String { "\(status) \(reason?.rawValue ?? otherReason ?? "without a known reason")" }
 }

@@ -152,6 +152,8 @@ package struct LaneMachine: ~Copyable {
   package var isOpen: Bool { if case .open = phase { true } else { false } }
   /// The last connection was left because there was nothing to do.
   package var endedIdle: Bool { connection.endedIdle }
+  /// It looks for a notification that makes the gateway close.
+  package var isSearching: Bool { isolation != nil }
   /// Nothing is sent and unsettled, and no search for a notification that ends connections goes on: what the lane holds may go to other lanes.
   package var canHandOver: Bool { isDisconnected && window.isEmpty && isolation == nil && refusalPace.hasRefusals }
   /// True when no connection is open, opening or closing.

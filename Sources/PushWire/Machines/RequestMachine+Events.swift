@@ -154,7 +154,8 @@ extension RequestMachine {
       connection.isFinishing = true
       turnedAway(entry, limit: max(attempts, Self.reconnectLimit), outcome: outcome.afterLastAttempt, now: now)
     case .delaysToken:
-      let until = backOff(tag, entry, requests.tokenDelay, outcome: outcome, retryAfter: retryAfter, isPaced: true, now: now)
+      let delay = requests.tokenDelay
+      let until = backOff(tag, entry, delay, outcome: outcome, retryAfter: retryAfter, isPaced: true, now: now)
       if let until, let token { pace(token, until: until, now: now) }
     case .keepsToken, .backsOff:
       _ = backOff(tag, entry, requests.backoff, outcome: outcome, retryAfter: retryAfter, now: now)
@@ -181,7 +182,8 @@ extension RequestMachine {
     guard let entry = inFlight.remove(tag) else { return }
     switch end {
     case .unknown: endedWithoutAnswer(tag, entry, .streamReset, now: now)
-    case .refused where !connection.isFinishing: turnedAway(entry, limit: attempts, outcome: .rejected(.streamRefused), now: now)
+    case .refused where !connection.isFinishing:
+      turnedAway(entry, limit: attempts, outcome: .rejected(.streamRefused), now: now)
     case .unprocessed, .refused: endedUnprocessed(entry, now: now)
     }
   }

@@ -77,7 +77,9 @@ extension RequestMachine {
   }
 
   /// The service has been well since it cut the connection that carried only this.
-  private func hasLivedSince(_ accused: RequestEntry) -> Bool { lastGoodSerial >= accused.mark || connection.isControlled }
+  private func hasLivedSince(_ accused: RequestEntry) -> Bool {
+    lastGoodSerial >= accused.mark || connection.isControlled
+  }
 
   /// What the search wants to send now. Nil: nothing; `room` is then what else may be sent.
   mutating func stepInSearch(_ around: Surroundings, room: inout Int) -> Step? {

@@ -82,7 +82,8 @@ extension RequestMachine {
   ///
   /// - Returns: when it is sent again.
   mutating func backOff(
-    _ tag: UInt64, _ entry: RequestEntry, _ delay: ClosedRange<Duration>, outcome: Outcome, retryAfter: UInt32?, isPaced: Bool = false, now: Instant
+    _ tag: UInt64, _ entry: RequestEntry, _ delay: ClosedRange<Duration>, outcome: Outcome, retryAfter: UInt32?,
+    isPaced: Bool = false, now: Instant
   ) -> Instant? {
     var entry = entry
     entry.refusals = 0
@@ -93,13 +94,17 @@ extension RequestMachine {
     let asked = retryAfter.map { min(requests.retryAfterLimit, Duration.seconds(Int64($0))) } ?? .zero
     connection.trialCount = nil
     serviceIsTroubled(tag, retryAfter: asked, now: now)
-    guard entry.tries < attempts else {
+    var until: Instant?
+    if entry.tries < attempts {
+      let instant = max(entry.nextRetry(delay, &jitter, now: now), now + asked)
+      retries.append(entry, at: instant)
+      until = instant
+    } else {
       settleFinally(entry, as: entry.isInDoubt ? .unknown : outcome.afterLastAttempt)
-      return nil
     }
-    let until = max(entry.nextRetry(delay, &jitter, now: now), now + asked)
-    retries.append(entry, at: until)
-    if case .rejected(.provider(let refusal)) = outcome { effects.trouble = Trouble(cause: .refusal(refusal), nextTryAt: outage?.retryAt ?? until) }
+    if case .rejected(.provider(let refusal)) = outcome {
+      effects.trouble = Trouble(cause: .refusal(refusal), nextTryAt: outage?.retryAt ?? until)
+    }
     return until
   }
 
@@ -131,7 +136,9 @@ extension RequestEntry {
 
 extension ClosedRange<Duration> {
   /// The lower bound doubled so many times, at most the upper one.
-  fileprivate func delay(_ doublings: Int) -> Duration { Swift.min(upperBound, lowerBound * (1 << Swift.min(doublings, 20))) }
+  fileprivate func delay(_ doublings: Int) -> Duration {
+    Swift.min(upperBound, lowerBound * (1 << Swift.min(doublings, 20)))
+  }
 }
 
 extension Outcome {

@@ -62,7 +62,8 @@ package struct RequestMachine: ~Copyable {
     var isInOrder = true
 
     fileprivate var hasAny: Bool {
-      answerCount > 0 || madeProgress || pausedBy != nil || trouble != nil || !settlements.isEmpty || !mayHaveArrived.isEmpty
+      answerCount > 0 || madeProgress || pausedBy != nil || trouble != nil || !settlements.isEmpty
+        || !mayHaveArrived.isEmpty
     }
   }
 
@@ -159,6 +160,8 @@ package struct RequestMachine: ~Copyable {
   package var retryAt: Instant? { if case .disconnected(let instant) = phase { instant } else { nil } }
   /// The peer of this connection, or of the last one, has sent bytes.
   package var hasHeard: Bool { connection.hasHeard }
+  /// It looks for a request on which the service cuts the connection.
+  package var isSearching: Bool { search != nil }
   /// Notifications that wait for their next turn.
   package var waitingCount: Int { retries.count + (search?.count ?? 0) }
   /// Whether any device token waits: then each is to be looked up with ``pacedUntil(_:now:)``.
@@ -229,7 +232,8 @@ package struct RequestMachine: ~Copyable {
     if let step = stepInSearch(around, room: &room) { return step }
     if room > 0 {
       // The next trial need not wait for the time of a notification.
-      if outage != nil || connection.trialCount == 1, retries.next == nil, !isTakingNew(around) { retries.hastenFirst { !$0.isPaced } }
+      let isTrial = outage != nil || connection.trialCount == 1
+      if isTrial, retries.next == nil, !isTakingNew(around) { retries.hastenFirst { !$0.isPaced } }
       if let entry = retries.next { return .again(entry) }
       if isTakingNew(around) { return .take(from: map.sent, to: around.published, count: room) }
     }
@@ -252,7 +256,9 @@ package struct RequestMachine: ~Copyable {
   }
 
   /// A service in trouble is not given more of it.
-  func isTakingNew(_ around: Surroundings) -> Bool { around.published > map.sent && retries.count < requests.waitingLimit }
+  func isTakingNew(_ around: Surroundings) -> Bool {
+    around.published > map.sent && retries.count < requests.waitingLimit
+  }
 
   private mutating func stepThroughCancelled(_ around: Surroundings) -> Step? {
     endSearch()

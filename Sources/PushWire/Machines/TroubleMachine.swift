@@ -1,7 +1,8 @@
 /// What keeps an app from making progress, since when, and when the app must stop trying.
 ///
-/// A value without a clock. Trouble begins with the first report after the last progress, and ends with progress,
-/// or when the app has no work left. An app in trouble waits and tries until its patience is over.
+/// A value without a clock. Trouble begins with the first report after the last progress. It ends with
+/// progress, or when the app has no work left. An app in trouble waits and tries until its patience is
+/// over.
 package struct TroubleMachine: Sendable {
   /// The app makes no progress at present.
   package struct Trouble: Hashable, Sendable {
@@ -39,6 +40,8 @@ package struct TroubleMachine: Sendable {
   }
 
   private let patience: Duration
+  /// A check is planned.
+  private var isWatched = false
   package private(set) var trouble: Trouble?
   private var lastHold: Hold?
   package private(set) var notes: [Note] = []
@@ -62,20 +65,24 @@ package struct TroubleMachine: Sendable {
 
   // MARK: Reports
 
-  /// Something kept the app from progress. Returns true if trouble has begun with it.
-  package mutating func troubled(_ cause: String, nextTryAt: Instant?, now: Instant) -> Bool {
+  /// Something kept the app from progress. Trouble may come and go many times a second.
+  ///
+  /// - Returns: when ``check(now:hasWork:)`` must be called; nil if that is planned already.
+  package mutating func troubled(_ cause: String, nextTryAt: Instant?, now: Instant) -> Instant? {
     guard var trouble else {
       let cause = Self.printable(cause)
       note(cause, now: now)
       trouble = Trouble(cause: cause, since: now, nextTryAt: nextTryAt, count: 1)
-      return true
+      guard !isWatched else { return nil }
+      isWatched = true
+      return now + min(patience, Self.checkInterval)
     }
     if trouble.cause != cause { trouble.cause = Self.printable(cause) }
     trouble.count += 1
     trouble.nextTryAt = Self.next(trouble.nextTryAt, nextTryAt, now: now)
     note(trouble.cause, now: now)
     self.trouble = trouble
-    return false
+    return nil
   }
 
   /// Notifications have got their outcome by the peer's doing.
@@ -121,13 +128,14 @@ package struct TroubleMachine: Sendable {
     return lastHold
   }
 
-  /// To be called when trouble has begun, and then when the answer says.
+  /// To be called when ``troubled(_:nextTryAt:now:)`` says, and then when the answer says, until that
+  /// is ``Check/calm``.
   ///
   /// - Parameter hasWork: a notification waits for its outcome.
   package mutating func check(now: Instant, hasWork: Bool) -> Check {
-    guard let trouble else { return .calm }
-    guard hasWork else {
+    guard let trouble, hasWork else {
       self.trouble = nil
+      isWatched = false
       return .calm
     }
     let end = max(trouble.since + patience, lastHold?.until ?? .start)

@@ -30,7 +30,8 @@ package enum Rejection: Hashable, Sendable {
   case status(GatewayStatus)
   /// The provider API answered its request with this.
   case provider(ProviderRefusal)
-  /// The provider API answered "not now" to each of its attempts, the last time with this. Says nothing about the device token.
+  /// The provider API answered "not now" to each of its attempts, the last time with this. Says nothing about
+  /// the device token.
   case gaveUp(ProviderRefusal)
   /// The provider API refused the stream of each of its attempts. Says nothing about the device token.
   case streamRefused
@@ -75,7 +76,8 @@ extension Rejection {
 }
 
 extension Rejection: CustomStringConvertible {
-  /// The reason as accounts and reports show it: `8 invalid token`, `400 BadDeviceToken`, `given up after 503 ServiceUnavailable`, …
+  /// The reason as accounts and reports show it: `8 invalid token`, `400 BadDeviceToken`,
+  /// `given up after 503 ServiceUnavailable`, …
   package var description: String {
     switch self {
     case .status(let status): status.description

@@ -126,7 +126,8 @@ struct ChannelService {
       template, authorization: try authorization(), to: endpoint, context: access.context, timeout: Self.timeout)
     guard (200..<300).contains(reply.status) else {
       let reason = ProviderErrorBody(parsing: reply.body).reason
-      let refusal = ProviderRefusal(status: reply.status, reason: reason)
+      let text = unsafe reply.body.withUnsafeBytes { unsafe ProviderErrorBody.reasonText(in: $0) }
+      let refusal = ProviderRefusal(status: reply.status, reason: reason, otherReason: text)
       throw CommandFailure(
         status: .findings, sentence: "\(endpoint) refuses it: \(refusal)\(reason.flatMap(Self.advice).map { ": \($0)" } ?? "").")
     }

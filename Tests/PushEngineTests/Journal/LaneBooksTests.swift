@@ -13,7 +13,8 @@ internal import Testing
     let (campaign, lane) = try await small.begin(count: 3)
     let loop = SimulatedLoop(seed: 1)
     let intake = Intake(
-      app: "app", loop: loop, rateLimit: nil, status: AppStatus(patience: .seconds(900), troubleBegan: {}), journal: small.journal, starved: {})
+      app: "app", loop: loop, rateLimit: nil, status: AppStatus(patience: .seconds(900), planCheck: { _ in }),
+      journal: small.journal, starved: {})
     let ledger = try intake.begin { number in
       let frames = CampaignFrames(campaign: number, command: .framed, payload: [1], expiration: nil, priority: nil)
       return CampaignLedger(frames: frames, journalNumber: campaign, account: Account(), listener: nil)
@@ -37,6 +38,12 @@ internal import Testing
     #expect(leftovers.map(\.count).reduce(0, +) == 3)
     #expect(leftovers.allSatisfy { $0.fate == .doubted }, "they count already")
     #expect(again.journal.campaigns.first?.account.possibleDuplicates == 3)
+
+    // What is in doubt already, and is not sent again, is no news.
+    let written = small.byteCount
+    books.markMayHaveArrived(0..<3, isSentAgain: false)
+    small.run(4)
+    #expect(small.byteCount == written)
   }
 
   private static func fill(_ ring: NotificationRing, count: Int, campaign: UInt32) {

@@ -155,6 +155,9 @@ extension SeededGenerator {
     pick(
       [
         .accepted(.confirmed), .accepted(.quiet), .suppressed, .expired, .held, .cancelled, .unknown, .rejected(.closedWithoutReason),
+        .rejected(.provider(ProviderRefusal(status: 400, reason: nil, otherReason: "Überlast"))),
+        .rejected(.provider(ProviderRefusal(status: 451, reason: nil, otherReason: String(repeating: "過", count: 64)))),
+        .rejected(.gaveUp(ProviderRefusal(status: 503, reason: nil, otherReason: "Overload"))),
         .rejected(.streamRefused), .rejected(.malformedToken), .rejected(.payloadTooLarge),
         .rejected(.status(GatewayStatus(rawValue: UInt8.random(in: 0...255, using: &self)))),
         .rejected(.unusableLine(pick(LineDefect.allCases, or: .row))),

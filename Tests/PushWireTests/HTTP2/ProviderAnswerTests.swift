@@ -78,9 +78,31 @@ struct ProviderAnswerTests {
       let refusal = ProviderRefusal(status: 403, reason: reason)
       #expect(ProviderRefusal(code: refusal.code) == refusal && refusal.description == "403 \(reason.rawValue)")
     }
+    let new = ProviderRefusal(status: 400, reason: nil, otherReason: "SomethingNew")
+    #expect("\(new)" == "400 SomethingNew" && ProviderRefusal(code: new.code, otherReason: new.otherReason) == new)
     let other = ProviderRefusal(status: 418, reason: nil)
     #expect(ProviderRefusal(code: other.code) == other && other.description == "418 without a known reason")
     #expect(ProviderReason.badDeviceToken.code == 5 && ProviderReason.unrelatedKeyIdentifier.code == 42, "the numbers in journals never change")
+  }
+
+  @Test(
+    "a reason that is not in the table is shown as it came, 64 characters of it, and none that a terminal obeys",
+    arguments: [
+      ("SomethingNew", "SomethingNew"), ("Überlast, 過負荷", "Überlast, 過負荷"),
+      ("Bad\u{1b}[2J\u{9b}31m\u{202e}x", #"Bad\u{1b}[2J\u{9b}31m\u{202e}x"#),
+      (String(repeating: "x", count: 65), String(repeating: "x", count: 64)),
+      (String(repeating: "x", count: 62) + "\u{1b}", String(repeating: "x", count: 62) + #"\u"#),
+      (String(repeating: "\u{10400}", count: 64), String(repeating: "\u{10400}", count: 63)),
+      ("e" + String(repeating: "\u{301}", count: 300), "e" + String(repeating: "\u{301}", count: 63)),
+    ])
+  func printable(reason: String, expected: String) {
+    func shown(_ bytes: [UInt8]) -> String { unsafe withExactBytes(bytes) { unsafe ProviderRefusal.printable($0) } }
+    let text = shown(Array(reason.utf8))
+    #expect(text.unicodeScalars.elementsEqual(expected.unicodeScalars), "\(text)")
+    #expect(text.utf8.count <= ProviderRefusal.otherReasonByteCountLimit)
+    #expect(shown(Array(text.utf8)) == text, "from a journal it comes back as it was")
+    let whole = shown([0xFF, 0x41] + [UInt8](repeating: 0xC3, count: 300))
+    #expect(whole.unicodeScalars.count == 64 && whole.hasPrefix("\u{FFFD}A"))
   }
 
   @Test("error bodies are read whatever else is in them, and nothing is taken from what is not one")
@@ -93,7 +115,11 @@ struct ProviderAnswerTests {
       read(#"{"reason":"Unregistered","reason":"BadPath","timestamp":1,"timestamp":2}"#) == ProviderErrorBody(reason: .unregistered, timestampMilliseconds: 1))
     #expect(read(#"{"reason":"Unregistered","timestamp":-1}"#) == ProviderErrorBody(reason: .unregistered))
     #expect(read(#"{"reason":"Unregistered","timestamp":99999999999999999999999}"#) == ProviderErrorBody(reason: .unregistered))
-    #expect(read(#"{"reason":"SomethingNew"}"#) == ProviderErrorBody())
+    let new = read(#"{"reason":"SomethingNew"}"#)
+    #expect(new.reason == nil && new.otherReason == 11..<23)
+    let first = read(#"{"reason":"SomethingNew","reason":"BadPath"}"#)
+    #expect(first.reason == nil && first.otherReason == 11..<23)
+    #expect(read(#"{"reason":"","x":{"reason":"Inner"}}"#) == ProviderErrorBody())
     #expect(read(#"{"reason":7,"timestamp":"1"}"#) == ProviderErrorBody())
     for text in ["", "[]", "null", #""BadPath""#, #"{"reason":"BadPath""#, #"{"reason":"BadPath"} x"#, "<html>", String(repeating: "[", count: 4000)] {
       #expect(read(text) == ProviderErrorBody(), "\(text)")

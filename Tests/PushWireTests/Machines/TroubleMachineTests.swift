@@ -10,13 +10,20 @@ struct TroubleMachineTests {
   func beginsAndEnds() throws {
     var machine = TroubleMachine(patience: .seconds(100))
     #expect(machine.trouble == nil)
-    #expect(machine.troubled("503 ServiceUnavailable", nextTryAt: at(3), now: at(1)) == true)
-    #expect(machine.troubled("500 InternalServerError", nextTryAt: at(9), now: at(5)) == false)
+    #expect(machine.troubled("503 ServiceUnavailable", nextTryAt: at(3), now: at(1)) == at(2))
+    #expect(machine.troubled("500 InternalServerError", nextTryAt: at(9), now: at(5)) == nil)
     #expect(machine.trouble == .init(cause: "500 InternalServerError", since: at(1), nextTryAt: at(9), count: 2))
     machine.progressed()
     #expect(machine.trouble == nil)
-    #expect(machine.troubled("503 ServiceUnavailable", nextTryAt: nil, now: at(50)) == true)
+    // The check that was planned at 1 s will see it.
+    #expect(machine.troubled("503 ServiceUnavailable", nextTryAt: nil, now: at(50)) == nil)
     #expect(machine.trouble?.since == at(50))
+    #expect(machine.check(now: at(50), hasWork: true) == .again(at: at(51)))
+    machine.progressed()
+    #expect(machine.check(now: at(51), hasWork: true) == .calm)
+    var impatient = TroubleMachine(patience: .milliseconds(300))
+    #expect(impatient.troubled("503 ServiceUnavailable", nextTryAt: nil, now: at(1)) == at(1.3))
+    #expect(machine.troubled("503 ServiceUnavailable", nextTryAt: nil, now: at(60)) == at(61))
   }
 
   @Test("of the attempts that several lanes plan, the earliest that is still to come counts")
@@ -62,7 +69,7 @@ struct TroubleMachineTests {
     _ = machine.troubled("the connection was reset", nextTryAt: nil, now: at(0))
     #expect(machine.check(now: at(20), hasWork: false) == .calm)
     #expect(machine.trouble == nil)
-    #expect(machine.troubled("the connection was reset", nextTryAt: nil, now: at(3000)) == true)
+    #expect(machine.troubled("the connection was reset", nextTryAt: nil, now: at(3000)) == at(3001))
     #expect(machine.check(now: at(3001), hasWork: true) == .again(at: at(3002)))
   }
 

@@ -1,0 +1,37 @@
+internal import PushWire
+internal import Synchronization
+
+/// Reasons of an app's service that are not in our table, as accounts and lists show them.
+///
+/// Bounded, since each is an entry of an account: further ones become ``another``. A reason that has
+/// come before allocates nothing.
+final class UnknownReasons: Sendable {
+  /// Statuses count: the same reason with two statuses is two.
+  static let limit = 64
+  static let another = "another reason"
+
+  private struct Known {
+    let status: UInt16
+    /// As the service wrote it, as far as it is shown.
+    let bytes: [UInt8]
+    let text: String
+  }
+
+  private let known = Mutex<[Known]>([])
+
+  /// What to show in place of these bytes.
+  func text(status: UInt16, _ bytes: UnsafeRawBufferPointer) -> String {
+    let start = unsafe UnsafeRawBufferPointer(rebasing: bytes.prefix(ProviderRefusal.otherReasonReadByteCount))
+    // The call ends before the buffer does.
+    nonisolated(unsafe) let sample = unsafe start
+    return known.withLock { known in
+      for entry in known where entry.status == status {
+        if unsafe entry.bytes.elementsEqual(sample) { return entry.text }
+      }
+      guard known.count < Self.limit else { return Self.another }
+      let entry = unsafe Known(status: status, bytes: Array(sample), text: ProviderRefusal.printable(sample))
+      known.append(entry)
+      return entry.text
+    }
+  }
+}
