@@ -103,23 +103,33 @@ package actor App {
       pool.stayed()
     case .starved:
       considerGrowth()
+    case .lacksSpare:
+      if mayGrow, pool.mayAddSpare() { addLanes(1) }
     }
   }
 
   private func considerGrowth() {
     let now = home.now
-    let mayGrow = intake.mayGrow(now: now) && intake.status.trouble == nil
     switch pool.starved(mayGrow: mayGrow, hasSurplus: intake.hasSurplus(now: now), now: now) {
     case .none: break
-    case .add(let count):
-      for _ in 0..<count {
-        intake.add(
-          Self.makeLane(intake.lanes.count, of: configuration, dialer: dialer, loops: loops, intake: intake, budget: budget, seed: seed, report: report))
-      }
+    case .add(let count): addLanes(count)
     case .look(let deadline):
       guard !isLooking else { return }
       isLooking = true
       _ = home.schedule(at: deadline) { self.assumeIsolated { $0.lookForShortage() } }
+    }
+  }
+
+  private var mayGrow: Bool { intake.mayGrow(now: home.now) && intake.status.trouble == nil }
+
+  private func addLanes(_ count: Int) {
+    for _ in 0..<count {
+      let lane = Self.makeLane(
+        intake.lanes.count, of: configuration, dialer: dialer, loops: loops, intake: intake, budget: budget, seed: seed,
+        report: report)
+      intake.add(lane)
+      // It may want a connection before it has anything to send.
+      lane.wake()
     }
   }
 

@@ -188,8 +188,8 @@ final class Intake: Sendable {
       var leastLoad = Double.infinity
       for lane in state.lanes where lane.ring.freeBlockCount >= blockCount + RingRecord.blockCountLimit {
         let (backlog, limit) = (lane.backlog.backlog(of: lane.ring), lane.backlog.blockCount)
-        // Each limit is what its lane sends in the same time.
-        let load = Double(backlog) / Double(limit)
+        // Each limit is what its lane sends in the same time. A lane without a connection comes after all others.
+        let load = Double(backlog) / Double(limit) + (lane.backlog.isConnected ? 0 : 1)
         if backlog < limit, load < leastLoad { (best, leastLoad) = (Room(lane: lane, blockCount: limit - backlog), load) }
       }
       return best

@@ -6,6 +6,7 @@ internal import Synchronization
 final class BacklogGauge: Sendable {
   private let limit: Atomic<Int>
   private let done = Atomic<UInt64>(0)
+  private let connected = Atomic(false)
   private let machine: Mutex<BacklogLimit>
   private let batchByteCount: Int
 
@@ -18,6 +19,12 @@ final class BacklogGauge: Sendable {
     let start = BacklogLimit(start: Self.smallest(batchByteCount, frameByteCount: Self.usualFrameByteCount), largest: largest)
     machine = Mutex(start)
     limit = Atomic(start.blockCount)
+  }
+
+  /// The lane's connection is open: what it is given now is sent at once.
+  var isConnected: Bool {
+    get { connected.load(ordering: .relaxed) }
+    set { connected.store(newValue, ordering: .relaxed) }
   }
 
   /// Blocks that the lane may have taken and not sent.

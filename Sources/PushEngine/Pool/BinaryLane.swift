@@ -28,7 +28,6 @@ actor BinaryLane: Lane, LinkDelegate {
   private var isWaitingForPermission = false
   private var isPumpScheduled = false
   private var isShutDown = false
-  private var hasBeenOpen = false
 
   /// After so many batches the loop gets a chance to serve its other lanes and read its sockets.
   private static let batchesPerTurn = 4
@@ -46,6 +45,7 @@ actor BinaryLane: Lane, LinkDelegate {
     command = configuration.command
     ring = NotificationRing(blockCount: configuration.policy.ringBlockCount, budget: budget)
     machine = LaneMachine(policy: configuration.policy, seed: seed)
+    machine.learned(intake.refusalPace)
     packer = FramePacker(byteCountBound: configuration.batchByteCount, buffers: loop.buffers)
     permission = intake.journal.map { SendPermission(journal: $0, lane: $0.addLane(app: intake.app)) }
     journalNumber = permission?.lane
@@ -126,7 +126,7 @@ actor BinaryLane: Lane, LinkDelegate {
     return LaneMachine.Surroundings(
       now: now, published: published, freeBlockCount: ring.freeBlockCount, blockCountLimit: ring.blockCountLimit, isWritable: link?.isWritable ?? false,
       acknowledged: acknowledged(now: now),
-      isDraining: intake.isDraining, isCancelled: intake.isCancelled)
+      isDraining: intake.isDraining, mayDialAhead: !intake.isDraining && !isShutDown, isCancelled: intake.isCancelled)
   }
 
   /// How much of what was sent on the present connection the peer's system had acknowledged, at most a moment ago: asking is a system call, and the machine
@@ -288,7 +288,11 @@ actor BinaryLane: Lane, LinkDelegate {
     // What about two connections get through, and at most two full batches of usual notifications.
     let smallest = machine.refusalPace.gap.map { min(512, max(64, Int(min($0, 512)) * 2)) } ?? 512
     shareBacklog(notUnder: smallest, from: machine.sent, highWater: machine.highWater) { [books] count, ledger in books.resent(count, of: ledger) }
-    if backlog.backlog(of: ring) > backlog.blockCount { intake.foundSurplus(now: loop.now) }
+    if backlog.backlog(of: ring) > backlog.blockCount {
+      intake.foundSurplus(now: loop.now)
+    } else if !intake.isDraining, !intake.lanes.contains(where: { $0 !== self && $0.isSpare }) {
+      report(.lacksSpare)
+    }
   }
 
   // MARK: LinkDelegate, on the loop
@@ -313,10 +317,12 @@ actor BinaryLane: Lane, LinkDelegate {
 
   private func opened(_ link: any Link) {
     guard link === self.link else { return }
-    if !hasBeenOpen { machine.learned(intake.refusalPace) }
+    let isFirst = !machine.hasBeenOpen
+    if isFirst { machine.learned(intake.refusalPace) }
     machine.opened(now: loop.now)
-    report(.opened(isFirst: !hasBeenOpen))
-    hasBeenOpen = true
+    backlog.isConnected = true
+    report(.opened(isFirst: isFirst))
+    roomMade()
     requestPump()
   }
 
@@ -341,6 +347,7 @@ actor BinaryLane: Lane, LinkDelegate {
   private func closed(_ link: any Link, _ reason: LinkClosure) {
     guard link === self.link else { return }
     self.link = nil
+    backlog.isConnected = false
     lastAcknowledged = nil
     let closure = machine.hasWorked ? reason.onWorkingConnection : reason
     machine.closed(reason.forLane, now: loop.now, walk: ring)

@@ -34,6 +34,8 @@ enum LaneEvent: Sendable {
   /// - isFirst: the lane had none before.
   case opened(isFirst: Bool)
   case ended(PoolMachine.Ending)
+  /// Its connection was refused something, and no other lane has one that waits for work.
+  case lacksSpare
   /// The app makes no progress, and must look at that at this moment; see ``AppStatus``.
   case troubled(checkAt: Instant)
   case starved
@@ -56,6 +58,9 @@ extension Lane {
 }
 
 extension Lane {
+  /// It has a connection and nothing to send over it.
+  nonisolated var isSpare: Bool { backlog.isConnected && ring.published == ring.settled }
+
   /// Closes the ring, so that whoever has just chosen it finds no room in it and looks for another.
   ///
   /// - Returns: false: somebody was faster, and it stays.

@@ -7,7 +7,7 @@ internal import PushWire
 /// at the end of a campaign some lanes have more refused tokens left than others. When a connection has ended in a refusal, nothing is under way: what follows may as
 /// well go to another lane.
 extension BinaryLane {
-  /// Gives away what is more than this lane's share of all that the app's lanes hold.
+  /// Gives away what is more than this lane's share of all that the app's lanes hold; all of it, if another lane waits with a connection and has room for it.
   ///
   /// - Parameters:
   ///   - smallest: blocks; less is not worth the work.
@@ -19,20 +19,38 @@ extension BinaryLane {
     let others = intake.lanes.filter { $0 !== self }
     guard published > start, !others.isEmpty, !intake.isCancelled else { return }
     let held = Int(clamping: published - start)
+    if let spare = others.first(where: { $0.isSpare }), held <= spare.backlog.blockCount {
+      give(from: start, before: published, to: spare, blockCount: held, highWater: highWater, sentAgain: sentAgain)
+      return
+    }
     let all = others.reduce(held) { $0 + $1.backlog.backlog(of: $1.ring) }
     let share = max(min(smallest, ring.blockCount / 8), all / (others.count + 1))
     // A little more than a share is not worth the work.
     guard held > share + share / 2 else { return }
     var position = recordStart(after: UInt64(share), from: start, before: published)
     for lane in others where position < published {
-      var room = share - lane.backlog.backlog(of: lane.ring)
-      while room > 0, position < published {
-        guard let end = move(from: position, before: published, to: lane, blockCount: room, highWater: highWater, sentAgain: sentAgain) else { break }
-        room -= Int(end - position)
-        position = end
-      }
-      lane.published()
+      let room = share - lane.backlog.backlog(of: lane.ring)
+      position = give(from: position, before: published, to: lane, blockCount: room, highWater: highWater, sentAgain: sentAgain)
     }
+  }
+
+  /// Moves as much as another lane is to have. Returns where the rest begins.
+  @discardableResult
+  private func give(
+    from start: UInt64, before limit: UInt64, to lane: any Lane, blockCount: Int, highWater: UInt64,
+    sentAgain: (Int, CampaignLedger) -> Void
+  ) -> UInt64 {
+    var (position, room) = (start, blockCount)
+    while room > 0, position < limit {
+      guard
+        let end = move(
+          from: position, before: limit, to: lane, blockCount: room, highWater: highWater, sentAgain: sentAgain)
+      else { break }
+      room -= Int(end - position)
+      position = end
+    }
+    lane.published()
+    return position
   }
 
   private func recordStart(after blockCount: UInt64, from start: UInt64, before end: UInt64) -> UInt64 {

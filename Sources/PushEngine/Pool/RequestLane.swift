@@ -361,6 +361,7 @@ actor RequestLane: Lane, LinkDelegate {
       return link.close()
     }
     machine.opened(now: loop.now)
+    backlog.isConnected = true
     report(.opened(isFirst: !hasBeenOpen))
     hasBeenOpen = true
     requestPump()
@@ -386,6 +387,7 @@ actor RequestLane: Lane, LinkDelegate {
     let closure = session?.failure == nil ? reason.forLane : .withoutAWord
     let hasHeard = machine.hasHeard
     self.link = nil
+    backlog.isConnected = false
     session = nil
     batch = RequestBatch()
     machine.closed(closure, now: now)

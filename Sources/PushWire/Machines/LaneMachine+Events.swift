@@ -13,6 +13,7 @@ extension LaneMachine {
 
   package mutating func opened(now: Instant) {
     phase = .open
+    hasBeenOpen = true
     connection = Connection(openedAt: now, progressAt: now, drainedAt: now, lastActivity: now)
     connection.ramp = refusalPace.ramp
     isolation?.connectionOpened()

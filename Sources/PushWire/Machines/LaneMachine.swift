@@ -30,11 +30,14 @@ package struct LaneMachine: ~Copyable {
     package var acknowledged: UInt64
     /// Nothing more will come for now: confirm what was sent instead of waiting for company.
     package var isDraining: Bool
+    /// More is to come: where connections end in refusals, the next one is dialled before it is needed.
+    package var mayDialAhead: Bool
     /// All that the ring holds was cancelled: it needs no connection to leave, and nobody waits long for the rest.
     package var isCancelled: Bool
 
     package init(
-      now: Instant, published: UInt64, freeBlockCount: Int, blockCountLimit: Int, isWritable: Bool, acknowledged: UInt64, isDraining: Bool, isCancelled: Bool
+      now: Instant, published: UInt64, freeBlockCount: Int, blockCountLimit: Int, isWritable: Bool, acknowledged: UInt64, isDraining: Bool, mayDialAhead: Bool = false,
+      isCancelled: Bool
     ) {
       self.now = now
       self.published = published
@@ -43,6 +46,7 @@ package struct LaneMachine: ~Copyable {
       self.isWritable = isWritable
       self.acknowledged = acknowledged
       self.isDraining = isDraining
+      self.mayDialAhead = mayDialAhead
       self.isCancelled = isCancelled
     }
   }
@@ -128,6 +132,8 @@ package struct LaneMachine: ~Copyable {
   /// Set when a probe got no answer in time: settled as quiet when the connection has closed.
   var quietUntil: UInt64?
   var effects = Effects()
+  /// There has been a connection.
+  package internal(set) var hasBeenOpen = false
 
   package init(policy: LanePolicy, seed: UInt64) {
     self.policy = policy
@@ -177,9 +183,11 @@ package struct LaneMachine: ~Copyable {
     case .dialling, .leaving:
       return .wait(until: nil)
     case .disconnected(let retryAt):
-      guard around.published > window.sent else { return .wait(until: nil) }
+      guard around.published > window.sent else {
+        return around.mayDialAhead && dialsAhead ? dial(from: retryAt, now: around.now) : .wait(until: nil)
+      }
       if around.isCancelled { return .pack(from: window.sent, to: around.published) }
-      return retryAt <= around.now ? .dial : .wait(until: retryAt)
+      return dial(from: retryAt, now: around.now)
     case .open:
       observePeer(around)
       if let step = stepIfStalled(around, walk: walk) { return step }
@@ -189,6 +197,11 @@ package struct LaneMachine: ~Copyable {
       return stepWhileOpen(around, walk: walk)
     }
   }
+
+  private func dial(from retryAt: Instant, now: Instant) -> Step { retryAt <= now ? .dial : .wait(until: retryAt) }
+
+  /// A refusal took the last connection, or those of other lanes, and this lane has had none yet. After any other end nothing is dialled without need.
+  private var dialsAhead: Bool { refusalPace.hasRefusals && (connection.endedInRefusal || !hasBeenOpen) }
 
   /// The quiet period of a notification begins when the peer's system has acknowledged its bytes, and begins again when the peer has stopped reading for
   /// longer than a moment: a peer that does not read is not quiet, it is deaf.

@@ -110,6 +110,15 @@ package struct PoolMachine: Sendable {
     return grow()
   }
 
+  /// A connection was refused something, and none is open that has nothing to do. Returns whether to
+  /// add a lane, whose connection then waits for the next refusal.
+  package mutating func mayAddSpare() -> Bool {
+    guard laneCount < limits.lanes.upperBound, newLaneCount == 0 else { return false }
+    laneCount += 1
+    newLaneCount += 1
+    return true
+  }
+
   private mutating func grow() -> Growth {
     starving = nil
     let added = min(laneCount, limits.lanes.upperBound - laneCount)
