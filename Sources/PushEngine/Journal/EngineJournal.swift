@@ -216,6 +216,15 @@ package final class EngineJournal: Sendable {
     state.withLock { $0.restaters[lane] = restate }
   }
 
+  /// A lane of this process has left its app's pool, with an empty ring. It is forgotten as soon as
+  /// nothing in the journal needs it.
+  func retired(lane: UInt64) {
+    state.withLock { state in
+      state.restaters[lane] = nil
+      state.book.make(lane: lane, live: false)
+    }
+  }
+
   // MARK: Checkpoints
 
   /// Writes the whole book into a new segment, and lets go of what it replaces. Without room it is put off.
