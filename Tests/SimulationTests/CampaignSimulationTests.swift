@@ -41,6 +41,14 @@ internal import Testing
     #expect(found, "\(mistake) went unnoticed: the simulation has become blind")
   }
 
+  @Test("an app that was shut down lets its memory go")
+  func nothingIsRetained() {
+    for seed in UInt64(1)...40 {
+      let retained = Simulation(scenario: Scenario(seed: seed)).retained()
+      #expect(retained.isEmpty, "seed \(seed): \(retained)")
+    }
+  }
+
   @Test("the same seed gives the same run")
   func runsAreRepeatable() {
     for seed in UInt64(1)...20 {

@@ -1,10 +1,11 @@
 internal import Glibc
-internal import PushEngine
 internal import PushGateway
 internal import PushTransport
 internal import PushWire
 internal import Support
 internal import Synchronization
+
+@testable internal import PushEngine
 
 /// Runs a scenario's campaigns with a journal on a simulated disk, in several lives: each but the last ends in a crash, at any moment, and the next one goes on.
 struct CrashSimulation {
@@ -23,6 +24,8 @@ struct CrashSimulation {
   private let sync: EngineJournalOptions.Sync
   private let checkpointByteCount: Int
   private let ends: [(end: End, after: Int)]
+  /// The last process gives up what is left instead of going on with it.
+  private let isAbandoned: Bool
   private let plantedMistake: EngineJournalOptions.PlantedMistake?
 
   init(seed: UInt64, plantedMistake: EngineJournalOptions.PlantedMistake? = nil) {
@@ -34,6 +37,11 @@ struct CrashSimulation {
     var scenario = scenario
     let seed = scenario.seed
     var random = SeededGenerator(seed: seed ^ 0xC0FFEE)
+    var laterRandom = SeededGenerator(seed: seed ^ 0xBD94)
+    // From a generator of its own, so that earlier seeds stay what they were.
+    isAbandoned = Int.random(in: 0..<5, using: &laterRandom) == 0
+    // As it is by default, an intent covers the whole of most campaigns.
+    scenario.configuration.intentStep = [8_192, 8_192, 500, 20, 1].randomElement(using: &laterRandom) ?? 8_192
     // What gives up for good tells little about crashes.
     scenario.configuration.patience = .seconds(3_600 * 24)
     self.scenario = scenario
@@ -48,7 +56,10 @@ struct CrashSimulation {
     }
   }
 
-  var description: String { "\(scenario); \(sync), checkpoints every \(checkpointByteCount), \(ends.map { "\($0.end) after \($0.after)" })" }
+  var description: String {
+    "\(scenario); \(sync), checkpoints every \(checkpointByteCount), \(ends.map { "\($0.end) after \($0.after)" })"
+      + ", intents by \(scenario.configuration.intentStep)\(isAbandoned ? ", abandoned" : "")"
+  }
 
   /// What is wrong, in sentences.
   func run() -> [String] {
@@ -56,7 +67,7 @@ struct CrashSimulation {
     var problems: [String] = []
     for (life, plan) in (ends + [(.kill, Int.max)]).enumerated() {
       let isLast = life == ends.count
-      switch live(life, isLast ? nil : plan, in: world) {
+      switch isLast && isAbandoned ? abandon(in: world) : live(life, isLast ? nil : plan, in: world) {
       case .problem(let problem): return [problem + " in life \(life)"]
       case .crashed: break
       case .ended(let account, let isWhole):
@@ -82,6 +93,21 @@ struct CrashSimulation {
     init(scenario: Scenario) {
       gateway = ScenarioGateway(scenario)
       random = SeededGenerator(seed: scenario.seed ^ 0xD15C)
+    }
+
+    /// What earlier processes have listed counts only as far as the journal says so.
+    func forgetUnsettled(_ journal: EngineJournal) {
+      for campaign in journal.campaigns {
+        let settled = SettledLines(of: campaign, leftovers: journal.leftovers(of: campaign.number))
+        listed = listed.filter { $0.key.isPersonal != campaign.isPersonal || settled.contains($0.key.line) }
+      }
+    }
+
+    /// - Parameter books: of the common and the personal campaign.
+    func collect(_ books: [OutcomeLines]) {
+      for (index, book) in books.enumerated() {
+        for (line, outcome) in book.lines { listed[Line(isPersonal: index == 1, line: line)] = outcome }
+      }
     }
   }
 
@@ -124,13 +150,9 @@ struct CrashSimulation {
     let app = App(configuration: scenario.configuration, dialer: dialer, loops: [loop], seed: seed &+ 2, journal: opened.journal)
     let books = [OutcomeLines(), OutcomeLines()]
     let journal = opened.journal
-    for campaign in journal.campaigns {
-      let settled = SettledLines(of: campaign, leftovers: journal.leftovers(of: campaign.number))
-      world.listed = world.listed.filter { $0.key.isPersonal != campaign.isPersonal || settled.contains($0.key.line) }
-    }
+    world.forgetUnsettled(journal)
     let result = Mutex<(Account, isWhole: Bool)?>(nil)
-    let server = Task(executorPreference: loop) { await app.run() }
-    defer { server.cancel() }
+    _ = Task(executorPreference: loop) { await app.run() }
     let cancelAfter = life == 0 ? scenario.cancelAfter : nil
     _ = Task(executorPreference: loop) { [scenario] in
       let ended = await Self.send(scenario, app, journal, loop, books, cancelAfter: cancelAfter)
@@ -139,26 +161,16 @@ struct CrashSimulation {
     let isKilled = plan?.end == .kill || plan?.end == .powerLoss
     let stepLimit = isKilled ? plan?.after ?? 0 : 3_000_000
     let ending = loop.run(limit: scenario.timeLimit, stepLimit: stepLimit) { result.withLock { $0 != nil } }
-    func collect() {
-      for (index, book) in books.enumerated() {
-        for (line, outcome) in book.lines { world.listed[Line(isPersonal: index == 1, line: line)] = outcome }
-      }
-    }
-    collect()
+    world.collect(books)
     if let ended = result.withLock({ $0 }) {
       if app.failure != nil, journal.failure == nil { world.didGiveUp = true }
       let isConsistent = !ended.isWhole || journal.failure != nil || journal.account == ended.0
       guard isConsistent else { return .problem("the journal's account \(String(describing: journal.account)) is not \(ended.0)") }
-      let closed = Mutex(false)
-      _ = Task(executorPreference: loop) {
-        await app.shutDown()
-        try? await journal.close()
-        closed.withLock { $0 = true }
-      }
-      guard loop.run(limit: .seconds(3600), stepLimit: 1_000_000, until: { closed.withLock { $0 } }) == .done else { return .problem("closing did not end") }
+      guard close(journal, of: app, on: loop) else { return .problem("closing did not end") }
       world.disk.restart()
       // What is on its way arrives.
-      _ = loop.run(limit: .seconds(30), stepLimit: 1_000_000) { false }
+      _ = loop.run(limit: .seconds(3600), stepLimit: 1_000_000) { false }
+      driver.stop()
       return .ended(ended.0, isWhole: ended.isWhole)
     }
     guard ending == .outOfSteps, isKilled else { return .problem("the campaign did not end: \(ending) after \(loop.now), failure \(app.failure ?? "none")") }
@@ -167,7 +179,52 @@ struct CrashSimulation {
     if plan?.end == .powerLoss { world.disk.loseUnsynced(using: &world.random) } else { world.disk.restart() }
     opened.journal.abandon()
     _ = loop.run(limit: .seconds(30), stepLimit: 1_000_000) { false }
+    app.intake.cancelAll(failure: "the process has ended")
+    dialer.bury()
+    guard close(journal, of: app, on: loop, until: { result.withLock { $0 != nil } }) else { return .problem("what is left of the process did not end") }
+    _ = loop.run(limit: .seconds(3600), stepLimit: 1_000_000) { false }
+    driver.stop()
     return .crashed
+  }
+
+  /// Also of a process that has crashed, so that its memory goes.
+  private func close(_ journal: EngineJournal, of app: App, on loop: SimulatedLoop, until isDone: () -> Bool = { true }) -> Bool {
+    guard loop.run(limit: .seconds(3600), stepLimit: 1_000_000, until: isDone) == .done else { return false }
+    let closed = Mutex(false)
+    _ = Task(executorPreference: loop) {
+      await app.shutDown()
+      try? await journal.close()
+      closed.withLock { $0 = true }
+    }
+    return loop.run(limit: .seconds(3600), stepLimit: 1_000_000) { closed.withLock { $0 } } == .done
+  }
+
+  /// `carillon journal abandon` in place of the last life.
+  private func abandon(in world: World) -> Life {
+    let loop = SimulatedLoop(seed: scenario.seed)
+    let driver = JournalDriver(loop: loop)
+    var options = EngineJournalOptions()
+    options.plantedMistake = plantedMistake
+    guard let journal = try? EngineJournal.open(world.disk, options: options, runByHand: { driver.poke() }).journal else {
+      return .problem("the journal cannot be opened to abandon it")
+    }
+    driver.drive(journal)
+    world.forgetUnsettled(journal)
+    let books = [OutcomeLines(), OutcomeLines()]
+    journal.abandonCampaigns { books[$0.isPersonal ? 1 : 0] }
+    let result = Mutex<Account?>(nil)
+    _ = Task(executorPreference: loop) {
+      try? await journal.makeDurable()
+      let account = journal.account
+      try? await journal.close()
+      result.withLock { $0 = account }
+    }
+    guard loop.run(limit: .seconds(3600), stepLimit: 1_000_000, until: { result.withLock { $0 != nil } }) == .done else {
+      return .problem("abandoning did not end")
+    }
+    driver.stop()
+    world.collect(books)
+    return .ended(result.withLock { $0 } ?? Account(), isWhole: false)
   }
 
   private static func send(
@@ -259,6 +316,9 @@ final class JournalDriver: Sendable {
     state.withLock { $0.journal = journal }
     poke()
   }
+
+  /// The journal is closed. It and its driver name each other.
+  func stop() { state.withLock { $0.journal = nil } }
 
   func poke() { loop.execute { self.run() } }
 

@@ -13,8 +13,8 @@ internal import Testing
     let list = Mutex<[Account]>([])
   }
 
-  @Test("the pool grows while one connection is too slow, shrinks when there is nothing to do, and grows again")
-  func growsAndShrinks() throws {
+  /// One connection is too slow for it.
+  private static var slowScenario: Scenario {
     var scenario = Scenario.http2(seed: 1)
     scenario.tokens = Scenario.distinctTokens(4_000, seed: 5)
     scenario.configuration = AppConfiguration(id: "simulated")
@@ -28,6 +28,12 @@ internal import Testing
     scenario.provider = faults
     let credential = ProviderCredentialKind.certificate(userIdentifier: Scenario.topic, topics: [])
     scenario.configuration.transport = .http2(HTTP2Settings(authority: "api.example.com", tokens: nil, credential: credential))
+    return scenario
+  }
+
+  @Test("the pool grows while one connection is too slow, shrinks when there is nothing to do, and grows again")
+  func growsAndShrinks() throws {
+    let scenario = Self.slowScenario
     let loop = SimulatedLoop(seed: 2)
     let gateway = ScenarioGateway(scenario)
     let dialer = SimulatedDialer(loop: loop, service: gateway.service, faults: scenario.network, seed: 3)
@@ -52,6 +58,42 @@ internal import Testing
       #expect(app.intake.lanes.count == 1, "round \(round)")
     }
   }
+
+  @Test("a lane that has left the pool leaves the journal too")
+  func retiredLanesLeaveTheJournal() throws {
+    let scenario = Self.slowScenario
+    let loop = SimulatedLoop(seed: 2)
+    let driver = JournalDriver(loop: loop)
+    var options = EngineJournalOptions()
+    options.checkpointByteCount = 4_000
+    let (journal, _) = try EngineJournal.open(SimulatedDisk(), options: options, runByHand: { driver.poke() })
+    driver.drive(journal)
+    let dialer = SimulatedDialer(loop: loop, service: ScenarioGateway(scenario).service, faults: scenario.network, seed: 3)
+    let app = App(configuration: scenario.configuration, dialer: dialer, loops: [loop], seed: 4, journal: journal)
+    let server = Task(executorPreference: loop) { await app.run() }
+    defer { server.cancel() }
+    let done = Accounts()
+    for round in 1...3 {
+      _ = Task(executorPreference: loop) { [tokens = scenario.tokens] in
+        let campaign = Campaign(payload: Simulation.commonPayload)
+        let numbers = try? await journal.begin([EngineJournal.Beginning(app: "simulated", campaign: campaign, context: [])])
+        guard let run = try? CampaignRun(campaign, through: app, journalled: numbers?.first) else { return }
+        try? await run.run(TokenList(tokens), chunk: AudienceChunk(entryLimit: 64))
+        done.list.withLock { $0.append(run.ledger.account) }
+      }
+      var largest = 0
+      let ending = loop.run(limit: .seconds(7_200), stepLimit: 5_000_000) {
+        largest = max(largest, app.intake.lanes.count)
+        return done.list.withLock { $0.count } == round
+      }
+      #expect(ending == .done && largest == 3, "round \(round)")
+      _ = loop.run(limit: .seconds(1_200), stepLimit: 5_000_000) { app.intake.lanes.count == 1 }
+      let (lanes, restaters) = journal.state.withLock { ($0.book.lanes.count, $0.restaters.count) }
+      // The checkpoints of a round forget the lanes of the one before.
+      #expect(lanes <= 3 && restaters == 1, "round \(round): \(lanes) lanes, \(restaters) restaters")
+    }
+  }
+
   @Test("the pool grows during a single long wait for room")
   func growsDuringOneWait() throws {
     let loop = SimulatedLoop(seed: 3)

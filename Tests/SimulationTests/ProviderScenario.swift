@@ -20,7 +20,7 @@ extension Scenario {
     scenario.configuration.policy.hasIdentifiers = true
     scenario.configuration.policy.attempts = [1, 2, 5, 50].randomElement(using: &random) ?? 5
     scenario.features = scenario.features.filter { feature in
-      ["network", "1000 resets", "1000 unreachable", "cancel", "second"].contains { feature.contains($0) }
+      ["network", "1000 resets", "1000 unreachable", "cancel", "second", "distance", "outage"].contains { feature.contains($0) }
     }
     scenario.poisoned = []
     scenario.network.lateAlertPerMille = 0

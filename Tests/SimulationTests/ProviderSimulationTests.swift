@@ -47,6 +47,14 @@ internal import Testing
     #expect(found, "\(mistake) went unnoticed: the simulation has become blind")
   }
 
+  @Test("an app that was shut down lets its memory go over HTTP/2")
+  func nothingIsRetained() {
+    for seed in UInt64(1)...40 {
+      let retained = Simulation(scenario: Scenario.http2(seed: seed)).retained()
+      #expect(retained.isEmpty, "seed \(seed): \(retained)")
+    }
+  }
+
   @Test("the same seed gives the same run over HTTP/2")
   func runsAreRepeatable() {
     for seed in UInt64(1)...20 {

@@ -38,7 +38,9 @@ struct Scenario: CustomStringConvertible {
   init(seed: UInt64) {
     self.seed = seed
     var random = SeededGenerator(seed: seed)
-    let count = [1, 2, 3, 10, 100, 700, 2_500].randomElement(using: &random) ?? 1
+    let usualCount = [1, 2, 3, 10, 100, 700, 2_500].randomElement(using: &random) ?? 1
+    let distance = Distance(seed: seed)
+    let count = distance?.count ?? usualCount
     tokens = Self.distinctTokens(count, random: &random)
 
     let lanes = [1, 1, 2, 4].randomElement(using: &random) ?? 1
@@ -106,6 +108,8 @@ struct Scenario: CustomStringConvertible {
       features.append("rate limit")
     }
     addLateAlerts()
+    if let distance { add(distance) }
+    addOutage()
   }
 
   /// From a generator of its own, so that earlier seeds stay what they were.

@@ -22,6 +22,9 @@ enum Seeds {
       2_002_897,
       // No mistake of the engine: the journal's driver in the simulation set more and more timers.
       153_248_580,
+      // Each checkpoint asked a lane to write again what it had handed over to another lane, and what it
+      // wrote led to the next checkpoint.
+      60_002_236,
     ])
 
   /// HTTP/2, one life.

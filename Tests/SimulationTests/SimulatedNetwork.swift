@@ -19,6 +19,26 @@ struct NetworkFaults {
   var highWater = 1 << 20
   /// Bytes per millisecond that the network takes.
   var bytesPerMillisecond = 1_000_000
+  /// What a connection takes to open, beside its latency: the handshakes.
+  var dialing = Duration.zero
+  var outage: Outage?
+
+  /// The gateway takes no connection for a while, and loses those that it has.
+  struct Outage {
+    enum Kind: CaseIterable {
+      /// Nobody listens.
+      case unreachable
+      /// Every connection is closed as soon as it is open.
+      case closes
+      /// Every connection is closed behind the first bytes, which may have been taken.
+      case closesBehindData
+    }
+
+    var kind: Kind
+    /// After the start of the process.
+    var after: Duration
+    var duration: Duration
+  }
 }
 
 /// What a dialer reaches: something that takes connections.
@@ -57,12 +77,15 @@ final class SimulatedDialer: Dialer, @unchecked Sendable {
   private(set) var dials = 0
   private var isDead = false
   private var links: [SimulatedLink] = []
+  private let outage: Range<Instant>?
 
   init(loop: SimulatedLoop, service: any SimulatedEndpoint, faults: NetworkFaults, seed: UInt64) {
     self.loop = loop
     self.service = service
     self.faults = faults
     random = SeededGenerator(seed: seed)
+    outage = faults.outage.map { (loop.now + $0.after)..<(loop.now + $0.after + $0.duration) }
+    if let outage { _ = loop.schedule(at: outage.lowerBound) { [weak self] in self?.outageBegins() } }
   }
 
   convenience init(loop: SimulatedLoop, gateway: SimulatedGateway, topic: String, faults: NetworkFaults, seed: UInt64) {
@@ -71,25 +94,40 @@ final class SimulatedDialer: Dialer, @unchecked Sendable {
 
   func dial(on loop: any Loop, delegate: any LinkDelegate) -> any Link {
     dials += 1
+    links.removeAll(where: \.isOver)
     // A dead process only thinks that it dials.
-    if isDead { return SimulatedLink(loop: self.loop, service: service, delegate: delegate, faults: faults, seed: 0) }
-    let refused = service.refusesCertificate()
-    let link = SimulatedLink(loop: self.loop, service: service, delegate: delegate, faults: faults, seed: random.next())
-    if Int.random(in: 0..<1000, using: &random) < faults.unreachablePerMille {
+    let refused = !isDead && service.refusesCertificate()
+    let link = SimulatedLink(
+      loop: self.loop, service: service, delegate: delegate, faults: faults, outage: outage, seed: isDead ? 0 : random.next())
+    links.append(link)
+    if isDead { return link }
+    let outageKind = outage?.contains(self.loop.now) == true ? faults.outage?.kind : nil
+    if Int.random(in: 0..<1000, using: &random) < faults.unreachablePerMille || outageKind == .unreachable {
       link.fail(.unreachable("nobody listens at the simulated gateway"))
     } else if refused {
       link.openThenRefuse()
+    } else if outageKind == .closes {
+      link.openThenClose()
     } else {
       link.open()
     }
-    links.append(link)
     return link
+  }
+
+  private func outageBegins() {
+    for link in links { link.lose() }
   }
 
   /// The process ends: its system closes its connections behind what was handed over, and the process hears of nothing any more.
   func die() {
     isDead = true
     for link in links { link.orphan() }
+  }
+
+  /// Nothing of the dead process is looked at any more. It hears that its connections are gone, so that
+  /// everything in it comes to an end and its memory is given back.
+  func bury() {
+    for link in links { link.bury() }
     links = []
   }
 }
@@ -101,6 +139,9 @@ final class SimulatedLink: Link, @unchecked Sendable {
   private let faults: NetworkFaults
   private var random: SeededGenerator
   private var delegate: (any LinkDelegate)?
+  /// Of a dead process.
+  private var deadDelegate: (any LinkDelegate)?
+  private let outage: Range<Instant>?
   private var connection: (any SimulatedPeer)?
   private var isOpen = false
   private var isCut = false
@@ -111,27 +152,38 @@ final class SimulatedLink: Link, @unchecked Sendable {
   private var downstreamAt = Instant.start
   private var gatewayReadsAt = Instant.start
 
-  init(loop: SimulatedLoop, service: any SimulatedEndpoint, delegate: any LinkDelegate, faults: NetworkFaults, seed: UInt64) {
+  init(
+    loop: SimulatedLoop, service: any SimulatedEndpoint, delegate: any LinkDelegate, faults: NetworkFaults, outage: Range<Instant>?,
+    seed: UInt64
+  ) {
     self.loop = loop
     self.faults = faults
+    self.outage = outage
     self.delegate = delegate
     random = SeededGenerator(seed: seed)
     connection = service.connect()
   }
 
   var isIdle: Bool { inFlight == 0 }
+  /// Nobody will hear of it any more.
+  var isOver: Bool { delegate == nil && deadDelegate == nil }
   private(set) var handedOverByteCount: UInt64 = 0
   var unacknowledgedByteCount: Int { inFlight }
 
   // MARK: Beginnings
 
   func open() {
+    takeTimeToDial()
     downstream { link in
       link.isOpen = true
       link.perform(link.connection?.opened(now: link.loop.now) ?? [])
       link.planLateAlert()
       link.delegate?.linkOpened(link)
     }
+  }
+
+  private func takeTimeToDial() {
+    if faults.dialing > .zero { downstreamAt = loop.now + faults.dialing }
   }
 
   func fail(_ reason: LinkClosure) {
@@ -147,6 +199,23 @@ final class SimulatedLink: Link, @unchecked Sendable {
       link.delegate?.linkOpened(link)
       link.downstream { $0.closed(.credentialRefused("simulated")) }
     }
+  }
+
+  /// The gateway takes the connection and closes it at once: it has read nothing.
+  func openThenClose() {
+    connection = nil
+    takeTimeToDial()
+    downstream { link in
+      link.isOpen = true
+      link.delegate?.linkOpened(link)
+      link.downstream { $0.closed(.byPeer) }
+    }
+  }
+
+  /// The outage begins.
+  func lose() {
+    guard !isCut, connection != nil else { return }
+    cut(faults.outage?.kind == .unreachable ? .reset : .byPeer)
   }
 
   /// Later than a refusal of the certificate can be: the gateway may have read by then.
@@ -188,7 +257,16 @@ final class SimulatedLink: Link, @unchecked Sendable {
     guard delegate != nil else { return }
     if isOpen { upstreamEnd() }
     isOpen = false
+    deadDelegate = delegate
     delegate = nil
+  }
+
+  func bury() {
+    let delegate = deadDelegate ?? delegate
+    deadDelegate = nil
+    self.delegate = nil
+    isOpen = false
+    if let delegate { loop.execute { delegate.linkClosed(self, reason: .reset) } }
   }
 
   // MARK: Towards the gateway
@@ -210,6 +288,7 @@ final class SimulatedLink: Link, @unchecked Sendable {
     updateWritability()
     if Int.random(in: 0..<1000, using: &random) < faults.resetPerMille { return cut(.reset) }
     let actions = unsafe bytes.withUnsafeBytes { unsafe connection?.received($0, now: loop.now) ?? [] }
+    if faults.outage?.kind == .closesBehindData, outage?.contains(loop.now) == true { return cut(.byPeer) }
     perform(actions)
   }
 

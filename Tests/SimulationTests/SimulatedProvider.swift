@@ -68,7 +68,7 @@ final class SimulatedProvider: SimulatedEndpoint, @unchecked Sendable {
   func connect() -> any SimulatedPeer { ProviderPeer(self) }
 
   /// What has cut its connection twice cannot be told from what always does.
-  func kills(_ token: DeviceToken) -> Bool { cutCounts[token, default: 0] > 1 }
+  func kills(_ token: DeviceToken) -> Bool { faults.cutting.contains(token) || cutCounts[token, default: 0] > 1 }
 
   /// Requests for one token under several identifiers: a resend has the same one.
   var changedIdentifiers: [String] {

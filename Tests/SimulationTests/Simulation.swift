@@ -1,9 +1,10 @@
-internal import PushEngine
 internal import PushGateway
 internal import PushTransport
 internal import PushWire
 internal import Support
 internal import Synchronization
+
+@testable internal import PushEngine
 
 /// Runs a scenario's campaign through the whole engine, with simulated network, gateway and time, and compares the account with the truth.
 struct Simulation {
@@ -12,13 +13,30 @@ struct Simulation {
   /// What is wrong, in sentences; empty when the account is exact.
   func run() -> [String] { perform().problems }
 
+  /// What the engine has not let go of after its app was shut down, in sentences.
+  func retained() -> [String] { perform().remains.problems }
+
+  /// What ought to be gone when nobody uses it any more.
+  struct Remains {
+    weak var app: App?
+    weak var intake: Intake?
+    weak var loop: SimulatedLoop?
+    weak var dialer: SimulatedDialer?
+
+    var problems: [String] {
+      [app.map { _ in "the app" }, intake.map { _ in "the intake" }, loop.map { _ in "the loop" }, dialer.map { _ in "the dialer" }].compactMap {
+        $0.map { "\($0) is still there" }
+      }
+    }
+  }
+
   /// Everything that the gateway saw, in order, and the work it took: equal for equal runs.
   func trace() -> String {
-    let (_, gateway, steps) = perform()
+    let (_, gateway, steps, _) = perform()
     return gateway.trace + "\n\(steps)"
   }
 
-  private func perform() -> (problems: [String], gateway: ScenarioGateway, steps: Int) {
+  private func perform() -> (problems: [String], gateway: ScenarioGateway, steps: Int, remains: Remains) {
     let loop = SimulatedLoop(seed: scenario.seed)
     let gateway = ScenarioGateway(scenario)
     let dialer = SimulatedDialer(loop: loop, service: gateway.service, faults: scenario.network, seed: scenario.seed &+ 1)
@@ -26,8 +44,8 @@ struct Simulation {
     let outcomes = OutcomeBook()
     let result = Mutex<Account?>(nil)
 
-    let server = Task(executorPreference: loop) { await app.run() }
-    defer { server.cancel() }
+    let remains = Remains(app: app, intake: app.intake, loop: loop, dialer: dialer)
+    _ = Task(executorPreference: loop) { await app.run() }
     _ = Task(executorPreference: loop) { [scenario] in
       async let personal = Self.send(scenario.tokens.prefix(scenario.personalCount), isPersonal: true, scenario, app, loop, outcomes)
       async let common = Self.send(scenario.tokens.dropFirst(scenario.personalCount), isPersonal: false, scenario, app, loop, outcomes)
@@ -37,14 +55,22 @@ struct Simulation {
     let ending = loop.run(limit: scenario.timeLimit, stepLimit: 3_000_000) { result.withLock { $0 != nil } }
     guard ending == .done, let account = result.withLock({ $0 }) else {
       let problem = "the campaign did not end: \(ending) after \(loop.now), \(dialer.dials) connections, failure \(app.failure ?? "none")"
-      return ([problem], gateway, loop.steps)
+      return ([problem], gateway, loop.steps, remains)
     }
     // What is still on its way must not change the truth afterwards.
     _ = loop.run(limit: .seconds(30), stepLimit: 1_000_000) { false }
     var check = AccountCheck(tokens: scenario.tokens, account: account, outcomes: outcomes.outcomes, arrivals: gateway.arrivals)
     check.isPartial = scenario.cancelAfter != nil || app.failure != nil
     gateway.explain(&check)
-    return (check.problems() + gateway.problems() + gateway.copyProblems(), gateway, loop.steps)
+    let steps = loop.steps
+    Self.end(app, on: loop)
+    return (check.problems() + gateway.problems() + gateway.copyProblems(), gateway, steps, remains)
+  }
+
+  /// Ends what is left of a simulated process: whatever waits in the loop keeps its memory.
+  static func end(_ app: App, on loop: SimulatedLoop) {
+    _ = Task(executorPreference: loop) { await app.shutDown() }
+    _ = loop.run(limit: .seconds(24 * 3600), stepLimit: 1_000_000) { false }
   }
 
   private static func send(
@@ -99,7 +125,7 @@ final class ScenarioGateway: @unchecked Sendable {
   /// That holds where connections die of notifications alone, or of what the sender is told about.
   func copyProblems() -> [String] {
     let faults = scenario.rules.common
-    guard provider == nil, !scenario.killsAtRandom, faults.close == nil, faults.reset == nil else { return [] }
+    guard provider == nil, !scenario.killsAtRandom, faults.close == nil, faults.reset == nil, scenario.network.outage == nil else { return [] }
     let policy = scenario.configuration.policy
     let hasProbes = policy.confirm == .probe && policy.hasIdentifiers && faults.namesProbe
     let logarithm = Int.bitWidth - 1 - policy.windowCount.leadingZeroBitCount
@@ -134,6 +160,9 @@ extension Scenario {
   /// Connections end without a word so soon and so often that a harmless notification may twice be the last one seen alive: from outside that is the same.
   var killsAtRandom: Bool {
     let breakpoints = [rules.common.close, rules.common.reset, rules.common.shutDown].compactMap { $0 }
+    // An outage that takes what it does not answer, or one beside other closures.
+    let hasOtherClosures = !breakpoints.isEmpty || provider.map { $0.cutPerMille > 0 || $0.silentPerMille > 0 || $0.deafAfter != nil } == true
+    if let outage = network.outage, outage.kind == .closesBehindData || hasOtherClosures { return true }
     return network.resetPerMille > 0 || network.lateAlertPerMille > 0 || breakpoints.contains { $0.after <= 1 && $0.connections ?? .max > 1 }
   }
 

@@ -53,7 +53,7 @@ package actor App {
       starved: { report.yield(.starved) })
     self.intake = intake
     // What cannot be written down may not be sent.
-    journal?.onFailure { reason in intake.cancelAll(failure: reason) }
+    journal?.onFailure { [weak intake] reason in intake?.cancelAll(failure: reason) }
     for index in 0..<configuration.connections.lowerBound {
       intake.add(Self.makeLane(index, of: configuration, dialer: dialer, loops: self.loops, intake: intake, budget: budget, seed: seed, report: report))
     }

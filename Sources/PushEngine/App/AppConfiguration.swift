@@ -24,6 +24,10 @@ package struct AppConfiguration: Sendable {
   package var dialAttempts = 3
   /// How long an app that did reach its gateway keeps trying without any progress. Default 15 min.
   package var patience = Duration.seconds(900)
+  /// With a journal, a binary lane's intents run ahead by so many notifications at most: after a crash so
+  /// many more than were sent may have arrived. Default 8192: about 32 full batches, of which the journal
+  /// has to keep ahead.
+  package var intentStep = 8_192
   /// Told of every batch and settlement of the app's lanes; nil: nobody. For measuring.
   package var observer: (any LaneObserver)?
 

@@ -216,6 +216,15 @@ package final class EngineJournal: Sendable {
     state.withLock { $0.restaters[lane] = restate }
   }
 
+  /// A lane of this process has left its app's pool, with an empty ring. It is forgotten as soon as
+  /// nothing in the journal needs it.
+  func retired(lane: UInt64) {
+    state.withLock { state in
+      state.restaters[lane] = nil
+      state.book.make(lane: lane, live: false)
+    }
+  }
+
   // MARK: Checkpoints
 
   /// Writes the whole book into a new segment, and lets go of what it replaces. Without room it is put off.
@@ -226,16 +235,17 @@ package final class EngineJournal: Sendable {
       let start = journal.nextPosition
       // Also of nothing else: without a record no segment begins, and the last one stays.
       _ = try write(.numbersTaken(below: state.book.nextNumber), &state)
-      for (number, payload) in state.book.payloads {
+      // In the order of their numbers: the same events make the same journal.
+      for (number, payload) in state.book.payloads.sorted(by: { $0.key < $1.key }) {
         _ = try append(kind: JournalEvent.Kind.payload, byteCount: 8 + RecordWriter.byteCount(payload), &state) { record in
           record.write(number)
           record.write(payload)
         }
       }
-      for campaign in state.book.campaigns.values {
+      for campaign in state.book.campaigns.values.sorted(by: { $0.number < $1.number }) {
         _ = try append(kind: JournalEvent.Kind.campaign, byteCount: campaign.byteCount, &state) { campaign.write(to: &$0) }
       }
-      for lane in state.book.lanes.values {
+      for lane in state.book.lanes.values.sorted(by: { $0.number < $1.number }) {
         _ = try append(kind: JournalEvent.Kind.lane, byteCount: lane.byteCount, &state) { lane.write(to: &$0) }
       }
       state.byteCountSinceCheckpoint = 0
@@ -258,7 +268,7 @@ package final class EngineJournal: Sendable {
   private func restatePinned(_ state: inout State) throws(JournalError) {
     let reach = max(8 * checkpointByteCount, 2 * state.book.unsettledByteCount)
     guard let limit = state.checkpoints.last(where: { state.byteCount - $0.byteCount > reach })?.position else { return }
-    for (number, lane) in state.book.lanes {
+    for (number, lane) in state.book.lanes.sorted(by: { $0.key < $1.key }) {
       if lane.isLive {
         if let end = lane.end(before: limit) { state.restaters[number]?(end) }
         continue

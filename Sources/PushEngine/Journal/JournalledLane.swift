@@ -349,18 +349,19 @@ struct JournalledLane {
 
   /// What the lane's runs hold of `run`: notifications of its campaign in its range.
   func contents(of run: JournalledRun) -> [Leftover] {
-    (kept + runs[firstRun...]).filter { $0.run.campaign == run.campaign }.compactMap { entry in
-      let (from, to) = (max(entry.start, run.range.lowerBound), min(entry.end, run.range.upperBound))
-      guard from < to, let content = entry.content else { return nil }
-      return Leftover(lane: number, campaign: run.campaign, fate: .unknown, range: from..<to, content: content, runStart: entry.run.range.lowerBound)
+    var found: [Leftover] = []
+    for entry in kept + runs[firstRun...] where entry.run.campaign == run.campaign {
+      add(entry, max(entry.start, run.range.lowerBound), min(entry.end, run.range.upperBound), .unknown, to: &found)
     }
+    return found
   }
 
   /// Runs that are in records before `position`, the oldest record first.
   func runs(before position: JournalPosition) -> [Run] { (kept + runs[firstRun...]).filter { $0.position < position }.sorted { $0.position < $1.position } }
 
-  /// Where in the ring the runs end that are in records before `position`; nil if there are none.
-  func end(before position: JournalPosition) -> UInt64? { runs[firstRun...].last { $0.position < position }?.end }
+  /// Where in the ring the runs end that are in records before `position`; nil if there are none, or
+  /// nothing of them is in the ring: then the lane could not write them again.
+  func end(before position: JournalPosition) -> UInt64? { runs[firstRun...].last { $0.position < position && !isSettled($0) }?.end }
 
   /// Notifications that are not known to be settled.
   var unsettledCount: Int { runs[firstRun...].reduce(0) { $0 + $1.run.count } + kept.reduce(0) { $0 + $1.run.count } }

@@ -11,6 +11,7 @@ actor BinaryLane: Lane, LinkDelegate {
   nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.executor.asUnownedSerialExecutor() }
 
   private let command: Command
+  private let intentStep: Int
   private let dialer: any Dialer
   private let report: @Sendable (LaneEvent) -> Void
   private var machine: LaneMachine
@@ -43,6 +44,7 @@ actor BinaryLane: Lane, LinkDelegate {
     backlog = BacklogGauge(batchByteCount: configuration.batchByteCount, largest: intake.backlogBlockCountLimit)
     self.report = report
     command = configuration.command
+    intentStep = configuration.intentStep
     ring = NotificationRing(blockCount: configuration.policy.ringBlockCount, budget: budget)
     machine = LaneMachine(policy: configuration.policy, seed: seed)
     machine.learned(intake.refusalPace)
@@ -160,13 +162,9 @@ actor BinaryLane: Lane, LinkDelegate {
   }
 
   private func askPermission() {
-    let backlog = SendPermission.Backlog(sent: machine.sent, published: ring.published, step: Self.intentStep)
+    let backlog = SendPermission.Backlog(sent: machine.sent, published: ring.published, step: intentStep)
     permission?.ask(backlog, walk: ring) { [loop] in loop.execute { self.assumeIsolated { $0.permissionCame() } } }
   }
-
-  /// After a crash so many more than were sent may have arrived: about 32 full batches, of which the
-  /// journal has to keep ahead.
-  private static let intentStep = 8192
 
   /// The next connection is to find the intent durable that it needs.
   private func rewindPermission(to position: UInt64) {

@@ -66,7 +66,10 @@ extension Lane {
   /// - Returns: false: somebody was faster, and it stays.
   func retireRing() -> Bool {
     intake.remove(self)
-    if ring.retire() { return true }
+    if ring.retire() {
+      if let journalNumber { intake.journal?.retired(lane: journalNumber) }
+      return true
+    }
     intake.add(self)
     return false
   }

@@ -107,7 +107,7 @@ struct LaneBooks {
       record.mayHaveArrived = true
       counts[record.campaign, default: (0, 0)].new += 1
     }
-    for (campaign, count) in counts where count != (0, 0) {
+    for (campaign, count) in counts.sorted(by: { $0.key < $1.key }) where count != (0, 0) {
       let ledger = ledger(of: campaign)
       ledger.mayHaveArrivedTwice(count.new, copies: count.all)
       if let lane = journalNumber, let number = ledger.journalNumber {

@@ -29,7 +29,10 @@ extension LaneMachine {
     var search = isolation ?? Isolation()
     search.died(through: window.sent, count: window.sentCount)
     search.isProbeOnTrial = !isAlone && connection.probe != nil && !probesAreProven
-    if isAlone { search.suspect = Isolation.Suspect(end: window.frontEnd ?? window.sent, deaths: 1, controlHasLived: false) }
+    if isAlone {
+      let isTried = policy.plantedMistake == .outageIsVerdict
+      search.suspect = Isolation.Suspect(end: window.frontEnd ?? window.sent, deaths: 1, controlHasLived: isTried)
+    }
     isolation = search
     rewind()
   }

@@ -49,6 +49,8 @@ package struct LanePolicy: Sendable {
     case duplicatesAreNotCounted
     /// An alert about the certificate means that nothing was read, however late it comes.
     case lateAlertIsRefusal
+    /// What a connection dies of twice is rejected, although the gateway closes every connection.
+    case outageIsVerdict
   }
 
   package init() {}
