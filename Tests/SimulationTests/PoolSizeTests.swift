@@ -164,6 +164,33 @@ internal import Testing
     #expect(rejectedAtGrowth == 1)
   }
 
+  @Test("once connections end in refusals, one that is open waits for the next refusal, also at a low rate")
+  func warmSpare() throws {
+    let loop = SimulatedLoop(seed: 3)
+    var configuration = AppConfiguration(id: "simulated")
+    configuration.connections = 1...3
+    configuration.connectionsPerMinute = 60_000
+    configuration.rateLimit = 100
+    let tokens = Scenario.distinctTokens(600, seed: 6)
+    var rules = FaultRules()
+    // One in 30, or 300 ms: longer than a dial and an answer take together.
+    let bad = Set(stride(from: 30, to: tokens.count, by: 30).map { tokens[$0] })
+    rules.common.refuse = [Faults.Refuse(Faults.Selection(tokens: bad), status: .invalidToken)]
+    var network = NetworkFaults()
+    network.latency = 50_000...50_000
+    let dialer = SimulatedDialer(
+      loop: loop, gateway: SimulatedGateway(rules: rules), topic: "simulated", faults: network, seed: 4)
+    let app = App(configuration: configuration, dialer: dialer, loops: [loop], seed: 5)
+    var settledWithoutConnection: [Int] = []
+    try send(tokens, through: app, on: loop) { account in
+      // From the second refusal on, and before the campaign's end.
+      guard account.rejectedTotal >= 2, account.settled < 550 else { return }
+      if !app.intake.lanes.contains(where: { $0.backlog.isConnected }) { settledWithoutConnection.append(account.settled) }
+    }
+    #expect(settledWithoutConnection.isEmpty)
+    #expect(app.intake.lanes.count <= 3)
+  }
+
   /// Sends one campaign to its end, and looks at its account after each step.
   private func send(
     _ tokens: [DeviceToken], through app: App, on loop: SimulatedLoop, _ look: (Account) -> Void
