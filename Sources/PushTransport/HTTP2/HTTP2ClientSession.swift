@@ -32,6 +32,7 @@ package final class HTTP2ClientSession {
   private let core: UnsafeMutablePointer<HTTP2ClientCore>
   private let session: OpaquePointer
   private let memory: HTTP2Memory
+  private let share: UnsafeMutablePointer<carillon_h2_share>
   private let streamLimitOfOurs: Int
 
   // For one request at a time.
@@ -50,13 +51,14 @@ package final class HTTP2ClientSession {
     let memory = buffers.http2Memory
     let core = UnsafeMutablePointer<HTTP2ClientCore>.allocate(capacity: 1)
     unsafe core.initialize(to: HTTP2ClientCore(limits: options.limits, output: buffers.http2Output))
-    guard let session = unsafe HTTP2ClientCallbacks.makeSession(core, memory.lists) else {
+    guard let share = unsafe carillon_h2_share_new(memory.lists), let session = unsafe HTTP2ClientCallbacks.makeSession(core, share) else {
       unsafe core.pointee.deallocate()
       unsafe core.deinitialize(count: 1)
       unsafe core.deallocate()
       throw HTTP2Failure(errorCode: .internalError, description: "nghttp2 could not make a session")
     }
     self.memory = memory
+    unsafe self.share = unsafe share
     unsafe self.core = unsafe core
     unsafe self.session = unsafe session
     streamLimitOfOurs = options.streamLimit
@@ -70,7 +72,7 @@ package final class HTTP2ClientSession {
   }
 
   deinit {
-    unsafe nghttp2_session_del(session)
+    unsafe carillon_h2_session_end(session, share)
     unsafe core.pointee.deallocate()
     unsafe core.deinitialize(count: 1)
     unsafe core.deallocate()

@@ -3,7 +3,7 @@ internal import CNGHTTP2
 /// What nghttp2 has freed, kept for what it asks for next. All sessions of an event loop share one (``LoopBuffers``).
 @safe
 final class HTTP2Memory: @unchecked Sendable {
-  // Sync: used on one event loop alone; the lists themselves refuse other threads.
+  // Sync: used on one event loop alone; a session that ends elsewhere leaves it alone.
   let lists: UnsafeMutablePointer<carillon_h2_memory>
 
   init() {

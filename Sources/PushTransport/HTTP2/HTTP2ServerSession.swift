@@ -23,6 +23,7 @@ package final class HTTP2ServerSession {
   private let core: UnsafeMutablePointer<HTTP2ServerCore>
   private let session: OpaquePointer
   private let memory: HTTP2Memory
+  private let share: UnsafeMutablePointer<carillon_h2_share>
   private let fields: UnsafeMutablePointer<nghttp2_nv>
   private let statusText: UnsafeMutablePointer<UInt8>
 
@@ -34,13 +35,14 @@ package final class HTTP2ServerSession {
     let memory = buffers.http2Memory
     let core = UnsafeMutablePointer<HTTP2ServerCore>.allocate(capacity: 1)
     unsafe core.initialize(to: HTTP2ServerCore(limits: options.limits, output: buffers.http2Output))
-    guard let session = unsafe HTTP2ServerCallbacks.makeSession(core, memory.lists, answersPings: options.answersPings) else {
+    guard let share = unsafe carillon_h2_share_new(memory.lists), let session = unsafe HTTP2ServerCallbacks.makeSession(core, share, answersPings: options.answersPings) else {
       unsafe core.pointee.deallocate()
       unsafe core.deinitialize(count: 1)
       unsafe core.deallocate()
       throw HTTP2Failure(errorCode: .internalError, description: "nghttp2 could not make a session")
     }
     self.memory = memory
+    unsafe self.share = unsafe share
     unsafe self.core = unsafe core
     unsafe self.session = unsafe session
     unsafe fields = .allocate(capacity: Self.fieldCountLimit)
@@ -55,7 +57,7 @@ package final class HTTP2ServerSession {
   }
 
   deinit {
-    unsafe nghttp2_session_del(session)
+    unsafe carillon_h2_session_end(session, share)
     unsafe core.pointee.deallocate()
     unsafe core.deinitialize(count: 1)
     unsafe core.deallocate()
