@@ -1,17 +1,19 @@
 // nghttp2 as Swift sees it, and the memory that a session works in.
 #pragma once
 #include <nghttp2/nghttp2.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 static inline int carillon_bytes_equal(const void *left, const void *right, size_t count) { return memcmp(left, right, count) == 0; }
 
-// nghttp2 allocates some six times for a request. With a thousand streams open that is more than malloc's per-thread lists hold, so each session
-// keeps what it has freed in lists of its own, by size: in a steady state nothing is allocated. One session is used by one thread at a time.
-enum { carillon_h2_class_count = 7, carillon_h2_smallest = 32, carillon_h2_header = 16, carillon_h2_unlisted = 255 };
+// nghttp2 allocates some six times for a request. With a thousand streams open that is more than malloc's per-thread lists hold, so what it has freed is kept in
+// lists of our own, by size: in a steady state nothing is allocated. The sessions of an event loop share them: most of what a session needs, it needs only until
+// its requests are written, and a thousand sessions write one after the other.
+enum { carillon_h2_step = 32, carillon_h2_class_count = 64, carillon_h2_header = 16, carillon_h2_unlisted = 255, carillon_h2_mapped = 256, carillon_h2_large = 16 * 1024 };
 
 typedef struct carillon_h2_memory {
-  nghttp2_mem functions;
   void *lists[carillon_h2_class_count];
   // Bytes in the lists; what would exceed the limit is given back.
   size_t kept, limit;
@@ -19,30 +21,47 @@ typedef struct carillon_h2_memory {
   size_t allocations;
 } carillon_h2_memory;
 
+// What one session knows of it.
+typedef struct carillon_h2_share {
+  nghttp2_mem functions;
+  carillon_h2_memory *memory;
+  // The thread that the session was made on, and so the one that the lists belong to.
+  pthread_t owner;
+  // The session ends on another thread: its blocks go back to malloc.
+  int is_elsewhere;
+} carillon_h2_share;
+
 // The class whose blocks have room for `size` bytes, as its number; carillon_h2_unlisted if there is none.
 static inline unsigned carillon_h2_class(size_t size) {
-  size_t room = carillon_h2_smallest;
-  for (unsigned class = 0; class < carillon_h2_class_count; class++, room *= 2) {
-    if (size <= room) return class;
-  }
-  return carillon_h2_unlisted;
+  size_t class = size == 0 ? 0 : (size - 1) / carillon_h2_step;
+  return class < carillon_h2_class_count ? (unsigned)class : carillon_h2_unlisted;
 }
 
 // A block's class is written in front of it; the header keeps what follows aligned as malloc does.
 static inline void *carillon_h2_malloc(size_t size, void *data) {
-  carillon_h2_memory *memory = (carillon_h2_memory *)data;
+  const carillon_h2_share *share = (const carillon_h2_share *)data;
+  carillon_h2_memory *memory = share->memory;
   unsigned class = carillon_h2_class(size);
-  if (class != carillon_h2_unlisted && memory->lists[class] != NULL) {
+  if (class != carillon_h2_unlisted && memory->lists[class] != NULL && !share->is_elsewhere) {
     unsigned char *block = (unsigned char *)memory->lists[class];
     memory->lists[class] = *(void **)(block + carillon_h2_header);
-    memory->kept -= (size_t)carillon_h2_smallest << class;
+    memory->kept -= ((size_t)class + 1) * carillon_h2_step;
     return block + carillon_h2_header;
   }
-  size_t room = class == carillon_h2_unlisted ? size : (size_t)carillon_h2_smallest << class;
+  size_t room = class == carillon_h2_unlisted ? size : ((size_t)class + 1) * carillon_h2_step;
   if (room > SIZE_MAX - carillon_h2_header) return NULL;
-  unsigned char *block = (unsigned char *)malloc(room + carillon_h2_header);
-  if (block == NULL) return NULL;
-  memory->allocations++;
+  unsigned char *block;
+  if (room >= carillon_h2_large) {
+    // Each session has a buffer for the longest frame, most of which it never uses. What malloc gives has been used by TLS and is all in memory; fresh pages are not.
+    block = (unsigned char *)mmap(NULL, room + carillon_h2_header, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (block == MAP_FAILED) return NULL;
+    (void)madvise(block, room + carillon_h2_header, MADV_NOHUGEPAGE);
+    class = carillon_h2_mapped;
+  } else {
+    block = (unsigned char *)malloc(room + carillon_h2_header);
+    if (block == NULL) return NULL;
+  }
+  if (!share->is_elsewhere) memory->allocations++;
   ((size_t *)block)[0] = class;
   ((size_t *)block)[1] = room;
   return block + carillon_h2_header;
@@ -50,10 +69,15 @@ static inline void *carillon_h2_malloc(size_t size, void *data) {
 
 static inline void carillon_h2_free(void *pointer, void *data) {
   if (pointer == NULL) return;
-  carillon_h2_memory *memory = (carillon_h2_memory *)data;
+  const carillon_h2_share *share = (const carillon_h2_share *)data;
+  carillon_h2_memory *memory = share->memory;
   unsigned char *block = (unsigned char *)pointer - carillon_h2_header;
   size_t class = ((size_t *)block)[0], room = ((size_t *)block)[1];
-  if (class == carillon_h2_unlisted || memory->kept + room > memory->limit) {
+  if (class == carillon_h2_mapped) {
+    munmap(block, room + carillon_h2_header);
+    return;
+  }
+  if (class == carillon_h2_unlisted || share->is_elsewhere || memory->kept + room > memory->limit) {
     free(block);
     return;
   }
@@ -82,19 +106,33 @@ static inline void *carillon_h2_realloc(void *pointer, size_t size, void *data) 
 
 static inline carillon_h2_memory *carillon_h2_memory_new(void) {
   carillon_h2_memory *memory = (carillon_h2_memory *)calloc(1, sizeof(carillon_h2_memory));
-  if (memory == NULL) return NULL;
-  memory->limit = 4 * 1024 * 1024;
-  memory->functions.mem_user_data = memory;
-  memory->functions.malloc = carillon_h2_malloc;
-  memory->functions.free = carillon_h2_free;
-  memory->functions.calloc = carillon_h2_calloc;
-  memory->functions.realloc = carillon_h2_realloc;
+  if (memory != NULL) memory->limit = 4 * 1024 * 1024;
   return memory;
 }
 
-static inline nghttp2_mem *carillon_h2_memory_functions(carillon_h2_memory *memory) { return &memory->functions; }
+// For a session that is made and used on this thread.
+static inline carillon_h2_share *carillon_h2_share_new(carillon_h2_memory *memory) {
+  carillon_h2_share *share = (carillon_h2_share *)calloc(1, sizeof(carillon_h2_share));
+  if (share == NULL) return NULL;
+  share->memory = memory;
+  share->owner = pthread_self();
+  share->functions.mem_user_data = share;
+  share->functions.malloc = carillon_h2_malloc;
+  share->functions.free = carillon_h2_free;
+  share->functions.calloc = carillon_h2_calloc;
+  share->functions.realloc = carillon_h2_realloc;
+  return share;
+}
 
-// After the session is gone: its blocks are all in the lists.
+static inline nghttp2_mem *carillon_h2_share_functions(carillon_h2_share *share) { return &share->functions; }
+
+static inline void carillon_h2_session_end(nghttp2_session *session, carillon_h2_share *share) {
+  share->is_elsewhere = !pthread_equal(share->owner, pthread_self());
+  nghttp2_session_del(session);
+  free(share);
+}
+
+// After the sessions are gone: their blocks are all in the lists.
 static inline void carillon_h2_memory_free(carillon_h2_memory *memory) {
   if (memory == NULL) return;
   for (unsigned class = 0; class < carillon_h2_class_count; class++) {

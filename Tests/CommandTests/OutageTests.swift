@@ -1,6 +1,5 @@
 internal import Foundation
 internal import NIOCore
-internal import NIOPosix
 internal import PushTransport
 internal import Testing
 
@@ -184,7 +183,7 @@ struct OutageTests {
 
   @Test("a service that answers HTTP/2 with garbage is named as such, and nothing is rejected")
   func garbage() async throws {
-    let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
+    let group = LoopGroup(threads: 1)
     var server = TLSServerConfiguration(
       credential: try Credential.load(certificates.files.server, validAt: nil), clients: .none)
     server.applicationProtocols = [ApplicationProtocol.http2]
@@ -197,7 +196,7 @@ struct OutageTests {
     try configure("http2", port: listener.port, more: "patience: 2s", file: "carillon.yaml")
     let stopped = try await send(arguments)
     await listener.close()
-    try await group.shutdownGracefully()
+    await group.shutDown()
     #expect(
       stopped.status == 1
         && stopped.errors.contains("news stopped: no progress for 2 s: the peer broke a rule of HTTP/2"), "\(stopped)")

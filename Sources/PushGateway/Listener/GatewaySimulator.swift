@@ -158,7 +158,7 @@ package final class GatewaySimulator: Sendable {
     // The client's last message of the handshake arrives two and a half round trips after the connection was taken.
     options.handshakeTimeout = options.handshakeTimeout + handshakeDelay + latency * 3 + AdmissionControl.longestWait
     do {
-      return try await TLSListener.bind(host: configuration.host, port: port, group: loops.eventLoopGroup, context: context, options: options) { channel, tls in
+      return try await TLSListener.bind(host: configuration.host, port: port, group: loops, context: context, options: options) { channel, tls in
         let now = Instant(nanoseconds: NIODeadline.now().uptimeNanoseconds)
         guard let wait = registry.admit(channel, now: now) else { throw SimulatorError(description: "turned away") }
         if latency > .zero { try channel.pipeline.syncOperations.addHandler(LatencyHandler(roundTrip: latency), position: .first) }

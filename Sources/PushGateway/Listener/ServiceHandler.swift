@@ -54,7 +54,8 @@ final class ServiceHandler: ChannelInboundHandler {
       isHandshaking = false
       registry.handshakeEnded(context.channel, succeeded: true, now: Self.now)
       do {
-        connection = try service.connect(ServiceClient(identity, applicationProtocol: tls.applicationProtocol), for: purpose, now: Self.now)
+        let client = ServiceClient(identity, applicationProtocol: tls.applicationProtocol)
+        connection = try service.connect(client, for: purpose, now: Self.now, buffers: tls.buffers)
       } catch {
         context.close(promise: nil)
       }

@@ -81,7 +81,7 @@ package final class ServiceConnection {
   private var identifiers = APNSIdentifierSequence(seed: (UInt64.random(in: 0 ... .max), UInt64.random(in: 0 ... .max)))
   private var identifierCount: UInt64 = 0
 
-  init(to service: SimulatedService, client: ServiceClient, purpose: Purpose, now: Instant) throws(HTTP2Failure) {
+  init(to service: SimulatedService, client: ServiceClient, purpose: Purpose, now: Instant, buffers: LoopBuffers) throws(HTTP2Failure) {
     self.service = service
     self.client = client
     self.purpose = purpose
@@ -99,7 +99,7 @@ package final class ServiceConnection {
     announcedLimit = purpose == .channels ? rules.streamLimit : rules.firstLimit(hasCertificate: app != nil)
     var options = HTTP2ServerSession.Options()
     options.streamLimit = UInt32(announcedLimit)
-    session = try HTTP2ServerSession(options: options)
+    session = try HTTP2ServerSession(options: options, buffers: buffers)
     if let file = service.recordFile { recorder = RequestRecorder(file: file, connection: number) }
     if let app { apps[app.name] = app }
     tick(now)

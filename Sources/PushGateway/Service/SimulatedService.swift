@@ -39,10 +39,12 @@ package final class SimulatedService: Sendable {
   func unixMilliseconds(_ now: Instant) -> Int64 { clock(now) + clockOffset }
 
   /// A client whose TLS handshake is complete.
+  /// - Parameter buffers: those of the connection's event loop, if it has any; otherwise its own.
   /// - Throws: nghttp2 is out of memory.
-  package func connect(_ client: ServiceClient, for purpose: ServiceConnection.Purpose = .notifications, now: Instant) throws(HTTP2Failure) -> ServiceConnection
-  {
-    try ServiceConnection(to: self, client: client, purpose: purpose, now: now)
+  package func connect(
+    _ client: ServiceClient, for purpose: ServiceConnection.Purpose = .notifications, now: Instant, buffers: LoopBuffers = LoopBuffers()
+  ) throws(HTTP2Failure) -> ServiceConnection {
+    try ServiceConnection(to: self, client: client, purpose: purpose, now: now, buffers: buffers)
   }
 
   /// What has happened so far, by app. Exact for connections that have ended; a live one is at most one read behind.

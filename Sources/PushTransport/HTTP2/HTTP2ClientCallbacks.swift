@@ -5,8 +5,8 @@ enum HTTP2ClientCallbacks {
   private typealias Core = UnsafeMutablePointer<HTTP2ClientCore>
   private typealias Stream = UnsafeMutablePointer<HTTP2ClientStream>
 
-  /// A client's session that calls back with `core`, and takes its memory from `memory`.
-  static func makeSession(_ core: UnsafeMutablePointer<HTTP2ClientCore>, _ memory: UnsafeMutablePointer<carillon_h2_memory>) -> OpaquePointer? {
+  /// A client's session that calls back with `core`, and takes its memory from what `share` names.
+  static func makeSession(_ core: UnsafeMutablePointer<HTTP2ClientCore>, _ share: UnsafeMutablePointer<carillon_h2_share>) -> OpaquePointer? {
     var callbacks: OpaquePointer?
     var options: OpaquePointer?
     var session: OpaquePointer?
@@ -24,7 +24,7 @@ enum HTTP2ClientCallbacks {
     unsafe nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, onClose)
     unsafe nghttp2_session_callbacks_set_send_data_callback(callbacks, sendBody)
     unsafe nghttp2_session_callbacks_set_before_frame_send_callback(callbacks, beforeFrame)
-    guard unsafe nghttp2_session_client_new3(&session, callbacks, core, options, carillon_h2_memory_functions(memory)) == 0 else { return nil }
+    guard unsafe nghttp2_session_client_new3(&session, callbacks, core, options, carillon_h2_share_functions(share)) == 0 else { return nil }
     return unsafe session
   }
 

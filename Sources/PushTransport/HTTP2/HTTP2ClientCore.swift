@@ -35,7 +35,7 @@ struct HTTP2ClientCore {
   init(limits: HTTP2Limits, output: HTTP2Output) {
     self.limits = limits
     self.output = output
-    events.reserveCapacity(16)
+    events.reserveCapacity(4)
   }
 
   /// Everything that it owns. The session that calls back must be gone.

@@ -5,7 +5,7 @@ package import PushWire
 ///
 /// Used by one thread at a time, in practice by the event loop of its connection. After each ``receive(_:)`` take the events, then ``output(limit:)`` until it
 /// is empty. In a steady state a request allocates nothing here; what nghttp2 allocates comes from
-/// lists that the session keeps.
+/// lists that the event loop keeps.
 @safe
 package final class HTTP2ClientSession {
   package struct Options: Sendable {
@@ -31,7 +31,8 @@ package final class HTTP2ClientSession {
 
   private let core: UnsafeMutablePointer<HTTP2ClientCore>
   private let session: OpaquePointer
-  private let memory: UnsafeMutablePointer<carillon_h2_memory>
+  private let memory: HTTP2Memory
+  private let share: UnsafeMutablePointer<carillon_h2_share>
   private let streamLimitOfOurs: Int
 
   // For one request at a time.
@@ -47,17 +48,17 @@ package final class HTTP2ClientSession {
   /// - Parameter buffers: those of the connection's event loop, if it has any; otherwise the session's own.
   /// - Throws: nghttp2 is out of memory.
   package init(options: Options = Options(), buffers: LoopBuffers = LoopBuffers()) throws(HTTP2Failure) {
-    let memory = unsafe carillon_h2_memory_new()
+    let memory = buffers.http2Memory
     let core = UnsafeMutablePointer<HTTP2ClientCore>.allocate(capacity: 1)
     unsafe core.initialize(to: HTTP2ClientCore(limits: options.limits, output: buffers.http2Output))
-    guard let memory = unsafe memory, let session = unsafe HTTP2ClientCallbacks.makeSession(core, memory) else {
+    guard let share = unsafe carillon_h2_share_new(memory.lists), let session = unsafe HTTP2ClientCallbacks.makeSession(core, share) else {
       unsafe core.pointee.deallocate()
       unsafe core.deinitialize(count: 1)
       unsafe core.deallocate()
-      unsafe carillon_h2_memory_free(memory)
       throw HTTP2Failure(errorCode: .internalError, description: "nghttp2 could not make a session")
     }
-    unsafe self.memory = unsafe memory
+    self.memory = memory
+    unsafe self.share = unsafe share
     unsafe self.core = unsafe core
     unsafe self.session = unsafe session
     streamLimitOfOurs = options.streamLimit
@@ -71,11 +72,10 @@ package final class HTTP2ClientSession {
   }
 
   deinit {
-    unsafe nghttp2_session_del(session)
+    unsafe carillon_h2_session_end(session, share)
     unsafe core.pointee.deallocate()
     unsafe core.deinitialize(count: 1)
     unsafe core.deallocate()
-    unsafe carillon_h2_memory_free(memory)
     unsafe fields.deallocate()
     unsafe scratch.deallocate()
   }
@@ -112,8 +112,8 @@ package final class HTTP2ClientSession {
   /// Nothing is under way in either direction, and nothing can be any more: the connection can be closed.
   package var isFinished: Bool { unsafe nghttp2_session_want_read(session) == 0 && nghttp2_session_want_write(session) == 0 }
 
-  /// How often nghttp2 has asked the system for memory: constant in a steady state.
-  package var allocationCount: Int { unsafe memory.pointee.allocations }
+  /// How often nghttp2 has asked the system for memory, for all sessions with the same buffers: constant in a steady state.
+  package var allocationCount: Int { memory.allocationCount }
 
   // MARK: Requests
 

@@ -4,9 +4,9 @@ internal import CNGHTTP2
 enum HTTP2ServerCallbacks {
   private typealias Core = UnsafeMutablePointer<HTTP2ServerCore>
 
-  /// A server's session that calls back with `core`, and takes its memory from `memory`.
+  /// A server's session that calls back with `core`, and takes its memory from what `share` names.
   static func makeSession(
-    _ core: UnsafeMutablePointer<HTTP2ServerCore>, _ memory: UnsafeMutablePointer<carillon_h2_memory>, answersPings: Bool
+    _ core: UnsafeMutablePointer<HTTP2ServerCore>, _ share: UnsafeMutablePointer<carillon_h2_share>, answersPings: Bool
   ) -> OpaquePointer? {
     var callbacks: OpaquePointer?
     var options: OpaquePointer?
@@ -26,7 +26,7 @@ enum HTTP2ServerCallbacks {
     unsafe nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, onClose)
     unsafe nghttp2_session_callbacks_set_send_data_callback(callbacks, sendBody)
     unsafe nghttp2_session_callbacks_set_before_frame_send_callback(callbacks, beforeFrame)
-    guard unsafe nghttp2_session_server_new3(&session, callbacks, core, options, carillon_h2_memory_functions(memory)) == 0 else { return nil }
+    guard unsafe nghttp2_session_server_new3(&session, callbacks, core, options, carillon_h2_share_functions(share)) == 0 else { return nil }
     return unsafe session
   }
 

@@ -22,7 +22,8 @@ package final class HTTP2ServerSession {
 
   private let core: UnsafeMutablePointer<HTTP2ServerCore>
   private let session: OpaquePointer
-  private let memory: UnsafeMutablePointer<carillon_h2_memory>
+  private let memory: HTTP2Memory
+  private let share: UnsafeMutablePointer<carillon_h2_share>
   private let fields: UnsafeMutablePointer<nghttp2_nv>
   private let statusText: UnsafeMutablePointer<UInt8>
 
@@ -31,17 +32,19 @@ package final class HTTP2ServerSession {
   /// - Parameter buffers: those of the connection's event loop, if it has any; otherwise the session's own.
   /// - Throws: nghttp2 is out of memory.
   package init(options: Options = Options(), buffers: LoopBuffers = LoopBuffers()) throws(HTTP2Failure) {
-    let memory = unsafe carillon_h2_memory_new()
+    let memory = buffers.http2Memory
     let core = UnsafeMutablePointer<HTTP2ServerCore>.allocate(capacity: 1)
     unsafe core.initialize(to: HTTP2ServerCore(limits: options.limits, output: buffers.http2Output))
-    guard let memory = unsafe memory, let session = unsafe HTTP2ServerCallbacks.makeSession(core, memory, answersPings: options.answersPings) else {
+    guard let share = unsafe carillon_h2_share_new(memory.lists),
+      let session = unsafe HTTP2ServerCallbacks.makeSession(core, share, answersPings: options.answersPings)
+    else {
       unsafe core.pointee.deallocate()
       unsafe core.deinitialize(count: 1)
       unsafe core.deallocate()
-      unsafe carillon_h2_memory_free(memory)
       throw HTTP2Failure(errorCode: .internalError, description: "nghttp2 could not make a session")
     }
-    unsafe self.memory = unsafe memory
+    self.memory = memory
+    unsafe self.share = unsafe share
     unsafe self.core = unsafe core
     unsafe self.session = unsafe session
     unsafe fields = .allocate(capacity: Self.fieldCountLimit)
@@ -56,11 +59,10 @@ package final class HTTP2ServerSession {
   }
 
   deinit {
-    unsafe nghttp2_session_del(session)
+    unsafe carillon_h2_session_end(session, share)
     unsafe core.pointee.deallocate()
     unsafe core.deinitialize(count: 1)
     unsafe core.deallocate()
-    unsafe carillon_h2_memory_free(memory)
     unsafe fields.deallocate()
     unsafe statusText.deallocate()
   }
@@ -77,8 +79,8 @@ package final class HTTP2ServerSession {
   /// Nothing is under way in either direction, and nothing can be any more: the connection can be closed.
   package var isFinished: Bool { unsafe nghttp2_session_want_read(session) == 0 && nghttp2_session_want_write(session) == 0 }
 
-  /// How often nghttp2 has asked the system for memory: constant in a steady state.
-  package var allocationCount: Int { unsafe memory.pointee.allocations }
+  /// How often nghttp2 has asked the system for memory, for all sessions with the same buffers: constant in a steady state.
+  package var allocationCount: Int { memory.allocationCount }
 
   // MARK: What the server says
 

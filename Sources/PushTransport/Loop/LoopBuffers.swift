@@ -14,6 +14,8 @@ package final class LoopBuffers: @unchecked Sendable {
   var plaintext = ByteBuffer()
   /// What an HTTP/2 session made of its frames.
   let http2Output = HTTP2Output()
+  /// What HTTP/2 sessions allocate comes from here, and outlives the call: each session holds on to it.
+  let http2Memory = HTTP2Memory()
   private var batch = unsafe UnsafeMutableRawBufferPointer(start: nil, count: 0)
 
   /// A larger buffer is given back after use instead of kept for the next.

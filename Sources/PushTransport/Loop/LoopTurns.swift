@@ -16,7 +16,8 @@ final class LoopTurns: @unchecked Sendable {
   private var nextWaiting = 0
   /// Jobs may run until then without a look at the sockets.
   private var sliceEnd = NIODeadline.uptimeNanoseconds(0)
-  private var isSignalled = false
+  /// ``runJobs()`` will be called, or is running.
+  private var isUnderWay = false
   private var signal = Signal.none
 
   private enum Signal {
@@ -36,23 +37,18 @@ final class LoopTurns: @unchecked Sendable {
     self.eventLoop = eventLoop
   }
 
-  /// Runs the job now if the present slice is not over, otherwise after the sockets.
+  /// Runs the job in the present slice if that is not over, otherwise after the sockets. Never within the caller, which may be in the middle of something.
   func take(_ job: @escaping @Sendable () -> Void) {
-    if nextWaiting == waiting.count {
-      let now = NIODeadline.now()
-      if now > sliceEnd + Self.rest { sliceEnd = now + Self.slice }
-      if now < sliceEnd {
-        // Not within the caller: it may be in the middle of something.
-        return eventLoop.execute(job)
-      }
-    }
     waiting.append(job)
-    lookAtSockets()
+    guard !isUnderWay else { return }
+    isUnderWay = true
+    let now = NIODeadline.now()
+    if now > sliceEnd + Self.rest { sliceEnd = now + Self.slice }
+    guard now < sliceEnd else { return lookAtSockets() }
+    eventLoop.execute { self.runJobs() }
   }
 
   private func lookAtSockets() {
-    guard !isSignalled else { return }
-    isSignalled = true
     switch signal {
     case .ready(let descriptor, _):
       var byte: UInt8 = 0
@@ -66,8 +62,11 @@ final class LoopTurns: @unchecked Sendable {
   }
 
   private func runSlice() {
-    isSignalled = false
     sliceEnd = .now() + Self.slice
+    runJobs()
+  }
+
+  private func runJobs() {
     while nextWaiting < waiting.count {
       let job = waiting[nextWaiting]
       nextWaiting += 1
@@ -77,6 +76,7 @@ final class LoopTurns: @unchecked Sendable {
     if nextWaiting == waiting.count {
       waiting.removeAll(keepingCapacity: true)
       nextWaiting = 0
+      isUnderWay = false
     } else {
       if nextWaiting >= 256 {
         waiting.removeFirst(nextWaiting)

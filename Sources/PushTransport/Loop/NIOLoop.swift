@@ -62,6 +62,9 @@ package final class LoopGroup: Sendable {
     loops = threads.makeIterator().map { NIOLoop($0) }
   }
 
+  /// The one that a channel of ``eventLoopGroup`` lives on; nil for others.
+  package func loop(of eventLoop: any EventLoop) -> NIOLoop? { loops.first { $0.eventLoop === eventLoop } }
+
   /// Ends the threads. Everything on them should have been closed before.
   package func shutDown() async {
     // It fails only if it has been shut down before, which is what is wanted.

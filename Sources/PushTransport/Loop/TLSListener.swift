@@ -26,26 +26,31 @@ package final class TLSListener: Sendable {
     self.port = port
   }
 
-  /// Listens on `host` and `port` (0: any free one).
+  /// Listens on `host` and `port` (0: any free one). Connections are served in turns (``TurnHandler``).
   ///
   /// `configure` adds the handlers after the TLS handler; it is called on the connection's event loop before anything arrives.
   /// - Throws: what NIO says of the address, or of binding to it.
   package static func bind(
-    host: String, port: Int, group: any EventLoopGroup, context: TLSContext, options: Options = Options(),
+    host: String, port: Int, group: LoopGroup, context: TLSContext, options: Options = Options(),
     configure: @escaping @Sendable (any Channel, TLSHandler) throws -> Void
   ) async throws -> TLSListener {
-    let bootstrap = ServerBootstrap(group: group)
+    let bootstrap = ServerBootstrap(group: group.eventLoopGroup)
       .serverChannelOption(.backlog, value: 1024)
       .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
       .childChannelOption(.allowRemoteHalfClosure, value: true)
       .childChannelOption(.writeBufferWaterMark, value: .init(low: options.writeLowWaterMark, high: options.writeHighWaterMark))
       .childChannelOption(.recvAllocator, value: AdaptiveRecvByteBufferAllocator(minimum: 4096, initial: 16 * 1024, maximum: readByteCountLimit))
+      // What is read waits for its turn; there is no more of it than one read takes.
+      .childChannelOption(.maxMessagesPerRead, value: 1)
       .childChannelOption(.tcpOption(.tcp_nodelay), value: 1)
       .childChannelOption(.socketOption(.so_keepalive), value: 1)
       .childChannelInitializer { child in
         child.eventLoop.makeCompletedFuture {
           let session = try TLSSession(context)
-          let handler = TLSHandler(session, peerClosePolicy: options.peerClosePolicy, handshakeTimeout: TimeAmount(options.handshakeTimeout))
+          guard let loop = group.loop(of: child.eventLoop) else { preconditionFailure("a channel on a loop of another group") }
+          let handler = TLSHandler(
+            session, peerClosePolicy: options.peerClosePolicy, handshakeTimeout: TimeAmount(options.handshakeTimeout), buffers: loop.buffers)
+          try child.pipeline.syncOperations.addHandler(TurnHandler(handler, loop: loop))
           try child.pipeline.syncOperations.addHandler(handler)
           try configure(child, handler)
         }

@@ -77,7 +77,7 @@ package final class TLSHandler: ChannelDuplexHandler {
   private var isInactivePostponed = false
   /// Ciphertext given to the channel so far, handshake included.
   package private(set) var ciphertextByteCount: UInt64 = 0
-  private let buffers: LoopBuffers
+  package let buffers: LoopBuffers
 
   /// Somebody who sends a byte now and then is not waited for without end.
   private static let extensionCountLimit = 20
@@ -97,6 +97,8 @@ package final class TLSHandler: ChannelDuplexHandler {
 
   /// The agreed version, after the handshake.
   package var version: TLSVersion? { session.version }
+  /// The handshake is complete, or the session is over.
+  var isOpen: Bool { if case .handshaking = phase { false } else { true } }
   /// What ALPN agreed upon, after the handshake.
   package var applicationProtocol: String? { session.applicationProtocol }
 

@@ -19,7 +19,7 @@ struct HTTP2OverTLSTests {
     seen: HTTP2TestServer.SharedSeen
   ) async throws -> TLSListener {
     let context = try material.serverContext(clients: ClientCertificatePolicy.none, protocols: protocols)
-    return try await TLSListener.bind(host: "127.0.0.1", port: 0, group: group.eventLoopGroup, context: context) { channel, tls in
+    return try await TLSListener.bind(host: "127.0.0.1", port: 0, group: group, context: context) { channel, tls in
       try channel.pipeline.syncOperations.addHandler(HTTP2TestServer(tls, seen: seen, options: options))
     }
   }

@@ -140,7 +140,7 @@ struct OpenSSLProgramTests {
     let files = try Files()
     try await withLoops(1) { group in
       let identity = Mutex<PeerIdentity?>(nil)
-      let listener = try await TLSListener.bind(host: "127.0.0.1", port: 0, group: group.eventLoopGroup, context: try files.material.serverContext()) {
+      let listener = try await TLSListener.bind(host: "127.0.0.1", port: 0, group: group, context: try files.material.serverContext()) {
         channel, _ in
         try channel.pipeline.syncOperations.addHandler(
           ServerHandler { channel, event in
@@ -178,7 +178,7 @@ struct OpenSSLProgramTests {
       let (failures, report) = AsyncStream.makeStream(of: TLSFailure.self)
       let policy = ClientCertificatePolicy(request: .required) { _ in .revoked }
       let listener = try await TLSListener.bind(
-        host: "127.0.0.1", port: 0, group: group.eventLoopGroup, context: try files.material.serverContext(clients: policy)
+        host: "127.0.0.1", port: 0, group: group, context: try files.material.serverContext(clients: policy)
       ) { channel, _ in
         try channel.pipeline.syncOperations.addHandler(
           ServerHandler { _, event in

@@ -12,7 +12,7 @@ struct SocketLinkTests {
   private func listen(
     _ group: LoopGroup, _ context: TLSContext, options: TLSListener.Options = .init(), _ onEvent: @escaping @Sendable (any Channel, ServerHandler.Event) -> Void
   ) async throws -> TLSListener {
-    try await TLSListener.bind(host: "127.0.0.1", port: 0, group: group.eventLoopGroup, context: context, options: options) { channel, _ in
+    try await TLSListener.bind(host: "127.0.0.1", port: 0, group: group, context: context, options: options) { channel, _ in
       try channel.pipeline.syncOperations.addHandler(ServerHandler(onEvent))
     }
   }

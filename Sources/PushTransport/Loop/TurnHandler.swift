@@ -1,0 +1,106 @@
+internal import NIOCore
+
+/// Makes what arrives on an open connection wait for its turn on the event loop (``Loop/takeTurn(_:)``).
+///
+/// A server that answers a thousand busy connections as it reads them comes to a handshake only
+/// after all of them. Here handshakes do not wait, and each connection has 64 KiB of its bytes
+/// served in a turn. Nothing more is read from its socket while some wait.
+///
+/// Before TLS in a server's pipeline. Lives on its channel's event loop.
+final class TurnHandler: ChannelDuplexHandler {
+  typealias InboundIn = ByteBuffer
+  typealias InboundOut = ByteBuffer
+  typealias OutboundIn = ByteBuffer
+  typealias OutboundOut = ByteBuffer
+
+  private let loop: NIOLoop
+  private let tls: TLSHandler
+  /// What has been read and not served, in order.
+  private var waiting: [ByteBuffer] = []
+  private var isTurnTaken = false
+  private var isReadWithheld = false
+
+  private static let turnByteCount = 64 * 1024
+
+  init(_ tls: TLSHandler, loop: NIOLoop) {
+    self.tls = tls
+    self.loop = loop
+  }
+
+  func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+    guard tls.isOpen || !waiting.isEmpty else { return context.fireChannelRead(data) }
+    waiting.append(unwrapInboundIn(data))
+    takeTurn(context)
+  }
+
+  func channelReadComplete(context: ChannelHandlerContext) {
+    if waiting.isEmpty { context.fireChannelReadComplete() }
+  }
+
+  func read(context: ChannelHandlerContext) {
+    guard !waiting.isEmpty else { return context.read() }
+    isReadWithheld = true
+    // A server that had stopped reading goes on.
+    takeTurn(context)
+  }
+
+  private func takeTurn(_ context: ChannelHandlerContext) {
+    guard !isTurnTaken else { return }
+    isTurnTaken = true
+    let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
+    loop.takeTurn {
+      bound.value.0.isTurnTaken = false
+      bound.value.0.serve(bound.value.1, byteCount: Self.turnByteCount)
+    }
+  }
+
+  /// A server that reads nothing for a while leaves what has arrived where it is.
+  private func isReading(_ context: ChannelHandlerContext) -> Bool {
+    // Fails only on a channel that is closed already.
+    (try? context.channel.syncOptions?.getOption(.autoRead)) ?? true
+  }
+
+  private func serve(_ context: ChannelHandlerContext, byteCount: Int) {
+    var left = byteCount
+    while left > 0, !waiting.isEmpty, isReading(context) {
+      // All of it, where the slice is not shorter.
+      let bytes = waiting[0].readSlice(length: min(left, waiting[0].readableBytes)) ?? ByteBuffer()
+      if waiting[0].readableBytes == 0 { waiting.removeFirst() }
+      left -= bytes.readableBytes
+      context.fireChannelRead(wrapInboundOut(bytes))
+    }
+    guard waiting.isEmpty else {
+      if isReading(context) { takeTurn(context) }
+      return
+    }
+    context.fireChannelReadComplete()
+    guard isReadWithheld else { return }
+    isReadWithheld = false
+    context.read()
+  }
+
+  // MARK: The end of the stream comes behind what waits
+
+  func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+    if event is ChannelEvent { serveAll(context) }
+    context.fireUserInboundEventTriggered(event)
+  }
+
+  func errorCaught(context: ChannelHandlerContext, error: any Error) {
+    serveAll(context)
+    context.fireErrorCaught(error)
+  }
+
+  func channelInactive(context: ChannelHandlerContext) {
+    serveAll(context)
+    context.fireChannelInactive()
+  }
+
+  func handlerRemoved(context: ChannelHandlerContext) {
+    waiting.removeAll()
+  }
+
+  private func serveAll(_ context: ChannelHandlerContext) {
+    while !waiting.isEmpty { context.fireChannelRead(wrapInboundOut(waiting.removeFirst())) }
+  }
+}
