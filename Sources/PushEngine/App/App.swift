@@ -92,7 +92,7 @@ package actor App {
       permit(lane)
     case .opened(let isFirst):
       pool.opened(isFirst: isFirst, now: home.now)
-      if isFirst, intake.hasSurplus(now: home.now) { considerGrowth() }
+      if isFirst, intake.surplus(now: home.now) > 0 { considerGrowth() }
     case .troubled(let instant):
       watchTrouble(at: instant)
     case .ended(let ending):
@@ -110,7 +110,7 @@ package actor App {
 
   private func considerGrowth() {
     let now = home.now
-    switch pool.starved(mayGrow: mayGrow, hasSurplus: intake.hasSurplus(now: now), now: now) {
+    switch pool.starved(mayGrow: mayGrow, usefulLaneCount: intake.surplus(now: now), now: now) {
     case .none: break
     case .add(let count): addLanes(count)
     case .look(let deadline):

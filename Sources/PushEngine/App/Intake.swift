@@ -26,6 +26,7 @@ final class Intake: Sendable {
   private let growthHeldUntil = Atomic<UInt64>(0)
   private let searchingLaneCount = Atomic<Int>(0)
   private let surplusUntil = Atomic<UInt64>(0)
+  private let surplusLaneCount = Atomic<Int>(0)
   private let loop: any Loop
   /// Asks the app for another lane.
   private let starved: @Sendable () -> Void
@@ -238,15 +239,21 @@ final class Intake: Sendable {
   private static let growthHold = Duration.seconds(1)
 
   /// A lane has more to send again than it can in a few hundred milliseconds: other lanes could help.
-  func foundSurplus(now: Instant) {
+  ///
+  /// - Parameter laneCount: so many could send it soon.
+  func foundSurplus(for laneCount: Int, now: Instant) {
+    surplusLaneCount.store(laneCount, ordering: .relaxed)
     surplusUntil.store((now + Self.surplusHold).nanoseconds, ordering: .relaxed)
     starved()
   }
 
-  func hasSurplus(now: Instant) -> Bool { surplusUntil.load(ordering: .relaxed) > now.nanoseconds }
+  /// How many lanes would help with what lanes have lately had to send again.
+  func surplus(now: Instant) -> Int {
+    surplusUntil.load(ordering: .relaxed) > now.nanoseconds ? surplusLaneCount.load(ordering: .relaxed) : 0
+  }
 
   /// Whether another lane would help.
-  func isShort(now: Instant) -> Bool { isWaitedFor || hasSurplus(now: now) }
+  func isShort(now: Instant) -> Bool { isWaitedFor || surplus(now: now) > 0 }
 
   /// Longer than most connections live that end in refusals.
   private static let surplusHold = Duration.milliseconds(300)

@@ -283,11 +283,12 @@ actor BinaryLane: Lane, LinkDelegate {
   private func handOver() {
     intake.learned(machine.refusalPace)
     roomMade()
-    // What about two connections get through, and at most two full batches of usual notifications.
-    let smallest = machine.refusalPace.gap.map { min(512, max(64, Int(min($0, 512)) * 2)) } ?? 512
+    // What about one connection gets through, and at most two full batches of usual notifications.
+    let smallest = machine.refusalPace.gap.map { min(512, max(64, Int(min($0, 512)))) } ?? 512
     shareBacklog(notUnder: smallest, from: machine.sent, highWater: machine.highWater) { [books] count, ledger in books.resent(count, of: ledger) }
-    if backlog.backlog(of: ring) > backlog.blockCount {
-      intake.foundSurplus(now: loop.now)
+    let held = backlog.backlog(of: ring)
+    if held > backlog.blockCount {
+      intake.foundSurplus(for: machine.refusalPace.usefulLaneCount(for: held, within: BacklogLimit.target), now: loop.now)
     } else if !intake.isDraining, !intake.lanes.contains(where: { $0 !== self && $0.isSpare }) {
       report(.lacksSpare)
     }

@@ -95,10 +95,11 @@ package struct PoolMachine: Sendable {
   ///
   /// - Parameters:
   ///   - mayGrow: false while the app is in trouble: more connections would not help.
-  ///   - hasSurplus: a lane has more to send again than it can soon. That is measured already, and needs no time to prove itself.
-  package mutating func starved(mayGrow: Bool, hasSurplus: Bool = false, now: Instant) -> Growth {
+  ///   - usefulLaneCount: so many lanes could send soon what the lanes have to send again; 0 if they can do so themselves. That is computed from what was measured
+  ///     already, and needs no time to prove itself.
+  package mutating func starved(mayGrow: Bool, usefulLaneCount: Int = 0, now: Instant) -> Growth {
     guard laneCount < limits.lanes.upperBound else { return .none }
-    if mayGrow, hasSurplus, newLaneCount == 0 { return grow() }
+    if mayGrow, usefulLaneCount > 0, newLaneCount == 0 { return grow(to: max(usefulLaneCount, laneCount * 2)) }
     guard mayGrow, newLaneCount == 0, let starving, now.since(starving.last) <= Self.shortage * 2 else {
       starving = (now, now)
       return .look(now + Self.shortage)
@@ -107,7 +108,7 @@ package struct PoolMachine: Sendable {
       self.starving = (starving.since, now)
       return .look(starving.since + Self.shortage)
     }
-    return grow()
+    return grow(to: laneCount * 2)
   }
 
   /// A connection was refused something, and none is open that has nothing to do. Returns whether to
@@ -119,9 +120,9 @@ package struct PoolMachine: Sendable {
     return true
   }
 
-  private mutating func grow() -> Growth {
+  private mutating func grow(to count: Int) -> Growth {
     starving = nil
-    let added = min(laneCount, limits.lanes.upperBound - laneCount)
+    let added = min(count, limits.lanes.upperBound) - laneCount
     laneCount += added
     newLaneCount += added
     return .add(added)

@@ -95,6 +95,14 @@ package struct RefusalPace: Sendable {
   /// Notifications from one refusal to the next, on average; nil while there are no refusals.
   package var gap: Double? { hasRefusals ? settledCount / refusalCount : nil }
 
+  /// How many lanes it takes until so many notifications have been sent: each refusal costs a lane an
+  /// answer's time, and a dial that takes about twice as long. At least one.
+  package func usefulLaneCount(for count: Int, within time: Duration) -> Int {
+    guard let gap else { return 1 }
+    let refusals = Double(count) / max(gap, 1)
+    return Int(min(max(1, refusals * answerTime.inSeconds * 3 / time.inSeconds), 10_000))
+  }
+
   /// For the next connection; nil while none has ended in a refusal lately.
   var ramp: Ramp? {
     gap.map { Ramp(gap: $0, answerTime: answerTime) }

@@ -94,13 +94,20 @@ struct PoolMachineTests {
   @Test("a lane that has more to send again than it can soon is reason enough at once, but not before the last new lanes have connected")
   func surplus() {
     var machine = pool(lanes: 1...6)
-    #expect(machine.starved(mayGrow: true, hasSurplus: true, now: at(0)) != .add(1), "there is no connection yet")
+    #expect(machine.starved(mayGrow: true, usefulLaneCount: 1, now: at(0)) != .add(1), "there is no connection yet")
     opened(&machine, 1, now: at(1))
-    #expect(machine.starved(mayGrow: false, hasSurplus: true, now: at(1)) != .add(1))
-    #expect(machine.starved(mayGrow: true, hasSurplus: true, now: at(1)) == .add(1))
-    #expect(machine.starved(mayGrow: true, hasSurplus: true, now: at(1)) != .add(2))
+    #expect(machine.starved(mayGrow: false, usefulLaneCount: 1, now: at(1)) != .add(1))
+    #expect(machine.starved(mayGrow: true, usefulLaneCount: 1, now: at(1)) == .add(1))
+    #expect(machine.starved(mayGrow: true, usefulLaneCount: 1, now: at(1)) != .add(2))
     opened(&machine, 1, now: at(2))
-    #expect(machine.starved(mayGrow: true, hasSurplus: true, now: at(2)) == .add(2))
+    #expect(machine.starved(mayGrow: true, usefulLaneCount: 1, now: at(2)) == .add(2))
+
+    var far = pool(lanes: 1...6)
+    opened(&far, 1, now: at(1))
+    #expect(far.starved(mayGrow: true, usefulLaneCount: 5, now: at(1)) == .add(4), "no doubling where it is known how many are needed")
+    #expect(far.laneCount == 5)
+    opened(&far, 4, now: at(2))
+    #expect(far.starved(mayGrow: true, usefulLaneCount: 50, now: at(2)) == .add(1))
   }
 
   @Test("a short shortage is no reason for another lane, nor is an old one")
