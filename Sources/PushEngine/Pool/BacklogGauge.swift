@@ -8,6 +8,9 @@ final class BacklogGauge: Sendable {
   private let done = Atomic<UInt64>(0)
   private let connected = Atomic(false)
   private let machine: Mutex<BacklogLimit>
+  /// What other lanes have taken over: padding, as soon as the lane comes to it. In order.
+  private let withdrawn = Mutex<[Range<UInt64>]>([])
+  private let withdrawnBlockCount = Atomic<Int>(0)
   private let batchByteCount: Int
 
   /// Assumed until the size of a campaign's frames is known.
@@ -32,7 +35,29 @@ final class BacklogGauge: Sendable {
 
   /// Blocks that the lane has still to send, or to send again; only a hint.
   func backlog(of ring: NotificationRing) -> Int {
-    max(ring.backlogBlockCount, ring.blockCount(behind: done.load(ordering: .relaxed)))
+    let blockCount = max(ring.backlogBlockCount, ring.blockCount(behind: done.load(ordering: .relaxed)))
+    return max(0, blockCount - withdrawnBlockCount.load(ordering: .relaxed))
+  }
+
+  /// Another lane has taken over what lies in `range`. On the lane's loop.
+  func withdrew(_ range: Range<UInt64>) {
+    withdrawn.withLock { ranges in
+      if let last = ranges.last, last.upperBound == range.lowerBound {
+        ranges[ranges.count - 1] = last.lowerBound..<range.upperBound
+      } else {
+        ranges.append(range)
+      }
+    }
+    withdrawnBlockCount.add(range.count, ordering: .relaxed)
+  }
+
+  private func passed(_ done: UInt64) {
+    guard withdrawnBlockCount.load(ordering: .relaxed) > 0 else { return }
+    withdrawn.withLock { ranges in
+      ranges.removeAll { $0.upperBound <= done }
+      let left = ranges.reduce(0) { $0 + Int(clamping: $1.upperBound - max($1.lowerBound, done)) }
+      withdrawnBlockCount.store(left, ordering: .relaxed)
+    }
   }
 
   /// To be called on the lane's loop, once a turn.
@@ -44,6 +69,7 @@ final class BacklogGauge: Sendable {
       machine.update(published: published, done: done, smallest: smallest, now: now)
       return machine.blockCount
     }
+    passed(done)
     self.done.store(done, ordering: .relaxed)
     if new != blockCount { limit.store(new, ordering: .relaxed) }
   }

@@ -283,8 +283,10 @@ actor BinaryLane: Lane, LinkDelegate {
   private func handOver() {
     intake.learned(machine.refusalPace)
     roomMade()
-    // What about one connection gets through, and at most two full batches of usual notifications.
-    let smallest = machine.refusalPace.gap.map { min(512, max(64, Int(min($0, 512)))) } ?? 512
+    // As much as a connection may send at once, so that most have something to be refused; at the campaign's end as much as one gets through. At most two full batches
+    // of usual notifications.
+    let gaps = intake.isDraining ? 1 : 5
+    let smallest = machine.refusalPace.gap.map { min(512, max(64, Int(min($0, 512)) * gaps)) } ?? 512
     shareBacklog(notUnder: smallest, from: machine.sent, highWater: machine.highWater) { [books] count, ledger in books.resent(count, of: ledger) }
     let held = backlog.backlog(of: ring)
     if held > backlog.blockCount {

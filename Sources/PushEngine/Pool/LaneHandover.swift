@@ -18,7 +18,7 @@ extension BinaryLane {
     let published = ring.published
     let others = intake.lanes.filter { $0 !== self }
     guard published > start, !others.isEmpty, !intake.isCancelled else { return }
-    let held = Int(clamping: published - start)
+    let held = backlog.backlog(of: ring)
     if let spare = others.first(where: { $0.isSpare }), held <= spare.backlog.blockCount {
       give(from: start, before: published, to: spare, blockCount: held, highWater: highWater, sentAgain: sentAgain)
       return
@@ -42,6 +42,11 @@ extension BinaryLane {
   ) -> UInt64 {
     var (position, room) = (start, blockCount)
     while room > 0, position < limit {
+      let first = ring.record(at: position)
+      guard first.isNotification else {
+        position += first.blockCount
+        continue
+      }
       guard
         let end = move(
           from: position, before: limit, to: lane, blockCount: room, highWater: highWater, sentAgain: sentAgain)
@@ -53,9 +58,14 @@ extension BinaryLane {
     return position
   }
 
+  /// Behind notifications of so many blocks; what went to other lanes before lies between them.
   private func recordStart(after blockCount: UInt64, from start: UInt64, before end: UInt64) -> UInt64 {
-    var position = start
-    while position < min(start + blockCount, end) { position += ring.record(at: position).blockCount }
+    var (position, left) = (start, blockCount)
+    while position < end, left > 0 {
+      let record = ring.record(at: position)
+      if record.isNotification { left -= min(left, record.blockCount) }
+      position += record.blockCount
+    }
     return position
   }
 
@@ -64,7 +74,6 @@ extension BinaryLane {
     from start: UInt64, before limit: UInt64, to lane: any Lane, blockCount: Int, highWater: UInt64, sentAgain: (Int, CampaignLedger) -> Void
   ) -> UInt64? {
     let first = ring.record(at: start)
-    guard first.isNotification else { return start + first.blockCount }
     guard let ledger = intake.ledger(first.campaign), !ledger.isCancelled else { return nil }
     let byteCountLimit = intake.journal.map { $0.recordByteCountLimit - EnqueueHeader.byteCountLimit } ?? .max
     let wanted = RingRun(ring, from: start, before: min(limit, start + UInt64(blockCount)), byteCountLimit: byteCountLimit)
@@ -82,6 +91,7 @@ extension BinaryLane {
     }
     claim.publish()
     ring.withdraw(from: start, to: run.end)
+    backlog.withdrew(start..<run.end)
     if start < highWater { sentAgain(run.shape.count, ledger) }
     return run.end
   }

@@ -36,8 +36,8 @@ package struct LaneMachine: ~Copyable {
     package var isCancelled: Bool
 
     package init(
-      now: Instant, published: UInt64, freeBlockCount: Int, blockCountLimit: Int, isWritable: Bool, acknowledged: UInt64, isDraining: Bool, mayDialAhead: Bool = false,
-      isCancelled: Bool
+      now: Instant, published: UInt64, freeBlockCount: Int, blockCountLimit: Int, isWritable: Bool, acknowledged: UInt64, isDraining: Bool,
+      mayDialAhead: Bool = false, isCancelled: Bool
     ) {
       self.now = now
       self.published = published
