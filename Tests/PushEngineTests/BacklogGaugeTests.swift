@@ -8,7 +8,7 @@ internal import Testing
   @Test("what other lanes have taken over is no backlog, though the lane has still to pass over it")
   func withdrawn() {
     let ring = NotificationRing(blockCount: 1_024)
-    guard var claim = ring.claim(minimum: 1, maximum: 300) else {
+    guard let claim = ring.claim(minimum: 1, maximum: 300) else {
       Issue.record("no room in an empty ring")
       return
     }
