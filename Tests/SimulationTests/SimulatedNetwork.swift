@@ -151,6 +151,14 @@ final class SimulatedLink: Link, @unchecked Sendable {
   private var upstreamAt = Instant.start
   private var downstreamAt = Instant.start
   private var gatewayReadsAt = Instant.start
+  /// What has come and not been read.
+  private var arrivals: [Arrival] = []
+  private var isReadingPlanned = false
+
+  private enum Arrival {
+    case bytes([UInt8])
+    case end
+  }
 
   init(
     loop: SimulatedLoop, service: any SimulatedEndpoint, delegate: any LinkDelegate, faults: NetworkFaults, outage: Range<Instant>?,
@@ -273,39 +281,47 @@ final class SimulatedLink: Link, @unchecked Sendable {
 
   private func upstream(_ bytes: [UInt8]) {
     let arrival = nextUpstream(byteCount: bytes.count)
-    _ = loop.schedule(at: arrival) { self.arrive(bytes) }
+    _ = loop.schedule(at: arrival) { self.arrive(.bytes(bytes)) }
   }
 
-  private func arrive(_ bytes: [UInt8]) {
-    guard !isCut else { return }
-    // A gateway that has stopped reading finds it later, in order.
-    if loop.now < gatewayReadsAt {
-      let at = gatewayReadsAt
-      _ = loop.schedule(at: at) { self.arrive(bytes) }
-      return
+  private func upstreamEnd() {
+    let arrival = nextUpstream(byteCount: 0)
+    _ = loop.schedule(at: arrival) { self.arrive(.end) }
+  }
+
+  /// What comes while the gateway does not read waits, and keeps its order: two timers for one moment have none.
+  private func arrive(_ arrival: Arrival) {
+    arrivals.append(arrival)
+    if !isReadingPlanned { read() }
+  }
+
+  private func read() {
+    while !isCut, !arrivals.isEmpty {
+      guard loop.now >= gatewayReadsAt else {
+        isReadingPlanned = true
+        _ = loop.schedule(at: gatewayReadsAt) {
+          self.isReadingPlanned = false
+          self.read()
+        }
+        return
+      }
+      switch arrivals.removeFirst() {
+      case .bytes(let bytes): take(bytes)
+      case .end:
+        perform(connection?.peerClosed(now: loop.now) ?? [])
+        isCut = true
+        end()
+      }
     }
+  }
+
+  private func take(_ bytes: [UInt8]) {
     inFlight -= bytes.count
     updateWritability()
     if Int.random(in: 0..<1000, using: &random) < faults.resetPerMille { return cut(.reset) }
     let actions = unsafe bytes.withUnsafeBytes { unsafe connection?.received($0, now: loop.now) ?? [] }
     if faults.outage?.kind == .closesBehindData, outage?.contains(loop.now) == true { return cut(.byPeer) }
     perform(actions)
-  }
-
-  private func upstreamEnd() {
-    let arrival = nextUpstream(byteCount: 0)
-    _ = loop.schedule(at: arrival) { self.arriveEnd() }
-  }
-
-  private func arriveEnd() {
-    guard !isCut else { return }
-    if loop.now < gatewayReadsAt {
-      _ = loop.schedule(at: gatewayReadsAt) { self.arriveEnd() }
-      return
-    }
-    perform(connection?.peerClosed(now: loop.now) ?? [])
-    isCut = true
-    end()
   }
 
   private func nextUpstream(byteCount: Int) -> Instant {

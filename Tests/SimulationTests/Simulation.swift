@@ -143,7 +143,7 @@ final class ScenarioGateway: @unchecked Sendable {
     let sent = provider?.requests.map { ($0.token, $0.payload) } ?? memory.frames.compactMap { frame in frame.token.map { ($0, frame.payload) } }
     return sent.compactMap { token, payload in
       let expected = personal.contains(token) ? PersonalAudience.payload(of: token) : Simulation.commonPayload
-      return payload == expected ? nil : "\(token) was sent somebody else's payload"
+      return payload == expected ? nil : "\(token) was sent \(String(decoding: payload, as: UTF8.self)), which is not its payload"
     }
   }
 
