@@ -45,6 +45,8 @@ final class OutcomesFile: Sendable {
     self.columns = columns
     stream = StandardStream(descriptor)
     append(Self.header(columns))
+    // Whoever is killed before the first row leaves a list without rows, and no empty file.
+    _ = finish()
   }
 
   /// Goes on with a file that is there, of whose rows only some are still right.

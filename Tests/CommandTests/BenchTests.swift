@@ -176,7 +176,8 @@ struct BenchTests {
   @Test("an interrupted run says what it has measured, and leaves nothing behind")
   func interrupted() async throws {
     let place = try Workplace()
-    let bench = try ChildProcess(["bench", "--duration", "60s", "--warm-up", "0s", "--rate", "100", "--json"], directory: place.url)
+    // So long that it cannot end by itself while this test waits for a thread.
+    let bench = try ChildProcess(["bench", "--duration", "1h", "--warm-up", "0s", "--rate", "100", "--json"], directory: place.url)
     while !bench.errors.contains("simulator") { try await Task.sleep(for: .milliseconds(10)) }
     bench.send(SIGINT)
     let ending = await bench.ending()

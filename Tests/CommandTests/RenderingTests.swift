@@ -240,6 +240,14 @@ struct RenderingTests {
     #expect(throws: CommandFailure.self) { try OutcomesFile(path: place.path("no/such/out.csv"), columns: OutcomesColumns()) }
   }
 
+  @Test("a list has its header from the beginning: whoever is killed before the first row leaves no empty file")
+  func outcomesHeader() throws {
+    let place = try Workplace()
+    let file = try OutcomesFile(path: place.path("out.csv"), columns: OutcomesColumns())
+    #expect(try place.read("out.csv") == "line,token,outcome,reason\n")
+    #expect(file.finish() == nil)
+  }
+
   @Test("an outcomes file on a full disk is told of at the end")
   func outcomesOnFullDisk() throws {
     let file = try OutcomesFile(path: "/dev/full", columns: OutcomesColumns())
