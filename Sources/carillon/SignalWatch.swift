@@ -3,12 +3,9 @@ internal import Foundation
 internal import Synchronization
 
 /// Catches signals instead of dying of them.
-///
-/// A handler writes the signal's number into a pipe, and a queue reads it. Dispatch's own signal
-/// sources lose a signal now and then: the thread that takes it hands it to the thread that
-/// registered the source, which need not be the one that waits for events.
 final class SignalWatch: Sendable {
-  private let identifier: Int
+  /// Dispatch's own objects may be used from any thread; it only does not say so to the compiler.
+  private nonisolated(unsafe) let sources: [any DispatchSourceSignal]
 
   /// Signals that ask a command to stop.
   static let stopping = [SIGINT, SIGTERM, SIGHUP]
@@ -20,12 +17,25 @@ final class SignalWatch: Sendable {
   /// - Parameter handler: called for each signal that counts, one after the other, with how many
   ///   there have been: 1, 2, …
   init(_ signals: [Int32] = SignalWatch.stopping, handler: @escaping @Sendable (Int) -> Void) {
+    let queue = DispatchQueue(label: "carillon.signals")
     let counter = Counter()
-    let heard = signals.filter { $0 != SIGHUP || !Self.isIgnored($0) }
-    identifier = SignalPipe.shared.listen(to: heard) { number in
-      if number == SIGHUP, counter.value > 0 { return }
-      handler(counter.next())
+    var sources: [any DispatchSourceSignal] = []
+    let registered = DispatchSemaphore(value: 0)
+    for number in signals {
+      if number == SIGHUP, Self.isIgnored(number) { continue }
+      Foundation.signal(number, SIG_IGN)
+      let source = DispatchSource.makeSignalSource(signal: number, queue: queue)
+      source.setEventHandler {
+        if number == SIGHUP, counter.value > 0 { return }
+        handler(counter.next())
+      }
+      source.setRegistrationHandler { registered.signal() }
+      source.activate()
+      sources.append(source)
     }
+    // A signal that comes before its source is registered would be lost. Registering takes microseconds.
+    for _ in sources { _ = registered.wait(timeout: .now() + .seconds(1)) }
+    unsafe self.sources = sources
   }
 
   /// Calls `body` when so much time has passed.
@@ -41,8 +51,10 @@ final class SignalWatch: Sendable {
     return unsafe unsafeBitCast(action.__sigaction_handler.sa_handler, to: Int.self) == unsafeBitCast(SIG_IGN, to: Int.self)
   }
 
-  /// The signals are without effect from here on.
-  func stop() { SignalPipe.shared.stop(identifier) }
+  /// The signals are ignored from here on.
+  func stop() {
+    for source in unsafe sources { source.cancel() }
+  }
 
   /// A stream with one element per signal.
   static func arrivals(_ signals: [Int32] = SignalWatch.stopping) -> (watch: SignalWatch, stream: AsyncStream<Int>) {
