@@ -17,6 +17,9 @@ package struct AccountCheck {
   package var kills: (DeviceToken) -> Bool = { _ in false }
   /// The campaign was stopped: not everything was submitted.
   package var isPartial = false
+  /// It was given up after a crash: that a notification was sent twice may be in what the crash took of the journal, and nobody sends it again, so that it would be
+  /// counted then. It is listed as unknown.
+  package var isAbandoned = false
 
   package init(tokens: [DeviceToken], account: Account, outcomes: [DeviceToken: Outcome], arrivals: [DeviceToken: Int]) {
     self.tokens = tokens
@@ -38,8 +41,10 @@ package struct AccountCheck {
     var copies = 0
     for token in tokens {
       let count = arrivals[token] ?? 0
-      if count > 1 { duplicates += 1 }
-      copies += max(0, count - 1)
+      if !isAbandoned || outcomes[token] != .unknown {
+        if count > 1 { duplicates += 1 }
+        copies += max(0, count - 1)
+      }
       if let outcome = outcomes[token] {
         if let problem = problem(with: outcome, arrivals: count, token: token) { problems.append("\(token) \(problem)") }
       } else if count == 0 {

@@ -58,7 +58,7 @@ struct JournalledLane {
   /// By campaign: what comes before this position has gone on from another lane, or was resolved.
   private var taken: [UInt64: UInt64] = [:]
   /// What this process has handed over to another of its lanes: it is in that lane's runs.
-  private var moved = RangeSet()
+  private(set) var moved = RangeSet()
 
   init(number: UInt64, app: String) {
     self.number = number
@@ -269,7 +269,9 @@ struct JournalledLane {
       // rest of the ring, but not once its campaign is forgotten, and must not keep old segments then.
       runs = runs[firstRun...].filter { !isSettled($0) || isReturned($0) }
       firstRun = 0
-      moved.keep { [kept, runs] range in (kept + runs).contains { $0.start < range.upperBound && range.lowerBound < $0.end } }
+      // What was returned on both sides of it is told as one range, for whose readers it is a hole.
+      let needed = returned.map(\.run.range.lowerBound).reduce(settled, min)
+      moved.keep { $0.upperBound > needed }
       return
     }
     let open = runs[firstRun...].filter { !isGone($0.run.campaign, $0.end) }

@@ -46,4 +46,18 @@ internal import Testing
     #expect(lane.oldestPosition == JournalPosition(rawValue: 1))
     #expect(lane.end(before: JournalPosition(rawValue: 10)) == 40)
   }
+
+  @Test("what has gone stays known until everything before it has left the ring for good")
+  func between() {
+    var lane = Self.lane(0..<30, 30..<60, 60..<90)
+    lane.moved(30..<60)
+    lane.prune { _ in false }
+    #expect(lane.moved.ranges == [30..<60], "what is given back on both sides of it is told as one range")
+    lane.returned(JournalledRun(lane: 1, range: 0..<30, campaign: 7, count: 30), isInDoubt: false)
+    lane.returned(JournalledRun(lane: 1, range: 60..<90, campaign: 7, count: 30), isInDoubt: false)
+    lane.prune { _ in false }
+    #expect(lane.moved.ranges == [30..<60])
+    lane.prune { _ in true }
+    #expect(lane.moved.ranges == [], "the campaign has ended, and nothing is left of what was given back")
+  }
 }
