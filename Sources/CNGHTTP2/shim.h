@@ -126,6 +126,9 @@ static inline carillon_h2_share *carillon_h2_share_new(carillon_h2_memory *memor
 
 static inline nghttp2_mem *carillon_h2_share_functions(carillon_h2_share *share) { return &share->functions; }
 
+// Of a session that could not be made.
+static inline void carillon_h2_share_free(carillon_h2_share *share) { free(share); }
+
 static inline void carillon_h2_session_end(nghttp2_session *session, carillon_h2_share *share) {
   share->is_elsewhere = !pthread_equal(share->owner, pthread_self());
   nghttp2_session_del(session);

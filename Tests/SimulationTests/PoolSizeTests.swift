@@ -117,21 +117,8 @@ internal import Testing
 
   @Test("the pool does not grow while the service answers 5xx or 429 among others", arguments: [false, true])
   func staysDuringPutOffs(isTooMany: Bool) throws {
-    var scenario = Scenario.http2(seed: 1)
-    scenario.tokens = Scenario.distinctTokens(2_000, seed: 5)
-    scenario.configuration = AppConfiguration(id: "simulated")
-    scenario.configuration.connections = 1...3
-    scenario.configuration.policy.ringBlockCount = 256
-    scenario.network = NetworkFaults()
-    scenario.network.bytesPerMillisecond = 20
-    scenario.network.highWater = 2_000
-    var faults = ProviderFaults()
-    faults.streamLimit = 10
-    if isTooMany { faults.tooManyPerMille = 200 } else { faults.unavailablePerMille = 200 }
-    scenario.provider = faults
-    let credential = ProviderCredentialKind.certificate(userIdentifier: Scenario.topic, topics: [])
-    scenario.configuration.transport = .http2(
-      HTTP2Settings(authority: "api.example.com", tokens: nil, credential: credential))
+    var scenario = Self.slowScenario
+    if isTooMany { scenario.provider?.tooManyPerMille = 200 } else { scenario.provider?.unavailablePerMille = 200 }
     let loop = SimulatedLoop(seed: 2)
     let gateway = ScenarioGateway(scenario)
     let dialer = SimulatedDialer(loop: loop, service: gateway.service, faults: scenario.network, seed: 3)

@@ -25,7 +25,8 @@ struct EnqueueHeader: Hashable, Sendable {
   var source: Source?
   /// An earlier connection may have delivered them.
   var isInDoubt = false
-  /// Taken from another lane of the same process, which has not sent it since its last connection's end: nothing is sent again because of it.
+  /// Taken over from another lane of the same process. That lane had nothing under way, so nothing is
+  /// sent twice because of it.
   var isMoved = false
   /// Written again, so that the segment of the first writing can be deleted.
   var isRestated = false

@@ -275,22 +275,25 @@ actor BinaryLane: Lane, LinkDelegate {
   /// Measures how fast the backlog is sent, and tells readers that wait for room.
   private func roomMade() {
     let now = loop.now
-    backlog.update(published: ring.published, done: machine.progress(now: now), frameByteCount: books.ledger?.frames.frameByteCount, now: now)
+    backlog.update(
+      published: ring.published, done: machine.progress(now: now), frameByteCount: books.ledger?.frames.frameByteCount,
+      now: now)
     intake.roomMade(in: self)
   }
 
-  /// Its connections end in refusals: what they have taught helps the other lanes, and what waits here may be sooner sent by them.
+  /// Its connections end in refusals: what they have taught helps the other lanes, and what waits here
+  /// may be sooner sent by them.
   private func handOver() {
-    intake.learned(machine.refusalPace)
+    let pace = machine.refusalPace
+    intake.learned(pace)
     roomMade()
-    // As much as a connection may send at once, so that most have something to be refused; at the campaign's end as much as one gets through. At most two full batches
-    // of usual notifications.
-    let gaps = intake.isDraining ? 1 : 5
-    let smallest = machine.refusalPace.gap.map { min(512, max(64, Int(min($0, 512)) * gaps)) } ?? 512
-    shareBacklog(notUnder: smallest, from: machine.sent, highWater: machine.highWater) { [books] count, ledger in books.resent(count, of: ledger) }
+    let smallest = Self.smallestShare(pace, isDraining: intake.isDraining)
+    shareBacklog(notUnder: smallest, from: machine.sent, highWater: machine.highWater) { [books] count, ledger in
+      books.resent(count, of: ledger)
+    }
     let held = backlog.backlog(of: ring)
     if held > backlog.blockCount {
-      intake.foundSurplus(for: machine.refusalPace.usefulLaneCount(for: held, within: BacklogLimit.target), now: loop.now)
+      intake.foundSurplus(for: pace.usefulLaneCount(for: held, within: BacklogLimit.target), now: loop.now)
     } else if !intake.isDraining, !intake.lanes.contains(where: { $0 !== self && $0.isSpare }) {
       report(.lacksSpare)
     }

@@ -3,18 +3,32 @@ internal import PushWire
 
 /// A lane gives what it cannot send soon to lanes that can.
 ///
-/// Success over the binary protocol is silent, so a lane has often sent a whole audience before the first refusal says that nearly all of it must be sent again. And
-/// at the end of a campaign some lanes have more refused tokens left than others. When a connection has ended in a refusal, nothing is under way: what follows may as
-/// well go to another lane.
+/// Success over the binary protocol is silent, so a lane has often sent a whole audience before the
+/// first refusal says that nearly all of it must be sent again. And at the end of a campaign some lanes
+/// have more refused tokens left than others. When a connection has ended in a refusal, nothing is under
+/// way: what follows may as well go to another lane.
 extension BinaryLane {
-  /// Gives away what is more than this lane's share of all that the app's lanes hold; all of it, if another lane waits with a connection and has room for it.
+  /// Blocks that a lane keeps in any case.
+  ///
+  /// As much as a connection may send at once, so that most have something to be refused; at the
+  /// campaign's end as much as one gets through. At most two full batches of usual notifications.
+  static func smallestShare(_ pace: RefusalPace, isDraining: Bool) -> Int {
+    guard let gap = pace.gap else { return 512 }
+    return Int(min(max(64, gap * (isDraining ? 1 : 5)), 512))
+  }
+
+  /// Gives away what is more than this lane's share of all that the app's lanes hold; all of it, if
+  /// another lane waits with a connection and has room for it.
   ///
   /// - Parameters:
   ///   - smallest: blocks; less is not worth the work.
   ///   - start: everything before it is settled, and nothing behind it is under way.
   ///   - highWater: what lies before it has been sent at least once.
-  ///   - sentAgain: so many of a campaign that have been sent here go to another lane, which knows nothing of that.
-  func shareBacklog(notUnder smallest: Int, from start: UInt64, highWater: UInt64, sentAgain: (Int, CampaignLedger) -> Void) {
+  ///   - sentAgain: so many of a campaign that have been sent here go to another lane, which knows nothing
+  ///     of that.
+  func shareBacklog(
+    notUnder smallest: Int, from start: UInt64, highWater: UInt64, sentAgain: (Int, CampaignLedger) -> Void
+  ) {
     let published = ring.published
     let others = intake.lanes.filter { $0 !== self }
     guard published > start, !others.isEmpty, !intake.isCancelled else { return }
@@ -30,7 +44,8 @@ extension BinaryLane {
     var position = recordStart(after: UInt64(share), from: start, before: published)
     for lane in others where position < published {
       let room = share - lane.backlog.backlog(of: lane.ring)
-      position = give(from: position, before: published, to: lane, blockCount: room, highWater: highWater, sentAgain: sentAgain)
+      position = give(
+        from: position, before: published, to: lane, blockCount: room, highWater: highWater, sentAgain: sentAgain)
     }
   }
 
@@ -69,22 +84,28 @@ extension BinaryLane {
     return position
   }
 
-  /// Moves neighbouring notifications of one campaign. Returns where those behind them begin; nil if the other lane, or the journal, has no room.
+  /// Moves neighbouring notifications of one campaign. Returns where those behind them begin; nil if the
+  /// other lane, or the journal, has no room.
   private func move(
-    from start: UInt64, before limit: UInt64, to lane: any Lane, blockCount: Int, highWater: UInt64, sentAgain: (Int, CampaignLedger) -> Void
+    from start: UInt64, before limit: UInt64, to lane: any Lane, blockCount: Int, highWater: UInt64,
+    sentAgain: (Int, CampaignLedger) -> Void
   ) -> UInt64? {
     let first = ring.record(at: start)
     guard let ledger = intake.ledger(first.campaign), !ledger.isCancelled else { return nil }
     let byteCountLimit = intake.journal.map { $0.recordByteCountLimit - EnqueueHeader.byteCountLimit } ?? .max
     let wanted = RingRun(ring, from: start, before: min(limit, start + UInt64(blockCount)), byteCountLimit: byteCountLimit)
     guard var claim = lane.ring.claim(minimum: Int(first.blockCount), maximum: Int(wanted.end - start)) else { return nil }
-    let run = RingRun(ring, from: start, before: wanted.end, byteCountLimit: byteCountLimit, blockCountLimit: claim.remainingBlockCount)
-    guard write(run, of: ledger, from: start, to: lane, at: claim.position, isInDoubt: first.mayHaveArrived) else { return nil }
+    let run = RingRun(
+      ring, from: start, before: wanted.end, byteCountLimit: byteCountLimit,
+      blockCountLimit: claim.remainingBlockCount)
+    let isInDoubt = first.mayHaveArrived
+    guard write(run, of: ledger, from: start, to: lane, at: claim.position, isInDoubt: isInDoubt) else { return nil }
     var position = start
     while position < run.end {
       let record = ring.record(at: position)
       let header = RingRecord.Header(
-        ordinal: record.ordinal, campaign: record.campaign, expiration: record.expiration, priority: record.priority, mayHaveArrived: record.mayHaveArrived)
+        ordinal: record.ordinal, campaign: record.campaign, expiration: record.expiration, priority: record.priority,
+        mayHaveArrived: record.mayHaveArrived)
       let fits = unsafe claim.append(header, token: record.token, headers: record.ownHeaders, payload: record.payload)
       precondition(fits, "a record that does not fit a claim of its size")
       position += record.blockCount
@@ -96,9 +117,15 @@ extension BinaryLane {
     return run.end
   }
 
-  /// What the claim takes in is journaled before the other lane can see it. False: there is no room in the journal.
-  private func write(_ run: RingRun, of ledger: CampaignLedger, from start: UInt64, to lane: any Lane, at position: UInt64, isInDoubt: Bool) -> Bool {
-    guard let journal = intake.journal, let campaign = ledger.journalNumber, let source = journalNumber, let number = lane.journalNumber else { return true }
+  /// What the claim takes in is journaled before the other lane can see it. False: there is no room in
+  /// the journal.
+  private func write(
+    _ run: RingRun, of ledger: CampaignLedger, from start: UInt64, to lane: any Lane, at position: UInt64,
+    isInDoubt: Bool
+  ) -> Bool {
+    guard let journal = intake.journal, let campaign = ledger.journalNumber, let source = journalNumber,
+      let number = lane.journalNumber
+    else { return true }
     let range = position..<(position + (run.end - start))
     let taken = JournalledRun(lane: number, range: range, campaign: campaign, count: run.shape.count)
     var header = EnqueueHeader(run: taken, position: nil, isInDoubt: isInDoubt)

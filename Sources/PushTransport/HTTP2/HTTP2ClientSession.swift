@@ -51,7 +51,9 @@ package final class HTTP2ClientSession {
     let memory = buffers.http2Memory
     let core = UnsafeMutablePointer<HTTP2ClientCore>.allocate(capacity: 1)
     unsafe core.initialize(to: HTTP2ClientCore(limits: options.limits, output: buffers.http2Output))
-    guard let share = unsafe carillon_h2_share_new(memory.lists), let session = unsafe HTTP2ClientCallbacks.makeSession(core, share) else {
+    let share = unsafe carillon_h2_share_new(memory.lists)
+    guard let share = unsafe share, let session = unsafe HTTP2ClientCallbacks.makeSession(core, share) else {
+      unsafe carillon_h2_share_free(share)
       unsafe core.pointee.deallocate()
       unsafe core.deinitialize(count: 1)
       unsafe core.deallocate()

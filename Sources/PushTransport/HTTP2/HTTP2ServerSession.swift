@@ -35,9 +35,9 @@ package final class HTTP2ServerSession {
     let memory = buffers.http2Memory
     let core = UnsafeMutablePointer<HTTP2ServerCore>.allocate(capacity: 1)
     unsafe core.initialize(to: HTTP2ServerCore(limits: options.limits, output: buffers.http2Output))
-    guard let share = unsafe carillon_h2_share_new(memory.lists),
-      let session = unsafe HTTP2ServerCallbacks.makeSession(core, share, answersPings: options.answersPings)
-    else {
+    let share = unsafe carillon_h2_share_new(memory.lists)
+    guard let share = unsafe share, let session = unsafe HTTP2ServerCallbacks.makeSession(core, share, answersPings: options.answersPings) else {
+      unsafe carillon_h2_share_free(share)
       unsafe core.pointee.deallocate()
       unsafe core.deinitialize(count: 1)
       unsafe core.deallocate()

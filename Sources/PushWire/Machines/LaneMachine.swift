@@ -145,14 +145,18 @@ package struct LaneMachine: ~Copyable {
   package var sent: UInt64 { window.sent }
   package var settled: UInt64 { window.settled }
   package var highWater: UInt64 { window.highWater }
-  /// How far the lane has come for good: where connections end in refusals, what was sent lately may have to be sent again.
+  /// How far the lane has come for good: where connections end in refusals, what was sent lately may
+  /// have to be sent again.
   package func progress(now: Instant) -> UInt64 {
     guard let age = refusalPace.answerLimit else { return window.sent }
     return window.end(sentFor: age, now: now).position
   }
 
   /// When ``progress(now:)`` moves without any event.
-  private func progressAt(now: Instant) -> Instant? { refusalPace.answerLimit.flatMap { window.end(sentFor: $0, now: now).nextAt } }
+  private func progressAt(now: Instant) -> Instant? {
+    refusalPace.answerLimit.flatMap { window.end(sentFor: $0, now: now).nextAt }
+  }
+
   /// Connections in a row that settled nothing.
   package var failures: Int { backoff.failures }
   package var isOpen: Bool { if case .open = phase { true } else { false } }
@@ -160,8 +164,9 @@ package struct LaneMachine: ~Copyable {
   package var endedIdle: Bool { connection.endedIdle }
   /// It looks for a notification that makes the gateway close.
   package var isSearching: Bool { isolation != nil }
-  /// Nothing is sent and unsettled, and no search for a notification that ends connections goes on: what the lane holds may go to other lanes.
-  package var canHandOver: Bool { isDisconnected && window.isEmpty && isolation == nil && refusalPace.hasRefusals }
+  /// Nothing is sent and unsettled, and no search for a notification that ends connections goes on: what
+  /// the lane holds may go to other lanes.
+  package var canHandOver: Bool { isDisconnected && window.isEmpty && !isSearching && refusalPace.hasRefusals }
   /// True when no connection is open, opening or closing.
   package var isDisconnected: Bool { if case .disconnected = phase { true } else { false } }
 
@@ -200,7 +205,8 @@ package struct LaneMachine: ~Copyable {
 
   private func dial(from retryAt: Instant, now: Instant) -> Step { retryAt <= now ? .dial : .wait(until: retryAt) }
 
-  /// A refusal took the last connection, or those of other lanes, and this lane has had none yet. After any other end nothing is dialled without need.
+  /// A refusal took the last connection, or those of other lanes, and this lane has had none yet. After
+  /// any other end nothing is dialled without need.
   private var dialsAhead: Bool { refusalPace.hasRefusals && (connection.endedInRefusal || !hasBeenOpen) }
 
   /// The quiet period of a notification begins when the peer's system has acknowledged its bytes, and begins again when the peer has stopped reading for

@@ -95,8 +95,8 @@ package struct PoolMachine: Sendable {
   ///
   /// - Parameters:
   ///   - mayGrow: false while the app is in trouble: more connections would not help.
-  ///   - usefulLaneCount: so many lanes could send soon what the lanes have to send again; 0 if they can do so themselves. That is computed from what was measured
-  ///     already, and needs no time to prove itself.
+  ///   - usefulLaneCount: so many lanes could send soon what the lanes have to send again; 0 if they can
+  ///     do so themselves. That follows from what was measured already, so nothing is waited for.
   package mutating func starved(mayGrow: Bool, usefulLaneCount: Int = 0, now: Instant) -> Growth {
     guard laneCount < limits.lanes.upperBound else { return .none }
     if mayGrow, usefulLaneCount > 0, newLaneCount == 0 { return grow(to: max(usefulLaneCount, laneCount * 2)) }

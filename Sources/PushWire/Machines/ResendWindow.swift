@@ -201,7 +201,8 @@ package struct ResendWindow: ~Copyable {
     return nil
   }
 
-  /// Everything before the returned position was sent at least `age` ago; and when that will next be true of more, nil: of nothing in the window.
+  /// Everything before the returned position was sent at least `age` ago; and when that will next be true
+  /// of more, nil: of nothing in the window.
   package func end(sentFor age: Duration, now: Instant) -> (position: UInt64, nextAt: Instant?) {
     // In the order of their sending.
     var (low, high) = (0, runs.count)
