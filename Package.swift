@@ -1,7 +1,8 @@
 // swift-tools-version: 6.2
 import PackageDescription
 
-/// One set of rules for every target: Swift 6 language mode, unsafe code marked as such, no warnings left lying about, and every import saying how far it reaches.
+/// One set of rules for every target: Swift 6 language mode, unsafe code marked as such, no
+/// warnings left lying about, and every import saying how far it reaches.
 let settings: [SwiftSetting] = [
   .swiftLanguageMode(.v6),
   .strictMemorySafety(),
@@ -17,7 +18,8 @@ let nioPosix = Target.Dependency.product(name: "NIOPosix", package: "swift-nio")
 let package = Package(
   name: "Carillon",
   products: [
-    .executable(name: "carillon", targets: ["carillon"])
+    .library(name: "Carillon", targets: ["Carillon"]),
+    .executable(name: "carillon", targets: ["CarillonCommand"]),
   ],
   dependencies: [
     .package(url: "https://github.com/apple/swift-nio", from: "2.101.2"),
@@ -32,35 +34,64 @@ let package = Package(
 
     .target(name: "PushWire", swiftSettings: settings),
     .target(name: "PushJournal", dependencies: ["CLZ4"], swiftSettings: settings),
-    .target(name: "PushTransport", dependencies: ["PushWire", "COpenSSL", "CNGHTTP2", nioCore, nioPosix], swiftSettings: settings),
+    .target(
+      name: "PushTransport", dependencies: ["PushWire", "COpenSSL", "CNGHTTP2", nioCore, nioPosix],
+      swiftSettings: settings),
     .target(name: "PushEngine", dependencies: ["PushWire", "PushTransport", "PushJournal"], swiftSettings: settings),
-    .target(name: "PushGateway", dependencies: ["PushWire", "PushTransport", nioCore, nioPosix], swiftSettings: settings),
-    .target(name: "PushServer", dependencies: ["PushWire", "PushTransport", "PushEngine", "Yams"], swiftSettings: settings),
+    .target(
+      name: "PushGateway", dependencies: ["PushWire", "PushTransport", nioCore, nioPosix], swiftSettings: settings),
+    .target(
+      name: "Carillon", dependencies: ["PushWire", "PushTransport", "PushJournal", "PushEngine"],
+      swiftSettings: settings),
+    .target(
+      name: "PushServer", dependencies: ["Carillon", "PushWire", "PushTransport", "PushEngine", "Yams"],
+      swiftSettings: settings),
     .executableTarget(
-      name: "carillon",
+      name: "CarillonCommand",
       dependencies: [
-        "PushWire", "PushTransport", "PushEngine", "PushGateway", "PushServer",
+        "Carillon", "PushWire", "PushTransport", "PushEngine", "PushGateway", "PushServer",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
         .product(name: "Histogram", package: "hdrhistogram-swift"),
       ],
       swiftSettings: settings
     ),
 
-    .target(name: "Support", dependencies: ["PushWire", "PushJournal", "PushTransport", "PushEngine"], path: "Tests/Support", swiftSettings: settings),
+    .target(
+      name: "Support", dependencies: ["PushWire", "PushJournal", "PushTransport", "PushEngine"], path: "Tests/Support",
+      swiftSettings: settings),
     .testTarget(name: "PushWireTests", dependencies: ["PushWire", "Support"], swiftSettings: settings),
     .testTarget(name: "PushJournalTests", dependencies: ["PushJournal", "Support"], swiftSettings: settings),
-    .testTarget(name: "PushTransportTests", dependencies: ["PushTransport", "PushWire", "Support", nioCore, nioPosix], swiftSettings: settings),
-    .testTarget(name: "PushEngineTests", dependencies: ["PushEngine", "PushJournal", "PushTransport", "PushWire", "Support"], swiftSettings: settings),
-    .testTarget(name: "PushGatewayTests", dependencies: ["PushGateway", "PushTransport", "PushWire", "Support", nioCore, nioPosix], swiftSettings: settings),
-    .testTarget(name: "PushServerTests", dependencies: ["PushServer", "PushEngine", "PushTransport", "PushWire", "Support"], swiftSettings: settings),
     .testTarget(
-      name: "CommandTests",
-      dependencies: ["carillon", "PushEngine", "PushGateway", "PushServer", "PushTransport", "PushWire", "Support", nioCore, nioPosix],
+      name: "PushTransportTests", dependencies: ["PushTransport", "PushWire", "Support", nioCore, nioPosix],
       swiftSettings: settings),
     .testTarget(
-      name: "SimulationTests", dependencies: ["PushEngine", "PushGateway", "PushJournal", "PushTransport", "PushWire", "Support"], swiftSettings: settings),
+      name: "PushEngineTests", dependencies: ["PushEngine", "PushJournal", "PushTransport", "PushWire", "Support"],
+      swiftSettings: settings),
     .testTarget(
-      name: "IntegrationTests", dependencies: ["PushEngine", "PushGateway", "PushServer", "PushTransport", "PushWire", "Support", nioCore, nioPosix],
+      name: "PushGatewayTests",
+      dependencies: ["PushGateway", "PushTransport", "PushWire", "Support", nioCore, nioPosix],
+      swiftSettings: settings),
+    .testTarget(
+      name: "PushServerTests",
+      dependencies: ["Carillon", "PushServer", "PushEngine", "PushTransport", "PushWire", "Support"],
+      swiftSettings: settings),
+    .testTarget(
+      name: "CommandTests",
+      dependencies: [
+        "Carillon", "CarillonCommand", "PushEngine", "PushGateway", "PushServer", "PushTransport", "PushWire",
+        "Support", nioCore, nioPosix,
+      ],
+      swiftSettings: settings),
+    .testTarget(
+      name: "SimulationTests",
+      dependencies: ["PushEngine", "PushGateway", "PushJournal", "PushTransport", "PushWire", "Support"],
+      swiftSettings: settings),
+    .testTarget(
+      name: "IntegrationTests",
+      dependencies: [
+        "Carillon", "PushEngine", "PushGateway", "PushServer", "PushTransport", "PushWire", "Support", nioCore,
+        nioPosix,
+      ],
       exclude: ["ForeignGateway.py"], swiftSettings: settings),
     .testTarget(name: "TidyTests", dependencies: ["Support"], swiftSettings: settings),
   ]

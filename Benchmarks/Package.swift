@@ -1,13 +1,17 @@
 // swift-tools-version: 6.2
 import PackageDescription
 
-// A package of its own, so that users of Carillon neither fetch nor build what only benchmarks need. Run it by ops/bench.
+// A package of its own, so that users of Carillon neither fetch nor build what only benchmarks
+// need. Run it by ops/bench.
 //
-// What another package offers is visible from here only where it is public, and Carillon offers nothing but a command. So the modules to be measured are modules
-// of this package too: Sources/PushWire and so on are links to ../Sources, and `package` declarations can be used as they can there. What is internal to the
-// engine is reached by Sources/PushEngine/Inside.swift, compiled into that module.
+// What another package offers is visible from here only where it is public, and the engine is not.
+// So the modules to be measured are modules of this package too:
+// Sources/PushWire and so on are links to ../Sources, and `package` declarations can be used as
+// they can there. What is internal to the engine is reached by Sources/PushEngine/Inside.swift,
+// compiled into that module.
 
-/// As in ../Package.swift: what is measured is built in the same way. `TidyTests` compares the two manifests.
+/// As in ../Package.swift: what is measured is built in the same way. `TidyTests` compares the two
+/// manifests.
 let settings: [SwiftSetting] = [
   .swiftLanguageMode(.v6),
   .strictMemorySafety(),
@@ -35,16 +39,24 @@ let package = Package(
 
     .target(name: "PushWire", swiftSettings: settings),
     .target(name: "PushJournal", dependencies: ["CLZ4"], swiftSettings: settings),
-    .target(name: "PushTransport", dependencies: ["PushWire", "COpenSSL", "CNGHTTP2", nioCore, nioPosix], swiftSettings: settings),
+    .target(
+      name: "PushTransport", dependencies: ["PushWire", "COpenSSL", "CNGHTTP2", nioCore, nioPosix],
+      swiftSettings: settings),
     .target(name: "PushEngine", dependencies: ["PushWire", "PushTransport", "PushJournal"], swiftSettings: settings),
 
-    // Counting allocations and instructions · what is measured · measuring it once under callgrind · measuring its time.
+    // CMeter counts allocations and instructions; Workloads is what is measured; Count measures it
+    // once under callgrind, Timing its time.
     .target(name: "CMeter"),
-    .target(name: "Workloads", dependencies: ["PushWire", "PushJournal", "PushTransport", "PushEngine", nioCore, nioEmbedded], swiftSettings: settings),
+    .target(
+      name: "Workloads",
+      dependencies: ["PushWire", "PushJournal", "PushTransport", "PushEngine", nioCore, nioEmbedded],
+      swiftSettings: settings),
     .executableTarget(name: "Count", dependencies: ["CMeter", "Workloads"], swiftSettings: settings),
-    // In the package's folder: the plugin knows its benchmarks by the name of the folder that holds theirs.
+    // In the package's folder: the plugin knows its benchmarks by the name of the folder that holds
+    // theirs.
     .executableTarget(
-      name: "Timing", dependencies: ["CMeter", "Workloads", .product(name: "Benchmark", package: "benchmark")], path: "Timing", swiftSettings: settings,
+      name: "Timing", dependencies: ["CMeter", "Workloads", .product(name: "Benchmark", package: "benchmark")],
+      path: "Timing", swiftSettings: settings,
       plugins: [.plugin(name: "BenchmarkPlugin", package: "benchmark")]),
   ]
 )

@@ -1,10 +1,11 @@
+internal import Carillon
 internal import Foundation
 internal import PushEngine
 internal import PushServer
 internal import PushWire
 internal import Testing
 
-@testable internal import carillon
+@testable internal import CarillonCommand
 
 /// What `carillon bench` is made of, without processes.
 struct BenchPartTests {

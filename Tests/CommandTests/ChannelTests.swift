@@ -2,7 +2,7 @@ internal import Foundation
 internal import PushTransport
 internal import Testing
 
-@testable internal import carillon
+@testable internal import CarillonCommand
 
 /// `carillon channel`, and broadcasts.
 struct ChannelTests {

@@ -1,10 +1,11 @@
+internal import Carillon
 internal import Foundation
 internal import PushServer
 internal import PushTransport
 internal import PushWire
 internal import Testing
 
-@testable internal import carillon
+@testable internal import CarillonCommand
 
 /// How `carillon feedback` judges the end of the list.
 struct FeedbackReaderTests {

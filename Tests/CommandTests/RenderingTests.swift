@@ -3,7 +3,7 @@ internal import PushEngine
 internal import PushWire
 internal import Testing
 
-@testable internal import carillon
+@testable internal import CarillonCommand
 
 struct RenderingTests {
   private var account: AccountSnapshot {

@@ -1,3 +1,4 @@
+internal import Carillon
 internal import Foundation
 internal import PushEngine
 internal import PushGateway
@@ -62,7 +63,7 @@ struct EndToEnd {
   /// The campaign alone, to whatever gateway the dialer connects to.
   func send(through dialer: SocketDialer) async throws -> Sent {
     let outcomes = OutcomeBook()
-    let deployment = Deployment([AppPlan(configuration: configuration, dialer: dialer)], threads: 1, seed: 1)
+    let deployment = EngineHost([AppPlan(configuration: configuration, dialer: dialer)], threads: 1, seed: 1)
     let (account, failure) = try await deployment.serve { () async throws -> (Account, String?) in
       guard let app = deployment.apps[configuration.id] else { return (Account(), "no app") }
       let run = try CampaignRun(Campaign(payload: Array(payload.utf8), expiration: nil, priority: 10), through: app, listener: outcomes)

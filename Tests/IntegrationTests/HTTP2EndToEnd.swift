@@ -1,3 +1,4 @@
+internal import Carillon
 internal import Foundation
 internal import PushEngine
 internal import PushGateway
@@ -67,7 +68,7 @@ struct HTTP2EndToEnd {
     var http2 = HTTP2Settings(authority: "localhost", tokens: source, credential: credential)
     adjust(&http2)
     configuration.transport = .http2(http2)
-    let deployment = Deployment([AppPlan(configuration: configuration, dialer: dialer)], threads: 1, seed: 1)
+    let deployment = EngineHost([AppPlan(configuration: configuration, dialer: dialer)], threads: 1, seed: 1)
     return try await deployment.serve { [configuration] () async throws -> (account: Account, failure: String?) in
       guard let app = deployment.apps[configuration.id] else { return (Account(), "no app") }
       let campaign = Campaign(payload: Array(payload.utf8), priority: 10, headers: ProviderHeaders(topic: Self.topic))

@@ -1,3 +1,4 @@
+internal import Carillon
 internal import Foundation
 internal import PushEngine
 internal import PushServer
@@ -109,7 +110,7 @@ struct AppAccessTests {
     defer { try? FileManager.default.removeItem(at: folder) }
     let file = try makeKey(in: folder)
     let registry = ProviderTokenRegistry()
-    func tokens(_ settings: AppSettings) throws -> ProviderTokenSource? { try AppAccess.load(settings, registry: registry, validAt: 0).tokens }
+    func tokens(_ settings: AppSettings) throws -> ProviderTokenSource? { try ResolvedCredential.load(settings, registry: registry, validAt: 0).tokens }
     let news = try #require(try tokens(settings("news", file)))
     #expect(try tokens(settings("chat", file)) === news)
     #expect(try tokens(settings("chat", file) { $0.gateway = Endpoint(host: "api.push.apple.com", port: 2197) }) === news)
@@ -125,7 +126,7 @@ struct AppAccessTests {
     let file = try makeKey(in: folder)
     try FileManager.default.setAttributes([.posixPermissions: 0o644], ofItemAtPath: file)
     #expect(throws: CredentialError.openToOthers(file: file, mode: 0o644)) {
-      try AppAccess.load(settings("news", file), registry: ProviderTokenRegistry(), validAt: 0)
+      try ResolvedCredential.load(settings("news", file), registry: ProviderTokenRegistry(), validAt: 0)
     }
     #expect(try TokenKeyInspection.load(file: file).findings == [.openToOthers(file: file, mode: 0o644)])
   }
@@ -138,7 +139,7 @@ struct AppAccessTests {
     let files = try CertificateMaker.makeAll(in: folder, topics: ["com.example.news"], at: now)
     var settings = AppSettings(id: "news", credential: .certificate(try #require(files.apps["com.example.news"])))
     settings.transport = .http2
-    let access = try AppAccess.load(settings, registry: ProviderTokenRegistry(), validAt: now)
+    let access = try ResolvedCredential.load(settings, registry: ProviderTokenRegistry(), validAt: now)
     #expect(access.tokens == nil)
     guard case .certificate(let userIdentifier, let topics) = access.kind else {
       Issue.record("not a certificate")

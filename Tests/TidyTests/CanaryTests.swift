@@ -25,7 +25,7 @@ struct CanaryTests {
     Planted(path: "Sources/PushEngine/A.swift", text: "func f() { Task.detached { } }\n", expected: "detached task"),
     Planted(path: "Sources/PushGateway/A.swift", text: "DispatchQueue.main.async {}\n", expected: "dispatch queue"),
     Planted(path: "Sources/PushServer/A.swift", text: "print(\"hello\")\n", expected: "print"),
-    Planted(path: "Sources/carillon/A.swift", text: "let a = try! f()\n", expected: "forced try"),
+    Planted(path: "Sources/CarillonCommand/A.swift", text: "let a = try! f()\n", expected: "forced try"),
     Planted(path: "Tests/CommandTests/A.swift", text: "let a = b as! Int\n", expected: "forced cast"),
     Planted(path: "Sources/PushWire/A.swift", text: "fatalError(\"no\")\n", expected: "fatalError"),
     Planted(path: "Sources/PushWire/A.swift", text: "// TODO: later\n", expected: "note to self"),

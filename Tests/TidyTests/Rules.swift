@@ -49,7 +49,7 @@ enum Rules {
     ("Sources/PushGateway/Truth/", "the record hashes tokens and payloads in place"),
     ("Sources/PushGateway/Listener/", "the listener hands the link's raw bytes to sessions"),
     ("Sources/PushGateway/Faults/", "fault rules look at token bytes in place"),
-    ("Sources/carillon/", "the command passes files and buffers to the codec, and sets signal handlers"),
+    ("Sources/CarillonCommand/", "the command passes files and buffers to the codec, and sets signal handlers"),
     ("Tests/", "tests look behind the curtain"),
   ]
 
@@ -59,7 +59,7 @@ enum Rules {
     "Sources/PushJournal/Commit/", "Sources/PushJournal/Segment/", "Sources/PushEngine/Campaign/Audience", "Tests/",
   ]
 
-  private static let belowTheCommand: @Sendable (SourceFile) -> Bool = { $0.isSwift && $0.isSource && $0.module != "carillon" }
+  private static let belowTheCommand: @Sendable (SourceFile) -> Bool = { $0.isSwift && $0.isSource && $0.module != "CarillonCommand" }
   private static let allSwift: @Sendable (SourceFile) -> Bool = { $0.isSwift }
   /// The rules name what they forbid.
   private static let isNoRule: @Sendable (SourceFile) -> Bool = { !$0.path.hasPrefix("Tests/TidyTests/") }

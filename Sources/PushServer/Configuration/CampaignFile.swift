@@ -1,3 +1,4 @@
+package import Carillon
 package import PushWire
 
 /// One entry of a campaign file: who gets what, through which app.
@@ -21,7 +22,8 @@ package struct CampaignEntry: Hashable, Sendable {
     self.priority = priority
   }
 
-  /// Reads a campaign file: a YAML list of `{app, payload, tokens, expiration?, priority?, push-type?, collapse-id?}`. Paths begin in its folder.
+  /// Reads a campaign file: a YAML list of `{app, payload, tokens, expiration?, priority?,
+  /// push-type?, collapse-id?}`. Paths begin in its folder.
   ///
   /// - Parameter apps: the ids that the configuration knows.
   package static func read(file: String, apps: [String]) throws(ConfigurationError) -> [CampaignEntry] {
@@ -34,7 +36,8 @@ package struct CampaignEntry: Hashable, Sendable {
 
   private static func read(_ node: YAMLNode, apps: [String]) throws(ConfigurationError) -> [CampaignEntry] {
     guard case .list(let nodes) = node.content, !nodes.isEmpty else {
-      throw node.error("a campaign file is a list, each entry as in \"- { app: news, payload: news.json, tokens: news.csv }\"")
+      throw node.error(
+        "a campaign file is a list, each entry as in \"- { app: news, payload: news.json, tokens: news.csv }\"")
     }
     var entries: [CampaignEntry] = []
     let known = Set(apps)
@@ -43,13 +46,18 @@ package struct CampaignEntry: Hashable, Sendable {
       let app = try reader.require("app", example: apps.first ?? "news")
       let name = try app.text()
       guard known.contains(name) else {
-        let advice = Suggestion.nearest(to: name, in: apps).map { "did you mean \"\($0)\"?" } ?? "it has \(apps.joined(separator: ", "))"
+        let advice =
+          Suggestion.nearest(to: name, in: apps).map { "did you mean \"\($0)\"?" }
+          ?? "it has \(apps.joined(separator: ", "))"
         throw app.error("is \(name.cited), which the configuration does not have; \(advice)")
       }
       var entry = CampaignEntry(
-        app: name, payload: try reader.require("payload", example: "news.json").filePath(), tokens: try tokens(reader.require("tokens", example: "news.csv")))
+        app: name, payload: try reader.require("payload", example: "news.json").filePath(),
+        tokens: try tokens(reader.require("tokens", example: "news.csv")))
       if let value = reader.take("expiration") {
-        guard let expiration = Expiration(try value.text()) else { throw value.error("must be seconds from now, a duration such as 2h, or a UNIX time") }
+        guard let expiration = Expiration(try value.text()) else {
+          throw value.error("must be seconds from now, a duration such as 2h, or a UNIX time")
+        }
         entry.expiration = expiration
       }
       if let value = reader.take("priority") {
@@ -71,37 +79,5 @@ package struct CampaignEntry: Hashable, Sendable {
 
   private static func tokens(_ node: YAMLNode) throws(ConfigurationError) -> String {
     try node.text() == "-" ? "-" : node.filePath()
-  }
-}
-
-/// Until when a notification is worth delivering.
-package enum Expiration: Hashable, Sendable {
-  /// 0 on the wire: deliver at once or never.
-  case doNotStore
-  case after(Duration)
-  /// Seconds since 1970.
-  case at(UInt32)
-
-  /// Numbers below it are seconds from now, from it on UNIX times: 1,000,000,000 seconds are 31 years, and were 2001.
-  private static let firstUnixTime: UInt32 = 1_000_000_000
-
-  /// `0`, a number of seconds from now, a duration such as `2h`, or a UNIX time. Nil for anything else.
-  package init?(_ text: String) {
-    if let number = UInt32(text) {
-      self = number == 0 ? .doNotStore : number < Self.firstUnixTime ? .after(.seconds(Int64(number))) : .at(number)
-    } else if let duration = Quantity.duration(text), duration > .zero {
-      self = .after(duration)
-    } else {
-      return nil
-    }
-  }
-
-  /// What the frame carries.
-  package func unixSeconds(now: UInt32) -> UInt32 {
-    switch self {
-    case .doNotStore: 0
-    case .after(let duration): UInt32(clamping: Int64(now) + duration.components.seconds + (duration.components.attoseconds > 0 ? 1 : 0))
-    case .at(let time): time
-    }
   }
 }

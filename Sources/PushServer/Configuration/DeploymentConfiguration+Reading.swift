@@ -1,10 +1,13 @@
+package import Carillon
 internal import PushTransport
 internal import PushWire
 
 extension DeploymentConfiguration {
-  /// Reads a configuration file. Strict: an unknown key, a value out of its range, or two apps with one id are errors that name file and line.
+  /// Reads a configuration file. Strict: an unknown key, a value out of its range, or two apps with
+  /// one id are errors that name file and line.
   ///
-  /// Relative paths in it begin in its own folder. That the files they name exist is not checked here.
+  /// Relative paths in it begin in its own folder. That the files they name exist is not checked
+  /// here.
   package static func read(file: String) throws(ConfigurationError) -> DeploymentConfiguration {
     try DeploymentConfiguration(YAMLNode.read(file: file))
   }
@@ -49,7 +52,8 @@ extension AppSettings {
     var reader = try YAMLReader(node)
     let id = try reader.require("id", example: "news")
     let name = try id.text()
-    guard name.utf8.count <= 128, name.allSatisfy({ $0.isASCII && ($0.isLetter || $0.isNumber || "._-".contains($0)) }) else {
+    guard name.utf8.count <= 128, name.allSatisfy({ $0.isASCII && ($0.isLetter || $0.isNumber || "._-".contains($0)) })
+    else {
       throw id.error("must consist of letters, digits, \".\", \"_\" and \"-\", at most 128, not \(name.cited)")
     }
     let credentialNode = try reader.require("credential", example: "{ certificate: news.pem, key: news.key }")
@@ -60,11 +64,14 @@ extension AppSettings {
     if let value = reader.take("transport") { transport = try value.choice(Transport.self) }
     try takeHTTP2(&reader)
     if case .tokenKey = credential, transport == .binary {
-      throw credentialNode.error("names a token key, which only transport: http2 can use; add that, or name a certificate")
+      throw credentialNode.error(
+        "names a token key, which only transport: http2 can use; add that, or name a certificate")
     }
     if let value = reader.take("command") {
       try requireBinary(value, "the layout of the binary protocol's frames")
-      guard let command = Command(rawValue: UInt8(try value.integer(in: 0...2))) else { throw value.error("must be 0, 1 or 2") }
+      guard let command = Command(rawValue: UInt8(try value.integer(in: 0...2))) else {
+        throw value.error("must be 0, 1 or 2")
+      }
       self.command = command
     }
     if let value = reader.take("gateway") {
@@ -113,7 +120,9 @@ extension AppSettings {
   }
 
   private func requireBinary(_ node: YAMLNode, _ what: String) throws(ConfigurationError) {
-    guard transport == .binary else { throw node.error("does not fit transport: http2, as it is about \(what); leave it out") }
+    guard transport == .binary else {
+      throw node.error("does not fit transport: http2, as it is about \(what); leave it out")
+    }
   }
 
   /// `{ min, max, per-minute }`; min or max alone moves the other when it must.
@@ -161,7 +170,8 @@ extension AppSettings.Settle {
 }
 
 extension AppCredential {
-  /// `{ p12, passphrase-file }`, `{ certificate, key, passphrase-file }`, or `{ key, key-id, team-id }`.
+  /// `{ p12, passphrase-file }`, `{ certificate, key, passphrase-file }`, or `{ key, key-id,
+  /// team-id }`.
   fileprivate init(_ node: YAMLNode) throws(ConfigurationError) {
     var reader = try YAMLReader(node)
     let archive = try reader.take("p12")?.filePath()
@@ -173,16 +183,25 @@ extension AppCredential {
     try reader.finish()
     let isTokenKey = keyIdentifier != nil || teamIdentifier != nil
     switch (archive, certificate, key) {
-    case (let archive?, nil, nil) where !isTokenKey: self = .certificate(CredentialFiles(certificate: archive, passphraseFile: passphraseFile))
+    case (let archive?, nil, nil) where !isTokenKey:
+      self = .certificate(CredentialFiles(certificate: archive, passphraseFile: passphraseFile))
     case (nil, let certificate?, _) where !isTokenKey:
       self = .certificate(CredentialFiles(certificate: certificate, key: key, passphraseFile: passphraseFile))
     case (nil, nil, let key?) where isTokenKey && passphraseFile == nil:
-      guard let teamIdentifier else { throw node.error("needs team-id beside key-id: the ten characters of the team, as the developer account shows them") }
+      guard let teamIdentifier else {
+        throw node.error(
+          "needs team-id beside key-id: the ten characters of the team, as the developer account shows them")
+      }
       guard let identifier = keyIdentifier ?? TokenKeyFile.keyIdentifier(inNameOf: key) else {
-        throw node.error("needs key-id beside team-id: the ten characters of the key, as in the name AuthKey_ABC123DEFG.p8")
+        throw node.error(
+          "needs key-id beside team-id: the ten characters of the key, as in the name AuthKey_ABC123DEFG.p8")
       }
       self = .tokenKey(TokenKeyFile(file: key, keyIdentifier: identifier, teamIdentifier: teamIdentifier))
-    default: throw node.error("must name either p12 (with passphrase-file), or certificate and key, or a token key as in { key: AuthKey.p8, key-id, team-id }")
+    default:
+      throw node.error(
+        "must name either p12 (with passphrase-file), or certificate and key, or a token key as in "
+          + "{ key: AuthKey.p8, key-id, team-id }"
+      )
     }
   }
 }

@@ -1,13 +1,15 @@
 /// What a person may have meant who wrote a word that is not known.
 package enum Suggestion {
-  /// The known word that is closest, if it is close: at most a third of the letters differ, or one is the beginning of the other.
+  /// The known word that is closest, if it is close: at most a third of the letters differ, or one
+  /// is the beginning of the other.
   package static func nearest(to word: String, in known: [String]) -> String? {
     // The comparison takes the product of the lengths, and no known word is so long.
     guard word.utf8.count <= 256 else { return nil }
     let wanted = normalised(word)
     let best = known.map { ($0, distance(wanted, normalised($0))) }.min { $0.1 < $1.1 }
     if let (name, distance) = best, distance <= max(1, wanted.count / 3) { return name }
-    return wanted.count >= 3 ? known.first { normalised($0).starts(with: wanted) || wanted.starts(with: normalised($0)) } : nil
+    return wanted.count >= 3
+      ? known.first { normalised($0).starts(with: wanted) || wanted.starts(with: normalised($0)) } : nil
   }
 
   /// `maxBytes`, `max_bytes` and `max-bytes` are the same word to a person.
@@ -23,7 +25,9 @@ package enum Suggestion {
       for column in 1..<max(1, right.count + 1) {
         let change = rows[row - 1][column - 1] + (left[row - 1] == right[column - 1] ? 0 : 1)
         var best = min(change, rows[row - 1][column] + 1, current[column - 1] + 1)
-        if row > 1, column > 1, left[row - 1] == right[column - 2], left[row - 2] == right[column - 1] { best = min(best, rows[row - 2][column - 2] + 1) }
+        if row > 1, column > 1, left[row - 1] == right[column - 2], left[row - 2] == right[column - 1] {
+          best = min(best, rows[row - 2][column - 2] + 1)
+        }
         current.append(best)
       }
       rows.append(current)

@@ -1,13 +1,14 @@
+internal import Carillon
 internal import PushWire
 internal import Yams
 
-/// What a YAML file may grow to. A small file of nested aliases can stand for billions of values, so
-/// everything is checked before it is composed.
+/// What a YAML file may grow to. A small file of nested aliases can stand for billions of values,
+/// so everything is checked before it is composed.
 enum YAMLBounds {
   /// A configuration of a thousand apps has about 400 KiB.
   static let byteCount = 4 << 20
-  /// Keys, texts, lists and maps, each time that an alias repeats them. A configuration of a thousand
-  /// apps has about 40,000.
+  /// Keys, texts, lists and maps, each time that an alias repeats them. A configuration of a
+  /// thousand apps has about 40,000.
   static let valueCount = 200_000
   /// Of lists and maps in each other. Our files have six.
   static let depth = 32
@@ -18,7 +19,8 @@ enum YAMLBounds {
   /// Composes a document that keeps to the bounds; nil if the text holds none.
   static func compose(_ text: String, file: String) throws -> Node? {
     try checkSeparators(text, file: file)
-    // Without an asterisk there is no alias, and a document without aliases has no more values than separators.
+    // Without an asterisk there is no alias, and a document without aliases has no more values than
+    // separators.
     if text.utf8.contains(UInt8(ascii: "*")) { try checkAliases(text, file: file) }
     return try Yams.compose(yaml: text)
   }
@@ -35,7 +37,8 @@ enum YAMLBounds {
 
   // MARK: Before anything is composed
 
-  /// Each value needs a comma, a bracket, an indicator or a line end, and none of these makes more than two values.
+  /// Each value needs a comma, a bracket, an indicator or a line end, and none of these makes more
+  /// than two values.
   private static func checkSeparators(_ text: String, file: String) throws(ConfigurationError) {
     var (count, line, directives) = (0, 1, 0)
     var isLineStart = true
@@ -62,12 +65,13 @@ enum YAMLBounds {
     }
   }
 
-  /// How many values there are, each alias counted as what it stands for, and how deep they are nested.
+  /// How many values there are, each alias counted as what it stands for, and how deep they are
+  /// nested.
   ///
-  /// Composing itself would be too late: Yams hashes keys, and follows their aliases. So the text is
-  /// composed with every asterisk replaced by a tilde, which moves nothing. Plain text that begins with a
-  /// tilde is then an alias, or was plain text before; both are counted as an alias, which is the upper
-  /// bound.
+  /// Composing itself would be too late: Yams hashes keys, and follows their aliases. So the text
+  /// is composed with every asterisk replaced by a tilde, which moves nothing. Plain text that
+  /// begins with a tilde is then an alias, or was plain text before; both are counted as an alias,
+  /// which is the upper bound.
   private static func checkAliases(_ text: String, file: String) throws {
     let bytes = text.utf8.map { $0 == UInt8(ascii: "*") ? UInt8(ascii: "~") : $0 }
     let parser = try Parser(yaml: String(decoding: bytes, as: UTF8.self))

@@ -1,7 +1,9 @@
+package import Carillon
 internal import PushWire
 internal import Yams
 
-/// A piece of a YAML file as it was written, with its place. Numbers and truth values are the text that stands there.
+/// A piece of a YAML file as it was written, with its place. Numbers and truth values are the text
+/// that stands there.
 package struct YAMLNode: Sendable {
   package enum Content: Sendable {
     case text(String)
@@ -15,7 +17,8 @@ package struct YAMLNode: Sendable {
   package let line: Int
   private let place: Place
 
-  /// Where a piece stands, from itself outwards: written out for an error alone, as there may be very many.
+  /// Where a piece stands, from itself outwards: written out for an error alone, as there may be
+  /// very many.
   private indirect enum Place: Sendable {
     case top
     case key(String, in: Place)
@@ -31,13 +34,16 @@ package struct YAMLNode: Sendable {
     }
   }
 
-  /// Keys and positions from the outside in, such as `apps[0].batching.max-bytes`; empty for the file as a whole.
+  /// Keys and positions from the outside in, such as `apps[0].batching.max-bytes`; empty for the
+  /// file as a whole.
   package var path: String { place.path }
 
   /// Reads a file of one document, with at most 4 MiB, 200,000 values and 32 levels.
   package static func read(file: String) throws(ConfigurationError) -> YAMLNode {
     let bytes = try TextFile.read(file, byteLimit: YAMLBounds.byteCount)
-    guard let text = String(validating: bytes, as: UTF8.self) else { throw ConfigurationError(file: file, problem: "is not UTF-8; save it as UTF-8") }
+    guard let text = String(validating: bytes, as: UTF8.self) else {
+      throw ConfigurationError(file: file, problem: "is not UTF-8; save it as UTF-8")
+    }
     return try parse(text, file: file)
   }
 
@@ -101,7 +107,8 @@ package struct YAMLNode: Sendable {
 
   private static func syntaxError(_ error: any Error, file: String) -> ConfigurationError {
     switch error as? YamlError {
-    case .scanner(_, let problem, let mark, _), .parser(_, let problem, let mark, _), .composer(_, let problem, let mark, _):
+    case .scanner(_, let problem, let mark, _), .parser(_, let problem, let mark, _),
+      .composer(_, let problem, let mark, _):
       ConfigurationError(file: file, line: mark.line, problem: "not valid YAML: \(problem)")
     case .duplicatedKeysInMapping(let duplicates, let context):
       ConfigurationError(

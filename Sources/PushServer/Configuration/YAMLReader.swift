@@ -1,6 +1,8 @@
+package import Carillon
 internal import PushWire
 
-/// One map of a YAML file, from which each known key is taken; what is left over in the end is an error.
+/// One map of a YAML file, from which each known key is taken; what is left over in the end is an
+/// error.
 package struct YAMLReader {
   package let node: YAMLNode
   private var entries: [(key: String, line: Int, value: YAMLNode)]
@@ -31,11 +33,14 @@ package struct YAMLReader {
     return value
   }
 
-  /// Call it when every known key was taken: any other is an error that suggests what may have been meant.
+  /// Call it when every known key was taken: any other is an error that suggests what may have been
+  /// meant.
   package func finish() throws(ConfigurationError) {
     guard let unknown = entries.first else { return }
     let place = node.path.isEmpty ? "" : " in \(node.path)"
-    let advice = Suggestion.nearest(to: unknown.key, in: known).map { "did you mean \"\($0)\"?" } ?? "known here: \(known.joined(separator: ", "))"
+    let advice =
+      Suggestion.nearest(to: unknown.key, in: known).map { "did you mean \"\($0)\"?" }
+      ?? "known here: \(known.joined(separator: ", "))"
     throw ConfigurationError(
       file: node.file, line: unknown.line, problem: "unknown key \(unknown.key.cited)\(place); \(advice)")
   }
@@ -61,7 +66,8 @@ extension YAMLNode {
   }
 
   /// One of the words that name the cases of `Choice`.
-  package func choice<Choice: RawRepresentable & CaseIterable>(_ type: Choice.Type) throws(ConfigurationError) -> Choice where Choice.RawValue == String {
+  package func choice<Choice: RawRepresentable & CaseIterable>(_ type: Choice.Type) throws(ConfigurationError) -> Choice
+  where Choice.RawValue == String {
     let text = try text()
     if let choice = Choice(rawValue: text) { return choice }
     let words = Choice.allCases.map(\.rawValue)

@@ -1,0 +1,48 @@
+package import PushTransport
+
+/// How an app proves to its gateway who it is. Paths only: what the files hold is read when it is
+/// needed.
+package enum AppCredential: Hashable, Sendable, Codable {
+  case certificate(CredentialFiles)
+  /// HTTP/2 only.
+  case tokenKey(TokenKeyFile)
+
+  package var certificateFiles: CredentialFiles? { if case .certificate(let files) = self { files } else { nil } }
+
+  /// With every path changed.
+  package func mapPaths(_ change: (String) -> String) -> AppCredential {
+    switch self {
+    case .certificate(var files):
+      files.certificate = change(files.certificate)
+      files.key = files.key.map(change)
+      files.passphraseFile = files.passphraseFile.map(change)
+      return .certificate(files)
+    case .tokenKey(var key):
+      key.file = change(key.file)
+      return .tokenKey(key)
+    }
+  }
+}
+
+/// A key for provider tokens, as the developer account hands it out.
+package struct TokenKeyFile: Hashable, Sendable, Codable {
+  package var file: String
+  package var keyIdentifier: String
+  package var teamIdentifier: String
+
+  package init(file: String, keyIdentifier: String, teamIdentifier: String) {
+    self.file = file
+    self.keyIdentifier = keyIdentifier
+    self.teamIdentifier = teamIdentifier
+  }
+
+  /// What the name of the file says, as the developer account gives it: `AuthKey_ABC123DEFG.p8`.
+  /// Nil for any other name.
+  package static func keyIdentifier(inNameOf file: String) -> String? {
+    let name = file.split(separator: "/").last ?? ""
+    guard name.hasPrefix("AuthKey_"), name.hasSuffix(".p8") else { return nil }
+    let identifier = name.dropFirst(8).dropLast(3)
+    let isPlain = identifier.utf8.allSatisfy { (0x30...0x39).contains($0) || (0x41...0x5A).contains($0) }
+    return identifier.utf8.count == 10 && isPlain ? String(identifier) : nil
+  }
+}

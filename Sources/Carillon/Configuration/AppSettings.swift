@@ -1,0 +1,93 @@
+package import PushWire
+
+/// The settings of one app. Names and defaults are those of the configuration file.
+package struct AppSettings: Hashable, Sendable, Codable {
+  package enum Environment: String, Hashable, Sendable, CaseIterable, Codable { case production, sandbox }
+  package enum Transport: String, Hashable, Sendable, CaseIterable, Codable { case binary, http2 }
+  package enum Confirm: String, Hashable, Sendable, CaseIterable, Codable { case probe, quiet }
+  package enum OnUnknown: String, Hashable, Sendable, CaseIterable, Codable { case resend, hold, drop }
+
+  /// Letters, digits, `.`, `_` and `-`.
+  package var id: String
+  /// The bundle identifier. With the binary protocol for people and for checking the certificate,
+  /// which decides; with HTTP/2 what `apns-topic` is made of, and needed with a token key.
+  package var topic: String?
+  package var environment = Environment.production
+  package var transport = Transport.binary
+  /// Of the binary protocol.
+  package var command = Command.framed
+  package var credential: AppCredential
+  /// Of notifications that do not say it themselves. HTTP/2 only, as what follows up to `gateway`.
+  package var pushType = PushType.alert
+  /// How long an answer may take.
+  package var requestTimeout = Duration.seconds(30)
+  /// Requests in flight on one connection, at most.
+  package var streams = 1000
+  /// How long a connection may be idle before it is asked for a sign of life.
+  package var pingInterval = Duration.seconds(3600)
+  /// Nil: Apple's for the environment, see ``gatewayOrDefault``.
+  package var gateway: Endpoint?
+  /// A PEM file with the authorities that the gateway's certificate is checked against; nil: the
+  /// system's roots.
+  package var trust: String?
+  /// `connections: { min, max }`
+  package var connections = 1...8
+  /// `connections: { per-minute }`: new connections, all lanes together. Nil: see
+  /// ``connectionsPerMinuteOrDefault``.
+  package var connectionsPerMinute: Int?
+  package var batching = Batching()
+  package var window = Window()
+  package var settle = Settle()
+  package var onUnknown = OnUnknown.resend
+  package var attempts = 5
+  /// How long the app keeps trying while nothing gets through at all.
+  package var patience = Duration.seconds(900)
+  /// Notifications per second; nil: no limit.
+  package var rateLimit: Double?
+  /// The app's share when several compete, relative to the others.
+  package var weight = 1
+
+  package struct Batching: Hashable, Sendable, Codable {
+    package var maxBytes = 64 << 10
+    package var maxDelay = Duration.milliseconds(5)
+    package init() {}
+  }
+
+  package struct Window: Hashable, Sendable, Codable {
+    package var notifications = 262_144
+    package var bytes = 16 << 20
+    package init() {}
+  }
+
+  package struct Settle: Hashable, Sendable, Codable {
+    package var quiet = Duration.seconds(5)
+    package var confirm = Confirm.probe
+    package init() {}
+  }
+
+  package init(id: String, credential: AppCredential) {
+    self.id = id
+    self.credential = credential
+  }
+
+  /// Apple's hosts are treated politely: 3,000 a minute, enough for a campaign in which one token
+  /// in a thousand is refused. Any other gateway is its owner's: 60,000.
+  package var connectionsPerMinuteOrDefault: Int {
+    connectionsPerMinute ?? (AppleHosts.isAppleName(gatewayOrDefault.host) ? 3_000 : 60_000)
+  }
+
+  /// No setting allows more: a thousand a second is more than two cores can connect.
+  package static let connectionsPerMinuteBounds = 1...1_000_000
+
+  /// The gateway to connect to. Apple switched its binary gateways off in 2021, so binary senders
+  /// should name one.
+  package var gatewayOrDefault: Endpoint {
+    if let gateway { return gateway }
+    return switch (transport, environment) {
+    case (.binary, .production): Endpoint(host: "gateway.push.apple.com", port: 2195)
+    case (.binary, .sandbox): Endpoint(host: "gateway.sandbox.push.apple.com", port: 2195)
+    case (.http2, .production): Endpoint(host: "api.push.apple.com", port: 443)
+    case (.http2, .sandbox): Endpoint(host: "api.sandbox.push.apple.com", port: 443)
+    }
+  }
+}

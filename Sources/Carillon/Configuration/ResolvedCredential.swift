@@ -1,0 +1,76 @@
+internal import PushEngine
+package import PushTransport
+package import PushWire
+
+/// What an app shows its gateway: its credential, read and checked, and the TLS context of its
+/// connections.
+package struct ResolvedCredential: Sendable {
+  /// A client's, with the credential and the trust of the settings; over HTTP/2 it demands `h2` by
+  /// ALPN.
+  package let context: TLSContext
+  /// Nil where a token key says who sends.
+  package let certificate: CertificateInspection?
+  /// Nil where a certificate says who sends.
+  package let tokens: ProviderTokenSource?
+
+  /// Reads the files that the settings name. Those that hold a private key must be their owner's
+  /// alone.
+  ///
+  /// - Parameters:
+  ///   - registry: of the process: apps that share a key share its tokens.
+  ///   - unixSeconds: the time at which the certificate must be valid.
+  package static func load(
+    _ settings: AppSettings, registry: ProviderTokenRegistry, validAt unixSeconds: Int64
+  ) throws(CredentialError) -> ResolvedCredential {
+    var credential: Credential?
+    var tokens: ProviderTokenSource?
+    switch settings.credential {
+    case .certificate(let files): credential = try Credential.load(files, validAt: unixSeconds)
+    case .tokenKey(let file):
+      let key = try ProviderKey.load(
+        file: file.file, keyIdentifier: file.keyIdentifier, teamIdentifier: file.teamIdentifier)
+      tokens = registry.source(for: key, environment: settings.tokenEnvironment)
+    }
+    var client = TLSClientConfiguration(credential: credential, trust: settings.trust.map(Trust.file) ?? .system)
+    if settings.transport == .http2 { client.applicationProtocols = [ApplicationProtocol.http2] }
+    return ResolvedCredential(
+      context: try TLSContext(client: client), certificate: credential?.inspection, tokens: tokens)
+  }
+
+  /// What rules about headers depend on.
+  package var kind: ProviderCredentialKind {
+    guard let certificate else { return .token }
+    return .certificate(userIdentifier: certificate.userIdentifier, topics: certificate.topics + certificate.voipTopics)
+  }
+
+  /// The app, ready to run.
+  package func plan(_ settings: AppSettings) -> AppPlan {
+    let gateway = settings.gatewayOrDefault
+    var configuration = settings.engineConfiguration
+    if settings.transport == .http2 {
+      var http2 = HTTP2Settings(authority: gateway.authority, tokens: tokens, credential: kind)
+      http2.requestTimeout = settings.requestTimeout
+      http2.streamLimit = settings.streams
+      http2.pingInterval = settings.pingInterval
+      configuration.transport = .http2(http2)
+    }
+    return AppPlan(
+      configuration: configuration, dialer: SocketDialer(host: gateway.host, port: gateway.port, context: context))
+  }
+}
+
+extension Endpoint {
+  /// What `:authority` says: without the port that https implies.
+  package var authority: String { port == 443 ? String(description.dropLast(4)) : description }
+}
+
+extension AppSettings {
+  /// Whose tokens they are beside team and key: Apple's environments have one set of tokens each,
+  /// whatever the port; any other gateway has its own.
+  fileprivate var tokenEnvironment: String {
+    let gateway = gatewayOrDefault
+    var apple = self
+    apple.gateway = nil
+    return gateway.host == apple.gatewayOrDefault.host ? environment.rawValue : gateway.description
+  }
+}

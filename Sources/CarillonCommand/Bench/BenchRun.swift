@@ -1,0 +1,229 @@
+internal import Carillon
+internal import Foundation
+internal import PushEngine
+internal import PushServer
+internal import PushTransport
+internal import PushWire
+internal import Synchronization
+
+/// Runs one point: apps of its own, an audience in memory for each, and the recorder that watches them.
+struct BenchRun: Sendable {
+  let plan: BenchPlan
+  let settings: BenchSettings
+  let gateway: BenchGateway
+  /// Set from outside: no more is handed over, what is under way gets its outcome.
+  let isInterrupted: @Sendable () -> Bool
+  /// Called ten times a second or so.
+  let progress: @Sendable (BenchStage) -> Void
+
+  /// Until every app that has something to send must have reached its gateway.
+  private static let connectLimit = Duration.seconds(60)
+  /// How long the answers to what was sent may take when the time is over.
+  private static let drainLimit = Duration.seconds(10)
+  private static let firstNotificationLimit = Duration.seconds(10)
+  private static let tick = Duration.milliseconds(20)
+
+  func run() async throws -> BenchPoint {
+    PeakMemory.reset()
+    let recorder = BenchRecorder(isOpenLoop: settings.rate != nil)
+    let trickle = BenchRecorder(isOpenLoop: true)
+    let route = try gateway.route(settings)
+    let plans = (0..<appCount).map { plan(ofApp: $0, route, recorder: $0 < settings.apps ? recorder : trickle) }
+    let deployment = EngineHost(plans, threads: plan.threads, seed: UInt64.random(in: 0 ... .max))
+    return try await deployment.serve { try await run(through: deployment, route, recorder: recorder, trickle: trickle) }
+  }
+
+  /// With the one that trickles beside the others, the last.
+  private var appCount: Int { settings.apps + (plan.trickle == nil ? 0 : 1) }
+
+  private static func id(_ app: Int) -> String { "bench-\(app)" }
+
+  private func plan(ofApp app: Int, _ route: BenchGateway.Route, recorder: BenchRecorder) -> AppPlan {
+    var configuration = AppConfiguration(id: Self.id(app))
+    configuration.transport = route.transport(settings, app: app)
+    configuration.command = plan.command
+    configuration.connections = settings.connections...settings.connections
+    configuration.batchByteCount = settings.batchByteCount
+    configuration.batchDelay = plan.batchDelay
+    configuration.policy.windowCount = plan.windowCount
+    configuration.policy.confirm = plan.settle.confirm == .probe ? .probe : .quiet
+    configuration.policy.quiet = plan.settle.quiet
+    configuration.policy.hasIdentifiers = plan.command.carriesIdentifier
+    configuration.observer = recorder.makeObserver()
+    return AppPlan(configuration: configuration, dialer: route.dialer(app: app))
+  }
+
+  /// One app's share.
+  private struct Part: Sendable {
+    var audience: BenchAudience
+    var run: CampaignRun
+  }
+
+  private func run(
+    through deployment: EngineHost, _ route: BenchGateway.Route, recorder: BenchRecorder, trickle: BenchRecorder
+  ) async throws -> BenchPoint {
+    let tokens = BenchAudience.tokens(seed: 1)
+    let start = MonotonicClock.now
+    let parts = try (0..<appCount).map { app in
+      guard let engine = deployment.apps[Self.id(app)] else { throw CommandFailure.couldNotRun("an app is missing") }
+      let loop =
+        app < settings.apps
+        ? settings.rate.map { OpenLoop(start: start, perSecond: $0, app: app, of: settings.apps) } : plan.trickle.map { OpenLoop(start: start, perSecond: $0) }
+      let audience = BenchAudience(tokens: tokens, loop: loop, limit: share(ofApp: app))
+      return Part(audience: audience, run: try CampaignRun(try route.campaign(settings, app: app), through: engine))
+    }
+    let chunkEntries = min(AudienceChunk.defaultEntryLimit, max(64, 65_536 / settings.apps))
+    let unfinished = Unfinished(parts.count)
+    return try await withThrowingTaskGroup(of: Void.self) { tasks in
+      for part in parts {
+        tasks.addTask {
+          // Its audience is in memory: there is nothing that could not be read.
+          try? await part.run.run(part.audience, chunk: AudienceChunk(entryLimit: chunkEntries))
+          unfinished.oneLess()
+        }
+      }
+      do {
+        return try await measure(Conduct(deployment: deployment, recorder: recorder, trickle: trickle, parts: parts, start: start, unfinished: unfinished))
+      } catch {
+        for part in parts { part.run.cancel() }
+        throw error
+      }
+    }
+  }
+
+  private func share(ofApp app: Int) -> Int {
+    guard case .count(let count) = plan.extent else { return .max }
+    return count / settings.apps + (app < count % settings.apps ? 1 : 0)
+  }
+
+  private final class Unfinished: Sendable {
+    private let number: Atomic<Int>
+    init(_ count: Int) { number = Atomic(count) }
+    func oneLess() { number.subtract(1, ordering: .acquiringAndReleasing) }
+    var count: Int { number.load(ordering: .acquiring) }
+  }
+
+  private struct Conduct: Sendable {
+    let deployment: EngineHost
+    let recorder: BenchRecorder
+    let trickle: BenchRecorder
+    let parts: [Part]
+    let start: UInt64
+    let unfinished: Unfinished
+
+    /// Why an app has given up, if one has.
+    var failure: String? { deployment.apps.values.lazy.compactMap(\.failure).first }
+    var account: Account { parts.map(\.run.ledger.account).reduce(Account(), +) }
+    func stop(at time: UInt64) { for part in parts { part.audience.stop(at: time) } }
+  }
+
+  private struct Sample {
+    var time = MonotonicClock.now
+    var processor = ProcessorTime.now
+    var counters: BenchCounters
+    init(_ recorder: BenchRecorder) { counters = recorder.counters }
+  }
+
+  // MARK: Measuring
+
+  private func measure(_ conduct: Conduct) async throws -> BenchPoint {
+    let (first, last) =
+      switch plan.extent {
+      case .duration(let duration, let warmUp): try await measure(conduct, for: duration, after: warmUp)
+      case .count(let count): try await measure(conduct, count: count)
+      }
+    let peak = PeakMemory.byteCount
+    try await drain(conduct)
+    let latencies = conduct.recorder.latencies
+    var counters = last.counters - first.counters
+    counters.unsent = conduct.recorder.counters.unsent
+    let account = conduct.account
+    let isCounted = if case .count = plan.extent { true } else { false }
+    return BenchPoint(
+      settings: settings, seconds: Double(last.time - first.time) / 1e9, counters: counters, processor: last.processor - first.processor,
+      toSocket: LatencySummary(latencies.toSocket), toAnswer: LatencySummary(latencies.toAnswer),
+      trickleToSocket: LatencySummary(conduct.trickle.latencies.toSocket), peakMemoryByteCount: peak, account: account,
+      notificationCount: isCounted ? account.settled : counters.written)
+  }
+
+  /// From the first notification to the last outcome, connecting included: as `carillon send` counts.
+  private func measure(_ conduct: Conduct, count: Int) async throws -> (Sample, Sample) {
+    conduct.recorder.measure(0..<UInt64.max)
+    var first = Sample(conduct.recorder)
+    first.time = conduct.start
+    while conduct.unfinished.count > 0 {
+      if isInterrupted() { conduct.stop(at: 0) }
+      progress(.measuring(settled: conduct.recorder.counters.settled, fraction: Double(conduct.recorder.counters.settled) / Double(max(1, count))))
+      try await Task.sleep(for: Self.tick)
+    }
+    if let failure = conduct.failure { throw CommandFailure.couldNotRun("the gateway cannot be loaded: \(failure)") }
+    return (first, Sample(conduct.recorder))
+  }
+
+  private func measure(_ conduct: Conduct, for duration: Duration, after warmUp: Duration) async throws -> (Sample, Sample) {
+    try await waitForConnections(conduct)
+    let opens = MonotonicClock.now + warmUp.wholeNanoseconds
+    let closes = opens + duration.wholeNanoseconds
+    for recorder in [conduct.recorder, conduct.trickle] { recorder.measure(opens..<closes) }
+    conduct.stop(at: closes)
+    try await wait(until: opens, conduct) { .warmingUp }
+    let first = Sample(conduct.recorder)
+    try await wait(until: closes, conduct) {
+      let elapsed = MonotonicClock.now - opens
+      return .measuring(settled: conduct.recorder.counters.written - first.counters.written, fraction: Double(elapsed) / Double(closes - opens))
+    }
+    return (first, Sample(conduct.recorder))
+  }
+
+  /// The first connections are not what is measured. At a low rate most apps' first notifications come late; nobody waits long for those.
+  private func waitForConnections(_ conduct: Conduct) async throws {
+    let limit = conduct.start + Self.connectLimit.wholeNanoseconds
+    let expected = settings.rate.map { min(settings.apps, 1 + Int($0 * Self.firstNotificationLimit.inSeconds)) } ?? settings.apps
+    while !isInterrupted(), conduct.recorder.startedAppCount < expected {
+      if let failure = conduct.failure { throw CommandFailure.couldNotRun("the gateway cannot be loaded: \(failure)") }
+      guard MonotonicClock.now < limit else {
+        throw CommandFailure.couldNotRun("only \(conduct.recorder.startedAppCount) of \(settings.apps) apps could send anything within a minute")
+      }
+      progress(.connecting(conduct.recorder.startedAppCount, of: settings.apps))
+      try await Task.sleep(for: Self.tick)
+    }
+  }
+
+  private func wait(until time: UInt64, _ conduct: Conduct, _ stage: () -> BenchStage) async throws {
+    while true {
+      let now = MonotonicClock.now
+      guard now < time else { return }
+      if isInterrupted() { return conduct.stop(at: 0) }
+      if let failure = conduct.failure { throw CommandFailure.couldNotRun("the gateway cannot be loaded any more: \(failure)") }
+      progress(stage())
+      try await Task.sleep(for: min(Self.tick, .nanoseconds(time - now)))
+    }
+  }
+
+  /// Lets what is under way have its outcome; what is not sent by then has waited too long, and is counted as such.
+  private func drain(_ conduct: Conduct) async throws {
+    let limit = MonotonicClock.now + Self.drainLimit.wholeNanoseconds
+    var isCancelled = false
+    while conduct.unfinished.count > 0 {
+      if !isCancelled, MonotonicClock.now >= limit {
+        isCancelled = true
+        for part in conduct.parts { part.run.cancel() }
+      }
+      progress(.settling)
+      try await Task.sleep(for: Self.tick)
+    }
+    let now = MonotonicClock.now
+    for (app, part) in conduct.parts.enumerated() {
+      (app < settings.apps ? conduct.recorder : conduct.trickle).gaveUp(on: part.audience.overdue, now: now)
+    }
+  }
+}
+
+/// What a point is doing, for whoever watches.
+enum BenchStage: Hashable, Sendable {
+  case connecting(Int, of: Int)
+  case warmingUp
+  /// `fraction`: 0…1 of the point.
+  case measuring(settled: Int, fraction: Double)
+  case settling
+}

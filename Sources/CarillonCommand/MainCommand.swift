@@ -1,0 +1,80 @@
+internal import ArgumentParser
+internal import Foundation
+
+@main
+struct MainCommand: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "carillon",
+    abstract: "Sends push notifications in bulk, and accounts for every single one.",
+    discussion: """
+      Try it without an account anywhere, in two terminals:
+
+        carillon simulate --make-certificates certs --app com.example.news
+        carillon simulate --certificate certs/server.pem \\
+          --key certs/server.key --client-ca certs/ca.pem
+
+        carillon send --gateway localhost:2195 --trust certs/ca.pem \\
+          --certificate certs/com.example.news.pem \\
+          --key certs/com.example.news.key \\
+          --payload hello.json --tokens tokens.txt
+
+      Exit status: 0 everything was accepted, 1 something was not (the account says what), 2 the flags, a file or the configuration are wrong, \
+      3 it could not run, or standard output could not be written.
+      """,
+    subcommands: [
+      SendCommand.self, SimulateCommand.self, BenchCommand.self, FeedbackCommand.self, JournalCommand.self, CredentialCommand.self, PayloadCommand.self,
+      ChannelCommand.self,
+    ]
+  )
+
+  static func main() async {
+    StandardStream.occupyClosedDescriptors()
+    // A reader of our output that goes away is an error of the write, not the end of the process.
+    signal(SIGPIPE, SIG_IGN)
+    // So is a file that has reached the limit on its size (ulimit -f).
+    signal(SIGXFSZ, SIG_IGN)
+    let status = await run(arguments: Array(CommandLine.arguments.dropFirst()))
+    Foundation.exit(afterOutput(status).rawValue)
+  }
+
+  /// A result that did not reach standard output must not look like a result.
+  private static func afterOutput(_ status: ExitStatus) -> ExitStatus {
+    guard status == .success || status == .findings, let problem = StandardStream.output.problem else { return status }
+    StandardStream.error.writeLine("carillon: standard output is not complete: \(problem).")
+    return .couldNotRun
+  }
+
+  /// Parses and runs, says what went wrong, and returns the exit status.
+  private static func run(arguments: [String]) async -> ExitStatus {
+    do {
+      var command = try parseAsRoot(arguments)
+      if var command = command as? any AsyncParsableCommand {
+        try await command.run()
+      } else {
+        try command.run()
+      }
+      return .success
+    } catch {
+      return report(error)
+    }
+  }
+
+  private static func report(_ error: any Error) -> ExitStatus {
+    switch error {
+    case let status as ExitStatus: return status
+    case let failure as CommandFailure:
+      StandardStream.error.writeLine("carillon: \(failure.sentence)")
+      return failure.status
+    default:
+      if exitCode(for: error) == .success {
+        // Help was asked for.
+        StandardStream.output.writeLine(fullMessage(for: error))
+        return .success
+      }
+      let message = message(for: error)
+      let lines = message.split(separator: "\n").map { $0.trimmingCharacters(in: .whitespaces) }.filter { !$0.isEmpty }
+      StandardStream.error.writeLine("carillon: \(lines.joined(separator: " ").asSentence) Add --help to see what there is.")
+      return .usage
+    }
+  }
+}
