@@ -96,3 +96,18 @@ let package = Package(
     .testTarget(name: "TidyTests", dependencies: ["Support"], swiftSettings: settings),
   ]
 )
+
+// What only ops/ asks for; a package that depends on this one never sets these variables.
+if Context.environment["CARILLON_THREAD_SANITIZER"] != nil {
+  // ops/test builds once more for ThreadSanitizer only what the tests of shared memory need.
+  let needed: Set = [
+    "COpenSSL", "CNGHTTP2", "CLZ4", "PushWire", "PushJournal", "PushTransport", "PushEngine",
+    "Support", "PushJournalTests", "PushTransportTests",
+  ]
+  package.products.removeAll()
+  package.targets.removeAll { !needed.contains($0.name) }
+}
+if Context.environment["CARILLON_DOCS"] != nil {
+  // ops/docs builds Sources/Carillon/Documentation.docc with it.
+  package.dependencies.append(.package(url: "https://github.com/swiftlang/swift-docc-plugin", from: "1.5.0"))
+}

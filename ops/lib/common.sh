@@ -1,5 +1,5 @@
-# Shared by the scripts in ops/: where the repository is, plain output, timed steps, and the Debian packages that a build needs.
-# Source it; it runs nothing by itself.
+# Shared by the scripts in ops/: where the repository is, plain output, timed steps, and the Debian
+# packages that a build needs. Source it; it runs nothing by itself.
 set -euo pipefail
 
 repository=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
@@ -7,10 +7,10 @@ cd "$repository"
 scratch="$repository/.build/ops"
 mkdir -p "$scratch"
 
-# What the build links against, and what makes the headers findable.
+# The libraries that the build links, and pkg-config to find their headers.
 packages=(libssl-dev libnghttp2-dev libsqlite3-dev liblz4-dev pkg-config openssl)
-# What the tests need beside that: a gateway in Python judges the engine (Tests/IntegrationTests/ForeignGateway.py), the lz4 tool the journal's files,
-# and nghttpd, nghttp and h2load both sides of HTTP/2.
+# What the tests need besides: Python for Tests/IntegrationTests/ForeignGateway.py, the lz4 tool to
+# read the journal's files, and nghttpd, nghttp and h2load for both sides of HTTP/2.
 test_packages=(lz4 python3 nghttp2-client nghttp2-server)
 
 tests_passed=0
@@ -30,7 +30,9 @@ spoken_duration() {
 }
 
 install_packages() {
-  command -v swift >/dev/null || die "No Swift toolchain found: install Swift 6.2 or later (https://www.swift.org/install) and put \`swift\` on the PATH."
+  command -v swift >/dev/null ||
+    die "No Swift toolchain found: install Swift 6.2 or later (https://www.swift.org/install)," \
+      "and put \`swift\` on the PATH."
   local missing=() package
   for package in "${packages[@]}"; do
     [[ $(dpkg-query --show --showformat='${Status}' "$package" 2>/dev/null) == 'install ok installed' ]] || missing+=("$package")
@@ -41,7 +43,8 @@ install_packages() {
   fi
   local as_root=()
   if ((EUID != 0)); then
-    command -v sudo >/dev/null || die "These Debian packages are missing: ${missing[*]}. Install them as root: apt-get install ${missing[*]}"
+    command -v sudo >/dev/null ||
+      die "Debian packages are missing; install them as root: apt-get install ${missing[*]}"
     as_root=(sudo)
   fi
   say "Debian packages: installing ${missing[*]}"
@@ -55,18 +58,18 @@ install_packages() {
   }
 }
 
-# step TITLE COMMAND… : runs it with its output in a file, says how long it took, and on failure shows the end of the output.
+# step TITLE COMMAND… : runs it with its output in a file, and says how long it took. What it used of
+# the processors, user and system, stands behind: on idle cores it shows how parallel a step is.
 # Returns the command's exit status; the output stays in $step_log.
 step() {
-  local title=$1 started=$SECONDS status=0
+  local title=$1 started=$SECONDS status=0 used
   shift
   step_log="$scratch/$(tr -c 'A-Za-z0-9\n' '-' <<<"$title").log"
-  "$@" >"$step_log" 2>&1 || status=$?
-  if ((status == 0)); then
-    printf '%-60s ok      %s\n' "$title" "$(spoken_duration $((SECONDS - started)))"
-  else
-    printf '%-60s FAILED  %s\n' "$title" "$(spoken_duration $((SECONDS - started)))"
-  fi
+  TIMEFORMAT='%1U %1S'
+  { time "$@" >"$step_log" 2>&1; } 2>"$step_log.time" || status=$?
+  used=$(awk '{ seconds += $1 + $2 } END { print int(seconds + 0.5) }' "$step_log.time")
+  printf '%-54s %-6s %12s  (CPU %s)\n' "$title" "$( ((status == 0)) && echo ok || echo FAILED)" \
+    "$(spoken_duration $((SECONDS - started)))" "$(spoken_duration "$used")"
   return "$status"
 }
 

@@ -3,11 +3,12 @@
 
 within() { [[ $2 =~ ^[0-9]{1,9}$ ]] && ((10#$2 >= $3 && 10#$2 <= $4)) || usage "$1 must be a number from $3 to $4, not \"$2\"."; }
 
-# value KEY TEXT : the number behind KEY= or "KEY":
+# value KEY TEXT : the first number behind KEY= or "KEY":, not behind a longer key that ends in KEY.
 value() {
   local text=$2
-  [[ $text =~ $1[\"]?[=:]([0-9.]+) ]] || die "There is no \"$1\" in: ${text:-nothing at all}"
-  printf '%s' "${BASH_REMATCH[1]}"
+  [[ $text =~ (^|[^A-Za-z])$1\"?[=:]([0-9.]+) ]] ||
+    die "There is no \"$1\" in: ${text:-nothing at all}"
+  printf '%s' "${BASH_REMATCH[2]}"
 }
 divide() { awk -v a="$1" -v b="$2" -v format="%.$3f" 'BEGIN { printf format, (b > 0 ? a / b : 0) }'; }
 
