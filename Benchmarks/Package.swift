@@ -45,13 +45,14 @@ let package = Package(
     .target(name: "PushEngine", dependencies: ["PushWire", "PushTransport", "PushJournal"], swiftSettings: settings),
 
     // CMeter counts allocations and instructions; Workloads is what is measured; Count measures it
-    // once under callgrind, Timing its time.
+    // once under callgrind, Timing its time, and Report compares both with the thresholds.
     .target(name: "CMeter"),
     .target(
       name: "Workloads",
       dependencies: ["PushWire", "PushJournal", "PushTransport", "PushEngine", nioCore, nioEmbedded],
       swiftSettings: settings),
     .executableTarget(name: "Count", dependencies: ["CMeter", "Workloads"], swiftSettings: settings),
+    .executableTarget(name: "Report", swiftSettings: settings),
     // In the package's folder: the plugin knows its benchmarks by the name of the folder that holds
     // theirs.
     .executableTarget(
