@@ -19,12 +19,18 @@ package final class CampaignLedger: Sendable {
   /// The campaign's number in the journal, if there is one.
   let journalNumber: UInt64?
   private let listener: (any OutcomeListener)?
+  /// The same, if it hears of accepted notifications too.
+  private let acceptedListener: (any OutcomeListener)?
+  private let pausedFlag = Atomic<Bool>(false)
+  /// Wakes the reader.
+  let readerSignal = ReaderSignal()
 
   /// - Parameter account: what earlier processes have made of the campaign.
   init(frames: CampaignFrames, journalNumber: UInt64?, account: Account, listener: (any OutcomeListener)?) {
     self.frames = frames
     self.journalNumber = journalNumber
     self.listener = listener
+    acceptedListener = listener?.hearsOfAccepted == true ? listener : nil
     state.withLock { $0.account = account }
   }
 
@@ -34,6 +40,15 @@ package final class CampaignLedger: Sendable {
 
   func cancel() {
     cancelledFlag.store(true, ordering: .releasing)
+    readerSignal.set()
+  }
+
+  /// The reader takes nothing in at present.
+  package var isPaused: Bool { pausedFlag.load(ordering: .acquiring) }
+
+  func setPaused(_ isPaused: Bool) {
+    pausedFlag.store(isPaused, ordering: .releasing)
+    readerSignal.set()
   }
 
   /// Before the notifications can be seen by a lane, so that the account never counts more outcomes than submissions.
@@ -58,11 +73,22 @@ package final class CampaignLedger: Sendable {
 
   /// Tells the listener of a run that leaves the window, if it was not accepted. Its records are still readable.
   func report(_ settlement: Settlement, ring: NotificationRing) {
-    guard let listener, !settlement.outcome.isAccepted else { return }
+    if case .accepted(let confirmation) = settlement.outcome {
+      return reportAccepted(settlement, confirmation, ring: ring)
+    }
+    guard let listener else { return }
     ring.forEachNotification(from: settlement.from, to: settlement.to) { _, record in
       unsafe report(line: record.ordinal, token: record.token, settlement.outcome)
     }
     if journalNumber != nil { listener.flush() }
+  }
+
+  private func reportAccepted(_ settlement: Settlement, _ confirmation: Confirmation, ring: NotificationRing) {
+    guard let acceptedListener else { return }
+    var lines: [UInt64] = []
+    lines.reserveCapacity(settlement.count)
+    ring.forEachNotification(from: settlement.from, to: settlement.to) { _, record in lines.append(record.ordinal) }
+    acceptedListener.accepted(lines: lines, confirmation)
   }
 
   /// Tells the listener of one notification that was not accepted, while its record is readable: for lanes that hear of each by itself. Before it is journaled as

@@ -86,6 +86,14 @@ final class Intake: Sendable {
     wakeLanes()
   }
 
+  /// A campaign's reader waits for its source or for the end of a pause.
+  func readerWaits() {
+    openCampaignCount.subtract(1, ordering: .acquiringAndReleasing)
+    wakeLanes()
+  }
+
+  func readerContinues() { openCampaignCount.add(1, ordering: .acquiringAndReleasing) }
+
   /// The campaign has its final account; the lanes need not know it any longer.
   func forget(_ ledger: CampaignLedger) {
     state.withLock { state in

@@ -41,6 +41,13 @@ extension IdentifierSeed {
 package protocol AudienceSource: Sendable {
   /// Puts the next entries into the chunk, which it empties first.
   func fill(_ chunk: AudienceChunk) throws(AudienceError) -> AudienceSupply
+  /// A reader begins to read. A source that answers `waiting` keeps the signal, and sets it when it
+  /// has something.
+  func attach(_ signal: ReaderSignal)
+}
+
+extension AudienceSource {
+  package func attach(_ signal: ReaderSignal) {}
 }
 
 package enum AudienceSupply: Hashable, Sendable {
@@ -49,6 +56,8 @@ package enum AudienceSupply: Hashable, Sendable {
   case nothingYet
   /// There is nothing before this much time has passed (a source with a pace of its own).
   case nothingFor(Duration)
+  /// There is nothing before the source sets its signal.
+  case waiting
   case end
 }
 
@@ -120,4 +129,10 @@ package struct CampaignRun: Sendable {
     ledger.cancel()
     intake.wasCancelled()
   }
+
+  /// Stops reading the audience until ``resume()``. What was taken in is still sent: as much as the
+  /// lanes send within about 300 ms.
+  package func pause() { ledger.setPaused(true) }
+
+  package func resume() { ledger.setPaused(false) }
 }

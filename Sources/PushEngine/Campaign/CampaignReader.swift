@@ -69,13 +69,19 @@ struct CampaignReader {
   // MARK: The audience
 
   mutating func submit(_ audience: some AudienceSource, chunk: AudienceChunk) async throws(AudienceError) {
+    audience.attach(ledger.readerSignal)
     while !ledger.isCancelled {
+      guard !ledger.isPaused else {
+        await waitForSignal()
+        continue
+      }
       switch try audience.fill(chunk) {
       case .end:
         rest = nil
         return
       case .nothingYet: await intake.pause(Self.pause)
       case .nothingFor(let duration): await intake.pause(duration)
+      case .waiting: await waitForSignal()
       case .entries:
         rejectMalformed(chunk)
         _ = await submit(chunk)
@@ -83,6 +89,13 @@ struct CampaignReader {
         if let number = ledger.journalNumber, let rest = progress?.tellRest(of: chunk) { intake.journal?.record(.position(campaign: number, rest)) }
       }
     }
+  }
+
+  /// Nothing comes from this reader meanwhile, so lanes confirm what they have sent.
+  private func waitForSignal() async {
+    intake.readerWaits()
+    await ledger.readerSignal.wait()
+    intake.readerContinues()
   }
 
   private mutating func rejectMalformed(_ chunk: AudienceChunk) {
@@ -104,6 +117,7 @@ struct CampaignReader {
     var origin = chunk.origin?.position ?? 0
     while next < chunk.count {
       let isCancelled = { [ledger] in ledger.isCancelled }
+      while ledger.isPaused, !ledger.isCancelled { await waitForSignal() }
       let allowed = await intake.allowance(upTo: chunk.count - next, isCancelled: isCancelled)
       guard allowed > 0 else { return taken }
       var left = allowed

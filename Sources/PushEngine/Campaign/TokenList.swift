@@ -1,4 +1,4 @@
-internal import PushTransport
+package import PushTransport
 package import PushWire
 internal import Synchronization
 
@@ -38,7 +38,9 @@ extension AudienceChunk {
   }
 
   /// The same with headers of its own.
-  func append(line: UInt64, token: UnsafeRawBufferPointer, headers: RingRecord.OwnHeaders, payload: UnsafeRawBufferPointer) {
+  package func append(
+    line: UInt64, token: UnsafeRawBufferPointer, headers: RingRecord.OwnHeaders, payload: UnsafeRawBufferPointer
+  ) {
     precondition(count < entryLimit && payloadEnd + payload.count <= payloadCapacity && token.count <= AudienceReader.textByteLimit, "the chunk is full")
     if let source = token.baseAddress { unsafe (tokens + tokenEnd).copyMemory(from: source, byteCount: token.count) }
     if let source = payload.baseAddress { unsafe (payloads + payloadEnd).copyMemory(from: source, byteCount: payload.count) }

@@ -1,0 +1,172 @@
+internal import PushEngine
+internal import PushGateway
+internal import PushTransport
+internal import PushWire
+internal import Support
+internal import Synchronization
+internal import Testing
+
+/// A campaign whose source has nothing for a while: no polling, no lost wake-up, and outcomes come
+/// without waiting for the end of the audience.
+@Suite struct WaitingSourceTests {
+  enum Transport: CaseIterable, Sendable { case binary, http2 }
+
+  @Test("every notification has its outcome before the source goes on", arguments: Transport.allCases)
+  func outcomesWhileWaiting(transport: Transport) {
+    let (site, source, outcomes) = Self.site(transport)
+    let run = site.begin(source, outcomes)
+    for count in 1...5 {
+      source.add(count)
+      #expect(site.runUntil { outcomes.accepted.count == source.addedCount } == .done, "after \(count)")
+    }
+    #expect(outcomes.accepted == Array(1...15))
+    source.finish()
+    #expect(site.runUntil { site.ended.load(ordering: .relaxed) } == .done)
+    #expect(run.ledger.account.confirmed == 15)
+  }
+
+  @Test("a paused campaign takes nothing in, and loses nothing", arguments: Transport.allCases)
+  func pausing(transport: Transport) {
+    let (site, source, outcomes) = Self.site(transport)
+    let run = site.begin(source, outcomes)
+    source.add(3)
+    #expect(site.runUntil { outcomes.accepted.count == 3 } == .done)
+    run.pause()
+    source.add(4)
+    let later = site.loop.now + .seconds(60)
+    _ = site.loop.schedule(at: later) {}
+    _ = site.runUntil { site.loop.now >= later }
+    #expect(outcomes.accepted.count == 3)
+    run.resume()
+    #expect(site.runUntil { outcomes.accepted.count == 7 } == .done)
+    source.finish()
+    #expect(site.runUntil { site.ended.load(ordering: .relaxed) } == .done)
+  }
+
+  @Test("a campaign that waits or is paused can be cancelled", arguments: Transport.allCases, [false, true])
+  func cancelling(transport: Transport, isPaused: Bool) {
+    let (site, source, outcomes) = Self.site(transport)
+    let run = site.begin(source, outcomes)
+    source.add(2)
+    #expect(site.runUntil { outcomes.accepted.count == 2 } == .done)
+    if isPaused { run.pause() }
+    run.cancel()
+    #expect(site.runUntil { site.ended.load(ordering: .relaxed) } == .done)
+    #expect(run.ledger.account.submitted == 2)
+  }
+
+  @Test("a listener that does not ask hears of no accepted notification")
+  func deafListener() {
+    let (site, source, _) = Self.site(.http2)
+    let outcomes = HeardOutcomes(hearsOfAccepted: false)
+    let run = site.begin(source, outcomes)
+    source.add(2)
+    source.finish()
+    #expect(site.runUntil { site.ended.load(ordering: .relaxed) } == .done)
+    #expect(run.ledger.account.confirmed == 2)
+    #expect(outcomes.accepted.isEmpty)
+  }
+
+  private static func site(_ transport: Transport) -> (site: WaitingSite, source: FedSource, outcomes: HeardOutcomes) {
+    (WaitingSite(transport), FedSource(), HeardOutcomes(hearsOfAccepted: true))
+  }
+}
+
+/// One app on a simulated loop.
+private final class WaitingSite: Sendable {
+  let loop = SimulatedLoop(seed: 5)
+  let app: App
+  let ended = Atomic(false)
+
+  init(_ transport: WaitingSourceTests.Transport) {
+    var configuration = AppConfiguration(id: "waiting")
+    configuration.connections = 1...2
+    let service: any SimulatedEndpoint
+    switch transport {
+    case .binary:
+      service = BinaryService(gateway: SimulatedGateway(), topic: "waiting")
+    case .http2:
+      let credential = ProviderCredentialKind.certificate(userIdentifier: "waiting", topics: [])
+      configuration.transport = .http2(HTTP2Settings(authority: "api.example.com", tokens: nil, credential: credential))
+      service = SimulatedProvider(faults: ProviderFaults(), seed: 3)
+    }
+    let dialer = SimulatedDialer(loop: loop, service: service, faults: NetworkFaults(), seed: 7)
+    app = App(configuration: configuration, dialer: dialer, loops: [loop], seed: 11)
+  }
+
+  func begin(_ source: FedSource, _ outcomes: HeardOutcomes) -> CampaignRun {
+    let campaign = Campaign(payload: Array(#"{"aps":{"alert":"x"}}"#.utf8), headers: ProviderHeaders(topic: "waiting"))
+    guard let run = try? CampaignRun(campaign, through: app, listener: outcomes) else {
+      preconditionFailure("a new app takes campaigns")
+    }
+    _ = Task(executorPreference: loop) { [app] in await app.run() }
+    _ = Task(executorPreference: loop) { [self] in
+      try? await run.run(source, chunk: AudienceChunk(entryLimit: 2))
+      ended.store(true, ordering: .relaxed)
+    }
+    return run
+  }
+
+  func runUntil(_ isDone: () -> Bool) -> SimulatedLoop.Ending {
+    loop.run(limit: .seconds(600), stepLimit: 1_000_000, until: isDone)
+  }
+}
+
+/// A source that the test feeds.
+private final class FedSource: AudienceSource {
+  private struct State {
+    var added = 0
+    var taken = 0
+    var isFinished = false
+    var signal: ReaderSignal?
+  }
+
+  private let state = Mutex(State())
+
+  var addedCount: Int { state.withLock { $0.added } }
+
+  func attach(_ signal: ReaderSignal) { state.withLock { $0.signal = signal } }
+
+  func add(_ count: Int) { change { $0.added += count } }
+
+  func finish() { change { $0.isFinished = true } }
+
+  private func change(_ body: (inout State) -> Void) {
+    let signal = state.withLock { state in
+      body(&state)
+      return state.signal
+    }
+    signal?.set()
+  }
+
+  func fill(_ chunk: AudienceChunk) throws(AudienceError) -> AudienceSupply {
+    chunk.removeAll()
+    return state.withLock { state in
+      while state.taken < state.added, chunk.count < chunk.entryLimit {
+        state.taken += 1
+        let token = [UInt8](repeating: UInt8(state.taken), count: 32)
+        unsafe token.withUnsafeBytes {
+          unsafe chunk.append(
+            line: UInt64(state.taken), token: $0, headers: .none, payload: UnsafeRawBufferPointer(start: nil, count: 0))
+        }
+      }
+      if chunk.count > 0 { return .entries }
+      return state.isFinished ? .end : .waiting
+    }
+  }
+}
+
+/// What a listener heard.
+private final class HeardOutcomes: OutcomeListener {
+  let hearsOfAccepted: Bool
+  private let lines = Mutex<[UInt64]>([])
+
+  init(hearsOfAccepted: Bool) { self.hearsOfAccepted = hearsOfAccepted }
+
+  /// The lines that were accepted, in order.
+  var accepted: [Int] { lines.withLock { $0.map(Int.init).sorted() } }
+
+  func accepted(lines new: [UInt64], _ confirmation: PushWire.Confirmation) { lines.withLock { $0 += new } }
+
+  func notAccepted(line: UInt64, token: String, outcome: Outcome, goneSince: UInt64?) {}
+}
