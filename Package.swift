@@ -46,12 +46,19 @@ let package = Package(
     .target(
       name: "PushServer", dependencies: ["Carillon", "PushWire", "PushTransport", "PushEngine", "Yams"],
       swiftSettings: settings),
+    .target(
+      name: "PushBench",
+      dependencies: [
+        "Carillon", "PushWire", "PushTransport", "PushEngine",
+        .product(name: "Histogram", package: "hdrhistogram-swift"),
+      ],
+      swiftSettings: settings),
     .executableTarget(
       name: "CarillonCommand",
       dependencies: [
         "Carillon", "PushWire", "PushTransport", "PushEngine", "PushGateway", "PushServer",
+        "PushBench",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
-        .product(name: "Histogram", package: "hdrhistogram-swift"),
       ],
       swiftSettings: settings
     ),
@@ -74,6 +81,10 @@ let package = Package(
     .testTarget(
       name: "PushServerTests",
       dependencies: ["Carillon", "PushServer", "PushEngine", "PushTransport", "PushWire", "Support"],
+      swiftSettings: settings),
+    .testTarget(
+      name: "PushBenchTests",
+      dependencies: ["Carillon", "PushBench", "PushEngine", "PushTransport", "PushWire", "Support"],
       swiftSettings: settings),
     .testTarget(
       name: "CommandTests",

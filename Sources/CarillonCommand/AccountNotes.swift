@@ -1,3 +1,4 @@
+internal import Carillon
 internal import PushEngine
 internal import PushWire
 
@@ -20,15 +21,15 @@ struct UnreadPart: Hashable, Sendable {
     let file = tokens == "-" ? "standard input" : tokens
     guard let byteCount = unread.byteCount, let fileByteCount = unread.fileByteCount, fileByteCount > 0 else {
       return
-        "never read: what comes in line \(AccountTable.grouped(Int(clamping: unread.line))) of \(file) and after it"
+        "never read: what comes in line \(NumberText.grouped(Int(clamping: unread.line))) of \(file) and after it"
     }
-    let percent = AccountTable.percent(Double(byteCount) / Double(fileByteCount))
+    let percent = NumberText.percent(Double(byteCount) / Double(fileByteCount))
     guard let lineCount = unread.estimatedLineCount else {
       return "never read: \(file), from line \(unread.line) on (\(percent) of its bytes)"
     }
     let total = Int(clamping: unread.line) - 1 + lineCount
-    return "never read: about \(AccountTable.grouped(lineCount)) of \(AccountTable.grouped(total)) lines of \(file), "
-      + "from line \(AccountTable.grouped(Int(clamping: unread.line))) on (\(percent) of its bytes)"
+    return "never read: about \(NumberText.grouped(lineCount)) of \(NumberText.grouped(total)) lines of \(file), "
+      + "from line \(NumberText.grouped(Int(clamping: unread.line))) on (\(percent) of its bytes)"
   }
 }
 
@@ -42,10 +43,10 @@ extension AccountSnapshot.App {
     notes += listed.map { note in
       let span = note.last.since(note.first)
       let times =
-        note.count == 1 ? "once" : "\(AccountTable.grouped(note.count)) times within \(max(.seconds(1), span).spoken)"
+        note.count == 1 ? "once" : "\(NumberText.grouped(note.count)) times within \(max(.seconds(1), span).spoken)"
       return "\(note.cause) (\(times))"
     }
-    if unlistedCount > 0 { notes.append("and \(AccountTable.grouped(unlistedCount)) reports of other causes") }
+    if unlistedCount > 0 { notes.append("and \(NumberText.grouped(unlistedCount)) reports of other causes") }
   }
 }
 

@@ -1,3 +1,5 @@
+internal import Carillon
+
 /// What became of a campaign, as the command shows it: plain numbers per app.
 struct AccountSnapshot: Hashable, Sendable {
   struct App: Hashable, Sendable {

@@ -7,11 +7,24 @@ internal import PushTransport
 /// How a command ends, for the shell (design.md, "What a person sees").
 enum ExitStatus: Int32, Error {
   case success = 0
-  /// It ran, and the answer is not all good: rejections or unknowns, an expired certificate, a payload that would be refused.
+  /// It ran, and the answer is not all good: rejections or unknowns, an expired certificate, a
+  /// payload that would be refused.
   case findings = 1
   /// The flags, a file or the configuration are wrong.
   case usage = 2
   case couldNotRun = 3
+}
+
+extension ExitStatus {
+  /// What the library's errors mean to a shell. Files and settings that are wrong are usage; what
+  /// the network or the system refuses is not.
+  init(_ code: CarillonError.Code) {
+    switch code {
+    case .configuration, .credential, .payload, .audience, .list, .journalContent: self = .usage
+    case .refused, .incomplete: self = .findings
+    default: self = .couldNotRun
+    }
+  }
 }
 
 /// Why a command ends early, in one sentence for people.
@@ -19,13 +32,18 @@ struct CommandFailure: Error {
   let status: ExitStatus
   let sentence: String
 
-  static func usage(_ sentence: String) -> CommandFailure { CommandFailure(status: .usage, sentence: sentence.asSentence) }
-  static func couldNotRun(_ sentence: String) -> CommandFailure { CommandFailure(status: .couldNotRun, sentence: sentence.asSentence) }
+  static func usage(_ sentence: String) -> CommandFailure {
+    CommandFailure(status: .usage, sentence: sentence.asSentence)
+  }
+  static func couldNotRun(_ sentence: String) -> CommandFailure {
+    CommandFailure(status: .couldNotRun, sentence: sentence.asSentence)
+  }
 
   /// Files and settings that are wrong are usage; what the network or the system refuses is not.
   static func describing(_ error: any Error) -> CommandFailure {
     switch error {
     case let failure as CommandFailure: failure
+    case let error as CarillonError: CommandFailure(status: ExitStatus(error.code), sentence: error.message)
     case let error as ConfigurationError: .usage(error.description)
     case let error as AudienceError: .usage(error.description)
     case let error as CredentialError: .usage(error.description)
@@ -55,19 +73,5 @@ func failing<Result>(flag: String? = nil, _ body: () throws -> Result) throws ->
     let failure = CommandFailure.describing(error)
     guard let flag else { throw failure }
     throw CommandFailure(status: failure.status, sentence: "\(flag): \(failure.sentence)")
-  }
-}
-
-extension String {
-  /// With a full stop at its end, unless it has one.
-  var asSentence: String {
-    guard let last, !".?!".contains(last) else { return self }
-    return self + "."
-  }
-
-  /// As it can be pasted into a shell.
-  var asShellWord: String {
-    let isPlain = !isEmpty && utf8.allSatisfy { UInt8(ascii: "a")...UInt8(ascii: "z") ~= $0 | 0x20 || "0123456789/._-+=:,@%".utf8.contains($0) }
-    return isPlain ? self : "'" + replacing("'", with: "'\\''") + "'"
   }
 }

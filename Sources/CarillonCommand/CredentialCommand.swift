@@ -1,4 +1,5 @@
 internal import ArgumentParser
+internal import Carillon
 internal import Foundation
 internal import PushTransport
 internal import PushWire

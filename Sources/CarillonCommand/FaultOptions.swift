@@ -17,8 +17,8 @@ struct FaultOptions: ParsableArguments {
       discussion: "It delays and does not throttle. A client's TLS 1.3 handshake is complete two round trips after it began to connect.",
       valueName: "duration"))
   var latency: String?
-  @Option(help: ArgumentHelp("What error responses name: the refused notification, or always 0 (default: real).", valueName: "real|zero")) var answerIdentifier:
-    String?
+  @Option(help: ArgumentHelp("What error responses name: the refused notification, or always 0 (default: real).", valueName: "real|zero"))
+  var answerIdentifier: String?
   @Option(help: ArgumentHelp("Answers status 10 (over HTTP/2: GOAWAY) after so many accepted notifications of a connection.", valueName: "n"))
   var shutdownAfter: Int?
   @Option(help: ArgumentHelp("Closes without a word after so many.", valueName: "n")) var closeAfter: Int?

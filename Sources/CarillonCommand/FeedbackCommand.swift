@@ -92,10 +92,10 @@ extension DeploymentConfiguration {
 struct IdentityOptions: ParsableArguments {
   @Option(help: ArgumentHelp("The app's certificate, PEM or PKCS#12.", valueName: "file")) var certificate: String?
   @Option(help: ArgumentHelp("The key of that certificate (default: it is in the same file).", valueName: "file")) var key: String?
-  @Option(help: ArgumentHelp("A file whose first line is the passphrase of the certificate or key (default: none).", valueName: "file")) var passphraseFile:
-    String?
-  @Option(help: ArgumentHelp("The authorities that the gateway's certificate is checked against (default: the system's).", valueName: "file")) var trust:
-    String?
+  @Option(help: ArgumentHelp("A file whose first line is the passphrase of the certificate or key (default: none).", valueName: "file"))
+  var passphraseFile: String?
+  @Option(help: ArgumentHelp("The authorities that the gateway's certificate is checked against (default: the system's).", valueName: "file"))
+  var trust: String?
 
   var files: CredentialFiles? { certificate.map { CredentialFiles(certificate: $0, key: key, passphraseFile: passphraseFile) } }
 

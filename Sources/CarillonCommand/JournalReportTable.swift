@@ -1,3 +1,4 @@
+internal import Carillon
 internal import PushEngine
 
 /// What is in a journal, for people.
@@ -52,7 +53,7 @@ enum JournalReportTable {
     return lines
   }
 
-  private static func grouped(_ number: Int) -> String { AccountTable.grouped(number) }
+  private static func grouped(_ number: Int) -> String { NumberText.grouped(number) }
 
   private static func table(_ rows: [[String]], leftAligned: Set<Int>) -> [String] {
     guard let first = rows.first else { return [] }
@@ -79,14 +80,14 @@ extension JournalReport {
   var tornTailNotice: String? {
     guard let tornTail else { return nil }
     let unsent = unfinished.map(\.unsent).reduce(0, +)
-    let doubted = unsent > 0 ? "the \(AccountTable.grouped(unsent)) notifications that count as unsent, and what was not taken in," : "what was not taken in"
+    let doubted = unsent > 0 ? "the \(NumberText.grouped(unsent)) notifications that count as unsent, and what was not taken in," : "what was not taken in"
     let doubt = unfinished.isEmpty ? "what it says may be older than what was sent" : "\(doubted) may have been sent"
     return "\(tornTail); they are cut off when it is opened. A kill or a loss of power loses nothing with them that was sent, "
       + "unless the journal was written with --sync never; if anything else has cut the file, \(doubt)"
   }
 
   var strayNotice: String {
-    "\(AccountTable.grouped(strayCount)) notifications without an outcome belong to campaigns whose own records are lost: they cannot be gone on with, and are in no account"
+    "\(NumberText.grouped(strayCount)) notifications without an outcome belong to campaigns whose own records are lost: they cannot be gone on with, and are in no account"
   }
 }
 

@@ -1,4 +1,5 @@
 internal import ArgumentParser
+internal import Carillon
 internal import Foundation
 
 @main
@@ -62,7 +63,8 @@ struct MainCommand: AsyncParsableCommand {
   private static func report(_ error: any Error) -> ExitStatus {
     switch error {
     case let status as ExitStatus: return status
-    case let failure as CommandFailure:
+    case is CommandFailure, is CarillonError:
+      let failure = CommandFailure.describing(error)
       StandardStream.error.writeLine("carillon: \(failure.sentence)")
       return failure.status
     default:

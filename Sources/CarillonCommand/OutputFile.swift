@@ -1,3 +1,4 @@
+internal import Carillon
 internal import Foundation
 
 /// Opens files that commands write device tokens into. New files can be read and written by this

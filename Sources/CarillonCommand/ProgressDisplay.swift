@@ -1,3 +1,4 @@
+internal import Carillon
 internal import PushWire
 
 /// How far a campaign is, over all its apps.
@@ -89,8 +90,8 @@ struct ProgressDisplay {
   }
 
   private func counts(_ snapshot: ProgressSnapshot) -> String {
-    let rejected = snapshot.rejected > 0 ? ", \(AccountTable.grouped(snapshot.rejected)) rejected" : ""
-    return "\(AccountTable.grouped(snapshot.settled)) settled\(rejected), \(AccountTable.grouped(Int(rate.rounded())))/s"
+    let rejected = snapshot.rejected > 0 ? ", \(NumberText.grouped(snapshot.rejected)) rejected" : ""
+    return "\(NumberText.grouped(snapshot.settled)) settled\(rejected), \(NumberText.grouped(Int(rate.rounded())))/s"
   }
 
   private func timeLeft(_ snapshot: ProgressSnapshot) -> String {
@@ -99,7 +100,7 @@ struct ProgressDisplay {
     let done = fraction - snapshot.fractionBefore
     guard done >= 0.005 else { return "" }
     let seconds = snapshot.elapsed.inSeconds * (1 - fraction) / done
-    return ", about \(AccountTable.spokenSeconds(seconds.rounded(.up))) left"
+    return ", about \(NumberText.seconds(seconds.rounded(.up))) left"
   }
 
   private func logLine(_ snapshot: ProgressSnapshot) -> String {
@@ -119,12 +120,12 @@ struct ProgressDisplay {
     guard let longest = waiting.max(by: { $0.lasting < $1.lasting }) else { return nil }
     let sentence = longest.sentence + (waiting.count > 1 ? " (and \(waiting.count - 1) more)" : "")
     let percent = snapshot.fraction.map { "\(Int($0 * 100)) %, " } ?? ""
-    let withCounts = "\(percent)\(AccountTable.grouped(snapshot.settled)) settled; \(sentence)"
+    let withCounts = "\(percent)\(NumberText.grouped(snapshot.settled)) settled; \(sentence)"
     return withCounts.count < columns ? withCounts : sentence
   }
 
   private func terminalLine(_ snapshot: ProgressSnapshot, columns: Int) -> String {
-    guard let fraction = snapshot.fraction else { return "\(counts(snapshot)), \(AccountTable.spokenSeconds(snapshot.elapsed.inSeconds))" }
+    guard let fraction = snapshot.fraction else { return "\(counts(snapshot)), \(NumberText.seconds(snapshot.elapsed.inSeconds))" }
     let text = " \(Int(fraction * 100)) %  \(counts(snapshot))\(timeLeft(snapshot))"
     let width = min(30, columns - text.count - 4)
     guard width >= 5 else { return text }

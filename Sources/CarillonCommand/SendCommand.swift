@@ -46,8 +46,8 @@ struct SendCommand: AsyncParsableCommand {
       """)
 
   @Option(help: ArgumentHelp("A configuration file with one or more apps.", valueName: "file")) var config: String?
-  @Option(help: ArgumentHelp("The app to send through (default with --config: the only one; otherwise the certificate's topic).", valueName: "id")) var app:
-    String?
+  @Option(help: ArgumentHelp("The app to send through (default with --config: the only one; otherwise the certificate's topic).", valueName: "id"))
+  var app: String?
   @Option(help: ArgumentHelp("A YAML list of what to send through which app; needs --config.", valueName: "file")) var campaign: String?
   @Option(help: ArgumentHelp("The gateway, when there is no configuration file.", valueName: "host:port")) var gateway: String?
   @OptionGroup var provider: ProviderFlags
@@ -73,8 +73,8 @@ struct SendCommand: AsyncParsableCommand {
     help: ArgumentHelp("How the last notifications are settled: by a frame that must be refused, or by silence (default: probe).", valueName: "probe|quiet"))
   var confirm: AppSettings.Confirm?
   @Option(
-    help: ArgumentHelp("What to do with notifications that may have arrived or not (default: resend).", valueName: "resend|hold|drop")) var onUnknown:
-    AppSettings.OnUnknown?
+    help: ArgumentHelp("What to do with notifications that may have arrived or not (default: resend).", valueName: "resend|hold|drop"))
+  var onUnknown: AppSettings.OnUnknown?
   @Option(
     help: ArgumentHelp(
       "How long to keep trying while the gateway takes nothing, 1s to 168h; then what is left is cancelled, or stays in the journal (default: 15m).",

@@ -1,3 +1,4 @@
+internal import Carillon
 internal import Foundation
 internal import PushEngine
 internal import PushTransport

@@ -1,4 +1,5 @@
 internal import ArgumentParser
+internal import Carillon
 internal import PushGateway
 
 /// What `simulate` offers over HTTP/2, and whom it believes.

@@ -1,3 +1,4 @@
+internal import Carillon
 internal import PushGateway
 internal import PushTransport
 internal import PushWire

@@ -1,3 +1,4 @@
+internal import Carillon
 internal import Foundation
 internal import PushEngine
 internal import PushWire
@@ -88,11 +89,11 @@ struct RenderingTests {
 
   @Test("numbers and times are written for people")
   func numbers() {
-    for (number, text) in [(0, "0"), (999, "999"), (1000, "1,000"), (-1_234_567, "-1,234,567")] { #expect(AccountTable.grouped(number) == text) }
+    for (number, text) in [(0, "0"), (999, "999"), (1000, "1,000"), (-1_234_567, "-1,234,567")] { #expect(NumberText.grouped(number) == text) }
     for (seconds, text) in [
       (0.0, "0.00 s"), (9.994, "9.99 s"), (9.996, "10.0 s"), (59.94, "59.9 s"), (59.96, "1 min 00 s"), (125, "2 min 05 s"), (3725, "1 h 02 min"),
     ] {
-      #expect(AccountTable.spokenSeconds(seconds) == text)
+      #expect(NumberText.seconds(seconds) == text)
     }
     var json = JSONWriter()
     json.object {

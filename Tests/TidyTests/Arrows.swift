@@ -10,10 +10,16 @@ enum Arrows {
     "PushStore": ["PushWire", "GRDB", "Foundation"],
     "PushEngine": ["PushWire", "PushTransport", "PushJournal", "PushStore"],
     "PushGateway": ["PushWire", "PushTransport", "NIOCore", "NIOPosix"],
-    "Carillon": ["PushWire", "PushTransport", "PushJournal", "PushEngine", "ServiceLifecycle", "Logging", "Foundation"],
-    "PushServer": ["Carillon", "PushEngine", "PushStore", "PushTransport", "PushWire", "Hummingbird", "Yams", "Foundation"],
+    "Carillon": [
+      "PushWire", "PushTransport", "PushJournal", "PushEngine", "ServiceLifecycle", "Logging", "Foundation",
+    ],
+    "PushServer": [
+      "Carillon", "PushEngine", "PushStore", "PushTransport", "PushWire", "Hummingbird", "Yams", "Foundation",
+    ],
+    "PushBench": ["Carillon", "PushEngine", "PushTransport", "PushWire", "Histogram", "Foundation"],
     "CarillonCommand": [
-      "Carillon", "PushServer", "PushEngine", "PushGateway", "PushTransport", "PushWire", "ArgumentParser", "Histogram", "Foundation", "Dispatch",
+      "Carillon", "PushServer", "PushBench", "PushEngine", "PushGateway", "PushTransport", "PushWire", "ArgumentParser",
+      "Foundation", "Dispatch",
     ],
   ]
 
@@ -21,7 +27,9 @@ enum Arrows {
   static let strict: Set<String> = ["PushWire"]
 
   /// C libraries that one module alone may see.
-  static let onlyImporter: [String: String] = ["COpenSSL": "PushTransport", "CNGHTTP2": "PushTransport", "CLZ4": "PushJournal"]
+  static let onlyImporter: [String: String] = [
+    "COpenSSL": "PushTransport", "CNGHTTP2": "PushTransport", "CLZ4": "PushJournal",
+  ]
 
   struct Import {
     let module: String
@@ -43,10 +51,15 @@ enum Arrows {
   static func findings(in file: SourceFile) -> [Finding] {
     guard file.isSwift, let module = file.module else { return [] }
     var findings: [Finding] = []
-    func add(_ entry: Import, _ message: String) { findings.append(Finding(path: file.path, line: entry.line, message: message)) }
+    func add(_ entry: Import, _ message: String) {
+      findings.append(Finding(path: file.path, line: entry.line, message: message))
+    }
     for entry in imports(of: file) {
       if !entry.hasLevel {
-        add(entry, "import \(entry.module) says no access level: write `internal import`, or `package import` if the API needs it")
+        add(
+          entry,
+          "import \(entry.module) says no access level: write `internal import`, or `package import` if the API needs it"
+        )
       }
       if let owner = onlyImporter[entry.module], owner != module, !file.path.hasPrefix("Tests/") {
         add(entry, "only \(owner) imports \(entry.module): add what you need there, as Swift")
@@ -66,7 +79,8 @@ enum Arrows {
 
   private static func advice(_ module: String, _ imported: String) -> String {
     switch (module, imported) {
-    case ("PushEngine", "PushGateway"), ("PushGateway", "PushEngine"): "the simulator must not share the logic that it judges; compare the two in a test"
+    case ("PushEngine", "PushGateway"), ("PushGateway", "PushEngine"):
+      "the simulator must not share the logic that it judges; compare the two in a test"
     case ("PushWire", _): "PushWire is pure Swift; take bytes, time and randomness as parameters"
     case (_, "Foundation"): "use Swift's own types, or Glibc; Foundation belongs in Carillon and the modules above it"
     default: "it may import \(allowed[module, default: []].sorted().joined(separator: ", "))"

@@ -49,6 +49,7 @@ enum Rules {
     ("Sources/PushGateway/Truth/", "the record hashes tokens and payloads in place"),
     ("Sources/PushGateway/Listener/", "the listener hands the link's raw bytes to sessions"),
     ("Sources/PushGateway/Faults/", "fault rules look at token bytes in place"),
+    ("Sources/PushBench/Run/", "the simulator is a child process, and tokens lie in one block of memory"),
     ("Sources/CarillonCommand/", "the command passes files and buffers to the codec, and sets signal handlers"),
     ("Tests/", "tests look behind the curtain"),
   ]

@@ -37,6 +37,17 @@ package struct ResolvedCredential: Sendable {
       context: try TLSContext(client: client), certificate: credential?.inspection, tokens: tokens)
   }
 
+  /// The same, with the error of the library.
+  package static func resolve(
+    _ settings: AppSettings, registry: ProviderTokenRegistry, validAt unixSeconds: Int64
+  ) throws(CarillonError) -> ResolvedCredential {
+    do throws(CredentialError) {
+      return try load(settings, registry: registry, validAt: unixSeconds)
+    } catch {
+      throw CarillonError(.credential, error.description)
+    }
+  }
+
   /// What rules about headers depend on.
   package var kind: ProviderCredentialKind {
     guard let certificate else { return .token }

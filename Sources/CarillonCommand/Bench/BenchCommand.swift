@@ -1,8 +1,10 @@
 internal import ArgumentParser
 internal import Carillon
 internal import Foundation
+internal import PushBench
 internal import PushServer
 internal import PushWire
+internal import Synchronization
 
 struct BenchCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
@@ -35,32 +37,57 @@ struct BenchCommand: AsyncParsableCommand {
       Exit status: 0 measured, 1 interrupted or the account differs from the simulator's, 2 wrong flags or files, 3 it could not run.
       """)
 
-  @Option(help: ArgumentHelp("A gateway of your own to load (default: the built-in simulator).", valueName: "host:port")) var gateway: String?
+  @Option(
+    help: ArgumentHelp("A gateway of your own to load (default: the built-in simulator).", valueName: "host:port"))
+  var gateway: String?
   @OptionGroup var identity: IdentityOptions
   @Option(help: ArgumentHelp("Apps, 1 to 1000, each with its own connections.", valueName: "n,…")) var apps = "1"
   @Option(help: ArgumentHelp("Connections of each app, 1 to 1000.", valueName: "n,…")) var connections = "1"
-  @Option(help: ArgumentHelp("The most bytes in one write; 1 writes each frame alone.", valueName: "size,…")) var batch = "64KiB"
+  @Option(help: ArgumentHelp("The most bytes in one write; 1 writes each frame alone.", valueName: "size,…"))
+  var batch = "64KiB"
   @Option(help: ArgumentHelp("Payload sizes, in bytes.", valueName: "n,…")) var payload = "200"
-  @Option(help: ArgumentHelp("Notifications per second over all apps; max is as fast as possible.", valueName: "n|max,…")) var rate = "max"
+  @Option(
+    help: ArgumentHelp("Notifications per second over all apps; max is as fast as possible.", valueName: "n|max,…"))
+  var rate = "max"
   @Option(
     help: ArgumentHelp(
-      "The round trip to the built-in simulator, TCP's and TLS's handshakes included; see simulate --help (default: 0ms).", valueName: "time,…"))
+      "The round trip to the built-in simulator, TCP's and TLS's handshakes included; see simulate --help "
+        + "(default: 0ms).",
+      valueName: "time,…"))
   var latency: String?
   @Option(
-    help: ArgumentHelp("One more app, which sends so many per second meanwhile: its latency shows what the others leave it (default: none).", valueName: "n"))
+    help: ArgumentHelp(
+      "One more app, which sends so many per second meanwhile: its latency shows what the others leave it "
+        + "(default: none).",
+      valueName: "n"))
   var trickle: String?
-  @Option(help: ArgumentHelp("What is spoken: the binary protocol, the HTTP/2 provider API.", valueName: "binary|http2,…")) var transport = "binary"
-  @Option(help: ArgumentHelp("Over HTTP/2: requests in flight on one connection, at most (default: 1000).", valueName: "n,…")) var streams: String?
+  @Option(
+    help: ArgumentHelp("What is spoken: the binary protocol, the HTTP/2 provider API.", valueName: "binary|http2,…"))
+  var transport = "binary"
+  @Option(
+    help: ArgumentHelp("Over HTTP/2: requests in flight on one connection, at most (default: 1000).", valueName: "n,…"))
+  var streams: String?
   @OptionGroup var provider: BenchProviderFlags
-  @Option(help: ArgumentHelp("The frame layout of the binary protocol, 0, 1 or 2 (default: 2).", valueName: "n")) var command: Int?
+  @Option(help: ArgumentHelp("The frame layout of the binary protocol, 0, 1 or 2 (default: 2).", valueName: "n"))
+  var command: Int?
   @Option(help: ArgumentHelp("How long each point is measured (default: 5s).", valueName: "time")) var duration: String?
-  @Option(help: ArgumentHelp("How long each point runs before it is measured (default: 1s).", valueName: "time")) var warmUp: String?
-  @Option(help: ArgumentHelp("Measure so many notifications instead, from the first connection to the last outcome.", valueName: "n")) var count: Int?
+  @Option(help: ArgumentHelp("How long each point runs before it is measured (default: 1s).", valueName: "time"))
+  var warmUp: String?
+  @Option(
+    help: ArgumentHelp(
+      "Measure so many notifications instead, from the first connection to the last outcome.", valueName: "n"))
+  var count: Int?
   @Option(help: ArgumentHelp("How long a frame may wait for company.", valueName: "time")) var batchDelay = "5ms"
-  @Option(help: ArgumentHelp("The most unsettled notifications on one binary connection (default: 262144).", valueName: "n")) var window: Int?
-  @Option(help: ArgumentHelp("How the last binary notifications are settled: by a probe or by silence (default: probe).", valueName: "probe|quiet"))
+  @Option(
+    help: ArgumentHelp("The most unsettled notifications on one binary connection (default: 262144).", valueName: "n"))
+  var window: Int?
+  @Option(
+    help: ArgumentHelp(
+      "How the last binary notifications are settled: by a probe or by silence (default: probe).",
+      valueName: "probe|quiet"))
   var confirm: AppSettings.Confirm?
-  @Option(help: ArgumentHelp("How long silence must last to mean acceptance (default: 5s).", valueName: "time")) var settleQuiet: String?
+  @Option(help: ArgumentHelp("How long silence must last to mean acceptance (default: 5s).", valueName: "time"))
+  var settleQuiet: String?
   @Option(help: ArgumentHelp("Threads of the sender (default: one per core).", valueName: "n")) var threads: Int?
   @Flag(help: "The results as one JSON object on standard output.") var json = false
   @Option(help: ArgumentHelp("Writes one self-contained page with plots.", valueName: "file")) var html: String?
@@ -74,14 +101,17 @@ struct BenchCommand: AsyncParsableCommand {
     plan.sweep.rates = try BenchFlags.rates(rate, flag: "--rate", example: "100,10000,max")
     if let latency {
       guard gateway == nil else {
-        throw ValidationError("--latency needs the built-in simulator, and --gateway names another gateway; leave one of them out.")
+        throw ValidationError(
+          "--latency needs the built-in simulator, and --gateway names another gateway; leave one of them out.")
       }
       plan.sweep.latencies = try BenchFlags.latencies(latency)
     }
     try planTransports(&plan)
     plan.extent = try extent()
     if let trickle {
-      guard count == nil else { throw ValidationError("--trickle and --count exclude each other: a trickle has a time, not a number.") }
+      guard count == nil else {
+        throw ValidationError("--trickle and --count exclude each other: a trickle has a time, not a number.")
+      }
       guard let rate = try BenchFlags.rates(trickle, flag: "--trickle", example: "100").first ?? nil else {
         throw ValidationError("--trickle must be a number per second, not \"\(trickle)\".")
       }
@@ -89,7 +119,9 @@ struct BenchCommand: AsyncParsableCommand {
     }
     plan.batchDelay = try BenchFlags.duration(batchDelay, flag: "--batch-delay", in: .zero ... .seconds(10))
     plan.threads = threads ?? ProcessInfo.processInfo.activeProcessorCount
-    guard (1...256).contains(plan.threads) else { throw ValidationError("--threads must be from 1 to 256, not \(plan.threads).") }
+    guard (1...256).contains(plan.threads) else {
+      throw ValidationError("--threads must be from 1 to 256, not \(plan.threads).")
+    }
     plan.target = try target(plan.sweep.transports)
     return plan
   }
@@ -101,17 +133,24 @@ struct BenchCommand: AsyncParsableCommand {
     plan.sweep.streams = try spoken.streams(streams)
     try spoken.refuseWithoutHTTP2(provider.given)
     try spoken.refuseWithoutBinary([
-      ("--command", command != nil), ("--window", window != nil), ("--confirm", confirm != nil), ("--settle-quiet", settleQuiet != nil),
+      ("--command", command != nil), ("--window", window != nil), ("--confirm", confirm != nil),
+      ("--settle-quiet", settleQuiet != nil),
     ])
     if let command { plan.command = try Options.command(command) }
     if let window {
-      guard (1...262_144).contains(window) else { throw ValidationError("--window must be from 1 to 262144, not \(window).") }
+      guard (1...262_144).contains(window) else {
+        throw ValidationError("--window must be from 1 to 262144, not \(window).")
+      }
       plan.windowCount = window
     }
     plan.settle.confirm = confirm ?? .probe
-    plan.settle.quiet = try BenchFlags.duration(settleQuiet ?? "5s", flag: "--settle-quiet", in: .milliseconds(10) ... .seconds(3600))
-    let limits = plan.sweep.transports.map { $0 == .http2 ? PushType.alert.payloadLimit : plan.command.payloadLimitDefault }
-    plan.sweep.payloadByteCounts = try BenchFlags.counts(payload, flag: "--payload", in: BenchPayload.leastByteCount...(limits.min() ?? 256))
+    plan.settle.quiet = try BenchFlags.duration(
+      settleQuiet ?? "5s", flag: "--settle-quiet", in: .milliseconds(10) ... .seconds(3600))
+    let limits = plan.sweep.transports.map {
+      $0 == .http2 ? PushType.alert.payloadLimit : plan.command.payloadLimitDefault
+    }
+    plan.sweep.payloadByteCounts = try BenchFlags.counts(
+      payload, flag: "--payload", in: BenchPayload.leastByteCount...(limits.min() ?? 256))
   }
 
   private func extent() throws -> BenchPlan.Extent {
@@ -123,25 +162,34 @@ struct BenchCommand: AsyncParsableCommand {
     for (flag, value) in [("--duration", duration), ("--warm-up", warmUp)] where value != nil {
       throw ValidationError("\(flag) and --count exclude each other: --count measures from beginning to end.")
     }
-    guard (1...1_000_000_000).contains(count) else { throw ValidationError("--count must be from 1 to 1000000000, not \(count).") }
+    guard (1...1_000_000_000).contains(count) else {
+      throw ValidationError("--count must be from 1 to 1000000000, not \(count).")
+    }
     return .count(count)
   }
 
   private func target(_ transports: [AppSettings.Transport]) throws -> BenchPlan.Target {
     try identity.check()
     guard let gateway else {
-      let given = [("--certificate", identity.certificate), ("--trust", identity.trust)].compactMap { $1 == nil ? nil : $0 } + provider.given
-      if let flag = given.first { throw ValidationError("\(flag) needs --gateway; the built-in simulator brings its own certificates.") }
+      let given =
+        [("--certificate", identity.certificate), ("--trust", identity.trust)].compactMap { $1 == nil ? nil : $0 }
+        + provider.given
+      if let flag = given.first {
+        throw ValidationError("\(flag) needs --gateway; the built-in simulator brings its own certificates.")
+      }
       return .simulator
     }
     let endpoint = try Options.endpoint(gateway, flag: "--gateway")
     if let refusal = AppleHosts.refusal(of: endpoint.host) { throw CommandFailure.usage("--gateway: \(refusal)") }
     guard transports.count == 1 else {
-      throw ValidationError("--gateway takes one --transport at a time: a gateway has a port for each, and only one was named.")
+      throw ValidationError(
+        "--gateway takes one --transport at a time: a gateway has a port for each, and only one was named.")
     }
     try provider.check(hasCertificate: identity.certificate != nil)
     guard identity.certificate != nil || provider.tokenKey != nil else {
-      throw ValidationError(transports == [.http2] ? "--certificate FILE or --token-key FILE must say who sends." : "--certificate FILE must say who sends.")
+      throw ValidationError(
+        transports == [.http2]
+          ? "--certificate FILE or --token-key FILE must say who sends." : "--certificate FILE must say who sends.")
     }
     return .gateway(endpoint)
   }
@@ -151,22 +199,61 @@ struct BenchCommand: AsyncParsableCommand {
     // Found out before the measuring, not after it.
     let page = try html.map(BenchPageFile.init)
     let credential = provider.tokenKeyFile.map(AppCredential.tokenKey) ?? identity.files.map(AppCredential.certificate)
-    let report = try await BenchDriver(plan: plan, credential: credential, trust: identity.trust, topic: provider.topic).run()
+    let driver = BenchDriver(
+      plan: plan, credential: credential, trust: identity.trust, topic: provider.topic,
+      simulatorExecutable: Self.executable)
+    let report = try await run(driver, plan.sweep)
     let text = json ? BenchJSON.text(report) : BenchTable.text(report)
-    if let problem = StandardStream.output.write(Array((text + "\n").utf8)) { throw CommandFailure.couldNotRun("the results cannot be written: \(problem)") }
+    if let problem = StandardStream.output.write(Array((text + "\n").utf8)) {
+      throw CommandFailure.couldNotRun("the results cannot be written: \(problem)")
+    }
     try page?.write(BenchPage.text(report, at: Date()))
     guard !report.isInterrupted, report.agrees else { throw ExitStatus.findings }
   }
 }
 
-/// Where the page goes: opened at once, so that a path that cannot be written is known before anything is measured.
+extension BenchCommand {
+  /// This program itself, which is the simulator too.
+  private static var executable: String {
+    URL(filePath: "/proc/self/exe").resolvingSymlinksInPath().path(percentEncoded: false)
+  }
+
+  /// Measures, and shows on standard error how far it is.
+  private func run(_ driver: BenchDriver, _ sweep: BenchSweep) async throws -> BenchReport {
+    let stream = StandardStream.error
+    let progress = Mutex(BenchProgress(stream.isTerminal ? .terminal(columns: stream.columnCount) : .log, sweep: sweep))
+    let show: @Sendable (String?) -> Void = { text in if let text { _ = stream.write(Array(text.utf8)) } }
+    let watch = SignalWatch { count in
+      if count == 1 {
+        driver.stop()
+        show(
+          progress.withLock { $0.clear() }
+            + "carillon: stopping: what is in flight is still measured; interrupt again to stop at once\n")
+      } else {
+        driver.endSimulators()
+        Foundation.exit(ExitStatus.findings.rawValue)
+      }
+    }
+    defer { watch.stop() }
+    do {
+      return try await driver.run { event in show(progress.withLock { $0.update(event) }) }
+    } catch {
+      show(progress.withLock { $0.clear() })
+      throw error
+    }
+  }
+}
+
+/// Where the page goes: opened at once, so that a path that cannot be written is known before
+/// anything is measured.
 struct BenchPageFile {
   private let path: String
   private let file: FileHandle
 
   init(path: String) throws {
     self.path = path
-    guard FileManager.default.createFile(atPath: path, contents: nil), let file = FileHandle(forWritingAtPath: path) else {
+    guard FileManager.default.createFile(atPath: path, contents: nil), let file = FileHandle(forWritingAtPath: path)
+    else {
       throw CommandFailure.usage("--html: \(path) cannot be written")
     }
     self.file = file

@@ -1,20 +1,28 @@
 internal import ArgumentParser
 internal import Carillon
+internal import PushBench
 internal import PushServer
 internal import PushWire
 
-/// Reads the lists and sizes that `carillon bench` takes. Each error is one sentence that names the flag.
+/// Reads the lists and sizes that `carillon bench` takes. Each error is one sentence that names the
+/// flag.
 enum BenchFlags {
   /// The most values of one variable: more is a mistake, not a plot.
   static let valueCountLimit = 32
 
   /// `1,2,4`, each once.
-  static func list<Value: Hashable>(_ text: String, flag: String, example: String, _ read: (String) -> Value?) throws -> [Value] {
+  static func list<Value: Hashable>(
+    _ text: String, flag: String, example: String, _ read: (String) -> Value?
+  ) throws -> [Value] {
     let parts = text.split(separator: ",", omittingEmptySubsequences: false).map { $0.trimming(" ") }
-    guard parts.count <= valueCountLimit else { throw ValidationError("\(flag) takes at most \(valueCountLimit) values, not \(parts.count).") }
+    guard parts.count <= valueCountLimit else {
+      throw ValidationError("\(flag) takes at most \(valueCountLimit) values, not \(parts.count).")
+    }
     var values: [Value] = []
     for part in parts {
-      guard let value = read(part) else { throw ValidationError("\(flag) must be a value or a list such as \(example), not \"\(text)\".") }
+      guard let value = read(part) else {
+        throw ValidationError("\(flag) must be a value or a list such as \(example), not \"\(text)\".")
+      }
       guard !values.contains(value) else { throw ValidationError("\(flag) names \(part) twice.") }
       values.append(value)
     }
@@ -32,13 +40,16 @@ enum BenchFlags {
   static func batches(_ text: String) throws -> [Int] {
     let values = try list(text, flag: "--batch", example: "4KiB,64KiB", Quantity.byteCount)
     for value in values where !(1...16 << 20).contains(value) {
-      throw ValidationError("--batch must be from 1 byte (one frame in each write) to 16MiB, not \(Quantity.describe(byteCount: value)).")
+      throw ValidationError(
+        "--batch must be from 1 byte (one frame in each write) to 16MiB, not \(Quantity.describe(byteCount: value)).")
     }
     return values
   }
 
   static func latencies(_ text: String) throws -> [Duration] {
-    let values = try list(text, flag: "--latency", example: "0ms,20ms,100ms") { Quantity.duration($0) ?? Quantity.duration($0 + "s") }
+    let values = try list(text, flag: "--latency", example: "0ms,20ms,100ms") {
+      Quantity.duration($0) ?? Quantity.duration($0 + "s")
+    }
     for value in values where !(.zero ... .seconds(10)).contains(value) {
       throw ValidationError("--latency must be from 0ms to 10s, not \(Quantity.describe(value)).")
     }
@@ -57,7 +68,9 @@ enum BenchFlags {
       return .some(rate)
     }
     for value in values {
-      if let value, !(0.1...100_000_000).contains(value) { throw ValidationError("\(flag) must be from 0.1 to 100000000 per second, not \"\(text)\".") }
+      if let value, !(0.1...100_000_000).contains(value) {
+        throw ValidationError("\(flag) must be from 0.1 to 100000000 per second, not \"\(text)\".")
+      }
     }
     return values
   }
@@ -65,7 +78,10 @@ enum BenchFlags {
   static func duration(_ text: String, flag: String, in range: ClosedRange<Duration>) throws -> Duration {
     let duration = try Options.duration(text, flag: flag)
     guard range.contains(duration) else {
-      throw ValidationError("\(flag) must be from \(Quantity.describe(range.lowerBound)) to \(Quantity.describe(range.upperBound)), not \"\(text)\".")
+      throw ValidationError(
+        "\(flag) must be from \(Quantity.describe(range.lowerBound)) to \(Quantity.describe(range.upperBound)), not "
+          + "\"\(text)\"."
+      )
     }
     return duration
   }

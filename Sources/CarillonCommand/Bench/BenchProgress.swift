@@ -1,6 +1,9 @@
+internal import Carillon
+internal import PushBench
 internal import PushWire
 
-/// Shows on standard error how a benchmark is getting on: a line that is redrawn on a terminal, a line for each point in a log. Has no clock.
+/// Shows on standard error how a benchmark is getting on: a line that is redrawn on a terminal, a
+/// line for each point in a log. Has no clock.
 struct BenchProgress {
   private let style: ProgressDisplay.Style
   private let pointCount: Int
@@ -14,11 +17,21 @@ struct BenchProgress {
     swept = sweep.swept
   }
 
+  /// What to write; nil when there is nothing new to say.
+  mutating func update(_ event: BenchEvent) -> String? {
+    switch event {
+    case .preparing(let text): preparing(text)
+    case .running(let point, let settings, let stage, let elapsed):
+      update(point: point, settings: settings, stage: stage, elapsed: elapsed)
+    case .measured(let point, let result): finished(point: point, result)
+    }
+  }
+
   /// Before the first point.
-  func preparing(_ text: String) -> String { style == .log ? "\(text)\n" : "\r\(text)\u{1B}[K" }
+  private func preparing(_ text: String) -> String { style == .log ? "\(text)\n" : "\r\(text)\u{1B}[K" }
 
   /// What to write when a point (from 0) is at this stage; nil when nothing new is to be said.
-  mutating func update(point: Int, settings: BenchSettings, stage: BenchStage, elapsed: Duration) -> String? {
+  private mutating func update(point: Int, settings: BenchSettings, stage: BenchStage, elapsed: Duration) -> String? {
     guard case .terminal(let columns) = style else { return nil }
     isLineOpen = true
     let state: String
@@ -26,15 +39,15 @@ struct BenchProgress {
     case .connecting(let apps, let all): state = all == 1 ? "connecting" : "connecting, \(apps) of \(all) apps"
     case .warmingUp: state = "warming up"
     case .measuring(let count, let fraction):
-      state = "\(bar(fraction)) \(AccountTable.grouped(count)) sent"
+      state = "\(bar(fraction)) \(NumberText.grouped(count)) sent"
     case .settling: state = "waiting for the last answers"
     }
-    let line = "\(name(point, settings))\(state), \(AccountTable.spokenSeconds(elapsed.inSeconds))"
+    let line = "\(name(point, settings))\(state), \(NumberText.seconds(elapsed.inSeconds))"
     return "\r" + String(line.prefix(max(0, columns - 1))) + "\u{1B}[K"
   }
 
   /// When a point has been measured.
-  mutating func finished(point: Int, _ result: BenchPoint) -> String {
+  private mutating func finished(point: Int, _ result: BenchPoint) -> String {
     let latency = result.toSocket.map { ", to socket p99 \(Figures.time(Double($0.at(99))))" } ?? ""
     let line =
       "\(name(point, result.settings))\(Figures.rate(result.perSecond)), "

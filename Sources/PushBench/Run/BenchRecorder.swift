@@ -6,35 +6,42 @@ internal import Synchronization
 
 /// Latencies in nanoseconds, to three significant digits, up to an hour.
 struct LatencyRecord: Sendable {
-  private(set) var histogram = Histogram<UInt64>(lowestDiscernibleValue: 1_000, highestTrackableValue: 3_600_000_000_000)
+  private(set) var histogram = Histogram<UInt64>(
+    lowestDiscernibleValue: 1_000, highestTrackableValue: 3_600_000_000_000)
 
-  mutating func record(_ nanoseconds: UInt64, count: Int) { histogram.record(min(nanoseconds, 3_600_000_000_000), count: UInt64(count)) }
-}
-
-/// What the lanes have done, in numbers that only grow.
-struct BenchCounters: Hashable, Sendable {
-  /// Notifications given to a socket for the first time, and again.
-  var written = 0
-  var resent = 0
-  /// With an outcome.
-  var settled = 0
-  /// Never given to a socket before the measurement was broken off.
-  var unsent = 0
-  var batches = 0
-  /// Frames in those batches, before TLS.
-  var batchedBytes = 0
-  var batchedNotifications = 0
-  var tlsRecords = 0
-
-  static func - (later: BenchCounters, earlier: BenchCounters) -> BenchCounters {
-    BenchCounters(
-      written: later.written - earlier.written, resent: later.resent - earlier.resent, settled: later.settled - earlier.settled,
-      unsent: later.unsent - earlier.unsent, batches: later.batches - earlier.batches, batchedBytes: later.batchedBytes - earlier.batchedBytes,
-      batchedNotifications: later.batchedNotifications - earlier.batchedNotifications, tlsRecords: later.tlsRecords - earlier.tlsRecords)
+  mutating func record(_ nanoseconds: UInt64, count: Int) {
+    histogram.record(min(nanoseconds, 3_600_000_000_000), count: UInt64(count))
   }
 }
 
-/// Measures an engine from its lanes' reports. One for all apps: a batch is hundreds of notifications, so its lock is taken seldom.
+/// What the lanes have done, in numbers that only grow.
+package struct BenchCounters: Hashable, Sendable {
+  /// Notifications given to a socket for the first time, and again.
+  package var written = 0
+  package var resent = 0
+  /// With an outcome.
+  package var settled = 0
+  /// Never given to a socket before the measurement was broken off.
+  package var unsent = 0
+  package var batches = 0
+  /// Frames in those batches, before TLS.
+  package var batchedBytes = 0
+  package var batchedNotifications = 0
+  package var tlsRecords = 0
+
+  package static func - (later: BenchCounters, earlier: BenchCounters) -> BenchCounters {
+    BenchCounters(
+      written: later.written - earlier.written, resent: later.resent - earlier.resent,
+      settled: later.settled - earlier.settled,
+      unsent: later.unsent - earlier.unsent, batches: later.batches - earlier.batches,
+      batchedBytes: later.batchedBytes - earlier.batchedBytes,
+      batchedNotifications: later.batchedNotifications - earlier.batchedNotifications,
+      tlsRecords: later.tlsRecords - earlier.tlsRecords)
+  }
+}
+
+/// Measures an engine from its lanes' reports. One for all apps: a batch is hundreds of
+/// notifications, so its lock is taken seldom.
 final class BenchRecorder: Sendable {
   fileprivate struct State {
     var counters = BenchCounters()
@@ -83,7 +90,9 @@ final class BenchRecorder: Sendable {
     }
 
     func wrote(_ batch: LaneBatch) {
-      if !hasStarted.load(ordering: .relaxed), !hasStarted.exchange(true, ordering: .relaxed) { recorder.startedApps.add(1, ordering: .releasing) }
+      if !hasStarted.load(ordering: .relaxed), !hasStarted.exchange(true, ordering: .relaxed) {
+        recorder.startedApps.add(1, ordering: .releasing)
+      }
       recorder.state.withLock { $0.wrote(batch) }
     }
 
@@ -107,13 +116,16 @@ extension BenchRecorder.State {
     counters.batches += 1
     counters.batchedBytes += batch.byteCount
     counters.batchedNotifications += batch.count
-    counters.tlsRecords += (batch.byteCount + BenchRecorder.tlsRecordByteCountLimit - 1) / BenchRecorder.tlsRecordByteCountLimit
+    counters.tlsRecords +=
+      (batch.byteCount + BenchRecorder.tlsRecordByteCountLimit - 1) / BenchRecorder.tlsRecordByteCountLimit
   }
 
-  /// In a closed loop, notifications come in chunks of one time, and a batch is a part of one or two of them: its first one's time is taken for all, as
-  /// walking through them would cost as much as it measures. In an open loop each has its own.
+  /// In a closed loop, notifications come in chunks of one time, and a batch is a part of one or
+  /// two of them: its first one's time is taken for all, as walking through them would cost as much
+  /// as it measures. In an open loop each has its own.
   private static func forEachTime(
-    _ ring: NotificationRing, _ positions: Range<UInt64>, count: Int, isOpenLoop: Bool, _ body: (_ due: UInt64, _ count: Int) -> Void
+    _ ring: NotificationRing, _ positions: Range<UInt64>, count: Int, isOpenLoop: Bool,
+    _ body: (_ due: UInt64, _ count: Int) -> Void
   ) {
     let first = ring.record(at: positions.lowerBound)
     if !isOpenLoop, first.isNotification { return body(first.ordinal, count) }
@@ -129,7 +141,9 @@ extension BenchRecorder.State {
         if window.contains(due) { toAnswer.record(now - min(due, now), count: count) }
       }
     case .cancelled:
-      Self.forEachTime(ring, positions, count: settlement.count, isOpenLoop: isOpenLoop) { due, count in neverWritten(due, count: count, now: now) }
+      Self.forEachTime(ring, positions, count: settlement.count, isOpenLoop: isOpenLoop) { due, count in
+        neverWritten(due, count: count, now: now)
+      }
     default: break
     }
   }

@@ -1,6 +1,7 @@
 internal import Foundation
 
-/// A plot as inline SVG. Colours come from the page's style sheet, so that it follows the reader's light or dark mode.
+/// A plot as inline SVG. Colours come from the page's style sheet, so that it follows the reader's
+/// light or dark mode.
 struct Plot {
   /// How values become places along an axis.
   enum Scale: Hashable {
@@ -48,7 +49,9 @@ struct Plot {
     let legend =
       lines.count < 2
       ? ""
-      : "<ul class=\"legend\">" + lines.indices.map { "<li class=\"c\($0 % Self.colourCount)\">\(Self.escaped(lines[$0].name))</li>" }.joined() + "</ul>"
+      : "<ul class=\"legend\">"
+        + lines.indices.map { "<li class=\"c\($0 % Self.colourCount)\">\(Self.escaped(lines[$0].name))</li>" }.joined()
+        + "</ul>"
     return "<figure><figcaption>\(Self.escaped(title))</figcaption>\(legend)\(svg)</figure>"
   }
 
@@ -56,22 +59,36 @@ struct Plot {
     let ticks = ticks
     let range = (low: ticks.first ?? 0, high: ticks.last ?? 1)
     var parts = [
-      "<svg viewBox=\"0 0 \(Int(Self.size.width)) \(Int(Self.size.height))\" role=\"img\" aria-label=\"\(Self.escaped("\(title), by \(axis)"))\">"
+      "<svg viewBox=\"0 0 \(Int(Self.size.width)) \(Int(Self.size.height))\" role=\"img\" "
+        + "aria-label=\"\(Self.escaped("\(title), by \(axis)"))\">"
     ]
     for tick in ticks {
       let y = place(tick, in: range)
-      parts.append("<line class=\"grid\" x1=\"\(n(Self.margin.left))\" x2=\"\(n(Self.size.width - Self.margin.right))\" y1=\"\(n(y))\" y2=\"\(n(y))\"/>")
-      parts.append("<text class=\"tick\" x=\"\(n(Self.margin.left - 8))\" y=\"\(n(y + 4))\" text-anchor=\"end\">\(Self.escaped(format(tick)))</text>")
+      parts.append(
+        "<line class=\"grid\" x1=\"\(n(Self.margin.left))\" x2=\"\(n(Self.size.width - Self.margin.right))\" "
+          + "y1=\"\(n(y))\" y2=\"\(n(y))\"/>"
+      )
+      parts.append(
+        "<text class=\"tick\" x=\"\(n(Self.margin.left - 8))\" y=\"\(n(y + 4))\" "
+          + "text-anchor=\"end\">\(Self.escaped(format(tick)))</text>"
+      )
     }
     let floor = Self.size.height - Self.margin.bottom
     for (index, label) in labels.enumerated() where isWritten(index) {
-      parts.append("<text class=\"tick\" x=\"\(n(x(index)))\" y=\"\(n(floor + 18))\" text-anchor=\"middle\">\(Self.escaped(label))</text>")
+      parts.append(
+        "<text class=\"tick\" x=\"\(n(x(index)))\" y=\"\(n(floor + 18))\" "
+          + "text-anchor=\"middle\">\(Self.escaped(label))</text>"
+      )
     }
     parts.append(
-      "<text class=\"axis\" x=\"\(n(Self.margin.left + innerWidth / 2))\" y=\"\(n(Self.size.height - 10))\" text-anchor=\"middle\">\(Self.escaped(axis))</text>"
+      "<text class=\"axis\" x=\"\(n(Self.margin.left + innerWidth / 2))\" y=\"\(n(Self.size.height - 10))\" "
+        + "text-anchor=\"middle\">\(Self.escaped(axis))</text>"
     )
     parts += shape == .lines ? drawnLines(range) : drawnBars(range)
-    parts.append("<line class=\"base\" x1=\"\(n(Self.margin.left))\" x2=\"\(n(Self.size.width - Self.margin.right))\" y1=\"\(n(floor))\" y2=\"\(n(floor))\"/>")
+    parts.append(
+      "<line class=\"base\" x1=\"\(n(Self.margin.left))\" x2=\"\(n(Self.size.width - Self.margin.right))\" "
+        + "y1=\"\(n(floor))\" y2=\"\(n(floor))\"/>"
+    )
     parts.append("</svg>")
     return parts.joined()
   }
@@ -87,7 +104,8 @@ struct Plot {
       for (label, value) in points {
         let tip = Self.escaped("\(line.name), \(labels[label]): \(format(value))")
         parts.append(
-          "<circle class=\"dot c\(index % Self.colourCount)\" cx=\"\(n(x(label)))\" cy=\"\(n(place(value, in: range)))\" r=\"4\"><title>\(tip)</title></circle>"
+          "<circle class=\"dot c\(index % Self.colourCount)\" cx=\"\(n(x(label)))\" "
+            + "cy=\"\(n(place(value, in: range)))\" r=\"4\"><title>\(tip)</title></circle>"
         )
       }
     }
@@ -104,13 +122,16 @@ struct Plot {
         let (top, bottom) = (place(height + value, in: range), place(height, in: range))
         let tip = Self.escaped("\(line.name), \(labels[label]): \(format(value))")
         parts.append(
-          "<rect class=\"bar c\(index % Self.colourCount)\" x=\"\(n(x(label) - width / 2))\" y=\"\(n(top))\" width=\"\(n(width))\" "
+          "<rect class=\"bar c\(index % Self.colourCount)\" x=\"\(n(x(label) - width / 2))\" y=\"\(n(top))\" "
+            + "width=\"\(n(width))\" "
             + "height=\"\(n(max(0, bottom - top)))\"><title>\(tip)</title></rect>")
         height += value
       }
       if height > 0 {
         parts.append(
-          "<text class=\"value\" x=\"\(n(x(label)))\" y=\"\(n(place(height, in: range) - 6))\" text-anchor=\"middle\">\(Self.escaped(format(height)))</text>")
+          "<text class=\"value\" x=\"\(n(x(label)))\" y=\"\(n(place(height, in: range) - 6))\" "
+            + "text-anchor=\"middle\">\(Self.escaped(format(height)))</text>"
+        )
       }
     }
     return parts
@@ -119,7 +140,9 @@ struct Plot {
   // MARK: Axes
 
   /// Labels stand in the middle of equal parts; a single one in the middle of all.
-  private func x(_ index: Int) -> Double { Self.margin.left + innerWidth * (Double(index) + 0.5) / Double(max(1, labels.count)) }
+  private func x(_ index: Int) -> Double {
+    Self.margin.left + innerWidth * (Double(index) + 0.5) / Double(max(1, labels.count))
+  }
 
   /// No more than a dozen fit.
   private func isWritten(_ index: Int) -> Bool {
@@ -131,7 +154,8 @@ struct Plot {
     let share: Double
     switch scale {
     case .linear: share = (value - range.low) / (range.high - range.low)
-    case .logarithmic: share = (log10(max(value, range.low)) - log10(range.low)) / (log10(range.high) - log10(range.low))
+    case .logarithmic:
+      share = (log10(max(value, range.low)) - log10(range.low)) / (log10(range.high) - log10(range.low))
     }
     return Self.margin.top + innerHeight * (1 - max(0, min(1, share)))
   }
@@ -139,14 +163,17 @@ struct Plot {
   /// Where the grid's lines are: round numbers that hold all values between them. At least two.
   var ticks: [Double] {
     let values =
-      shape == .lines ? lines.flatMap { $0.values.compactMap { $0 } } : labels.indices.map { label in lines.compactMap { $0.values[label] }.reduce(0, +) }
+      shape == .lines
+      ? lines.flatMap { $0.values.compactMap { $0 } }
+      : labels.indices.map { label in lines.compactMap { $0.values[label] }.reduce(0, +) }
     switch scale {
     case .linear: return Self.linearTicks(to: (values.max() ?? unit) / unit).map { $0 * unit }
     case .logarithmic: return Self.powerTicks(values.filter { $0 > 0 })
     }
   }
 
-  /// From 0, four to eight steps of 1, 2, 2.5 or 5 times a power of ten, the last at or above `highest`.
+  /// From 0, four to eight steps of 1, 2, 2.5 or 5 times a power of ten, the last at or above
+  /// `highest`.
   static func linearTicks(to highest: Double) -> [Double] {
     guard highest > 0, highest.isFinite else { return [0, 1] }
     let power = pow(10, log10(highest / 5).rounded(.down))

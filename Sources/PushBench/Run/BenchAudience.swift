@@ -12,8 +12,9 @@ enum MonotonicClock {
   }
 }
 
-/// An endless audience in memory. The "line" of each notification is the time at which it was handed over or, in an open loop, due: so the time travels
-/// through the ring with the notification, and whoever sees it later can tell its latency.
+/// An endless audience in memory. The "line" of each notification is the time at which it was
+/// handed over or, in an open loop, due: so the time travels through the ring with the
+/// notification, and whoever sees it later can tell its latency.
 final class BenchAudience: AudienceSource {
   private struct State {
     var loop: OpenLoop?
@@ -23,11 +24,13 @@ final class BenchAudience: AudienceSource {
   private let state: Mutex<State>
   /// Nothing is due from this moment on.
   private let end = Atomic<UInt64>(.max)
-  /// ``tokenCount`` tokens of 32 bytes, one behind the other; every chunk has them from the first on.
+  /// ``tokenCount`` tokens of 32 bytes, one behind the other; every chunk has them from the first
+  /// on.
   private let tokens: [UInt8]
   static let tokenCount = AudienceChunk.defaultEntryLimit
 
-  /// An open loop hands over at most so often, with all that has become due since: at higher rates a timer each would measure the timers.
+  /// An open loop hands over at most so often, with all that has become due since: at higher rates
+  /// a timer each would measure the timers.
   static let pace = Duration.microseconds(250)
   /// So often, at least, it looks whether the end has come.
   private static let longestPause = Duration.seconds(1)
@@ -51,7 +54,8 @@ final class BenchAudience: AudienceSource {
     var count: Int
   }
 
-  /// Those of an open loop that were due before the end and have never been asked for, in at most some thousand groups.
+  /// Those of an open loop that were due before the end and have never been asked for, in at most
+  /// some thousand groups.
   var overdue: [Overdue] {
     let end = end.load(ordering: .acquiring)
     return state.withLock { state in
@@ -59,7 +63,9 @@ final class BenchAudience: AudienceSource {
       let count = min(loop.count(before: end) - loop.taken, state.left)
       guard count > 0 else { return [] }
       let size = max(1, count / 4096)
-      return stride(from: 0, to: count, by: size).map { Overdue(due: loop.time(of: loop.taken + $0), count: min(size, count - $0)) }
+      return stride(from: 0, to: count, by: size).map {
+        Overdue(due: loop.time(of: loop.taken + $0), count: min(size, count - $0))
+      }
     }
   }
 
@@ -77,7 +83,9 @@ final class BenchAudience: AudienceSource {
         return .entries
       }
       let due = loop.take(upTo: limit, now: now, end: end)
-      unsafe tokens.withUnsafeBytes { unsafe chunk.append(count: due.count, tokens: $0) { loop.time(of: due.lowerBound + $0) } }
+      unsafe tokens.withUnsafeBytes {
+        unsafe chunk.append(count: due.count, tokens: $0) { loop.time(of: due.lowerBound + $0) }
+      }
       state.loop = loop
       state.left -= due.count
       if !due.isEmpty { return .entries }

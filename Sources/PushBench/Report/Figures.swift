@@ -1,12 +1,12 @@
 internal import Foundation
 
 /// Measured quantities, as people read them.
-enum Figures {
+package enum Figures {
   /// 950/s, 12.3 k/s, 3.51 M/s.
-  static func rate(_ perSecond: Double) -> String { scaled(perSecond, [(1e6, " M"), (1e3, " k")]) + "/s" }
+  package static func rate(_ perSecond: Double) -> String { scaled(perSecond, [(1e6, " M"), (1e3, " k")]) + "/s" }
 
   /// 12.3 µs, 4.56 ms, 1.20 s; from nanoseconds.
-  static func time(_ nanoseconds: Double) -> String {
+  package static func time(_ nanoseconds: Double) -> String {
     switch nanoseconds {
     case 0: "0"
     case ..<1e3: "\(decimal(nanoseconds)) ns"
@@ -17,14 +17,15 @@ enum Figures {
   }
 
   /// 512 B, 64.0 KiB, 52.1 MiB.
-  static func bytes(_ count: Double) -> String {
-    count < 1024 ? "\(Int(count.rounded())) B" : scaled(count, [(1_073_741_824, " GiB"), (1_048_576, " MiB"), (1024, " KiB")])
+  package static func bytes(_ count: Double) -> String {
+    count < 1024
+      ? "\(Int(count.rounded())) B" : scaled(count, [(1_073_741_824, " GiB"), (1_048_576, " MiB"), (1024, " KiB")])
   }
 
-  static func percent(_ fraction: Double) -> String { "\(Int((fraction * 100).rounded())) %" }
+  package static func percent(_ fraction: Double) -> String { "\(Int((fraction * 100).rounded())) %" }
 
   /// Three digits that matter: 3.51, 35.1, 351.
-  static func decimal(_ number: Double) -> String {
+  package static func decimal(_ number: Double) -> String {
     let size = abs(number)
     return String(format: size < 9.995 ? "%.2f" : size < 99.95 ? "%.1f" : "%.0f", number)
   }

@@ -1,11 +1,10 @@
 internal import Carillon
 internal import PushEngine
-internal import PushServer
 internal import PushWire
 
 /// A benchmark's results for machines, in the shape that `carillon bench --help` names.
-enum BenchJSON {
-  static func text(_ report: BenchReport) -> String {
+package enum BenchJSON {
+  package static func text(_ report: BenchReport) -> String {
     var json = JSONWriter()
     json.object {
       $0.object("machine") {
@@ -89,7 +88,7 @@ enum BenchJSON {
   }
 
   /// p50, p99, p99.9.
-  static func name(_ percentile: Double) -> String {
+  package static func name(_ percentile: Double) -> String {
     percentile == percentile.rounded() ? "p\(Int(percentile))" : "p\(percentile)"
   }
 }

@@ -1,11 +1,10 @@
 internal import Carillon
 internal import Foundation
 internal import PushEngine
-internal import PushServer
 internal import PushWire
 internal import Testing
 
-@testable internal import CarillonCommand
+@testable internal import PushBench
 
 /// What `carillon bench` is made of, without processes.
 struct BenchPartTests {
@@ -21,7 +20,9 @@ struct BenchPartTests {
     #expect([1_000, 2_000, 2_001, 4_001].map { second.count(before: $0) } == [0, 0, 1, 2])
   }
 
-  @Test("whoever comes late gets all that became due meanwhile, each with the time at which it was due", arguments: [0.1, 1, 3, 333.3, 1e6, 9_999_999])
+  @Test(
+    "whoever comes late gets all that became due meanwhile, each with the time at which it was due",
+    arguments: [0.1, 1, 3, 333.3, 1e6, 9_999_999])
   func lateness(perSecond: Double) {
     var seed = SplitMix(state: perSecond.bitPattern)
     var loop = OpenLoop(start: 5_000_000_000, perSecond: perSecond, app: 2, of: 7)
@@ -55,14 +56,16 @@ struct BenchPartTests {
     #expect(audience.overdue.map(\.count).reduce(0, +) == 1_000_003 && audience.overdue.count <= 8192)
     let limited = BenchAudience(tokens: tokens, loop: OpenLoop(start: 0, perSecond: 1_000), limit: 7)
     limited.stop(at: 1_000_000_000)
-    #expect(limited.overdue.map(\.count).reduce(0, +) == 7 && limited.overdue.map(\.due) == (0..<7).map { $0 * 1_000_000 })
+    #expect(
+      limited.overdue.map(\.count).reduce(0, +) == 7 && limited.overdue.map(\.due) == (0..<7).map { $0 * 1_000_000 })
   }
 
   @Test("a closed loop hands over as many as there is room for, and ends at its number")
   func closedLoop() throws {
     let tokens = BenchAudience.tokens(seed: 3)
     #expect(tokens == BenchAudience.tokens(seed: 3) && tokens != BenchAudience.tokens(seed: 4))
-    #expect(Set((0..<BenchAudience.tokenCount).map { tokens[$0 * 32..<$0 * 32 + 32] }).count == BenchAudience.tokenCount)
+    #expect(
+      Set((0..<BenchAudience.tokenCount).map { tokens[$0 * 32..<$0 * 32 + 32] }).count == BenchAudience.tokenCount)
     let audience = BenchAudience(tokens: tokens, loop: nil, limit: 150)
     let chunk = AudienceChunk(entryLimit: 100)
     let before = MonotonicClock.now
@@ -79,11 +82,14 @@ struct BenchPartTests {
     #expect(try audience.fill(AudienceChunk()) == .nothingFor(.seconds(1)), "it looks once a second whether it is over")
     audience.stop(at: start)
     #expect(try audience.fill(AudienceChunk()) == .end)
-    let busy = BenchAudience(tokens: BenchAudience.tokens(seed: 3), loop: OpenLoop(start: MonotonicClock.now, perSecond: 50_000_000))
+    let busy = BenchAudience(
+      tokens: BenchAudience.tokens(seed: 3), loop: OpenLoop(start: MonotonicClock.now, perSecond: 50_000_000))
     let chunk = AudienceChunk()
     while try busy.fill(chunk) != .entries {}
     #expect((1..<chunk.count).allSatisfy { chunk[$0 - 1].line <= chunk[$0].line }, "each has its own time")
-    let soon = BenchAudience(tokens: BenchAudience.tokens(seed: 3), loop: OpenLoop(start: MonotonicClock.now, perSecond: 1_000_000, app: 100, of: 101))
+    let soon = BenchAudience(
+      tokens: BenchAudience.tokens(seed: 3),
+      loop: OpenLoop(start: MonotonicClock.now, perSecond: 1_000_000, app: 100, of: 101))
     guard case .nothingFor(let pause) = try soon.fill(chunk) else { return }
     #expect(pause == BenchAudience.pace, "a timer for each would be measured instead")
   }
@@ -93,7 +99,8 @@ struct BenchPartTests {
   @Test(
     "Apple's names are refused, whatever their spelling",
     arguments: [
-      "gateway.push.apple.com", "Gateway.Sandbox.PUSH.apple.COM", "api.push.apple.com.", "apple.com", "push.apple.com.cn", "1-courier.push.apple.com",
+      "gateway.push.apple.com", "Gateway.Sandbox.PUSH.apple.COM", "api.push.apple.com.", "apple.com",
+      "push.apple.com.cn", "1-courier.push.apple.com",
       "api.sandbox.push.apple-dns.net",
     ])
   func appleNames(host: String) {
@@ -101,16 +108,22 @@ struct BenchPartTests {
   }
 
   @Test(
-    "Apple's networks are refused", arguments: ["17.0.0.1", "17.188.143.3", "::ffff:17.1.2.3", "2620:149:a44::1", "2403:300:a42::9", "2a01:b740:a42::1%eth0"])
+    "Apple's networks are refused",
+    arguments: [
+      "17.0.0.1", "17.188.143.3", "::ffff:17.1.2.3", "2620:149:a44::1", "2403:300:a42::9", "2a01:b740:a42::1%eth0",
+    ])
   func appleAddresses(address: String) {
     #expect(AppleHosts.refusal(of: address, addresses: { _ in [] })?.contains("is in Apple's network") == true)
-    #expect(AppleHosts.refusal(of: "innocent.example.com", addresses: { _ in ["192.0.2.1", address] })?.contains("leads to \(address)") == true)
+    #expect(
+      AppleHosts.refusal(of: "innocent.example.com", addresses: { _ in ["192.0.2.1", address] })?.contains(
+        "leads to \(address)") == true)
   }
 
   @Test(
     "everybody else is let through",
     arguments: [
-      "localhost", "127.0.0.1", "::1", "pineapple.com", "apple.com.example.org", "gateway.example.com", "18.17.17.17", "170.1.2.3", "::ffff:18.1.2.3",
+      "localhost", "127.0.0.1", "::1", "pineapple.com", "apple.com.example.org", "gateway.example.com", "18.17.17.17",
+      "170.1.2.3", "::ffff:18.1.2.3",
     ])
   func others(host: String) {
     #expect(AppleHosts.refusal(of: host, addresses: { _ in ["192.0.2.1", "2001:db8::1"] }) == nil)
@@ -131,7 +144,9 @@ struct BenchPartTests {
     #expect(sweep.points == [BenchSettings()] && sweep.swept.isEmpty)
     sweep.connections = [2, 4, 8]
     sweep.rates = [nil, 1000]
-    let (two, four, eight) = (BenchSettings(connections: 2), BenchSettings(connections: 4), BenchSettings(connections: 8))
+    let (two, four, eight) = (
+      BenchSettings(connections: 2), BenchSettings(connections: 4), BenchSettings(connections: 8)
+    )
     #expect(sweep.points == [two, four, eight, BenchSettings(connections: 2, rate: 1000)])
     #expect(sweep.swept == [.connections, .rate] && sweep.series(.connections) == [two, four, eight])
   }
@@ -141,7 +156,8 @@ struct BenchPartTests {
     var sweep = BenchSweep()
     #expect(!sweep.variables.contains(.latency))
     sweep.latencies = [.zero, .milliseconds(20), .seconds(1)]
-    #expect(sweep.points == [BenchSettings(), BenchSettings(latency: .milliseconds(20)), BenchSettings(latency: .seconds(1))])
+    #expect(
+      sweep.points == [BenchSettings(), BenchSettings(latency: .milliseconds(20)), BenchSettings(latency: .seconds(1))])
     #expect(sweep.swept == [.latency] && sweep.points.map(BenchVariable.latency.text) == ["0ms", "20ms", "1s"])
     let report = report(sweep)
     let table = BenchTable.text(report).split(separator: "\n").map { $0.split(separator: " ").first }
@@ -159,23 +175,30 @@ struct BenchPartTests {
       account.submitted = 1000
       account.confirmed = 1000
       let scale = UInt64(index + 1)
-      let latency = LatencySummary(count: 1000, mean: 5e5, values: LatencySummary.percentiles.map { UInt64($0 * 10_000) * scale })
-      let counters = BenchCounters(written: 1000, batches: 4, batchedBytes: 261_000, batchedNotifications: 1000, tlsRecords: 16)
+      let latency = LatencySummary(
+        count: 1000, mean: 5e5, values: LatencySummary.percentiles.map { UInt64($0 * 10_000) * scale })
+      let counters = BenchCounters(
+        written: 1000, batches: 4, batchedBytes: 261_000, batchedNotifications: 1000, tlsRecords: 16)
       return BenchPoint(
-        settings: settings, seconds: 0.5, counters: counters, processor: ProcessorTime(user: 0.000_2, system: 0.000_1), toSocket: latency,
+        settings: settings, seconds: 0.5, counters: counters, processor: ProcessorTime(user: 0.000_2, system: 0.000_1),
+        toSocket: latency,
         toAnswer: index == 0 ? nil : latency, peakMemoryByteCount: 50 << 20, account: account, notificationCount: 1000)
     }
-    let machine = BenchMachine(processor: "A <processor> & \"more\"", coreCount: 2, memoryByteCount: 8 << 30, kernel: "6.1")
+    let machine = BenchMachine(
+      processor: "A <processor> & \"more\"", coreCount: 2, memoryByteCount: 8 << 30, kernel: "6.1")
     return BenchReport(plan: plan, machine: machine, points: points, simulatorAccepted: points.count * 1000)
   }
 
   @Test("the figures of a point follow from what was counted")
   func figures() {
     let point = report(BenchSweep()).points[0]
-    #expect(point.perSecond == 2000 && abs(point.userMicroseconds - 0.2) < 1e-9 && abs(point.systemMicroseconds - 0.1) < 1e-9)
+    #expect(
+      point.perSecond == 2000 && abs(point.userMicroseconds - 0.2) < 1e-9 && abs(point.systemMicroseconds - 0.1) < 1e-9)
     #expect(point.notificationsPerBatch == 250 && point.bytesPerBatch == 65_250 && point.bytesPerTLSRecord == 16_312.5)
     #expect(point.toSocket?.at(99) == 990_000 && point.toSocket?.at(100) == 1_000_000)
-    #expect(Figures.rate(3_512_345) == "3.51 M/s" && Figures.rate(950) == "950/s" && Figures.time(45_600) == "45.6 µs" && Figures.bytes(65_536) == "64.0 KiB")
+    #expect(
+      Figures.rate(3_512_345) == "3.51 M/s" && Figures.rate(950) == "950/s" && Figures.time(45_600) == "45.6 µs"
+        && Figures.bytes(65_536) == "64.0 KiB")
   }
 
   @Test("the page is well-formed, names every point, and plots each variable that was swept")
@@ -187,19 +210,25 @@ struct BenchPartTests {
     let body = try #require(page.firstMatch(of: /(?s)<main>.*<\/main>/)).0
     let parser = XMLParser.wellFormed(String(body))
     #expect(parser == nil, "\(parser ?? "")")
-    #expect(page.contains("By connections per app") && page.contains("By notifications per second asked for") && !page.contains("By payload size"))
+    #expect(
+      page.contains("By connections per app") && page.contains("By notifications per second asked for")
+        && !page.contains("By payload size"))
     #expect(page.contains("2023-11-14") && page.contains("A &lt;processor&gt; &amp; &quot;more&quot;"))
     #expect(body.matches(of: /<tbody>|<\/tr><tr>/).count == 5, "one row for each point")
     // Four plots for each variable, and two of percentiles.
     #expect(body.matches(of: /<svg/).count == 10)
   }
 
-  @Test("an axis has a handful of round numbers, and holds every value", arguments: [0.003, 0.7, 1, 4.4, 42, 999, 3_512_345, 1e9])
+  @Test(
+    "an axis has a handful of round numbers, and holds every value",
+    arguments: [0.003, 0.7, 1, 4.4, 42, 999, 3_512_345, 1e9])
   func axis(highest: Double) {
     let ticks = Plot.linearTicks(to: highest)
     #expect(ticks.first == 0 && (ticks.last ?? 0) >= highest * 0.999_999 && (3...8).contains(ticks.count), "\(ticks)")
     let powers = Plot.powerTicks([highest, highest * 35])
-    #expect((powers.first ?? 0) <= highest * 1.000_001 && (powers.last ?? 0) >= highest * 34.999 && powers.count <= 4, "\(powers)")
+    #expect(
+      (powers.first ?? 0) <= highest * 1.000_001 && (powers.last ?? 0) >= highest * 34.999 && powers.count <= 4,
+      "\(powers)")
   }
 }
 

@@ -1,7 +1,9 @@
-/// When each notification of an open loop is due: evenly, by the clock, whatever has become of the ones before.
+/// When each notification of an open loop is due: evenly, by the clock, whatever has become of the
+/// ones before.
 ///
-/// That is what keeps an overloaded or stalled sender from hiding its own delays (coordinated omission): a notification that could not be handed over
-/// in time keeps the time at which it was due, and its latency counts from there. Times are nanoseconds of the monotonic clock.
+/// That is what keeps an overloaded or stalled sender from hiding its own delays (coordinated
+/// omission): a notification that could not be handed over in time keeps the time at which it was
+/// due, and its latency counts from there. Times are nanoseconds of the monotonic clock.
 struct OpenLoop {
   private let start: UInt64
   private let nanosecondsApart: Double
@@ -31,7 +33,8 @@ struct OpenLoop {
     return count
   }
 
-  /// The indices of up to `limit` notifications that are due at `now` and were not taken yet, the oldest first. None is due at or after `end`.
+  /// The indices of up to `limit` notifications that are due at `now` and were not taken yet, the
+  /// oldest first. None is due at or after `end`.
   mutating func take(upTo limit: Int, now: UInt64, end: UInt64) -> Range<Int> {
     let due = count(before: min(now < .max ? now + 1 : now, end))
     let first = taken

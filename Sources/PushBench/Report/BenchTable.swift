@@ -1,10 +1,9 @@
 internal import Carillon
-internal import PushServer
 internal import PushWire
 
 /// A benchmark's results for people: one row per point.
-enum BenchTable {
-  static func text(_ report: BenchReport) -> String {
+package enum BenchTable {
+  package static func text(_ report: BenchReport) -> String {
     let swept = report.plan.sweep.swept
     // What does not vary is said once, above the table.
     let variables = swept.isEmpty ? report.plan.sweep.variables : swept
@@ -21,15 +20,21 @@ enum BenchTable {
   }
 
   private static let columns = [
-    "sent", "CPU user+system", "to socket p50", "p99", "max", "to answer p99", "per batch", "fill", "per TLS record", "memory",
+    "sent", "CPU user+system", "to socket p50", "p99", "max", "to answer p99", "per batch", "fill", "per TLS record",
+    "memory",
   ]
 
   private static func cells(_ point: BenchPoint) -> [String] {
-    func latency(_ summary: LatencySummary?, _ percentile: Double) -> String { summary.map { Figures.time(Double($0.at(percentile))) } ?? "-" }
+    func latency(_ summary: LatencySummary?, _ percentile: Double) -> String {
+      summary.map { Figures.time(Double($0.at(percentile))) } ?? "-"
+    }
     return [
-      Figures.rate(point.perSecond), "\(Figures.decimal(point.userMicroseconds))+\(Figures.decimal(point.systemMicroseconds)) µs",
-      latency(point.toSocket, 50), latency(point.toSocket, 99), latency(point.toSocket, 100), latency(point.toAnswer, 99),
-      Figures.decimal(point.notificationsPerBatch), Figures.percent(point.batchFill), Figures.bytes(point.bytesPerTLSRecord),
+      Figures.rate(point.perSecond),
+      "\(Figures.decimal(point.userMicroseconds))+\(Figures.decimal(point.systemMicroseconds)) µs",
+      latency(point.toSocket, 50), latency(point.toSocket, 99), latency(point.toSocket, 100),
+      latency(point.toAnswer, 99),
+      Figures.decimal(point.notificationsPerBatch), Figures.percent(point.batchFill),
+      Figures.bytes(point.bytesPerTLSRecord),
       Figures.bytes(Double(point.peakMemoryByteCount)),
     ]
   }
@@ -42,7 +47,9 @@ enum BenchText {
     // So that the bound of the streams is named, also where the binary protocol comes first.
     if report.plan.sweep.transports.contains(.http2) { base.transport = .http2 }
     let swept = report.plan.sweep.swept
-    let fixed = report.plan.sweep.variables.filter { $0 != .transport && !swept.contains($0) }.map { "\($0.rawValue) \($0.text(base))" }.joined(separator: ", ")
+    let fixed = report.plan.sweep.variables.filter { $0 != .transport && !swept.contains($0) }.map {
+      "\($0.rawValue) \($0.text(base))"
+    }.joined(separator: ", ")
     return "\(target(report)), \(transports(report))" + (fixed.isEmpty ? "" : "; \(fixed)")
   }
 
@@ -63,7 +70,8 @@ enum BenchText {
   }
 
   static func machine(_ machine: BenchMachine) -> String {
-    "\(machine.coreCount) × \(machine.processor), \(Figures.bytes(Double(machine.memoryByteCount))) of memory, Linux \(machine.kernel)"
+    "\(machine.coreCount) × \(machine.processor), \(Figures.bytes(Double(machine.memoryByteCount))) of memory, "
+      + "Linux \(machine.kernel)"
   }
 
   static func notes(_ report: BenchReport) -> [String] {
@@ -71,35 +79,54 @@ enum BenchText {
     let isOpen = report.points.contains { $0.settings.rate != nil }
     notes.append(
       isOpen
-        ? "Latencies with a rate count from the moment a notification was due, whether or not the sender was ready for it."
-        : "Latencies count from the moment a notification was handed to the engine, which took as many as it could hold.")
+        ? "Latencies with a rate count from the moment a notification was due, whether or not the sender was "
+          + "ready for it."
+        : "Latencies count from the moment a notification was handed to the engine, which took as many as it "
+          + "could hold."
+    )
     if let trickle = report.plan.trickle {
-      notes.append("Another app sent \(Figures.decimal(trickle)) notifications per second meanwhile. From when one was due to its socket:")
+      notes.append(
+        "Another app sent \(Figures.decimal(trickle)) notifications per second meanwhile. From when one was due to "
+          + "its socket:"
+      )
       for point in report.points {
         guard let latency = point.trickleToSocket else { continue }
-        let figures = [50, 99, 100].map { "\($0 == 100 ? "max" : "p\(Int($0))") \(Figures.time(Double(latency.at($0))))" }.joined(separator: ", ")
+        let figures = [50, 99, 100].map {
+          "\($0 == 100 ? "max" : "p\(Int($0))") \(Figures.time(Double(latency.at($0))))"
+        }.joined(separator: ", ")
         notes.append("  \(description(point.settings)): \(figures)")
       }
     }
-    notes.append("CPU and memory are the sender's alone; a gateway on the same machine still competes with it for the cores.")
+    notes.append(
+      "CPU and memory are the sender's alone; a gateway on the same machine still competes with it for the cores.")
     for point in report.points where point.counters.unsent > 0 {
       notes.append(
-        "\(description(point.settings)): \(AccountTable.grouped(point.counters.unsent)) were due and never sent: the rate is above what can be sent here.")
+        "\(description(point.settings)): \(NumberText.grouped(point.counters.unsent)) were due and never sent: the "
+          + "rate is above what can be sent here."
+      )
     }
     if let accepted = report.simulatorAccepted {
       notes.append(
         report.agrees
-          ? "The simulator has accepted \(AccountTable.grouped(accepted)) notifications, exactly as many as the accounts say."
-          : "The simulator has accepted \(AccountTable.grouped(accepted)) notifications, but the accounts say \(AccountTable.grouped(report.accepted)).")
+          ? "The simulator has accepted \(NumberText.grouped(accepted)) notifications, exactly as many as the "
+            + "accounts say."
+          : "The simulator has accepted \(NumberText.grouped(accepted)) notifications, but the accounts say "
+            + "\(NumberText.grouped(report.accepted))."
+      )
     }
     if report.isInterrupted {
-      notes.append("Interrupted: \(report.points.count) of \(report.plan.sweep.points.count) points were measured, the last one not to its end.")
+      notes.append(
+        "Interrupted: \(report.points.count) of \(report.plan.sweep.points.count) points were measured, the last "
+          + "one not to its end."
+      )
     }
     return notes
   }
 
   /// A point, in words.
   static func description(_ settings: BenchSettings) -> String {
-    BenchSweep(transports: [settings.transport], latencies: [settings.latency]).variables.map { "\($0.rawValue) \($0.text(settings))" }.joined(separator: ", ")
+    BenchSweep(transports: [settings.transport], latencies: [settings.latency]).variables.map {
+      "\($0.rawValue) \($0.text(settings))"
+    }.joined(separator: ", ")
   }
 }

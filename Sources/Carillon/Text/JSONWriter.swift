@@ -1,11 +1,13 @@
 internal import PushWire
 
 /// Writes JSON with its keys in the order given, on one line.
-struct JSONWriter {
-  private(set) var text = ""
+package struct JSONWriter {
+  package private(set) var text = ""
   private var needsComma = false
 
-  mutating func object(_ body: (inout JSONWriter) -> Void) {
+  package init() {}
+
+  package mutating func object(_ body: (inout JSONWriter) -> Void) {
     text += "{"
     needsComma = false
     body(&self)
@@ -13,20 +15,22 @@ struct JSONWriter {
     needsComma = true
   }
 
-  mutating func object(_ key: String, _ body: (inout JSONWriter) -> Void) {
+  package mutating func object(_ key: String, _ body: (inout JSONWriter) -> Void) {
     self.key(key)
     object(body)
   }
 
-  mutating func field(_ key: String, _ value: String) { write(key, Self.quoted(value)) }
-  mutating func field(_ key: String, _ value: Bool) { write(key, value ? "true" : "false") }
-  mutating func field(_ key: String, _ value: some BinaryInteger) { write(key, String(value)) }
+  package mutating func field(_ key: String, _ value: String) { write(key, Self.quoted(value)) }
+  package mutating func field(_ key: String, _ value: Bool) { write(key, value ? "true" : "false") }
+  package mutating func field(_ key: String, _ value: some BinaryInteger) { write(key, String(value)) }
   /// Nothing for nil.
-  mutating func field(_ key: String, _ value: String?) { if let value { write(key, Self.quoted(value)) } }
-  mutating func field(_ key: String, _ values: [String]) { write(key, "[" + values.map(Self.quoted).joined(separator: ",") + "]") }
+  package mutating func field(_ key: String, _ value: String?) { if let value { write(key, Self.quoted(value)) } }
+  package mutating func field(_ key: String, _ values: [String]) {
+    write(key, "[" + values.map(Self.quoted).joined(separator: ",") + "]")
+  }
 
   /// With three decimals. JSON has no infinity, so a number that is none is 0.
-  mutating func field(_ key: String, _ value: Double) {
+  package mutating func field(_ key: String, _ value: Double) {
     let thousandths = (value * 1000).rounded()
     guard thousandths.isFinite, abs(thousandths) < 9e18 else { return write(key, "0") }
     let whole = Int64(thousandths)
@@ -35,7 +39,9 @@ struct JSONWriter {
     write(key, "\(whole < 0 ? "-" : "")\(whole.magnitude / 1000).\(digits)")
   }
 
-  mutating func array<Element>(_ key: String, _ elements: [Element], _ body: (Element, inout JSONWriter) -> Void) {
+  package mutating func array<Element>(
+    _ key: String, _ elements: [Element], _ body: (Element, inout JSONWriter) -> Void
+  ) {
     self.key(key)
     text += "["
     needsComma = false
@@ -58,5 +64,7 @@ struct JSONWriter {
     needsComma = true
   }
 
-  static func quoted(_ text: String) -> String { String(decoding: JSONValue.string(text).encoded, as: UTF8.self) }
+  package static func quoted(_ text: String) -> String {
+    String(decoding: JSONValue.string(text).encoded, as: UTF8.self)
+  }
 }

@@ -1,15 +1,16 @@
 internal import Carillon
 internal import Foundation
-internal import PushServer
 
 /// Knows Apple's hosts, so that no load test is ever directed at them.
 ///
-/// A name is refused if it is Apple's, and any name or address if it leads to Apple's networks: an alias in a hosts file or in somebody's DNS is no way
-/// around. (Apple's documents name 17.0.0.0/8 and the IPv6 networks below for its push service.)
+/// A name is refused if it is Apple's, and any name or address if it leads to Apple's networks: an
+/// alias in a hosts file or in somebody's DNS is no way around. (Apple's documents name 17.0.0.0/8
+/// and the IPv6 networks below for its push service.)
 extension AppleHosts {
   /// Why `host` cannot be a benchmark's target; nil if it can.
-  /// - Parameter addresses: what the host's name leads to, in numbers; asked only if the name itself is nobody's in particular.
-  static func refusal(of host: String, addresses: (String) -> [String] = resolve) -> String? {
+  /// - Parameter addresses: what the host's name leads to, in numbers; asked only if the name
+  ///   itself is nobody's in particular.
+  package static func refusal(of host: String, addresses: (String) -> [String] = resolve) -> String? {
     if isAppleName(host) { return sentence(host, "is Apple's") }
     if isAppleAddress(host) { return sentence(host, "is in Apple's network") }
     guard let address = addresses(host).first(where: isAppleAddress) else { return nil }
@@ -17,12 +18,14 @@ extension AppleHosts {
   }
 
   private static func sentence(_ host: String, _ fact: String) -> String {
-    "\(host) \(fact), and Apple's push service is not to be load-tested: it counts that as abuse, and may close the account. "
+    "\(host) \(fact), and Apple's push service is not to be load-tested: it counts that as abuse, and may close the "
+      + "account. "
       + "Leave --gateway out to test against the built-in simulator, or name a gateway of your own."
   }
 
-  /// Whether a numeric address is in one of Apple's networks, also as an IPv4 address written in IPv6.
-  static func isAppleAddress(_ text: String) -> Bool {
+  /// Whether a numeric address is in one of Apple's networks, also as an IPv4 address written in
+  /// IPv6.
+  package static func isAppleAddress(_ text: String) -> Bool {
     var four = in_addr()
     if unsafe inet_pton(AF_INET, text, &four) == 1 { return UInt32(bigEndian: four.s_addr) >> 24 == 17 }
     var six = in6_addr()
@@ -31,11 +34,13 @@ extension AppleHosts {
     let bytes = unsafe withUnsafeBytes(of: &six) { unsafe Array($0) }
     let isMapped = bytes[..<10].allSatisfy { $0 == 0 } && bytes[10] == 0xFF && bytes[11] == 0xFF
     if isMapped { return bytes[12] == 17 }
-    return [[0x26, 0x20, 0x01, 0x49], [0x24, 0x03, 0x03, 0x00], [0x2A, 0x01, 0xB7, 0x40]].contains { Array(bytes[..<4]) == $0 }
+    return [[0x26, 0x20, 0x01, 0x49], [0x24, 0x03, 0x03, 0x00], [0x2A, 0x01, 0xB7, 0x40]].contains {
+      Array(bytes[..<4]) == $0
+    }
   }
 
   /// The addresses of a name, in numbers; empty if there are none: connecting will say so.
-  static func resolve(_ host: String) -> [String] {
+  package static func resolve(_ host: String) -> [String] {
     var hints = unsafe addrinfo()
     unsafe hints.ai_socktype = Int32(SOCK_STREAM.rawValue)
     var first: UnsafeMutablePointer<addrinfo>?
@@ -45,8 +50,11 @@ extension AppleHosts {
     var entry = unsafe first
     while let current = unsafe entry {
       var text = [CChar](repeating: 0, count: Int(NI_MAXHOST))
-      let status = unsafe getnameinfo(current.pointee.ai_addr, current.pointee.ai_addrlen, &text, socklen_t(text.count), nil, 0, NI_NUMERICHOST)
-      if status == 0 { addresses.append(String(decoding: text.prefix { $0 != 0 }.map(UInt8.init(bitPattern:)), as: UTF8.self)) }
+      let status = unsafe getnameinfo(
+        current.pointee.ai_addr, current.pointee.ai_addrlen, &text, socklen_t(text.count), nil, 0, NI_NUMERICHOST)
+      if status == 0 {
+        addresses.append(String(decoding: text.prefix { $0 != 0 }.map(UInt8.init(bitPattern:)), as: UTF8.self))
+      }
       unsafe entry = current.pointee.ai_next
     }
     return addresses

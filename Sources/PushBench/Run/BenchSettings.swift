@@ -1,30 +1,30 @@
-internal import Carillon
-internal import PushServer
-internal import PushWire
+package import Carillon
+package import PushWire
 
 /// What one point of a benchmark is run with.
-struct BenchSettings: Hashable, Sendable {
-  var transport = AppSettings.Transport.binary
-  var apps = 1
+package struct BenchSettings: Hashable, Sendable {
+  package var transport = AppSettings.Transport.binary
+  package var apps = 1
   /// For each app.
-  var connections = 1
+  package var connections = 1
   /// Over HTTP/2: requests in flight on one connection, at most; the gateway's limit counts too.
-  var streams = 1000
+  package var streams = 1000
   /// The bound of one write, in bytes.
-  var batchByteCount = 65_536
-  var payloadByteCount = 200
-  /// Notifications per second over all apps, sent by the clock; nil: as fast as the engine takes them.
-  var rate: Double?
+  package var batchByteCount = 65_536
+  package var payloadByteCount = 200
+  /// Notifications per second over all apps, sent by the clock; nil: as fast as the engine takes
+  /// them.
+  package var rate: Double?
   /// The round trip to the simulator; zero: none is added.
-  var latency = Duration.zero
+  package var latency = Duration.zero
 }
 
 /// What a benchmark can vary.
-enum BenchVariable: String, CaseIterable, Sendable {
+package enum BenchVariable: String, CaseIterable, Sendable {
   case transport, apps, connections, streams, batch, payload, rate, latency
 
   /// As the axis of a plot says it.
-  var title: String {
+  package var title: String {
     switch self {
     case .transport: "transport"
     case .apps: "apps"
@@ -38,7 +38,7 @@ enum BenchVariable: String, CaseIterable, Sendable {
   }
 
   /// For sorting; `max` comes last.
-  func number(_ settings: BenchSettings) -> Double {
+  package func number(_ settings: BenchSettings) -> Double {
     switch self {
     case .transport: settings.transport == .binary ? 0 : 1
     case .apps: Double(settings.apps)
@@ -52,7 +52,7 @@ enum BenchVariable: String, CaseIterable, Sendable {
   }
 
   /// The setting's value as people write it on the command line.
-  func text(_ settings: BenchSettings) -> String {
+  package func text(_ settings: BenchSettings) -> String {
     switch self {
     case .transport: settings.transport.rawValue
     case .apps: "\(settings.apps)"
@@ -60,45 +60,53 @@ enum BenchVariable: String, CaseIterable, Sendable {
     case .streams: settings.transport == .http2 ? "\(settings.streams)" : "-"
     case .batch: Quantity.describe(byteCount: settings.batchByteCount)
     case .payload: "\(settings.payloadByteCount)"
-    case .rate: settings.rate.map { AccountTable.grouped(Int($0.rounded())) } ?? "max"
+    case .rate: settings.rate.map { NumberText.grouped(Int($0.rounded())) } ?? "max"
     case .latency: settings.latency == .zero ? "0ms" : Quantity.describe(settings.latency)
     }
   }
 }
 
 /// The values of each variable, and the points that come of them.
-struct BenchSweep: Hashable, Sendable {
-  var transports = [AppSettings.Transport.binary]
-  var apps = [1]
-  var connections = [1]
-  var streams = [1000]
-  var batchByteCounts = [65_536]
-  var payloadByteCounts = [200]
+package struct BenchSweep: Hashable, Sendable {
+  package var transports = [AppSettings.Transport.binary]
+  package var apps = [1]
+  package var connections = [1]
+  package var streams = [1000]
+  package var batchByteCounts = [65_536]
+  package var payloadByteCounts = [200]
   /// Nil: as fast as possible.
-  var rates: [Double?] = [nil]
-  var latencies = [Duration.zero]
+  package var rates: [Double?] = [nil]
+  package var latencies = [Duration.zero]
+
+  package init(transports: [AppSettings.Transport] = [.binary], latencies: [Duration] = [.zero]) {
+    self.transports = transports
+    self.latencies = latencies
+  }
 
   /// Every variable at its first value.
-  var base: BenchSettings {
+  package var base: BenchSettings {
     BenchSettings(
-      transport: transports.first ?? .binary, apps: apps.first ?? 1, connections: connections.first ?? 1, streams: streams.first ?? 1000,
-      batchByteCount: batchByteCounts.first ?? 65_536, payloadByteCount: payloadByteCounts.first ?? 200, rate: rates.first ?? nil,
+      transport: transports.first ?? .binary, apps: apps.first ?? 1, connections: connections.first ?? 1,
+      streams: streams.first ?? 1000,
+      batchByteCount: batchByteCounts.first ?? 65_536, payloadByteCount: payloadByteCounts.first ?? 200,
+      rate: rates.first ?? nil,
       latency: latencies.first ?? .zero)
   }
 
-  /// The base first, then each variable's further values with all others at the base: so many points as there are values, not as many as their product.
-  var points: [BenchSettings] {
+  /// The base first, then each variable's further values with all others at the base: so many
+  /// points as there are values, not as many as their product.
+  package var points: [BenchSettings] {
     var points = [base]
     for variable in BenchVariable.allCases { points += series(variable).dropFirst() }
     return points
   }
 
   /// The variables with more than one value.
-  var swept: [BenchVariable] { BenchVariable.allCases.filter { series($0).count > 1 } }
+  package var swept: [BenchVariable] { BenchVariable.allCases.filter { series($0).count > 1 } }
 
-  /// Those that mean something: only HTTP/2 has streams, where nothing but the binary protocol is spoken nobody asks which transport it was, and distance is
-  /// not mentioned where there is none.
-  var variables: [BenchVariable] {
+  /// Those that mean something: only HTTP/2 has streams, where nothing but the binary protocol is
+  /// spoken nobody asks which transport it was, and distance is not mentioned where there is none.
+  package var variables: [BenchVariable] {
     BenchVariable.allCases.filter { variable in
       switch variable {
       case .transport, .streams: transports.contains(.http2)
@@ -109,7 +117,7 @@ struct BenchSweep: Hashable, Sendable {
   }
 
   /// The base with one variable at each of its values, in the order given.
-  func series(_ variable: BenchVariable) -> [BenchSettings] {
+  package func series(_ variable: BenchVariable) -> [BenchSettings] {
     func with<Value>(_ values: [Value], _ path: WritableKeyPath<BenchSettings, Value>) -> [BenchSettings] {
       values.map { value in
         var settings = base
@@ -131,31 +139,34 @@ struct BenchSweep: Hashable, Sendable {
 }
 
 /// All that is the same for every point.
-struct BenchPlan: Sendable {
-  enum Target: Hashable, Sendable {
+package struct BenchPlan: Sendable {
+  package enum Target: Hashable, Sendable {
     /// `carillon simulate`, in a process of its own.
     case simulator
     case gateway(Endpoint)
   }
 
   /// How long a point is measured.
-  enum Extent: Hashable, Sendable {
+  package enum Extent: Hashable, Sendable {
     /// So long, after `warmUp` in which all is running and nothing counts.
     case duration(Duration, warmUp: Duration)
     /// From the first connection to the last outcome of so many notifications.
     case count(Int)
   }
 
-  var target = Target.simulator
-  var sweep = BenchSweep()
-  var extent = Extent.duration(.seconds(5), warmUp: .seconds(1))
+  package var target = Target.simulator
+  package var sweep = BenchSweep()
+  package var extent = Extent.duration(.seconds(5), warmUp: .seconds(1))
   /// The frame layout of the binary protocol.
-  var command = Command.framed
-  var batchDelay = Duration.milliseconds(5)
+  package var command = Command.framed
+  package var batchDelay = Duration.milliseconds(5)
   /// With the binary protocol: the most unsettled notifications on one connection.
-  var windowCount = 262_144
-  var settle = AppSettings.Settle()
-  var threads = 2
-  /// Notifications per second of one more app beside the others, whose latency shows what they leave it; nil: there is none.
-  var trickle: Double?
+  package var windowCount = 262_144
+  package var settle = AppSettings.Settle()
+  package var threads = 2
+  /// Notifications per second of one more app beside the others, whose latency shows what they
+  /// leave it; nil: there is none.
+  package var trickle: Double?
+
+  package init() {}
 }

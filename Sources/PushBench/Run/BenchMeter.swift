@@ -1,11 +1,11 @@
 internal import Foundation
 
 /// What this process has used of the processor so far, in seconds.
-struct ProcessorTime: Hashable, Sendable {
-  var user = 0.0
-  var system = 0.0
+package struct ProcessorTime: Hashable, Sendable {
+  package var user = 0.0
+  package var system = 0.0
 
-  static var now: ProcessorTime {
+  package static var now: ProcessorTime {
     var usage = rusage()
     guard unsafe getrusage(__rusage_who_t(RUSAGE_SELF.rawValue), &usage) == 0 else { return ProcessorTime() }
     return ProcessorTime(user: seconds(usage.ru_utime), system: seconds(usage.ru_stime))
@@ -13,7 +13,7 @@ struct ProcessorTime: Hashable, Sendable {
 
   private static func seconds(_ time: timeval) -> Double { Double(time.tv_sec) + Double(time.tv_usec) / 1e6 }
 
-  static func - (later: ProcessorTime, earlier: ProcessorTime) -> ProcessorTime {
+  package static func - (later: ProcessorTime, earlier: ProcessorTime) -> ProcessorTime {
     ProcessorTime(user: later.user - earlier.user, system: later.system - earlier.system)
   }
 }
@@ -29,8 +29,6 @@ enum PeakMemory {
 
   /// Resident, at its highest since ``reset()``; 0 if the system does not say.
   static var byteCount: Int { field("VmHWM") }
-  /// Resident now.
-  static var presentByteCount: Int { field("VmRSS") }
 
   private static func field(_ name: String) -> Int {
     guard let text = try? String(contentsOfFile: "/proc/self/status", encoding: .utf8) else { return 0 }
@@ -42,18 +40,20 @@ enum PeakMemory {
 }
 
 /// The machine that the figures belong to.
-struct BenchMachine: Hashable, Sendable {
-  var processor: String
-  var coreCount: Int
-  var memoryByteCount: Int
-  var kernel: String
+package struct BenchMachine: Hashable, Sendable {
+  package var processor: String
+  package var coreCount: Int
+  package var memoryByteCount: Int
+  package var kernel: String
 
-  static var present: BenchMachine {
+  package static var present: BenchMachine {
     let information = (try? String(contentsOfFile: "/proc/cpuinfo", encoding: .utf8)) ?? ""
     let model = information.split(separator: "\n").first { $0.hasPrefix("model name") }?.split(separator: ":").last
     let kernel = (try? String(contentsOfFile: "/proc/sys/kernel/osrelease", encoding: .utf8)) ?? ""
     return BenchMachine(
-      processor: model.map { $0.trimmingCharacters(in: .whitespaces) } ?? "unknown processor", coreCount: ProcessInfo.processInfo.activeProcessorCount,
-      memoryByteCount: Int(clamping: ProcessInfo.processInfo.physicalMemory), kernel: kernel.trimmingCharacters(in: .whitespacesAndNewlines))
+      processor: model.map { $0.trimmingCharacters(in: .whitespaces) } ?? "unknown processor",
+      coreCount: ProcessInfo.processInfo.activeProcessorCount,
+      memoryByteCount: Int(clamping: ProcessInfo.processInfo.physicalMemory),
+      kernel: kernel.trimmingCharacters(in: .whitespacesAndNewlines))
   }
 }

@@ -1,13 +1,14 @@
 internal import Carillon
 internal import Foundation
-internal import PushServer
 internal import PushTransport
 internal import PushWire
 internal import Synchronization
 
-/// `carillon simulate` as a child process on free ports of this machine, with certificates made for it alone.
+/// `carillon simulate` as a child process on free ports of this machine, with certificates made for
+/// it alone.
 ///
-/// It ends when it is told to, and also when this process does, however that comes about: its standard input is a pipe that only we hold open.
+/// It ends when it is told to, and also when this process does, however that comes about: its
+/// standard input is a pipe that only we hold open.
 final class BenchSimulator: Sendable {
   let port: Int
   /// Of the HTTP/2 provider API; nil if it was not asked for.
@@ -21,49 +22,64 @@ final class BenchSimulator: Sendable {
   private let isStopped = Atomic(false)
 
   /// Starts it, and waits until it listens.
+  ///
   /// - Parameters:
+  ///   - executable: the command `carillon`.
   ///   - topics: a client certificate is made for each.
   ///   - servesHTTP2: on a further port.
   ///   - latency: how far away it is: the round trip, in whole milliseconds.
   ///   - certificates: those of another one, which outlives this one; nil: new ones are made.
-  init(topics: [String], servesHTTP2: Bool, latency: Duration = .zero, certificates shared: CertificateMaker.Files? = nil) throws(CommandFailure) {
-    let folder = FileManager.default.temporaryDirectory.appending(path: "carillon-bench-\(UUID().uuidString.prefix(8).lowercased())")
+  init(
+    executable: String, topics: [String], servesHTTP2: Bool, latency: Duration = .zero,
+    certificates shared: CertificateMaker.Files? = nil
+  ) throws(CarillonError) {
+    let folder = FileManager.default.temporaryDirectory.appending(
+      path: "carillon-bench-\(UUID().uuidString.prefix(8).lowercased())")
     directory = folder.path(percentEncoded: false)
     do {
-      try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
+      try FileManager.default.createDirectory(
+        at: folder, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
     } catch {
-      throw .couldNotRun("no folder can be made for the simulator: \(error.localizedDescription)")
+      throw CarillonError(.gateway, "no folder can be made for the simulator: \(error.localizedDescription)")
     }
     do throws(CredentialError) {
-      certificates = if let shared { shared } else { try CertificateMaker.makeAll(in: directory, topics: topics, at: Int64(NIOLoop.wallClock)) }
+      certificates =
+        if let shared { shared } else {
+          try CertificateMaker.makeAll(in: directory, topics: topics, at: Int64(NIOLoop.wallClock))
+        }
     } catch {
       try? FileManager.default.removeItem(atPath: folder.path(percentEncoded: false))
-      throw .couldNotRun("no certificates can be made for the simulator: \(error)")
+      throw CarillonError(.gateway, "no certificates can be made for the simulator: \(error)")
     }
     let server = certificates.server
     let flags =
       [
-        "simulate", "--json", "--gateway-port", "0", "--feedback-port", "0", "--until-input-ends", "--session-tickets", "--certificate", server.certificate,
+        "simulate", "--json", "--gateway-port", "0", "--feedback-port", "0", "--until-input-ends", "--session-tickets",
+        "--certificate", server.certificate,
         "--key", server.key ?? "", "--client-ca", certificates.authority,
-      ] + (servesHTTP2 ? ["--http2-port", "0"] : []) + (latency > .zero ? ["--latency", Quantity.describe(latency)] : [])
-    do throws(CommandFailure) {
-      (identifier, input, output) = try Self.start(flags, errors: directory + "/errors")
+      ] + (servesHTTP2 ? ["--http2-port", "0"] : [])
+      + (latency > .zero ? ["--latency", Quantity.describe(latency)] : [])
+    do throws(CarillonError) {
+      (identifier, input, output) = try Self.start(executable, flags, errors: directory + "/errors")
     } catch {
       try? FileManager.default.removeItem(atPath: directory)
       throw error
     }
-    guard let line = Self.readLine(output), let ready = Self.number("gateway", in: line), !servesHTTP2 || Self.number("http2", in: line) != nil
+    guard let line = Self.readLine(output), let ready = Self.number("gateway", in: line),
+      !servesHTTP2 || Self.number("http2", in: line) != nil
     else {
       let words = (try? String(contentsOfFile: directory + "/errors", encoding: .utf8)) ?? ""
       Self.end(identifier, input: input, output: output)
       try? FileManager.default.removeItem(atPath: directory)
-      throw .couldNotRun("the simulator did not start: \(words.trimmingCharacters(in: .whitespacesAndNewlines))")
+      throw CarillonError(
+        .gateway, "the simulator did not start: \(words.trimmingCharacters(in: .whitespacesAndNewlines))")
     }
     port = ready
     http2Port = Self.number("http2", in: line)
   }
 
-  /// Ends it. Returns how many notifications it has accepted; nil if it did not say so, or was stopped before.
+  /// Ends it. Returns how many notifications it has accepted; nil if it did not say so, or was
+  /// stopped before.
   @discardableResult
   func stop() -> Int? {
     guard !isStopped.exchange(true, ordering: .acquiringAndReleasing) else { return nil }
@@ -78,9 +94,13 @@ final class BenchSimulator: Sendable {
 
   // MARK: The process
 
-  private static func start(_ arguments: [String], errors: String) throws(CommandFailure) -> (pid_t, input: Int32, output: Int32) {
+  private static func start(
+    _ executable: String, _ arguments: [String], errors: String
+  ) throws(CarillonError) -> (pid_t, input: Int32, output: Int32) {
     var (toChild, fromChild): ([Int32], [Int32]) = ([-1, -1], [-1, -1])
-    guard unsafe pipe(&toChild) == 0, unsafe pipe(&fromChild) == 0 else { throw .couldNotRun("no pipe to the simulator: \(systemReason)") }
+    guard unsafe pipe(&toChild) == 0, unsafe pipe(&fromChild) == 0 else {
+      throw CarillonError(.gateway, "no pipe to the simulator: \(systemReason)")
+    }
     for end in toChild + fromChild { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
     defer {
       close(toChild[0])
@@ -92,7 +112,8 @@ final class BenchSimulator: Sendable {
     unsafe posix_spawn_file_actions_adddup2(&actions, toChild[0], 0)
     unsafe posix_spawn_file_actions_adddup2(&actions, fromChild[1], 1)
     unsafe posix_spawn_file_actions_addopen(&actions, 2, errors, O_WRONLY | O_CREAT | O_TRUNC, 0o600)
-    // A process group of its own: the Ctrl-C that tells us to stop must not end it before we have our answers.
+    // A process group of its own: the Ctrl-C that tells us to stop must not end it before we have
+    // our answers.
     var attributes = posix_spawnattr_t()
     unsafe posix_spawnattr_init(&attributes)
     defer { unsafe posix_spawnattr_destroy(&attributes) }
@@ -108,13 +129,10 @@ final class BenchSimulator: Sendable {
     guard problem == 0 else {
       close(toChild[1])
       close(fromChild[0])
-      throw .couldNotRun("the simulator cannot be started: \(unsafe String(cString: strerror(problem)))")
+      throw CarillonError(.gateway, "the simulator cannot be started: \(unsafe String(cString: strerror(problem)))")
     }
     return (child, toChild[1], fromChild[0])
   }
-
-  /// This program itself.
-  private static var executable: String { URL(filePath: "/proc/self/exe").resolvingSymlinksInPath().path(percentEncoded: false) }
 
   private static var systemReason: String { unsafe String(cString: strerror(errno)) }
 
@@ -157,9 +175,12 @@ final class BenchSimulator: Sendable {
   }
 
   private static func accepted(_ line: String) -> Int? {
-    guard let truth = try? JSONSerialization.jsonObject(with: Data(line.utf8)) as? [String: Any], let apps = truth["apps"] as? [String: Any] else { return nil }
+    guard let truth = try? JSONSerialization.jsonObject(with: Data(line.utf8)) as? [String: Any],
+      let apps = truth["apps"] as? [String: Any]
+    else { return nil }
     // Without a word about HTTP/2 nobody has come over it.
     let http2 = truth["http2"] as? [String: Any] ?? [:]
-    return (Array(apps.values) + Array(http2.values)).compactMap { ($0 as? [String: Any])?["accepted"] as? Int }.reduce(0, +)
+    return (Array(apps.values) + Array(http2.values)).compactMap { ($0 as? [String: Any])?["accepted"] as? Int }.reduce(
+      0, +)
   }
 }

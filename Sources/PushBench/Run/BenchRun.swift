@@ -1,12 +1,12 @@
 internal import Carillon
 internal import Foundation
 internal import PushEngine
-internal import PushServer
 internal import PushTransport
 internal import PushWire
 internal import Synchronization
 
-/// Runs one point: apps of its own, an audience in memory for each, and the recorder that watches them.
+/// Runs one point: apps of its own, an audience in memory for each, and the recorder that watches
+/// them.
 struct BenchRun: Sendable {
   let plan: BenchPlan
   let settings: BenchSettings
@@ -30,7 +30,9 @@ struct BenchRun: Sendable {
     let route = try gateway.route(settings)
     let plans = (0..<appCount).map { plan(ofApp: $0, route, recorder: $0 < settings.apps ? recorder : trickle) }
     let deployment = EngineHost(plans, threads: plan.threads, seed: UInt64.random(in: 0 ... .max))
-    return try await deployment.serve { try await run(through: deployment, route, recorder: recorder, trickle: trickle) }
+    return try await deployment.serve {
+      try await run(through: deployment, route, recorder: recorder, trickle: trickle)
+    }
   }
 
   /// With the one that trickles beside the others, the last.
@@ -65,10 +67,11 @@ struct BenchRun: Sendable {
     let tokens = BenchAudience.tokens(seed: 1)
     let start = MonotonicClock.now
     let parts = try (0..<appCount).map { app in
-      guard let engine = deployment.apps[Self.id(app)] else { throw CommandFailure.couldNotRun("an app is missing") }
+      guard let engine = deployment.apps[Self.id(app)] else { throw CarillonError(.inconsistency, "an app is missing") }
       let loop =
         app < settings.apps
-        ? settings.rate.map { OpenLoop(start: start, perSecond: $0, app: app, of: settings.apps) } : plan.trickle.map { OpenLoop(start: start, perSecond: $0) }
+        ? settings.rate.map { OpenLoop(start: start, perSecond: $0, app: app, of: settings.apps) }
+        : plan.trickle.map { OpenLoop(start: start, perSecond: $0) }
       let audience = BenchAudience(tokens: tokens, loop: loop, limit: share(ofApp: app))
       return Part(audience: audience, run: try CampaignRun(try route.campaign(settings, app: app), through: engine))
     }
@@ -83,7 +86,10 @@ struct BenchRun: Sendable {
         }
       }
       do {
-        return try await measure(Conduct(deployment: deployment, recorder: recorder, trickle: trickle, parts: parts, start: start, unfinished: unfinished))
+        return try await measure(
+          Conduct(
+            deployment: deployment, recorder: recorder, trickle: trickle, parts: parts, start: start,
+            unfinished: unfinished))
       } catch {
         for part in parts { part.run.cancel() }
         throw error
@@ -140,27 +146,34 @@ struct BenchRun: Sendable {
     let account = conduct.account
     let isCounted = if case .count = plan.extent { true } else { false }
     return BenchPoint(
-      settings: settings, seconds: Double(last.time - first.time) / 1e9, counters: counters, processor: last.processor - first.processor,
+      settings: settings, seconds: Double(last.time - first.time) / 1e9, counters: counters,
+      processor: last.processor - first.processor,
       toSocket: LatencySummary(latencies.toSocket), toAnswer: LatencySummary(latencies.toAnswer),
       trickleToSocket: LatencySummary(conduct.trickle.latencies.toSocket), peakMemoryByteCount: peak, account: account,
       notificationCount: isCounted ? account.settled : counters.written)
   }
 
-  /// From the first notification to the last outcome, connecting included: as `carillon send` counts.
+  /// From the first notification to the last outcome, connecting included: as `carillon send`
+  /// counts.
   private func measure(_ conduct: Conduct, count: Int) async throws -> (Sample, Sample) {
     conduct.recorder.measure(0..<UInt64.max)
     var first = Sample(conduct.recorder)
     first.time = conduct.start
     while conduct.unfinished.count > 0 {
       if isInterrupted() { conduct.stop(at: 0) }
-      progress(.measuring(settled: conduct.recorder.counters.settled, fraction: Double(conduct.recorder.counters.settled) / Double(max(1, count))))
+      progress(
+        .measuring(
+          settled: conduct.recorder.counters.settled,
+          fraction: Double(conduct.recorder.counters.settled) / Double(max(1, count))))
       try await Task.sleep(for: Self.tick)
     }
-    if let failure = conduct.failure { throw CommandFailure.couldNotRun("the gateway cannot be loaded: \(failure)") }
+    if let failure = conduct.failure { throw CarillonError(.gateway, "the gateway cannot be loaded: \(failure)") }
     return (first, Sample(conduct.recorder))
   }
 
-  private func measure(_ conduct: Conduct, for duration: Duration, after warmUp: Duration) async throws -> (Sample, Sample) {
+  private func measure(
+    _ conduct: Conduct, for duration: Duration, after warmUp: Duration
+  ) async throws -> (Sample, Sample) {
     try await waitForConnections(conduct)
     let opens = MonotonicClock.now + warmUp.wholeNanoseconds
     let closes = opens + duration.wholeNanoseconds
@@ -170,19 +183,25 @@ struct BenchRun: Sendable {
     let first = Sample(conduct.recorder)
     try await wait(until: closes, conduct) {
       let elapsed = MonotonicClock.now - opens
-      return .measuring(settled: conduct.recorder.counters.written - first.counters.written, fraction: Double(elapsed) / Double(closes - opens))
+      return .measuring(
+        settled: conduct.recorder.counters.written - first.counters.written,
+        fraction: Double(elapsed) / Double(closes - opens))
     }
     return (first, Sample(conduct.recorder))
   }
 
-  /// The first connections are not what is measured. At a low rate most apps' first notifications come late; nobody waits long for those.
+  /// The first connections are not what is measured. At a low rate most apps' first notifications
+  /// come late; nobody waits long for those.
   private func waitForConnections(_ conduct: Conduct) async throws {
     let limit = conduct.start + Self.connectLimit.wholeNanoseconds
-    let expected = settings.rate.map { min(settings.apps, 1 + Int($0 * Self.firstNotificationLimit.inSeconds)) } ?? settings.apps
+    let expected =
+      settings.rate.map { min(settings.apps, 1 + Int($0 * Self.firstNotificationLimit.inSeconds)) } ?? settings.apps
     while !isInterrupted(), conduct.recorder.startedAppCount < expected {
-      if let failure = conduct.failure { throw CommandFailure.couldNotRun("the gateway cannot be loaded: \(failure)") }
+      if let failure = conduct.failure { throw CarillonError(.gateway, "the gateway cannot be loaded: \(failure)") }
       guard MonotonicClock.now < limit else {
-        throw CommandFailure.couldNotRun("only \(conduct.recorder.startedAppCount) of \(settings.apps) apps could send anything within a minute")
+        throw CarillonError(
+          .gateway,
+          "only \(conduct.recorder.startedAppCount) of \(settings.apps) apps could send anything within a minute")
       }
       progress(.connecting(conduct.recorder.startedAppCount, of: settings.apps))
       try await Task.sleep(for: Self.tick)
@@ -194,13 +213,16 @@ struct BenchRun: Sendable {
       let now = MonotonicClock.now
       guard now < time else { return }
       if isInterrupted() { return conduct.stop(at: 0) }
-      if let failure = conduct.failure { throw CommandFailure.couldNotRun("the gateway cannot be loaded any more: \(failure)") }
+      if let failure = conduct.failure {
+        throw CarillonError(.gateway, "the gateway cannot be loaded any more: \(failure)")
+      }
       progress(stage())
       try await Task.sleep(for: min(Self.tick, .nanoseconds(time - now)))
     }
   }
 
-  /// Lets what is under way have its outcome; what is not sent by then has waited too long, and is counted as such.
+  /// Lets what is under way have its outcome; what is not sent by then has waited too long, and is
+  /// counted as such.
   private func drain(_ conduct: Conduct) async throws {
     let limit = MonotonicClock.now + Self.drainLimit.wholeNanoseconds
     var isCancelled = false
@@ -217,13 +239,4 @@ struct BenchRun: Sendable {
       (app < settings.apps ? conduct.recorder : conduct.trickle).gaveUp(on: part.audience.overdue, now: now)
     }
   }
-}
-
-/// What a point is doing, for whoever watches.
-enum BenchStage: Hashable, Sendable {
-  case connecting(Int, of: Int)
-  case warmingUp
-  /// `fraction`: 0…1 of the point.
-  case measuring(settled: Int, fraction: Double)
-  case settling
 }

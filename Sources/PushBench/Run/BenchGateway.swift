@@ -1,0 +1,86 @@
+internal import Carillon
+internal import PushEngine
+internal import PushTransport
+internal import PushWire
+
+/// Where the apps of a benchmark connect to, and as whom.
+struct BenchGateway: Sendable {
+  /// What one transport needs.
+  struct Route: Sendable {
+    var endpoint: Endpoint
+    /// One for each app, of at least as many as a point has.
+    var credentials: [ResolvedCredential]
+    /// Of HTTP/2; nil: what the certificate says.
+    var topic: String?
+
+    func dialer(app: Int) -> SocketDialer {
+      SocketDialer(host: endpoint.host, port: endpoint.port, context: credentials[app].context)
+    }
+
+    func transport(_ settings: BenchSettings, app: Int) -> AppTransport {
+      guard settings.transport == .http2 else { return .binary }
+      var http2 = HTTP2Settings(
+        authority: endpoint.authority, tokens: credentials[app].tokens, credential: credentials[app].kind)
+      http2.streamLimit = settings.streams
+      return .http2(http2)
+    }
+
+    func campaign(_ settings: BenchSettings, app: Int) throws -> Campaign {
+      var campaign = Campaign(
+        payload: BenchPayload.make(byteCount: settings.payloadByteCount), expiration: 0, priority: 10)
+      guard settings.transport == .http2 else { return campaign }
+      let topic = topic ?? credentials[app].certificate?.topics.first
+      campaign.headers = ProviderHeaders(topic: topic)
+      let findings = campaign.requestHeaders.check(payload: campaign.payload, credential: credentials[app].kind)
+      if findings.contains(.topicMissing) {
+        throw CarillonError(
+          .configuration, "--topic BUNDLE is needed: the certificate does not say which app it is for")
+      }
+      if let finding = findings.first {
+        throw CarillonError(.payload, "nothing can be sent with --topic \(topic ?? ""): \(finding)")
+      }
+      return campaign
+    }
+  }
+
+  /// What a route depends on.
+  struct RouteKey: Hashable, Sendable {
+    var transport: AppSettings.Transport
+    var latency: Duration
+  }
+
+  var routes: [RouteKey: Route]
+
+  func route(_ settings: BenchSettings) throws(CarillonError) -> Route {
+    let key = RouteKey(transport: settings.transport, latency: settings.latency)
+    guard let route = routes[key] else { throw CarillonError(.inconsistency, "no gateway for \(settings.transport)") }
+    return route
+  }
+
+  /// Reads the credentials of a transport's apps.
+  /// - Parameter credentials: one for each app.
+  static func route(
+    _ transport: AppSettings.Transport, to endpoint: Endpoint, as credentials: [AppCredential], trust: String?,
+    topic: String? = nil
+  ) throws(CarillonError) -> Route {
+    let registry = ProviderTokenRegistry()
+    let resolved = try credentials.map { credential throws(CarillonError) in
+      var settings = AppSettings(id: "bench", credential: credential)
+      settings.transport = transport
+      settings.gateway = endpoint
+      settings.trust = trust
+      return try ResolvedCredential.resolve(settings, registry: registry, validAt: Int64(NIOLoop.wallClock))
+    }
+    return Route(endpoint: endpoint, credentials: resolved, topic: topic)
+  }
+}
+
+package enum BenchPayload {
+  /// A payload without anything in it.
+  package static let leastByteCount = 20
+
+  /// An alert as long as it takes.
+  static func make(byteCount: Int) -> [UInt8] {
+    Array("{\"aps\":{\"alert\":\"\(String(repeating: "x", count: max(0, byteCount - leastByteCount)))\"}}".utf8)
+  }
+}
