@@ -52,7 +52,7 @@ extension AccountSnapshot.App {
 
 extension SendAudience {
   /// Nil when nothing is left to read.
-  func unread(_ rest: AudienceRest?) -> AudienceUnread? {
+  func unread(_ rest: UnreadAudience?) -> AudienceUnread? {
     guard let rest, let unread = file?.unread(rest), unread.byteCount != 0 else { return nil }
     return unread
   }

@@ -111,7 +111,7 @@ private struct GivenUp: Sendable {
         columns.namesTime = columns.namesTime || context.settings.transport == .http2
         tokens[campaign.number] = context.tokensName
         guard campaign.phase == .open else { continue }
-        let settled = SettledLines(of: campaign, leftovers: opened.journal.leftovers(of: campaign.number))
+        let settled = SettledLines(of: campaign, recoveredRuns: opened.journal.recoveredRuns(of: campaign.number))
         sources.append(OutcomesHistory.Source(app: campaign.app, tokens: context.tokensName, settled: settled))
       }
       guard let path else { return }

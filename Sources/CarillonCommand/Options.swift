@@ -5,8 +5,8 @@ internal import PushWire
 
 /// Values that several commands take, checked in one place.
 enum Options {
-  static func command(_ number: Int) throws -> Command {
-    guard let byte = UInt8(exactly: number), let command = Command(rawValue: byte) else { throw ValidationError("--command must be 0, 1 or 2, not \(number).") }
+  static func command(_ number: Int) throws -> FrameVersion {
+    guard let byte = UInt8(exactly: number), let command = FrameVersion(rawValue: byte) else { throw ValidationError("--command must be 0, 1 or 2, not \(number).") }
     return command
   }
 

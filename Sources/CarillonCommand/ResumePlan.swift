@@ -46,7 +46,7 @@ struct ResumePlan {
       }
       try check(context.payloadFile, context.payload)
       try check(context.tokensFile, context.tokens)
-      let settledLines = context.outcomes == nil ? nil : SettledLines(of: campaign, leftovers: opened.journal.leftovers(of: campaign.number))
+      let settledLines = context.outcomes == nil ? nil : SettledLines(of: campaign, recoveredRuns: opened.journal.recoveredRuns(of: campaign.number))
       plan.entries.append(
         SendPlan.Entry(
           app: context.settings.id, payloadFile: context.payloadFile, template: try SendCommand.template(context.payloadFile), tokens: context.tokensFile,

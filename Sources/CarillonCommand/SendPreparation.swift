@@ -87,7 +87,7 @@ extension SendPlan {
   }
 
   /// Throws what would be refused; returns what only looks wrong.
-  private func check(_ entry: Entry, command: Command) throws -> [String] {
+  private func check(_ entry: Entry, command: FrameVersion) throws -> [String] {
     if let flag = entry.wishes.flag {
       throw CommandFailure.usage("\(flag) needs HTTP/2, but the app \(entry.app) speaks the binary protocol: give it transport: http2")
     }

@@ -264,7 +264,7 @@ struct SendRun {
       let account = (parts.map(\.run.ledger.account) + ended).reduce(Account(), +)
       var shown = AccountSnapshot.App(id: app.settings.id, account: account)
       let unread = parts.compactMap { part in
-        part.campaign.audience.unread(part.run.ledger.rest).map { UnreadPart(tokens: part.campaign.tokens, unread: $0) }
+        part.campaign.audience.unread(part.run.ledger.unread).map { UnreadPart(tokens: part.campaign.tokens, unread: $0) }
       }
       shown.note(deployment.apps[app.settings.id], unread: unread)
       return shown

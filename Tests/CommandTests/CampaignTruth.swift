@@ -9,7 +9,7 @@ struct CampaignTruth {
   var account: SentAccount
   /// What was listed as not accepted.
   var rows: [OutcomeRow]
-  var frames: [FrameMemory.Frame]
+  var frames: [RecordedFrames.Frame]
   /// False: it was stopped. Only the beginning of each audience was taken in, and not all of that was sent.
   var isWhole = true
 

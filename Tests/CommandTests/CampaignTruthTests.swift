@@ -23,8 +23,8 @@ struct CampaignTruthTests {
     OutcomeRow(line: index + audience.firstLine, token: audience.lines[index].text, outcome: outcome, reason: reason, app: nil, tokens: nil)
   }
 
-  private func frame(_ index: Int, topic: String = "com.example.news") -> FrameMemory.Frame {
-    FrameMemory.Frame(topic: topic, connection: 1, token: audience.lines[index].token, payload: audience.payload(index))
+  private func frame(_ index: Int, topic: String = "com.example.news") -> RecordedFrames.Frame {
+    RecordedFrames.Frame(topic: topic, connection: 1, token: audience.lines[index].token, payload: audience.payload(index))
   }
 
   /// What is known of a campaign in which all is well, with so many possible duplicates by its account.

@@ -46,7 +46,7 @@ struct CrashDoubtTests {
 
   /// The connections of which the journal knows no conclusion: those that were not refused, and of the others all but the first that ended, as many as it knows to be
   /// refused.
-  private static func unconcluded(_ connections: [FrameMemory.Connection], refusals: Int) -> [FrameMemory.Connection] {
+  private static func unconcluded(_ connections: [RecordedFrames.Connection], refusals: Int) -> [RecordedFrames.Connection] {
     var left = refusals
     return connections.filter { connection in
       guard case .status? = connection.refusal, left > 0 else { return true }

@@ -8,7 +8,7 @@ actor TestGateway {
   static let refusedPrefix = "dead"
 
   /// Of all its lives together.
-  nonisolated let memory = FrameMemory()
+  nonisolated let memory = RecordedFrames()
   nonisolated let files: CertificateMaker.Files
   private(set) var port = 0
   private let answerDelay: Duration

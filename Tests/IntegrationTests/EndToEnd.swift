@@ -35,7 +35,7 @@ struct EndToEnd {
   func run() async throws -> Result {
     let directory = FileManager.default.temporaryDirectory.appendingPathComponent("carillon-\(UUID().uuidString)").path
     defer { try? FileManager.default.removeItem(atPath: directory) }
-    let memory = FrameMemory()
+    let memory = RecordedFrames()
     var simulation = GatewaySimulator.Configuration(identity: .throwAway(directory: directory, topics: [topic]))
     simulation.rules = rules
     simulation.memory = memory

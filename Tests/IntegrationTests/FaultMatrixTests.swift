@@ -55,11 +55,11 @@ internal import Testing
     }
 
     /// Whether a refused frame is told apart by its answer.
-    func namesRefusals(_ command: Command) -> Bool { command != .simple && self != .answersIdentifierZero }
+    func namesRefusals(_ command: FrameVersion) -> Bool { command != .simple && self != .answersIdentifierZero }
   }
 
-  @Test("the account equals the gateway's truth", arguments: Fault.allCases, Command.allCases)
-  func accountEqualsTruth(fault: Fault, command: Command) async throws {
+  @Test("the account equals the gateway's truth", arguments: Fault.allCases, FrameVersion.allCases)
+  func accountEqualsTruth(fault: Fault, command: FrameVersion) async throws {
     for connections in [1, 4] {
       let seed = UInt64(fault.hashValueForSeed * 10 + Int(command.rawValue) + connections)
       var campaign = EndToEnd(tokenCount: 300, seed: seed)

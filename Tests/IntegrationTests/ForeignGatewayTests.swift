@@ -13,7 +13,7 @@ internal import Testing
     var badCount = 2
     /// What a bad token ends as.
     var reason = Rejection.status(.invalidToken)
-    var command = Command.framed
+    var command = FrameVersion.framed
     var connections = 1
     var testDescription: String { name }
   }

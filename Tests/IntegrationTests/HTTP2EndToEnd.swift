@@ -41,12 +41,12 @@ struct HTTP2EndToEnd {
   func run() async throws -> Result {
     let directory = FileManager.default.temporaryDirectory.appendingPathComponent("carillon-\(UUID().uuidString)").path
     defer { try? FileManager.default.removeItem(atPath: directory) }
-    let memory = RequestMemory()
+    let memory = RecordedRequests()
     var simulation = GatewaySimulator.Configuration(identity: .throwAway(directory: directory, topics: [Self.topic]))
     simulation.http2Port = 0
     simulation.rules.common.http2 = faults
     simulation.rules.service = settings
-    simulation.requestMemory = memory
+    simulation.recordedRequests = memory
     simulation.threads = 1
     let simulator = try await GatewaySimulator.start(simulation)
     do {
@@ -79,7 +79,7 @@ struct HTTP2EndToEnd {
   }
 
   private func result(
-    _ sent: (account: Account, failure: String?), _ listener: GoneBook, _ memory: RequestMemory, _ truth: ServiceTruth, _ source: ProviderTokenSource?
+    _ sent: (account: Account, failure: String?), _ listener: GoneBook, _ memory: RecordedRequests, _ truth: ServiceTruth, _ source: ProviderTokenSource?
   ) -> Result {
     var arrivals: [DeviceToken: Int] = [:]
     for (delivery, count) in memory.accepted(app: Self.topic) { arrivals[delivery.token, default: 0] += count }

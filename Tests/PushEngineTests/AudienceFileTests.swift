@@ -36,19 +36,19 @@ struct AudienceFileTests {
     try withFile("token\n" + String(repeating: "\(Audience.token)\n", count: count)) { path in
       let file = try AudienceFile(path: path)
       let size = 6 + count * 65
-      #expect(file.unread(AudienceRest()) == AudienceUnread(line: 2, byteCount: count * 65, fileByteCount: size))
+      #expect(file.unread(UnreadAudience()) == AudienceUnread(line: 2, byteCount: count * 65, fileByteCount: size))
       let chunk = AudienceChunk()
       for _ in 0..<5 { #expect(try file.fill(chunk) == .entries) }
       // In the middle of the fifth chunk.
       let line = chunk[100].line
       let left = count - (4 * chunk.entryLimit + 100)
       #expect(
-        file.unread(AudienceRest(mark: chunk.mark, line: line))
+        file.unread(UnreadAudience(mark: chunk.mark, line: line))
           == AudienceUnread(line: line, byteCount: left * 65, fileByteCount: size, estimatedLineCount: left))
       // Reading goes on as if nobody had asked.
       #expect(try file.fill(chunk) == .entries)
       #expect(chunk[0].line == UInt64(5 * chunk.entryLimit + 2))
-      #expect(file.unread(AudienceRest(mark: chunk.mark, line: UInt64(count) + 2)).byteCount == 0)
+      #expect(file.unread(UnreadAudience(mark: chunk.mark, line: UInt64(count) + 2)).byteCount == 0)
     }
   }
 

@@ -8,7 +8,7 @@ struct DecodingPropertyTests {
   private func stream(_ generator: inout SeededGenerator, limits: DecoderLimits) -> [UInt8] {
     var bytes: [UInt8] = []
     for _ in 0..<Int.random(in: 1...12, using: &generator) {
-      let command = Command.allCases.randomElement(using: &generator) ?? .framed
+      let command = FrameVersion.allCases.randomElement(using: &generator) ?? .framed
       let tokenByteCount = generator.chance(90) ? 32 : Int.random(in: 0...120, using: &generator)
       var record = FrameRecord(command: command, token: generator.bytes(tokenByteCount))
       record.payload = generator.bytes(Int.random(in: 0...(generator.chance(80) ? 200 : 2100), using: &generator))

@@ -69,16 +69,16 @@ struct FrameEncoderTests {
     #expect(max(enhanced.count, framed.count) == FrameEncoder.probeByteCountLimit)
   }
 
-  @Test("a probe is refused as missing device token under its identifier", arguments: [Command.enhanced, .framed])
-  func probeIsRefused(_ command: Command) {
+  @Test("a probe is refused as missing device token under its identifier", arguments: [FrameVersion.enhanced, .framed])
+  func probeIsRefused(_ command: FrameVersion) {
     let bytes = unsafe writingExactBytes(18) { unsafe FrameEncoder.encodeProbe(command, identifier: 0xFFFF_FFFF, into: $0) }
     let frame = decode(bytes).frames.first
     #expect(frame?.violation == .missingDeviceToken)
     #expect(frame?.identifier == 0xFFFF_FFFF)
   }
 
-  @Test("a template writes what the encoder writes, for every command, token length and set of items", arguments: Command.allCases)
-  func template(_ command: Command) {
+  @Test("a template writes what the encoder writes, for every command, token length and set of items", arguments: FrameVersion.allCases)
+  func template(_ command: FrameVersion) {
     var generator = SeededGenerator(seed: UInt64.random(in: 0 ... .max))
     for tokenByteCount in 1...100 {
       let record = FrameRecord(
@@ -108,8 +108,8 @@ struct FrameEncoderTests {
     }
   }
 
-  @Test("what is encoded is decoded again, for every command and token length", arguments: Command.allCases)
-  func roundTrip(_ command: Command) {
+  @Test("what is encoded is decoded again, for every command and token length", arguments: FrameVersion.allCases)
+  func roundTrip(_ command: FrameVersion) {
     var generator = SeededGenerator(seed: UInt64.random(in: 0 ... .max))
     var limits = DecoderLimits()
     limits.tokenByteCount = nil

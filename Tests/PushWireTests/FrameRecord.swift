@@ -3,7 +3,7 @@ internal import Support
 
 /// A decoded frame that outlives the call that delivered it.
 struct FrameRecord: Equatable {
-  var command: Command?
+  var command: FrameVersion?
   var token: [UInt8] = []
   var payload: [UInt8] = []
   var identifier: UInt32?

@@ -98,7 +98,7 @@ struct CrashSimulation {
     /// What earlier processes have listed counts only as far as the journal says so.
     func forgetUnsettled(_ journal: EngineJournal) {
       for campaign in journal.campaigns {
-        let settled = SettledLines(of: campaign, leftovers: journal.leftovers(of: campaign.number))
+        let settled = SettledLines(of: campaign, recoveredRuns: journal.recoveredRuns(of: campaign.number))
         listed = listed.filter { $0.key.isPersonal != campaign.isPersonal || settled.contains($0.key.line) }
       }
     }

@@ -17,7 +17,7 @@ internal import Testing
     let recorded = try Self.record(checkpointByteCount)
     var previous = RecordedCampaigns.Found()
     var (count, distinct) = (0, 0)
-    var fates: Set<Leftover.Fate> = []
+    var fates: Set<RecoveredRun.Fate> = []
     try RecordedDisk.forEachState(of: recorded.operations, step: checkpointByteCount < 1_000 ? 61 : 1) { operation, contents in
       let found: RecordedCampaigns.Found
       do { found = try recorded.open(contents) } catch {

@@ -88,9 +88,9 @@ internal import Testing
       }
       #expect(ending == .done && largest == 3, "round \(round)")
       _ = loop.run(limit: .seconds(1_200), stepLimit: 5_000_000) { app.intake.lanes.count == 1 }
-      let (lanes, restaters) = journal.state.withLock { ($0.book.lanes.count, $0.restaters.count) }
+      let (lanes, compactors) = journal.state.withLock { ($0.contents.lanes.count, $0.compactors.count) }
       // The checkpoints of a round forget the lanes of the one before.
-      #expect(lanes <= 3 && restaters == 1, "round \(round): \(lanes) lanes, \(restaters) restaters")
+      #expect(lanes <= 3 && compactors == 1, "round \(round): \(lanes) lanes, \(compactors) compactors")
     }
   }
 

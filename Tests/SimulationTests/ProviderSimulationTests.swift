@@ -41,7 +41,7 @@ internal import Testing
 
   @Test(
     "the simulation of crashes finds mistakes with a journal over HTTP/2 too, where nothing is rewound",
-    arguments: EngineJournalOptions.PlantedMistake.allCases.filter { $0 != .rewindClearsDoubt && $0 != .rewindKeepsPermission })
+    arguments: EngineJournalOptions.PlantedMistake.allCases.filter { $0 != .rewindClearsDoubt && $0 != .rewindKeepsIntent })
   func plantedJournalMistakesAreFound(mistake: EngineJournalOptions.PlantedMistake) {
     let found = (1...400).contains { !CrashSimulation(Scenario.http2(seed: UInt64($0)), plantedMistake: mistake).run().isEmpty }
     #expect(found, "\(mistake) went unnoticed: the simulation has become blind")

@@ -134,7 +134,7 @@ struct RecordedCampaigns {
       var account: Account
       var isEnded: Bool
       var lost: Int
-      var open: [UInt64: Leftover.Fate]
+      var open: [UInt64: RecoveredRun.Fate]
     }
 
     /// By number in `apps`.
@@ -156,13 +156,13 @@ struct RecordedCampaigns {
       guard campaign.app == Self.apps[index], journal.payload(of: campaign) == (index == 0 ? Simulation.commonPayload : []) else {
         throw Problem(description: "another campaign than was begun")
       }
-      var open: [UInt64: Leftover.Fate] = [:]
-      for leftover in journal.leftovers(of: campaign.number) {
+      var open: [UInt64: RecoveredRun.Fate] = [:]
+      for recovered in journal.recoveredRuns(of: campaign.number) {
         var problem: String?
-        leftover.forEach { notification in
+        recovered.forEach { notification in
           let actual = unsafe Expected(token: Array(notification.token), payload: Array(notification.payload))
           if actual != expected(index, line: notification.line) { problem = "line \(notification.line) has another token or payload" }
-          if open.updateValue(leftover.fate, forKey: notification.line) != nil { problem = "line \(notification.line) is left twice" }
+          if open.updateValue(recovered.fate, forKey: notification.line) != nil { problem = "line \(notification.line) is left twice" }
           if notification.line > campaign.readLine { problem = "line \(notification.line) was never taken in" }
         }
         if let problem { throw Problem(description: problem) }

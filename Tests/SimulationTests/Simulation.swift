@@ -19,7 +19,7 @@ struct Simulation {
   /// What ought to be gone when nobody uses it any more.
   struct Remains {
     weak var app: App?
-    weak var intake: Intake?
+    weak var intake: LaneScheduler?
     weak var loop: SimulatedLoop?
     weak var dialer: SimulatedDialer?
 
@@ -95,7 +95,7 @@ final class ScenarioGateway: @unchecked Sendable {
   // Sync: used on the simulated loop alone.
   let service: any SimulatedEndpoint
   private let scenario: Scenario
-  private let memory = FrameMemory()
+  private let memory = RecordedFrames()
   private let provider: SimulatedProvider?
 
   init(_ scenario: Scenario) {

@@ -54,8 +54,8 @@ package final class InsideJournal {
   package init(_ files: any JournalFiles, tokens: [UInt8]) throws {
     journal = try EngineJournal.open(files, options: EngineJournalOptions(), runByHand: {}).journal
     campaign = journal.state.withLock { state in
-      let number = state.book.takeNumber()
-      state.book.put(JournalledCampaign(number: number, group: number, app: "news", payload: number, context: []))
+      let number = state.contents.takeNumber()
+      state.contents.put(JournalledCampaign(number: number, group: number, app: "news", payload: number, context: []))
       return number
     }
     lane = journal.addLane(app: "news")

@@ -3,14 +3,14 @@ internal import PushWire
 extension Workload {
   /// Frames of 200 bytes of payload, written and read.
   static let codec =
-    Command.allCases.map(encoding) + [template] + Command.allCases.map(decoding) + [errorResponses, feedback]
+    FrameVersion.allCases.map(encoding) + [template] + FrameVersion.allCases.map(decoding) + [errorResponses, feedback]
 
   private static let frameCount = 10_000
   private static let tokenCount = 256
   /// What TLS hands over at once: a record's worth.
   private static let pieceByteCount = 16 * 1024
 
-  private static func encoding(_ command: Command) -> Workload {
+  private static func encoding(_ command: FrameVersion) -> Workload {
     Workload("Encode.command\(command.rawValue)", frameCount, "frames") {
       let (tokens, payload, buffer) = (RawMemory(Samples.tokens(tokenCount)), RawMemory(Samples.payload), RawMemory(byteCount: 512))
       return Iteration {
@@ -36,7 +36,7 @@ extension Workload {
     }
   }
 
-  private static func decoding(_ command: Command) -> Workload {
+  private static func decoding(_ command: FrameVersion) -> Workload {
     Workload("Decode.command\(command.rawValue)", frameCount, "frames") {
       let frames = FrameTemplate(command: command, payload: Samples.payload, tokenByteCount: 32, expiration: 1_900_000_000, priority: 10)
       let (tokens, stream) = (RawMemory(Samples.tokens(tokenCount)), RawMemory(byteCount: frameCount * frames.frameByteCount))

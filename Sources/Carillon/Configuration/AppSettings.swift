@@ -15,7 +15,7 @@ package struct AppSettings: Hashable, Sendable, Codable {
   package var environment = Environment.production
   package var transport = Transport.binary
   /// Of the binary protocol.
-  package var command = Command.framed
+  package var command = FrameVersion.framed
   package var credential: AppCredential
   /// Of notifications that do not say it themselves. HTTP/2 only, as what follows up to `gateway`.
   package var pushType = PushType.alert

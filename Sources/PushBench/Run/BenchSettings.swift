@@ -158,7 +158,7 @@ package struct BenchPlan: Sendable {
   package var sweep = BenchSweep()
   package var extent = Extent.duration(.seconds(5), warmUp: .seconds(1))
   /// The frame layout of the binary protocol.
-  package var command = Command.framed
+  package var command = FrameVersion.framed
   package var batchDelay = Duration.milliseconds(5)
   /// With the binary protocol: the most unsettled notifications on one connection.
   package var windowCount = 262_144

@@ -7,7 +7,7 @@ package final class CampaignLedger: Sendable {
   private struct State {
     var account = Account()
     var isIntakeClosed = false
-    var rest: AudienceRest?
+    var unread: UnreadAudience?
     var waiters: [CheckedContinuation<Void, Never>] = []
 
     var isFinished: Bool { isIntakeClosed && account.inFlight == 0 }
@@ -102,8 +102,8 @@ package final class CampaignLedger: Sendable {
   }
 
   /// Tells the listener of what an earlier process left behind, but for the first few, and what has an outcome without being sent again.
-  func report(_ leftover: Leftover, _ outcome: Outcome, skipping skipped: Int = 0) {
-    if let listener { leftover.report(outcome, to: listener, skipping: skipped) }
+  func report(_ recovered: RecoveredRun, _ outcome: Outcome, skipping skipped: Int = 0) {
+    if let listener { recovered.report(outcome, to: listener, skipping: skipped) }
   }
 
   private func report(line: UInt64, token: UnsafeRawBufferPointer, _ outcome: Outcome) {
@@ -135,10 +135,10 @@ package final class CampaignLedger: Sendable {
   }
 
   /// What of the audience was never read; nil while reading goes on, and when all was read.
-  package var rest: AudienceRest? { state.withLock { $0.rest } }
+  package var unread: UnreadAudience? { state.withLock { $0.unread } }
 
-  func stoppedReading(at rest: AudienceRest?) {
-    state.withLock { $0.rest = rest }
+  func stoppedReading(at unread: UnreadAudience?) {
+    state.withLock { $0.unread = unread }
   }
 
   /// Nothing more will be submitted.

@@ -9,7 +9,7 @@ package actor App {
   package nonisolated let configuration: AppConfiguration
   package nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe home.executor.asUnownedSerialExecutor() }
 
-  nonisolated let intake: Intake
+  nonisolated let intake: LaneScheduler
   private nonisolated let home: any Loop
   private let loops: [any Loop]
   private let dialer: any Dialer
@@ -46,7 +46,7 @@ package actor App {
     let (events, report) = AsyncStream.makeStream(of: LaneEvent.self)
     self.events = events
     self.report = report
-    let intake = Intake(
+    let intake = LaneScheduler(
       app: configuration.id, loop: loops[first], rateLimit: configuration.rateLimit, breaker: configuration.badTokenBreaker,
       status: AppStatus(patience: configuration.patience, planCheck: { report.yield(.troubled(checkAt: $0)) }),
       journal: journal,
@@ -171,7 +171,7 @@ package actor App {
   }
 
   private static func makeLane(
-    _ index: Int, of configuration: AppConfiguration, dialer: any Dialer, loops: [any Loop], intake: Intake, budget: RingBudget?,
+    _ index: Int, of configuration: AppConfiguration, dialer: any Dialer, loops: [any Loop], intake: LaneScheduler, budget: RingBudget?,
     seed: UInt64, report: AsyncStream<LaneEvent>.Continuation
   ) -> any Lane {
     let loop = loops[index % loops.count]
@@ -185,7 +185,7 @@ package actor App {
           configuration: configuration, settings: settings, isKept: index < configuration.connections.lowerBound, loop: loop, dialer: dialer, intake: intake,
           budget: budget, seed: seed, report: { report.yield($0) })
       }
-    if let number = lane.journalNumber { intake.journal?.onPinned(lane: number) { [weak lane] end in lane?.restate(before: end) } }
+    if let number = lane.journalNumber { intake.journal?.onPinned(lane: number) { [weak lane] end in lane?.compact(before: end) } }
     return lane
   }
 }

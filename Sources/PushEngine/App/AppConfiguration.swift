@@ -7,7 +7,7 @@ package struct AppConfiguration: Sendable {
   /// What its lanes speak. Default: the binary protocol.
   package var transport = AppTransport.binary
   /// The frame layout of the binary protocol. Default 2; 1 and 0 for gateways that need them.
-  package var command = Command.framed
+  package var command = FrameVersion.framed
   /// Connections the pool may have, from `min` (opened on demand, kept) to `max` (when the others cannot keep up). Default 1…8.
   package var connections = 1...8
   /// A batch is written when it has so many bytes. Default 64 KiB.

@@ -73,7 +73,7 @@ package struct AudienceEntry: Sendable {
 
   struct Origin {
     let lane: UInt64
-    let fate: Leftover.Fate
+    let fate: RecoveredRun.Fate
     /// Of the first entry, in that lane's ring.
     let position: UInt64
   }

@@ -101,7 +101,7 @@ internal import Synchronization
   }
 
   /// What was never taken in. Reads the file for it, from any thread.
-  package func unread(_ rest: AudienceRest) -> AudienceUnread {
+  package func unread(_ rest: UnreadAudience) -> AudienceUnread {
     let line = rest.line ?? start.line
     guard let byteCount else { return AudienceUnread(line: line) }
     let offset = input.offset(ofLine: line, from: rest.mark ?? start)

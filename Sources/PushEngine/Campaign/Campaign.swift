@@ -64,11 +64,11 @@ package enum AudienceSupply: Hashable, Sendable {
 /// A campaign on its way through one app.
 package struct CampaignRun: Sendable {
   package let ledger: CampaignLedger
-  private let intake: Intake
+  private let intake: LaneScheduler
   private let policy: LanePolicy
   /// What the journal knows of the campaign, if there is one.
   private let journalled: JournalledCampaign?
-  private let leftovers: [Leftover]
+  private let recoveredRuns: [RecoveredRun]
 
   /// Opens the campaign's books. Throws when the app has failed.
   ///
@@ -80,7 +80,7 @@ package struct CampaignRun: Sendable {
     let journalled = number.flatMap { app.intake.journal?.campaign($0) }
     precondition((app.intake.journal == nil) == (journalled == nil), "a campaign belongs to the journal of its app")
     self.journalled = journalled
-    leftovers = journalled.flatMap { app.intake.journal?.leftovers(of: $0.number) } ?? []
+    recoveredRuns = journalled.flatMap { app.intake.journal?.recoveredRuns(of: $0.number) } ?? []
     let configuration = app.configuration
     ledger = try app.intake.begin { number in
       let frames =
@@ -106,14 +106,14 @@ package struct CampaignRun: Sendable {
   package func run(_ audience: some AudienceSource, chunk: AudienceChunk) async throws(AudienceError) {
     var reader = CampaignReader(ledger: ledger, intake: intake, policy: policy, journalled: journalled)
     let problem: AudienceError?
-    if !leftovers.isEmpty { await reader.submit(leftovers) }
+    if !recoveredRuns.isEmpty { await reader.submit(recoveredRuns) }
     do throws(AudienceError) {
       try await reader.submit(audience, chunk: chunk)
       problem = nil
     } catch {
       problem = error
     }
-    ledger.stoppedReading(at: reader.rest)
+    ledger.stoppedReading(at: reader.unread)
     intake.close(ledger)
     await ledger.finished()
     intake.forget(ledger)

@@ -6,11 +6,11 @@ internal import PushWire
 /// With a journal, what a claim takes in is written there before a lane can see it.
 struct CampaignReader {
   let ledger: CampaignLedger
-  let intake: Intake
+  let intake: LaneScheduler
   private let policy: LanePolicy
   private var progress: ReadingProgress?
   /// Where reading the audience has stopped; nil once its end was reached.
-  private(set) var rest: AudienceRest?
+  private(set) var unread: UnreadAudience?
   /// The first entry of the present chunk that was not taken in.
   private var nextIndex = 0
 
@@ -18,52 +18,52 @@ struct CampaignReader {
   private static let pause = Duration.milliseconds(10)
   private static let smallestClaim = 64
 
-  init(ledger: CampaignLedger, intake: Intake, policy: LanePolicy, journalled: JournalledCampaign?) {
+  init(ledger: CampaignLedger, intake: LaneScheduler, policy: LanePolicy, journalled: JournalledCampaign?) {
     self.ledger = ledger
     self.intake = intake
     self.policy = policy
     progress = journalled.map(ReadingProgress.init)
-    rest = journalled.map { AudienceRest(mark: $0.readLine == 0 ? nil : $0.mark, line: $0.readLine + 1) } ?? AudienceRest()
+    unread = journalled.map { UnreadAudience(mark: $0.readLine == 0 ? nil : $0.mark, line: $0.readLine + 1) } ?? UnreadAudience()
   }
 
-  // MARK: Leftovers
+  // MARK: Recovered runs
 
   /// Sends what an earlier process has taken in, or settles it, as the policy says.
-  mutating func submit(_ leftovers: [Leftover]) async {
-    var audience = LeftoverAudience(leftovers)
+  mutating func submit(_ recoveredRuns: [RecoveredRun]) async {
+    var audience = RecoveredAudience(recoveredRuns)
     let chunk = AudienceChunk(payloadCapacity: AudienceChunk.defaultPayloadCapacity)
     var taken = 0
     while !ledger.isCancelled {
-      if let leftover = audience.untouched, let outcome = policy.outcome(of: leftover.fate) {
-        resolve(leftover, outcome)
-        taken += leftover.count
+      if let recovered = audience.untouched, let outcome = policy.outcome(of: recovered.fate) {
+        resolve(recovered, outcome)
+        taken += recovered.count
         audience.skip()
         continue
       }
       guard audience.fill(chunk) else { break }
       taken += await submit(chunk)
     }
-    leave(leftovers, behind: taken)
+    leave(recoveredRuns, behind: taken)
   }
 
   /// What was not taken in stays in the journal. In this process' account it was not sent; but an earlier process may have.
-  private func leave(_ leftovers: [Leftover], behind taken: Int) {
+  private func leave(_ recoveredRuns: [RecoveredRun], behind taken: Int) {
     var taken = taken
-    for leftover in leftovers {
-      let skipped = min(taken, leftover.count)
+    for recovered in recoveredRuns {
+      let skipped = min(taken, recovered.count)
       taken -= skipped
-      guard skipped < leftover.count else { continue }
-      let outcome = leftover.fate == .unsent ? Outcome.cancelled : .unknown
-      ledger.report(leftover, outcome, skipping: skipped)
-      ledger.settled(leftover.count - skipped, outcome)
+      guard skipped < recovered.count else { continue }
+      let outcome = recovered.fate == .unsent ? Outcome.cancelled : .unknown
+      ledger.report(recovered, outcome, skipping: skipped)
+      ledger.settled(recovered.count - skipped, outcome)
     }
   }
 
-  private func resolve(_ leftover: Leftover, _ outcome: Outcome) {
-    ledger.report(leftover, outcome)
-    let run = JournalledRun(lane: leftover.lane, range: leftover.range, campaign: leftover.campaign, count: leftover.count)
+  private func resolve(_ recovered: RecoveredRun, _ outcome: Outcome) {
+    ledger.report(recovered, outcome)
+    let run = JournalledRun(lane: recovered.lane, range: recovered.range, campaign: recovered.campaign, count: recovered.count)
     intake.journal?.record(.resolved(run, outcome))
-    ledger.settled(leftover.count, outcome)
+    ledger.settled(recovered.count, outcome)
   }
 
   // MARK: The audience
@@ -77,7 +77,7 @@ struct CampaignReader {
       }
       switch try audience.fill(chunk) {
       case .end:
-        rest = nil
+        unread = nil
         return
       case .nothingYet: await intake.pause(Self.pause)
       case .nothingFor(let duration): await intake.pause(duration)
@@ -85,7 +85,7 @@ struct CampaignReader {
       case .entries:
         rejectMalformed(chunk)
         _ = await submit(chunk)
-        rest = AudienceRest(chunk, from: nextIndex)
+        unread = UnreadAudience(chunk, from: nextIndex)
         if let number = ledger.journalNumber, let rest = progress?.tellRest(of: chunk) { intake.journal?.record(.position(campaign: number, rest)) }
       }
     }
@@ -203,8 +203,8 @@ struct CampaignReader {
 }
 
 extension LanePolicy {
-  /// What becomes of a leftover without its being sent again; nil if it is to be sent.
-  fileprivate func outcome(of fate: Leftover.Fate) -> Outcome? {
+  /// What becomes of a recovered run without its being sent again; nil if it is to be sent.
+  fileprivate func outcome(of fate: RecoveredRun.Fate) -> Outcome? {
     switch (fate, onUnknown) {
     case (.unsent, _), (_, .resend): nil
     case (_, .hold): .held

@@ -31,7 +31,7 @@ package struct JournalledCampaign: Hashable, Sendable {
   var groupCount = 1
   package var app: String
   package var phase = Phase.open
-  /// Of the payload that everyone gets who has none of his own; see ``JournalBook/payloads``.
+  /// Of the payload that everyone gets who has none of his own; see ``JournalState/payloads``.
   var payload: UInt64
   package var expiration: UInt32?
   package var priority: UInt8?

@@ -19,7 +19,7 @@ extension EngineJournal {
 
   /// Begins campaigns that belong together. Returns their numbers, in the same order, when all of them are durable.
   package func begin(_ beginnings: [Beginning]) async throws(JournalProblem) -> [UInt64] {
-    let group = state.withLock { $0.book.takeNumber() }
+    let group = state.withLock { $0.contents.takeNumber() }
     var numbers: [UInt64] = []
     var last: JournalPosition?
     do throws(JournalError) {
@@ -45,18 +45,18 @@ extension EngineJournal {
 
   private func begin(_ beginning: Beginning, _ group: UInt64, count: Int, _ state: inout State) throws(JournalError) -> (UInt64, JournalPosition) {
     let payload = beginning.campaign.payload
-    var known = state.book.payloads.first { $0.value == payload }?.key
+    var known = state.contents.payloads.first { $0.value == payload }?.key
     if known == nil {
-      let number = state.book.takeNumber()
+      let number = state.contents.takeNumber()
       _ = try append(kind: JournalEvent.Kind.payload, byteCount: 8 + RecordWriter.byteCount(payload), &state) { record in
         record.write(number)
         record.write(payload)
       }
-      state.book.define(payload: payload, as: number)
+      state.contents.define(payload: payload, as: number)
       known = number
     }
     var campaign = JournalledCampaign(
-      number: state.book.takeNumber(), group: group, groupCount: count, app: beginning.app, payload: known ?? 0,
+      number: state.contents.takeNumber(), group: group, groupCount: count, app: beginning.app, payload: known ?? 0,
       expiration: beginning.campaign.expiration, priority: beginning.campaign.priority, context: beginning.context)
     campaign.headers = beginning.campaign.headers
     // Those stand beside them.
@@ -64,7 +64,7 @@ extension EngineJournal {
     campaign.headers?.priority = nil
     campaign.seed = beginning.campaign.seed
     let position = try append(kind: JournalEvent.Kind.campaign, byteCount: campaign.byteCount, &state) { campaign.write(to: &$0) }
-    state.book.put(campaign)
+    state.contents.put(campaign)
     return (campaign.number, position)
   }
 
@@ -77,10 +77,10 @@ extension EngineJournal {
   package func abandonCampaigns(_ listener: (JournalledCampaign) -> (any OutcomeListener)? = { _ in nil }) {
     for campaign in campaigns where campaign.phase == .open {
       let listener = listener(campaign)
-      for leftover in leftovers(of: campaign.number) {
-        let outcome = leftover.fate == .unsent ? Outcome.cancelled : .unknown
-        if let listener { leftover.report(outcome, to: listener) }
-        let run = JournalledRun(lane: leftover.lane, range: leftover.range, campaign: leftover.campaign, count: leftover.count)
+      for recovered in recoveredRuns(of: campaign.number) {
+        let outcome = recovered.fate == .unsent ? Outcome.cancelled : .unknown
+        if let listener { recovered.report(outcome, to: listener) }
+        let run = JournalledRun(lane: recovered.lane, range: recovered.range, campaign: recovered.campaign, count: recovered.count)
         record(.resolved(run, outcome))
       }
       end(campaign.number)
@@ -88,13 +88,13 @@ extension EngineJournal {
   }
 
   /// Every campaign that the journal knows, by number. Ended ones stay until the next checkpoint after their whole group has ended.
-  package var campaigns: [JournalledCampaign] { state.withLock { $0.book.campaigns.values.sorted { $0.number < $1.number } } }
+  package var campaigns: [JournalledCampaign] { state.withLock { $0.contents.campaigns.values.sorted { $0.number < $1.number } } }
 
-  func campaign(_ number: UInt64) -> JournalledCampaign? { state.withLock { $0.book.campaigns[number] } }
+  func campaign(_ number: UInt64) -> JournalledCampaign? { state.withLock { $0.contents.campaigns[number] } }
 
   /// The payload that everyone in the campaign gets who has none of his own.
-  package func payload(of campaign: JournalledCampaign) -> [UInt8] { state.withLock { $0.book.payloads[campaign.payload] ?? [] } }
+  package func payload(of campaign: JournalledCampaign) -> [UInt8] { state.withLock { $0.contents.payloads[campaign.payload] ?? [] } }
 
   /// What earlier processes have left of the campaign without an outcome.
-  package func leftovers(of campaign: UInt64) -> [Leftover] { state.withLock { $0.book.leftovers(of: campaign) } }
+  package func recoveredRuns(of campaign: UInt64) -> [RecoveredRun] { state.withLock { $0.contents.recoveredRuns(of: campaign) } }
 }

@@ -38,13 +38,13 @@ extension EngineJournal {
   /// The notifications of a campaign that were settled without being accepted, whose enqueue records
   /// are still in the journal. Reads all of it.
   package static func settled(of campaign: UInt64, directory: String) throws(JournalProblem) -> [SettledNotification] {
-    var book = JournalBook()
+    var contents = JournalState()
     var found: [SettledNotification] = []
     do throws(JournalError) {
       _ = try unsafe Journal.inspect(directory: directory) { position, kind, bytes in
-        if let (run, outcome) = unsafe settlement(kind, bytes), run.campaign == campaign { found += book.notifications(of: run, outcome) }
+        if let (run, outcome) = unsafe settlement(kind, bytes), run.campaign == campaign { found += contents.notifications(of: run, outcome) }
         // A damaged record was told of when the journal was opened.
-        try? unsafe book.read(position, kind: kind, bytes)
+        try? unsafe contents.read(position, kind: kind, bytes)
       }
     } catch {
       throw JournalProblem(error)
@@ -64,7 +64,7 @@ extension EngineJournal {
   }
 }
 
-extension JournalBook {
+extension JournalState {
   /// The notifications of a run that is about to be settled; none where not all of them are known.
   fileprivate func notifications(of run: JournalledRun, _ outcome: Outcome) -> [SettledNotification] {
     var found: [SettledNotification] = []

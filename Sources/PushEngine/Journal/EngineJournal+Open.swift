@@ -28,7 +28,7 @@ package struct EngineJournalOptions: Hashable, Sendable {
     /// A checkpoint lets go of all that came before it, though some of that is not settled.
     case unsettledIsReleased
     /// A lane goes on sending under the intent that a rewind has taken back.
-    case rewindKeepsPermission
+    case rewindKeepsIntent
     /// A rewind also forgets what an earlier connection may have delivered. Nothing that is sent shows
     /// this as long as the campaign goes on: the journal's own tests find it.
     case rewindClearsDoubt
@@ -77,7 +77,7 @@ extension EngineJournal {
       throw problem
     }
     let report = reading.finish(opened.recovery)
-    return (EngineJournal(journal: opened.journal, book: reading.book, wasClosed: report.recordsAreClosed, options: options), report)
+    return (EngineJournal(journal: opened.journal, contents: reading.contents, wasClosed: report.recordsAreClosed, options: options), report)
   }
 
   /// Whether the directory is there, and is a journal's.

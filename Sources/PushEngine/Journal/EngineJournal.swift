@@ -4,11 +4,11 @@ internal import Synchronization
 
 /// The journal of a deployment, as readers and lanes write it: what is taken in, what may be sent, what came of it.
 ///
-/// Every record goes through one lock together with ``JournalBook``, which is therefore at every moment what a reader of the journal would know. A checkpoint writes
+/// Every record goes through one lock together with ``JournalState``, which is therefore at every moment what a reader of the journal would know. A checkpoint writes
 /// that down anew, so that the segments before it can go. The lock is taken once per chunk, batch or run, never once per notification.
 package final class EngineJournal: Sendable {
   struct State {
-    var book: JournalBook
+    var contents: JournalState
     /// Events that found no room. They follow in order as soon as there is some; nothing else is written before them.
     var overflow: [JournalEvent] = []
     var byteCountSinceCheckpoint = 0
@@ -17,7 +17,7 @@ package final class EngineJournal: Sendable {
     /// Bytes of enqueue records, without those that were only written again: what is pinned must not grow old by being renewed.
     var byteCount = 0
     /// Asks a lane of this process to write its unsettled runs again, up to a position of its ring. Called with the lock taken.
-    var restaters: [UInt64: @Sendable (UInt64) -> Void] = [:]
+    var compactors: [UInt64: @Sendable (UInt64) -> Void] = [:]
     /// Why nothing is written any more: a sentence.
     var failure: String?
     var failureHandlers: [@Sendable (String) -> Void] = []
@@ -32,13 +32,13 @@ package final class EngineJournal: Sendable {
   /// Groups that had ended when the journal was closed before.
   private let givenGroups: Set<UInt64>
 
-  /// - Parameter wasClosed: by the process that wrote the last records of `book`.
-  init(journal: Journal, book: JournalBook, wasClosed: Bool = false, options: EngineJournalOptions) {
+  /// - Parameter wasClosed: by the process that wrote the last records of `contents`.
+  init(journal: Journal, contents: JournalState, wasClosed: Bool = false, options: EngineJournalOptions) {
     self.journal = journal
-    givenGroups = wasClosed ? book.endedGroups : []
+    givenGroups = wasClosed ? contents.endedGroups : []
     checkpointByteCount = options.checkpointByteCount
     plantedMistake = options.plantedMistake
-    state = Mutex(State(book: book))
+    state = Mutex(State(contents: contents))
   }
 
   /// No record is larger.
@@ -123,9 +123,9 @@ package final class EngineJournal: Sendable {
 
   private func write(_ event: JournalEvent, _ state: inout State) throws(JournalError) -> JournalPosition {
     let position = try append(kind: event.kind, byteCount: event.byteCount, &state) { event.write(to: &$0) }
-    state.book.apply(event)
+    state.contents.apply(event)
     // However late it finds room.
-    if case .laneBegan(let lane, _) = event { state.book.make(lane: lane, live: true) }
+    if case .laneBegan(let lane, _) = event { state.contents.make(lane: lane, live: true) }
     return position
   }
 
@@ -152,8 +152,8 @@ package final class EngineJournal: Sendable {
           header.write(to: &record)
           shape.write(source, to: &record)
         }
-        state.book.apply(header, at: position, content: nil)
-        if !header.isRestated { state.byteCount += header.byteCount + shape.byteCount }
+        state.contents.apply(header, at: position, content: nil)
+        if !header.isRewritten { state.byteCount += header.byteCount + shape.byteCount }
         if state.byteCountSinceCheckpoint >= checkpointByteCount { checkpoint(&state) }
         return (true, nil)
       } catch {
@@ -206,52 +206,52 @@ package final class EngineJournal: Sendable {
 
   /// A number for a lane of this process.
   func addLane(app: String) -> UInt64 {
-    let number = state.withLock { $0.book.takeNumber() }
+    let number = state.withLock { $0.contents.takeNumber() }
     record(.laneBegan(lane: number, app: app))
     return number
   }
 
-  /// - Parameter restate: asks the lane to write again, soon, what its ring holds unsettled before a position. Must not call the journal at once.
-  func onPinned(lane: UInt64, restate: @escaping @Sendable (UInt64) -> Void) {
-    state.withLock { $0.restaters[lane] = restate }
+  /// - Parameter compact: asks the lane to write again, soon, what its ring holds unsettled before a position. Must not call the journal at once.
+  func onPinned(lane: UInt64, compact: @escaping @Sendable (UInt64) -> Void) {
+    state.withLock { $0.compactors[lane] = compact }
   }
 
   /// A lane of this process has left its app's pool, with an empty ring. It is forgotten as soon as
   /// nothing in the journal needs it.
   func retired(lane: UInt64) {
     state.withLock { state in
-      state.restaters[lane] = nil
-      state.book.make(lane: lane, live: false)
+      state.compactors[lane] = nil
+      state.contents.make(lane: lane, live: false)
     }
   }
 
   // MARK: Checkpoints
 
-  /// Writes the whole book into a new segment, and lets go of what it replaces. Without room it is put off.
+  /// Writes the whole state into a new segment, and lets go of what it replaces. Without room it is put off.
   private func checkpoint(_ state: inout State, keeping kept: Set<UInt64> = []) {
-    state.book.prune(keeping: kept)
+    state.contents.prune(keeping: kept)
     do throws(JournalError) {
       try journal.startSegment()
       let start = journal.nextPosition
       // Also of nothing else: without a record no segment begins, and the last one stays.
-      _ = try write(.numbersTaken(below: state.book.nextNumber), &state)
+      _ = try write(.numbersTaken(below: state.contents.nextNumber), &state)
       // In the order of their numbers: the same events make the same journal.
-      for (number, payload) in state.book.payloads.sorted(by: { $0.key < $1.key }) {
+      for (number, payload) in state.contents.payloads.sorted(by: { $0.key < $1.key }) {
         _ = try append(kind: JournalEvent.Kind.payload, byteCount: 8 + RecordWriter.byteCount(payload), &state) { record in
           record.write(number)
           record.write(payload)
         }
       }
-      for campaign in state.book.campaigns.values.sorted(by: { $0.number < $1.number }) {
+      for campaign in state.contents.campaigns.values.sorted(by: { $0.number < $1.number }) {
         _ = try append(kind: JournalEvent.Kind.campaign, byteCount: campaign.byteCount, &state) { campaign.write(to: &$0) }
       }
-      for lane in state.book.lanes.values.sorted(by: { $0.number < $1.number }) {
+      for lane in state.contents.lanes.values.sorted(by: { $0.number < $1.number }) {
         _ = try append(kind: JournalEvent.Kind.lane, byteCount: lane.byteCount, &state) { lane.write(to: &$0) }
       }
       state.byteCountSinceCheckpoint = 0
       state.checkpoints.append((start, state.byteCount))
-      try restatePinned(&state)
-      let oldest = plantedMistake == .unsettledIsReleased ? nil : state.book.oldestPosition
+      try compactPinned(&state)
+      let oldest = plantedMistake == .unsettledIsReleased ? nil : state.contents.oldestPosition
       let needed = min(start, oldest ?? start)
       journal.release(before: needed)
       // The one before the oldest record that is needed stays, to know that one's age.
@@ -265,22 +265,22 @@ package final class EngineJournal: Sendable {
   /// One app that is stuck must not keep the segments of all others: what lies too far back is written again.
   ///
   /// How far is a multiple of what is unsettled altogether, so that the journal stays in proportion to it, and writing again stays a fraction of writing.
-  private func restatePinned(_ state: inout State) throws(JournalError) {
-    let reach = max(8 * checkpointByteCount, 2 * state.book.unsettledByteCount)
+  private func compactPinned(_ state: inout State) throws(JournalError) {
+    let reach = max(8 * checkpointByteCount, 2 * state.contents.unsettledByteCount)
     guard let limit = state.checkpoints.last(where: { state.byteCount - $0.byteCount > reach })?.position else { return }
-    for (number, lane) in state.book.lanes.sorted(by: { $0.key < $1.key }) {
+    for (number, lane) in state.contents.lanes.sorted(by: { $0.key < $1.key }) {
       if lane.isLive {
-        if let end = lane.end(before: limit) { state.restaters[number]?(end) }
+        if let end = lane.end(before: limit) { state.compactors[number]?(end) }
         continue
       }
       for run in lane.runs(before: limit) {
         guard let (part, content) = run.part else { continue }
-        let header = EnqueueHeader(run: part, position: nil, isInDoubt: run.isInDoubt, isRestated: true)
+        let header = EnqueueHeader(run: part, position: nil, isInDoubt: run.isInDoubt, isRewritten: true)
         let position = try append(kind: JournalEvent.Kind.enqueue, byteCount: header.byteCount + content.bytes.count, &state) { record in
           header.write(to: &record)
           unsafe content.bytes.withUnsafeBytes { unsafe record.write(raw: $0) }
         }
-        state.book.apply(header, at: position, content: content)
+        state.contents.apply(header, at: position, content: content)
       }
     }
   }
@@ -310,7 +310,7 @@ package final class EngineJournal: Sendable {
     await drained()
     state.withLock { state in
       // Whoever is killed while closing may be asked for the accounts of what has ended; a closed journal's have been given.
-      if state.failure == nil, state.overflow.isEmpty { checkpoint(&state, keeping: state.book.endedGroups.subtracting(forgetsEnded ? givenGroups : [])) }
+      if state.failure == nil, state.overflow.isEmpty { checkpoint(&state, keeping: state.contents.endedGroups.subtracting(forgetsEnded ? givenGroups : [])) }
     }
     do throws(JournalError) {
       try await journal.close()

@@ -29,13 +29,13 @@ struct EnqueueHeader: Hashable, Sendable {
   /// sent twice because of it.
   var isMoved = false
   /// Written again, so that the segment of the first writing can be deleted.
-  var isRestated = false
+  var isRewritten = false
 
   private enum Flag {
     static let position: UInt8 = 1
     static let source: UInt8 = 2
     static let inDoubt: UInt8 = 4
-    static let restated: UInt8 = 8
+    static let rewritten: UInt8 = 8
     static let moved: UInt8 = 16
   }
 
@@ -52,7 +52,7 @@ struct EnqueueHeader: Hashable, Sendable {
     if position != nil { flags |= Flag.position }
     if source != nil { flags |= Flag.source }
     if isInDoubt { flags |= Flag.inDoubt }
-    if isRestated { flags |= Flag.restated }
+    if isRewritten { flags |= Flag.rewritten }
     if isMoved { flags |= Flag.moved }
     record.write(flags)
     position?.write(to: &record)
@@ -63,12 +63,12 @@ struct EnqueueHeader: Hashable, Sendable {
     }
   }
 
-  init(run: JournalledRun, position: AudiencePosition?, source: Source? = nil, isInDoubt: Bool = false, isRestated: Bool = false) {
+  init(run: JournalledRun, position: AudiencePosition?, source: Source? = nil, isInDoubt: Bool = false, isRewritten: Bool = false) {
     self.run = run
     self.position = position
     self.source = source
     self.isInDoubt = isInDoubt
-    self.isRestated = isRestated
+    self.isRewritten = isRewritten
   }
 
   init(reading record: inout RecordReader) throws(RecordError) {
@@ -79,7 +79,7 @@ struct EnqueueHeader: Hashable, Sendable {
       source = Source(lane: try record.read(), range: try record.readRange(), newlyDoubted: Int(try record.read(UInt32.self)))
     }
     isInDoubt = flags & Flag.inDoubt != 0
-    isRestated = flags & Flag.restated != 0
+    isRewritten = flags & Flag.rewritten != 0
     isMoved = flags & Flag.moved != 0
   }
 }

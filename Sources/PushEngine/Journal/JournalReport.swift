@@ -46,36 +46,36 @@ package struct JournalReport: Hashable, Sendable {
 
 /// Takes the records of a journal one after another.
 struct JournalReading {
-  private(set) var book = JournalBook()
+  private(set) var contents = JournalState()
   /// The first record that is none of ours.
   private(set) var problem: JournalProblem?
 
-  init(plantedMistake: EngineJournalOptions.PlantedMistake? = nil) { book.plantedMistake = plantedMistake }
+  init(plantedMistake: EngineJournalOptions.PlantedMistake? = nil) { contents.plantedMistake = plantedMistake }
 
   mutating func read(_ position: JournalPosition, _ kind: UInt8, _ bytes: UnsafeRawBufferPointer) {
     guard problem == nil else { return }
     do throws(RecordError) {
-      try unsafe book.read(position, kind: kind, bytes)
+      try unsafe contents.read(position, kind: kind, bytes)
     } catch {
       problem = JournalProblem(kind: .damaged, "the journal's record \(position) is none that this program writes (kind \(kind), \(error.reason))")
     }
   }
 
-  /// Puts the book in order after the last record.
+  /// Puts the state in order after the last record.
   mutating func finish(_ recovery: JournalRecovery) -> JournalReport {
     var report = JournalReport(recovery)
-    book.dropIncompleteGroups()
+    contents.dropIncompleteGroups()
     if !recovery.damage.isEmpty {
-      book.distrust()
-      report.strayCount = book.strayCount
+      contents.distrust()
+      report.strayCount = contents.strayCount
     }
-    for campaign in book.campaigns.values.sorted(by: { $0.number < $1.number }) {
-      var state = JournalReport.CampaignState(campaign: campaign, payloadByteCount: book.payloads[campaign.payload]?.count ?? 0)
-      for leftover in book.leftovers(of: campaign.number) {
-        if leftover.fate == .unsent { state.unsent += leftover.count } else { state.unknown += leftover.count }
+    for campaign in contents.campaigns.values.sorted(by: { $0.number < $1.number }) {
+      var state = JournalReport.CampaignState(campaign: campaign, payloadByteCount: contents.payloads[campaign.payload]?.count ?? 0)
+      for recovered in contents.recoveredRuns(of: campaign.number) {
+        if recovered.fate == .unsent { state.unsent += recovered.count } else { state.unknown += recovered.count }
       }
-      state.lost = book.balance(campaign.number, leftovers: state.unsettled)
-      state.campaign = book.campaigns[campaign.number] ?? campaign
+      state.lost = contents.balance(campaign.number, recoveredRuns: state.unsettled)
+      state.campaign = contents.campaigns[campaign.number] ?? campaign
       report.campaigns.append(state)
     }
     return report
@@ -97,7 +97,7 @@ extension JournalReport {
   }
 }
 
-extension JournalBook {
+extension JournalState {
   /// A group that was not written to its end was never begun: its campaigns have sent nothing. One that lacks a campaign and has sent something has lost it to damage.
   mutating func dropIncompleteGroups() {
     var counts: [UInt64: Int] = [:]
@@ -110,9 +110,9 @@ extension JournalBook {
   }
 
   /// Makes the account add up with what is left. Returns how many notifications are missing: they count as unknown.
-  mutating func balance(_ number: UInt64, leftovers: Int) -> Int {
+  mutating func balance(_ number: UInt64, recoveredRuns: Int) -> Int {
     guard var campaign = campaigns[number] else { return 0 }
-    let missing = campaign.account.inFlight - leftovers
+    let missing = campaign.account.inFlight - recoveredRuns
     if missing > 0 { campaign.account.count(.unknown, missing) }
     // Damage has taken the word of how much was submitted.
     if missing < 0 {

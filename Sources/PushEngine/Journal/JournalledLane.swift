@@ -23,7 +23,7 @@ struct JournalledLane {
   /// What of one campaign left the ring without having been sent. Others' notifications may lie between.
   struct Returned: Hashable {
     var run: JournalledRun
-    var fate: Leftover.Fate
+    var fate: RecoveredRun.Fate
   }
 
   private struct Doubted: Hashable {
@@ -67,8 +67,8 @@ struct JournalledLane {
 
   // MARK: What happens
 
-  mutating func enqueued(_ run: Run, isRestated: Bool) {
-    guard isRestated else {
+  mutating func enqueued(_ run: Run, isRewritten: Bool) {
+    guard isRewritten else {
       // Nearly always the last: of two claims the second may be written first.
       var index = runs.count
       while index > firstRun, runs[index - 1].start > run.start { index -= 1 }
@@ -78,12 +78,12 @@ struct JournalledLane {
     if let index = kept.firstIndex(where: { $0.start..<$0.end == run.run.range }) {
       kept[index] = run
     } else {
-      restate(run)
+      replace(run)
     }
   }
 
   /// Takes the place of what `new` says again. What of a run is settled already need not be in it.
-  private mutating func restate(_ new: Run) {
+  private mutating func replace(_ new: Run) {
     let range = new.run.range
     guard range.upperBound > settled else {
       // Its first writing has gone with its segment; this reader has never seen it.
@@ -158,7 +158,7 @@ struct JournalledLane {
   }
 
   mutating func returned(_ run: JournalledRun, isInDoubt: Bool) {
-    let fate = isInDoubt ? Leftover.Fate.doubted : .unsent
+    let fate = isInDoubt ? RecoveredRun.Fate.doubted : .unsent
     if let last = lastReturned[run.campaign], returned[last].fate == fate, returned[last].run.range.upperBound <= run.range.lowerBound {
       returned[last].run.range = returned[last].run.range.lowerBound..<run.range.upperBound
       returned[last].run.count += run.count
@@ -179,7 +179,7 @@ struct JournalledLane {
   ///
   /// It becomes one with the campaign's last such run if nothing of the campaign lies between them: neither what is open nor what has left the ring in whatever way.
   mutating func withdrawn(_ run: JournalledRun, isInDoubt: Bool) {
-    let fate = isInDoubt ? Leftover.Fate.doubted : .unsent
+    let fate = isInDoubt ? RecoveredRun.Fate.doubted : .unsent
     let end = leftEnd(of: run.campaign)
     if let last = lastReturned[run.campaign], returned[last].fate == fate, returned[last].run.range.upperBound == end, end <= run.range.lowerBound,
       !hasRun(of: run.campaign, in: end..<run.range.lowerBound)
@@ -295,8 +295,8 @@ struct JournalledLane {
   var campaigns: Set<UInt64> { Set((kept + runs[firstRun...]).map(\.run.campaign)) }
 
   /// Notifications of the campaign without an outcome that an earlier process left behind, in the order of the ring.
-  func leftovers(of campaign: UInt64) -> [Leftover] {
-    var found: [Leftover] = []
+  func recoveredRuns(of campaign: UInt64) -> [RecoveredRun] {
+    var found: [RecoveredRun] = []
     let taken = taken[campaign] ?? 0
     let runs = self.runs[firstRun...].filter { $0.run.campaign == campaign }
     let pieces = returned.filter { $0.run.campaign == campaign }.sorted { $0.run.range.lowerBound < $1.run.range.lowerBound }
@@ -322,7 +322,7 @@ struct JournalledLane {
   ///
   /// What had been sent again counts as a possible duplicate already. It may lie behind the intent,
   /// too: that goes back when the last connection has discarded what an earlier one may have delivered.
-  private func addOpen(_ open: Range<UInt64>, of run: Run, doubted: [Range<UInt64>], to found: inout [Leftover]) {
+  private func addOpen(_ open: Range<UInt64>, of run: Run, doubted: [Range<UInt64>], to found: inout [RecoveredRun]) {
     var position = open.lowerBound
     for range in doubted where range.upperBound > position && range.lowerBound < open.upperBound {
       let (from, to) = (max(range.lowerBound, position), min(range.upperBound, open.upperBound))
@@ -334,24 +334,24 @@ struct JournalledLane {
   }
 
   /// Adds what is in no doubted range.
-  private func addUndoubted(_ range: Range<UInt64>, of run: Run, to found: inout [Leftover]) {
+  private func addUndoubted(_ range: Range<UInt64>, of run: Run, to found: inout [RecoveredRun]) {
     let boundary = min(max(intent, range.lowerBound), range.upperBound)
     add(run, range.lowerBound, boundary, run.isInDoubt ? .doubted : .unknown, to: &found)
     add(run, boundary, range.upperBound, run.isInDoubt ? .doubted : .unsent, to: &found)
   }
 
-  private func add(_ run: Run, _ from: UInt64, _ to: UInt64, _ fate: Leftover.Fate, to found: inout [Leftover]) {
+  private func add(_ run: Run, _ from: UInt64, _ to: UInt64, _ fate: RecoveredRun.Fate, to found: inout [RecoveredRun]) {
     guard from < to, let content = run.content else { return }
     for range in moved.holes(in: from..<to) {
       let start = run.run.range.lowerBound
-      let leftover = Leftover(lane: number, campaign: run.run.campaign, fate: fate, range: range, content: content, runStart: start)
-      if let leftover { found.append(leftover) }
+      let recovered = RecoveredRun(lane: number, campaign: run.run.campaign, fate: fate, range: range, content: content, runStart: start)
+      if let recovered { found.append(recovered) }
     }
   }
 
   /// What the lane's runs hold of `run`: notifications of its campaign in its range.
-  func contents(of run: JournalledRun) -> [Leftover] {
-    var found: [Leftover] = []
+  func contents(of run: JournalledRun) -> [RecoveredRun] {
+    var found: [RecoveredRun] = []
     for entry in kept + runs[firstRun...] where entry.run.campaign == run.campaign {
       add(entry, max(entry.start, run.range.lowerBound), min(entry.end, run.range.upperBound), .unknown, to: &found)
     }
@@ -411,7 +411,7 @@ extension JournalledLane {
     intent = try record.read()
     for _ in 0..<(try record.read(UInt32.self)) {
       let run = try JournalledRun(reading: &record)
-      guard let fate = Leftover.Fate(rawValue: try record.read()) else { throw .outOfRange }
+      guard let fate = RecoveredRun.Fate(rawValue: try record.read()) else { throw .outOfRange }
       returned.append(Returned(run: run, fate: fate))
     }
     for _ in 0..<(try record.read(UInt32.self)) { doubted.append(Doubted(campaign: try record.read(), range: try record.readRange())) }

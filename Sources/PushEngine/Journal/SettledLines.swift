@@ -5,11 +5,11 @@ package struct SettledLines: Sendable {
   private let openLines: [UInt64]
 
   /// To be made before the campaign goes on.
-  package init(of campaign: JournalledCampaign, leftovers: [Leftover]) {
+  package init(of campaign: JournalledCampaign, recoveredRuns: [RecoveredRun]) {
     readLine = campaign.readLine
     var open: [UInt64] = []
-    open.reserveCapacity(leftovers.reduce(0) { $0 + $1.count })
-    for leftover in leftovers { leftover.forEach { open.append($0.line) } }
+    open.reserveCapacity(recoveredRuns.reduce(0) { $0 + $1.count })
+    for recovered in recoveredRuns { recovered.forEach { open.append($0.line) } }
     open.sort()
     openLines = open
   }

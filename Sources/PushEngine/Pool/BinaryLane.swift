@@ -5,28 +5,28 @@ internal import PushWire
 actor BinaryLane: Lane, LinkDelegate {
   nonisolated let ring: NotificationRing
   nonisolated let loop: any Loop
-  nonisolated let intake: Intake
+  nonisolated let intake: LaneScheduler
   nonisolated let backlog: BacklogGauge
   nonisolated let journalNumber: UInt64?
   nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.executor.asUnownedSerialExecutor() }
 
-  private let command: Command
+  private let command: FrameVersion
   private let intentStep: Int
   private let dialer: any Dialer
   private let report: @Sendable (LaneEvent) -> Void
   private var machine: LaneMachine
   private var packer: FramePacker
-  private var permission: SendPermission?
+  private var intentGate: IntentGate?
   private var batchTimer: BatchTimer
   private var decoder = ErrorResponseDecoder()
   private var link: (any Link)?
   private var lastAcknowledged: (link: any Link, byteCount: UInt64, at: Instant)?
   /// Why the present connection ends, where that is known before it closes.
   private var endCause: String?
-  private var books: LaneBooks
-  private var rest: LaneRest
+  private var recorder: SettlementRecorder
+  private var idle: LaneIdle
   private var growthHold = GrowthHold()
-  private var isWaitingForPermission = false
+  private var isWaitingToDial = false
   private var isPumpScheduled = false
   private var isShutDown = false
 
@@ -35,7 +35,7 @@ actor BinaryLane: Lane, LinkDelegate {
   private static let acknowledgementAge = Duration.milliseconds(1)
 
   init(
-    configuration: AppConfiguration, loop: any Loop, dialer: any Dialer, intake: Intake, budget: RingBudget?, seed: UInt64,
+    configuration: AppConfiguration, loop: any Loop, dialer: any Dialer, intake: LaneScheduler, budget: RingBudget?, seed: UInt64,
     report: @escaping @Sendable (LaneEvent) -> Void
   ) {
     self.loop = loop
@@ -47,17 +47,17 @@ actor BinaryLane: Lane, LinkDelegate {
     intentStep = configuration.intentStep
     ring = NotificationRing(blockCount: configuration.policy.ringBlockCount, budget: budget)
     machine = LaneMachine(policy: configuration.policy, seed: seed)
-    machine.learned(intake.refusalPace)
+    machine.learned(intake.refusalStatistics)
     packer = FramePacker(byteCountBound: configuration.batchByteCount, buffers: loop.buffers)
-    permission = intake.journal.map { SendPermission(journal: $0, lane: $0.addLane(app: intake.app)) }
-    journalNumber = permission?.lane
+    intentGate = intake.journal.map { IntentGate(journal: $0, lane: $0.addLane(app: intake.app)) }
+    journalNumber = intentGate?.lane
     batchTimer = BatchTimer(byteCountBound: configuration.batchByteCount, delay: configuration.batchDelay)
-    books = LaneBooks(configuration: configuration, ring: ring, loop: loop, intake: intake, journalNumber: journalNumber, isOrdered: true)
-    rest = LaneRest(ring: ring, loop: loop, intake: intake)
+    recorder = SettlementRecorder(configuration: configuration, ring: ring, loop: loop, intake: intake, journalNumber: journalNumber, isOrdered: true)
+    idle = LaneIdle(ring: ring, loop: loop, intake: intake)
   }
 
   func connect() {
-    isWaitingForPermission = false
+    isWaitingToDial = false
     guard !isShutDown, link == nil, machine.isDisconnected else { return }
     machine.dialled()
     decoder = ErrorResponseDecoder()
@@ -93,12 +93,12 @@ actor BinaryLane: Lane, LinkDelegate {
     while true {
       let published = ring.published
       roomMade()
-      let step = machine.next(surroundings(published: published), walk: ring)
+      let step = machine.next(input(published: published), walk: ring)
       carryOutEffects()
       switch step {
       case .dial:
-        if !isWaitingForPermission, !isShutDown {
-          isWaitingForPermission = true
+        if !isWaitingToDial, !isShutDown {
+          isWaitingToDial = true
           report(.wantsConnection(self))
         }
         return
@@ -123,9 +123,9 @@ actor BinaryLane: Lane, LinkDelegate {
     }
   }
 
-  private func surroundings(published: UInt64) -> LaneMachine.Surroundings {
+  private func input(published: UInt64) -> LaneMachine.Input {
     let now = loop.now
-    return LaneMachine.Surroundings(
+    return LaneMachine.Input(
       now: now, published: published, freeBlockCount: ring.freeBlockCount, blockCountLimit: ring.blockCountLimit, isWritable: link?.isWritable ?? false,
       acknowledged: acknowledged(now: now),
       isDraining: intake.isDraining, mayDialAhead: !intake.isDraining && !isShutDown, isCancelled: intake.isCancelled)
@@ -143,11 +143,11 @@ actor BinaryLane: Lane, LinkDelegate {
   }
 
   private func sleep(until deadline: Instant?, seen published: UInt64) {
-    if !rest.sleep(self, until: deadline, seen: published) { requestPump() }
+    if !idle.sleep(self, until: deadline, seen: published) { requestPump() }
   }
 
   func timerFired() {
-    rest.woke()
+    idle.woke()
     requestPump()
   }
 
@@ -156,24 +156,24 @@ actor BinaryLane: Lane, LinkDelegate {
   /// How far of what the machine would send the journal lets it; asks for the rest.
   private func permitted(through end: UInt64) -> UInt64 {
     // What was cancelled is not sent, and needs nobody's leave to go.
-    guard permission != nil, !intake.isCancelled else { return end }
-    askPermission()
-    return min(end, permission?.through ?? end)
+    guard intentGate != nil, !intake.isCancelled else { return end }
+    requestIntent()
+    return min(end, intentGate?.through ?? end)
   }
 
-  private func askPermission() {
-    let backlog = SendPermission.Backlog(sent: machine.sent, published: ring.published, step: intentStep)
-    permission?.ask(backlog, walk: ring) { [loop] in loop.execute { self.assumeIsolated { $0.permissionCame() } } }
+  private func requestIntent() {
+    let backlog = IntentGate.Backlog(sent: machine.sent, published: ring.published, step: intentStep)
+    intentGate?.ask(backlog, walk: ring) { [loop] in loop.execute { self.assumeIsolated { $0.intentGranted() } } }
   }
 
   /// The next connection is to find the intent durable that it needs.
-  private func rewindPermission(to position: UInt64) {
-    permission?.rewind(to: position)
-    if !intake.isCancelled { askPermission() }
+  private func rewindIntent(to position: UInt64) {
+    intentGate?.rewind(to: position)
+    if !intake.isCancelled { requestIntent() }
   }
 
-  private func permissionCame() {
-    permission?.came()
+  private func intentGranted() {
+    intentGate?.granted()
     requestPump()
   }
 
@@ -183,7 +183,7 @@ actor BinaryLane: Lane, LinkDelegate {
   private func batchDeadline(from: UInt64, to: UInt64) -> Instant? {
     guard let link else { return nil }
     // A notification with a payload of its own takes about as many bytes on the wire as in the ring; of the others the frame's size is known.
-    let waiting = Int(clamping: to - from) * max(NotificationRing.blockByteCount, books.ledger?.frames.frameByteCount ?? 0)
+    let waiting = Int(clamping: to - from) * max(NotificationRing.blockByteCount, recorder.ledger?.frames.frameByteCount ?? 0)
     switch batchTimer.decide(waiting: waiting, socketIsIdle: link.isIdle, now: loop.now) {
     case .write: return nil
     case .wait(let deadline): return deadline
@@ -206,7 +206,7 @@ actor BinaryLane: Lane, LinkDelegate {
         position = end
         continue
       }
-      let ledger = books.ledger(of: record.campaign)
+      let ledger = recorder.ledger(of: record.campaign)
       if ledger.isCancelled || link == nil {
         let run = skipCancelled(from: position, to: to, campaign: record.campaign, abandoned: record.mayHaveArrived)
         took(run, campaign: record.campaign, fate: record.mayHaveArrived ? .abandoned : .cancelled, now: now)
@@ -216,11 +216,11 @@ actor BinaryLane: Lane, LinkDelegate {
       guard let run = packer.pack(from: position, to: to, ring: ring, frames: ledger.frames, now: unixSeconds) else { break }
       took(run, campaign: record.campaign, fate: run.kind.fate, now: now)
       if run.kind == .packed { packedCount += run.count }
-      if isResend, run.kind == .packed { books.resent(run.count, of: ledger) }
+      if isResend, run.kind == .packed { recorder.resent(run.count, of: ledger) }
       position = run.end
     }
     sendPacked()
-    if let observer = books.observer, packedCount > 0 {
+    if let observer = recorder.observer, packedCount > 0 {
       let batch = LaneBatch(
         ring: ring, positions: from..<position, count: packedCount, byteCount: packer.byteCount, isResend: isResend, now: loop.now)
       observer.wrote(batch)
@@ -262,11 +262,11 @@ actor BinaryLane: Lane, LinkDelegate {
     let effects = machine.takeEffects()
     growthHold.update(machine.isSearching, of: intake)
     guard let effects else { return }
-    for range in effects.mayHaveArrived { books.markMayHaveArrived(range) }
-    books.settle(effects.settlements)
+    for range in effects.mayHaveArrived { recorder.markMayHaveArrived(range) }
+    recorder.settle(effects.settlements)
     if machine.settled > ring.settled { ring.settle(through: machine.settled) }
     if effects.hasRewound { ring.setSent(machine.sent) }
-    if let position = effects.discardedFrom { rewindPermission(to: position) }
+    if let position = effects.discardedFrom { rewindIntent(to: position) }
     if effects.madeProgress { intake.status.progressed() }
     if effects.isUnresponsive { endCause = "the gateway closes every connection, even one that carries nothing" }
     roomMade()
@@ -276,7 +276,7 @@ actor BinaryLane: Lane, LinkDelegate {
   private func roomMade() {
     let now = loop.now
     backlog.update(
-      published: ring.published, done: machine.progress(now: now), frameByteCount: books.ledger?.frames.frameByteCount,
+      published: ring.published, done: machine.progress(now: now), frameByteCount: recorder.ledger?.frames.frameByteCount,
       now: now)
     intake.roomMade(in: self)
   }
@@ -284,16 +284,16 @@ actor BinaryLane: Lane, LinkDelegate {
   /// Its connections end in refusals: what they have taught helps the other lanes, and what waits here
   /// may be sooner sent by them.
   private func handOver() {
-    let pace = machine.refusalPace
-    intake.learned(pace)
+    let statistics = machine.refusalStatistics
+    intake.learned(statistics)
     roomMade()
-    let smallest = Self.smallestShare(pace, isDraining: intake.isDraining)
-    shareBacklog(notUnder: smallest, from: machine.sent, highWater: machine.highWater) { [books] count, ledger in
-      books.resent(count, of: ledger)
+    let smallest = Self.smallestShare(statistics, isDraining: intake.isDraining)
+    shareBacklog(notUnder: smallest, from: machine.sent, highWater: machine.highWater) { [recorder] count, ledger in
+      recorder.resent(count, of: ledger)
     }
     let held = backlog.backlog(of: ring)
     if held > backlog.blockCount {
-      intake.foundSurplus(for: pace.usefulLaneCount(for: held, within: BacklogLimit.target), now: loop.now)
+      intake.foundSurplus(for: statistics.usefulLaneCount(for: held, within: BacklogLimit.target), now: loop.now)
     } else if !intake.isDraining, !intake.lanes.contains(where: { $0 !== self && $0.isSpare }) {
       report(.lacksSpare)
     }
@@ -322,7 +322,7 @@ actor BinaryLane: Lane, LinkDelegate {
   private func opened(_ link: any Link) {
     guard link === self.link else { return }
     let isFirst = !machine.hasBeenOpen
-    if isFirst { machine.learned(intake.refusalPace) }
+    if isFirst { machine.learned(intake.refusalStatistics) }
     machine.opened(now: loop.now)
     backlog.isConnected = true
     report(.opened(isFirst: isFirst))
@@ -337,7 +337,7 @@ actor BinaryLane: Lane, LinkDelegate {
     case .response(let response): machine.responded(response, now: loop.now, walk: ring)
     case .malformed:
       endCause = "the gateway sent bytes that are no error response"
-      machine.respondedWithGarbage(walk: ring)
+      machine.respondedMalformed(walk: ring)
     }
     carryOutEffects()
     link.close()

@@ -4,11 +4,11 @@ internal import PushWire
 /// One slot of an app's pool: a ring, at most one live connection, and the machine that decides for both. Bound to one event loop.
 ///
 /// A lane outlives its connections; the ring holds what is not settled yet. ``BinaryLane`` and ``RequestLane`` differ in what they say to the gateway; nobody above knows
-/// which one it is. What they have in common is in ``LaneBooks``, ``LaneRest`` and ``SendPermission``. Asked once per chunk, never once per notification.
+/// which one it is. What they have in common is in ``SettlementRecorder``, ``LaneIdle`` and ``IntentGate``. Asked once per chunk, never once per notification.
 protocol Lane: Actor {
   nonisolated var ring: NotificationRing { get }
   nonisolated var loop: any Loop { get }
-  nonisolated var intake: Intake { get }
+  nonisolated var intake: LaneScheduler { get }
   /// How much it takes ahead of what it has sent.
   nonisolated var backlog: BacklogGauge { get }
   /// The lane's number in the journal, if there is one.
@@ -22,7 +22,7 @@ protocol Lane: Actor {
   func requestPump()
   /// Takes itself out of the pool, if its ring is empty.
   func retire()
-  /// The time has come that ``LaneRest`` was to wait for.
+  /// The time has come that ``LaneIdle`` was to wait for.
   func timerFired()
 }
 
@@ -79,7 +79,7 @@ extension LinkClosure {
   /// What it says about the notifications that were sent.
   var forLane: LaneClosure {
     switch self {
-    case .byPeer, .truncated, .reset, .failed, .unreachable, .handshakeFailed: .withoutAWord
+    case .byPeer, .truncated, .reset, .failed, .unreachable, .handshakeFailed: .silent
     case .byUs: .byUs
     case .credentialRefused: .nothingWasRead
     }

@@ -12,8 +12,8 @@ extension BinaryLane {
   ///
   /// As much as a connection may send at once, so that most have something to be refused; at the
   /// campaign's end as much as one gets through. At most two full batches of usual notifications.
-  static func smallestShare(_ pace: RefusalPace, isDraining: Bool) -> Int {
-    guard let gap = pace.gap else { return 512 }
+  static func smallestShare(_ statistics: RefusalStatistics, isDraining: Bool) -> Int {
+    guard let gap = statistics.gap else { return 512 }
     return Int(min(max(64, gap * (isDraining ? 1 : 5)), 512))
   }
 

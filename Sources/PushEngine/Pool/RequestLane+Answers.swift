@@ -2,7 +2,7 @@ internal import PushTransport
 internal import PushWire
 
 /// The tokens of a connection: which one it carries now, and which one it carried before.
-struct RequestAuthority {
+struct ConnectionTokens {
   /// Nil with a certificate.
   var present: ProviderToken?
   /// Requests with a smaller tag carried the token before.
@@ -44,8 +44,8 @@ extension RequestLane {
     let now = loop.now
     switch tokens.token(now: now, unixSeconds: Int64(loop.unixSeconds)) {
     case .token(let token):
-      authority.present = token
-      authority.lookedAt = now
+      connectionTokens.present = token
+      connectionTokens.lookedAt = now
       return .ready
     case .wait(let until):
       return .later(until)
@@ -58,12 +58,12 @@ extension RequestLane {
   func renewAuthorization() {
     guard let tokens = settings.tokens, let session, machine.isOpen else { return }
     let now = loop.now
-    guard authority.lookedAt + .seconds(1) <= now else { return }
-    authority.lookedAt = now
+    guard connectionTokens.lookedAt + .seconds(1) <= now else { return }
+    connectionTokens.lookedAt = now
     switch tokens.token(now: now, unixSeconds: Int64(loop.unixSeconds)) {
     case .token(let token):
-      guard token.generation != authority.present?.generation else { return }
-      authority.renewed(token, from: machine.nextTag)
+      guard token.generation != connectionTokens.present?.generation else { return }
+      connectionTokens.renewed(token, from: machine.nextTag)
       session.setAuthorization(token.authorization)
     case .wait:
       // What this connection carries has been refused.
@@ -99,7 +99,7 @@ extension RequestLane {
 
   private func answered(_ response: HTTP2Response) {
     if response.status == 200 {
-      if !authority.isAccepted { accepted(response.tag) }
+      if !connectionTokens.isAccepted { accepted(response.tag) }
       machine.answered(response.tag, .accepted, outcome: .accepted(.confirmed), retryAfter: nil, now: loop.now)
     } else {
       refused(response)
@@ -107,9 +107,9 @@ extension RequestLane {
   }
 
   private func accepted(_ tag: UInt64) {
-    guard let tokens = settings.tokens, let present = authority.present, authority.generation(of: tag) == present.generation else { return }
+    guard let tokens = settings.tokens, let present = connectionTokens.present, connectionTokens.generation(of: tag) == present.generation else { return }
     tokens.accepted(generation: present.generation)
-    authority.isAccepted = true
+    connectionTokens.isAccepted = true
   }
 
   private func refused(_ response: HTTP2Response) {
@@ -137,7 +137,7 @@ extension RequestLane {
     // Without a token there is none to make better.
     guard let tokens = settings.tokens else { return .pausesApp }
     let reaction = tokens.complained(
-      complaint, generation: authority.generation(of: response.tag), date: response.date, now: loop.now, unixSeconds: Int64(loop.unixSeconds))
+      complaint, generation: connectionTokens.generation(of: response.tag), date: response.date, now: loop.now, unixSeconds: Int64(loop.unixSeconds))
     return reaction == .pause ? .pausesApp : .expiredToken
   }
 }

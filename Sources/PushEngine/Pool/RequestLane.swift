@@ -7,7 +7,7 @@ internal import PushWire
 actor RequestLane: Lane, LinkDelegate {
   nonisolated let ring: NotificationRing
   nonisolated let loop: any Loop
-  nonisolated let intake: Intake
+  nonisolated let intake: LaneScheduler
   nonisolated let backlog: BacklogGauge
   nonisolated let journalNumber: UInt64?
   nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.executor.asUnownedSerialExecutor() }
@@ -16,20 +16,20 @@ actor RequestLane: Lane, LinkDelegate {
   private let dialer: any Dialer
   let report: @Sendable (LaneEvent) -> Void
   var machine: RequestMachine
-  private var permission: SendPermission?
+  private var intentGate: IntentGate?
   private var batchTimer: BatchTimer
   private let batchByteCount: Int
-  var books: LaneBooks
-  private var rest: LaneRest
+  var recorder: SettlementRecorder
+  private var idle: LaneIdle
   private var growthHold = GrowthHold()
   private(set) var link: (any Link)?
   private(set) var session: HTTP2ClientSession?
-  var authority = RequestAuthority()
+  var connectionTokens = ConnectionTokens()
   /// By position, what a 410 said of a device, until it is settled.
   var goneSince: [UInt64: UInt64] = [:]
   private var batch = RequestBatch()
   private var seenCancellations = 0
-  private var isWaitingForPermission = false
+  private var isWaitingToDial = false
   private var isPumpScheduled = false
   private var isShutDown = false
   private var hasBeenOpen = false
@@ -38,7 +38,7 @@ actor RequestLane: Lane, LinkDelegate {
   private static let writesPerTurn = 4
 
   init(
-    configuration: AppConfiguration, settings: HTTP2Settings, isKept: Bool, loop: any Loop, dialer: any Dialer, intake: Intake, budget: RingBudget?,
+    configuration: AppConfiguration, settings: HTTP2Settings, isKept: Bool, loop: any Loop, dialer: any Dialer, intake: LaneScheduler, budget: RingBudget?,
     seed: UInt64, report: @escaping @Sendable (LaneEvent) -> Void
   ) {
     self.settings = settings
@@ -49,16 +49,16 @@ actor RequestLane: Lane, LinkDelegate {
     self.report = report
     ring = NotificationRing(blockCount: configuration.policy.ringBlockCount, budget: budget)
     machine = RequestMachine(policy: configuration.policy, requests: settings.requestPolicy, isKept: isKept, seed: seed)
-    permission = intake.journal.map { SendPermission(journal: $0, lane: $0.addLane(app: intake.app)) }
-    journalNumber = permission?.lane
+    intentGate = intake.journal.map { IntentGate(journal: $0, lane: $0.addLane(app: intake.app)) }
+    journalNumber = intentGate?.lane
     batchTimer = BatchTimer(byteCountBound: configuration.batchByteCount, delay: configuration.batchDelay)
     batchByteCount = configuration.batchByteCount
-    books = LaneBooks(configuration: configuration, ring: ring, loop: loop, intake: intake, journalNumber: journalNumber, isOrdered: false)
-    rest = LaneRest(ring: ring, loop: loop, intake: intake)
+    recorder = SettlementRecorder(configuration: configuration, ring: ring, loop: loop, intake: intake, journalNumber: journalNumber, isOrdered: false)
+    idle = LaneIdle(ring: ring, loop: loop, intake: intake)
   }
 
   func connect() {
-    isWaitingForPermission = false
+    isWaitingToDial = false
     guard !isShutDown, link == nil, machine.isDisconnected else { return }
     switch authorize() {
     case .ready:
@@ -104,12 +104,12 @@ actor RequestLane: Lane, LinkDelegate {
     while true {
       let published = ring.published
       measureBacklog(published: published)
-      let step = machine.next(surroundings(published: published))
+      let step = machine.next(input(published: published))
       carryOutEffects()
       switch step {
       case .dial:
-        if !isWaitingForPermission, !isShutDown {
-          isWaitingForPermission = true
+        if !isWaitingToDial, !isShutDown {
+          isWaitingToDial = true
           report(.wantsConnection(self))
         }
         return
@@ -141,8 +141,8 @@ actor RequestLane: Lane, LinkDelegate {
     }
   }
 
-  private func surroundings(published: UInt64) -> RequestMachine.Surroundings {
-    RequestMachine.Surroundings(
+  private func input(published: UInt64) -> RequestMachine.Input {
+    RequestMachine.Input(
       now: loop.now, published: published, isWritable: link?.isWritable ?? false, availableStreamCount: session?.availableStreamCount ?? 0,
       acceptsRequests: session?.acceptsRequests ?? true, isCancelled: intake.isCancelled)
   }
@@ -156,12 +156,12 @@ actor RequestLane: Lane, LinkDelegate {
   private func sleep(until deadline: Instant?, seen published: UInt64) {
     flush()
     let wasBusy = ring.isBusy
-    if !rest.sleep(self, until: deadline, seen: published) { return continueLater() }
+    if !idle.sleep(self, until: deadline, seen: published) { return continueLater() }
     if wasBusy, !ring.isBusy { machine.becameIdle() }
   }
 
   func timerFired() {
-    rest.woke()
+    idle.woke()
     requestPump()
   }
 
@@ -169,7 +169,7 @@ actor RequestLane: Lane, LinkDelegate {
     let count = intake.cancellationCount
     guard count != seenCancellations else { return }
     seenCancellations = count
-    machine.cancelled { books.ledger(of: $0).isCancelled }
+    machine.cancelled { recorder.ledger(of: $0).isCancelled }
   }
 
   // MARK: Permission
@@ -179,11 +179,11 @@ actor RequestLane: Lane, LinkDelegate {
   /// - Parameter streamLimit: so many requests may be under way at once.
   private func permitted(through end: UInt64, streamLimit: Int) -> UInt64 {
     // What was cancelled is not sent, and needs no durable intent.
-    guard permission != nil, !intake.isCancelled else { return end }
+    guard intentGate != nil, !intake.isCancelled else { return end }
     let step = min(streamLimit + Self.intentMargin, Self.intentLimit)
-    let backlog = SendPermission.Backlog(sent: machine.sent, published: ring.published, step: step)
-    permission?.ask(backlog, walk: ring) { [loop] in loop.execute { self.assumeIsolated { $0.permissionCame() } } }
-    return min(end, permission?.through ?? end)
+    let backlog = IntentGate.Backlog(sent: machine.sent, published: ring.published, step: step)
+    intentGate?.ask(backlog, walk: ring) { [loop] in loop.execute { self.assumeIsolated { $0.intentGranted() } } }
+    return min(end, intentGate?.through ?? end)
   }
 
   /// Intents run ahead by as many requests as may be under way, and this many more: with few streams,
@@ -192,8 +192,8 @@ actor RequestLane: Lane, LinkDelegate {
   /// And by no more than over the binary protocol.
   private static let intentLimit = 8192
 
-  private func permissionCame() {
-    permission?.came()
+  private func intentGranted() {
+    intentGate?.granted()
     requestPump()
   }
 
@@ -202,7 +202,7 @@ actor RequestLane: Lane, LinkDelegate {
   /// Until when the requests wait for company, if they do.
   private func batchDeadline(count: Int) -> Instant? {
     guard let link, batch.byteCount == 0 else { return nil }
-    let waiting = max(1, count) * max(NotificationRing.blockByteCount, books.ledger?.frames.frameByteCount ?? 0)
+    let waiting = max(1, count) * max(NotificationRing.blockByteCount, recorder.ledger?.frames.frameByteCount ?? 0)
     switch batchTimer.decide(waiting: waiting, socketIsIdle: link.isIdle, now: loop.now) {
     case .write: return nil
     case .wait(let deadline): return min(deadline, machine.deadline ?? deadline)
@@ -233,7 +233,7 @@ actor RequestLane: Lane, LinkDelegate {
 
   /// Makes a request of a notification, or passes it over where it is not to be sent any more. False: the connection takes no more.
   private func take(_ entry: RequestEntry, _ record: RingRecord, now: Instant, unixSeconds: UInt32) -> Bool {
-    let ledger = books.ledger(of: entry.campaign)
+    let ledger = recorder.ledger(of: entry.campaign)
     if ledger.isCancelled {
       machine.passed(entry, as: entry.isInDoubt ? .unknown : .cancelled)
       return true
@@ -258,7 +258,7 @@ actor RequestLane: Lane, LinkDelegate {
     }
     machine.submitted(entry, streamID: streamID, now: now)
     batch.add(entry, byteCount: ledger.frames.frameByteCount, isAgain: isAgain)
-    if isAgain { books.resent(1, of: ledger) }
+    if isAgain { recorder.resent(1, of: ledger) }
     return true
   }
 
@@ -274,7 +274,7 @@ actor RequestLane: Lane, LinkDelegate {
       byteCount += bytes.count
     }
     if batch.count > 0 {
-      if let observer = books.observer { batch.tell(observer, ring: ring, byteCount: byteCount, now: loop.now) }
+      if let observer = recorder.observer { batch.tell(observer, ring: ring, byteCount: byteCount, now: loop.now) }
       batch = RequestBatch()
       batchTimer.wrote()
       roomMade()
@@ -293,8 +293,8 @@ actor RequestLane: Lane, LinkDelegate {
       intake.holdGrowth(nextTryAt: trouble.nextTryAt, now: loop.now)
     }
     if let effects {
-      for range in effects.mayHaveArrived { books.markMayHaveArrived(range) }
-      books.settle(effects.settlements, goneSince: goneSince)
+      for range in effects.mayHaveArrived { recorder.markMayHaveArrived(range) }
+      recorder.settle(effects.settlements, goneSince: goneSince)
       if !goneSince.isEmpty { goneSince.removeAll(keepingCapacity: true) }
     }
     if machine.sent > ring.sent { ring.setSent(machine.sent) }
@@ -319,7 +319,7 @@ actor RequestLane: Lane, LinkDelegate {
   }
 
   private func measureBacklog(published: UInt64) {
-    backlog.update(published: published, done: machine.sent, frameByteCount: books.ledger?.frames.frameByteCount, now: loop.now)
+    backlog.update(published: published, done: machine.sent, frameByteCount: recorder.ledger?.frames.frameByteCount, now: loop.now)
   }
 
   /// Not a connection is at fault, but the credential, the topic or the tokens: the app stops, at once and not by way of its actor, which every lane may be ahead of.
@@ -354,8 +354,8 @@ actor RequestLane: Lane, LinkDelegate {
     guard link === self.link else { return }
     do throws(HTTP2Failure) {
       let session = try HTTP2ClientSession(options: settings.sessionOptions, buffers: loop.buffers)
-      session.setAuthorization(authority.present?.authorization)
-      authority.opened()
+      session.setAuthorization(connectionTokens.present?.authorization)
+      connectionTokens.opened()
       self.session = session
     } catch {
       return link.close()
@@ -384,7 +384,7 @@ actor RequestLane: Lane, LinkDelegate {
     }
     let cause = cause(of: reason)
     // After bytes that are no HTTP/2 we close the link ourselves, but the peer has ended the connection.
-    let closure = session?.failure == nil ? reason.forLane : .withoutAWord
+    let closure = session?.failure == nil ? reason.forLane : .silent
     let hasHeard = machine.hasHeard
     self.link = nil
     backlog.isConnected = false

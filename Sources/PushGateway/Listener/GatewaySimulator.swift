@@ -33,9 +33,9 @@ package final class GatewaySimulator: Sendable {
     /// Where to write the record; nil: none is written.
     package var recordPath: String?
     /// Where tests look up what was accepted.
-    package var memory: FrameMemory?
+    package var memory: RecordedFrames?
     /// The same for HTTP/2.
-    package var requestMemory: RequestMemory?
+    package var recordedRequests: RecordedRequests?
     package var threads = System.coreCount
     /// Connections of one port; those above are closed at once. No port takes another's places.
     package var connectionLimit = 4096
@@ -109,7 +109,7 @@ package final class GatewaySimulator: Sendable {
     let keys = try tokenKeys(configuration)
     let record: RecordFile? = if let path = configuration.recordPath { try RecordFile(path: path) } else { nil }
     let gateway = SimulatedGateway(rules: configuration.rules, recordFile: record, memory: configuration.memory)
-    let service = SimulatedService(rules: configuration.rules, keys: keys.keys, recordFile: record, memory: configuration.requestMemory) { _ in
+    let service = SimulatedService(rules: configuration.rules, keys: keys.keys, recordFile: record, memory: configuration.recordedRequests) { _ in
       wallClockMilliseconds
     }
     let contexts = try Contexts(configuration, credential: credential, clientAuthority: clientAuthority, gateway: gateway)

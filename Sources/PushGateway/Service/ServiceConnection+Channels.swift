@@ -25,7 +25,7 @@ extension ServiceConnection {
     }
     guard let type = unsafe request.pushType, type.count > 0 else { return refuse(.missingPushType) }
     guard unsafe Text.equal(type, "liveactivity") else { return refuse(.invalidPushType) }
-    let channel: ChannelBook.Channel
+    let channel: ChannelStore.Channel
     switch unsafe findChannel(request.channel, app: name) {
     case .success(let found): channel = found.channel
     case .failure(let refusal): return refuse(refusal.reason)
@@ -87,7 +87,7 @@ extension ServiceConnection {
     guard type == .string("LiveActivity") else { return refuse(.invalidPushType) }
     let policy = members.first { $0.key == "message-storage-policy" }?.value
     guard policy == .number("0") || policy == .number("1") else { return refuse(.badRequestPayload) }
-    guard let identifier = service.channels.create(ChannelBook.Channel(storesMessages: policy == .number("1")), app: app.name) else {
+    guard let identifier = service.channels.create(ChannelStore.Channel(storesMessages: policy == .number("1")), app: app.name) else {
       return refuse(.cannotCreateChannel)
     }
     answer(request, 201, channel: identifier)
@@ -99,9 +99,9 @@ extension ServiceConnection {
 
   private func findChannel(
     _ text: UnsafeRawBufferPointer?, app: String
-  ) -> Result<(identifier: String, channel: ChannelBook.Channel), ChannelRefusal> {
+  ) -> Result<(identifier: String, channel: ChannelStore.Channel), ChannelRefusal> {
     guard let text = unsafe text, text.count > 0 else { return .failure(ChannelRefusal(reason: .missingChannelIdentifier)) }
-    guard unsafe ChannelBook.isIdentifier(text) else { return .failure(ChannelRefusal(reason: .badChannelIdentifier)) }
+    guard unsafe ChannelStore.isIdentifier(text) else { return .failure(ChannelRefusal(reason: .badChannelIdentifier)) }
     let identifier = unsafe Text.string(text)
     guard let channel = service.channels.channel(identifier, app: app) else { return .failure(ChannelRefusal(reason: .channelNotRegistered)) }
     return .success((identifier, channel))

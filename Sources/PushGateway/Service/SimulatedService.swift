@@ -9,9 +9,9 @@ package final class SimulatedService: Sendable {
   let keys: ServiceKeys
   let ledger = ServiceLedger()
   let counts = RefusalCounts()
-  let channels = ChannelBook()
+  let channels = ChannelStore()
   let recordFile: RecordFile?
-  let memory: RequestMemory?
+  let memory: RecordedRequests?
   /// 410s that name no time of their own have this one, in milliseconds since 1970.
   let startedAt: Int64
   private let clock: @Sendable (Instant) -> Int64
@@ -22,7 +22,7 @@ package final class SimulatedService: Sendable {
   ///   - recordFile, memory: where every request that is taken or refused is written to. Without both, a request costs no allocation, no lock and no hash.
   ///   - clock: milliseconds since 1970 at an instant; the rules' offset is added to it.
   package init(
-    rules: FaultRules = FaultRules(), keys: [ServiceKey] = [], recordFile: RecordFile? = nil, memory: RequestMemory? = nil, now: Instant = .start,
+    rules: FaultRules = FaultRules(), keys: [ServiceKey] = [], recordFile: RecordFile? = nil, memory: RecordedRequests? = nil, now: Instant = .start,
     clock: @escaping @Sendable (Instant) -> Int64
   ) {
     self.rules = rules

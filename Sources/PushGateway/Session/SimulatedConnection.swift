@@ -59,7 +59,7 @@ package struct SimulatedConnection: ~Copyable {
 private struct RecordingJudge: FrameJudge, ~Copyable {
   private var faults: FaultJudge
   private var recorder: FrameRecorder?
-  private let memory: FrameMemory?
+  private let memory: RecordedFrames?
   private let ledger: TruthLedger
   private let topic: String
   private let number: Int
@@ -97,7 +97,7 @@ private struct RecordingJudge: FrameJudge, ~Copyable {
   mutating func ended(_ counts: GatewaySession.Counts) {
     recorder?.flush()
     memory?.ended(
-      FrameMemory.Connection(topic: topic, number: number, accepted: counts.accepted, refusal: counts.refusal, discarded: counts.discarded))
+      RecordedFrames.Connection(topic: topic, number: number, accepted: counts.accepted, refusal: counts.refusal, discarded: counts.discarded))
   }
 
   private mutating func record(_ frame: DecodedFrame, _ refusal: Refusal?) {

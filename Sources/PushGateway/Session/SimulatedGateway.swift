@@ -7,10 +7,10 @@ package final class SimulatedGateway: Sendable {
 
   let ledger = TruthLedger()
   let recordFile: RecordFile?
-  let memory: FrameMemory?
+  let memory: RecordedFrames?
 
   /// `recordFile`: where every accepted and refused frame is written to; `memory`: where they are kept for tests. Without both, a frame costs no allocation, no lock and no hash.
-  package init(rules: FaultRules = FaultRules(), recordFile: RecordFile? = nil, memory: FrameMemory? = nil) {
+  package init(rules: FaultRules = FaultRules(), recordFile: RecordFile? = nil, memory: RecordedFrames? = nil) {
     self.rules = rules
     self.recordFile = recordFile
     self.memory = memory

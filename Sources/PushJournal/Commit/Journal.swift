@@ -8,7 +8,7 @@
 /// Sync: `state` is read and written with `monitor` locked. `writer` is used by the one thread (or, run by hand, the one caller) that runs the journal.
 @safe package final class Journal: @unchecked Sendable {
   let monitor = Monitor()
-  var state: JournalState
+  var state: CommitQueue
   let writer: SegmentWriter
   let lock: any JournalLock
   /// Tells whoever runs the journal by hand that there is something to do; nil if it has its own thread.
@@ -20,7 +20,7 @@
     self.writer = writer
     self.lock = lock
     self.wakeByHand = wakeByHand
-    state = JournalState(options: options, next: next)
+    state = CommitQueue(options: options, next: next)
     payloadByteCountLimit = options.blockByteCount - FrameHeader.byteCount - RecordFormat.prefixByteCountLimit
     state.oldestEnd = writer.oldestEnd
     state.size = JournalSize(segmentCount: writer.segmentCount, byteCount: writer.totalByteCount)
@@ -121,7 +121,7 @@
       run(.failure(refusal))
       return
     }
-    state.waiters.append(JournalState.Waiter(position: position.rawValue, run: run))
+    state.waiters.append(CommitQueue.Waiter(position: position.rawValue, run: run))
     // With an interval the thread has its deadline already.
     var wakes = false
     if case .interval = state.schedule.sync {} else { wakes = state.wake() }

@@ -69,7 +69,7 @@ extension AppSettings {
     }
     if let value = reader.take("command") {
       try requireBinary(value, "the layout of the binary protocol's frames")
-      guard let command = Command(rawValue: UInt8(try value.integer(in: 0...2))) else {
+      guard let command = FrameVersion(rawValue: UInt8(try value.integer(in: 0...2))) else {
         throw value.error("must be 0, 1 or 2")
       }
       self.command = command

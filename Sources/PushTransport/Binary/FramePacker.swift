@@ -4,7 +4,7 @@ package import PushWire
 package struct CampaignFrames: Sendable {
   /// The number that ring records carry.
   package let campaign: UInt32
-  package let command: Command
+  package let command: FrameVersion
   package let payload: [UInt8]
   package let expiration: UInt32?
   package let priority: UInt8?
@@ -19,7 +19,7 @@ package struct CampaignFrames: Sendable {
   /// - Parameters:
   ///   - payload: for all notifications that have none of their own.
   ///   - expiration: seconds since 1970, 0 for "do not store", nil to leave it out.
-  package init(campaign: UInt32, command: Command, payload: [UInt8], expiration: UInt32?, priority: UInt8?) {
+  package init(campaign: UInt32, command: FrameVersion, payload: [UInt8], expiration: UInt32?, priority: UInt8?) {
     self.campaign = campaign
     self.command = command
     self.payload = payload
@@ -113,7 +113,7 @@ package struct FramePacker: ~Copyable {
   }
 
   /// Adds one known-bad probe.
-  package mutating func packProbe(_ command: Command, identifier: UInt32) {
+  package mutating func packProbe(_ command: FrameVersion, identifier: UInt32) {
     byteCount += unsafe FrameEncoder.encodeProbe(command, identifier: identifier, into: UnsafeMutableRawBufferPointer(rebasing: buffer[byteCount...]))
   }
 

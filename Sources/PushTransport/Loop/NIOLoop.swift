@@ -9,12 +9,12 @@ package final class NIOLoop: Loop {
   package let buffers = LoopBuffers()
   private let turns: LoopTurns
   /// Paces the handshakes of the loop's connections.
-  let dials: DialPacing
+  let dials: DialThrottle
 
   package init(_ eventLoop: any EventLoop) {
     self.eventLoop = eventLoop
     turns = LoopTurns(eventLoop)
-    dials = DialPacing(eventLoop)
+    dials = DialThrottle(eventLoop)
   }
 
   package var executor: any SerialExecutor { eventLoop.executor }

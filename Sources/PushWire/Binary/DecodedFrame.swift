@@ -14,7 +14,7 @@ package struct DecoderLimits: Hashable, Sendable {
 
   package init() {}
 
-  func payloadLimit(_ command: Command) -> Int {
+  func payloadLimit(_ command: FrameVersion) -> Int {
     switch command {
     case .simple: simplePayload
     case .enhanced: enhancedPayload
@@ -27,7 +27,7 @@ package struct DecoderLimits: Hashable, Sendable {
 @unsafe
 package struct DecodedFrame {
   /// Nil when the first byte was none of 0, 1 and 2; then there is a violation and nothing else.
-  package var command: Command?
+  package var command: FrameVersion?
   /// Empty when the frame has none, or when it could not be parsed.
   package var token = unsafe UnsafeRawBufferPointer(start: nil, count: 0)
   /// Empty when the frame has none, when it could not be parsed, or when it was refused before it was read.
@@ -42,7 +42,7 @@ package struct DecodedFrame {
   /// frame that the decoder delivers. Whether the payload is a JSON object (status 1) is not judged here: see `JSONScanner`.
   package var violation: GatewayStatus?
 
-  init(command: Command?, violation: GatewayStatus? = nil) {
+  init(command: FrameVersion?, violation: GatewayStatus? = nil) {
     unsafe self.command = command
     unsafe self.violation = violation
   }

@@ -9,7 +9,7 @@ package enum FrameEncoder {
 
   /// The size of the frame that `encode` will write. Commands 0 and 1 have a fixed layout, for them the last three parameters do not matter.
   package static func byteCount(
-    _ command: Command,
+    _ command: FrameVersion,
     tokenByteCount: Int,
     payloadByteCount: Int,
     hasIdentifier: Bool,
@@ -29,7 +29,7 @@ package enum FrameEncoder {
   /// Command 0 carries neither identifier nor expiration nor priority and ignores them; command 1 always carries the first two, `nil` is
   /// written as 0, and ignores the priority. `expiration` is in UNIX seconds, 0 for "do not store".
   package static func encode(
-    _ command: Command,
+    _ command: FrameVersion,
     token: UnsafeRawBufferPointer,
     payload: UnsafeRawBufferPointer,
     identifier: UInt32?,
@@ -88,7 +88,7 @@ package enum FrameEncoder {
   /// probe's identifier, and so settles everything before it (binary-protocol.md, "Known-bad probe"). Returns its size, at most `probeByteCountLimit`.
   ///
   /// Command 0 has no identifier and no answer, so there is no probe for it; asking for one is a mistake of the program.
-  package static func encodeProbe(_ command: Command, identifier: UInt32, into destination: UnsafeMutableRawBufferPointer) -> Int {
+  package static func encodeProbe(_ command: FrameVersion, identifier: UInt32, into destination: UnsafeMutableRawBufferPointer) -> Int {
     precondition(command.carriesIdentifier, "command 0 has no probe")
     let nothing = unsafe UnsafeRawBufferPointer(start: nil, count: 0)
     return unsafe encode(command, token: nothing, payload: nothing, identifier: identifier, expiration: nil, priority: nil, into: destination)

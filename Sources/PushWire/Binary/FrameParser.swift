@@ -12,7 +12,7 @@ enum FrameParser {
 
   /// Finds the end of the frame at the beginning of `view`, which holds at least one byte.
   static func measure(_ view: UnsafeRawBufferPointer, _ limits: DecoderLimits) -> Extent {
-    switch unsafe Command(rawValue: view[0]) {
+    switch unsafe FrameVersion(rawValue: view[0]) {
     case .framed:
       guard view.count >= 5 else { return .incomplete(needed: 5) }
       let length = unsafe word(view, at: 1)
@@ -59,7 +59,7 @@ enum FrameParser {
 
   /// What can be said about a frame that `measure` refused, from the part of it that is there.
   static func refusal(_ view: UnsafeRawBufferPointer, _ status: GatewayStatus) -> DecodedFrame {
-    let command = unsafe Command(rawValue: view[0])
+    let command = unsafe FrameVersion(rawValue: view[0])
     var frame = unsafe DecodedFrame(command: command, violation: status)
     if command == .enhanced, view.count >= 9 {
       unsafe frame.identifier = UInt32(truncatingIfNeeded: word(view, at: 1))
@@ -70,7 +70,7 @@ enum FrameParser {
 
   /// Reads the frame that `view` is exactly, as `measure` found it.
   static func frame(_ view: UnsafeRawBufferPointer, _ limits: DecoderLimits) -> DecodedFrame {
-    guard let command = unsafe Command(rawValue: view[0]) else { return unsafe refusal(view, .protocolError) }
+    guard let command = unsafe FrameVersion(rawValue: view[0]) else { return unsafe refusal(view, .protocolError) }
     var frame = unsafe DecodedFrame(command: command)
     switch command {
     case .simple:

@@ -10,14 +10,14 @@ package struct FrameTemplate: Sendable {
   package let frameByteCount: Int
   /// The size of the tokens that fit; other tokens need another template, since lengths are part of what is encoded once.
   package let tokenByteCount: Int
-  package let command: Command
+  package let command: FrameVersion
   private let tokenOffset: Int
   /// Negative for command 0, which has no identifier.
   private let identifierOffset: Int
   private let memory: FrozenBytes
 
   /// `payload` at most 65,535 bytes, `tokenByteCount` 1…100. Command 0 ignores `expiration` and `priority`, command 1 ignores `priority`.
-  package init(command: Command, payload: [UInt8], tokenByteCount: Int, expiration: UInt32?, priority: UInt8?) {
+  package init(command: FrameVersion, payload: [UInt8], tokenByteCount: Int, expiration: UInt32?, priority: UInt8?) {
     precondition((1...DeviceToken.byteCountLimit).contains(tokenByteCount), "a token has 1 to 100 bytes")
     let count = FrameEncoder.byteCount(
       command,

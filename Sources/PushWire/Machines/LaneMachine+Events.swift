@@ -2,8 +2,8 @@
 
 extension LaneMachine {
   /// Other lanes of the app have seen refusals: a lane that has seen none begins as carefully as they go on.
-  package mutating func learned(_ pace: RefusalPace) {
-    if !refusalPace.hasRefusals { refusalPace = pace }
+  package mutating func learned(_ statistics: RefusalStatistics) {
+    if !refusalStatistics.hasRefusals { refusalStatistics = statistics }
   }
 
   package mutating func dialled() {
@@ -15,8 +15,8 @@ extension LaneMachine {
     phase = .open
     hasBeenOpen = true
     connection = Connection(openedAt: now, progressAt: now, drainedAt: now, lastActivity: now)
-    connection.ramp = refusalPace.ramp
-    isolation?.connectionOpened()
+    connection.slowStart = refusalStatistics.slowStart
+    poisonSearch?.connectionOpened()
     window.connectionOpened()
   }
 
@@ -56,8 +56,8 @@ extension LaneMachine {
       probesAreProven = true
       // Perhaps it came late, after they had been given up.
       probesWork = true
-      isolation?.isProbeOnTrial = false
-      isolation?.suspect?.controlHasLived = true
+      poisonSearch?.isProbeOnTrial = false
+      poisonSearch?.suspect?.controlSucceeded = true
       settleAll(as: .accepted(.confirmed), walk: walk)
       madeProgress()
       return
@@ -66,8 +66,8 @@ extension LaneMachine {
       // None of our notifications lacks a token, so this is the probe's answer without its identifier, as the sandbox once gave. It is
       // believed as a quiet period is, and no more probes are sent.
       probesWork = false
-      isolation?.isProbeOnTrial = false
-      isolation?.suspect?.controlHasLived = true
+      poisonSearch?.isProbeOnTrial = false
+      poisonSearch?.suspect?.controlSucceeded = true
       settleAll(as: .accepted(.quiet), walk: walk)
       madeProgress()
       return
@@ -82,14 +82,14 @@ extension LaneMachine {
   /// Status 10 names the last notification that was sent successfully: not a failure.
   private mutating func respondedWithLastGood(_ identifier: UInt32, walk: any RecordWalk) {
     if let probe = connection.probe, identifier == probe.identifier {
-      isolation?.suspect?.controlHasLived = true
+      poisonSearch?.suspect?.controlSucceeded = true
       settleAll(as: .accepted(.confirmed), walk: walk)
     } else if let named = notification(named: identifier, walk: walk) {
       settle(through: named.end, as: .accepted(.confirmed), walk: walk)
     } else if policy.hasIdentifiers, let last = window.lastSettledStart, identifier == ResendWindow.identifier(at: last) {
       // The last one settled before the window: nothing in the window was taken.
     } else {
-      return endedWithoutAWord(walk: walk)
+      return closedSilently(walk: walk)
     }
     rewindDiscarded()
     // A gateway that shuts down again and again without taking anything is met with back-off.
@@ -97,9 +97,9 @@ extension LaneMachine {
   }
 
   private mutating func respondedWithRefusal(_ response: ErrorResponse, now: Instant, walk: any RecordWalk) {
-    guard let named = notification(named: response.identifier, walk: walk) else { return endedWithoutAWord(walk: walk) }
+    guard let named = notification(named: response.identifier, walk: walk) else { return closedSilently(walk: walk) }
     connection.endedInRefusal = true
-    if let sentAt = window.sentAt(named.position) { refusalPace.answered(after: now.since(sentAt)) }
+    if let sentAt = window.sentAt(named.position) { refusalStatistics.answered(after: now.since(sentAt)) }
     settle(through: named.position, as: .accepted(.confirmed), walk: walk)
     settle(through: named.end, as: .rejected(.status(response.status)), walk: walk)
     if policy.plantedMistake == .followersAreForgotten { settleAll(as: .accepted(.confirmed), walk: walk) }
@@ -113,12 +113,12 @@ extension LaneMachine {
   }
 
   /// Bytes came that are no error response: treated as a silent close.
-  package mutating func respondedWithGarbage(walk: any RecordWalk) {
+  package mutating func respondedMalformed(walk: any RecordWalk) {
     connection.hasHeard = true
     guard isConversing else { return }
     phase = .leaving
     quietUntil = nil
-    endedWithoutAWord(walk: walk)
+    closedSilently(walk: walk)
   }
 
   /// The first bytes of an error response have come.
@@ -154,15 +154,15 @@ extension LaneMachine {
     if wasOpen {
       switch closure {
       case .nothingWasRead where provesNothingWasRead(now: now): rewindDiscarded()
-      case .nothingWasRead, .withoutAWord, .byUs: endedWithoutAWord(walk: walk)
+      case .nothingWasRead, .silent, .byUs: closedSilently(walk: walk)
       }
     }
-    refusalPace.connectionEnded(settledCount: connection.settledCount, inRefusal: connection.endedInRefusal)
+    refusalStatistics.connectionEnded(settledCount: connection.settledCount, inRefusal: connection.endedInRefusal)
     var delay = Duration.zero
     if connection.hasMadeProgress {
       backoff.succeeded()
       searchBackoff.succeeded()
-    } else if connection.diedInSearch {
+    } else if connection.failedInSearch {
       delay = searchBackoff.failed()
     } else if !connection.endedIdle {
       delay = backoff.failed()
@@ -206,7 +206,7 @@ extension LaneMachine {
 
   private mutating func madeProgress() {
     connection.hasMadeProgress = true
-    isolation?.hasLived = true
+    poisonSearch?.hasSucceeded = true
     effects.madeProgress = true
   }
 }

@@ -18,7 +18,7 @@ package struct LaneMachine: ~Copyable {
   }
 
   /// What the lane sees of its ring when it asks.
-  package struct Surroundings {
+  package struct Input {
     package var now: Instant
     package var published: UInt64
     /// Blocks of the ring that nobody has claimed.
@@ -105,9 +105,9 @@ package struct LaneMachine: ~Copyable {
     /// The gateway has refused a notification by name.
     var endedInRefusal = false
     /// It died in the search for what connections die of, with suspects in flight.
-    var diedInSearch = false
+    var failedInSearch = false
     var probe: Probe?
-    var ramp: Ramp?
+    var slowStart: SlowStart?
   }
 
   /// A known-bad probe on its way (spec, "Known-bad probe"). It is the last frame of its connection.
@@ -120,8 +120,8 @@ package struct LaneMachine: ~Copyable {
   var phase = Phase.disconnected(retryAt: .start)
   var window = ResendWindow()
   var connection = Connection()
-  package internal(set) var refusalPace = RefusalPace()
-  var isolation: Isolation?
+  package internal(set) var refusalStatistics = RefusalStatistics()
+  var poisonSearch: PoisonSearch?
   var backoff: Backoff
   /// Between the connections of a search, which die by design: no failures, but no flood either.
   var searchBackoff: Backoff
@@ -148,13 +148,13 @@ package struct LaneMachine: ~Copyable {
   /// How far the lane has come for good: where connections end in refusals, what was sent lately may
   /// have to be sent again.
   package func progress(now: Instant) -> UInt64 {
-    guard let age = refusalPace.answerLimit else { return window.sent }
+    guard let age = refusalStatistics.answerLimit else { return window.sent }
     return window.end(sentFor: age, now: now).position
   }
 
   /// When ``progress(now:)`` moves without any event.
   private func progressAt(now: Instant) -> Instant? {
-    refusalPace.answerLimit.flatMap { window.end(sentFor: $0, now: now).nextAt }
+    refusalStatistics.answerLimit.flatMap { window.end(sentFor: $0, now: now).nextAt }
   }
 
   /// Connections in a row that settled nothing.
@@ -163,10 +163,10 @@ package struct LaneMachine: ~Copyable {
   /// The last connection was left because there was nothing to do.
   package var endedIdle: Bool { connection.endedIdle }
   /// It looks for a notification that makes the gateway close.
-  package var isSearching: Bool { isolation != nil }
+  package var isSearching: Bool { poisonSearch != nil }
   /// Nothing is sent and unsettled, and no search for a notification that ends connections goes on: what
   /// the lane holds may go to other lanes.
-  package var canHandOver: Bool { isDisconnected && window.isEmpty && !isSearching && refusalPace.hasRefusals }
+  package var canHandOver: Bool { isDisconnected && window.isEmpty && !isSearching && refusalStatistics.hasRefusals }
   /// True when no connection is open, opening or closing.
   package var isDisconnected: Bool { if case .disconnected = phase { true } else { false } }
 
@@ -183,23 +183,23 @@ package struct LaneMachine: ~Copyable {
   // MARK: What to do
 
   /// What to do now. To be asked again after every event, and at the moment that `wait` names.
-  package mutating func next(_ around: Surroundings, walk: any RecordWalk) -> Step {
+  package mutating func next(_ input: Input, walk: any RecordWalk) -> Step {
     switch phase {
     case .dialling, .leaving:
       return .wait(until: nil)
     case .disconnected(let retryAt):
-      guard around.published > window.sent else {
-        return around.mayDialAhead && dialsAhead ? dial(from: retryAt, now: around.now) : .wait(until: nil)
+      guard input.published > window.sent else {
+        return input.mayDialAhead && dialsAhead ? dial(from: retryAt, now: input.now) : .wait(until: nil)
       }
-      if around.isCancelled { return .pack(from: window.sent, to: around.published) }
-      return dial(from: retryAt, now: around.now)
+      if input.isCancelled { return .pack(from: window.sent, to: input.published) }
+      return dial(from: retryAt, now: input.now)
     case .open:
-      observePeer(around)
-      if let step = stepIfStalled(around, walk: walk) { return step }
-      if let probe = connection.probe { return stepWhileProbing(probe, now: around.now) }
-      if let isolation, let suspect = isolation.suspect, !suspect.controlHasLived { return stepOfControl(now: around.now) }
-      if isolation?.isProbeOnTrial == true, probesWork { return .probe(identifier: nextProbeIdentifier) }
-      return stepWhileOpen(around, walk: walk)
+      observePeer(input)
+      if let step = stepIfStalled(input, walk: walk) { return step }
+      if let probe = connection.probe { return stepWhileProbing(probe, now: input.now) }
+      if let poisonSearch, let suspect = poisonSearch.suspect, !suspect.controlSucceeded { return stepOfControl(now: input.now) }
+      if poisonSearch?.isProbeOnTrial == true, probesWork { return .probe(identifier: nextProbeIdentifier) }
+      return stepWhileOpen(input, walk: walk)
     }
   }
 
@@ -207,17 +207,17 @@ package struct LaneMachine: ~Copyable {
 
   /// A refusal took the last connection, or those of other lanes, and this lane has had none yet. After
   /// any other end nothing is dialled without need.
-  private var dialsAhead: Bool { refusalPace.hasRefusals && (connection.endedInRefusal || !hasBeenOpen) }
+  private var dialsAhead: Bool { refusalStatistics.hasRefusals && (connection.endedInRefusal || !hasBeenOpen) }
 
   /// The quiet period of a notification begins when the peer's system has acknowledged its bytes, and begins again when the peer has stopped reading for
   /// longer than a moment: a peer that does not read is not quiet, it is deaf.
-  private mutating func observePeer(_ around: Surroundings) {
-    if around.acknowledged > connection.acknowledged || window.isDelivered {
-      if isDeaf(now: around.now) { connection.drainedAt = around.now }
-      connection.progressAt = around.now
+  private mutating func observePeer(_ input: Input) {
+    if input.acknowledged > connection.acknowledged || window.isDelivered {
+      if isDeaf(now: input.now) { connection.drainedAt = input.now }
+      connection.progressAt = input.now
     }
-    connection.acknowledged = max(connection.acknowledged, around.acknowledged)
-    window.acknowledged(through: around.acknowledged, now: around.now)
+    connection.acknowledged = max(connection.acknowledged, input.acknowledged)
+    window.acknowledged(through: input.acknowledged, now: input.now)
   }
 
   private func isDeaf(now: Instant) -> Bool { !window.isDelivered && connection.progressAt + Self.moment <= now }
@@ -225,51 +225,51 @@ package struct LaneMachine: ~Copyable {
   /// Longer than a round trip and a lost packet.
   static let moment = Duration.seconds(1)
 
-  private mutating func stepIfStalled(_ around: Surroundings, walk: any RecordWalk) -> Step? {
-    let limit = around.isCancelled ? min(policy.stall, policy.quiet * 4) : policy.stall
-    guard !window.isDelivered, max(connection.progressAt, connection.lastActivity) + limit <= around.now else { return nil }
+  private mutating func stepIfStalled(_ input: Input, walk: any RecordWalk) -> Step? {
+    let limit = input.isCancelled ? min(policy.stall, policy.quiet * 4) : policy.stall
+    guard !window.isDelivered, max(connection.progressAt, connection.lastActivity) + limit <= input.now else { return nil }
     phase = .leaving
-    endedWithoutAWord(walk: walk)
+    closedSilently(walk: walk)
     return .leave
   }
 
   /// When to look at the peer again, while it has not acknowledged everything.
   private func recheck(now: Instant) -> Instant { now + min(policy.quiet / 4, .milliseconds(100)) }
 
-  private mutating func stepWhileOpen(_ around: Surroundings, walk: any RecordWalk) -> Step {
-    if !isDeaf(now: around.now) { settleQuiet(now: around.now, walk: walk) }
-    if window.isEmpty, connection.lastActivity + policy.idle <= around.now {
+  private mutating func stepWhileOpen(_ input: Input, walk: any RecordWalk) -> Step {
+    if !isDeaf(now: input.now) { settleQuiet(now: input.now, walk: walk) }
+    if window.isEmpty, connection.lastActivity + policy.idle <= input.now {
       // A connection that long idle may be dead without our knowing (NAT, the gateway's own limit): replaced before its next use.
       phase = .leaving
       connection.endedIdle = true
       return .leave
     }
-    var limit = around.published
-    var mustConfirm = around.isDraining
-    if let step = stepOfSearch(now: around.now, walk: walk) { return step }
-    if let stageEnd = isolation?.stageEnd {
+    var limit = input.published
+    var mustConfirm = input.isDraining
+    if let step = stepOfSearch(now: input.now, walk: walk) { return step }
+    if let stageEnd = poisonSearch?.stageEnd {
       limit = min(limit, stageEnd)
       mustConfirm = true
     }
     // Probing before the ring is quite full lets the producers fill the rest while the answer is on its way.
-    let isNearlyFull = around.freeBlockCount < around.blockCountLimit / 4 && window.sent - window.settled >= UInt64(around.blockCountLimit / 2)
+    let isNearlyFull = input.freeBlockCount < input.blockCountLimit / 4 && window.sent - window.settled >= UInt64(input.blockCountLimit / 2)
     let room = isNearlyFull && probesWork ? 0 : max(0, policy.windowCount - window.sentCount)
     if room == 0 { mustConfirm = true }
     // No notification takes less than one block, so as many blocks are never too many notifications.
     limit = min(limit, window.sent + UInt64(room))
-    if window.sent < limit, let remaining = connection.ramp?.remaining(sentCount: connection.sentCount, now: around.now) {
-      guard remaining > 0 else { return .wait(until: earliest(connection.ramp?.nextAt, quietDeadline)) }
+    if window.sent < limit, let remaining = connection.slowStart?.remaining(sentCount: connection.sentCount, now: input.now) {
+      guard remaining > 0 else { return .wait(until: earliest(connection.slowStart?.nextAt, quietDeadline)) }
       limit = min(limit, window.sent + UInt64(remaining))
     }
     if window.sent < limit {
       // A range below the high-water mark is a resend and kept apart from what is new, so that it can be counted.
       let to = window.sent < window.highWater ? min(limit, window.highWater) : limit
-      return around.isWritable ? .pack(from: window.sent, to: to) : .wait(until: recheck(now: around.now))
+      return input.isWritable ? .pack(from: window.sent, to: to) : .wait(until: recheck(now: input.now))
     }
     guard !window.isEmpty else { return .wait(until: connection.lastActivity + policy.idle) }
     if mustConfirm, probesWork, window.sentCount > 0 { return .probe(identifier: nextProbeIdentifier) }
-    let settlesAt = isDeaf(now: around.now) ? recheck(now: around.now) : quietDeadline ?? recheck(now: around.now)
-    return .wait(until: earliest(settlesAt, progressAt(now: around.now)))
+    let settlesAt = isDeaf(now: input.now) ? recheck(now: input.now) : quietDeadline ?? recheck(now: input.now)
+    return .wait(until: earliest(settlesAt, progressAt(now: input.now)))
   }
 
   private var quietDeadline: Instant? { window.quietDeadline(quiet: policy.quiet, drainedAt: connection.drainedAt) }
@@ -287,7 +287,7 @@ package struct LaneMachine: ~Copyable {
     guard deadline <= now else { return .wait(until: deadline) }
     // Not a word, and the connection lives: what was sent is accepted/quiet, and this connection cannot be used any more.
     if !probesAreProven { probesWork = false }
-    isolation?.suspect?.controlHasLived = true
+    poisonSearch?.suspect?.controlSucceeded = true
     quietUntil = window.sent
     phase = .leaving
     return .leave

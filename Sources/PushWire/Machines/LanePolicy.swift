@@ -62,7 +62,7 @@ package enum LaneClosure: Hashable, Sendable {
   /// not worked before.
   case nothingWasRead
   /// The connection ended, or never began, without an error response.
-  case withoutAWord
+  case silent
   /// We closed it.
   case byUs
 }

@@ -10,7 +10,7 @@ package struct RequestEntry: Hashable, Sendable {
   /// Attempts: requests that were answered with "not now" while others got final answers, or not at all.
   var tries: UInt16 = 0
   /// Such requests, whether they count as attempts or not: the next wait is longer.
-  var putOffs: UInt8 = 0
+  var deferrals: UInt8 = 0
   /// It waits because its device token has had too many requests.
   var isPaced = false
   /// When this was last put off, the number of the request that the lane would send next; 0: never.
@@ -18,9 +18,9 @@ package struct RequestEntry: Hashable, Sendable {
   /// Requests in a row that the peer says it has not looked at.
   var refusals: UInt8 = 0
   /// Such requests that the peer turned away one by one, while it answered others.
-  var turnedAway: UInt16 = 0
+  var refusedStreams: UInt16 = 0
   /// It was alone in flight on so many connections that were cut.
-  var lonelyCuts: UInt8 = 0
+  var soloCuts: UInt8 = 0
 
   package init(position: UInt64, end: UInt64, campaign: UInt32, isInDoubt: Bool) {
     self.position = position
@@ -31,15 +31,15 @@ package struct RequestEntry: Hashable, Sendable {
 
   /// It has been put off once more. If a request that was sent after the last time has got a final answer,
   /// the service was well: both count.
-  mutating func countPutOff(lastGoodSerial: UInt64) {
+  mutating func countDeferral(lastGoodSerial: UInt64) {
     guard mark > 0, lastGoodSerial >= mark else { return }
     tries = tries == 0 ? 2 : tries + 1
   }
 
   /// The same for a request that was turned away without being processed.
-  mutating func countTurnedAway(lastGoodSerial: UInt64) {
+  mutating func countRefusedStream(lastGoodSerial: UInt64) {
     guard mark > 0, lastGoodSerial >= mark else { return }
-    turnedAway = turnedAway == 0 ? 2 : turnedAway + 1
+    refusedStreams = refusedStreams == 0 ? 2 : refusedStreams + 1
   }
 }
 

@@ -152,7 +152,7 @@ extension RequestMachine {
       refusedApp(tag, entry, outcome: outcome)
     case .disputesToken, .expiredToken, .needsOwnConnection, .reconnects:
       connection.isFinishing = true
-      turnedAway(entry, limit: max(attempts, Self.reconnectLimit), outcome: outcome.afterLastAttempt, now: now)
+      refusedStreams(entry, limit: max(attempts, Self.reconnectLimit), outcome: outcome.afterLastAttempt, now: now)
     case .delaysToken:
       let delay = requests.tokenDelay
       let until = backOff(tag, entry, delay, outcome: outcome, retryAfter: retryAfter, isPaced: true, now: now)
@@ -183,7 +183,7 @@ extension RequestMachine {
     switch end {
     case .unknown: endedWithoutAnswer(tag, entry, .streamReset, now: now)
     case .refused where !connection.isFinishing:
-      turnedAway(entry, limit: attempts, outcome: .rejected(.streamRefused), now: now)
+      refusedStreams(entry, limit: attempts, outcome: .rejected(.streamRefused), now: now)
     case .unprocessed, .refused: endedUnprocessed(entry, now: now)
     }
   }
@@ -225,11 +225,11 @@ extension RequestMachine {
 
   /// The peer has not processed it, and says so of this request. The notification is sent again, without
   /// doubt, until the peer has turned it away `limit` times in a row while it answered others.
-  private mutating func turnedAway(_ entry: RequestEntry, limit: UInt16, outcome: Outcome, now: Instant) {
+  private mutating func refusedStreams(_ entry: RequestEntry, limit: UInt16, outcome: Outcome, now: Instant) {
     var entry = entry
-    entry.countTurnedAway(lastGoodSerial: lastGoodSerial)
+    entry.countRefusedStream(lastGoodSerial: lastGoodSerial)
     entry.mark = inFlight.nextSerial
-    if entry.turnedAway >= limit { return settleFinally(entry, as: entry.isInDoubt ? .unknown : outcome) }
+    if entry.refusedStreams >= limit { return settleFinally(entry, as: entry.isInDoubt ? .unknown : outcome) }
     endedUnprocessed(entry, now: now)
     let cause: Cause = if case .rejected(.gaveUp(let refusal)) = outcome { .refusal(refusal) } else { .streamRefused }
     effects.trouble = Trouble(cause: cause, nextTryAt: nil)
@@ -274,7 +274,7 @@ extension RequestMachine {
     case .resend:
       var entry = entry
       entry.refusals = 0
-      entry.turnedAway = 0
+      entry.refusedStreams = 0
       if countsAsTry { entry.tries += 1 }
       guard entry.tries < attempts else { return settle(entry, as: .unknown) }
       markInDoubt(&entry)

@@ -68,10 +68,10 @@ extension RequestMachine {
 
   private mutating func accuse(_ entry: RequestEntry) {
     var entry = entry
-    if entry.lonelyCuts > 0, hasLivedSince(entry) { return settle(entry, as: .rejected(.closedWithoutReason)) }
-    if entry.lonelyCuts < .max { entry.lonelyCuts += 1 }
+    if entry.soloCuts > 0, hasLivedSince(entry) { return settle(entry, as: .rejected(.closedWithoutReason)) }
+    if entry.soloCuts < .max { entry.soloCuts += 1 }
     // Where nothing tells it from the others, the copies are bounded.
-    guard entry.lonelyCuts < max(2, attempts) else { return settle(entry, as: .unknown) }
+    guard entry.soloCuts < max(2, attempts) else { return settle(entry, as: .unknown) }
     entry.mark = inFlight.nextSerial
     search?.accused.append(entry)
   }
@@ -82,7 +82,7 @@ extension RequestMachine {
   }
 
   /// What the search wants to send now. Nil: nothing; `room` is then what else may be sent.
-  mutating func stepInSearch(_ around: Surroundings, room: inout Int) -> Step? {
+  mutating func stepInSearch(_ input: Input, room: inout Int) -> Step? {
     guard search != nil else { return nil }
     if inFlight.count == 0 { search?.dropEmptyStages() }
     if let stage = search?.stages.last {
@@ -100,15 +100,15 @@ extension RequestMachine {
     }
     if hasLivedSince(accused) { return .again(accused) }
     // Another notification shows whether the service is well.
-    if retries.next == nil, !isTakingNew(around) { retries.hastenFirst { !$0.isPaced } }
-    if retries.next != nil || isTakingNew(around) {
+    if retries.next == nil, !isTakingNew(input) { retries.hastenFirst { !$0.isPaced } }
+    if retries.next != nil || isTakingNew(input) {
       room = 1
       return nil
     }
     room = 0
     // All of them were cut, and there is nothing to compare them with: one after another.
     if let count = search?.accused.count, count > 1 { return .again(accused) }
-    return askForControl(now: around.now)
+    return askForControl(now: input.now)
   }
 
   /// There is no other notification: a PING must do.

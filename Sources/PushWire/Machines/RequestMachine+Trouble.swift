@@ -87,8 +87,8 @@ extension RequestMachine {
   ) -> Instant? {
     var entry = entry
     entry.refusals = 0
-    entry.turnedAway = 0
-    entry.countPutOff(lastGoodSerial: requests.plantedMistake == .outageCountsAttempts ? .max : lastGoodSerial)
+    entry.refusedStreams = 0
+    entry.countDeferral(lastGoodSerial: requests.plantedMistake == .outageCountsAttempts ? .max : lastGoodSerial)
     entry.mark = inFlight.nextSerial
     entry.isPaced = isPaced
     let asked = retryAfter.map { min(requests.retryAfterLimit, Duration.seconds(Int64($0))) } ?? .zero
@@ -129,8 +129,8 @@ extension RequestMachine {
 extension RequestEntry {
   /// When it is sent again, longer each time.
   mutating func nextRetry(_ range: ClosedRange<Duration>, _ jitter: inout Jitter, now: Instant) -> Instant {
-    defer { if putOffs < .max { putOffs += 1 } }
-    return now + jitter.apply(to: range.delay(Int(putOffs)))
+    defer { if deferrals < .max { deferrals += 1 } }
+    return now + jitter.apply(to: range.delay(Int(deferrals)))
   }
 }
 

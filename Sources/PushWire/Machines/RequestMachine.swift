@@ -22,7 +22,7 @@ package struct RequestMachine: ~Copyable {
   }
 
   /// What the lane sees when it asks.
-  package struct Surroundings {
+  package struct Input {
     package var now: Instant
     package var published: UInt64
     package var isWritable: Bool
@@ -110,7 +110,7 @@ package struct RequestMachine: ~Copyable {
   let isKept: Bool
   var phase = Phase.disconnected(retryAt: .start)
   var connection = Connection()
-  var map = SettledMap()
+  var map = SettledBitmap()
   var inFlight = RequestsInFlight()
   var retries = RetryQueue()
   var backoff: Backoff
@@ -199,72 +199,72 @@ package struct RequestMachine: ~Copyable {
   // MARK: What to do
 
   /// What to do now. To be asked again after every event, and at the moment that `wait` names.
-  package mutating func next(_ around: Surroundings) -> Step {
+  package mutating func next(_ input: Input) -> Step {
     switch phase {
     case .dialling, .leaving: return .wait(until: nil)
-    case .disconnected(let retryAt): return stepWhileDisconnected(around, retryAt: retryAt)
-    case .open: return stepWhileOpen(around)
+    case .disconnected(let retryAt): return stepWhileDisconnected(input, retryAt: retryAt)
+    case .open: return stepWhileOpen(input)
     }
   }
 
-  private mutating func stepWhileDisconnected(_ around: Surroundings, retryAt: Instant) -> Step {
-    if around.isCancelled { return stepThroughCancelled(around) ?? .wait(until: nil) }
-    retries.move(now: around.now)
+  private mutating func stepWhileDisconnected(_ input: Input, retryAt: Instant) -> Step {
+    if input.isCancelled { return stepThroughCancelled(input) ?? .wait(until: nil) }
+    retries.move(now: input.now)
     guard !isPaused else { return .wait(until: nil) }
-    guard retries.next != nil || search != nil || isTakingNew(around) else { return .wait(until: retries.nextAt) }
-    return retryAt <= around.now ? .dial : .wait(until: retryAt)
+    guard retries.next != nil || search != nil || isTakingNew(input) else { return .wait(until: retries.nextAt) }
+    return retryAt <= input.now ? .dial : .wait(until: retryAt)
   }
 
-  private mutating func stepWhileOpen(_ around: Surroundings) -> Step {
-    if let streamID = giveUpOverdue(now: around.now) { return .cancel(streamID: streamID) }
-    if let step = stepIfDead(now: around.now) { return step }
-    if around.isCancelled, let step = stepThroughCancelled(around) { return step }
-    if !around.acceptsRequests { connection.isFinishing = true }
+  private mutating func stepWhileOpen(_ input: Input) -> Step {
+    if let streamID = giveUpOverdue(now: input.now) { return .cancel(streamID: streamID) }
+    if let step = stepIfDead(now: input.now) { return step }
+    if input.isCancelled, let step = stepThroughCancelled(input) { return step }
+    if !input.acceptsRequests { connection.isFinishing = true }
     guard !connection.isFinishing else {
       guard inFlight.count == 0 else { return .wait(until: connectionDeadline) }
       phase = .leaving
       return .leave
     }
-    retries.move(now: around.now)
-    var room = around.isWritable && !isPaused ? around.availableStreamCount : 0
+    retries.move(now: input.now)
+    var room = input.isWritable && !isPaused ? input.availableStreamCount : 0
     if let trialCount = connection.trialCount { room = min(room, trialCount - inFlight.count) }
-    room = roomDuringOutage(room, now: around.now)
-    if let step = stepInSearch(around, room: &room) { return step }
+    room = roomDuringOutage(room, now: input.now)
+    if let step = stepInSearch(input, room: &room) { return step }
     if room > 0 {
       // The next trial need not wait for the time of a notification.
       let isTrial = outage != nil || connection.trialCount == 1
-      if isTrial, retries.next == nil, !isTakingNew(around) { retries.hastenFirst { !$0.isPaced } }
+      if isTrial, retries.next == nil, !isTakingNew(input) { retries.hastenFirst { !$0.isPaced } }
       if let entry = retries.next { return .again(entry) }
-      if isTakingNew(around) { return .take(from: map.sent, to: around.published, count: room) }
+      if isTakingNew(input) { return .take(from: map.sent, to: input.published, count: room) }
     }
-    return stepIfShutOut(around) ?? stepWithNothingToSend(around)
+    return stepIfShutOut(input) ?? stepWithNothingToSend(input)
   }
 
   /// A peer that allows no stream at all is left after as long as an answer may take: the next connection may have a better one.
-  private mutating func stepIfShutOut(_ around: Surroundings) -> Step? {
-    let hasWork = retries.next != nil || search != nil || isTakingNew(around)
-    guard hasWork, !isPaused, inFlight.count == 0, around.availableStreamCount == 0 else {
+  private mutating func stepIfShutOut(_ input: Input) -> Step? {
+    let hasWork = retries.next != nil || search != nil || isTakingNew(input)
+    guard hasWork, !isPaused, inFlight.count == 0, input.availableStreamCount == 0 else {
       connection.shutOutSince = nil
       return nil
     }
-    let since = connection.shutOutSince ?? around.now
+    let since = connection.shutOutSince ?? input.now
     connection.shutOutSince = since
     let end = since + requests.timeout
-    guard end <= around.now else { return .wait(until: Self.earliest(end, deadline)) }
+    guard end <= input.now else { return .wait(until: Self.earliest(end, deadline)) }
     phase = .leaving
     return .leave
   }
 
   /// A service in trouble is not given more of it.
-  func isTakingNew(_ around: Surroundings) -> Bool {
-    around.published > map.sent && retries.count < requests.waitingLimit
+  func isTakingNew(_ input: Input) -> Bool {
+    input.published > map.sent && retries.count < requests.waitingLimit
   }
 
-  private mutating func stepThroughCancelled(_ around: Surroundings) -> Step? {
+  private mutating func stepThroughCancelled(_ input: Input) -> Step? {
     endSearch()
     retries.hasten { _ in true }
     if let entry = retries.next { return .again(entry) }
-    return around.published > map.sent ? .take(from: map.sent, to: around.published, count: .max) : nil
+    return input.published > map.sent ? .take(from: map.sent, to: input.published, count: .max) : nil
   }
 
   /// Takes back one request that has had no answer in time; returns its stream.
@@ -296,11 +296,11 @@ package struct RequestMachine: ~Copyable {
     return isKept ? connection.heardAt + requests.pingInterval : nil
   }
 
-  private mutating func stepWithNothingToSend(_ around: Surroundings) -> Step {
-    let isIdle = !isKept && inFlight.count == 0 && waitingCount == 0 && around.published == map.sent
+  private mutating func stepWithNothingToSend(_ input: Input) -> Step {
+    let isIdle = !isKept && inFlight.count == 0 && waitingCount == 0 && input.published == map.sent
     guard isIdle else { return .wait(until: deadline) }
     let end = connection.activeAt + requests.idle
-    guard end <= around.now else { return .wait(until: min(end, deadline ?? end)) }
+    guard end <= input.now else { return .wait(until: min(end, deadline ?? end)) }
     phase = .leaving
     connection.endedIdle = true
     return .leave

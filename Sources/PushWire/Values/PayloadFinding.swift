@@ -1,6 +1,6 @@
 /// How a payload travels, which decides how large it may be.
 package enum PayloadTransport: Hashable, Sendable {
-  case binary(Command)
+  case binary(FrameVersion)
   case http2
   /// VoIP notifications over HTTP/2.
   case voip

@@ -6,7 +6,7 @@ internal import Testing
 
 @testable internal import PushEngine
 
-/// The book of a journal, and what a new process makes of its records.
+/// The state of a journal, and what a new process makes of its records.
 @Suite struct EngineJournalTests {
   private static let environment = ProcessInfo.processInfo.environment
   private static let firstSeed = environment["CARILLON_FIRST_SEED"].flatMap { UInt64($0) } ?? 1
@@ -137,9 +137,9 @@ internal import Testing
     let copy = SimulatedDisk()
     for name in disk.fileNames { copy.put(name, disk.contents(name) ?? []) }
     let (again, report) = try EngineJournal.open(copy, options: options, runByHand: {})
-    #expect(again.leftovers(of: numbers[0]).flatMap(\.notifications).map(\.line) == stride(from: 0, to: count - 2, by: 2).map { $0 })
-    #expect(again.leftovers(of: numbers[1]).flatMap(\.notifications).map(\.line) == stride(from: 1, to: count, by: 2).map { $0 })
-    #expect(Set(again.leftovers(of: numbers[0]).map(\.fate)) == [.unsent] && Set(again.leftovers(of: numbers[1]).map(\.fate)) == [.doubted])
+    #expect(again.recoveredRuns(of: numbers[0]).flatMap(\.notifications).map(\.line) == stride(from: 0, to: count - 2, by: 2).map { $0 })
+    #expect(again.recoveredRuns(of: numbers[1]).flatMap(\.notifications).map(\.line) == stride(from: 1, to: count, by: 2).map { $0 })
+    #expect(Set(again.recoveredRuns(of: numbers[0]).map(\.fate)) == [.unsent] && Set(again.recoveredRuns(of: numbers[1]).map(\.fate)) == [.doubted])
     #expect(report.campaigns.map(\.unsent) == [Int(count) / 2 - 1, 0, 20])
   }
 }

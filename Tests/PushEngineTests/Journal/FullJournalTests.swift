@@ -25,7 +25,7 @@ struct SmallJournal {
     report = reading.finish(opened.recovery)
     var engineOptions = EngineJournalOptions()
     engineOptions.checkpointByteCount = checkpointByteCount
-    journal = EngineJournal(journal: opened.journal, book: reading.book, options: engineOptions)
+    journal = EngineJournal(journal: opened.journal, contents: reading.contents, options: engineOptions)
   }
 
   /// As a process that has been killed leaves it.
@@ -105,7 +105,7 @@ struct SmallJournal {
     #expect((account.quiet, account.expired, account.resent, account.inFlight) == (9, 1, 300, 0))
     let again = try SmallJournal(small.copy())
     #expect(again.journal.campaign(campaign)?.account == account)
-    #expect(again.journal.leftovers(of: campaign).isEmpty)
+    #expect(again.journal.recoveredRuns(of: campaign).isEmpty)
   }
 
   @Test("what waits for room when the journal is closed is written before it is")
@@ -144,9 +144,9 @@ struct SmallJournal {
     #expect(small.enqueue(1, from: 9, of: campaign, in: lane))
     #expect(small.journal.intend(lane: lane, through: 10) != nil)
     for second in 103...105 { small.run(second) }
-    #expect(small.journal.leftovers(of: campaign).isEmpty, "what is in a living lane is not left")
+    #expect(small.journal.recoveredRuns(of: campaign).isEmpty, "what is in a living lane is not left")
     let again = try SmallJournal(small.copy())
-    let left = again.journal.leftovers(of: campaign)
+    let left = again.journal.recoveredRuns(of: campaign)
     #expect(left.filter { $0.lane == lane }.map(\.fate) == [.unknown])
     #expect(left.filter { $0.lane == lane }.flatMap(\.notifications).map(\.line) == [10])
   }
@@ -214,6 +214,6 @@ struct SmallJournal {
     // All that was durable is there.
     small.disk.restart()
     let again = try SmallJournal(small.copy())
-    #expect(again.journal.leftovers(of: campaign).map(\.count).reduce(0, +) == again.journal.campaign(campaign)?.account.inFlight)
+    #expect(again.journal.recoveredRuns(of: campaign).map(\.count).reduce(0, +) == again.journal.campaign(campaign)?.account.inFlight)
   }
 }

@@ -8,7 +8,7 @@ internal import Testing
   private static func lane(_ ranges: Range<UInt64>...) -> JournalledLane {
     var lane = JournalledLane(number: 1, app: "news")
     lane.isLive = true
-    for (index, range) in ranges.enumerated() { lane.enqueued(Self.run(range, at: UInt64(index + 1)), isRestated: false) }
+    for (index, range) in ranges.enumerated() { lane.enqueued(Self.run(range, at: UInt64(index + 1)), isRewritten: false) }
     return lane
   }
 
@@ -21,7 +21,7 @@ internal import Testing
   func tail() {
     var lane = Self.lane(0..<100)
     lane.moved(40..<100)
-    lane.enqueued(Self.run(0..<40, at: 50), isRestated: true)
+    lane.enqueued(Self.run(0..<40, at: 50), isRewritten: true)
     lane.prune { _ in false }
     #expect(lane.oldestPosition == JournalPosition(rawValue: 50))
     #expect(lane.end(before: JournalPosition(rawValue: 50)) == nil)
@@ -31,8 +31,8 @@ internal import Testing
   func middle() {
     var lane = Self.lane(0..<100)
     lane.moved(40..<60)
-    lane.enqueued(Self.run(0..<40, at: 50), isRestated: true)
-    lane.enqueued(Self.run(60..<100, at: 51), isRestated: true)
+    lane.enqueued(Self.run(0..<40, at: 50), isRewritten: true)
+    lane.enqueued(Self.run(60..<100, at: 51), isRewritten: true)
     lane.prune { _ in false }
     #expect(lane.oldestPosition == JournalPosition(rawValue: 50))
     #expect(lane.campaigns == [7])

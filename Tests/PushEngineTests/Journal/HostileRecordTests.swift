@@ -90,32 +90,32 @@ internal import Testing
     return (kind, bytes)
   }
 
-  /// Everything that is done with a book after it has been read.
-  private static func use(_ book: JournalBook) -> Int {
-    var book = book
-    book.dropIncompleteGroups()
+  /// Everything that is done with a state after it has been read.
+  private static func use(_ contents: JournalState) -> Int {
+    var contents = contents
+    contents.dropIncompleteGroups()
     var count = 0
-    for campaign in book.campaigns.keys.sorted() {
-      let leftovers = book.leftovers(of: campaign)
-      let left = leftovers.map(\.notifications.count).reduce(0, +)
-      #expect(left == leftovers.map(\.count).reduce(0, +))
-      _ = book.balance(campaign, leftovers: left)
-      let account = book.campaigns[campaign]?.account ?? Account()
+    for campaign in contents.campaigns.keys.sorted() {
+      let recoveredRuns = contents.recoveredRuns(of: campaign)
+      let left = recoveredRuns.map(\.notifications.count).reduce(0, +)
+      #expect(left == recoveredRuns.map(\.count).reduce(0, +))
+      _ = contents.balance(campaign, recoveredRuns: left)
+      let account = contents.campaigns[campaign]?.account ?? Account()
       #expect(account.inFlight == left)
-      if let journalled = book.campaigns[campaign] { _ = SettledLines(of: journalled, leftovers: leftovers).contains(.max) }
+      if let journalled = contents.campaigns[campaign] { _ = SettledLines(of: journalled, recoveredRuns: recoveredRuns).contains(.max) }
       count += left
     }
-    for lane in book.lanes.values {
+    for lane in contents.lanes.values {
       _ = Record.bytes(lane)
       _ = lane.oldestPosition
     }
-    _ = book.oldestPosition
-    book.prune()
-    for campaign in book.campaigns.values {
+    _ = contents.oldestPosition
+    contents.prune()
+    for campaign in contents.campaigns.values {
       let bytes = Record.bytes(campaign)
       #expect(bytes != nil)
     }
-    let (first, second) = (book.takeNumber(), book.takeNumber())
+    let (first, second) = (contents.takeNumber(), contents.takeNumber())
     #expect(second == first + 1)
     return count
   }
@@ -125,19 +125,19 @@ internal import Testing
     var (taken, refused, left) = (0, 0, 0)
     for seed in UInt64(1)...150 {
       var random = SeededGenerator(seed: seed)
-      var book = JournalBook()
+      var contents = JournalState()
       for position in UInt64(1)...UInt64.random(in: 1...60, using: &random) {
         let record = random.chance(50) ? Self.sound(&random) : Self.mutated(&random)
         guard let record else { continue }
         do {
-          try book.read(random.chance(5) ? .max : position, kind: record.kind, record.bytes)
+          try contents.read(random.chance(5) ? .max : position, kind: record.kind, record.bytes)
           taken += 1
         } catch {
           #expect(error is RecordError)
           refused += 1
         }
       }
-      left += Self.use(book)
+      left += Self.use(contents)
     }
     // Neither all nor nothing got through.
     #expect(taken > 1500 && refused > 300 && left > 300, "\(taken) \(refused) \(left)")
@@ -149,9 +149,9 @@ internal import Testing
       var random = SeededGenerator(seed: seed)
       guard let record = Self.sound(&random) else { continue }
       for count in record.bytes.indices {
-        var book = JournalBook()
+        var contents = JournalState()
         #expect(throws: RecordError.self, "seed \(seed): \(count) of \(record.bytes.count)") {
-          try book.read(1, kind: record.kind, Array(record.bytes.prefix(count)))
+          try contents.read(1, kind: record.kind, Array(record.bytes.prefix(count)))
         }
       }
     }
@@ -167,9 +167,9 @@ internal import Testing
     for index in 0..<4 { bytes.append(UInt8(truncatingIfNeeded: count >> (8 * index))) }
     for _ in 0..<count { bytes += [2, 0] + [0, 0, 0, 0, 0, 0, 1, 0] }
     bytes += sound.suffix(24)
-    var book = JournalBook()
-    do { try book.read(1, kind: JournalEvent.Kind.campaign, bytes) } catch {}
-    _ = Self.use(book)
+    var contents = JournalState()
+    do { try contents.read(1, kind: JournalEvent.Kind.campaign, bytes) } catch {}
+    _ = Self.use(contents)
   }
 
   // MARK: Going on
@@ -183,9 +183,9 @@ internal import Testing
       let (journal, _) = try unsafe Journal.open(disk, runByHand: {}) { _, _, _ in }
       for _ in 0..<Int.random(in: 1...25, using: &random) {
         guard let record = random.chance(85) ? Self.sound(&random) : Self.mutated(&random) else { continue }
-        var book = JournalBook()
+        var contents = JournalState()
         // One record that is none would hide all others.
-        guard random.chance(15) || (try? book.read(1, kind: record.kind, record.bytes)) != nil, record.kind > 0 else { continue }
+        guard random.chance(15) || (try? contents.read(1, kind: record.kind, record.bytes)) != nil, record.kind > 0 else { continue }
         _ = try unsafe journal.append(kind: record.kind, byteCount: record.bytes.count) { unsafe $0.copyBytes(from: record.bytes) }
       }
       journal.close { _ in }

@@ -3,7 +3,7 @@ internal import Support
 
 @testable internal import PushEngine
 
-/// What a journal ought to know, kept notification by notification and without a thought for runs, records or segments: the shadow of ``JournalBook``.
+/// What a journal ought to know, kept notification by notification and without a thought for runs, records or segments: the shadow of ``JournalState``.
 struct JournalModel {
   struct Entry {
     enum State: Hashable {
@@ -45,7 +45,7 @@ struct JournalModel {
   struct Left: Hashable, CustomStringConvertible {
     var lane: UInt64
     var start: UInt64
-    var fate: Leftover.Fate
+    var fate: RecoveredRun.Fate
     var notification: TestNotification
 
     var description: String { "\(lane)/\(start) \(fate), line \(notification.line)" }
@@ -149,7 +149,7 @@ struct JournalModel {
     }
   }
 
-  private func fate(of entry: Entry, in lane: Lane) -> Leftover.Fate? {
+  private func fate(of entry: Entry, in lane: Lane) -> RecoveredRun.Fate? {
     switch entry.state {
     case .gone: nil
     case .returned(let isInDoubt): isInDoubt ? .doubted : .unsent
@@ -171,7 +171,7 @@ struct JournalModel {
       if campaign != expected { found.append("campaign \(number) is otherwise: \(Self.fields(campaign).filter { !Self.fields(expected).contains($0) })") }
       if !isForgettable(expected), journal.payload(of: campaign) != payloads[number] { found.append("campaign \(number) has another payload") }
       let expectedLeft = left(of: number)
-      let actual = journal.leftovers(of: number).flatMap(Self.left)
+      let actual = journal.recoveredRuns(of: number).flatMap(Self.left)
       if campaign.phase == .open, actual != expectedLeft {
         let (lacking, excess) = (expectedLeft.filter { !actual.contains($0) }, actual.filter { !expectedLeft.contains($0) })
         let again = Dictionary(grouping: actual, by: \.notification.line).filter { $0.value.count > 1 }.keys.sorted()
@@ -190,11 +190,11 @@ struct JournalModel {
     return parts.filter { !($0.value is Account) }.map { "\($0.label ?? ""): \($0.value)" }
   }
 
-  static func left(_ leftover: Leftover) -> [Left] {
-    var start = leftover.range.lowerBound
-    return leftover.notifications.map { notification in
+  static func left(_ recovered: RecoveredRun) -> [Left] {
+    var start = recovered.range.lowerBound
+    return recovered.notifications.map { notification in
       defer { start += notification.blockCount }
-      return Left(lane: leftover.lane, start: start, fate: leftover.fate, notification: notification)
+      return Left(lane: recovered.lane, start: start, fate: recovered.fate, notification: notification)
     }
   }
 }

@@ -293,7 +293,7 @@ final class JournalWorld {
       rest = rest.dropFirst(run.count)
       let range = first.start..<(run.last?.end ?? first.end)
       var header = EnqueueHeader(run: JournalledRun(lane: number, range: range, campaign: first.campaign, count: run.count), position: nil)
-      (header.isInDoubt, header.isRestated) = (first.isDoubted, true)
+      (header.isInDoubt, header.isRewritten) = (first.isDoubted, true)
       let source = TestSource(notifications: run.map(\.notification))
       let position = journal.journal.nextPosition.rawValue
       guard journal.enqueue(header, source.shape, source) else { throw Wrong(description: "no room: \(journal.failure ?? "full")") }

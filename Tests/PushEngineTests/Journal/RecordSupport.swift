@@ -96,14 +96,14 @@ enum Record {
   }
 }
 
-extension JournalBook {
+extension JournalState {
   /// Takes a record; the same as the reading of a journal does.
   mutating func read(_ position: UInt64, kind: UInt8, _ bytes: [UInt8]) throws {
     try unsafe withExactBytes(bytes) { memory in try unsafe read(JournalPosition(rawValue: position), kind: kind, memory) }
   }
 }
 
-extension Leftover {
+extension RecoveredRun {
   var notifications: [TestNotification] {
     var found: [TestNotification] = []
     forEach { found.append(TestNotification($0)) }
@@ -223,7 +223,7 @@ extension SeededGenerator {
     var header = EnqueueHeader(run: run, position: chance(50) ? audiencePosition() : nil)
     if chance(50) { header.source = EnqueueHeader.Source(lane: number(.max), range: ringRange(), newlyDoubted: count(UInt64(UInt32.max))) }
     header.isInDoubt = chance(50)
-    header.isRestated = chance(50)
+    header.isRewritten = chance(50)
     return header
   }
 

@@ -90,7 +90,7 @@ internal import Testing
   }
 
   @Test("a piece of a run is cut at notifications, wherever the piece begins and ends")
-  func leftovers() throws {
+  func recoveredRuns() throws {
     for seed in UInt64(1)...500 {
       var random = SeededGenerator(seed: seed)
       let notifications = random.notifications()
@@ -108,11 +108,11 @@ internal import Testing
       let range = min(first, second)..<max(first, second)
       // A notification belongs to a piece if it begins there.
       let expected = notifications.indices.filter { range.contains(starts[$0]) }
-      let leftover = Leftover(lane: 3, campaign: 4, fate: .unknown, range: range, content: content, runStart: start)
-      #expect(leftover?.notifications ?? [] == expected.map { notifications[$0] }, "seed \(seed)")
-      #expect(leftover?.count ?? 0 == expected.count, "seed \(seed)")
+      let recovered = RecoveredRun(lane: 3, campaign: 4, fate: .unknown, range: range, content: content, runStart: start)
+      #expect(recovered?.notifications ?? [] == expected.map { notifications[$0] }, "seed \(seed)")
+      #expect(recovered?.count ?? 0 == expected.count, "seed \(seed)")
       if let firstIndex = expected.first, let lastIndex = expected.last {
-        #expect(leftover?.range == starts[firstIndex]..<starts[lastIndex + 1], "seed \(seed)")
+        #expect(recovered?.range == starts[firstIndex]..<starts[lastIndex + 1], "seed \(seed)")
       }
     }
   }

@@ -5,7 +5,7 @@ internal import Testing
 /// Each fault rule on the session machine, without sockets.
 struct FaultTests {
   /// Frames 1…count with those tokens.
-  static func frames(_ range: ClosedRange<UInt32>, _ command: Command = .framed) -> [UInt8] {
+  static func frames(_ range: ClosedRange<UInt32>, _ command: FrameVersion = .framed) -> [UInt8] {
     range.flatMap { Frames.frame(command, $0, Frames.token($0)) }
   }
 
@@ -49,8 +49,8 @@ struct FaultTests {
     #expect((truth.accepted, truth.discarded, truth.refused) == (1, 1, [.invalidToken: 1]))
   }
 
-  @Test("poison ends the connection without a packet whatever the command", arguments: Command.allCases)
-  func poison(command: Command) {
+  @Test("poison ends the connection without a packet whatever the command", arguments: FrameVersion.allCases)
+  func poison(command: FrameVersion) {
     var faults = Faults()
     faults.poison = [Faults.Selection(tokens: [.numbered(2)])]
     var driver = Driver(faults: faults)
@@ -60,8 +60,8 @@ struct FaultTests {
     #expect((truth.accepted, truth.discarded, truth.poisoned, truth.refused) == (1, 1, 1, [:]))
   }
 
-  @Test("a late answer comes at its time, and all that arrives until then is discarded", arguments: [Command.simple, .framed])
-  func delay(command: Command) {
+  @Test("a late answer comes at its time, and all that arrives until then is discarded", arguments: [FrameVersion.simple, .framed])
+  func delay(command: FrameVersion) {
     var faults = Faults()
     faults.refuse = [Faults.Refuse(Faults.Selection(tokens: [.numbered(2)]))]
     faults.answerDelay = .milliseconds(200)

@@ -4,13 +4,13 @@ internal import PushWire
 /// A connection to a gateway without sockets, and everything that came out of it.
 struct Driver: ~Copyable {
   let gateway: SimulatedGateway
-  let memory: FrameMemory
+  let memory: RecordedFrames
   private var connection: SimulatedConnection
   private(set) var now: Instant
   private(set) var actions: [GatewayAction] = []
 
   init(_ rules: FaultRules = FaultRules(), topic: String = "app", now: Instant = .start + .seconds(1)) {
-    let memory = FrameMemory()
+    let memory = RecordedFrames()
     self.init(SimulatedGateway(rules: rules, memory: memory), memory, topic: topic, now: now)
   }
 
@@ -22,7 +22,7 @@ struct Driver: ~Copyable {
     self.init(rules)
   }
 
-  init(_ gateway: SimulatedGateway, _ memory: FrameMemory = FrameMemory(), topic: String = "app", now: Instant = .start + .seconds(1)) {
+  init(_ gateway: SimulatedGateway, _ memory: RecordedFrames = RecordedFrames(), topic: String = "app", now: Instant = .start + .seconds(1)) {
     self.gateway = gateway
     self.memory = memory
     self.now = now

@@ -24,7 +24,7 @@ enum Frames {
   }
 
   /// A frame of any command; command 0 drops the identifier.
-  static func frame(_ command: Command, _ identifier: UInt32, _ token: [UInt8] = token(1), _ payload: [UInt8] = payload) -> [UInt8] {
+  static func frame(_ command: FrameVersion, _ identifier: UInt32, _ token: [UInt8] = token(1), _ payload: [UInt8] = payload) -> [UInt8] {
     switch command {
     case .simple: simple(token, payload)
     case .enhanced: enhanced(identifier, token, payload)
@@ -32,7 +32,7 @@ enum Frames {
     }
   }
 
-  static func probe(_ command: Command, _ identifier: UInt32) -> [UInt8] { frame(command, identifier, [], []) }
+  static func probe(_ command: FrameVersion, _ identifier: UInt32) -> [UInt8] { frame(command, identifier, [], []) }
 
   static func item(_ id: UInt8, _ data: [UInt8]) -> [UInt8] { [id] + u16(data.count) + data }
 

@@ -11,7 +11,7 @@ final class ServiceDriver {
   static let epoch: Int64 = 1_800_000_000
 
   let service: SimulatedService
-  let memory: RequestMemory
+  let memory: RecordedRequests
   let connection: ServiceConnection
   private(set) var now: Instant
   private(set) var frames: [HTTP2Wire.Frame] = []
@@ -20,14 +20,14 @@ final class ServiceDriver {
   /// Sent with each request unless it has its own.
   var defaults: [(String, String)] = [(":method", "POST"), (":scheme", "https"), (":authority", "localhost"), ("apns-topic", topic)]
 
-  static func service(_ rules: FaultRules = FaultRules(), keys: [ServiceKey] = []) -> (SimulatedService, RequestMemory) {
-    let memory = RequestMemory()
+  static func service(_ rules: FaultRules = FaultRules(), keys: [ServiceKey] = []) -> (SimulatedService, RecordedRequests) {
+    let memory = RecordedRequests()
     let service = SimulatedService(rules: rules, keys: keys, memory: memory) { epoch * 1000 + Int64($0.nanoseconds / 1_000_000) }
     return (service, memory)
   }
 
   init(
-    _ made: (SimulatedService, RequestMemory), client: ServiceClient = ServiceClient(topics: [topic], userIdentifier: topic),
+    _ made: (SimulatedService, RecordedRequests), client: ServiceClient = ServiceClient(topics: [topic], userIdentifier: topic),
     for purpose: ServiceConnection.Purpose = .notifications, now: Instant = .start + .seconds(1)
   ) throws {
     (service, memory) = made

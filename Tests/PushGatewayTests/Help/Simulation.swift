@@ -7,11 +7,11 @@ func withSimulator(
   _ faults: Faults = Faults(),
   topics: [String] = ["app"],
   configure: (inout GatewaySimulator.Configuration) -> Void = { _ in },
-  _ body: (GatewaySimulator, FrameMemory) async throws -> Void
+  _ body: (GatewaySimulator, RecordedFrames) async throws -> Void
 ) async throws {
   let directory = FileManager.default.temporaryDirectory.appendingPathComponent("gateway-\(UUID().uuidString)").path
   defer { try? FileManager.default.removeItem(atPath: directory) }
-  let memory = FrameMemory()
+  let memory = RecordedFrames()
   var configuration = GatewaySimulator.Configuration(identity: .throwAway(directory: directory, topics: topics))
   configuration.rules.common = faults
   configuration.memory = memory

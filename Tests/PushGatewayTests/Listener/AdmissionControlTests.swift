@@ -21,7 +21,7 @@ struct AdmissionControlTests {
   }
 
   @Test("whoever would have to wait too long is turned away, and waits no longer for having asked")
-  func turnedAway() {
+  func refusedStreams() {
     var control = AdmissionControl()
     for _ in 0..<20 { control.failed("a", now: at(0)) }
     var admitted = 0

@@ -50,7 +50,7 @@ struct ForeignClientTests {
   }
 
   /// One frame of each command for the token `00 01 … 1f` and the payload `{"aps":{}}`, copied from the layouts of the protocol page.
-  private static func golden(_ command: Command) -> [UInt8] {
+  private static func golden(_ command: FrameVersion) -> [UInt8] {
     let token = Array(0...31 as ClosedRange<UInt8>)
     let payload = Array(#"{"aps":{}}"#.utf8)
     return switch command {

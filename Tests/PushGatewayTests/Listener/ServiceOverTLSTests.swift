@@ -11,7 +11,7 @@ struct ServiceOverTLSTests {
 
   private struct Site {
     let simulator: GatewaySimulator
-    let memory: RequestMemory
+    let memory: RecordedRequests
     let directory: String
     let port: Int
     let key: ProviderKey
@@ -39,13 +39,13 @@ struct ServiceOverTLSTests {
   private func with(
     rules: (inout FaultRules) -> Void = { _ in }, configure: (inout GatewaySimulator.Configuration) -> Void = { _ in }, _ body: (Site) async throws -> Void
   ) async throws {
-    let memory = RequestMemory()
+    let memory = RecordedRequests()
     try await withSimulator(
       topics: [Self.topic],
       configure: {
         $0.http2Port = 0
         $0.channelsPort = 0
-        $0.requestMemory = memory
+        $0.recordedRequests = memory
         rules(&$0.rules)
         configure(&$0)
       },

@@ -9,8 +9,8 @@ internal import Testing
 struct SimulatorTests {
   static func error(_ status: GatewayStatus, _ identifier: UInt32) -> [UInt8] { [8, status.rawValue] + Frames.u32(identifier) }
 
-  @Test("good frames are accepted in silence, and the probe after them is answered", arguments: [Command.enhanced, .framed])
-  func accepted(command: Command) async throws {
+  @Test("good frames are accepted in silence, and the probe after them is answered", arguments: [FrameVersion.enhanced, .framed])
+  func accepted(command: FrameVersion) async throws {
     try await withSimulator { simulator, memory in
       try await RawClient.with(simulator) { connect in
         let client = try await connect("app", false)

@@ -108,7 +108,7 @@ struct BadDayTests {
     let path = FileManager.default.temporaryDirectory.appendingPathComponent("record-\(UUID().uuidString).jsonl").path
     defer { try? FileManager.default.removeItem(atPath: path) }
     let service = SimulatedService(recordFile: try RecordFile(path: path)) { _ in ServiceDriver.epoch * 1000 }
-    let driver = try ServiceDriver((service, RequestMemory()))
+    let driver = try ServiceDriver((service, RecordedRequests()))
     driver.send()
     driver.send([("apns-id", "123e4567-e89b-42d3-a456-426614174000")])
     driver.send([("apns-id", "none")])

@@ -167,7 +167,7 @@ struct RequestRulesTests {
     #expect((first.pushType, first.priority, first.expiration, first.collapseIdentifier) == ("alert", "5", "7", "c"))
     #expect(first.streamID == 1 && first.connection == 1 && first.isAnswered)
     let token = try #require(DeviceToken(bytes: ServiceDriver.token))
-    let delivery = RequestMemory.Delivery(token: token, identifier: APNSIdentifier(parsing: identifier))
+    let delivery = RecordedRequests.Delivery(token: token, identifier: APNSIdentifier(parsing: identifier))
     #expect(driver.memory.accepted(app: ServiceDriver.topic)[delivery] == 2)
     let truth = driver.ended()
     #expect((truth.accepted, truth.duplicates, truth.connections, truth.unanswered) == (3, 1, 1, 0))

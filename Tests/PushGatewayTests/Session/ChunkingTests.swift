@@ -9,7 +9,7 @@ struct ChunkingTests {
   static func stream(_ random: inout SeededGenerator) -> [UInt8] {
     var bytes: [UInt8] = []
     for identifier in 1...UInt32.random(in: 1...60, using: &random) {
-      let command = Command.allCases.randomElement(using: &random) ?? .framed
+      let command = FrameVersion.allCases.randomElement(using: &random) ?? .framed
       let payload = random.chance(50) ? Frames.payload : Array(#"{"n":\#(identifier)}"#.utf8)
       switch Int.random(in: 0..<100, using: &random) {
       case 0: bytes += Frames.probe(command, identifier)

@@ -4,8 +4,8 @@ internal import Testing
 
 /// What a client without faults of its own, or with them, meets at a gateway without fault rules.
 struct GatewaySessionTests {
-  @Test("good frames of every command are accepted in silence", arguments: Command.allCases)
-  func silence(command: Command) {
+  @Test("good frames of every command are accepted in silence", arguments: FrameVersion.allCases)
+  func silence(command: FrameVersion) {
     var driver = Driver()
     for identifier in 1...100 as ClosedRange<UInt32> { driver.receive(Frames.frame(command, identifier, Frames.token(identifier))) }
     #expect(driver.visible == [])
@@ -76,8 +76,8 @@ struct GatewaySessionTests {
     #expect(driver.memory.frames[3].payload == Array(#"{"mdm":"x"}"#.utf8))
   }
 
-  @Test("a known-bad probe is answered with status 2 and its identifier, and is no notification", arguments: [Command.enhanced, .framed])
-  func probe(command: Command) {
+  @Test("a known-bad probe is answered with status 2 and its identifier, and is no notification", arguments: [FrameVersion.enhanced, .framed])
+  func probe(command: FrameVersion) {
     var driver = Driver()
     driver.receive(Frames.frame(command, 1) + Frames.probe(command, 0x8000_0001))
     #expect(driver.visible == [.answer(.missingDeviceToken, 0x8000_0001), .halfClose])

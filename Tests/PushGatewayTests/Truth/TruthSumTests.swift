@@ -9,7 +9,7 @@ internal import Testing
 struct TruthSumTests {
   /// One frame whose length can be known, good or not.
   private static func frame(_ identifier: UInt32, _ random: inout SeededGenerator) -> [UInt8] {
-    let command = Command.allCases.randomElement(using: &random) ?? .framed
+    let command = FrameVersion.allCases.randomElement(using: &random) ?? .framed
     let token = Frames.token(identifier)
     switch Int.random(in: 0..<60, using: &random) {
     case 0: return Frames.probe(command, identifier)

@@ -7,7 +7,7 @@ internal import Testing
 struct FramePackerTests {
   /// What a gateway would read of one frame.
   private struct Read: Hashable {
-    var command: Command?
+    var command: FrameVersion?
     var token: [UInt8]
     var payload: [UInt8]
     var identifier: UInt32?
@@ -39,7 +39,7 @@ struct FramePackerTests {
     return frames
   }
 
-  private func frames(_ campaign: UInt32 = 1, _ command: Command = .framed, expiration: UInt32? = nil, priority: UInt8? = nil) -> CampaignFrames {
+  private func frames(_ campaign: UInt32 = 1, _ command: FrameVersion = .framed, expiration: UInt32? = nil, priority: UInt8? = nil) -> CampaignFrames {
     CampaignFrames(campaign: campaign, command: command, payload: payload, expiration: expiration, priority: priority)
   }
 
@@ -66,9 +66,9 @@ struct FramePackerTests {
   }
 
   @Test(
-    "a batch holds exactly the frames of its notifications, byte for byte those of FrameEncoder, whatever the mixture", arguments: Command.allCases,
+    "a batch holds exactly the frames of its notifications, byte for byte those of FrameEncoder, whatever the mixture", arguments: FrameVersion.allCases,
     1...8 as ClosedRange<UInt64>)
-  func sameAsEncoder(_ command: Command, _ seed: UInt64) {
+  func sameAsEncoder(_ command: FrameVersion, _ seed: UInt64) {
     var random = SeededGenerator(seed: seed)
     let common = frames(
       7, command, expiration: [nil, 0, 2_000_000_000].randomElement(using: &random) ?? nil, priority: [nil, 5, 10].randomElement(using: &random) ?? nil)
@@ -257,8 +257,8 @@ struct FramePackerTests {
     #expect(unsafe decode(packer.bytes).map(\.identifier) == [1, 5])
   }
 
-  @Test("a probe is a frame that must be refused, as the last of a batch", arguments: [Command.enhanced, .framed])
-  func probe(_ command: Command) {
+  @Test("a probe is a frame that must be refused, as the last of a batch", arguments: [FrameVersion.enhanced, .framed])
+  func probe(_ command: FrameVersion) {
     let ring = NotificationRing(blockCount: 256)
     #expect(ring.add(sample(1)))
     var packer = FramePacker(byteCountBound: 64, buffers: LoopBuffers())

@@ -19,14 +19,14 @@ internal import Testing
     for position in lane.openPositions { lane.answer(position, verdict, outcome: Self.refused) }
     var pauses: [Duration] = []
     for _ in 0..<15 {
-      var start = lane.around.now
+      var start = lane.input.now
       while lane.openPositions.isEmpty {
         guard case .wait(let until?) = lane.pump() else { return #expect(Bool(false), "it waits") }
-        if lane.openPositions.isEmpty { lane.around.now = until }
+        if lane.openPositions.isEmpty { lane.input.now = until }
       }
-      pauses.append(lane.around.now.since(start))
+      pauses.append(lane.input.now.since(start))
       #expect(lane.openPositions.count == 1)
-      start = lane.around.now
+      start = lane.input.now
       lane.answer(lane.openPositions[0], verdict, outcome: Self.refused)
     }
     #expect(lane.outcomes.isEmpty && lane.inDoubt.isEmpty)
@@ -62,10 +62,10 @@ internal import Testing
     lane.publish(100)
     lane.connect()
     lane.pump()
-    let start = lane.around.now
+    let start = lane.input.now
     lane.answerAll(.backsOff, outcome: Self.refused, retryAfter: asked)
     lane.passToNextRequest()
-    #expect(lane.around.now.since(start) == .seconds(expected) && lane.openPositions.count == 1)
+    #expect(lane.input.now.since(start) == .seconds(expected) && lane.openPositions.count == 1)
   }
 
   @Test("answers that were on their way when an outage began count for nothing, even after a late final one")

@@ -21,7 +21,7 @@ internal import Testing
         case .wait(let until):
           if !lane.isDisconnected, answerOne() { continue }
           guard let until else { return }
-          lane.around.now = until
+          lane.input.now = until
         default: return
         }
       }
@@ -88,8 +88,8 @@ internal import Testing
     let lane = RequestDriver(streamLimit: 1000, isKept: false)
     lane.publish(1_000)
     var service = Service(lane: lane, bad: [], isDown: true)
-    let start = lane.around.now
-    while lane.around.now.since(start) < .seconds(900) { service.run(rounds: 10) }
+    let start = lane.input.now
+    while lane.input.now.since(start) < .seconds(900) { service.run(rounds: 10) }
     #expect(lane.outcomes.isEmpty && lane.failures > 5 && service.cuts < 80, "\(service.cuts) connections")
     for position in UInt64(0)..<1_000 { #expect(lane.requested.count { $0 == position } <= 5) }
     service.isDown = false
@@ -117,7 +117,7 @@ internal import Testing
     lane.connect()
     lane.pump()
     lane.close()
-    lane.around.isCancelled = true
+    lane.input.isCancelled = true
     lane.pump()
     #expect(lane.settled == 50 && lane.outcomes.values.count { $0 == .unknown } == 16 && lane.outcomes.values.count { $0 == .cancelled } == 34)
   }

@@ -18,7 +18,7 @@ internal import Testing
       lane.close(.byUs)
     }
     #expect(lane.pausedBy == Self.unrelated && lane.outcomes.isEmpty && lane.requested.count == 3)
-    lane.around.isCancelled = true
+    lane.input.isCancelled = true
     lane.pump()
     #expect(lane.outcomes == [0: .cancelled] && lane.inDoubt.isEmpty)
   }
@@ -63,7 +63,7 @@ internal import Testing
     lane.pump()
     lane.answer(0)
     lane.streamLimit = 0
-    let start = lane.around.now
+    let start = lane.input.now
     #expect(lane.pump() == .wait(until: start + .seconds(30)))
     lane.pass(.seconds(29))
     lane.heard()

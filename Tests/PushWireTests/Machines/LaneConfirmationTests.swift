@@ -7,7 +7,7 @@ struct LaneConfirmationTests {
   /// A lane that has sent everything and awaits the answer to its probe.
   private func probing(_ count: UInt64 = 10, _ change: (inout LanePolicy) -> Void = { _ in }) -> (lane: LaneDriver, probe: UInt32) {
     let lane = LaneDriver(change)
-    lane.around.isDraining = true
+    lane.input.isDraining = true
     lane.connectAndSend(count)
     return (lane, lane.probe())
   }
@@ -16,7 +16,7 @@ struct LaneConfirmationTests {
   func answered() {
     let (lane, probe) = probing()
     #expect(probe == 0x8000_0000)
-    lane.around.published = 20
+    lane.input.published = 20
     #expect(lane.next() == .wait(until: lane.now + .seconds(5)), "the probe is the last frame of its connection")
     lane.respond(.missingDeviceToken, probe)
     #expect(lane.outcome(0..<10) == .accepted(.confirmed) && lane.inDoubt.isEmpty && lane.madeProgress)
@@ -27,7 +27,7 @@ struct LaneConfirmationTests {
   @Test("each probe has an identifier of its own, in the upper half, where no notification's is")
   func identifiers() {
     let lane = LaneDriver()
-    lane.around.isDraining = true
+    lane.input.isDraining = true
     for round in 1...3 as ClosedRange<UInt64> {
       lane.connectAndSend(round * 10)
       let probe = lane.probe()
@@ -162,7 +162,7 @@ struct LaneConfirmationTests {
       $0.hasIdentifiers = hasIdentifiers
       $0.confirm = hasIdentifiers ? .quiet : .probe
     }
-    lane.around.isDraining = true
+    lane.input.isDraining = true
     lane.connectAndSend(10)
     #expect(lane.next() == .wait(until: lane.now + .seconds(5)))
   }
@@ -172,7 +172,7 @@ struct LaneConfirmationTests {
     let lane = LaneDriver { $0.confirm = .quiet }
     lane.connectAndSend(10)
     lane.pass(.seconds(2))
-    lane.around.published = 20
+    lane.input.published = 20
     _ = lane.sendAll()
     lane.pass(.milliseconds(2_999))
     #expect(lane.next() == .wait(until: lane.now + .milliseconds(1)))
@@ -206,7 +206,7 @@ struct LaneConfirmationTests {
     let lane = LaneDriver { $0.confirm = .quiet }
     lane.connectAndSend(10)
     lane.peerReads = false
-    lane.around.published = 20
+    lane.input.published = 20
     _ = lane.sendAll()
     lane.pass(.seconds(30))
     _ = lane.next()
@@ -222,7 +222,7 @@ struct LaneConfirmationTests {
     lane.connectAndSend(10)
     lane.pass(.milliseconds(4_500))
     lane.peerReads = false
-    lane.around.published = 20
+    lane.input.published = 20
     _ = lane.sendAll()
     lane.pass(.milliseconds(500))
     _ = lane.next()
@@ -232,7 +232,7 @@ struct LaneConfirmationTests {
   @Test("an expired notification behind one that was sent has nothing to deliver, and holds nobody up")
   func expiredBehind() {
     let lane = LaneDriver { $0.confirm = .quiet }
-    lane.around.published = 3
+    lane.input.published = 3
     lane.connect()
     lane.pack(to: 2)
     lane.pack(to: 3, .expired)
@@ -244,7 +244,7 @@ struct LaneConfirmationTests {
   @Test("nor is it deaf to a probe")
   func blockedProbe() {
     let lane = LaneDriver()
-    lane.around.isDraining = true
+    lane.input.isDraining = true
     lane.peerReads = false
     lane.connectAndSend(10)
     let probe = lane.probe()
@@ -259,7 +259,7 @@ struct LaneConfirmationTests {
   @Test("nothing is sent while the link is not writable")
   func notWritable() {
     let lane = LaneDriver()
-    lane.around.published = 10
+    lane.input.published = 10
     lane.connect()
     lane.setWritable(false)
     #expect(lane.next() == .wait(until: lane.now + .milliseconds(100)))
@@ -272,7 +272,7 @@ struct LaneConfirmationTests {
     let lane = LaneDriver { $0.confirm = .quiet }
     lane.peerReads = false
     lane.connectAndSend(10)
-    lane.around.isCancelled = seconds == 20
+    lane.input.isCancelled = seconds == 20
     lane.pass(.seconds(seconds - 1))
     _ = lane.next()
     #expect(lane.inDoubt.isEmpty)
@@ -286,7 +286,7 @@ struct LaneConfirmationTests {
   @Test("a gateway that dies of its first probe is shown one alone, and then none any more: nothing is halved")
   func probeOnTrial() {
     let lane = LaneDriver()
-    lane.around.isDraining = true
+    lane.input.isDraining = true
     lane.connectAndSend(10)
     lane.probe()
     lane.close()
@@ -304,7 +304,7 @@ struct LaneConfirmationTests {
   @Test("a probe on trial that is answered is trusted, and the search for what killed the connection goes on")
   func probeAcquitted() {
     let lane = LaneDriver()
-    lane.around.isDraining = true
+    lane.input.isDraining = true
     lane.connectAndSend(10)
     lane.probe()
     lane.close()
@@ -327,7 +327,7 @@ struct LaneConfirmationTests {
   @Test("a full window is probed before anything more is sent, and is never exceeded")
   func fullWindow() {
     let lane = LaneDriver { $0.windowCount = 10 }
-    lane.around.published = 25
+    lane.input.published = 25
     lane.connect()
     #expect(lane.next() == .pack(from: 0, to: 10))
     lane.pack(to: 4)
@@ -346,7 +346,7 @@ struct LaneConfirmationTests {
       $0.windowCount = 10
       $0.confirm = .quiet
     }
-    lane.around.published = 25
+    lane.input.published = 25
     lane.connect()
     lane.pack(to: 6)
     lane.pass(.seconds(1))
@@ -359,16 +359,16 @@ struct LaneConfirmationTests {
   @Test("a ring that is nearly full of unsettled blocks is probed, so that producers need not stop")
   func nearlyFullRing() {
     let lane = LaneDriver { $0.ringBlockCount = 400 }
-    lane.around.freeBlockCount = 99
-    lane.around.published = 300
+    lane.input.freeBlockCount = 99
+    lane.input.published = 300
     lane.connect()
     #expect(lane.next() == .pack(from: 0, to: 300))
     lane.pack(to: 199)
     #expect(lane.next() == .pack(from: 199, to: 300), "most of it is not even sent")
     lane.pack(to: 200)
-    lane.around.freeBlockCount = 100
+    lane.input.freeBlockCount = 100
     #expect(lane.next() == .pack(from: 200, to: 300))
-    lane.around.freeBlockCount = 99
+    lane.input.freeBlockCount = 99
     lane.probe()
   }
 }

@@ -7,7 +7,7 @@ struct LaneConnectionTests {
   func dialling() {
     let lane = LaneDriver()
     #expect(lane.next() == .wait(until: nil) && lane.isDisconnected)
-    lane.around.published = 1
+    lane.input.published = 1
     lane.dial()
     #expect(lane.next() == .wait(until: nil) && !lane.isDisconnected)
     lane.open()
@@ -15,10 +15,10 @@ struct LaneConnectionTests {
   }
 
   @Test(
-    "failed attempts are repeated after longer and longer pauses, and nothing becomes unknown by them", arguments: [LaneClosure.withoutAWord, .nothingWasRead])
+    "failed attempts are repeated after longer and longer pauses, and nothing becomes unknown by them", arguments: [LaneClosure.silent, .nothingWasRead])
   func backoff(_ closure: LaneClosure) {
     let lane = LaneDriver()
-    lane.around.published = 5
+    lane.input.published = 5
     for failure in 1...8 {
       lane.dial()
       lane.close(closure)
@@ -29,7 +29,7 @@ struct LaneConnectionTests {
       }
       let full = Duration.milliseconds(100 * (1 << (failure - 1)))
       #expect(until >= lane.now + full / 2 && until <= lane.now + full)
-      lane.around.now = until
+      lane.input.now = until
     }
     #expect(lane.outcomes.isEmpty && lane.inDoubt.isEmpty)
   }
@@ -37,7 +37,7 @@ struct LaneConnectionTests {
   @Test("a connection that settled something ends the back-off; one that only opened does not")
   func backoffEnds() {
     let lane = LaneDriver()
-    lane.around.published = 5
+    lane.input.published = 5
     lane.dial()
     lane.close()
     lane.connect()
@@ -56,7 +56,7 @@ struct LaneConnectionTests {
       lane.connectAndSend(10)
       lane.pass(.seconds(5))
       #expect(lane.next() == .wait(until: lane.now + .seconds(175)))
-      lane.around.published = published
+      lane.input.published = published
       lane.pass(.seconds(175))
       #expect(lane.next() == .leave)
       lane.close(.byUs)
@@ -68,10 +68,10 @@ struct LaneConnectionTests {
   @Test("what was cancelled leaves without a connection, even during a back-off")
   func cancelled() {
     let lane = LaneDriver()
-    lane.around.published = 5
+    lane.input.published = 5
     lane.dial()
     lane.close()
-    lane.around.isCancelled = true
+    lane.input.isCancelled = true
     #expect(lane.next() == .pack(from: 0, to: 5))
     lane.pack(to: 3, .cancelled)
     lane.pack(to: 5, .abandoned)
@@ -96,7 +96,7 @@ struct LaneConnectionTests {
     lane.connectAndSend(10)
     lane.respond(.shutdown, 2)
     lane.close()
-    lane.around.published = 30
+    lane.input.published = 30
     lane.connect()
     #expect(lane.next() == .pack(from: 2, to: 10))
     lane.pack(to: 6)

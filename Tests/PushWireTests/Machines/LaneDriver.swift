@@ -28,7 +28,7 @@ struct DenseWalk: RecordWalk {
 final class LaneDriver {
   private var machine: LaneMachine
   var walk = DenseWalk()
-  var around: LaneMachine.Surroundings
+  var input: LaneMachine.Input
   private var streamEnd: UInt64 = 0
   /// Whether the peer's system acknowledges what is sent, at once.
   var peerReads = true {
@@ -48,7 +48,7 @@ final class LaneDriver {
     var policy = LanePolicy()
     change(&policy)
     machine = LaneMachine(policy: policy, seed: seed)
-    around = LaneMachine.Surroundings(
+    input = LaneMachine.Input(
       now: Instant(nanoseconds: 1_000_000_000), published: 0, freeBlockCount: 1 << 20, blockCountLimit: policy.ringBlockCount, isWritable: true,
       acknowledged: 0,
       isDraining: false, isCancelled: false)
@@ -58,21 +58,21 @@ final class LaneDriver {
   var settled: UInt64 { machine.settled }
   var progress: UInt64 { machine.progress(now: now) }
   var failures: Int { machine.failures }
-  var now: Instant { around.now }
+  var now: Instant { input.now }
   var isDisconnected: Bool { machine.isDisconnected }
 
   func next() -> LaneMachine.Step {
     defer { look() }
-    return machine.next(around, walk: walk)
+    return machine.next(input, walk: walk)
   }
 
-  func pass(_ duration: Duration) { around.now = around.now + duration }
+  func pass(_ duration: Duration) { input.now = input.now + duration }
 
   /// Dials when the machine says so, however long it wants to wait before, and opens the connection.
   func connect() {
     var step = next()
     if case .wait(let until?) = step, isDisconnected {
-      around.now = until
+      input.now = until
       step = next()
     }
     #expect(step == .dial)
@@ -96,13 +96,13 @@ final class LaneDriver {
 
   func open() {
     streamEnd = 0
-    around.acknowledged = 0
+    input.acknowledged = 0
     machine.opened(now: now)
   }
 
   /// The peer's system has everything; nothing happens while the peer does not read.
   private func acknowledge() {
-    if peerReads { around.acknowledged = streamEnd }
+    if peerReads { input.acknowledged = streamEnd }
   }
 
   /// Records a run as having had its turn.
@@ -114,7 +114,7 @@ final class LaneDriver {
     acknowledge()
     look()
     // The lane asks again after each batch, and so the machine sees that the socket has taken it. The answer stands until something happens.
-    _ = machine.next(around, walk: walk)
+    _ = machine.next(input, walk: walk)
   }
 
   func packPadding(to end: UInt64) {
@@ -133,7 +133,7 @@ final class LaneDriver {
 
   /// Connects and sends `published` notifications without asking for confirmation.
   func connectAndSend(_ published: UInt64) {
-    around.published = published
+    input.published = published
     connect()
     #expect(next() == .pack(from: sent, to: published))
     pack(to: published)
@@ -160,17 +160,17 @@ final class LaneDriver {
   var hasWorked: Bool { machine.hasWorked }
 
   func respondGarbage() {
-    machine.respondedWithGarbage(walk: walk)
+    machine.respondedMalformed(walk: walk)
     look()
   }
 
-  func close(_ closure: LaneClosure = .withoutAWord) {
+  func close(_ closure: LaneClosure = .silent) {
     machine.closed(closure, now: now, walk: walk)
     look()
   }
 
   func setWritable(_ isWritable: Bool) {
-    around.isWritable = isWritable
+    input.isWritable = isWritable
   }
 
   /// The outcome that all of `range` have in common; nil when they have several, or none.

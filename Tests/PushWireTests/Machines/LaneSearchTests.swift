@@ -27,8 +27,8 @@ struct LaneSearchTests {
       $0.hasIdentifiers = confirmation != .commandWithoutIdentifiers
       if confirmation == .quiet { $0.confirm = .quiet }
     }
-    lane.around.published = count
-    lane.around.isDraining = true
+    lane.input.published = count
+    lane.input.isDraining = true
     var cost = Cost(copies: Array(repeating: 0, count: Int(count)))
     let start = lane.now
     for _ in 0..<100_000 {
@@ -57,7 +57,7 @@ struct LaneSearchTests {
           return (lane, cost)
         }
         guard let until else { return nil }
-        lane.around.now = max(lane.now, until)
+        lane.input.now = max(lane.now, until)
       }
       if lane.isUnresponsive { return nil }
     }
@@ -110,7 +110,7 @@ struct LaneSearchTests {
   @Test("a connection that ended for another reason costs a few stages, not a whole search")
   func notPoison() throws {
     let lane = LaneDriver()
-    lane.around.isDraining = true
+    lane.input.isDraining = true
     lane.connectAndSend(20_000)
     lane.close()
     var connections = 0
@@ -128,8 +128,8 @@ struct LaneSearchTests {
   @Test("connections that die in a search are retried at once; those that carry nothing back off like any other")
   func backoff() {
     let lane = LaneDriver { $0.attempts = 8 }
-    lane.around.isDraining = true
-    lane.around.published = 5_000
+    lane.input.isDraining = true
+    lane.input.published = 5_000
     var pauses: [Duration] = []
     var controls: [Duration] = []
     for _ in 0..<40 where !lane.isUnresponsive {

@@ -25,7 +25,7 @@ struct LaneSettlingTests {
     if named < 9 {
       #expect(lane.next() == .dial, "no back-off after a connection that got something done")
       lane.connect()
-      lane.around.published = 20
+      lane.input.published = 20
       #expect(lane.next() == .pack(from: named + 1, to: 10), "the resend first, apart from what is new")
       lane.pack(to: 10)
       #expect(lane.next() == .pack(from: 10, to: 20))
@@ -47,7 +47,7 @@ struct LaneSettlingTests {
     let lane = LaneDriver()
     lane.connectAndSend(4)
     lane.pass(.seconds(6))
-    lane.around.published = 9
+    lane.input.published = 9
     #expect(lane.next() == .pack(from: 4, to: 9))
     #expect(lane.outcome(0..<4) == .accepted(.quiet))
     lane.pack(to: 9)
@@ -88,7 +88,7 @@ struct LaneSettlingTests {
     for identifier in [2, 6, 8] as [UInt32] {
       let other = LaneDriver()
       other.walk.padding = [5]
-      other.around.published = 10
+      other.input.published = 10
       other.connect()
       other.pack(to: 3)
       other.pass(.seconds(6))
@@ -121,8 +121,8 @@ struct LaneSettlingTests {
 
   @Test(
     "a connection that ends without a word: resent and counted as perhaps arrived, held, or dropped, as the app wants",
-    arguments: [LaneClosure.withoutAWord, .byUs], LanePolicy.OnUnknown.allCases)
-  func withoutAWord(_ closure: LaneClosure, _ onUnknown: LanePolicy.OnUnknown) {
+    arguments: [LaneClosure.silent, .byUs], LanePolicy.OnUnknown.allCases)
+  func silent(_ closure: LaneClosure, _ onUnknown: LanePolicy.OnUnknown) {
     let lane = LaneDriver { $0.onUnknown = onUnknown }
     lane.connectAndSend(10)
     lane.close(closure)
@@ -163,7 +163,7 @@ struct LaneSettlingTests {
     }
     #expect(lane.hasWorked == (work != .livedForASecond))
     let settled = lane.settled
-    lane.around.published = 20
+    lane.input.published = 20
     _ = lane.sendAll()
     lane.close(.nothingWasRead)
     #expect(lane.inDoubt == [settled..<20] && lane.discardedFrom == nil && lane.sent == settled)
@@ -200,7 +200,7 @@ struct LaneSettlingTests {
   @Test("what was not sent keeps its own outcome, whatever becomes of its neighbours", arguments: LanePolicy.OnUnknown.allCases)
   func unsentNeighbours(_ onUnknown: LanePolicy.OnUnknown) {
     let lane = LaneDriver { $0.onUnknown = onUnknown }
-    lane.around.published = 12
+    lane.input.published = 12
     lane.connect()
     lane.pack(to: 2, .expired)
     #expect(lane.outcome(0..<2) == .expired, "nobody's answer is needed for it")
@@ -222,7 +222,7 @@ struct LaneSettlingTests {
   @Test("what was not sent is settled as soon as nothing that was sent stands before it")
   func unsentBehindRefused() {
     let lane = LaneDriver()
-    lane.around.published = 9
+    lane.input.published = 9
     lane.connect()
     lane.pack(to: 3)
     lane.pack(to: 6, .expired)
@@ -236,12 +236,12 @@ struct LaneSettlingTests {
   func wrapAround(_ offset: UInt64) {
     let lane = LaneDriver()
     let base = UInt64(ResendWindow.identifierCount) * 3 - 4
-    lane.around.published = base
-    lane.around.isCancelled = true
+    lane.input.published = base
+    lane.input.isCancelled = true
     lane.walk.padding = []
     #expect(lane.next() == .pack(from: 0, to: base))
     lane.skip(to: base)
-    lane.around.isCancelled = false
+    lane.input.isCancelled = false
     lane.connectAndSend(base + 8)
     let identifiers: [UInt32] = [0x7FFF_FFFC, 0x7FFF_FFFD, 0x7FFF_FFFE, 0x7FFF_FFFF, 1, 2, 3, 4]
     #expect((base..<base + 8).map { ResendWindow.identifier(at: $0) } == identifiers)

@@ -5,7 +5,7 @@ internal import Testing
 /// those that are padding.
 final class RequestDriver {
   private var machine: RequestMachine
-  var around: RequestMachine.Surroundings
+  var input: RequestMachine.Input
   var padding: Set<UInt64> = []
   /// The peer's present limit.
   var streamLimit: Int
@@ -39,7 +39,7 @@ final class RequestDriver {
     change(&policy, &requests)
     self.streamLimit = streamLimit
     machine = RequestMachine(policy: policy, requests: requests, isKept: isKept, seed: seed)
-    around = RequestMachine.Surroundings(
+    input = RequestMachine.Input(
       now: Instant(nanoseconds: 1_000_000_000), published: 0, isWritable: true, availableStreamCount: 0, acceptsRequests: true, isCancelled: false)
   }
 
@@ -50,12 +50,12 @@ final class RequestDriver {
   var isDisconnected: Bool { machine.isDisconnected }
   var openPositions: [UInt64] { open.keys.sorted() }
 
-  func pass(_ duration: Duration) { around.now = around.now + duration }
+  func pass(_ duration: Duration) { input.now = input.now + duration }
 
   /// One step, of which dialling is not carried out.
   func next() -> RequestMachine.Step {
-    around.availableStreamCount = max(0, streamLimit - open.count)
-    return machine.next(around)
+    input.availableStreamCount = max(0, streamLimit - open.count)
+    return machine.next(input)
   }
 
   /// Carries everything out that needs no event, and returns what it then waits for, or the step that ends the connection or begins one.
@@ -93,12 +93,12 @@ final class RequestDriver {
   }
 
   private func take(_ entry: RequestEntry) {
-    if cancelledCampaigns.contains(entry.campaign) || around.isCancelled { return machine.passed(entry, as: entry.isInDoubt ? .unknown : .cancelled) }
-    if machine.pacesTokens, let until = machine.pacedUntil(tokens[entry.position] ?? Int(entry.position), now: around.now) {
+    if cancelledCampaigns.contains(entry.campaign) || input.isCancelled { return machine.passed(entry, as: entry.isInDoubt ? .unknown : .cancelled) }
+    if machine.pacesTokens, let until = machine.pacedUntil(tokens[entry.position] ?? Int(entry.position), now: input.now) {
       return machine.passed(entry, until: until)
     }
     let tag = machine.nextTag
-    machine.submitted(entry, streamID: nextStreamID, now: around.now)
+    machine.submitted(entry, streamID: nextStreamID, now: input.now)
     #expect(open.updateValue((tag, nextStreamID), forKey: entry.position) == nil, "\(entry.position) is under way twice")
     requested.append(entry.position)
     largestOpenCount = max(largestOpenCount, open.count)
@@ -110,19 +110,19 @@ final class RequestDriver {
     var step = pump()
     for _ in 0..<100 {
       guard case .wait(let until?) = step, isDisconnected else { break }
-      around.now = until
+      input.now = until
       step = pump()
     }
     #expect(step == .dial)
     machine.dialled()
-    machine.opened(now: around.now)
+    machine.opened(now: input.now)
   }
 
-  func publish(_ count: UInt64 = 1) { around.published += count }
+  func publish(_ count: UInt64 = 1) { input.published += count }
 
   // MARK: Events
 
-  func heard() { machine.heard(now: around.now) }
+  func heard() { machine.heard(now: input.now) }
   func pong(_ number: UInt64) { machine.pong(number) }
   func postponed(until instant: Instant) { machine.postponed(until: instant) }
 
@@ -137,7 +137,7 @@ final class RequestDriver {
       return
     }
     heard()
-    machine.answered(request.tag, verdict, outcome: outcome, retryAfter: retryAfter, token: token, now: around.now)
+    machine.answered(request.tag, verdict, outcome: outcome, retryAfter: retryAfter, token: token, now: input.now)
   }
 
   func answerAll(_ verdict: ProviderVerdict = .accepted, outcome: Outcome = .accepted(.confirmed), retryAfter: UInt32? = nil) {
@@ -148,7 +148,7 @@ final class RequestDriver {
   func passToNextRequest() {
     for _ in 0..<1_000 {
       guard case .wait(let until) = pump(), openPositions.isEmpty, let until else { return }
-      around.now = until
+      input.now = until
     }
     Issue.record("there is no next request")
   }
@@ -167,7 +167,7 @@ final class RequestDriver {
 
   /// The late word about a request that the machine has taken back.
   func lateAnswer(_ tag: UInt64) {
-    machine.answered(tag, .accepted, outcome: .accepted(.confirmed), retryAfter: nil, now: around.now)
+    machine.answered(tag, .accepted, outcome: .accepted(.confirmed), retryAfter: nil, now: input.now)
   }
 
   func end(_ position: UInt64, _ end: RequestMachine.StreamEnd) {
@@ -175,15 +175,15 @@ final class RequestDriver {
       Issue.record("no request for \(position)")
       return
     }
-    machine.ended(request.tag, end, now: around.now)
+    machine.ended(request.tag, end, now: input.now)
   }
 
   func forget(_ position: UInt64) -> UInt64? { open.removeValue(forKey: position)?.tag }
 
-  func close(_ closure: LaneClosure = .withoutAWord, unsent: Set<UInt64> = []) {
+  func close(_ closure: LaneClosure = .silent, unsent: Set<UInt64> = []) {
     for position in unsent.sorted() { end(position, .unprocessed) }
     open = [:]
-    machine.closed(closure, now: around.now)
+    machine.closed(closure, now: input.now)
     look()
   }
 

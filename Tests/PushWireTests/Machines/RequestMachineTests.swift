@@ -67,7 +67,7 @@ internal import Testing
     let lane = RequestDriver()
     lane.publish(5)
     lane.connect()
-    lane.around.isWritable = false
+    lane.input.isWritable = false
     lane.pump()
     #expect(lane.requested.isEmpty)
   }
@@ -100,14 +100,14 @@ internal import Testing
     lane.answer(1)
     for (attempt, longest) in [1, 2, 4].enumerated() {
       lane.answer(0, verdict, outcome: .rejected(.provider(refusal)))
-      let asked = lane.around.now
+      let asked = lane.input.now
       lane.publish()
       lane.pump()
       #expect(lane.openPositions == [UInt64(attempt + 2)], "the next one goes on")
       lane.answer(UInt64(attempt + 2))
       guard case .wait(let until?) = lane.pump() else { return #expect(Bool(false), "it waits") }
       #expect(until.since(asked) >= .seconds(longest) / 2 && until.since(asked) <= .seconds(longest))
-      lane.around.now = until
+      lane.input.now = until
       lane.pump()
       #expect(lane.openPositions == [0] && lane.inDoubt.isEmpty)
     }
@@ -128,7 +128,7 @@ internal import Testing
     lane.pump()
     #expect(lane.openPositions == [2] && lane.sent == 3, "1 has the same token")
     lane.answer(2)
-    #expect(lane.pump() == .wait(until: lane.around.now + .seconds(10)))
+    #expect(lane.pump() == .wait(until: lane.input.now + .seconds(10)))
     #expect(lane.requested == [0, 2] && lane.waitingCount == 3)
     lane.pass(.seconds(10))
     for position in [0, 1, 3] as [UInt64] {
@@ -147,7 +147,7 @@ internal import Testing
     lane.connect()
     lane.pump()
     lane.answer(0, .backsOff, retryAfter: asked)
-    #expect(lane.pump() == .wait(until: lane.around.now + .seconds(expected)))
+    #expect(lane.pump() == .wait(until: lane.input.now + .seconds(expected)))
   }
 
   @Test(
@@ -195,7 +195,7 @@ internal import Testing
     #expect(lane.requested == [0, 0] && lane.inDoubt.isEmpty)
     lane.end(0, .refused)
     guard case .wait(let until?) = lane.pump() else { return #expect(Bool(false), "it waits") }
-    #expect(lane.requested == [0, 0] && until.since(lane.around.now) <= .milliseconds(50))
+    #expect(lane.requested == [0, 0] && until.since(lane.input.now) <= .milliseconds(50))
   }
 
   @Test("a stream reset with another code leaves its notification unknown", arguments: LanePolicy.OnUnknown.allCases)
@@ -237,7 +237,7 @@ internal import Testing
     lane.connect()
     lane.pump()
     lane.answer(4)
-    lane.close(.withoutAWord, unsent: [2, 3])
+    lane.close(.silent, unsent: [2, 3])
     #expect(lane.inDoubt == (onUnknown == .resend ? [0..<2] : []))
     lane.connect()
     lane.pump()

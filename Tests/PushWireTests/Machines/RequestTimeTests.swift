@@ -19,7 +19,7 @@ extension RequestMachineTests {
     lane.publish()
     lane.pump()
     lane.answer(1)
-    #expect(lane.pump() == .wait(until: lane.around.now + .seconds(20)))
+    #expect(lane.pump() == .wait(until: lane.input.now + .seconds(20)))
     let tag = try #require(lane.forget(0))
     lane.pass(.seconds(20))
     lane.pump()
@@ -62,7 +62,7 @@ extension RequestMachineTests {
     lane.heard()
     lane.pong(1)
     lane.pass(.seconds(10))
-    #expect(lane.pump() == .wait(until: lane.around.now + .seconds(10)))
+    #expect(lane.pump() == .wait(until: lane.input.now + .seconds(10)))
     #expect(lane.pings == [1, 2])
     lane.pass(.seconds(10))
     // The request's own time is over with it.
@@ -97,13 +97,13 @@ extension RequestMachineTests {
     lane.connect()
     lane.pump()
     lane.answer(0)
-    #expect(lane.pump() == .wait(until: lane.around.now + .seconds(3_600)))
+    #expect(lane.pump() == .wait(until: lane.input.now + .seconds(3_600)))
     lane.pass(.seconds(3_600))
-    #expect(lane.pump() == .wait(until: lane.around.now + .seconds(10)))
+    #expect(lane.pump() == .wait(until: lane.input.now + .seconds(10)))
     #expect(lane.pings == [1])
     lane.pong(1)
     lane.heard()
-    #expect(lane.pump() == .wait(until: lane.around.now + .seconds(3_600)))
+    #expect(lane.pump() == .wait(until: lane.input.now + .seconds(3_600)))
     lane.pass(.seconds(3_600))
     lane.pump()
     lane.pass(.seconds(10))
@@ -119,7 +119,7 @@ extension RequestMachineTests {
     lane.connect()
     lane.pump()
     lane.answer(0)
-    #expect(lane.pump() == .wait(until: lane.around.now + .seconds(180)))
+    #expect(lane.pump() == .wait(until: lane.input.now + .seconds(180)))
     lane.pass(.seconds(180))
     #expect(lane.pump() == .leave)
     lane.close(.byUs)
@@ -131,8 +131,8 @@ extension RequestMachineTests {
     let lane = RequestDriver()
     lane.publish()
     #expect(lane.pump() == .dial)
-    lane.postponed(until: lane.around.now + .seconds(600))
-    #expect(lane.pump() == .wait(until: lane.around.now + .seconds(600)))
+    lane.postponed(until: lane.input.now + .seconds(600))
+    #expect(lane.pump() == .wait(until: lane.input.now + .seconds(600)))
     lane.pass(.seconds(600))
     #expect(lane.pump() == .dial)
   }
@@ -160,7 +160,7 @@ extension RequestMachineTests {
     for _ in 0..<1_000 where !isLeft {
       switch lane.pump() {
       case .leave: isLeft = true
-      case .wait(let until?): if lane.openPositions.isEmpty { lane.around.now = until }
+      case .wait(let until?): if lane.openPositions.isEmpty { lane.input.now = until }
       default: break
       }
       for position in lane.openPositions { lane.end(position, .refused) }
@@ -183,7 +183,7 @@ extension RequestMachineTests {
     lane.close()
     lane.pass(.seconds(60))
     #expect(lane.pump() == .wait(until: nil))
-    lane.around.isCancelled = true
+    lane.input.isCancelled = true
     lane.pump()
     #expect(lane.settled == 5 && lane.outcomes == [0: .cancelled, 1: .unknown, 2: .cancelled, 3: .cancelled, 4: .cancelled])
   }
@@ -197,7 +197,7 @@ extension RequestMachineTests {
     lane.connect()
     lane.pump()
     lane.answer(1, .backsOff)
-    lane.around.isCancelled = true
+    lane.input.isCancelled = true
     lane.pump()
     #expect(lane.openPositions == [0, 2] && lane.sent == 10 && lane.outcomes[1] == .cancelled && lane.outcomes.count == 8)
     lane.answer(0)
@@ -213,7 +213,7 @@ extension RequestMachineTests {
     lane.connect()
     lane.pump()
     lane.close()
-    lane.around.isCancelled = true
+    lane.input.isCancelled = true
     #expect(lane.pump() == .wait(until: nil))
     #expect(lane.outcomes == [0: .unknown, 1: .unknown, 2: .unknown] && lane.settled == 3)
   }

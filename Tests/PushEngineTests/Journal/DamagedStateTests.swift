@@ -6,7 +6,7 @@ internal import Testing
 @testable internal import PushJournal
 
 /// What is made of a journal in which records are missing, because damage was to be skipped.
-@Suite struct DamagedBookTests {
+@Suite struct DamagedStateTests {
   private let damage = JournalDamage(segment: "segment-000000000001.lz4", offset: 7, problem: .noFrame)
 
   private func campaign(_ number: UInt64, groupCount: Int = 1) -> JournalledCampaign {
@@ -22,7 +22,7 @@ internal import Testing
     return try #require(Record.bytes(header, TestSource(notifications: notifications)))
   }
 
-  private func read(_ records: [(kind: UInt8, bytes: [UInt8])], isDamaged: Bool = true) throws -> (book: JournalBook, report: JournalReport) {
+  private func read(_ records: [(kind: UInt8, bytes: [UInt8])], isDamaged: Bool = true) throws -> (contents: JournalState, report: JournalReport) {
     var reading = JournalReading()
     for (index, record) in records.enumerated() {
       unsafe withExactBytes(record.bytes) { unsafe reading.read(JournalPosition(rawValue: UInt64(index) + 1), record.kind, $0) }
@@ -31,7 +31,7 @@ internal import Testing
     var recovery = JournalRecovery()
     if isDamaged { recovery.damage = [damage] }
     let report = reading.finish(recovery)
-    return (reading.book, report)
+    return (reading.contents, report)
   }
 
   private func event(_ event: JournalEvent) throws -> (kind: UInt8, bytes: [UInt8]) { (event.kind, try #require(Record.bytes(event))) }
@@ -54,10 +54,10 @@ internal import Testing
 
   @Test("a number that only what was taken in still names is not given again")
   func numbers() throws {
-    var (book, _) = try read([(JournalEvent.Kind.enqueue, try enqueue(9, 7, from: 0, count: 4))])
-    #expect(book.takeNumber() == 10)
-    (book, _) = try read([(JournalEvent.Kind.enqueue, try enqueue(7, 9, from: 0, count: 4))])
-    #expect(book.takeNumber() == 10)
+    var (contents, _) = try read([(JournalEvent.Kind.enqueue, try enqueue(9, 7, from: 0, count: 4))])
+    #expect(contents.takeNumber() == 10)
+    (contents, _) = try read([(JournalEvent.Kind.enqueue, try enqueue(7, 9, from: 0, count: 4))])
+    #expect(contents.takeNumber() == 10)
   }
 
   @Test("where records are missing nothing counts as certainly unsent, and that is still so after the next checkpoint")
@@ -68,16 +68,16 @@ internal import Testing
       try event(.returned(JournalledRun(lane: 5, range: 0..<2, campaign: 3, count: 2), isInDoubt: false)),
       try event(.returned(JournalledRun(lane: 5, range: 2..<4, campaign: 3, count: 2), isInDoubt: true)),
     ]
-    func fates(_ book: JournalBook) -> [Leftover.Fate] { book.leftovers(of: 3).flatMap { Array(repeating: $0.fate, count: $0.count) } }
+    func fates(_ contents: JournalState) -> [RecoveredRun.Fate] { contents.recoveredRuns(of: 3).flatMap { Array(repeating: $0.fate, count: $0.count) } }
     let whole = try read(records, isDamaged: false)
-    #expect(fates(whole.book) == [.unsent, .unsent, .doubted, .doubted, .unknown, .unknown, .unsent, .unsent, .unsent])
+    #expect(fates(whole.contents) == [.unsent, .unsent, .doubted, .doubted, .unknown, .unknown, .unsent, .unsent, .unsent])
     let damaged = try read(records)
-    let expected: [Leftover.Fate] = [.unknown, .unknown, .doubted, .doubted] + Array(repeating: .unknown, count: 5)
-    #expect(fates(damaged.book) == expected)
+    let expected: [RecoveredRun.Fate] = [.unknown, .unknown, .doubted, .doubted] + Array(repeating: .unknown, count: 5)
+    #expect(fates(damaged.contents) == expected)
     #expect(damaged.report.campaigns.first?.unsent == 0 && damaged.report.campaigns.first?.unknown == 9)
-    let lane = try #require(damaged.book.lanes[5])
+    let lane = try #require(damaged.contents.lanes[5])
     let again = try read(records + [(JournalEvent.Kind.lane, try #require(Record.bytes(lane)))], isDamaged: false)
-    #expect(fates(again.book) == expected)
+    #expect(fates(again.contents) == expected)
   }
 
   @Test("missing outcomes count as unknown, and outcomes of what is not known to be taken in as submitted, and as possible duplicates")
@@ -90,7 +90,7 @@ internal import Testing
     let lost = try read([record, (JournalEvent.Kind.enqueue, try enqueue(5, 3, from: 4, count: 4)), try settled(4..<6)])
     let state = try #require(lost.report.campaigns.first)
     #expect((state.lost, state.unsettled, state.campaign.account.unknown, state.campaign.account.inFlight) == (4, 2, 4, 2))
-    #expect(lost.book.campaigns[3] == state.campaign)
+    #expect(lost.contents.campaigns[3] == state.campaign)
     // What was taken in is lost, but not its outcome: it will be read again.
     let unread = try read([record, (JournalEvent.Kind.enqueue, try enqueue(5, 3, from: 0, count: 4)), try settled(0..<4), try settled(4..<7)])
     let other = try #require(unread.report.campaigns.first)

@@ -1,5 +1,5 @@
 /// Where reading an audience stopped before its end.
-package struct AudienceRest: Hashable, Sendable {
+package struct UnreadAudience: Hashable, Sendable {
   /// A place at or before ``line``; nil: the first line of the audience.
   package var mark: AudienceMark?
   /// The number of the first line that was never taken in; nil: the audience was not read at all.

@@ -2,11 +2,11 @@ internal import PushTransport
 internal import PushWire
 
 /// Where a lane enters what becomes of its notifications: in the campaigns' ledgers, in the journal, with its observer. A run at a time.
-struct LaneBooks {
+struct SettlementRecorder {
   let observer: (any LaneObserver)?
   private let ring: NotificationRing
   private let loop: any Loop
-  private let intake: Intake
+  private let intake: LaneScheduler
   private let journalNumber: UInt64?
   private let onUnknown: LanePolicy.OnUnknown
   /// Outcomes come in the order of the ring: a run in the journal says that everything before it has left the ring too.
@@ -14,7 +14,7 @@ struct LaneBooks {
   /// Of the campaign that was asked for last.
   private(set) var ledger: CampaignLedger?
 
-  init(configuration: AppConfiguration, ring: NotificationRing, loop: any Loop, intake: Intake, journalNumber: UInt64?, isOrdered: Bool) {
+  init(configuration: AppConfiguration, ring: NotificationRing, loop: any Loop, intake: LaneScheduler, journalNumber: UInt64?, isOrdered: Bool) {
     self.ring = ring
     self.loop = loop
     self.intake = intake

@@ -3,11 +3,11 @@ internal import PushTransport
 /// A lane's unsettled notifications, written into the journal once more, because their first writing lies so far back that it keeps old segments alive.
 extension Lane {
   /// Writes what lies in the ring before `end`, a record at a time, waiting for room in the journal where it must.
-  nonisolated func restate(before end: UInt64) {
-    loop.execute { self.assumeIsolated { $0.restate(from: $0.ring.settled, before: end) } }
+  nonisolated func compact(before end: UInt64) {
+    loop.execute { self.assumeIsolated { $0.compact(from: $0.ring.settled, before: end) } }
   }
 
-  private func restate(from start: UInt64, before end: UInt64) {
+  private func compact(from start: UInt64, before end: UInt64) {
     guard let journal = ring.published >= end ? intake.journal : nil, let journalNumber else { return }
     var position = max(start, ring.settled)
     while position < end {
@@ -24,11 +24,11 @@ extension Lane {
       let run = RingRun(ring, from: position, before: end, byteCountLimit: journal.recordByteCountLimit - EnqueueHeader.byteCountLimit)
       let header = EnqueueHeader(
         run: JournalledRun(lane: journalNumber, range: position..<run.end, campaign: campaign, count: run.shape.count), position: nil,
-        isInDoubt: record.mayHaveArrived, isRestated: true)
+        isInDoubt: record.mayHaveArrived, isRewritten: true)
       guard journal.enqueue(header, run.shape, run) else {
         guard journal.failure == nil else { return }
         let rest = position
-        journal.whenRoom { [self] in loop.execute { self.assumeIsolated { $0.restate(from: rest, before: end) } } }
+        journal.whenRoom { [self] in loop.execute { self.assumeIsolated { $0.compact(from: rest, before: end) } } }
         return
       }
       position = run.end

@@ -1,7 +1,7 @@
 internal import PushWire
 
 /// Neighbouring notifications that an earlier process took in and left without an outcome, all for the same reason.
-package struct Leftover: Hashable, Sendable, EnqueueSource {
+package struct RecoveredRun: Hashable, Sendable, EnqueueSource {
   package enum Fate: UInt8, Hashable, Sendable {
     /// No intent covers them, or they were given back unsent: they have certainly not arrived.
     case unsent = 0
@@ -82,7 +82,7 @@ extension JournalledLane.Run {
     guard let content else { return nil }
     if start..<end == run.range { return (run, content) }
     let range = start..<end
-    guard let rest = Leftover(lane: run.lane, campaign: run.campaign, fate: .unsent, range: range, content: content, runStart: run.range.lowerBound) else {
+    guard let rest = RecoveredRun(lane: run.lane, campaign: run.campaign, fate: .unsent, range: range, content: content, runStart: run.range.lowerBound) else {
       return nil
     }
     var shape = EnqueueShape()

@@ -6,13 +6,13 @@ internal import Testing
 @testable internal import PushWire
 
 /// What a lane enters in the books of its campaigns, and in the journal.
-@Suite struct LaneBooksTests {
+@Suite struct SettlementRecorderTests {
   @Test("what a cancelled campaign gives back in doubt counts as a possible duplicate, and once", arguments: [false, true])
   func givenBackInDoubt(isOrdered: Bool) async throws {
     let small = try SmallJournal(SimulatedDisk())
     let (campaign, lane) = try await small.begin(count: 3)
     let loop = SimulatedLoop(seed: 1)
-    let intake = Intake(
+    let intake = LaneScheduler(
       app: "app", loop: loop, rateLimit: nil, status: AppStatus(patience: .seconds(900), planCheck: { _ in }),
       journal: small.journal, starved: {})
     let ledger = try intake.begin { number in
@@ -23,25 +23,25 @@ internal import Testing
     let ring = NotificationRing(blockCount: 256)
     Self.fill(ring, count: 3, campaign: ledger.frames.campaign)
     small.journal.record(.intent(lane: lane, through: 3))
-    var books = LaneBooks(
+    var recorder = SettlementRecorder(
       configuration: AppConfiguration(id: "app"), ring: ring, loop: loop, intake: intake, journalNumber: lane, isOrdered: isOrdered)
     // The first was sent again before; the others were sent once, and their attempts are used up.
-    books.markMayHaveArrived(0..<1)
+    recorder.markMayHaveArrived(0..<1)
     ledger.cancel()
-    books.settle([Settlement(from: 0, to: 3, count: 3, campaign: ledger.frames.campaign, outcome: .unknown)])
+    recorder.settle([Settlement(from: 0, to: 3, count: 3, campaign: ledger.frames.campaign, outcome: .unknown)])
     #expect(ledger.account.possibleDuplicates == 3)
     #expect(ledger.account.possibleCopies == 1, "the first one's; who goes on counts the next ones")
 
     for second in 1...3 { small.run(second) }
     let again = try SmallJournal(small.copy())
-    let leftovers = again.journal.leftovers(of: campaign)
-    #expect(leftovers.map(\.count).reduce(0, +) == 3)
-    #expect(leftovers.allSatisfy { $0.fate == .doubted }, "they count already")
+    let recoveredRuns = again.journal.recoveredRuns(of: campaign)
+    #expect(recoveredRuns.map(\.count).reduce(0, +) == 3)
+    #expect(recoveredRuns.allSatisfy { $0.fate == .doubted }, "they count already")
     #expect(again.journal.campaigns.first?.account.possibleDuplicates == 3)
 
     // What is in doubt already, and is not sent again, is no news.
     let written = small.byteCount
-    books.markMayHaveArrived(0..<3, isSentAgain: false)
+    recorder.markMayHaveArrived(0..<3, isSentAgain: false)
     small.run(4)
     #expect(small.byteCount == written)
   }

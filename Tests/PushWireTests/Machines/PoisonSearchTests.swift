@@ -3,7 +3,7 @@ internal import Testing
 
 /// The spec's "Poison isolation": one bad notification must not use up its neighbours, nor end them.
 @Suite("LaneMachine, isolation")
-struct LaneIsolationTests {
+struct PoisonSearchTests {
   /// What a gateway does with a notification that it cannot bear.
   enum Manner: CaseIterable {
     case closes
@@ -20,7 +20,7 @@ struct LaneIsolationTests {
   /// Plays such a gateway until the lane has settled everything; returns the number of connections, nil when it does not come to an end.
   private func play(_ lane: LaneDriver, _ manner: Manner, poison: Set<UInt64>) -> Int? {
     var connections = 0
-    lane.around.isDraining = true
+    lane.input.isDraining = true
     for _ in 0..<3_000 {
       switch lane.next() {
       case .dial:
@@ -42,10 +42,10 @@ struct LaneIsolationTests {
       case .leave:
         lane.close(.byUs)
       case .wait(let until?):
-        if lane.settled == lane.around.published { return connections }
-        lane.around.now = max(lane.now, until)
+        if lane.settled == lane.input.published { return connections }
+        lane.input.now = max(lane.now, until)
       case .wait(nil):
-        return lane.settled == lane.around.published ? connections : nil
+        return lane.settled == lane.input.published ? connections : nil
       }
       if lane.isUnresponsive { return nil }
     }
@@ -55,7 +55,7 @@ struct LaneIsolationTests {
   @Test("wherever it stands, the notification that kills connections is the only one that is rejected", arguments: Manner.allCases, 0..<16 as Range<UInt64>)
   func onePoison(_ manner: Manner, _ position: UInt64) {
     let lane = lane(manner)
-    lane.around.published = 16
+    lane.input.published = 16
     let connections = play(lane, manner, poison: [position])
     #expect(connections != nil, "it does not end")
     #expect((connections ?? 0) <= 24)
@@ -72,7 +72,7 @@ struct LaneIsolationTests {
   @Test("several of them, also neighbours, are each found", arguments: Manner.allCases, [[0, 1], [3, 9, 10], [14, 15], [0, 7, 15]] as [Set<UInt64>])
   func several(_ manner: Manner, _ poison: Set<UInt64>) {
     let lane = lane(manner)
-    lane.around.published = 16
+    lane.input.published = 16
     #expect(play(lane, manner, poison: poison) != nil, "it does not end")
     let rejected = Set(lane.outcomes.filter { $0.value == .rejected(.closedWithoutReason) }.map(\.key))
     #expect(rejected == poison)
@@ -85,7 +85,7 @@ struct LaneIsolationTests {
     lane.connectAndSend(16)
     lane.close()
     #expect(lane.inDoubt == [0..<16])
-    lane.around.published = 32
+    lane.input.published = 32
     lane.connect()
     #expect(lane.next() == .pack(from: 0, to: 8))
     lane.pack(to: 8)
@@ -149,7 +149,7 @@ struct LaneIsolationTests {
   @Test("a control whose probe is not answered for as long as an answer may take has lived")
   func unansweredControl() {
     let lane = LaneDriver()
-    lane.around.isDraining = true
+    lane.input.isDraining = true
     lane.connectAndSend(1)
     lane.respond(.missingDeviceToken, lane.probe())
     lane.close()
@@ -195,7 +195,7 @@ struct LaneIsolationTests {
     let lane = LaneDriver()
     lane.connectAndSend(1)
     lane.close()
-    lane.around.published = 2
+    lane.input.published = 2
     lane.connect()
     lane.respond(.missingDeviceToken, lane.probe())
     lane.close()
@@ -217,7 +217,7 @@ struct LaneIsolationTests {
     lane.connectAndSend(16)
     lane.close()
     #expect(lane.outcomes.count == 16)
-    lane.around.published = 32
+    lane.input.published = 32
     lane.connect()
     #expect(lane.next() == .pack(from: 16, to: 32))
   }

@@ -5,13 +5,13 @@ internal import PushWire
 ///
 /// A thousand apps that connect at once would otherwise wait for each other's handshakes, on both sides, until all of them time out. A dial that waits here has not
 /// begun, so no time-out counts. An endpoint that does not answer holds up nobody else: each has a bound of its own, and a dial that takes long gives its place up.
-final class DialPacing: @unchecked Sendable {
+final class DialThrottle: @unchecked Sendable {
   // Sync: used on `eventLoop` alone; init only stores.
   private let eventLoop: any EventLoop
   private var endpoints: [String: Endpoint] = [:]
 
   private struct Endpoint {
-    var pace = DialPace()
+    var pace = DialConcurrency()
     var waiting: [@Sendable (Place) -> Void] = []
     var nextWaiting = 0
   }
@@ -19,14 +19,14 @@ final class DialPacing: @unchecked Sendable {
   /// One dial's place among those that go on.
   final class Place: @unchecked Sendable {
     // Sync: used on one event loop alone.
-    private let pacing: DialPacing
+    private let pacing: DialThrottle
     private let endpoint: String
     private var timer: Scheduled<Void>?
 
-    fileprivate init(_ pacing: DialPacing, endpoint: String) {
+    fileprivate init(_ pacing: DialThrottle, endpoint: String) {
       self.pacing = pacing
       self.endpoint = endpoint
-      timer = pacing.eventLoop.scheduleTask(in: DialPacing.patience) { self.ended(isOpen: false) }
+      timer = pacing.eventLoop.scheduleTask(in: DialThrottle.patience) { self.ended(isOpen: false) }
     }
 
     /// The connection is open, or will never be. Only the first call counts.

@@ -3,11 +3,11 @@ internal import Testing
 
 @testable internal import PushWire
 
-@Suite struct SettledMapTests {
+@Suite struct SettledBitmapTests {
   @Test("at random points it says what an array of flags says", arguments: 1...20 as ClosedRange<UInt64>)
   func model(seed: UInt64) {
     var random = SeededGenerator(seed: seed)
-    var map = SettledMap()
+    var map = SettledBitmap()
     var model: [Bool] = []
     var ranges: [Range<Int>] = []
     var settled = 0

@@ -6,7 +6,7 @@
 /// one notification is alone. The search is bounded in copies: no notification is in flight on more
 /// than ``Limits/copies`` connections that die, so the sizes of stages follow from how many
 /// connections their notifications have seen die already.
-struct Isolation {
+struct PoisonSearch {
   /// How a search may go, depending on how stages are confirmed.
   struct Limits {
     /// How often one notification may be sent in all.
@@ -29,7 +29,7 @@ struct Isolation {
   private struct Suspects {
     var end: UInt64
     /// So many connections have died with these in flight.
-    var deaths: Int
+    var failures: Int
     /// How many were in flight on the last connection that died, if it was these: their number
     /// decides how large the stages are. Nil for a range that lay beside them: its stages are as
     /// large as possible, since the connection died of another.
@@ -41,10 +41,10 @@ struct Isolation {
   struct Suspect {
     /// Where it ends: once that is settled, whatever stands at the front is another.
     var end: UInt64
-    var deaths: Int
+    var failures: Int
     /// A connection without it has lived since the last one died. Only then is the suspect
     /// condemned if its connection dies.
-    var controlHasLived: Bool
+    var controlSucceeded: Bool
   }
 
   /// In order, the first from *settled* on.
@@ -58,16 +58,16 @@ struct Isolation {
   var isProbeOnTrial = false
   var suspect: Suspect?
   /// Something has been confirmed since the last connection died.
-  var hasLived = false
+  var hasSucceeded = false
 
   /// There is nothing left to search.
   var isOver: Bool { ranges.isEmpty }
 
   /// A connection has died with `count` notifications in flight, all of the window up to `end`.
-  mutating func died(through end: UInt64, count: Int) {
-    var deaths = 0
+  mutating func failed(through end: UInt64, count: Int) {
+    var failures = 0
     while let first = ranges.first {
-      deaths = max(deaths, first.deaths)
+      failures = max(failures, first.failures)
       if first.end > end {
         ranges[0].count = nil
         break
@@ -76,10 +76,10 @@ struct Isolation {
       if first.end == end { break }
     }
     largestCount = max(largestCount, count)
-    ranges.insert(Suspects(end: end, deaths: deaths + 1, count: count), at: 0)
+    ranges.insert(Suspects(end: end, failures: failures + 1, count: count), at: 0)
     stageEnd = nil
     suspect = nil
-    hasLived = false
+    hasSucceeded = false
   }
 
   /// Everything before `position` has its outcome.
@@ -101,15 +101,15 @@ struct Isolation {
     let stage: (end: UInt64, count: Int)
     if let count = first.count {
       // Measured anew for each, since probes may turn out not to work.
-      let stageCount = limits.stageCount(of: count, deaths: first.deaths)
+      let stageCount = limits.stageCount(of: count, failures: first.failures)
       stage = (walk.position(after: stageCount, from: settled, limit: first.end), stageCount)
     } else {
       stage = joinedStage(from: settled, limits: limits, walk: walk)
     }
     stageEnd = stage.end
     // The last copy must decide.
-    if stage.count == 1, suspect == nil, first.deaths >= limits.copies - 1 {
-      suspect = Suspect(end: stage.end, deaths: 1, controlHasLived: hasLived)
+    if stage.count == 1, suspect == nil, first.failures >= limits.copies - 1 {
+      suspect = Suspect(end: stage.end, failures: 1, controlSucceeded: hasSucceeded)
     }
   }
 
@@ -119,10 +119,10 @@ struct Isolation {
   private func joinedStage(from settled: UInt64, limits: Limits, walk: any RecordWalk) -> (end: UInt64, count: Int) {
     var end = settled
     var count = 0
-    var deaths = 0
+    var failures = 0
     for range in ranges {
-      deaths = max(deaths, range.deaths + 1)
-      let capacity = limits.capacity(deaths: deaths)
+      failures = max(failures, range.failures + 1)
+      let capacity = limits.capacity(failures: failures)
       let rangeCount = walk.notificationCount(from: end, to: range.end)
       guard count + rangeCount <= capacity else {
         if count == 0 { return (walk.position(after: capacity, from: end, limit: range.end), capacity) }
@@ -135,24 +135,24 @@ struct Isolation {
   }
 }
 
-extension Isolation.Limits {
+extension PoisonSearch.Limits {
   /// How many of `count` suspects to send at once, after so many connections that died with them.
-  func stageCount(of count: Int, deaths: Int) -> Int {
+  func stageCount(of count: Int, failures: Int) -> Int {
     // The last copy is kept for the second death of the one that is found, if the others suffice.
-    let spared = copies - 1 - deaths
-    let levels = spared >= 1 && Self.power(fanOut, spared) >= count ? spared : max(1, copies - deaths)
+    let spared = copies - 1 - failures
+    let levels = spared >= 1 && Self.power(fanOut, spared) >= count ? spared : max(1, copies - failures)
     guard levels > 1, count > 1 else { return 1 }
     let half = (count + 1) / 2
     // Most connections that end without a word have not died of a notification: the first stages
     // are few.
-    if deaths == 1 { return min(half, Self.power(fanOut, levels - 1)) }
+    if failures == 1 { return min(half, Self.power(fanOut, levels - 1)) }
     var parts = 2
     while Self.power(parts, levels) < count { parts += 1 }
     return min(half, (count + parts - 1) / parts)
   }
 
-  /// How many can be told apart after so many deaths.
-  func capacity(deaths: Int) -> Int { Self.power(fanOut, max(0, copies - deaths)) }
+  /// How many can be told apart after so many failures.
+  func capacity(failures: Int) -> Int { Self.power(fanOut, max(0, copies - failures)) }
 
   private static func power(_ base: Int, _ exponent: Int) -> Int {
     var result = 1

@@ -6,7 +6,7 @@ internal import Synchronization
 ///
 /// The hand-off between a campaign's reader and a lane must not pass through the app's actor (a hop costs more than a hundred notifications), so it
 /// goes through the rings, and through this for choosing one.
-final class Intake: Sendable {
+final class LaneScheduler: Sendable {
   private struct State {
     var lanes: [any Lane] = []
     var ledgers: [UInt32: CampaignLedger] = [:]
@@ -16,7 +16,7 @@ final class Intake: Sendable {
     var failure: String?
     var bucket: TokenBucket?
     var breaker: BadTokenBreaker?
-    var refusalPace = RefusalPace()
+    var refusalStatistics = RefusalStatistics()
   }
 
   private let state: Mutex<State>
@@ -129,7 +129,7 @@ final class Intake: Sendable {
   /// A campaign was cancelled: its reader and its notifications need not wait for anything.
   func wasCancelled() {
     cancellations.add(1, ordering: .releasing)
-    openDoors()
+    resumeWaiters()
     wakeLanes()
   }
 
@@ -150,7 +150,7 @@ final class Intake: Sendable {
 
   func add(_ lane: any Lane) {
     state.withLock { $0.lanes.append(lane) }
-    openDoors()
+    resumeWaiters()
   }
 
   func remove(_ lane: any Lane) {
@@ -185,7 +185,7 @@ final class Intake: Sendable {
           waiterCount.store(state.waiters.count, ordering: .sequentiallyConsistent)
         }
         // Room that was made between the look and the wait would otherwise be missed.
-        if roomInLane(for: blockCount) != nil || isCancelled() { openDoors() }
+        if roomInLane(for: blockCount) != nil || isCancelled() { resumeWaiters() }
       }
     }
     return nil
@@ -210,14 +210,14 @@ final class Intake: Sendable {
     guard isWaitedFor else { return }
     let ring = lane.ring
     let isWorthIt = ring.freeBlockCount >= ring.blockCountLimit / 8 && lane.backlog.backlog(of: ring) <= lane.backlog.blockCount / 2
-    if isWorthIt { openDoors() }
+    if isWorthIt { resumeWaiters() }
   }
 
   /// Whether a reader waits for room.
   var isWaitedFor: Bool { waiterCount.load(ordering: .sequentiallyConsistent) > 0 }
 
   /// Wakes whoever waits for room, to look again.
-  func openDoors() {
+  func resumeWaiters() {
     let waiters = state.withLock { state in
       defer { state.waiters = [] }
       waiterCount.store(0, ordering: .sequentiallyConsistent)
@@ -267,10 +267,10 @@ final class Intake: Sendable {
   private static let surplusHold = Duration.milliseconds(300)
 
   /// How often connections end in refusals, as the lanes have seen it lately: what a new lane begins with.
-  var refusalPace: RefusalPace { state.withLock { $0.refusalPace } }
+  var refusalStatistics: RefusalStatistics { state.withLock { $0.refusalStatistics } }
 
-  func learned(_ pace: RefusalPace) {
-    state.withLock { $0.refusalPace = pace }
+  func learned(_ statistics: RefusalStatistics) {
+    state.withLock { $0.refusalStatistics = statistics }
   }
 
   // MARK: Rate
@@ -306,7 +306,7 @@ final class Intake: Sendable {
 struct GrowthHold {
   private var isHeld = false
 
-  mutating func update(_ isSearching: Bool, of intake: Intake) {
+  mutating func update(_ isSearching: Bool, of intake: LaneScheduler) {
     guard isSearching != isHeld else { return }
     isHeld = isSearching
     intake.searching(isSearching ? 1 : -1)

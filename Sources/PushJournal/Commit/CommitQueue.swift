@@ -1,5 +1,5 @@
 /// What a journal's lock guards.
-struct JournalState {
+struct CommitQueue {
   enum Phase { case open, closing, closed }
   /// What whoever runs the journal does. Only someone who rests is woken, so that an append is a system call at most once in a while.
   enum Rest { case working, untilDeadline, idle }

@@ -2,7 +2,7 @@ package import PushWire
 internal import Synchronization
 
 /// A record of HTTP/2 requests in memory, for tests: complete, unbounded, and locked for each request.
-package final class RequestMemory: Sendable {
+package final class RecordedRequests: Sendable {
   package struct Request: Hashable, Sendable {
     package var app: String
     /// As the client wrote it; nil: it did not.

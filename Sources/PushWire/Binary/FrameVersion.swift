@@ -1,5 +1,5 @@
 /// The first byte of a notification frame (binary-protocol.md, "Notification frames").
-package enum Command: UInt8, Sendable, CaseIterable, Codable {
+package enum FrameVersion: UInt8, Sendable, CaseIterable, Codable {
   /// `00` · token length u16 · token · payload length u16 · payload. The gateway never answers it, it can only close.
   case simple = 0
   /// `01` · identifier u32 · expiry u32 · token length u16 · token · payload length u16 · payload.

@@ -2,7 +2,7 @@
 ///
 /// Outcomes come in any order; *settled* moves over what is complete. Memory follows the spread between the two cursors, 8 KiB for 65,536 blocks, and stays while it
 /// is used: nothing is allocated for a notification in a steady state.
-struct SettledMap {
+struct SettledBitmap {
   /// Everything before it has its outcome.
   private(set) var settled: UInt64 = 0
   /// Nothing from here on has had its turn.

@@ -5,7 +5,7 @@ internal import PushWire
 ///
 /// The same value is fed by those who write the journal and by those who read it, with the same records in the same order: so what a new process knows is
 /// what the old one knew, up to the last record that reached the disk.
-struct JournalBook {
+struct JournalState {
   private(set) var campaigns: [UInt64: JournalledCampaign] = [:]
   /// The distinct payloads of campaigns, by number.
   private(set) var payloads: [UInt64: [UInt8]] = [:]
@@ -95,7 +95,7 @@ struct JournalBook {
       if header.isInDoubt { campaigns[run.campaign]?.account.possibleCopies += run.count }
     }
     let entry = JournalledLane.Run(run: run, position: position, isInDoubt: header.isInDoubt, content: content)
-    lanes[run.lane, default: JournalledLane(number: run.lane, app: "")].enqueued(entry, isRestated: header.isRestated)
+    lanes[run.lane, default: JournalledLane(number: run.lane, app: "")].enqueued(entry, isRewritten: header.isRewritten)
   }
 
   mutating func make(lane number: UInt64, live isLive: Bool) { lanes[number]?.isLive = isLive }
@@ -137,12 +137,12 @@ struct JournalBook {
 
   /// Notifications without an outcome whose campaigns are not known.
   var strayCount: Int {
-    lanes.values.flatMap { lane in lane.campaigns.filter { campaigns[$0] == nil }.flatMap { lane.leftovers(of: $0) } }.map(\.count).reduce(0, +)
+    lanes.values.flatMap { lane in lane.campaigns.filter { campaigns[$0] == nil }.flatMap { lane.recoveredRuns(of: $0) } }.map(\.count).reduce(0, +)
   }
 
   /// What earlier processes have left without an outcome: for each lane in the order of its ring.
-  func leftovers(of campaign: UInt64) -> [Leftover] {
-    lanes.values.filter { !$0.isLive }.sorted { $0.number < $1.number }.flatMap { $0.leftovers(of: campaign) }
+  func recoveredRuns(of campaign: UInt64) -> [RecoveredRun] {
+    lanes.values.filter { !$0.isLive }.sorted { $0.number < $1.number }.flatMap { $0.recoveredRuns(of: campaign) }
   }
 }
 
@@ -157,7 +157,7 @@ extension JournalledCampaign {
 
 // MARK: - Reading
 
-extension JournalBook {
+extension JournalState {
   /// Takes one record of a journal.
   mutating func read(_ position: JournalPosition, kind: UInt8, _ bytes: UnsafeRawBufferPointer) throws(RecordError) {
     var record = unsafe RecordReader(bytes)

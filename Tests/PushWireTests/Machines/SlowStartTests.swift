@@ -3,8 +3,8 @@ internal import Support
 internal import Testing
 
 /// What refusals cost a lane whose gateway is far away.
-@Suite("Ramp")
-struct RampTests {
+@Suite("SlowStart")
+struct SlowStartTests {
   /// A campaign over one lane with simulated time.
   private struct Campaign {
     var count: UInt64
@@ -28,8 +28,8 @@ struct RampTests {
     var random = SeededGenerator(seed: seed)
     let refused = Set((0..<campaign.count).filter { _ in Int.random(in: 0..<campaign.oneIn, using: &random) == 0 })
     let lane = LaneDriver(seed: seed) { $0.quiet = .seconds(5) }
-    lane.around.published = campaign.count
-    lane.around.isDraining = true
+    lane.input.published = campaign.count
+    lane.input.isDraining = true
     let start = lane.now
     var cost = Cost()
     cost.floor = campaign.frameTime * Int(campaign.count) + (campaign.dialTime + campaign.answerTime) * (refused.count + 1)
@@ -62,7 +62,7 @@ struct RampTests {
           return cost
         }
         guard let next = [until, answer?.at].compactMap({ $0 }).min() else { return nil }
-        lane.around.now = max(lane.now, next)
+        lane.input.now = max(lane.now, next)
       }
     }
     return nil
@@ -100,7 +100,7 @@ struct RampTests {
   @Test("where connections end in refusals, what was sent counts as done when its answer would have come, long before it is settled")
   func progress() throws {
     let lane = LaneDriver { $0.quiet = .seconds(5) }
-    lane.around.published = 100
+    lane.input.published = 100
     lane.connect()
     lane.pack(to: 100)
     #expect(lane.progress == 100, "nothing has been refused yet")
@@ -115,7 +115,7 @@ struct RampTests {
     var seen: [UInt64] = []
     for _ in 0..<2 {
       guard case .wait(let until?) = lane.next() else { return #expect(Bool(false), "\(lane.next())") }
-      lane.around.now = until
+      lane.input.now = until
       seen.append(lane.progress)
     }
     #expect(seen == [60, 100])
@@ -129,18 +129,18 @@ struct RampTests {
     lane.respond(.invalidToken, 1)
     lane.close()
     for round in 2...40 as ClosedRange<UInt64> {
-      lane.around.published = round * 1_000
+      lane.input.published = round * 1_000
       lane.connect()
-      lane.around.isDraining = true
+      lane.input.isDraining = true
       var step = lane.sendAll()
-      while case .wait(let until?) = step, lane.sent < lane.around.published {
-        lane.around.now = until
+      while case .wait(let until?) = step, lane.sent < lane.input.published {
+        lane.input.now = until
         step = lane.sendAll()
       }
       lane.respond(.missingDeviceToken, lane.probe())
       lane.close()
     }
-    lane.around.published = 1_000_000
+    lane.input.published = 1_000_000
     lane.connect()
     #expect(lane.next() == .pack(from: 40_000, to: 302_144), "the whole window at once")
   }

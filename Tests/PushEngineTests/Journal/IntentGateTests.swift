@@ -8,7 +8,7 @@ internal import Testing
 @testable internal import PushJournal
 
 /// How far a lane may send: never further than the journal could say after a loss of power at that moment.
-@Suite struct SendPermissionTests {
+@Suite struct IntentGateTests {
   /// A ring of records of one size, without padding.
   struct Walk: RecordWalk {
     var blockCount: UInt64 = 1
@@ -21,7 +21,7 @@ internal import Testing
   /// A lane's permission, and what was written for it.
   private final class Asker {
     let small: SmallJournal
-    var permission: SendPermission
+    var gate: IntentGate
     private(set) var intents: [(position: UInt64, through: UInt64)] = []
     private var rewinds: [(position: UInt64, to: UInt64)] = []
     private let answers = Answers()
@@ -33,7 +33,7 @@ internal import Testing
 
     init(_ small: SmallJournal) {
       self.small = small
-      permission = SendPermission(journal: small.journal, lane: small.journal.addLane(app: "app"))
+      gate = IntentGate(journal: small.journal, lane: small.journal.addLane(app: "app"))
     }
 
     /// - Parameters:
@@ -41,15 +41,15 @@ internal import Testing
     ///   - step: without one, all of the backlog is asked for.
     func ask(through end: UInt64, sent: UInt64 = 0, step: Int = 1 << 40, walk: Walk = Walk()) {
       let position = small.journal.journal.nextPosition.rawValue
-      let backlog = SendPermission.Backlog(sent: sent, published: end, step: step)
-      permission.ask(backlog, walk: walk) { [answers] in answers.count.withLock { $0 += 1 } }
+      let backlog = IntentGate.Backlog(sent: sent, published: end, step: step)
+      gate.ask(backlog, walk: walk) { [answers] in answers.count.withLock { $0 += 1 } }
       guard small.journal.journal.nextPosition.rawValue > position else { return }
-      intents.append((position, permission.askedThrough ?? 0))
+      intents.append((position, gate.askedThrough ?? 0))
     }
 
     func rewind(to end: UInt64) {
       let position = small.journal.journal.nextPosition.rawValue
-      permission.rewind(to: end)
+      gate.rewind(to: end)
       if small.journal.journal.nextPosition.rawValue > position { rewinds.append((position, end)) }
     }
 
@@ -57,7 +57,7 @@ internal import Testing
     func takeAnswers() -> Bool {
       let count = answers.count.withLock { exchange(&$0, with: 0) }
       #expect(count <= 1, "one question at a time")
-      for _ in 0..<count { permission.came() }
+      for _ in 0..<count { gate.granted() }
       answerCount += count
       return count > 0
     }
@@ -95,7 +95,7 @@ internal import Testing
         }
         let asker = askers.randomElement(using: &random) ?? askers[0]
         _ = asker.takeAnswers()
-        for asker in askers { #expect(asker.permission.through <= asker.durable, "seed \(seed)") }
+        for asker in askers { #expect(asker.gate.through <= asker.durable, "seed \(seed)") }
       }
       for _ in 0..<60 {
         for (asker, end) in zip(askers, ends) {
@@ -105,7 +105,7 @@ internal import Testing
         now += .milliseconds(100)
         _ = small.journal.run(now: now)
       }
-      #expect(askers.map(\.permission.through) == ends, "seed \(seed)")
+      #expect(askers.map(\.gate.through) == ends, "seed \(seed)")
       #expect(askers.map(\.durable) == ends, "seed \(seed)")
     }
   }
@@ -119,16 +119,16 @@ internal import Testing
     asker.ask(through: 30)
     asker.ask(through: 30)
     #expect(asker.intents.map(\.through) == [10, 20, 30])
-    #expect(!asker.takeAnswers() && asker.permission.through == 0)
+    #expect(!asker.takeAnswers() && asker.gate.through == 0)
     for milliseconds in [1_000, 1_020] { _ = small.journal.run(now: .milliseconds(milliseconds)) }
     // Not durable any more when the answer to the first is taken.
     asker.ask(through: 40)
     #expect(asker.takeAnswers())
-    #expect(asker.permission.through == 10, "the latest intent is not durable: only what was waited for is known")
+    #expect(asker.gate.through == 10, "the latest intent is not durable: only what was waited for is known")
     asker.ask(through: 40)
     for milliseconds in [1_030, 1_050] { _ = small.journal.run(now: .milliseconds(milliseconds)) }
     #expect(asker.takeAnswers())
-    #expect(asker.permission.through == 40 && asker.answerCount == 2)
+    #expect(asker.gate.through == 40 && asker.answerCount == 2)
   }
 
   @Test("several intents that go to the disk together need one answer")
@@ -138,7 +138,7 @@ internal import Testing
     for end in 1...UInt64(5) { asker.ask(through: end) }
     for milliseconds in [1_000, 1_020] { _ = small.journal.run(now: .milliseconds(milliseconds)) }
     #expect(asker.takeAnswers())
-    #expect(asker.permission.through == 5 && asker.answerCount == 1)
+    #expect(asker.gate.through == 5 && asker.answerCount == 1)
   }
 
   @Test("a lane whose intent finds no room asks again when there is some")
@@ -150,12 +150,12 @@ internal import Testing
     asker.ask(through: 20)
     #expect(asker.intents.isEmpty && !asker.takeAnswers())
     var runs = 0
-    while asker.permission.through < 20, runs < 100 {
+    while asker.gate.through < 20, runs < 100 {
       runs += 1
       small.run(runs)
       if asker.takeAnswers() { asker.ask(through: 20) }
     }
-    #expect(asker.permission.through == 20)
+    #expect(asker.gate.through == 20)
     #expect(asker.intents.map(\.through) == [20])
   }
 
@@ -165,7 +165,7 @@ internal import Testing
     let asker = Asker(small)
     asker.ask(through: 10)
     for second in 1...3 { small.run(second) }
-    #expect(asker.takeAnswers() && asker.permission.through == 10)
+    #expect(asker.takeAnswers() && asker.gate.through == 10)
     let told = Mutex(0)
     small.journal.onFailure { _ in told.withLock { $0 += 1 } }
     if isFull { for _ in 0..<300 { small.journal.record(.resent(campaign: 1, count: 1)) } }
@@ -176,7 +176,7 @@ internal import Testing
       if asker.takeAnswers() { asker.ask(through: 30) }
     }
     #expect(told.withLock { $0 } == 1)
-    #expect(asker.permission.through == 10)
+    #expect(asker.gate.through == 10)
     asker.ask(through: 40)
     #expect(!asker.takeAnswers())
   }
@@ -195,7 +195,7 @@ internal import Testing
       asker.ask(through: published, sent: sent, step: 1000, walk: walk)
       let ahead = walk.notificationCount(from: sent, to: max(sent, asker.intents.last?.through ?? 0))
       #expect(ahead <= 1000 && ahead >= min(500, 10_000 - Int(sent) / blockCount))
-      if asker.permission.through > sent {
+      if asker.gate.through > sent {
         sent += walk.blockCount
       } else {
         second += 1
@@ -214,10 +214,10 @@ internal import Testing
     asker.ask(through: UInt64(count), step: 1000)
     _ = small.journal.run(now: .seconds(4))
     #expect(asker.takeAnswers() == isUrgent)
-    #expect(asker.permission.through == (isUrgent ? UInt64(min(count, 1000)) : 0))
+    #expect(asker.gate.through == (isUrgent ? UInt64(min(count, 1000)) : 0))
     _ = small.journal.run(now: .milliseconds(4010))
     #expect(asker.takeAnswers() == !isUrgent)
-    #expect(asker.permission.through == UInt64(min(count, 1000)))
+    #expect(asker.gate.through == UInt64(min(count, 1000)))
   }
 
   @Test("what was discarded needs an intent again: neither an old one nor its late answer lets it through, and the new one is committed at once")
@@ -226,19 +226,19 @@ internal import Testing
     let asker = Asker(small)
     asker.ask(through: 100)
     for second in 1...3 { small.run(second) }
-    #expect(asker.takeAnswers() && asker.permission.through == 100)
+    #expect(asker.takeAnswers() && asker.gate.through == 100)
     // One more is on its way to the disk.
     asker.ask(through: 200)
     asker.rewind(to: 40)
-    #expect(asker.permission.through == 40)
+    #expect(asker.gate.through == 40)
     small.run(4)
     for milliseconds in [4_005, 4_020] { _ = small.journal.run(now: .milliseconds(milliseconds)) }
-    #expect(asker.takeAnswers() && asker.permission.through == 40 && asker.durable == 40)
+    #expect(asker.takeAnswers() && asker.gate.through == 40 && asker.durable == 40)
     asker.ask(through: 60)
     _ = small.journal.run(now: .milliseconds(4_021))
-    #expect(asker.takeAnswers() && asker.permission.through == 60 && asker.durable == 60)
+    #expect(asker.takeAnswers() && asker.gate.through == 60 && asker.durable == 60)
     // Nothing was to be sent behind it.
     asker.rewind(to: 60)
-    #expect(asker.permission.through == 60 && asker.durable == 60)
+    #expect(asker.gate.through == 60 && asker.durable == 60)
   }
 }

@@ -10,7 +10,7 @@
 /// The time that both take together is least with a = ln(1 + T / (m·f)), where T is how late an
 /// answer comes and f how long a frame takes: next to the gateway little is sent ahead, far away
 /// much.
-struct Ramp: Sendable {
+struct SlowStart: Sendable {
   private var allowance: Int
   private let interval: Duration
   private var doublings = 0
@@ -63,7 +63,7 @@ struct Ramp: Sendable {
 
 /// How often a lane's connections end in a refusal, and how late the refusals come, of about the
 /// last eight connections.
-package struct RefusalPace: Sendable {
+package struct RefusalStatistics: Sendable {
   private var settledCount = 0.0
   private var refusalCount = 0.0
   private var answerTime = Duration.zero
@@ -104,7 +104,7 @@ package struct RefusalPace: Sendable {
   }
 
   /// For the next connection; nil while none has ended in a refusal lately.
-  var ramp: Ramp? {
-    gap.map { Ramp(gap: $0, answerTime: answerTime) }
+  var slowStart: SlowStart? {
+    gap.map { SlowStart(gap: $0, answerTime: answerTime) }
   }
 }

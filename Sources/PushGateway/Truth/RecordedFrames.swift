@@ -2,12 +2,12 @@ package import PushWire
 internal import Synchronization
 
 /// A record of frames in memory, for tests: complete, unbounded, and locked for each frame.
-package final class FrameMemory: Sendable {
+package final class RecordedFrames: Sendable {
   package struct Frame: Hashable, Sendable {
     package var topic: String
     /// The gateway's number of the connection, from 1.
     package var connection: Int
-    package var command: Command?
+    package var command: FrameVersion?
     /// Nil when the frame had none that is one.
     package var token: DeviceToken?
     package var identifier: UInt32?

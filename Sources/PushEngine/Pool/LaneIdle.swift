@@ -2,17 +2,17 @@ internal import PushTransport
 internal import PushWire
 
 /// How a lane sleeps: until its ring has something, until a timer fires; and what it does about its memory meanwhile.
-struct LaneRest {
+struct LaneIdle {
   private let ring: NotificationRing
   private let loop: any Loop
-  private let intake: Intake
+  private let intake: LaneScheduler
   private var timer: (deadline: Instant, handle: any LoopTimer)?
   private var emptySince: Instant?
 
   /// A ring that has been empty for so long gives its memory back.
   private static let ringIdleness = Duration.seconds(1)
 
-  init(ring: NotificationRing, loop: any Loop, intake: Intake) {
+  init(ring: NotificationRing, loop: any Loop, intake: LaneScheduler) {
     self.ring = ring
     self.loop = loop
     self.intake = intake
@@ -41,7 +41,7 @@ struct LaneRest {
       arm(since + Self.ringIdleness, for: lane)
     } else if ring.becameIdle() {
       // Whoever came meanwhile has found no room.
-      intake.openDoors()
+      intake.resumeWaiters()
     }
   }
 

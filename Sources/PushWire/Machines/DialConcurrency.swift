@@ -1,5 +1,5 @@
 /// How many dials may go on at a time: more with each that completes, half as many with each that does not.
-package struct DialPace: Sendable {
+package struct DialConcurrency: Sendable {
   package private(set) var limit = 16
   package private(set) var underWay = 0
 

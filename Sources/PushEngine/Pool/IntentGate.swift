@@ -6,7 +6,7 @@ internal import PushWire
 /// After a crash everything that an intent covers may have arrived, so an intent runs ahead of what is
 /// sent by one step at most. The next one is asked for when half of the present one is used up, and the
 /// journal is hurried where the lane would otherwise have to wait for it.
-struct SendPermission {
+struct IntentGate {
   /// What the lane could send, if the journal let it.
   struct Backlog {
     /// Where a record begins: everything before it has been sent.
@@ -49,7 +49,7 @@ struct SendPermission {
 
   /// Sees to it that the next step of the backlog may be sent soon.
   ///
-  /// - Parameter answered: called, on any thread, when ``came()`` is to be called and there may be more to send.
+  /// - Parameter answered: called, on any thread, when ``granted()`` is to be called and there may be more to send.
   mutating func ask(_ backlog: Backlog, walk: some RecordWalk, answered: @escaping @Sendable () -> Void) {
     guard writeIntent(backlog, walk: walk) else {
       guard !isWaiting, journal.failure == nil else { return }
@@ -102,7 +102,7 @@ struct SendPermission {
   }
 
   /// The answer is there.
-  mutating func came() {
+  mutating func granted() {
     isWaiting = false
     takeDurable()
     awaited = nil
@@ -127,6 +127,6 @@ struct SendPermission {
     awaited = nil
     lowBlockCount = 0
     wasRewound = true
-    if journal.plantedMistake != .rewindKeepsPermission { through = min(through, position) }
+    if journal.plantedMistake != .rewindKeepsIntent { through = min(through, position) }
   }
 }

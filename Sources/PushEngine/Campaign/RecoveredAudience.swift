@@ -1,0 +1,45 @@
+/// What an earlier process took in and left without an outcome, to be taken in once more: in order, a chunk at a time, each chunk of one run.
+///
+/// Used by one task.
+struct RecoveredAudience {
+  private let recoveredRuns: [RecoveredRun]
+  private var index = 0
+  private var cursor: EnqueueContent.Cursor?
+  private var takenCount = 0
+
+  init(_ recoveredRuns: [RecoveredRun]) { self.recoveredRuns = recoveredRuns }
+
+  /// The run that comes next, if none of it has been taken yet.
+  var untouched: RecoveredRun? { takenCount == 0 && index < recoveredRuns.count ? recoveredRuns[index] : nil }
+
+  mutating func skip() {
+    index += 1
+    cursor = nil
+    takenCount = 0
+  }
+
+  /// Puts the next notifications into the chunk, which it empties first. False when there are none.
+  mutating func fill(_ chunk: AudienceChunk) -> Bool {
+    chunk.removeAll()
+    guard index < recoveredRuns.count else { return false }
+    let recovered = recoveredRuns[index]
+    var place = cursor ?? recovered.start
+    chunk.origin = AudienceChunk.Origin(lane: recovered.lane, fate: recovered.fate, position: recovered.runStart + place.blockOffset)
+    recovered.content.walk(&place) { notification in
+      guard takenCount + chunk.count < recovered.count, chunk.hasRoom(for: notification) else { return false }
+      unsafe chunk.append(line: notification.line, token: notification.token, headers: notification.headers, payload: notification.payload)
+      return true
+    }
+    cursor = place
+    takenCount += chunk.count
+    if takenCount == recovered.count { skip() }
+    return chunk.count > 0
+  }
+}
+
+extension AudienceChunk {
+  fileprivate func hasRoom(for notification: EnqueuedNotification) -> Bool {
+    let byteCount = unsafe notification.payload.count
+    return count < entryLimit && byteCount <= payloadCapacity - payloadEnd
+  }
+}
