@@ -26,7 +26,11 @@ die() {
 # Seconds as people read them: "7 s", "2 min 05 s".
 spoken_duration() {
   local seconds=$1
-  if ((seconds < 60)); then printf '%d s' "$seconds"; else printf '%d min %02d s' $((seconds / 60)) $((seconds % 60)); fi
+  if ((seconds < 60)); then
+    printf '%d s' "$seconds"
+  else
+    printf '%d min %02d s' $((seconds / 60)) $((seconds % 60))
+  fi
 }
 
 install_packages() {
@@ -35,7 +39,8 @@ install_packages() {
       "and put \`swift\` on the PATH."
   local missing=() package
   for package in "${packages[@]}"; do
-    [[ $(dpkg-query --show --showformat='${Status}' "$package" 2>/dev/null) == 'install ok installed' ]] || missing+=("$package")
+    [[ $(dpkg-query --show --showformat='${Status}' "$package" 2>/dev/null) == 'install ok installed' ]] ||
+      missing+=("$package")
   done
   if ((${#missing[@]} == 0)); then
     say "Debian packages: all present (${packages[*]})"
@@ -58,8 +63,8 @@ install_packages() {
   }
 }
 
-# step TITLE COMMAND… : runs it with its output in a file, and says how long it took. What it used of
-# the processors, user and system, stands behind: on idle cores it shows how parallel a step is.
+# step TITLE COMMAND… : runs it with its output in a file, and says how long it took. What it used
+# of the processors, user and system, stands behind: on idle cores it shows how parallel a step is.
 # Returns the command's exit status; the output stays in $step_log.
 step() {
   local title=$1 started=$SECONDS status=0 used
@@ -73,16 +78,17 @@ step() {
   return "$status"
 }
 
-# The lines of a log that say what is wrong; its end when no line looks like that.
+# Prints the lines of a log that say what is wrong, or its end if no line does.
 show_trouble() {
   local log=$1 lines
-  lines=$(grep -aE '(error|warning): |✘|^↳ [^LT]|Fatal error|SUMMARY: ThreadSanitizer|Current stack trace' "$log" | awk '!seen[$0]++' | head -n 60 || true)
+  local signs='(error|warning): |✘|^↳ [^LT]|Fatal error|SUMMARY: ThreadSanitizer|Current stack trace'
+  lines=$(grep -aE "$signs" "$log" | awk '!seen[$0]++' | head -n 60 || true)
   [[ -n $lines ]] || lines=$(tail -n 40 "$log")
   sed 's/^/    /' <<<"$lines"
   say "    (the whole output: ${log#"$repository"/})"
 }
 
-# A step that is no test run: only its failure counts.
+# A step that runs no tests: only its failure counts.
 check() {
   step "$@" && return
   local status=$?
@@ -91,13 +97,13 @@ check() {
   return "$status"
 }
 
-# Adds what a `swift test` log says to the sums. Arguments: the log, the exit status of `swift test`.
+# Adds the counts of a `swift test` log to the sums. Arguments: the log, its exit status.
 count_tests() {
   local log=$1 status=$2 summary run=0 skipped=0 failed=0
   summary=$(grep -aoE 'Test run with [0-9]+ tests?' "$log" | tail -n 1 || true)
   [[ -z $summary ]] || run=$(grep -oE '[0-9]+' <<<"$summary")
   skipped=$(grep -acE '^➜ +Test .* skipped' "$log" || true)
-  # Only the line of the test itself: a parameterised test also has a line for each failed case, a suite one of its own.
+  # Only the line of the test itself: cases of a parameterised test, and suites, have lines too.
   failed=$(grep -aE '^✘ +Test .* failed after ' "$log" | grep -avcE '^✘ +Test (case|run) ' || true)
   tests_run=$((run - skipped))
   # A crash leaves no summary, and a failure outside any test no line: neither may look green.

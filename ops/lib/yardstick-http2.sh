@@ -1,6 +1,10 @@
-# The part of ops/yardstick that is about HTTP/2: `h2load` beside `carillon bench` and `carillon send`, against the same nghttpd. Sourced by it.
+# The HTTP/2 part of ops/yardstick, which sources it: `h2load`, `carillon bench` and `carillon send`
+# against the same nghttpd.
 
-usage() { die "$1 Usage: ops/yardstick --http2 [--pairs N] [--requests N] [--payload BYTES] [--connections N] [--streams N]"; }
+usage() {
+  die "$1 Usage: ops/yardstick --http2 [--pairs N] [--requests N] [--payload BYTES] [--connections N]" \
+    "[--streams N]"
+}
 
 pairs=5
 requests=400000
@@ -39,12 +43,14 @@ stop_server() {
 }
 trap stop_server EXIT
 
-# start_server OPTION… : nghttpd; it does not say when it listens, so it is asked. A port that is taken makes it end, and another one is tried.
+# start_server OPTION… : nghttpd. It does not say when it listens, so a connection is tried. If the
+# port is taken nghttpd ends, and another port is tried.
 start_server() {
   local attempt waited
   for ((attempt = 0; attempt < 20; attempt++)); do
     port=$((20000 + RANDOM % 10000))
-    nghttpd --address=127.0.0.1 "$@" "$port" "$work/certificates/server.key" "$work/certificates/server.pem" >"$work/server.log" 2>&1 &
+    nghttpd --address=127.0.0.1 "$@" "$port" "$work/certificates/server.key" \
+      "$work/certificates/server.pem" >"$work/server.log" 2>&1 &
     server=$!
     for ((waited = 0; waited < 100; waited++)); do
       kill -0 "$server" 2>/dev/null || break
@@ -77,39 +83,45 @@ mkdir -p "$work/files/3/device"
 filler=$(head --bytes $((payload - 20)) /dev/zero | tr '\0' x)
 printf '{"aps":{"alert":"%s"}}' "$filler" >"$work/payload.json"
 
-# nghttpd answers 200 to a POST where it has a file of that name, and 404 elsewhere. `bench` sends to the same 1024 tokens over and over: a server that answers
-# 200 to everything (by echoing bodies through files, too slow to measure against) and shows what it receives says which they are. All clients then use those.
+# nghttpd answers 200 to a POST where it has a file of that name, and 404 elsewhere. `bench` sends
+# to the same 1024 tokens again and again. A first server, which answers 200 to everything and is
+# too slow to measure against, shows which tokens these are. All clients then use them.
 start_server --echo-upload --verbose --max-concurrent-streams=1000
-connections=1 run_bench 1024 >"$work/tokens.log" 2>&1 || die "nghttpd has not taken 1024 requests: $(cat "$work/tokens.log")"
+connections=1 run_bench 1024 >"$work/tokens.log" 2>&1 ||
+  die "nghttpd has not accepted 1024 requests: $(cat "$work/tokens.log")"
 stop_server
 grep -aoE '/3/device/[0-9a-f]{64}' "$work/server.log" | sort -u >"$work/paths.txt"
-(($(wc -l <"$work/paths.txt") == 1024)) || die "\`carillon bench\` was expected to send to 1024 tokens, not to $(wc -l <"$work/paths.txt")."
+path_count=$(wc -l <"$work/paths.txt")
+((path_count == 1024)) || die "\`carillon bench\` has sent to $path_count tokens instead of 1024."
 (cd "$work/files" && sed 's|^/||' "$work/paths.txt" | xargs touch)
-awk -v count="$requests" '{ token[NR] = substr($0, 11) } END { for (i = 0; i < count; i++) print token[i % NR + 1] }' "$work/paths.txt" >"$work/tokens.txt"
+awk -v count="$requests" '
+  { token[NR] = substr($0, 11) }
+  END { for (i = 0; i < count; i++) print token[i % NR + 1] }' "$work/paths.txt" >"$work/tokens.txt"
 
 start_server --htdocs="$work/files" --max-concurrent-streams="$streams"
 sed "s|^|https://127.0.0.1:$port|" "$work/paths.txt" >"$work/addresses.txt"
-say "$requests requests with a body of $payload bytes, $connections connection(s), at most $streams streams on each, $pairs pair(s)"
+say "$requests requests of $payload bytes, $connections connection(s) of at most $streams streams, $pairs pair(s)"
 say "$(nghttpd --version) on the same machine, one thread; $(nproc) cores; kernel $(uname -r)"
 
-# Each measure leaves requests per second in $rate and microseconds of CPU per request in $micros. The headers are those that Carillon sends; its apns-id is
-# another one each time, which h2load cannot do.
+# Each measure leaves requests per second in $rate and microseconds of CPU per request in $micros.
+# The headers are those that Carillon sends. Its apns-id differs each time, which h2load cannot do.
 cpu_per_request() {
   micros=$(awk -v cpu="$cpu_seconds" -v count="$requests" 'BEGIN { printf "%.2f", cpu * 1e6 / count }')
 }
-# What nghttpd has used of the processor so far, in ticks: beside the rate it shows whose limit that was.
+# The CPU time of nghttpd so far, in ticks. It shows whether the server was the limit.
 server_ticks() { awk '{ sub(/.*\) /, ""); print $12 + $13 }' "/proc/$server/stat"; }
-# measure CONTESTANT : leaves in $busy also which share of the time nghttpd's thread was at work, in percent.
+# measure CONTESTANT : also leaves in $busy how busy nghttpd's thread was, in percent.
 measure() {
   local before
   before=$(server_ticks)
   "measure_$1"
-  busy=$(awk -v ticks="$(($(server_ticks) - before))" -v hertz="$(getconf CLK_TCK)" -v count="$requests" -v rate="$rate" \
-    'BEGIN { printf "%.0f", 100 * ticks / hertz / count * rate }')
+  busy=$(awk -v ticks="$(($(server_ticks) - before))" -v hertz="$(getconf CLK_TCK)" \
+    -v count="$requests" -v rate="$rate" 'BEGIN { printf "%.0f", 100 * ticks / hertz / count * rate }')
 }
 measure_h2load() {
-  timed timeout "$run_limit" h2load --clients="$connections" --max-concurrent-streams="$streams" --requests="$requests" --data="$work/payload.json" \
-    --header="apns-topic: $topic" --header="apns-push-type: alert" --header="apns-priority: 10" --header="apns-expiration: 0" \
+  timed timeout "$run_limit" h2load --clients="$connections" --max-concurrent-streams="$streams" \
+    --requests="$requests" --data="$work/payload.json" --header="apns-topic: $topic" \
+    --header="apns-push-type: alert" --header="apns-priority: 10" --header="apns-expiration: 0" \
     --header="apns-id: 6a2c9d3e-51f4-4b07-9c8d-2f1e0a7b6c5d" --input-file="$work/addresses.txt"
   grep -q "status codes: $requests 2xx" <<<"$output" || die "h2load has not got $requests answers of 200: $output"
   rate=$(grep -oE '[0-9.]+ req/s' <<<"$output" | head -n 1 | cut -d ' ' -f 1)
@@ -156,9 +168,11 @@ for ((pair = 1; pair <= pairs; pair++)); do
 done
 cells=("$(cell "$(median h2load 2 0)" "$(median h2load 3 2)")")
 for contestant in bench send; do
-  cells+=("$(cell "$(median "$contestant" 2 0)" "$(median "$contestant" 3 2)")" "$(median "$contestant" 4 2)" "$(median "$contestant" 5 2)")
+  cells+=("$(cell "$(median "$contestant" 2 0)" "$(median "$contestant" 3 2)")")
+  cells+=("$(median "$contestant" 4 2)" "$(median "$contestant" 5 2)")
 done
 row median "${cells[@]}"
 say
-say "nghttpd's thread was at work for $(median h2load 6 0) % of the time with h2load, $(median bench 6 0) % with bench, $(median send 6 0) % with send (medians)."
+say "nghttpd's thread was busy $(median h2load 6 0) % of the time with h2load," \
+  "$(median bench 6 0) % with bench, $(median send 6 0) % with send (medians)."
 say "To be reached: at least 0.6 of h2load's requests per second, for at most 2.5 times its CPU per request."

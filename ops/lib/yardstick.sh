@@ -1,7 +1,11 @@
-# What both parts of ops/yardstick share: limits of its options, figures in outputs, the processor's time of a command, and medians.
-# Source it after common.sh; it runs nothing by itself. `usage` is the script's own, `work` its folder.
+# Shared by both parts of ops/yardstick: limits of options, figures in outputs, the CPU time of a
+# command, and medians. Source it after common.sh; it runs nothing by itself. The script that
+# sources it defines `usage` and `work`, its folder.
 
-within() { [[ $2 =~ ^[0-9]{1,9}$ ]] && ((10#$2 >= $3 && 10#$2 <= $4)) || usage "$1 must be a number from $3 to $4, not \"$2\"."; }
+within() {
+  [[ $2 =~ ^[0-9]{1,9}$ ]] && ((10#$2 >= $3 && 10#$2 <= $4)) ||
+    usage "$1 must be a number from $3 to $4, not \"$2\"."
+}
 
 # value KEY TEXT : the first number behind KEY= or "KEY":, not behind a longer key that ends in KEY.
 value() {
@@ -12,7 +16,7 @@ value() {
 }
 divide() { awk -v a="$1" -v b="$2" -v format="%.$3f" 'BEGIN { printf format, (b > 0 ? a / b : 0) }'; }
 
-# timed COMMAND… : its output in $output, what it used of the processor, user and system, in $cpu_seconds.
+# timed COMMAND… : its output in $output, its CPU time, user and system, in $cpu_seconds.
 timed() {
   local status=0
   TIMEFORMAT='%3U %3S'
