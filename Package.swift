@@ -112,11 +112,21 @@ let package = Package(
 if Context.environment["CARILLON_THREAD_SANITIZER"] != nil {
   // ops/test builds once more for ThreadSanitizer only what the tests of shared memory need.
   let needed: Set = [
-    "COpenSSL", "CNGHTTP2", "CLZ4", "PushWire", "PushJournal", "PushTransport", "PushEngine",
-    "Support", "PushJournalTests", "PushTransportTests",
+    "COpenSSL", "CNGHTTP2", "CLZ4", "PushWire", "PushJournal", "PushTransport", "Support", "PushJournalTests",
+    "PushTransportTests",
   ]
   package.products.removeAll()
   package.targets.removeAll { !needed.contains($0.name) }
+  for target in package.targets {
+    switch target.name {
+    case "Support":
+      // Only this file needs the engine.
+      target.exclude.append("AccountCheck.swift")
+      target.dependencies = ["PushWire", "PushJournal", "PushTransport"]
+    case "PushTransportTests": target.exclude += ["Binary", "HTTP2", "Loop", "TLS"]
+    default: break
+    }
+  }
 }
 if Context.environment["CARILLON_DOCS"] != nil {
   // ops/docs builds Sources/Carillon/Documentation.docc with it.

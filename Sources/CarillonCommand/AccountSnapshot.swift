@@ -67,7 +67,7 @@ struct AccountSnapshot: Hashable, Sendable {
   }
 }
 
-/// The account for machines, in the shape that the README documents.
+/// The account for machines, in the shape that SendYourFirstCampaign.md documents.
 enum AccountJSON {
   static func text(_ account: AccountSnapshot) -> String {
     var json = JSONWriter()

@@ -4,7 +4,7 @@ internal import PushGateway
 internal import PushServer
 internal import PushTransport
 
-/// How a command ends, for the shell (design.md, "What a person sees").
+/// How a command ends, for the shell (SendYourFirstCampaign.md, "Exit status").
 enum ExitStatus: Int32, Error {
   case success = 0
   /// It ran, and the answer is not all good: rejections or unknowns, an expired certificate, a

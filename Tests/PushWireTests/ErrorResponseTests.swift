@@ -10,7 +10,7 @@ struct ErrorResponseTests {
     return (results, decoder.pendingByteCount)
   }
 
-  /// The table of spec/binary-protocol.md, "The error response".
+  /// The table of BinaryProtocol.md, "The error response".
   @Test(
     "every status of the protocol has its number and its name",
     arguments: [

@@ -2,7 +2,7 @@ internal import PushWire
 internal import Support
 internal import Testing
 
-/// The rules are those of spec/binary-protocol.md, "Decoding rules for our gateway side"; frames are written by hand from the layout there.
+/// The rules are those of BinaryProtocol.md, "Decoding rules"; frames are written by hand from the layout there.
 @Suite("Decoding of notification frames")
 struct FrameDecoderTests {
   static let token = [UInt8](0..<32)

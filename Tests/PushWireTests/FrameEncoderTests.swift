@@ -4,7 +4,7 @@ internal import Testing
 
 @Suite("Encoding of notification frames")
 struct FrameEncoderTests {
-  // The vectors are written by hand from spec/binary-protocol.md, "Notification frames".
+  // The vectors are written by hand from BinaryProtocol.md, "Notification frames".
   static let token: [UInt8] = [0xDE, 0xAD, 0xBE, 0xEF]
   static let payload = Array("{}".utf8)
 

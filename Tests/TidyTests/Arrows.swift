@@ -1,4 +1,4 @@
-/// Which module may import which, as design.md draws it. What is not listed is forbidden.
+/// Which module may import which, as ARCHITECTURE.md, "Code map", draws it. What is not listed is forbidden.
 enum Arrows {
   /// What comes with the toolchain and decides nothing about the architecture.
   static let anywhere: Set<String> = ["Swift", "Synchronization", "Glibc", "Testing"]
@@ -67,7 +67,7 @@ enum Arrows {
       }
       guard file.isSource else { continue }
       guard let may = allowed[module] else {
-        add(entry, "the module \(module) is not in Arrows.swift: add it with the arrows that design.md gives it")
+        add(entry, "the module \(module) is not in Arrows.swift: add it with the arrows of ARCHITECTURE.md, \"Code map\"")
         continue
       }
       if may.contains(entry.module) { continue }

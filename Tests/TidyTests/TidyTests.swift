@@ -1,6 +1,6 @@
 internal import Testing
 
-/// The rules of design.md and style.md, held by a test instead of by memory.
+/// The rules of ARCHITECTURE.md and Contributing.md, held by a test.
 struct TidyTests {
   private func expectNone(_ findings: [Finding], sourceLocation: SourceLocation = #_sourceLocation) {
     for finding in findings { Issue.record("\(finding)", sourceLocation: sourceLocation) }
@@ -15,7 +15,7 @@ struct TidyTests {
     return files
   }
 
-  @Test("modules import only what design.md's arrows allow, and every import says its access level")
+  @Test("modules import only what the arrows of ARCHITECTURE.md allow, and every import says its access level")
   func arrows() throws {
     try expectNone(sources().flatMap(Arrows.findings))
   }

@@ -4,7 +4,7 @@ internal import PushServer
 internal import PushTransport
 internal import PushWire
 
-/// Broadcast channels of Live Activities (spec/http2-provider-api.md, section 6).
+/// Broadcast channels of Live Activities (HTTP2ProviderAPI.md, section 6).
 struct ChannelCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "channel",

@@ -95,7 +95,7 @@ struct ChannelOptions: ParsableArguments {
 }
 
 extension AppSettings.Environment {
-  /// Where channels are managed (spec/http2-provider-api.md, section 6).
+  /// Where channels are managed (HTTP2ProviderAPI.md, section 6).
   fileprivate var channelGateway: Endpoint {
     switch self {
     case .production: Endpoint(host: "api-manage-broadcast.push.apple.com", port: 2196)

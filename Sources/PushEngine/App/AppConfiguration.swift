@@ -44,7 +44,7 @@ package enum AppTransport: Sendable {
   case http2(HTTP2Settings)
 }
 
-/// How an app speaks HTTP/2 (spec/http2-provider-api.md). What is sent in single campaigns' headers is `Campaign.headers`.
+/// How an app speaks HTTP/2 (HTTP2ProviderAPI.md). What is sent in single campaigns' headers is `Campaign.headers`.
 package struct HTTP2Settings: Sendable {
   /// What `:authority` says: the host, with the port unless it is 443.
   package var authority: String

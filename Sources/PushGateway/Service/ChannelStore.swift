@@ -1,7 +1,7 @@
 internal import PushWire
 internal import Synchronization
 
-/// The broadcast channels of all apps (spec/http2-provider-api.md, section 6), in memory.
+/// The broadcast channels of all apps (HTTP2ProviderAPI.md, section 6), in memory.
 final class ChannelStore: Sendable {
   struct Channel: Hashable, Sendable {
     /// `message-storage-policy`: 0 stores nothing, 1 the most recent message.

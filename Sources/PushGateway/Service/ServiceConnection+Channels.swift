@@ -1,7 +1,7 @@
 internal import PushTransport
 internal import PushWire
 
-// Broadcast channels (spec/http2-provider-api.md, section 6): sending to them, and their management.
+// Broadcast channels (HTTP2ProviderAPI.md, section 6): sending to them, and their management.
 extension ServiceConnection {
   private static let broadcastPayloadLimit = 5120
 

@@ -1,7 +1,7 @@
 internal import PushTransport
 internal import PushWire
 
-// What a request must be (spec/http2-provider-api.md, sections 2 to 5). Where the documents do not say which of several mistakes is named, the order is
+// What a request must be (HTTP2ProviderAPI.md, sections 2 to 5). Where the documents do not say which of several mistakes is named, the order is
 // path, method, credential, headers one by one, payload.
 extension ServiceConnection {
   func notificationRequest(_ request: ServiceRequest) {

@@ -3,7 +3,7 @@ package import PushWire
 
 /// The service's side of one HTTP/2 connection, without the connection: bytes and times in, bytes, a wake-up and an end out.
 ///
-/// It keeps the rules of spec/http2-provider-api.md and leaves to ``ServiceJudge`` and ``ConnectionFaults`` what becomes of requests that keep them.
+/// It keeps the rules of HTTP2ProviderAPI.md and leaves to ``ServiceJudge`` and ``ConnectionFaults`` what becomes of requests that keep them.
 /// After each event: take ``output()`` until it is empty (unless ``end`` is ``End/reset``), do what ``end`` says, and call ``woken(now:)`` at ``nextWake``.
 /// One event at a time, on one thread, in the order of their times.
 @safe

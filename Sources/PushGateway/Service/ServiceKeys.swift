@@ -20,7 +20,7 @@ package struct ServiceKey: Sendable {
   }
 }
 
-/// Verifies provider tokens (spec/http2-provider-api.md, section 5), each once for all connections.
+/// Verifies provider tokens (HTTP2ProviderAPI.md, section 5), each once for all connections.
 final class ServiceKeys: Sendable {
   /// A token whose signature holds. Whether its time has passed is another question.
   final class Token: Sendable {

@@ -26,7 +26,7 @@ package struct ServiceRefusal: Hashable, Sendable {
     return Array((text + "}").utf8)
   }
 
-  /// spec/http2-provider-api.md, sections 4 and 6. Written down here once more, on purpose: a sender's table is judged by it.
+  /// HTTP2ProviderAPI.md, sections 4 and 6. Written down here once more, on purpose: a sender's table is judged by it.
   package static func status(of reason: ProviderReason) -> UInt16 {
     switch reason {
     case .badChannelIdentifier, .badCollapseIdentifier, .badDeviceToken, .badExpirationDate, .badMessageIdentifier, .badPriority, .badRequestParameters,

@@ -1,6 +1,6 @@
 internal import PushWire
 
-/// What the service asks of each push type (spec/http2-provider-api.md, section 3). Written down here once more, on purpose: a sender's rules are judged by it.
+/// What the service asks of each push type (HTTP2ProviderAPI.md, section 3). Written down here once more, on purpose: a sender's rules are judged by it.
 struct ServiceTopic {
   let suffix: String
   let payloadLimit: Int

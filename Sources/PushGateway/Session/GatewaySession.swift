@@ -2,7 +2,7 @@ package import PushWire
 
 /// The gateway's side of one binary connection, without the connection: bytes and times in, actions out.
 ///
-/// It keeps the protocol (binary-protocol.md, "Notification frames" and "The error response") and leaves to a ``FrameJudge`` what becomes of frames that keep the rules.
+/// It keeps the protocol (BinaryProtocol.md, "Notification frames" and "The error response") and leaves to a ``FrameJudge`` what becomes of frames that keep the rules.
 /// Everything after a refused frame is discarded until the connection is closed. Any chunking of the same bytes gives the same actions.
 /// One event at a time, in the order of their times; after ``GatewayAction/close`` or ``GatewayAction/reset`` events lead to nothing, and frames are only counted.
 package struct GatewaySession: ~Copyable {

@@ -15,7 +15,7 @@ enum HTTP2ClientCallbacks {
       unsafe nghttp2_session_callbacks_del(callbacks)
       unsafe nghttp2_option_del(options)
     }
-    // Until the peer's SETTINGS have come: spec/http2-provider-api.md, "Streams in flight".
+    // Until the peer's SETTINGS have come: HTTP2ProviderAPI.md, "What our sender makes of it".
     unsafe nghttp2_option_set_peer_max_concurrent_streams(options, 1)
     unsafe nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks, onBeginHeaders)
     unsafe nghttp2_session_callbacks_set_on_header_callback(callbacks, onHeader)

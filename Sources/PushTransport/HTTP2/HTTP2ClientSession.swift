@@ -42,7 +42,7 @@ package final class HTTP2ClientSession {
   private var authorization: [HTTP2Field] = []
   private var authorizationFields = HTTP2FieldList([])
   private var commonCount = 0
-  /// The first apns-id of a connection is indexed, so that later ones need not spell the name (spec/http2-provider-api.md, section 1).
+  /// The first apns-id of a connection is indexed, so that later ones need not spell the name (HTTP2ProviderAPI.md, section 1).
   private var hasSentIdentifier = false
 
   /// - Parameter buffers: those of the connection's event loop, if it has any; otherwise the session's own.

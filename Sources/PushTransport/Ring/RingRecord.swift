@@ -33,7 +33,7 @@ package struct RingRecord {
     }
   }
 
-  /// The longest token is 100 bytes (spec, "Notification frames") and the largest payload of any transport 5120.
+  /// The longest token is 100 bytes (BinaryProtocol.md, "Notification frames") and the largest payload of any transport 5120.
   package static let blockCountLimit = blockCount(tokenByteCount: 100, payloadByteCount: 5120 + OwnHeaders.byteCountLimit)
 
   private static let notification: UInt8 = 1

@@ -65,7 +65,7 @@ package struct TLSServerConfiguration: Sendable {
   /// Protocols that the server speaks, best first: the first one that a client offers is picked, and a client that offers others only is refused by the
   /// alert for that. One that offers none at all is let in: see ``TLSSession/applicationProtocol``.
   package var applicationProtocols: [String] = []
-  /// Off by default: some old clients take the ticket of TLS 1.3 for an answer (spec/binary-protocol.md, "Decoding rules").
+  /// Off by default: some old clients take the ticket of TLS 1.3 for an answer (BinaryProtocol.md, "Decoding rules").
   package var sendsTickets = false
 
   package init(credential: Credential, clients: ClientCertificatePolicy, versions: ClosedRange<TLSVersion> = .tls12 ... .tls13) {

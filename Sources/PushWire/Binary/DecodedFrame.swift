@@ -1,4 +1,4 @@
-/// What a gateway's decoder accepts; sizes in bytes. The defaults are those of binary-protocol.md, "Decoding rules for our gateway side".
+/// What a gateway's decoder accepts; sizes in bytes. The defaults are those of BinaryProtocol.md, "Decoding rules".
 package struct DecoderLimits: Hashable, Sendable {
   /// The largest frame: for command 2 the 32-bit frame length, for commands 0 and 1 the whole frame. A frame that announces more is refused
   /// before any of it is buffered.

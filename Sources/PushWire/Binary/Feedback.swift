@@ -1,4 +1,4 @@
-/// One entry of the feedback service: timestamp u32 · token length u16 · token (binary-protocol.md, "The feedback service").
+/// One entry of the feedback service: timestamp u32 · token length u16 · token (BinaryProtocol.md, "The feedback service").
 package struct FeedbackTuple: Hashable, Sendable {
   /// UNIX seconds at which the gateway decided that the app is gone from the device.
   package var timestamp: UInt32

@@ -1,4 +1,4 @@
-/// Writes notification frames into raw memory, without allocating (binary-protocol.md, "Notification frames").
+/// Writes notification frames into raw memory, without allocating (BinaryProtocol.md, "Notification frames").
 ///
 /// It encodes what it is given and judges none of it: an empty token or an oversized payload is written as such, because tests and
 /// probes need frames that a gateway must refuse. Only what cannot be written traps, as a mistake of the program: a destination
@@ -85,7 +85,7 @@ package enum FrameEncoder {
   }
 
   /// Writes a known-bad probe: a frame with zero-length token and empty payload, which a gateway must refuse as "2 missing device token" under the
-  /// probe's identifier, and so settles everything before it (binary-protocol.md, "Known-bad probe"). Returns its size, at most `probeByteCountLimit`.
+  /// probe's identifier, and so settles everything before it (BinaryProtocol.md, "Known-bad probe"). Returns its size, at most `probeByteCountLimit`.
   ///
   /// Command 0 has no identifier and no answer, so there is no probe for it; asking for one is a mistake of the program.
   package static func encodeProbe(_ command: FrameVersion, identifier: UInt32, into destination: UnsafeMutableRawBufferPointer) -> Int {

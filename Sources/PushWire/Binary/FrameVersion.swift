@@ -1,4 +1,4 @@
-/// The first byte of a notification frame (binary-protocol.md, "Notification frames").
+/// The first byte of a notification frame (BinaryProtocol.md, "Notification frames").
 package enum FrameVersion: UInt8, Sendable, CaseIterable, Codable {
   /// `00` · token length u16 · token · payload length u16 · payload. The gateway never answers it, it can only close.
   case simple = 0

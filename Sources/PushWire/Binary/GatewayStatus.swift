@@ -1,4 +1,4 @@
-/// The status byte of an error response (binary-protocol.md, "The error response"). Unsigned: two known clients read 128 as −128.
+/// The status byte of an error response (BinaryProtocol.md, "The error response"). Unsigned: two known clients read 128 as −128.
 package struct GatewayStatus: RawRepresentable, Hashable, Sendable {
   package let rawValue: UInt8
 

@@ -1,4 +1,4 @@
-/// The `apns-*` headers that all notifications of a campaign have in common (spec/http2-provider-api.md, section 2), as a person gave them:
+/// The `apns-*` headers that all notifications of a campaign have in common (HTTP2ProviderAPI.md, section 2), as a person gave them:
 /// ``check(payload:credential:)`` says what is wrong with them before anything is sent.
 package struct ProviderHeaders: Hashable, Sendable {
   /// Bundle identifier, with or without the suffix of the push type; nil: what the certificate says.

@@ -1,4 +1,4 @@
-/// The `reason` of an error body or of a GOAWAY (spec/http2-provider-api.md, sections 4 and 6). The raw value is the service's word.
+/// The `reason` of an error body or of a GOAWAY (HTTP2ProviderAPI.md, sections 4 and 6). The raw value is the service's word.
 package enum ProviderReason: String, Hashable, Sendable, CaseIterable {
   case badCertificate = "BadCertificate"
   case badCertificateEnvironment = "BadCertificateEnvironment"

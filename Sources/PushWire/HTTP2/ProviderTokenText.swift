@@ -1,5 +1,5 @@
 /// The text of a provider token: a JWT with algorithm ES256, the key's identifier, the team as issuer and the time of issue
-/// (spec/http2-provider-api.md, section 5). Signing and verifying are not done here.
+/// (HTTP2ProviderAPI.md, section 5). Signing and verifying are not done here.
 package struct ProviderTokenText: Hashable, Sendable {
   /// `kid`.
   package let keyIdentifier: String

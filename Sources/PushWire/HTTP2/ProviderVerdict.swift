@@ -1,4 +1,4 @@
-/// What the sender does about an answer (spec/http2-provider-api.md, section 4 and "What our sender makes of it").
+/// What the sender does about an answer (HTTP2ProviderAPI.md, section 4 and "What our sender makes of it").
 package enum ProviderVerdict: Hashable, Sendable, CaseIterable {
   /// The service took it.
   case accepted

@@ -1,4 +1,4 @@
-/// `apns-push-type`: what kind of notification it is (spec/http2-provider-api.md, section 3). The raw value is the header's.
+/// `apns-push-type`: what kind of notification it is (HTTP2ProviderAPI.md, section 3). The raw value is the header's.
 package enum PushType: String, Hashable, Sendable, CaseIterable, Codable {
   case alert
   case background

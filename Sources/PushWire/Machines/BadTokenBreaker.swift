@@ -1,5 +1,5 @@
 /// Watches how many of an app's answers say that the token is bad. A jump means a wrong environment or topic: the app then pauses instead of going through its audience,
-/// and nobody prunes a token for it (spec/http2-provider-api.md, "What our sender makes of it").
+/// and nobody prunes a token for it (HTTP2ProviderAPI.md, "What our sender makes of it").
 package struct BadTokenBreaker: Sendable {
   private let share: Double
   private let sampleCount: Int

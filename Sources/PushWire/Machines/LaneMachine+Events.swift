@@ -1,4 +1,4 @@
-// What the lane tells the machine, and what follows for the notifications in the window (spec, "What the sender concludes").
+// What the lane tells the machine, and what follows for the notifications in the window (BinaryProtocol.md, "What the sender concludes").
 
 extension LaneMachine {
   /// Other lanes of the app have seen refusals: a lane that has seen none begins as carefully as they go on.

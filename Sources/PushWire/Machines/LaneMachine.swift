@@ -1,7 +1,8 @@
 /// The whole conduct of one lane over the binary protocol: when to connect, how far to send, what an answer, a silence or a closure means.
 ///
 /// A value without IO: the lane tells it what happened, asks ``next(_:)`` what to do, and takes the results with ``takeEffects()``.
-/// The rules are those of the spec, "What the sender concludes"; where it is silent the decision is in ARCHITECTURE.md, "Settling".
+/// The rules are those of BinaryProtocol.md, "What the sender
+/// concludes", and of ProtocolRulings.md.
 package struct LaneMachine: ~Copyable {
   /// What the lane must do next.
   package enum Step: Hashable, Sendable {
@@ -110,7 +111,7 @@ package struct LaneMachine: ~Copyable {
     var slowStart: SlowStart?
   }
 
-  /// A known-bad probe on its way (spec, "Known-bad probe"). It is the last frame of its connection.
+  /// A known-bad probe on its way (BinaryProtocol.md, "Known-bad probe"). It is the last frame of its connection.
   struct Probe {
     var identifier: UInt32
     var sentAt: Instant

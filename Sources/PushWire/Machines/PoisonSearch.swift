@@ -1,5 +1,5 @@
-/// The search for the notification that makes the gateway close without a word (spec, "Poison
-/// isolation").
+/// The search for the notification that makes the gateway close without a word (BinaryProtocol.md, "Poison
+/// search").
 ///
 /// All that was in flight on a connection that ended so is a range of suspects. It is sent again in
 /// stages, each confirmed before the next. A stage whose connection dies is divided in turn, until

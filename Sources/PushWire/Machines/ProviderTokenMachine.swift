@@ -1,6 +1,6 @@
 /// When the token of one key is made, kept and replaced. One such machine serves all apps and connections of the process that use the key.
 ///
-/// The service wants a token replaced at least every 60 minutes, and no oftener than every 20 (spec/http2-provider-api.md, section 5). The one exception:
+/// The service wants a token replaced at least every 60 minutes, and no oftener than every 20 (HTTP2ProviderAPI.md, section 5). The one exception:
 /// a token that the service has never accepted, because our clock was wrong when it was made, is replaced as soon as the service's own clock is known;
 /// this once in 20 minutes.
 package struct ProviderTokenMachine: Sendable {

@@ -1,7 +1,7 @@
 /// The whole conduct of one lane over HTTP/2: when to connect, what to request, and what an answer, its absence, or the end of a stream or connection means.
 ///
 /// A value without IO, beside ``LaneMachine``: the lane tells it what happened, asks ``next(_:)`` what to do, and takes the results with ``takeEffects()``. The rules are
-/// those of spec/http2-provider-api.md, "What our sender makes of it". Every notification has its own answer here, so outcomes come in any order; *settled* follows over
+/// those of HTTP2ProviderAPI.md, "What our sender makes of it". Every notification has its own answer here, so outcomes come in any order; *settled* follows over
 /// what is complete. *Sent* never goes back: what must be sent again is remembered one by one, and its place in the ring stays.
 package struct RequestMachine: ~Copyable {
   /// What the lane must do next.

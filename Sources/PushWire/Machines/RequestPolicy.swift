@@ -1,4 +1,4 @@
-/// What the rules of an app's lanes say besides ``LanePolicy`` when they speak HTTP/2 (spec/http2-provider-api.md, "What our sender makes of it").
+/// What the rules of an app's lanes say besides ``LanePolicy`` when they speak HTTP/2 (HTTP2ProviderAPI.md, "What our sender makes of it").
 package struct RequestPolicy: Sendable {
   /// The most requests in flight on one connection that a setting may ask for: a request's tag has 16 bits for its place.
   package static let streamCountLimit = 65_535

@@ -221,7 +221,7 @@ package struct ResendWindow: ~Copyable {
   }
 
   /// Identifiers 1…0x7FFF_FFFF are notifications, the upper half is for probes; 0 is never used, since a gateway answers 0 for "don't know which"
-  /// (spec, "The error response").
+  /// (BinaryProtocol.md, "The error response").
   package static let identifierCount: UInt32 = 0x7FFF_FFFF
 
   /// The identifier of the notification at a ring position. Unique within any ring, and wraps past 0.

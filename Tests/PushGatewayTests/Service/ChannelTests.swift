@@ -3,7 +3,7 @@ internal import PushTransport
 internal import PushWire
 internal import Testing
 
-/// Broadcast channels (spec/http2-provider-api.md, section 6).
+/// Broadcast channels (HTTP2ProviderAPI.md, section 6).
 struct ChannelTests {
   private static let path = "/1/apps/\(ServiceDriver.topic)/channels"
   private static let all = "/1/apps/\(ServiceDriver.topic)/all-channels"

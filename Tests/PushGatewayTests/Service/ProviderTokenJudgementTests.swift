@@ -3,7 +3,7 @@ internal import PushTransport
 internal import PushWire
 internal import Testing
 
-/// Provider tokens as the service judges them (spec/http2-provider-api.md, section 5).
+/// Provider tokens as the service judges them (HTTP2ProviderAPI.md, section 5).
 struct ProviderTokenJudgementTests {
   private static let epoch = ServiceDriver.epoch
   private let key: ProviderKey

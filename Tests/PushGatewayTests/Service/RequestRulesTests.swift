@@ -3,7 +3,7 @@ internal import PushTransport
 internal import PushWire
 internal import Testing
 
-/// Row by row what a request must be (spec/http2-provider-api.md, sections 2 to 4), judged from outside: bytes in, bytes out.
+/// Row by row what a request must be (HTTP2ProviderAPI.md, sections 2 to 4), judged from outside: bytes in, bytes out.
 struct RequestRulesTests {
   struct Row: Sendable, CustomTestStringConvertible {
     let name: String

@@ -4,7 +4,7 @@ internal import Testing
 
 @Suite("answers of the provider API")
 struct ProviderAnswerTests {
-  /// Status, reason, what to do: written here once more, from spec/http2-provider-api.md, section 4, and not from the table.
+  /// Status, reason, what to do: written here once more, from HTTP2ProviderAPI.md, section 4, and not from the table.
   static let documented: [(UInt16, String, ProviderVerdict)] = [
     (200, "", .accepted),
     (400, "BadCollapseId", .rejected), (400, "BadExpirationDate", .rejected), (400, "BadMessageId", .rejected), (400, "BadPriority", .rejected),

@@ -1,7 +1,7 @@
 internal import PushWire
 internal import Testing
 
-/// The spec's "Poison isolation": one bad notification must not use up its neighbours, nor end them.
+/// The spec's "Poison search": one bad notification must not use up its neighbours, nor end them.
 @Suite("LaneMachine, isolation")
 struct PoisonSearchTests {
   /// What a gateway does with a notification that it cannot bear.
