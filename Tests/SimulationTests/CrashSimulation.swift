@@ -276,7 +276,6 @@ struct CrashSimulation {
     }
     var check = AccountCheck(tokens: scenario.tokens, account: account, outcomes: outcomes, arrivals: world.gateway.arrivals)
     check.isPartial = !isWhole
-    check.isAbandoned = isAbandoned
     // A kill looks to the gateway's side like any other closure; what is alone in two of them cannot be told from poison.
     world.gateway.explain(&check)
     return check.problems() + world.gateway.problems()

@@ -123,6 +123,8 @@ final class ScenarioGateway: @unchecked Sendable {
   /// Poison may cost the others only so many copies: 5 where probes are answered, else log₂ of the window.
   ///
   /// That holds where connections die of notifications alone, or of what the sender is told about.
+  /// Where connections also fail to open, what they die of is sent more often itself: a control
+  /// that fails says that an outage may have begun.
   func copyProblems() -> [String] {
     let faults = scenario.rules.common
     guard provider == nil, !scenario.killsAtRandom, faults.close == nil, faults.reset == nil, scenario.network.outage == nil else { return [] }
@@ -133,6 +135,9 @@ final class ScenarioGateway: @unchecked Sendable {
     var copies: [DeviceToken: Int] = [:]
     for frame in memory.frames {
       if let token = frame.token { copies[token, default: 0] += 1 }
+    }
+    if scenario.network.unreachablePerMille > 0 {
+      for token in scenario.poisoned.union(scenario.refused) { copies[token] = nil }
     }
     return copies.filter { $0.value > bound }.map { "\($0.key) was sent \($0.value) times, not at most \(bound)" }
   }

@@ -17,9 +17,6 @@ package struct AccountCheck {
   package var kills: (DeviceToken) -> Bool = { _ in false }
   /// The campaign was stopped: not everything was submitted.
   package var isPartial = false
-  /// It was given up after a crash: that a notification was sent twice may be in what the crash took of the journal, and nobody sends it again, so that it would be
-  /// counted then. It is listed as unknown.
-  package var isAbandoned = false
 
   package init(tokens: [DeviceToken], account: Account, outcomes: [DeviceToken: Outcome], arrivals: [DeviceToken: Int]) {
     self.tokens = tokens
@@ -41,10 +38,8 @@ package struct AccountCheck {
     var copies = 0
     for token in tokens {
       let count = arrivals[token] ?? 0
-      if !isAbandoned || outcomes[token] != .unknown {
-        if count > 1 { duplicates += 1 }
-        copies += max(0, count - 1)
-      }
+      if count > 1 { duplicates += 1 }
+      copies += max(0, count - 1)
       if let outcome = outcomes[token] {
         if let problem = problem(with: outcome, arrivals: count, token: token) { problems.append("\(token) \(problem)") }
       } else if count == 0 {
@@ -62,7 +57,7 @@ package struct AccountCheck {
   private func problem(with outcome: Outcome, arrivals: Int, token: DeviceToken) -> String? {
     switch outcome {
     case .rejected(.status), .rejected(.provider), .rejected(.gaveUp), .rejected(.streamRefused):
-      refused(token) ? nil : "is counted as refused, but the gateway does not refuse it"
+      refused(token) ? nil : "is counted as refused (\(outcome)), but the gateway does not refuse it"
     case .rejected(.closedWithoutReason): kills(token) ? nil : "is condemned, but is harmless"
     case .cancelled, .expired: arrivals == 0 ? nil : "is counted as \(outcome) but arrived"
     case .held, .unknown: nil

@@ -158,7 +158,14 @@ actor BinaryLane: Lane, LinkDelegate {
     // What was cancelled is not sent, and needs nobody's leave to go.
     guard intentGate != nil, !intake.isCancelled else { return end }
     requestIntent()
-    return min(end, intentGate?.through ?? end)
+    return mayResend() ? min(end, intentGate?.through ?? end) : 0
+  }
+
+  /// False until the journal is sure of what is in doubt. After a connection that ended without a
+  /// word, the lane has nothing else to send.
+  @discardableResult
+  private func mayResend() -> Bool {
+    intentGate?.mayResend { [loop] in loop.execute { self.assumeIsolated { $0.intentGranted() } } } ?? true
   }
 
   private func requestIntent() {
@@ -262,14 +269,23 @@ actor BinaryLane: Lane, LinkDelegate {
     let effects = machine.takeEffects()
     growthHold.update(machine.isSearching, of: intake)
     guard let effects else { return }
-    for range in effects.mayHaveArrived { recorder.markMayHaveArrived(range) }
+    if !effects.mayHaveArrived.isEmpty { nowInDoubt(effects.mayHaveArrived) }
     recorder.settle(effects.settlements)
+    // What is condemned after its last connection has gone counts as sent once more.
+    if machine.settled > ring.sent { ring.setSent(machine.settled) }
     if machine.settled > ring.settled { ring.settle(through: machine.settled) }
     if effects.hasRewound { ring.setSent(machine.sent) }
     if let position = effects.discardedFrom { rewindIntent(to: position) }
     if effects.madeProgress { intake.status.progressed() }
     if effects.isUnresponsive { endCause = "the gateway closes every connection, even one that carries nothing" }
     roomMade()
+  }
+
+  /// The next connection is to find that durable.
+  private func nowInDoubt(_ ranges: [Range<UInt64>]) {
+    for range in ranges { recorder.markMayHaveArrived(range) }
+    intentGate?.doubted()
+    if !intake.isCancelled { mayResend() }
   }
 
   /// Measures how fast the backlog is sent, and tells readers that wait for room.

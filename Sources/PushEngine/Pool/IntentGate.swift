@@ -22,6 +22,14 @@ struct IntentGate {
     var isHurried = false
   }
 
+  private enum Doubt {
+    case durable
+    /// The record of it is written; one more must follow whose position is known.
+    case written
+    /// It is durable when this is.
+    case awaited(JournalPosition)
+  }
+
   let lane: UInt64
   /// Everything in the ring that begins before it may be given to TLS.
   private(set) var through: UInt64 = 0
@@ -37,6 +45,8 @@ struct IntentGate {
   private var lowBlockCount: UInt64 = 0
   /// The lane has nothing to send with until the next intent is durable, however little that is.
   private var wasRewound = false
+  /// See ``doubted()``.
+  private var doubt = Doubt.durable
 
   /// So much is worth a commit of its own. What is less comes so slowly that it can wait for the end of
   /// the journal's interval: otherwise each notification of a trickle would cost a sync.
@@ -115,6 +125,40 @@ struct IntentGate {
     } else if let awaited, journal.isDurable(awaited.position) {
       through = max(through, awaited.through)
     }
+  }
+
+  /// The journal has a new record of notifications that may have arrived and will be sent again.
+  ///
+  /// They may be sent again when that record is durable: otherwise a crash could hide that there
+  /// are two copies. However many notifications there are, this costs one commit.
+  mutating func doubted() {
+    doubt = .written
+  }
+
+  /// Whether what is in doubt may be sent again.
+  ///
+  /// - Parameter answered: called, on any thread, when ``granted()`` is to be called; then ask again.
+  mutating func mayResend(answered: @escaping @Sendable () -> Void) -> Bool {
+    if case .written = doubt {
+      // The same intent once more: it is durable after the doubt.
+      guard let position = journal.intend(lane: lane, through: asked?.through ?? through) else {
+        guard !isWaiting, journal.failure == nil else { return false }
+        isWaiting = true
+        journal.whenRoom(answered)
+        return false
+      }
+      journal.hurry(position)
+      doubt = .awaited(position)
+    }
+    guard case .awaited(let position) = doubt else { return true }
+    if journal.isDurable(position) {
+      doubt = .durable
+      return true
+    }
+    guard !isWaiting else { return false }
+    isWaiting = true
+    journal.whenDurable(position, answered)
+    return false
   }
 
   /// What was sent from `position` on was certainly discarded: after a crash it has not arrived from here.

@@ -114,6 +114,8 @@ actor RequestLane: Lane, LinkDelegate {
         }
         return
       case .again(let entry):
+        // The journal wakes the lane.
+        guard mayResend(entry) else { return sleep(until: machine.deadline, seen: published) }
         guard take(entry, ring.record(at: entry.position), now: loop.now, unixSeconds: loop.unixSeconds) else { return continueLater() }
       case .take(let from, let last, let count):
         let to = permitted(through: last, streamLimit: machine.inFlightCount + min(count, Self.intentLimit))
@@ -184,6 +186,12 @@ actor RequestLane: Lane, LinkDelegate {
     let backlog = IntentGate.Backlog(sent: machine.sent, published: ring.published, step: step)
     intentGate?.ask(backlog, walk: ring) { [loop] in loop.execute { self.assumeIsolated { $0.intentGranted() } } }
     return min(end, intentGate?.through ?? end)
+  }
+
+  /// False until the journal is sure that the notification is in doubt, if it is.
+  private func mayResend(_ entry: RequestEntry) -> Bool {
+    guard entry.isInDoubt, !intake.isCancelled else { return true }
+    return intentGate?.mayResend { [loop] in loop.execute { self.assumeIsolated { $0.intentGranted() } } } ?? true
   }
 
   /// Intents run ahead by as many requests as may be under way, and this many more: with few streams,
@@ -294,6 +302,7 @@ actor RequestLane: Lane, LinkDelegate {
     }
     if let effects {
       for range in effects.mayHaveArrived { recorder.markMayHaveArrived(range) }
+      if !effects.mayHaveArrived.isEmpty { intentGate?.doubted() }
       recorder.settle(effects.settlements, goneSince: goneSince)
       if !goneSince.isEmpty { goneSince.removeAll(keepingCapacity: true) }
     }

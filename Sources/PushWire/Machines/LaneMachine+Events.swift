@@ -57,7 +57,7 @@ extension LaneMachine {
       // Perhaps it came late, after they had been given up.
       probesWork = true
       poisonSearch?.isProbeOnTrial = false
-      poisonSearch?.suspect?.controlSucceeded = true
+      controlLived()
       settleAll(as: .accepted(.confirmed), walk: walk)
       madeProgress()
       return
@@ -67,7 +67,7 @@ extension LaneMachine {
       // believed as a quiet period is, and no more probes are sent.
       probesWork = false
       poisonSearch?.isProbeOnTrial = false
-      poisonSearch?.suspect?.controlSucceeded = true
+      controlLived()
       settleAll(as: .accepted(.quiet), walk: walk)
       madeProgress()
       return
@@ -82,7 +82,7 @@ extension LaneMachine {
   /// Status 10 names the last notification that was sent successfully: not a failure.
   private mutating func respondedWithLastGood(_ identifier: UInt32, walk: any RecordWalk) {
     if let probe = connection.probe, identifier == probe.identifier {
-      poisonSearch?.suspect?.controlSucceeded = true
+      controlLived()
       settleAll(as: .accepted(.confirmed), walk: walk)
     } else if let named = notification(named: identifier, walk: walk) {
       settle(through: named.end, as: .accepted(.confirmed), walk: walk)
@@ -146,6 +146,7 @@ extension LaneMachine {
   /// The link has closed, or could not be opened.
   package mutating func closed(_ closure: LaneClosure, now: Instant, walk: any RecordWalk) {
     let wasOpen = isOpen
+    if case .dialling = phase { acquit() }
     if let end = quietUntil {
       settle(through: end, as: .accepted(.quiet), walk: walk)
       quietUntil = nil

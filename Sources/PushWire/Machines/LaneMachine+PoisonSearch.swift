@@ -20,11 +20,7 @@ extension LaneMachine {
   private mutating func failedInFlight(walk: any RecordWalk) {
     connection.failedInSearch = poisonSearch != nil
     let isAlone = window.sentCount == 1
-    if isAlone, let suspect = poisonSearch?.suspect, suspect.controlSucceeded {
-      // What else was in the window was not sent.
-      poisonSearch?.hasSucceeded = false
-      return settleAll(as: .rejected(.closedWithoutReason), walk: walk)
-    }
+    if isAlone, let suspect = poisonSearch?.suspect, suspect.controlSucceeded { return diedAfterControl(walk: walk) }
     if policy.plantedMistake != .duplicatesAreNotCounted { effects.mayHaveArrived = window.sentRanges }
     var search = poisonSearch ?? PoisonSearch()
     search.failed(through: window.sent, count: window.sentCount)
@@ -37,9 +33,40 @@ extension LaneMachine {
     rewind()
   }
 
+  /// The suspect has failed although the control before it had lived. An outage may have begun
+  /// between the two, so another control must live before the suspect is condemned.
+  private mutating func diedAfterControl(walk: any RecordWalk) {
+    if policy.plantedMistake == .outageIsVerdict { return settleAll(as: .rejected(.closedWithoutReason), walk: walk) }
+    guard let end = window.frontEnd, let campaign = window.frontCampaign else { return }
+    poisonSearch?.failed(through: end, count: 1)
+    poisonSearch?.suspect = PoisonSearch.Suspect(end: end, failures: 1, controlSucceeded: false, accusedIn: campaign)
+    rewind()
+  }
+
+  /// A connection that carried nothing, or nothing but a probe, has lived.
+  mutating func controlLived() {
+    guard let suspect = poisonSearch?.suspect else { return }
+    poisonSearch?.suspect?.controlSucceeded = true
+    guard let campaign = suspect.accusedIn, window.isEmpty else { return }
+    // For the next suspect this control is the first one.
+    poisonSearch?.hasSucceeded = true
+    window.settleUnsent(
+      to: suspect.end, campaign: campaign, as: .rejected(.closedWithoutReason), into: &effects.settlements)
+    searchFollows()
+  }
+
+  /// The control after the suspect has failed, or could not be connected: the suspect is sent again
+  /// when the gateway is well.
+  mutating func acquit() {
+    guard let suspect = poisonSearch?.suspect, suspect.accusedIn != nil else { return }
+    poisonSearch?.suspect?.accusedIn = nil
+    if policy.plantedMistake != .duplicatesAreNotCounted { effects.mayHaveArrived.append(window.settled..<suspect.end) }
+  }
+
   /// Even a connection that carried nothing was closed without a word: this is an outage, and no
   /// notification is to blame.
   private mutating func controlFailed() {
+    acquit()
     guard var suspect = poisonSearch?.suspect else { return }
     // Perhaps it is the probe that this gateway answers by closing: the next control carries
     // nothing at all.
@@ -63,7 +90,7 @@ extension LaneMachine {
     if probesWork { return .probe(identifier: nextProbeIdentifier) }
     let deadline = connection.openedAt + policy.quiet
     guard deadline <= now else { return .wait(until: deadline) }
-    poisonSearch?.suspect?.controlSucceeded = true
+    controlLived()
     return .wait(until: now)
   }
 

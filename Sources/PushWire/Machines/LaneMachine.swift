@@ -288,7 +288,7 @@ package struct LaneMachine: ~Copyable {
     guard deadline <= now else { return .wait(until: deadline) }
     // Not a word, and the connection lives: what was sent is accepted/quiet, and this connection cannot be used any more.
     if !probesAreProven { probesWork = false }
-    poisonSearch?.suspect?.controlSucceeded = true
+    controlLived()
     quietUntil = window.sent
     phase = .leaving
     return .leave

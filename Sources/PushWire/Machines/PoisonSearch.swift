@@ -42,9 +42,12 @@ struct PoisonSearch {
     /// Where it ends: once that is settled, whatever stands at the front is another.
     var end: UInt64
     var failures: Int
-    /// A connection without it has lived since the last one died. Only then is the suspect
-    /// condemned if its connection dies.
+    /// A connection without it has lived since the last one died. Only then is it sent again.
     var controlSucceeded: Bool
+    /// Its campaign, once it has died after such a connection. It is condemned when another
+    /// connection without it has lived. If that one dies, an outage had begun, and the death of the
+    /// suspect proves nothing.
+    var accusedIn: UInt32?
   }
 
   /// In order, the first from *settled* on.

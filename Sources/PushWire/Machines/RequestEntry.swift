@@ -13,14 +13,24 @@ package struct RequestEntry: Hashable, Sendable {
   var deferrals: UInt8 = 0
   /// It waits because its device token has had too many requests.
   var isPaced = false
-  /// When this was last put off, the number of the request that the lane would send next; 0: never.
-  var mark: UInt64 = 0
+  /// The number of the lane's next request when this was last answered with "not now"; 0: never.
+  ///
+  /// Each kind of failure has a mark of its own: good answers between two different kinds are no
+  /// evidence about either.
+  var putOffMark: UInt64 = 0
+  /// The same when a request for it was last turned away without being processed.
+  var turnedAwayMark: UInt64 = 0
+  /// The same when it was last alone on a connection that was cut.
+  var cutMark: UInt64 = 0
   /// Requests in a row that the peer says it has not looked at.
   var refusals: UInt8 = 0
   /// Such requests that the peer turned away one by one, while it answered others.
   var refusedStreams: UInt16 = 0
   /// It was alone in flight on so many connections that were cut.
   var soloCuts: UInt8 = 0
+  /// A request without it has been answered between two such connections. It is condemned when
+  /// another one is answered since; if a connection ends before that, an outage has begun.
+  var awaitsControl = false
 
   package init(position: UInt64, end: UInt64, campaign: UInt32, isInDoubt: Bool) {
     self.position = position
@@ -32,13 +42,13 @@ package struct RequestEntry: Hashable, Sendable {
   /// It has been put off once more. If a request that was sent after the last time has got a final answer,
   /// the service was well: both count.
   mutating func countDeferral(lastGoodSerial: UInt64) {
-    guard mark > 0, lastGoodSerial >= mark else { return }
+    guard putOffMark > 0, lastGoodSerial >= putOffMark else { return }
     tries = tries == 0 ? 2 : tries + 1
   }
 
   /// The same for a request that was turned away without being processed.
   mutating func countRefusedStream(lastGoodSerial: UInt64) {
-    guard mark > 0, lastGoodSerial >= mark else { return }
+    guard turnedAwayMark > 0, lastGoodSerial >= turnedAwayMark else { return }
     refusedStreams = refusedStreams == 0 ? 2 : refusedStreams + 1
   }
 }

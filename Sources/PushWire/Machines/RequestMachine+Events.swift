@@ -41,6 +41,8 @@ extension RequestMachine {
   /// told before, with ``ended(_:_:now:)``.
   package mutating func closed(_ closure: LaneClosure, now: Instant) {
     let wasSearching = search != nil
+    let hasSucceeded = connection.hasMadeProgress || connection.isControlled || connection.endedIdle
+    if wasSearching, !hasSucceeded { controlFailed() }
     let lostCount = inFlight.count
     if closure == .nothingWasRead && !connection.hasHeard || requests.plantedMistake == .lossIsUnprocessed
       || closure == .nothingWasRead && requests.plantedMistake == .lateAlertIsRefusal
@@ -228,7 +230,7 @@ extension RequestMachine {
   private mutating func refusedStreams(_ entry: RequestEntry, limit: UInt16, outcome: Outcome, now: Instant) {
     var entry = entry
     entry.countRefusedStream(lastGoodSerial: lastGoodSerial)
-    entry.mark = inFlight.nextSerial
+    entry.turnedAwayMark = inFlight.nextSerial
     if entry.refusedStreams >= limit { return settleFinally(entry, as: entry.isInDoubt ? .unknown : outcome) }
     endedUnprocessed(entry, now: now)
     let cause: Cause = if case .rejected(.gaveUp(let refusal)) = outcome { .refusal(refusal) } else { .streamRefused }

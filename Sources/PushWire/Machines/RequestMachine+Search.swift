@@ -1,12 +1,16 @@
 // The search for a request on which the service cuts the connection.
 //
-// A connection is cut with n requests in flight, and one of them may be the cause. These suspects are sent
-// again with only a sixteenth of them in flight at once, and nothing else. Every answer proves its own
-// notification innocent. If the connection is cut again, what was in flight becomes the next stage, of
-// which again a sixteenth is in flight. With windows of up to 4096 requests a suspect is alone in the third
-// stage. What is alone on a connection that is cut is accused, and waits until another request has been
-// answered, on a later connection. Then it is sent alone once more. If that connection is cut too, the
-// notification is condemned. So with a thousand in flight no notification is sent more than five times.
+// A connection is cut with n requests in flight, and one of them may be the cause. These suspects
+// are sent again with only a sixteenth of them in flight at once, and nothing else. Every answer
+// proves its own notification innocent. If the connection is cut again, what was in flight becomes
+// the next stage, of which again a sixteenth is in flight. With windows of up to 4096 requests a
+// suspect is alone in the third stage.
+//
+// What is alone on a connection that is cut is accused. It waits until another request has been
+// answered, on a later connection, and is sent alone once more. If that connection is cut too, the
+// notification is condemned as soon as another request has been answered again. If a connection
+// ends before that, an outage had begun, the second cut proves nothing, and it waits again.
+// So with a thousand in flight no notification is sent more than five times without an outage.
 
 /// Suspects, and how far the search has come. A part of ``RequestMachine``.
 struct RequestSearch {
@@ -19,7 +23,8 @@ struct RequestSearch {
 
   /// The innermost stage is the last. The others go on when it is done.
   var stages: [Stage] = []
-  /// Those that were alone on a connection that was cut.
+  /// Those that were alone on a connection that was cut; those with ``RequestEntry/awaitsControl``
+  /// are the first.
   var accused: [RequestEntry] = []
   /// Connections in a row that were cut before any final answer.
   var fruitlessCount = 0
@@ -68,22 +73,52 @@ extension RequestMachine {
 
   private mutating func accuse(_ entry: RequestEntry) {
     var entry = entry
-    if entry.soloCuts > 0, hasLivedSince(entry) { return settle(entry, as: .rejected(.closedWithoutReason)) }
+    entry.awaitsControl = entry.soloCuts > 0 && hasLivedSince(entry)
     if entry.soloCuts < .max { entry.soloCuts += 1 }
-    // Where nothing tells it from the others, the copies are bounded.
-    guard entry.soloCuts < max(2, attempts) else { return settle(entry, as: .unknown) }
-    entry.mark = inFlight.nextSerial
-    search?.accused.append(entry)
+    entry.cutMark = inFlight.nextSerial
+    if entry.awaitsControl {
+      search?.accused.insert(entry, at: 0)
+    } else if entry.soloCuts < max(2, attempts) {
+      search?.accused.append(entry)
+    } else {
+      // Where nothing tells it from the others, the copies are bounded.
+      settle(entry, as: .unknown)
+    }
   }
 
   /// The service has been well since it cut the connection that carried only this.
   private func hasLivedSince(_ accused: RequestEntry) -> Bool {
-    lastGoodSerial >= accused.mark || connection.isControlled
+    lastGoodSerial >= accused.cutMark || connection.isControlled
+  }
+
+  /// The service was well before and after the connection that carried only this.
+  private mutating func condemn() {
+    while let accused = search?.accused.first, accused.awaitsControl, hasLivedSince(accused) {
+      search?.accused.removeFirst()
+      settle(accused, as: .rejected(.closedWithoutReason))
+    }
+  }
+
+  /// A connection has ended, or could not be opened, before there was any answer: what was cut last
+  /// may have been cut by the same outage.
+  mutating func controlFailed() {
+    condemn()
+    guard var accused = search?.accused, accused.first?.awaitsControl == true else { return }
+    for index in accused.indices {
+      accused[index].awaitsControl = false
+      accused[index].cutMark = inFlight.nextSerial
+    }
+    // As above.
+    let limit = max(3, attempts)
+    for entry in accused where entry.soloCuts >= limit { settle(entry, as: .unknown) }
+    accused.removeAll { $0.soloCuts >= limit }
+    search?.accused = accused
   }
 
   /// What the search wants to send now. Nil: nothing; `room` is then what else may be sent.
   mutating func stepInSearch(_ input: Input, room: inout Int) -> Step? {
     guard search != nil else { return nil }
+    condemn()
     if inFlight.count == 0 { search?.dropEmptyStages() }
     if let stage = search?.stages.last {
       let free = min(room, stage.width - inFlight.count)
@@ -98,7 +133,7 @@ extension RequestMachine {
       search = nil
       return nil
     }
-    if hasLivedSince(accused) { return .again(accused) }
+    if !accused.awaitsControl, hasLivedSince(accused) { return .again(accused) }
     // Another notification shows whether the service is well.
     if retries.next == nil, !isTakingNew(input) { retries.hastenFirst { !$0.isPaced } }
     if retries.next != nil || isTakingNew(input) {
@@ -107,7 +142,7 @@ extension RequestMachine {
     }
     room = 0
     // All of them were cut, and there is nothing to compare them with: one after another.
-    if let count = search?.accused.count, count > 1 { return .again(accused) }
+    if !accused.awaitsControl, let count = search?.accused.count, count > 1 { return .again(accused) }
     return askForControl(now: input.now)
   }
 

@@ -89,7 +89,7 @@ extension RequestMachine {
     entry.refusals = 0
     entry.refusedStreams = 0
     entry.countDeferral(lastGoodSerial: requests.plantedMistake == .outageCountsAttempts ? .max : lastGoodSerial)
-    entry.mark = inFlight.nextSerial
+    entry.putOffMark = inFlight.nextSerial
     entry.isPaced = isPaced
     let asked = retryAfter.map { min(requests.retryAfterLimit, Duration.seconds(Int64($0))) } ?? .zero
     connection.trialCount = nil

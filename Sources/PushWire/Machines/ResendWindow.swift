@@ -73,6 +73,9 @@ package struct ResendWindow: ~Copyable {
   /// Where the first run ends that is not settled.
   package var frontEnd: UInt64? { runs.first?.end }
 
+  /// The campaign of that run.
+  package var frontCampaign: UInt32? { runs.first?.campaign }
+
   /// What in the window was really sent: the rest cannot have arrived from here.
   package var sentRanges: [Range<UInt64>] {
     var ranges: [Range<UInt64>] = []
@@ -132,6 +135,17 @@ package struct ResendWindow: ~Copyable {
       removeFirstRun()
       settled = run.end
     }
+  }
+
+  /// Settles one notification that has had its turn before, and is not sent again. The window must
+  /// be empty.
+  package mutating func settleUnsent(
+    to end: UInt64, campaign: UInt32, as outcome: Outcome, into settlements: inout [Settlement]
+  ) {
+    precondition(isEmpty && end > settled && end <= highWater, "only what was sent before can have an outcome")
+    settlements.append(Settlement(from: settled, to: end, count: 1, campaign: campaign, outcome: outcome))
+    settled = end
+    sent = end
   }
 
   private mutating func removeFirstRun() {

@@ -47,6 +47,15 @@ internal import Testing
       intents.append((position, gate.askedThrough ?? 0))
     }
 
+    func mayResend() -> Bool { gate.mayResend { [answers] in answers.count.withLock { $0 += 1 } } }
+
+    /// Notifications 0 to 9 may have arrived, and are to be sent again.
+    func doubt() {
+      let run = JournalledRun(lane: gate.lane, range: 0..<10, campaign: 1, count: 10)
+      small.journal.record(.doubted(run, copies: 10))
+      gate.doubted()
+    }
+
     func rewind(to end: UInt64) {
       let position = small.journal.journal.nextPosition.rawValue
       gate.rewind(to: end)
@@ -179,6 +188,42 @@ internal import Testing
     #expect(asker.gate.through == 10)
     asker.ask(through: 40)
     #expect(!asker.takeAnswers())
+  }
+
+  // MARK: Doubt
+
+  @Test("what is in doubt is sent again when the record of that is durable, for one record and one commit")
+  func doubt() throws {
+    let small = try SmallJournal(SimulatedDisk(), sync: .interval(.milliseconds(200)))
+    let asker = Asker(small)
+    asker.ask(through: 10)
+    for second in 1...3 { small.run(second) }
+    #expect(asker.takeAnswers() && asker.mayResend(), "nothing is in doubt")
+    asker.doubt()
+    let doubtEnd = small.journal.journal.nextPosition
+    #expect(!asker.mayResend() && !asker.mayResend() && !asker.takeAnswers())
+    let end = small.journal.journal.nextPosition
+    #expect(end > doubtEnd)
+    _ = small.journal.run(now: .seconds(4))
+    #expect(asker.takeAnswers(), "the journal does not wait for the end of its interval")
+    #expect(asker.mayResend() && asker.mayResend() && small.journal.journal.durablePosition >= doubtEnd)
+    #expect(small.journal.journal.nextPosition == end && asker.gate.through == 10)
+  }
+
+  @Test("a lane in doubt waits for room in the journal")
+  func doubtWithoutRoom() throws {
+    let small = try SmallJournal(SimulatedDisk())
+    let asker = Asker(small)
+    for _ in 0..<300 { small.journal.record(.resent(campaign: 1, count: 1)) }
+    asker.doubt()
+    #expect(!asker.mayResend() && !asker.takeAnswers())
+    var runs = 0
+    while !asker.mayResend(), runs < 100 {
+      runs += 1
+      small.run(runs)
+      _ = asker.takeAnswers()
+    }
+    #expect((1..<100).contains(runs))
   }
 
   // MARK: Steps

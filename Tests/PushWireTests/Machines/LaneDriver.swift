@@ -85,6 +85,13 @@ final class LaneDriver {
     machine.dialled()
   }
 
+  /// As ``connect()``, but the gateway cannot be reached.
+  func dialAndFail() {
+    if case .wait(let until?) = next() { input.now = until }
+    dial()
+    close()
+  }
+
   /// A connection that the machine has just asked for.
   func beginConnection() {
     machine.dialled()

@@ -143,7 +143,66 @@ struct PoisonSearchTests {
     #expect(lane.next() == .pack(from: 0, to: 1))
     lane.pack(to: 1)
     lane.close()
-    #expect(lane.outcomes[0] == .rejected(.closedWithoutReason))
+    #expect(lane.outcomes.isEmpty)
+    lane.connect()
+    #expect(lane.next() == .wait(until: lane.now + .seconds(5)))
+    lane.pass(.seconds(5))
+    #expect(lane.next() == .wait(until: lane.now))
+    #expect(lane.outcomes[0] == .rejected(.closedWithoutReason) && lane.sent == 1)
+  }
+
+  /// One notification that has died alone, then after a control that has lived.
+  private func diedAfterControl() -> LaneDriver {
+    let lane = LaneDriver()
+    lane.connectAndSend(1)
+    lane.close()
+    lane.connect()
+    lane.respond(.missingDeviceToken, lane.probe())
+    lane.close()
+    lane.connect()
+    #expect(lane.next() == .pack(from: 0, to: 1))
+    lane.pack(to: 1)
+    lane.close()
+    #expect(lane.outcomes.isEmpty && lane.sent == 0 && lane.inDoubt.isEmpty)
+    return lane
+  }
+
+  @Test("a suspect that dies twice is condemned when a control has lived before and after its last death")
+  func condemned() {
+    let lane = diedAfterControl()
+    lane.connect()
+    lane.respond(.missingDeviceToken, lane.probe())
+    lane.close()
+    #expect(lane.outcomes[0] == .rejected(.closedWithoutReason) && lane.sent == 1 && lane.settled == 1)
+    lane.input.published = 2
+    lane.connect()
+    #expect(lane.next() == .pack(from: 1, to: 2), "the search is over")
+  }
+
+  @Test(
+    "an outage that begins behind the first control condemns nothing: the suspect waits until the gateway is well",
+    arguments: [true, false])
+  func outageBehindControl(isUnreachable: Bool) {
+    let lane = diedAfterControl()
+    for failure in 1...3 {
+      if isUnreachable {
+        lane.dialAndFail()
+      } else {
+        lane.connect()
+        lane.close()
+      }
+      #expect(lane.outcomes.isEmpty && lane.sent == 0)
+      #expect(lane.inDoubt == (failure == 1 ? [0..<1] : []), "it will be sent again: one more copy")
+    }
+    lane.connect()
+    lane.respond(.missingDeviceToken, lane.probe())
+    lane.close()
+    #expect(lane.outcomes.isEmpty, "that was its first control")
+    lane.connect()
+    #expect(lane.next() == .pack(from: 0, to: 1))
+    lane.pack(to: 1)
+    lane.respond(.missingDeviceToken, lane.probe())
+    #expect(lane.outcomes[0] == .accepted(.confirmed))
   }
 
   @Test("a control whose probe is not answered for as long as an answer may take has lived")

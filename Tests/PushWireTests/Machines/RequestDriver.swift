@@ -118,6 +118,18 @@ final class RequestDriver {
     machine.opened(now: input.now)
   }
 
+  /// As ``connect()``, but the service cannot be reached.
+  func dialAndFail() {
+    var step = pump()
+    while case .wait(let until?) = step, isDisconnected {
+      input.now = until
+      step = pump()
+    }
+    #expect(step == .dial)
+    machine.dialled()
+    close()
+  }
+
   func publish(_ count: UInt64 = 1) { input.published += count }
 
   // MARK: Events

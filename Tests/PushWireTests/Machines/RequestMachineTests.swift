@@ -319,6 +319,25 @@ internal import Testing
     #expect(lane.outcomes.isEmpty && lane.inDoubt.isEmpty)
   }
 
+  @Test("a refused stream is no attempt that a 5xx could follow, nor the reverse", arguments: [true, false])
+  func kindsOfFailure(isRefusedFirst: Bool) {
+    let lane = RequestDriver(streamLimit: 10) { policy, _ in policy.attempts = 2 }
+    let refusal = Outcome.rejected(.provider(ProviderRefusal(status: 503, reason: .serviceUnavailable)))
+    lane.publish(30)
+    lane.connect()
+    lane.pump()
+    for isRefused in [isRefusedFirst, !isRefusedFirst] {
+      if isRefused { lane.end(0, .refused) } else { lane.answer(0, .backsOff, outcome: refusal) }
+      // The service is well between the two.
+      for _ in 0..<3 {
+        lane.pass(.seconds(2))
+        lane.pump()
+        for position in lane.openPositions where position > 0 { lane.answer(position) }
+      }
+    }
+    #expect(lane.outcomes[0] == nil && lane.outcomes.count == 29, "each of them was the first of its kind")
+  }
+
   @Test("only a connection that has heard nothing can say that nothing was read")
   func lateAlert() {
     let lane = RequestDriver()
