@@ -5,7 +5,7 @@ internal import Support
 internal import Testing
 
 /// How much a kill leaves in doubt: measured by what the gateway has seen, not by the clock.
-@Suite("What a kill leaves in doubt", .serialized, .timeLimit(.minutes(3)))
+@Suite("What a kill leaves in doubt", .serialized, .timeLimit(.minutes(20)))
 struct CrashDoubtTests {
   struct Report: Decodable {
     struct Campaign: Decodable {

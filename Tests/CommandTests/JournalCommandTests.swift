@@ -4,7 +4,7 @@ internal import Testing
 
 extension JournalCampaigns {
   /// `carillon journal inspect | verify | abandon` on what a kill has left, and the segments as files of the lz4 tool.
-  @Suite("A journal that is looked at", .timeLimit(.minutes(3)))
+  @Suite("A journal that is looked at", .timeLimit(.minutes(20)))
   struct JournalCommandTests {
     private struct Report: Decodable {
       struct Campaign: Decodable {

@@ -3,7 +3,7 @@ internal import Testing
 
 extension JournalCampaigns {
   /// A journal in which bytes have changed.
-  @Suite("A damaged journal", .timeLimit(.minutes(3)))
+  @Suite("A damaged journal", .timeLimit(.minutes(20)))
   struct JournalDamageTests {
     private struct Verification: Decodable {
       let sound: Bool

@@ -4,7 +4,7 @@ internal import Testing
 
 extension JournalCampaigns {
   /// `carillon send --journal` on a disk without room: a limit on the size of files, and a small tmpfs.
-  @Suite("A journal on a full disk", .timeLimit(.minutes(3)))
+  @Suite("A journal on a full disk", .timeLimit(.minutes(20)))
   struct JournalDiskTests {
     /// So that the disk is full before all has been taken in.
     private static let paced = JournalSite.Settings(rate: 10_000)

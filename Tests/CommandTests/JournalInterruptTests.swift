@@ -4,7 +4,7 @@ internal import Testing
 
 extension JournalCampaigns {
   /// SIGINT with a journal: what was not sent is for whoever goes on.
-  @Suite("Interrupted with a journal", .timeLimit(.minutes(3)))
+  @Suite("Interrupted with a journal", .timeLimit(.minutes(20)))
   struct JournalInterruptTests {
     /// The shorter audience takes 16 s, far longer than any interrupt is late.
     private func site(_ onUnknown: String = "resend") async throws -> JournalSite {

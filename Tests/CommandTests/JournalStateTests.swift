@@ -4,7 +4,7 @@ internal import Testing
 
 extension JournalCampaigns {
   /// What `carillon send` makes of the journals, and the files, that it finds.
-  @Suite("A journal that is found", .timeLimit(.minutes(3)))
+  @Suite("A journal that is found", .timeLimit(.minutes(20)))
   struct JournalStateTests {
     private static let slow = JournalSite.Settings(rate: 4_000)
 

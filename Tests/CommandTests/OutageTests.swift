@@ -5,7 +5,7 @@ internal import Testing
 
 /// A service that takes nothing for a while: nothing is rejected, the command says why it waits, and a
 /// later process delivers everything.
-@Suite("Outages", .serialized, .timeLimit(.minutes(3)))
+@Suite("Outages", .serialized, .timeLimit(.minutes(20)))
 struct OutageTests {
   /// What the service does, and what the account must say of it.
   struct Case: Sendable, CustomTestStringConvertible {

@@ -8,7 +8,7 @@ internal import Support
 internal import Testing
 
 /// Our lanes against an HTTP/2 server that nobody here wrote: nghttpd, which sends every body back.
-@Suite(.serialized, .timeLimit(.minutes(2))) struct NghttpdTests {
+@Suite(.serialized, .timeLimit(.minutes(20))) struct NghttpdTests {
   @Test("a campaign through nghttpd is accepted to the last notification, at any stream limit", arguments: [1, 7, 100])
   func accepted(streamLimit: Int) async throws {
     let place = try NghttpdPlace()

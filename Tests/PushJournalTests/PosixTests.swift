@@ -106,7 +106,7 @@ private func writeUntilKilled(_ path: String, sync: JournalSync, after microseco
   }
 }
 
-@Suite("A journal on a real disk", .timeLimit(.minutes(2)))
+@Suite("A journal on a real disk", .timeLimit(.minutes(20)))
 struct PosixTests {
   @Test("records come back after closing, and after being left without a word", arguments: [JournalSync.always, .interval(.milliseconds(2)), .never])
   func roundTrip(sync: JournalSync) async throws {

@@ -4,7 +4,7 @@ internal import PushServer
 internal import Testing
 
 /// A file that a person writes by mistake, or somebody else on purpose, must not take the machine with it.
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(20)))
 struct YAMLBoundsTests {
   private func complaint(_ text: String) -> String? {
     do {

@@ -5,7 +5,7 @@ internal import PushWire
 internal import Testing
 
 /// Clients that nobody here wrote: Python's `ssl` module, blocking sockets, frames written out byte by byte.
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(20)))
 struct ForeignClientTests {
   /// Connects, sends the bytes given in hexadecimal so many times, reads until the end, and prints what came.
   private static let script = """

@@ -6,7 +6,7 @@ internal import Support
 internal import Testing
 
 /// Clients that do not even speak TLS.
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(20)))
 struct HostileClientTests {
   private func connect(_ port: Int, _ group: any EventLoopGroup) async throws -> any Channel {
     try await ClientBootstrap(group: group).connect(host: "127.0.0.1", port: port).get()

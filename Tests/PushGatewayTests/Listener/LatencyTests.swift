@@ -4,7 +4,7 @@ internal import PushWire
 internal import Testing
 
 /// Distance over real sockets and real TLS.
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(20)))
 struct LatencyTests {
   private static let latency = Duration.milliseconds(100)
 

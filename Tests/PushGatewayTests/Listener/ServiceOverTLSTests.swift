@@ -5,7 +5,7 @@ internal import PushWire
 internal import Testing
 
 /// The HTTP/2 service over real TLS, by h2load, nghttp and openssl.
-@Suite("The HTTP/2 service and clients that nobody here wrote", .timeLimit(.minutes(1)))
+@Suite("The HTTP/2 service and clients that nobody here wrote", .timeLimit(.minutes(20)))
 struct ServiceOverTLSTests {
   private static let topic = "com.example.news"
 

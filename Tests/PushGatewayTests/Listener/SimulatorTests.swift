@@ -5,7 +5,7 @@ internal import PushWire
 internal import Testing
 
 /// The simulator over real TLS, by clients that know nothing of the protocol.
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(20)))
 struct SimulatorTests {
   static func error(_ status: GatewayStatus, _ identifier: UInt32) -> [UInt8] { [8, status.rawValue] + Frames.u32(identifier) }
 

@@ -5,7 +5,7 @@ internal import Support
 internal import Testing
 
 /// Accepted, refused and discarded together are all that was sent, whatever goes wrong on the way.
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(20)))
 struct TruthSumTests {
   /// One frame whose length can be known, good or not.
   private static func frame(_ identifier: UInt32, _ random: inout SeededGenerator) -> [UInt8] {

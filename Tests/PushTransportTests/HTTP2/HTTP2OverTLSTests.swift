@@ -6,7 +6,7 @@ internal import Testing
 
 @testable internal import PushTransport
 
-@Suite("HTTP/2 over TLS, against ourselves and against programs that nobody here wrote", .serialized, .timeLimit(.minutes(1)))
+@Suite("HTTP/2 over TLS, against ourselves and against programs that nobody here wrote", .serialized, .timeLimit(.minutes(20)))
 struct HTTP2OverTLSTests {
   private static let payload = Array(#"{"aps":{"alert":"Hello from a test"}}"#.utf8)
 

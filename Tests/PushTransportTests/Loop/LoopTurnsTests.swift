@@ -5,7 +5,7 @@ internal import Testing
 
 @testable internal import PushTransport
 
-@Suite("turns on an event loop", .timeLimit(.minutes(1)))
+@Suite("turns on an event loop", .timeLimit(.minutes(20)))
 struct LoopTurnsTests {
   private static let jobCount = 100
 

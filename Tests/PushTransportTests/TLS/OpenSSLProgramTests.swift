@@ -5,7 +5,7 @@ internal import Testing
 
 @testable internal import PushTransport
 
-@Suite("against openssl's own programs", .serialized, .timeLimit(.minutes(1)))
+@Suite("against openssl's own programs", .serialized, .timeLimit(.minutes(20)))
 struct OpenSSLProgramTests {
   /// A server's files and a client's.
   private struct Files {

@@ -7,7 +7,7 @@ internal import Testing
 
 @testable internal import PushTransport
 
-@Suite("links over real sockets", .timeLimit(.minutes(1)))
+@Suite("links over real sockets", .timeLimit(.minutes(20)))
 struct SocketLinkTests {
   private func listen(
     _ group: LoopGroup, _ context: TLSContext, options: TLSListener.Options = .init(), _ onEvent: @escaping @Sendable (any Channel, ServerHandler.Event) -> Void
