@@ -19,11 +19,14 @@ let package = Package(
   name: "Carillon",
   products: [
     .library(name: "Carillon", targets: ["Carillon"]),
+    .library(name: "CarillonTesting", targets: ["CarillonTesting"]),
     .executable(name: "carillon", targets: ["CarillonCommand"]),
   ],
   dependencies: [
     .package(url: "https://github.com/apple/swift-nio", from: "2.101.2"),
     .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
+    .package(url: "https://github.com/apple/swift-log", from: "1.6.0"),
+    .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.6.0"),
     .package(url: "https://github.com/jpsim/Yams", from: "6.2.2"),
     .package(url: "https://github.com/HdrHistogram/hdrhistogram-swift", from: "0.2.0"),
   ],
@@ -41,7 +44,15 @@ let package = Package(
     .target(
       name: "PushGateway", dependencies: ["PushWire", "PushTransport", nioCore, nioPosix], swiftSettings: settings),
     .target(
-      name: "Carillon", dependencies: ["PushWire", "PushTransport", "PushJournal", "PushEngine"],
+      name: "Carillon",
+      dependencies: [
+        "PushWire", "PushTransport", "PushJournal", "PushEngine",
+        .product(name: "Logging", package: "swift-log"),
+        .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+      ],
+      swiftSettings: settings),
+    .target(
+      name: "CarillonTesting", dependencies: ["Carillon", "PushGateway", "PushTransport", "PushWire"],
       swiftSettings: settings),
     .target(
       name: "PushServer", dependencies: ["Carillon", "PushWire", "PushTransport", "PushEngine", "Yams"],
@@ -77,6 +88,14 @@ let package = Package(
     .testTarget(
       name: "PushGatewayTests",
       dependencies: ["PushGateway", "PushTransport", "PushWire", "Support", nioCore, nioPosix],
+      swiftSettings: settings),
+    .testTarget(
+      name: "CarillonTests",
+      dependencies: [
+        "Carillon", "CarillonTesting",
+        .product(name: "Logging", package: "swift-log"),
+        .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+      ],
       swiftSettings: settings),
     .testTarget(
       name: "PushServerTests",

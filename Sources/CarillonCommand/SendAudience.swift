@@ -52,7 +52,7 @@ final class SendAudience: AudienceSource {
     case .file(let file): return try file.fill(chunk)
     case .channel:
       // A notification has at least one byte of token; the request's path is the channel's, and does not say it.
-      guard !isSpent.exchange(true, ordering: .relaxed), let nobody = DeviceToken(bytes: [0]) else {
+      guard !isSpent.exchange(true, ordering: .relaxed), let nobody = PushWire.DeviceToken(bytes: [0]) else {
         chunk.removeAll()
         return .end
       }

@@ -10,15 +10,15 @@ internal import Support
 /// A campaign over real TLS on loopback against the simulator, both in this process.
 struct EndToEnd {
   var topic = "com.example.news"
-  var configuration = AppConfiguration(id: "news")
+  var configuration = PushEngine.AppConfiguration(id: "news")
   var rules = FaultRules()
-  var tokens: [DeviceToken] = []
+  var tokens: [PushWire.DeviceToken] = []
   var payload = #"{"aps":{"alert":"Hello"}}"#
 
   struct Result {
     var account: Account
-    var outcomes: [DeviceToken: Outcome]
-    var arrivals: [DeviceToken: Int]
+    var outcomes: [PushWire.DeviceToken: Outcome]
+    var arrivals: [PushWire.DeviceToken: Int]
     var truth: AppTruth
     var failure: String?
   }
@@ -28,7 +28,7 @@ struct EndToEnd {
     tokens = (0..<tokenCount).compactMap { index in
       var bytes = random.bytes(32)
       for place in 0..<4 { bytes[place] = UInt8(truncatingIfNeeded: index >> (8 * place)) }
-      return DeviceToken(bytes: bytes)
+      return PushWire.DeviceToken(bytes: bytes)
     }
   }
 
@@ -56,7 +56,7 @@ struct EndToEnd {
   /// What the engine says became of a campaign.
   struct Sent {
     var account: Account
-    var outcomes: [DeviceToken: Outcome]
+    var outcomes: [PushWire.DeviceToken: Outcome]
     var failure: String?
   }
 

@@ -12,26 +12,26 @@ internal import Synchronization
 struct HTTP2EndToEnd {
   static let topic = "com.example.news"
 
-  var configuration = AppConfiguration(id: HTTP2EndToEnd.topic)
+  var configuration = PushEngine.AppConfiguration(id: HTTP2EndToEnd.topic)
   /// Changes what the lanes go by.
   var adjust: @Sendable (inout HTTP2Settings) -> Void = { _ in }
   var faults = ServiceFaults()
   var settings = ServiceSettings()
-  var tokens: [DeviceToken]
+  var tokens: [PushWire.DeviceToken]
   /// By a provider token; otherwise by a certificate.
   var usesKey = false
   var payload = #"{"aps":{"alert":"Hello"}}"#
 
   struct Result {
     var account: Account
-    var outcomes: [DeviceToken: Outcome]
-    var arrivals: [DeviceToken: Int]
+    var outcomes: [PushWire.DeviceToken: Outcome]
+    var arrivals: [PushWire.DeviceToken: Int]
     /// Tokens that were sent under more than one identifier.
     var changedIdentifiers: Int
     var truth: ServiceTruth
     var failure: String?
     var mintedCount: Int
-    var goneSince: [DeviceToken: UInt64]
+    var goneSince: [PushWire.DeviceToken: UInt64]
   }
 
   init(tokenCount: Int, seed: UInt64) {
@@ -81,7 +81,7 @@ struct HTTP2EndToEnd {
   private func result(
     _ sent: (account: Account, failure: String?), _ listener: GoneBook, _ memory: RecordedRequests, _ truth: ServiceTruth, _ source: ProviderTokenSource?
   ) -> Result {
-    var arrivals: [DeviceToken: Int] = [:]
+    var arrivals: [PushWire.DeviceToken: Int] = [:]
     for (delivery, count) in memory.accepted(app: Self.topic) { arrivals[delivery.token, default: 0] += count }
     let identifiers = Dictionary(grouping: memory.requests.filter { $0.token != nil }, by: \.token).mapValues { Set($0.map(\.identifier)).count }
     return Result(
@@ -109,13 +109,13 @@ struct HTTP2EndToEnd {
 /// Outcomes by token, and when the service found devices to be gone.
 final class GoneBook: OutcomeListener {
   let book = OutcomeBook()
-  private let gone = Mutex<[DeviceToken: UInt64]>([:])
+  private let gone = Mutex<[PushWire.DeviceToken: UInt64]>([:])
 
-  var since: [DeviceToken: UInt64] { gone.withLock { $0 } }
+  var since: [PushWire.DeviceToken: UInt64] { gone.withLock { $0 } }
 
   func notAccepted(line: UInt64, token: String, outcome: Outcome, goneSince: UInt64?) {
     book.notAccepted(line: line, token: token, outcome: outcome, goneSince: goneSince)
-    guard let goneSince, let token = try? DeviceToken(parsing: token) else { return }
+    guard let goneSince, let token = try? PushWire.DeviceToken(parsing: token) else { return }
     gone.withLock { $0[token] = goneSince }
   }
 }

@@ -13,6 +13,7 @@ enum Arrows {
     "Carillon": [
       "PushWire", "PushTransport", "PushJournal", "PushEngine", "ServiceLifecycle", "Logging", "Foundation",
     ],
+    "CarillonTesting": ["Carillon", "PushGateway", "PushTransport", "PushWire", "Foundation"],
     "PushServer": [
       "Carillon", "PushEngine", "PushStore", "PushTransport", "PushWire", "Hummingbird", "Yams", "Foundation",
     ],

@@ -15,6 +15,7 @@ package final class CampaignLedger: Sendable {
 
   private let state = Mutex(State())
   private let cancelledFlag = Atomic<Bool>(false)
+  private let abandonedFlag = Atomic<Bool>(false)
   let frames: CampaignFrames
   /// The campaign's number in the journal, if there is one.
   let journalNumber: UInt64?
@@ -37,6 +38,14 @@ package final class CampaignLedger: Sendable {
   package var account: Account { state.withLock { $0.account } }
   /// What is not sent yet will not be; what is under way still gets its outcome.
   package var isCancelled: Bool { cancelledFlag.load(ordering: .acquiring) }
+
+  /// It was cancelled for good: the journal keeps nothing of it to be resumed.
+  var isAbandoned: Bool { abandonedFlag.load(ordering: .acquiring) }
+
+  func abandon() {
+    abandonedFlag.store(true, ordering: .releasing)
+    cancel()
+  }
 
   func cancel() {
     cancelledFlag.store(true, ordering: .releasing)

@@ -18,8 +18,7 @@ package actor App {
   private var pool: PoolMachine
   /// A timer is set to look whether readers still wait for room.
   private var isLooking = false
-  private let events: AsyncStream<LaneEvent>
-  private let report: AsyncStream<LaneEvent>.Continuation
+  private let report: Mailbox<LaneEvent>
 
   /// - Parameters:
   ///   - dialer: connects to the app's gateway with the app's credential.
@@ -43,14 +42,13 @@ package actor App {
       limits: PoolMachine.Limits(
         lanes: configuration.connections, connectionsPerMinute: configuration.connectionsPerMinute, dialAttempts: configuration.dialAttempts),
       now: loops[first].now)
-    let (events, report) = AsyncStream.makeStream(of: LaneEvent.self)
-    self.events = events
+    let report = Mailbox<LaneEvent>()
     self.report = report
     let intake = LaneScheduler(
       app: configuration.id, loop: loops[first], rateLimit: configuration.rateLimit, breaker: configuration.badTokenBreaker,
-      status: AppStatus(patience: configuration.patience, planCheck: { report.yield(.troubled(checkAt: $0)) }),
+      status: AppStatus(patience: configuration.patience, planCheck: { report.put(.troubled(checkAt: $0)) }),
       journal: journal,
-      starved: { report.yield(.starved) })
+      starved: { report.put(.starved) })
     self.intake = intake
     // What cannot be written down may not be sent.
     journal?.onFailure { [weak intake] reason in intake?.cancelAll(failure: reason) }
@@ -61,7 +59,9 @@ package actor App {
 
   /// Serves the lanes until ``shutDown()``.
   package func run() async {
-    for await event in events { handle(event) }
+    while let events = await report.take() {
+      for event in events { handle(event) }
+    }
   }
 
   /// Why the app cannot send, if it cannot.
@@ -77,7 +77,7 @@ package actor App {
   package func shutDown() async {
     for lane in intake.lanes { await lane.shutDown() }
     intake.removeLanes()
-    report.finish()
+    report.close()
   }
 
   /// Closes every connection without waiting for answers, and for good: what is in flight then counts by the app's policy. From any thread; after the campaigns
@@ -172,18 +172,18 @@ package actor App {
 
   private static func makeLane(
     _ index: Int, of configuration: AppConfiguration, dialer: any Dialer, loops: [any Loop], intake: LaneScheduler, budget: RingBudget?,
-    seed: UInt64, report: AsyncStream<LaneEvent>.Continuation
+    seed: UInt64, report: Mailbox<LaneEvent>
   ) -> any Lane {
     let loop = loops[index % loops.count]
     let seed = seed &+ UInt64(index) &* 0x9E37_79B9_7F4A_7C15
     let lane: any Lane =
       switch configuration.transport {
       case .binary:
-        BinaryLane(configuration: configuration, loop: loop, dialer: dialer, intake: intake, budget: budget, seed: seed, report: { report.yield($0) })
+        BinaryLane(configuration: configuration, loop: loop, dialer: dialer, intake: intake, budget: budget, seed: seed, report: { report.put($0) })
       case .http2(let settings):
         RequestLane(
           configuration: configuration, settings: settings, isKept: index < configuration.connections.lowerBound, loop: loop, dialer: dialer, intake: intake,
-          budget: budget, seed: seed, report: { report.yield($0) })
+          budget: budget, seed: seed, report: { report.put($0) })
       }
     if let number = lane.journalNumber { intake.journal?.onPinned(lane: number) { [weak lane] end in lane?.compact(before: end) } }
     return lane

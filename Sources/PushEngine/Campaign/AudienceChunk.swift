@@ -43,7 +43,7 @@ package struct AudienceEntry: Sendable {
   let tokenOffset: UInt32
   /// 1…100 bytes of token; for a malformed entry up to 100 bytes of the text that stands there.
   let tokenByteCount: UInt8
-  package let kind: Kind
+  package internal(set) var kind: Kind
   /// Of headers of its own, which lie behind the token.
   var headersCode: UInt8 = 0
 }

@@ -117,7 +117,7 @@ package struct CampaignRun: Sendable {
     intake.close(ledger)
     await ledger.finished()
     intake.forget(ledger)
-    if let number = journalled?.number, problem == nil, !ledger.isCancelled { intake.journal?.end(number) }
+    if let number = journalled?.number, problem == nil, !ledger.isCancelled || ledger.isAbandoned { intake.journal?.end(number) }
     if let problem { throw problem }
   }
 
@@ -127,6 +127,12 @@ package struct CampaignRun: Sendable {
   /// Stops the intake; what is not sent yet is cancelled, what is under way gets its outcome.
   package func cancel() {
     ledger.cancel()
+    intake.wasCancelled()
+  }
+
+  /// The same for good: with a journal, the campaign has ended then, and cannot be resumed.
+  package func abandon() {
+    ledger.abandon()
     intake.wasCancelled()
   }
 

@@ -55,6 +55,11 @@ struct CampaignReader {
       guard skipped < recovered.count else { continue }
       let outcome = recovered.fate == .unsent ? Outcome.cancelled : .unknown
       ledger.report(recovered, outcome, skipping: skipped)
+      if ledger.isAbandoned {
+        let run = JournalledRun(
+          lane: recovered.lane, range: recovered.range, campaign: recovered.campaign, count: recovered.count - skipped)
+        intake.journal?.record(.resolved(run, outcome))
+      }
       ledger.settled(recovered.count - skipped, outcome)
     }
   }

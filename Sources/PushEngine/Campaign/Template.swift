@@ -1,3 +1,5 @@
+internal import PushWire
+
 /// A payload with placeholders such as `{{name}}`, each of which stands for the column of that name in the token file.
 ///
 /// A placeholder stands inside a JSON string (`"alert": "Hello {{name}}"`), and the value is escaped as JSON demands, so whatever the file
@@ -32,6 +34,21 @@ package struct PayloadTemplate: Sendable {
       switch segment {
       case .text(let range): bytes += source[range]
       case .column: bytes.append(UInt8(ascii: "x"))
+      }
+    }
+    return bytes
+  }
+
+  /// The payload with these values; nil if one is missing.
+  package func render(_ value: (_ column: String) -> String?) -> [UInt8]? {
+    var bytes: [UInt8] = []
+    bytes.reserveCapacity(source.count * 2)
+    for segment in segments {
+      switch segment {
+      case .text(let range): bytes += source[range]
+      case .column(let name):
+        guard let value = value(name) else { return nil }
+        JSONText.appendEscaped(value, to: &bytes)
       }
     }
     return bytes

@@ -57,6 +57,49 @@ extension AudienceChunk {
     readyCount += 1
   }
 
+  /// Whether one more entry with a payload of so many bytes fits.
+  package func hasRoom(payloadByteCount: Int) -> Bool {
+    count < entryLimit && payloadByteCount <= payloadCapacity - payloadEnd
+  }
+
+  /// Adds one entry that is ready to be sent; see ``hasRoom(payloadByteCount:)``.
+  ///
+  /// - Parameters:
+  ///   - payload: its own, or empty for the campaign's.
+  ///   - identifier, collapseIdentifier: its own (HTTP/2). The latter has at most 64 bytes.
+  package func append(
+    line: UInt64, token: DeviceToken, payload: [UInt8] = [], identifier: APNSIdentifier? = nil,
+    collapseIdentifier: String? = nil
+  ) {
+    let collapse = Array((collapseIdentifier ?? "").utf8)
+    let code = RingRecord.OwnHeaders.code(
+      hasIdentifier: identifier != nil, collapseIdentifierByteCount: collapse.count)
+    unsafe withUnsafeTemporaryAllocation(byteCount: RingRecord.OwnHeaders.byteCountLimit, alignment: 8) { own in
+      if let identifier, let start = own.baseAddress { unsafe RingRecord.OwnHeaders.write(identifier, to: start) }
+      let offset = identifier == nil ? 0 : RingRecord.OwnHeaders.identifierByteCount
+      unsafe UnsafeMutableRawBufferPointer(rebasing: own[offset...]).copyBytes(from: collapse)
+      let headers = unsafe RingRecord.OwnHeaders(code: code, start: UnsafeRawPointer(own.baseAddress))
+      unsafe token.withUnsafeBytes { token in
+        unsafe payload.withUnsafeBytes { unsafe append(line: line, token: token, headers: headers, payload: $0) }
+      }
+    }
+  }
+
+  /// Adds an entry that is rejected, and not sent.
+  package func appendUnusable(line: UInt64, token: DeviceToken, _ kind: AudienceEntry.Kind) {
+    // Of these kinds the entry holds what a report shows.
+    if kind == .malformedRow {
+      let text = Array(token.description.utf8.prefix(AudienceReader.textByteLimit))
+      unsafe text.withUnsafeBytes { text in
+        unsafe append(line: line, token: text, payload: UnsafeRawBufferPointer(start: nil, count: 0))
+      }
+    } else {
+      append(line: line, token: token)
+    }
+    unsafe entries[count - 1].kind = kind
+    readyCount -= 1
+  }
+
   /// Adds `count` entries that are ready to be sent, with tokens of 32 bytes one behind the other in `bytes`; the chunk must have room for them.
   ///
   /// - Parameter line: of the entry with this index, from 0.

@@ -75,16 +75,23 @@ extension EngineJournal {
   ///
   /// - Parameter listener: hears of everything that a campaign leaves behind.
   package func abandonCampaigns(_ listener: (JournalledCampaign) -> (any OutcomeListener)? = { _ in nil }) {
-    for campaign in campaigns where campaign.phase == .open {
-      let listener = listener(campaign)
-      for recovered in recoveredRuns(of: campaign.number) {
-        let outcome = recovered.fate == .unsent ? Outcome.cancelled : .unknown
-        if let listener { recovered.report(outcome, to: listener) }
-        let run = JournalledRun(lane: recovered.lane, range: recovered.range, campaign: recovered.campaign, count: recovered.count)
-        record(.resolved(run, outcome))
-      }
-      end(campaign.number)
+    for campaign in campaigns where campaign.phase == .open { abandon(campaign, listener(campaign)) }
+  }
+
+  /// The same for one campaign that is open, and that this process has not resumed.
+  package func abandonCampaign(_ number: UInt64) {
+    if let campaign = campaign(number), campaign.phase == .open { abandon(campaign, nil) }
+  }
+
+  private func abandon(_ campaign: JournalledCampaign, _ listener: (any OutcomeListener)?) {
+    for recovered in recoveredRuns(of: campaign.number) {
+      let outcome = recovered.fate == .unsent ? Outcome.cancelled : .unknown
+      if let listener { recovered.report(outcome, to: listener) }
+      let run = JournalledRun(
+        lane: recovered.lane, range: recovered.range, campaign: recovered.campaign, count: recovered.count)
+      record(.resolved(run, outcome))
     }
+    end(campaign.number)
   }
 
   /// Every campaign that the journal knows, by number. Ended ones stay until the next checkpoint after their whole group has ended.

@@ -82,9 +82,9 @@ struct SettlementRecorder {
     guard let campaign = ledger.journalNumber else { return }
     let run = JournalledRun(lane: lane, range: settlement.from..<settlement.to, campaign: campaign, count: settlement.count)
     switch settlement.outcome {
-    case .cancelled:
+    case .cancelled where !ledger.isAbandoned:
       journal.record(isOrdered ? .returned(run, isInDoubt: false) : .withdrawn(run, isInDoubt: false))
-    case .unknown where ledger.isCancelled && onUnknown == .resend:
+    case .unknown where ledger.isCancelled && !ledger.isAbandoned && onUnknown == .resend:
       // Not sent again because the sending was stopped: that is for whoever goes on with it. Who
       // does will not count it: one whose attempts were used up has not been counted yet either.
       // Its next copy is counted when it is taken in again.

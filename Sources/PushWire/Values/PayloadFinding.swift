@@ -40,6 +40,12 @@ package struct PayloadFinding: Hashable, Sendable {
   package let path: JSONPath
   /// A whole sentence for people.
   package let sentence: String
+
+  package init(severity: Severity, path: JSONPath, sentence: String) {
+    self.severity = severity
+    self.path = path
+    self.sentence = sentence
+  }
 }
 
 extension PayloadFinding: CustomStringConvertible {

@@ -1,0 +1,63 @@
+internal import PushEngine
+internal import PushWire
+
+/// What became of the notifications of a campaign.
+///
+/// It always adds up: ``submitted`` is the sum of ``accepted``, ``rejected``, ``others`` and
+/// ``inFlight``, at every moment and through connections that end, resends and restarts.
+public struct CampaignAccount: Hashable, Sendable {
+  /// Notifications that were taken in: one for each recipient that has been read.
+  public var submitted = 0
+  /// Accepted, and the gateway said so; see ``PushOutcome/Confirmation/confirmed``.
+  public var confirmed = 0
+  /// Accepted by silence; see ``PushOutcome/Confirmation/quiet``. Always 0 over HTTP/2.
+  public var quiet = 0
+  /// How many notifications were rejected for each reason; see ``PushOutcome/Rejection/reason``.
+  public var rejectedByReason: [String: Int] = [:]
+  /// See ``PushOutcome/suppressed``.
+  public var suppressed = 0
+  /// See ``PushOutcome/expired``.
+  public var expired = 0
+  /// See ``PushOutcome/held``.
+  public var held = 0
+  /// See ``PushOutcome/cancelled``.
+  public var cancelled = 0
+  /// See ``PushOutcome/unknown``.
+  public var unknown = 0
+  /// How often a notification was sent again, whatever the reason.
+  public var resent = 0
+  /// Notifications that were sent again although an earlier connection may have delivered them: at
+  /// most so many devices got one twice.
+  public var possibleDuplicates = 0
+  /// The most copies that devices can have got beyond the first.
+  public var possibleCopies = 0
+
+  /// Makes an empty account.
+  public init() {}
+
+  /// ``confirmed`` and ``quiet`` together.
+  public var accepted: Int { confirmed + quiet }
+  /// Rejected notifications, whatever the reason.
+  public var rejected: Int { rejectedByReason.values.reduce(0, +) }
+  /// ``suppressed``, ``expired``, ``held``, ``cancelled`` and ``unknown`` together.
+  public var others: Int { suppressed + expired + held + cancelled + unknown }
+  /// Notifications with an outcome.
+  public var settled: Int { accepted + rejected + others }
+  /// Notifications without one yet.
+  public var inFlight: Int { submitted - settled }
+
+  init(_ engine: Account) {
+    submitted = engine.submitted
+    confirmed = engine.confirmed
+    quiet = engine.quiet
+    for (reason, count) in engine.rejected { rejectedByReason[reason.description, default: 0] += count }
+    suppressed = engine.suppressed
+    expired = engine.expired
+    held = engine.held
+    cancelled = engine.cancelled
+    unknown = engine.unknown
+    resent = engine.resent
+    possibleDuplicates = engine.possibleDuplicates
+    possibleCopies = engine.possibleCopies
+  }
+}

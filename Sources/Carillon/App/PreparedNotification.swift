@@ -1,0 +1,84 @@
+internal import Foundation
+internal import PushEngine
+internal import PushTransport
+internal import PushWire
+
+/// A notification as one app sends it: checked, with every default filled in.
+struct PreparedNotification: Sendable {
+  /// What notifications have in common that can share a campaign of the engine.
+  struct Group: Hashable, Sendable {
+    /// Nil over the binary protocol.
+    var headers: ProviderHeaders?
+    var expiration: UInt32?
+    var priority: UInt8?
+  }
+
+  let payload: [UInt8]
+  let group: Group
+  let collapseID: String?
+  let identifier: APNSIdentifier?
+
+  /// - Parameters:
+  ///   - payload: what is checked: of a template, a sample.
+  ///   - now: seconds since 1970.
+  /// - Throws: ``CarillonError/Code-swift.struct/payload`` for what the gateway would refuse.
+  init(
+    _ notification: PushNotification, payload: [UInt8], settings: AppSettings, kind: ProviderCredentialKind, now: UInt32
+  ) throws(CarillonError) {
+    self.payload = payload
+    let expiration = notification.expiration?.unixSeconds(now: now)
+    let headers = Self.headers(notification, settings: settings, kind: kind, expiration: expiration)
+    let findings = Self.findings(notification, payload: payload, settings: settings, kind: kind, headers: headers)
+    if let error = findings.first(where: { $0.severity == .error }) { throw CarillonError(.payload, error.sentence) }
+    collapseID = headers == nil ? nil : notification.collapseID
+    identifier = headers == nil ? nil : notification.id.map(APNSIdentifier.init(uuid:))
+    var common = headers
+    common?.collapseIdentifier = nil
+    common?.expiration = nil
+    common?.priority = nil
+    group = Group(headers: common, expiration: expiration, priority: headers?.priority ?? notification.priority?.rawValue)
+  }
+
+  static func headers(
+    _ notification: PushNotification, settings: AppSettings, kind: ProviderCredentialKind, expiration: UInt32?
+  ) -> ProviderHeaders? {
+    guard settings.transport == .http2 else { return nil }
+    var headers = ProviderHeaders(
+      topic: notification.topic ?? settings.topic, pushType: notification.pushType?.wire ?? settings.pushType)
+    headers.priority = notification.priority?.rawValue
+    headers.expiration = expiration
+    headers.collapseIdentifier = notification.collapseID
+    // Spelled out, so that nothing but this decides about it, whatever the credential is by then.
+    headers.topic = headers.effectiveTopic(for: kind)
+    return headers
+  }
+
+  static func findings(
+    _ notification: PushNotification, payload: [UInt8], settings: AppSettings, kind: ProviderCredentialKind,
+    headers: ProviderHeaders?
+  ) -> [PayloadFinding] {
+    if let headers { return headers.findings(payload: payload, credential: kind) }
+    let findings = Payload.check(
+      payload, for: .binary(settings.command), priority: notification.priority?.rawValue)
+    guard notification.priority == .low else { return findings }
+    let sentence = "Priority 1 needs HTTP/2; over the binary protocol there are 5 and 10."
+    return [PayloadFinding(severity: .error, path: JSONPath(), sentence: sentence)] + findings
+  }
+}
+
+extension PreparedNotification.Group {
+  /// What the engine sends for all of them; each brings a payload of its own.
+  func campaign(payload: [UInt8] = []) -> Campaign {
+    Campaign(payload: payload, expiration: expiration, priority: priority, headers: headers)
+  }
+}
+
+extension APNSIdentifier {
+  init(uuid: UUID) {
+    let bytes = uuid.uuid
+    func word(_ bytes: [UInt8]) -> UInt64 { bytes.reduce(0) { $0 << 8 | UInt64($1) } }
+    self.init(
+      high: word([bytes.0, bytes.1, bytes.2, bytes.3, bytes.4, bytes.5, bytes.6, bytes.7]),
+      low: word([bytes.8, bytes.9, bytes.10, bytes.11, bytes.12, bytes.13, bytes.14, bytes.15]))
+  }
+}

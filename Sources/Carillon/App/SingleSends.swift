@@ -1,0 +1,176 @@
+internal import PushEngine
+internal import PushTransport
+internal import PushWire
+internal import Synchronization
+
+/// The outcomes of a batch, as they come in.
+private final class BatchAnswers: Sendable {
+  private struct State {
+    var outcomes: [PushOutcome]
+    var missingCount: Int
+    var error: CarillonError?
+  }
+
+  private let state: Mutex<State>
+  let complete = Gate()
+
+  init(count: Int) {
+    state = Mutex(State(outcomes: Array(repeating: .cancelled, count: count), missingCount: count))
+  }
+
+  func set(_ index: Int, _ result: Result<PushOutcome, CarillonError>) {
+    let isComplete = state.withLock { state in
+      switch result {
+      case .success(let outcome): state.outcomes[index] = outcome
+      case .failure(let error): state.error = state.error ?? error
+      }
+      state.missingCount -= 1
+      return state.missingCount == 0
+    }
+    if isComplete { complete.open() }
+  }
+
+  /// The rest is not handed over.
+  func skip(from index: Int) {
+    let isComplete = state.withLock { state in
+      state.missingCount -= state.outcomes.count - index
+      return state.missingCount == 0
+    }
+    if isComplete { complete.open() }
+  }
+
+  var outcomes: [PushOutcome] {
+    get throws(CarillonError) {
+      let (outcomes, error) = state.withLock { ($0.outcomes, $0.error) }
+      if let error { throw error }
+      return outcomes
+    }
+  }
+}
+
+/// The single sends of one app: callers wait here for their outcomes.
+///
+/// Notifications with the same headers share a run, which is a campaign of the engine whose audience
+/// is a queue. A run that nobody uses for a while ends.
+final class SingleSends: Sendable {
+  private struct State {
+    var runs: [PreparedNotification.Group: SendRun] = [:]
+    var pendingCount = 0
+    var nextWaiter: UInt64 = 0
+    var waiters: [(number: UInt64, continuation: CheckedContinuation<Bool, Never>)] = []
+    /// Callers whose tasks were cancelled before they had begun to wait.
+    var cancelledWaiters: Set<UInt64> = []
+  }
+
+  private let state = Mutex(State())
+  private let begin: @Sendable (SendRun, PreparedNotification.Group) -> Void
+
+  /// - Parameter begin: starts a run. It calls ``ended(_:_:)`` in the end.
+  init(begin: @escaping @Sendable (SendRun, PreparedNotification.Group) -> Void) { self.begin = begin }
+
+  func send(_ prepared: PreparedNotification, to token: DeviceToken) async throws(CarillonError) -> PushOutcome {
+    guard await takePlace() else {
+      throw CarillonError(.cancelled, "The task was cancelled before the notification was handed over.")
+    }
+    let result = await withCheckedContinuation { continuation in
+      enqueue(prepared, to: token) { continuation.resume(returning: $0) }
+    }
+    leavePlace()
+    return try result.get()
+  }
+
+  func send(_ batch: [(PreparedNotification, DeviceToken)]) async throws(CarillonError) -> [PushOutcome] {
+    guard !batch.isEmpty else { return [] }
+    let answers = BatchAnswers(count: batch.count)
+    for (index, (prepared, token)) in batch.enumerated() {
+      guard await takePlace() else {
+        answers.skip(from: index)
+        break
+      }
+      enqueue(prepared, to: token) { result in
+        answers.set(index, result)
+        self.leavePlace()
+      }
+    }
+    await answers.complete.waitInAnyCase()
+    return try answers.outcomes
+  }
+
+  /// Hands a notification over; the caller has a place for it.
+  private func enqueue(
+    _ prepared: PreparedNotification, to token: DeviceToken, _ answer: @escaping SendRun.Answer
+  ) {
+    while true {
+      let run = run(for: prepared.group)
+      if run.enqueue(prepared, to: token, answer) { return }
+      // It has ended just now.
+      ended(run, prepared.group)
+    }
+  }
+
+  private func run(for group: PreparedNotification.Group) -> SendRun {
+    let (run, isNew) = state.withLock { state in
+      if let run = state.runs[group] { return (run, false) }
+      let run = SendRun()
+      state.runs[group] = run
+      return (run, true)
+    }
+    if isNew { begin(run, group) }
+    return run
+  }
+
+  /// The run takes nothing more.
+  func ended(_ run: SendRun, _ group: PreparedNotification.Group) {
+    state.withLock { state in
+      if state.runs[group] === run { state.runs[group] = nil }
+    }
+  }
+
+  // MARK: Places
+
+  /// False if the task was cancelled meanwhile.
+  private func takePlace() async -> Bool {
+    let number: UInt64? = state.withLock { state in
+      guard state.pendingCount >= PushApp.pendingLimit || !state.waiters.isEmpty else {
+        state.pendingCount += 1
+        return nil
+      }
+      state.nextWaiter += 1
+      return state.nextWaiter
+    }
+    guard let number else { return true }
+    return await withTaskCancellationHandler {
+      await withCheckedContinuation { continuation in
+        let answer: Bool? = state.withLock { state in
+          if state.cancelledWaiters.remove(number) != nil { return false }
+          if state.pendingCount < PushApp.pendingLimit, state.waiters.isEmpty {
+            state.pendingCount += 1
+            return true
+          }
+          state.waiters.append((number, continuation))
+          return nil
+        }
+        if let answer { continuation.resume(returning: answer) }
+      }
+    } onCancel: {
+      let waiter = state.withLock { state in
+        guard let index = state.waiters.firstIndex(where: { $0.number == number }) else {
+          state.cancelledWaiters.insert(number)
+          return CheckedContinuation<Bool, Never>?.none
+        }
+        return state.waiters.remove(at: index).continuation
+      }
+      waiter?.resume(returning: false)
+    }
+  }
+
+  /// The place goes to the one who has waited longest.
+  private func leavePlace() {
+    let waiter = state.withLock { state -> CheckedContinuation<Bool, Never>? in
+      guard state.waiters.isEmpty else { return state.waiters.removeFirst().continuation }
+      state.pendingCount -= 1
+      return nil
+    }
+    waiter?.resume(returning: true)
+  }
+}

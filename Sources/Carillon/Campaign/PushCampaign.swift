@@ -1,0 +1,158 @@
+internal import PushEngine
+internal import PushTransport
+internal import PushWire
+internal import Synchronization
+
+/// A campaign on its way: one notification to many recipients.
+///
+/// ```swift
+/// let campaign = try await news.campaign(PushNotification(alert: "Sale ends {{day}}"), to: recipients)
+/// for await progress in campaign.progress { print(progress.account.accepted) }
+/// let account = try await campaign.account()
+/// ```
+///
+/// It goes on whether or not anybody looks. Back-pressure reaches its recipients: an `AsyncSequence`
+/// is read as fast as the gateway takes notifications, and no faster.
+public final class PushCampaign: Sendable {
+  /// Why a campaign ended before it was through.
+  private enum Ending {
+    case cancelled
+    case cutShort
+    case audience(AudienceError)
+    case appStopped(String)
+  }
+
+  /// The ``AppConfiguration/id`` of its app.
+  public let app: String
+  /// The name that it was given, for people.
+  public let name: String
+
+  private let run: CampaignRun
+  private let source: CampaignSource
+  private let loop: any Loop
+  private let chunk: AudienceChunk
+  private let started = ContinuousClock.now
+  private let ending = Mutex<Ending?>(nil)
+  private let ended = Gate()
+
+  init(
+    _ run: CampaignRun, app: String, name: String, source: CampaignSource, payloadCapacity: Int, loop: any Loop
+  ) {
+    self.run = run
+    self.app = app
+    self.name = name
+    self.source = source
+    self.loop = loop
+    chunk = AudienceChunk(payloadCapacity: payloadCapacity)
+  }
+
+  // MARK: Its course
+
+  /// Sends everything. Called once, by the deployment.
+  func serve(_ runtime: AppRuntime) async {
+    let number = runtime.runs.add(RunRegistry.Run(drain: { self.cutShort() }, cancel: { self.cutShort() }))
+    if number == nil { cutShort() }
+    do throws(AudienceError) {
+      try await source.run(run, chunk: chunk)
+    } catch {
+      note(.audience(error))
+    }
+    if run.ledger.isCancelled, let reason = runtime.app.failure { note(.appStopped(reason)) }
+    ended.open()
+    if let number { runtime.runs.remove(number) }
+  }
+
+  /// The first reason counts.
+  private func note(_ reason: Ending) { ending.withLock { $0 = $0 ?? reason } }
+
+  /// The deployment or its app ends: with a journal, the campaign can be resumed.
+  private func cutShort() {
+    note(.cutShort)
+    run.cancel()
+  }
+
+  /// Stops reading recipients until ``resume()``.
+  ///
+  /// What was read before is still sent: as much as the connections take within about 300 ms.
+  public func pause() { run.pause() }
+
+  /// Goes on after ``pause()``.
+  public func resume() { run.resume() }
+
+  /// It reads no recipients at present, because of ``pause()``.
+  public var isPaused: Bool { run.ledger.isPaused }
+
+  /// Ends the campaign: nothing more is read, what was read and not sent yet counts as
+  /// ``PushOutcome/cancelled``, and what is in flight still gets its outcome. With a journal, the
+  /// campaign has ended there too, and cannot be resumed.
+  public func cancel() {
+    note(.cancelled)
+    run.abandon()
+  }
+
+  // MARK: What came of it
+
+  /// The account when the campaign has ended.
+  ///
+  /// - Throws: if it ended before it was through, other than by ``cancel()``:
+  ///   ``CarillonError/Code-swift.struct/audience`` if its recipients could not be read to their end,
+  ///   ``CarillonError/Code-swift.struct/gateway`` if its app has stopped, and
+  ///   ``CarillonError/Code-swift.struct/cancelled`` if the deployment has ended or the app was
+  ///   removed. ``accountSoFar`` is final then. Also
+  ///   ``CarillonError/Code-swift.struct/cancelled`` if the task that waits is cancelled; the campaign
+  ///   goes on.
+  public func account() async throws(CarillonError) -> CampaignAccount {
+    await ended.wait()
+    guard ended.isOpen else { throw CarillonError(.cancelled, "The task was cancelled before the campaign had ended.") }
+    switch ending.withLock({ $0 }) {
+    case nil, .cancelled: return accountSoFar
+    case .cutShort: throw CarillonError(.cancelled, "The deployment or the app \"\(app)\" ended before the campaign.")
+    case .appStopped(let reason): throw CarillonError(.gateway, "The app \"\(app)\" has stopped: \(reason).")
+    case .audience(let error):
+      if case .cannotRead(let reason) = error.problem, error.path.isEmpty {
+        throw CarillonError(.audience, "The recipients cannot be read any further: \(reason).")
+      }
+      throw CarillonError(.audience, error.description)
+    }
+  }
+
+  /// What has become of its notifications so far. It adds up at every moment.
+  public var accountSoFar: CampaignAccount { CampaignAccount(run.ledger.account) }
+
+  /// Snapshots, four a second, the first at once and the last when the campaign has ended.
+  ///
+  /// Each loop over it has its own. A slow loop gets fewer, not older ones.
+  public var progress: some AsyncSequence<CampaignProgress, Never> & Sendable { ProgressSequence(campaign: self) }
+
+  private var snapshot: CampaignProgress {
+    let hasEnded = ended.isOpen
+    let account = accountSoFar
+    return CampaignProgress(
+      account: account, fractionRead: source.fractionRead(submitted: account.submitted),
+      elapsed: ContinuousClock.now - started, isPaused: isPaused, hasEnded: hasEnded)
+  }
+
+  private struct ProgressSequence: AsyncSequence, Sendable {
+    let campaign: PushCampaign
+
+    func makeAsyncIterator() -> Iterator { Iterator(campaign: campaign) }
+
+    struct Iterator: AsyncIteratorProtocol {
+      let campaign: PushCampaign
+      private var isFirst = true
+      private var hasEnded = false
+
+      init(campaign: PushCampaign) { self.campaign = campaign }
+
+      mutating func next() async -> CampaignProgress? {
+        if hasEnded { return nil }
+        if !isFirst { await campaign.ended.wait(atMost: .milliseconds(250), on: campaign.loop) }
+        if Task.isCancelled { return nil }
+        isFirst = false
+        let snapshot = campaign.snapshot
+        hasEnded = snapshot.hasEnded
+        return snapshot
+      }
+    }
+  }
+}

@@ -1,0 +1,158 @@
+internal import PushEngine
+internal import PushTransport
+internal import PushWire
+
+/// A campaign that an earlier process began and did not end, as the journal knows it.
+///
+/// ```swift
+/// for unfinished in deployment.unfinishedCampaigns {
+///   let campaign = try await unfinished.resume(to: tokens)
+///   print(try await campaign.account())
+/// }
+/// ```
+///
+/// Resume it with the same recipients: those that were read before are passed over. What was read and
+/// has certainly not been sent is sent first; what may have arrived goes by the app's
+/// ``AppConfiguration/onUnknown``. The account covers all processes together.
+public struct UnfinishedCampaign: Sendable, Identifiable {
+  /// Its number in the journal.
+  public let id: UInt64
+  /// The ``AppConfiguration/id`` of its app.
+  public let app: String
+  /// The name that it was given.
+  public let name: String
+  /// These are single sends whose callers have gone with their process.
+  public let isSingleSends: Bool
+  /// What has become of its notifications so far.
+  public let account: CampaignAccount
+  /// So many recipients have been read, from the first one on; of a token file, lines.
+  public let readCount: Int
+  /// Notifications that were read and have certainly not been sent.
+  public let unsentCount: Int
+  /// Notifications that may have arrived or not.
+  public let unknownCount: Int
+
+  private let campaign: JournalledCampaign
+  private let note: CampaignNote
+  private let core: DeploymentCore
+
+  init(_ state: JournalReport.CampaignState, core: DeploymentCore) {
+    campaign = state.campaign
+    note = CampaignNote(reading: state.campaign.context)
+    self.core = core
+    id = state.campaign.number
+    app = state.campaign.app
+    name = note.name
+    isSingleSends = note.isSingleSends
+    account = CampaignAccount(state.campaign.account)
+    readCount = Int(clamping: state.campaign.readLine)
+    unsentCount = state.unsent
+    unknownCount = state.unknown
+  }
+
+  /// Sends what was read, and reads nothing more.
+  ///
+  /// - Parameter notAccepted: as in ``PushApp/campaign(_:to:name:notAccepted:)-([DeviceToken])``.
+  /// - Throws: ``CarillonError/Code-swift.struct/configuration`` if the deployment has no such app,
+  ///   ``CarillonError/Code-swift.struct/journalContent`` if the app's transport is another one now, or
+  ///   the campaign was resumed or abandoned before; and as that method.
+  public func resume(
+    notAccepted: (@Sendable (UnacceptedNotification) -> Void)? = nil
+  ) async throws(CarillonError) -> PushCampaign {
+    try await resume(notAccepted) { _ throws(CarillonError) in .nobody }
+  }
+
+  /// Goes on with an array of tokens.
+  ///
+  /// - Parameter tokens: the same as before, all of them.
+  /// - Throws: as ``resume(notAccepted:)``.
+  public func resume(
+    to tokens: [DeviceToken], notAccepted: (@Sendable (UnacceptedNotification) -> Void)? = nil
+  ) async throws(CarillonError) -> PushCampaign {
+    let list = TokenList(tokens.map(\.wire), from: AudienceMark(offset: campaign.readLine, line: campaign.readLine + 1))
+    return try await resume(notAccepted) { _ throws(CarillonError) in .list(list, count: tokens.count) }
+  }
+
+  /// Goes on with a sequence of recipients.
+  ///
+  /// - Parameter recipients: those behind the first ``readCount``, in the same order as before.
+  /// - Throws: as ``resume(notAccepted:)``.
+  public func resume<Recipients: AsyncSequence & Sendable>(
+    toRemaining recipients: Recipients, notAccepted: (@Sendable (UnacceptedNotification) -> Void)? = nil
+  ) async throws(CarillonError) -> PushCampaign where Recipients.Element == Recipient {
+    let firstLine = campaign.readLine + 1
+    return try await resume(notAccepted) { plan throws(CarillonError) in
+      plan.source(recipients, firstLine: firstLine)
+    }
+  }
+
+  /// Goes on with a file.
+  ///
+  /// - Parameter path: of the same file as before, which must not have changed.
+  /// - Throws: as ``resume(notAccepted:)``, and ``CarillonError/Code-swift.struct/audience`` if the
+  ///   file cannot be read.
+  public func resume(
+    toTokensIn path: String, notAccepted: (@Sendable (UnacceptedNotification) -> Void)? = nil
+  ) async throws(CarillonError) -> PushCampaign {
+    let mark = campaign.mark.offset == 0 ? nil : campaign.mark
+    return try await resume(notAccepted) { plan throws(CarillonError) in try plan.source(file: path, from: mark) }
+  }
+
+  /// Gives it up: what was not sent counts as cancelled, what may have arrived as unknown.
+  ///
+  /// - Returns: the final account.
+  /// - Throws: ``CarillonError/Code-swift.struct/journalContent`` if it was resumed or abandoned before,
+  ///   and ``CarillonError/Code-swift.struct/journal`` if the journal cannot be written.
+  @discardableResult
+  public func abandon() async throws(CarillonError) -> CampaignAccount {
+    let journal = try take()
+    journal.abandonCampaign(id)
+    do throws(JournalProblem) {
+      try await journal.makeDurable()
+    } catch {
+      throw CarillonError(.journal, "\(error)")
+    }
+    return CampaignAccount(journal.campaigns.first { $0.number == id }?.account ?? campaign.account)
+  }
+
+  /// Nobody else may resume or abandon it from now on.
+  private func take() throws(CarillonError) -> EngineJournal {
+    guard let journal = core.journal, core.take(unfinished: id) else {
+      throw CarillonError(.journalContent, "The campaign \(id) was resumed or abandoned before.")
+    }
+    return journal
+  }
+
+  private func resume(
+    _ notAccepted: (@Sendable (UnacceptedNotification) -> Void)?,
+    _ source: (CampaignPlan) throws(CarillonError) -> CampaignSource
+  ) async throws(CarillonError) -> PushCampaign {
+    let entry = try core.entry(app)
+    let runtime = try await core.runtime(of: entry)
+    guard (campaign.headers != nil) == (entry.settings.transport == .http2) else {
+      throw CarillonError(.journalContent, "The campaign \(id) of the app \"\(app)\" began with another transport.")
+    }
+    let template: PayloadTemplate?
+    do throws(PayloadTemplateError) {
+      template = try note.template.map { text throws(PayloadTemplateError) in try PayloadTemplate(parsing: Array(text.utf8)) }
+    } catch {
+      throw CarillonError(.journalContent, "The campaign \(id): \(error).")
+    }
+    let sent = Campaign(
+      payload: core.journal?.payload(of: campaign) ?? [], expiration: campaign.expiration, priority: campaign.priority,
+      headers: campaign.headers, seed: campaign.seed)
+    let plan = CampaignPlan(runtime: runtime, sent: sent, template: template, note: note, number: id)
+    let opened = try source(plan)
+    _ = try take()
+    return try await PushApp(entry, core).begin(plan, opened, notAccepted)
+  }
+}
+
+extension Deployment {
+  /// What earlier processes began and did not end, from the oldest on. Empty without a journal.
+  ///
+  /// Resume or abandon each: an unfinished campaign stays in the journal until then.
+  public var unfinishedCampaigns: [UnfinishedCampaign] {
+    core.unfinished.map { UnfinishedCampaign($0, core: core) }
+  }
+}

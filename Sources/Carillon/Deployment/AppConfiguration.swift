@@ -1,0 +1,215 @@
+internal import PushTransport
+internal import PushWire
+
+/// One app of a deployment: its topic, how its gateway is reached, and its limits.
+///
+/// ```swift
+/// var news = AppConfiguration(
+///   id: "news", topic: "com.example.news", transport: .http2(.production),
+///   credential: .tokenKey(file: "AuthKey_ABC123DEFG.p8", teamID: "DEF123GHIJ"))
+/// news.rateLimit = 5_000
+/// ```
+///
+/// Everything but the four arguments has a default that works.
+public struct AppConfiguration: Hashable, Sendable {
+  /// Names the app within its deployment: letters, digits, `.`, `_` and `-`.
+  public var id: String
+  /// The app's bundle identifier. Over HTTP/2 `apns-topic` is made of it. Over the binary protocol
+  /// the certificate decides about the topic.
+  public var topic: String
+  /// What is spoken with the gateway, and with which environment.
+  public var transport: Transport
+  /// How the app proves to the gateway who it is.
+  public var credential: Credential
+  /// Where to connect. Default nil: Apple's gateway for the transport and the environment. Apple
+  /// switched its binary gateways off in 2021.
+  public var gateway: Gateway?
+  /// A PEM file with the authorities that the gateway's certificate is checked against. Default
+  /// nil: the system's.
+  public var trustedAuthorities: String?
+  /// Of notifications that do not say it themselves (HTTP/2). Default
+  /// ``PushNotification/PushType/alert``.
+  public var pushType = PushNotification.PushType.alert
+  /// How many connections there may be. The first number is kept open, more are added while they
+  /// help. Default 1…8.
+  public var connections = 1...8
+  /// New connections per minute, all together. Default nil: 3,000 for Apple's gateways, 60,000 for
+  /// any other.
+  public var connectionsPerMinute: Int?
+  /// Notifications per second. Default nil: no limit.
+  public var rateLimit: Double?
+  /// How long the app keeps trying while nothing gets through at all, before it stops; see
+  /// ``DeploymentEvent/Kind-swift.enum/stopped(reason:)``. Default 15 minutes.
+  public var patience = Duration.seconds(900)
+  /// How many connections may end around one notification, or how many "not now" it may get, before
+  /// it is given up. Default 5.
+  public var attempts = 5
+  /// What becomes of notifications that may have arrived when their connection ended. Default
+  /// ``UnknownPolicy/resend``.
+  public var onUnknown = UnknownPolicy.resend
+  /// When frames or requests are written. The default suits campaigns and single sends alike.
+  public var batching = Batching()
+  /// How much may be in flight on one connection.
+  public var window = Window()
+  /// How the binary protocol, which is silent on success, learns that notifications were accepted.
+  public var settling = Settling()
+  /// What concerns HTTP/2 alone.
+  public var http2 = HTTP2()
+
+  /// Describes an app.
+  ///
+  /// - Parameters:
+  ///   - id: its name within the deployment.
+  ///   - topic: its bundle identifier.
+  ///   - transport: what is spoken with the gateway, and with which environment.
+  ///   - credential: how the app proves who it is.
+  public init(id: String, topic: String, transport: Transport, credential: Credential) {
+    self.id = id
+    self.topic = topic
+    self.transport = transport
+    self.credential = credential
+  }
+}
+
+extension AppConfiguration {
+  /// What is spoken with the gateway.
+  public enum Transport: Hashable, Sendable {
+    /// The HTTP/2 provider API: each notification is a request with an answer of its own.
+    case http2(Environment = .production)
+    /// The binary provider protocol: frames, and no answer but to the first that is refused.
+    case binary(Environment = .production, frames: FrameVersion = .two)
+
+    /// It is HTTP/2.
+    public var isHTTP2: Bool { if case .http2 = self { true } else { false } }
+  }
+
+  /// For which builds of the app.
+  public enum Environment: String, Hashable, Sendable, CaseIterable {
+    /// The App Store's, and TestFlight's.
+    case production
+    /// Those that Xcode installs.
+    case sandbox
+  }
+
+  /// The layout of the binary protocol's frames: the command byte.
+  public enum FrameVersion: UInt8, Hashable, Sendable, CaseIterable {
+    /// Token and payload alone: no refusal says which notification it is about.
+    case zero = 0
+    /// With an identifier and an expiration date; payloads of 256 bytes.
+    case one = 1
+    /// With a priority as well; payloads of 2,048 bytes.
+    case two = 2
+  }
+
+  /// A host and a port.
+  public struct Gateway: Hashable, Sendable, CustomStringConvertible {
+    /// A name or an address. The server's certificate must be for it.
+    public var host: String
+    /// From 1 to 65535.
+    public var port: Int
+
+    /// Names a gateway.
+    public init(host: String, port: Int) {
+      self.host = host
+      self.port = port
+    }
+
+    /// Such as `localhost:2197`.
+    public var description: String { Endpoint(host: host, port: port).description }
+  }
+
+  /// How an app proves to its gateway who it is.
+  ///
+  /// Files are read when a deployment is made, when an app is added to it, and when a credential is
+  /// replaced. Those that hold a private key or a passphrase must be their owner's alone (`chmod 600`).
+  public struct Credential: Hashable, Sendable {
+    let settings: AppCredential
+
+    /// A certificate with its key, for both transports.
+    ///
+    /// - Parameters:
+    ///   - file: PEM, or PKCS#12, or a DER certificate if there is a separate key.
+    ///   - key: a PEM file with the private key. Default nil: `file` holds it.
+    ///   - passphraseFile: a file whose first line is the passphrase. Default nil: there is none.
+    public static func certificate(file: String, key: String? = nil, passphraseFile: String? = nil) -> Credential {
+      var files = CredentialFiles(certificate: file, key: key)
+      files.passphraseFile = passphraseFile
+      return Credential(settings: .certificate(files))
+    }
+
+    /// A key that signs provider tokens (HTTP/2 only).
+    ///
+    /// - Parameters:
+    ///   - file: the `.p8` file from the developer account.
+    ///   - keyID: the key's ten characters. Default nil: what the file's name says,
+    ///     `AuthKey_ABC123DEFG.p8`.
+    ///   - teamID: the team's ten characters.
+    public static func tokenKey(file: String, keyID: String? = nil, teamID: String) -> Credential {
+      let identifier = keyID ?? TokenKeyFile.keyIdentifier(inNameOf: file) ?? ""
+      return Credential(
+        settings: .tokenKey(TokenKeyFile(file: file, keyIdentifier: identifier, teamIdentifier: teamID)))
+    }
+  }
+
+  /// What becomes of notifications that may have arrived when their connection ended.
+  public enum UnknownPolicy: String, Hashable, Sendable, CaseIterable {
+    /// They are sent again. Some may arrive twice: ``CampaignAccount/possibleDuplicates``.
+    case resend
+    /// They are not sent again, and end as ``PushOutcome/held``.
+    case hold
+    /// They are not sent again, and end as ``PushOutcome/unknown``.
+    case drop
+  }
+
+  /// When frames or requests are written.
+  public struct Batching: Hashable, Sendable {
+    /// At once when so many bytes wait. Default 64 KiB.
+    public var byteCount = 64 << 10
+    /// At the latest when the oldest has waited so long. Default 5 ms. Nothing waits while the
+    /// socket is idle.
+    public var delay = Duration.milliseconds(5)
+
+    /// The default.
+    public init() {}
+  }
+
+  /// How much may be in flight on one connection.
+  public struct Window: Hashable, Sendable {
+    /// Notifications. Default 262,144.
+    public var notifications = 262_144
+    /// Bytes of memory. Default 16 MiB.
+    public var bytes = 16 << 20
+
+    /// The default.
+    public init() {}
+  }
+
+  /// How the binary protocol learns that notifications were accepted.
+  public struct Settling: Hashable, Sendable {
+    /// A notification counts as accepted when its connection has lived so long without an answer.
+    /// Default 5 s.
+    public var quiet = Duration.seconds(5)
+    /// At the end, send a notification that the gateway must refuse: its answer proves that all
+    /// before it were accepted. Default true.
+    public var usesProbes = true
+
+    /// The default.
+    public init() {}
+  }
+
+  /// What concerns HTTP/2 alone.
+  public struct HTTP2: Hashable, Sendable {
+    /// How long an answer may take before the notification counts as one that may have arrived.
+    /// Default 30 s.
+    public var requestTimeout = Duration.seconds(30)
+    /// Requests in flight on one connection, at most; the service's own limit counts too. Default
+    /// 1,000.
+    public var concurrentRequests = 1000
+    /// A connection on which nothing has happened for so long is asked for a sign of life. Default
+    /// one hour.
+    public var pingInterval = Duration.seconds(3600)
+
+    /// The default.
+    public init() {}
+  }
+}

@@ -1,0 +1,133 @@
+internal import PushEngine
+internal import PushTransport
+internal import PushWire
+internal import Synchronization
+
+/// One app of a deployment: what outlives its engine.
+final class AppEntry: Sendable {
+  private struct State {
+    var settings: AppSettings
+    var credential: ResolvedCredential
+    var runtime: AppRuntime?
+    var isRemoved = false
+  }
+
+  let id: String
+  let configuration: AppConfiguration
+  let goneDevices = Multicast<PushApp.GoneDevice>(bufferLimit: 16_384)
+  private let state: Mutex<State>
+
+  init(_ configuration: AppConfiguration, registry: ProviderTokenRegistry) throws(CarillonError) {
+    let settings = try configuration.settings
+    id = configuration.id
+    self.configuration = configuration
+    state = Mutex(State(settings: settings, credential: try Self.resolve(settings, registry)))
+  }
+
+  static func resolve(_ settings: AppSettings, _ registry: ProviderTokenRegistry) throws(CarillonError) -> ResolvedCredential {
+    do throws(CredentialError) {
+      return try ResolvedCredential.load(settings, registry: registry, validAt: Int64(NIOLoop.wallClock))
+    } catch {
+      throw CarillonError(.credential, "The app \"\(settings.id)\": \(error).")
+    }
+  }
+
+  var settings: AppSettings { state.withLock { $0.settings } }
+  var credential: ResolvedCredential { state.withLock { $0.credential } }
+
+  /// The engine's part; nil before the deployment runs, and after the app was removed.
+  var runtime: AppRuntime? {
+    get { state.withLock { $0.runtime } }
+    set { state.withLock { $0.runtime = newValue } }
+  }
+
+  var isRemoved: Bool {
+    get { state.withLock { $0.isRemoved } }
+    set { state.withLock { $0.isRemoved = newValue } }
+  }
+
+  func replace(_ settings: AppSettings, _ credential: ResolvedCredential) {
+    state.withLock { state in
+      state.settings = settings
+      state.credential = credential
+    }
+  }
+}
+
+/// The engine's part of one app, while a deployment runs.
+final class AppRuntime: Sendable {
+  let entry: AppEntry
+  let app: App
+  let engine: RunningEngine
+  let runs = RunRegistry()
+  private let sendsOnce = Mutex<SingleSends?>(nil)
+
+  init(_ entry: AppEntry, engine: RunningEngine) {
+    self.entry = entry
+    self.engine = engine
+    let plan = entry.credential.plan(entry.settings)
+    app = engine.makeApp(plan)
+  }
+
+  /// Its single sends.
+  var sends: SingleSends {
+    sendsOnce.withLock { sends in
+      if let sends { return sends }
+      let made = SingleSends { [weak self] run, group in
+        if let self { begin(run, group) } else { run.ended(.failure(DeploymentCore.hasEnded)) }
+      }
+      sends = made
+      return made
+    }
+  }
+
+  /// Why it cannot send any more, as an error.
+  var failure: CarillonError? {
+    app.failure.map { CarillonError(.gateway, "The app \"\(entry.id)\" has stopped: \($0).") }
+  }
+
+  /// Ends what goes on, within the time, and closes every connection.
+  func end(within duration: Duration) async {
+    runs.drain()
+    await runs.finished.waitInAnyCase(atMost: duration, on: engine.loop)
+    if !runs.finished.isOpen {
+      runs.cancelAll()
+      app.closeConnections()
+      await runs.finished.waitInAnyCase()
+    }
+    await app.shutDown()
+  }
+}
+
+/// The threads and the work of a deployment that runs.
+final class RunningEngine: Sendable {
+  let journal: EngineJournal?
+  /// Work for the deployment's own task group.
+  let jobs = Mailbox<@Sendable () async -> Void>()
+  private let group: LoopGroup
+  private let budget = RingBudget()
+  private let appCount = Atomic<Int>(0)
+
+  init(threads: Int, journal: EngineJournal?) {
+    group = LoopGroup(threads: threads)
+    self.journal = journal
+  }
+
+  /// For timers.
+  var loop: any Loop { group.loops[0] }
+
+  func makeApp(_ plan: AppPlan) -> App {
+    let index = appCount.add(1, ordering: .relaxed).oldValue
+    return App(
+      configuration: plan.configuration, dialer: plan.dialer, loops: group.loops, firstLoop: index,
+      seed: .random(in: 0 ... .max), budget: budget, journal: journal)
+  }
+
+  /// Ends the threads.
+  func shutDown() async {
+    // Lanes may wait for the journal: its answers still find their loops. An answer that never comes
+    // was given when the journal failed.
+    try? await journal?.makeDurable()
+    await group.shutDown()
+  }
+}

@@ -1,0 +1,90 @@
+internal import Foundation
+public import Logging
+public import ServiceLifecycle
+
+/// All apps of one process, their connections, and the journal that they share.
+///
+/// Make one, run it in a task of its own or as a service, and send through its apps:
+///
+/// ```swift
+/// let deployment = try Deployment(apps: [news], journal: .directory("journal"), logger: logger)
+///
+/// try await withThrowingTaskGroup { group in
+///   group.addTask { try await deployment.run() }
+///   let outcome = try await deployment.app("news").send(PushNotification(alert: "Hello"), to: token)
+///   group.cancelAll()
+/// }
+/// ```
+///
+/// Everything that lives long belongs to ``run()``. A call that needs a connection waits for it, and
+/// throws ``CarillonError/Code-swift.struct/cancelled`` after it has ended.
+///
+/// When ``run()`` ends, by cancellation or by a graceful shutdown, single sends that were handed over
+/// are still sent, campaigns stop reading, what is in flight gets its outcome, connections are closed,
+/// and the journal is closed. That takes at most about twice the shutdown timeout.
+public final class Deployment: Service, Sendable {
+  let core: DeploymentCore
+
+  /// Reads and checks the credentials of all apps, and opens the journal. Nothing is sent.
+  ///
+  /// - Parameters:
+  ///   - apps: with different ids. More can be added later: ``add(_:)``.
+  ///   - journal: whether what is unfinished survives the end of the process. Default: no.
+  ///   - threads: event loops. Default: one for each processor.
+  ///   - shutdownTimeout: how long notifications in flight may take to get their outcome when
+  ///     ``run()`` ends or an app is removed. Default 10 s.
+  ///   - logger: where starts, ends and connection trouble are logged. Tokens and payloads are not.
+  ///     Default nil: nowhere.
+  /// - Throws: ``CarillonError/Code-swift.struct/configuration``,
+  ///   ``CarillonError/Code-swift.struct/credential`` or ``CarillonError/Code-swift.struct/journal``.
+  public init(
+    apps: [AppConfiguration], journal: JournalSettings = .none, threads: Int? = nil,
+    shutdownTimeout: Duration = .seconds(10), logger: Logger? = nil
+  ) throws(CarillonError) {
+    core = try DeploymentCore(
+      apps: apps, journal: journal, threads: threads ?? ProcessInfo.processInfo.activeProcessorCount,
+      shutdownTimeout: shutdownTimeout,
+      logger: logger ?? Logger(label: "carillon") { _ in SwiftLogNoOpLogHandler() })
+  }
+
+  /// Serves all apps until the task is cancelled, or its service group shuts down gracefully.
+  ///
+  /// A deployment runs once.
+  ///
+  /// - Throws: ``CarillonError/Code-swift.struct/journal`` if the journal could not be closed in good
+  ///   order, and ``CarillonError/Code-swift.struct/configuration`` if it has run before.
+  public func run() async throws {
+    let core = core
+    try await withGracefulShutdownHandler {
+      try await core.run()
+    } onGracefulShutdown: {
+      core.end()
+    }
+  }
+
+  /// The handle of an app.
+  ///
+  /// - Parameter id: the app's ``AppConfiguration/id``.
+  /// - Throws: ``CarillonError/Code-swift.struct/configuration`` if there is none.
+  public func app(_ id: String) throws(CarillonError) -> PushApp { PushApp(try core.entry(id), core) }
+
+  /// The handles of all apps, in the order in which they were added.
+  public var apps: [PushApp] { core.entries.map { PushApp($0, core) } }
+
+  /// Adds an app, at any time. Its credential is read and checked.
+  ///
+  /// - Returns: the app's handle.
+  /// - Throws: ``CarillonError/Code-swift.struct/configuration`` or
+  ///   ``CarillonError/Code-swift.struct/credential``.
+  @discardableResult
+  public func add(_ app: AppConfiguration) throws(CarillonError) -> PushApp { PushApp(try core.add(app), core) }
+
+  /// Removes an app, and returns when its connections are closed.
+  ///
+  /// Single sends that were handed over are still sent, campaigns are cancelled (with a journal they
+  /// stay unfinished there), and what is in flight gets its outcome, for at most the shutdown timeout.
+  ///
+  /// - Parameter id: the app's ``AppConfiguration/id``.
+  /// - Throws: ``CarillonError/Code-swift.struct/configuration`` if there is none.
+  public func remove(_ id: String) async throws(CarillonError) { try await core.remove(id) }
+}

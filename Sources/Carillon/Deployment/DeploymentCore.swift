@@ -1,0 +1,197 @@
+internal import Logging
+internal import PushEngine
+internal import PushTransport
+internal import PushWire
+internal import Synchronization
+
+/// What a ``Deployment`` and its handles share.
+final class DeploymentCore: Sendable {
+  private enum Phase {
+    case idle
+    case running(RunningEngine)
+    case ended
+  }
+
+  private struct State {
+    var phase = Phase.idle
+    var entries: [AppEntry] = []
+    var hasRun = false
+    /// Unfinished campaigns of the journal that nobody has resumed or abandoned.
+    var unfinished: [JournalReport.CampaignState] = []
+  }
+
+  let logger: Logger
+  let registry = ProviderTokenRegistry()
+  let journal: EngineJournal?
+  private let threads: Int
+  private let shutdownTimeout: Duration
+  private let state: Mutex<State>
+  /// Opens when the deployment runs, or will never run.
+  private let started = Gate()
+  /// Opens when it is asked to end.
+  private let ending = Gate()
+
+  init(
+    apps: [AppConfiguration], journal settings: JournalSettings, threads: Int, shutdownTimeout: Duration, logger: Logger
+  ) throws(CarillonError) {
+    var state = State()
+    for app in apps {
+      guard !state.entries.contains(where: { $0.id == app.id }) else { throw Self.duplicate(app.id) }
+      state.entries.append(try AppEntry(app, registry: registry))
+    }
+    if let directory = settings.directory {
+      let opened: (journal: EngineJournal, report: JournalReport)
+      do throws(JournalProblem) {
+        opened = try EngineJournal.open(directory: directory, options: settings.options)
+      } catch {
+        throw CarillonError(.journal, "\(error)")
+      }
+      journal = opened.journal
+      state.unfinished = opened.report.unfinished
+    } else {
+      journal = nil
+    }
+    self.state = Mutex(state)
+    self.logger = logger
+    self.threads = max(1, threads)
+    self.shutdownTimeout = shutdownTimeout
+  }
+
+  // MARK: Unfinished campaigns
+
+  var unfinished: [JournalReport.CampaignState] { state.withLock { $0.unfinished } }
+
+  /// False if somebody else has taken it.
+  func take(unfinished number: UInt64) -> Bool {
+    state.withLock { state in
+      let count = state.unfinished.count
+      state.unfinished.removeAll { $0.campaign.number == number }
+      return state.unfinished.count < count
+    }
+  }
+
+  private static func duplicate(_ id: String) -> CarillonError {
+    CarillonError(.configuration, "There are two apps with the id \"\(id)\".")
+  }
+
+  // MARK: Apps
+
+  var entries: [AppEntry] { state.withLock { $0.entries } }
+
+  func entry(_ id: String) throws(CarillonError) -> AppEntry {
+    guard let entry = entries.first(where: { $0.id == id }) else {
+      throw CarillonError(.configuration, "There is no app \"\(id)\".")
+    }
+    return entry
+  }
+
+  func add(_ configuration: AppConfiguration) throws(CarillonError) -> AppEntry {
+    let entry = try AppEntry(configuration, registry: registry)
+    let isNew = state.withLock { state in
+      guard !state.entries.contains(where: { $0.id == entry.id }) else { return false }
+      state.entries.append(entry)
+      // Within the lock: a deployment that ends then knows of it.
+      if case .running(let engine) = state.phase { start(entry, engine) }
+      return true
+    }
+    guard isNew else { throw Self.duplicate(entry.id) }
+    return entry
+  }
+
+  func remove(_ id: String) async throws(CarillonError) {
+    let entry = try entry(id)
+    state.withLock { state in state.entries.removeAll { $0 === entry } }
+    entry.isRemoved = true
+    if let runtime = entry.runtime {
+      entry.runtime = nil
+      await runtime.end(within: shutdownTimeout)
+    }
+    entry.goneDevices.finish()
+  }
+
+  @discardableResult
+  func start(_ entry: AppEntry, _ engine: RunningEngine) -> AppRuntime {
+    let runtime = AppRuntime(entry, engine: engine)
+    entry.runtime = runtime
+    engine.jobs.put { await runtime.app.run() }
+    return runtime
+  }
+
+  /// The engine's part of an app, as soon as the deployment runs.
+  func runtime(of entry: AppEntry) async throws(CarillonError) -> AppRuntime {
+    await started.wait()
+    guard case .running = state.withLock({ $0.phase }) else {
+      throw started.isOpen ? Self.hasEnded : CarillonError(.cancelled, "The task was cancelled before the deployment ran.")
+    }
+    guard let runtime = entry.runtime else {
+      throw CarillonError(.cancelled, "The app \"\(entry.id)\" was removed from its deployment.")
+    }
+    if let failure = runtime.failure { throw failure }
+    return runtime
+  }
+
+  static var hasEnded: CarillonError { CarillonError(.cancelled, "The deployment has ended.") }
+
+  // MARK: Running
+
+  func run() async throws(CarillonError) {
+    let mayRun = state.withLock { state in
+      defer { state.hasRun = true }
+      return !state.hasRun
+    }
+    guard mayRun else { throw CarillonError(.configuration, "A deployment runs once.") }
+    let engine = RunningEngine(threads: threads, journal: journal)
+    await withTaskCancellationHandler {
+      await serve(engine)
+    } onCancel: {
+      end()
+    }
+    await engine.shutDown()
+    try await closeJournal()
+  }
+
+  /// Asks the deployment to end in good order.
+  func end() { ending.open() }
+
+  private func serve(_ engine: RunningEngine) async {
+    let entries = state.withLock { state in
+      state.phase = .running(engine)
+      return state.entries
+    }
+    for entry in entries { start(entry, engine) }
+    started.open()
+    logger.info("deployment runs", metadata: ["apps": "\(entries.count)"])
+    await withDiscardingTaskGroup { tasks in
+      tasks.addTask { await self.finish(engine) }
+      while let jobs = await engine.jobs.take() {
+        for job in jobs { tasks.addTask { await job() } }
+      }
+    }
+    logger.info("deployment has ended")
+  }
+
+  /// Waits for the end, and brings it about.
+  private func finish(_ engine: RunningEngine) async {
+    await ending.waitInAnyCase()
+    logger.info("deployment ends")
+    let entries = state.withLock { state in
+      state.phase = .ended
+      return state.entries
+    }
+    await withDiscardingTaskGroup { tasks in
+      for runtime in entries.compactMap(\.runtime) {
+        tasks.addTask { [shutdownTimeout] in await runtime.end(within: shutdownTimeout) }
+      }
+    }
+    for entry in entries { entry.goneDevices.finish() }
+    engine.jobs.close()
+  }
+
+  private func closeJournal() async throws(CarillonError) {
+    do throws(JournalProblem) {
+      try await journal?.close()
+    } catch {
+      throw CarillonError(.journal, "\(error)")
+    }
+  }
+}

@@ -1,0 +1,54 @@
+internal import Synchronization
+
+/// The campaigns and single sends of one app that go on, so that they can be ended together.
+final class RunRegistry: Sendable {
+  struct Run: Sendable {
+    /// Takes in nothing new, and ends in good order.
+    var drain: @Sendable () -> Void
+    /// Ends as soon as it can.
+    var cancel: @Sendable () -> Void
+  }
+
+  private struct State {
+    var runs: [UInt64: Run] = [:]
+    var nextNumber: UInt64 = 0
+    var isClosed = false
+  }
+
+  private let state = Mutex(State())
+  /// Opens when the registry is closed and every run has ended.
+  let finished = Gate()
+
+  /// Nil once the registry is closed: then nothing may begin.
+  func add(_ run: Run) -> UInt64? {
+    state.withLock { state in
+      guard !state.isClosed else { return nil }
+      state.nextNumber += 1
+      state.runs[state.nextNumber] = run
+      return state.nextNumber
+    }
+  }
+
+  func remove(_ number: UInt64) {
+    let isFinished = state.withLock { state in
+      state.runs[number] = nil
+      return state.isClosed && state.runs.isEmpty
+    }
+    if isFinished { finished.open() }
+  }
+
+  /// Nothing may begin any more, and what goes on is drained.
+  func drain() {
+    let runs = state.withLock { state in
+      state.isClosed = true
+      return Array(state.runs.values)
+    }
+    for run in runs { run.drain() }
+    if runs.isEmpty { finished.open() }
+  }
+
+  func cancelAll() {
+    let runs = state.withLock { Array($0.runs.values) }
+    for run in runs { run.cancel() }
+  }
+}

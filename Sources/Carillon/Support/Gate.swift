@@ -1,0 +1,91 @@
+internal import PushTransport
+internal import PushWire
+internal import Synchronization
+
+/// Waits for something that happens once.
+final class Gate: Sendable {
+  private struct State {
+    var isOpen = false
+    var nextNumber: UInt64 = 0
+    var waiters: [UInt64: CheckedContinuation<Void, Never>] = [:]
+    /// Waits that ended before they had begun: their tasks were cancelled at once.
+    var abandoned: Set<UInt64> = []
+  }
+
+  private let state = Mutex(State())
+
+  init() {}
+
+  var isOpen: Bool { state.withLock { $0.isOpen } }
+
+  /// It has happened: everybody goes on.
+  func open() {
+    let waiters = state.withLock { state in
+      state.isOpen = true
+      defer { state.waiters = [:] }
+      return Array(state.waiters.values)
+    }
+    for waiter in waiters { waiter.resume() }
+  }
+
+  /// Returns once the gate is open, or the task is cancelled.
+  func wait() async {
+    let number = takeNumber()
+    await withTaskCancellationHandler {
+      await wait(as: number)
+    } onCancel: {
+      leave(number)
+    }
+  }
+
+  /// Returns once the gate is open, whatever becomes of the task.
+  func waitInAnyCase() async { await wait(as: takeNumber()) }
+
+  /// Returns once the gate is open, the time is over, or the task is cancelled.
+  func wait(atMost duration: Duration, on loop: any Loop) async {
+    let number = takeNumber()
+    let timer = loop.schedule(at: loop.now + duration) { [weak self] in self?.leave(number) }
+    await withTaskCancellationHandler {
+      await wait(as: number)
+    } onCancel: {
+      leave(number)
+    }
+    timer.cancel()
+  }
+
+  /// The same, whatever becomes of the task.
+  func waitInAnyCase(atMost duration: Duration, on loop: any Loop) async {
+    let number = takeNumber()
+    let timer = loop.schedule(at: loop.now + duration) { [weak self] in self?.leave(number) }
+    await wait(as: number)
+    timer.cancel()
+  }
+
+  private func takeNumber() -> UInt64 {
+    state.withLock { state in
+      state.nextNumber += 1
+      return state.nextNumber
+    }
+  }
+
+  private func wait(as number: UInt64) async {
+    await withCheckedContinuation { continuation in
+      let isOver = state.withLock { state in
+        if state.isOpen || state.abandoned.remove(number) != nil { return true }
+        state.waiters[number] = continuation
+        return false
+      }
+      if isOver { continuation.resume() }
+    }
+    state.withLock { _ = $0.abandoned.remove(number) }
+  }
+
+  private func leave(_ number: UInt64) {
+    let waiter = state.withLock { state -> CheckedContinuation<Void, Never>? in
+      if let waiter = state.waiters.removeValue(forKey: number) { return waiter }
+      if !state.isOpen { state.abandoned.insert(number) }
+      return nil
+    }
+    waiter?.resume()
+  }
+}

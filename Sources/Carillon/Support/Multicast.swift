@@ -1,0 +1,161 @@
+internal import Synchronization
+
+/// What one loop over a ``Multicast`` yields.
+struct MulticastSequence<Source: Sendable, Element: Sendable>: AsyncSequence, Sendable {
+  let source: Multicast<Source>
+  /// Gets a value and how many before it were lost.
+  let convert: @Sendable (Source, Int) -> Element
+
+  func makeAsyncIterator() -> Iterator { Iterator(subscription: source.subscribe(), convert: convert) }
+
+  struct Iterator: AsyncIteratorProtocol {
+    let subscription: Multicast<Source>.Subscription
+    let convert: @Sendable (Source, Int) -> Element
+
+    mutating func next() async -> Element? {
+      guard let (element, droppedCount) = await subscription.next() else { return nil }
+      return convert(element, droppedCount)
+    }
+  }
+}
+
+/// Sends values to any number of readers, each of which has a buffer of its own.
+///
+/// A reader that is too slow loses the oldest values, and hears how many.
+final class Multicast<Element: Sendable>: Sendable {
+  private struct Reader {
+    var elements: [Element] = []
+    var droppedCount = 0
+    var waiter: CheckedContinuation<Void, Never>?
+  }
+
+  private struct State {
+    var readers: [UInt64: Reader] = [:]
+    var nextNumber: UInt64 = 0
+    var isFinished = false
+  }
+
+  private let state = Mutex(State())
+  private let bufferLimit: Int
+
+  init(bufferLimit: Int) { self.bufferLimit = bufferLimit }
+
+  /// Somebody reads.
+  var hasReaders: Bool { state.withLock { !$0.readers.isEmpty } }
+
+  func send(_ element: Element) {
+    let waiters = state.withLock { state in
+      guard !state.isFinished else { return [CheckedContinuation<Void, Never>]() }
+      var waiters: [CheckedContinuation<Void, Never>] = []
+      for number in state.readers.keys {
+        guard var reader = state.readers.removeValue(forKey: number) else { continue }
+        if reader.elements.count == bufferLimit {
+          reader.elements.removeFirst()
+          reader.droppedCount += 1
+        }
+        reader.elements.append(element)
+        if let waiter = reader.waiter { waiters.append(waiter) }
+        reader.waiter = nil
+        state.readers[number] = reader
+      }
+      return waiters
+    }
+    for waiter in waiters { waiter.resume() }
+  }
+
+  /// Readers end when they have read what is in their buffers.
+  func finish() {
+    let waiters = state.withLock { state in
+      state.isFinished = true
+      var waiters: [CheckedContinuation<Void, Never>] = []
+      for number in state.readers.keys {
+        if let waiter = state.readers[number]?.waiter { waiters.append(waiter) }
+        state.readers[number]?.waiter = nil
+      }
+      return waiters
+    }
+    for waiter in waiters { waiter.resume() }
+  }
+
+  func subscribe() -> Subscription {
+    let number = state.withLock { state in
+      state.nextNumber += 1
+      state.readers[state.nextNumber] = Reader()
+      return state.nextNumber
+    }
+    return Subscription(number: number, source: self)
+  }
+
+  /// One reader's place. It gives its buffer back when it goes.
+  final class Subscription: Sendable {
+    private let number: UInt64
+    private let source: Multicast
+
+    fileprivate init(number: UInt64, source: Multicast) {
+      self.number = number
+      self.source = source
+    }
+
+    deinit { source.remove(number) }
+
+    /// The next value, and how many before it were lost; nil at the end, or when the task is cancelled.
+    func next() async -> (element: Element, droppedCount: Int)? {
+      while !Task.isCancelled {
+        switch source.take(number) {
+        case .element(let element, let droppedCount): return (element, droppedCount)
+        case .end: return nil
+        case .nothing: break
+        }
+        await withTaskCancellationHandler {
+          await source.wait(number)
+        } onCancel: {
+          source.wake(number)
+        }
+      }
+      return nil
+    }
+  }
+
+  private enum Taken {
+    case element(Element, droppedCount: Int)
+    case nothing
+    case end
+  }
+
+  private func take(_ number: UInt64) -> Taken {
+    state.withLock { state in
+      guard var reader = state.readers[number] else { return .end }
+      guard !reader.elements.isEmpty else { return state.isFinished ? .end : .nothing }
+      let element = reader.elements.removeFirst()
+      let droppedCount = reader.droppedCount
+      reader.droppedCount = 0
+      state.readers[number] = reader
+      return .element(element, droppedCount: droppedCount)
+    }
+  }
+
+  private func wait(_ number: UInt64) async {
+    await withCheckedContinuation { continuation in
+      let mayWait = state.withLock { state in
+        guard !Task.isCancelled, let reader = state.readers[number], reader.elements.isEmpty, !state.isFinished,
+          reader.waiter == nil
+        else { return false }
+        state.readers[number]?.waiter = continuation
+        return true
+      }
+      if !mayWait { continuation.resume() }
+    }
+  }
+
+  private func wake(_ number: UInt64) {
+    let waiter = state.withLock { state in
+      defer { state.readers[number]?.waiter = nil }
+      return state.readers[number]?.waiter
+    }
+    waiter?.resume()
+  }
+
+  private func remove(_ number: UInt64) {
+    state.withLock { _ = $0.readers.removeValue(forKey: number) }
+  }
+}
