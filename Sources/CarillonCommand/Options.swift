@@ -6,7 +6,9 @@ internal import PushWire
 /// Values that several commands take, checked in one place.
 enum Options {
   static func command(_ number: Int) throws -> FrameVersion {
-    guard let byte = UInt8(exactly: number), let command = FrameVersion(rawValue: byte) else { throw ValidationError("--command must be 0, 1 or 2, not \(number).") }
+    guard let byte = UInt8(exactly: number), let command = FrameVersion(rawValue: byte) else {
+      throw ValidationError("--command must be 0, 1 or 2, not \(number).")
+    }
     return command
   }
 
