@@ -135,9 +135,9 @@ struct SimulateHTTP2Tests {
       (["--token-key", "x", "--key-id", "k"], 2, "Each --token-key needs its --team-id"),
       (["--token-key", "x", "--key-id", "k", "--team-id", "t"], 2, "--token-key needs --http2-port"), (["--strict"], 2, "--strict needs --http2-port"),
       (["--refuse-reason", "x"], 2, "--refuse-reason needs"),
-      (["--refuse-prefix", "00", "--refuse-reason", "Odd"], 2, "--refuse-reason: \"Odd\" is none of the service's reasons"),
+      (["--refuse-prefix", "00", "--refuse-reason", "Odd"], 2, "--refuse-reason: \"Odd\" is not one of the service's reasons"),
       (["--http2-port", "0", "--token-key", "none.p8", "--key-id", "k", "--team-id", "t"], 2, "cannot read none.p8"),
-      (["--rules", "rules.yaml"], 2, "--rules: rules.yaml:3: http2.refuse[0] \"Unregisterd\" is none of the service's reasons"),
+      (["--rules", "rules.yaml"], 2, "--rules: rules.yaml:3: http2.refuse[0] \"Unregisterd\" is not one of the service's reasons"),
       (["--rules", "unknown.yaml"], 2, "--rules: unknown.yaml:1: http2 unknown key \"goaways\""),
     ] as [([String], Int32, String)] {
       let ending = try await ChildProcess.run(["simulate", "--gateway-port", "0", "--feedback-port", "0"] + flags, directory: place.url)

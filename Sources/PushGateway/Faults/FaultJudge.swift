@@ -1,16 +1,17 @@
 package import PushWire
 
-/// The verdicts of one connection under its app's fault rules. It counts frames, knows nothing of time, and carries no random number: the same frames meet the same faults.
+/// Applies an app's fault rules to the frames of one connection. It counts frames and uses neither
+/// time nor random numbers, so the same frames get the same verdicts.
 package struct FaultJudge: FrameJudge {
   private let refuse: [(matcher: TokenMatcher, status: GatewayStatus)]
   private let poison: [TokenMatcher]
-  /// The accepted frame after which each happens; -1 for never.
+  /// The accepted frame after which each happens; -1: never.
   private let resetAfter: Int
   private let closeAfter: Int
   private let shutDownAfter: Int
   private let stopReadingAfter: Int
   private let pause: Duration
-  /// The smallest of the four that is still ahead, so that most frames cost one comparison.
+  /// The next of these four, so that most frames cost one comparison.
   private var next: Int
 
   private var seen = 0
@@ -56,7 +57,7 @@ package struct FaultJudge: FrameJudge {
 }
 
 extension GatewaySession.Settings {
-  /// The settings under which an app's connections meet its faults.
+  /// The settings with the app's faults.
   package init(_ faults: Faults) {
     self.init()
     limits = faults.limits

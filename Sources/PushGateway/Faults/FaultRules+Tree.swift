@@ -1,10 +1,13 @@
 internal import PushWire
 
 extension FaultRules {
-  /// More than any network has; a dialer gives up before.
+  /// Longer than any network's round trip. A client times out before.
   private static let longestLatency = Duration.seconds(60)
 
-  /// Reads rules as described at ``FaultRules``. An unknown key, or a value of the wrong kind, is an error that names the key.
+  /// Reads rules as described at ``FaultRules``.
+  ///
+  /// - Throws: ``FaultRulesError`` that names the key, for an unknown key or a value of the wrong
+  ///   kind.
   package init(_ tree: RuleTree) throws(FaultRulesError) {
     var reader = try RuleReader(tree, path: "")
     if let value = reader.take("handshake-delay") { handshakeDelay = try value.duration() }
@@ -26,14 +29,14 @@ extension FaultRules {
     for (topic, value) in try apps.map() {
       var reader = try RuleReader(value.tree, path: value.path)
       for key in ["handshake-delay", "latency"] {
-        if let value = reader.take(key) { throw value.error("stands at the top level only: before a handshake the app is not known") }
+        if let value = reader.take(key) { throw value.error("is allowed at the top level only: before the handshake the app is not known") }
       }
-      if let value = reader.take("environment") { throw value.error("stands at the top level only: it holds for the service as a whole") }
+      if let value = reader.take("environment") { throw value.error("is allowed at the top level only: it holds for the service as a whole") }
       var faults = common
       if let value = reader.take("http2") {
         var reader = try RuleReader(value.tree, path: value.path)
         for key in ServiceSettings.keyNames {
-          if let value = reader.take(key) { throw value.error("stands at the top level only: it holds for the service as a whole") }
+          if let value = reader.take(key) { throw value.error("is allowed at the top level only: it holds for the service as a whole") }
         }
         faults.http2 = try ServiceFaults(&reader, over: common.http2)
         try reader.finish()
@@ -45,7 +48,7 @@ extension FaultRules {
 }
 
 extension Faults {
-  /// `base` with the keys that `reader` has.
+  /// `base`, overridden by the keys that `reader` has.
   fileprivate init(_ reader: inout RuleReader, over base: Faults) throws(FaultRulesError) {
     self = base
     if let value = reader.take("refuse") {
@@ -85,7 +88,7 @@ extension Faults {
       if let value = entry.take("enhanced") { limits.enhancedPayload = try value.integer(in: 1...65535) }
       if let value = entry.take("framed") { limits.framedPayload = try value.integer(in: 1...65535) }
       try entry.finish()
-      // The frame must have room for it, and for the items beside it.
+      // The frame must have room for the payload and for the items beside it.
       let largest = max(limits.simplePayload, limits.enhancedPayload, limits.framedPayload)
       limits.frameByteCount = max(limits.frameByteCount, largest + 256)
     }
@@ -96,13 +99,13 @@ extension Faults {
 }
 
 extension Faults.Selection {
-  /// Reads all that is left of `reader`.
+  /// Reads all remaining keys of `reader`.
   init(_ reader: inout RuleReader) throws(FaultRulesError) {
     self.init()
     for value in try reader.take("tokens")?.list() ?? [] { tokens.insert(try value.token()) }
     for value in try reader.take("prefixes")?.list() ?? [] {
       let digits = try value.text()
-      guard !digits.isEmpty, digits.utf8.allSatisfy({ TokenMatcher.value(ofDigit: $0) != nil }) else { throw value.error("is not a row of hexadecimal digits") }
+      guard !digits.isEmpty, digits.utf8.allSatisfy({ TokenMatcher.value(ofDigit: $0) != nil }) else { throw value.error("does not consist of hexadecimal digits") }
       prefixes.append(digits.lowercased())
     }
     every = try reader.take("every")?.integer(in: 1...Int.max)
@@ -118,7 +121,7 @@ extension Faults.Breakpoint {
     try self.init(&reader)
   }
 
-  /// Reads all that is left of `reader`.
+  /// Reads all remaining keys of `reader`.
   init(_ reader: inout RuleReader) throws(FaultRulesError) {
     guard let after = reader.take("after") else { throw reader.error("needs the key \"after\", a number of accepted frames") }
     self.init(after: try after.integer(in: 0...Int.max), connections: try reader.take("connections")?.integer(in: 1...Int.max))

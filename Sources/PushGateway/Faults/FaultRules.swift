@@ -1,94 +1,103 @@
 package import PushTransport
 package import PushWire
 
-/// Everything that a simulated gateway does wrong on purpose: for all apps, and what differs for some.
+/// The faults of a simulated gateway: for all apps, and the differences for some.
 ///
-/// As a file (see ``init(_:)``), every key optional:
+/// As a file (see ``init(_:)``); every key is optional:
 /// ```yaml
-/// # these three here only
-/// environment: production           # or sandbox: which certificates are for this service
-/// handshake-delay: 200ms            # before each TLS handshake
-/// latency: 50ms                     # the round trip of every connection: half of it each way, TCP's and TLS's handshakes included
-/// # all that follows may also stand under an app, where it replaces the same key
-/// refuse:                           # the first entry that matches decides
-///   - { tokens: [<hex>, …], prefixes: [<hex digits>, …], every: 1000, status: 8, connections: 3 }
-/// poison: { tokens: […] }           # the connection ends without a packet; same keys as above but status
+/// # These three at the top level only.
+/// environment: production     # or sandbox: which certificates the service accepts
+/// handshake-delay: 200ms      # before each TLS handshake
+/// latency: 50ms               # round trip of every connection, TCP's handshake included
+/// # All that follows may also stand under an app, where it replaces the same key.
+/// refuse:                     # the first entry that matches decides
+///   - tokens: [<hex>, …]
+///     prefixes: [<hex digits>, …]
+///     every: 1000
+///     status: 8
+///     connections: 3          # on the app's first 3 connections only
+/// poison: { tokens: […] }     # ends the connection silently; keys as above except status
 /// answer-delay: 200ms
-/// answer-identifier: real           # or zero
-/// probe-identifier: real            # or zero
-/// shutdown: { after: 1000, connections: 2 }        # status 10 after 1000 accepted frames, on the first 2 connections only
-/// close: { after: 1000 }            # the stream ends without a packet; after: 0 = right after the handshake
-/// reset: { after: 1000 }            # RST
+/// answer-identifier: real     # or zero
+/// probe-identifier: real      # or zero
+/// shutdown: { after: 1000, connections: 2 }   # status 10 after 1000 accepted frames
+/// close: { after: 1000 }      # a silent close; after: 0 = right after the handshake
+/// reset: { after: 1000 }      # RST
 /// stop-reading: { after: 1000, for: 2s }
-/// refuse-certificate: { connections: 2 }           # or true
+/// refuse-certificate: { connections: 2 }      # or true
 /// feedback: [ { token: <hex>, timestamp: 1400000000 } ]
 /// payload-limits: { simple: 256, enhanced: 256, framed: 2048 }
-/// token-length: 32                  # or any; for HTTP/2 too
-/// http2: { … }                      # the HTTP/2 service: see ServiceFaults
+/// token-length: 32            # or any; for HTTP/2 too
+/// http2: { … }                # the HTTP/2 service: see ServiceFaults
 /// apps:
 ///   com.example.news: { answer-delay: 0ms }
 /// ```
 package struct FaultRules: Hashable, Sendable {
-  /// What holds for every app that is not listed in ``apps``.
+  /// The faults of every app that is not listed in ``apps``.
   package var common = Faults()
-  /// By topic; complete in itself.
+  /// By topic. Each entry is complete; nothing is inherited from ``common``.
   package var apps: [String: Faults] = [:]
-  /// What holds for the HTTP/2 service as a whole.
+  /// Settings of the HTTP/2 service as a whole.
   package var service = ServiceSettings()
-  /// How long each TLS handshake is kept waiting.
+  /// How long each TLS handshake is delayed.
   package var handshakeDelay = Duration.zero
   /// The service is the sandbox, not production.
   package var isSandbox = false
-  /// The round trip between every client and every service: see ``LatencyHandler``.
+  /// The round-trip time between every client and every service; see ``LatencyHandler``.
   package var latency = Duration.zero
-  /// False: payloads may be anything. Not a fault, and not in the file: for measuring with senders whose payload is no JSON.
+  /// False: payloads need not be JSON objects. Not a fault and not in the file: for measurements
+  /// with senders whose payload is not JSON.
   package var checksJSON = true
 
   package init() {}
 
   package func faults(forTopic topic: String) -> Faults { apps[topic] ?? common }
 
-  /// Whether a certificate that names these environments is for the other one alone. One that names none is for both.
+  /// Whether a certificate with these environments is only for the other one. A certificate without
+  /// environments is for both.
   package func isForOtherEnvironment(_ environments: Set<CertificateInspection.Environment>) -> Bool {
     !environments.isEmpty && !environments.contains(isSandbox ? .sandbox : .production)
   }
 
-  /// Whether any app's certificate is ever refused.
+  /// Whether a certificate of any app is refused.
   var refusesCertificates: Bool { common.refuseCertificate != nil || apps.values.contains { $0.refuseCertificate != nil } }
 }
 
-/// The faults that one app meets. Fresh, it is a gateway without faults.
+/// The faults of one app. By default there are none.
 package struct Faults: Hashable, Sendable {
   /// The first entry that matches a frame decides.
   package var refuse: [Refuse] = []
-  /// Frames that end the connection without a packet, whatever their command. Looked at before ``refuse``.
+  /// Frames that end the connection without an error response, whatever their command. Checked
+  /// before ``refuse``.
   package var poison: [Selection] = []
-  /// How late each answer is, and the close that stands for one.
+  /// How long each error response is delayed, and the close that stands for one after command 0.
   package var answerDelay = Duration.zero
   package var namesRefusedFrame = true
   package var namesProbe = true
   package var shutDown: Breakpoint?
-  /// The stream ends without a packet. `after` 0: at once after the handshake, as Apple's gateway does to a certificate of the wrong environment.
+  /// The stream ends without an error response. `after` 0: right after the handshake, as Apple's
+  /// gateway does with a certificate for the other environment.
   package var close: Breakpoint?
   package var reset: Breakpoint?
   package var stopReading: Pause?
   package var refuseCertificate: CertificateRefusal?
-  /// What the feedback service hands out, once.
+  /// What the feedback service delivers, once.
   package var feedback: [FeedbackTuple] = []
   package var limits = DecoderLimits()
-  /// What the app meets at the HTTP/2 service: beside ``refuseCertificate`` and the token's size in ``limits`` the only thing here that counts there.
+  /// The faults of the HTTP/2 service. Of the others, only ``refuseCertificate`` and the token
+  /// length in ``limits`` apply there.
   package var http2 = ServiceFaults()
 
   package init() {}
 }
 
 extension Faults {
-  /// Which frames a rule is about: those that match any of the three.
+  /// Selects frames: those that match `tokens`, `prefixes` or `every`.
   package struct Selection: Hashable, Sendable {
     package var tokens: Set<DeviceToken> = []
-    /// Hexadecimal digits that a token begins with, in lower case.
+    /// The first hexadecimal digits of a token, in lower case.
     package var prefixes: [String] = []
-    /// Every n-th frame of each connection, counting those that reach the rules.
+    /// Every n-th frame of each connection, counting only frames that keep the protocol's rules.
     package var every: Int?
     /// Only on the app's first connections; nil: on all.
     package var connections: Int?
@@ -111,7 +120,8 @@ extension Faults {
     }
   }
 
-  /// Something that happens once per connection, after a number of accepted frames. Where several fall on one frame, the first of reset, close, shutdown, stop-reading wins.
+  /// An event that happens once for each connection, after a number of accepted frames. When
+  /// several are due at one frame, the first of reset, close, shutdown, stop-reading happens.
   package struct Breakpoint: Hashable, Sendable {
     package var after: Int
     /// Only on the app's first connections; nil: on all.
@@ -134,7 +144,7 @@ extension Faults {
   }
 
   package struct CertificateRefusal: Hashable, Sendable {
-    /// Only the app's first attempts; nil: all.
+    /// Only at the app's first attempts to connect; nil: at all.
     package var connections: Int?
 
     package init(connections: Int? = nil) {

@@ -1,6 +1,6 @@
 internal import PushWire
 
-/// The map in one place of a rules file, from which each key is taken once; what is left over in the end is unknown.
+/// One map of a rules file. Each key is taken once; keys that remain at the end are unknown.
 struct RuleReader {
   private var entries: [String: RuleTree]
   private let path: String
@@ -8,7 +8,7 @@ struct RuleReader {
   init(_ tree: RuleTree, path: String) throws(FaultRulesError) {
     switch tree {
     case .map(let entries): self.entries = entries
-    // An empty file, or a key with nothing behind it.
+    // An empty file, or a key without a value.
     case .text(""): entries = [:]
     default: throw FaultRulesError(path: path, problem: "must hold keys and values")
     }
@@ -26,7 +26,7 @@ struct RuleReader {
   func error(_ problem: String) -> FaultRulesError { FaultRulesError(path: path, problem: problem) }
 }
 
-/// One value of a rules file and where it stands.
+/// One value of a rules file, and its place in the file.
 struct RuleValue {
   let tree: RuleTree
   let path: String
@@ -45,7 +45,7 @@ struct RuleValue {
     return elements.enumerated().map { RuleValue(tree: $1, path: "\(path)[\($0)]") }
   }
 
-  /// A list, or one entry that stands alone.
+  /// The elements of a list, or a single entry.
   func listOrOne() throws(FaultRulesError) -> [RuleValue] {
     if case .map = tree { [self] } else { try list() }
   }
@@ -70,7 +70,7 @@ struct RuleValue {
 
   func choice(_ choices: [String: Bool]) throws(FaultRulesError) -> Bool {
     let text = try text()
-    guard let choice = choices[text] else { throw error("\"\(text)\" is neither of \(choices.keys.sorted().joined(separator: ", "))") }
+    guard let choice = choices[text] else { throw error("\"\(text)\" is not one of \(choices.keys.sorted().joined(separator: ", "))") }
     return choice
   }
 
@@ -87,7 +87,7 @@ struct RuleValue {
     return text
   }
 
-  /// A duration, or one with a minus before it.
+  /// A duration that may begin with a minus sign.
   func signedDuration() throws(FaultRulesError) -> Duration {
     let text = try text()
     guard text.hasPrefix("-") else { return try duration() }
@@ -106,7 +106,7 @@ struct RuleValue {
       case "h": 3_600_000
       default: nil
       }
-    // A day is more than any test waits, and keeps the product far from overflow.
+    // A day is longer than any test, and the product cannot overflow.
     guard let milliseconds, let number = Int64(digits), number <= 86_400_000 / milliseconds else {
       throw error("\"\(text)\" is not a duration such as 200ms, 5s or 2m (up to 24h)")
     }

@@ -1,7 +1,7 @@
-/// What a rules file says before it is understood: maps, lists and texts. Numbers and truth values stay the text that was written,
-/// so that a token or prefix of digits alone (`00`, `1e10`) keeps its zeros.
+/// A rules file before it is interpreted: maps, lists and texts. Numbers and booleans stay text, so
+/// that a token or prefix of digits (`00`, `1e10`) keeps its zeros.
 ///
-/// `Decodable` so that any decoder can fill it (YAML, JSON, a test's literal).
+/// `Decodable`, so that any decoder can fill it (YAML, JSON, a literal in a test).
 package indirect enum RuleTree: Hashable, Sendable {
   case text(String)
   case list([RuleTree])
@@ -53,9 +53,10 @@ extension RuleTree: ExpressibleByStringLiteral, ExpressibleByIntegerLiteral, Exp
   package init(dictionaryLiteral pairs: (String, RuleTree)...) { self = .map(Dictionary(pairs) { _, last in last }) }
 }
 
-/// Where in a rules file something is wrong, and what.
+/// An error in a rules file, and its place.
 package struct FaultRulesError: Error, Hashable, Sendable, CustomStringConvertible {
-  /// Keys and positions from the outside in, such as `apps.com.example.news.refuse[0].status`. Empty for the file as a whole.
+  /// Keys and indices from the outside in, such as `apps.com.example.news.refuse[0].status`. Empty
+  /// for the file as a whole.
   package let path: String
   package let problem: String
 

@@ -11,7 +11,7 @@ extension ServiceSettings {
     for value in try reader.take("keys")?.listOrOne() ?? [] { keys.append(try KeyFile(value)) }
   }
 
-  /// The keys that mean nothing under an app.
+  /// The keys that are allowed at the top level only.
   static let keyNames = ["strict", "clock-offset", "expire-token-after", "idle-limit", "keys"]
 }
 
@@ -33,7 +33,7 @@ extension ServiceSettings.KeyFile {
 }
 
 extension ServiceFaults {
-  /// `base` with the keys that `reader` has.
+  /// `base`, overridden by the keys that `reader` has.
   init(_ reader: inout RuleReader, over base: ServiceFaults) throws(FaultRulesError) {
     self = base
     try takeAnswers(&reader)
@@ -71,7 +71,7 @@ extension ServiceFaults {
         var entry = try RuleReader(entry.tree, path: entry.path)
         let code = try entry.take("code")?.integer(in: 0...Int(UInt32.max)) ?? 7
         let isTaken = try entry.take("taken")?.choice(["true": true, "false": false]) ?? false
-        if isTaken, code == 7 { throw entry.error("takes a request and says by code 7 (REFUSED_STREAM) that it did not; give another code") }
+        if isTaken, code == 7 { throw entry.error("accepts a request, but code 7 (REFUSED_STREAM) says the opposite; give another code") }
         reset.append(Reset(try Faults.Selection(&entry), code: UInt32(code), isTaken: isTaken))
       }
     }
@@ -166,13 +166,14 @@ extension ServiceFaults.Delay {
 }
 
 extension ServiceRefusal {
-  /// Takes `reason` and `status`. A reason that is none of the service's own needs a status; a status alone goes with the default's name.
+  /// Takes `reason` and `status`. A reason that is not one of Apple's needs a status. A status
+  /// without a reason has the default reason.
   fileprivate init(_ reader: inout RuleReader, defaultReason: ProviderReason) throws(FaultRulesError) {
     let reason = try reader.take("reason")?.text() ?? defaultReason.rawValue
     let status = try reader.take("status")?.integer(in: 400...599)
     let known = ProviderReason(rawValue: reason)
     guard let status = status ?? known.map({ Int(Self.status(of: $0)) }) else {
-      throw reader.error("\"\(reason)\" is none of the service's reasons, so it needs a status")
+      throw reader.error("\"\(reason)\" is not one of the service's reasons, so it needs a status")
     }
     self.init(status: UInt16(status), reason: reason)
   }

@@ -1,36 +1,45 @@
 package import PushWire
 
-/// What the HTTP/2 service does wrong on purpose to one app; fresh, it is a service as Apple's documents describe it.
+/// The faults of the HTTP/2 service for one app. By default there are none, and the service acts as
+/// Apple's documents say.
 ///
-/// In a rules file, under `http2:` at the top and under an app, where each key replaces the same key of the top:
+/// In a rules file they stand under `http2:`, at the top level and under an app. A key under an app
+/// replaces the same key of the top level.
 /// ```yaml
 /// http2:
-///   # these five at the top only
-///   strict: true                    # refuses what Apple lets pass: see ServiceSettings
-///   clock-offset: -90m              # the service's clock less the real one
-///   expire-token-after: 30s         # a provider token that the service has known for longer counts as expired
-///   idle-limit: 1h                  # GOAWAY with IdleTimeout on a connection where nothing has arrived for so long
-///   keys: [ { file: AuthKey.p8, key-id: ABC123DEFG, team-id: DEF123GHIJ, topics: [com.example.news] } ]
-///   # the first entry that matches decides; status and, for 410, timestamp follow from the reason unless they are given
+///   # These five at the top level only.
+///   strict: true              # refuses what Apple tolerates: see ServiceSettings
+///   clock-offset: -90m        # the service's clock minus the real one
+///   expire-token-after: 30s   # a provider token known for longer counts as expired
+///   idle-limit: 1h            # then GOAWAY with IdleTimeout
+///   keys: [ { file: AuthKey.p8, key-id: ABC123DEFG, team-id: DEF123GHIJ, topics: [com.a] } ]
+///   # The first entry that matches decides. By default the reason gives the status and, for 410,
+///   # the timestamp.
 ///   refuse:
 ///     - { prefixes: [dead], reason: BadDeviceToken }
 ///     - { tokens: [<hex>], reason: Unregistered, timestamp: 1700000000000 }
-///     - { every: 100, reason: TooManyRequests, times: 2 }     # each token at most twice
-///   bursts: { every: 1000, length: 50, reason: ServiceUnavailable }   # the last 50 of each 1000 requests of a connection
-///   no-answer: { every: 100, taken: true }                            # taken or not, the stream stays open
-///   reset: { every: 50, code: 7, taken: false }                       # RST_STREAM, 7 = REFUSED_STREAM
-///   delay: { fixed: 20ms }          # of every answer; or { uniform: 5ms, to: 50ms }, or { exponential: 20ms }
+///     - { every: 100, reason: TooManyRequests, times: 2 }   # each token at most twice
+///   # The last 50 of each 1000 requests of a connection.
+///   bursts: { every: 1000, length: 50, reason: ServiceUnavailable }
+///   no-answer: { every: 100, taken: true }          # accepted or not; the stream stays open
+///   reset: { every: 50, code: 7, taken: false }     # RST_STREAM; 7 = REFUSED_STREAM
+///   delay: { fixed: 20ms }    # or { uniform: 5ms, to: 50ms } or { exponential: 20ms }
 ///   stream-limit: 1000
-///   first-stream-limit: 1           # until the first valid request; default: 1 with tokens, stream-limit with certificates
-///   error-stream-limit: 1           # after a 4xx, until the next request that is taken
+///   # Until the first valid request; default: 1 with tokens, stream-limit with certificates.
+///   first-stream-limit: 1
+///   error-stream-limit: 1     # after a 4xx, until the next request that is accepted
 ///   limits: [ { after: 500, to: 5 }, { after: 600, to: 1000 } ]
-///   goaway: { after: 1000, connections: 2, reason: Shutdown, code: 0 }  # requests behind the 1000th are not processed
-///   drain: { after: 1000, answers: 100 }      # then so many times 503 Shutdown, then GOAWAY
-///   cut: { after: 1000, taken: true, how: reset }   # or how: close; with the 1000th request, taken or not
-///   poison: { prefixes: [dead], taken: false, how: close }  # a request at which the connection is cut, without a GOAWAY
-///   outage: { from: 5s, for: 15s, reason: ServiceUnavailable }  # all requests are refused so; counted from the app's first connection
-///   garbage: { after: 0, connections: 3 }     # bytes that are no HTTP/2, then the end; after: 0 = instead of SETTINGS
-///   broadcast: false                # FeatureNotEnabled
+///   # Requests after the 1000th are not processed.
+///   goaway: { after: 1000, connections: 2, reason: Shutdown, code: 0 }
+///   drain: { after: 1000, answers: 100 }            # 100 times 503 Shutdown, then GOAWAY
+///   cut: { after: 1000, taken: true, how: reset }   # or how: close; at the 1000th request
+///   # A request at which the connection ends without a GOAWAY.
+///   poison: { prefixes: [dead], taken: false, how: close }
+///   # All requests are refused. The time counts from the app's first connection.
+///   outage: { from: 5s, for: 15s, reason: ServiceUnavailable }
+///   # Bytes that are not HTTP/2, then the end; after: 0 = in place of SETTINGS.
+///   garbage: { after: 0, connections: 3 }
+///   broadcast: false          # FeatureNotEnabled
 /// ```
 package struct ServiceFaults: Hashable, Sendable {
   package var refuse: [Refuse] = []
@@ -40,7 +49,7 @@ package struct ServiceFaults: Hashable, Sendable {
   package var delay: Delay?
   /// SETTINGS_MAX_CONCURRENT_STREAMS.
   package var streamLimit = 1000
-  /// Nil: one on connections without a certificate, otherwise ``streamLimit``.
+  /// Nil: 1 on connections without a certificate, otherwise ``streamLimit``.
   package var firstStreamLimit: Int?
   package var errorStreamLimit: Int?
   package var limits: [LimitChange] = []
@@ -62,9 +71,9 @@ extension ServiceFaults {
   package struct Refuse: Hashable, Sendable {
     package var selection: Faults.Selection
     package var refusal: ServiceRefusal
-    /// Milliseconds since 1970, with 410 only; nil: when the service started.
+    /// Milliseconds since 1970, with 410 only; nil: the time at which the service started.
     package var timestamp: Int64?
-    /// Each token at most so often, over all connections; nil: always.
+    /// How often each token is refused at most, over all connections; nil: always.
     package var times: Int?
 
     package init(_ selection: Faults.Selection, _ refusal: ServiceRefusal, timestamp: Int64? = nil, times: Int? = nil) {
@@ -118,11 +127,11 @@ extension ServiceFaults {
     }
   }
 
-  /// How late answers are, rounded up to whole milliseconds of the clock.
+  /// How long responses are delayed, rounded up to whole milliseconds.
   package enum Delay: Hashable, Sendable {
     case fixed(Duration)
     case uniform(Duration, Duration)
-    /// With this mean; none is later than a hundred times that.
+    /// An exponential distribution with this mean, cut at a hundred times the mean.
     case exponential(mean: Duration)
   }
 
@@ -139,7 +148,7 @@ extension ServiceFaults {
   package struct GoAway: Hashable, Sendable {
     package var breakpoint: Faults.Breakpoint
     package var code: UInt32
-    /// In its debug data; nil: there is none.
+    /// The reason in the debug data; nil: no debug data.
     package var reason: String?
 
     package init(_ breakpoint: Faults.Breakpoint, code: UInt32 = 0, reason: String? = nil) {
@@ -151,7 +160,7 @@ extension ServiceFaults {
 
   package struct Drain: Hashable, Sendable {
     package var breakpoint: Faults.Breakpoint
-    /// So many requests are answered with 503 Shutdown before the GOAWAY.
+    /// How many requests are answered with 503 Shutdown before the GOAWAY.
     package var answers: Int
 
     package init(_ breakpoint: Faults.Breakpoint, answers: Int) {
@@ -176,7 +185,7 @@ extension ServiceFaults {
 
   /// A time in which every request is refused.
   package struct Outage: Hashable, Sendable {
-    /// Since the app's first connection.
+    /// Counted from the app's first connection.
     package var from: Duration
     package var length: Duration
     package var refusal: ServiceRefusal
@@ -190,7 +199,7 @@ extension ServiceFaults {
 
   package struct Cut: Hashable, Sendable {
     package var breakpoint: Faults.Breakpoint
-    /// Whether the request at which it happens is taken; it is not answered either way.
+    /// Whether the request at which it happens is accepted. It is not answered in either case.
     package var isTaken: Bool
     /// True: RST, and answers that were on their way are lost. False: the stream ends after them.
     package var isReset: Bool
@@ -203,20 +212,21 @@ extension ServiceFaults {
   }
 }
 
-/// What holds for the HTTP/2 service as a whole.
+/// Settings of the HTTP/2 service as a whole.
 package struct ServiceSettings: Hashable, Sendable {
-  /// Refuses what clients in production do and Apple lets pass: no ALPN, signatures in DER, `iat` with a fraction, an `apns-id` in upper case.
+  /// Refuses what Apple tolerates and clients in production do: no ALPN, signatures in DER, `iat`
+  /// with a fraction, an `apns-id` in upper case.
   package var isStrict = false
-  /// The service's clock less the real one.
+  /// The service's clock minus the real one.
   package var clockOffset = Duration.zero
   package var expireTokenAfter: Duration?
-  /// After so long without a byte a connection gets a GOAWAY that says IdleTimeout.
+  /// A connection that receives nothing for this long gets a GOAWAY with IdleTimeout.
   package var idleLimit = Duration.seconds(2 * 60 * 60)
   package var keys: [KeyFile] = []
 
   package init() {}
 
-  /// A key that tokens are verified by: a `.p8` file, or a public key in PEM.
+  /// A key that verifies tokens: a `.p8` file, or a public key in PEM.
   package struct KeyFile: Hashable, Sendable {
     package var file: String
     package var keyIdentifier: String

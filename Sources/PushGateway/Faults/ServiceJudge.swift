@@ -2,17 +2,18 @@ internal import Glibc
 internal import PushWire
 internal import Synchronization
 
-/// What becomes of a request that keeps the rules.
+/// The decision on a request that keeps the rules.
 enum ServiceVerdict {
   case take
-  /// The refusal's number among the app's; see ``ServiceJudge/refusal(_:)``.
+  /// The refusal's index in the app's rules; see ``ServiceJudge/refusal(_:)``.
   case refuse(Int)
   case noAnswer(isTaken: Bool)
   case reset(code: UInt32, isTaken: Bool)
   case cut(ServiceFaults.Poison)
 }
 
-/// The verdicts of one app's fault rules on one connection. It counts requests and knows nothing of time: the same requests meet the same faults.
+/// Applies one app's fault rules to the requests of one connection. It counts requests and uses no
+/// time, so the same requests get the same verdicts.
 struct ServiceJudge {
   private struct Rule<Effect> {
     let matcher: TokenMatcher
@@ -63,12 +64,13 @@ struct ServiceJudge {
   }
 }
 
-/// How often each token has been refused by rules that say `times`, over all connections. Bounded: when it is full, further tokens are not refused.
+/// How often rules with `times` have refused each token, over all connections. Bounded: when it is
+/// full, further tokens are not refused.
 final class RefusalCounts: Sendable {
   static let limit = 1 << 20
   private let counts = Mutex<[DeviceToken: Int]>([:])
 
-  /// Counts one refusal; false: there have been `limit`.
+  /// Counts one refusal; false: `limit` was reached before.
   func count(_ token: UnsafeRawBufferPointer, limit: Int) -> Bool {
     guard let token = unsafe DeviceToken(bytes: token) else { return false }
     return counts.withLock { counts in
@@ -80,7 +82,8 @@ final class RefusalCounts: Sendable {
   }
 }
 
-/// How late answers are on one connection: drawn from the connection's own numbers, so that a run can be repeated.
+/// The delays of the responses on one connection. The connection's number is the seed, so a run can
+/// be repeated.
 struct DelayClock {
   private let delay: ServiceFaults.Delay
   private var state: UInt64

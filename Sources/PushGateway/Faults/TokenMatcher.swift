@@ -1,23 +1,25 @@
 internal import Glibc
 internal import PushWire
 
-/// One ``Faults/Selection`` made quick to ask: no allocation and no copy per frame, however many tokens are listed.
+/// A ``Faults/Selection`` prepared for lookups: no allocation and no copy per frame, for any number
+/// of tokens.
 struct TokenMatcher: Sendable {
   private struct Prefix: Sendable {
     let bytes: [UInt8]
-    /// The high half of the byte that follows, when the number of digits is odd.
+    /// The high half of the next byte, when the number of digits is odd.
     let half: UInt8?
   }
 
-  /// An open-addressed table: positions into `starts` plus one; 0 is an empty place. At most half full.
+  /// An open-addressed table of indices into `starts` plus one; 0 is a free place. At most half
+  /// full.
   private var table: [UInt32] = []
   private var bytes: [UInt8] = []
-  /// Where each listed token begins in `bytes`, and at last where they end.
+  /// The offset of each listed token in `bytes`, and at last the end.
   private var starts: [Int] = [0]
   private let prefixes: [Prefix]
   private let every: Int
 
-  /// Nil when nothing can match.
+  /// Nil when nothing can match on this connection.
   init?(_ selection: Faults.Selection, connection: Int) {
     if let connections = selection.connections, connection > connections { return nil }
     every = selection.every ?? 0

@@ -1,31 +1,33 @@
 internal import PushWire
 
-/// Slows down, per address, clients whose TLS handshakes fail over and over: one old library tries again without pause, hundreds of times per second.
+/// Slows down addresses whose TLS handshakes fail repeatedly. One old client library retries
+/// hundreds of times a second without a pause.
 ///
-/// An address may fail a number of times for free; from then on its connections are let in one after another, at intervals that double with each failure.
-/// A handshake that succeeds, or a minute without a failure, makes all forgotten. Holds a bounded number of addresses, and knows no clock.
+/// The first failures of an address are free. After them, its connections are admitted one after
+/// another, at intervals that double with each failure. A successful handshake, or a minute without
+/// a failure, resets the address. The number of addresses is bounded, and time is a parameter.
 struct AdmissionControl {
   private struct Record {
     var failures: Int
     var lastFailure: Instant
-    /// The earliest time at which the next connection is let in.
+    /// The earliest time at which the next connection is admitted.
     var next: Instant
   }
 
   static let freeFailures = 10
   static let firstInterval = Duration.milliseconds(50)
   static let longestInterval = Duration.seconds(2)
-  /// Whoever would have to wait longer than this is turned away instead.
+  /// A connection that would wait longer is closed.
   static let longestWait = Duration.seconds(10)
   static let memory = Duration.seconds(60)
-  /// When more addresses misbehave at once, the one that has been quiet for longest is forgotten.
+  /// At this limit, the address whose last failure is oldest is dropped.
   static let addressLimit = 1024
 
   private var records: [String: Record] = [:]
 
   var addressCount: Int { records.count }
 
-  /// How long a new connection must wait for its handshake; nil: turn it away.
+  /// How long a new connection must wait for its handshake; nil: close it.
   mutating func admit(_ address: String, now: Instant) -> Duration? {
     guard var record = records[address] else { return .zero }
     guard now.since(record.lastFailure) < Self.memory else {
@@ -58,7 +60,7 @@ struct AdmissionControl {
 
   private func interval(_ failures: Int) -> Duration {
     guard failures > Self.freeFailures else { return .zero }
-    // Six doublings pass the longest interval.
+    // After six doublings the interval exceeds the longest one.
     return min(Self.firstInterval * (1 << min(failures - Self.freeFailures - 1, 6)), Self.longestInterval)
   }
 }

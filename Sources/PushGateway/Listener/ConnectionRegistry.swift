@@ -2,7 +2,8 @@ internal import NIOCore
 internal import PushWire
 internal import Synchronization
 
-/// All open channels of one of a simulator's ports: so that there is a limit to them, and an end.
+/// All open channels of one port of a simulator. It limits their number and lets the simulator
+/// close them.
 final class ConnectionRegistry: Sendable {
   private struct State {
     var channels: [ObjectIdentifier: any Channel] = [:]
@@ -17,7 +18,7 @@ final class ConnectionRegistry: Sendable {
     self.limit = limit
   }
 
-  /// Takes a new channel up and returns how long its handshake must wait; nil: close it.
+  /// Registers a new channel and returns how long its handshake must wait; nil: close it.
   func admit(_ channel: any Channel, now: Instant) -> Duration? {
     let identifier = ObjectIdentifier(channel)
     let address = channel.remoteAddress?.ipAddress ?? ""
@@ -40,7 +41,7 @@ final class ConnectionRegistry: Sendable {
     }
   }
 
-  /// Nobody is taken up from now on. False if that was so already.
+  /// Admits no further channels. False: that was so already.
   func close() -> Bool {
     state.withLock { state in
       defer { state.isStopping = true }
@@ -51,7 +52,8 @@ final class ConnectionRegistry: Sendable {
   var openChannels: [any Channel] { state.withLock { Array($0.channels.values) } }
 }
 
-/// Told to every open channel when the simulator stops: the connection has this long to end in good order.
+/// Sent to every open channel when the simulator stops: the connection has this long to close in
+/// order.
 struct StopRequest: Sendable {
   let grace: Duration
 }

@@ -1,11 +1,14 @@
 internal import NIOCore
 internal import PushWire
 
-/// One direction of a distant connection: what goes in comes out in the same order, a fixed time later.
+/// One direction of a connection with latency: elements come out in the order in which they went
+/// in, a fixed time later.
 ///
-/// It delays and does not throttle: any amount may be under way. Whoever fills it reads ``byteCount`` and stops in time.
+/// It delays and does not throttle. Any amount may be in flight; callers check ``byteCount`` and
+/// stop in time.
 struct DelayLine<Element> {
-  /// Due times are rounded up to a multiple of this, so that what arrives within it leaves together: at most 8,000 timers a second for a connection.
+  /// Due times are rounded up to a multiple of this, in nanoseconds, so that elements close
+  /// together leave together: at most 8,000 timers a second for each connection.
   static var grid: UInt64 { 125_000 }
 
   private struct Entry {
@@ -15,10 +18,10 @@ struct DelayLine<Element> {
   }
 
   private let delay: Duration
-  /// What goes in earlier counts as gone in at this time.
+  /// Elements that go in earlier count as gone in at this time.
   private let opening: Instant
   private var entries = CircularBuffer<Entry>()
-  /// All that is under way.
+  /// The bytes in flight.
   private(set) var byteCount = 0
 
   init(delay: Duration, opening: Instant = .start) {
@@ -36,13 +39,13 @@ struct DelayLine<Element> {
     self.byteCount += byteCount
   }
 
-  /// Takes the first element out if its time has come.
+  /// Removes and returns the first element if it is due.
   mutating func next(now: Instant) -> Element? {
     guard let first = entries.first, first.due <= now else { return nil }
     return removeFirst()
   }
 
-  /// Takes the first element out, whatever the time.
+  /// Removes and returns the first element, due or not.
   mutating func removeFirst() -> Element? {
     guard let entry = entries.popFirst() else { return nil }
     byteCount -= entry.byteCount

@@ -2,17 +2,17 @@ internal import NIOCore
 internal import PushTransport
 internal import PushWire
 
-/// The feedback service for one client: sends the tuples of its topic at once and closes when there are no more.
+/// The feedback service for one client: sends the tuples of its topic at once, then closes.
 ///
-/// The next block is taken from the list only when the one before has gone to the socket, and a block that could not be written is given back:
-/// what was cleared has been handed out.
+/// The next block leaves the list when the one before has been written to the socket. A block that
+/// could not be written is put back. So a tuple is cleared only when it has been delivered.
 final class FeedbackHandler: ChannelInboundHandler {
   typealias InboundIn = ByteBuffer
   typealias OutboundOut = ByteBuffer
 
-  /// About one TLS record in 32-byte tokens.
+  /// About one TLS record of tuples with 32-byte tokens.
   private static let blockTupleCount = 400
-  /// A client that does not read, or does not close, is not waited for any longer.
+  /// When a client that does not read, or does not close, is disconnected.
   private static let timeLimit = TimeAmount.seconds(60)
 
   private let gateway: SimulatedGateway
@@ -25,7 +25,7 @@ final class FeedbackHandler: ChannelInboundHandler {
     self.registry = registry
   }
 
-  /// What clients send here means nothing.
+  /// Bytes from the client have no meaning here.
   func channelRead(context: ChannelHandlerContext, data: NIOAny) {}
 
   func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {

@@ -3,14 +3,15 @@ internal import NIOPosix
 internal import PushTransport
 internal import PushWire
 
-/// Puts a ``SimulatedConnection`` behind TLS: hands it what arrives and does what it says. Lives on its channel's event loop.
+/// Puts a ``SimulatedConnection`` behind TLS: passes on what arrives and carries out the actions.
+/// Lives on its channel's event loop.
 final class GatewayHandler: ChannelInboundHandler {
   typealias InboundIn = ByteBuffer
   typealias OutboundOut = ByteBuffer
 
   private let gateway: SimulatedGateway
   private let registry: ConnectionRegistry
-  /// Nil before the handshake, and when all is over.
+  /// Nil before the handshake and after the connection's end.
   private var connection: SimulatedConnection?
   private var isHandshaking = true
   private var wakeUp: Scheduled<Void>?
@@ -47,7 +48,7 @@ final class GatewayHandler: ChannelInboundHandler {
 
   func errorCaught(context: ChannelHandlerContext, error: any Error) {
     handshakeMayHaveFailed(context)
-    // Whatever it was, the client is gone or cannot be understood; the ground truth holds what had been accepted by then.
+    // For any error the connection is lost. The ground truth holds what was accepted before.
     context.close(promise: nil)
   }
 
@@ -81,7 +82,7 @@ extension GatewayHandler {
     for action in actions {
       switch action {
       case .send(let response):
-        // One write, one TLS record, one segment.
+        // One write makes one TLS record and one segment.
         context.writeAndFlush(wrapOutboundOut(ByteBuffer(bytes: response.bytes)), promise: nil)
       case .halfClose:
         context.close(mode: .output, promise: nil)
@@ -100,11 +101,12 @@ extension GatewayHandler {
   }
 
   private func setReading(_ reads: Bool, _ context: ChannelHandlerContext) {
-    // Fails only on a channel that is closed already.
+    // Fails only when the channel is closed.
     try? context.channel.syncOptions?.setOption(.autoRead, value: reads)
   }
 
-  /// With a linger time of zero, closing sends a RST. The close passes TLS by, which would say close_notify first.
+  /// Closes with a RST, by a linger time of zero. The close bypasses TLS, which would send
+  /// close_notify first.
   private func reset(_ context: ChannelHandlerContext) {
     if let options = context.channel as? any SocketOptionProvider { _ = options.setSoLinger(linger(l_onoff: 1, l_linger: 0)) }
     do {
@@ -125,7 +127,7 @@ extension GatewayHandler {
   }
 }
 
-/// The app that a client certificate stands for.
+/// The topic of a client certificate.
 enum Topic {
   static let anonymous = "anonymous"
 

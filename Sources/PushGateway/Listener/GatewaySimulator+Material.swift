@@ -2,7 +2,7 @@ internal import Glibc
 package import PushTransport
 
 extension GatewaySimulator {
-  /// Whom each service shows itself as, and whom it lets in.
+  /// The certificates that the services present, and the client certificates that they accept.
   struct Contexts {
     let gateway: TLSContext
     let feedback: TLSContext
@@ -16,7 +16,7 @@ extension GatewaySimulator {
       var choosy = TLSServerConfiguration(credential: credential, clients: choosyClients)
       choosy.sendsTickets = configuration.sendsTickets
       var http2 = choosy
-      // Tokens may take the place of certificates.
+      // A provider token can replace the certificate.
       http2.clients.request = .optional
       http2.applicationProtocols = [ApplicationProtocol.http2]
       gateway = try TLSContext(server: choosy)
@@ -25,7 +25,7 @@ extension GatewaySimulator {
     }
   }
 
-  /// The keys that provider tokens are verified by, and the one that was made if none was given.
+  /// The keys that verify provider tokens, and the one that was made when none was given.
   static func tokenKeys(
     _ configuration: Configuration
   ) throws(CredentialError) -> (keys: [ServiceKey], throwAway: ServiceSettings.KeyFile?) {
@@ -53,7 +53,8 @@ extension GatewaySimulator {
 }
 
 extension ServiceSettings.KeyFile {
-  /// Makes a key in a directory, with identifiers that nobody has: `AuthKey_CARILLON01.p8`.
+  /// Makes a key in a directory, `AuthKey_CARILLON01.p8`, with identifiers that Apple does not
+  /// assign.
   package static func makeThrowAway(in directory: String) throws(CredentialError) -> ServiceSettings.KeyFile {
     let key = try ProviderKey.make(keyIdentifier: "CARILLON01", teamIdentifier: "THROWAWAY1")
     let path = "\(directory)/AuthKey_\(key.keyIdentifier).p8"

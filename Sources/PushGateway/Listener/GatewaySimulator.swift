@@ -3,8 +3,9 @@ internal import NIOPosix
 package import PushTransport
 internal import PushWire
 
-/// A ``SimulatedGateway`` on real sockets: gateway and feedback service over TLS, on event loops of its own; and if asked for, a ``SimulatedService`` for
-/// HTTP/2 with the same rules, certificates and record.
+/// A ``SimulatedGateway`` on real sockets: gateway and feedback service over TLS, on event loops of
+/// its own. On request it adds a ``SimulatedService`` for HTTP/2 with the same rules, certificates
+/// and record.
 ///
 /// ```swift
 /// let simulator = try await GatewaySimulator.start(configuration)   // listens when this returns
@@ -14,20 +15,22 @@ internal import PushWire
 package final class GatewaySimulator: Sendable {
   package struct Configuration: Sendable {
     package var host = "127.0.0.1"
-    /// 0 picks a free one.
+    /// 0: a free port.
     package var gatewayPort = 0
     package var feedbackPort = 0
-    /// Of the HTTP/2 service; nil: there is none. 0 picks a free one.
+    /// The port of the HTTP/2 service; nil: no service. 0: a free port.
     package var http2Port: Int?
-    /// Of the management of broadcast channels; nil: there is none. 0 picks a free one.
+    /// The port for managing broadcast channels; nil: none. 0: a free port.
     package var channelsPort: Int?
     package var identity: Identity
-    /// Keys by which provider tokens are verified, beside those of the rules. Without any, ``Identity/throwAway(directory:topics:)`` makes one.
+    /// Keys that verify provider tokens, beside those of the rules. Without any,
+    /// ``Identity/throwAway(directory:topics:)`` makes one.
     package var tokenKeys: [ServiceSettings.KeyFile] = []
-    /// False lets clients in that show no certificate; their topic is "anonymous".
+    /// False: clients need no certificate. The topic of those without one is "anonymous".
     package var requiresClientCertificate = true
-    /// Clients that come again need no certificates then, and reconnect at half the cost. Not where the rules refuse certificates: a session that is
-    /// resumed shows none.
+    /// True: clients that return resume their TLS session, need no certificate then, and reconnect
+    /// at half the cost. Do not use it with rules that refuse certificates, because a resumed
+    /// session presents none.
     package var sendsTickets = false
     package var rules = FaultRules()
     /// Where to write the record; nil: none is written.
@@ -37,7 +40,8 @@ package final class GatewaySimulator: Sendable {
     /// The same for HTTP/2.
     package var recordedRequests: RecordedRequests?
     package var threads = System.coreCount
-    /// Connections of one port; those above are closed at once. No port takes another's places.
+    /// Maximum connections of each port. Further ones are closed at once. Each port has its own
+    /// limit.
     package var connectionLimit = 4096
 
     package init(identity: Identity) {
@@ -45,26 +49,27 @@ package final class GatewaySimulator: Sendable {
     }
   }
 
-  /// Where the server's certificate comes from, and whose client certificates it believes.
+  /// Where the server's certificate comes from, and which client certificates are accepted.
   package enum Identity: Sendable {
-    /// `clientAuthority`: a PEM file; nil: any client certificate will do.
+    /// `clientAuthority`: a PEM file; nil: any client certificate is accepted.
     case files(CredentialFiles, clientAuthority: String?)
-    /// Made new in this directory, with a client certificate for each topic; clients are believed that have theirs from the directory's own CA.
+    /// Made in this directory, with a client certificate for each topic. Client certificates of the
+    /// directory's own CA are accepted.
     case throwAway(directory: String, topics: [String])
   }
 
-  /// The ports that are listened on.
+  /// The ports of the services.
   package var gatewayPort: Int { listeners.gateway.port }
   package var feedbackPort: Int { listeners.feedback.port }
   package var http2Port: Int? { listeners.http2?.port }
   package var channelsPort: Int? { listeners.channels?.port }
-  /// What was made for ``Identity/throwAway(directory:topics:)``.
+  /// The certificates made for ``Identity/throwAway(directory:topics:)``.
   package let certificates: CertificateMaker.Files?
   /// The key that was made because none was given.
   package let throwAwayKey: ServiceSettings.KeyFile?
   /// The HTTP/2 service, whether or not it listens.
   package let service: SimulatedService
-  /// Rules, truth and feedback lists.
+  /// The rules, truth and feedback lists.
   package let gateway: SimulatedGateway
 
   private struct Listeners: Sendable {
@@ -92,7 +97,8 @@ package final class GatewaySimulator: Sendable {
     self.registries = registries
   }
 
-  /// Reads or makes the certificates and listens on both ports.
+  /// Reads or makes the certificates and listens on all ports.
+  ///
   /// - Throws: ``CredentialError``, ``RecordFileError`` or ``SimulatorError``, each a sentence.
   package static func start(_ configuration: Configuration) async throws -> GatewaySimulator {
     let now = Int64(NIOLoop.wallClock)
@@ -155,7 +161,8 @@ package final class GatewaySimulator: Sendable {
     let handshakeDelay = configuration.rules.handshakeDelay
     let latency = configuration.rules.latency
     var options = TLSListener.Options()
-    // The client's last message of the handshake arrives two and a half round trips after the connection was taken.
+    // The client's last message of the handshake arrives two and a half round trips after the
+    // accept.
     options.handshakeTimeout = options.handshakeTimeout + handshakeDelay + latency * 3 + AdmissionControl.longestWait
     do {
       return try await TLSListener.bind(host: configuration.host, port: port, group: loops, context: context, options: options) { channel, tls in
@@ -164,7 +171,7 @@ package final class GatewaySimulator: Sendable {
         if latency > .zero { try channel.pipeline.syncOperations.addHandler(LatencyHandler(roundTrip: latency), position: .first) }
         try channel.pipeline.syncOperations.addHandler(handler(tls))
         guard wait + handshakeDelay > .zero else { return }
-        // Nothing is read, so TLS cannot begin.
+        // While nothing is read, TLS cannot begin.
         try channel.syncOptions?.setOption(.autoRead, value: false)
         channel.eventLoop.scheduleTask(in: TimeAmount(wait + handshakeDelay)) { try? channel.syncOptions?.setOption(.autoRead, value: true) }
       }
@@ -173,7 +180,7 @@ package final class GatewaySimulator: Sendable {
     }
   }
 
-  /// What has happened so far; see ``SimulatedGateway/truth()`` and ``SimulatedService/truth()``.
+  /// The counts so far; see ``SimulatedGateway/truth()`` and ``SimulatedService/truth()``.
   package func truth() -> GroundTruth { with(service.truth(), gateway.truth()) }
 
   private func with(_ http2: [String: ServiceTruth], _ truth: GroundTruth) -> GroundTruth {
@@ -184,8 +191,10 @@ package final class GatewaySimulator: Sendable {
 
   /// Stops listening, ends every connection, and completes the record.
   ///
-  /// `grace`: connections are told status 10 (over HTTP/2: GOAWAY with Shutdown) and have this long to close by themselves; zero: they are cut off without a packet.
-  /// Only the first call does this; later ones return what is known by then.
+  /// Only the first call does this. Later ones return the counts at their time.
+  ///
+  /// - Parameter grace: Connections get status 10 (over HTTP/2: GOAWAY with Shutdown) and have this
+  ///   long to close. Zero: they are cut without an error response.
   package func stop(grace: Duration = .seconds(1)) async -> GroundTruth {
     guard registries.map({ $0.close() }).contains(true) else { return with(service.truth(), gateway.finish()) }
     await listeners.gateway.close()
@@ -194,7 +203,7 @@ package final class GatewaySimulator: Sendable {
     await listeners.channels?.close()
     let channels = registries.flatMap(\.openChannels)
     for channel in channels { channel.pipeline.fireUserInboundEventTriggered(StopRequest(grace: grace)) }
-    // A channel's end is all that matters here, not how it came about.
+    // Only the channel's end matters here, not its cause.
     for channel in channels { try? await channel.closeFuture.get() }
     await loops.shutDown()
     return with(service.truth(), gateway.finish())

@@ -1,14 +1,16 @@
 internal import NIOCore
 internal import PushWire
 
-/// Distance for one connection of a server: all that the client sends reaches the later handlers half a round trip after the socket had it, and all that they
-/// write reaches the socket half a round trip after that. Order is kept, ends of stream, closes and resets included.
+/// Adds latency to one connection of a server. What the client sends reaches the later handlers
+/// half a round trip after it reached the socket. What they write reaches the socket half a round
+/// trip after the write. The order is kept, including ends of stream, closes and resets.
 ///
-/// Stands first in the pipeline, nearest the socket, so that the TLS handshake is delayed too. TCP's own handshake is over by then, as the kernel of a
-/// near client completes it at once: so the client's first bytes count as sent one round trip after the connection was taken. A client that dials sees its
+/// It stands first in the pipeline, next to the socket, so that the TLS handshake is delayed too.
+/// TCP's own handshake is over by then: the kernel of a near client completes it at once. So the
+/// client's first bytes count as sent one round trip after the accept. A client that dials sees its
 /// TLS 1.3 handshake complete after two round trips, as with a server that is really so far away.
 ///
-/// A flush is implied in each write: TLS flushes all that it writes.
+/// Each write implies a flush, because TLS flushes all that it writes.
 final class LatencyHandler: ChannelDuplexHandler {
   typealias InboundIn = ByteBuffer
   typealias InboundOut = ByteBuffer
@@ -26,7 +28,8 @@ final class LatencyHandler: ChannelDuplexHandler {
     case close(CloseMode, EventLoopPromise<Void>?)
   }
 
-  /// With more under way, both directions together, nothing more is read. At a round trip of 50 ms this is more than 10 Gbit/s.
+  /// Reading pauses while more bytes are in flight, both directions together. At a round trip of 50
+  /// ms this is more than 10 Gbit/s.
   static let byteCountLimit = 64 << 20
 
   private let roundTrip: Duration
@@ -34,10 +37,10 @@ final class LatencyHandler: ChannelDuplexHandler {
   private var departures: DelayLine<Departure>
   private var arrivalTimer: Timer?
   private var departureTimer: Timer?
-  /// A read was asked for while ``byteCountLimit`` was reached.
+  /// A read was requested while ``byteCountLimit`` was reached.
   private var isReadWithheld = false
   private var isDelivering = false
-  /// A close of both directions is under way: the server has done with the connection, and hears no more.
+  /// A close of both directions is in flight. The server receives nothing more.
   private var isClosing = false
   private var isInactive = false
 
@@ -62,7 +65,8 @@ final class LatencyHandler: ChannelDuplexHandler {
 
   private static func now(_ context: ChannelHandlerContext) -> Instant { Instant(nanoseconds: context.eventLoop.now.uptimeNanoseconds) }
 
-  /// Memory that is mostly empty is exchanged for memory that fits: what is under way can be thousands of small reads or writes.
+  /// Copies bytes out of a buffer that is mostly empty. Otherwise thousands of small reads or
+  /// writes in flight would hold too much memory.
   private static func compact(_ bytes: ByteBuffer) -> ByteBuffer {
     guard bytes.readableBytes < bytes.storageCapacity / 2 else { return bytes }
     return ByteBuffer(bytes: bytes.readableBytesView)
@@ -79,11 +83,11 @@ extension LatencyHandler {
     scheduleArrivals(context)
   }
 
-  /// One follows each delivery instead.
+  /// Replaced by one read-complete event for each delivery.
   func channelReadComplete(context: ChannelHandlerContext) {}
 
   func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
-    // Other events come from this process, which is not far away.
+    // Other events come from this process and have no latency.
     guard let event = event as? ChannelEvent else { return context.fireUserInboundEventTriggered(event) }
     guard !isClosing else { return }
     arrivals.append(.event(event), now: Self.now(context))
@@ -96,7 +100,8 @@ extension LatencyHandler {
     scheduleArrivals(context)
   }
 
-  /// The socket is closed, and the pipeline is about to be taken apart: what had arrived by then is delivered at once, in order.
+  /// The socket is closed and the pipeline is about to be dismantled. What had arrived is delivered
+  /// at once, in order.
   func channelInactive(context: ChannelHandlerContext) {
     isInactive = true
     while let departure = departures.removeFirst() {
@@ -116,9 +121,9 @@ extension LatencyHandler {
     arrivals.removeAll()
   }
 
-  /// A server that reads nothing for a while leaves what arrives where it is.
+  /// While the server pauses reading, arrivals stay in the delay line.
   private func isReading(_ context: ChannelHandlerContext) -> Bool {
-    // Fails only on a channel that is closed already.
+    // Fails only when the channel is closed.
     (try? context.channel.syncOptions?.getOption(.autoRead)) ?? true
   }
 
@@ -159,7 +164,7 @@ extension LatencyHandler {
 // MARK: - To the client
 
 extension LatencyHandler {
-  /// Comes again when a server that has read nothing for a while goes on.
+  /// Called again when a server that paused reading resumes.
   func read(context: ChannelHandlerContext) {
     isReadWithheld = true
     readAgain(context)
@@ -180,7 +185,8 @@ extension LatencyHandler {
       return
     }
     let bytes = Self.compact(unwrapOutboundIn(data))
-    // A write is complete when the kernel has the bytes, not when the client has them: whoever writes block after block must not wait for each to travel.
+    // A write is complete when the kernel has the bytes, not when the client has them. A server
+    // that writes block after block must not wait for each to travel.
     let isRoom = departures.byteCount < Self.byteCountLimit
     departures.append(.bytes(bytes, isRoom ? nil : promise), byteCount: bytes.readableBytes, now: Self.now(context))
     if isRoom, let promise { context.eventLoop.execute { promise.succeed() } }

@@ -2,12 +2,14 @@ internal import NIOCore
 internal import PushTransport
 internal import PushWire
 
-/// Puts a ``ServiceConnection`` behind TLS: hands it what arrives, writes what it says, wakes it and ends as it wants. Lives on its channel's event loop.
+/// Puts a ``ServiceConnection`` behind TLS: passes on what arrives, writes its output, wakes it and
+/// ends the connection. Lives on its channel's event loop.
 final class ServiceHandler: ChannelInboundHandler {
   typealias InboundIn = ByteBuffer
 
-  /// How long a client may take to close after we have finished, and how much it may send meanwhile. It is read, so that no RST destroys the last
-  /// answers on their way, and so that its requests are counted.
+  /// How long a client may take to close after the service has finished, and how much it may send
+  /// meanwhile. Its bytes are read so that no RST destroys the last responses on their way, and so
+  /// that its requests are counted.
   private static let drainTimeLimit = TimeAmount.seconds(5)
   private static let drainByteLimit = 64 << 20
 
@@ -16,7 +18,7 @@ final class ServiceHandler: ChannelInboundHandler {
   private let tls: TLSHandler
   private let registry: ConnectionRegistry
   private let handshakeFailed: @Sendable () -> Void
-  /// Nil before the handshake, and when all is over.
+  /// Nil before the handshake and after the connection's end.
   private var connection: ServiceConnection?
   private var isHandshaking = true
   private var isEnding = false
@@ -72,7 +74,7 @@ final class ServiceHandler: ChannelInboundHandler {
     }
   }
 
-  /// A client that does not read is not read from either.
+  /// While a client does not read, the service does not read from it either.
   func channelWritabilityChanged(context: ChannelHandlerContext) {
     setReading(context.channel.isWritable, context)
     context.fireChannelWritabilityChanged()
@@ -154,7 +156,8 @@ final class ServiceHandler: ChannelInboundHandler {
   }
 
   private func setReading(_ reads: Bool, _ context: ChannelHandlerContext) {
-    // Fails only on a channel that is closed already. While the connection ends, what comes is to be read and thrown away.
+    // Fails only when the channel is closed. While the connection ends, bytes are read and
+    // discarded.
     try? context.channel.syncOptions?.setOption(.autoRead, value: reads || isEnding)
   }
 }

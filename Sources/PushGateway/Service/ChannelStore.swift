@@ -1,21 +1,21 @@
 internal import PushWire
 internal import Synchronization
 
-/// The broadcast channels of all apps (HTTP2ProviderAPI.md, section 6), in memory.
+/// The broadcast channels of all apps (HTTP2ProviderAPI, section 6), in memory.
 final class ChannelStore: Sendable {
   struct Channel: Hashable, Sendable {
     /// `message-storage-policy`: 0 stores nothing, 1 the most recent message.
     var storesMessages: Bool
   }
 
-  /// Per app.
+  /// The maximum number of channels of one app.
   static let limit = 10_000
-  /// As many as ``ServiceLedger/appLimit``: names of apps come from clients.
+  /// The same as ``ServiceLedger/appLimit``: app names come from clients.
   private static let appLimit = 4096
 
   private let channels = Mutex<[String: [String: Channel]]>([:])
 
-  /// Nil: there are too many.
+  /// Creates a channel and returns its identifier; nil: a limit is reached.
   func create(_ channel: Channel, app: String) -> String? {
     let bytes = (0..<16).map { _ in UInt8.random(in: 0 ... .max) }
     let identifier = Self.text(bytes)
@@ -28,10 +28,10 @@ final class ChannelStore: Sendable {
 
   func channel(_ identifier: String, app: String) -> Channel? { channels.withLock { $0[app]?[identifier] } }
 
-  /// False: there is no such channel.
+  /// Removes a channel; false: it does not exist.
   func remove(_ identifier: String, app: String) -> Bool { channels.withLock { $0[app]?.removeValue(forKey: identifier) != nil } }
 
-  /// In alphabetical order.
+  /// All channel identifiers of an app, in alphabetical order.
   func all(app: String) -> [String] { channels.withLock { $0[app].map { $0.keys.sorted() } ?? [] } }
 
   /// Base64 with padding, as the service writes channel identifiers.
@@ -41,7 +41,7 @@ final class ChannelStore: Sendable {
     return String(decoding: text + padding, as: UTF8.self)
   }
 
-  /// Whether a text can be a channel identifier at all.
+  /// Checks that a text has the form of a channel identifier.
   static func isIdentifier(_ text: UnsafeRawBufferPointer) -> Bool {
     guard text.count > 0, text.count <= 128, text.count % 4 == 0 else { return false }
     var padding = 0

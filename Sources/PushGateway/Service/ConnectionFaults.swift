@@ -1,6 +1,7 @@
 internal import PushWire
 
-/// What happens to one connection after a number of requests that kept the rules, whichever app they were for.
+/// The faults of one connection: what happens after a number of requests that kept the rules, for
+/// any app.
 struct ConnectionFaults {
   enum Event {
     case cut(ServiceFaults.Cut)
@@ -15,14 +16,15 @@ struct ConnectionFaults {
   private(set) var seen = 0
 
   /// - Parameters:
-  ///   - connection: the number of this connection among its app's, from 1.
-  ///   - seen: how many requests there have been before it was known whose rules hold; what was due by then is over. -1: the connection has not begun.
+  ///   - connection: The number of this connection among its app's, from 1.
+  ///   - seen: The requests before the app was known. Events that were due by then are skipped. -1:
+  ///     the connection has not begun.
   init(_ faults: ServiceFaults, connection: Int, seen: Int) {
     self.seen = seen
     func add(_ breakpoint: Faults.Breakpoint, _ event: Event) {
       if connection <= breakpoint.connections ?? .max, breakpoint.after > seen { events.append((breakpoint.after, event)) }
     }
-    // In this order where several fall on one request.
+    // The order of events that are due at the same request.
     for cut in faults.cut { add(cut.breakpoint, .cut(cut)) }
     if let garbage = faults.garbage { add(garbage, .garbage) }
     if let goAway = faults.goAway { add(goAway.breakpoint, .goAway(goAway)) }
@@ -34,17 +36,17 @@ struct ConnectionFaults {
   /// The connection begins.
   mutating func begin() { seen = 0 }
 
-  /// A request has come.
+  /// Counts a request.
   mutating func count() { seen += 1 }
 
-  /// The next event that is due, once.
+  /// The next event that is due. Each is returned once.
   mutating func next() -> Event? {
     guard position < events.count, events[position].after <= seen else { return nil }
     position += 1
     return events[position - 1].event
   }
 
-  /// The cut that happens with the request that has just been counted.
+  /// The cut that is due at the request that has just been counted.
   func cutDue() -> ServiceFaults.Cut? {
     guard position < events.count, events[position].after <= seen, case .cut(let cut) = events[position].event else { return nil }
     return cut

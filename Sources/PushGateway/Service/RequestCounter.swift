@@ -1,5 +1,5 @@
-/// Follows the frames of what an HTTP/2 client sends, and counts the requests that are complete: also those that HTTP/2 drops without a word, as it does
-/// with all streams behind a GOAWAY. Knows nothing of headers.
+/// Counts complete requests by the frames that an HTTP/2 client sends. It also counts requests that
+/// the HTTP/2 session drops silently, such as those after a GOAWAY. It does not decode headers.
 struct RequestCounter {
   private enum Kind {
     static let data: UInt64 = 0
@@ -12,15 +12,15 @@ struct RequestCounter {
 
   private(set) var complete = 0
   private var prefaceLeft = 24
-  /// Of the nine bytes of a frame's header.
+  /// How many of the nine bytes of a frame's header have been read.
   private var headerCount = 0
-  /// The first five of them: length, type and flags.
+  /// The first five bytes of the header: length, type and flags.
   private var header: UInt64 = 0
   private var payloadLeft = 0
-  /// A request without a body, whose header block goes on.
+  /// A request without a body whose header block is not complete.
   private var endsWithHeaders = false
 
-  /// The client's next bytes, cut anywhere; the preface comes first.
+  /// The client's next bytes, cut anywhere, beginning with the preface.
   mutating func take(_ bytes: UnsafeRawBufferPointer) {
     var offset = min(prefaceLeft, bytes.count)
     prefaceLeft -= offset

@@ -9,11 +9,11 @@ final class ServiceApp {
   let ordinal: Int
   var judge: ServiceJudge
   var delays: DelayClock?
-  /// When all its requests are refused, and how.
+  /// When all of the app's requests are refused, and how.
   private let outage: (begins: Instant, ends: Instant, refusal: ServiceRefusal)?
-  /// What has not been reported to the ledger yet.
+  /// Counts that have not been reported to the ledger.
   var truth = ServiceTruth()
-  /// Of the notifications taken since then.
+  /// Hashes of the identifiers accepted since the last report.
   var identifiers: [UInt64] = []
 
   init(_ name: String, service: SimulatedService, now: Instant) {
@@ -41,7 +41,8 @@ final class ServiceApp {
   }
 }
 
-/// What follows from topic, push type and credential alone, worked out once for all requests that have the same.
+/// What follows from topic, push type and credential alone. Computed once for all requests that
+/// have the same.
 struct ServiceRoute {
   let app: ServiceApp
   let refusal: ServiceRefusal?
@@ -49,19 +50,19 @@ struct ServiceRoute {
   let needsPriorityFive: Bool
 }
 
-/// An answer that waits for its time.
+/// A response that waits for its time.
 struct DelayedAnswer {
   let due: Instant
   let streamID: Int32
   let status: UInt16
   let identifier: [UInt8]
   let body: [UInt8]
-  /// The notification was taken: if the answer never leaves, it is unanswered.
+  /// The notification was accepted. If the response never leaves, it counts as unanswered.
   let isTaken: Bool
   let app: ServiceApp
 }
 
-/// Delayed answers by their time: a binary heap.
+/// Delayed responses by their time, in a binary heap.
 struct DelayedAnswers {
   private var heap: [DelayedAnswer] = []
 
@@ -83,12 +84,12 @@ struct DelayedAnswers {
     return first
   }
 
-  /// The stream has ended without it.
+  /// Removes the response of a stream that has ended.
   mutating func cancel(_ streamID: Int32) -> DelayedAnswer? {
     guard let index = heap.firstIndex(where: { $0.streamID == streamID }) else { return nil }
     let answer = heap[index]
     heap.remove(at: index)
-    // Rare, and few: the order is made anew.
+    // Cancelling is rare and the heap small, so the heap is rebuilt.
     let rest = heap
     heap.removeAll(keepingCapacity: true)
     for answer in rest { insert(answer) }

@@ -1,9 +1,9 @@
 internal import PushTransport
 internal import PushWire
 
-// What becomes of requests, and what they are told.
+// The verdicts on requests, and the responses.
 extension ServiceConnection {
-  /// A request that keeps the rules meets the faults.
+  /// Applies the fault rules to a request that keeps the rules.
   func judge(_ request: ServiceRequest, _ app: ServiceApp, identifier: APNSIdentifier?) {
     bind(app)
     if let refusal = app.outage(now: now) { return refuse(request, app, refusal) }
@@ -45,7 +45,8 @@ extension ServiceConnection {
     followFaults()
   }
 
-  /// The first valid request says whose rules hold for the connection, unless its certificate has.
+  /// The app of the first valid request decides the connection's fault rules, unless the
+  /// certificate has named an app.
   private func bind(_ app: ServiceApp) {
     guard boundApp == nil else { return }
     boundApp = app
@@ -53,7 +54,7 @@ extension ServiceConnection {
     faults = ConnectionFaults(app.faults, connection: app.ordinal, seen: faults.seen)
   }
 
-  /// What is due after as many requests as there have been.
+  /// Carries out the faults that are due after the requests so far.
   func followFaults() {
     while end == nil, lastStreamID == .max, let event = faults.next() {
       switch event {
@@ -78,7 +79,8 @@ extension ServiceConnection {
 
   // MARK: Steps
 
-  /// - Parameter made: the identifier that the service answers with, as the client has chosen none; nil where it has, or where nothing is answered.
+  /// - Parameter made: The identifier that the service responds with where the client chose none;
+  ///   otherwise nil.
   func take(_ request: ServiceRequest, _ app: ServiceApp, identifier: APNSIdentifier?, made: APNSIdentifier? = nil, isAnswered: Bool) {
     let made = made ?? (identifier == nil ? newIdentifier() : nil)
     if isBroadcast { app.truth.broadcasts += 1 } else { app.truth.accepted += 1 }
@@ -101,7 +103,7 @@ extension ServiceConnection {
     if refusal.status < 500, let limit = app.faults.errorStreamLimit { announce(limit) }
   }
 
-  /// The `apns-id` goes back as it came; where there was none that is one, `made` does.
+  /// Responds with the request's `apns-id`, or with `made` where the request has no valid one.
   private func answer(_ request: ServiceRequest, _ app: ServiceApp, status: UInt16, body: [UInt8], isTaken: Bool, made: APNSIdentifier?) {
     if made == nil, let identifier = unsafe request.identifier {
       return unsafe answer(request.streamID, app, status: status, identifier: identifier, body: body, isTaken: isTaken)
@@ -125,7 +127,8 @@ extension ServiceConnection {
 }
 
 extension Instant {
-  /// Answers whose times are drawn at random leave in groups, so that each does not cost a timer and a TLS record of its own.
+  /// Rounds up to a millisecond. Responses with random delays then leave in groups that share a
+  /// timer and a TLS record.
   fileprivate var nextMillisecond: Instant {
     let rest = nanoseconds % 1_000_000
     return rest == 0 ? self : self + .nanoseconds(Int64(1_000_000 - rest))

@@ -1,7 +1,7 @@
 internal import PushTransport
 internal import PushWire
 
-// Broadcast channels (HTTP2ProviderAPI.md, section 6): sending to them, and their management.
+// Broadcast channels (HTTP2ProviderAPI, section 6): sending to them and managing them.
 extension ServiceConnection {
   private static let broadcastPayloadLimit = 5120
 
@@ -107,7 +107,7 @@ extension ServiceConnection {
     return .success((identifier, channel))
   }
 
-  /// Whether the client may act for the app in the path.
+  /// Checks that the client may act for the app in the path.
   private func checkBundle(_ name: String, _ request: ServiceRequest) -> ProviderReason? {
     if let token = token(of: request) { return token.key.topics.map { $0.contains(name) } ?? true ? nil : .topicMismatch }
     return client.topics?.contains(name) == true ? nil : .topicMismatch

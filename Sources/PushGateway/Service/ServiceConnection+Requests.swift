@@ -1,8 +1,10 @@
 internal import PushTransport
 internal import PushWire
 
-// What a request must be (HTTP2ProviderAPI.md, sections 2 to 5). Where the documents do not say which of several mistakes is named, the order is
-// path, method, credential, headers one by one, payload.
+// The rules for requests (HTTP2ProviderAPI, sections 2 to 5).
+//
+// A request can break several rules, and Apple's documents do not say which is reported. Here the
+// order is path, method, credential, headers one by one, payload.
 extension ServiceConnection {
   func notificationRequest(_ request: ServiceRequest) {
     if unsafe Text.hasPrefix(request.path, "/3/device") {
@@ -40,11 +42,11 @@ extension ServiceConnection {
     judge(request, app, identifier: identifier)
   }
 
-  /// How many bytes it has; 0: it is no token.
+  /// Decodes a token. Returns its number of bytes; 0: it is not a token.
   private func decodeToken(_ text: UnsafeRawBufferPointer) -> Int {
     do throws(DeviceTokenError) {
       let count = try unsafe DeviceToken.parse(text, into: tokenBytes)
-      // Spaces and brackets, which other readers of tokens let pass, are none in a path.
+      // The parser skips spaces and brackets. They are not allowed in a path.
       return count * 2 == text.count ? count : 0
     } catch {
       return 0
@@ -53,7 +55,7 @@ extension ServiceConnection {
 
   // MARK: Who sends
 
-  /// Nil: the client may send. A token, if there is one, is what counts.
+  /// Nil: the client may send. A provider token takes precedence over the certificate.
   func checkCredential(_ request: ServiceRequest) -> ServiceRefusal? {
     guard let authorization = unsafe request.authorization, authorization.count > 0 else {
       guard let topics = client.topics else { return ServiceRefusal(.missingProviderToken) }
@@ -63,7 +65,7 @@ extension ServiceConnection {
     return unsafe tokens.judge(authorization, now: now, unixSeconds: unixSeconds)
   }
 
-  /// Nil: by certificate.
+  /// The provider token of a request; nil: the client sends by certificate.
   func token(of request: ServiceRequest) -> ServiceKeys.Token? {
     guard let authorization = unsafe request.authorization, authorization.count > 0 else { return nil }
     return tokens.current
@@ -71,7 +73,7 @@ extension ServiceConnection {
 
   func app(named name: String) -> ServiceApp {
     if let app = apps[name] { return app }
-    // Whoever sends for ever more apps on one connection is not counted apart.
+    // Bounds the memory: beyond 1024 apps on one connection, requests are counted with another app.
     if apps.count >= 1024, let app = apps.values.first { return app }
     let app = ServiceApp(name, service: service, now: now)
     apps[name] = app
@@ -102,7 +104,7 @@ extension ServiceConnection {
     let pushType = type.map { PushType(rawValue: $0) }
     var rules = ServiceTopic.of((pushType ?? .alert) ?? .alert)
     var topic = topic.flatMap { $0.isEmpty ? nil : $0 }
-    // A certificate for one app stands for it.
+    // A certificate for one app implies the topic.
     if topic == nil, token == nil, let topics = client.topics, topics.count == 1 { topic = topics[0] }
     if type == nil, let topic { rules = ServiceTopic.of(suffixOf: topic) }
     let name = topic.flatMap { ServiceTopic.isUsable($0) ? ServiceTopic.app(of: $0) : nil } ?? client.topics?.first ?? Topic.anonymous
@@ -130,7 +132,7 @@ extension ServiceConnection {
       let isFive = unsafe Text.equal(priority, "5")
       guard unsafe isFive || !needsPriorityFive && (Text.equal(priority, "10") || Text.equal(priority, "1")) else { return .badPriority }
     } else if needsPriorityFive {
-      // Without one it is 10.
+      // The default priority is 10, which these types do not allow.
       return .badPriority
     }
     if let expiration = unsafe request.expiration, unsafe Text.number(expiration) == nil { return .badExpirationDate }

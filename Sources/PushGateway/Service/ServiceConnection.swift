@@ -1,24 +1,31 @@
 internal import PushTransport
 package import PushWire
 
-/// The service's side of one HTTP/2 connection, without the connection: bytes and times in, bytes, a wake-up and an end out.
+/// The service's side of one HTTP/2 connection, without the connection: bytes and times in; bytes,
+/// a wake-up time and an end out.
 ///
-/// It keeps the rules of HTTP2ProviderAPI.md and leaves to ``ServiceJudge`` and ``ConnectionFaults`` what becomes of requests that keep them.
-/// After each event: take ``output()`` until it is empty (unless ``end`` is ``End/reset``), do what ``end`` says, and call ``woken(now:)`` at ``nextWake``.
-/// One event at a time, on one thread, in the order of their times.
+/// It applies the rules of HTTP2ProviderAPI. ``ServiceJudge`` and ``ConnectionFaults`` decide on
+/// requests that keep them.
+///
+/// After each event, in this order:
+/// - take ``output()`` until it is empty, unless ``end`` is ``End/reset``;
+/// - carry out ``end``;
+/// - call ``woken(now:)`` at ``nextWake``.
+///
+/// Events must come one at a time, on one thread, in the order of their times.
 @safe
 package final class ServiceConnection {
   package enum Purpose: Sendable {
     case notifications
-    /// Channel management, on a port of its own (section 6).
+    /// Channel management, on a port of its own (HTTP2ProviderAPI, section 6).
     case channels
   }
 
-  /// How the connection ends. After it, events are ignored.
+  /// How the connection ends. Afterwards, events are ignored.
   package enum End: Hashable, Sendable {
-    /// When the output has been written.
+    /// Close when the output has been written.
     case close
-    /// At once, by a RST; the output is lost.
+    /// Close at once with a RST. The output is lost.
     case reset
   }
 
@@ -38,7 +45,7 @@ package final class ServiceConnection {
   private(set) var dateFields = ResponseFields([])
   private var lastRead: Instant
   private var idleCheck: Instant
-  /// Set with a GOAWAY: whoever has not finished by then is left.
+  /// Set with a GOAWAY. The connection is closed then, finished or not.
   private var closeDeadline: Instant?
   private static let closeTimeLimit = Duration.seconds(10)
 
@@ -46,37 +53,39 @@ package final class ServiceConnection {
   var tokens: ConnectionTokens
   var apps: [String: ServiceApp] = [:]
   var payloads = PayloadCheck()
-  /// Of the request at hand, decoded into here.
+  /// Holds the decoded token of the current request.
   let tokenBytes = UnsafeMutableRawBufferPointer.allocate(byteCount: DeviceToken.byteCountLimit, alignment: 8)
   var tokenByteCount = 0
   var token: UnsafeRawBufferPointer { unsafe UnsafeRawBufferPointer(rebasing: tokenBytes[..<tokenByteCount]) }
-  /// It is for a channel: what the fault rules take for its token is the channel's identifier.
+  /// The current request is a broadcast. The fault rules read its channel identifier in place of a
+  /// token.
   var isBroadcast = false
-  /// The route of the last request, and what it follows from.
+  /// The route of the last request, and the values that it was derived from.
   var lastRoute: ServiceRoute?
   var routeTopic: [UInt8]?
   var routeType: [UInt8]?
   var routeToken: ServiceKeys.Token?
   var recorder: RequestRecorder?
 
-  /// All complete requests that have arrived, and how many of them are in a truth.
+  /// All complete requests that have arrived, and how many of them have been counted in a truth.
   private var requests = RequestCounter()
   private var countedRequests = 0
 
   // Faults and answers.
-  /// Whose rules hold for the connection: its certificate's app, or that of the first valid request.
+  /// The app whose fault rules hold for the connection: the certificate's, or that of the first
+  /// valid request.
   var boundApp: ServiceApp?
   var faults: ConnectionFaults
   var normalLimit: Int
   var announcedLimit: Int
   var drainAnswersLeft: Int?
-  /// Streams above it are not processed any more.
+  /// Requests on higher streams are not processed.
   private(set) var lastStreamID: Int32 = .max
   var highestStreamID: Int32 = 0
   var delayed = DelayedAnswers()
-  /// Answers to notifications taken that have not been given out.
+  /// Responses to accepted notifications that are still in the session.
   var answersInside = 0
-  /// Something that is no HTTP/2 is still to be sent; alone if the connection begins with it.
+  /// Bytes that are not HTTP/2 and still have to be sent. Alone: nothing is sent before them.
   private var garbage: (isDue: Bool, isAlone: Bool) = (false, false)
   private var identifiers = APNSIdentifierSequence(seed: (UInt64.random(in: 0 ... .max), UInt64.random(in: 0 ... .max)))
   private var identifierCount: UInt64 = 0
@@ -112,24 +121,26 @@ package final class ServiceConnection {
 
   // MARK: Events
 
-  /// The client's next plain bytes, cut anywhere; the HTTP/2 preface comes first.
+  /// The client's next bytes, cut anywhere, beginning with the HTTP/2 preface.
   ///
-  /// After ``End/close`` requests are still counted: a shell that reads on until the client closes knows of every one.
+  /// After ``End/close`` requests are still counted, so that a shell can read until the client
+  /// closes and no request is missing from the counts.
   package func received(_ bytes: UnsafeRawBufferPointer, now: Instant) {
     if end == nil { unsafe session.receive(bytes) }
-    // Behind a failure nothing can be told apart.
+    // After a failure, frames cannot be told apart.
     if session.failure == nil { unsafe requests.take(bytes) }
     guard end == nil else { return countLost() }
     tick(now)
     lastRead = now
     takeEvents()
     countLost()
-    // Whoever does not acknowledge SETTINGS is held to no limit by HTTP/2; here to this one, so that memory stays bounded.
+    // HTTP/2 does not bound a client that never acknowledges SETTINGS. This limit bounds the
+    // memory.
     if session.openStreamCount > 2 * max(normalLimit, announcedLimit, 1000) { violated() }
     report()
   }
 
-  /// The time of ``nextWake`` has come. Early or superfluous calls do no harm.
+  /// The time of ``nextWake`` has come. Calls that are early or superfluous do no harm.
   package func woken(now: Instant) {
     guard end == nil else { return }
     tick(now)
@@ -153,14 +164,14 @@ package final class ServiceConnection {
     report()
   }
 
-  /// The client has finished sending (close_notify or FIN): it can still read.
+  /// The client has finished sending (close_notify or FIN). It can still read.
   package func peerClosed(now: Instant) {
     guard end == nil else { return }
     tick(now)
     end = .close
   }
 
-  /// The service itself goes: GOAWAY with Shutdown; what has come before is answered.
+  /// The service stops: GOAWAY with Shutdown. Earlier requests are answered.
   package func shutDown(now: Instant) {
     guard end == nil else { return }
     tick(now)
@@ -168,7 +179,8 @@ package final class ServiceConnection {
     report()
   }
 
-  /// The connection is gone. Its counts become final and its part of the record is handed over; no event may follow.
+  /// The connection is gone. Its counts become final and its lines go to the record. No event may
+  /// follow.
   package func ended() {
     if end == nil { end = .close }
     for answer in delayed.all where answer.isTaken { answer.app.truth.unanswered += 1 }
@@ -179,7 +191,7 @@ package final class ServiceConnection {
 
   // MARK: What it wants
 
-  /// The next piece of what there is to send, valid until the next call; empty when there is nothing.
+  /// The next bytes to send, valid until the next call. Empty when there are none.
   package func output() -> UnsafeRawBufferPointer {
     let nothing = unsafe UnsafeRawBufferPointer(start: nil, count: 0)
     guard end != .reset else { return unsafe nothing }
@@ -204,16 +216,17 @@ package final class ServiceConnection {
 
   // MARK: Steps
 
-  /// What a proxy says that is in the way.
+  /// What a failing proxy between client and service would send.
   private static let garbageText: StaticString = "HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 
-  /// Ends the connection with bytes that are no HTTP/2.
+  /// Ends the connection with bytes that are not HTTP/2.
   func sendGarbage() {
     garbage = (isDue: true, isAlone: faults.seen == 0)
     end = .close
   }
 
-  /// Requests that HTTP/2 has kept from us: those behind a GOAWAY, those that broke its rules, and those after the end.
+  /// Counts the requests that the HTTP/2 session did not deliver: those after a GOAWAY, those that
+  /// broke its rules, and those after the end.
   private func countLost() {
     let lost = requests.complete - countedRequests
     guard lost > 0, purpose == .notifications else { return }
@@ -248,7 +261,7 @@ package final class ServiceConnection {
   private func handle(_ request: ServiceRequest) {
     countedRequests += 1
     if end != nil {
-      // Behind the cut, in the same read.
+      // After the cut, in the same read.
       app(of: request).truth.dropped += 1
       return
     }

@@ -2,14 +2,14 @@ package import PushTransport
 internal import PushWire
 internal import Synchronization
 
-/// A token signing key as the service knows it.
+/// A token signing key that the service knows.
 package struct ServiceKey: Sendable {
   /// `kid` in tokens.
   package var keyIdentifier: String
   /// `iss` in tokens.
   package var teamIdentifier: String
   package var key: ProviderPublicKey
-  /// The apps of a topic-specific key; nil: a team's key, for whatever topic.
+  /// The apps of a topic-specific key; nil: a team's key, for every topic.
   package var topics: Set<String>?
 
   package init(keyIdentifier: String, teamIdentifier: String, key: ProviderPublicKey, topics: Set<String>? = nil) {
@@ -20,9 +20,9 @@ package struct ServiceKey: Sendable {
   }
 }
 
-/// Verifies provider tokens (HTTP2ProviderAPI.md, section 5), each once for all connections.
+/// Verifies provider tokens (HTTP2ProviderAPI, section 5), each one once for all connections.
 final class ServiceKeys: Sendable {
-  /// A token whose signature holds. Whether its time has passed is another question.
+  /// A token with a valid signature. It may be expired.
   final class Token: Sendable {
     let key: ServiceKey
     let issuedAt: Int64
@@ -37,7 +37,7 @@ final class ServiceKeys: Sendable {
 
   private let keys: [ServiceKey]
   private let isStrict: Bool
-  /// Tokens that have proved good, by their text. A sender has one per key and hour.
+  /// Valid tokens by their text. A sender uses one token per key and hour.
   private let known = Mutex<[[UInt8]: Token]>([:])
   private static let knownLimit = 4096
 
@@ -46,7 +46,7 @@ final class ServiceKeys: Sendable {
     self.isStrict = isStrict
   }
 
-  /// The token in the value of `authorization`; nil: it is not one that any of the keys has signed.
+  /// The token in the value of `authorization`; nil: none of the keys has signed it.
   func token(_ authorization: UnsafeRawBufferPointer, now: Instant) -> Token? {
     guard authorization.count <= ProviderTokenText.byteCountLimit, unsafe Self.isBearer(authorization) else { return nil }
     let text = unsafe Array(authorization.dropFirst(7))
@@ -79,22 +79,23 @@ final class ServiceKeys: Sendable {
   }
 }
 
-/// The tokens that one connection has shown.
+/// The tokens that one connection has used.
 struct ConnectionTokens {
-  /// A token may be this old.
+  /// The maximum age of a token, in seconds.
   static let lifetime: Int64 = 3600
-  /// Clocks that agree may still round differently.
+  /// How far `iat` may lie in the future, in seconds: clocks that agree may round differently.
   static let clockTolerance: Int64 = 1
-  /// A connection may change its token this often.
+  /// The minimum time between two tokens on a connection.
   static let updateInterval = Duration.seconds(20 * 60)
 
   private let keys: ServiceKeys
-  /// A token that the service has known for longer counts as expired; nil: the rule of an hour alone holds.
+  /// A token that the service has known for longer counts as expired; nil: only ``lifetime``
+  /// counts.
   private let expireAfter: Duration?
   private(set) var current: ServiceKeys.Token?
   private var currentText: [UInt8] = []
   private var currentSince = Instant.start
-  /// The last text that was refused, so that a client that goes on with it costs no signature.
+  /// The last text that was refused. A client that repeats it costs no signature check.
   private var refusedText: [UInt8] = []
   private var lastRefusal: ServiceRefusal?
 
@@ -103,7 +104,7 @@ struct ConnectionTokens {
     self.expireAfter = expireAfter
   }
 
-  /// Nil: the token is good.
+  /// Nil: the token is valid.
   mutating func judge(_ authorization: UnsafeRawBufferPointer, now: Instant, unixSeconds: Int64) -> ServiceRefusal? {
     if let current, unsafe currentText.holdsSameBytes(as: authorization) { return timeRefusal(current, now: now, unixSeconds: unixSeconds) }
     if let lastRefusal, unsafe refusedText.holdsSameBytes(as: authorization) { return lastRefusal }
@@ -111,10 +112,10 @@ struct ConnectionTokens {
       return unsafe refuse(authorization, ServiceRefusal(.invalidProviderToken))
     }
     if let refusal = timeRefusal(token, now: now, unixSeconds: unixSeconds) { return refusal }
-    // The same token in other words, such as "Bearer".
+    // The same token with another scheme text, such as "Bearer".
     if token === current { return nil }
     if let current {
-      // The first token binds the connection to its team; a topic's key also to itself.
+      // The first token binds the connection to its team. A topic-specific key binds it to the key.
       guard token.key.teamIdentifier == current.key.teamIdentifier else { return unsafe refuse(authorization, ServiceRefusal(.invalidProviderToken)) }
       if token.key.keyIdentifier != current.key.keyIdentifier, token.key.topics != nil || current.key.topics != nil {
         return unsafe refuse(authorization, ServiceRefusal(.unrelatedKeyIdentifier))

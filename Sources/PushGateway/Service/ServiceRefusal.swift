@@ -1,10 +1,10 @@
 package import PushWire
 
-/// How the service refuses a request: a status, and the reason that its body names.
+/// A refusal of a request: a status, and the reason in the response's body.
 package struct ServiceRefusal: Hashable, Sendable {
   /// 400…599.
   package let status: UInt16
-  /// The service's word; a fault rule may make one up.
+  /// Apple's reason, or one that a fault rule invents.
   package let reason: String
 
   package init(status: UInt16, reason: String) {
@@ -12,21 +12,22 @@ package struct ServiceRefusal: Hashable, Sendable {
     self.reason = reason
   }
 
-  /// The reason with the status that goes with it.
+  /// A refusal with the status that belongs to the reason.
   package init(_ reason: ProviderReason) {
     self.init(status: Self.status(of: reason), reason: reason.rawValue)
   }
 
-  /// The body of the answer, and of a GOAWAY that names a reason.
+  /// The body of the response, and of a GOAWAY that names a reason.
   ///
-  /// - Parameter timestamp: milliseconds since 1970, with 410 only.
+  /// - Parameter timestamp: Milliseconds since 1970, with 410 only.
   package func body(timestamp: Int64? = nil) -> [UInt8] {
     var text = "{\"reason\":\(JSONText.quoted(reason))"
     if let timestamp { text += ",\"timestamp\":\(timestamp)" }
     return Array((text + "}").utf8)
   }
 
-  /// HTTP2ProviderAPI.md, sections 4 and 6. Written down here once more, on purpose: a sender's table is judged by it.
+  /// The status of each reason (HTTP2ProviderAPI, sections 4 and 6). This table is independent of
+  /// the engine's on purpose: tests compare the two.
   package static func status(of reason: ProviderReason) -> UInt16 {
     switch reason {
     case .badChannelIdentifier, .badCollapseIdentifier, .badDeviceToken, .badExpirationDate, .badMessageIdentifier, .badPriority, .badRequestParameters,
@@ -48,6 +49,6 @@ package struct ServiceRefusal: Hashable, Sendable {
 }
 
 extension ServiceRefusal: CustomStringConvertible {
-  /// Such as `400 BadDeviceToken`: the key under which it is counted.
+  /// For example `400 BadDeviceToken`, the key under which it is counted.
   package var description: String { "\(status) \(reason)" }
 }

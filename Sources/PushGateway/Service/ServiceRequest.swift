@@ -1,7 +1,8 @@
 internal import Glibc
 internal import PushTransport
 
-/// The fields of a request that mean something here, found in one pass. Views into the request: valid as long as that is.
+/// The fields of a request that the service reads, found in one pass. The views are valid as long
+/// as the request.
 @safe
 struct ServiceRequest {
   let streamID: Int32
@@ -18,7 +19,7 @@ struct ServiceRequest {
   private(set) var collapseIdentifier: UnsafeRawBufferPointer?
   private(set) var channel: UnsafeRawBufferPointer?
   private(set) var requestIdentifier: UnsafeRawBufferPointer?
-  /// One of these occurs twice.
+  /// One of these fields occurs twice.
   private(set) var hasDuplicate = false
 
   init(_ request: HTTP2Request) {
@@ -65,7 +66,7 @@ struct ServiceRequest {
   }
 }
 
-/// Bytes compared and read without being made into strings.
+/// Compares and reads bytes without making strings.
 enum Text {
   @inline(__always)
   static func equal(_ bytes: UnsafeRawBufferPointer, _ text: StaticString) -> Bool {
@@ -81,7 +82,7 @@ enum Text {
 
   static func string(_ bytes: UnsafeRawBufferPointer) -> String { unsafe String(decoding: bytes, as: UTF8.self) }
 
-  /// Digits alone, at most 18 of them; nil otherwise.
+  /// The value of 1 to 18 digits; nil for anything else.
   static func number(_ bytes: UnsafeRawBufferPointer) -> Int64? {
     guard (1...18).contains(bytes.count) else { return nil }
     var value: Int64 = 0

@@ -1,6 +1,7 @@
 internal import PushWire
 
-/// What the service asks of each push type (HTTP2ProviderAPI.md, section 3). Written down here once more, on purpose: a sender's rules are judged by it.
+/// What the service requires of each push type (HTTP2ProviderAPI, section 3). This table is
+/// independent of the engine's on purpose: tests compare the two.
 struct ServiceTopic {
   let suffix: String
   let payloadLimit: Int
@@ -23,7 +24,7 @@ struct ServiceTopic {
     }
   }
 
-  /// Of a request that names no type: by its topic.
+  /// The requirements for a request without a push type, by its topic's suffix.
   static func of(suffixOf topic: String) -> ServiceTopic {
     PushType.allCases.map { of($0) }.first { !$0.suffix.isEmpty && topic.hasSuffix($0.suffix) } ?? of(.alert)
   }
@@ -35,7 +36,7 @@ struct ServiceTopic {
     self.needsToken = needsToken
   }
 
-  /// The app that a topic belongs to: without a suffix, if it has one.
+  /// The app of a topic: the topic without its suffix.
   static func app(of topic: String) -> String {
     for type in PushType.allCases {
       let suffix = of(type).suffix
@@ -44,7 +45,7 @@ struct ServiceTopic {
     return topic
   }
 
-  /// Bundle identifiers: letters, digits, dots, hyphens and underscores.
+  /// Bundle identifiers consist of letters, digits, dots, hyphens and underscores.
   static func isUsable(_ topic: String) -> Bool {
     topic.utf8.count <= 255
       && topic.utf8.allSatisfy { byte in

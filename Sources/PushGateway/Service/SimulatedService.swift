@@ -1,8 +1,11 @@
 package import PushTransport
 package import PushWire
 
-/// Apple's HTTP/2 service without sockets: fault rules, keys, channels and ground truth of any number of apps, and a ``ServiceConnection`` for each client
-/// that comes. The listener puts it behind TLS; a simulation drives it under virtual time. Safe to use from any thread.
+/// Apple's HTTP/2 service without sockets: the fault rules, keys, channels and ground truth of any
+/// number of apps, and a ``ServiceConnection`` for each client.
+///
+/// A listener puts it behind TLS; a simulation drives it in virtual time. Safe to use from any
+/// thread.
 package final class SimulatedService: Sendable {
   package let rules: FaultRules
 
@@ -12,15 +15,18 @@ package final class SimulatedService: Sendable {
   let channels = ChannelStore()
   let recordFile: RecordFile?
   let memory: RecordedRequests?
-  /// 410s that name no time of their own have this one, in milliseconds since 1970.
+  /// The timestamp of 410 responses whose rule gives none, in milliseconds since 1970.
   let startedAt: Int64
   private let clock: @Sendable (Instant) -> Int64
   private let clockOffset: Int64
 
   /// - Parameters:
-  ///   - keys: by which provider tokens are verified; without any, only certificates open the door.
-  ///   - recordFile, memory: where every request that is taken or refused is written to. Without both, a request costs no allocation, no lock and no hash.
-  ///   - clock: milliseconds since 1970 at an instant; the rules' offset is added to it.
+  ///   - keys: The keys that verify provider tokens. Without any, only certificates are accepted.
+  ///   - recordFile: Receives a line for every accepted and refused request.
+  ///   - memory: Keeps the same requests for tests.
+  ///   - clock: Milliseconds since 1970 at an instant. The rules' offset is added to it.
+  ///
+  /// Without record and memory, a request costs no allocation, no lock and no hash.
   package init(
     rules: FaultRules = FaultRules(), keys: [ServiceKey] = [], recordFile: RecordFile? = nil, memory: RecordedRequests? = nil, now: Instant = .start,
     clock: @escaping @Sendable (Instant) -> Int64
@@ -35,31 +41,33 @@ package final class SimulatedService: Sendable {
     startedAt = clock(now) + clockOffset
   }
 
-  /// The service's idea of the time, in milliseconds since 1970.
+  /// The service's time, in milliseconds since 1970.
   func unixMilliseconds(_ now: Instant) -> Int64 { clock(now) + clockOffset }
 
-  /// A client whose TLS handshake is complete.
-  /// - Parameter buffers: those of the connection's event loop, if it has any; otherwise its own.
-  /// - Throws: nghttp2 is out of memory.
+  /// Connects a client whose TLS handshake is complete.
+  ///
+  /// - Parameter buffers: Those of the connection's event loop, if there is one.
+  /// - Throws: ``HTTP2Failure`` when nghttp2 is out of memory.
   package func connect(
     _ client: ServiceClient, for purpose: ServiceConnection.Purpose = .notifications, now: Instant, buffers: LoopBuffers = LoopBuffers()
   ) throws(HTTP2Failure) -> ServiceConnection {
     try ServiceConnection(to: self, client: client, purpose: purpose, now: now, buffers: buffers)
   }
 
-  /// What has happened so far, by app. Exact for connections that have ended; a live one is at most one read behind.
+  /// The counts so far, by app: exact for connections that have ended, at most one read behind for
+  /// open ones.
   package func truth() -> [String: ServiceTruth] { ledger.snapshot() }
 }
 
-/// What a client has shown of itself in its TLS handshake.
+/// What a client presented in its TLS handshake.
 package struct ServiceClient: Hashable, Sendable {
-  /// Every topic of its certificate; nil: it has shown none.
+  /// All topics of its certificate; nil: it presented none.
   package var topics: [String]?
-  /// The environments that its certificate names; empty: none.
+  /// The environments that its certificate names; empty: it names none.
   package var environments: Set<CertificateInspection.Environment> = []
-  /// UID of the certificate's subject.
+  /// The UID of the certificate's subject.
   package var userIdentifier: String?
-  /// What ALPN agreed upon; nil: the client does not know ALPN.
+  /// The protocol agreed by ALPN; nil: the client does not use ALPN.
   package var applicationProtocol: String?
 
   package init(topics: [String]? = nil, userIdentifier: String? = nil, applicationProtocol: String? = ApplicationProtocol.http2) {

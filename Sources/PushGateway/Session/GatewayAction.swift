@@ -4,14 +4,15 @@ package import PushWire
 package enum GatewayAction: Hashable, Sendable {
   /// Write these six bytes, as one write.
   case send(ErrorResponse)
-  /// Say that nothing more will be written (close_notify, then FIN) and go on reading: what still arrives is handed to the session, which discards it.
+  /// Send close_notify, then FIN, and keep reading. The session discards what still arrives.
   case halfClose
   /// Close both directions. The session's last action.
   case close
-  /// Close with a RST, so that even bytes on their way are lost. The session's last action.
+  /// Close with a RST, which also loses bytes in flight. The session's last action.
   case reset
-  /// Read nothing from the socket before this time. What has been read already may still be handed over.
+  /// Read nothing from the socket before this time. Bytes that were read before may still be handed
+  /// over.
   case stopReading(until: Instant)
-  /// Call the session's `woken(now:)` at this time. Replaces an earlier one.
+  /// Call the session's `woken(now:)` at this time. Replaces the time of an earlier action.
   case wake(at: Instant)
 }

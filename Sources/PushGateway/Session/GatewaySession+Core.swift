@@ -1,14 +1,17 @@
 internal import PushWire
 
 extension GatewaySession {
-  /// All of a session but its decoder.
+  /// A session without its decoder.
   struct Core: ~Copyable {
     private enum State {
-      /// Frames are decided upon. Left when one is refused, or by an aftermath.
+      /// Frames are judged. Ends when a frame is refused, or by an aftermath.
       case reading
-      /// The answer (nil: to close without one) waits for its time; what arrives is discarded. Left at `due`.
+      /// The error response (nil: a close without one) is delayed until `due`. What arrives is
+      /// discarded.
       case answering(ErrorResponse?, due: Instant)
-      /// Answered and half-closed; what arrives is discarded, so that no RST destroys the answer on its way. Left at the client's close or at a limit.
+      /// The error response is written and the connection half-closed. What arrives is read and
+      /// discarded, because a RST could destroy the response on its way. Ends when the client
+      /// closes, or at a limit.
       case draining(byteLimit: Int, until: Instant)
       case closed
     }
@@ -22,7 +25,7 @@ extension GatewaySession {
     private var lastAccepted: UInt32 = 0
     private var peerHasClosed = false
     private var lastRead = Instant.start
-    /// When the frame began of which the decoder holds a part; nil when it holds none.
+    /// When the frame began that the decoder holds in part; nil when it holds none.
     private var incompleteSince: Instant?
     private var framesAtBegin = 0
 
@@ -60,7 +63,7 @@ extension GatewaySession.Core {
     }
   }
 
-  /// One frame, whole or as much of it as there is to be read.
+  /// Judges one frame. A frame that breaks a rule may be incomplete.
   mutating func decoded(_ frame: DecodedFrame, now: Instant, judge: inout some FrameJudge & ~Copyable) {
     guard case .reading = state else {
       counts.discarded += 1
@@ -116,7 +119,7 @@ extension GatewaySession.Core {
   mutating func peerClosed() {
     peerHasClosed = true
     switch state {
-    // The client can still read: it gets its answer when that is due.
+    // The client can still read. It gets the error response when that is due.
     case .answering, .closed: break
     case .reading, .draining: close()
     }
@@ -131,7 +134,8 @@ extension GatewaySession.Core {
 // MARK: - Steps
 
 extension GatewaySession.Core {
-  /// One timer serves both limits, so that no read has to set one: a limit is noticed at most one interval late.
+  /// One timer serves both limits, so a read sets no timer. A limit is noticed at most one interval
+  /// late.
   private var checkInterval: Duration { min(settings.idleLimit, settings.frameTimeLimit) }
 
   private mutating func accept(_ frame: DecodedFrame) {
@@ -162,7 +166,7 @@ extension GatewaySession.Core {
       actions.append(.reset)
       state = .closed
     case .stopReading(let duration):
-      // Our own silence is held against nobody.
+      // The client is not idle while the gateway reads nothing.
       lastRead = max(lastRead, now + duration)
       actions.append(.stopReading(until: now + duration))
     }

@@ -1,10 +1,15 @@
 package import PushWire
 
-/// The gateway's side of one binary connection, without the connection: bytes and times in, actions out.
+/// The gateway's side of one binary connection, without the connection: bytes and times in, actions
+/// out.
 ///
-/// It keeps the protocol (BinaryProtocol.md, "Notification frames" and "The error response") and leaves to a ``FrameJudge`` what becomes of frames that keep the rules.
-/// Everything after a refused frame is discarded until the connection is closed. Any chunking of the same bytes gives the same actions.
-/// One event at a time, in the order of their times; after ``GatewayAction/close`` or ``GatewayAction/reset`` events lead to nothing, and frames are only counted.
+/// It applies the rules of the protocol (BinaryProtocol, "Notification frames" and "The error
+/// response"). A ``FrameJudge`` decides on frames that keep the rules. Everything after a refused
+/// frame is discarded until the connection is closed. How the bytes are cut into reads makes no
+/// difference.
+///
+/// Events must come one at a time, in the order of their times. After ``GatewayAction/close`` or
+/// ``GatewayAction/reset``, events lead to no action and frames are only counted.
 package struct GatewaySession: ~Copyable {
   private var decoder: FrameDecoder
   private var core: Core
@@ -15,7 +20,7 @@ package struct GatewaySession: ~Copyable {
   }
 
   package var counts: Counts { core.counts }
-  /// True once nothing more will be done on this connection.
+  /// True when the session will do nothing more on this connection.
   package var isClosed: Bool { core.isClosed }
 
   /// The first event: the connection is ready to be read.
@@ -32,7 +37,8 @@ package struct GatewaySession: ~Copyable {
     return core.takeActions()
   }
 
-  /// The time has come that ``GatewayAction/wake(at:)`` asked for. Early or superfluous calls do no harm.
+  /// The time of ``GatewayAction/wake(at:)`` has come. Calls that are early or superfluous do no
+  /// harm.
   package mutating func woken(now: Instant) -> [GatewayAction] {
     core.woken(now: now)
     return core.takeActions()
@@ -44,13 +50,14 @@ package struct GatewaySession: ~Copyable {
     return core.takeActions()
   }
 
-  /// The gateway's own end: status 10 naming the last frame accepted, then the usual way of an answer. Ignored when the connection is ending already.
+  /// The gateway ends the connection: status 10 with the identifier of the last accepted frame,
+  /// then the half-close that follows any error response. Ignored while the connection is ending.
   package mutating func shutDown(now: Instant) -> [GatewayAction] {
     core.shutDown(now: now)
     return core.takeActions()
   }
 
-  /// Takes the two halves apart, so that the decoder can run while the core hears about each frame.
+  /// Takes decoder and core as two arguments, because the core is mutated while the decoder runs.
   private static func decode(
     _ bytes: UnsafeRawBufferPointer,
     now: Instant,

@@ -1,7 +1,8 @@
 internal import Glibc
 internal import PushWire
 
-/// Whether payloads are JSON objects. Remembers the last good one: in a campaign that sends one payload to all, each check is a comparison.
+/// Checks that payloads are JSON objects. It keeps the last valid payload: in a campaign with one
+/// payload for all, each check is one comparison.
 struct PayloadCheck: ~Copyable {
   private var lastGood: [UInt8] = []
 

@@ -1,8 +1,10 @@
 package import PushWire
 
-/// One client's connection to a ``SimulatedGateway``: the session machine with the fault rules as its judge, counting and recording.
+/// One client's connection to a ``SimulatedGateway``: a session with the fault rules as its judge.
+/// It counts and records.
 ///
-/// Events in (all on one thread, or under one executor), actions out, to be performed in order. Call ``ended()`` when the connection is gone, whoever closed it.
+/// Events in, actions out, to be carried out in order. All calls must come from one thread or
+/// executor. Call ``ended()`` when the connection is gone, whichever side closed it.
 package struct SimulatedConnection: ~Copyable {
   /// The gateway's number of this connection, from 1.
   package let number: Int
@@ -44,10 +46,11 @@ package struct SimulatedConnection: ~Copyable {
   /// The client has finished sending.
   package mutating func peerClosed(now: Instant) -> [GatewayAction] { session.peerClosed(now: now) }
 
-  /// The gateway stops: status 10, naming the last frame accepted.
+  /// The gateway stops: status 10 with the identifier of the last accepted frame.
   package mutating func shutDown(now: Instant) -> [GatewayAction] { session.shutDown(now: now) }
 
-  /// The connection is gone. Its counts become final and its part of the record is handed over; no event may follow.
+  /// The connection is gone. Its counts become final and its lines go to the record. No event may
+  /// follow.
   package mutating func ended() {
     judge.ended(session.counts)
     tally.store(session.counts)
@@ -55,7 +58,7 @@ package struct SimulatedConnection: ~Copyable {
   }
 }
 
-/// The fault rules' verdicts, written down.
+/// The verdicts of the fault rules, recorded.
 private struct RecordingJudge: FrameJudge, ~Copyable {
   private var faults: FaultJudge
   private var recorder: FrameRecorder?

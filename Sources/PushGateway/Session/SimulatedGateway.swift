@@ -1,15 +1,22 @@
-/// A gateway without sockets: fault rules, ground truth and feedback lists of any number of apps, and a ``SimulatedConnection`` for each client that comes.
-/// The listener puts it behind TLS; a simulation drives it under virtual time. Safe to use from any thread.
+/// A gateway without sockets: the fault rules, the ground truth and the feedback lists of any
+/// number of apps, and a ``SimulatedConnection`` for each client.
+///
+/// A listener puts it behind TLS; a simulation drives it in virtual time. Safe to use from any
+/// thread.
 package final class SimulatedGateway: Sendable {
   package let rules: FaultRules
-  /// What the feedback service has to hand out.
+  /// The tuples that the feedback service has to deliver.
   package let feedback: FeedbackLists
 
   let ledger = TruthLedger()
   let recordFile: RecordFile?
   let memory: RecordedFrames?
 
-  /// `recordFile`: where every accepted and refused frame is written to; `memory`: where they are kept for tests. Without both, a frame costs no allocation, no lock and no hash.
+  /// - Parameters:
+  ///   - recordFile: Receives a line for every accepted and refused frame.
+  ///   - memory: Keeps the same frames for tests.
+  ///
+  /// Without both, a frame costs no allocation, no lock and no hash.
   package init(rules: FaultRules = FaultRules(), recordFile: RecordFile? = nil, memory: RecordedFrames? = nil) {
     self.rules = rules
     self.recordFile = recordFile
@@ -17,7 +24,8 @@ package final class SimulatedGateway: Sendable {
     feedback = FeedbackLists(rules)
   }
 
-  /// Whether the certificate of a client that has just proved to be `topic` is refused. To be asked once per connection attempt, before ``connect(topic:)``.
+  /// Whether to refuse the certificate of a client that has proved to be `topic`. Call it once for
+  /// each connection attempt, before ``connect(topic:isForOtherEnvironment:)``.
   package func refusesCertificate(topic: String) -> Bool {
     guard let refusal = rules.faults(forTopic: topic).refuseCertificate else { return false }
     guard ledger.attempted(topic: topic) <= refusal.connections ?? .max else { return false }
@@ -25,7 +33,8 @@ package final class SimulatedGateway: Sendable {
     return true
   }
 
-  /// - Parameter isForOtherEnvironment: see ``FaultRules/isForOtherEnvironment(_:)``. Such a connection is closed as soon as it is open, as Apple's gateway does.
+  /// - Parameter isForOtherEnvironment: See ``FaultRules/isForOtherEnvironment(_:)``. Such a
+  ///   connection is closed as soon as it is open, as by Apple's gateway.
   package func connect(topic: String, isForOtherEnvironment: Bool = false) -> SimulatedConnection {
     SimulatedConnection(to: self, topic: topic, isForOtherEnvironment: isForOtherEnvironment)
   }
@@ -34,10 +43,11 @@ package final class SimulatedGateway: Sendable {
 
   package func feedbackServed(_ count: Int, topic: String) { ledger.change(topic) { $0.feedbackServed += count } }
 
-  /// What has happened so far. Exact for connections that have ended; a live one is at most one read behind.
+  /// The counts so far: exact for connections that have ended, at most one read behind for open
+  /// ones.
   package func truth() -> GroundTruth { ledger.snapshot() }
 
-  /// The last word, once all connections have ended: closes the record.
+  /// The final counts, once all connections have ended. Closes the record.
   package func finish() -> GroundTruth {
     var truth = ledger.snapshot()
     truth.recordProblem = recordFile?.finish()

@@ -1,42 +1,49 @@
 package import PushWire
 
-/// What becomes of a frame that keeps the rules of the protocol.
+/// The decision on a frame that keeps the rules of the protocol.
 package enum Verdict: Hashable, Sendable {
   case accept
   /// The frame is accepted, and then something happens to the connection.
   case acceptThen(Aftermath)
-  /// Answered with this status and the frame's identifier (command 0: closed without a packet). All that follows on the connection is discarded.
+  /// An error response with this status and the frame's identifier. Command 0 has no error
+  /// response: the connection is closed without one. All that follows on the connection is
+  /// discarded.
   case refuse(GatewayStatus)
-  /// Not accepted, and the connection ends without a packet whatever the command: only the sender's own detective work can find out which frame it was.
+  /// Not accepted, and the connection ends without an error response, whatever the command. Only a
+  /// poison search by the sender can find the frame.
   case poison
 }
 
-/// What happens to a connection at a point where no frame is at fault.
+/// What happens to a connection although no frame is at fault.
 package enum Aftermath: Hashable, Sendable {
-  /// Status 10, naming the last frame accepted (0 when there is none).
+  /// Status 10 with the identifier of the last accepted frame, or 0 when there is none.
   case shutDown
-  /// The stream ends, without a packet.
+  /// The stream ends without an error response.
   case close
-  /// The connection is reset, without a packet.
+  /// The connection is reset without an error response.
   case reset
   /// Nothing is read for this long.
   case stopReading(Duration)
 }
 
-/// Decides about the frames of one connection: fault rules in the simulator; another source of verdicts can take their place without touching the protocol.
+/// Decides on the frames of one connection. In the simulator the fault rules do; another judge
+/// needs no change of the session.
 package protocol FrameJudge: ~Copyable {
-  /// Asked once before the first byte: nil to begin as usual.
+  /// Called once, before the first byte. Nil: the connection begins as usual.
   mutating func opened() -> Aftermath?
-  /// Asked once for every frame that keeps the rules, in order, until one of them ends the connection. Views into the frame are valid during the call only.
+  /// Called once for every frame that keeps the rules, in order, until a verdict ends the
+  /// connection. Views into the frame are valid during the call only.
   mutating func verdict(on frame: DecodedFrame) -> Verdict
-  /// Told about the frame that is refused, by a verdict or by the rules of the protocol. At most once per connection.
+  /// Called with the frame that is refused, by a verdict or by a rule of the protocol. At most once
+  /// for each connection.
   mutating func refused(_ frame: DecodedFrame, as refusal: Refusal)
 }
 
 /// Why a frame was not accepted.
 package enum Refusal: Hashable, Sendable {
   case status(GatewayStatus)
-  /// An empty token in a frame with an identifier: the sender asks for an answer that settles all before it. Not counted as a notification.
+  /// An empty token in a frame with an identifier. The sender asks for an error response, which
+  /// proves that all frames before it were accepted. Not counted as a notification.
   case probe
   case poison
 }

@@ -1,10 +1,11 @@
 package import PushWire
 internal import Synchronization
 
-/// What the feedback service has to tell each app, oldest first. Reading clears: a tuple is handed out once, unless it is given back.
+/// The tuples that the feedback service has for each app, oldest first. Reading clears: a tuple is
+/// delivered once, unless it is put back.
 package final class FeedbackLists: Sendable {
   private let lists: Mutex<[String: [FeedbackTuple]]>
-  /// What apps without rules of their own find at their first read.
+  /// The tuples that an app without rules of its own finds at its first read.
   private let common: [FeedbackTuple]
 
   init(_ rules: FaultRules) {
@@ -25,7 +26,7 @@ package final class FeedbackLists: Sendable {
     }
   }
 
-  /// Puts back what could not be handed out.
+  /// Puts back tuples that could not be delivered.
   package func giveBack(_ tuples: [FeedbackTuple], topic: String) {
     lists.withLock { $0[topic, default: []].insert(contentsOf: tuples, at: 0) }
   }

@@ -1,12 +1,18 @@
 internal import PushTransport
 internal import PushWire
 
-/// The lines of one connection on their way to the record.
+/// Collects the lines of one connection for the record.
 ///
-/// `{"app":"com.example.news","connection":3,"command":2,"identifier":7,"token":"<hex>","payload":"<SHA-256, hex>"}`, and for refused frames
-/// `"refused":8` at the end (0: closed without a packet by the rule `poison`). What a frame lacks is null. Probes are not recorded.
+/// A line, without the line break shown here:
+/// ```json
+/// {"app":"com.example.news","connection":3,"command":2,"identifier":7,
+///  "token":"<hex>","payload":"<SHA-256, hex>"}
+/// ```
+/// A refused frame ends with `"refused":8`; 0 means closed without an error response by the rule
+/// `poison`. What a frame lacks is null. Probes are not recorded.
 struct FrameRecorder: ~Copyable {
-  /// Lines are handed over when this many bytes have come together: large enough that the cost of a write is shared by some three hundred frames.
+  /// Lines are written when they reach this size. At 64 KiB about three hundred frames share the
+  /// cost of one write.
   private static let blockByteCount = 64 << 10
 
   private let file: RecordFile
@@ -18,7 +24,7 @@ struct FrameRecorder: ~Copyable {
   init(file: RecordFile, topic: String, connection: Int) {
     self.file = file
     head = Array("{\"app\":\(JSONText.quoted(topic)),\"connection\":\(connection),\"command\":".utf8)
-    // One line beyond the bound is at most a few hundred bytes.
+    // One line beyond the limit is at most a few hundred bytes.
     lines.reserveCapacity(Self.blockByteCount + 1024)
   }
 

@@ -1,40 +1,43 @@
 package import PushWire
 
-/// What a simulated gateway knows to have happened: the measure that every sender's account must agree with.
+/// What happened at a simulated gateway. Every sender's account must agree with it.
 package struct GroundTruth: Hashable, Sendable {
-  /// By topic; a topic appears with its first connection, refused certificate or feedback read.
+  /// By topic. A topic appears with its first connection, refused certificate or feedback read.
   package var apps: [String: AppTruth] = [:]
-  /// What came over HTTP/2, by app: the topic without the suffix of its push type. Empty if nobody came.
+  /// What arrived over HTTP/2, by app: the topic without the suffix of its push type. Empty when no
+  /// client connected.
   package var http2: [String: ServiceTruth] = [:]
-  /// TLS handshakes that failed on any port, refused certificates included.
+  /// TLS handshakes that failed on any port, including those with a refused certificate.
   package var failedHandshakes = 0
-  /// Why the record is not complete, as a sentence; nil when it is, or when none was asked for.
+  /// Why the record is not complete, as a sentence. Nil: it is complete, or there is none.
   package var recordProblem: String?
 
   package init() {}
 
-  /// The sum over all apps.
+  /// The sum over all apps, binary protocol.
   package var total: AppTruth { apps.values.reduce(into: AppTruth()) { $0.add($1) } }
-  /// The sum over all apps of what came over HTTP/2.
+  /// The sum over all apps, HTTP/2.
   package var http2Total: ServiceTruth { http2.values.reduce(into: ServiceTruth()) { $0.add($1) } }
 }
 
 /// The counts of one app.
 package struct AppTruth: Hashable, Sendable {
   package var accepted = 0
-  /// Notifications that were refused, by the status that they deserved, whether the client could be told it (commands 1 and 2) or not (command 0).
+  /// Refused notifications by status. They also count where command 0 left the client without an
+  /// error response.
   package var refused: [GatewayStatus: Int] = [:]
-  /// Notifications that ended their connection without a packet by the rule `poison`.
+  /// Notifications that the rule `poison` ended a connection for, without an error response.
   package var poisoned = 0
-  /// Known-bad probes; not notifications.
+  /// Known-bad probes. They are not notifications.
   package var probes = 0
-  /// Frames that came after a refused one or after the gateway's own end, and so were not accepted. Accepted, refused, poisoned, probes and discarded together
-  /// are all frames that arrived; only what comes behind a frame whose length is not known cannot be counted.
+  /// Frames that were not accepted because they came after a refused one or after the gateway's own
+  /// end. Accepted, refused, poisoned, probes and discarded add up to all frames that arrived.
+  /// Frames behind one of unknown length cannot be counted.
   package var discarded = 0
-  /// Connections whose TLS handshake was complete and whose certificate was not refused.
+  /// Connections with a complete TLS handshake and a certificate that was not refused.
   package var connections = 0
   package var certificatesRefused = 0
-  /// Plain bytes received, discarded ones included.
+  /// Plain bytes received, including discarded ones.
   package var bytes = 0
   package var feedbackServed = 0
 
@@ -54,11 +57,20 @@ package struct AppTruth: Hashable, Sendable {
 }
 
 extension GroundTruth {
-  /// The counts as one JSON object without line breaks, keys in a fixed order:
-  /// `{"event":"stopped","apps":{"com.example.news":{"accepted":10,"refused":{"total":1,"byReason":{"8 invalid token":1}},"poisoned":0,"probes":1,"discarded":3,`
-  /// `"connections":2,"certificatesRefused":0,"bytes":2500,"feedbackServed":0}},"failedHandshakes":0}`; then, when there is something to say,
-  /// `"http2":{"com.example.news":{"accepted":10,"refused":{"total":1,"byReason":{"400 BadDeviceToken":1}},"unanswered":0,"dropped":0,"unprocessed":2,`
-  /// `"duplicates":0,"broadcasts":0,"connections":2}}` and `"recordProblem":"…"`.
+  /// The counts as one JSON object without line breaks, keys in a fixed order.
+  ///
+  /// ```json
+  /// {"event":"stopped","apps":{"com.example.news":{
+  ///   "accepted":10,"refused":{"total":1,"byReason":{"8 invalid
+  ///   token":1}},"poisoned":0,"probes":1,
+  ///   "discarded":3,"connections":2,"certificatesRefused":0,"bytes":2500,"feedbackServed":0}},
+  ///  "failedHandshakes":0,
+  ///  "http2":{"com.example.news":{
+  ///   "accepted":10,"refused":{"total":1,"byReason":{"400 BadDeviceToken":1}},"unanswered":0,
+  ///   "dropped":0,"unprocessed":2,"duplicates":0,"broadcasts":0,"connections":2}},
+  ///  "recordProblem":"…"}
+  /// ```
+  /// `http2` and `recordProblem` are left out when they are empty.
   package var json: String {
     var text = "{\"event\":\"stopped\",\"apps\":{"
     text += apps.sorted { $0.key < $1.key }.map { "\(JSONText.quoted($0)):\($1.json)" }.joined(separator: ",")
@@ -79,7 +91,7 @@ extension AppTruth {
   }
 }
 
-/// Texts inside JSON.
+/// Strings as JSON writes them.
 enum JSONText {
   static func quoted(_ text: String) -> String {
     var quoted = "\""

@@ -1,8 +1,10 @@
 internal import Glibc
 internal import Synchronization
 
-/// The file that holds the record, one JSON object per line. Connections hand over whole lines in blocks; each block is written before the call returns,
-/// so what waits in memory is bounded by the number of connections, and a slow disk slows the clients down instead of filling memory.
+/// The file that holds the record, one JSON object a line.
+///
+/// Connections hand over whole lines in blocks, and each block is written before the call returns.
+/// So the number of connections bounds the memory, and a slow disk slows the clients down.
 package final class RecordFile: Sendable {
   private struct State {
     /// -1 when closed.
@@ -13,7 +15,9 @@ package final class RecordFile: Sendable {
   private let state: Mutex<State>
   private let path: String
 
-  /// Creates the file, or empties it. The error is a sentence.
+  /// Creates the file, or empties an existing one.
+  ///
+  /// - Throws: ``RecordFileError``, a sentence.
   package init(path: String) throws(RecordFileError) {
     let descriptor = unsafe open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o600)
     guard descriptor >= 0 else { throw RecordFileError(description: "The record \(path) cannot be written: \(Self.reason(errno)).") }
@@ -23,7 +27,7 @@ package final class RecordFile: Sendable {
 
   deinit { _ = finish() }
 
-  /// After the first failure everything is dropped, and ``finish()`` says so.
+  /// Writes lines. After the first failure nothing more is written, and ``finish()`` reports it.
   func append(_ lines: borrowing [UInt8]) {
     state.withLock { state in
       guard state.descriptor >= 0, state.problem == nil else { return }
@@ -42,7 +46,7 @@ package final class RecordFile: Sendable {
     }
   }
 
-  /// Closes the file. Returns why the record is not complete, or nil when it is.
+  /// Closes the file. Returns why the record is not complete, or nil when it is complete.
   func finish() -> String? {
     state.withLock { state in
       if state.descriptor >= 0, close(state.descriptor) != 0, state.problem == nil {
@@ -59,7 +63,7 @@ package final class RecordFile: Sendable {
   }
 }
 
-/// Why a record could not be begun, as a sentence.
+/// Why a record could not be created, as a sentence.
 package struct RecordFileError: Error, Hashable, Sendable, CustomStringConvertible {
   package let description: String
 }

@@ -1,14 +1,15 @@
 package import PushWire
 internal import Synchronization
 
-/// A record of frames in memory, for tests: complete, unbounded, and locked for each frame.
+/// A record of frames in memory, for tests. It is complete, has no limit, and takes a lock for each
+/// frame.
 package final class RecordedFrames: Sendable {
   package struct Frame: Hashable, Sendable {
     package var topic: String
     /// The gateway's number of the connection, from 1.
     package var connection: Int
     package var command: FrameVersion?
-    /// Nil when the frame had none that is one.
+    /// Nil: the frame had no valid token.
     package var token: DeviceToken?
     package var identifier: UInt32?
     package var expiration: UInt32?
@@ -18,22 +19,22 @@ package final class RecordedFrames: Sendable {
     package var refusal: Refusal?
   }
 
-  /// A connection that has ended, and how many frames have come on it.
+  /// A connection that has ended, and its counts.
   package struct Connection: Hashable, Sendable {
     package var topic: String
-    /// The gateway's number of it, from 1.
+    /// The gateway's number of the connection, from 1.
     package var number: Int
     package var accepted: Int
-    /// Why it had to end; nil: the gateway refused nothing.
+    /// Why the connection was ended; nil: the gateway refused nothing.
     package var refusal: Refusal?
-    /// Behind the refused frame.
+    /// Frames after the refused one.
     package var discarded: Int
   }
 
   private struct State {
     var frames: [Frame] = []
     var endedConnections: [Connection] = []
-    /// Shared by the frames that carry it: a campaign's payload is held once.
+    /// Shared by the frames that carry it, so a campaign's payload is held once.
     var lastPayload: [UInt8] = []
   }
 
@@ -41,10 +42,10 @@ package final class RecordedFrames: Sendable {
 
   package init() {}
 
-  /// All frames that were accepted or refused (probes too), in the order in which that was decided.
+  /// All accepted and refused frames, probes included, in the order of the decisions.
   package var frames: [Frame] { state.withLock { $0.frames } }
 
-  /// In the order in which they ended.
+  /// The ended connections, in the order in which they ended.
   package var endedConnections: [Connection] { state.withLock { $0.endedConnections } }
 
   func ended(_ connection: Connection) { state.withLock { $0.endedConnections.append(connection) } }

@@ -1,29 +1,30 @@
 package import PushWire
 internal import Synchronization
 
-/// A record of HTTP/2 requests in memory, for tests: complete, unbounded, and locked for each request.
+/// A record of HTTP/2 requests in memory, for tests. It is complete, has no limit, and takes a lock
+/// for each request.
 package final class RecordedRequests: Sendable {
   package struct Request: Hashable, Sendable {
     package var app: String
-    /// As the client wrote it; nil: it did not.
+    /// As the client wrote it; nil: there was none.
     package var topic: String?
     /// The service's number of the connection, from 1.
     package var connection: Int
     package var streamID: Int32
-    /// Nil when the request had none that is one.
+    /// Nil: the request had no valid token.
     package var token: DeviceToken?
-    /// Of a broadcast.
+    /// The channel of a broadcast.
     package var channel: String?
-    /// What the client chose; nil: nothing that is one.
+    /// The identifier that the client chose; nil: none, or not a valid one.
     package var identifier: APNSIdentifier?
     package var pushType: String?
     package var priority: String?
     package var expiration: String?
     package var collapseIdentifier: String?
     package var payload: [UInt8]
-    /// Nil: taken.
+    /// Nil: accepted.
     package var refusal: ServiceRefusal?
-    /// False: by a rule there is no answer.
+    /// False: a rule withheld the response.
     package var isAnswered: Bool
   }
 
@@ -40,9 +41,9 @@ package final class RecordedRequests: Sendable {
 
   private struct State {
     var requests: [Request] = []
-    /// Shared by the requests that carry it: a campaign's payload is held once.
+    /// Shared by the requests that carry it, so a campaign's payload is held once.
     var lastPayload: [UInt8] = []
-    /// The same for topics, most of which are too long to fit into a string's own bytes.
+    /// The same for topics: most are longer than the 15 bytes that a string stores inline.
     var lastTopic: (bytes: [UInt8], text: String) = ([], "")
   }
 
@@ -50,10 +51,10 @@ package final class RecordedRequests: Sendable {
 
   package init() {}
 
-  /// All requests that were taken or refused, in the order in which that was decided.
+  /// All accepted and refused requests, in the order of the decisions.
   package var requests: [Request] { state.withLock { $0.requests } }
 
-  /// The exact multiset of what was taken: how often each token with each identifier. More than once is a duplicate.
+  /// How often each token was accepted with each identifier. More than once is a duplicate.
   package func accepted(app: String) -> [Delivery: Int] {
     state.withLock { state in
       var deliveries: [Delivery: Int] = [:]

@@ -1,11 +1,20 @@
 internal import PushTransport
 internal import PushWire
 
-/// The lines of one HTTP/2 connection on their way to the record.
+/// Collects the lines of one HTTP/2 connection for the record.
 ///
-/// `{"app":"com.example.news","connection":3,"stream":7,"topic":"com.example.news","type":"alert","id":"<apns-id>","token":"<hex>","payload":"<SHA-256, hex>"}`,
-/// for broadcasts with `"channel":"…"` and no token; `"priority"`, `"expiration"` and `"collapse"` where the client sent them, `"answered":false` where a rule
-/// keeps the answer back, and for refused requests `"refused":"400 BadDeviceToken"` at the end. What a request lacks is null.
+/// A line, without the line breaks shown here:
+/// ```json
+/// {"app":"com.example.news","connection":3,"stream":7,
+///  "topic":"com.example.news","type":"alert","id":"<apns-id>",
+///  "token":"<hex>","payload":"<SHA-256, hex>"}
+/// ```
+/// - A broadcast has `"channel":"…"` and no token.
+/// - `"priority"`, `"expiration"` and `"collapse"` appear where the client sent them.
+/// - `"answered":false` means that a rule withheld the response.
+/// - A refused request ends with `"refused":"400 BadDeviceToken"`.
+///
+/// What a request lacks is null.
 struct RequestRecorder: ~Copyable {
   private static let blockByteCount = 64 << 10
 
@@ -23,7 +32,8 @@ struct RequestRecorder: ~Copyable {
     lines.reserveCapacity(Self.blockByteCount + 2048)
   }
 
-  /// - Parameter made: the identifier that the service answers with, as the client has sent none that is one; nil where it has.
+  /// - Parameter made: The identifier that the service responds with where the client sent no valid
+  ///   one; otherwise nil.
   mutating func append(
     _ request: ServiceRequest, app: String, token: UnsafeRawBufferPointer, made: APNSIdentifier?, refusal: ServiceRefusal?, isAnswered: Bool
   ) {
@@ -85,7 +95,7 @@ struct RequestRecorder: ~Copyable {
     static let digits = Array("0123456789abcdef".utf8)
   }
 
-  /// A text as the client wrote it. Plain ones, which nearly all are, are copied as they stand.
+  /// Appends a text as the client wrote it. Nearly all texts need no escapes and are copied.
   private mutating func append(_ key: [UInt8], _ value: UnsafeRawBufferPointer?) {
     lines += key
     guard let value = unsafe value else { return lines += Literal.null }

@@ -1,15 +1,17 @@
 internal import PushWire
 internal import Synchronization
 
-/// Adds up what all HTTP/2 connections report: locked once per connection, app and read, never per request.
+/// Adds up the counts of all HTTP/2 connections. It takes a lock for each connection, app and read,
+/// never for each request.
 final class ServiceLedger: Sendable {
-  /// Topics come from clients, who may make up any number; what comes for more apps is counted together.
+  /// Topics come from clients, which can invent any number. Apps beyond the limit are counted
+  /// together.
   static let appLimit = 4096
 
   private struct App {
     var truth = ServiceTruth()
     var identifiers = DuplicateFilter()
-    /// When the first connection for it came.
+    /// When the app's first connection was opened.
     var firstAt: Instant?
   }
 
@@ -20,7 +22,7 @@ final class ServiceLedger: Sendable {
 
   private let state = Mutex(State())
 
-  /// The number of a new connection, from 1.
+  /// Registers a connection. Returns its number, from 1.
   func open() -> Int {
     state.withLock { state in
       state.connectionCount += 1
@@ -28,7 +30,8 @@ final class ServiceLedger: Sendable {
     }
   }
 
-  /// The number of this connection among those of the app, from 1, the name under which it is counted, and when the app's first connection came.
+  /// Adds a connection to an app. Returns its number among the app's connections, from 1, the name
+  /// under which it is counted, and the time of the app's first connection.
   func join(app: String, now: Instant) -> (ordinal: Int, name: String, firstAt: Instant) {
     state.withLock { state in
       let name = state.apps[app] != nil || state.apps.count < Self.appLimit ? app : Topic.anonymous
@@ -41,7 +44,7 @@ final class ServiceLedger: Sendable {
     }
   }
 
-  /// - Parameter identifiers: a hash of the `apns-id` of each notification taken.
+  /// - Parameter identifiers: A hash of the `apns-id` of each accepted notification.
   func add(_ truth: ServiceTruth, identifiers: borrowing [UInt64], to app: String) {
     state.withLock { state in
       state.apps[app, default: App()].truth.add(truth)
@@ -56,13 +59,13 @@ final class ServiceLedger: Sendable {
   }
 }
 
-/// A set of 64-bit hashes that forgets the oldest half when it is full: 32 MiB at most. Of a million different identifiers two share a hash with a
-/// probability of 3 in 100 million.
+/// A set of 64-bit hashes of at most 32 MiB that drops the oldest half when it is full. Among a
+/// million different identifiers, two have the same hash with a probability of 3 in 100 million.
 struct DuplicateFilter {
   private static let capacity = 1 << 21
 
   private struct Table {
-    /// Open addressing, at most half full; 0 is an empty place.
+    /// Open addressing, at most half full. 0 is a free place.
     var places: [UInt64] = []
     var count = 0
 
@@ -95,7 +98,7 @@ struct DuplicateFilter {
   private var young = Table()
   private var old = Table()
 
-  /// Returns how many of them were there already.
+  /// Inserts hashes. Returns how many were present before.
   mutating func insert(_ hashes: borrowing [UInt64]) -> Int {
     var duplicates = 0
     for index in hashes.indices {

@@ -1,19 +1,23 @@
-/// What the HTTP/2 service knows to have happened to one app.
+/// What happened to one app at the HTTP/2 service.
 package struct ServiceTruth: Hashable, Sendable {
-  /// Notifications taken, whether or not their senders could be told.
+  /// Accepted notifications, whether or not a response left.
   package var accepted = 0
-  /// Broadcasts to a channel, taken; not in ``accepted``.
+  /// Accepted broadcasts to a channel. Not in ``accepted``.
   package var broadcasts = 0
   package var refused: [ServiceRefusal: Int] = [:]
-  /// Of those taken: for which no answer has left, by a rule or because the connection or stream was gone first.
-  /// What a network or a client loses afterwards cannot be known here.
+  /// Accepted requests for which no response left: a rule withheld it, or the connection or stream
+  /// ended first. Responses that are lost later, in the network or in the client, cannot be counted
+  /// here.
   package var unanswered = 0
-  /// Neither taken nor answered: swallowed by a rule, or come after the connection's end.
+  /// Requests that were neither accepted nor answered: discarded by a rule, or received after the
+  /// connection's end.
   package var dropped = 0
-  /// Not processed, as the client was told: RST_STREAM with REFUSED_STREAM, or above the last stream of a GOAWAY. Accepted, broadcasts, refused, dropped and
-  /// unprocessed together are all complete requests that arrived.
+  /// Requests that were not processed, as the client was told: by RST_STREAM with REFUSED_STREAM,
+  /// or by a GOAWAY with a lower stream. Accepted, broadcasts, refused, dropped and unprocessed add
+  /// up to all complete requests that arrived.
   package var unprocessed = 0
-  /// Of those taken: with an `apns-id` that had been taken before, as far back as the last million of the app at least.
+  /// Accepted notifications whose `apns-id` had been accepted before, among at least the app's last
+  /// million.
   package var duplicates = 0
   /// Connections that carried requests for the app, or whose certificate is the app's.
   package var connections = 0
@@ -35,7 +39,7 @@ package struct ServiceTruth: Hashable, Sendable {
 }
 
 extension ServiceTruth {
-  /// One JSON object, keys in a fixed order.
+  /// The counts as one JSON object, keys in a fixed order.
   package var json: String {
     let reasons = refused.map { ("\($0)", $1) }.sorted { $0.0 < $1.0 }.map { "\(JSONText.quoted($0)):\($1)" }.joined(separator: ",")
     return "{\"accepted\":\(accepted),\"refused\":{\"total\":\(refusedCount),\"byReason\":{\(reasons)}},\"unanswered\":\(unanswered),"

@@ -1,7 +1,8 @@
 internal import PushWire
 internal import Synchronization
 
-/// Adds up what all connections report. Locked once per connection and per snapshot, never per frame.
+/// Adds up the counts of all connections. It takes a lock for each connection, refusal and
+/// snapshot, never for each accepted frame.
 final class TruthLedger: Sendable {
   private struct State {
     var closed = GroundTruth()
@@ -12,7 +13,8 @@ final class TruthLedger: Sendable {
 
   private let state = Mutex(State())
 
-  /// `number` counts all connections of the gateway, `ordinal` those of the topic; both from 1.
+  /// Registers a connection. `number` counts all connections of the gateway, `ordinal` those of the
+  /// topic, both from 1.
   func open(topic: String) -> (number: Int, ordinal: Int, tally: ConnectionTally) {
     let tally = ConnectionTally()
     return state.withLock { state in
@@ -23,7 +25,7 @@ final class TruthLedger: Sendable {
     }
   }
 
-  /// Adds the connection's final counts; without effect the second time.
+  /// Adds the connection's final counts. A second call has no effect.
   func close(_ number: Int) {
     state.withLock { state in
       guard let (topic, tally) = state.live.removeValue(forKey: number) else { return }
@@ -41,7 +43,7 @@ final class TruthLedger: Sendable {
     }
   }
 
-  /// Counts an attempt to connect and returns how many there have been.
+  /// Counts an attempt to connect. Returns the number of attempts.
   func attempted(topic: String) -> Int {
     state.withLock { state in
       state.attempts[topic, default: 0] += 1
@@ -66,9 +68,11 @@ final class TruthLedger: Sendable {
   }
 }
 
-/// The counts of a live connection, stored by its loop after each read and readable by anybody.
+/// The counts of an open connection. Its event loop stores them after each read; any thread may
+/// read them.
 final class ConnectionTally: Sendable {
-  // Relaxed: the numbers order nothing. A reader on another thread may see them apart by one read.
+  // Relaxed: no other memory depends on the counts. A reader on another thread may see some counts
+  // of one read and some of the next.
   private let accepted = Atomic(0)
   private let discarded = Atomic(0)
   private let bytes = Atomic(0)

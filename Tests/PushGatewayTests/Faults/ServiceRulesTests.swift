@@ -75,23 +75,23 @@ struct ServiceRulesTests {
   static let mistakes: [(RuleTree, String)] = [
     (["http2": ["refuze": []]], "The fault rule http2: unknown key \"refuze\"."),
     (
-      ["http2": ["refuse": [["every": 5, "reason": "Odd"]]]], "The fault rule http2.refuse[0]: \"Odd\" is none of the service's reasons, so it needs a status."
+      ["http2": ["refuse": [["every": 5, "reason": "Odd"]]]], "The fault rule http2.refuse[0]: \"Odd\" is not one of the service's reasons, so it needs a status."
     ),
     (["http2": ["refuse": [["every": 5, "status": 200]]]], "The fault rule http2.refuse[0].status: 200 is less than 400."),
     (["http2": ["refuse": [["reason": "Unregistered"]]]], "The fault rule http2.refuse[0]: selects nothing"),
-    (["http2": ["reset": ["every": 2, "taken": true]]], "The fault rule http2.reset: takes a request and says by code 7 (REFUSED_STREAM) that it did not"),
+    (["http2": ["reset": ["every": 2, "taken": true]]], "The fault rule http2.reset: accepts a request, but code 7 (REFUSED_STREAM) says the opposite"),
     (["http2": ["delay": ["uniform": "5ms"]]], "The fault rule http2.delay: must be one of"),
     (["http2": ["delay": ["uniform": "5ms", "to": "1ms"]]], "The fault rule http2.delay: must be one of"),
     (["http2": ["delay": ["fixed": "5"]]], "The fault rule http2.delay.fixed: \"5\" is not a duration"),
     (["http2": ["limits": ["after": 5]]], "The fault rule http2.limits: needs the key \"to\""),
     (["http2": ["goaway": ["reason": "x"]]], "The fault rule http2.goaway: needs the key \"after\""),
-    (["http2": ["cut": ["after": 1, "how": "softly"]]], "The fault rule http2.cut.how: \"softly\" is neither of close, reset."),
+    (["http2": ["cut": ["after": 1, "how": "softly"]]], "The fault rule http2.cut.how: \"softly\" is not one of close, reset."),
     (["http2": ["bursts": ["every": 10, "length": 11]]], "The fault rule http2.bursts.length: 11 is more than 10."),
     (["http2": ["keys": [["file": "x", "key-id": "K"]]]], "The fault rule http2.keys[0]: needs the key \"team-id\"."),
     (["http2": ["keys": [["file": "x", "key-id": "K", "team-id": "T", "topic": "x"]]]], "The fault rule http2.keys[0]: unknown key \"topic\"."),
     (["http2": ["clock-offset": "--5m"]], "The fault rule http2.clock-offset: \"-5m\" is not a duration"),
     (["http2": "all"], "The fault rule http2: must hold keys and values."),
-    (["apps": ["a.b": ["http2": ["strict": true]]]], "The fault rule apps.a.b.http2.strict: stands at the top level only"),
+    (["apps": ["a.b": ["http2": ["strict": true]]]], "The fault rule apps.a.b.http2.strict: is allowed at the top level only"),
     (["apps": ["a.b": ["http2": ["delay": "1s"]]]], "The fault rule apps.a.b.http2.delay: must hold keys and values."),
   ]
 
