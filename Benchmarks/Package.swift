@@ -1,17 +1,16 @@
 // swift-tools-version: 6.2
 import PackageDescription
 
-// A package of its own, so that users of Carillon neither fetch nor build what only benchmarks
-// need. Run it by ops/bench.
+// A package of its own, so that users of Carillon neither fetch nor build what only the benchmarks
+// need. ops/bench runs it.
 //
-// What another package offers is visible from here only where it is public, and the engine is not.
-// So the modules to be measured are modules of this package too:
-// Sources/PushWire and so on are links to ../Sources, and `package` declarations can be used as
-// they can there. What is internal to the engine is reached by Sources/PushEngine/Inside.swift,
-// compiled into that module.
+// Only public declarations of another package are visible here, and the engine is not public. So
+// the measured modules are modules of this package too: Sources/PushWire and so on are links to
+// ../Sources, with `package` access as there. Sources/PushEngine/Inside.swift makes the engine's
+// internal parts available; it is compiled into that module.
 
-/// As in ../Package.swift: what is measured is built in the same way. `TidyTests` compares the two
-/// manifests.
+/// The settings of ../Package.swift, so that the measured code is built in the same way.
+/// `TidyTests` compares the two manifests.
 let settings: [SwiftSetting] = [
   .swiftLanguageMode(.v6),
   .strictMemorySafety(),
@@ -29,7 +28,7 @@ let package = Package(
   name: "CarillonBenchmarks",
   dependencies: [
     .package(url: "https://github.com/apple/swift-nio", from: "2.101.2"),
-    // Its own functions in front of malloc would come as further packages; ours are in CMeter.
+    // Its replacement of malloc would need further packages. CMeter has its own.
     .package(url: "https://github.com/ordo-one/benchmark", from: "1.38.1", traits: []),
   ],
   targets: [
@@ -44,8 +43,9 @@ let package = Package(
       swiftSettings: settings),
     .target(name: "PushEngine", dependencies: ["PushWire", "PushTransport", "PushJournal"], swiftSettings: settings),
 
-    // CMeter counts allocations and instructions; Workloads is what is measured; Count measures it
-    // once under callgrind, Timing its time, and Report compares both with the thresholds.
+    // CMeter counts allocations and instructions. Workloads holds what is measured. Count measures
+    // it once under callgrind, Timing measures its time, and Report compares both with the
+    // thresholds.
     .target(name: "CMeter"),
     .target(
       name: "Workloads",
@@ -53,8 +53,7 @@ let package = Package(
       swiftSettings: settings),
     .executableTarget(name: "Count", dependencies: ["CMeter", "Workloads"], swiftSettings: settings),
     .executableTarget(name: "Report", swiftSettings: settings),
-    // In the package's folder: the plugin knows its benchmarks by the name of the folder that holds
-    // theirs.
+    // In the package's folder, because the plugin finds benchmarks by the name of their folder.
     .executableTarget(
       name: "Timing", dependencies: ["CMeter", "Workloads", .product(name: "Benchmark", package: "benchmark")],
       path: "Timing", swiftSettings: settings,

@@ -2,9 +2,10 @@ internal import Benchmark
 internal import CMeter
 internal import Workloads
 
-/// The workloads as benchmarks of ordo-one/benchmark: `swift package --package-path Benchmarks benchmark`.
+/// The workloads as benchmarks of ordo-one/benchmark: `swift package --package-path Benchmarks
+/// benchmark`.
 let benchmarks: @Sendable () -> Void = {
-  // Its own count of allocations is not available here (see Package.swift), so this is ours.
+  // The package's own count of allocations is not available (see Package.swift), so CMeter counts.
   let allocations = BenchmarkMetric.custom("allocations")
   for workload in Workload.all {
     let configuration = Benchmark.Configuration(

@@ -1,11 +1,13 @@
-// The yardstick's sender: what a single connection can carry when nothing is done beside packing frames, TLS and the socket.
+// The yardstick's sender: the limit of a single connection with nothing but packing frames, TLS and
+// the socket.
 //
-// It has no input, no window, no account and no second try. Command-2 frames, all of one size, go into a buffer of 64 KiB, and the full buffer is
-// one SSL_write. The time runs from the end of the handshake until the receiver, having read everything, closes.
+// It has no input, no window, no account and no resending. Command-2 frames of one size go into a
+// buffer of 64 KiB, and a full buffer is one SSL_write. The time runs from the end of the handshake
+// until the receiver has read everything and closes.
 //
 //   rawsend PORT FRAMES PAYLOAD_BYTES [BATCH_BYTES]
 //
-// prints  frames=N seconds=S perSecond=R cpuNanosPerFrame=C cipher=NAME batch=B payload=P
+// It prints  frames=N seconds=S perSecond=R cpuNanosPerFrame=C cipher=NAME batch=B payload=P
 #include <arpa/inet.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
@@ -20,7 +22,8 @@
 
 enum { TOKEN_BYTES = 32, PAYLOAD_LIMIT = 4096, BATCH_DEFAULT = 64 * 1024, BATCH_LIMIT = 16 * 1024 * 1024 };
 
-// The five items of a command-2 frame, in the order of their numbers, each behind a number of one byte and a length of two.
+// The five items of a command-2 frame in the order of their numbers. Each is preceded by its number
+// (one byte) and its length (two bytes).
 enum item { ITEM_TOKEN = 1, ITEM_PAYLOAD = 2, ITEM_IDENTIFIER = 3, ITEM_EXPIRATION = 4, ITEM_PRIORITY = 5 };
 enum { ITEM_HEADER = 3, FRAME_HEADER = 5 };
 
@@ -42,7 +45,7 @@ static uint8_t *put_item(uint8_t *at, enum item item, uint32_t byte_count) {
   return put_uint16(at + 1, byte_count);
 }
 
-// A whole frame with identifier 0; sets where the identifier stands. Returns the frame's size.
+// Builds a frame with identifier 0, stores the identifier's offset, and returns the frame's size.
 static size_t make_frame(uint8_t *frame, uint32_t payload_bytes, size_t *identifier_offset) {
   uint32_t items = ITEM_HEADER + TOKEN_BYTES + ITEM_HEADER + payload_bytes + 2 * (ITEM_HEADER + 4) + ITEM_HEADER + 1;
   uint8_t *at = frame;
@@ -85,7 +88,7 @@ static void write_all(SSL *ssl, const uint8_t *bytes, size_t count) {
   if (SSL_write_ex(ssl, bytes, count, &written) != 1 || written != count) fail("the write failed");
 }
 
-// A number from `least` to `most`, or the end.
+// Reads a number from `least` to `most`, or exits.
 static long number(const char *text, long least, long most, const char *name) {
   char *end = NULL;
   long value = strtol(text, &end, 10);

@@ -1,12 +1,14 @@
-// The yardstick's receiver: a gateway that does as little as one can.
+// The yardstick's receiver: a gateway that does as little as possible.
 //
-// It walks the frames of commands 0, 1 and 2 by their lengths, counts them and throws them away. It looks into a frame only far enough to see a
-// known-bad probe (a frame without a token): that one it answers as a gateway does, with an error response of status 2 that names it, whereupon it
-// ends its side and reads what is left without counting. One thread for each connection; no client certificate is asked for.
+// It walks the frames of commands 0, 1 and 2 by their lengths, counts them and discards them. It
+// reads a frame only far enough to recognise a known-bad probe, a frame without a token. It answers
+// a probe as a gateway does, with an error response of status 2. Then it ends its side and reads
+// the rest without counting. There is one thread for each connection. It requests no client
+// certificate.
 //
 //   sink PORT CERTIFICATE.pem KEY.pem      on 127.0.0.1; ends on SIGTERM or SIGINT
 //
-// prints  frames=N bytes=B connections=C  when it ends
+// At the end it prints  frames=N bytes=B connections=C
 #include <arpa/inet.h>
 #include <openssl/ssl.h>
 #include <pthread.h>
@@ -27,7 +29,7 @@ static atomic_ulong frame_count, byte_count, connection_count;
 static uint32_t uint16_at(const uint8_t *at) { return (uint32_t)at[0] << 8 | at[1]; }
 static uint32_t uint32_at(const uint8_t *at) { return uint16_at(at) << 16 | uint16_at(at + 2); }
 
-// What stands at the beginning of some bytes.
+// The frame at the beginning of some bytes.
 struct frame {
   size_t byte_count; // of the whole frame; 0 if more bytes are needed to tell, or to have all of it
   int is_garbage;
@@ -35,7 +37,7 @@ struct frame {
   uint8_t identifier[4];
 };
 
-// The items of a command-2 frame, of which only token and identifier matter here.
+// The items of a command-2 frame. Only token and identifier are needed.
 static void read_items(struct frame *frame, const uint8_t *items, size_t count) {
   int has_token = 0;
   size_t at = 0;
@@ -46,7 +48,7 @@ static void read_items(struct frame *frame, const uint8_t *items, size_t count) 
     if (at + length > count) return;
     if (number == 1 && length > 0) has_token = 1;
     if (number == 3 && length == 4) memcpy(frame->identifier, items + at, 4);
-    // A token at the front, as every sender puts it, ends the matter for an ordinary frame.
+    // Every sender puts the token first, so an ordinary frame is decided here.
     if (has_token) return;
     at += length;
   }
@@ -66,7 +68,8 @@ static struct frame read_frame(const uint8_t *bytes, size_t count) {
       break;
     case 0:
     case 1:
-      // Command 1 has identifier and expiration before the token; then both have the token's length, the token, the payload's length, the payload.
+      // Command 1 has identifier and expiration first. Then both have the token's length, the
+      // token, the payload's length and the payload.
       header = bytes[0] == 1 ? 9 : 1;
       if (count < header + 2) return frame;
       total = header + 2 + uint16_at(bytes + header);
@@ -135,7 +138,7 @@ static void *serve(void *argument) {
   return NULL;
 }
 
-// Waits for the end in a thread of its own, so that nothing has to be done inside a signal handler.
+// Waits for the signal in a thread of its own, so that there is no signal handler.
 static void *wait_for_the_end(void *argument) {
   int signal_number = 0;
   sigwait(argument, &signal_number);

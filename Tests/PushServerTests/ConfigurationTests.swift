@@ -17,7 +17,7 @@ struct ConfigurationTests {
     } catch { return error.description }
   }
 
-  @Test("every key of the design is read")
+  @Test("every key is read")
   func everything() throws {
     let text = """
       journal: { directory: /var/lib/carillon/journal, sync: always, interval: 20ms }
@@ -43,36 +43,55 @@ struct ConfigurationTests {
       """
     let configuration = try parse(text)
     #expect(configuration.journal.directory == "/var/lib/carillon/journal")
-    #expect(configuration.journal.sync == .always && configuration.journal.interval == .milliseconds(20))
+    #expect(configuration.journal.sync == .always)
+    #expect(configuration.journal.interval == .milliseconds(20))
     #expect(configuration.apps.map(\.id) == ["news", "other"])
     let news = configuration.apps[0]
-    #expect(news.topic == "com.example.news" && news.environment == .sandbox && news.transport == .binary && news.command == .enhanced)
+    #expect(news.topic == "com.example.news")
+    #expect(news.environment == .sandbox)
+    #expect(news.transport == .binary)
+    #expect(news.command == .enhanced)
     #expect(news.credential == .certificate(CredentialFiles(certificate: "etc/news.p12", passphraseFile: "etc/secret/news.pass")))
-    #expect(news.gateway == Endpoint(host: "gateway.example.com", port: 2195) && news.trust == "etc/ca.pem")
+    #expect(news.gateway == Endpoint(host: "gateway.example.com", port: 2195))
+    #expect(news.trust == "etc/ca.pem")
     #expect(news.connections == 2...4)
     #expect(news.engineConfiguration.connectionsPerMinute == 500)
-    #expect(news.batching.maxBytes == 131_072 && news.batching.maxDelay == .microseconds(1500))
-    #expect(news.window.notifications == 1000 && news.window.bytes == 1_048_576)
-    #expect(news.settle.quiet == .seconds(2) && news.settle.confirm == .quiet)
-    #expect(news.onUnknown == .hold && news.attempts == 3 && news.patience == .seconds(7200) && news.rateLimit == 5 && news.weight == 7)
+    #expect(news.batching.maxBytes == 131_072)
+    #expect(news.batching.maxDelay == .microseconds(1500))
+    #expect(news.window.notifications == 1000)
+    #expect(news.window.bytes == 1_048_576)
+    #expect(news.settle.quiet == .seconds(2))
+    #expect(news.settle.confirm == .quiet)
+    #expect(news.onUnknown == .hold)
+    #expect(news.attempts == 3)
+    #expect(news.patience == .seconds(7200))
+    #expect(news.rateLimit == 5)
+    #expect(news.weight == 7)
     #expect(configuration.apps[1].credential == .certificate(CredentialFiles(certificate: "/certs/other.pem", key: "etc/other.key")))
   }
 
-  @Test("what is left out has a default that works")
+  @Test("every key that is left out has a default")
   func defaults() throws {
     let app = try parse("apps: [ { id: a, credential: { certificate: a.pem } } ]", file: "a.yaml").apps[0]
     var expected = AppSettings(id: "a", credential: .certificate(CredentialFiles(certificate: "a.pem")))
     expected.command = .framed
     #expect(app == expected)
-    #expect(app.connections == 1...8 && app.batching.maxBytes == 65_536 && app.window.notifications == 262_144 && app.settle.quiet == .seconds(5))
-    #expect(app.attempts == 5 && app.patience == .seconds(900) && app.rateLimit == nil && app.onUnknown == .resend && app.settle.confirm == .probe)
+    #expect(app.connections == 1...8)
+    #expect(app.batching.maxBytes == 65_536)
+    #expect(app.window.notifications == 262_144)
+    #expect(app.settle.quiet == .seconds(5))
+    #expect(app.attempts == 5)
+    #expect(app.patience == .seconds(900))
+    #expect(app.rateLimit == nil)
+    #expect(app.onUnknown == .resend)
+    #expect(app.settle.confirm == .probe)
     #expect(app.gatewayOrDefault == Endpoint(host: "gateway.push.apple.com", port: 2195))
   }
 
   private static let app = "- id: a\n  credential: { certificate: a.pem }\n  "
 
   @Test(
-    "a mistake is named with file, line and what to do",
+    "a mistake is an error with file, line and advice",
     arguments: [
       ("topc: x", "etc/carillon.yaml:4: unknown key \"topc\" in apps[0]; did you mean \"topic\"?"),
       ("batching: { max_bytes: 1KiB }", "etc/carillon.yaml:4: unknown key \"max_bytes\" in apps[0].batching; did you mean \"max-bytes\"?"),
@@ -92,10 +111,11 @@ struct ConfigurationTests {
   func mistakes(lines: String, expected: String) throws {
     let said = try #require(complaint("apps:\n\(Self.app)\(lines)\n"), "\(lines) was accepted")
     #expect(said.contains(expected), "\(said)")
-    #expect(said.hasPrefix("etc/carillon.yaml") && !said.contains("\n"), "\(said)")
+    #expect(said.hasPrefix("etc/carillon.yaml"), "\(said)")
+    #expect(!said.contains("\n"), "\(said)")
   }
 
-  @Test("a mistake of the whole file is one sentence as well")
+  @Test("a mistake of the whole file is one sentence too")
   func wholeFile() {
     #expect(complaint("")?.contains("names no app; add \"apps:\"") == true)
     #expect(complaint("apps: []")?.contains("names no app") == true)
@@ -111,7 +131,7 @@ struct ConfigurationTests {
     #expect(complaint("journal: { sync: sometimes }\napps: []")?.contains("journal.sync must be always or interval or never") == true)
   }
 
-  @Test("a file that cannot be read is named with the reason")
+  @Test("a file that cannot be read is an error with its name and the reason")
   func unreadable() {
     #expect(throws: ConfigurationError(file: "no/such.yaml", problem: "cannot be read: there is no such file; check the path and its permissions")) {
       try DeploymentConfiguration.read(file: "no/such.yaml")
@@ -122,7 +142,7 @@ struct ConfigurationTests {
   }
 
   @Test(
-    "Apple's hosts get the polite number of connections a minute, other gateways more",
+    "Apple's hosts get fewer new connections a minute than other gateways",
     arguments: [("gateway: gateway.example.com:2195", 60_000), ("gateway: api.push.apple.com:443", 3_000), ("transport: http2", 3_000)])
   func connectionsPerMinute(line: String, expected: Int) throws {
     let text = "apps:\n  - id: news\n    credential: { p12: news.p12 }\n    \(line)\n"
@@ -131,7 +151,7 @@ struct ConfigurationTests {
 }
 
 struct QuantityTests {
-  @Test("sizes, durations and rates are read as people write them")
+  @Test("sizes, durations and rates are read in their usual notations")
   func quantities() {
     for (text, value) in [("64KiB", 65_536), ("16MiB", 16 << 20), ("1GiB", 1 << 30), ("12", 12), ("12B", 12), ("1.5KiB", 1536)] as [(String, Int)] {
       #expect(Quantity.byteCount(text) == value)
@@ -148,18 +168,21 @@ struct QuantityTests {
       #expect(Quantity.duration(Quantity.describe(value)) == value)
     }
     for text in ["5", "ms", "-5s", "5 s", "1d", "99999999999h"] { #expect(Quantity.duration(text) == nil, "\(text)") }
-    #expect(Quantity.rate("5000/s") == 5000 && Quantity.rate("300/m") == 5 && Quantity.rate("36/h") == 0.01)
+    #expect(Quantity.rate("5000/s") == 5000)
+    #expect(Quantity.rate("300/m") == 5)
+    #expect(Quantity.rate("36/h") == 0.01)
     for text in ["5000", "0/s", "/s", "5/d"] { #expect(Quantity.rate(text) == nil, "\(text)") }
   }
 
   @Test("an endpoint is a host and a port")
   func endpoints() {
     #expect(Endpoint("a.example:2195") == Endpoint(host: "a.example", port: 2195))
-    #expect(Endpoint("[::1]:80")?.host == "::1" && Endpoint("[::1]:80")?.description == "[::1]:80")
+    #expect(Endpoint("[::1]:80")?.host == "::1")
+    #expect(Endpoint("[::1]:80")?.description == "[::1]:80")
     for text in ["", "host", ":1", "host:", "host:0", "host:65536", "::1:80", "ho st:1", "[]:1"] { #expect(Endpoint(text) == nil, "\(text)") }
   }
 
-  @Test("a near miss is recognised, nonsense is not")
+  @Test("a misspelt word gets a suggestion, nonsense does not")
   func suggestions() {
     let known = ["max-bytes", "max-delay", "quiet", "passphrase-file"]
     for (word, meant) in [
@@ -172,12 +195,15 @@ struct QuantityTests {
     #expect(Suggestion.nearest(to: "a", in: []) == nil)
   }
 
-  @Test("an expiration is none, from now, or a date")
+  @Test("an expiration is none, a time from now, or a date")
   func expirations() {
-    #expect(Expiration("0") == .doNotStore && Expiration("3600") == .after(.seconds(3600)) && Expiration("2h") == .after(.seconds(7200)))
+    #expect(Expiration("0") == .doNotStore)
+    #expect(Expiration("3600") == .after(.seconds(3600)))
+    #expect(Expiration("2h") == .after(.seconds(7200)))
     #expect(Expiration("1400000000") == .at(1_400_000_000))
     for text in ["", "-1", "soon", "0s", "4294967296"] { #expect(Expiration(text) == nil, "\(text)") }
-    #expect(Expiration.after(.milliseconds(1500)).unixSeconds(now: 100) == 102 && Expiration.doNotStore.unixSeconds(now: 100) == 0)
+    #expect(Expiration.after(.milliseconds(1500)).unixSeconds(now: 100) == 102)
+    #expect(Expiration.doNotStore.unixSeconds(now: 100) == 0)
     #expect(Expiration.after(.seconds(100)).unixSeconds(now: .max) == .max)
   }
 }
@@ -190,7 +216,7 @@ struct CampaignFileTests {
     } catch { return error.description }
   }
 
-  @Test("a campaign file lists what goes through which app")
+  @Test("a campaign file lists apps, payloads and tokens")
   func entries() throws {
     let text = """
       - { app: news, payload: news.json, tokens: news.csv }
@@ -210,7 +236,7 @@ struct CampaignFileTests {
       ])
   }
 
-  @Test("mistakes are named with line and advice")
+  @Test("mistakes are errors with line and advice")
   func mistakes() {
     #expect(complaint("")?.contains("a campaign file is a list") == true)
     #expect(

@@ -6,7 +6,7 @@ internal import PushTransport
 internal import PushWire
 internal import Testing
 
-/// `transport: http2` in the configuration, and what becomes of it.
+/// `transport: http2` in the configuration, and the engine's configuration that follows from it.
 struct HTTP2ConfigurationTests {
   private func app(_ lines: String, credential: String = "{ key: keys/AuthKey_ABC123DEFG.p8, team-id: DEF123GHIJ }") throws -> AppSettings {
     let text = "apps:\n- id: a\n  credential: \(credential)\n  transport: http2\n  \(lines)\n"
@@ -20,18 +20,25 @@ struct HTTP2ConfigurationTests {
     } catch { return "\(error)" }
   }
 
-  @Test("every key of HTTP/2 is read; the key's identifier may stand in the file's name alone")
+  @Test("every key of HTTP/2 is read; the key's identifier can come from the file's name")
   func everything() throws {
     let read = try app("topic: com.example.news\n  push-type: voip\n  request-timeout: 5s\n  streams: 50\n  ping-interval: 10m\n  environment: sandbox")
     #expect(read.credential == .tokenKey(TokenKeyFile(file: "etc/keys/AuthKey_ABC123DEFG.p8", keyIdentifier: "ABC123DEFG", teamIdentifier: "DEF123GHIJ")))
-    #expect(read.transport == .http2 && read.topic == "com.example.news" && read.pushType == .voip && read.requestTimeout == .seconds(5))
-    #expect(read.streams == 50 && read.pingInterval == .seconds(600))
+    #expect(read.transport == .http2)
+    #expect(read.topic == "com.example.news")
+    #expect(read.pushType == .voip)
+    #expect(read.requestTimeout == .seconds(5))
+    #expect(read.streams == 50)
+    #expect(read.pingInterval == .seconds(600))
     let plain = try app("", credential: "{ certificate: a.pem, key: a.key }")
-    #expect(plain.pushType == .alert && plain.requestTimeout == .seconds(30) && plain.streams == 1000 && plain.pingInterval == .seconds(3600))
+    #expect(plain.pushType == .alert)
+    #expect(plain.requestTimeout == .seconds(30))
+    #expect(plain.streams == 1000)
+    #expect(plain.pingInterval == .seconds(3600))
   }
 
   @Test(
-    "the gateway is Apple's for environment and transport, unless one is named",
+    "the gateway is Apple's for environment and transport, unless the app names one",
     arguments: [
       ("environment: production", "api.push.apple.com:443"), ("environment: sandbox", "api.sandbox.push.apple.com:443"),
       ("gateway: localhost:8443", "localhost:8443"),
@@ -48,7 +55,7 @@ struct HTTP2ConfigurationTests {
   }
 
   @Test(
-    "what does not fit is named with its line",
+    "a key that does not fit the transport is an error with its line",
     arguments: [
       ("command: 1", "c.yaml:5: apps[0].command does not fit transport: http2"),
       ("settle: { quiet: 1s }", "c.yaml:5: apps[0].settle does not fit transport: http2"),
@@ -62,7 +69,7 @@ struct HTTP2ConfigurationTests {
     #expect(complaint(lines)?.contains(expected) == true, "\(complaint(lines) ?? "nothing")")
   }
 
-  @Test("the keys of HTTP/2 need it, and so does a token key; a token key needs its identifiers")
+  @Test("keys for HTTP/2 and a token key need transport: http2; a token key needs its identifiers")
   func binary() {
     let files = "{ certificate: a.pem }"
     for line in ["push-type: alert", "request-timeout: 1s", "streams: 5", "ping-interval: 5s"] {
@@ -79,7 +86,7 @@ struct HTTP2ConfigurationTests {
   }
 
   @Test(
-    "the name of a key's file says its identifier only as the developer account writes it",
+    "a key file's name gives the identifier only in the developer account's form",
     arguments: [
       ("keys/AuthKey_ABC123DEFG.p8", "ABC123DEFG"), ("AuthKey_ABC.p8", nil), ("AuthKey_abc123defg.p8", nil), ("key.p8", nil), ("AuthKey_ABC123DEFG.pem", nil),
       ("", nil),
@@ -87,7 +94,7 @@ struct HTTP2ConfigurationTests {
   func names(file: String, expected: String?) { #expect(TokenKeyFile.keyIdentifier(inNameOf: file) == expected) }
 }
 
-/// Credentials read for apps.
+/// Reading the credentials of apps.
 struct AppAccessTests {
   private func settings(_ id: String, _ file: String, _ change: (inout AppSettings) -> Void = { _ in }) -> AppSettings {
     var settings = AppSettings(id: id, credential: .tokenKey(TokenKeyFile(file: file, keyIdentifier: "ABC123DEFG", teamIdentifier: "DEF123GHIJ")))
@@ -104,7 +111,7 @@ struct AppAccessTests {
     return file
   }
 
-  @Test("apps that share a key and an environment share its tokens, whatever port of Apple's they use; other environments and gateways have their own")
+  @Test("apps with one key and environment share tokens on all Apple ports; other environments and gateways do not")
   func sharing() throws {
     let folder = FileManager.default.temporaryDirectory.appending(path: "carillon-access-\(UUID().uuidString)")
     defer { try? FileManager.default.removeItem(at: folder) }
@@ -116,10 +123,12 @@ struct AppAccessTests {
     #expect(try tokens(settings("chat", file) { $0.gateway = Endpoint(host: "api.push.apple.com", port: 2197) }) === news)
     #expect(try tokens(settings("chat", file) { $0.environment = .sandbox }) !== news)
     let local = try #require(try tokens(settings("chat", file) { $0.gateway = Endpoint("localhost:1") }))
-    #expect(local !== news && news.owner.environment == "production" && local.owner.environment == "localhost:1")
+    #expect(local !== news)
+    #expect(news.owner.environment == "production")
+    #expect(local.owner.environment == "localhost:1")
   }
 
-  @Test("a token key that others can read is refused with the command that mends it")
+  @Test("a token key that others can read is an error with the command that corrects it")
   func permissions() throws {
     let folder = FileManager.default.temporaryDirectory.appending(path: "carillon-access-\(UUID().uuidString)")
     defer { try? FileManager.default.removeItem(at: folder) }
@@ -131,7 +140,7 @@ struct AppAccessTests {
     #expect(try TokenKeyInspection.load(file: file).findings == [.openToOthers(file: file, mode: 0o644)])
   }
 
-  @Test("a certificate says which topics it covers, VoIP's too, and no tokens are made")
+  @Test("a certificate gives its topics, including VoIP's, and no tokens are made")
   func certificate() throws {
     let folder = FileManager.default.temporaryDirectory.appending(path: "carillon-access-\(UUID().uuidString)").path(percentEncoded: false)
     defer { try? FileManager.default.removeItem(atPath: folder) }
@@ -145,7 +154,8 @@ struct AppAccessTests {
       Issue.record("not a certificate")
       return
     }
-    #expect(userIdentifier == "com.example.news" && topics.contains("com.example.news"))
+    #expect(userIdentifier == "com.example.news")
+    #expect(topics.contains("com.example.news"))
     #expect(access.plan(settings).configuration.id == "news")
   }
 }

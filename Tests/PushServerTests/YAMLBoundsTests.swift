@@ -3,7 +3,7 @@ internal import Foundation
 internal import PushServer
 internal import Testing
 
-/// A file that a person writes by mistake, or somebody else on purpose, must not take the machine with it.
+/// A file that is wrong by mistake or on purpose must not exhaust the machine.
 @Suite(.timeLimit(.minutes(20)))
 struct YAMLBoundsTests {
   private func complaint(_ text: String) -> String? {
@@ -17,7 +17,7 @@ struct YAMLBoundsTests {
     try YAMLNode.parse(text, file: "c.yaml").list().map { try $0.text() }
   }
 
-  /// `levels` lists of which each repeats the one before it ten times.
+  /// `levels` lists; each repeats the one before it ten times.
   private static func nestedAliases(levels: Int, use: String) -> String {
     var text = "a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n"
     for level in 1...levels {
@@ -27,7 +27,7 @@ struct YAMLBoundsTests {
   }
 
   @Test(
-    "nested aliases are counted as what they stand for, and refused before they are followed, as values and as keys",
+    "nested aliases count expanded, and are refused before they are followed, as values and as keys",
     arguments: ["z: *LAST", "? *LAST\n: 1", "z: {? *LAST : 1, ? [*LAST] : 2}", "z: '*'\n? *LAST\n: \"~\""])
   func nestedAliases(use: String) {
     let text = Self.nestedAliases(levels: 9, use: use)
@@ -39,7 +39,7 @@ struct YAMLBoundsTests {
   }
 
   @Test(
-    "aliases that keep to the bound stand for their anchors, the last of each name; asterisks elsewhere are asterisks")
+    "aliases within the limit are replaced by the last anchor of their name; other asterisks are text")
   func aliases() throws {
     let text =
       "a: &a one\nb: *a\nc: &a two\nd: *a\ne: \"*a\"\nf: x*y *a\ng: |\n  *a\n# *a &b\nh: '~a'\ni: ~a\nj: [ *a, '*' ]\n"
@@ -57,7 +57,8 @@ struct YAMLBoundsTests {
   func sharedCredential() throws {
     let text = "apps:\n- { id: a, credential: &all { p12: a.p12 } }\n- { id: b, credential: *all }\n"
     let apps = try DeploymentConfiguration.parse(text, file: "c.yaml").apps
-    #expect(apps.count == 2 && apps[0].credential == apps[1].credential)
+    #expect(apps.count == 2)
+    #expect(apps[0].credential == apps[1].credential)
   }
 
   @Test(
@@ -72,7 +73,7 @@ struct YAMLBoundsTests {
     #expect(said?.contains("holds more than 200000 values") == true, "\(said ?? "accepted")")
   }
 
-  @Test("so many values as the bound says are read, one more is not")
+  @Test("as many values as the limit allows are read, one more is not")
   func exactBound() throws {
     // The list itself is a value too.
     #expect(try elements("[" + String(repeating: "a,", count: 199_999) + "]").count == 199_999)
@@ -82,7 +83,7 @@ struct YAMLBoundsTests {
         .contains("alias") == true)
   }
 
-  @Test("nesting has a bound, by brackets, by dashes and by aliases of aliases", arguments: [33, 500, 100_000])
+  @Test("nesting is limited, by brackets, by dashes and by aliases of aliases", arguments: [33, 500, 100_000])
   func depth(levels: Int) {
     let chain = "a0: &a0 x\n" + (1...levels).map { "a\($0): &a\($0) [*a\($0 - 1)]\n" }.joined()
     for text in [
@@ -94,14 +95,14 @@ struct YAMLBoundsTests {
         said?.contains("is nested deeper than 32 levels") == true
           || said?.contains("Maximum nesting level reached") == true, "\(said ?? "accepted")")
     }
-    // A list or map as a key is refused anyway.
+    // A list or map as a key is refused in any case.
     #expect(complaint(String(repeating: "? ", count: levels) + "a") != nil)
     let deepest = String(repeating: "[", count: 32) + "a" + String(repeating: "]", count: 32)
     #expect(complaint(deepest) == nil)
     #expect(complaint("# *\n" + deepest) == nil)
   }
 
-  @Test("a long key, many directives and control characters are refused with a short sentence that a terminal can show")
+  @Test("a long key, many directives and control characters are refused with a short sentence without control characters")
   func otherBounds() throws {
     let long = complaint("? " + String(repeating: "k", count: 100_000) + "\n: 1")
     #expect(

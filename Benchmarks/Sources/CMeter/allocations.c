@@ -1,5 +1,6 @@
-// The functions that allocate, in front of the C library's own. A program comes before the libraries that it loads when a symbol is looked up, so the
-// Swift runtime and OpenSSL allocate through these too. What frees is left as it is.
+// Replacements of the C library's allocation functions. The dynamic linker looks up symbols in the
+// program before its libraries, so the Swift runtime and OpenSSL allocate through these too. The
+// functions that free memory are not replaced.
 #include "CMeter.h"
 
 #include <errno.h>

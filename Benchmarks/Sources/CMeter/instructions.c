@@ -1,4 +1,5 @@
-// Requests to callgrind: a few instructions that do nothing in a process that does not run under it. The header comes with valgrind.
+// Requests to callgrind. In a process that does not run under it they are a few instructions
+// without effect. The header is part of valgrind.
 #include "CMeter.h"
 
 #if __has_include(<valgrind/callgrind.h>)

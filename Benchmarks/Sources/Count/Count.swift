@@ -2,12 +2,12 @@ internal import CMeter
 internal import Glibc
 internal import Workloads
 
-/// Runs each workload once, after some times that do not count, and says what was allocated. Under callgrind the same iteration's instructions go into a file
-/// of their own for each workload: this is what `ops/bench` runs.
+/// Runs each workload once, after warm-up iterations, and prints its allocations. Under callgrind
+/// the same iteration's instructions go into one file for each workload. `ops/bench` runs it.
 ///
 ///     Count [PART OF A NAME]
 ///
-/// prints  name operations allocations never|may unit
+/// Each line is `name operations allocations never|may unit`.
 @main struct Count {
   static func main() {
     let filter = CommandLine.arguments.dropFirst().first ?? ""

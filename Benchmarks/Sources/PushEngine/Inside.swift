@@ -1,11 +1,12 @@
-// Parts of the engine that no other module sees, made reachable for the benchmarks. This file is compiled into the module, beside its own sources (Module is a link
-// to them), so that what is measured is what the compiler makes of them for the engine.
+// Internal parts of the engine, made available to the benchmarks. This file is compiled into the
+// engine's module, beside its own sources (Module is a link to them). So the compiler optimises the
+// measured code as it does for the engine.
 package import PushJournal
 internal import PushTransport
 internal import PushWire
 internal import Synchronization
 
-/// Filling one template for one row of an audience, again and again.
+/// Fills one template for one row of an audience, repeatedly.
 @safe package final class InsideTemplate {
   package static let fillCount = 10_000
 
@@ -23,7 +24,7 @@ internal import Synchronization
 
   deinit { unsafe payload.deallocate() }
 
-  /// False if something went wrong.
+  /// False: a fill failed.
   package func fill() -> Bool {
     unsafe row.withUnsafeBytes { row in
       guard unsafe record.split(row) else { return false }
@@ -37,7 +38,8 @@ internal import Synchronization
   }
 }
 
-/// A campaign's chunks on their way through the journal of a deployment, as `CampaignReader` and `Lane` write them.
+/// A campaign's chunks on their way through a deployment's journal, as `CampaignReader` and `Lane`
+/// write them.
 package final class InsideJournal {
   package static let chunkCount = 1024
   package static let notificationCount = 16 * chunkCount
@@ -46,11 +48,12 @@ package final class InsideJournal {
   private let campaign: UInt64
   private let lane: UInt64
   private let chunk = AudienceChunk(entryLimit: chunkCount)
-  /// In the lane's ring, and at the same time in the audience: each notification takes one block.
+  /// The position in the lane's ring and in the audience. They are equal, because each notification
+  /// takes one block.
   private var position: UInt64 = 0
   private var now = Duration.zero
 
-  /// - Parameter tokens: of 32 bytes each, as many as a chunk has.
+  /// - Parameter tokens: As many tokens of 32 bytes as a chunk has.
   package init(_ files: any JournalFiles, tokens: [UInt8]) throws {
     journal = try EngineJournal.open(files, options: EngineJournalOptions(), runByHand: {}).journal
     campaign = journal.state.withLock { state in
@@ -62,7 +65,7 @@ package final class InsideJournal {
     unsafe tokens.withUnsafeBytes { unsafe chunk.append(count: Self.chunkCount, tokens: $0) { UInt64($0) + 1 } }
   }
 
-  /// What the journal's thread does meanwhile.
+  /// The work of the journal's thread.
   package func makeDurable() {
     for _ in 0..<2 {
       now += .seconds(1)
@@ -70,7 +73,7 @@ package final class InsideJournal {
     }
   }
 
-  /// False if the journal has no room.
+  /// False: the journal has no room.
   package func takeInAndSettle() -> Bool {
     for _ in 0..<(Self.notificationCount / Self.chunkCount) {
       let piece = ChunkRun(chunk, from: 0, limit: Self.chunkCount, recordByteCountLimit: journal.recordByteCountLimit)
@@ -87,7 +90,7 @@ package final class InsideJournal {
   }
 }
 
-/// The books of one campaign.
+/// The accounting of one campaign.
 package final class InsideLedger {
   package static let entryCount = 10_000
 
@@ -98,7 +101,7 @@ package final class InsideLedger {
     ledger = CampaignLedger(frames: frames, journalNumber: nil, account: Account(), listener: nil)
   }
 
-  /// False if the account does not add up.
+  /// False: the account does not add up.
   package func keepBooks() -> Bool {
     let before = ledger.account.settled
     for _ in 0..<(Self.entryCount / 4) {

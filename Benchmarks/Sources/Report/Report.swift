@@ -1,13 +1,13 @@
 internal import Foundation
 
-/// Prints what was counted and timed beside the thresholds, or writes new thresholds: the last step
+/// Prints the counts and times beside the thresholds, or writes new thresholds. It is the last step
 /// of `ops/bench`.
 ///
 ///     Report FOLDER THRESHOLDS ENVIRONMENT [--update] [PART OF A NAME]
 ///
-/// `FOLDER` has the output of `Count` (`counts`), callgrind's files and, where time was measured,
-/// the percentiles of ordo-one/benchmark. Exit status: 0 within the thresholds, 1 above one, 2 wrong
-/// arguments, 3 a file cannot be read or written.
+/// `FOLDER` holds the output of `Count` (`counts`), callgrind's files and, where time was measured,
+/// the percentiles of ordo-one/benchmark. Exit status: 0 within the thresholds, 1 above one, 2
+/// wrong arguments, 3 a file cannot be read or written.
 @main struct Report {
   static func main() {
     var arguments = Array(CommandLine.arguments.dropFirst())

@@ -1,14 +1,14 @@
 internal import Foundation
 
-/// What was measured of one workload.
+/// The measurements of one workload.
 struct Result: Sendable {
   var name: String
   /// In one iteration.
   var operations: Int
   var unit: String
-  /// Of one iteration, as are the instructions.
+  /// In one iteration, like the instructions.
   var allocations: Int
-  /// False where nothing may be allocated, whatever the thresholds say.
+  /// False: it may not allocate at all, whatever the thresholds say.
   var mayAllocate: Bool
   var instructions: Int
   /// The median, in nanoseconds for one iteration; nil where time was not measured.
@@ -38,8 +38,8 @@ enum Results {
     }
   }
 
-  /// callgrind writes one file for each workload, named in its line `desc: Trigger`, and one more
-  /// for everything else.
+  /// Reads callgrind's files. There is one for each workload, named in its line `desc: Trigger`,
+  /// and one more for everything else.
   private static func instructions(folder: String) throws -> [String: Int] {
     var counts: [String: Int] = [:]
     for file in try FileManager.default.contentsOfDirectory(atPath: folder) where file.hasSuffix(".callgrind") {
@@ -52,7 +52,7 @@ enum Results {
     return counts
   }
 
-  /// Of the percentiles that ordo-one/benchmark exports, the line of the 50th.
+  /// The 50th percentile in the export of ordo-one/benchmark.
   private static func time(of name: String, folder: String) throws -> Double? {
     let file = "\(folder)/time/Current_run.Timing.\(name).wallClock.histogram.percentiles.tsv"
     guard FileManager.default.fileExists(atPath: file) else { return nil }

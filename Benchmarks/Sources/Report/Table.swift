@@ -1,6 +1,6 @@
 internal import Foundation
 
-/// The results as a table: one line for each workload, numbers to the right.
+/// The results as a table: one line for each workload, numbers aligned to the right.
 enum Table {
   private static let titles = [
     "", "operations", "allocations/op", "at most", "instructions/op", "at most", "ns/op",
@@ -43,7 +43,7 @@ enum Table {
     String(repeating: " ", count: max(0, width - text.count)) + text
   }
 
-  /// As many decimals as matter.
+  /// As many decimals as are significant.
   static func digits(_ value: Double) -> String {
     if value == 0 { return "0" }
     return fixed(value, value < 0.01 ? 4 : value < 100 ? 2 : 0)

@@ -5,21 +5,21 @@ struct Thresholds: Sendable {
   struct Limit: Sendable {
     /// In one iteration.
     var allocations: Int
-    /// Of one operation.
+    /// For one operation.
     var instructions: Double
   }
 
-  /// So many hundredths more instructions are let pass: another patch of the compiler or of a
-  /// library is no alarm.
+  /// By how many percent the instructions may exceed the threshold. Another patch version of the
+  /// compiler or of a library stays below that.
   static let tolerance = 3.0
 
   var limits: [String: Limit] = [:]
-  /// What they were measured with.
+  /// The tools that the thresholds were measured with.
   var environment: String?
 
   private static let prefix = "# Measured with "
 
-  /// None if there is no file.
+  /// Reads the thresholds; there are none without a file.
   static func read(file: String) throws -> Thresholds {
     var thresholds = Thresholds()
     guard FileManager.default.fileExists(atPath: file) else { return thresholds }
@@ -47,7 +47,7 @@ struct Thresholds: Sendable {
   func write(file: String) throws {
     var lines = [
       "# What one iteration of a benchmark may allocate, and the instructions that one operation may take",
-      "# (\(Int(Self.tolerance)) % more are let pass). Written by ops/bench --update.",
+      "# (\(Int(Self.tolerance)) % more are allowed). Written by ops/bench --update.",
       Self.prefix + (environment ?? ""),
     ]
     for (name, limit) in limits.sorted(by: { $0.key < $1.key }) {
@@ -58,7 +58,7 @@ struct Thresholds: Sendable {
   }
 }
 
-/// One workload beside its threshold.
+/// One workload and its threshold.
 struct Comparison: Sendable {
   let result: Result
   let threshold: Thresholds.Limit?
@@ -86,7 +86,7 @@ struct Comparison: Sendable {
   }
 
   var complaintAboutAllocating: String {
-    "\(result.name) must not allocate at all, and has done so \(result.allocations) times."
+    "\(result.name) must not allocate, but allocated \(result.allocations) times."
   }
 
   var complaints: [String] {

@@ -1,13 +1,13 @@
 internal import PushWire
 
 extension Workload {
-  /// Frames of 200 bytes of payload, written and read.
+  /// Encoding and decoding frames with a payload of 200 bytes.
   static let codec =
     FrameVersion.allCases.map(encoding) + [template] + FrameVersion.allCases.map(decoding) + [errorResponses, feedback]
 
   private static let frameCount = 10_000
   private static let tokenCount = 256
-  /// What TLS hands over at once: a record's worth.
+  /// The bytes that TLS delivers at once: one record.
   private static let pieceByteCount = 16 * 1024
 
   private static func encoding(_ command: FrameVersion) -> Workload {
@@ -23,7 +23,7 @@ extension Workload {
     }
   }
 
-  /// What a campaign uses: the frame is there, and gets its token and its identifier.
+  /// What a campaign uses: a prepared frame gets its token and its identifier.
   private static let template = Workload("Encode.template", frameCount, "frames") {
     let tokens = RawMemory(Samples.tokens(tokenCount))
     let frames = FrameTemplate(command: .framed, payload: Samples.payload, tokenByteCount: 32, expiration: 1_900_000_000, priority: 10)
@@ -89,7 +89,7 @@ extension Workload {
 }
 
 extension RawMemory {
-  /// From the beginning on; the last piece may be shorter.
+  /// Calls `body` with each piece, in order. The last piece may be shorter.
   func forEachPiece(of byteCount: Int, _ body: (UnsafeRawBufferPointer) -> Void) {
     var start = 0
     while unsafe start < bytes.count {

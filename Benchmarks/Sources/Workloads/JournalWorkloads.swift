@@ -1,10 +1,10 @@
 internal import PushJournal
 
 extension Workload {
-  /// The journal alone: records of one size, opaque to it.
+  /// The journal alone, with opaque records of one size.
   static let journal = [append, commit, recovery]
 
-  /// As a chunk of a campaign has it: a thousand tokens.
+  /// The size of a campaign's chunk: a thousand tokens.
   private static let recordByteCount = 33 * 1024
 
   private static let append = Workload("Journal.append", 10_000, "100-byte records") {
@@ -15,7 +15,7 @@ extension Workload {
     }
   }
 
-  /// What the journal's thread does: compressing blocks and giving them to the file.
+  /// The work of the journal's thread: compressing blocks and writing them to the file.
   private static let commit = Workload("Journal.commit", 4096, "KiB", mayAllocate: true) {
     let driver = try JournalDriver(keepsContent: false)
     let tokens = RawMemory(Samples.tokens(recordByteCount / 32))
@@ -47,7 +47,7 @@ extension Workload {
   }
 }
 
-/// A journal that does what is due when it is told.
+/// A journal whose work is done when ``makeDurable()`` is called.
 final class JournalDriver {
   let journal: Journal
   private var now = Duration.zero
@@ -56,7 +56,7 @@ final class JournalDriver {
 
   convenience init(keepsContent: Bool) throws { try self.init(MemoryFiles(keepsContent: keepsContent)) }
 
-  /// Writes everything, and lets go of what was written before.
+  /// Writes everything, and releases what was written before.
   func makeDurable() {
     for _ in 0..<2 {
       now += .seconds(1)

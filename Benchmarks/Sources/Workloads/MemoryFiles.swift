@@ -5,7 +5,7 @@ final class MemoryFiles: JournalFiles {
   let path = "memory"
   // Sync: the journal is run by hand, so everything happens on one thread.
   private nonisolated(unsafe) var files: [String: MemoryFile] = [:]
-  /// Otherwise what is written is counted and forgotten.
+  /// False: what is written is counted and discarded.
   private let keepsContent: Bool
 
   init(keepsContent: Bool) { self.keepsContent = keepsContent }

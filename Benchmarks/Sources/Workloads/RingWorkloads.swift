@@ -1,12 +1,13 @@
 internal import PushTransport
 
 extension Workload {
-  /// From the producers' hands to the consumer's, and settled.
+  /// From the producers to the consumer, and settled.
   static let ring = [oneProducer, fourProducers]
 
   private static let blockCount = 32_768
   private static let notificationCount = 16_384
-  /// Small, so that claiming and publishing show: a campaign's chunks have a thousand entries.
+  /// Small, so that the cost of claiming and publishing is visible. A campaign's chunks have a
+  /// thousand entries.
   private static let claimCount = 64
 
   private static let oneProducer = Workload("Ring.oneProducer", notificationCount, "notifications") {
@@ -28,7 +29,7 @@ extension Workload {
     }
   }
 
-  /// One that has grown to its full size, as in the middle of a campaign.
+  /// A ring that has grown to its full size, as in the middle of a campaign.
   private static func busyRing(_ tokens: RawMemory) -> NotificationRing {
     let ring = NotificationRing(blockCount: blockCount, budget: RingBudget())
     while ring.blockCountLimit < notificationCount {

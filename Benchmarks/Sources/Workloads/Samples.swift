@@ -1,11 +1,11 @@
 internal import Glibc
 
-/// The same tokens and the same payload for all workloads, and on all machines.
+/// The same tokens and the same payload for all workloads and machines.
 enum Samples {
   /// 200 bytes.
   static let payload = Array("{\"aps\":{\"alert\":\"\(String(repeating: "x", count: 180))\"}}".utf8)
 
-  /// So many tokens of 32 bytes, one behind the other. As random as tokens are, so that they compress as badly.
+  /// Tokens of 32 bytes without gaps. They are random, like real tokens, so they compress as badly.
   static func tokens(_ count: Int) -> [UInt8] {
     var state: UInt64 = 0x9E37_79B9_7F4A_7C15
     return (0..<count * 32).map { _ in
@@ -27,7 +27,7 @@ enum Samples {
 }
 
 /// Memory of a fixed size.
-// Sync: what is shared between threads is filled before it is, and not written again.
+// Sync: the memory is filled before threads share it, and not written afterwards.
 @safe final class RawMemory: @unchecked Sendable {
   let bytes: UnsafeMutableRawBufferPointer
 
@@ -48,7 +48,7 @@ enum Samples {
   func piece(_ start: Int, _ count: Int) -> UnsafeRawBufferPointer { unsafe UnsafeRawBufferPointer(rebasing: bytes[start..<start + count]) }
 }
 
-/// A file without a name, which is gone with its last user.
+/// A file without a name. It is gone when its last user has closed it.
 final class UnnamedFile {
   private let descriptor: Int32
 
@@ -68,6 +68,6 @@ final class UnnamedFile {
 
   deinit { _ = close(descriptor) }
 
-  /// Opens it anew, from its beginning.
+  /// Opening this path reads the file from its beginning.
   var path: String { "/proc/self/fd/\(descriptor)" }
 }

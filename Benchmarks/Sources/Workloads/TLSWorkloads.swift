@@ -4,7 +4,8 @@ internal import NIOEmbedded
 internal import PushTransport
 
 extension Workload {
-  /// A full batch, encrypted: what stands between the packer and the socket. OpenSSL allocates three times for a record, of which a batch has four.
+  /// Encrypting a full batch: the step between the packer and the socket. OpenSSL allocates three
+  /// times for a record, and a batch has four records.
   static let tls = [session, handler]
 
   private static let batchByteCount = 64 * 1024
@@ -23,7 +24,7 @@ extension Workload {
     }
   }
 
-  /// The same in its channel, with a socket that takes everything at once.
+  /// The same in its channel, with a socket that accepts everything at once.
   private static let handler = Workload("TLS.handler", batchCount, "64-KiB batches", mayAllocate: true) {
     let handshake = try Handshake()
     let handler = TLSHandler(handshake.client)
@@ -42,7 +43,7 @@ extension Workload {
   }
 }
 
-/// A client and a server of TLS 1.3, each with a certificate made for the occasion.
+/// A client and a server of TLS 1.3, each with a certificate made for the test.
 private struct Handshake {
   let client: TLSSession
   let server: TLSSession
@@ -76,7 +77,8 @@ private struct Handshake {
   }
 }
 
-/// What a handler takes for the socket: the other side of the handshake, and afterwards a place where bytes are counted and forgotten.
+/// Stands in for the socket: first the other side of the handshake, then a counter of discarded
+/// bytes.
 private final class Socket: ChannelOutboundHandler {
   typealias OutboundIn = ByteBuffer
 

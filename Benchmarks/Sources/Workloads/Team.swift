@@ -1,6 +1,6 @@
 internal import Glibc
 
-/// Threads that stand ready, and do one thing at the same time whenever they are told.
+/// Threads that wait and then run one function at the same time, on each call of ``run()``.
 @safe final class Team {
   private let members: [Member]
   private var threads: [pthread_t] = []
@@ -27,13 +27,14 @@ internal import Glibc
     for thread in threads { pthread_join(thread, nil) }
   }
 
-  /// Returns when all are done.
+  /// Returns when all threads have finished.
   func run() {
     for member in members { member.begin() }
     for member in members { member.wait() }
   }
 
-  // Sync: the semaphores order everything; `isEnding` is written before `start` is raised, and read after.
+  // Sync: the semaphores order all accesses. `isEnding` is written before `start` is signalled, and
+  // read after the wait.
   @safe private final class Member: @unchecked Sendable {
     private let body: @Sendable () -> Void
     private let start = UnsafeMutablePointer<sem_t>.allocate(capacity: 1)

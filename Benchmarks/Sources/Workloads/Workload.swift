@@ -1,14 +1,15 @@
-/// Something to measure: an iteration is so many operations of one kind, the same ones every time.
+/// Something to measure. An iteration runs the same operations every time.
 package struct Workload: Sendable {
   /// `Part.what`, without spaces.
   package let name: String
-  /// In one iteration.
+  /// The number of operations in one iteration.
   package let operations: Int
-  /// What an operation is, in the plural.
+  /// The name of an operation, in the plural.
   package let unit: String
-  /// False where a running sender is at work: there, nothing may be allocated, whatever the thresholds say.
+  /// False: the code runs in a busy sender and may not allocate at all, whatever the thresholds
+  /// say.
   package let mayAllocate: Bool
-  /// Makes all that the iterations need.
+  /// Makes everything that the iterations need.
   package let prepare: @Sendable () throws -> Iteration
 
   init(_ name: String, _ operations: Int, _ unit: String, mayAllocate: Bool = false, prepare: @escaping @Sendable () throws -> Iteration) {
@@ -20,9 +21,9 @@ package struct Workload: Sendable {
   }
 }
 
-/// A workload that is ready to be run, any number of times.
+/// A workload that can be run any number of times.
 package struct Iteration {
-  /// Goes back to where ``run`` begins. Not measured.
+  /// Goes back to the start of ``run``. Not measured.
   package let reset: () throws -> Void
   package let run: () throws -> Void
 
@@ -33,13 +34,13 @@ package struct Iteration {
 }
 
 extension Workload {
-  /// Iterations before the first that is measured: what is allocated once and kept, is there by then.
+  /// Iterations before the first measured one. They allocate what is allocated once and kept.
   package static let warmUpCount = 3
 
   package static let all = codec + ring + packing + tls + journal + audience + engine
 }
 
-/// A workload did not do what it was made for, so its figures would mean nothing.
+/// A workload did not do its work, so its figures would mean nothing.
 struct WorkloadFailure: Error, CustomStringConvertible {
   let description: String
 

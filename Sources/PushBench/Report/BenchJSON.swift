@@ -2,7 +2,7 @@ internal import Carillon
 internal import PushEngine
 internal import PushWire
 
-/// A benchmark's results for machines, in the shape that `carillon bench --help` names.
+/// A benchmark's results as JSON, in the form that `carillon bench --help` describes.
 package enum BenchJSON {
   package static func text(_ report: BenchReport) -> String {
     var json = JSONWriter()
@@ -17,7 +17,7 @@ package enum BenchJSON {
       case .simulator: $0.field("target", "simulator")
       case .gateway(let endpoint): $0.field("target", "\(endpoint)")
       }
-      // Of the base; each point has its own.
+      // The base's transport; each point has its own.
       $0.field("transport", report.plan.sweep.base.transport.rawValue)
       if report.plan.sweep.transports.contains(.binary) { $0.field("command", Int(report.plan.command.rawValue)) }
       $0.field("threads", report.plan.threads)
@@ -41,7 +41,7 @@ package enum BenchJSON {
       if point.settings.transport == .http2 { $0.field("streams", point.settings.streams) }
       $0.field("batchBytes", point.settings.batchByteCount)
       $0.field("payloadBytes", point.settings.payloadByteCount)
-      // Nothing in a closed loop.
+      // A closed loop has no rate.
       if let rate = point.settings.rate { $0.field("rate", rate) }
       $0.field("latencyMilliseconds", point.settings.latency.inSeconds * 1e3)
     }

@@ -2,10 +2,10 @@ internal import Carillon
 package import Foundation
 internal import PushWire
 
-/// A benchmark's results as one page that needs nothing else: no scripts, no fonts, nothing from
-/// the network.
+/// A benchmark's results as one self-contained page: no scripts, no fonts, nothing from the
+/// network.
 package enum BenchPage {
-  /// - Parameter date: when it was measured.
+  /// - Parameter date: The time of the measurement.
   package static func text(_ report: BenchReport, at date: Date) -> String {
     let body = [
       header(report, at: date), cards(report), sweeps(report), latencies(report), table(report), footer(report),
@@ -90,8 +90,7 @@ package enum BenchPage {
     func latency(_ percentile: Double) -> Plot.Line {
       line(percentile == 100 ? "max" : BenchJSON.name(percentile)) { $0.toSocket.map { Double($0.at(percentile)) } }
     }
-    // Rates differ by powers of ten, and so does what a notification costs when few share a
-    // wake-up.
+    // Rates differ by powers of ten. So does the cost of a notification when few share a wake-up.
     let spreads = variable == .rate
     let sent = line("sent") { $0.perSecond }
     let plots = [

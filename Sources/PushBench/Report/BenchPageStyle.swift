@@ -1,5 +1,5 @@
-/// The page's style sheet. The colours of plots are told apart by people who see few colours, too
-/// (Okabe and Ito's set, darker or lighter by mode).
+/// The page's style sheet. Colour-blind readers can tell the plots' colours apart (Okabe and Ito's
+/// set, darker or lighter by mode).
 enum BenchPageStyle {
   static let text = """
     :root { color-scheme: light dark; --page: #f6f7f9; --card: #ffffff; --ink: #1b1f24; --quiet: #626c78; --rule: #dfe3e8;

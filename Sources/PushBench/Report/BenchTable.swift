@@ -1,11 +1,11 @@
 internal import Carillon
 internal import PushWire
 
-/// A benchmark's results for people: one row per point.
+/// A benchmark's results as a table for the terminal: one row per point.
 package enum BenchTable {
   package static func text(_ report: BenchReport) -> String {
     let swept = report.plan.sweep.swept
-    // What does not vary is said once, above the table.
+    // Settings that do not vary stand once, above the table.
     let variables = swept.isEmpty ? report.plan.sweep.variables : swept
     var rows = [variables.map(\.rawValue) + columns]
     for point in report.points { rows.append(variables.map { $0.text(point.settings) } + cells(point)) }
@@ -44,7 +44,7 @@ package enum BenchTable {
 enum BenchText {
   static func headline(_ report: BenchReport) -> String {
     var base = report.plan.sweep.base
-    // So that the bound of the streams is named, also where the binary protocol comes first.
+    // The stream limit is named even if the first transport is the binary protocol.
     if report.plan.sweep.transports.contains(.http2) { base.transport = .http2 }
     let swept = report.plan.sweep.swept
     let fixed = report.plan.sweep.variables.filter { $0 != .transport && !swept.contains($0) }.map {
@@ -123,7 +123,7 @@ enum BenchText {
     return notes
   }
 
-  /// A point, in words.
+  /// A point in words.
   static func description(_ settings: BenchSettings) -> String {
     BenchSweep(transports: [settings.transport], latencies: [settings.latency]).variables.map {
       "\($0.rawValue) \($0.text(settings))"

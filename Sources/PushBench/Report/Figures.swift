@@ -1,11 +1,11 @@
 internal import Foundation
 
-/// Measured quantities, as people read them.
+/// Measured quantities as text.
 package enum Figures {
   /// 950/s, 12.3 k/s, 3.51 M/s.
   package static func rate(_ perSecond: Double) -> String { scaled(perSecond, [(1e6, " M"), (1e3, " k")]) + "/s" }
 
-  /// 12.3 µs, 4.56 ms, 1.20 s; from nanoseconds.
+  /// 12.3 µs, 4.56 ms, 1.20 s; the argument is in nanoseconds.
   package static func time(_ nanoseconds: Double) -> String {
     switch nanoseconds {
     case 0: "0"
@@ -24,7 +24,7 @@ package enum Figures {
 
   package static func percent(_ fraction: Double) -> String { "\(Int((fraction * 100).rounded())) %" }
 
-  /// Three digits that matter: 3.51, 35.1, 351.
+  /// Three significant digits: 3.51, 35.1, 351.
   package static func decimal(_ number: Double) -> String {
     let size = abs(number)
     return String(format: size < 9.995 ? "%.2f" : size < 99.95 ? "%.1f" : "%.0f", number)

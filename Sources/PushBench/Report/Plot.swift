@@ -1,9 +1,9 @@
 internal import Foundation
 
-/// A plot as inline SVG. Colours come from the page's style sheet, so that it follows the reader's
+/// A plot as inline SVG. The page's style sheet gives the colours, so the plot follows the reader's
 /// light or dark mode.
 struct Plot {
-  /// How values become places along an axis.
+  /// How values map to positions on an axis.
   enum Scale: Hashable {
     /// From 0 to a round number.
     case linear
@@ -19,32 +19,32 @@ struct Plot {
 
   enum Shape: Hashable {
     case lines
-    /// One bar per label, the lines' values upon each other.
+    /// One bar per label, with the lines' values stacked.
     case stackedBars
   }
 
   var title: String
-  /// Of the horizontal axis, with a label for each place on it.
+  /// The title of the horizontal axis, which has a label for each position.
   var axis: String
   var labels: [String]
-  /// Only so many of the labels are written where there are more; all are points.
+  /// The axis shows a subset of many labels, but every label has a point.
   var lines: [Line]
   var scale = Scale.linear
   var shape = Shape.lines
-  /// A linear axis has round numbers of it.
+  /// The unit of a linear axis: its ticks are round numbers of this.
   var unit = 1.0
-  /// Writes a value of the vertical axis.
+  /// Formats a value of the vertical axis.
   var format: (Double) -> String
 
   private static let size = (width: 560.0, height: 320.0)
   private static let margin = (left: 74.0, right: 18.0, top: 16.0, bottom: 52.0)
-  /// The style sheet has so many colours.
+  /// The number of colours in the style sheet.
   static let colourCount = 8
 
   private var innerWidth: Double { Self.size.width - Self.margin.left - Self.margin.right }
   private var innerHeight: Double { Self.size.height - Self.margin.top - Self.margin.bottom }
 
-  /// The figure with its title and, with more than one line, a legend.
+  /// The figure with its title and, for several lines, a legend.
   var html: String {
     let legend =
       lines.count < 2
@@ -139,12 +139,12 @@ struct Plot {
 
   // MARK: Axes
 
-  /// Labels stand in the middle of equal parts; a single one in the middle of all.
+  /// Labels stand in the middle of equal parts, so a single one stands in the centre.
   private func x(_ index: Int) -> Double {
     Self.margin.left + innerWidth * (Double(index) + 0.5) / Double(max(1, labels.count))
   }
 
-  /// No more than a dozen fit.
+  /// At most a dozen labels fit.
   private func isWritten(_ index: Int) -> Bool {
     let step = (labels.count + 11) / 12
     return step <= 1 || index % step == 0
@@ -160,7 +160,7 @@ struct Plot {
     return Self.margin.top + innerHeight * (1 - max(0, min(1, share)))
   }
 
-  /// Where the grid's lines are: round numbers that hold all values between them. At least two.
+  /// The positions of the grid lines: at least two round numbers that enclose all values.
   var ticks: [Double] {
     let values =
       shape == .lines
@@ -172,8 +172,8 @@ struct Plot {
     }
   }
 
-  /// From 0, four to eight steps of 1, 2, 2.5 or 5 times a power of ten, the last at or above
-  /// `highest`.
+  /// Ticks from 0 on, four to eight steps of 1, 2, 2.5 or 5 times a power of ten. The last is at or
+  /// above `highest`.
   static func linearTicks(to highest: Double) -> [Double] {
     guard highest > 0, highest.isFinite else { return [0, 1] }
     let power = pow(10, log10(highest / 5).rounded(.down))
@@ -190,7 +190,7 @@ struct Plot {
 
   // MARK: Text
 
-  /// A coordinate: one digit behind the point is finer than any screen.
+  /// A coordinate with one decimal, which is finer than any screen.
   private func n(_ number: Double) -> String { String(format: "%.1f", number) }
 
   static func escaped(_ text: String) -> String {

@@ -1,15 +1,16 @@
 internal import Carillon
 internal import Foundation
 
-/// Knows Apple's hosts, so that no load test is ever directed at them.
+/// Recognises Apple's hosts, so that no load test can be directed at them.
 ///
-/// A name is refused if it is Apple's, and any name or address if it leads to Apple's networks: an
-/// alias in a hosts file or in somebody's DNS is no way around. (Apple's documents name 17.0.0.0/8
-/// and the IPv6 networks below for its push service.)
+/// A name of Apple's is refused, and so is any name or address that resolves to Apple's networks.
+/// An alias in a hosts file or in DNS does not help. Apple's documents name 17.0.0.0/8 and the IPv6
+/// networks below for its push service.
 extension AppleHosts {
   /// Why `host` cannot be a benchmark's target; nil if it can.
-  /// - Parameter addresses: what the host's name leads to, in numbers; asked only if the name
-  ///   itself is nobody's in particular.
+  ///
+  /// - Parameter addresses: Resolves a name to numeric addresses. Not called when the host's own
+  ///   text decides.
   package static func refusal(of host: String, addresses: (String) -> [String] = resolve) -> String? {
     if isAppleName(host) { return sentence(host, "is Apple's") }
     if isAppleAddress(host) { return sentence(host, "is in Apple's network") }
@@ -23,13 +24,13 @@ extension AppleHosts {
       + "Leave --gateway out to test against the built-in simulator, or name a gateway of your own."
   }
 
-  /// Whether a numeric address is in one of Apple's networks, also as an IPv4 address written in
-  /// IPv6.
+  /// Whether a numeric address is in one of Apple's networks. IPv4 addresses mapped into IPv6 count
+  /// too.
   package static func isAppleAddress(_ text: String) -> Bool {
     var four = in_addr()
     if unsafe inet_pton(AF_INET, text, &four) == 1 { return UInt32(bigEndian: four.s_addr) >> 24 == 17 }
     var six = in6_addr()
-    // What follows a % is the name of an interface.
+    // The part after a % is the name of an interface.
     guard unsafe inet_pton(AF_INET6, String(text.prefix { $0 != "%" }), &six) == 1 else { return false }
     let bytes = unsafe withUnsafeBytes(of: &six) { unsafe Array($0) }
     let isMapped = bytes[..<10].allSatisfy { $0 == 0 } && bytes[10] == 0xFF && bytes[11] == 0xFF
@@ -39,7 +40,7 @@ extension AppleHosts {
     }
   }
 
-  /// The addresses of a name, in numbers; empty if there are none: connecting will say so.
+  /// The numeric addresses of a name; empty if there are none. Connecting reports that case.
   package static func resolve(_ host: String) -> [String] {
     var hints = unsafe addrinfo()
     unsafe hints.ai_socktype = Int32(SOCK_STREAM.rawValue)

@@ -3,7 +3,7 @@ internal import PushEngine
 internal import PushWire
 internal import Synchronization
 
-/// The clock of the measurements; the event loops' clock is the same one.
+/// The clock of the measurements, which is also the event loops' clock.
 enum MonotonicClock {
   static var now: UInt64 {
     var time = timespec()
@@ -13,8 +13,8 @@ enum MonotonicClock {
 }
 
 /// An endless audience in memory. The "line" of each notification is the time at which it was
-/// handed over or, in an open loop, due: so the time travels through the ring with the
-/// notification, and whoever sees it later can tell its latency.
+/// handed over or, in an open loop, due. So the time travels through the ring with the
+/// notification, and its latency can be computed later.
 final class BenchAudience: AudienceSource {
   private struct State {
     var loop: OpenLoop?
@@ -22,39 +22,38 @@ final class BenchAudience: AudienceSource {
   }
 
   private let state: Mutex<State>
-  /// Nothing is due from this moment on.
+  /// No notification is due at or after this time.
   private let end = Atomic<UInt64>(.max)
-  /// ``tokenCount`` tokens of 32 bytes, one behind the other; every chunk has them from the first
-  /// on.
+  /// ``tokenCount`` tokens of 32 bytes without gaps. Every chunk starts with the first.
   private let tokens: [UInt8]
   static let tokenCount = AudienceChunk.defaultEntryLimit
 
-  /// An open loop hands over at most so often, with all that has become due since: at higher rates
-  /// a timer each would measure the timers.
+  /// The shortest interval between two chunks of an open loop; each chunk has all that has become
+  /// due. With a timer for every notification, high rates would measure the timers.
   static let pace = Duration.microseconds(250)
-  /// So often, at least, it looks whether the end has come.
+  /// The longest interval between two checks for the end.
   private static let longestPause = Duration.seconds(1)
 
   /// - Parameters:
-  ///   - loop: when notifications are due; nil: at once, one after the other.
-  ///   - limit: how many there are in all.
+  ///   - loop: When notifications are due; nil: at once, one after the other.
+  ///   - limit: The number of notifications in all.
   init(tokens: [UInt8], loop: OpenLoop?, limit: Int = .max) {
     precondition(tokens.count == Self.tokenCount * 32, "an audience without tokens")
     self.tokens = tokens
     state = Mutex(State(loop: loop, left: limit))
   }
 
-  /// Notifications are due before `time` only.
+  /// No notification is due at or after `time`.
   func stop(at time: UInt64) { end.store(time, ordering: .releasing) }
 
-  /// Neighbours of an open loop that were due at about the same time.
+  /// Consecutive notifications of an open loop that were due at about the same time.
   struct Overdue: Hashable, Sendable {
     /// When the first of them was due.
     var due: UInt64
     var count: Int
   }
 
-  /// Those of an open loop that were due before the end and have never been asked for, in at most
+  /// The notifications of an open loop that were due before the end and never requested, in at most
   /// some thousand groups.
   var overdue: [Overdue] {
     let end = end.load(ordering: .acquiring)
@@ -95,7 +94,7 @@ final class BenchAudience: AudienceSource {
     }
   }
 
-  /// Random tokens, the same for the same seed.
+  /// Random tokens. The same seed gives the same tokens.
   static func tokens(seed: UInt64) -> [UInt8] {
     var state = seed
     return (0..<tokenCount * 4).flatMap { _ -> [UInt8] in

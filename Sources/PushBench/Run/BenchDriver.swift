@@ -2,8 +2,8 @@ package import Carillon
 internal import PushTransport
 internal import Synchronization
 
-/// Runs the points of a benchmark one after the other, each with apps, connections and threads of
-/// its own.
+/// Runs the points of a benchmark one after the other, each with its own apps, connections and
+/// threads.
 package final class BenchDriver: Sendable {
   private let plan: BenchPlan
   private let credential: AppCredential?
@@ -14,11 +14,11 @@ package final class BenchDriver: Sendable {
   private let simulators = Mutex<[BenchSimulator]>([])
 
   /// - Parameters:
-  ///   - credential: for a gateway of the user's own; nil with the simulator, which brings
+  ///   - credential: For a gateway of the user's own. Nil with the simulator, which makes
   ///     certificates for each app.
-  ///   - trust: a PEM file with the authorities of that gateway; nil: the system's.
-  ///   - topic: of HTTP/2; nil: what the certificate says.
-  ///   - simulatorExecutable: the command `carillon`, which is started as the simulator.
+  ///   - trust: A PEM file with that gateway's authorities; nil: the system's.
+  ///   - topic: The topic over HTTP/2; nil: the certificate's.
+  ///   - simulatorExecutable: The command `carillon`, which is started as the simulator.
   package init(
     plan: BenchPlan, credential: AppCredential?, trust: String?, topic: String?, simulatorExecutable: String
   ) {
@@ -29,16 +29,16 @@ package final class BenchDriver: Sendable {
     self.simulatorExecutable = simulatorExecutable
   }
 
-  /// Hands over nothing more: what is in flight is still measured, and ``run(_:)`` returns a report
-  /// that says so.
+  /// Stops handing over notifications. Those in flight are still measured, and ``run(_:)`` returns
+  /// a report with ``BenchReport/isInterrupted`` set.
   package func stop() { isInterrupted.store(true, ordering: .releasing) }
 
-  /// Ends the simulators at once, for a process that exits.
+  /// Ends the simulators at once, before the process exits.
   package func endSimulators() { simulators.withLock { for simulator in $0 { simulator.stop() } } }
 
   /// Measures every point.
   ///
-  /// - Parameter report: is called with each event, several times a second, on any thread.
+  /// - Parameter report: Called with each event, several times a second, on any thread.
   package func run(_ report: @escaping @Sendable (BenchEvent) -> Void) async throws(CarillonError) -> BenchReport {
     report(.preparing(preparation))
     defer { endSimulators() }
@@ -75,8 +75,8 @@ package final class BenchDriver: Sendable {
     }
   }
 
-  /// Starts the simulators if there are to be any, one for each latency, and reads the credential
-  /// of every app.
+  /// Starts one simulator for each latency, if simulators are used, and reads the credentials of
+  /// all apps.
   private func connectable() throws(CarillonError) -> BenchGateway {
     let appCount = (plan.sweep.points.map(\.apps).max() ?? 1) + (plan.trickle == nil ? 0 : 1)
     var gateway = BenchGateway(routes: [:])

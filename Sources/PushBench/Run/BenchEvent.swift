@@ -1,8 +1,8 @@
 /// What a benchmark reports while it runs.
 package enum BenchEvent: Sendable {
-  /// Before the first point: a sentence says what is started.
+  /// Before the first point, with a sentence on what is started.
   case preparing(String)
-  /// The point with this index, from 0, is at a stage since `elapsed`.
+  /// The point with this index, from 0, has been in a stage for `elapsed`.
   case running(point: Int, BenchSettings, BenchStage, elapsed: Duration)
   case measured(point: Int, BenchPoint)
 }

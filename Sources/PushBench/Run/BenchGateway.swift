@@ -3,14 +3,14 @@ internal import PushEngine
 internal import PushTransport
 internal import PushWire
 
-/// Where the apps of a benchmark connect to, and as whom.
+/// Where the apps of a benchmark connect, and their credentials.
 struct BenchGateway: Sendable {
-  /// What one transport needs.
+  /// The connection data of one transport.
   struct Route: Sendable {
     var endpoint: Endpoint
-    /// One for each app, of at least as many as a point has.
+    /// One for each app, at least as many as a point has.
     var credentials: [ResolvedCredential]
-    /// Of HTTP/2; nil: what the certificate says.
+    /// The topic over HTTP/2; nil: the certificate's.
     var topic: String?
 
     func dialer(app: Int) -> SocketDialer {
@@ -43,7 +43,7 @@ struct BenchGateway: Sendable {
     }
   }
 
-  /// What a route depends on.
+  /// The settings that a route depends on.
   struct RouteKey: Hashable, Sendable {
     var transport: AppSettings.Transport
     var latency: Duration
@@ -58,7 +58,8 @@ struct BenchGateway: Sendable {
   }
 
   /// Reads the credentials of a transport's apps.
-  /// - Parameter credentials: one for each app.
+  ///
+  /// - Parameter credentials: One for each app.
   static func route(
     _ transport: AppSettings.Transport, to endpoint: Endpoint, as credentials: [AppCredential], trust: String?,
     topic: String? = nil
@@ -76,10 +77,10 @@ struct BenchGateway: Sendable {
 }
 
 package enum BenchPayload {
-  /// A payload without anything in it.
+  /// The size of a payload with an empty alert.
   package static let leastByteCount = 20
 
-  /// An alert as long as it takes.
+  /// A payload with an alert that fills it to the size.
   static func make(byteCount: Int) -> [UInt8] {
     Array("{\"aps\":{\"alert\":\"\(String(repeating: "x", count: max(0, byteCount - leastByteCount)))\"}}".utf8)
   }

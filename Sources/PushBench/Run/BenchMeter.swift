@@ -1,6 +1,6 @@
 internal import Foundation
 
-/// What this process has used of the processor so far, in seconds.
+/// The processor time that this process has used, in seconds.
 package struct ProcessorTime: Hashable, Sendable {
   package var user = 0.0
   package var system = 0.0
@@ -18,16 +18,16 @@ package struct ProcessorTime: Hashable, Sendable {
   }
 }
 
-/// The most memory that this process has had in use, in bytes.
+/// The peak memory of this process, in bytes.
 enum PeakMemory {
-  /// Starts anew from what is in use now, where the system allows it.
+  /// Resets the peak to the present use, where the system supports it.
   static func reset() {
     guard let file = unsafe fopen("/proc/self/clear_refs", "w") else { return }
     unsafe fputs("5", file)
     unsafe fclose(file)
   }
 
-  /// Resident, at its highest since ``reset()``; 0 if the system does not say.
+  /// The resident memory at its peak since ``reset()``; 0 if the system does not report it.
   static var byteCount: Int { field("VmHWM") }
 
   private static func field(_ name: String) -> Int {
@@ -39,7 +39,7 @@ enum PeakMemory {
   }
 }
 
-/// The machine that the figures belong to.
+/// The machine of the measurements.
 package struct BenchMachine: Hashable, Sendable {
   package var processor: String
   package var coreCount: Int

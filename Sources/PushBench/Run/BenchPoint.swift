@@ -8,7 +8,7 @@ package struct LatencySummary: Hashable, Sendable {
   /// Latencies at ``percentiles``, in the same order.
   package var values: [UInt64]
 
-  /// What is reported, and, with those in between, what is plotted; 100 is the maximum.
+  /// The percentiles that are plotted; the report has some of them. 100 is the maximum.
   package static let percentiles: [Double] = [0, 10, 25, 50, 75, 90, 95, 99, 99.5, 99.9, 99.95, 99.99, 99.999, 100]
 
   /// Nil when nothing was recorded.
@@ -25,34 +25,34 @@ package struct LatencySummary: Hashable, Sendable {
     self.values = values
   }
 
-  /// `percentile` is one of ``percentiles``.
+  /// - Parameter percentile: One of ``percentiles``.
   package func at(_ percentile: Double) -> UInt64 {
     Self.percentiles.firstIndex(of: percentile).flatMap { values.indices.contains($0) ? values[$0] : nil } ?? 0
   }
 }
 
-/// What was measured with one choice of settings.
+/// The measurements of one choice of settings.
 package struct BenchPoint: Hashable, Sendable {
   package var settings: BenchSettings
-  /// How long was measured.
+  /// The measured time.
   package var seconds: Double
-  /// What the lanes did meanwhile.
+  /// The counts of the lanes in that time.
   package var counters: BenchCounters
-  /// What the sender (this process, without the simulator) used of the processor meanwhile.
+  /// The processor time of the sender in that time: this process, without the simulator.
   package var processor: ProcessorTime
-  /// From the moment a notification was handed over or, in an open loop, due, until its batch went
-  /// to the socket.
+  /// From the time at which a notification was handed over, or due in an open loop, until its batch
+  /// was written to the socket.
   package var toSocket: LatencySummary?
-  /// The same until an answer told its fate; nil when there were only silences.
+  /// The same until the response that settled it; nil when there were no responses.
   package var toAnswer: LatencySummary?
-  /// To the socket, of the app that trickles beside the others; nil without one.
+  /// Until the socket, for the trickle app; nil without one.
   package var trickleToSocket: LatencySummary?
-  /// The most memory the sender held, in bytes.
+  /// The sender's peak memory in bytes.
   package var peakMemoryByteCount: Int
-  /// Of the whole point, the warm-up and the end included.
+  /// The account of the whole point, including warm-up and end.
   package var account: Account
-  /// Notifications that were counted: with an outcome if a number of them was asked for, otherwise
-  /// those written in the time given.
+  /// The notifications that were counted. With a given number: those with an outcome. With a given
+  /// time: those written in it.
   package var notificationCount: Int
 
   package var perSecond: Double { seconds > 0 ? Double(notificationCount) / seconds : 0 }
@@ -60,34 +60,34 @@ package struct BenchPoint: Hashable, Sendable {
   private func perNotification(_ seconds: Double) -> Double {
     notificationCount > 0 ? seconds * 1e6 / Double(notificationCount) : 0
   }
-  /// Microseconds of the processor's time per notification.
+  /// Microseconds of processor time per notification.
   package var userMicroseconds: Double { perNotification(processor.user) }
   package var systemMicroseconds: Double { perNotification(processor.system) }
 
   package var notificationsPerBatch: Double { mean(counters.batchedNotifications, per: counters.batches) }
   package var bytesPerBatch: Double { mean(counters.batchedBytes, per: counters.batches) }
-  /// Of frames, without what TLS adds.
+  /// Bytes of frames, without the overhead of TLS.
   package var bytesPerTLSRecord: Double { mean(counters.batchedBytes, per: counters.tlsRecords) }
-  /// 0…1: how full the batches were, against their bound.
+  /// 0…1: how full the batches were.
   package var batchFill: Double { min(1, bytesPerBatch / Double(max(1, settings.batchByteCount))) }
 
   private func mean(_ sum: Int, per count: Int) -> Double { count > 0 ? Double(sum) / Double(count) : 0 }
 }
 
-/// Everything that a run of `carillon bench` has found.
+/// The results of a run of `carillon bench`.
 package struct BenchReport: Sendable {
   package var plan: BenchPlan
   package var machine: BenchMachine
-  /// In the order in which they were run; fewer than planned if it was interrupted.
+  /// In the order of the run. Fewer than planned after an interruption.
   package var points: [BenchPoint]
-  /// What the simulator has accepted in all; nil with another gateway.
+  /// What the simulator accepted in all; nil with another gateway.
   package var simulatorAccepted: Int?
-  /// The accounts say so.
+  /// What the accounts call accepted.
   package var accepted: Int { points.map(\.account.accepted).reduce(0, +) }
 
-  /// Points are missing, and the last one was cut short.
+  /// The run was interrupted: points are missing, and the last one was cut short.
   package var isInterrupted = false
-  /// False when the simulator has counted something else than the accounts say.
+  /// False: the simulator's count differs from the accounts.
   package var agrees: Bool { simulatorAccepted.map { $0 == accepted } ?? true }
 
   package func point(_ settings: BenchSettings) -> BenchPoint? { points.first { $0.settings == settings } }

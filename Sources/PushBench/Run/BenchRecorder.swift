@@ -14,14 +14,14 @@ struct LatencyRecord: Sendable {
   }
 }
 
-/// What the lanes have done, in numbers that only grow.
+/// What the lanes have done. The numbers only grow.
 package struct BenchCounters: Hashable, Sendable {
-  /// Notifications given to a socket for the first time, and again.
+  /// Notifications written to a socket for the first time, and resent.
   package var written = 0
   package var resent = 0
-  /// With an outcome.
+  /// Notifications with an outcome.
   package var settled = 0
-  /// Never given to a socket before the measurement was broken off.
+  /// Notifications never written before the measurement was cut off.
   package var unsent = 0
   package var batches = 0
   /// Frames in those batches, before TLS.
@@ -40,15 +40,15 @@ package struct BenchCounters: Hashable, Sendable {
   }
 }
 
-/// Measures an engine from its lanes' reports. One for all apps: a batch is hundreds of
-/// notifications, so its lock is taken seldom.
+/// Measures an engine by its lanes' reports. All apps share one: a batch holds hundreds of
+/// notifications, so the lock is rarely taken.
 final class BenchRecorder: Sendable {
   fileprivate struct State {
     var counters = BenchCounters()
-    /// From the time a notification was due to the socket, and to the answer.
+    /// From the time at which a notification was due, to the socket and to the response.
     var toSocket = LatencyRecord()
     var toAnswer = LatencyRecord()
-    /// Only notifications due in it count for the latencies.
+    /// Latencies count only for notifications that are due in this time.
     var window: Range<UInt64> = 0..<0
     let isOpenLoop: Bool
 
@@ -58,23 +58,23 @@ final class BenchRecorder: Sendable {
   private let state: Mutex<State>
   private let startedApps = Atomic(0)
 
-  /// TLS carries at most so much in one record, and OpenSSL fills them from a single write.
+  /// The most that TLS carries in one record. OpenSSL fills records from a single write.
   static let tlsRecordByteCountLimit = 16_384
 
   init(isOpenLoop: Bool) { state = Mutex(State(isOpenLoop: isOpenLoop)) }
 
-  /// Apps that have sent something.
+  /// The number of apps that have sent something.
   var startedAppCount: Int { startedApps.load(ordering: .acquiring) }
   var counters: BenchCounters { state.withLock { $0.counters } }
   var latencies: (toSocket: LatencyRecord, toAnswer: LatencyRecord) { state.withLock { ($0.toSocket, $0.toAnswer) } }
 
-  /// Latencies of the notifications that are due in the window count from now on.
+  /// Counts latencies of the notifications that are due in `window` from now on.
   func measure(_ window: Range<UInt64>) { state.withLock { $0.window = window } }
 
-  /// What one app's lanes are to be given.
+  /// The observer for one app's lanes.
   func makeObserver() -> any LaneObserver { Observer(recorder: self) }
 
-  /// These have been due, and were not even handed over when all was broken off.
+  /// Counts notifications that were due and not handed over before the measurement was cut off.
   func gaveUp(on overdue: [BenchAudience.Overdue], now: UInt64) {
     state.withLock { state in
       for group in overdue { state.neverWritten(group.due, count: group.count, now: now) }
@@ -120,9 +120,9 @@ extension BenchRecorder.State {
       (batch.byteCount + BenchRecorder.tlsRecordByteCountLimit - 1) / BenchRecorder.tlsRecordByteCountLimit
   }
 
-  /// In a closed loop, notifications come in chunks of one time, and a batch is a part of one or
-  /// two of them: its first one's time is taken for all, as walking through them would cost as much
-  /// as it measures. In an open loop each has its own.
+  /// In a closed loop, a batch holds parts of one or two chunks with one time each. The first
+  /// notification's time is used for all: a walk through the batch would cost as much as it
+  /// measures. In an open loop each notification has its own time.
   private static func forEachTime(
     _ ring: NotificationRing, _ positions: Range<UInt64>, count: Int, isOpenLoop: Bool,
     _ body: (_ due: UInt64, _ count: Int) -> Void
@@ -148,7 +148,7 @@ extension BenchRecorder.State {
     }
   }
 
-  /// It has waited so long at least: leaving it out would hide just the worst latencies.
+  /// Counts the wait so far as the latency. Leaving it out would hide the worst latencies.
   fileprivate mutating func neverWritten(_ due: UInt64, count: Int, now: UInt64) {
     counters.unsent += count
     if window.contains(due) { toSocket.record(now - min(due, now), count: count) }

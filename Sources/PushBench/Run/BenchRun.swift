@@ -5,20 +5,19 @@ internal import PushTransport
 internal import PushWire
 internal import Synchronization
 
-/// Runs one point: apps of its own, an audience in memory for each, and the recorder that watches
-/// them.
+/// Runs one point with its own apps, an audience in memory for each, and a recorder.
 struct BenchRun: Sendable {
   let plan: BenchPlan
   let settings: BenchSettings
   let gateway: BenchGateway
-  /// Set from outside: no more is handed over, what is under way gets its outcome.
+  /// Set from outside: nothing more is handed over, and notifications in flight get their outcomes.
   let isInterrupted: @Sendable () -> Bool
-  /// Called ten times a second or so.
+  /// Called about ten times a second.
   let progress: @Sendable (BenchStage) -> Void
 
-  /// Until every app that has something to send must have reached its gateway.
+  /// How long all apps that have something to send may take to reach their gateway.
   private static let connectLimit = Duration.seconds(60)
-  /// How long the answers to what was sent may take when the time is over.
+  /// How long to wait for the outcomes of what was sent, after the measured time.
   private static let drainLimit = Duration.seconds(10)
   private static let firstNotificationLimit = Duration.seconds(10)
   private static let tick = Duration.milliseconds(20)
@@ -35,7 +34,7 @@ struct BenchRun: Sendable {
     }
   }
 
-  /// With the one that trickles beside the others, the last.
+  /// The number of apps, with the trickle app as the last one.
   private var appCount: Int { settings.apps + (plan.trickle == nil ? 0 : 1) }
 
   private static func id(_ app: Int) -> String { "bench-\(app)" }
@@ -55,7 +54,7 @@ struct BenchRun: Sendable {
     return AppPlan(configuration: configuration, dialer: route.dialer(app: app))
   }
 
-  /// One app's share.
+  /// One app's part.
   private struct Part: Sendable {
     var audience: BenchAudience
     var run: CampaignRun
@@ -80,7 +79,7 @@ struct BenchRun: Sendable {
     return try await withThrowingTaskGroup(of: Void.self) { tasks in
       for part in parts {
         tasks.addTask {
-          // Its audience is in memory: there is nothing that could not be read.
+          // The audience is in memory, so reading it cannot fail.
           try? await part.run.run(part.audience, chunk: AudienceChunk(entryLimit: chunkEntries))
           unfinished.oneLess()
         }
@@ -117,7 +116,7 @@ struct BenchRun: Sendable {
     let start: UInt64
     let unfinished: Unfinished
 
-    /// Why an app has given up, if one has.
+    /// Why an app has stopped; nil: none has.
     var failure: String? { deployment.apps.values.lazy.compactMap(\.failure).first }
     var account: Account { parts.map(\.run.ledger.account).reduce(Account(), +) }
     func stop(at time: UInt64) { for part in parts { part.audience.stop(at: time) } }
@@ -153,8 +152,7 @@ struct BenchRun: Sendable {
       notificationCount: isCounted ? account.settled : counters.written)
   }
 
-  /// From the first notification to the last outcome, connecting included: as `carillon send`
-  /// counts.
+  /// From the first connection to the last outcome, as `carillon send` counts.
   private func measure(_ conduct: Conduct, count: Int) async throws -> (Sample, Sample) {
     conduct.recorder.measure(0..<UInt64.max)
     var first = Sample(conduct.recorder)
@@ -190,8 +188,8 @@ struct BenchRun: Sendable {
     return (first, Sample(conduct.recorder))
   }
 
-  /// The first connections are not what is measured. At a low rate most apps' first notifications
-  /// come late; nobody waits long for those.
+  /// Waits until the apps have connected, because connecting is not measured. At a low rate the
+  /// first notifications of most apps are due late; those are not waited for.
   private func waitForConnections(_ conduct: Conduct) async throws {
     let limit = conduct.start + Self.connectLimit.wholeNanoseconds
     let expected =
@@ -221,8 +219,8 @@ struct BenchRun: Sendable {
     }
   }
 
-  /// Lets what is under way have its outcome; what is not sent by then has waited too long, and is
-  /// counted as such.
+  /// Waits for the outcomes of notifications in flight. What is not sent by then counts with the
+  /// wait so far.
   private func drain(_ conduct: Conduct) async throws {
     let limit = MonotonicClock.now + Self.drainLimit.wholeNanoseconds
     var isCancelled = false

@@ -1,21 +1,21 @@
 package import Carillon
 package import PushWire
 
-/// What one point of a benchmark is run with.
+/// The settings of one point of a benchmark.
 package struct BenchSettings: Hashable, Sendable {
   package var transport = AppSettings.Transport.binary
   package var apps = 1
   /// For each app.
   package var connections = 1
-  /// Over HTTP/2: requests in flight on one connection, at most; the gateway's limit counts too.
+  /// HTTP/2: the most requests in flight on one connection. The gateway's limit applies too.
   package var streams = 1000
-  /// The bound of one write, in bytes.
+  /// The size limit of one write, in bytes.
   package var batchByteCount = 65_536
   package var payloadByteCount = 200
-  /// Notifications per second over all apps, sent by the clock; nil: as fast as the engine takes
+  /// Notifications per second over all apps, at fixed times; nil: as fast as the engine accepts
   /// them.
   package var rate: Double?
-  /// The round trip to the simulator; zero: none is added.
+  /// The round-trip time to the simulator; zero: no added latency.
   package var latency = Duration.zero
 }
 
@@ -23,7 +23,7 @@ package struct BenchSettings: Hashable, Sendable {
 package enum BenchVariable: String, CaseIterable, Sendable {
   case transport, apps, connections, streams, batch, payload, rate, latency
 
-  /// As the axis of a plot says it.
+  /// The title of a plot's axis.
   package var title: String {
     switch self {
     case .transport: "transport"
@@ -37,7 +37,7 @@ package enum BenchVariable: String, CaseIterable, Sendable {
     }
   }
 
-  /// For sorting; `max` comes last.
+  /// The value for sorting; `max` comes last.
   package func number(_ settings: BenchSettings) -> Double {
     switch self {
     case .transport: settings.transport == .binary ? 0 : 1
@@ -51,7 +51,7 @@ package enum BenchVariable: String, CaseIterable, Sendable {
     }
   }
 
-  /// The setting's value as people write it on the command line.
+  /// The value as the command line writes it.
   package func text(_ settings: BenchSettings) -> String {
     switch self {
     case .transport: settings.transport.rawValue
@@ -66,7 +66,7 @@ package enum BenchVariable: String, CaseIterable, Sendable {
   }
 }
 
-/// The values of each variable, and the points that come of them.
+/// The values of each variable, and the points that follow from them.
 package struct BenchSweep: Hashable, Sendable {
   package var transports = [AppSettings.Transport.binary]
   package var apps = [1]
@@ -93,8 +93,8 @@ package struct BenchSweep: Hashable, Sendable {
       latency: latencies.first ?? .zero)
   }
 
-  /// The base first, then each variable's further values with all others at the base: so many
-  /// points as there are values, not as many as their product.
+  /// The base first, then each variable's further values with all others at the base. The number of
+  /// points is the sum of the values, not their product.
   package var points: [BenchSettings] {
     var points = [base]
     for variable in BenchVariable.allCases { points += series(variable).dropFirst() }
@@ -104,8 +104,8 @@ package struct BenchSweep: Hashable, Sendable {
   /// The variables with more than one value.
   package var swept: [BenchVariable] { BenchVariable.allCases.filter { series($0).count > 1 } }
 
-  /// Those that mean something: only HTTP/2 has streams, where nothing but the binary protocol is
-  /// spoken nobody asks which transport it was, and distance is not mentioned where there is none.
+  /// The variables worth reporting. Transport and streams are left out without HTTP/2, latency
+  /// where none is added.
   package var variables: [BenchVariable] {
     BenchVariable.allCases.filter { variable in
       switch variable {
@@ -138,34 +138,34 @@ package struct BenchSweep: Hashable, Sendable {
   }
 }
 
-/// All that is the same for every point.
+/// The settings that are the same for every point.
 package struct BenchPlan: Sendable {
   package enum Target: Hashable, Sendable {
-    /// `carillon simulate`, in a process of its own.
+    /// `carillon simulate` in a process of its own.
     case simulator
     case gateway(Endpoint)
   }
 
   /// How long a point is measured.
   package enum Extent: Hashable, Sendable {
-    /// So long, after `warmUp` in which all is running and nothing counts.
+    /// This long, after a warm-up that is not counted.
     case duration(Duration, warmUp: Duration)
-    /// From the first connection to the last outcome of so many notifications.
+    /// From the first connection until this many notifications have an outcome.
     case count(Int)
   }
 
   package var target = Target.simulator
   package var sweep = BenchSweep()
   package var extent = Extent.duration(.seconds(5), warmUp: .seconds(1))
-  /// The frame layout of the binary protocol.
+  /// The frame version of the binary protocol.
   package var command = FrameVersion.framed
   package var batchDelay = Duration.milliseconds(5)
-  /// With the binary protocol: the most unsettled notifications on one connection.
+  /// Binary protocol: the most unsettled notifications on one connection.
   package var windowCount = 262_144
   package var settle = AppSettings.Settle()
   package var threads = 2
-  /// Notifications per second of one more app beside the others, whose latency shows what they
-  /// leave it; nil: there is none.
+  /// Notifications per second of one additional app, whose latency shows how fairly the others
+  /// leave room; nil: no such app.
   package var trickle: Double?
 
   package init() {}

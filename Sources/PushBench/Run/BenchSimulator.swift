@@ -4,14 +4,14 @@ internal import PushTransport
 internal import PushWire
 internal import Synchronization
 
-/// `carillon simulate` as a child process on free ports of this machine, with certificates made for
-/// it alone.
+/// `carillon simulate` as a child process on free ports of this machine, with certificates of its
+/// own.
 ///
-/// It ends when it is told to, and also when this process does, however that comes about: its
-/// standard input is a pipe that only we hold open.
+/// It ends on request and also whenever this process ends, because its standard input is a pipe
+/// that only this process holds open.
 final class BenchSimulator: Sendable {
   let port: Int
-  /// Of the HTTP/2 provider API; nil if it was not asked for.
+  /// The port of the HTTP/2 provider API; nil: not requested.
   let http2Port: Int?
   let certificates: CertificateMaker.Files
 
@@ -21,14 +21,15 @@ final class BenchSimulator: Sendable {
   private let output: Int32
   private let isStopped = Atomic(false)
 
-  /// Starts it, and waits until it listens.
+  /// Starts it and waits until it listens.
   ///
   /// - Parameters:
-  ///   - executable: the command `carillon`.
-  ///   - topics: a client certificate is made for each.
-  ///   - servesHTTP2: on a further port.
-  ///   - latency: how far away it is: the round trip, in whole milliseconds.
-  ///   - certificates: those of another one, which outlives this one; nil: new ones are made.
+  ///   - executable: The command `carillon`.
+  ///   - topics: A client certificate is made for each.
+  ///   - servesHTTP2: Whether it also serves HTTP/2, on another port.
+  ///   - latency: The round-trip time, in whole milliseconds.
+  ///   - certificates: Those of another simulator, which must outlive this one; nil: new ones are
+  ///     made.
   init(
     executable: String, topics: [String], servesHTTP2: Bool, latency: Duration = .zero,
     certificates shared: CertificateMaker.Files? = nil
@@ -78,7 +79,7 @@ final class BenchSimulator: Sendable {
     http2Port = Self.number("http2", in: line)
   }
 
-  /// Ends it. Returns how many notifications it has accepted; nil if it did not say so, or was
+  /// Ends it. Returns the number of accepted notifications; nil when it reported none or was
   /// stopped before.
   @discardableResult
   func stop() -> Int? {
@@ -112,8 +113,8 @@ final class BenchSimulator: Sendable {
     unsafe posix_spawn_file_actions_adddup2(&actions, toChild[0], 0)
     unsafe posix_spawn_file_actions_adddup2(&actions, fromChild[1], 1)
     unsafe posix_spawn_file_actions_addopen(&actions, 2, errors, O_WRONLY | O_CREAT | O_TRUNC, 0o600)
-    // A process group of its own: the Ctrl-C that tells us to stop must not end it before we have
-    // our answers.
+    // A process group of its own: the Ctrl-C that stops the benchmark must not end the simulator
+    // before the responses have arrived.
     var attributes = posix_spawnattr_t()
     unsafe posix_spawnattr_init(&attributes)
     defer { unsafe posix_spawnattr_destroy(&attributes) }
@@ -136,7 +137,7 @@ final class BenchSimulator: Sendable {
 
   private static var systemReason: String { unsafe String(cString: strerror(errno)) }
 
-  /// The next line of its output; nil at the end, or after half a minute without one.
+  /// The next line of its output; nil at the end, or after 30 seconds without one.
   private static func readLine(_ descriptor: Int32) -> String? {
     var line: [UInt8] = []
     var byte: UInt8 = 0
@@ -154,7 +155,7 @@ final class BenchSimulator: Sendable {
     return nil
   }
 
-  /// It is given a few seconds to end by itself.
+  /// Gives it a few seconds to end by itself, then kills it.
   private static func end(_ identifier: pid_t, input: Int32, output: Int32) {
     close(input)
     kill(identifier, SIGTERM)
@@ -178,7 +179,7 @@ final class BenchSimulator: Sendable {
     guard let truth = try? JSONSerialization.jsonObject(with: Data(line.utf8)) as? [String: Any],
       let apps = truth["apps"] as? [String: Any]
     else { return nil }
-    // Without a word about HTTP/2 nobody has come over it.
+    // The key is absent when no client used HTTP/2.
     let http2 = truth["http2"] as? [String: Any] ?? [:]
     return (Array(apps.values) + Array(http2.values)).compactMap { ($0 as? [String: Any])?["accepted"] as? Int }.reduce(
       0, +)

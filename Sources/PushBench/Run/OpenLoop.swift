@@ -1,19 +1,19 @@
-/// When each notification of an open loop is due: evenly, by the clock, whatever has become of the
-/// ones before.
+/// The times at which the notifications of an open loop are due: at equal intervals, independent of
+/// the progress of earlier ones.
 ///
-/// That is what keeps an overloaded or stalled sender from hiding its own delays (coordinated
-/// omission): a notification that could not be handed over in time keeps the time at which it was
-/// due, and its latency counts from there. Times are nanoseconds of the monotonic clock.
+/// An overloaded or stalled sender therefore cannot hide its own delays (coordinated omission). A
+/// notification that could not be handed over in time keeps its due time, and its latency counts
+/// from there. Times are nanoseconds of the monotonic clock.
 struct OpenLoop {
   private let start: UInt64
   private let nanosecondsApart: Double
   private let offset: Double
-  /// Notifications of this app that have been taken so far.
+  /// The number of this app's notifications taken so far.
   private(set) var taken = 0
 
   /// - Parameters:
-  ///   - perSecond: over all apps together.
-  ///   - app: 0 ..< apps; the apps take turns.
+  ///   - perSecond: The rate of all apps together.
+  ///   - app: 0 ..< apps. The apps take turns.
   init(start: UInt64, perSecond: Double, app: Int = 0, of apps: Int = 1) {
     self.start = start
     nanosecondsApart = 1e9 * Double(apps) / perSecond
@@ -23,7 +23,7 @@ struct OpenLoop {
   /// When the notification with this index, from 0, is due.
   func time(of index: Int) -> UInt64 { start + UInt64(offset + Double(index) * nanosecondsApart) }
 
-  /// How many are due before `time`.
+  /// The number of notifications that are due before `time`.
   func count(before time: UInt64) -> Int {
     guard time > start else { return 0 }
     var count = max(0, Int((Double(time - start) - offset) / nanosecondsApart))
@@ -33,8 +33,8 @@ struct OpenLoop {
     return count
   }
 
-  /// The indices of up to `limit` notifications that are due at `now` and were not taken yet, the
-  /// oldest first. None is due at or after `end`.
+  /// Takes up to `limit` notifications that are due at `now`, oldest first, and returns their
+  /// indices. None is due at or after `end`.
   mutating func take(upTo limit: Int, now: UInt64, end: UInt64) -> Range<Int> {
     let due = count(before: min(now < .max ? now + 1 : now, end))
     let first = taken

@@ -1,7 +1,7 @@
 package import Carillon
 package import PushWire
 
-/// One entry of a campaign file: who gets what, through which app.
+/// One entry of a campaign file: an app, a payload and the recipients.
 package struct CampaignEntry: Hashable, Sendable {
   package var app: String
   package var payload: String
@@ -10,7 +10,7 @@ package struct CampaignEntry: Hashable, Sendable {
   package var expiration: Expiration?
   /// 10 or 5, or 1 over HTTP/2.
   package var priority: UInt8?
-  /// HTTP/2 only, as is what follows. Nil: the app's.
+  /// HTTP/2 only, like ``collapseIdentifier``. Nil: the app's.
   package var pushType: PushType?
   package var collapseIdentifier: String?
 
@@ -23,9 +23,9 @@ package struct CampaignEntry: Hashable, Sendable {
   }
 
   /// Reads a campaign file: a YAML list of `{app, payload, tokens, expiration?, priority?,
-  /// push-type?, collapse-id?}`. Paths begin in its folder.
+  /// push-type?, collapse-id?}`. Relative paths start at the file's folder.
   ///
-  /// - Parameter apps: the ids that the configuration knows.
+  /// - Parameter apps: The ids of the configuration's apps.
   package static func read(file: String, apps: [String]) throws(ConfigurationError) -> [CampaignEntry] {
     try read(YAMLNode.read(file: file), apps: apps)
   }

@@ -3,11 +3,11 @@ internal import PushTransport
 internal import PushWire
 
 extension DeploymentConfiguration {
-  /// Reads a configuration file. Strict: an unknown key, a value out of its range, or two apps with
-  /// one id are errors that name file and line.
+  /// Reads a configuration file. An unknown key, a value outside its range, or two apps with one id
+  /// are errors that name file and line.
   ///
-  /// Relative paths in it begin in its own folder. That the files they name exist is not checked
-  /// here.
+  /// Relative paths start at the file's folder. Whether the files that they name exist is not
+  /// checked here.
   package static func read(file: String) throws(ConfigurationError) -> DeploymentConfiguration {
     try DeploymentConfiguration(YAMLNode.read(file: file))
   }
@@ -125,7 +125,7 @@ extension AppSettings {
     }
   }
 
-  /// `{ min, max, per-minute }`; min or max alone moves the other when it must.
+  /// `{ min, max, per-minute }`. Without a max, a min above 8 is also the max.
   private mutating func takeConnections(_ node: YAMLNode) throws(ConfigurationError) {
     var reader = try YAMLReader(node)
     let least = try reader.take("min")?.integer(in: 1...1000)

@@ -1,9 +1,9 @@
-/// What a person may have meant who wrote a word that is not known.
+/// Suggests a known word for a misspelt one.
 package enum Suggestion {
-  /// The known word that is closest, if it is close: at most a third of the letters differ, or one
-  /// is the beginning of the other.
+  /// The closest known word, if it is close: at most a third of the letters differ, or one word is
+  /// a prefix of the other.
   package static func nearest(to word: String, in known: [String]) -> String? {
-    // The comparison takes the product of the lengths, and no known word is so long.
+    // The cost is the product of the lengths. No known word is longer.
     guard word.utf8.count <= 256 else { return nil }
     let wanted = normalised(word)
     let best = known.map { ($0, distance(wanted, normalised($0))) }.min { $0.1 < $1.1 }
@@ -12,12 +12,12 @@ package enum Suggestion {
       ? known.first { normalised($0).starts(with: wanted) || wanted.starts(with: normalised($0)) } : nil
   }
 
-  /// `maxBytes`, `max_bytes` and `max-bytes` are the same word to a person.
+  /// `maxBytes`, `max_bytes` and `max-bytes` count as the same word.
   private static func normalised(_ word: String) -> [Character] {
     Array(word.lowercased().filter { $0 != "-" && $0 != "_" })
   }
 
-  /// Damerau-Levenshtein, with neighbours exchanged counting as one.
+  /// The Damerau-Levenshtein distance: exchanging two neighbours counts as one.
   private static func distance(_ left: [Character], _ right: [Character]) -> Int {
     var rows = [Array(0...right.count)]
     for row in 1..<max(1, left.count + 1) {

@@ -2,24 +2,24 @@ internal import Carillon
 internal import PushWire
 internal import Yams
 
-/// What a YAML file may grow to. A small file of nested aliases can stand for billions of values,
-/// so everything is checked before it is composed.
+/// Limits of a YAML file. A small file with nested aliases can expand to billions of values, so
+/// everything is checked before it is composed.
 enum YAMLBounds {
   /// A configuration of a thousand apps has about 400 KiB.
   static let byteCount = 4 << 20
-  /// Keys, texts, lists and maps, each time that an alias repeats them. A configuration of a
+  /// Keys, texts, lists and maps; those that an alias repeats count each time. A configuration of a
   /// thousand apps has about 40,000.
   static let valueCount = 200_000
-  /// Of lists and maps in each other. Our files have six.
+  /// The nesting of lists and maps. Carillon's files have six levels.
   static let depth = 32
   static let keyByteCount = 256
-  /// Each `%TAG` is compared with all before it.
+  /// Each `%TAG` is compared with all earlier ones.
   private static let directiveCount = 16
 
-  /// Composes a document that keeps to the bounds; nil if the text holds none.
+  /// Composes a document within the limits; nil: the text holds none.
   static func compose(_ text: String, file: String) throws -> Node? {
     try checkSeparators(text, file: file)
-    // Without an asterisk there is no alias, and a document without aliases has no more values than
+    // Without an asterisk there is no alias. A document without aliases has no more values than
     // separators.
     if text.utf8.contains(UInt8(ascii: "*")) { try checkAliases(text, file: file) }
     return try Yams.compose(yaml: text)
@@ -37,12 +37,12 @@ enum YAMLBounds {
 
   // MARK: Before anything is composed
 
-  /// Each value needs a comma, a bracket, an indicator or a line end, and none of these makes more
-  /// than two values.
+  /// Counts separators. Each value needs a comma, a bracket, an indicator or a line end, and none
+  /// of these makes more than two values.
   private static func checkSeparators(_ text: String, file: String) throws(ConfigurationError) {
     var (count, line, directives) = (0, 1, 0)
     var isLineStart = true
-    // Whether the byte before was an indicator, if a space follows.
+    // True: the last byte is an indicator if a space follows.
     var isIndicator = false
     for byte in text.utf8 {
       switch byte {
@@ -65,18 +65,17 @@ enum YAMLBounds {
     }
   }
 
-  /// How many values there are, each alias counted as what it stands for, and how deep they are
-  /// nested.
+  /// Checks how many values there are, with aliases expanded, and how deep they are nested.
   ///
-  /// Composing itself would be too late: Yams hashes keys, and follows their aliases. So the text
-  /// is composed with every asterisk replaced by a tilde, which moves nothing. Plain text that
-  /// begins with a tilde is then an alias, or was plain text before; both are counted as an alias,
-  /// which is the upper bound.
+  /// After composing it would be too late: Yams hashes keys and follows their aliases. So a copy is
+  /// composed in which every asterisk is a tilde, which changes no position. A plain text that
+  /// begins with a tilde then was an alias or a text. Both count as aliases, which gives an upper
+  /// bound.
   private static func checkAliases(_ text: String, file: String) throws {
     let bytes = text.utf8.map { $0 == UInt8(ascii: "*") ? UInt8(ascii: "~") : $0 }
     let parser = try Parser(yaml: String(decoding: bytes, as: UTF8.self))
     let root = try parser.singleRoot()
-    // Nodes refer weakly to their anchors, which the parser owns.
+    // Nodes hold weak references to their anchors, which the parser owns.
     try withExtendedLifetime(parser) {
       guard let root else { return }
       var measurement = Measurement(file: file)
@@ -86,7 +85,7 @@ enum YAMLBounds {
 
   private struct Extent {
     var valueCount = 1
-    /// Lists and maps in each other; 0 of a text.
+    /// The nesting of lists and maps; 0 for a text.
     var depth = 0
 
     mutating func add(_ part: Extent) {
@@ -97,12 +96,12 @@ enum YAMLBounds {
 
   private struct Measurement {
     let file: String
-    /// What each anchor stands for at the present place of the document.
+    /// The extent of each anchor at the current place in the document.
     private var anchors: [String: Extent] = [:]
 
     init(file: String) { self.file = file }
 
-    /// - Parameter depth: of the lists and maps around it.
+    /// - Parameter depth: The number of lists and maps around the node.
     mutating func measure(_ node: Node, depth: Int) throws(ConfigurationError) -> Extent {
       let line = node.mark?.line
       var extent = Extent()
@@ -133,7 +132,7 @@ enum YAMLBounds {
       }
     }
 
-    /// The name of an alias ends where libyaml ends it.
+    /// The name of an alias, which ends where libyaml ends it.
     private static func name(_ text: String) -> String {
       String(text.dropFirst().prefix { $0.isASCII && ($0.isLetter || $0.isNumber || $0 == "_" || $0 == "-") })
     }

@@ -2,8 +2,7 @@ package import Carillon
 internal import PushWire
 internal import Yams
 
-/// A piece of a YAML file as it was written, with its place. Numbers and truth values are the text
-/// that stands there.
+/// A value of a YAML file with its place. Numbers and booleans are kept as text.
 package struct YAMLNode: Sendable {
   package enum Content: Sendable {
     case text(String)
@@ -13,12 +12,12 @@ package struct YAMLNode: Sendable {
 
   package let content: Content
   package let file: String
-  /// From 1.
+  /// The line in the file, from 1.
   package let line: Int
   private let place: Place
 
-  /// Where a piece stands, from itself outwards: written out for an error alone, as there may be
-  /// very many.
+  /// The place of a value, from the inside out. It becomes text only for an error, because a file
+  /// can hold very many values.
   private indirect enum Place: Sendable {
     case top
     case key(String, in: Place)
@@ -34,11 +33,11 @@ package struct YAMLNode: Sendable {
     }
   }
 
-  /// Keys and positions from the outside in, such as `apps[0].batching.max-bytes`; empty for the
-  /// file as a whole.
+  /// Keys and indices from the outside in, such as `apps[0].batching.max-bytes`. Empty for the file
+  /// as a whole.
   package var path: String { place.path }
 
-  /// Reads a file of one document, with at most 4 MiB, 200,000 values and 32 levels.
+  /// Reads a file with one document of at most 4 MiB, 200,000 values and 32 levels.
   package static func read(file: String) throws(ConfigurationError) -> YAMLNode {
     let bytes = try TextFile.read(file, byteLimit: YAMLBounds.byteCount)
     guard let text = String(validating: bytes, as: UTF8.self) else {
@@ -74,7 +73,7 @@ package struct YAMLNode: Sendable {
       guard depth < YAMLBounds.depth || node.scalar != nil else { throw YAMLBounds.tooDeep(file: file, line: line) }
       switch node {
       case .scalar(let scalar):
-        // `key:`, `key: null` and `key: ~` hold nothing; in quotes they are texts.
+        // `key:`, `key: null` and `key: ~` are empty values. In quotation marks they are texts.
         let isNothing = scalar.style == .plain && ["", "~", "null", "Null", "NULL"].contains(scalar.string)
         return YAMLNode(content: .text(isNothing ? "" : scalar.string), file: file, line: line, place: place)
       case .sequence(let sequence):
@@ -120,7 +119,7 @@ package struct YAMLNode: Sendable {
     }
   }
 
-  /// An error about this piece.
+  /// An error about this value.
   package func error(_ problem: String) -> ConfigurationError {
     ConfigurationError(file: file, line: line, problem: path.isEmpty ? problem : "\(path) \(problem)")
   }

@@ -1,14 +1,14 @@
 package import Carillon
 internal import PushWire
 
-/// One map of a YAML file, from which each known key is taken; what is left over in the end is an
-/// error.
+/// One map of a YAML file. Each known key is taken; keys that remain at the end are errors.
 package struct YAMLReader {
   package let node: YAMLNode
   private var entries: [(key: String, line: Int, value: YAMLNode)]
   private var known: [String] = []
 
-  /// - Throws: an error if the node is no map. A key with nothing behind it is an empty map.
+  /// - Throws: ``ConfigurationError`` when the node is not a map. A key without a value is an empty
+  ///   map.
   package init(_ node: YAMLNode) throws(ConfigurationError) {
     self.node = node
     switch node.content {
@@ -18,7 +18,7 @@ package struct YAMLReader {
     }
   }
 
-  /// The value of a key; nil if it is absent or has nothing behind it.
+  /// The value of a key; nil: the key is absent or has no value.
   package mutating func take(_ key: String) -> YAMLNode? {
     known.append(key)
     guard let index = entries.firstIndex(where: { $0.key == key }) else { return nil }
@@ -27,14 +27,13 @@ package struct YAMLReader {
     return value
   }
 
-  /// Like ``take(_:)``, for a key that must be there.
+  /// Like ``take(_:)``, for a required key.
   package mutating func require(_ key: String, example: String) throws(ConfigurationError) -> YAMLNode {
     guard let value = take(key) else { throw node.error("needs the key \"\(key)\", as in \"\(key): \(example)\"") }
     return value
   }
 
-  /// Call it when every known key was taken: any other is an error that suggests what may have been
-  /// meant.
+  /// Call it after every known key was taken. Any other key is an error that suggests a known one.
   package func finish() throws(ConfigurationError) {
     guard let unknown = entries.first else { return }
     let place = node.path.isEmpty ? "" : " in \(node.path)"
@@ -65,7 +64,7 @@ extension YAMLNode {
     return value
   }
 
-  /// One of the words that name the cases of `Choice`.
+  /// One of the raw values of `Choice`.
   package func choice<Choice: RawRepresentable & CaseIterable>(_ type: Choice.Type) throws(ConfigurationError) -> Choice
   where Choice.RawValue == String {
     let text = try text()
@@ -106,14 +105,14 @@ extension YAMLNode {
     return value
   }
 
-  /// A path, taken from the folder of the file that it stands in.
+  /// A path. A relative one starts at the folder of the file.
   package func filePath() throws(ConfigurationError) -> String {
     FilePath.resolve(try text(), besides: file)
   }
 }
 
 extension String {
-  /// In quotation marks, as an error cites what a person wrote. Long texts are cut, and control
-  /// characters are escaped.
+  /// The text in quotation marks, for errors. Long texts are cut, and control characters are
+  /// escaped.
   var cited: String { "\"\(escapedForTerminal(atMost: 64))\"" }
 }

@@ -3,7 +3,7 @@ internal import PushGateway
 internal import PushWire
 internal import Testing
 
-/// Rules files, as trees.
+/// Reads rules files as trees.
 struct FaultRulesTests {
   @Test("every key of a rules file is understood")
   func everything() throws {
@@ -32,7 +32,9 @@ struct FaultRulesTests {
         "com.example.empty": "",
       ],
     ])
-    #expect(rules.handshakeDelay == .milliseconds(50) && rules.latency == .milliseconds(40) && rules.isSandbox)
+    #expect(rules.handshakeDelay == .milliseconds(50))
+    #expect(rules.latency == .milliseconds(40))
+    #expect(rules.isSandbox)
     let common = rules.common
     #expect(
       common.refuse == [
@@ -41,7 +43,8 @@ struct FaultRulesTests {
       ])
     #expect(common.poison == [Faults.Selection(every: 7)])
     #expect(common.answerDelay == .seconds(2))
-    #expect(!common.namesRefusedFrame && !common.namesProbe)
+    #expect(!common.namesRefusedFrame)
+    #expect(!common.namesProbe)
     #expect(common.shutDown == Faults.Breakpoint(after: 100))
     #expect(common.close == Faults.Breakpoint(after: 0, connections: 1))
     #expect(common.reset == Faults.Breakpoint(after: 5))
@@ -92,14 +95,13 @@ struct FaultRulesTests {
     (["close"], "The fault rules: must hold keys and values."),
   ]
 
-  @Test("a mistake is an error that names the key", arguments: 0..<mistakes.count)
-  func mistake(index: Int) throws {
-    let (tree, sentence) = Self.mistakes[index]
+  @Test("a mistake is an error that names the key", arguments: mistakes)
+  func mistake(tree: RuleTree, sentence: String) throws {
     let error = #expect(throws: FaultRulesError.self) { try FaultRules(tree) }
     #expect(error?.description.hasPrefix(sentence) == true, "\(error?.description ?? "")")
   }
 
-  @Test("a tree can be decoded from JSON, numbers and truth values included")
+  @Test("a tree can be decoded from JSON, including numbers and booleans")
   func decodable() throws {
     let json = #"{"close":{"after":3},"refuse-certificate":true,"poison":[{"prefixes":["00"]}],"apps":{"a":null}}"#
     let tree = try JSONDecoder().decode(RuleTree.self, from: Data(json.utf8))

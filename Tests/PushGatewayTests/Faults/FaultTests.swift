@@ -2,9 +2,9 @@ internal import PushGateway
 internal import PushWire
 internal import Testing
 
-/// Each fault rule on the session machine, without sockets.
+/// Each fault rule on a session, without sockets.
 struct FaultTests {
-  /// Frames 1…count with those tokens.
+  /// Frames with these numbers as identifiers and tokens.
   static func frames(_ range: ClosedRange<UInt32>, _ command: FrameVersion = .framed) -> [UInt8] {
     range.flatMap { Frames.frame(command, $0, Frames.token($0)) }
   }
@@ -17,7 +17,7 @@ struct FaultTests {
     Faults.Selection(every: 5),
   ]
 
-  @Test("a selected frame is refused with the rule's status; what comes before is accepted and what comes after discarded", arguments: selections)
+  @Test("a selected frame is refused with the rule's status; earlier frames are accepted, later ones discarded", arguments: selections)
   func refusal(selection: Faults.Selection) {
     var faults = Faults()
     faults.refuse = [Faults.Refuse(selection, status: .missingTopic)]
@@ -29,7 +29,7 @@ struct FaultTests {
     #expect(driver.memory.accepted(topic: "app").keys.sorted { $0.description < $1.description } == (1...4).map { .numbered($0) })
   }
 
-  @Test("the first rule that matches decides, and 8 is the status where none is given")
+  @Test("the first matching rule decides, and the default status is 8")
   func firstRule() {
     var faults = Faults()
     faults.refuse = [Faults.Refuse(Faults.Selection(tokens: [.numbered(3)])), Faults.Refuse(Faults.Selection(every: 3), status: .unknown)]
@@ -38,7 +38,7 @@ struct FaultTests {
     #expect(driver.visible == [.answer(.invalidToken, 3), .halfClose])
   }
 
-  @Test("command 0 is refused by closing without a packet")
+  @Test("command 0 is refused by closing without an error response")
   func simple() {
     var faults = Faults()
     faults.refuse = [Faults.Refuse(Faults.Selection(tokens: [.numbered(2)]))]
@@ -49,7 +49,7 @@ struct FaultTests {
     #expect((truth.accepted, truth.discarded, truth.refused) == (1, 1, [.invalidToken: 1]))
   }
 
-  @Test("poison ends the connection without a packet whatever the command", arguments: FrameVersion.allCases)
+  @Test("poison ends the connection without an error response, whatever the command", arguments: FrameVersion.allCases)
   func poison(command: FrameVersion) {
     var faults = Faults()
     faults.poison = [Faults.Selection(tokens: [.numbered(2)])]
@@ -60,7 +60,7 @@ struct FaultTests {
     #expect((truth.accepted, truth.discarded, truth.poisoned, truth.refused) == (1, 1, 1, [:]))
   }
 
-  @Test("a late answer comes at its time, and all that arrives until then is discarded", arguments: [FrameVersion.simple, .framed])
+  @Test("a delayed error response leaves on time, and frames that arrive until then are discarded", arguments: [FrameVersion.simple, .framed])
   func delay(command: FrameVersion) {
     var faults = Faults()
     faults.refuse = [Faults.Refuse(Faults.Selection(tokens: [.numbered(2)]))]
@@ -81,7 +81,7 @@ struct FaultTests {
     #expect((truth.accepted, truth.discarded) == (1, 6))
   }
 
-  @Test("a client that half-closes before a late answer still gets it")
+  @Test("a client that half-closes before a delayed error response still gets it")
   func delayAfterEnd() {
     var faults = Faults()
     faults.answerDelay = .seconds(1)
@@ -93,7 +93,7 @@ struct FaultTests {
     #expect(driver.visible == [.answer(.missingDeviceToken, 9), .close])
   }
 
-  @Test("answers can carry identifier 0, those to notifications and those to probes separately", arguments: [true, false], [true, false])
+  @Test("error responses can carry identifier 0, separately for notifications and probes", arguments: [true, false], [true, false])
   func identifierZero(frames: Bool, probes: Bool) {
     var faults = Faults()
     faults.refuse = [Faults.Refuse(Faults.Selection(every: 1))]
@@ -105,7 +105,7 @@ struct FaultTests {
     var other = Driver(faults: faults)
     other.receive(Frames.probe(.enhanced, 8))
     #expect(other.visible.first == .answer(.missingDeviceToken, probes ? 8 : 0))
-    // A frame that breaks the rules of encoding is no probe.
+    // A frame that breaks an encoding rule is not a probe.
     var third = Driver(faults: faults)
     third.receive(Frames.framed(9, Frames.token(1), nil))
     #expect(third.visible.first == .answer(.missingPayload, frames ? 9 : 0))
@@ -142,7 +142,7 @@ struct FaultTests {
     #expect(driver.memory.frames.count == Int(count))
   }
 
-  @Test("a late status 10 names the last frame accepted before it, and later ones are discarded")
+  @Test("a delayed status 10 names the last accepted frame, and later frames are discarded")
   func lateShutdown() {
     var faults = Faults()
     faults.shutDown = Faults.Breakpoint(after: 2)
@@ -155,7 +155,7 @@ struct FaultTests {
     #expect((truth.accepted, truth.discarded) == (2, 7))
   }
 
-  @Test("reading stops once, for a while, and goes on")
+  @Test("reading pauses once and resumes")
   func stopReading() {
     var faults = Faults()
     faults.stopReading = Faults.Pause(Faults.Breakpoint(after: 3), duration: .seconds(2))
@@ -168,7 +168,7 @@ struct FaultTests {
     #expect(driver.ended().accepted == 20)
   }
 
-  @Test("several breakpoints on one connection each have their turn, and on one frame the harder one wins")
+  @Test("several breakpoints on one connection all happen; at one frame the stronger one wins")
   func several() {
     var faults = Faults()
     faults.stopReading = Faults.Pause(Faults.Breakpoint(after: 2), duration: .seconds(1))
@@ -180,7 +180,7 @@ struct FaultTests {
     #expect(driver.ended().accepted == 4)
   }
 
-  @Test("rules for the first K connections leave the others alone, and count each app's connections by themselves")
+  @Test("rules for the first K connections affect no others, and count each app's connections separately")
   func firstConnections() {
     var faults = Faults()
     faults.refuse = [Faults.Refuse(Faults.Selection(tokens: [.numbered(1)], connections: 2))]
@@ -202,7 +202,7 @@ struct FaultTests {
     #expect(gateway.truth().apps["app"]?.accepted == 3 + 0 + 9)
   }
 
-  @Test("a certificate is refused by topic, for the first attempts only if so asked")
+  @Test("a certificate is refused by topic, also for the first attempts only")
   func certificates() {
     var rules = FaultRules()
     rules.apps["never"] = Faults()
@@ -235,7 +235,7 @@ struct FaultTests {
     #expect(gateway.truth().apps["strict"]?.refused == [.invalidTokenSize: 1])
   }
 
-  @Test("a payload limit in the rules makes room for the frame, too")
+  @Test("a payload limit in the rules raises the frame limit too")
   func largePayloads() throws {
     var driver = Driver(try FaultRules(["payload-limits": ["framed": 60000], "token-length": "any"]))
     let more = Frames.item(4, Frames.u32(0)) + Frames.item(5, [5])
@@ -244,7 +244,7 @@ struct FaultTests {
     #expect(driver.ended().accepted == 1)
   }
 
-  @Test("feedback is handed out once, and what was given back comes first again")
+  @Test("feedback is delivered once, and tuples that were put back come first")
   func feedback() {
     let tuples = (1...5).map { FeedbackTuple(timestamp: $0, token: .numbered($0)) }
     var rules = FaultRules()

@@ -4,7 +4,7 @@ internal import Testing
 
 /// The section `http2:` of rules files.
 struct ServiceRulesTests {
-  @Test("every key of the section is understood, and apps differ where they say so")
+  @Test("every key of the section is understood, and an app's keys override the top level")
   func everything() throws {
     let rules = try FaultRules([
       "http2": [
@@ -32,7 +32,10 @@ struct ServiceRulesTests {
       "apps": ["com.example.a": ["http2": ["delay": ["exponential": "20ms"], "refuse": []]], "com.example.b": ["answer-delay": "1s"]],
     ])
     let service = rules.service
-    #expect(service.isStrict && service.clockOffset == .seconds(-5400) && service.expireTokenAfter == .seconds(30) && service.idleLimit == .seconds(3600))
+    #expect(service.isStrict)
+    #expect(service.clockOffset == .seconds(-5400))
+    #expect(service.expireTokenAfter == .seconds(30))
+    #expect(service.idleLimit == .seconds(3600))
     #expect(
       service.keys == [
         ServiceSettings.KeyFile(file: "a.p8", keyIdentifier: "K", teamIdentifier: "T", topics: ["com.example.a"]),
@@ -56,7 +59,8 @@ struct ServiceRulesTests {
     #expect(common.reset == [ServiceFaults.Reset(Faults.Selection(every: 11), code: 2, isTaken: true)])
     #expect(common.delay == .uniform(.milliseconds(5), .milliseconds(50)))
     #expect((common.streamLimit, common.firstStreamLimit, common.errorStreamLimit) == (500, 3, 1))
-    #expect(common.limits.map(\.limit) == [2, 400] && common.limits.map(\.breakpoint.connections) == [1, nil])
+    #expect(common.limits.map(\.limit) == [2, 400])
+    #expect(common.limits.map(\.breakpoint.connections) == [1, nil])
     #expect(common.goAway == ServiceFaults.GoAway(Faults.Breakpoint(after: 1000, connections: 2), code: 1, reason: "Shutdown"))
     #expect(common.drain == ServiceFaults.Drain(Faults.Breakpoint(after: 50), answers: 100))
     #expect(
@@ -69,7 +73,8 @@ struct ServiceRulesTests {
     differing.http2.delay = .exponential(mean: .milliseconds(20))
     differing.http2.refuse = []
     #expect(rules.faults(forTopic: "com.example.a") == differing)
-    #expect(rules.faults(forTopic: "com.example.b").http2 == common && rules.faults(forTopic: "com.example.b").limits.tokenByteCount == 8)
+    #expect(rules.faults(forTopic: "com.example.b").http2 == common)
+    #expect(rules.faults(forTopic: "com.example.b").limits.tokenByteCount == 8)
   }
 
   static let mistakes: [(RuleTree, String)] = [
@@ -95,9 +100,8 @@ struct ServiceRulesTests {
     (["apps": ["a.b": ["http2": ["delay": "1s"]]]], "The fault rule apps.a.b.http2.delay: must hold keys and values."),
   ]
 
-  @Test("a mistake is an error that names the key", arguments: 0..<mistakes.count)
-  func mistake(index: Int) throws {
-    let (tree, sentence) = Self.mistakes[index]
+  @Test("a mistake is an error that names the key", arguments: mistakes)
+  func mistake(tree: RuleTree, sentence: String) throws {
     let error = #expect(throws: FaultRulesError.self) { try FaultRules(tree) }
     #expect(error?.description.hasPrefix(sentence) == true, "\(error?.description ?? "")")
   }

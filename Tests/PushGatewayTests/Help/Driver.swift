@@ -1,7 +1,7 @@
 internal import PushGateway
 internal import PushWire
 
-/// A connection to a gateway without sockets, and everything that came out of it.
+/// A connection to a gateway without sockets, and all its actions.
 struct Driver: ~Copyable {
   let gateway: SimulatedGateway
   let memory: RecordedFrames
@@ -14,7 +14,7 @@ struct Driver: ~Copyable {
     self.init(SimulatedGateway(rules: rules, memory: memory), memory, topic: topic, now: now)
   }
 
-  /// The first connection of a gateway whose common faults are `faults`.
+  /// The first connection of a gateway with these common faults.
   init(faults: Faults, settings: (inout FaultRules) -> Void = { _ in }) {
     var rules = FaultRules()
     rules.common = faults
@@ -42,13 +42,13 @@ struct Driver: ~Copyable {
   mutating func peerClosed() { actions += connection.peerClosed(now: now) }
   mutating func shutDown() { actions += connection.shutDown(now: now) }
 
-  /// Ends the connection and returns what the gateway knows.
+  /// Ends the connection and returns the gateway's truth.
   mutating func ended() -> AppTruth {
     connection.ended()
     return gateway.truth().apps["app"] ?? AppTruth()
   }
 
-  /// Everything but the wake-ups.
+  /// All actions except wake-ups.
   var visible: [GatewayAction] { actions.visible }
 }
 

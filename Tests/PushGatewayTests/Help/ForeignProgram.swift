@@ -1,14 +1,14 @@
 internal import Foundation
 
-/// Programs that nobody here wrote.
+/// Programs that are not part of this project.
 enum ForeignProgram {
   struct Ending: Sendable {
     let status: Int32
-    /// Both streams.
+    /// Standard output and standard error.
     let text: String
   }
 
-  /// Runs it to its end.
+  /// Runs the program to its end.
   static func run(_ name: String, _ arguments: [String]) async throws -> Ending {
     let process = Process()
     process.executableURL = URL(fileURLWithPath: "/usr/bin/env")

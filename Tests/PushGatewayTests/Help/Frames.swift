@@ -2,7 +2,7 @@ internal import PushGateway
 internal import PushWire
 internal import Support
 
-/// Frames written by hand from the protocol page, not by the encoder that senders use.
+/// Frames written by hand from the protocol's layouts, independent of the engine's encoder.
 enum Frames {
   static let payload = Array(#"{"aps":{"alert":"Hello"}}"#.utf8)
 
@@ -23,7 +23,7 @@ enum Frames {
     return [2] + u32(UInt32(items.count)) + items
   }
 
-  /// A frame of any command; command 0 drops the identifier.
+  /// A frame of any command. Command 0 has no identifier.
   static func frame(_ command: FrameVersion, _ identifier: UInt32, _ token: [UInt8] = token(1), _ payload: [UInt8] = payload) -> [UInt8] {
     switch command {
     case .simple: simple(token, payload)
@@ -56,7 +56,7 @@ extension Array where Element == [UInt8] {
 }
 
 extension Array where Element == UInt8 {
-  /// Cut at random into pieces of up to `limit` bytes.
+  /// Cuts the bytes at random into pieces of up to `limit` bytes.
   func cut(_ limit: Int, using random: inout SeededGenerator) -> [[UInt8]] {
     var pieces: [[UInt8]] = []
     var offset = 0

@@ -1,4 +1,5 @@
-/// HTTP/2 written and read byte by byte from RFC 9113 and RFC 7541, not by the library that both our sides use. Fields are literals without Huffman code.
+/// HTTP/2 written and read byte by byte after RFC 9113 and RFC 7541, independent of nghttp2, which
+/// both client and service use. Fields are literals without Huffman code.
 enum HTTP2Wire {
   static let preface = Array("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".utf8)
   static let settings = frame(4, 0, 0, [])
@@ -27,7 +28,7 @@ enum HTTP2Wire {
     return count + [UInt8(rest)] + bytes
   }
 
-  /// A whole request: HEADERS, and DATA unless the body is empty.
+  /// A complete request: HEADERS, and DATA unless the body is empty.
   static func request(_ stream: Int32, _ fields: [(String, String)], body: [UInt8]) -> [UInt8] {
     if body.isEmpty { return frame(1, 5, stream, block(fields)) }
     var bytes = frame(1, 4, stream, block(fields))
@@ -55,7 +56,7 @@ enum HTTP2Wire {
     }
   }
 
-  /// The whole frames at the beginning of `bytes`, which are taken away.
+  /// Removes the complete frames at the beginning of `bytes` and returns them.
   static func take(_ bytes: inout [UInt8]) -> [Frame] {
     var frames: [Frame] = []
     var offset = 0

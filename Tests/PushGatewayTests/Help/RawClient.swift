@@ -4,14 +4,15 @@ internal import PushWire
 internal import Synchronization
 internal import Testing
 
-/// A client that knows TLS and nothing of the protocol: it sends what it is told to and keeps what comes.
+/// A client that speaks TLS and knows nothing of the protocol. It sends given bytes and keeps what
+/// it receives.
 final class RawClient: LinkDelegate {
   private struct State {
     var received: [UInt8] = []
     var isOpen = false
     var closure: LinkClosure?
     var link: (any Link)?
-    /// Sent again and again while the link is writable.
+    /// Sent repeatedly while the link is writable.
     var flood: [UInt8] = []
     var floodLimit = 0
     var sent = 0
@@ -25,7 +26,7 @@ final class RawClient: LinkDelegate {
     self.loop = loop
   }
 
-  /// Runs `body` with the means to make clients of one simulator, all on one thread.
+  /// Runs `body` with a function that makes clients of one simulator. All run on one thread.
   static func with(
     _ simulator: GatewaySimulator,
     _ body: (_ connect: (_ topic: String, _ toFeedback: Bool) async throws -> RawClient) async throws -> Void
@@ -63,7 +64,7 @@ final class RawClient: LinkDelegate {
     }
   }
 
-  /// Sends `block` at full speed until the link closes or `limit` blocks have gone.
+  /// Sends `block` at full speed until the link closes or `limit` blocks are sent.
   func flood(_ block: [UInt8], limit: Int) {
     state.withLock {
       $0.flood = block
@@ -72,10 +73,10 @@ final class RawClient: LinkDelegate {
     loop.execute { [self] in pump() }
   }
 
-  /// Waits for everything of a flood to have been handed to the socket.
+  /// Waits until a flood has been written to the socket.
   func flooded() async { await wait { $0.sent >= $0.floodLimit || $0.closure != nil } }
 
-  /// Waits for the end and returns what had come.
+  /// Waits for the end and returns the received bytes.
   func ended() async -> [UInt8] {
     await wait { $0.closure != nil }
     return state.withLock { $0.received }

@@ -2,12 +2,12 @@ internal import PushGateway
 internal import PushTransport
 internal import PushWire
 
-/// A connection to the HTTP/2 service without sockets, under virtual time, and everything that came out of it.
+/// A connection to the HTTP/2 service without sockets, in virtual time, and all its output.
 final class ServiceDriver {
   static let payload = Array(#"{"aps":{"alert":"Hello"}}"#.utf8)
   static let topic = "com.example.news"
   static let token = Frames.token(1)
-  /// Of the service, in seconds since 1970, when the driver's clock stands at zero.
+  /// The service's time, in seconds since 1970, when the driver's clock is at zero.
   static let epoch: Int64 = 1_800_000_000
 
   let service: SimulatedService
@@ -17,7 +17,7 @@ final class ServiceDriver {
   private(set) var frames: [HTTP2Wire.Frame] = []
   private var inbox: [UInt8] = []
   private var nextStream: Int32 = 1
-  /// Sent with each request unless it has its own.
+  /// Sent with each request, unless the request overrides them.
   var defaults: [(String, String)] = [(":method", "POST"), (":scheme", "https"), (":authority", "localhost"), ("apns-topic", topic)]
 
   static func service(_ rules: FaultRules = FaultRules(), keys: [ServiceKey] = []) -> (SimulatedService, RecordedRequests) {
@@ -36,7 +36,7 @@ final class ServiceDriver {
     receive(HTTP2Wire.preface + HTTP2Wire.settings + HTTP2Wire.settingsAcknowledgement)
   }
 
-  /// The first connection of a service with these faults, by a certificate.
+  /// The first connection of a service with these faults, by certificate.
   convenience init(faults: (inout ServiceFaults) -> Void, rules: (inout FaultRules) -> Void = { _ in }) throws {
     var all = FaultRules()
     faults(&all.common.http2)
@@ -49,7 +49,7 @@ final class ServiceDriver {
     takeOutput()
   }
 
-  /// Lets time pass, waking the connection whenever it wants to be.
+  /// Advances the time and wakes the connection at each of its wake times.
   func pass(_ duration: Duration) {
     let end = now + duration
     while let wake = connection.nextWake, wake <= end {
@@ -67,7 +67,8 @@ final class ServiceDriver {
     takeOutput()
   }
 
-  /// The bytes of a request, and its stream. Fields of the same name replace defaults; an empty value takes a default away.
+  /// The bytes of a request, and its stream. Fields replace defaults of the same name; an empty
+  /// value removes a default.
   func request(
     path: String? = nil, token: [UInt8] = token, _ fields: [(String, String)] = [], body: [UInt8] = payload
   ) -> (stream: Int32, bytes: [UInt8]) {
@@ -88,7 +89,7 @@ final class ServiceDriver {
     return made.stream
   }
 
-  /// Several at once, in one read; to the tokens with these numbers.
+  /// Sends several requests in one read, to the tokens with these numbers.
   @discardableResult
   func send(numbers: ClosedRange<UInt32>, _ fields: [(String, String)] = []) -> [Int32] {
     let made = numbers.map { request(token: Frames.token($0), fields) }
@@ -112,14 +113,14 @@ final class ServiceDriver {
 
   // MARK: What came
 
-  /// Nil: there is no answer yet. 200: an answer without a body. Otherwise what the body says.
+  /// Nil: no response yet. 200: a response without a body. Otherwise the body.
   func answer(_ stream: Int32) -> String? {
     guard let head = frames.first(where: { $0.type == 1 && $0.stream == stream }) else { return nil }
     if head.flags & 1 != 0 { return head.payload.first == 0x88 ? "200" : "no body" }
     return frames.filter { $0.type == 0 && $0.stream == stream }.map(\.text).joined()
   }
 
-  /// The reason that an answer names; nil for any other.
+  /// The reason in a response; nil: the response has none.
   func reason(_ stream: Int32) -> String? {
     guard let body = answer(stream), body.hasPrefix(#"{"reason":""#) else { return nil }
     return String(body.dropFirst(11).prefix { $0 != "\"" })
@@ -132,7 +133,7 @@ final class ServiceDriver {
     frames.filter { $0.type == 7 }.map { (Int32($0.word(at: 0)), $0.word(at: 4), String(decoding: $0.payload.dropFirst(8), as: UTF8.self)) }
   }
 
-  /// Each limit of concurrent streams that was announced.
+  /// All announced limits of concurrent streams.
   var limits: [UInt32] {
     frames.filter { $0.type == 4 && $0.flags & 1 == 0 }.flatMap { frame in
       stride(from: 0, to: frame.payload.count - 5, by: 6).compactMap { frame.payload[$0 + 1] == 3 ? frame.word(at: $0 + 2) : nil }

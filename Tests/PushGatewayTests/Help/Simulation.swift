@@ -2,7 +2,8 @@ internal import Foundation
 internal import PushGateway
 internal import PushTransport
 
-/// A simulator on sockets for the length of one test, with throw-away certificates in a directory that is removed in the end.
+/// Runs a simulator on sockets for one test. Its throw-away certificates are in a directory that is
+/// removed at the end.
 func withSimulator(
   _ faults: Faults = Faults(),
   topics: [String] = ["app"],

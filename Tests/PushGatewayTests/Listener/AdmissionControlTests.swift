@@ -6,7 +6,7 @@ internal import Testing
 struct AdmissionControlTests {
   private func at(_ milliseconds: Int64) -> Instant { .start + .milliseconds(milliseconds) }
 
-  @Test("an address may fail ten times for free, then its connections are let in at intervals that double up to two seconds")
+  @Test("after ten failures, an address is admitted at intervals that double up to two seconds")
   func slowDown() {
     var control = AdmissionControl()
     var waits: [Duration?] = []
@@ -20,7 +20,7 @@ struct AdmissionControlTests {
     #expect(control.admit("b", now: at(1000)) == .zero)
   }
 
-  @Test("whoever would have to wait too long is turned away, and waits no longer for having asked")
+  @Test("a connection that would wait too long is closed, and does not lengthen the wait")
   func refusedStreams() {
     var control = AdmissionControl()
     for _ in 0..<20 { control.failed("a", now: at(0)) }
@@ -30,7 +30,7 @@ struct AdmissionControlTests {
     #expect(control.admit("a", now: at(2000)) != nil)
   }
 
-  @Test("a success, or a quiet minute, makes all forgotten")
+  @Test("a success, or a minute without a failure, resets an address")
   func forgiveness() {
     var control = AdmissionControl()
     for _ in 0..<20 { control.failed("a", now: at(0)) }
@@ -41,7 +41,7 @@ struct AdmissionControlTests {
     #expect(control.admit("a", now: at(70_000)) == .zero)
   }
 
-  @Test("memory is bounded: the address that has been quiet for longest is forgotten first")
+  @Test("memory is bounded: the address with the oldest failure is dropped first")
   func bounded() {
     var control = AdmissionControl()
     for number in 0..<5000 { for _ in 0..<12 { control.failed("\(number)", now: at(Int64(number))) } }

@@ -7,7 +7,7 @@ internal import Testing
 struct DelayLineTests {
   private func at(_ milliseconds: Int64) -> Instant { .start + .milliseconds(milliseconds) }
 
-  @Test("what goes in comes out in order, never early, and at most one step of the grid late", arguments: 0..<50 as Range<UInt64>)
+  @Test("elements come out in order, never early, and at most one step of the grid late", arguments: 0..<50 as Range<UInt64>)
   func order(seed: UInt64) {
     var random = SeededGenerator(seed: seed)
     let delay = Duration.nanoseconds(Int64.random(in: 0...60_000_000, using: &random))
@@ -30,7 +30,7 @@ struct DelayLineTests {
       if let due = line.nextDue {
         #expect(due > now)
         #expect(due.since(sent[received]) < delay + .nanoseconds(Int64(DelayLine<Int>.grid)))
-        // Sometimes the clock jumps to just the due time, as a timer does.
+        // Sometimes the clock jumps to the exact due time, as with a timer.
         now = Bool.random(using: &random) ? due : now + .nanoseconds(Int64.random(in: 0...3_000_000, using: &random))
       } else {
         now = now + .nanoseconds(Int64.random(in: 0...3_000_000, using: &random))
@@ -38,7 +38,7 @@ struct DelayLineTests {
     }
   }
 
-  @Test("what goes in before the opening counts as gone in then")
+  @Test("elements that go in before the opening count as gone in at the opening")
   func opening() {
     var line = DelayLine<Int>(delay: .milliseconds(25), opening: at(50))
     line.append(1, now: at(0))

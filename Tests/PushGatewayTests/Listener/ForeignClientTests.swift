@@ -4,10 +4,12 @@ internal import PushTransport
 internal import PushWire
 internal import Testing
 
-/// Clients that nobody here wrote: Python's `ssl` module, blocking sockets, frames written out byte by byte.
+/// A client from outside this project: Python's `ssl` module, blocking sockets, frames written byte
+/// by byte.
 @Suite(.timeLimit(.minutes(20)))
 struct ForeignClientTests {
-  /// Connects, sends the bytes given in hexadecimal so many times, reads until the end, and prints what came.
+  /// Connects, sends the given bytes the given number of times, reads until the end, and prints
+  /// what it received.
   private static let script = """
     import binascii, socket, ssl, sys
     port, ca, cert, key, version, frames, times = sys.argv[1:8]
@@ -49,7 +51,8 @@ struct ForeignClientTests {
     }
   }
 
-  /// One frame of each command for the token `00 01 … 1f` and the payload `{"aps":{}}`, copied from the layouts of the protocol page.
+  /// One frame of each command for the token `00 01 … 1f` and the payload `{"aps":{}}`, copied from
+  /// the protocol's layouts.
   private static func golden(_ command: FrameVersion) -> [UInt8] {
     let token = Array(0...31 as ClosedRange<UInt8>)
     let payload = Array(#"{"aps":{}}"#.utf8)
@@ -61,7 +64,7 @@ struct ForeignClientTests {
     }
   }
 
-  @Test("golden frames are accepted over TLS 1.2 and 1.3, and no session ticket is given away", arguments: ["TLSv1_2", "TLSv1_3"])
+  @Test("golden frames are accepted over TLS 1.2 and 1.3, and no session ticket is sent", arguments: ["TLSv1_2", "TLSv1_3"])
   func golden(version: String) async throws {
     try await withSimulator { simulator, memory in
       let frames = Self.golden(.simple) + Self.golden(.enhanced) + Self.golden(.framed) + [1, 0, 0, 1, 0] + [0, 0, 0, 0] + [0, 0] + [0, 0]
@@ -74,19 +77,20 @@ struct ForeignClientTests {
     }
   }
 
-  @Test("a blocking client that writes megabytes before it reads still finds the error response, in each version of TLS", arguments: ["TLSv1_2", "TLSv1_3"])
+  @Test("a blocking client that writes megabytes before it reads still gets the error response, in each version of TLS", arguments: ["TLSv1_2", "TLSv1_3"])
   func writesFirst(version: String) async throws {
     var faults = Faults()
     faults.refuse = [Faults.Refuse(Faults.Selection(every: 100))]
     try await withSimulator(faults) { simulator, memory in
-      // About 4 MB, of which the gateway wants the first 8 kB: a gateway that closed with the rest unread would send a RST.
+      // About 4 MB, of which the gateway needs the first 8 kB. A gateway that closed with the rest
+      // unread would send a RST.
       let answer = try await run(simulator, port: simulator.gatewayPort, version: version, frames: FaultTests.frames(1...500), times: 100)
       #expect(answer == "\(version.replacingOccurrences(of: "_", with: ".")) 080800000064 False")
       #expect(await simulator.settledTruth().accepted == 99)
     }
   }
 
-  @Test("the feedback service speaks to it too")
+  @Test("it reads the feedback service too")
   func feedback() async throws {
     var faults = Faults()
     faults.feedback = [FeedbackTuple(timestamp: 0x5372_4E00, token: .numbered(1))]

@@ -5,14 +5,14 @@ internal import PushWire
 internal import Support
 internal import Testing
 
-/// Clients that do not even speak TLS.
+/// Clients that do not speak TLS.
 @Suite(.timeLimit(.minutes(20)))
 struct HostileClientTests {
   private func connect(_ port: Int, _ group: any EventLoopGroup) async throws -> any Channel {
     try await ClientBootstrap(group: group).connect(host: "127.0.0.1", port: port).get()
   }
 
-  @Test("random bytes in place of TLS are turned away, and the gateway serves the next client")
+  @Test("random bytes in place of TLS end the connection, and the gateway serves the next client")
   func garbage() async throws {
     try await withSimulator { simulator, memory in
       var random = SeededGenerator(seed: 1)
@@ -33,7 +33,7 @@ struct HostileClientTests {
     }
   }
 
-  @Test("stopping does not wait for connections that never began to speak")
+  @Test("stopping does not wait for connections that never sent a byte")
   func halfOpen() async throws {
     try await withSimulator { simulator, memory in
       let group = MultiThreadedEventLoopGroup.singleton
@@ -51,7 +51,8 @@ struct HostileClientTests {
     try await withSimulator(configure: { $0.connectionLimit = 3 }) { simulator, memory in
       let group = MultiThreadedEventLoopGroup.singleton
       var channels: [any Channel] = []
-      // Connected is not yet accepted, so those that stay open need not be the first three; but the fourth that is accepted goes.
+      // A connection may be connected and not yet accepted, so the first three need not be the ones
+      // that stay open. The fourth accepted one is closed.
       for _ in 0..<4 { channels.append(try await connect(simulator.gatewayPort, group)) }
       let closed = group.next().makePromise(of: Void.self)
       for channel in channels { channel.closeFuture.whenComplete { _ in closed.succeed(()) } }

@@ -3,18 +3,19 @@ internal import PushTransport
 internal import PushWire
 internal import Testing
 
-/// Distance over real sockets and real TLS.
+/// Latency over real sockets and real TLS.
 @Suite(.timeLimit(.minutes(20)))
 struct LatencyTests {
   private static let latency = Duration.milliseconds(100)
 
   private static func error(_ status: GatewayStatus, _ identifier: UInt32) -> [UInt8] { SimulatorTests.error(status, identifier) }
 
-  @Test("a client is connected after two round trips, and has its answer after a third")
+  @Test("a client is connected after two round trips, and has the error response after a third")
   func roundTrips() async throws {
     try await withSimulator(configure: { $0.rules.latency = Self.latency }) { simulator, memory in
       try await RawClient.with(simulator) { connect in
-        // A busy machine makes any attempt late; a third round trip would make all of them late.
+        // On a busy machine any attempt can be late. A third round trip in the handshake would make
+        // all of them late.
         var least = Duration.seconds(60)
         for attempt in 1...30 where attempt == 1 || least >= Self.latency * 3 {
           let start = ContinuousClock.now
@@ -32,12 +33,12 @@ struct LatencyTests {
     }
   }
 
-  @Test("distance does not throttle: many times what fits a round trip's windows passes in a few round trips")
+  @Test("latency does not throttle: many windows of bytes pass in a few round trips")
   func throughput() async throws {
     try await withSimulator(configure: { $0.rules.latency = Self.latency }) { simulator, memory in
       try await RawClient.with(simulator) { connect in
         let client = try await connect("app", false)
-        // 24 MB: a window of 64 KiB would take 37 s.
+        // 24 MB. A window of 64 KiB would take 37 s.
         client.flood(FaultTests.frames(1...1000), limit: 300)
         await client.flooded()
         client.send(Frames.probe(.framed, 7))
@@ -47,7 +48,7 @@ struct LatencyTests {
     }
   }
 
-  @Test("from afar too a refused frame ends the connection in order, and every frame is accounted for", arguments: [0, 30])
+  @Test("with latency, a refused frame ends the connection in order and every frame is counted", arguments: [0, 30])
   func refusal(delay: Int) async throws {
     var faults = Faults()
     faults.refuse = [Faults.Refuse(Faults.Selection(tokens: [.numbered(300)]))]
@@ -65,7 +66,7 @@ struct LatencyTests {
     }
   }
 
-  @Test("a reset arrives as one, half a round trip later than what was accepted before it")
+  @Test("a reset arrives as a reset, half a round trip after the frames that were accepted before it")
   func reset() async throws {
     var faults = Faults()
     faults.reset = Faults.Breakpoint(after: 3)
@@ -82,7 +83,7 @@ struct LatencyTests {
     }
   }
 
-  @Test("what a client has sent before it closes is accepted, though it arrives later")
+  @Test("frames that a client sends before it closes are accepted, although they arrive later")
   func clientCloses() async throws {
     try await withSimulator(configure: { $0.rules.latency = Self.latency }) { simulator, memory in
       try await RawClient.with(simulator) { connect in
@@ -95,12 +96,12 @@ struct LatencyTests {
     }
   }
 
-  @Test("the feedback service is as far away, its list is whole, and its blocks do not wait for each other")
+  @Test("the feedback service has the same latency, its list is complete, and its blocks do not wait for each other")
   func feedback() async throws {
     let tuples = (1...3000).map { FeedbackTuple(timestamp: 1_400_000_000 + $0, token: .numbered($0)) }
     try await withSimulator(configure: { $0.rules.latency = Self.latency }) { simulator, memory in
       try await RawClient.with(simulator) { connect in
-        // Eight blocks, one after the other, would take seven halves of a round trip more, each time.
+        // Eight blocks one after the other would take seven more half round trips, each time.
         var least = Duration.seconds(60)
         for attempt in 1...30 where attempt == 1 || least >= Self.latency * 5 {
           for tuple in tuples { simulator.gateway.feedback.append(tuple, topic: "app") }

@@ -5,7 +5,7 @@ internal import PushWire
 internal import Testing
 
 /// The HTTP/2 service over real TLS, by h2load, nghttp and openssl.
-@Suite("The HTTP/2 service and clients that nobody here wrote", .timeLimit(.minutes(20)))
+@Suite("The HTTP/2 service and clients from outside this project", .timeLimit(.minutes(20)))
 struct ServiceOverTLSTests {
   private static let topic = "com.example.news"
 
@@ -25,7 +25,8 @@ struct ServiceOverTLSTests {
 
     func bearer(issuedAt: Int64 = Int64(Date().timeIntervalSince1970)) throws -> String { "authorization: bearer " + (try key.token(issuedAt: issuedAt)) }
 
-    /// nghttp with the app's certificate (`certificate`: nil for none), posting `body`. What it prints of the answer.
+    /// Posts `body` by nghttp with the app's certificate (`certificate`; nil: none). Returns
+    /// nghttp's output.
     func post(
       _ path: String, certificate: String? = topic, _ headers: [String], method: String = "POST", body: [UInt8] = ServiceDriver.payload
     ) async throws -> String {
@@ -63,19 +64,24 @@ struct ServiceOverTLSTests {
   func nghttp() async throws {
     try await with { site in
       let text = try await site.post(Self.path, ["apns-topic: \(Self.topic)", "apns-id: 9F3B2C4D-0000-4000-8000-00000000000A"])
-      #expect(text.contains(":status: 200") && text.contains("apns-id: 9F3B2C4D-0000-4000-8000-00000000000A"), "\(text)")
+      #expect(text.contains(":status: 200"), "\(text)")
+      #expect(text.contains("apns-id: 9F3B2C4D-0000-4000-8000-00000000000A"), "\(text)")
       let date = try #require(text.firstMatch(of: /date: ([^\n\r]+)/)).1
       let seconds = try #require(unsafe Array(date.utf8).withUnsafeBytes { unsafe HTTPDate.parse($0) })
       #expect(abs(Double(seconds) - Date().timeIntervalSince1970) < 30)
       #expect(text.contains("SETTINGS_MAX_CONCURRENT_STREAMS(0x03):1000"))
       let refused = try await site.post("/3/device/zz", ["apns-topic: \(Self.topic)"])
-      #expect(refused.contains(":status: 400") && refused.contains(#"{"reason":"BadDeviceToken"}"#) && refused.contains("apns-id: "), "\(refused)")
+      #expect(refused.contains(":status: 400"), "\(refused)")
+      #expect(refused.contains(#"{"reason":"BadDeviceToken"}"#), "\(refused)")
+      #expect(refused.contains("apns-id: "), "\(refused)")
       let truth = await site.simulator.stop(grace: .zero).http2[Self.topic]
-      #expect(truth?.accepted == 1 && truth?.refused == [ServiceRefusal(.badDeviceToken): 1] && truth?.connections == 2)
+      #expect(truth?.accepted == 1)
+      #expect(truth?.refused == [ServiceRefusal(.badDeviceToken): 1])
+      #expect(truth?.connections == 2)
     }
   }
 
-  @Test("h2load with a token: every request is taken and counted", arguments: [(1, 1, 300), (3, 100, 9000)])
+  @Test("h2load with a token: every request is accepted and counted", arguments: [(1, 1, 300), (3, 100, 9000)])
   func h2load(clients: Int, streams: Int, total: Int) async throws {
     try await with { site in
       let text = try await ForeignProgram.run(
@@ -88,11 +94,12 @@ struct ServiceOverTLSTests {
       #expect(text.contains("\(total) succeeded, 0 failed, 0 errored, 0 timeout"), "\(text)")
       let truth = await site.simulator.stop(grace: .zero).http2[Self.topic]
       #expect((truth?.accepted, truth?.refusedCount, truth?.connections, truth?.unanswered) == (total, 0, clients, 0))
-      #expect(site.memory.requests.count == total && site.memory.requests.allSatisfy { $0.token == .numbered(1) && $0.payload == ServiceDriver.payload })
+      #expect(site.memory.requests.count == total)
+      #expect(site.memory.requests.allSatisfy { $0.token == .numbered(1) && $0.payload == ServiceDriver.payload })
     }
   }
 
-  @Test("under a hail of resets, refusals and late answers, h2load's count is the truth's")
+  @Test("with many resets, refusals and delayed responses, h2load's count equals the truth")
   func storm() async throws {
     try await with(rules: {
       $0.common.http2.reset = [ServiceFaults.Reset(Faults.Selection(every: 50))]
@@ -110,12 +117,15 @@ struct ServiceOverTLSTests {
       ).text
       let codes = try #require(text.firstMatch(of: /status codes: (\d+) 2xx, 0 3xx, 0 4xx, (\d+) 5xx/), "\(text)")
       let truth = try #require(await site.simulator.stop(grace: .zero).http2[Self.topic])
-      #expect(truth.accepted == Int(codes.1) && truth.refused == [ServiceRefusal(.internalServerError): Int(codes.2) ?? 0], "\(text)")
-      #expect(truth.accepted + truth.refusedCount + truth.unprocessed == 4000 && truth.unprocessed == 80 && truth.duplicates == truth.accepted - 1)
+      #expect(truth.accepted == Int(codes.1), "\(text)")
+      #expect(truth.refused == [ServiceRefusal(.internalServerError): Int(codes.2) ?? 0], "\(text)")
+      #expect(truth.accepted + truth.refusedCount + truth.unprocessed == 4000)
+      #expect(truth.unprocessed == 80)
+      #expect(truth.duplicates == truth.accepted - 1)
     }
   }
 
-  @Test("what a GOAWAY in mid-flight disowns is not in the truth, and what it does not disown is answered before the end", arguments: [0, 3])
+  @Test("requests above a GOAWAY's last stream are not in the truth; those below are answered before the end", arguments: [0, 3])
   func goAway(delay: Int) async throws {
     try await with(rules: {
       $0.common.http2.goAway = ServiceFaults.GoAway(Faults.Breakpoint(after: 777), reason: "Shutdown")
@@ -130,12 +140,14 @@ struct ServiceOverTLSTests {
       ).text
       let codes = try #require(text.firstMatch(of: /status codes: (\d+) 2xx/), "\(text)")
       let truth = try #require(await site.simulator.stop(grace: .zero).http2[Self.topic])
-      #expect(truth.accepted == 2 * 777 && Int(codes.1) == truth.accepted && truth.unanswered == 0, "\(text) \(truth)")
+      #expect(truth.accepted == 2 * 777, "\(text) \(truth)")
+      #expect(Int(codes.1) == truth.accepted, "\(text) \(truth)")
+      #expect(truth.unanswered == 0, "\(text) \(truth)")
       #expect(site.memory.requests.count == truth.accepted)
     }
   }
 
-  @Test("a signature in DER, as Pushy sends it, and a fraction in iat, as PyPI's apns2 does, are taken unless strict", arguments: [false, true])
+  @Test("a signature in DER, as from Pushy, and a fraction in iat, as from PyPI's apns2, are accepted unless strict", arguments: [false, true])
   func foreignTokens(isStrict: Bool) async throws {
     try await with(rules: { $0.service.isStrict = isStrict }) { site in
       let key = try #require(site.simulator.throwAwayKey)
@@ -164,7 +176,7 @@ struct ServiceOverTLSTests {
     }
   }
 
-  /// r‖s out of a DER signature, written out here: 30 len 02 len r 02 len s.
+  /// Converts a DER signature (30 len 02 len r 02 len s) to r‖s.
   private func raw(_ der: [UInt8]) throws -> [UInt8] {
     var offset = 2
     var raw: [UInt8] = []
@@ -177,7 +189,7 @@ struct ServiceOverTLSTests {
     return raw
   }
 
-  @Test("a client without ALPN comes in with the preface alone, unless strict", arguments: [false, true])
+  @Test("a client without ALPN is accepted by its preface, unless strict", arguments: [false, true])
   func withoutALPN(isStrict: Bool) async throws {
     try await with(rules: { $0.service.isStrict = isStrict }) { site in
       let files = try #require(site.simulator.certificates?.apps[Self.topic])
@@ -205,7 +217,7 @@ struct ServiceOverTLSTests {
     }
   }
 
-  @Test("a connection cut after a request was taken leaves its client without an answer, and the truth with the notification")
+  @Test("a connection cut after a request was accepted: no response, and the truth counts it")
   func cut() async throws {
     for (isTaken, isReset) in [(true, true), (false, false)] {
       try await with(rules: { $0.common.http2.cut = [ServiceFaults.Cut(Faults.Breakpoint(after: 1), isTaken: isTaken, isReset: isReset)] }) { site in
@@ -217,7 +229,7 @@ struct ServiceOverTLSTests {
     }
   }
 
-  @Test("a refused certificate does not get as far as a request; tokens need none")
+  @Test("a client with a refused certificate cannot send a request; token clients need no certificate")
   func refusedCertificate() async throws {
     try await with(rules: { $0.common.refuseCertificate = Faults.CertificateRefusal() }) { site in
       let text = try await site.post(Self.path, ["apns-topic: \(Self.topic)"])
@@ -225,11 +237,13 @@ struct ServiceOverTLSTests {
       let token = try await site.post(Self.path, certificate: nil, ["apns-topic: \(Self.topic)", try site.bearer()])
       #expect(token.contains(":status: 200"), "\(token)")
       let truth = await site.simulator.stop(grace: .zero)
-      #expect(truth.apps[Self.topic]?.certificatesRefused == 1 && truth.failedHandshakes == 1 && truth.http2Total.accepted == 1)
+      #expect(truth.apps[Self.topic]?.certificatesRefused == 1)
+      #expect(truth.failedHandshakes == 1)
+      #expect(truth.http2Total.accepted == 1)
     }
   }
 
-  @Test("channels are made on their own port and sent to on the other")
+  @Test("channels are created on their own port and used on the other")
   func channels() async throws {
     try await with { site in
       let channels = try #require(site.simulator.channelsPort)
@@ -237,7 +251,8 @@ struct ServiceOverTLSTests {
       let made = try await manager.post(
         "/1/apps/\(Self.topic)/channels", ["apns-request-id: 9f3b2c4d-0000-4000-8000-00000000000a"],
         body: Array(#"{"message-storage-policy":1,"push-type":"LiveActivity"}"#.utf8))
-      #expect(made.contains(":status: 201") && made.contains("apns-request-id: 9f3b2c4d-0000-4000-8000-00000000000a"), "\(made)")
+      #expect(made.contains(":status: 201"), "\(made)")
+      #expect(made.contains("apns-request-id: 9f3b2c4d-0000-4000-8000-00000000000a"), "\(made)")
       let channel = String(try #require(made.firstMatch(of: /apns-channel-id: ([A-Za-z0-9+\/=]+)/)).1)
       let list = try await manager.post("/1/apps/\(Self.topic)/all-channels", [try site.bearer()], method: "GET", body: [])
       #expect(list.contains(#"{"channels":["\#(channel)"]}"#), "\(list)")
@@ -250,7 +265,7 @@ struct ServiceOverTLSTests {
     }
   }
 
-  @Test("stopping says GOAWAY, and the record holds a line for every request")
+  @Test("stopping sends GOAWAY, and the record holds a line for every request")
   func stopAndRecord() async throws {
     let path = FileManager.default.temporaryDirectory.appendingPathComponent("record-\(UUID().uuidString).jsonl").path
     defer { try? FileManager.default.removeItem(atPath: path) }
@@ -263,12 +278,18 @@ struct ServiceOverTLSTests {
       let lines = try String(contentsOfFile: path, encoding: .utf8).split(separator: "\n").map { try JSONSerialization.jsonObject(with: Data($0.utf8)) }
       let records = try #require(lines as? [[String: Any]])
       #expect(records.count == 2)
-      #expect(records[0]["app"] as? String == Self.topic && records[0]["topic"] as? String == Self.topic + ".voip" && records[0]["type"] as? String == "voip")
-      #expect(records[0]["id"] as? String == identifier && records[0]["collapse"] as? String == "\"a\\b\"" && records[0]["refused"] == nil)
-      #expect(records[0]["token"] as? String == Digest.hexadecimal(ServiceDriver.token) && records[0]["connection"] as? Int == 1)
+      #expect(records[0]["app"] as? String == Self.topic)
+      #expect(records[0]["topic"] as? String == Self.topic + ".voip")
+      #expect(records[0]["type"] as? String == "voip")
+      #expect(records[0]["id"] as? String == identifier)
+      #expect(records[0]["collapse"] as? String == "\"a\\b\"")
+      #expect(records[0]["refused"] == nil)
+      #expect(records[0]["token"] as? String == Digest.hexadecimal(ServiceDriver.token))
+      #expect(records[0]["connection"] as? Int == 1)
       #expect(records[0]["payload"] as? String == Digest.hexadecimal(Digest.sha256(ServiceDriver.payload)))
-      #expect(records[1]["refused"] as? String == "400 BadDeviceToken" && records[1]["token"] is NSNull)
-      // The one that the service has made.
+      #expect(records[1]["refused"] as? String == "400 BadDeviceToken")
+      #expect(records[1]["token"] is NSNull)
+      // The identifier that the service made.
       #expect((records[1]["id"] as? String).flatMap { UUID(uuidString: $0) } != nil)
     }
   }

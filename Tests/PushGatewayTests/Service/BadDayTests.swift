@@ -4,9 +4,9 @@ internal import PushTransport
 internal import PushWire
 internal import Testing
 
-/// An HTTP/2 service on its bad days: outages, poison, garbage, and what its truth says of them.
+/// Outages, poison and garbage of the HTTP/2 service, and how its truth counts them.
 struct BadDayTests {
-  @Test("at a poisoned token the connection ends without a GOAWAY, and the requests behind it are counted")
+  @Test("a poison token ends the connection without a GOAWAY, and later requests are counted")
   func poison() throws {
     let driver = try ServiceDriver(faults: { $0.poison = [ServiceFaults.Poison(Faults.Selection(tokens: [.numbered(3)]))] })
     driver.send(numbers: 1...5)
@@ -17,7 +17,7 @@ struct BadDayTests {
     #expect((truth.accepted, truth.dropped, truth.unprocessed) == (2, 5, 0))
   }
 
-  @Test("poison may be taken, and may end in a reset")
+  @Test("a poison request can be accepted, and the connection can end with a reset")
   func takenPoison() throws {
     let driver = try ServiceDriver(faults: {
       $0.poison = [ServiceFaults.Poison(Faults.Selection(tokens: [.numbered(1)]), isTaken: true, isReset: true)]
@@ -28,7 +28,7 @@ struct BadDayTests {
     #expect((truth.accepted, truth.unanswered, truth.dropped) == (1, 1, 0))
   }
 
-  @Test("an outage refuses everything for its time, counted from the app's first connection, and on every connection")
+  @Test("an outage refuses everything on every connection, timed from the app's first connection")
   func outage() throws {
     var rules = FaultRules()
     rules.common.http2.outage = ServiceFaults.Outage(from: .seconds(2), length: .seconds(3))
@@ -46,7 +46,7 @@ struct BadDayTests {
     #expect(driver.ended().refused == [ServiceRefusal(.serviceUnavailable): 2])
   }
 
-  @Test("garbage in place of SETTINGS, or behind some answers, is no HTTP/2 and the end", arguments: [0, 2])
+  @Test("garbage is sent in place of SETTINGS or after some responses, then the connection ends", arguments: [0, 2])
   func garbage(after: Int) throws {
     var rules = FaultRules()
     rules.common.http2.garbage = Faults.Breakpoint(after: after)
@@ -75,7 +75,7 @@ struct BadDayTests {
     #expect((truth?.accepted, truth?.dropped) == (2, 1))
   }
 
-  @Test("requests behind a GOAWAY are counted as not processed, also those that HTTP/2 itself drops")
+  @Test("requests after a GOAWAY count as not processed, also those that the HTTP/2 session drops")
   func unprocessed() throws {
     let driver = try ServiceDriver(faults: { $0.goAway = ServiceFaults.GoAway(Faults.Breakpoint(after: 2)) })
     driver.send(numbers: 1...4)
@@ -86,7 +86,7 @@ struct BadDayTests {
     #expect((truth.accepted, truth.unprocessed, truth.dropped) == (2, 10, 0))
   }
 
-  @Test("a certificate for the other environment alone is refused by both services; one for both, or for none, is not")
+  @Test("both services refuse a certificate for the other environment only; one for both or none is accepted")
   func environment() throws {
     for (isSandbox, environments, isRefused) in [
       (false, [.sandbox], true), (true, [.production], true), (false, [.production], false), (true, [.sandbox], false), (false, [], false),
@@ -103,7 +103,7 @@ struct BadDayTests {
     }
   }
 
-  @Test("a record names the apns-id that the service made where the client sent none, or none that is one")
+  @Test("the record has the service's apns-id where the client sent none or an invalid one")
   func madeIdentifier() throws {
     let path = FileManager.default.temporaryDirectory.appendingPathComponent("record-\(UUID().uuidString).jsonl").path
     defer { try? FileManager.default.removeItem(atPath: path) }
@@ -118,7 +118,8 @@ struct BadDayTests {
     let identifiers = try lines.map { line in
       try (JSONSerialization.jsonObject(with: Data(line.utf8)) as? [String: Any])?["id"] as? String
     }
-    #expect(identifiers.count == 4 && Set(identifiers).count == 4)
+    #expect(identifiers.count == 4)
+    #expect(Set(identifiers).count == 4)
     #expect(identifiers[1] == "123e4567-e89b-42d3-a456-426614174000")
     #expect(identifiers.allSatisfy { $0.flatMap { UUID(uuidString: $0) } != nil }, "\(identifiers)")
   }

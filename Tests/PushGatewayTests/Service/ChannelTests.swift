@@ -3,7 +3,7 @@ internal import PushTransport
 internal import PushWire
 internal import Testing
 
-/// Broadcast channels (HTTP2ProviderAPI.md, section 6).
+/// Broadcast channels (HTTP2ProviderAPI, section 6).
 struct ChannelTests {
   private static let path = "/1/apps/\(ServiceDriver.topic)/channels"
   private static let all = "/1/apps/\(ServiceDriver.topic)/all-channels"
@@ -22,13 +22,14 @@ struct ChannelTests {
     return text.dropFirst(13).dropLast(2).split(separator: ",").map { $0.filter { $0 != "\"" } }
   }
 
-  @Test("channels are made, listed, read and deleted")
+  @Test("channels are created, listed, read and deleted")
   func life() throws {
     let driver = try manager()
     #expect(list(driver).isEmpty)
     for body in [Self.stored, Self.notStored, Self.stored] { driver.send(path: Self.path, body: body) }
     let channels = list(driver)
-    #expect(channels.count == 3 && Set(channels).count == 3)
+    #expect(channels.count == 3)
+    #expect(Set(channels).count == 3)
     var policies: [String] = []
     for channel in channels {
       let read = driver.send(path: Self.path, [(":method", "GET"), ("apns-channel-id", channel)], body: [])
@@ -43,22 +44,28 @@ struct ChannelTests {
     #expect(list(driver) == Array(channels.dropFirst()))
   }
 
-  @Test("what is wrong with a request for a channel is named")
+  @Test("an invalid channel request gets the reason")
   func mistakes() throws {
     let driver = try manager()
     func reason(_ path: String, _ fields: [(String, String)] = [], _ body: String = "") -> String? {
       driver.reason(driver.send(path: path, fields, body: Array(body.utf8)))
     }
     let get = (":method", "GET")
-    #expect(reason("/1/apps/\(ServiceDriver.topic)/x", [get]) == "BadPath" && reason("/3/device/00") == "BadPath" && reason("/1/apps//channels") == "BadPath")
-    #expect(reason(Self.path, [(":method", "PUT")]) == "MethodNotAllowed" && reason(Self.all, [(":method", "DELETE")]) == "MethodNotAllowed")
+    #expect(reason("/1/apps/\(ServiceDriver.topic)/x", [get]) == "BadPath")
+    #expect(reason("/3/device/00") == "BadPath")
+    #expect(reason("/1/apps//channels") == "BadPath")
+    #expect(reason(Self.path, [(":method", "PUT")]) == "MethodNotAllowed")
+    #expect(reason(Self.all, [(":method", "DELETE")]) == "MethodNotAllowed")
     #expect(reason(Self.path + "?limit=1", [get]) == "BadRequestParams")
-    #expect(reason(Self.path) == "PayloadEmpty" && reason(Self.path, [], "[") == "BadRequestPayload" && reason(Self.path, [], "[]") == "BadRequestPayload")
+    #expect(reason(Self.path) == "PayloadEmpty")
+    #expect(reason(Self.path, [], "[") == "BadRequestPayload")
+    #expect(reason(Self.path, [], "[]") == "BadRequestPayload")
     #expect(reason(Self.path, [], #"{"message-storage-policy":1}"#) == "MissingPushType")
     #expect(reason(Self.path, [], #"{"message-storage-policy":1,"push-type":"Alert"}"#) == "InvalidPushType")
     #expect(reason(Self.path, [], #"{"message-storage-policy":2,"push-type":"LiveActivity"}"#) == "BadRequestPayload")
     #expect(reason(Self.path, [], #"{"push-type":"LiveActivity"}"#) == "BadRequestPayload")
-    #expect(reason(Self.path, [get]) == "MissingChannelId" && reason(Self.path, [get, ("apns-channel-id", "no!")]) == "BadChannelId")
+    #expect(reason(Self.path, [get]) == "MissingChannelId")
+    #expect(reason(Self.path, [get, ("apns-channel-id", "no!")]) == "BadChannelId")
     #expect(reason(Self.path, [get, ("apns-channel-id", "AAAA")]) == "ChannelNotRegistered")
     #expect(reason(Self.path, [get, ("apns-request-id", "x")]) == "BadMessageId")
     #expect(reason("/1/apps/com.example.other/channels", [get, ("apns-channel-id", "AAAA")]) == "TopicMismatch")
@@ -69,7 +76,7 @@ struct ChannelTests {
     #expect(driver.service.truth()["com.example.other"]?.refused == [ServiceRefusal(.topicMismatch): 1])
   }
 
-  @Test("no app has more than ten thousand channels")
+  @Test("an app has at most ten thousand channels")
   func limit() throws {
     let driver = try manager()
     for _ in 0..<10_000 { driver.send(path: Self.path, body: Self.stored) }
@@ -89,21 +96,30 @@ struct ChannelTests {
       let stream = driver.send(path: Self.broadcast, base.filter { entry in !changes.contains { $0.0 == entry.0 } } + changes, body: body)
       return driver.reason(stream) ?? driver.answer(stream)
     }
-    #expect(outcome() == "200" && outcome(channel: fleeting) == "200")
-    #expect(outcome([("apns-expiration", "1900000000")]) == "200" && outcome([("apns-expiration", "1900000000")], channel: fleeting) == "BadExpirationDate")
-    #expect(outcome([("apns-expiration", "")]) == "BadExpirationDate" && outcome([("apns-priority", "2")]) == "BadPriority")
-    #expect(outcome([("apns-push-type", "alert")]) == "InvalidPushType" && outcome([("apns-push-type", "")]) == "MissingPushType")
-    #expect(outcome(channel: "") == "MissingChannelId" && outcome(channel: "=") == "BadChannelId" && outcome(channel: "AAAA") == "ChannelNotRegistered")
-    #expect(outcome([("apns-id", "x")]) == "BadMessageId" && outcome([(":method", "GET")]) == "MethodNotAllowed" && outcome(body: []) == "PayloadEmpty")
+    #expect(outcome() == "200")
+    #expect(outcome(channel: fleeting) == "200")
+    #expect(outcome([("apns-expiration", "1900000000")]) == "200")
+    #expect(outcome([("apns-expiration", "1900000000")], channel: fleeting) == "BadExpirationDate")
+    #expect(outcome([("apns-expiration", "")]) == "BadExpirationDate")
+    #expect(outcome([("apns-priority", "2")]) == "BadPriority")
+    #expect(outcome([("apns-push-type", "alert")]) == "InvalidPushType")
+    #expect(outcome([("apns-push-type", "")]) == "MissingPushType")
+    #expect(outcome(channel: "") == "MissingChannelId")
+    #expect(outcome(channel: "=") == "BadChannelId")
+    #expect(outcome(channel: "AAAA") == "ChannelNotRegistered")
+    #expect(outcome([("apns-id", "x")]) == "BadMessageId")
+    #expect(outcome([(":method", "GET")]) == "MethodNotAllowed")
+    #expect(outcome(body: []) == "PayloadEmpty")
     #expect(outcome(body: Array(#"{"a":""#.utf8) + [UInt8](repeating: 0x20, count: 5112) + Array(#""}"#.utf8)) == "200")
     #expect(outcome(body: Array(#"{"a":""#.utf8) + [UInt8](repeating: 0x20, count: 5113) + Array(#""}"#.utf8)) == "PayloadTooLarge")
     #expect(driver.reason(driver.send(path: "/4/broadcasts/apps/com.example.other")) == "TopicMismatch")
-    #expect(driver.memory.requests.first?.channel == kept && driver.memory.requests.first?.token == nil)
+    #expect(driver.memory.requests.first?.channel == kept)
+    #expect(driver.memory.requests.first?.token == nil)
     let truth = driver.ended()
     #expect((truth.broadcasts, truth.accepted) == (4, 0))
   }
 
-  @Test("an app without the feature is told so")
+  @Test("an app without the feature gets FeatureNotEnabled")
   func featureNotEnabled() throws {
     var rules = FaultRules()
     rules.common.http2.allowsBroadcast = false

@@ -3,14 +3,15 @@ internal import PushTransport
 internal import PushWire
 internal import Testing
 
-/// Row by row what a request must be (HTTP2ProviderAPI.md, sections 2 to 4), judged from outside: bytes in, bytes out.
+/// The rules for requests, row by row (HTTP2ProviderAPI, sections 2 to 4), from outside: bytes in,
+/// bytes out.
 struct RequestRulesTests {
   struct Row: Sendable, CustomTestStringConvertible {
     let name: String
     var path: String?
     var fields: [(String, String)] = []
     var body = ServiceDriver.payload
-    /// Nil: taken.
+    /// Nil: accepted.
     let reason: String?
     var status: UInt16 = 400
 
@@ -30,7 +31,7 @@ struct RequestRulesTests {
     Row(name: "another method", fields: [(":method", "GET")], reason: "MethodNotAllowed", status: 405),
     Row(name: "another method on another path", path: "/x", fields: [(":method", "PUT")], reason: "BadPath", status: 404),
     Row(name: "no token", path: "/3/device/", reason: "MissingDeviceToken"),
-    Row(name: "not even a slash", path: "/3/device", reason: "MissingDeviceToken"),
+    Row(name: "no slash", path: "/3/device", reason: "MissingDeviceToken"),
     Row(name: "no digits", path: "/3/device/" + String(repeating: "zz", count: 32), reason: "BadDeviceToken"),
     Row(name: "an odd number of digits", path: "/3/device/" + token.dropLast(), reason: "BadDeviceToken"),
     Row(name: "a short token", path: "/3/device/" + token.dropLast(2), reason: "BadDeviceToken"),
@@ -48,7 +49,7 @@ struct RequestRulesTests {
     Row(name: "unknown headers twice", fields: [("x-a", "5"), ("x-a", "5"), ("apns-other", "1"), ("apns-other", "2")], reason: nil),
     Row(name: "another topic", fields: [("apns-topic", "com.example.other")], reason: "TopicDisallowed"),
     Row(name: "a topic that begins the same", fields: [("apns-topic", topic + "s")], reason: "TopicDisallowed"),
-    Row(name: "a topic that is none", fields: [("apns-topic", "com.example/news")], reason: "BadTopic"),
+    Row(name: "an invalid topic", fields: [("apns-topic", "com.example/news")], reason: "BadTopic"),
     Row(name: "each priority: 10", fields: [("apns-priority", "10")], reason: nil),
     Row(name: "each priority: 5", fields: [("apns-priority", "5")], reason: nil),
     Row(name: "each priority: 1", fields: [("apns-priority", "1")], reason: nil),
@@ -69,8 +70,8 @@ struct RequestRulesTests {
     Row(name: "4096 bytes", body: long(4096), reason: nil),
     Row(name: "4097 bytes", body: long(4097), reason: "PayloadTooLarge", status: 413),
     Row(name: "fifty thousand bytes", body: long(50_000), reason: "PayloadTooLarge", status: 413),
-    Row(name: "a payload that is no JSON", body: Array("{\"aps\":".utf8), reason: "BadRequestPayload"),
-    Row(name: "a payload that is no object", body: Array("[]".utf8), reason: "BadRequestPayload"),
+    Row(name: "a payload that is not JSON", body: Array("{\"aps\":".utf8), reason: "BadRequestPayload"),
+    Row(name: "a payload that is not an object", body: Array("[]".utf8), reason: "BadRequestPayload"),
     Row(name: "voip", fields: [("apns-topic", topic + ".voip"), ("apns-push-type", "voip")], body: long(5120), reason: nil),
     Row(
       name: "voip, 5121 bytes", fields: [("apns-topic", topic + ".voip"), ("apns-push-type", "voip")], body: long(5121), reason: "PayloadTooLarge", status: 413),
@@ -98,9 +99,10 @@ struct RequestRulesTests {
       #expect(driver.memory.requests.map(\.refusal) == [ServiceRefusal(status: row.status, reason: reason)])
     } else {
       #expect(driver.answer(stream) == "200")
-      #expect(driver.memory.requests.map(\.refusal) == [nil] && driver.memory.requests.first?.payload == row.body)
+      #expect(driver.memory.requests.map(\.refusal) == [nil])
+      #expect(driver.memory.requests.first?.payload == row.body)
     }
-    // Whatever it was, the connection goes on, and the next request is judged for itself.
+    // In every case the connection stays open, and the next request is judged on its own.
     #expect(driver.answer(driver.send()) == "200")
     _ = driver.ended()
     let total = driver.service.truth().values.reduce(into: ServiceTruth()) { $0.add($1) }
@@ -108,13 +110,18 @@ struct RequestRulesTests {
     #expect(total.refused == (row.reason.map { [ServiceRefusal(status: row.status, reason: $0): 1] } ?? [:]))
   }
 
-  @Test("every reason has the status of the documents")
+  @Test("every reason has the documented status")
   func statuses() {
     var groups: [UInt16: Set<String>] = [:]
     for reason in ProviderReason.allCases { groups[ServiceRefusal(reason).status, default: []].insert(reason.rawValue) }
-    #expect(groups[403]?.count == 10 && groups[410] == ["Unregistered", "ExpiredToken"] && groups[413] == ["PayloadTooLarge"])
-    #expect(groups[404] == ["BadPath"] && groups[405] == ["MethodNotAllowed"] && groups[429] == ["TooManyRequests", "TooManyProviderTokenUpdates"])
-    #expect(groups[500] == ["InternalServerError"] && groups[503] == ["ServiceUnavailable", "Shutdown"])
+    #expect(groups[403]?.count == 10)
+    #expect(groups[410] == ["Unregistered", "ExpiredToken"])
+    #expect(groups[413] == ["PayloadTooLarge"])
+    #expect(groups[404] == ["BadPath"])
+    #expect(groups[405] == ["MethodNotAllowed"])
+    #expect(groups[429] == ["TooManyRequests", "TooManyProviderTokenUpdates"])
+    #expect(groups[500] == ["InternalServerError"])
+    #expect(groups[503] == ["ServiceUnavailable", "Shutdown"])
   }
 
   @Test("a certificate for several topics needs the topic named, and covers its push types")
@@ -126,10 +133,11 @@ struct RequestRulesTests {
     #expect(driver.answer(driver.send([("apns-topic", "com.example.b.voip"), ("apns-push-type", "voip")])) == "200")
     #expect(driver.answer(driver.send([("apns-topic", "com.example.a.voip"), ("apns-push-type", "voip")])) == "200")
     driver.connection.ended()
-    #expect(driver.service.truth()["com.example.b"]?.accepted == 2 && driver.service.truth()["com.example.a"]?.accepted == 1)
+    #expect(driver.service.truth()["com.example.b"]?.accepted == 2)
+    #expect(driver.service.truth()["com.example.a"]?.accepted == 1)
   }
 
-  @Test("a certificate without topics, and no certificate at all, are told so")
+  @Test("a certificate without topics, and no certificate at all, get the reason")
   func noTopics() throws {
     let strange = try ServiceDriver(ServiceDriver.service(), client: ServiceClient(topics: []))
     #expect(strange.reason(strange.send()) == "BadCertificate")
@@ -138,7 +146,7 @@ struct RequestRulesTests {
     #expect(nobody.reason(nobody.send([("authorization", "bearer")])) == "InvalidProviderToken")
   }
 
-  @Test("strict refuses an apns-id in upper case, and a client that does not know ALPN")
+  @Test("strict refuses an apns-id in upper case, and a client without ALPN")
   func strict() throws {
     var rules = FaultRules()
     rules.service.isStrict = true
@@ -152,7 +160,7 @@ struct RequestRulesTests {
     #expect(lenient.answer(lenient.send()) == "200")
   }
 
-  @Test("what a request said is remembered, and the same apns-id taken twice is a duplicate")
+  @Test("a request's fields are recorded, and an apns-id accepted twice is a duplicate")
   func memory() throws {
     let driver = try ServiceDriver(ServiceDriver.service())
     let identifier = "9f3b2c4d-0000-4000-8000-00000000000a"
@@ -163,9 +171,13 @@ struct RequestRulesTests {
     driver.send(fields)
     driver.send([("apns-id", "9f3b2c4d-0000-4000-8000-00000000000b")])
     let first = try #require(driver.memory.requests.first)
-    #expect(first.app == ServiceDriver.topic && first.topic == ServiceDriver.topic && first.identifier?.description == identifier)
+    #expect(first.app == ServiceDriver.topic)
+    #expect(first.topic == ServiceDriver.topic)
+    #expect(first.identifier?.description == identifier)
     #expect((first.pushType, first.priority, first.expiration, first.collapseIdentifier) == ("alert", "5", "7", "c"))
-    #expect(first.streamID == 1 && first.connection == 1 && first.isAnswered)
+    #expect(first.streamID == 1)
+    #expect(first.connection == 1)
+    #expect(first.isAnswered)
     let token = try #require(DeviceToken(bytes: ServiceDriver.token))
     let delivery = RecordedRequests.Delivery(token: token, identifier: APNSIdentifier(parsing: identifier))
     #expect(driver.memory.accepted(app: ServiceDriver.topic)[delivery] == 2)

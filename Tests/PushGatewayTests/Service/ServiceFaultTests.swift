@@ -3,9 +3,9 @@ internal import PushTransport
 internal import PushWire
 internal import Testing
 
-/// The fault rules of the HTTP/2 service: what clients see, and that the truth knows it.
+/// The fault rules of the HTTP/2 service: what clients see, and how the truth counts it.
 struct ServiceFaultTests {
-  @Test("reasons by token, prefix and every n-th, the first that matches; 410 comes with its time")
+  @Test("refusals by token, prefix and every n-th, by the first rule that matches; 410 has a timestamp")
   func refuse() throws {
     let driver = try ServiceDriver { faults in
       faults.refuse = [
@@ -18,14 +18,15 @@ struct ServiceFaultTests {
     let streams = driver.send(numbers: 1...10)
     #expect(driver.answer(streams[2]) == #"{"reason":"Unregistered","timestamp":1700000000123}"#)
     #expect(driver.answer(streams[3]) == #"{"reason":"ExpiredToken","timestamp":\#(ServiceDriver.epoch * 1000)}"#)
-    #expect(driver.answer(streams[4]) == #"{"reason":"Teapot"}"# && driver.reason(streams[9]) == "Teapot")
+    #expect(driver.answer(streams[4]) == #"{"reason":"Teapot"}"#)
+    #expect(driver.reason(streams[9]) == "Teapot")
     #expect(driver.reason(driver.send(token: [0xDE, 0xAD] + [UInt8](repeating: 1, count: 30))) == "BadDeviceToken")
     let truth = driver.ended()
     #expect(truth.accepted == 6)
     #expect(truth.refused.map { "\($0): \($1)" }.sorted() == ["400 BadDeviceToken: 1", "410 ExpiredToken: 1", "410 Unregistered: 1", "418 Teapot: 2"])
   }
 
-  @Test("429 for a token as often as said, over all connections, while others pass")
+  @Test("a rule with times refuses a token that often, over all connections, and others are accepted")
   func times() throws {
     var rules = FaultRules()
     rules.common.http2.refuse = [ServiceFaults.Refuse(Faults.Selection(tokens: [.numbered(2)]), .tooManyRequests, times: 3)]
@@ -37,27 +38,28 @@ struct ServiceFaultTests {
     #expect(second.send(numbers: 2...2).map { second.answer($0) } == ["200"])
   }
 
-  @Test("bursts refuse the end of each stretch")
+  @Test("bursts refuse the last requests of each interval")
   func bursts() throws {
     let driver = try ServiceDriver { $0.bursts = [ServiceFaults.Burst(every: 10, length: 3)] }
     let refused = driver.send(numbers: 1...20).enumerated().filter { driver.reason($1) == "ServiceUnavailable" }.map(\.offset)
     #expect(refused == [7, 8, 9, 17, 18, 19])
   }
 
-  @Test("no answer, taken or not, leaves the stream open", arguments: [true, false])
+  @Test("a request without a response, accepted or not, leaves the stream open", arguments: [true, false])
   func noAnswer(isTaken: Bool) throws {
     let driver = try ServiceDriver { $0.noAnswer = [ServiceFaults.Silence(Faults.Selection(every: 2), isTaken: isTaken)] }
     let streams = driver.send(numbers: 1...4)
     #expect(streams.map { driver.answer($0) } == ["200", nil, "200", nil])
     driver.pass(.seconds(60))
-    #expect(driver.answer(streams[1]) == nil && driver.connection.end == nil)
+    #expect(driver.answer(streams[1]) == nil)
+    #expect(driver.connection.end == nil)
     #expect(driver.memory.requests.map(\.isAnswered) == (isTaken ? [true, false, true, false] : [true, true]))
     let truth = driver.ended()
     #expect((truth.accepted, truth.unanswered, truth.dropped) == (isTaken ? (4, 2, 0) : (2, 0, 2)))
   }
 
   @Test(
-    "RST_STREAM with REFUSED_STREAM is not processed; with another code it may have been", arguments: [(7, false), (2, true), (8, false)] as [(UInt32, Bool)])
+    "RST_STREAM with REFUSED_STREAM means not processed; with another code it may be processed", arguments: [(7, false), (2, true), (8, false)] as [(UInt32, Bool)])
   func reset(code: UInt32, isTaken: Bool) throws {
     let driver = try ServiceDriver { $0.reset = [ServiceFaults.Reset(Faults.Selection(every: 3), code: code, isTaken: isTaken)] }
     let streams = driver.send(numbers: 1...6)
@@ -68,7 +70,7 @@ struct ServiceFaultTests {
     #expect((truth.unprocessed, truth.dropped) == (code == 7 ? (2, 0) : (0, isTaken ? 0 : 2)))
   }
 
-  @Test("answers come late by a fixed time")
+  @Test("responses are delayed by a fixed time")
   func fixedDelay() throws {
     let driver = try ServiceDriver { $0.delay = .fixed(.milliseconds(20)) }
     let streams = driver.send(numbers: 1...3)
@@ -80,7 +82,7 @@ struct ServiceFaultTests {
   }
 
   @Test(
-    "answers come late by a distribution, each in its own time, and the mean is right",
+    "responses are delayed by a distribution with the right mean",
     arguments: [ServiceFaults.Delay.uniform(.milliseconds(10), .milliseconds(30)), .exponential(mean: .milliseconds(20))])
   func delays(delay: ServiceFaults.Delay) throws {
     let driver = try ServiceDriver { $0.delay = delay }
@@ -95,13 +97,14 @@ struct ServiceFaultTests {
     }
     let times = streams.compactMap { arrivals[$0]?.inSeconds }
     let mean = times.reduce(0, +) / Double(times.count)
-    #expect(times.count == 900 && (0.017...0.023).contains(mean), "mean \(mean)")
-    #expect(times != times.sorted(), "answers overtake each other")
+    #expect(times.count == 900, "mean \(mean)")
+    #expect((0.017...0.023).contains(mean), "mean \(mean)")
+    #expect(times != times.sorted(), "responses overtake each other")
     if case .uniform = delay { #expect((times.min() ?? 0) >= 0.0095 && (times.max() ?? 1) <= 0.032) } else { #expect((times.max() ?? 0) > 0.06) }
     #expect(driver.ended().unanswered == 0)
   }
 
-  @Test("an answer that its client did not wait for was taken, and unanswered")
+  @Test("a request whose client did not wait for the response is accepted and unanswered")
   func givenUp() throws {
     let driver = try ServiceDriver { $0.delay = .fixed(.seconds(5)) }
     let streams = driver.send(numbers: 1...3)
@@ -110,10 +113,10 @@ struct ServiceFaultTests {
     #expect(streams.map { driver.answer($0) } == ["200", nil, "200"])
     driver.send(numbers: 4...5)
     let truth = driver.ended()
-    #expect((truth.accepted, truth.unanswered) == (5, 3), "the stream that was given up, and two whose connection ended")
+    #expect((truth.accepted, truth.unanswered) == (5, 3), "the reset stream, and two whose connection ended")
   }
 
-  @Test("the stream limit is one for tokens until the first valid request, and free for certificates")
+  @Test("the stream limit is 1 with tokens until the first valid request, and the full limit with certificates")
   func firstLimit() throws {
     let certificate = try ServiceDriver(ServiceDriver.service())
     certificate.send()
@@ -123,14 +126,14 @@ struct ServiceFaultTests {
     let driver = try ServiceDriver(made, client: ServiceClient())
     #expect(driver.limits == [1])
     driver.send([("authorization", "bearer x")])
-    #expect(driver.limits == [1], "an invalid one changes nothing")
+    #expect(driver.limits == [1], "an invalid request does not change the limit")
     let token = [("authorization", "bearer " + (try key.token(issuedAt: ServiceDriver.epoch)))]
     driver.send(token)
     driver.send(token)
     #expect(driver.limits == [1, 1000])
   }
 
-  @Test("the limit changes in mid-flight, and falls to another after an error until the next success")
+  @Test("the stream limit changes during a connection, and differs from an error until the next success")
   func limits() throws {
     let driver = try ServiceDriver { faults in
       faults.limits = [
@@ -143,7 +146,7 @@ struct ServiceFaultTests {
     #expect(driver.limits == [1000, 5, 70, 2, 70])
   }
 
-  @Test("whoever passes the limit is sent away with code 7 and Apple's words; what was within is answered")
+  @Test("a client above the stream limit gets GOAWAY with code 7 and Apple's text; earlier requests are answered")
   func violation() throws {
     let driver = try ServiceDriver {
       $0.streamLimit = 3
@@ -159,15 +162,16 @@ struct ServiceFaultTests {
     #expect((truth.accepted, truth.unprocessed, truth.unanswered) == (3, 2, 0))
   }
 
-  @Test("GOAWAY after n requests names the n-th: what is behind it is not processed, what is before is answered")
+  @Test("GOAWAY after n requests names the n-th: later requests are not processed, earlier ones are answered")
   func goAway() throws {
     let driver = try ServiceDriver {
       $0.goAway = ServiceFaults.GoAway(Faults.Breakpoint(after: 4, connections: 1), code: 0, reason: "Shutdown")
       $0.delay = .fixed(.milliseconds(10))
     }
     let streams = driver.send(numbers: 1...7)
-    #expect(driver.goAways.count == 1 && driver.goAways.first ?? (0, 9, "") == (streams[3], 0, #"{"reason":"Shutdown"}"#))
-    #expect(driver.connection.end == nil, "it waits for its own answers")
+    #expect(driver.goAways.count == 1)
+    #expect(driver.goAways.first ?? (0, 9, "") == (streams[3], 0, #"{"reason":"Shutdown"}"#))
+    #expect(driver.connection.end == nil, "the service first sends its own responses")
     driver.pass(.milliseconds(10))
     #expect(streams.map { driver.answer($0) } == ["200", "200", "200", "200", nil, nil, nil])
     #expect(driver.connection.end == .close)
@@ -175,12 +179,13 @@ struct ServiceFaultTests {
     let truth = driver.ended()
     #expect((truth.accepted, truth.unprocessed) == (4, 3))
     let second = try ServiceDriver((driver.service, driver.memory))
-    #expect(second.send(numbers: 1...10).allSatisfy { second.answer($0) == nil } && second.goAways.isEmpty)
+    #expect(second.send(numbers: 1...10).allSatisfy { second.answer($0) == nil })
+    #expect(second.goAways.isEmpty)
     second.pass(.milliseconds(10))
     #expect(second.ended().accepted == 14)
   }
 
-  @Test("a stream that was begun before the last one and completed after GOAWAY is still processed")
+  @Test("a stream below the last one that is completed after the GOAWAY is still processed")
   func goAwayInterleaved() throws {
     let driver = try ServiceDriver { $0.goAway = ServiceFaults.GoAway(Faults.Breakpoint(after: 1)) }
     let (slow, fast, late) = (driver.request(token: Frames.token(1)), driver.request(token: Frames.token(2)), driver.request(token: Frames.token(3)))
@@ -193,21 +198,21 @@ struct ServiceFaultTests {
     #expect(driver.ended().accepted == 2)
   }
 
-  @Test("a connection is cut with the n-th request, taken or not", arguments: [true, false], [true, false])
+  @Test("a connection is cut at the n-th request, accepted or not", arguments: [true, false], [true, false])
   func cut(isTaken: Bool, isReset: Bool) throws {
     let driver = try ServiceDriver { $0.cut = [ServiceFaults.Cut(Faults.Breakpoint(after: 3), isTaken: isTaken, isReset: isReset)] }
     let streams = driver.send(numbers: 1...5)
     #expect(driver.connection.end == (isReset ? .reset : .close))
-    // A reset loses what was on its way; an end of the stream does not.
+    // A reset loses responses in flight; an end of the stream does not.
     #expect(streams.map { driver.answer($0) } == (isReset ? [nil, nil, nil, nil, nil] : ["200", "200", nil, nil, nil]))
     driver.send()
     let truth = driver.ended()
-    // The last request came after the end.
+    // The last request arrived after the end.
     #expect((truth.accepted, truth.dropped) == (isTaken ? (3, 3) : (2, 4)))
     #expect(truth.unanswered == (isReset ? 2 : 0) + (isTaken ? 1 : 0))
   }
 
-  @Test("a connection can be cut or sent away before its first request, on the first connections only")
+  @Test("a connection can be cut or get a GOAWAY before its first request, on the first connections only")
   func atOnce() throws {
     var rules = FaultRules()
     rules.common.http2.cut = [ServiceFaults.Cut(Faults.Breakpoint(after: 0, connections: 1), isReset: false)]
@@ -216,10 +221,11 @@ struct ServiceFaultTests {
     let second = try ServiceDriver(made)
     #expect(second.answer(second.send()) == "200")
     let away = try ServiceDriver { $0.goAway = ServiceFaults.GoAway(Faults.Breakpoint(after: 0), reason: "BadCertificateEnvironment") }
-    #expect(away.goAways.first ?? (1, 1, "") == (0, 0, #"{"reason":"BadCertificateEnvironment"}"#) && away.connection.end == .close)
+    #expect(away.goAways.first ?? (1, 1, "") == (0, 0, #"{"reason":"BadCertificateEnvironment"}"#))
+    #expect(away.connection.end == .close)
   }
 
-  @Test("a drain answers 503 Shutdown so many times, then says GOAWAY")
+  @Test("a drain answers a number of requests with 503 Shutdown, then sends GOAWAY")
   func drain() throws {
     let driver = try ServiceDriver { $0.drain = ServiceFaults.Drain(Faults.Breakpoint(after: 2), answers: 3) }
     let streams = driver.send(numbers: 1...7)
@@ -229,7 +235,7 @@ struct ServiceFaultTests {
     #expect((truth.accepted, truth.refused, truth.unprocessed) == (2, [ServiceRefusal(.shutdown): 3], 2))
   }
 
-  @Test("the service's own end lets what has come be answered")
+  @Test("when the service stops, earlier requests are answered")
   func shutDown() throws {
     let driver = try ServiceDriver { $0.delay = .fixed(.milliseconds(10)) }
     let streams = driver.send(numbers: 1...2)
@@ -237,10 +243,11 @@ struct ServiceFaultTests {
     let late = driver.send(numbers: 3...3)
     driver.pass(.milliseconds(10))
     #expect((streams + late).map { driver.answer($0) } == ["200", "200", nil])
-    #expect(driver.connection.end == .close && driver.ended().accepted == 2)
+    #expect(driver.connection.end == .close)
+    #expect(driver.ended().accepted == 2)
   }
 
-  @Test("an idle connection gets a GOAWAY that says so, and only an idle one")
+  @Test("only an idle connection gets a GOAWAY with IdleTimeout")
   func idle() throws {
     let driver = try ServiceDriver(faults: { _ in }, rules: { $0.service.idleLimit = .seconds(60) })
     for _ in 0..<5 {
@@ -250,10 +257,11 @@ struct ServiceFaultTests {
     driver.pass(.seconds(59))
     #expect(driver.connection.end == nil)
     driver.pass(.seconds(61))
-    #expect(driver.connection.end == .close && driver.goAways.first?.text == #"{"reason":"IdleTimeout"}"#)
+    #expect(driver.connection.end == .close)
+    #expect(driver.goAways.first?.text == #"{"reason":"IdleTimeout"}"#)
   }
 
-  @Test("each app of a connection meets its own rules; those of the connection are the first app's")
+  @Test("each app of a connection has its own rules; the first app's rules apply to the connection")
   func apps() throws {
     var rules = FaultRules()
     var news = Faults()

@@ -3,9 +3,9 @@ internal import PushWire
 internal import Support
 internal import Testing
 
-/// What must hold for bytes of any kind, cut in any way.
+/// Properties of a session for bytes of any kind, cut in any way.
 struct ChunkingTests {
-  /// Good frames of all commands with faults and probes among them now and then, and sometimes bytes of no meaning.
+  /// Valid frames of all commands, with some faults and probes, and sometimes random bytes.
   static func stream(_ random: inout SeededGenerator) -> [UInt8] {
     var bytes: [UInt8] = []
     for identifier in 1...UInt32.random(in: 1...60, using: &random) {
@@ -37,7 +37,7 @@ struct ChunkingTests {
     return faults
   }
 
-  @Test("the same bytes give the same actions, counts and record however they are cut", arguments: 0..<400 as Range<UInt64>)
+  @Test("the same bytes cut in any way give the same actions, counts and record", arguments: 0..<400 as Range<UInt64>)
   func chunking(seed: UInt64) {
     var random = SeededGenerator(seed: seed)
     let bytes = Self.stream(&random)
@@ -54,7 +54,7 @@ struct ChunkingTests {
       pieces.peerClosed()
       #expect(pieces.actions == whole.actions, "seed \(seed), pieces up to \(limit)")
       var truth = pieces.ended()
-      // After a reset nothing is read any more, so the rest of the bytes is counted only if it came with the same read.
+      // After a reset nothing is read, so later bytes count only if they came with the same read.
       truth.bytes = expected.bytes
       #expect(truth == expected, "seed \(seed), pieces up to \(limit)")
       #expect(pieces.memory.frames == whole.memory.frames, "seed \(seed), pieces up to \(limit)")
@@ -75,7 +75,7 @@ struct ChunkingTests {
     #expect(driver.ended().accepted == 0, "seed \(seed)")
   }
 
-  @Test("bytes changed at random never crash a session, and what is accepted had a token of 32 bytes and a JSON object", arguments: 0..<300 as Range<UInt64>)
+  @Test("frames changed at random never crash a session; accepted ones have a 32-byte token and a JSON object", arguments: 0..<300 as Range<UInt64>)
   func mutations(seed: UInt64) {
     var random = SeededGenerator(seed: seed)
     var bytes = Self.stream(&random)
@@ -86,7 +86,8 @@ struct ChunkingTests {
     for piece in bytes.cut(300, using: &random) { driver.receive(piece) }
     for frame in driver.memory.frames where frame.refusal == nil {
       #expect(frame.token?.byteCount == 32, "seed \(seed)")
-      #expect(frame.payload.first == 0x7B && frame.payload.last == 0x7D, "seed \(seed)")
+      #expect(frame.payload.first == 0x7B, "seed \(seed)")
+      #expect(frame.payload.last == 0x7D, "seed \(seed)")
     }
     #expect(driver.actions.count < 10, "seed \(seed)")
   }

@@ -2,9 +2,9 @@ internal import PushGateway
 internal import PushWire
 internal import Testing
 
-/// What a client without faults of its own, or with them, meets at a gateway without fault rules.
+/// Clients with and without faults at a gateway without fault rules.
 struct GatewaySessionTests {
-  @Test("good frames of every command are accepted in silence", arguments: FrameVersion.allCases)
+  @Test("valid frames of every command are accepted without a response", arguments: FrameVersion.allCases)
   func silence(command: FrameVersion) {
     var driver = Driver()
     for identifier in 1...100 as ClosedRange<UInt32> { driver.receive(Frames.frame(command, identifier, Frames.token(identifier))) }
@@ -18,7 +18,7 @@ struct GatewaySessionTests {
     let bytes: [UInt8]
     let status: GatewayStatus
     var identifier: UInt32 = 7
-    /// False: the connection is closed without a packet.
+    /// False: the connection is closed without an error response.
     var answers = true
   }
 
@@ -27,7 +27,7 @@ struct GatewaySessionTests {
     Fault(testDescription: "unknown item", bytes: Frames.framed(7, more: Frames.item(9, [1])), status: .protocolError),
     Fault(testDescription: "duplicate item", bytes: Frames.framed(7, more: Frames.item(1, Frames.token(2))), status: .protocolError),
     Fault(testDescription: "priority of length 4 with one byte", bytes: Frames.framed(7, more: [5, 0, 4, 10]), status: .protocolError),
-    Fault(testDescription: "frame above the bound", bytes: [2, 0, 1, 0, 0], status: .protocolError, identifier: 0),
+    Fault(testDescription: "frame above the limit", bytes: [2, 0, 1, 0, 0], status: .protocolError, identifier: 0),
     Fault(testDescription: "no token", bytes: Frames.framed(7, nil), status: .missingDeviceToken),
     Fault(testDescription: "token of 31 bytes", bytes: Frames.framed(7, Array(repeating: 1, count: 31)), status: .invalidTokenSize),
     Fault(testDescription: "token of 31 bytes, command 1", bytes: Frames.enhanced(7, Array(repeating: 1, count: 31)), status: .invalidTokenSize),
@@ -46,7 +46,7 @@ struct GatewaySessionTests {
     Array(#"{"a":""#.utf8) + Array(repeating: 0x78, count: byteCount - 8) + Array(#""}"#.utf8)
   }
 
-  @Test("a frame that breaks a rule is answered with its status and identifier, and what follows is discarded", arguments: faults)
+  @Test("a frame that breaks a rule gets its status and identifier, and later frames are discarded", arguments: faults)
   func violation(fault: Fault) {
     var driver = Driver()
     driver.receive(Frames.enhanced(5) + Frames.framed(6) + fault.bytes + Frames.framed(8))
@@ -76,7 +76,7 @@ struct GatewaySessionTests {
     #expect(driver.memory.frames[3].payload == Array(#"{"mdm":"x"}"#.utf8))
   }
 
-  @Test("a known-bad probe is answered with status 2 and its identifier, and is no notification", arguments: [FrameVersion.enhanced, .framed])
+  @Test("a known-bad probe is answered with status 2 and its identifier, and does not count as a notification", arguments: [FrameVersion.enhanced, .framed])
   func probe(command: FrameVersion) {
     var driver = Driver()
     driver.receive(Frames.frame(command, 1) + Frames.probe(command, 0x8000_0001))
@@ -87,7 +87,7 @@ struct GatewaySessionTests {
     #expect((truth.accepted, truth.probes, truth.refused) == (1, 1, [:]))
   }
 
-  @Test("the client's end of stream closes the connection; a frame that was cut off is not accepted")
+  @Test("the client's end of stream closes the connection; an incomplete frame is not accepted")
   func endOfStream() {
     var driver = Driver()
     driver.receive(Frames.framed(1) + Frames.framed(2).dropLast())
@@ -109,7 +109,7 @@ struct GatewaySessionTests {
     #expect((truth.accepted, truth.discarded) == (Int(count), 1))
   }
 
-  @Test("draining is bounded in time")
+  @Test("draining has a time limit")
   func drainTime() {
     var driver = Driver()
     driver.receive(Frames.probe(.framed, 1))
@@ -120,7 +120,7 @@ struct GatewaySessionTests {
     #expect(driver.visible.last == .close)
   }
 
-  @Test("draining is bounded in bytes")
+  @Test("draining has a byte limit")
   func drainBytes() {
     var session = GatewaySession(GatewaySession.Settings())
     var judge = FaultJudge(Faults(), connection: 1)
@@ -153,7 +153,7 @@ struct GatewaySessionTests {
     #expect(driver.visible == [.halfClose])
   }
 
-  @Test("a frame that never gets complete ends its connection, even if a byte comes now and then")
+  @Test("a frame that is never completed ends its connection, even if bytes keep arriving")
   func trickle() {
     var driver = Driver()
     driver.receive(Frames.framed(1))
@@ -164,7 +164,7 @@ struct GatewaySessionTests {
     #expect(driver.visible == [.halfClose])
   }
 
-  @Test("many incomplete frames one after another are not one that never gets complete")
+  @Test("many frames that are incomplete for a short time do not end the connection")
   func steadyCuts() {
     var driver = Driver()
     let frame = Frames.framed(1)

@@ -5,7 +5,7 @@ internal import PushWire
 internal import Testing
 
 struct GroundTruthTests {
-  /// A file of this test's own, removed in the end.
+  /// Runs `body` with the path of a file that is removed at the end.
   static func withRecord(_ body: (String) throws -> Void) throws {
     let path = FileManager.default.temporaryDirectory.appendingPathComponent("record-\(UUID().uuidString).jsonl").path
     defer { try? FileManager.default.removeItem(atPath: path) }
@@ -44,7 +44,7 @@ struct GroundTruthTests {
     }
   }
 
-  @Test("a record of many frames from many threads has every line, whole")
+  @Test("a record of frames from many threads has every line, complete")
   func threads() throws {
     try Self.withRecord { path in
       let gateway = SimulatedGateway(recordFile: try RecordFile(path: path))
@@ -69,7 +69,7 @@ struct GroundTruthTests {
     }
   }
 
-  @Test("a record that cannot be begun is an error that names the file, and one that breaks off says so at the end")
+  @Test("a record that cannot be created is an error with the file's name; an incomplete one is reported at the end")
   func recordProblems() throws {
     let error = #expect(throws: RecordFileError.self) { try RecordFile(path: "/nonexistent/record.jsonl") }
     #expect(error?.description == "The record /nonexistent/record.jsonl cannot be written: No such file or directory.")
@@ -80,7 +80,7 @@ struct GroundTruthTests {
     #expect(gateway.finish().recordProblem == "The record /dev/full is not complete: No space left on device.")
   }
 
-  @Test("counts of live connections show in a snapshot, and are not counted twice when they end")
+  @Test("counts of open connections are in a snapshot, and count once when the connections end")
   func snapshots() {
     let gateway = SimulatedGateway()
     var driver = Driver(gateway)
@@ -93,7 +93,7 @@ struct GroundTruthTests {
     #expect(gateway.truth().total.bytes == Frames.framed(1).count * 3)
   }
 
-  @Test("tokens accepted twice are seen as duplicates")
+  @Test("tokens accepted twice are found as duplicates")
   func duplicates() {
     var driver = Driver()
     driver.receive(Frames.framed(1, Frames.token(1)) + Frames.framed(2, Frames.token(2)) + Frames.framed(3, Frames.token(1)))

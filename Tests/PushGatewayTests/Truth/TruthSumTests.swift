@@ -4,10 +4,10 @@ internal import PushWire
 internal import Support
 internal import Testing
 
-/// Accepted, refused and discarded together are all that was sent, whatever goes wrong on the way.
+/// Accepted, refused and discarded add up to all that was sent, with any faults.
 @Suite(.timeLimit(.minutes(20)))
 struct TruthSumTests {
-  /// One frame whose length can be known, good or not.
+  /// A frame of known length, valid or not.
   private static func frame(_ identifier: UInt32, _ random: inout SeededGenerator) -> [UInt8] {
     let command = FrameVersion.allCases.randomElement(using: &random) ?? .framed
     let token = Frames.token(identifier)
@@ -17,7 +17,7 @@ struct TruthSumTests {
     case 2: return Frames.frame(command, identifier, random.bytes(Int.random(in: 1...100, using: &random)))
     case 3: return Frames.frame(command, identifier, token, [])
     case 4: return Frames.frame(command, identifier, token, random.bytes(3000))
-    // Larger than a gateway keeps: it is refused before it is complete.
+    // Larger than a gateway buffers: it is refused before it is complete.
     case 5: return Frames.frame(command, identifier, token, random.bytes(Int.random(in: 8000...20_000, using: &random)))
     case 6: return Frames.framed(identifier, token, Frames.payload, more: Frames.item(9, random.bytes(7)))
     case 7: return Frames.framed(identifier, token, Frames.payload, more: Frames.item(4, [1, 2]))
@@ -30,7 +30,7 @@ struct TruthSumTests {
     truth.accepted + truth.refused.values.reduce(0, +) + truth.poisoned + truth.probes + truth.discarded
   }
 
-  @Test("every frame that arrives is counted once, under any faults, however the bytes are cut", arguments: 0..<500 as Range<UInt64>)
+  @Test("every frame that arrives is counted once, with any faults, however the bytes are cut", arguments: 0..<500 as Range<UInt64>)
   func frames(seed: UInt64) {
     var random = SeededGenerator(seed: seed)
     let frames = (1...UInt32.random(in: 1...120, using: &random)).map { Self.frame($0, &random) }
@@ -47,7 +47,7 @@ struct TruthSumTests {
     }
   }
 
-  @Test("behind a frame that cannot be decoded the others are still told apart")
+  @Test("after a frame that cannot be decoded, later frames are still counted one by one")
   func behindViolation() {
     var driver = Driver(faults: Faults())
     driver.receive(FaultTests.frames(1...3) + Frames.framed(4, Frames.token(4), Frames.payload, more: Frames.item(9, [1])))
@@ -57,13 +57,14 @@ struct TruthSumTests {
     #expect(driver.visible == [.answer(.protocolError, 4), .halfClose])
   }
 
-  @Test("over TLS and from afar every frame that was sent is counted once", arguments: 0..<6 as Range<UInt64>)
+  @Test("over TLS with latency, every frame that was sent is counted once", arguments: 0..<6 as Range<UInt64>)
   func overTLS(seed: UInt64) async throws {
     var random = SeededGenerator(seed: seed)
     var faults = ChunkingTests.faults(&random)
-    // A reset destroys what is on its way, so nobody can count that.
+    // A reset loses bytes in flight, so the simulator cannot count their frames.
     faults.reset = nil
-    // Few enough to fit any socket's buffer: a client that hears of the end drops what it has not written.
+    // Few enough for any socket's buffer: a client drops what it has not written when it hears of
+    // the end.
     let frames = (1...UInt32(200)).map { Self.frame($0, &random) }.filter { $0.count < 200 }.prefix(100)
     let bytes = Array(frames.joined())
     try await withSimulator(faults, configure: { $0.rules.latency = .milliseconds(seed < 3 ? 0 : 40) }) { simulator, memory in
@@ -78,7 +79,7 @@ struct TruthSumTests {
     }
   }
 
-  @Test("every complete request that arrives is counted once, under any faults, however the bytes are cut", arguments: 0..<300 as Range<UInt64>)
+  @Test("every complete request that arrives is counted once, with any faults, however the bytes are cut", arguments: 0..<300 as Range<UInt64>)
   func requests(seed: UInt64) throws {
     var random = SeededGenerator(seed: seed)
     let driver = try ServiceDriver(faults: { Self.change(&$0, &random) })
