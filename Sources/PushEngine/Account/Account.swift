@@ -1,8 +1,8 @@
 package import PushWire
 
-/// What became of the notifications of a campaign or an app.
+/// The outcomes of a campaign or an app, counted.
 ///
-/// It always adds up: ``submitted`` is the sum of all outcomes and ``inFlight``.
+/// ``submitted`` is always the sum of all outcomes and ``inFlight``.
 package struct Account: Hashable, Sendable {
   package var submitted = 0
   package var confirmed = 0
@@ -13,12 +13,13 @@ package struct Account: Hashable, Sendable {
   package var held = 0
   package var cancelled = 0
   package var unknown = 0
-  /// How often a notification was sent again, whatever the reason.
+  /// How often a notification was resent, for any reason.
   package var resent = 0
-  /// Notifications sent again although an earlier connection, which ended without a word, may have delivered them.
+  /// Notifications that were resent after a silent close, although they may have arrived before.
   package var possibleDuplicates = 0
-  /// How often a notification that may have arrived was sent again: the most copies that devices can
-  /// have got beyond the first. Counted when it goes back into the queue, so some may not have been sent.
+  /// How often a notification that may have arrived was resent: the most copies beyond the first
+  /// that devices can have received. Counted when it goes back into the queue, so some may not have
+  /// been sent.
   package var possibleCopies = 0
 
   package init() {}
@@ -27,7 +28,7 @@ package struct Account: Hashable, Sendable {
   package var rejectedTotal: Int { rejected.values.reduce(0, +) }
   /// Notifications with an outcome.
   package var settled: Int { accepted + rejectedTotal + suppressed + expired + held + cancelled + unknown }
-  /// Notifications without one yet.
+  /// Notifications without an outcome.
   package var inFlight: Int { submitted - settled }
 
   package mutating func count(_ outcome: Outcome, _ count: Int) {

@@ -2,7 +2,8 @@ internal import PushTransport
 internal import PushWire
 internal import Synchronization
 
-/// The books of one campaign: written by its reader and by every lane, a batch at a time, and read by whoever shows progress.
+/// The accounting of one campaign. Its reader and its lanes write, a batch at a time; any thread
+/// may read.
 package final class CampaignLedger: Sendable {
   private struct State {
     var account = Account()
@@ -17,16 +18,16 @@ package final class CampaignLedger: Sendable {
   private let cancelledFlag = Atomic<Bool>(false)
   private let abandonedFlag = Atomic<Bool>(false)
   let frames: CampaignFrames
-  /// The campaign's number in the journal, if there is one.
+  /// The campaign's number in the journal; nil without a journal.
   let journalNumber: UInt64?
   private let listener: (any OutcomeListener)?
-  /// The same, if it hears of accepted notifications too.
+  /// The listener, if it wants accepted notifications too.
   private let acceptedListener: (any OutcomeListener)?
   private let pausedFlag = Atomic<Bool>(false)
   /// Wakes the reader.
   let readerSignal = ReaderSignal()
 
-  /// - Parameter account: what earlier processes have made of the campaign.
+  /// - Parameter account: The campaign's account in earlier processes.
   init(frames: CampaignFrames, journalNumber: UInt64?, account: Account, listener: (any OutcomeListener)?) {
     self.frames = frames
     self.journalNumber = journalNumber
@@ -36,7 +37,7 @@ package final class CampaignLedger: Sendable {
   }
 
   package var account: Account { state.withLock { $0.account } }
-  /// What is not sent yet will not be; what is under way still gets its outcome.
+  /// Notifications not sent yet are cancelled. Those in flight still get their outcome.
   package var isCancelled: Bool { cancelledFlag.load(ordering: .acquiring) }
 
   /// It was cancelled for good: the journal keeps nothing of it to be resumed.
@@ -52,7 +53,7 @@ package final class CampaignLedger: Sendable {
     readerSignal.set()
   }
 
-  /// The reader takes nothing in at present.
+  /// The reader takes in nothing at present.
   package var isPaused: Bool { pausedFlag.load(ordering: .acquiring) }
 
   func setPaused(_ isPaused: Bool) {
@@ -60,18 +61,19 @@ package final class CampaignLedger: Sendable {
     readerSignal.set()
   }
 
-  /// Before the notifications can be seen by a lane, so that the account never counts more outcomes than submissions.
+  /// Call it before a lane can see the notifications, so that the account never has more outcomes
+  /// than submissions.
   func submitted(_ count: Int) {
     state.withLock { $0.account.submitted += count }
   }
 
-  /// Takes back a submission that found no room; nobody has seen it.
+  /// Takes back a submission that found no room. No lane has seen it.
   func withdrew(_ count: Int) {
     guard count > 0 else { return }
     change { $0.account.submitted -= count }
   }
 
-  /// A line that never became a notification on the wire.
+  /// Counts a line that cannot be sent.
   func rejectedAtIntake(line: UInt64, token: String, reason: Rejection) {
     listener?.notAccepted(line: line, token: token, outcome: .rejected(reason))
     change {
@@ -80,7 +82,7 @@ package final class CampaignLedger: Sendable {
     }
   }
 
-  /// Tells the listener of a run that leaves the window, if it was not accepted. Its records are still readable.
+  /// Reports a run that leaves the window to the listener. Its records must still be readable.
   func report(_ settlement: Settlement, ring: NotificationRing) {
     if case .accepted(let confirmation) = settlement.outcome {
       return reportAccepted(settlement, confirmation, ring: ring)
@@ -100,17 +102,19 @@ package final class CampaignLedger: Sendable {
     acceptedListener.accepted(lines: lines, confirmation)
   }
 
-  /// Tells the listener of one notification that was not accepted, while its record is readable: for lanes that hear of each by itself. Before it is journaled as
-  /// settled, call ``flushReports()``, once for as many as come together.
+  /// Reports one notification that was not accepted to the listener, while its record is readable.
+  /// For lanes that settle notifications one by one. Before they are journaled as settled, call
+  /// ``flushReports()`` once for all of them.
   ///
-  /// - Parameter goneSince: see ``OutcomeListener``.
+  /// - Parameter goneSince: See ``OutcomeListener``.
   func report(_ record: RingRecord, _ outcome: Outcome, goneSince: UInt64?) {
     guard let listener, !outcome.isAccepted else { return }
     listener.notAccepted(
       line: record.ordinal, token: unsafe DeviceToken(bytes: record.token)?.description ?? "", outcome: outcome, goneSince: goneSince)
   }
 
-  /// Tells the listener of what an earlier process left behind, but for the first few, and what has an outcome without being sent again.
+  /// Reports recovered notifications that get an outcome without being resent, except for the first
+  /// few.
   func report(_ recovered: RecoveredRun, _ outcome: Outcome, skipping skipped: Int = 0) {
     if let listener { recovered.report(outcome, to: listener, skipping: skipped) }
   }
@@ -121,7 +125,7 @@ package final class CampaignLedger: Sendable {
 
   func flushReports() { listener?.flush() }
 
-  /// So many notifications have got this outcome.
+  /// Counts the outcome of `count` notifications.
   func settled(_ count: Int, _ outcome: Outcome) {
     change { $0.account.count(outcome, count) }
   }
@@ -130,11 +134,11 @@ package final class CampaignLedger: Sendable {
     state.withLock { $0.account.resent += count }
   }
 
-  /// Notifications that may have arrived are to be sent again.
+  /// Counts notifications that may have arrived and are resent.
   ///
   /// - Parameters:
-  ///   - count: of those that are in doubt for the first time.
-  ///   - copies: of all of them.
+  ///   - count: Those that are in doubt for the first time.
+  ///   - copies: All of them.
   func mayHaveArrivedTwice(_ count: Int, copies: Int) {
     guard count > 0 || copies > 0 else { return }
     state.withLock {
@@ -143,7 +147,8 @@ package final class CampaignLedger: Sendable {
     }
   }
 
-  /// What of the audience was never read; nil while reading goes on, and when all was read.
+  /// The part of the audience that was never read; nil while it is being read, and when all was
+  /// read.
   package var unread: UnreadAudience? { state.withLock { $0.unread } }
 
   func stoppedReading(at unread: UnreadAudience?) {
@@ -155,7 +160,7 @@ package final class CampaignLedger: Sendable {
     change { $0.isIntakeClosed = true }
   }
 
-  /// Returns once the intake is closed and every notification has its outcome.
+  /// Returns when the intake is closed and every notification has its outcome.
   package func finished() async {
     await withCheckedContinuation { continuation in
       let isFinished = state.withLock { state in

@@ -1,24 +1,27 @@
 package import PushWire
 
-/// Hears of every notification that was not accepted, one by one. Accepted ones are only counted,
-/// unless ``hearsOfAccepted`` says otherwise.
+/// Gets the outcome of every notification that was not accepted. Accepted ones are only counted,
+/// unless ``hearsOfAccepted`` is true.
 ///
-/// Called from the lanes' loops and from the campaign's reader, several at once: implementations synchronise themselves and return soon.
+/// Called from the lanes' loops and from the campaign's reader, also at the same time.
+/// Implementations must synchronise themselves and return soon.
 package protocol OutcomeListener: Sendable {
   /// - Parameters:
-  ///   - line: where the notification came from in the campaign's audience, from 1.
-  ///   - token: in hex; for a malformed token the text as it stood there.
-  ///   - goneSince: of a device that no longer has the app (410), when the service last found that: milliseconds since 1970, as it says so itself.
+  ///   - line: The notification's line in the campaign's audience, from 1.
+  ///   - token: In hexadecimal digits. For a malformed token, the text in its place.
+  ///   - goneSince: For a device that no longer has the app (410): when the service last found
+  ///     that, in milliseconds since 1970.
   func notAccepted(line: UInt64, token: String, outcome: Outcome, goneSince: UInt64?)
 
-  /// Whether ``accepted(lines:_:)`` is called. Asked once per campaign. Default false, which costs
-  /// nothing per notification.
+  /// Whether ``accepted(lines:_:)`` is called. Read once for each campaign. Default false, which
+  /// costs nothing per notification.
   var hearsOfAccepted: Bool { get }
 
-  /// - Parameter lines: of the notifications that were accepted together.
+  /// - Parameter lines: The lines of notifications that were accepted together.
   func accepted(lines: [UInt64], _ confirmation: Confirmation)
 
-  /// What was told so far must survive the end of the process: the journal is about to say that it is settled. Called where there is a journal.
+  /// What was reported so far must survive the end of the process, because the journal is about to
+  /// record it as settled. Called only with a journal.
   func flush()
 }
 

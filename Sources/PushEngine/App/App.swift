@@ -1,10 +1,10 @@
 package import PushTransport
 internal import PushWire
 
-/// One app, that is one topic with one credential: the control plane of its lanes.
+/// One app, which is one topic with one credential: the control plane of its lanes.
 ///
-/// It is asked once per connection and once per shortage, never once per notification: notifications go from a campaign's reader through a ring to a
-/// lane without passing here. What it decides is in ``PoolMachine``.
+/// It is called for each connection and each shortage, never for each notification. Notifications
+/// go from a campaign's reader through a ring to a lane. ``PoolMachine`` makes the decisions.
 package actor App {
   package nonisolated let configuration: AppConfiguration
   package nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe home.executor.asUnownedSerialExecutor() }
@@ -16,16 +16,17 @@ package actor App {
   private let seed: UInt64
   private let budget: RingBudget?
   private var pool: PoolMachine
-  /// A timer is set to look whether readers still wait for room.
+  /// A timer is set that checks whether readers still wait for room.
   private var isLooking = false
   private let report: Mailbox<LaneEvent>
 
   /// - Parameters:
-  ///   - dialer: connects to the app's gateway with the app's credential.
-  ///   - loops: where its lanes live, in turn, from `firstLoop` on; at least one.
-  ///   - seed: of the jitter of its back-off.
-  ///   - budget: the memory that it shares with other apps; nil for as much as its configuration says.
-  ///   - journal: where everything is written down that the next process must know, if this one ends unexpectedly.
+  ///   - dialer: Connects to the app's gateway with the app's credential.
+  ///   - loops: The event loops of its lanes, used in turn from `firstLoop` on; at least one.
+  ///   - seed: The seed of the jitter of its back-off.
+  ///   - budget: The memory that it shares with other apps; nil: as much as its configuration
+  ///     allows.
+  ///   - journal: Records everything that another process must know if this one ends unexpectedly.
   package init(
     configuration: AppConfiguration, dialer: any Dialer, loops: [any Loop], firstLoop: Int = 0, seed: UInt64, budget: RingBudget? = nil,
     journal: EngineJournal? = nil
@@ -50,7 +51,7 @@ package actor App {
       journal: journal,
       starved: { report.put(.starved) })
     self.intake = intake
-    // What cannot be written down may not be sent.
+    // What cannot be journaled may not be sent.
     journal?.onFailure { [weak intake] reason in intake?.cancelAll(failure: reason) }
     for index in 0..<configuration.connections.lowerBound {
       intake.add(Self.makeLane(index, of: configuration, dialer: dialer, loops: self.loops, intake: intake, budget: budget, seed: seed, report: report))
@@ -64,24 +65,25 @@ package actor App {
     }
   }
 
-  /// Why the app cannot send, if it cannot.
+  /// Why the app cannot send; nil if it can.
   package nonisolated var failure: String? { intake.failure }
 
-  /// Why the app makes no progress, if it makes none.
+  /// Why the app makes no progress.
   package nonisolated var status: AppStatus { intake.status }
 
-  /// What keeps the app from progress at present, if anything does.
+  /// What stops the app's progress at present; nil: nothing.
   package nonisolated var obstacle: Obstacle? { intake.status.obstacle(now: home.now) }
 
-  /// Ends ``run()`` and closes every connection. To be called when the campaigns have ended: what is still in flight stays without an outcome.
+  /// Ends ``run()`` and closes every connection. Call it when the campaigns have ended:
+  /// notifications in flight get no outcome.
   package func shutDown() async {
     for lane in intake.lanes { await lane.shutDown() }
     intake.removeLanes()
     report.close()
   }
 
-  /// Closes every connection without waiting for answers, and for good: what is in flight then counts by the app's policy. From any thread; after the campaigns
-  /// were cancelled.
+  /// Closes every connection for good, without waiting for responses. Notifications in flight get
+  /// an outcome by the app's policy. Call it from any thread, after the campaigns were cancelled.
   package nonisolated func closeConnections() {
     for lane in intake.lanes { lane.loop.execute { lane.assumeIsolated { $0.shutDown() } } }
   }
@@ -128,19 +130,20 @@ package actor App {
         intake.lanes.count, of: configuration, dialer: dialer, loops: loops, intake: intake, budget: budget, seed: seed,
         report: report)
       intake.add(lane)
-      // It may want a connection before it has anything to send.
+      // It may need a connection before it has anything to send.
       lane.wake()
     }
   }
 
-  /// A reader that waits for long says so only once.
+  /// A reader that waits for long reports the shortage only once, so it is checked again here.
   private func lookForShortage() {
     isLooking = false
     if intake.isShort(now: home.now) { considerGrowth() }
   }
 
   private func permit(_ lane: any Lane) {
-    // A lane that is not let through stays as it is: with everything cancelled it has no use for a connection.
+    // Without permission a lane stays as it is. When everything is cancelled it needs no
+    // connection.
     guard intake.failure == nil else { return }
     switch pool.mayDial(now: home.now) {
     case .now:
@@ -157,7 +160,7 @@ package actor App {
     _ = home.schedule(at: instant) { self.assumeIsolated { $0.watchTrouble() } }
   }
 
-  /// Looks at the trouble until it is over, or patience is.
+  /// Checks the trouble until it is over, or until patience ends.
   private func watchTrouble() {
     guard intake.failure == nil else { return }
     switch intake.status.check(now: home.now, hasWork: intake.hasWork) {

@@ -1,34 +1,36 @@
 package import PushTransport
 package import PushWire
 
-/// One app: its topic's rules. What it connects to and with which credential is the dialer's business.
+/// The settings of one app. The dialer knows the gateway's address and the credential.
 package struct AppConfiguration: Sendable {
   package var id: String
-  /// What its lanes speak. Default: the binary protocol.
+  /// The protocol of its lanes. Default: the binary protocol.
   package var transport = AppTransport.binary
   /// The frame layout of the binary protocol. Default 2; 1 and 0 for gateways that need them.
   package var command = FrameVersion.framed
-  /// Connections the pool may have, from `min` (opened on demand, kept) to `max` (when the others cannot keep up). Default 1…8.
+  /// The number of connections: at least `min` (opened on demand, then kept), at most `max` (when
+  /// the others are too slow). Default 1…8.
   package var connections = 1...8
-  /// A batch is written when it has so many bytes. Default 64 KiB.
+  /// A batch is written when it reaches this size. Default 64 KiB.
   package var batchByteCount = 65_536
-  /// Or when its oldest frame has waited so long. Default 5 ms.
+  /// A batch is also written when its oldest frame has waited this long. Default 5 ms.
   package var batchDelay = Duration.milliseconds(5)
   package var policy = LanePolicy()
-  /// Notifications per second; nil for no limit.
+  /// Notifications per second; nil: no limit.
   package var rateLimit: Double?
-  /// New connections per minute, over all lanes, as a rate with a burst of a quarter of it. Default 3000: enough for a campaign in which one token
-  /// in a thousand is refused, few enough that no failure becomes a flood.
+  /// New connections per minute over all lanes, with a burst of a quarter of it. Default 3000:
+  /// enough for a campaign in which one token in a thousand is refused, and few enough that a
+  /// failure does not flood the gateway.
   package var connectionsPerMinute = 3_000.0
-  /// Attempts before an app that never reached its gateway gives up. Default 3.
+  /// Attempts after which an app that never reached its gateway stops. Default 3.
   package var dialAttempts = 3
-  /// How long an app that did reach its gateway keeps trying without any progress. Default 15 min.
+  /// How long an app that has reached its gateway keeps trying without progress. Default 15 min.
   package var patience = Duration.seconds(900)
-  /// With a journal, a binary lane's intents run ahead by so many notifications at most: after a crash so
-  /// many more than were sent may have arrived. Default 8192: about 32 full batches, of which the journal
-  /// has to keep ahead.
+  /// With a journal: how many notifications a binary lane's intents run ahead at most. After a
+  /// crash, this many more than were sent may have arrived. Default 8192, about 32 full batches.
+  /// The journal must stay ahead of the sending by that.
   package var intentStep = 8_192
-  /// Told of every batch and settlement of the app's lanes; nil: nobody. For measuring.
+  /// Observes every batch and settlement of the app's lanes, for measurements; nil: no observer.
   package var observer: (any LaneObserver)?
 
   package init(id: String) {
@@ -36,7 +38,7 @@ package struct AppConfiguration: Sendable {
   }
 }
 
-/// What an app's lanes speak with its gateway.
+/// The protocol between an app's lanes and its gateway.
 package enum AppTransport: Sendable {
   /// The binary provider protocol: ``AppConfiguration/command``, batches, probes.
   case binary
@@ -44,26 +46,30 @@ package enum AppTransport: Sendable {
   case http2(HTTP2Settings)
 }
 
-/// How an app speaks HTTP/2 (HTTP2ProviderAPI.md). What is sent in single campaigns' headers is `Campaign.headers`.
+/// How an app speaks HTTP/2 (HTTP2ProviderAPI.md). What is sent in single campaigns' headers is
+/// `Campaign.headers`.
 package struct HTTP2Settings: Sendable {
-  /// What `:authority` says: the host, with the port unless it is 443.
+  /// The value of `:authority`: the host, with the port unless it is 443.
   package var authority: String
-  /// Where the value of `authorization` comes from: one source for all apps of the process that share a key. Nil: the certificate says who sends, and there is no such header.
+  /// The source of the value of `authorization`. All apps of the process with the same key share
+  /// one source. Nil: the app has a certificate, and there is no such header.
   package var tokens: ProviderTokenSource?
-  /// What rules about headers depend on.
+  /// The kind of credential, on which rules about headers depend.
   package var credential: ProviderCredentialKind
-  /// How long an answer may take before the notification counts as unknown. Default 30 s.
+  /// How long to wait for a response before the notification counts as unknown. Default 30 s.
   package var requestTimeout = Duration.seconds(30)
-  /// Requests in flight on one connection, at most: the peer's present limit counts too. Default 1000.
+  /// The most requests in flight on one connection. The peer's limit applies too. Default 1000.
   package var streamLimit = 1000
-  /// A connection on which nothing has happened for so long is asked for a sign of life (PING). Default 1 h, the most that the service's documents advise.
+  /// A connection without any traffic for this long is checked with a PING. Default 1 h, the most
+  /// that Apple's documents advise.
   package var pingInterval = Duration.seconds(3600)
-  /// A PING without an answer for so long closes the connection. Default 30 s.
+  /// A connection is closed when a PING has no answer for this long. Default 30 s.
   package var pingTimeout = Duration.seconds(30)
-  /// When an answer says "not now" (500, 503): how long to wait before the next attempt, twice as long after each, with jitter. Default 1 s to 60 s. How many attempts
-  /// there are is `LanePolicy.attempts`.
+  /// The pause before a retry after a temporary refusal (500, 503). It doubles with each, and has
+  /// jitter. Default 1 s to 60 s. `LanePolicy.attempts` limits the number of attempts.
   package var backoff = Duration.seconds(1) ... .seconds(60)
-  /// How long a device token waits after 429 TooManyRequests, twice as long after each. Default 1 s to 60 s.
+  /// The pause of a device token after 429 TooManyRequests. It doubles with each. Default 1 s to 60
+  /// s.
   package var tokenDelay = Duration.seconds(1) ... .seconds(60)
   /// The breaker on tokens that the service calls bad; nil: none.
   package var breaker: Breaker? = Breaker()
@@ -71,19 +77,20 @@ package struct HTTP2Settings: Sendable {
   /// See ``RequestPolicy/plantedMistake``. Only tests set it.
   package var plantedMistake: RequestPolicy.PlantedMistake?
 
-  /// A jump in the share of 400 BadDeviceToken and DeviceTokenNotForTopic means a wrong environment or topic: the app then pauses instead of going through its audience.
+  /// A jump in the share of 400 BadDeviceToken and DeviceTokenNotForTopic means a wrong environment
+  /// or topic. The app then stops instead of going through its audience.
   package struct Breaker: Hashable, Sendable {
-    /// Of the last ``sampleCount`` answers of an app, this share trips it. Default 0.5.
+    /// The share of bad tokens in the last ``sampleCount`` responses that trips it. Default 0.5.
     package var share = 0.5
-    /// Default 200: fewer answers say nothing.
+    /// The number of responses that are considered. Default 200; fewer prove nothing.
     package var sampleCount = 200
 
     package init() {}
   }
 
   /// - Parameters:
-  ///   - authority: see ``authority``.
-  ///   - tokens: nil with a certificate.
+  ///   - authority: See ``authority``.
+  ///   - tokens: Nil with a certificate.
   ///   - credential: `.token` exactly if there are tokens.
   package init(authority: String, tokens: ProviderTokenSource?, credential: ProviderCredentialKind) {
     precondition((tokens != nil) == (credential == .token), "a provider token belongs to a token key")

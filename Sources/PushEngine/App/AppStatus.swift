@@ -1,18 +1,18 @@
 package import PushWire
 internal import Synchronization
 
-/// Why an app makes no progress, if it makes none. Its lanes write it; the app and the command read it.
+/// Why an app makes no progress. Its lanes write it; the app and the command read it.
 ///
-/// From any thread. A lane reports here what it cannot mend itself: a connection that ended without
-/// progress, or an answer that says "not now".
+/// Usable from any thread. A lane reports what it cannot solve alone: a connection that ended
+/// without progress, or a temporary refusal.
 package final class AppStatus: Sendable {
   private let state: Mutex<TroubleMachine>
   private let isTroubled = Atomic<Bool>(false)
   private let planCheck: @Sendable (Instant) -> Void
 
   /// - Parameters:
-  ///   - patience: see ``AppConfiguration/patience``.
-  ///   - planCheck: called outside the lock with the moment at which the app must begin to call
+  ///   - patience: See ``AppConfiguration/patience``.
+  ///   - planCheck: Called outside the lock with the time at which the app must begin to call
   ///     ``check(now:hasWork:)``.
   init(patience: Duration, planCheck: @escaping @Sendable (Instant) -> Void) {
     state = Mutex(TroubleMachine(patience: patience))
@@ -21,21 +21,21 @@ package final class AppStatus: Sendable {
 
   // MARK: Reports
 
-  /// Something has just kept the app from progress.
+  /// Something has just stopped the app's progress.
   ///
   /// - Parameters:
-  ///   - cause: a few words, such as `503 ServiceUnavailable`. Text of the peer's may be in it.
-  ///   - nextTryAt: nil if no attempt is planned yet.
+  ///   - cause: A few words, such as `503 ServiceUnavailable`. They may contain text from the peer.
+  ///   - nextTryAt: Nil: no attempt is planned yet.
   func troubled(_ cause: String, nextTryAt: Instant?, now: Instant) {
     let checkAt = state.withLock { state in
-      // Within the lock, so that the flag is never false while there is trouble.
+      // Set within the lock, so that the flag is never false during trouble.
       isTroubled.store(true, ordering: .releasing)
       return state.troubled(cause, nextTryAt: nextTryAt, now: now)
     }
     if let checkAt { planCheck(checkAt) }
   }
 
-  /// Notifications have got their outcome by the peer's doing. Without trouble this is one atomic load.
+  /// The peer has settled notifications. Without trouble this is one atomic load.
   func progressed() {
     guard isTroubled.load(ordering: .acquiring) else { return }
     state.withLock { state in
@@ -44,8 +44,8 @@ package final class AppStatus: Sendable {
     }
   }
 
-  /// A limit of our own makes the app wait until `until`: connections per minute, or the age of a
-  /// provider token. It costs no patience.
+  /// A limit of the app itself makes it wait until `until`: connections per minute, or the age of a
+  /// provider token. This does not count against patience.
   func held(_ cause: String, until: Instant, now: Instant) {
     state.withLock { $0.held(cause, until: until, now: now) }
   }
@@ -66,7 +66,7 @@ package final class AppStatus: Sendable {
     }
   }
 
-  /// What keeps the app from progress at present, for whoever shows it.
+  /// What stops the app's progress at present, for display.
   package func obstacle(now: Instant) -> Obstacle? {
     state.withLock { state in
       if let trouble = state.trouble {
@@ -85,7 +85,7 @@ package final class AppStatus: Sendable {
 
   package var trouble: TroubleMachine.Trouble? { state.withLock { $0.trouble } }
 
-  /// The distinct causes in the order in which they came up, and how many reports had a cause that
+  /// The distinct causes in the order of their first report, and the number of reports whose cause
   /// found no room among them.
   package var notes: (listed: [TroubleMachine.Note], unlistedCount: Int) {
     state.withLock { ($0.notes, $0.unlistedCount) }
@@ -97,9 +97,9 @@ package struct Obstacle: Hashable, Sendable {
   /// A few printable words, such as `503 ServiceUnavailable`.
   package var cause: String
   package var lasting: Duration
-  /// Zero: it is under way. Nil: none is planned.
+  /// Zero: an attempt is being made. Nil: none is planned.
   package var nextTryIn: Duration?
-  /// A limit of our own, not the gateway, holds the app back.
+  /// True: a limit of the app itself stops it, not the gateway.
   package var isOwnLimit: Bool
 
   package init(cause: String, lasting: Duration, nextTryIn: Duration?, isOwnLimit: Bool) {

@@ -2,10 +2,12 @@ internal import PushTransport
 internal import PushWire
 internal import Synchronization
 
-/// What an app's producers, lanes and actor share: which campaigns there are, which lanes have room, and who waits for some.
+/// What an app's readers, lanes and actor share: the campaigns, the lanes with room, and the
+/// readers that wait for room.
 ///
-/// The hand-off between a campaign's reader and a lane must not pass through the app's actor (a hop costs more than a hundred notifications), so it
-/// goes through the rings, and through this for choosing one.
+/// The hand-off between a campaign's reader and a lane must not pass through the app's actor,
+/// because a hop costs more than a hundred notifications. So it goes through the rings; this type
+/// only chooses one.
 final class LaneScheduler: Sendable {
   private struct State {
     var lanes: [any Lane] = []
@@ -28,17 +30,18 @@ final class LaneScheduler: Sendable {
   private let surplusUntil = Atomic<UInt64>(0)
   private let surplusLaneCount = Atomic<Int>(0)
   private let loop: any Loop
-  /// Asks the app for another lane.
+  /// Requests another lane from the app.
   private let starved: @Sendable () -> Void
   let journal: EngineJournal?
-  /// Why the app makes no progress, if it makes none.
+  /// Why the app makes no progress.
   let status: AppStatus
-  /// The app's, for the journal.
+  /// The app's name in the journal.
   let app: String
   let unknownReasons = UnknownReasons()
 
-  /// No lane's backlog is longer, however fast it is (``BacklogLimit`` says how long it may be below that).
-  /// With a journal it is longer: what is taken in now may be sent only when an intent for it is durable, an interval later.
+  /// No lane's backlog is longer, however fast it is (``BacklogLimit`` may set less). With a
+  /// journal it is longer, because a notification may be sent only when an intent is durable, one
+  /// interval later.
   var backlogBlockCountLimit: Int { journal == nil ? 65_536 : 196_608 }
 
   init(
@@ -52,7 +55,7 @@ final class LaneScheduler: Sendable {
     self.starved = starved
     var state = State()
     if let rateLimit {
-      // A burst of 20 ms keeps the sending even, and the number of wake-ups small.
+      // A burst of 20 ms keeps the sending even and the wake-ups few.
       state.bucket = TokenBucket(perSecond: rateLimit, burst: max(1, rateLimit / 50), now: loop.now)
     }
     state.breaker = breaker
@@ -61,9 +64,10 @@ final class LaneScheduler: Sendable {
 
   // MARK: Campaigns
 
-  /// Opens the books of a campaign. A failed app takes none.
+  /// Opens the ledger of a campaign.
   ///
-  /// - Parameter makeLedger: gets the number that the campaign has in this app's rings.
+  /// - Parameter makeLedger: Gets the number of the campaign in this app's rings.
+  /// - Throws: ``AppFailure`` when the app has failed.
   func begin(_ makeLedger: (UInt32) -> CampaignLedger) throws(AppFailure) -> CampaignLedger {
     let (ledger, failure): (CampaignLedger, String?) = state.withLock { state in
       let ledger = makeLedger(state.nextCampaign)
@@ -94,7 +98,7 @@ final class LaneScheduler: Sendable {
 
   func readerContinues() { openCampaignCount.add(1, ordering: .acquiringAndReleasing) }
 
-  /// The campaign has its final account; the lanes need not know it any longer.
+  /// The campaign has its final account, so the lanes no longer need it.
   func forget(_ ledger: CampaignLedger) {
     state.withLock { state in
       state.openCampaigns -= 1
@@ -106,7 +110,7 @@ final class LaneScheduler: Sendable {
     state.withLock { $0.ledgers[campaign] }
   }
 
-  /// No campaign is being read: nothing more will come for now.
+  /// No campaign is being read, so nothing more arrives for now.
   var isDraining: Bool { openCampaignCount.load(ordering: .acquiring) == 0 }
 
   /// Every campaign was cancelled.
@@ -116,7 +120,7 @@ final class LaneScheduler: Sendable {
 
   var failure: String? { state.withLock { $0.failure } }
 
-  /// Cancels every campaign, because the app cannot send any more or because it is asked to stop.
+  /// Cancels every campaign, because the app can no longer send or was asked to stop.
   func cancelAll(failure: String? = nil) {
     let ledgers = state.withLock { state in
       state.failure = state.failure ?? failure
@@ -126,7 +130,7 @@ final class LaneScheduler: Sendable {
     wasCancelled()
   }
 
-  /// A campaign was cancelled: its reader and its notifications need not wait for anything.
+  /// A campaign was cancelled. Its reader and its notifications stop waiting.
   func wasCancelled() {
     cancellations.add(1, ordering: .releasing)
     resumeWaiters()
@@ -136,12 +140,13 @@ final class LaneScheduler: Sendable {
   /// Grows with every cancellation.
   var cancellationCount: Int { cancellations.load(ordering: .acquiring) }
 
-  /// A notification waits in a ring for its outcome.
+  /// A notification in a ring has no outcome.
   var hasWork: Bool { lanes.contains { $0.ring.published != $0.ring.settled } }
 
   // MARK: The breaker
 
-  /// So many notifications got an answer, of which so many called the token bad. Returns why the app must pause, if it must.
+  /// `count` notifications were answered; `bad` of the responses call the token bad. Returns why
+  /// the app must stop, or nil.
   func answered(_ count: Int, bad: Int) -> String? { state.withLock { $0.breaker?.answered(count, bad: bad) } }
 
   // MARK: Lanes
@@ -157,7 +162,8 @@ final class LaneScheduler: Sendable {
     state.withLock { $0.lanes.removeAll { $0 === lane } }
   }
 
-  /// They and this name each other: an app that has been shut down lets its memory go.
+  /// Lanes and scheduler refer to each other. Breaking the cycle releases the memory of an app that
+  /// was shut down.
   func removeLanes() {
     state.withLock { $0.lanes = [] }
   }
@@ -168,13 +174,14 @@ final class LaneScheduler: Sendable {
 
   // MARK: Room
 
-  /// A lane, and how many blocks it takes.
+  /// A lane, and how many blocks it accepts.
   struct Room {
     let lane: any Lane
     let blockCount: Int
   }
 
-  /// The lane that will be first to send what it is given, among those with room for `blockCount` blocks; waits until there is one.
+  /// The lane that will send first, among those with room for `blockCount` blocks. Waits until
+  /// there is one.
   func room(for blockCount: Int, isCancelled: () -> Bool) async -> Room? {
     while !isCancelled() {
       if let room = roomInLane(for: blockCount) { return room }
@@ -184,7 +191,7 @@ final class LaneScheduler: Sendable {
           state.waiters.append(continuation)
           waiterCount.store(state.waiters.count, ordering: .sequentiallyConsistent)
         }
-        // Room that was made between the look and the wait would otherwise be missed.
+        // Without this second look, room made between the first look and the wait would be missed.
         if roomInLane(for: blockCount) != nil || isCancelled() { resumeWaiters() }
       }
     }
@@ -197,7 +204,8 @@ final class LaneScheduler: Sendable {
       var leastLoad = Double.infinity
       for lane in state.lanes where lane.ring.freeBlockCount >= blockCount + RingRecord.blockCountLimit {
         let (backlog, limit) = (lane.backlog.backlog(of: lane.ring), lane.backlog.blockCount)
-        // Each limit is what its lane sends in the same time. A lane without a connection comes after all others.
+        // Each limit is what its lane sends in the same time. A lane without a connection comes
+        // last.
         let load = Double(backlog) / Double(limit) + (lane.backlog.isConnected ? 0 : 1)
         if backlog < limit, load < leastLoad { (best, leastLoad) = (Room(lane: lane, blockCount: limit - backlog), load) }
       }
@@ -205,7 +213,8 @@ final class LaneScheduler: Sendable {
     }
   }
 
-  /// A lane has sent or settled something. Cheap when nobody waits; otherwise wakes them once there is room worth waking for.
+  /// A lane has sent or settled something. Cheap while no reader waits; otherwise wakes the readers
+  /// when there is enough room.
   func roomMade(in lane: some Lane) {
     guard isWaitedFor else { return }
     let ring = lane.ring
@@ -216,7 +225,7 @@ final class LaneScheduler: Sendable {
   /// Whether a reader waits for room.
   var isWaitedFor: Bool { waiterCount.load(ordering: .sequentiallyConsistent) > 0 }
 
-  /// Wakes whoever waits for room, to look again.
+  /// Wakes all readers that wait for room, to look again.
   func resumeWaiters() {
     let waiters = state.withLock { state in
       defer { state.waiters = [] }
@@ -228,16 +237,17 @@ final class LaneScheduler: Sendable {
 
   // MARK: Growth
 
-  /// The service has put something off, or given no answer: more connections would not help.
+  /// The service has refused something temporarily, or not answered. More connections would not
+  /// help.
   ///
-  /// - Parameter nextTryAt: when a lane tries again, if that is later than now.
+  /// - Parameter nextTryAt: When a lane tries again, if that is later than now.
   func holdGrowth(nextTryAt: Instant?, now: Instant) {
     let end = max(now, nextTryAt ?? now) + Self.growthHold
-    // Lanes on other loops may say less; what this one says counts too.
+    // Lanes on other loops may store an earlier time, so the latest one counts.
     growthHeldUntil.max(end.nanoseconds, ordering: .relaxed)
   }
 
-  /// One lane more, or less, looks for a notification that ends connections.
+  /// One more or one fewer lane is in a poison search.
   fileprivate func searching(_ change: Int) { searchingLaneCount.add(change, ordering: .relaxed) }
 
   func mayGrow(now: Instant) -> Bool {
@@ -246,16 +256,17 @@ final class LaneScheduler: Sendable {
 
   private static let growthHold = Duration.seconds(1)
 
-  /// A lane has more to send again than it can in a few hundred milliseconds: other lanes could help.
+  /// A lane has more to resend than it can send in a few hundred milliseconds, so other lanes could
+  /// help.
   ///
-  /// - Parameter laneCount: so many could send it soon.
+  /// - Parameter laneCount: How many lanes could send it soon.
   func foundSurplus(for laneCount: Int, now: Instant) {
     surplusLaneCount.store(laneCount, ordering: .relaxed)
     surplusUntil.store((now + Self.surplusHold).nanoseconds, ordering: .relaxed)
     starved()
   }
 
-  /// How many lanes would help with what lanes have lately had to send again.
+  /// How many lanes would help with what lanes have recently had to resend.
   func surplus(now: Instant) -> Int {
     surplusUntil.load(ordering: .relaxed) > now.nanoseconds ? surplusLaneCount.load(ordering: .relaxed) : 0
   }
@@ -263,10 +274,10 @@ final class LaneScheduler: Sendable {
   /// Whether another lane would help.
   func isShort(now: Instant) -> Bool { isWaitedFor || surplus(now: now) > 0 }
 
-  /// Longer than most connections live that end in refusals.
+  /// Longer than most connections that end in refusals.
   private static let surplusHold = Duration.milliseconds(300)
 
-  /// How often connections end in refusals, as the lanes have seen it lately: what a new lane begins with.
+  /// How often connections have recently ended in refusals. New lanes start with it.
   var refusalStatistics: RefusalStatistics { state.withLock { $0.refusalStatistics } }
 
   func learned(_ statistics: RefusalStatistics) {
@@ -275,7 +286,8 @@ final class LaneScheduler: Sendable {
 
   // MARK: Rate
 
-  /// Up to `count` notifications that the app's rate limit lets through now; waits until there is at least one.
+  /// The number of notifications, up to `count`, that the app's rate limit allows now. Waits until
+  /// there is at least one.
   func allowance(upTo count: Int, isCancelled: () -> Bool) async -> Int {
     while !isCancelled() {
       let now = loop.now
@@ -301,8 +313,7 @@ final class LaneScheduler: Sendable {
   }
 }
 
-/// A lane's part in what keeps its app from growing: it holds growth back as long as it looks for a
-/// notification that ends connections.
+/// A lane's part in holding back its app's growth, for the time of its poison search.
 struct GrowthHold {
   private var isHeld = false
 
@@ -313,7 +324,7 @@ struct GrowthHold {
   }
 }
 
-/// Why an app cannot send: one sentence.
+/// Why an app cannot send, as a sentence.
 package struct AppFailure: Error, Hashable, CustomStringConvertible {
   package var reason: String
   package var description: String { reason }

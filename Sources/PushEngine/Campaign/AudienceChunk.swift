@@ -1,24 +1,25 @@
 package import PushTransport
 package import PushWire
 
-/// One line of a token file, as it stands in a chunk.
+/// One line of a token file in a chunk.
 package struct AudienceEntry: Sendable {
   package enum Kind: UInt8, Sendable {
     /// A token, and with a template its payload.
     case ready
-    /// The line, or its `token` column, is not a device token. ``AudienceChunk/text(of:)`` has what it is instead.
+    /// The line, or its `token` column, is not a device token. ``AudienceChunk/text(of:)`` returns
+    /// the text in its place.
     case malformedToken
     /// A CSV record with the wrong number of columns, or with quotes that RFC 4180 does not allow.
     case malformedRow
     /// A value for a placeholder is not UTF-8.
     case malformedText
-    /// Its `apns-id` is no UUID.
+    /// Its `apns-id` is not a UUID.
     case malformedIdentifier
     /// Its `collapse-id` cannot be a header's value.
     case malformedCollapseIdentifier
-    /// Longer than ``AudienceReader/lineByteLimit``: skipped, never held in memory.
+    /// Longer than ``AudienceReader/lineByteLimit``. It was skipped and never held in memory.
     case overlongLine
-    /// The token is good, but the payload made for it is above the limit.
+    /// The token is valid, but the payload made for it is above the limit.
     case payloadTooLarge
 
     /// The outcome of a line that cannot be sent; nil if it can.
@@ -41,22 +42,25 @@ package struct AudienceEntry: Sendable {
   let payloadOffset: UInt32
   let payloadByteCount: UInt32
   let tokenOffset: UInt32
-  /// 1…100 bytes of token; for a malformed entry up to 100 bytes of the text that stands there.
+  /// 1…100 bytes of token. For a malformed entry, up to 100 bytes of the text in its place.
   let tokenByteCount: UInt8
   package internal(set) var kind: Kind
-  /// Of headers of its own, which lie behind the token.
+  /// The kind of the entry's own headers, which lie after the token.
   var headersCode: UInt8 = 0
 }
 
-/// A reusable piece of an audience: up to a thousand or so entries with their tokens, and with a template their payloads, in flat memory.
+/// A reusable piece of an audience: about a thousand entries with their tokens, and with a template
+/// their payloads, in flat memory.
 ///
-/// One chunk is filled, handed to the app, used up, and filled again: reading millions of lines allocates nothing.
+/// One chunk is filled, handed to the app, used and filled again, so reading millions of lines
+/// allocates nothing.
 @safe package final class AudienceChunk: @unchecked Sendable {
-  // Sync: a chunk has one user at a time. Whoever fills it hands it over by a call or message that orders memory, and does not touch it until it comes back.
+  // Sync: a chunk has one user at a time. The one that fills it hands it over by a call or message
+  // that orders memory, and does not access it until it comes back.
 
-  /// How many entries fit unless payloads fill the chunk first.
+  /// How many entries fit, unless payloads fill the chunk first.
   package static let defaultEntryLimit = 1024
-  /// 1 MiB: with payloads of 1 KiB as many entries as without.
+  /// 1 MiB. With payloads of 1 KiB, as many entries fit as without.
   package static let defaultPayloadCapacity = 1 << 20
 
   package let entryLimit: Int
@@ -66,19 +70,21 @@ package struct AudienceEntry: Sendable {
   let tokens: UnsafeMutableRawPointer
   let payloads: UnsafeMutableRawPointer
   private let fill: UnsafeMutablePointer<Fill>
-  /// A place in the audience from which reading gives this chunk's entries again, maybe after some of earlier chunks.
+  /// A mark in the audience. Reading from there gives this chunk's entries again, perhaps after
+  /// some of earlier chunks.
   package var mark = AudienceMark(offset: 0, line: 1)
-  /// Where its entries come from, when an earlier process had taken them in: neighbours in one lane's ring, of one fate.
+  /// The origin of recovered entries: neighbours in one lane's ring, of one fate. Nil: read from
+  /// the audience.
   var origin: Origin?
 
   struct Origin {
     let lane: UInt64
     let fate: RecoveredRun.Fate
-    /// Of the first entry, in that lane's ring.
+    /// The position of the first entry in that lane's ring.
     let position: UInt64
   }
 
-  /// How many entries the chunk holds.
+  /// The number of entries in the chunk.
   package internal(set) var count: Int {
     get { unsafe fill.pointee.count }
     set { unsafe fill.pointee.count = newValue }
@@ -97,7 +103,8 @@ package struct AudienceEntry: Sendable {
     set { unsafe fill.pointee.payloadEnd = newValue }
   }
 
-  /// What changes with every entry. In memory of its own, since the checks for exclusive access to an object's variables took a tenth of the reading.
+  /// The fields that change with every entry. They have memory of their own, because the checks for
+  /// exclusive access to an object's variables took a tenth of the reading.
   private struct Fill {
     var count = 0
     var readyCount = 0
@@ -106,7 +113,8 @@ package struct AudienceEntry: Sendable {
   }
 
   /// - Parameters:
-  ///   - payloadCapacity: in bytes; 0 when the payload is the same for all. With a template, at least the payload limit.
+  ///   - payloadCapacity: In bytes; 0 when the payload is the same for all. With a template, at
+  ///     least the payload limit.
   package init(entryLimit: Int = AudienceChunk.defaultEntryLimit, payloadCapacity: Int = 0) {
     precondition(entryLimit > 0 && payloadCapacity >= 0 && payloadCapacity <= UInt32.max, "a chunk of no size")
     self.entryLimit = entryLimit
@@ -138,22 +146,25 @@ package struct AudienceEntry: Sendable {
     return unsafe entries[index]
   }
 
-  /// The token's bytes, 1…100. Only for an entry of this chunk that is ready or whose payload is too large, and only until the chunk is filled again.
+  /// The token's bytes, 1…100. Only for an entry of this chunk that is ready or whose payload is
+  /// too large. Valid until the chunk is filled again.
   package func token(of entry: AudienceEntry) -> UnsafeRawBufferPointer {
     unsafe UnsafeRawBufferPointer(start: tokens + Int(entry.tokenOffset), count: Int(entry.tokenByteCount))
   }
 
-  /// What the entry says for the headers of its request. Valid until the chunk is filled again.
+  /// The entry's own headers. Valid until the chunk is filled again.
   package func ownHeaders(of entry: AudienceEntry) -> RingRecord.OwnHeaders {
     unsafe RingRecord.OwnHeaders(code: entry.headersCode, start: UnsafeRawPointer(tokens + Int(entry.tokenOffset) + Int(entry.tokenByteCount)))
   }
 
-  /// The payload made for this entry; empty when the campaign has one payload for all. Valid until the chunk is filled again.
+  /// The payload made for this entry; empty when the campaign has one payload for all. Valid until
+  /// the chunk is filled again.
   package func payload(of entry: AudienceEntry) -> UnsafeRawBufferPointer {
     unsafe UnsafeRawBufferPointer(start: payloads + Int(entry.payloadOffset), count: Int(entry.payloadByteCount))
   }
 
-  /// What the report shows for an entry that cannot be sent: the token in hexadecimal digits, or the beginning of what stands in its place.
+  /// The text that the report shows for an entry that cannot be sent: the token in hexadecimal
+  /// digits, or the beginning of the text in its place.
   package func text(of entry: AudienceEntry) -> String {
     let bytes = unsafe token(of: entry)
     switch entry.kind {

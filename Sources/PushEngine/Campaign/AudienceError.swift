@@ -1,4 +1,4 @@
-/// Why an audience cannot be read at all. Bad single lines are no errors: they come as entries.
+/// Why an audience cannot be read at all. Single malformed lines are not errors but entries.
 package struct AudienceError: Error, Hashable, Sendable, CustomStringConvertible {
   package enum Problem: Hashable, Sendable {
     /// The system's reason, such as "No such file or directory".
@@ -34,10 +34,11 @@ package struct AudienceError: Error, Hashable, Sendable, CustomStringConvertible
 
 /// What is wrong with the beginning of a token file.
 package enum AudienceFormatError: Error, Hashable, Sendable {
-  /// No line with anything in it, or nothing after the header.
+  /// Only blank lines, or nothing after the header.
   case empty
   case notUTF8
-  /// A first line with several columns, none of which is named `token`. The separator is `,` or what seems to be used instead.
+  /// A first line with several columns, none of which is named `token`. The separator is `,` or
+  /// what seems to be used in its place.
   case noTokenColumn(line: UInt64, columns: [String], separator: String)
   case duplicateColumn(line: UInt64, name: String)
 

@@ -1,13 +1,14 @@
 internal import Glibc
 internal import Synchronization
 
-/// A token file on disk or standard input, read in blocks: the thin shell around ``AudienceReader``.
+/// A token file on disk or standard input, read in blocks. ``AudienceReader`` interprets them.
 @safe package final class AudienceFile: AudienceSource, @unchecked Sendable {
-  // Sync: one task at a time fills chunks from it; the progress alone may be read by others, and is atomic.
+  // Sync: one task at a time fills chunks from it. Other threads may read only the progress, which
+  // is atomic.
 
-  /// 512 KiB: large enough that system calls do not show, small enough to stay in the cache.
+  /// 512 KiB: large enough that the cost of system calls is negligible, small enough for the cache.
   private static let blockByteCount = 512 * 1024
-  /// One call reads so many blocks at most, so that whoever fills chunks can look whether the campaign was cancelled.
+  /// The most blocks that one call reads, so that the caller can check for cancellation.
   private static let blocksPerCall = 2
 
   /// `-` for standard input.
@@ -16,11 +17,11 @@ internal import Synchronization
   package let header: AudienceHeader
   /// The size of the file; nil for a pipe or a terminal.
   package let byteCount: Int?
-  /// How much of it has gone into chunks, header included: for the progress.
+  /// How many bytes of it have gone into chunks, including the header. For the progress.
   package var consumedByteCount: Int { consumed.load(ordering: .relaxed) }
 
   private let consumed = Atomic<Int>(0)
-  /// Behind the header, or where it was told to begin.
+  /// After the header, or where reading began.
   private let start: AudienceMark
   private let input: AudienceInput
   private var reader: AudienceReader
@@ -30,12 +31,13 @@ internal import Synchronization
   /// See ``AudienceChunk/mark``.
   private var mark: AudienceMark
 
-  /// Opens the file and reads its beginning; of a pipe, waits for it.
+  /// Opens the file and reads its beginning; waits for it in a pipe.
   ///
   /// - Parameters:
-  ///   - mark: where to go on, in a file that has been read before; nil: behind the header.
-  ///   - readsHeaders: see ``AudienceReader``.
-  ///   - makeRenderer: called once with the header: what makes the payload of each line, nil for one payload for all. What it throws is thrown on.
+  ///   - mark: Where to continue in a file that was read before; nil: after the header.
+  ///   - readsHeaders: See ``AudienceReader``.
+  ///   - makeRenderer: Called once with the header. Returns the renderer of each line's payload;
+  ///     nil: one payload for all. Its errors are rethrown.
   package init(
     path: String, from mark: AudienceMark? = nil, readsHeaders: Bool = false, renderer makeRenderer: (AudienceHeader) throws -> PayloadRenderer? = { _ in nil }
   ) throws {
@@ -58,10 +60,11 @@ internal import Synchronization
     consumed.store(Int(clamping: self.mark.offset), ordering: .relaxed)
   }
 
-  /// Empties `chunk` and puts the next entries into it. Never waits: a pipe that pauses gives a part of a chunk, or nothing yet, and blocks without a
-  /// single entry (blank lines, the rest of an overlong line) give nothing for no time.
+  /// Empties `chunk` and puts the next entries into it. It never waits: a pipe that pauses gives a
+  /// part of a chunk, or nothing yet. Blocks without an entry (blank lines, the rest of an overlong
+  /// line) give `nothingFor(.zero)`.
   ///
-  /// - Throws: an error also when the whole file had no entry at all, or a line has no end.
+  /// - Throws: ``AudienceError``, also when the whole file had no entry, or a line has no end.
   package func fill(_ chunk: AudienceChunk) throws(AudienceError) -> AudienceSupply {
     chunk.removeAll()
     if let restart = reader.restart { mark = AudienceMark(offset: UInt64(consumedByteCount - restart.carriedByteCount), line: restart.line) }
@@ -100,7 +103,7 @@ internal import Synchronization
     return .end
   }
 
-  /// What was never taken in. Reads the file for it, from any thread.
+  /// The part that was never taken in. Reads the file for it, from any thread.
   package func unread(_ rest: UnreadAudience) -> AudienceUnread {
     let line = rest.line ?? start.line
     guard let byteCount else { return AudienceUnread(line: line) }
@@ -117,7 +120,8 @@ internal import Synchronization
   private static func detectHeader(_ input: AudienceInput) throws(AudienceError) -> AudienceHeader {
     while true {
       do throws(AudienceFormatError) {
-        // A file is looked at as far as a header can reach, so that one without a row is noticed; a pipe no further than it must, as it may pause.
+        // A file is read as far as a header can reach, so that one without a row is noticed. A pipe
+        // may pause, so it is read no further than necessary.
         let isEnough = input.byteCount == nil || input.isAtEnd || input.count > AudienceReader.lineByteLimit
         if isEnough, let header = try AudienceHeader.detect(unsafe Array(input.bytes), isWhole: input.isAtEnd) { return header }
       } catch {
@@ -128,7 +132,7 @@ internal import Synchronization
   }
 }
 
-/// The descriptor and the block that is read into. Used by one thread at a time, as its owner.
+/// The descriptor and the block that is read into. Used by one thread at a time, like its owner.
 @safe private final class AudienceInput {
   let path: String
   let byteCount: Int?
@@ -146,7 +150,7 @@ internal import Synchronization
     let isKnown = unsafe fstat(descriptor, &status) == 0
     byteCount = isKnown && status.st_mode & S_IFMT == S_IFREG ? Int(status.st_size) : nil
     unsafe block = .allocate(byteCount: blockByteCount, alignment: 64)
-    // From here on everything is initialised, so that deinit gives it back when this throws.
+    // Everything is initialised from here on, so deinit releases it when this throws.
     if isKnown, status.st_mode & S_IFMT == S_IFDIR { throw AudienceError(path: path, problem: .isFolder) }
   }
 
@@ -159,7 +163,7 @@ internal import Synchronization
 
   func discardAll() { count = 0 }
 
-  /// Forgets what was read, and goes on at `offset`.
+  /// Drops what was read, and continues at `offset`.
   func seek(to offset: UInt64) throws(AudienceError) {
     guard let place = off_t(exactly: offset), lseek(descriptor, place, SEEK_SET) == place else {
       throw AudienceError(path: path, problem: .cannotRead(Self.reason(errno)))
@@ -168,7 +172,7 @@ internal import Synchronization
     isAtEnd = false
   }
 
-  /// Where this line begins, in bytes. Leaves the place of reading alone.
+  /// The byte offset of a line. Does not move the place of reading.
   func offset(ofLine line: UInt64, from mark: AudienceMark) -> Int {
     var (offset, left) = (Int(clamping: mark.offset), line > mark.line ? line - mark.line : 0)
     let piece = UnsafeMutableRawBufferPointer.allocate(byteCount: 64 * 1024, alignment: 16)
@@ -186,14 +190,14 @@ internal import Synchronization
     return offset
   }
 
-  /// Whether a read would return at once: always for a file.
+  /// Whether a read would return at once. Always true for a file.
   var isReadable: Bool {
     if byteCount != nil { return true }
     var wait = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
     return unsafe poll(&wait, 1, 0) != 0
   }
 
-  /// Reads once, behind what the block holds, or finds the end.
+  /// Reads once, after what the block holds, or finds the end.
   func readMore() throws(AudienceError) {
     while true {
       let room = unsafe UnsafeMutableRawBufferPointer(rebasing: block[count...])
@@ -207,7 +211,7 @@ internal import Synchronization
         return
       }
       if errno == EAGAIN {
-        // Somebody else made our standard input non-blocking.
+        // Another process has made the standard input non-blocking.
         var wait = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
         _ = unsafe poll(&wait, 1, -1)
       } else if errno != EINTR {

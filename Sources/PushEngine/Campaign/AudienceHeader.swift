@@ -1,32 +1,36 @@
 internal import PushWire
 
-/// What the beginning of a token file says about the rest: plain lines, or CSV with named columns.
+/// The format of a token file by its beginning: plain lines, or CSV with named columns.
 package struct AudienceHeader: Hashable, Sendable {
   /// The names in the header, in order; empty for plain lines.
   package let columns: [String]
-  /// Which column holds the token; 0 for plain lines.
+  /// The index of the column with the token; 0 for plain lines.
   package let tokenColumn: Int
-  /// How many bytes of the file belong to the header: byte order mark, blank lines, the header itself.
+  /// The bytes of the file before the first row: byte order mark, blank lines and the header.
   package let byteCount: Int
-  /// The number of the first line after those.
+  /// The number of the line after those.
   package let firstLine: UInt64
 
   package var isCSV: Bool { !columns.isEmpty }
 
-  /// The columns that name a notification's own `apns-id` and `apns-collapse-id`, where they are read; written in any case, as `token` is.
+  /// The columns with a notification's own `apns-id` and `apns-collapse-id`. Upper and lower case
+  /// are equal, as for `token`.
   package var identifierColumn: Int? { column("apns-id") }
   package var collapseColumn: Int? { column("collapse-id") }
 
   private func column(_ name: String) -> Int? { columns.firstIndex { $0.lowercased() == name } }
 
-  /// Looks at the first bytes of a file.
+  /// Finds the header in the first bytes of a file.
   ///
-  /// The header of a CSV file is the first line that is not blank, and it has a column named `token` (in any case). A file whose first line
-  /// has none is one token per line, unless that line has several columns and the next one is no token either.
+  /// The header of a CSV file is the first line that is not blank. It has a column named `token`,
+  /// in upper or lower case. Without such a column the file has one token per line, unless its
+  /// first line has several columns and the next one is not a token either.
+  ///
   /// - Parameters:
-  ///   - prefix: the file from its first byte, as much as there is; two lines are enough, and so is anything above ``AudienceReader/lineByteLimit``.
-  ///   - isWhole: there is nothing after `prefix`.
-  /// - Returns: nil when more bytes are needed.
+  ///   - prefix: The file from its first byte on, as much as there is. Two lines are enough, and so
+  ///     is anything above ``AudienceReader/lineByteLimit``.
+  ///   - isWhole: There is nothing after `prefix`.
+  /// - Returns: Nil when more bytes are needed.
   package static func detect(_ prefix: [UInt8], isWhole: Bool) throws(AudienceFormatError) -> AudienceHeader? {
     if prefix.starts(with: [0xFF, 0xFE]) || prefix.starts(with: [0xFE, 0xFF]) { throw .notUTF8 }
     let start = prefix.starts(with: [0xEF, 0xBB, 0xBF]) ? 3 : 0
@@ -35,7 +39,7 @@ package struct AudienceHeader: Hashable, Sendable {
     var lines = LineWalk(bytes: prefix, position: start)
     guard let first = lines.nextWithText() else {
       if isWhole { throw .empty }
-      // More blank lines than a line may have bytes: the reader skips them.
+      // More blank lines than the limit of one line. The reader skips them.
       return mayGoOn ? nil : plain
     }
     if !isWhole, !first.isComplete { return mayGoOn ? nil : plain }
@@ -52,7 +56,7 @@ package struct AudienceHeader: Hashable, Sendable {
     return AudienceHeader(columns: columns, tokenColumn: tokenColumn, byteCount: first.end, firstLine: first.line + 1)
   }
 
-  /// Names as a sentence shows them.
+  /// Names for a sentence.
   static func list(_ names: [String]) -> String {
     names.map { "\"\($0)\"" }.joined(separator: ", ")
   }
@@ -86,7 +90,8 @@ package struct AudienceHeader: Hashable, Sendable {
   }
 }
 
-/// The lines of the first block, without their ends. The header is one line: names that span lines are not supported.
+/// The lines of the first block, without their ends. The header is one line; names that span lines
+/// are not supported.
 private struct LineWalk {
   let bytes: [UInt8]
   var position: Int
@@ -95,9 +100,9 @@ private struct LineWalk {
   struct Line {
     let bytes: ArraySlice<UInt8>
     let line: UInt64
-    /// The offset of what follows the line's end.
+    /// The offset after the line's end.
     let end: Int
-    /// The line's end is there.
+    /// The line has its end.
     let isComplete: Bool
   }
 

@@ -2,55 +2,61 @@ internal import Glibc
 internal import PushTransport
 internal import PushWire
 
-/// Reads a token file block by block into chunks: no IO, no copy of the file, no allocation per line, the same result however the blocks are cut.
+/// Reads a token file block by block into chunks: no IO, no copy of the file, no allocation per
+/// line. How the blocks are cut makes no difference.
 ///
-/// A file is one token per line, or CSV (see ``AudienceHeader``). Blank lines are skipped. A line that cannot be sent becomes an entry that says why.
-/// A CSV record may span lines only if it is a good row: where it is none, has more than 64 KiB, or is still open at the end of the file, its first
-/// line is one malformed entry, and reading goes on with the line after that. So a quote that is never closed hides no other line.
+/// A file has one token per line, or is CSV (see ``AudienceHeader``). Blank lines are skipped. A
+/// line that cannot be sent becomes an entry with the reason.
+///
+/// A CSV record may span lines only if it is valid. If it is not, has more than 64 KiB, or is open
+/// at the end of the file, its first line becomes one malformed entry, and reading continues with
+/// the next line. So a quote that is never closed hides no other line.
 @safe package struct AudienceReader: ~Copyable {
-  /// 64 KiB: no line of a sensible file is longer, and a file that is none is not read into memory.
+  /// 64 KiB. No line of a valid file is longer, and other files are not read into memory.
   package static let lineByteLimit = 1 << 16
-  /// 1 MiB: a file with a longer line is no token file, and its reading ends there (``endlessLine``).
+  /// 1 MiB. A file with a longer line is not a token file, and reading ends there
+  /// (``endlessLine``).
   package static let skippedByteLimit = 1 << 20
-  /// As much of a malformed line as a report shows; the size of the largest token.
+  /// How much of a malformed line a report shows: the size of the largest token.
   package static let textByteLimit = DeviceToken.byteCountLimit
 
   private let isCSV: Bool
   private let columnCount: Int
   private let tokenColumn: Int
-  /// The columns of headers, if they are read and there are any.
+  /// The columns of own headers, if they are read and exist.
   private let identifierColumn: Int?
   private let collapseColumn: Int?
   private let renderer: PayloadRenderer?
   private var record: AudienceRecord
   private var recordEnd: AudienceRecordEnd
-  /// What ``carried`` says, from an earlier block or an earlier part of this one.
+  /// The bytes described by ``carried``, from an earlier block or an earlier part of this one.
   private let carry: UnsafeMutableRawPointer
   private var carryCount = 0
   private var carried = Carried.nothing
-  /// Where the carried lines that are to be read begin.
+  /// Where the carried lines begin that have to be read.
   private var carryStart = 0
   /// The line on which the next record begins, from 1.
   private var line: UInt64
-  /// How much of a line that is too long has gone by.
+  /// How much of an overlong line was skipped.
   private var skippedByteCount = 0
-  /// The line that has more than ``skippedByteLimit`` bytes, if there was one: nothing behind it is read.
+  /// The line with more than ``skippedByteLimit`` bytes, if there is one. Nothing after it is read.
   package private(set) var endlessLine: UInt64?
 
   private enum Carried {
     case nothing
-    /// The beginning of a record whose end has not come yet.
+    /// The beginning of a record whose end has not been read.
     case record
-    /// Nothing, but the rest of a line that is too long is to be skipped.
+    /// Nothing, but the rest of an overlong line has to be skipped.
     case overlongLine
-    /// Lines that went by as part of a record which turned out to be none.
+    /// Lines that were read as part of a record that turned out invalid.
     case lines
   }
 
   /// - Parameters:
-  ///   - renderer: makes each entry's payload; nil when all get the same.
-  ///   - readsHeaders: the columns `apns-id` and `collapse-id` say what a notification has of its own, where they are not empty. Otherwise they are columns like others.
-  ///   - firstLine: the number of the line that comes first, if it is not the one after the header.
+  ///   - renderer: Makes each entry's payload; nil when all get the same.
+  ///   - readsHeaders: True: the columns `apns-id` and `collapse-id` set a notification's own
+  ///     headers where they are not empty. False: they are ordinary columns.
+  ///   - firstLine: The number of the first line, if it is not the one after the header.
   package init(_ header: AudienceHeader, renderer: PayloadRenderer? = nil, readsHeaders: Bool = false, firstLine: UInt64? = nil) {
     isCSV = header.isCSV
     columnCount = max(1, header.columns.count)
@@ -64,8 +70,9 @@ internal import PushWire
     line = firstLine ?? header.firstLine
   }
 
-  /// Where another reader could begin, and give the same entries as this one from here on: so many bytes before the end of what this one has taken, at a line
-  /// with this number. Nil in the middle of a line that is too long.
+  /// Where another reader can begin and give the same entries as this one from here on: this many
+  /// bytes before the end of what this one has read, at a line with this number. Nil in the middle
+  /// of an overlong line.
   package var restart: (carriedByteCount: Int, line: UInt64)? {
     switch carried {
     case .nothing: (0, line)
@@ -77,9 +84,11 @@ internal import PushWire
 
   deinit { unsafe carry.deallocate() }
 
-  /// Reads what follows the header, up to the end of `block` or until `chunk` is full. Entries are added to what the chunk holds.
+  /// Reads what follows the header, up to the end of `block` or until `chunk` is full. Entries are
+  /// added to those in the chunk.
   ///
-  /// - Returns: how many bytes of the block were used; fewer than there are only when the chunk is full. See also ``hasLines``.
+  /// - Returns: How many bytes of the block were used; not all only when the chunk is full. See
+  ///   also ``hasLines``.
   package mutating func read(_ block: UnsafeRawBufferPointer, into chunk: AudienceChunk) -> Int {
     precondition(chunk.payloadCapacity >= renderer?.byteLimit ?? 0, "a chunk without room for one payload")
     var position = 0
@@ -102,12 +111,13 @@ internal import PushWire
     return position
   }
 
-  /// Lines of an earlier block are still to be read, because the chunk was full: they need a call of ``read(_:into:)``, but no further block.
+  /// Lines of an earlier block have to be read because the chunk was full. They need a call of
+  /// ``read(_:into:)``, but no further block.
   package var hasLines: Bool { carried == .lines }
 
-  /// Reads the last line of a file that does not end with a line end. Call it after the last block.
+  /// Reads the last line of a file without a line end there. Call it after the last block.
   ///
-  /// - Returns: false when the chunk is full: call again with the next one.
+  /// - Returns: False when the chunk is full: call again with the next one.
   package mutating func finish(into chunk: AudienceChunk) -> Bool {
     while true {
       switch carried {
@@ -124,7 +134,7 @@ internal import PushWire
   }
 
   static func isSpace(_ byte: UInt8) -> Bool { byte == UInt8(ascii: " ") || byte == UInt8(ascii: "\t") }
-  /// A space, or the carriage return that a line end from other systems leaves behind.
+  /// A space, or the carriage return of a CR LF line end.
   static func isBlank(_ byte: UInt8) -> Bool { isSpace(byte) || byte == UInt8(ascii: "\r") }
 
   private func hasRoom(_ chunk: AudienceChunk) -> Bool {
@@ -135,11 +145,12 @@ internal import PushWire
 
   private var carriedBytes: UnsafeRawBufferPointer { unsafe UnsafeRawBufferPointer(start: carry, count: carryCount) }
 
-  /// Reads the record that begins at `position`. Returns where the next one begins; nil if this one does not end in `bytes`, or is too long.
+  /// Reads the record that begins at `position`. Returns where the next one begins; nil if this one
+  /// does not end in `bytes`, or is too long.
   @inline(__always)
   private mutating func takeRecord(_ bytes: UnsafeRawBufferPointer, at position: Int, into chunk: AudienceChunk) -> Int? {
     guard let base = bytes.baseAddress else { return nil }
-    // The usual case: a whole line without quotes.
+    // The usual case is a complete line without quotes.
     let found = unsafe memchr(base + position, Int32(UInt8(ascii: "\n")), bytes.count - position)
     if let found = unsafe found {
       let end = unsafe UnsafeRawPointer(found) - base
@@ -164,7 +175,8 @@ internal import PushWire
     return unsafe position + takeFirstLine(reach, end: end, into: chunk) + 1
   }
 
-  /// Goes on with the record, or the line too long, that an earlier block began. Returns how far.
+  /// Continues a record, or an overlong line, that an earlier block began. Returns the offset after
+  /// it.
   private mutating func continueRecord(_ block: UnsafeRawBufferPointer, from start: Int, into chunk: AudienceChunk) -> Int {
     let rest = unsafe UnsafeRawBufferPointer(rebasing: block[start...])
     if carried == .overlongLine {
@@ -193,7 +205,7 @@ internal import PushWire
     if let end = unsafe Self.lineEnd(carriedBytes) {
       carryOn(from: unsafe takeFirstLine(carriedBytes, end: end, into: chunk) + 1)
     } else if unsafe reach[count] == UInt8(ascii: "\n") {
-      // A line as long as a line may be, with an open quote.
+      // A line of the maximum length, with an open quote.
       _ = unsafe takeFirstLine(carriedBytes, end: carryCount, into: chunk)
       carried = .nothing
       return start + count + 1
@@ -205,7 +217,7 @@ internal import PushWire
     return start + count
   }
 
-  /// What is carried from `start` on are lines to be read.
+  /// The carried bytes from `start` on are lines that have to be read.
   private mutating func carryOn(from start: Int) {
     carryStart = start
     carried = start < carryCount ? .lines : .nothing
@@ -215,14 +227,15 @@ internal import PushWire
     if let next = unsafe takeRecord(carriedBytes, at: carryStart, into: chunk) {
       carryOn(from: next)
     } else {
-      // Its end is in the block; what was found out about its beginning is in `recordEnd`.
+      // Its end is in the block. `recordEnd` knows the state at its beginning.
       carryCount -= carryStart
       unsafe _ = memmove(carry, carry + carryStart, carryCount)
       carried = .record
     }
   }
 
-  /// Takes a whole record, without its line end, or only its first line if it spans several and is no good row. Returns how many bytes it took.
+  /// Takes a complete record without its line end, or only its first line if it spans several and
+  /// is invalid. Returns how many bytes it took.
   private mutating func settle(_ bytes: UnsafeRawBufferPointer, into chunk: AudienceChunk) -> Int {
     if isCSV, let end = unsafe Self.lineEnd(bytes), unsafe !(record.split(Self.trimmed(bytes)) && record.count == columnCount) {
       return unsafe takeFirstLine(bytes, end: end, into: chunk)
@@ -243,7 +256,7 @@ internal import PushWire
     return unsafe UnsafeRawPointer(found) - base
   }
 
-  /// One record without its line end.
+  /// Takes one record without its line end.
   private mutating func take(_ bytes: UnsafeRawBufferPointer, into chunk: AudienceChunk) {
     let text = unsafe Self.trimmed(bytes)
     if isCSV {
@@ -253,7 +266,7 @@ internal import PushWire
     }
   }
 
-  /// Without the carriage return of a line end from other systems.
+  /// Removes the carriage return of a CR LF line end.
   @inline(__always)
   private static func trimmed(_ bytes: UnsafeRawBufferPointer) -> UnsafeRawBufferPointer {
     var count = bytes.count
@@ -304,7 +317,7 @@ internal import PushWire
     }
   }
 
-  /// A row whose token has been read, with headers of its own.
+  /// Takes a row with own headers, whose token has been read.
   private func takePersonal(_ text: UnsafeRawBufferPointer, tokenText: UnsafeRawBufferPointer, tokenCount: Int, into chunk: AudienceChunk) {
     var identifier: APNSIdentifier?
     if let field = identifierColumn.map({ record[$0] }), field.start < field.end {
@@ -336,7 +349,8 @@ internal import PushWire
     add(.ready, textCount: tokenCount, headersCode: code, payloadCount: payloadCount, to: chunk)
   }
 
-  /// Copies a field without the second of each pair of quotes. Nil unless it is what a header can say: printable ASCII with no space at either end, at most 64 bytes.
+  /// Copies a field without the second of each pair of quotes. Nil unless it can be a header's
+  /// value: printable ASCII without spaces at the ends, at most 64 bytes.
   private static func copyHeaderValue(_ field: AudienceRecord.Field, of text: UnsafeRawBufferPointer, to place: UnsafeMutableRawPointer) -> Int? {
     var count = 0
     var position = field.start
@@ -351,7 +365,7 @@ internal import PushWire
     return count
   }
 
-  /// As much of `text` as a report shows, cut between characters.
+  /// Adds as much of `text` as a report shows, cut between characters.
   private func addText(_ text: UnsafeRawBufferPointer, _ kind: AudienceEntry.Kind, to chunk: AudienceChunk) {
     var count = min(text.count, Self.textByteLimit)
     if count < text.count {

@@ -1,17 +1,18 @@
 internal import Glibc
 
-/// One CSV record cut into its fields: RFC 4180, with spaces around a field ignored. Holds its memory and is used again for every record.
+/// One CSV record cut into its fields by RFC 4180; spaces around a field are ignored. It holds its
+/// memory and is reused for every record.
 @safe struct AudienceRecord: ~Copyable {
   /// A field's place in the record, without its quotes.
   struct Field {
     var start: Int
     var end: Int
-    /// Within it, each quote stands twice.
+    /// Each quote within it is doubled.
     var isQuoted: Bool
   }
 
   private let fields: UnsafeMutablePointer<Field>
-  /// One more than a good record has, so that too many columns show.
+  /// One more than a valid record has, so that too many columns are noticed.
   private let limit: Int
   private(set) var count = 0
 
@@ -27,7 +28,8 @@ internal import Glibc
     return unsafe fields[index]
   }
 
-  /// Cuts `record`, which has no line end any more. False if quotes stand where they may not; with too many columns, `count` is above the limit given.
+  /// Cuts `record`, which has no line end. False if quotes are misplaced. With too many columns,
+  /// `count` is above the limit.
   mutating func split(_ record: UnsafeRawBufferPointer) -> Bool {
     count = 0
     guard let base = record.baseAddress else { return true }
@@ -91,8 +93,8 @@ internal import Glibc
   }
 }
 
-/// Finds where a record ends, fed with the file in any chunking: at the first line end outside quotes.
-/// The reader sees to it that it gets no more than one byte above the limit.
+/// Finds the end of a record, the first line end outside quotes, in any chunking of the file. The
+/// reader passes at most one byte above the limit.
 struct AudienceRecordEnd {
   private enum State { case fieldStart, unquoted, quoted, quoteInQuoted }
 
@@ -106,7 +108,8 @@ struct AudienceRecordEnd {
 
   var isOverlong: Bool { byteCount > AudienceReader.lineByteLimit }
 
-  /// Goes on with `bytes` from `start`. Returns the offset of the line end that ends the record; nil if it goes on behind `bytes`.
+  /// Continues with `bytes` from `start`. Returns the offset of the line end that ends the record;
+  /// nil if the record continues after `bytes`.
   mutating func find(_ bytes: UnsafeRawBufferPointer, from start: Int) -> Int? {
     var position = start
     while position < bytes.count {

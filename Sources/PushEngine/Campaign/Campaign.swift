@@ -1,19 +1,20 @@
 internal import PushTransport
 package import PushWire
 
-/// What a campaign sends to everyone in its audience.
+/// What a campaign sends to all recipients.
 package struct Campaign: Sendable {
-  /// For everyone whose entry brings no payload of its own (a template's entries do).
+  /// For recipients whose entry has no payload of its own. A template gives each entry one.
   package var payload: [UInt8]
   /// Seconds since 1970; 0 for "do not store"; nil to leave it out.
   package var expiration: UInt32?
-  /// 10 or 5, and 1 where HTTP/2 is spoken; nil to leave it out.
+  /// 10 or 5, or 1 over HTTP/2; nil to leave it out.
   package var priority: UInt8?
-  /// For an app that speaks HTTP/2, which takes nil for an alert to the topic of its certificate. What they say of expiration and priority does not
-  /// count: the campaign's own does, see ``requestHeaders``. Check them before: ``ProviderHeaders/check(payload:credential:)``.
+  /// The headers over HTTP/2; nil: an alert to the topic of the certificate. Their expiration and
+  /// priority are ignored in favour of the campaign's, see ``requestHeaders``. Check them before
+  /// with ``ProviderHeaders/check(payload:credential:)``.
   package var headers: ProviderHeaders?
-  /// Every notification has an `apns-id` made of this and its line, unless its line names one. Random by default; of a campaign that goes on from a
-  /// journal the one that is written there counts.
+  /// The seed of each notification's `apns-id`, together with its line, unless the line has one.
+  /// Random by default. A campaign that is resumed from a journal uses the journal's.
   package var seed: IdentifierSeed
 
   package init(payload: [UInt8], expiration: UInt32? = nil, priority: UInt8? = nil, headers: ProviderHeaders? = nil, seed: IdentifierSeed = .random()) {
@@ -37,7 +38,7 @@ extension IdentifierSeed {
   package static func random() -> IdentifierSeed { IdentifierSeed(high: .random(in: 0 ... .max), low: .random(in: 0 ... .max)) }
 }
 
-/// Where a campaign's entries come from, a chunk at a time.
+/// The source of a campaign's entries, a chunk at a time.
 package protocol AudienceSource: Sendable {
   /// Puts the next entries into the chunk, which it empties first.
   func fill(_ chunk: AudienceChunk) throws(AudienceError) -> AudienceSupply
@@ -54,26 +55,28 @@ package enum AudienceSupply: Hashable, Sendable {
   case entries
   /// There is nothing to read now, but the audience has not ended (a pipe).
   case nothingYet
-  /// There is nothing before this much time has passed (a source with a pace of its own).
+  /// There is nothing for this long (a source with its own pace).
   case nothingFor(Duration)
-  /// There is nothing before the source sets its signal.
+  /// There is nothing until the source sets its signal.
   case waiting
   case end
 }
 
-/// A campaign on its way through one app.
+/// A campaign that is sent through one app.
 package struct CampaignRun: Sendable {
   package let ledger: CampaignLedger
   private let intake: LaneScheduler
   private let policy: LanePolicy
-  /// What the journal knows of the campaign, if there is one.
+  /// The campaign's state in the journal; nil without a journal.
   private let journalled: JournalledCampaign?
   private let recoveredRuns: [RecoveredRun]
 
-  /// Opens the campaign's books. Throws when the app has failed.
+  /// Opens the campaign's ledger.
   ///
-  /// - Parameter number: the campaign's in the app's journal, from ``EngineJournal/begin(_:)`` or ``EngineJournal/campaigns``: what an earlier process
-  ///   has done for it is part of its account, and what it left is sent first. Nil when the app has no journal.
+  /// - Parameter number: The campaign's number in the app's journal, from
+  ///   ``EngineJournal/begin(_:)`` or ``EngineJournal/campaigns``. The work of earlier processes is
+  ///   part of its account, and what they left is sent first. Nil when the app has no journal.
+  /// - Throws: ``AppFailure`` when the app has failed.
   package init(_ campaign: Campaign, through app: App, journalled number: UInt64? = nil, listener: (any OutcomeListener)? = nil) throws(AppFailure) {
     intake = app.intake
     policy = app.configuration.policy
@@ -99,10 +102,11 @@ package struct CampaignRun: Sendable {
 
   /// Sends to the whole audience and returns when every notification has its outcome.
   ///
-  /// An audience that cannot be read any further, and a cancelled campaign, still end in an account: what was submitted gets its outcome first. With a journal
-  /// such a campaign stays open, and can be gone on with.
+  /// An audience that cannot be read any further, and a cancelled campaign, still end with an
+  /// account: what was submitted gets its outcome first. With a journal such a campaign stays open
+  /// and can be resumed.
   ///
-  /// - Parameter audience: where the campaign goes on: from its ``mark`` on.
+  /// - Parameter audience: Begins at ``mark``, where the campaign continues.
   package func run(_ audience: some AudienceSource, chunk: AudienceChunk) async throws(AudienceError) {
     var reader = CampaignReader(ledger: ledger, intake: intake, policy: policy, journalled: journalled)
     let problem: AudienceError?
@@ -121,10 +125,10 @@ package struct CampaignRun: Sendable {
     if let problem { throw problem }
   }
 
-  /// Where in its audience the campaign goes on; nil at its beginning.
+  /// Where in its audience the campaign continues; nil: at the beginning.
   package var mark: AudienceMark? { journalled.flatMap { $0.readLine == 0 ? nil : $0.mark } }
 
-  /// Stops the intake; what is not sent yet is cancelled, what is under way gets its outcome.
+  /// Stops the intake. Notifications not sent yet are cancelled; those in flight get their outcome.
   package func cancel() {
     ledger.cancel()
     intake.wasCancelled()

@@ -1,20 +1,21 @@
 internal import PushTransport
 internal import PushWire
 
-/// Moves a campaign from its audience into the rings of its app's lanes, a chunk at a time, as fast as they take it.
+/// Moves a campaign from its audience into the rings of its app's lanes, a chunk at a time, as fast
+/// as the lanes accept it.
 ///
-/// With a journal, what a claim takes in is written there before a lane can see it.
+/// With a journal, an enqueue record is written before a lane can see the notifications.
 struct CampaignReader {
   let ledger: CampaignLedger
   let intake: LaneScheduler
   private let policy: LanePolicy
   private var progress: ReadingProgress?
-  /// Where reading the audience has stopped; nil once its end was reached.
+  /// Where reading the audience has stopped; nil: at its end.
   private(set) var unread: UnreadAudience?
-  /// The first entry of the present chunk that was not taken in.
+  /// The first entry of the current chunk that was not taken in.
   private var nextIndex = 0
 
-  /// How long to leave a pipe alone that has nothing to read.
+  /// The pause before an idle pipe is read again.
   private static let pause = Duration.milliseconds(10)
   private static let smallestClaim = 64
 
@@ -28,7 +29,7 @@ struct CampaignReader {
 
   // MARK: Recovered runs
 
-  /// Sends what an earlier process has taken in, or settles it, as the policy says.
+  /// Sends what an earlier process took in, or settles it, as the policy says.
   mutating func submit(_ recoveredRuns: [RecoveredRun]) async {
     var audience = RecoveredAudience(recoveredRuns)
     let chunk = AudienceChunk(payloadCapacity: AudienceChunk.defaultPayloadCapacity)
@@ -46,7 +47,7 @@ struct CampaignReader {
     leave(recoveredRuns, behind: taken)
   }
 
-  /// What was not taken in stays in the journal. In this process' account it was not sent; but an earlier process may have.
+  /// Leaves the rest in the journal. This process did not send it, but an earlier one may have.
   private func leave(_ recoveredRuns: [RecoveredRun], behind taken: Int) {
     var taken = taken
     for recovered in recoveredRuns {
@@ -96,7 +97,7 @@ struct CampaignReader {
     }
   }
 
-  /// Nothing comes from this reader meanwhile, so lanes confirm what they have sent.
+  /// This reader adds nothing while it waits, so lanes confirm what they have sent.
   private func waitForSignal() async {
     intake.readerWaits()
     await ledger.readerSignal.wait()
@@ -114,7 +115,8 @@ struct CampaignReader {
     if progress != nil { ledger.flushReports() }
   }
 
-  /// Takes in the entries of a chunk that can be sent. Returns how many: fewer than there are only if the campaign was cancelled.
+  /// Takes in the entries of a chunk that can be sent. Returns their number, which is lower only
+  /// when the campaign was cancelled.
   private mutating func submit(_ chunk: AudienceChunk) async -> Int {
     var taken = 0
     var next = chunk.origin == nil ? progress?.toldCount ?? 0 : 0
@@ -128,7 +130,8 @@ struct CampaignReader {
       var left = allowed
       while left > 0, next < chunk.count {
         guard let room = await intake.room(for: RingRecord.blockCountLimit, isCancelled: isCancelled) else { return taken }
-        // No notification takes less than a block. Not too few at once: each claim has its price.
+        // A notification takes at least one block. Each claim has a fixed cost, so a claim is not
+        // too small.
         let limit = min(left, max(room.blockCount, Self.smallestClaim))
         switch fill(room.lane, from: chunk, next: &next, origin: &origin, limit: limit) {
         case .took(let count):
@@ -146,7 +149,8 @@ struct CampaignReader {
     case journalIsFull
   }
 
-  /// Writes up to `limit` of the chunk's entries, from `next` on, into the lane's ring as one claim.
+  /// Writes up to `limit` of the chunk's entries, from `next` on, into the lane's ring as one
+  /// claim.
   private mutating func fill(_ lane: any Lane, from chunk: AudienceChunk, next: inout Int, origin: inout UInt64, limit: Int) -> Filling {
     let wanted = ChunkRun(chunk, from: next, limit: limit, recordByteCountLimit: intake.journal?.recordByteCountLimit)
     guard wanted.count > 0 else {
@@ -156,12 +160,13 @@ struct CampaignReader {
     guard var claim = lane.ring.claim(minimum: wanted.firstBlockCount, maximum: wanted.blockCount) else { return .took(0) }
     let run = wanted.prefix(blockCount: claim.remainingBlockCount)
     if let journal = intake.journal, !write(run, of: chunk, at: claim.position, origin: origin, of: lane, to: journal) {
-      // Nobody has seen the claim: it becomes padding.
+      // No lane has seen the claim, so it becomes padding.
       claim.publish()
       lane.published()
       return .journalIsFull
     }
-    // Counted before they can be seen: the books must never show more outcomes than submissions.
+    // Counted before a lane can see them, so that the account never has more outcomes than
+    // submissions.
     if chunk.origin == nil { ledger.submitted(run.count) }
     let mayHaveArrived = chunk.origin.map { $0.fate != .unsent } ?? false
     ledger.mayHaveArrivedTwice(newlyDoubtedCount(run, of: chunk), copies: mayHaveArrived ? run.count : 0)
@@ -201,14 +206,15 @@ struct CampaignReader {
     return true
   }
 
-  /// What may have arrived, and has not counted as a possible duplicate yet.
+  /// The number of notifications that may have arrived and did not count as possible duplicates
+  /// before.
   private func newlyDoubtedCount(_ run: ChunkRun, of chunk: AudienceChunk) -> Int {
     chunk.origin?.fate == .unknown && intake.journal?.plantedMistake != .doubtIsNotCounted ? run.count : 0
   }
 }
 
 extension LanePolicy {
-  /// What becomes of a recovered run without its being sent again; nil if it is to be sent.
+  /// The outcome of a recovered run that is not sent again; nil if it is sent.
   fileprivate func outcome(of fate: RecoveredRun.Fate) -> Outcome? {
     switch (fate, onUnknown) {
     case (.unsent, _), (_, .resend): nil

@@ -1,16 +1,17 @@
 internal import PushTransport
 
-/// Neighbouring entries of a chunk that go into a ring together, with what they take there and in a record of the journal.
+/// Neighbouring entries of a chunk that go into a ring together, with their size there and in a
+/// record of the journal.
 struct ChunkRun {
-  /// The first of them that can be sent.
+  /// The first entry that can be sent.
   private(set) var first: Int
-  /// Behind the last.
+  /// The index after the last entry.
   private(set) var end: Int
   private(set) var shape = EnqueueShape()
   private(set) var firstBlockCount = 0
   private let chunk: AudienceChunk
 
-  /// So many of them can be sent.
+  /// How many of the entries can be sent.
   var count: Int { shape.count }
   var blockCount: Int { Int(shape.blockCount) }
 
@@ -19,7 +20,7 @@ struct ChunkRun {
     self.init(chunk, from: start, count: limit, blockCount: .max, byteCount: recordByteCountLimit.map { $0 - EnqueueHeader.byteCountLimit } ?? .max)
   }
 
-  /// As many of them as fit `blockCount`.
+  /// As many of the entries as fit `blockCount`.
   func prefix(blockCount: Int) -> ChunkRun {
     blockCount >= self.blockCount ? self : ChunkRun(chunk, from: first, count: count, blockCount: blockCount, byteCount: .max)
   }

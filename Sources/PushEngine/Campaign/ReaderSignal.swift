@@ -1,10 +1,9 @@
 internal import Synchronization
 
-/// Wakes a campaign's reader that waits: for its source to have something, or for the end of a
-/// pause.
+/// Wakes a campaign's reader that waits for its source or for the end of a pause.
 ///
-/// One reader waits. Any thread signals. A signal that comes while nobody waits is kept, so the
-/// reader looks at its source again instead of missing it.
+/// One reader waits; any thread signals. A signal that arrives while the reader does not wait is
+/// kept, so the reader looks at its source again and misses nothing.
 package final class ReaderSignal: Sendable {
   private struct State {
     var isSet = false
@@ -15,7 +14,7 @@ package final class ReaderSignal: Sendable {
 
   package init() {}
 
-  /// There is a reason to look again.
+  /// Sets the signal: there is a reason to look again.
   package func set() {
     let waiter = state.withLock { state in
       state.isSet = state.waiter == nil
@@ -25,7 +24,7 @@ package final class ReaderSignal: Sendable {
     waiter?.resume()
   }
 
-  /// Returns once there was a signal since the last call returned.
+  /// Returns when there was a signal since the last call returned.
   package func wait() async {
     await withCheckedContinuation { continuation in
       let isSet = state.withLock { state in

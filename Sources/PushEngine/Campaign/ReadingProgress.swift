@@ -1,11 +1,11 @@
 internal import PushWire
 
-/// How far a journaled campaign has been read, and what of that the journal has been told.
+/// How far a journaled campaign has been read, and how much of that is in the journal.
 struct ReadingProgress {
   private var mark: AudienceMark
   private var readLine: UInt64
   private var submitted: Int
-  /// So many entries of the present chunk the journal has been told of, by this process or an earlier one.
+  /// How many entries of the current chunk are in the journal, by this process or an earlier one.
   private(set) var toldCount = 0
 
   init(_ campaign: JournalledCampaign) {
@@ -20,8 +20,9 @@ struct ReadingProgress {
     while toldCount < chunk.count, chunk[toldCount].line <= readLine { toldCount += 1 }
   }
 
-  /// Where the campaign stands once the entries before `end` have been taken in: those that cannot be sent are counted in the same record as the ones that follow
-  /// them, never before, so that one line tells what is known of the audience and what is not.
+  /// The campaign's position when the entries before `end` have been taken in. Entries that cannot
+  /// be sent are counted in the same record as the next ones that can, never before. So one line
+  /// divides the audience into the known and the unknown part.
   func position(before end: Int, of chunk: AudienceChunk) -> AudiencePosition {
     var position = AudiencePosition(mark: mark, readLine: readLine, submitted: submitted + end - toldCount)
     if end > toldCount { position.readLine = chunk[end - 1].line }
@@ -36,7 +37,7 @@ struct ReadingProgress {
     (readLine, submitted, toldCount) = (position.readLine, position.submitted, end)
   }
 
-  /// What is to be written once a chunk has been taken in, if it ends in entries that cannot be sent.
+  /// The position to write after a chunk that ends with entries that cannot be sent.
   mutating func tellRest(of chunk: AudienceChunk) -> AudiencePosition? {
     var end = toldCount
     while end < chunk.count, chunk[end].kind != .ready { end += 1 }

@@ -1,4 +1,5 @@
-/// What an earlier process took in and left without an outcome, to be taken in once more: in order, a chunk at a time, each chunk of one run.
+/// The notifications that an earlier process took in and left without an outcome, in order, to be
+/// taken in again. A chunk holds notifications of one run.
 ///
 /// Used by one task.
 struct RecoveredAudience {
@@ -9,7 +10,7 @@ struct RecoveredAudience {
 
   init(_ recoveredRuns: [RecoveredRun]) { self.recoveredRuns = recoveredRuns }
 
-  /// The run that comes next, if none of it has been taken yet.
+  /// The next run, if none of it has been taken yet.
   var untouched: RecoveredRun? { takenCount == 0 && index < recoveredRuns.count ? recoveredRuns[index] : nil }
 
   mutating func skip() {

@@ -1,9 +1,10 @@
 internal import PushWire
 
-/// A payload with placeholders such as `{{name}}`, each of which stands for the column of that name in the token file.
+/// A payload with placeholders such as `{{name}}`. Each stands for the column of that name in the
+/// token file.
 ///
-/// A placeholder stands inside a JSON string (`"alert": "Hello {{name}}"`), and the value is escaped as JSON demands, so whatever the file
-/// holds, the payload stays well-formed. To have `{{` itself in a text, write it as `\u007b{`.
+/// A placeholder stands inside a JSON string (`"alert": "Hello {{name}}"`). Values are escaped for
+/// JSON, so the payload stays well-formed with any values. For `{{` itself, write `\u007b{`.
 package struct PayloadTemplate: Sendable {
   enum Segment: Hashable, Sendable {
     case text(Range<Int>)
@@ -13,10 +14,11 @@ package struct PayloadTemplate: Sendable {
   let source: [UInt8]
   let segments: [Segment]
 
-  /// The columns that the placeholders name, each once, in order of appearance. Empty: the payload is the same for all.
+  /// The columns that the placeholders name, without repetitions, in order of appearance. Empty:
+  /// the payload is the same for all.
   package let columns: [String]
 
-  /// Finds the placeholders. That the rest is JSON is not checked here: check ``sample``.
+  /// Finds the placeholders. Whether the rest is JSON is not checked here: check ``sample``.
   package init(parsing source: [UInt8]) throws(PayloadTemplateError) {
     var parser = TemplateParser(source: source)
     try parser.run()
@@ -27,7 +29,8 @@ package struct PayloadTemplate: Sendable {
     self.columns = columns
   }
 
-  /// The payload with every value being `x`: well-formed exactly if every payload made from the template is.
+  /// The payload with `x` for every value. It is well-formed exactly if every payload of the
+  /// template is.
   package var sample: [UInt8] {
     var bytes: [UInt8] = []
     for segment in segments {
@@ -54,9 +57,10 @@ package struct PayloadTemplate: Sendable {
     return bytes
   }
 
-  /// What makes the payloads for a file with this header.
+  /// Makes the renderer for a file with this header.
   ///
-  /// - Parameter byteLimit: the largest payload that may be sent; lines whose payload would be larger are rejected one by one.
+  /// - Parameter byteLimit: The largest payload that may be sent. Lines with a larger payload are
+  ///   rejected one by one.
   /// - Throws: `missingColumn` if the file lacks a column that a placeholder names.
   package func renderer(for header: AudienceHeader, byteLimit: Int) throws(PayloadTemplateError) -> PayloadRenderer {
     var pieces: [PayloadRenderer.Piece] = []
@@ -74,7 +78,7 @@ package struct PayloadTemplate: Sendable {
 
 /// What is wrong with the placeholders of a payload. Lines and columns count from 1.
 package enum PayloadTemplateError: Error, Hashable, Sendable, CustomStringConvertible {
-  /// `{{…}}` where JSON has no string.
+  /// `{{…}}` outside a JSON string.
   case outsideString(line: Int, column: Int)
   /// `{{` in a string without `}}`.
   case unclosed(line: Int, column: Int)
@@ -115,7 +119,7 @@ private struct TemplateParser {
         isInString.toggle()
         position += 1
       case UInt8(ascii: "{") where position + 1 < source.count && source[position + 1] == UInt8(ascii: "{"):
-        // In JSON an object cannot begin with another one, so this is a placeholder wherever it stands.
+        // In JSON an object cannot begin with another one, so this is always a placeholder.
         guard isInString else { throw .outsideString(line: place.line, column: place.column) }
         try placeholder()
       default: position += 1

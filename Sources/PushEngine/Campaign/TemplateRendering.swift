@@ -1,4 +1,4 @@
-/// A template bound to a token file: makes the payload of one line straight into a chunk's memory.
+/// A template for one token file. It writes the payload of a line directly into a chunk's memory.
 package struct PayloadRenderer: Sendable {
   enum Piece: Sendable {
     case text(start: Int, count: Int)
@@ -16,7 +16,8 @@ package struct PayloadRenderer: Sendable {
   let pieces: [Piece]
   package let byteLimit: Int
 
-  /// Writes the payload for `record`, whose fields lie in `text`, to the beginning of `destination`. Allocates nothing.
+  /// Writes the payload for `record`, whose fields lie in `text`, to the beginning of
+  /// `destination`. Allocates nothing.
   func render(_ record: borrowing AudienceRecord, of text: UnsafeRawBufferPointer, into destination: UnsafeMutableRawBufferPointer) -> Result {
     let limit = min(byteLimit, destination.count)
     var end = 0
@@ -40,7 +41,8 @@ package struct PayloadRenderer: Sendable {
     return .rendered(byteCount: end)
   }
 
-  /// Writes a value as the inside of a JSON string. Returns the offset behind it, or nil if it exceeds the limit.
+  /// Writes a value as the inside of a JSON string. Returns the offset after it, or nil if it
+  /// exceeds the limit.
   private static func escape(
     _ value: UnsafeRawBufferPointer, isQuoted: Bool, into destination: UnsafeMutableRawBufferPointer, from start: Int, limit: Int
   ) -> Int? {
@@ -55,7 +57,7 @@ package struct PayloadRenderer: Sendable {
         end += 1
         continue
       }
-      // Within a quoted CSV field every quote stands twice.
+      // Within a quoted CSV field every quote is doubled.
       if byte == UInt8(ascii: "\""), isQuoted { position += 1 }
       let short: UInt8? =
         switch byte {
@@ -89,7 +91,8 @@ package struct PayloadRenderer: Sendable {
   }
 }
 
-/// Whether bytes are well-formed UTF-8 (RFC 3629: no overlong forms, no surrogates, nothing above U+10FFFF).
+/// Whether bytes are well-formed UTF-8 (RFC 3629: no overlong forms, no surrogates, nothing above
+/// U+10FFFF).
 enum UTF8Check {
   static func isValid(_ bytes: UnsafeRawBufferPointer) -> Bool {
     var position = 0

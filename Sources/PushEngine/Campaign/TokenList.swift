@@ -2,12 +2,12 @@ package import PushTransport
 package import PushWire
 internal import Synchronization
 
-/// An audience that is in memory already: each token one notification, numbered from 1.
+/// An audience in memory. Each token is one notification, numbered from 1.
 package final class TokenList: AudienceSource {
   private let tokens: [DeviceToken]
   private let next = Atomic<Int>(0)
 
-  /// - Parameter mark: where to go on, if some of it has been taken in before.
+  /// - Parameter mark: Where to continue, if some of it was taken in before.
   package init(_ tokens: [DeviceToken], from mark: AudienceMark? = nil) {
     self.tokens = tokens
     if let mark { next.store(Int(clamping: mark.offset), ordering: .relaxed) }
@@ -27,12 +27,12 @@ package final class TokenList: AudienceSource {
 }
 
 extension AudienceChunk {
-  /// Adds one entry that is ready to be sent; the chunk must have room for it.
+  /// Adds one entry that is ready to be sent. The chunk must have room for it.
   func append(line: UInt64, token: DeviceToken) {
     unsafe token.withUnsafeBytes { unsafe append(line: line, token: $0, payload: UnsafeRawBufferPointer(start: nil, count: 0)) }
   }
 
-  /// The same with a payload of its own, if it is not empty; the chunk must have room for that too.
+  /// The same with a payload of its own, unless it is empty. The chunk must have room for that too.
   func append(line: UInt64, token: UnsafeRawBufferPointer, payload: UnsafeRawBufferPointer) {
     unsafe append(line: line, token: token, headers: .none, payload: payload)
   }
@@ -100,9 +100,10 @@ extension AudienceChunk {
     readyCount -= 1
   }
 
-  /// Adds `count` entries that are ready to be sent, with tokens of 32 bytes one behind the other in `bytes`; the chunk must have room for them.
+  /// Adds `count` entries that are ready to be sent, with tokens of 32 bytes without gaps in
+  /// `bytes`. The chunk must have room for them.
   ///
-  /// - Parameter line: of the entry with this index, from 0.
+  /// - Parameter line: Returns the line of the entry with this index, from 0.
   package func append(count added: Int, tokens bytes: UnsafeRawBufferPointer, line: (Int) -> UInt64) {
     precondition(added >= 0 && count + added <= entryLimit && bytes.count >= added * 32, "too many entries for the chunk")
     guard let source = bytes.baseAddress else { return }

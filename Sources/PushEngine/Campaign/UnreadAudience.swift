@@ -12,20 +12,21 @@ package struct UnreadAudience: Hashable, Sendable {
 
   /// What is left from this entry of the chunk on.
   init(_ chunk: AudienceChunk, from index: Int) {
-    // A record that spans lines ends on a line that nobody knows here. It counts as one line.
+    // The last line of a record that spans lines is not known here. The record counts as one line.
     let line = index < chunk.count ? chunk[index].line : chunk[chunk.count - 1].line + 1
     self.init(mark: chunk.mark, line: line)
   }
 }
 
-/// What of a token file was never taken in.
+/// The part of a token file that was never taken in.
 package struct AudienceUnread: Hashable, Sendable {
   /// The number of the first such line.
   package var line: UInt64
-  /// From that line to the end of the file, and of the whole file; nil for a pipe.
+  /// The bytes from that line to the end of the file, and of the whole file; nil for a pipe.
   package var byteCount: Int?
   package var fileByteCount: Int?
-  /// The lines in these bytes, if they are as long as the lines that were read; nil if none was.
+  /// The estimated number of lines in these bytes, by the average of the lines that were read; nil
+  /// if none was.
   package var estimatedLineCount: Int?
 
   package init(line: UInt64, byteCount: Int? = nil, fileByteCount: Int? = nil, estimatedLineCount: Int? = nil) {
