@@ -105,7 +105,9 @@ extension Faults.Selection {
     for value in try reader.take("tokens")?.list() ?? [] { tokens.insert(try value.token()) }
     for value in try reader.take("prefixes")?.list() ?? [] {
       let digits = try value.text()
-      guard !digits.isEmpty, digits.utf8.allSatisfy({ TokenMatcher.value(ofDigit: $0) != nil }) else { throw value.error("does not consist of hexadecimal digits") }
+      guard !digits.isEmpty, digits.utf8.allSatisfy({ TokenMatcher.value(ofDigit: $0) != nil }) else {
+        throw value.error("does not consist of hexadecimal digits")
+      }
       prefixes.append(digits.lowercased())
     }
     every = try reader.take("every")?.integer(in: 1...Int.max)

@@ -80,7 +80,8 @@ struct ServiceRulesTests {
   static let mistakes: [(RuleTree, String)] = [
     (["http2": ["refuze": []]], "The fault rule http2: unknown key \"refuze\"."),
     (
-      ["http2": ["refuse": [["every": 5, "reason": "Odd"]]]], "The fault rule http2.refuse[0]: \"Odd\" is not one of the service's reasons, so it needs a status."
+      ["http2": ["refuse": [["every": 5, "reason": "Odd"]]]],
+      "The fault rule http2.refuse[0]: \"Odd\" is not one of the service's reasons, so it needs a status."
     ),
     (["http2": ["refuse": [["every": 5, "status": 200]]]], "The fault rule http2.refuse[0].status: 200 is less than 400."),
     (["http2": ["refuse": [["reason": "Unregistered"]]]], "The fault rule http2.refuse[0]: selects nothing"),

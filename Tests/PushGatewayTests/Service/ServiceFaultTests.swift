@@ -59,7 +59,8 @@ struct ServiceFaultTests {
   }
 
   @Test(
-    "RST_STREAM with REFUSED_STREAM means not processed; with another code it may be processed", arguments: [(7, false), (2, true), (8, false)] as [(UInt32, Bool)])
+    "RST_STREAM with REFUSED_STREAM means not processed; with another code it may be processed",
+    arguments: [(7, false), (2, true), (8, false)] as [(UInt32, Bool)])
   func reset(code: UInt32, isTaken: Bool) throws {
     let driver = try ServiceDriver { $0.reset = [ServiceFaults.Reset(Faults.Selection(every: 3), code: code, isTaken: isTaken)] }
     let streams = driver.send(numbers: 1...6)
