@@ -12,23 +12,25 @@ struct LatencyTests {
 
   @Test("a client is connected after two round trips, and has the error response after a third")
   func roundTrips() async throws {
-    try await withSimulator(configure: { $0.rules.latency = Self.latency }) { simulator, memory in
+    // Long beside the delays of a busy machine.
+    let latency = Duration.milliseconds(600)
+    try await withSimulator(configure: { $0.rules.latency = latency }) { simulator, memory in
       try await RawClient.with(simulator) { connect in
         // On a busy machine any attempt can be late. A third round trip in the handshake would make
         // all of them late.
         var least = Duration.seconds(60)
-        for attempt in 1...30 where attempt == 1 || least >= Self.latency * 3 {
+        for attempt in 1...30 where attempt == 1 || least >= latency * 3 {
           let start = ContinuousClock.now
           let client = try await connect("app", false)
           let connected = ContinuousClock.now
-          #expect(connected - start >= Self.latency * 2)
+          #expect(connected - start >= latency * 2)
           least = min(least, connected - start)
           client.send(FaultTests.frames(1...100) + Frames.probe(.framed, 7))
           #expect(await client.ended() == Self.error(.missingDeviceToken, 7))
-          #expect(ContinuousClock.now - connected >= Self.latency)
+          #expect(ContinuousClock.now - connected >= latency)
           #expect(client.closure == .byPeer)
         }
-        #expect(least < Self.latency * 3)
+        #expect(least < latency * 3)
       }
     }
   }
