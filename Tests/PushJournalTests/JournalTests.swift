@@ -284,7 +284,7 @@ struct JournalTests {
     disk.put("segment-000000000001.lz4", frame)
     let damage = JournalDamage(segment: "segment-000000000001.lz4", offset: 0, problem: .version(9))
     #expect(throws: JournalError.damaged(damage)) { _ = try HandRun(disk, .small()) }
-    #expect(damage.description == "segment-000000000001.lz4, byte 0: version 9 of the format, this program knows 3")
+    #expect(damage.description == "segment-000000000001.lz4, byte 0: format version 9; this program supports version 3")
   }
 
   @Test("appending wakes whoever runs the journal once, not for every record")

@@ -123,7 +123,7 @@ struct PayloadCheckingTests {
     #expect(
       findings.map(\.description) == [
         "error at $.aps.badge: It must be a whole number, not a string.",
-        "warning at $.aps.x: No such key is documented here, so it has no effect; keys of the app's own belong beside aps.",
+        "warning at $.aps.x: This key is not documented here, so it has no effect; custom keys belong beside aps.",
       ]
     )
   }

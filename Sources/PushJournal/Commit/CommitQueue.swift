@@ -1,7 +1,8 @@
-/// What a journal's lock guards.
+/// The state of a journal that its lock guards.
 struct CommitQueue {
   enum Phase { case open, closing, closed }
-  /// What whoever runs the journal does. Only someone who rests is woken, so that an append is a system call at most once in a while.
+  /// What the thread that runs the journal does. It is signalled only while it rests, so appending
+  /// seldom costs a system call.
   enum Rest { case working, untilDeadline, idle }
 
   struct Waiter {
@@ -13,7 +14,7 @@ struct CommitQueue {
   var phase = Phase.open
   var failure: JournalError?
   var rest = Rest.working
-  /// Between the beginning and the end of a run by hand.
+  /// True from the beginning to the end of ``Journal/run(now:)``.
   var isRunByHand = false
 
   /// The block that is being filled.
@@ -24,11 +25,11 @@ struct CommitQueue {
 
   /// The position of the next record.
   var next: UInt64
-  /// Everything up to here is in the file, as far as the operating system is concerned.
+  /// All records before this position are in the file, though perhaps not durable.
   var written: UInt64
   var durable: UInt64
 
-  /// Records up to here are to be durable as soon as possible, whatever the interval.
+  /// Records before this position are to become durable at once, whatever the interval is.
   var urgentThrough: UInt64 = 0
 
   var waiters: [Waiter] = []
@@ -38,9 +39,9 @@ struct CommitQueue {
   var closeWaiters: [@Sendable (Result<Void, JournalError>) -> Void] = []
 
   var releaseBefore: UInt64 = 0
-  /// What must be durable before anything is released.
+  /// All records before this position must be durable before a segment is deleted.
   var releaseAfter: UInt64 = 0
-  /// Where the last segment begins that was asked for.
+  /// The position at which the last segment that a caller requested begins.
   var segmentStart: UInt64?
   /// See `SegmentWriter.oldestEnd`.
   var oldestEnd: UInt64?
@@ -57,7 +58,7 @@ struct CommitQueue {
     sealed.reserveCapacity(options.blockCount)
   }
 
-  /// Why nothing more is taken.
+  /// Why the journal accepts no more records; nil if it does accept them.
   var refusal: JournalError? { failure ?? (phase == .open ? nil : .closed) }
 
   var facts: CommitSchedule.Facts {
@@ -70,14 +71,15 @@ struct CommitQueue {
     if let oldestEnd, oldestEnd <= releaseBefore {
       facts.release = durable >= releaseAfter ? .ready : .afterCommit
     } else if let segmentStart, segmentStart <= releaseBefore, durable < releaseAfter {
-      // The present segment ends once this has been written.
+      // The present segment ends when this has been written.
       facts.release = .afterCommit
     }
     facts.isClosing = phase == .closing
     return facts
   }
 
-  /// Puts the present block behind the full ones, and takes a free one. False if there is none.
+  /// Moves the present block behind the full ones and takes a free one. Returns false if none is
+  /// free.
   mutating func sealCurrent() -> Bool {
     guard let block = free.popLast() else { return false }
     sealed.append(current)
@@ -86,7 +88,7 @@ struct CommitQueue {
     return true
   }
 
-  /// Whether someone has to be woken; if so, the caller does it, once.
+  /// Whether the thread must be signalled. If it returns true, the caller signals, once.
   mutating func wake() -> Bool {
     guard rest != .working else { return false }
     rest = .working

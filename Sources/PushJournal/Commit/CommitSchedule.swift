@@ -1,33 +1,34 @@
-/// Decides what the journal's thread does next. A value: time comes in, what to do goes out.
+/// Decides what the journal's thread does next. Time is a parameter; the next step is the result.
 struct CommitSchedule {
-  /// How things stand.
+  /// The journal's state, as far as the next step depends on it.
   struct Facts: Equatable {
-    /// Full blocks wait to be written.
+    /// Full blocks are ready to be written.
     var hasSealed = false
-    /// The block being filled has records in it.
+    /// The block that is being filled contains records.
     var isFilling = false
-    /// Something has been written, but not synced.
+    /// Records have been written but not synced.
     var isUnsynced = false
-    /// Someone waits for records that are not durable.
+    /// A caller waits for records that are not durable.
     var hasWaiters = false
-    /// Someone cannot go on before records that are not durable are: an interval is cut short.
+    /// A caller cannot continue before its records are durable, so the interval is cut short.
     var isUrgent = false
     enum Release { case none, afterCommit, ready }
-    /// Segments wait to be deleted; before that, all that was there when it was asked for must be durable.
+    /// Segments are to be deleted. First, everything that was appended before the request must
+    /// become durable.
     var release = Release.none
     var isClosing = false
   }
 
   enum Step: Equatable {
-    /// Write the sealed blocks.
+    /// Write the full blocks.
     case write
-    /// Write everything there is, and make it durable.
+    /// Write all records, and make them durable.
     case commit
     /// Delete segments that are not needed.
     case release
-    /// Close the last segment in good order.
+    /// Close the last segment and mark the journal as closed.
     case finish
-    /// Nothing until this time, or until something happens.
+    /// Wait until this time, or until there is something to do. Nil: no deadline.
     case rest(until: Duration?)
   }
 
@@ -37,7 +38,7 @@ struct CommitSchedule {
 
   init(sync: JournalSync) { self.sync = sync }
 
-  /// How long records that nobody waits for may stay in memory.
+  /// How long records may stay in memory when no caller waits for them.
   private var delay: Duration {
     guard case .interval(let delay) = sync else { return .milliseconds(10) }
     return delay
@@ -56,7 +57,7 @@ struct CommitSchedule {
     }
     let since = dirtySince ?? now
     dirtySince = since
-    // A commit comes before full blocks, or producers that never pause would put it off for ever.
+    // Committing precedes writing full blocks. Otherwise steady producers would delay it for ever.
     if isDue(facts) || since + delay <= now { return .commit }
     return facts.hasSealed ? .write : .rest(until: since + delay)
   }
@@ -65,6 +66,6 @@ struct CommitSchedule {
     facts.isClosing || facts.isUrgent || facts.release == .afterCommit || (facts.hasWaiters && servesWaitersAtOnce)
   }
 
-  /// A commit begins: what comes after it waits from now on.
+  /// A commit begins. The interval of later records starts anew.
   mutating func commitBegan() { dirtySince = nil }
 }

@@ -1,4 +1,4 @@
-/// The other side of the journal: what its thread does.
+/// What the journal's thread does.
 extension Journal {
   /// The body of the journal's thread.
   func runThread() {
@@ -12,7 +12,8 @@ extension Journal {
     monitor.unlock()
   }
 
-  /// Does everything that is due at `now`, for whoever runs the journal by hand. Returns when there will be something to do if nothing happens before; nil if never.
+  /// Does everything that is due at `now`, for a journal without a thread of its own. Returns when
+  /// the next work is due if nothing happens before, or nil if nothing is.
   package func run(now: Duration) -> Duration? {
     monitor.lock()
     defer { monitor.unlock() }
@@ -24,11 +25,11 @@ extension Journal {
     return runLocked { now }
   }
 
-  /// Comes and goes with the lock taken, but gives it up around all work.
+  /// Called and left with the lock taken. The lock is released around all disk operations.
   private func runLocked(_ clock: () -> Duration) -> Duration? {
     while state.phase != .closed {
       guard state.failure == nil else {
-        // Nothing more is written; what is left is to be closed.
+        // Nothing more is written. The files only have to be closed.
         guard state.phase == .closing else { break }
         end()
         break
@@ -72,7 +73,7 @@ extension Journal {
     noteSize()
   }
 
-  /// Gives a written block to the appenders, and tells those who wait for one.
+  /// Makes a written block free again, and resumes callers that wait for a block.
   private func handBack(_ block: JournalBlock) {
     state.free.append(block)
     guard !state.roomWaiters.isEmpty else { return }
@@ -85,7 +86,8 @@ extension Journal {
   private func commit() throws(JournalFileError) {
     state.schedule.commitBegan()
     if !state.current.isEmpty, !state.sealCurrent() {
-      // With every block full there is none to fill meanwhile: the present one follows when there is.
+      // While every block is full, there is none to fill during the write. So the present block is
+      // sealed after it.
       try write()
       _ = state.sealCurrent()
     }
@@ -119,7 +121,8 @@ extension Journal {
     state.size = JournalSize(segmentCount: writer.segmentCount, byteCount: writer.totalByteCount)
   }
 
-  /// From here on nothing is taken and nothing is acknowledged. What the last write left behind is for recovery to judge.
+  /// After an error, nothing more is accepted or acknowledged. Recovery judges what the last write
+  /// left in the file.
   private func fail(_ error: JournalFileError) {
     state.failure = .failed(error)
     tellAll(.failed(error))

@@ -1,19 +1,23 @@
-/// An append-only journal of opaque records in a directory of its own: what is durable survives the end of the process and, but for `JournalSync.never`, a loss of power.
+/// An append-only journal of opaque records in a directory of its own. Durable records survive the
+/// end of the process and, unless ``JournalSync/never`` is set, a loss of power.
 ///
-/// Records are numbered as they are appended. They come back in that order, without gaps, up to some point at or behind the last that was durable.
-/// Appending copies into memory; compressing, writing and syncing happen on the journal's own thread.
+/// Records are numbered in the order in which they are appended. Recovery returns them in that
+/// order and without gaps, up to a point at or behind the last durable record. Appending copies
+/// into memory. The journal's own thread compresses, writes and syncs.
 ///
-/// A journal is to be closed: until then its thread and the ownership of the directory stay.
+/// A journal must be closed. Until then its thread runs and the directory stays locked.
 ///
-/// Sync: `state` is read and written with `monitor` locked. `writer` is used by the one thread (or, run by hand, the one caller) that runs the journal.
+/// Sync: `state` is read and written with `monitor` locked. `writer` is used by one thread only:
+/// the journal's, or the caller that runs the journal by hand.
 @safe package final class Journal: @unchecked Sendable {
   let monitor = Monitor()
   var state: CommitQueue
   let writer: SegmentWriter
   let lock: any JournalLock
-  /// Tells whoever runs the journal by hand that there is something to do; nil if it has its own thread.
+  /// For a journal that is run by hand: tells the caller that there is work. Nil if the journal has
+  /// its own thread.
   let wakeByHand: (@Sendable () -> Void)?
-  /// The longest payload of a record.
+  /// The longest payload of a record, in bytes.
   package let payloadByteCountLimit: Int
 
   init(writer: SegmentWriter, lock: any JournalLock, options: JournalOptions, next: UInt64, wakeByHand: (@Sendable () -> Void)?) {
@@ -28,16 +32,17 @@
 
   // MARK: Appending
 
-  /// Appends a record. From any thread; takes the time of a copy, and allocates nothing.
+  /// Appends a record. Any thread may call this. It costs one copy and allocates nothing.
   ///
-  /// - Parameter kind: 1…255, whatever it means to the caller.
-  /// - Throws: `.full` when the disk is behind by all the memory there is (see ``whenRoom(_:)``), `.recordTooLarge`, `.failed`, `.closed`.
+  /// - Parameter kind: 1…255; the caller defines the meaning.
+  /// - Throws: `.full` when all blocks wait for the disk (see ``whenRoom(_:)``), `.recordTooLarge`,
+  ///   `.failed`, `.closed`.
   package func append(kind: UInt8, payload: UnsafeRawBufferPointer) throws(JournalError) -> JournalPosition {
     try unsafe append(kind: kind, byteCount: payload.count) { destination in unsafe destination.copyMemory(from: payload) }
   }
 
-  /// Appends a record that `fill` writes in place: all `byteCount` bytes of it, and soon, since other appenders wait for it.
-  /// `fill` must not call the journal.
+  /// Appends a record of `byteCount` bytes that `fill` writes in place. `fill` must write all of
+  /// them, be fast because other appenders wait, and not call the journal.
   package func append(kind: UInt8, byteCount: Int, fill: (UnsafeMutableRawBufferPointer) -> Void) throws(JournalError) -> JournalPosition {
     precondition(kind != RecordFormat.ownKind, "kind 0 is the journal's own")
     guard byteCount <= payloadByteCountLimit else { throw .recordTooLarge(byteCount: byteCount, limit: payloadByteCountLimit) }
@@ -49,7 +54,7 @@
     var wakes = false
     var place = unsafe state.current.reserve(kind: kind, byteCount: byteCount)
     if unsafe place == nil {
-      // The present block is full (or closed by `startSegment`, never empty then).
+      // The present block is full, or `startSegment` has closed it; a closed block is not empty.
       guard state.sealCurrent() else {
         monitor.unlock()
         throw .full
@@ -61,14 +66,16 @@
     let position = JournalPosition(rawValue: state.next)
     state.next += 1
     unsafe fill(place)
-    // Someone asleep without a deadline does not know of this record.
+    // A thread that rests without a deadline must learn of this record.
     if state.rest == .idle { wakes = state.wake() || wakes }
     monitor.unlock()
     if wakes { wakeUp() }
     return position
   }
 
-  /// Calls `run` once when there is room again, or there never will be: then the next append says why. At once if there is room now; otherwise on the journal's thread.
+  /// Calls `run` once when a record can be appended again, or when the journal has failed or is
+  /// closed; the next append then throws. `run` is called at once if there is room, otherwise on
+  /// the journal's thread.
   package func whenRoom(_ run: @escaping @Sendable () -> Void) {
     monitor.lock()
     if state.refusal == nil, state.free.isEmpty {
@@ -80,12 +87,13 @@
     }
   }
 
-  /// Returns when there is room again, or there never will be.
+  /// Returns when a record can be appended again, or when the journal has failed or is closed.
   package func room() async {
     await withCheckedContinuation { continuation in whenRoom { continuation.resume() } }
   }
 
-  /// Lets the next record begin a new segment, so that all before it can be released together: for a checkpoint.
+  /// Begins a new segment with the next record, so that all records before it can be released. For
+  /// checkpoints.
   ///
   /// - Throws: `.full`, `.failed`, `.closed`.
   package func startSegment() throws(JournalError) {
@@ -106,11 +114,14 @@
 
   // MARK: Durability
 
-  /// Calls `run` once when the record at `position` and all before it are durable under the policy, or cannot become so. On the caller's thread if that is known now,
-  /// otherwise on the journal's: it must not block.
+  /// Calls `run` once when the record at `position` and all before it are durable as
+  /// ``JournalSync`` defines, or when they cannot become durable.
+  ///
+  /// `run` is called at once if the result is known, otherwise on the journal's thread. It must not
+  /// block.
   package func whenDurable(_ position: JournalPosition, _ run: @escaping @Sendable (Result<Void, JournalError>) -> Void) {
     monitor.lock()
-    precondition(position.rawValue < state.next, "a record that was never appended")
+    precondition(position.rawValue < state.next, "this record has not been appended")
     if position.rawValue <= state.durable {
       monitor.unlock()
       run(.success(()))
@@ -122,18 +133,18 @@
       return
     }
     state.waiters.append(CommitQueue.Waiter(position: position.rawValue, run: run))
-    // With an interval the thread has its deadline already.
+    // With an interval, the thread already has its deadline.
     var wakes = false
     if case .interval = state.schedule.sync {} else { wakes = state.wake() }
     monitor.unlock()
     if wakes { wakeUp() }
   }
 
-  /// Makes the record at `position`, and all before it, durable without waiting for the end of the
-  /// interval. For records that hold up their writer.
+  /// Makes the record at `position` and all before it durable, without waiting for the end of the
+  /// interval. For records that their writer waits for.
   package func hurry(_ position: JournalPosition) {
     monitor.lock()
-    precondition(position.rawValue < state.next, "a record that was never appended")
+    precondition(position.rawValue < state.next, "this record has not been appended")
     var wakes = false
     if position.rawValue > state.durable, state.refusal == nil {
       state.urgentThrough = max(state.urgentThrough, position.rawValue)
@@ -143,34 +154,39 @@
     if wakes { wakeUp() }
   }
 
-  /// Returns when the record at `position` and all before it are durable under the policy. Cancelling the task does not shorten the wait.
+  /// Returns when the record at `position` and all before it are durable as ``JournalSync``
+  /// defines. Cancelling the task does not shorten the wait.
   package func durable(through position: JournalPosition) async throws(JournalError) {
     let result = await withCheckedContinuation { continuation in whenDurable(position) { continuation.resume(returning: $0) } }
     try result.get()
   }
 
-  /// Calls `prepare` before each group of records is written, with all that was appended to it by then: for other files that must be durable before those records are.
-  /// Called by whoever runs the journal, which fails if `prepare` throws; not at all under `JournalSync.never`.
+  /// Sets a function that is called before each group of records is written, when all of them have
+  /// been appended. It makes other files durable that must be durable first.
+  ///
+  /// The function runs on the journal's thread. If it throws, the journal fails. Under
+  /// `JournalSync.never` it is not called.
   package func willCommit(_ prepare: @escaping @Sendable () throws(JournalFileError) -> Void) {
     monitor.locked { state.willCommit = prepare }
   }
 
-  /// Everything up to here is durable; position 0 if nothing is.
+  /// The position up to which everything is durable; 0 if nothing is.
   package var durablePosition: JournalPosition { monitor.locked { JournalPosition(rawValue: state.durable) } }
 
-  /// The position that the next record gets.
+  /// The position of the next record.
   package var nextPosition: JournalPosition { monitor.locked { JournalPosition(rawValue: state.next) } }
 
-  /// Segments and bytes on disk.
+  /// The journal's segments and bytes on disk.
   package var size: JournalSize { monitor.locked { state.size } }
 
-  // MARK: Letting go
+  // MARK: Releasing and closing
 
-  /// Says that no record before `position` is needed any more. Segments that end before it are deleted, soon, and not before everything appended up to now is durable
-  /// (so a checkpoint that was appended first can never be lost with what it replaces).
+  /// Declares that no record before `position` is needed. Segments that end before it are deleted
+  /// soon, but not before everything appended so far is durable. So a checkpoint that was appended
+  /// first is never lost together with what it replaces.
   package func release(before position: JournalPosition) {
     monitor.lock()
-    precondition(position.rawValue <= state.next, "records that were never appended cannot be released")
+    precondition(position.rawValue <= state.next, "these records have not been appended")
     var wakes = false
     if state.refusal == nil, position.rawValue > state.releaseBefore {
       state.releaseBefore = position.rawValue
@@ -181,8 +197,11 @@
     if wakes { wakeUp() }
   }
 
-  /// Makes everything durable, closes the last segment in good order, and gives the directory up. Calls `run` once with the result, on the journal's thread or,
-  /// if the journal has ended before, the caller's. Appends throw `.closed` from now on.
+  /// Makes everything durable, closes the last segment, and unlocks the directory. Appends throw
+  /// `.closed` from now on.
+  ///
+  /// Calls `run` once with the result: on the journal's thread, or on the caller's if the journal
+  /// has already ended.
   package func close(_ run: @escaping @Sendable (Result<Void, JournalError>) -> Void) {
     monitor.lock()
     if state.phase == .closed {
@@ -198,7 +217,7 @@
     if wakes { wakeUp() }
   }
 
-  /// Makes everything durable, closes the last segment in good order, and gives the directory up.
+  /// Makes everything durable, closes the last segment, and unlocks the directory.
   package func close() async throws(JournalError) {
     let result = await withCheckedContinuation { continuation in close { continuation.resume(returning: $0) } }
     try result.get()
@@ -209,7 +228,7 @@
   }
 }
 
-/// What a journal takes on disk.
+/// The space that a journal uses on disk.
 package struct JournalSize: Hashable, Sendable {
   package let segmentCount: Int
   package let byteCount: Int

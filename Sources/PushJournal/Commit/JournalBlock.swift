@@ -1,14 +1,16 @@
-/// Memory for the content of one frame. It goes round: filled by appenders, written by the journal's thread, and back.
+/// Memory for the content of one frame. Appenders fill it, the journal's thread writes it, and then
+/// it is free again.
 ///
-/// Sync: while it is being filled, touched under the journal's lock only; from then until it is handed back, by the journal's thread only.
+/// Sync: while a block is being filled, it is used with the journal's lock taken. From then until
+/// it is free again, only the journal's thread uses it.
 @safe final class JournalBlock: @unchecked Sendable {
   let memory: UnsafeMutableRawBufferPointer
-  /// Bytes in use; the first ones are kept for the frame's header.
+  /// Bytes in use. The first ones are reserved for the frame's header.
   var used = FrameHeader.byteCount
-  /// The position of the first record in it.
+  /// The position of the block's first record.
   var first: UInt64 = 0
   var recordCount = 0
-  /// These records begin a new segment.
+  /// The first record begins a new segment.
   var startsSegment = false
 
   init(byteCount: Int) { unsafe memory = .allocate(byteCount: byteCount, alignment: 16) }
@@ -23,7 +25,8 @@
     startsSegment = false
   }
 
-  /// Makes room for a record, and writes its length and kind. Nil if there is not enough. The caller counts the record.
+  /// Reserves room for a record, and writes its length and kind. Returns nil if there is not enough
+  /// room. The caller counts the record.
   func reserve(kind: UInt8, byteCount: Int) -> UnsafeMutableRawBufferPointer? {
     let prefix = RecordFormat.prefixByteCount(payloadByteCount: byteCount)
     guard unsafe used + prefix + byteCount <= memory.count, let base = unsafe memory.baseAddress else { return nil }

@@ -1,17 +1,17 @@
-/// Why the journal could not do what was asked.
+/// Why the journal could not do what was requested.
 package enum JournalError: Error, Hashable, Sendable, CustomStringConvertible {
   /// Another living process owns the directory.
   case inUse(path: String, pid: Int32?)
-  /// The directory belongs to this other user, who could read and change what is written there.
+  /// Another user owns the directory, and could read and change its files.
   case notOurs(path: String, owner: UInt32)
-  /// Opening, reading or recovering met an error of the operating system.
+  /// The operating system reported an error while the journal was opened or recovered.
   case file(JournalFileError)
-  /// Recovery found something that a crash does not explain.
+  /// Recovery found damage that a crash does not explain.
   case damaged(JournalDamage)
-  /// No room until the disk has caught up: wait for ``Journal/whenRoom(_:)`` and try again.
+  /// All blocks wait for the disk. Wait with ``Journal/whenRoom(_:)`` and try again.
   case full
   case recordTooLarge(byteCount: Int, limit: Int)
-  /// An earlier write failed. Nothing is taken any more; what was durable before stays.
+  /// An earlier write failed. Nothing more is accepted; durable records stay.
   case failed(JournalFileError)
   case closed
 
@@ -22,8 +22,8 @@ package enum JournalError: Error, Hashable, Sendable, CustomStringConvertible {
     case .notOurs(let path, let owner): "the journal \(path) belongs to another user (\(owner)): name a folder of your own"
     case .file(let error): "\(error)"
     case .damaged(let damage): "the journal is damaged: \(damage)"
-    case .full: "the journal waits for the disk"
-    case .recordTooLarge(let byteCount, let limit): "a journal record of \(byteCount) bytes; the most is \(limit)"
+    case .full: "the journal is full: the disk is too slow"
+    case .recordTooLarge(let byteCount, let limit): "a journal record of \(byteCount) bytes is too large: the limit is \(limit)"
     case .failed(let error): "the journal has stopped: \(error)"
     case .closed: "the journal is closed"
     }
@@ -31,7 +31,7 @@ package enum JournalError: Error, Hashable, Sendable, CustomStringConvertible {
 }
 
 extension JournalError {
-  /// Runs `body`; an error of the operating system becomes ``file(_:)``.
+  /// Runs `body`. An error of the operating system becomes ``file(_:)``.
   static func wrapping<Value>(_ body: () throws(JournalFileError) -> Value) throws(JournalError) -> Value {
     do { return try body() } catch { throw .file(error) }
   }

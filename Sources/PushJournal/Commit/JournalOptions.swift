@@ -1,25 +1,30 @@
 /// When a record counts as durable.
 package enum JournalSync: Hashable, Sendable {
-  /// As soon as someone waits: one fdatasync serves all who wait by then.
+  /// As soon as a caller waits for it. One fdatasync serves all callers that wait by then.
   case always
-  /// At most this long after the first record that is not durable yet, all together; at once for
-  /// records that hold up their writer: see ``Journal/hurry(_:)``.
+  /// At most this long after the oldest record that is not durable. ``Journal/hurry(_:)`` cuts the
+  /// interval short.
   case interval(Duration)
-  /// As soon as it is written to the file: it survives the end of the process, but not a loss of power. No fdatasync but at the end of a segment.
+  /// When it has been written to the file. It survives the end of the process but not a loss of
+  /// power. Only the end of a segment is synced.
   case never
 
+  /// `.interval` of 10 ms.
   package static let intervalDefault = JournalSync.interval(.milliseconds(10))
 }
 
+/// Settings of a journal.
 package struct JournalOptions: Sendable {
   package var sync = JournalSync.intervalDefault
-  /// A segment that has reached this many bytes is followed by a new one.
+  /// A new segment begins when the present one has this many bytes; default 64 MiB.
   package var segmentByteCount = 64 << 20
-  /// Content of one frame at most, in bytes; a record and its frame's header must fit in. At most 1 MiB.
+  /// The largest content of a frame in bytes, default 256 KiB, at most 1 MiB. A record and the
+  /// frame's header must fit in it.
   package var blockByteCount = 256 << 10
-  /// Blocks that wait for the disk, are being written or being filled: with `blockByteCount`, the bound on memory (8 MiB).
+  /// The number of blocks that are being filled or written, or wait for the disk; default 32.
+  /// Multiplied by `blockByteCount` it bounds the memory: 8 MiB.
   package var blockCount = 32
-  /// Go on over damaged places, and count what was lost there, instead of refusing to open.
+  /// Skip damaged places and count what was lost there. Otherwise opening fails at the first one.
   package var skipsDamage = false
 
   package init() {}

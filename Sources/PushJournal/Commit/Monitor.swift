@@ -1,6 +1,7 @@
 internal import Glibc
 
-/// A lock with one condition on it. The standard library's `Mutex` has none, and the journal's thread has to sleep on what the lock guards.
+/// A lock with one condition. The standard library's `Mutex` has none, and the journal's thread
+/// must wait for changes of what the lock guards.
 ///
 /// Sync: the C library's own objects, at an address that does not change.
 @safe final class Monitor: @unchecked Sendable {
@@ -28,7 +29,8 @@ internal import Glibc
   func lock() { unsafe pthread_mutex_lock(mutex) }
   func unlock() { unsafe pthread_mutex_unlock(mutex) }
 
-  /// Gives the lock up until ``signal()``, until `deadline` on the monotonic clock, or for no reason at all; then has it again.
+  /// Releases the lock and waits until ``signal()`` or until `deadline` on the monotonic clock,
+  /// then takes the lock again. It may also return early.
   func wait(until deadline: Duration?) {
     guard let deadline else {
       unsafe pthread_cond_wait(condition, mutex)
@@ -41,7 +43,7 @@ internal import Glibc
 
   func signal() { unsafe pthread_cond_signal(condition) }
 
-  /// The monotonic clock, as `wait(until:)` reads it.
+  /// The time of the monotonic clock, which `wait(until:)` uses.
   static func now() -> Duration {
     var time = timespec()
     unsafe clock_gettime(CLOCK_MONOTONIC, &time)
@@ -49,14 +51,14 @@ internal import Glibc
   }
 }
 
-/// A thread of its own for work that blocks.
+/// A thread for work that blocks.
 enum DiskThread {
   private final class Body: Sendable {
     let run: @Sendable () -> Void
     init(_ run: @escaping @Sendable () -> Void) { self.run = run }
   }
 
-  /// Starts `run` on a new thread. Returns 0, or the `errno` of the refusal.
+  /// Starts `run` on a new thread. Returns 0, or the `errno` of the failure.
   static func start(_ run: @escaping @Sendable () -> Void) -> Int32 {
     let body = unsafe Unmanaged.passRetained(Body(run))
     var thread = pthread_t()

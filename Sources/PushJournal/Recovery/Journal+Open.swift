@@ -1,11 +1,14 @@
 extension Journal {
-  /// Takes the directory, recovers what is in it, and begins a new segment.
+  /// Locks the directory, recovers its records, and begins a new segment.
   ///
   /// - Parameters:
-  ///   - path: the directory; it is made if it is not there.
-  ///   - record: called for each record in order, before this returns; the bytes are valid during the call.
-  /// - Throws: `.notOurs` if the directory belongs to another user, `.inUse` if a living process owns the directory, `.file`, and `.damaged` for the first place that a crash does not explain
-  ///   (records before it have been handed out by then). A torn tail is no error: it is cut, and in what is returned.
+  /// - path: the directory; it is created if it does not exist.
+  /// - record: called for each record in order, before this function returns. The bytes are valid
+  ///   during the call.
+  /// - Throws: `.notOurs` if the directory belongs to another user, `.inUse` if a living process
+  ///   owns it, `.file`, and `.damaged` for the first place that a crash does not explain; the
+  ///   records before that place have been passed to `record`. A torn tail is no error: it is cut
+  ///   off and reported in the result.
   package static func open(
     directory path: String, options: JournalOptions = JournalOptions(), record: (JournalPosition, UInt8, UnsafeRawBufferPointer) -> Void
   ) throws(JournalError) -> (journal: Journal, recovery: JournalRecovery) {
@@ -14,10 +17,12 @@ extension Journal {
     return try unsafe open(files, options: options, runByHand: nil, record: record)
   }
 
-  /// The same over any files.
+  /// Opens a journal in any implementation of ``JournalFiles``.
   ///
-  /// - Parameter runByHand: nil for a thread of the journal's own. Otherwise there is none: this is called (on any thread, possibly with work already under way)
-  ///   when there is something to do, and the caller calls ``run(now:)``, then and when the time comes that it returned. For simulations.
+  /// - Parameter runByHand: nil for a journal with a thread of its own. Otherwise the journal has
+  ///   no thread. It calls this function when there is work, on any thread, even while
+  ///   ``Journal/run(now:)`` is working. The caller then calls ``Journal/run(now:)``, and again at
+  ///   the time that it returned. For simulations.
   package static func open(
     _ files: any JournalFiles, options: JournalOptions = JournalOptions(), runByHand: (@Sendable () -> Void)?,
     record: (JournalPosition, UInt8, UnsafeRawBufferPointer) -> Void
@@ -49,14 +54,14 @@ extension Journal {
     }
   }
 
-  /// Cuts the torn tail, if there is one, and begins a new segment: a file that was there before is never written to again.
+  /// Cuts off a torn tail, and begins a new segment. Existing segments are never appended to.
   private static func makeWriter(
     _ files: any JournalFiles, options: JournalOptions, journal: UInt64, _ recovery: JournalRecovery
   ) throws(JournalFileError) -> SegmentWriter {
     var recovered = recovery
     if let tail = recovery.tornTail {
       if tail.offset == 0 {
-        // Not even its first frame, so nothing was ever in it.
+        // Not even the first frame is whole, so the segment has never had records.
         try files.delete(tail.segment)
         try files.syncDirectory()
         recovered.segments.removeAll { $0.name == tail.segment }
@@ -68,22 +73,24 @@ extension Journal {
       }
     }
     let last = recovery.segments.last
-    // Whoever wrote the end of it may have been killed before it was synced. From now on it is not the last segment, so its tail may not be torn any more.
+    // The writer of its last frames may have been killed before it synced them. With a new segment
+    // behind it, this segment may no longer have a torn tail.
     if let last, recovery.tornTail == nil {
       let file = try files.open(last.name, writable: true)
       defer { file.close() }
       try file.sync()
     }
     let writer = try SegmentWriter(files, options: options, journal: journal, recovered: recovered, number: (last?.number ?? 0) + 1)
-    // Damage may have hidden the records of a segment: that stays for a person to look at.
+    // Damage may hide the records of a segment that looks empty. It is kept for inspection.
     if recovery.damage.isEmpty { try writer.deleteEmpty(recovered.segments.filter(\.records.isEmpty).map(\.name)) }
     try writer.release(before: recovery.released.rawValue)
     return writer
   }
 
-  /// Reads a journal without owning or changing it: for looking at it, and for checking all of it.
+  /// Reads and checks a whole journal without owning or changing it.
   ///
-  /// Damage is no error here but in the result, and so is a torn tail. A journal that its owner is writing at the same time may show one.
+  /// Damage and a torn tail are no errors here but part of the result. A journal that is being
+  /// written at the same time may show a torn tail.
   package static func inspect(
     _ files: any JournalFiles, record: (JournalPosition, UInt8, UnsafeRawBufferPointer) -> Void
   ) throws(JournalError) -> JournalRecovery {
@@ -91,14 +98,15 @@ extension Journal {
     return try unsafe scanner.scan(record)
   }
 
-  /// ``inspect(_:record:)`` for a directory, which must be there.
+  /// Calls ``inspect(_:record:)`` for a directory, which must exist.
   package static func inspect(
     directory path: String, record: (JournalPosition, UInt8, UnsafeRawBufferPointer) -> Void
   ) throws(JournalError) -> JournalRecovery {
     try unsafe inspect(JournalError.wrapping { () throws(JournalFileError) in try PosixFiles(existing: path) }, record: unsafe record)
   }
 
-  /// Every place in the directory that a crash does not explain, and the torn tail if there is one.
+  /// Returns every place in the directory that a crash does not explain, and the torn tail if there
+  /// is one.
   package static func verify(directory path: String) throws(JournalError) -> JournalRecovery {
     try unsafe inspect(directory: path) { _, _, _ in }
   }

@@ -1,35 +1,35 @@
 /// A place in a segment that a crash does not explain.
 package struct JournalDamage: Hashable, Sendable, CustomStringConvertible {
   package enum Problem: Hashable, Sendable {
-    /// Bytes that begin no LZ4 frame.
+    /// No LZ4 frame begins here.
     case noFrame
     /// The file ends in the middle of a frame.
     case cutShort
-    /// An LZ4 frame, but none that this journal writes.
+    /// An LZ4 frame that this journal does not write.
     case foreignFrame
-    /// More than a frame of this journal can have.
+    /// The frame is larger than any frame of a journal.
     case tooLarge
-    /// LZ4 refuses the frame: its word for the reason (a checksum, most often).
+    /// LZ4 cannot decompress the frame. The text is LZ4's reason, most often a checksum.
     case unreadable(String)
-    /// Sound LZ4, but no sound records in it.
+    /// A sound LZ4 frame without sound records.
     case malformed
-    /// A version of the format that this program does not know.
+    /// A version of the format that this program does not support.
     case version(UInt16)
-    /// The first frame of a segment has no segment header, or another has one.
+    /// The first frame of a segment has no segment header, or another frame has one.
     case noSegmentHeader
-    /// The header has another number than the file's name.
+    /// The header's segment number differs from the file's name.
     case wrongNumber(UInt64)
-    /// A frame of another journal.
+    /// The frame belongs to another journal.
     case otherJournal
-    /// Records that must have been before this place are not there.
+    /// Records that should stand before this place are missing.
     case missing(Range<UInt64>)
-    /// Records that have been before.
+    /// Records that have already stood before this place.
     case repeated(first: UInt64)
   }
 
   /// The file's name.
   package let segment: String
-  /// Where in the (compressed) file.
+  /// The byte offset in the compressed file.
   package let offset: Int
   package let problem: Problem
 
@@ -44,20 +44,21 @@ extension JournalDamage.Problem: CustomStringConvertible {
     switch self {
     case .noFrame: "no LZ4 frame begins here"
     case .cutShort: "the file ends in the middle of a frame"
-    case .foreignFrame: "an LZ4 frame, but none of a journal"
-    case .tooLarge: "a frame larger than any of a journal"
+    case .foreignFrame: "an LZ4 frame that is not a journal's"
+    case .tooLarge: "the frame is larger than any frame of a journal"
     case .unreadable(let reason): "the frame cannot be decompressed (\(reason))"
     case .malformed: "the frame holds no sound records"
-    case .version(let version): "version \(version) of the format, this program knows \(SegmentHeader.version)"
-    case .noSegmentHeader: "the segment header is not where it must be"
+    case .version(let version): "format version \(version); this program supports version \(SegmentHeader.version)"
+    case .noSegmentHeader: "the segment header is missing or misplaced"
     case .wrongNumber(let number): "the header says segment \(number)"
     case .otherJournal: "the frame belongs to another journal"
     case .missing(let records): "records \(records.lowerBound) to \(records.upperBound - 1) are missing before this place"
-    case .repeated(let first): "records from \(first) on are here again"
+    case .repeated(let first): "records from \(first) on are repeated"
     }
   }
 
-  /// Whether a crash in the middle of writing can leave this at the end of the last segment. What has sound checksums was written so.
+  /// Whether a crash during a write can leave this at the end of the last segment. Frames with
+  /// sound checksums were written as they are.
   var canBeTorn: Bool {
     switch self {
     case .noFrame, .cutShort, .foreignFrame, .tooLarge, .unreadable: true

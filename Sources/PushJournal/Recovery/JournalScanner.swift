@@ -1,12 +1,14 @@
 internal import Glibc
 
-/// Reads all segments in order and hands out their records.
+/// Reads all segments in order and passes on their records.
 ///
-/// What may be wrong, and what it means: a frame that is not whole or not sound at the end of the *last* segment was being written when the process or the machine
-/// stopped (a torn tail). Each frame says what was durable when it was written; so if a sound frame further on says that records of the unsound place were, it is damage.
-/// Anywhere else it is damage: a segment is synced before the next one is made.
+/// A frame that is not whole or not sound at the end of the *last* segment is a torn tail: it was
+/// being written when the process or the machine stopped. Each frame says what was durable when it
+/// was written. If a later sound frame says that records of the unsound place were durable, that
+/// place is damage. An unsound frame anywhere else is damage, because a segment is synced before
+/// the next one is created.
 struct JournalScanner {
-  /// Called for each record; the bytes are valid during the call.
+  /// Called for each record. The bytes are valid during the call.
   typealias Body = (JournalPosition, UInt8, UnsafeRawBufferPointer) -> Void
 
   private let files: any JournalFiles
@@ -15,9 +17,10 @@ struct JournalScanner {
   private var found = JournalRecovery()
   /// The journal's number; nil until a frame has been read.
   private(set) var journal: UInt64?
-  /// The position that the next record must have; nil when no frame has been read.
+  /// The position that the next record must have; nil until a frame has been read.
   private var expected: UInt64?
-  /// The last thing read was unsound, so that a gap before the next record is no further damage, but its extent.
+  /// The place before this one was unsound. A gap in the positions is then part of that damage, not
+  /// new damage.
   private var isBehindDamage = false
   private var firstFound: UInt64?
 
@@ -36,7 +39,7 @@ struct JournalScanner {
       try unsafe scan(segment.name, number: segment.number, isLast: index == segments.count - 1, body)
     }
     if let expected { found.next = JournalPosition(rawValue: expected) }
-    // Only what was released may be missing at the beginning.
+    // Only released records may be missing at the beginning.
     let start = max(found.released.rawValue, 1)
     if let first = firstFound, first > start, let segment = found.segments.first {
       try damaged(segment.name, at: 0, .missing(start..<first))
@@ -50,14 +53,15 @@ struct JournalScanner {
     do {
       reader = try SegmentReader(files.open(name, writable: false))
     } catch {
-      // Deleted since the names were read, by an owner at work. If it was not for him to delete, the records behind it say so.
+      // The owner has deleted the segment since its name was listed. If the owner was wrong, the
+      // records behind it show a gap.
       if error.code == ENOENT { return }
       throw .file(error)
     }
     var records: Range<UInt64>?
     var offset = 0
     found.isClosed = false
-    // An empty file has not even its first frame.
+    // Even an empty file should have a first frame.
     while offset < reader.byteCount || (offset == 0 && reader.byteCount == 0) {
       var problem: JournalDamage.Problem?
       var frameByteCount = 1
@@ -76,14 +80,14 @@ struct JournalScanner {
         continue
       }
       if case .missing = problem {
-        // The frame itself is sound: it comes next, now that the gap before it is known.
+        // The frame itself is sound. After the gap before it has been reported, it is read next.
         try damaged(name, at: offset, problem)
         isBehindDamage = true
         continue
       }
       let rest = try lookBehind(reader, from: offset + frameByteCount)
       if isLast, problem.canBeTorn, !rest.shows(durable: expected),
-        // The first frame of a segment is synced before anything follows it.
+        // The first frame of a segment is synced before anything is written behind it.
         offset > 0 || (reader.byteCount <= SegmentHeader.frameByteCountLimit && rest.frameCount == 0)
       {
         found.tornTail = JournalRecovery.TornTail(segment: name, offset: offset, byteCount: reader.byteCount - offset, frameCount: rest.frameCount)
@@ -104,11 +108,11 @@ struct JournalScanner {
     do { return try unsafe reader.bytes(at: offset) } catch { throw .file(error) }
   }
 
-  /// What is wrong with a sound frame at this place.
+  /// The problem of a sound frame at this place; nil if it has none.
   private mutating func check(_ frame: FrameDecoder.Frame, number: UInt64, isFirst: Bool) -> JournalDamage.Problem? {
     if let journal, frame.header.journal != journal { return .otherJournal }
     if let segment = frame.segment, segment.number != number { return .wrongNumber(segment.number) }
-    // Behind damage the first sound frame may be any.
+    // Behind damage, any frame of the segment may be the first sound one.
     if (frame.segment != nil) != isFirst, !(isBehindDamage && !isFirst && frame.segment == nil) { return .noSegmentHeader }
     guard let expected else { return nil }
     if frame.header.first < expected { return .repeated(first: frame.header.first) }
@@ -128,7 +132,7 @@ struct JournalScanner {
     var position = frame.header.first
     var offset = frame.recordsOffset
     let content = unsafe frame.content
-    // The decoder has seen to it that the content is whole records.
+    // The decoder has checked that the content consists of whole records.
     while let record = unsafe RecordFormat.read(content, at: offset) {
       unsafe body(JournalPosition(rawValue: position), record.kind, UnsafeRawBufferPointer(rebasing: content[record.payload]))
       position += 1
@@ -150,7 +154,7 @@ struct JournalScanner {
     var frameCount = 0
     var durable: UInt64 = 0
 
-    /// Whether these frames prove that what was at the unsound place had been acknowledged, or could have been.
+    /// Whether these frames prove that records of the unsound place were durable, or may have been.
     func shows(durable first: UInt64?) -> Bool {
       guard let first else { return frameCount > 0 }
       return durable >= first
@@ -180,7 +184,8 @@ struct JournalScanner {
     return rest
   }
 
-  /// Whether a frame that was found by searching can be one of those that were written here. The journal's random number keeps out a frame inside a payload.
+  /// Whether a frame that was found by searching can be one of this segment. The journal's random
+  /// number excludes a frame that is part of a payload.
   private func belongs(_ frame: FrameDecoder.Frame) -> Bool {
     if let journal, frame.header.journal != journal { return false }
     guard frame.segment == nil else { return false }

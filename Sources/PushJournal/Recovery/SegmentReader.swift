@@ -1,12 +1,12 @@
-/// A window that moves over a segment: memory is bounded whatever the size of the file.
+/// A window that moves over a segment. Its memory is bounded, whatever the size of the file.
 @safe final class SegmentReader {
-  /// Several frames of the largest size, so that little is moved.
+  /// Several frames of the largest size, so that bytes are seldom moved.
   private static let capacity = 4 * FrameFormat.byteCountLimit
 
   let byteCount: Int
   private let file: any JournalFile
   private let memory: UnsafeMutableRawBufferPointer
-  /// What of the file is in memory.
+  /// The part of the file that is in memory.
   private var loaded = 0..<0
 
   init(_ file: any JournalFile) throws(JournalFileError) {
@@ -20,7 +20,8 @@
     file.close()
   }
 
-  /// The bytes from `offset` on: to the end of the file, or at least as many as the largest frame has. Valid until the next call.
+  /// Returns the bytes from `offset` to the end of the file, or at least as many as the largest
+  /// frame has. They are valid until the next call.
   func bytes(at offset: Int) throws(JournalFileError) -> UnsafeRawBufferPointer {
     let end = min(byteCount, offset + FrameFormat.byteCountLimit)
     if !(loaded.lowerBound <= offset && end <= loaded.upperBound) { try load(from: offset) }

@@ -1,6 +1,6 @@
 internal import Glibc
 
-/// What an `errno` means, in words.
+/// The operating system's text for an `errno`.
 enum ErrorCode {
   static func message(_ code: Int32) -> String {
     unsafe withUnsafeTemporaryAllocation(of: CChar.self, capacity: 256) { buffer in

@@ -1,6 +1,6 @@
 internal import CLZ4
 
-/// Takes LZ4 frames of a segment apart and checks everything that can be checked of one frame alone.
+/// Decodes LZ4 frames of a segment and checks everything that one frame shows by itself.
 @safe final class FrameDecoder {
   /// A whole, sound frame. The content is valid until the next frame is decoded.
   @safe struct Frame {
@@ -9,7 +9,7 @@ internal import CLZ4
     let header: FrameHeader
     let recordCount: UInt64
     let content: UnsafeRawBufferPointer
-    /// Where the records of callers begin in `content`.
+    /// The offset in `content` at which the callers' records begin.
     let recordsOffset: Int
 
     /// The position after the frame's last record.
@@ -35,7 +35,8 @@ internal import CLZ4
     unsafe output.deallocate()
   }
 
-  /// The frame at the start of `bytes`, which reach to the end of the file or over `FrameFormat.byteCountLimit`.
+  /// Decodes the frame at the start of `bytes`, which extend to the end of the file or for at least
+  /// `FrameFormat.byteCountLimit` bytes.
   func decode(_ bytes: UnsafeRawBufferPointer) -> Result {
     let byteCount: Int
     let contentByteCount: Int

@@ -1,11 +1,14 @@
-/// The outside of an LZ4 frame as this journal writes it (LZ4 frame format 1.6: content size and content checksum present, no dictionary, no block checksums),
-/// so that its end is known, and its size bounded, before anything is decompressed.
+/// The LZ4 frame as this journal writes it: LZ4 frame format 1.6 with content size and content
+/// checksum, without dictionary and block checksums. So the end of a frame is known and its size is
+/// bounded before it is decompressed.
 enum FrameFormat {
-  /// The largest content of a frame. Recovery refuses anything above before it makes room for it.
+  /// The largest content of a frame in bytes. Recovery rejects a larger one before it allocates
+  /// memory for it.
   static let contentByteCountLimit = 1 << 20
-  /// Magic number 4, flags 1, block descriptor 1, content size 8, header checksum 1.
+  /// Magic number 4 bytes, flags 1, block descriptor 1, content size 8, header checksum 1.
   static let headerByteCount = 15
-  /// Content that does not compress is stored as it is, in blocks of at least 64 KiB with four bytes each; end mark and checksum are eight.
+  /// The largest frame in bytes. Content that does not compress is stored in blocks of at least 64
+  /// KiB, each with four more bytes. End mark and checksum are eight bytes.
   static let byteCountLimit = contentByteCountLimit + headerByteCount + 4 * (contentByteCountLimit / 65536 + 1) + 8
   static let magic: UInt32 = 0x184D_2204
 
@@ -14,14 +17,15 @@ enum FrameFormat {
     case problem(JournalDamage.Problem)
   }
 
-  /// Where the frame ends that begins at the start of `bytes`, which reach to the end of the file or over `byteCountLimit`.
+  /// Finds the end of the frame at the start of `bytes`, which extend to the end of the file or for
+  /// at least `byteCountLimit` bytes.
   static func measure(_ bytes: UnsafeRawBufferPointer) -> Measure {
     guard bytes.count >= 4 else { return .problem(.cutShort) }
     guard unsafe UInt32(littleEndian: bytes.loadUnaligned(as: UInt32.self)) == magic else { return .problem(.noFrame) }
     guard bytes.count >= headerByteCount else { return .problem(.cutShort) }
     let flags = unsafe bytes[4]
     let descriptor = unsafe bytes[5]
-    // Version 01, content size, content checksum; blocks may be linked or independent (bit 5).
+    // Version 01, content size, content checksum. Blocks may be linked or independent (bit 5).
     guard flags & 0b1101_1111 == 0b0100_1100, descriptor & 0b1000_1111 == 0, descriptor >> 4 >= 4 else { return .problem(.foreignFrame) }
     let contentByteCount = unsafe UInt64(littleEndian: bytes.loadUnaligned(fromByteOffset: 6, as: UInt64.self))
     guard contentByteCount <= UInt64(contentByteCountLimit) else { return .problem(.tooLarge) }
@@ -44,7 +48,7 @@ enum FrameFormat {
 }
 
 extension FrameFormat {
-  /// Where a frame may begin in `bytes`.
+  /// The offset in `bytes` at which a frame may begin; nil if there is none.
   static func firstMagic(in bytes: UnsafeRawBufferPointer) -> Int? {
     guard bytes.count >= 4 else { return nil }
     var offset = 0

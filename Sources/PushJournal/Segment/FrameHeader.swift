@@ -1,13 +1,14 @@
-/// The record at the beginning of each frame (after the segment's header, in the first frame of a segment): what makes a missing, repeated or foreign frame visible.
+/// The record at the beginning of each frame; in the first frame of a segment it follows the
+/// segment's header. It reveals missing, repeated and foreign frames.
 ///
 /// | offset | bytes | |
 /// |---|---|---|
 /// | 0 | 1 | 1 |
-/// | 1 | 8 | the journal's number, chosen at random when the journal was made |
+/// | 1 | 8 | the journal's number, chosen at random when the journal was created |
 /// | 9 | 8 | position of the frame's first record, or of the next one if it has none |
 /// | 17 | 8 | everything up to this position was durable when the frame was written; 0: nothing |
 /// | 25 | 8 | nothing before this position is needed any more |
-/// | 33 | 1 | 1: the journal was closed in good order, and this is its last frame |
+/// | 33 | 1 | 1: the journal was closed properly, and this is its last frame |
 struct FrameHeader: Hashable {
   var journal: UInt64
   var first: UInt64
@@ -17,10 +18,10 @@ struct FrameHeader: Hashable {
 
   static let tag: UInt8 = 1
   static let payloadByteCount = 34
-  /// With length and kind.
+  /// The bytes of the record with its length and kind.
   static let byteCount = payloadByteCount + 2
 
-  /// Writes the whole record: `byteCount` bytes.
+  /// Writes the whole record of `byteCount` bytes.
   func write(to destination: UnsafeMutableRawPointer) {
     let prefix = unsafe RecordFormat.writePrefix(kind: RecordFormat.ownKind, payloadByteCount: Self.payloadByteCount, to: destination)
     let payload = unsafe destination + prefix
@@ -40,12 +41,12 @@ struct FrameHeader: Hashable {
       durable: UInt64(littleEndian: unsafe payload.loadUnaligned(fromByteOffset: 17, as: UInt64.self)),
       released: UInt64(littleEndian: unsafe payload.loadUnaligned(fromByteOffset: 25, as: UInt64.self)),
       isClosing: unsafe payload[33] == 1)
-    // Positions of a forged file must not overflow when records are counted on from them.
+    // Positions in a forged file must not overflow when record counts are added to them.
     guard header.first >= 1, header.first <= positionLimit, header.durable <= positionLimit, header.released <= positionLimit else { return nil }
     return header
   }
 
-  /// Far above what a journal can reach: at ten million records a second, 29,000 years.
+  /// A journal cannot reach this position: ten million records a second would take 29,000 years.
   static let positionLimit: UInt64 = 1 << 63
 }
 
@@ -65,7 +66,8 @@ struct SegmentHeader: Hashable {
   static let tag: UInt8 = 2
   static let payloadByteCount = 19
   static let byteCount = payloadByteCount + 2
-  /// The first frame of a segment at its longest: both headers as they are, between what LZ4 adds to them.
+  /// The longest first frame of a segment in bytes: both headers uncompressed, and what LZ4 adds to
+  /// them.
   static let frameByteCountLimit = FrameFormat.headerByteCount + 4 + byteCount + FrameHeader.byteCount + 8
   private static let magic = UInt64(littleEndian: 0x4E4F_4C4C_4952_4143)
 
@@ -78,7 +80,7 @@ struct SegmentHeader: Hashable {
     unsafe payload.storeBytes(of: number.littleEndian, toByteOffset: 11, as: UInt64.self)
   }
 
-  /// A header of any version; what follows it is only known for our own.
+  /// Reads a header of any version. The bytes behind it are known only for this program's version.
   static func read(payload: UnsafeRawBufferPointer) -> SegmentHeader? {
     guard payload.count >= 11, unsafe payload[0] == tag, unsafe payload.loadUnaligned(fromByteOffset: 1, as: UInt64.self) == magic else { return nil }
     let version = UInt16(littleEndian: unsafe payload.loadUnaligned(fromByteOffset: 9, as: UInt16.self))

@@ -1,13 +1,13 @@
-/// One file of a journal's directory: the seam to the disk, so that tests can lose, tear and refuse writes.
+/// One file of a journal's directory. Tests replace it to lose, tear and fail writes.
 ///
-/// A file is written by one thread, at its end only.
+/// A file is written by one thread, and only at its end.
 package protocol JournalFile: AnyObject, Sendable {
-  /// The present length.
+  /// The present length in bytes.
   func byteCount() throws(JournalFileError) -> Int
-  /// Writes all of `bytes` at the end. After an error any part of them may be in the file.
+  /// Writes all of `bytes` at the end. After an error, any part of them may be in the file.
   func append(_ bytes: UnsafeRawBufferPointer) throws(JournalFileError)
-  /// Returns once everything written so far would survive a loss of power. After an error nothing is known of what was written since the last success,
-  /// and trying again proves nothing.
+  /// Returns when everything written so far would survive a loss of power. After an error, nothing
+  /// is known about what was written since the last success, and a later success proves nothing.
   func sync() throws(JournalFileError)
   /// Reads from `offset` until `buffer` is full or the file ends. Returns the number of bytes read.
   func read(at offset: Int, into buffer: UnsafeMutableRawBufferPointer) throws(JournalFileError) -> Int
@@ -16,20 +16,20 @@ package protocol JournalFile: AnyObject, Sendable {
   func close()
 }
 
-/// The directory of a journal: the other half of the seam.
+/// The directory of a journal. Tests replace it as they do ``JournalFile``.
 package protocol JournalFiles: Sendable {
-  /// What a person knows the directory by, for messages.
+  /// The directory's name in messages.
   var path: String { get }
-  /// Makes this process the owner until the lock is released, or the process ends in any way.
+  /// Makes this process the owner until the lock is released or the process ends.
   func takeLock() throws(JournalFileError) -> JournalLockAttempt
-  /// The names of all files, in no particular order.
+  /// The names of all files, in any order.
   func list() throws(JournalFileError) -> [String]
-  /// Makes a file that was not there. It is sure to be found after a loss of power only when the directory has been synced.
+  /// Creates a file that did not exist. It survives a loss of power only after ``syncDirectory()``.
   func create(_ name: String) throws(JournalFileError) -> any JournalFile
-  /// Opens a file that is there; `writable` only to cut it.
+  /// Opens a file that exists; `writable` only to truncate it.
   func open(_ name: String, writable: Bool) throws(JournalFileError) -> any JournalFile
   func delete(_ name: String) throws(JournalFileError)
-  /// Returns once files created and deleted so far would stay so after a loss of power.
+  /// Returns when all creations and deletions so far would survive a loss of power.
   func syncDirectory() throws(JournalFileError)
 }
 
@@ -40,11 +40,11 @@ package protocol JournalLock: AnyObject, Sendable {
 
 package enum JournalLockAttempt: Sendable {
   case taken(any JournalLock)
-  /// A living process has it; its id, unless it has not been written yet.
+  /// A living process has the lock; its id, or nil if it has not been written yet.
   case held(by: Int32?)
 }
 
-/// What the operating system refused.
+/// An error of the operating system.
 package struct JournalFileError: Error, Hashable, Sendable, CustomStringConvertible {
   package enum Operation: String, Sendable {
     case makeDirectory = "make the directory"

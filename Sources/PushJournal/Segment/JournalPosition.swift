@@ -1,4 +1,5 @@
-/// The place of a record in the journal: its number, counted from 1 over the whole life of the journal, through all segments and restarts.
+/// The number of a record, counted from 1 over the whole life of the journal, through all segments
+/// and restarts.
 package struct JournalPosition: RawRepresentable, Hashable, Comparable, Sendable, CustomStringConvertible {
   package let rawValue: UInt64
 

@@ -1,11 +1,12 @@
 internal import Glibc
 
-/// A journal's directory on a real disk.
+/// A journal's directory on disk.
 package struct PosixFiles: JournalFiles {
   package let path: String
   private let directory: Descriptor
 
-  /// Opens the directory, and makes it (for this user only) if it is not there; its parent must be.
+  /// Opens the directory. Creates it, for this user only, if it does not exist; its parent must
+  /// exist.
   package init(directory path: String) throws(JournalFileError) {
     if unsafe mkdir(path, 0o700) == 0 {
       try Self.syncParent(of: path)
@@ -15,7 +16,7 @@ package struct PosixFiles: JournalFiles {
     try self.init(existing: path)
   }
 
-  /// Opens a directory that is there.
+  /// Opens a directory that exists.
   package init(existing path: String) throws(JournalFileError) {
     self.path = path
     let number = unsafe Glibc.open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
@@ -30,7 +31,7 @@ package struct PosixFiles: JournalFiles {
     guard fsync(parent.number) == 0 else { throw JournalFileError(.syncDirectory, path: path + "/..", code: errno) }
   }
 
-  /// Whose the directory is, if it does not belong to this process's user.
+  /// The directory's owner if it is not this process's user, otherwise nil.
   var foreignOwner: UInt32? {
     get throws(JournalFileError) {
       var status = stat()
@@ -82,7 +83,7 @@ package struct PosixFiles: JournalFiles {
   }
 }
 
-/// A file descriptor, closed with its last owner.
+/// A file descriptor. It is closed with its last reference.
 final class Descriptor: Sendable {
   let number: Int32
 
@@ -91,7 +92,7 @@ final class Descriptor: Sendable {
   deinit { _ = Glibc.close(number) }
 }
 
-/// One segment on a real disk.
+/// One segment on disk.
 final class PosixFile: JournalFile {
   private let descriptor: Descriptor
   private let path: String
@@ -108,7 +109,7 @@ final class PosixFile: JournalFile {
   func byteCount() throws(JournalFileError) -> Int {
     var status = stat()
     guard unsafe fstat(descriptor.number, &status) == 0 else { throw failure(.read) }
-    // A directory or a device by the name of a segment has no frames to read.
+    // A directory or a device with the name of a segment has no frames to read.
     guard status.st_mode & S_IFMT == S_IFREG else { throw failure(.read, code: EINVAL) }
     return Int(status.st_size)
   }
@@ -119,7 +120,7 @@ final class PosixFile: JournalFile {
       let rest = unsafe UnsafeRawBufferPointer(rebasing: bytes[written...])
       let count = unsafe Glibc.write(descriptor.number, rest.baseAddress, rest.count)
       if count > 0 {
-        // A short write says nothing of its reason; the next one does.
+        // A short write does not say why; the next write does.
         written += count
       } else if count == 0 || errno != EINTR {
         throw failure(.write, code: count == 0 ? ENOSPC : errno)
@@ -152,6 +153,6 @@ final class PosixFile: JournalFile {
     guard ftruncate(descriptor.number, off_t(byteCount)) == 0 else { throw failure(.truncate) }
   }
 
-  /// The descriptor goes with the last reference.
+  /// The descriptor is closed with its last reference.
   func close() {}
 }

@@ -1,9 +1,10 @@
 internal import Glibc
 
-/// The file that says who owns a journal's directory.
+/// The file that says which process owns a journal's directory.
 ///
-/// The lock is the kernel's (`flock`), so it goes with the process whatever way that ends; the file stays, with the id of its last owner in it. It must never be
-/// deleted: two processes could then hold locks on two files of that name.
+/// The lock is the kernel's (`flock`), so it ends with the process in every case. The file stays,
+/// with the id of its last owner. It must never be deleted: two processes could then lock two files
+/// with that name.
 final class PosixLock: JournalLock {
   static let name = "lock"
 

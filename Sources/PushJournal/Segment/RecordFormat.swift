@@ -1,6 +1,7 @@
-/// How a record lies in the decompressed stream: payload length (LEB128: seven bits a byte, low bits first, at most four bytes), kind, payload.
+/// A record in the decompressed stream: payload length, kind, payload. The length is LEB128: seven
+/// bits a byte, low bits first, at most four bytes.
 enum RecordFormat {
-  /// Records of the journal itself; callers use 1…255.
+  /// The kind of the journal's own records. Callers use 1…255.
   static let ownKind: UInt8 = 0
   static let prefixByteCountLimit = 5
 
@@ -13,7 +14,8 @@ enum RecordFormat {
     }
   }
 
-  /// Writes length and kind. Returns the number of bytes written: `prefixByteCount(payloadByteCount:)`, which the caller has made room for.
+  /// Writes length and kind, for which the caller has reserved `prefixByteCount(payloadByteCount:)`
+  /// bytes. Returns that number.
   static func writePrefix(kind: UInt8, payloadByteCount: Int, to destination: UnsafeMutableRawPointer) -> Int {
     var rest = payloadByteCount
     var count = 0

@@ -1,6 +1,6 @@
 internal import Glibc
 
-/// Writes frames into segments, one segment after the other, and deletes those that are not needed.
+/// Writes frames into one segment after the other, and deletes segments that are not needed.
 ///
 /// Sync: used by one thread at a time, the one that runs the journal.
 @safe final class SegmentWriter: @unchecked Sendable {
@@ -21,16 +21,18 @@ internal import Glibc
   private var name: String
   private var number: UInt64
   private var byteCount = 0
+  /// Whether the present segment has records.
   private var hasRecords = false
   /// The position of the next record to write.
   private var next: UInt64
-  /// Everything up to here is durable.
+  /// Everything before this position is durable.
   private var durable: UInt64
-  /// Nothing before this is needed; what has been written down of it, and what has become durable of that.
+  /// Nothing before `released` is needed. `releasedDurable` is how much of that is durable in a
+  /// frame header.
   private var released: UInt64
   private var releasedDurable: UInt64
 
-  /// Makes a new segment behind those that were recovered, and makes that durable.
+  /// Creates a new segment behind the recovered ones, and makes it durable.
   init(_ files: any JournalFiles, options: JournalOptions, journal: UInt64, recovered: JournalRecovery, number: UInt64) throws(JournalFileError) {
     self.files = files
     self.journal = journal
@@ -47,7 +49,8 @@ internal import Glibc
   }
 
   private static func create(_ files: any JournalFiles, number: UInt64) throws(JournalFileError) -> any JournalFile {
-    // Only a file that someone has put there can lead here. A segment above would not be found again.
+    // Only a forged file name can lead here. A segment with a larger number would not be found
+    // again.
     guard number <= SegmentName.numberLimit else { throw JournalFileError(.create, path: SegmentName.name(number), code: EOVERFLOW) }
     return try files.create(SegmentName.name(number))
   }
@@ -57,17 +60,19 @@ internal import Glibc
     unsafe headers.deallocate()
   }
 
-  /// The position after the last record of the oldest segment that may be deleted; nil if there is only one segment.
+  /// The position after the last record of the oldest segment that may be deleted; nil if there is
+  /// only one segment.
   var oldestEnd: UInt64? { closed.first?.end }
   var segmentCount: Int { closed.count + 1 }
-  /// Bytes on disk, all segments together.
+  /// Bytes on disk of all segments.
   var totalByteCount: Int { closed.reduce(byteCount) { $0 + $1.byteCount } }
 
   private func header(isClosing: Bool = false) -> FrameHeader {
     FrameHeader(journal: journal, first: next, durable: durable, released: released, isClosing: isClosing)
   }
 
-  /// The first frame of a segment. It is durable before any record follows it, and so is the file's name.
+  /// Writes the first frame of a segment. The frame and the file's name are durable before any
+  /// record follows.
   private func begin() throws(JournalFileError) {
     byteCount = 0
     hasRecords = false
@@ -76,9 +81,9 @@ internal import Glibc
     try files.syncDirectory()
   }
 
-  /// Writes the block as one frame. It is not durable before ``sync()``.
+  /// Writes the block as one frame. It becomes durable with ``sync()``.
   func write(_ block: JournalBlock) throws(JournalFileError) {
-    precondition(block.first == next, "a block out of turn")
+    precondition(block.first == next, "the block does not follow the last one")
     if hasRecords, block.startsSegment || byteCount >= byteCountLimit { try startSegment() }
     guard let base = unsafe block.memory.baseAddress else { return }
     unsafe header().write(to: base)
@@ -93,7 +98,7 @@ internal import Glibc
     byteCount += frame.count
   }
 
-  /// A frame without records, for what its header says.
+  /// Writes a frame without records, for its header only.
   private func appendHeader(isFirst: Bool = false, isClosing: Bool = false) throws(JournalFileError) {
     guard let base = unsafe headers.baseAddress else { return }
     var used = 0
@@ -114,7 +119,7 @@ internal import Glibc
   }
 
   private func startSegment() throws(JournalFileError) {
-    // Whatever the policy: only the last segment may have a torn tail.
+    // This holds for every sync policy: only the last segment may have a torn tail.
     try sync()
     file.close()
     closed.append(Closed(name: name, byteCount: byteCount, end: next))
@@ -128,20 +133,23 @@ internal import Glibc
   func release(before position: UInt64) throws(JournalFileError) {
     released = max(released, position)
     guard let oldest = closed.first, oldest.end <= released else { return }
-    // First the word that they may be missing, so that a segment that is lost in any other way is noticed.
+    // First a frame says which records may be missing. So a segment that is lost for another reason
+    // is noticed.
     if releasedDurable < oldest.end || closed.contains(where: { $0.end <= released && $0.end > releasedDurable }) {
       try appendHeader()
       try sync()
     }
     while let oldest = closed.first, oldest.end <= released {
       try files.delete(oldest.name)
-      // One by one: were a later one gone and an earlier one back after a crash, there would be a gap between segments.
+      // One at a time. If a crash restored an earlier segment but not a later one, there would be a
+      // gap.
       try files.syncDirectory()
       closed.removeFirst()
     }
   }
 
-  /// Deletes recovered segments without records; a new one is made at each start.
+  /// Deletes recovered segments without records. Each start creates a segment, so they would pile
+  /// up.
   func deleteEmpty(_ names: [String]) throws(JournalFileError) {
     for name in names {
       try files.delete(name)
@@ -150,7 +158,8 @@ internal import Glibc
     if !names.isEmpty { try files.syncDirectory() }
   }
 
-  /// Says that the end has been reached in good order: damage before it will be known as such.
+  /// Marks the end of a journal that was closed properly. Damage before this mark is then
+  /// recognised as such.
   func finish() throws(JournalFileError) {
     try sync()
     try appendHeader(isClosing: true)

@@ -1,11 +1,12 @@
 /// What a gateway writes before it closes: `08` · status u8 · identifier u32, six bytes.
 package struct ErrorResponse: Hashable, Sendable {
-  /// The command byte that every error response begins with.
+  /// The first byte of every error response.
   package static let command: UInt8 = 8
   package static let byteCount = 6
 
   package var status: GatewayStatus
-  /// The notification that was refused; for status 10 the last one that was sent successfully. 0 can mean "not known which".
+  /// The rejected notification; for status 10 the last one that was sent successfully. 0 can mean
+  /// that the gateway does not know which.
   package var identifier: UInt32
 
   package init(status: GatewayStatus, identifier: UInt32) {
@@ -13,7 +14,7 @@ package struct ErrorResponse: Hashable, Sendable {
     self.identifier = identifier
   }
 
-  /// The six bytes. A gateway must give them to the socket as one write.
+  /// The six bytes. A gateway must pass them to the socket in one write.
   package var bytes: [UInt8] {
     [
       Self.command, status.rawValue, UInt8(truncatingIfNeeded: identifier >> 24), UInt8(truncatingIfNeeded: identifier >> 16),
@@ -32,26 +33,29 @@ package struct ErrorResponse: Hashable, Sendable {
   }
 }
 
-/// Puts an error response together from reads cut anywhere. One decoder serves one connection: the first answer is final, because the gateway closes after it.
+/// Assembles an error response from reads of any size. A connection has one decoder. Its first
+/// answer is final, because the gateway then closes.
 package struct ErrorResponseDecoder: Sendable {
   package enum Result: Hashable, Sendable {
     /// Fewer than six bytes so far.
     case needMore
     case response(ErrorResponse)
-    /// The first byte was not `08`: this is not a gateway, or not this protocol.
+    /// The first byte was not `08`: the peer is not a gateway, or uses another protocol.
     case malformed(command: UInt8)
   }
 
-  /// The last six bytes at most, the oldest in the highest place.
+  /// At most the last six bytes, the oldest in the highest place.
   private var pending: UInt64 = 0
   private var result = Result.needMore
 
-  /// How many bytes of an incomplete response are held: at end of stream, 1…5 means that it was cut off.
+  /// How many bytes of an incomplete response have been read. At end of stream, 1…5 means that the
+  /// response was cut off.
   package private(set) var pendingByteCount = 0
 
   package init() {}
 
-  /// Takes the next bytes of the connection. Once there is a response (or the first byte was wrong), all later calls return the same and ignore their bytes.
+  /// Takes the next bytes of the connection. After a response or a wrong first byte, all later
+  /// calls return the same result and ignore their bytes.
   package mutating func consume(_ bytes: UnsafeRawBufferPointer) -> Result {
     guard result == .needMore else { return result }
     for index in 0..<bytes.count {

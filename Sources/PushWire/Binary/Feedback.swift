@@ -1,6 +1,7 @@
-/// One entry of the feedback service: timestamp u32 · token length u16 · token (BinaryProtocol.md, "The feedback service").
+/// One entry of the feedback service: timestamp u32 · token length u16 · token (BinaryProtocol,
+/// "The feedback service").
 package struct FeedbackTuple: Hashable, Sendable {
-  /// UNIX seconds at which the gateway decided that the app is gone from the device.
+  /// UNIX seconds at which the gateway found that the device no longer has the app.
   package var timestamp: UInt32
   package var token: DeviceToken
 
@@ -9,7 +10,7 @@ package struct FeedbackTuple: Hashable, Sendable {
     self.token = token
   }
 
-  /// The size of the tuple on the wire, 7…106.
+  /// The size of the tuple on the wire in bytes: 7…106.
   package var byteCount: Int { 6 + token.byteCount }
 
   package var bytes: [UInt8] {
@@ -19,7 +20,7 @@ package struct FeedbackTuple: Hashable, Sendable {
     return result
   }
 
-  /// Appends the tuple as it goes over the wire: a feedback server puts many into one write.
+  /// Appends the tuple in wire format, so that a feedback server can put many into one write.
   package func append(to bytes: inout [UInt8]) {
     for shift in [24, 16, 8, 0] as [UInt32] { bytes.append(UInt8(truncatingIfNeeded: timestamp >> shift)) }
     bytes.append(0)
@@ -28,24 +29,27 @@ package struct FeedbackTuple: Hashable, Sendable {
   }
 }
 
-/// Reads feedback tuples from bytes cut anywhere, with tokens of any size: readers of fixed 38-byte tuples are a known bug.
+/// Reads feedback tuples from reads of any size, with tokens of any size. Assuming tuples of 38
+/// bytes is a known bug of other readers.
 package struct FeedbackDecoder: Sendable {
-  /// Tuples whose token has no bytes or more than 100. Their end is known, so they are counted and skipped, and the list stays readable.
+  /// The number of tuples with an empty token or one of more than 100 bytes. Their end is known, so
+  /// they are skipped and the rest of the list stays readable.
   package private(set) var unusableTupleCount = 0
-  /// The beginning of a tuple, 105 bytes at most.
+  /// The beginning of a tuple, at most 105 bytes.
   private var pending: [UInt8] = []
-  /// What is left of the token of an unusable tuple.
+  /// The bytes of an unusable tuple's token that are still to come.
   private var skipByteCount = 0
 
   private static let headerByteCount = 6
 
   package init() {}
 
-  /// False when the bytes so far end within a tuple: at end of stream the list was cut off.
+  /// False if the bytes so far end inside a tuple. At end of stream that means that the list was
+  /// cut off.
   package var isAtTupleBoundary: Bool { pending.isEmpty && skipByteCount == 0 }
 
-  /// Takes the next bytes and returns the tuples that they complete, in order. The list is cleared by being read, so the caller makes these durable
-  /// before it reads on.
+  /// Takes the next bytes and returns the tuples that they complete, in order. Reading clears the
+  /// list at the service, so the caller must make these tuples durable before it reads more.
   package mutating func consume(_ bytes: UnsafeRawBufferPointer) -> [FeedbackTuple] {
     var tuples: [FeedbackTuple] = []
     var offset = 0
@@ -63,12 +67,13 @@ package struct FeedbackDecoder: Sendable {
     }
   }
 
-  /// How many bytes of the current tuple must be there before the next decision: its header, then the whole.
+  /// How many bytes of the current tuple are needed for the next decision: first its header, then
+  /// all of it.
   private var neededByteCount: Int {
     pending.count < Self.headerByteCount ? Self.headerByteCount : Self.headerByteCount + tokenByteCount
   }
 
-  /// Valid once the header is there.
+  /// Valid once the header is complete.
   private var tokenByteCount: Int { Int(pending[4]) << 8 | Int(pending[5]) }
 
   private mutating func finishHeaderOrTuple(_ tuples: inout [FeedbackTuple]) {

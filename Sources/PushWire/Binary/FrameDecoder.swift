@@ -1,17 +1,21 @@
-/// The gateway's side of the binary protocol: notification frames of commands 0, 1 and 2 out of bytes cut anywhere.
+/// The gateway's side of the binary protocol: decodes notification frames of commands 0, 1 and 2
+/// from reads of any size.
 ///
-/// Frames that lie whole within the bytes given are delivered as views into them; only a frame that is cut off at the end is copied, and it is
-/// kept until its rest arrives. What is kept never exceeds `frameByteCount` + 5. The result does not depend on how the bytes were cut.
+/// Frames that are complete in the bytes given are delivered as views into them. Only a frame that
+/// is cut off at the end is copied, and kept until its rest arrives. At most `frameByteCount` + 5
+/// bytes are kept. The result does not depend on the sizes of the reads.
 package struct FrameDecoder: Sendable {
   package let limits: DecoderLimits
-  /// True after the first violation, or after `body` returned false: everything later is discarded, as the protocol demands of a gateway that answers.
-  /// With ``goesOn`` only after one of those violations that leave the end of the frame unknown.
+  /// True after the first violation, or after `body` returned false. Later frames are discarded, as
+  /// the protocol demands of a gateway that answers. With `goesOn`, only a violation that leaves
+  /// the end of the frame unknown has this effect.
   package private(set) var isStopped = false
-  /// Frames behind a violation are delivered, too: for a gateway that counts what it discards.
+  /// Whether frames behind a violation are delivered too, for a gateway that counts what it
+  /// discards.
   private let goesOn: Bool
-  /// Bytes of a frame that is too large to be kept, still to come.
+  /// The bytes still to come of a frame that is too large to be kept.
   private var skippedByteCount = 0
-  /// The beginning of a frame whose end has not come yet.
+  /// The beginning of a frame whose end has not arrived.
   private var pending: [UInt8] = []
 
   package init(limits: DecoderLimits = DecoderLimits(), goesOn: Bool = false) {
@@ -19,10 +23,12 @@ package struct FrameDecoder: Sendable {
     self.goesOn = goesOn
   }
 
-  /// How many bytes of an incomplete frame are held. If this is not 0 at end of stream, the client broke off within a frame.
+  /// How many bytes of an incomplete frame are kept. If this is not 0 at end of stream, the client
+  /// broke off inside a frame.
   package var pendingByteCount: Int { pending.count }
 
-  /// Takes the next bytes of the connection and calls `body` for each frame that they complete, in order. `body` returns false to stop.
+  /// Takes the next bytes of the connection and calls `body` for each frame that they complete, in
+  /// order. `body` returns false to stop.
   package mutating func consume(_ bytes: UnsafeRawBufferPointer, _ body: (DecodedFrame) -> Bool) {
     var rest = unsafe bytes[...]
     unsafe skip(in: &rest)
@@ -54,7 +60,8 @@ package struct FrameDecoder: Sendable {
     }
   }
 
-  /// Appends to the frame that is kept just the bytes that it still needs; its header may have to be completed before it says how many these are.
+  /// Appends to the kept frame only the bytes that it still needs. Its header may have to be
+  /// completed first, because the header says how many these are.
   private mutating func finishPending(from rest: inout Slice<UnsafeRawBufferPointer>, _ body: (DecodedFrame) -> Bool) {
     let limits = limits
     while true {
@@ -80,8 +87,8 @@ package struct FrameDecoder: Sendable {
     }
   }
 
-  /// Delivers a frame that is not waited for. Returns how many bytes of it there are from its beginning; unless the decoder has stopped, at least as many as
-  /// `view` has of it.
+  /// Delivers a rejected frame without waiting for its rest. Returns the frame's number of bytes
+  /// from its beginning; unless the decoder has stopped, at least as many as `view` has of it.
   private mutating func refuse(_ view: UnsafeRawBufferPointer, _ status: GatewayStatus, byteCount: Int?, _ body: (DecodedFrame) -> Bool) -> Int {
     isStopped = unsafe !body(FrameParser.refusal(view, status)) || !goesOn || byteCount == nil
     return isStopped ? view.count : byteCount ?? view.count

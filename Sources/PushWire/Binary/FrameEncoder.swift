@@ -1,13 +1,16 @@
-/// Writes notification frames into raw memory, without allocating (BinaryProtocol.md, "Notification frames").
+/// Writes notification frames into raw memory, without allocating (BinaryProtocol, "Notification
+/// frames").
 ///
-/// It encodes what it is given and judges none of it: an empty token or an oversized payload is written as such, because tests and
-/// probes need frames that a gateway must refuse. Only what cannot be written traps, as a mistake of the program: a destination
-/// that is too small, or a token or payload beyond 65,535 bytes, which the 16-bit lengths cannot say.
+/// It encodes any input without checking it: an empty token or an oversized payload is written as
+/// it is, because tests and probes need frames that a gateway must reject. It traps only if a frame
+/// cannot be written: the destination is too small, or the token or payload exceeds 65,535 bytes,
+/// the limit of the 16-bit lengths.
 package enum FrameEncoder {
-  /// The size of the probe of either command; see `encodeProbe`.
+  /// The size of the larger probe in bytes; see `encodeProbe`.
   package static let probeByteCountLimit = 18
 
-  /// The size of the frame that `encode` will write. Commands 0 and 1 have a fixed layout, for them the last three parameters do not matter.
+  /// The size of the frame that `encode` will write. Commands 0 and 1 have a fixed layout, so the
+  /// last three parameters do not matter for them.
   package static func byteCount(
     _ command: FrameVersion,
     tokenByteCount: Int,
@@ -24,10 +27,12 @@ package enum FrameEncoder {
     }
   }
 
-  /// Writes one frame and returns its size. Items of command 2 are in the order token, payload, identifier, expiration, priority.
+  /// Writes one frame and returns its size. The items of command 2 are in the order token, payload,
+  /// identifier, expiration, priority.
   ///
-  /// Command 0 carries neither identifier nor expiration nor priority and ignores them; command 1 always carries the first two, `nil` is
-  /// written as 0, and ignores the priority. `expiration` is in UNIX seconds, 0 for "do not store".
+  /// Command 0 has no identifier, expiration and priority, and ignores them. Command 1 always has
+  /// the first two, writes `nil` as 0, and ignores the priority. `expiration` is in UNIX seconds; 0
+  /// means "do not store".
   package static func encode(
     _ command: FrameVersion,
     token: UnsafeRawBufferPointer,
@@ -84,10 +89,12 @@ package enum FrameEncoder {
     return total
   }
 
-  /// Writes a known-bad probe: a frame with zero-length token and empty payload, which a gateway must refuse as "2 missing device token" under the
-  /// probe's identifier, and so settles everything before it (BinaryProtocol.md, "Known-bad probe"). Returns its size, at most `probeByteCountLimit`.
+  /// Writes a known-bad probe and returns its size, at most `probeByteCountLimit`.
   ///
-  /// Command 0 has no identifier and no answer, so there is no probe for it; asking for one is a mistake of the program.
+  /// The probe has a token of length zero and an empty payload. A gateway must refuse it with "2
+  /// missing device token" and the probe's identifier, which settles everything before it
+  /// (BinaryProtocol, "Known-bad probe"). Command 0 has no identifier and no answer, so it has no
+  /// probe and the call traps.
   package static func encodeProbe(_ command: FrameVersion, identifier: UInt32, into destination: UnsafeMutableRawBufferPointer) -> Int {
     precondition(command.carriesIdentifier, "command 0 has no probe")
     let nothing = unsafe UnsafeRawBufferPointer(start: nil, count: 0)
@@ -95,7 +102,7 @@ package enum FrameEncoder {
   }
 }
 
-/// A cursor over memory whose size the caller has checked. Big-endian, no alignment assumed.
+/// A cursor over memory whose size the caller has checked. Big-endian, any alignment.
 @unsafe
 private struct RawWriter {
   private var cursor: UnsafeMutableRawPointer
@@ -120,7 +127,7 @@ private struct RawWriter {
     unsafe cursor += 2
   }
 
-  /// length u16 · bytes.
+  /// Writes length u16 · bytes.
   mutating func counted(_ bytes: UnsafeRawBufferPointer) {
     unsafe cursor.storeBytes(of: UInt16(truncatingIfNeeded: bytes.count).bigEndian, as: UInt16.self)
     unsafe cursor += 2

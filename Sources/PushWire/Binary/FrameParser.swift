@@ -1,16 +1,18 @@
-/// The layout rules of one frame. Every read is of bytes that the same function has counted before; lengths from the wire are only ever compared.
+/// The layout rules of one frame. Each function reads only bytes that it has counted before.
+/// Lengths from the wire are only compared.
 enum FrameParser {
-  /// What the bytes at hand say about the frame that begins with them.
+  /// What the available bytes say about the frame at their beginning.
   enum Extent: Equatable {
-    /// More bytes are needed before more can be said: at least so many in all.
+    /// More bytes are needed to continue: at least this many in all.
     case incomplete(needed: Int)
-    /// The frame ends after so many bytes, all of which are there.
+    /// The frame has this many bytes, and all of them are available.
     case whole(Int)
-    /// The frame must not be waited for. It would end after `byteCount` bytes; nil: where it ends is not known.
+    /// The frame is rejected without waiting for its rest. It would have `byteCount` bytes; nil if
+    /// its end is not known.
     case refused(GatewayStatus, byteCount: Int?)
   }
 
-  /// Finds the end of the frame at the beginning of `view`, which holds at least one byte.
+  /// Finds the end of the frame at the beginning of `view`, which has at least one byte.
   static func measure(_ view: UnsafeRawBufferPointer, _ limits: DecoderLimits) -> Extent {
     switch unsafe FrameVersion(rawValue: view[0]) {
     case .framed:
@@ -27,7 +29,7 @@ enum FrameParser {
     }
   }
 
-  /// Commands 0 and 1: two counted fields, and nothing says in advance how long both are together.
+  /// Commands 0 and 1: two counted fields, without a length for both together.
   private static func measureFixed(
     _ view: UnsafeRawBufferPointer,
     tokenLengthOffset: Int,
@@ -38,13 +40,14 @@ enum FrameParser {
     guard view.count >= tokenOffset else { return .incomplete(needed: tokenOffset) }
     let tokenByteCount = unsafe half(view, at: tokenLengthOffset)
     let payloadOffset = tokenOffset + tokenByteCount + 2
-    // A token that fills the frame bound is a length that cannot be believed.
+    // A token that fills the largest frame has a wrong length.
     guard payloadOffset <= limits.frameByteCount else { return .refused(.protocolError, byteCount: nil) }
     guard view.count >= payloadOffset else { return .incomplete(needed: payloadOffset) }
     let payloadByteCount = unsafe half(view, at: payloadOffset - 2)
     let total = payloadOffset + payloadByteCount
     guard total <= limits.frameByteCount else {
-      // The frame is intact as far as it was read, so it gets the status that it would get in full, without its payload being waited for.
+      // The part of the frame that was read is intact, so it gets the status of a complete frame.
+      // Its payload is not waited for.
       return .refused(
         violation(tokenByteCount: tokenByteCount, payloadByteCount: payloadByteCount, limits, payloadLimit: payloadLimit) ?? .protocolError,
         byteCount: total
@@ -57,7 +60,7 @@ enum FrameParser {
     available >= total ? .whole(total) : .incomplete(needed: total)
   }
 
-  /// What can be said about a frame that `measure` refused, from the part of it that is there.
+  /// Describes a frame that `measure` rejected, from the part that is available.
   static func refusal(_ view: UnsafeRawBufferPointer, _ status: GatewayStatus) -> DecodedFrame {
     let command = unsafe FrameVersion(rawValue: view[0])
     var frame = unsafe DecodedFrame(command: command, violation: status)
@@ -68,7 +71,7 @@ enum FrameParser {
     return unsafe frame
   }
 
-  /// Reads the frame that `view` is exactly, as `measure` found it.
+  /// Reads the frame that `view` exactly contains, as `measure` found it.
   static func frame(_ view: UnsafeRawBufferPointer, _ limits: DecoderLimits) -> DecodedFrame {
     guard let command = unsafe FrameVersion(rawValue: view[0]) else { return unsafe refusal(view, .protocolError) }
     var frame = unsafe DecodedFrame(command: command)
@@ -113,8 +116,9 @@ enum FrameParser {
     unsafe frame.payload = UnsafeRawBufferPointer(rebasing: view[payloadOffset...])
   }
 
-  /// Reads the items of command 2 in whatever order they come. False when the frame breaks a rule of encoding: an item twice, an unknown item, a
-  /// number of the wrong size, or an item that ends after its frame. As long as the item lengths hold, reading goes on after a fault, because the
+  /// Reads the items of command 2 in any order. Returns false if the frame breaks a rule of
+  /// encoding: a repeated item, an unknown item, a number of the wrong size, or an item that ends
+  /// behind its frame. While the item lengths hold, reading continues after an error, because the
   /// error response should name the identifier even if that comes later.
   private static func readItems(_ view: UnsafeRawBufferPointer, into frame: inout DecodedFrame) -> Bool {
     var offset = 5

@@ -1,14 +1,19 @@
-/// One payload for many tokens: the whole frame is encoded once, and each notification only sets token and identifier in a copy of it.
+/// One payload for many tokens. The whole frame is encoded once; each notification sets only token
+/// and identifier in a copy of it.
 ///
-/// This is the hottest call of a campaign. It is one copy of the frame (its size is known in advance, so the copy needs no inspection), one of
-/// the token and one store. The memory is owned by a class that never changes after `init`, so that `encode` reads through a plain pointer:
-/// an array would cost a bounds check and, through a property of an object, an exclusivity check per call.
-/// Measured in release, called from another module: 3.6 to 6 ns per frame of 240 to 264 bytes, of which 2 to 4 are the copy itself. The call neither retains nor
-/// allocates, so there is nothing that `@inlinable` and a public type could win.
+/// This is a campaign's hottest call: one copy of the frame, whose size is known in advance, one
+/// copy of the token and one store. A class that never changes after `init` owns the memory, so
+/// `encode` reads through a plain pointer. An array would cost a bounds check and, as a property of
+/// an object, an exclusivity check for each call.
+///
+/// Measured in release, called from another module: 3.6 to 6 ns per frame of 240 to 264 bytes, of
+/// which the copy takes 2 to 4. The call neither retains nor allocates, so `@inlinable` and a
+/// public type would gain nothing.
 package struct FrameTemplate: Sendable {
-  /// The size, in bytes, of every frame that this template writes.
+  /// The size in bytes of every frame that this template writes.
   package let frameByteCount: Int
-  /// The size of the tokens that fit; other tokens need another template, since lengths are part of what is encoded once.
+  /// The size of its tokens in bytes. Other tokens need another template, because the encoded frame
+  /// contains the lengths.
   package let tokenByteCount: Int
   package let command: FrameVersion
   private let tokenOffset: Int
@@ -16,7 +21,11 @@ package struct FrameTemplate: Sendable {
   private let identifierOffset: Int
   private let memory: FrozenBytes
 
-  /// `payload` at most 65,535 bytes, `tokenByteCount` 1…100. Command 0 ignores `expiration` and `priority`, command 1 ignores `priority`.
+  /// - Parameters:
+  /// - payload: at most 65,535 bytes.
+  /// - tokenByteCount: 1…100.
+  /// - expiration: UNIX seconds; command 0 ignores it.
+  /// - priority: commands 0 and 1 ignore it.
   package init(command: FrameVersion, payload: [UInt8], tokenByteCount: Int, expiration: UInt32?, priority: UInt8?) {
     precondition((1...DeviceToken.byteCountLimit).contains(tokenByteCount), "a token has 1 to 100 bytes")
     let count = FrameEncoder.byteCount(
@@ -53,13 +62,13 @@ package struct FrameTemplate: Sendable {
     }
   }
 
-  /// Writes one frame. `token` points to `tokenByteCount` readable bytes, `destination` to `frameByteCount` writable ones; neither is checked.
-  /// Command 0 ignores the identifier.
+  /// Writes one frame. `token` points to `tokenByteCount` readable bytes, `destination` to
+  /// `frameByteCount` writable ones; neither is checked. Command 0 ignores the identifier.
   package func encode(token: UnsafeRawPointer, identifier: UInt32, into destination: UnsafeMutableRawPointer) {
     unsafe destination.copyMemory(from: memory.base, byteCount: frameByteCount)
     let place = unsafe destination + tokenOffset
     if tokenByteCount == 32 {
-      // Four loads and stores of known size instead of a call: every token in practice has 32 bytes.
+      // In practice every token has 32 bytes. Four loads and stores of known size replace a call.
       unsafe place.storeBytes(of: token.loadUnaligned(as: UInt64.self), as: UInt64.self)
       unsafe place.storeBytes(of: token.loadUnaligned(fromByteOffset: 8, as: UInt64.self), toByteOffset: 8, as: UInt64.self)
       unsafe place.storeBytes(of: token.loadUnaligned(fromByteOffset: 16, as: UInt64.self), toByteOffset: 16, as: UInt64.self)
@@ -73,8 +82,8 @@ package struct FrameTemplate: Sendable {
   }
 }
 
-/// Memory that is written once, in `init`, and only read afterwards.
-// Sync: no byte changes after `init` has returned, so any number of threads may read without coordination.
+/// Memory that `init` writes once and that is only read afterwards.
+// Sync: no byte changes after `init` has returned, so any number of threads may read it.
 @safe
 final class FrozenBytes: @unchecked Sendable {
   let base: UnsafeRawPointer
@@ -83,7 +92,7 @@ final class FrozenBytes: @unchecked Sendable {
     let memory = UnsafeMutableRawBufferPointer.allocate(byteCount: Swift.max(byteCount, 1), alignment: 16)
     unsafe memory.initializeMemory(as: UInt8.self, repeating: 0)
     unsafe fill(memory)
-    guard let start = memory.baseAddress else { preconditionFailure("an allocation without an address") }
+    guard let start = memory.baseAddress else { preconditionFailure("the allocation has no address") }
     unsafe base = UnsafeRawPointer(start)
   }
 

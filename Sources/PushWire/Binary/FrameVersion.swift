@@ -1,14 +1,15 @@
-/// The first byte of a notification frame (BinaryProtocol.md, "Notification frames").
+/// The first byte of a notification frame (BinaryProtocol, "Notification frames").
 package enum FrameVersion: UInt8, Sendable, CaseIterable, Codable {
-  /// `00` · token length u16 · token · payload length u16 · payload. The gateway never answers it, it can only close.
+  /// `00` · token length u16 · token · payload length u16 · payload. The gateway never answers it
+  /// and can only close the connection.
   case simple = 0
   /// `01` · identifier u32 · expiry u32 · token length u16 · token · payload length u16 · payload.
   case enhanced = 1
   /// `02` · frame length u32 · items, each: id u8 · length u16 · data.
   case framed = 2
 
-  /// The largest payload, in bytes, that the protocol's text allows: 256 for commands 0 and 1, 2048 for command 2.
-  /// Gateways may be set to accept more (`DecoderLimits`).
+  /// The largest payload in bytes that the protocol allows: 256 for commands 0 and 1, 2048 for
+  /// command 2. A gateway may accept more (`DecoderLimits`).
   package var payloadLimitDefault: Int {
     switch self {
     case .simple, .enhanced: 256
@@ -16,11 +17,11 @@ package enum FrameVersion: UInt8, Sendable, CaseIterable, Codable {
     }
   }
 
-  /// Whether a frame of this command can carry an identifier, so that an error response can name it.
+  /// Whether a frame of this command has an identifier, so that an error response can name it.
   package var carriesIdentifier: Bool { self != .simple }
 }
 
-/// The items that a frame of command 2 consists of.
+/// The items of a frame of command 2.
 enum FrameItem: UInt8 {
   case token = 1
   case payload = 2

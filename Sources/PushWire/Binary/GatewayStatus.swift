@@ -1,4 +1,5 @@
-/// The status byte of an error response (BinaryProtocol.md, "The error response"). Unsigned: two known clients read 128 as −128.
+/// The status byte of an error response (BinaryProtocol, "The error response"). It is unsigned; two
+/// known clients read 128 as −128.
 package struct GatewayStatus: RawRepresentable, Hashable, Sendable {
   package let rawValue: UInt8
 
@@ -15,7 +16,7 @@ package struct GatewayStatus: RawRepresentable, Hashable, Sendable {
   package static let invalidTopicSize = GatewayStatus(rawValue: 6)
   package static let invalidPayloadSize = GatewayStatus(rawValue: 7)
   package static let invalidToken = GatewayStatus(rawValue: 8)
-  /// Not a failure: the identifier beside it names the last notification that was sent successfully.
+  /// Not a failure: the identifier names the last notification that was sent successfully.
   package static let shutdown = GatewayStatus(rawValue: 10)
   /// The frame could not be parsed.
   package static let protocolError = GatewayStatus(rawValue: 128)
@@ -27,7 +28,7 @@ package struct GatewayStatus: RawRepresentable, Hashable, Sendable {
     .invalidPayloadSize, .invalidToken, .shutdown, .protocolError, .unknown,
   ]
 
-  /// The protocol's own words for the status, such as "invalid token".
+  /// The protocol's own text for the status, such as "invalid token".
   package var meaning: String {
     switch self {
     case .noErrors: "no errors"
@@ -48,6 +49,6 @@ package struct GatewayStatus: RawRepresentable, Hashable, Sendable {
 }
 
 extension GatewayStatus: CustomStringConvertible {
-  /// The number and its meaning, such as "8 invalid token": the key under which accounts count it.
+  /// The number and its meaning, such as "8 invalid token". Accounts count under this text.
   package var description: String { "\(rawValue) \(meaning)" }
 }

@@ -1,10 +1,11 @@
-/// An `apns-id`: the UUID by which a notification is traced, chosen by us and the same on every resend. Written in lower case, 8-4-4-4-12.
+/// An `apns-id`, the UUID that identifies a notification. The sender chooses it, and each resend
+/// has the same one. Its text is lower-case, 8-4-4-4-12.
 package struct APNSIdentifier: Hashable, Sendable {
-  /// The first eight bytes, most significant first.
+  /// The first eight bytes, the most significant first.
   package let high: UInt64
   package let low: UInt64
 
-  /// Of the text: 32 digits and four hyphens.
+  /// The length of the text: 32 digits and four hyphens.
   package static let textByteCount = 36
 
   package init(high: UInt64, low: UInt64) {
@@ -19,7 +20,8 @@ package struct APNSIdentifier: Hashable, Sendable {
     low = bytes.dropFirst(8).reduce(0) { $0 << 8 | UInt64($1) }
   }
 
-  /// Reads the canonical form, digits of either case; nil if it is anything else. Allocates nothing.
+  /// Reads the canonical form with digits of either case; nil for any other text. Allocates
+  /// nothing.
   package init?(parsing text: UnsafeRawBufferPointer) {
     guard text.count == Self.textByteCount else { return nil }
     var words: (UInt64, UInt64) = (0, 0)
@@ -45,7 +47,7 @@ package struct APNSIdentifier: Hashable, Sendable {
     (high, low) = words
   }
 
-  /// The same for a string.
+  /// Reads the canonical form of a string; nil for any other text.
   package init?(parsing text: String) {
     var text = text
     let parsed = text.withUTF8 { unsafe APNSIdentifier(parsing: UnsafeRawBufferPointer($0)) }
@@ -79,7 +81,8 @@ extension APNSIdentifier: CustomStringConvertible {
   }
 }
 
-/// 128 random bits of a campaign, kept as long as the campaign may be resumed: all its identifiers come of them.
+/// 128 random bits of a campaign, from which all its identifiers are computed. They are kept as
+/// long as the campaign can be resumed.
 package struct IdentifierSeed: Hashable, Sendable {
   package let high: UInt64
   package let low: UInt64
@@ -90,15 +93,17 @@ package struct IdentifierSeed: Hashable, Sendable {
   }
 }
 
-/// The identifiers of one campaign: a function of its seed and a notification's ordinal, so that none is stored and a resend, even by another
-/// process, has the same one. No two ordinals below 2^62 share one.
+/// The identifiers of one campaign, computed from its seed and a notification's ordinal. So none is
+/// stored, and a resend has the same one, even from another process. Ordinals below 2^62 have
+/// different identifiers.
 package struct APNSIdentifierSequence: Hashable, Sendable {
   private let high: UInt64
   private let offset: UInt64
 
-  /// - Parameter seed: 128 bits, random for each campaign and kept as long as the campaign may be resumed.
+  /// - Parameter seed: 128 bits, random for each campaign and kept as long as it can be resumed.
   package init(seed: (high: UInt64, low: UInt64)) {
-    // Version 4 ("random") in the third group, variant 1 at the head of the fourth: what every reader of UUIDs expects.
+    // Version 4 ("random") in the third group, variant 1 at the beginning of the fourth, as every
+    // reader of UUIDs expects.
     high = seed.high & ~0xF000 | 0x4000
     offset = seed.low
   }
@@ -106,7 +111,8 @@ package struct APNSIdentifierSequence: Hashable, Sendable {
   package init(_ seed: IdentifierSeed) { self.init(seed: (seed.high, seed.low)) }
 
   package subscript(ordinal: UInt64) -> APNSIdentifier {
-    // Multiplication by an odd number permutes the 62-bit numbers: different ordinals stay different, and neighbours look unlike.
+    // Multiplying by an odd number permutes the 62-bit numbers: different ordinals stay different,
+    // and neighbours do not look alike.
     let mixed = (ordinal &+ offset) &* 0x9E37_79B9_7F4A_7C15
     return APNSIdentifier(high: high, low: mixed & 0x3FFF_FFFF_FFFF_FFFF | 0x8000_0000_0000_0000)
   }

@@ -1,4 +1,4 @@
-/// Base64 with the alphabet for URLs and without padding (RFC 4648, section 5), as JWTs have it.
+/// Base64 with the alphabet for URLs and without padding (RFC 4648, section 5), as in JWTs.
 package enum Base64URL {
   private static let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_".utf8)
 
@@ -19,7 +19,8 @@ package enum Base64URL {
     return text
   }
 
-  /// Nil for any other character, padding included, for a length that no bytes have, and for bits beyond the last byte that are not zero.
+  /// Nil if there is any other character, padding included, if no bytes have this length, or if the
+  /// bits after the last byte are not zero.
   package static func decode(_ text: some Collection<UInt8>) -> [UInt8]? {
     var bytes: [UInt8] = []
     bytes.reserveCapacity(text.count * 3 / 4)

@@ -1,11 +1,13 @@
-/// Dates as HTTP writes them (RFC 9110, 5.6.7): `Sun, 06 Nov 1994 08:49:37 GMT`. Seconds since 1970 otherwise.
+/// Dates in HTTP's format (RFC 9110, 5.6.7), `Sun, 06 Nov 1994 08:49:37 GMT`, as seconds since
+/// 1970.
 package enum HTTPDate {
   package static let byteCount = 29
 
   private static let days: [StaticString] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"]
   private static let months: [StaticString] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
 
-  /// Nil for anything but the one form that senders must use today. The name of the day is not looked at. Allocates nothing.
+  /// Reads the one form that senders must use today; nil for any other. The day's name is not
+  /// checked. Allocates nothing.
   package static func parse(_ text: UnsafeRawBufferPointer) -> Int64? {
     guard text.count == byteCount, unsafe matches(text, 3, ", "), unsafe matches(text, 25, " GMT"), unsafe matches(text, 19, ":"),
       unsafe matches(text, 22, ":"), unsafe matches(text, 7, " "), unsafe matches(text, 11, " "), unsafe matches(text, 16, " ")
@@ -15,7 +17,7 @@ package enum HTTPDate {
     guard month < 12, let day = unsafe number(text, 5, 2), let year = unsafe number(text, 12, 4), let hour = unsafe number(text, 17, 2),
       let minute = unsafe number(text, 20, 2), let second = unsafe number(text, 23, 2)
     else { return nil }
-    // 60 is a leap second.
+    // Second 60 is a leap second.
     guard (1...31).contains(day), year >= 1970, hour < 24, minute < 60, second <= 60 else { return nil }
     return daysSince1970(year: year, month: Int64(month) + 1, day: day) * 86_400 + hour * 3600 + minute * 60 + second
   }
@@ -76,7 +78,7 @@ package enum HTTPDate {
     }
   }
 
-  /// The Gregorian calendar with years counted from March, so that the leap day comes last.
+  /// The Gregorian calendar with years that begin in March, so that the leap day is the last day.
   private static func daysSince1970(year: Int64, month: Int64, day: Int64) -> Int64 {
     let shifted = month <= 2 ? year - 1 : year
     let era = shifted / 400

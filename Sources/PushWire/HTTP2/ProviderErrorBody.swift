@@ -1,12 +1,14 @@
-/// What the body of a refusal, or the debug data of a GOAWAY, says: `{"reason":"Unregistered","timestamp":1700000000000}`.
+/// The body of a refusal, or the debug data of a GOAWAY:
+/// `{"reason":"Unregistered","timestamp":1700000000000}`.
 ///
-/// The bytes come from the network: whatever they are, reading them ends, and allocates nothing.
+/// The bytes come from the network. Reading any bytes terminates and allocates nothing.
 package struct ProviderErrorBody: Hashable, Sendable {
-  /// Nil if there is none, or it is not known here.
+  /// Nil if there is none, or if it is not in the table.
   package var reason: ProviderReason?
-  /// Milliseconds since 1970 at which the service last found the token not to be valid any more (410 only).
+  /// The time at which the service last found the token invalid, in milliseconds since 1970 (410
+  /// only).
   package var timestampMilliseconds: UInt64?
-  /// Where in the body a reason stands that is not in our table.
+  /// The place of a reason that is not in the table.
   package private(set) var otherReason: Range<Int>?
 
   package init(reason: ProviderReason? = nil, timestampMilliseconds: UInt64? = nil) {
@@ -14,10 +16,11 @@ package struct ProviderErrorBody: Hashable, Sendable {
     self.timestampMilliseconds = timestampMilliseconds
   }
 
-  /// A longer body is not read: the service's own are below 100 bytes.
+  /// The longest body that is read, in bytes. The service's own have fewer than 100.
   package static let byteCountLimit = 4096
 
-  /// Reads what can be read; nothing of a body that is not a JSON object. Keys in inner objects do not count; of repeated ones the first does.
+  /// Reads reason and timestamp; nothing if the body is not a JSON object. Keys of inner objects
+  /// are ignored. The first of repeated keys counts.
   package init(parsing bytes: UnsafeRawBufferPointer) {
     guard bytes.count <= Self.byteCountLimit else { return }
     var found = ProviderErrorBody()
@@ -29,12 +32,12 @@ package struct ProviderErrorBody: Hashable, Sendable {
     self = found
   }
 
-  /// The same for an array.
+  /// Reads an array in the same way.
   package init(parsing bytes: [UInt8]) {
     self = unsafe bytes.withUnsafeBytes { unsafe ProviderErrorBody(parsing: $0) }
   }
 
-  /// The reason that a body names, known here or not, as it may be shown.
+  /// The reason that a body names, in the table or not, in printable form.
   package static func reasonText(in bytes: UnsafeRawBufferPointer) -> String? {
     let body = unsafe ProviderErrorBody(parsing: bytes)
     let other = body.otherReason.map { unsafe ProviderRefusal.printable(UnsafeRawBufferPointer(rebasing: bytes[$0])) }
@@ -75,7 +78,7 @@ package struct ProviderErrorBody: Hashable, Sendable {
     return true
   }
 
-  /// The digits up to a fraction or exponent; nil for a negative number or one that has more than 64 bits.
+  /// The digits up to a fraction or exponent; nil for a negative number and for more than 64 bits.
   private static func wholeNumber(_ text: UnsafeRawBufferPointer) -> UInt64? {
     var value: UInt64 = 0
     for index in 0..<text.count {
@@ -91,7 +94,8 @@ package struct ProviderErrorBody: Hashable, Sendable {
 }
 
 extension ProviderReason {
-  /// The reason with exactly these bytes as its name. Allocates nothing: no name is longer than 32 bytes, and few are as long as this one.
+  /// The reason with exactly these bytes as its name; names have at most 32 bytes. Allocates
+  /// nothing.
   init?(bytes: UnsafeRawBufferPointer) {
     guard (1...32).contains(bytes.count) else { return nil }
     for reason in Self.allCases {

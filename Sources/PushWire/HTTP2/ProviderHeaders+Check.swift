@@ -1,4 +1,4 @@
-/// One rule of the provider API that a notification breaks. Each says so in one sentence.
+/// One rule of the provider API that a notification breaks. Its description is one sentence.
 package enum ProviderRuleViolation: Hashable, Sendable {
   case payloadEmpty
   case payloadTooLarge(byteCount: Int, limit: Int, name: String)
@@ -24,10 +24,12 @@ package enum ProviderRuleViolation: Hashable, Sendable {
 }
 
 extension ProviderHeaders {
-  /// Every rule that a notification with these headers and this payload would break; empty if it can be sent.
+  /// Every rule that a notification with these headers and this payload would break; empty if it
+  /// can be sent.
   ///
-  /// Whether the payload is well-formed and its keys have the right types is not asked here; this is about headers, and what the push type asks of the
-  /// payload as a whole. ``findings(payload:credential:)`` says both.
+  /// It checks the headers and what the push type demands of the payload as a whole, not whether
+  /// the payload is well-formed and its keys have the right types.
+  /// ``findings(payload:credential:)`` checks both.
   package func check(payload: UnsafeRawBufferPointer, credential: ProviderCredentialKind) -> [ProviderRuleViolation] {
     var found: [ProviderRuleViolation] = []
     if payload.count == 0 { found.append(.payloadEmpty) }
@@ -45,13 +47,13 @@ extension ProviderHeaders {
     return found
   }
 
-  /// The same for an array.
+  /// Checks an array in the same way.
   package func check(payload: [UInt8], credential: ProviderCredentialKind) -> [ProviderRuleViolation] {
     unsafe payload.withUnsafeBytes { unsafe check(payload: $0, credential: credential) }
   }
 
   private func checkTopic(_ credential: ProviderCredentialKind, _ found: inout [ProviderRuleViolation]) {
-    // A broadcast names its bundle in the path; it is needed all the same.
+    // A broadcast has its bundle in the path instead of a header, but it needs a topic too.
     guard let topic = effectiveTopic(for: credential) else { return found.append(.topicMissing) }
     guard Self.isHeaderValue(topic), !topic.utf8.contains(0x20), !topic.utf8.contains(UInt8(ascii: "/")) else { return found.append(.topicUnusable) }
     if case .certificate(let userIdentifier, let topics) = credential {
@@ -63,7 +65,8 @@ extension ProviderHeaders {
     }
   }
 
-  /// Certificates name topics with or without suffixes; one that names the bundle is let pass, since the service has the last word.
+  /// Certificates name topics with or without suffixes. One that names the bundle passes, because
+  /// the service decides.
   private static func covers(_ topics: [String], _ topic: String, _ pushType: PushType) -> Bool {
     topics.contains { $0 == topic || pushType.topic(for: $0) == topic }
   }
@@ -80,7 +83,7 @@ extension ProviderHeaders {
     if let violation = Self.check(collapseIdentifier: collapseIdentifier) { found.append(violation) }
   }
 
-  /// What is wrong with one collapse identifier, for those that come with single notifications; nil if it can be sent.
+  /// Checks the collapse identifier of a single notification; nil if it can be sent.
   package static func check(collapseIdentifier: String) -> ProviderRuleViolation? {
     let byteCount = collapseIdentifier.utf8.count
     if byteCount > collapseIdentifierByteCountLimit { return .collapseIdentifierTooLong(byteCount: byteCount) }
@@ -114,7 +117,8 @@ extension ProviderHeaders {
 }
 
 extension PushType {
-  /// What the system itself acts upon; what goes to PushKit or to an extension of the app's is the app's own affair.
+  /// Whether the system itself acts on the payload. PushKit and extensions of the app define their
+  /// own payloads.
   fileprivate var needsAps: Bool {
     switch self {
     case .alert, .background, .controls, .liveActivity, .widgets: true
@@ -123,14 +127,14 @@ extension PushType {
   }
 }
 
-/// Which of the keys that a push type asks for a payload has.
+/// Which of the keys that push types demand a payload has.
 private struct ProviderPayloadKeys {
   var hasAps = false
   var hasMDM = false
   /// `aps.event`.
   var hasEvent = false
 
-  /// Nil if the payload is no JSON object: the check of payloads says more about that.
+  /// Nil if the payload is not a JSON object, which the check of payloads reports.
   init?(_ payload: UnsafeRawBufferPointer) {
     guard payload.count > 0 else { return nil }
     do throws(JSONError) {
@@ -156,7 +160,7 @@ extension ProviderRuleViolation: CustomStringConvertible {
     case .payloadEmpty: "The payload is empty."
     case .payloadTooLarge(let byteCount, let limit, let name):
       "The payload has \(byteCount) bytes, \(byteCount - limit) more than a notification of type \(name) may have (\(limit))."
-    case .topicMissing: "There is no topic: name the app's bundle identifier, or use a certificate whose subject has a UID."
+    case .topicMissing: "There is no topic: set it to the app's bundle identifier, or use a certificate whose subject has a UID."
     case .topicUnusable: "The topic must be printable ASCII without spaces or slashes."
     case .topicNotCovered(let topic, let covered): "The certificate does not cover the topic \(topic), only \(covered.joined(separator: ", "))."
     case .priorityUnknown(let priority): "The priority must be 10, 5 or 1, not \(priority)."
@@ -171,9 +175,9 @@ extension ProviderRuleViolation: CustomStringConvertible {
     case .managementWithoutMDM: "The payload of device management must contain mdm."
     case .mdmOutsideManagement: "The payload contains mdm, so its push type must be mdm."
     case .apsMissing: "The payload does not contain aps."
-    case .liveActivityWithoutEvent: "The aps of a Live Activity must say which event it is: start, update or end."
+    case .liveActivityWithoutEvent: "The aps of a Live Activity must contain its event: start, update or end."
     case .broadcastPushType(let pushType): "A broadcast must have the push type liveactivity, not \(pushType.rawValue)."
-    case .broadcastWithoutExpiration: "A broadcast must have an expiration; 0 for a channel that stores nothing."
+    case .broadcastWithoutExpiration: "A broadcast must have an expiration: 0 if its channel stores nothing."
     case .broadcastWithCollapseIdentifier: "A broadcast has no collapse identifier."
     case .channelUnusable: "The channel identifier must be printable ASCII, with no space at either end."
     }

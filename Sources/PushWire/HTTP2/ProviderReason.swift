@@ -1,4 +1,5 @@
-/// The `reason` of an error body or of a GOAWAY (HTTP2ProviderAPI.md, sections 4 and 6). The raw value is the service's word.
+/// The `reason` of an error body or of a GOAWAY (HTTP2ProviderAPI, sections 4 and 6). The raw value
+/// is the service's text.
 package enum ProviderReason: String, Hashable, Sendable, CaseIterable {
   case badCertificate = "BadCertificate"
   case badCertificateEnvironment = "BadCertificateEnvironment"
@@ -6,7 +7,7 @@ package enum ProviderReason: String, Hashable, Sendable, CaseIterable {
   case badCollapseIdentifier = "BadCollapseId"
   case badDeviceToken = "BadDeviceToken"
   case badEnvironmentKeyIdentifier = "BadEnvironmentKeyIdInToken"
-  /// The other spelling of the same, as seen from the service.
+  /// Another spelling of the same reason, seen from the service.
   case badEnvironmentKey = "BadEnvironmentKeyInToken"
   case badExpirationDate = "BadExpirationDate"
   case badMessageIdentifier = "BadMessageId"
@@ -44,7 +45,8 @@ package enum ProviderReason: String, Hashable, Sendable, CaseIterable {
   case unregistered = "Unregistered"
   case unrelatedKeyIdentifier = "UnrelatedKeyIdInToken"
 
-  /// The number that journals keep: never changed, never given to another. 0 stands for a reason that is none of these, or none at all.
+  /// The number in journals. It never changes and is never reused. 0 stands for an unknown reason
+  /// or none.
   package var code: UInt8 {
     switch self {
     case .badCertificate: 1
@@ -98,13 +100,13 @@ package enum ProviderReason: String, Hashable, Sendable, CaseIterable {
   }
 }
 
-/// A status with its reason: how the service refused a notification, as accounts count it and journals keep it.
+/// How the service refused a notification: a status with its reason.
 package struct ProviderRefusal: Hashable, Sendable {
   /// The HTTP status, 100…999.
   package let status: UInt16
-  /// Nil if the service named none, or one that is not known here.
+  /// Nil if the service named no reason, or an unknown one.
   package let reason: ProviderReason?
-  /// A reason that is not known here, as ``printable(_:)`` shows it.
+  /// An unknown reason in the form of ``printable(_:)``.
   package let otherReason: String?
 
   package init(status: UInt16, reason: ProviderReason?, otherReason: String? = nil) {
@@ -113,15 +115,15 @@ package struct ProviderRefusal: Hashable, Sendable {
     self.otherReason = reason == nil ? otherReason : nil
   }
 
-  /// The most characters of an unknown reason that are shown, and the most bytes: a journal writes
-  /// their number in one byte.
+  /// The longest unknown reason that is shown, in characters and in bytes. A journal stores the
+  /// number of bytes in one byte.
   package static let otherReasonLengthLimit = 64
   package static let otherReasonByteCountLimit = 255
-  /// What is behind so many bytes is never shown.
+  /// How many bytes of an unknown reason are read.
   package static let otherReasonReadByteCount = 4 * otherReasonLengthLimit
 
-  /// A reason as it may be shown: control characters and their like are escaped, and what is beyond
-  /// the limits is cut off. Of such a text it makes the same text.
+  /// A reason in printable form: control characters and similar ones are escaped, and the text is
+  /// cut off at the limits. A printable text stays the same.
   package static func printable(_ bytes: UnsafeRawBufferPointer) -> String {
     let start = unsafe UnsafeRawBufferPointer(rebasing: bytes.prefix(otherReasonReadByteCount))
     let escaped = unsafe String(decoding: start, as: UTF8.self).escapedForTerminal
@@ -130,7 +132,8 @@ package struct ProviderRefusal: Hashable, Sendable {
     return text
   }
 
-  /// Four bytes for a journal: status × 256 + the reason's code. The text of an unknown reason is kept beside it.
+  /// Four bytes for a journal: status × 256 + the reason's code. The text of an unknown reason is
+  /// stored beside it.
   package var code: UInt32 { UInt32(status) << 8 | UInt32(reason?.code ?? 0) }
 
   package init(code: UInt32) {
@@ -145,6 +148,6 @@ package struct ProviderRefusal: Hashable, Sendable {
 }
 
 extension ProviderRefusal: CustomStringConvertible {
-  /// Such as `400 BadDeviceToken`: the key under which accounts count it.
+  /// For example `400 BadDeviceToken`. Accounts count under this text.
   package var description: String { "\(status) \(reason?.rawValue ?? otherReason ?? "without a known reason")" }
 }

@@ -1,5 +1,6 @@
-/// The text of a provider token: a JWT with algorithm ES256, the key's identifier, the team as issuer and the time of issue
-/// (HTTP2ProviderAPI.md, section 5). Signing and verifying are not done here.
+/// The text of a provider token: a JWT with algorithm ES256, the key's identifier, the team as
+/// issuer and the time of issue (HTTP2ProviderAPI, section 5). Signing and verifying are done
+/// elsewhere.
 package struct ProviderTokenText: Hashable, Sendable {
   /// `kid`.
   package let keyIdentifier: String
@@ -7,29 +8,30 @@ package struct ProviderTokenText: Hashable, Sendable {
   package let teamIdentifier: String
   /// `iat`, in seconds since 1970.
   package let issuedAt: Int64
-  /// `iat` was written with a fraction, as one library does (PyPI apns2); the service has been seen to take it.
+  /// Whether `iat` has a fraction, as one library writes it (PyPI apns2). The service was seen to
+  /// accept it.
   package let hasFractionalTime: Bool
-  /// What the signature is made over: the first two parts with the dot between them.
+  /// The signed bytes: the first two parts with the dot between them.
   package let signingInput: [UInt8]
   package let signature: [UInt8]
 
-  /// What has to be signed for a new token.
+  /// The bytes to sign for a new token.
   package static func signingInput(keyIdentifier: String, teamIdentifier: String, issuedAt: Int64) -> [UInt8] {
     let header = JSONValue.object([JSONMember("alg", .string("ES256")), JSONMember("kid", .string(keyIdentifier))])
     let claims = JSONValue.object([JSONMember("iss", .string(teamIdentifier)), JSONMember("iat", .number(String(issuedAt)))])
     return Base64URL.encode(header.encoded) + [dot] + Base64URL.encode(claims.encoded)
   }
 
-  /// The token whose signature that is.
+  /// The token with this signature.
   package static func text(signingInput: [UInt8], signature: [UInt8]) -> String {
     String(decoding: signingInput + [dot] + Base64URL.encode(signature), as: UTF8.self)
   }
 
   private static let dot = UInt8(ascii: ".")
-  /// A token of the service's own kind has about 200 bytes.
+  /// The longest token that is read, in bytes. The service's own kind has about 200.
   package static let byteCountLimit = 4096
 
-  /// Reads a token that somebody else has written.
+  /// Reads a token from another party.
   package init(parsing bytes: [UInt8]) throws(ProviderTokenError) {
     guard bytes.count <= Self.byteCountLimit else { throw .notJWT }
     let parts = bytes.split(separator: Self.dot, omittingEmptySubsequences: false)
@@ -72,7 +74,7 @@ package enum ProviderTokenError: Error, Hashable, Sendable, CustomStringConverti
     case .otherAlgorithm: "The provider token's algorithm (alg) is not ES256."
     case .keyIdentifierMissing: "The provider token does not name its key (kid)."
     case .issuerMissing: "The provider token does not name its team (iss)."
-    case .timeMissing: "The provider token does not say as a number when it was issued (iat)."
+    case .timeMissing: "The provider token does not contain the time of issue as a number (iat)."
     }
   }
 }

@@ -1,38 +1,46 @@
-/// What the sender does about an answer (HTTP2ProviderAPI.md, section 4 and "What our sender makes of it").
+/// What the sender does about an answer (HTTP2ProviderAPI, section 4 and "What our sender makes of
+/// it").
 package enum ProviderVerdict: Hashable, Sendable, CaseIterable {
-  /// The service took it.
+  /// The service accepted the notification.
   case accepted
-  /// Rejected: the caller's mistake. Sending it again would change nothing.
+  /// Rejected: the caller's mistake. A resend would get the same answer.
   case rejected
-  /// Rejected, and counted by the breaker: a jump in the rate of these means a wrong environment or topic. The token is not pruned.
+  /// Rejected, and counted by the breaker, because many of these mean a wrong environment or topic.
+  /// The token is not removed.
   case badToken
-  /// Rejected, and entered into the feedback record with the time that the body names.
+  /// Rejected, and reported as gone with the time that the body names.
   case gone
-  /// Rejected, and the app pauses: its queue is kept and an alarm raised, since the credential or topic is what is wrong.
+  /// Rejected, and the app pauses: it keeps its queue and raises an alarm, because its credential
+  /// or topic is wrong.
   case pausesApp
-  /// The service does not believe the JWT. If its `date` says that our clock is wrong, a corrected one is made and the notification sent again;
-  /// otherwise as ``pausesApp``.
+  /// The service does not accept the JWT. If the answer's `date` shows that the local clock is
+  /// wrong, a corrected JWT is made and the notification is resent. Otherwise the same as
+  /// ``pausesApp``.
   case disputesToken
-  /// The JWT is too old: a new one as soon as the 20 minutes allow, a new connection, and the notification is sent again.
+  /// The JWT is too old. A new one is made as soon as the 20 minutes allow, and the notification is
+  /// resent on a new connection.
   case expiredToken
-  /// The key cannot be used on this connection: a new connection, and the notification is sent again.
+  /// The key cannot be used on this connection. The notification is resent on a new connection.
   case needsOwnConnection
-  /// This device token waits; the others go on.
+  /// Notifications for this device token wait; all others continue.
   case delaysToken
-  /// The present JWT stays in use, and none is made for 20 minutes; the notification is sent again.
+  /// The present JWT stays in use, none is made for 20 minutes, and the notification is resent.
   case keepsToken
-  /// Sent again with exponential back-off and jitter, until its expiration or the limit of attempts.
+  /// Retried with exponential back-off and jitter, until its expiration or the limit of attempts.
   case backsOff
-  /// The connection is finished: a new one, and the notification is sent again. It was not processed.
+  /// The connection has ended. The notification was not processed and is resent on a new
+  /// connection.
   case reconnects
-  /// The answer is none that the protocol knows: the notification may have been taken. By the app's policy for unknown ones.
+  /// Not an answer of the protocol, so the notification may have been accepted. The app's policy
+  /// for unknown notifications decides.
   case unknown
 }
 
-/// The one table of answers. What is not in it goes by its status alone.
+/// The one table of answers. An answer that is not in it is judged by its status alone.
 package enum ProviderAnswer {
   package struct Row: Hashable, Sendable {
-    /// Nil: any status from 400 on; the service's documents do not say which one comes with the errors of channels.
+    /// Nil: any status from 400 on. The service's documents do not name the status of channel
+    /// errors.
     package let status: UInt16?
     /// Nil: any other reason, or none.
     package let reason: ProviderReason?
@@ -102,7 +110,7 @@ package enum ProviderAnswer {
     Row(status: nil, reason: .missingPushType, verdict: .rejected),
   ]
 
-  /// What to do about an answer.
+  /// What the sender does about an answer.
   package static func verdict(status: UInt16, reason: ProviderReason?) -> ProviderVerdict {
     if status == 200 { return .accepted }
     if let reason {
@@ -112,14 +120,14 @@ package enum ProviderAnswer {
     switch status {
     case 400..<500: return .rejected
     case 500..<600: return .backsOff
-    // No push is ever redirected or half done.
+    // The service never redirects or continues a push.
     default: return .unknown
     }
   }
 }
 
 extension ProviderVerdict {
-  /// Whether the notification has its outcome with this; otherwise it is sent again, sooner or later.
+  /// Whether the notification has its outcome. Otherwise it is sent again.
   package var isFinal: Bool {
     switch self {
     case .accepted, .rejected, .badToken, .gone, .pausesApp, .unknown: true

@@ -1,4 +1,4 @@
-/// `apns-push-type`: what kind of notification it is (HTTP2ProviderAPI.md, section 3). The raw value is the header's.
+/// The value of `apns-push-type`, the kind of notification (HTTP2ProviderAPI, section 3).
 package enum PushType: String, Hashable, Sendable, CaseIterable, Codable {
   case alert
   case background
@@ -12,7 +12,7 @@ package enum PushType: String, Hashable, Sendable, CaseIterable, Codable {
   case voip
   case widgets
 
-  /// What the topic has after the bundle identifier; empty for none.
+  /// The suffix of the topic behind the bundle identifier; empty if there is none.
   package var topicSuffix: String {
     switch self {
     case .alert, .background, .mdm: ""
@@ -30,24 +30,24 @@ package enum PushType: String, Hashable, Sendable, CaseIterable, Codable {
   /// The largest payload in bytes of uncompressed JSON.
   package var payloadLimit: Int { transport.payloadLimit }
 
-  /// What a payload is checked for.
+  /// The transport whose rules a payload is checked against.
   package var transport: PayloadTransport { self == .voip ? .voip : .http2 }
 
-  /// Of these the payload is `{"mdm":…}` without `aps`.
+  /// Whether the payload is `{"mdm":…}` without `aps`.
   package var isDeviceManagement: Bool { self == .mdm }
 
-  /// `topic` with the suffix of this type, unless it has it already.
+  /// `topic` with the suffix of this type, unless it already has it.
   package func topic(for topic: String) -> String {
     topicSuffix.isEmpty || topic.hasSuffix(topicSuffix) ? topic : topic + topicSuffix
   }
 }
 
-/// `apns-priority`.
+/// The value of `apns-priority`.
 package enum PushPriority: UInt8, Hashable, Sendable, CaseIterable {
-  /// Power before everything else: never wakes the device.
+  /// Saves power above all; never wakes the device.
   case low = 1
-  /// When it saves power.
+  /// Delivered when it saves power.
   case considerate = 5
-  /// Now. What the service takes if none is given.
+  /// Delivered at once. The service's default.
   case immediate = 10
 }

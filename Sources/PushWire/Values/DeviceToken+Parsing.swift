@@ -1,11 +1,13 @@
 extension DeviceToken {
-  /// Parses the text of a token straight into memory, without allocating, and returns the number of bytes written.
+  /// Parses the text of a token into memory and returns the number of bytes written. Allocates
+  /// nothing.
   ///
-  /// Accepts what `init(parsing:)` accepts. The destination needs room for half as many bytes as there are digits; if it has less, or the token
-  /// exceeds 100 bytes, that is `.tooLong`. What the destination holds after an error is not defined.
+  /// Accepts what `init(parsing:)` accepts. The destination needs half as many bytes as there are
+  /// digits. If it is smaller, or the token exceeds 100 bytes, the error is `.tooLong`. After an
+  /// error, the content of the destination is undefined.
   package static func parse(_ text: UnsafeRawBufferPointer, into destination: UnsafeMutableRawBufferPointer) throws(DeviceTokenError) -> Int {
     let digits = text.count
-    // Campaign files are millions of lines of bare digits, 64 of them as a rule.
+    // Campaign files have millions of lines that are bare digits, usually 64.
     if digits > 0, digits % 8 == 0, digits / 2 <= Swift.min(destination.count, byteCountLimit),
       unsafe parseBare(text, into: destination)
     {
@@ -14,9 +16,11 @@ extension DeviceToken {
     return try unsafe parseAny(text, into: destination)
   }
 
-  /// Sixteen digits at a time in two 64-bit words, each byte of them a lane, without a look-up table: 45 instructions. False when anything is not a digit.
+  /// Parses sixteen digits at a time in two 64-bit words, without a look-up table: 45 instructions.
+  /// Returns false if a character is not a digit.
   ///
-  /// Written with words because Swift takes a hundred scalar instructions for some combinations of operations on 16 bytes.
+  /// It uses words because Swift compiles some operations on 16 bytes to a hundred scalar
+  /// instructions.
   private static func parseBare(_ text: UnsafeRawBufferPointer, into destination: UnsafeMutableRawBufferPointer) -> Bool {
     var bad = SIMD2<UInt64>(repeating: 0)
     var offset = 0
@@ -36,25 +40,29 @@ extension DeviceToken {
   @inline(__always)
   private static func lanes(_ byte: UInt64) -> SIMD2<UInt64> { SIMD2(repeating: 0x0101_0101_0101_0101 &* byte) }
 
-  /// What four pairs of digits in each word mean, in its lower half. The top bit of a byte of `bad` is set where a character is no digit.
+  /// Converts four pairs of digits in each word; the result is in the word's lower half. Sets the
+  /// top bit of a byte of `bad` where a character is not a digit.
   @inline(__always)
   private static func bytes(of characters: SIMD2<UInt64>, _ bad: inout SIMD2<UInt64>) -> SIMD2<UInt64> {
-    // With the top bit of each byte clear, adding 0x80 − c sets it exactly where the byte is at least c, and carries nowhere.
+    // While the top bit of each byte is clear, adding 0x80 − c sets it exactly where the byte is at
+    // least c, and never carries into the next byte.
     let low = characters & lanes(0x7F)
     let folded = low | lanes(0x20)
     let isDigit = (low &+ lanes(0x80 - 0x30)) & ~(low &+ lanes(0x80 - 0x3A))
     let isLetter = (folded &+ lanes(0x80 - 0x61)) & ~(folded &+ lanes(0x80 - 0x67)) & lanes(0x80)
     bad |= characters | ~(isDigit | isLetter)
-    // 9 more than its lower half is what a letter means.
+    // The value of a letter is its lower half plus 9.
     let nibbles = (characters & lanes(0x0F)) &+ (isLetter &>> 4) &+ (isLetter &>> 7)
-    // The first digit of each pair is in the lower byte and becomes the upper nibble; then the four bytes are moved together.
+    // The first digit of each pair is in the lower byte and becomes the upper nibble. Then the four
+    // bytes are moved together.
     var packed = (nibbles &<< 4 | nibbles &>> 8) & SIMD2(repeating: 0x00FF_00FF_00FF_00FF)
     packed = (packed | packed &>> 8) & SIMD2(repeating: 0x0000_FFFF_0000_FFFF)
     packed |= packed &>> 16
     return packed & SIMD2(repeating: 0xFFFF_FFFF)
   }
 
-  /// One character at a time: spaces, `<>`, odd lengths, and the place of a mistake.
+  /// Parses one character at a time. Handles spaces, `<>` and odd lengths, and finds the place of
+  /// an error.
   private static func parseAny(_ text: UnsafeRawBufferPointer, into destination: UnsafeMutableRawBufferPointer) throws(DeviceTokenError) -> Int {
     var range = 0..<text.count
     unsafe trimSpaces(text, &range)

@@ -1,9 +1,11 @@
-/// Names one app on one device: 1 to 100 opaque bytes, 32 in practice. Written for people as lower-case hexadecimal digits.
+/// A device token, which identifies one app on one device: 1 to 100 opaque bytes, in practice 32.
+/// Its text form is lower-case hexadecimal.
 package struct DeviceToken: Hashable, Sendable {
-  /// The protocol says "up to 100 bytes".
+  /// The protocol allows "up to 100 bytes".
   package static let byteCountLimit = 100
 
-  /// A token of 32 bytes lives in the value itself: sets of millions of them allocate nothing per element.
+  /// A token of 32 bytes is stored in the value itself, so a set of millions of tokens allocates
+  /// nothing per element.
   private enum Storage: Hashable, Sendable {
     case words(UInt64, UInt64, UInt64, UInt64)
     case bytes([UInt8])
@@ -11,19 +13,20 @@ package struct DeviceToken: Hashable, Sendable {
 
   private let storage: Storage
 
-  /// Nil when there are no bytes, or more than 100.
+  /// Nil if there are no bytes, or more than 100.
   package init?(bytes: some Collection<UInt8>) {
     guard (1...Self.byteCountLimit).contains(bytes.count) else { return nil }
     self = unsafe Array(bytes).withUnsafeBytes { unsafe DeviceToken(copying: $0) }
   }
 
-  /// Nil when there are no bytes, or more than 100. Copies them.
+  /// Copies the bytes. Nil if there are none, or more than 100.
   package init?(bytes: UnsafeRawBufferPointer) {
     guard (1...Self.byteCountLimit).contains(bytes.count) else { return nil }
     unsafe self.init(copying: bytes)
   }
 
-  /// Reads hexadecimal digits of either case; spaces and tabs anywhere and one pair of `<>` around the whole are ignored, as in `<0a1b2c3d 4e5f…>`.
+  /// Reads hexadecimal digits of either case. Spaces and tabs anywhere and one pair of `<>` around
+  /// the text are ignored, as in `<0a1b2c3d 4e5f…>`.
   package init(parsing text: String) throws(DeviceTokenError) {
     let result = unsafe withUnsafeTemporaryAllocation(byteCount: Self.byteCountLimit, alignment: 8) { scratch in
       var text = text
@@ -39,7 +42,7 @@ package struct DeviceToken: Hashable, Sendable {
     self = try result.get()
   }
 
-  /// 1…100 bytes, which the caller has checked.
+  /// The caller has checked that there are 1…100 bytes.
   private init(copying bytes: UnsafeRawBufferPointer) {
     if bytes.count == 32 {
       storage = unsafe .words(
@@ -53,7 +56,7 @@ package struct DeviceToken: Hashable, Sendable {
     }
   }
 
-  /// The size of the token in bytes, 1…100.
+  /// The size of the token in bytes: 1…100.
   package var byteCount: Int {
     switch storage {
     case .words: 32
@@ -71,7 +74,8 @@ package struct DeviceToken: Hashable, Sendable {
     }
   }
 
-  /// Copies the bytes to the beginning of `destination` and returns their number. Not generic, so it stays cheap when called from another module.
+  /// Copies the bytes to the beginning of `destination` and returns their number. Not generic, so
+  /// calls from another module stay cheap.
   package func copyBytes(into destination: UnsafeMutableRawBufferPointer) -> Int {
     unsafe withUnsafeBytes { bytes in
       precondition(destination.count >= bytes.count, "the destination is smaller than the token")
@@ -105,22 +109,23 @@ extension DeviceToken: CustomStringConvertible {
 
 /// Why a text is not a device token.
 package enum DeviceTokenError: Error, Hashable, Sendable {
-  /// No digits at all.
+  /// The text has no digits.
   case empty
-  /// Something other than a digit, a space or an enclosing `<>`. The offset is in bytes of the text, from 0.
+  /// A character is not a digit, a space or an enclosing `<>`. The offset is in bytes, from 0.
   case notHexadecimal(offset: Int)
-  /// The last byte lacks its second digit.
+  /// The last byte has only one digit.
   case oddDigits
-  /// More than 100 bytes, or more than the destination holds.
+  /// The token has more than 100 bytes, or more than the destination has room for.
   case tooLong
 }
 
 extension DeviceTokenError: CustomStringConvertible {
-  /// A sentence for people, without the token itself.
+  /// A sentence that does not contain the token.
   package var description: String {
     switch self {
     case .empty: "The device token is empty."
-    case .notHexadecimal(let offset): "The device token has a character at position \(offset + 1) that is not a hexadecimal digit."
+    case .notHexadecimal(let offset):
+      "The device token has a character at position \(offset + 1) that is not a hexadecimal digit."
     case .oddDigits: "The device token has an odd number of hexadecimal digits, so it seems to be cut off."
     case .tooLong: "The device token is longer than \(DeviceToken.byteCountLimit) bytes."
     }

@@ -1,6 +1,6 @@
 /// A point on a monotonic clock, in nanoseconds since an arbitrary start.
 ///
-/// Machines take it as a parameter and never read a clock themselves, so that a simulation can own time.
+/// Machines take it as a parameter and never read a clock, so that a simulation can control time.
 package struct Instant: Comparable, Hashable, Sendable {
   package var nanoseconds: UInt64
 
@@ -12,7 +12,7 @@ package struct Instant: Comparable, Hashable, Sendable {
 
   package static func < (left: Instant, right: Instant) -> Bool { left.nanoseconds < right.nanoseconds }
 
-  /// Saturates instead of trapping: a deadline that does not fit is never.
+  /// Saturates instead of trapping: a deadline that does not fit is never reached.
   package static func + (instant: Instant, duration: Duration) -> Instant {
     let (sum, overflow) = instant.nanoseconds.addingReportingOverflow(duration.wholeNanoseconds)
     return Instant(nanoseconds: overflow ? .max : sum)
@@ -25,7 +25,8 @@ package struct Instant: Comparable, Hashable, Sendable {
 }
 
 extension Duration {
-  /// This duration in nanoseconds; zero if it is negative, `UInt64.max` if it does not fit (584 years).
+  /// This duration in nanoseconds: zero if it is negative, `UInt64.max` (584 years) if it does not
+  /// fit.
   package var wholeNanoseconds: UInt64 {
     let (seconds, attoseconds) = components
     guard seconds >= 0, attoseconds >= 0 else { return 0 }
@@ -34,7 +35,7 @@ extension Duration {
     return overflow || carried ? .max : sum
   }
 
-  /// This duration in seconds, for rates and for people.
+  /// This duration in seconds, for rates and for display.
   package var inSeconds: Double {
     Double(wholeNanoseconds) / 1e9
   }

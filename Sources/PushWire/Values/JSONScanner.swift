@@ -1,9 +1,11 @@
-/// Strict well-formedness of JSON (RFC 8259) over raw bytes: UTF-8 included, depth bounded, no allocation.
+/// Checks that raw bytes are well-formed JSON (RFC 8259), including UTF-8. The nesting is bounded,
+/// and nothing is allocated.
 package enum JSONScanner {
-  /// The deepest nesting that can be asked for: `JSONReader` keeps one bit per level in a word.
+  /// The largest depth limit. `JSONReader` keeps one bit for each level in a word.
   package static let depthLimit = 64
 
-  /// Whether the bytes are one well-formed JSON object, as a payload must be (a gateway answers status 1 otherwise).
+  /// Whether the bytes are one well-formed JSON object. A payload must be one; otherwise a gateway
+  /// answers with status 1.
   package static func isObject(_ bytes: UnsafeRawBufferPointer) -> Bool {
     do throws(JSONError) {
       return try unsafe validate(bytes) == .object
@@ -16,7 +18,8 @@ package enum JSONScanner {
     case object, array, string, number, bool, null
   }
 
-  /// Reads one whole value and says what it is. `depthLimit` counts nested arrays and objects, 64 at most.
+  /// Reads one whole value and returns its kind. `depthLimit` is the number of nested arrays and
+  /// objects, at most 64.
   package static func validate(_ bytes: UnsafeRawBufferPointer, depthLimit: Int = depthLimit) throws(JSONError) -> Kind {
     var reader = unsafe JSONReader(bytes, depthLimit: depthLimit)
     let kind: Kind =
@@ -33,7 +36,8 @@ package enum JSONScanner {
   }
 }
 
-/// One step through a JSON text. Ranges are offsets into it; those of strings exclude the quotes and include escapes as written.
+/// One step through a JSON text. Ranges are offsets into the text. The range of a string excludes
+/// its quotes and includes its escapes as written.
 enum JSONEvent: Equatable {
   case beginObject, endObject, beginArray, endArray
   case key(Range<Int>)
@@ -41,12 +45,13 @@ enum JSONEvent: Equatable {
   case number(Range<Int>)
   case bool(Bool)
   case null
-  /// The value is complete and only white space followed.
+  /// The value is complete, and only white space followed.
   case end
 }
 
-/// A pull reader: each call of `next` reads one event, and throws at the first byte that breaks a rule. Every byte is read behind a comparison with the
-/// number of bytes; there is no recursion, so no text can exhaust the stack.
+/// A pull reader: each call of `next` reads one event, and throws at the first byte that breaks a
+/// rule. Each read is behind a comparison with the number of bytes. There is no recursion, so no
+/// text can exhaust the stack.
 @unsafe
 struct JSONReader {
   private enum Expectation {
@@ -55,7 +60,7 @@ struct JSONReader {
     case valueOrEnd
     /// After `{`.
     case keyOrEnd
-    /// After a value within an array or object.
+    /// After a value inside an array or object.
     case commaOrEnd
     case nothing
   }
@@ -64,7 +69,7 @@ struct JSONReader {
   private let depthLimit: Int
   private var position = 0
   private var depth = 0
-  /// The lowest bit tells of the innermost level: 1 for an object, 0 for an array.
+  /// The lowest bit is the innermost level: 1 for an object, 0 for an array.
   private var levels: UInt64 = 0
   private var expectation = Expectation.value
 
@@ -189,7 +194,7 @@ struct JSONReader {
     return unsafe start..<position
   }
 
-  /// Digits that are missing because the text ends are an end, not a mistake within it.
+  /// If digits are missing because the text ends, the problem is the end and not the number.
   private func numberProblem(_ digits: Int) -> JSONError.Problem {
     unsafe digits == 0 && position == bytes.count ? .unexpectedEnd : .malformedNumber
   }
@@ -238,7 +243,8 @@ struct JSONReader {
     }
   }
 
-  /// The well-formed sequences of the Unicode standard, table 3-7: no overlong forms, no surrogates, nothing above U+10FFFF.
+  /// Accepts the well-formed sequences of the Unicode standard, table 3-7: no overlong forms, no
+  /// surrogates, nothing above U+10FFFF.
   private mutating func readMultibyte(_ lead: UInt8) throws(JSONError) {
     let (following, second): (Int, ClosedRange<UInt8>)
     switch lead {

@@ -1,12 +1,12 @@
-/// The inside of JSON strings: escaping when writing, unescaping when reading.
+/// Escapes text for JSON strings, and unescapes it.
 package enum JSONText {
-  /// Appends the characters of a string as they stand between the quotes of a JSON string: quote, backslash and control characters escaped, all else as
-  /// it is. Also how the value of a column is put into a payload's template.
+  /// Appends the text as it stands between the quotes of a JSON string: with quote, backslash and
+  /// control characters escaped. Column values enter a payload's template in this form too.
   package static func appendEscaped(_ text: String, to bytes: inout [UInt8]) {
     for byte in text.utf8 { appendEscaped(byte, to: &bytes) }
   }
 
-  /// The same for raw UTF-8. The bytes are not checked.
+  /// Appends raw UTF-8 in the same way. The bytes are not checked.
   package static func appendEscaped(_ text: UnsafeRawBufferPointer, to bytes: inout [UInt8]) {
     for index in 0..<text.count { unsafe appendEscaped(text[index], to: &bytes) }
   }
@@ -28,7 +28,7 @@ package enum JSONText {
     }
   }
 
-  /// The characters that the inside of a JSON string stands for. `text` has been accepted by `JSONReader`. A surrogate without its other half, which
+  /// Unescapes the inside of a JSON string that `JSONReader` has accepted. A lone surrogate, which
   /// no text can contain, becomes U+FFFD and sets `hasLoneSurrogate`.
   static func unescape(_ text: UnsafeRawBufferPointer, hasLoneSurrogate: inout Bool) -> String {
     var bytes: [UInt8] = []
@@ -59,7 +59,8 @@ package enum JSONText {
     return String(decoding: bytes, as: UTF8.self)
   }
 
-  /// Reads the digits after `\u`, and those of a second `\u` if the first is the upper half of a pair. Nil for a half alone.
+  /// Reads the digits after `\u`, and those of a second `\u` if the first is the upper half of a
+  /// surrogate pair. Nil for a lone half.
   private static func readScalar(_ text: UnsafeRawBufferPointer, _ index: inout Int) -> Unicode.Scalar? {
     let first = unsafe hexadecimal(text, at: index)
     index += 4

@@ -1,19 +1,20 @@
-/// A JSON value in memory, with the order of its keys and with keys that occur twice: what payloads are composed from and checked in. Not for hot paths.
+/// A JSON value in memory. It keeps the order of keys and repeated keys, because payloads are
+/// composed and checked with it. Not for hot paths.
 package enum JSONValue: Hashable, Sendable {
   case object([JSONMember])
   case array([JSONValue])
   case string(String)
-  /// The number as written, so that none is changed by being read and written.
+  /// The number as written, so reading and writing does not change it.
   case number(String)
   case bool(Bool)
   case null
 
   package static func integer(_ value: Int) -> JSONValue { .number(String(value)) }
 
-  /// JSON has no infinities and no NaN; these become null.
+  /// JSON has no infinities and no NaN; they become null.
   package static func double(_ value: Double) -> JSONValue { value.isFinite ? .number(String(value)) : .null }
 
-  /// The kind of value for people, such as "a string".
+  /// The kind of value in words, such as "a string".
   var kindName: String {
     switch self {
     case .object: "an object"
@@ -63,7 +64,7 @@ extension JSONValue {
     }
   }
 
-  /// Compact JSON in UTF-8.
+  /// The value as compact JSON in UTF-8.
   package var encoded: [UInt8] {
     var bytes: [UInt8] = []
     append(to: &bytes)
@@ -83,12 +84,13 @@ extension JSONValue {
   }
 }
 
-/// Builds a `JSONValue` and notes on the way what is well-formed but unwise. Recursion is bounded by the reader's depth limit.
+/// Builds a `JSONValue`, and notes what is well-formed but doubtful. The reader's depth limit
+/// bounds the recursion.
 @unsafe
 struct JSONParser {
   enum Remark: Hashable, Sendable {
     case duplicateKey
-    /// Half of a surrogate pair, escaped, without the other half.
+    /// One half of an escaped surrogate pair without the other half.
     case loneSurrogate
   }
 
@@ -121,7 +123,8 @@ struct JSONParser {
 
   private mutating func object() throws(JSONError) -> JSONValue {
     var members: [JSONMember] = []
-    // By bytes: two strings that Swift calls equal, because they look alike, can be different keys.
+    // Compared by bytes: keys that Swift considers equal, because they look the same, can be
+    // different keys.
     var seen: Set<[UInt8]> = []
     while case .key(let range) = try unsafe reader.next() {
       let key = unsafe text(range)
@@ -186,7 +189,8 @@ package struct JSONPath: Hashable, Sendable, CustomStringConvertible {
     (byte | 0x20) &- UInt8(ascii: "a") < 26 || byte == UInt8(ascii: "_")
   }
 
-  /// Hyphens are plain here, though not in RFC 9535: half of the keys of `aps` have one, and quotes everywhere read badly.
+  /// Hyphens need no quotes here, unlike in RFC 9535: half of the keys of `aps` contain one, and so
+  /// many quotes are hard to read.
   private static func isNamePart(_ byte: UInt8) -> Bool {
     isNameStart(byte) || byte &- UInt8(ascii: "0") < 10 || byte == UInt8(ascii: "-")
   }

@@ -1,26 +1,26 @@
-/// How one notification ended. Every submitted notification ends in exactly one of these.
+/// The outcome of one notification. Each submitted notification gets exactly one.
 package enum Outcome: Hashable, Sendable {
-  /// The gateway took it.
+  /// The gateway accepted it.
   case accepted(Confirmation)
-  /// The gateway named it as refused, or it was refused before it was sent.
+  /// The gateway rejected it, or it was rejected before it was sent.
   case rejected(Rejection)
   /// Not sent: the feedback service says that the device is gone.
   case suppressed
-  /// Not sent: its expiration date had passed when its turn came.
+  /// Not sent: its expiration date passed before its turn.
   case expired
-  /// It may have arrived; the app's policy is to keep such notifications for a person to decide.
+  /// It may have arrived. The app's policy is to hold such notifications until a person decides.
   case held
-  /// Not sent: the campaign was cancelled, or its gateway given up, before its turn came.
+  /// Not sent: before its turn, the campaign was cancelled or its gateway was given up.
   case cancelled
   /// It may have arrived or not, and will not be sent again.
   case unknown
 }
 
-/// Why an accepted notification counts as accepted.
+/// Why a notification counts as accepted.
 package enum Confirmation: Hashable, Sendable {
-  /// An answer that named a later notification, or a known-bad probe, proves it.
+  /// Proven by an answer to a later notification, or by a known-bad probe.
   case confirmed
-  /// Nothing was heard about it for the quiet period while its connection lived.
+  /// Nothing was heard about it during the quiet period, while its connection was open.
   case quiet
 }
 
@@ -28,24 +28,27 @@ package enum Confirmation: Hashable, Sendable {
 package enum Rejection: Hashable, Sendable {
   /// The gateway's error response named it.
   case status(GatewayStatus)
-  /// The provider API answered its request with this.
+  /// The provider API answered its request with this refusal.
   case provider(ProviderRefusal)
-  /// The provider API answered "not now" to each of its attempts, the last time with this. Says nothing about
-  /// the device token.
+  /// The provider API put off each of its attempts, the last one with this answer. Says nothing
+  /// about the device token.
   case gaveUp(ProviderRefusal)
-  /// The provider API refused the stream of each of its attempts. Says nothing about the device token.
+  /// The provider API refused the stream of each of its attempts. Says nothing about the device
+  /// token.
   case streamRefused
-  /// It stood alone on a connection that the gateway closed without saying why, while others got through.
+  /// It was alone on a connection that the gateway closed without a reason, while others were
+  /// accepted.
   case closedWithoutReason
-  /// Its line held no device token; it was never sent.
+  /// Its line had no valid device token; it was never sent.
   case malformedToken
-  /// Its line could not be used for another reason; it was never sent.
+  /// Its line was not usable for another reason; it was never sent.
   case unusableLine(LineDefect)
-  /// Its payload, once filled in, is larger than its transport allows; it was never sent.
+  /// Its payload with all values filled in is too large for its transport; it was never sent.
   case payloadTooLarge
 }
 
-/// What is wrong with a line of an audience, other than its token. The raw value is the journal's.
+/// What is wrong with a line of an audience, apart from its token. The journal contains the raw
+/// value.
 package enum LineDefect: UInt8, Hashable, Sendable, CaseIterable {
   /// A CSV record with the wrong number of columns, or with quotes that RFC 4180 does not allow.
   case row = 1
@@ -54,7 +57,7 @@ package enum LineDefect: UInt8, Hashable, Sendable, CaseIterable {
   case overlong = 3
   /// The column `apns-id` is neither empty nor a UUID.
   case identifier = 4
-  /// The column `collapse-id` is neither empty nor fit to be a header's value.
+  /// The column `collapse-id` is neither empty nor usable as a header value.
   case collapseIdentifier = 5
 }
 
@@ -71,12 +74,12 @@ extension LineDefect: CustomStringConvertible {
 }
 
 extension Rejection {
-  /// Of lines that never became notifications, in the order in which the journal counts them.
+  /// The rejections of lines that never became notifications, in the order of the journal's counts.
   package static let atIntake: [Rejection] = [.malformedToken, .payloadTooLarge] + LineDefect.allCases.map(Rejection.unusableLine)
 }
 
 extension Rejection: CustomStringConvertible {
-  /// The reason as accounts and reports show it: `8 invalid token`, `400 BadDeviceToken`,
+  /// The reason as it stands in accounts and reports: `8 invalid token`, `400 BadDeviceToken`,
   /// `given up after 503 ServiceUnavailable`, …
   package var description: String {
     switch self {

@@ -1,6 +1,8 @@
 extension ProviderHeaders {
-  /// All that is wrong with a notification that has these headers, or looks wrong: the rules of headers and push types (``check(payload:credential:)``), which decide
-  /// about the payload's size and about what it must hold as a whole, and then `Payload.check` about its keys and values.
+  /// All errors and warnings for a notification with these headers.
+  ///
+  /// ``check(payload:credential:)`` checks headers and push types, the payload's size, and what the
+  /// payload must contain as a whole. `Payload.check` then checks its keys and values.
   package func findings(payload: [UInt8], credential: ProviderCredentialKind) -> [PayloadFinding] {
     let broken = check(payload: payload, credential: credential).map { PayloadFinding(severity: .error, path: JSONPath(), sentence: $0.description) }
     guard !payload.isEmpty else { return broken }
@@ -15,11 +17,12 @@ extension ProviderHeaders {
 }
 
 extension Payload {
-  /// All that is wrong with the bytes of a payload, or looks wrong; empty if nothing is.
+  /// All errors and warnings for the bytes of a payload; empty if there are none.
   ///
   /// - Parameters:
-  ///   - payloadLimit: Replaces the transport's own limit, in bytes, for gateways that are set otherwise.
-  ///   - priority: 10 (now) or 5 (when it saves power), if the notification will carry one.
+  /// - payloadLimit: Replaces the transport's own limit, in bytes, for gateways with another
+  ///   setting.
+  /// - priority: 10 (at once) or 5 (when it saves power), if the notification has one.
   package static func check(
     _ bytes: [UInt8],
     for transport: PayloadTransport,
@@ -29,7 +32,7 @@ extension Payload {
     unsafe bytes.withUnsafeBytes { unsafe check($0, for: transport, payloadLimit: payloadLimit, priority: priority) }
   }
 
-  /// The same for bytes in memory.
+  /// Checks bytes in memory in the same way.
   package static func check(
     _ bytes: UnsafeRawBufferPointer,
     for transport: PayloadTransport,
@@ -64,8 +67,8 @@ struct PayloadChecker {
     }
   }
 
-  /// The members of the payload, or nil if it is not a JSON object. A byte order mark and a terminating NUL are reported and then ignored, so that one
-  /// run shows what else is wrong.
+  /// Returns the members of the payload, or nil if it is not a JSON object. A byte order mark and a
+  /// terminating NUL are reported and then skipped, so that one run shows all errors.
   mutating func readObject(_ bytes: UnsafeRawBufferPointer) -> (JSONPath, [JSONMember])? {
     let root = JSONPath()
     var range = 0..<bytes.count
@@ -100,8 +103,8 @@ struct PayloadChecker {
   private mutating func report(_ remarks: [(path: JSONPath, remark: JSONParser.Remark)]) {
     for (path, remark) in remarks {
       switch remark {
-      case .duplicateKey: warning(path, "The key occurs more than once; which of the values counts is left to the receiver.")
-      case .loneSurrogate: warning(path, "An escape stands for half of a character; its other half is missing.")
+      case .duplicateKey: warning(path, "The key occurs more than once; the receiver decides which value it uses.")
+      case .loneSurrogate: warning(path, "An escape is one half of a surrogate pair; the other half is missing.")
       }
     }
   }
@@ -113,13 +116,13 @@ struct PayloadChecker {
         error(path, "It must be an object, not \(member.value.kindName).")
         return
       }
-      if members.isEmpty { warning(path, "It is empty, so the notification shows nothing and wakes nothing.") }
+      if members.isEmpty { warning(path, "It is empty, so the notification has no effect.") }
       check(members, by: PayloadRule.aps, at: path)
     case "mdm":
       if case .string = member.value { return }
       error(path, "It must be a string (the PushMagic), not \(member.value.kindName).")
     case "alert", "badge", "sound", "content-available", "mutable-content":
-      warning(path, "Here it is a key of the app's own; for the system to see it, it must be inside aps.")
+      warning(path, "Here it is a custom key. The system reads it only inside aps.")
     default: break
     }
   }
@@ -130,19 +133,20 @@ struct PayloadChecker {
     }
   }
 
-  /// Binary protocol, item 5: "10 is an error for a payload that holds only content-available". The same holds for HTTP/2.
+  /// BinaryProtocol, item 5: "10 is an error for a payload that holds only content-available". The
+  /// same is true of HTTP/2.
   mutating func checkPriority(_ members: [JSONMember], _ transport: PayloadTransport, priority: UInt8?) {
     guard Self.onlyWakes(members) else { return }
     let path = Self.wakingPath
     switch transport {
     case .binary(.simple), .binary(.enhanced):
-      warning(path, "The payload only wakes the app, which asks for priority 5, but commands 0 and 1 always mean priority 10: use command 2.")
+      warning(path, "The payload only wakes the app, so its priority should be 5. Commands 0 and 1 always mean priority 10: use command 2.")
     default:
       if priority == 10 { error(path, "The payload only wakes the app, for which priority 10 is an error: use priority 5.") }
     }
   }
 
-  /// HTTP/2 has a type of its own for what only wakes the app.
+  /// HTTP/2 has a push type for payloads that only wake the app.
   mutating func checkPushType(_ members: [JSONMember], _ pushType: PushType, priority: UInt8?) {
     guard pushType == .alert, Self.onlyWakes(members) else { return }
     if priority == 10 {

@@ -1,10 +1,10 @@
-/// A payload to compose: an `aps` dictionary, or none (MDM), and keys of the app's own beside it. `encoded` is what is sent.
+/// A payload: an `aps` dictionary, or none (MDM), and custom keys. `encoded` is what is sent.
 ///
-/// Checking is separate and works on the bytes, however they were made: `Payload.check`.
+/// `Payload.check` is separate and works on the bytes, whatever program made them.
 package struct Payload: Hashable, Sendable {
-  /// Nil for payloads that have no `aps`, as those of MDM.
+  /// Nil for payloads without `aps`, such as those of MDM.
   package var aps: Aps?
-  /// In the order in which they are written. A key named "aps" is left out: it would stand beside the real one.
+  /// Custom keys, written in this order. A key named "aps" is left out, because there would be two.
   package var custom: [JSONMember]
 
   package init(aps: Aps?, custom: [JSONMember] = []) {
@@ -12,7 +12,7 @@ package struct Payload: Hashable, Sendable {
     self.custom = custom
   }
 
-  /// What makes a managed device call its server: `{"mdm": PushMagic}`.
+  /// A payload that makes a managed device contact its server: `{"mdm": PushMagic}`.
   package static func mdm(pushMagic: String) -> Payload {
     Payload(aps: nil, custom: [JSONMember("mdm", .string(pushMagic))])
   }
@@ -21,11 +21,11 @@ package struct Payload: Hashable, Sendable {
     .object((aps.map { [JSONMember("aps", $0.value)] } ?? []) + custom.filter { $0.key != "aps" })
   }
 
-  /// Compact JSON in UTF-8, without a terminator; its count is the payload's size.
+  /// Compact JSON in UTF-8 without a terminator. Its count is the payload's size.
   package var encoded: [UInt8] { value.encoded }
 }
 
-/// The `aps` dictionary with every documented key. What is nil or false is left out.
+/// The `aps` dictionary with every documented key. A key whose value is nil or false is left out.
 package struct Aps: Hashable, Sendable {
   package enum AlertForm: Hashable, Sendable {
     case text(String)
@@ -45,7 +45,7 @@ package struct Aps: Hashable, Sendable {
     case critical
   }
 
-  /// What happens to a Live Activity.
+  /// The event of a Live Activity.
   package enum Event: String, Hashable, Sendable, CaseIterable {
     case start
     case update
@@ -65,7 +65,7 @@ package struct Aps: Hashable, Sendable {
   /// 0…1; for Live Activities any number.
   package var relevanceScore: Double?
   package var filterCriteria: String?
-  /// UNIX seconds, as are the other dates.
+  /// In UNIX seconds, as all dates.
   package var staleDate: Int?
   package var contentState: JSONValue?
   package var timestamp: Int?
@@ -74,9 +74,9 @@ package struct Aps: Hashable, Sendable {
   package var attributesType: String?
   package var attributes: JSONValue?
   package var contentChanged = false
-  /// Of a website's push: what fills the URL's template.
+  /// For website push: the values for the URL's template.
   package var urlArguments: [String]?
-  /// Keys that this type does not know yet, written last.
+  /// Keys that this type does not know, written last.
   package var others: [JSONMember] = []
 
   package init() {}
@@ -127,7 +127,7 @@ package struct Alert: Hashable, Sendable {
   package var locKey: String?
   package var locArgs: [String]?
   package var actionLocKey: String?
-  /// Of a website's push: the label of the action button.
+  /// For website push: the label of the action button.
   package var action: String?
   package var launchImage: String?
   package var summaryArg: String?
@@ -180,7 +180,7 @@ package struct Sound: Hashable, Sendable {
 }
 
 extension [JSONMember] {
-  /// Nothing for nil.
+  /// Appends nothing if the value is nil.
   fileprivate mutating func append(_ key: String, _ value: JSONValue?) {
     if let value { append(JSONMember(key, value)) }
   }

@@ -1,4 +1,4 @@
-/// How a payload travels, which decides how large it may be.
+/// How a payload is sent, which decides its largest size.
 package enum PayloadTransport: Hashable, Sendable {
   case binary(FrameVersion)
   case http2
@@ -7,7 +7,8 @@ package enum PayloadTransport: Hashable, Sendable {
   /// Broadcast channels of Live Activities over HTTP/2.
   case broadcast
 
-  /// In bytes of UTF-8: 256, 256 and 2048 for the commands of the binary protocol, 4096 for HTTP/2, 5120 for VoIP and broadcast.
+  /// The largest payload in bytes of UTF-8: 256, 256 and 2048 for the commands of the binary
+  /// protocol, 4096 for HTTP/2, 5120 for VoIP and broadcast.
   package var payloadLimit: Int {
     switch self {
     case .binary(let command): command.payloadLimitDefault
@@ -26,19 +27,19 @@ package enum PayloadTransport: Hashable, Sendable {
   }
 }
 
-/// One thing that is wrong with a payload, or looks wrong.
+/// An error or a warning about a payload.
 package struct PayloadFinding: Hashable, Sendable {
   package enum Severity: String, Hashable, Sendable {
-    /// It would be refused, or could not do what it says: nothing should be sent.
+    /// The service would reject it, or it cannot do what it says. It should not be sent.
     case error
-    /// It may be meant so.
+    /// It may be intended.
     case warning
   }
 
   package let severity: Severity
-  /// Where it is; the root `$` for what concerns the payload as a whole.
+  /// The place of the finding; the root `$` if it concerns the whole payload.
   package let path: JSONPath
-  /// A whole sentence for people.
+  /// A whole sentence.
   package let sentence: String
 
   package init(severity: Severity, path: JSONPath, sentence: String) {
@@ -49,6 +50,6 @@ package struct PayloadFinding: Hashable, Sendable {
 }
 
 extension PayloadFinding: CustomStringConvertible {
-  /// Such as "error at $.aps.badge: It must be a whole number, not a string."
+  /// For example "error at $.aps.badge: It must be a whole number, not a string."
   package var description: String { "\(severity.rawValue) at \(path): \(sentence)" }
 }

@@ -4,9 +4,9 @@ enum PayloadRule {
   case stringOrNull
   case strings
   case number
-  /// A number without a fraction, of at most 64 bits.
+  /// A number without a fraction, in 64 bits.
   case integer
-  /// The number 1, written only when it applies.
+  /// The number 1. The key is left out where it does not apply.
   case flag
   case boolean
   case object
@@ -15,7 +15,7 @@ enum PayloadRule {
   case unit
   case alert
   case sound
-  /// Text, or in a Live Activity an object with its key in the app's string table and arguments.
+  /// A text, or in a Live Activity an object with a key of the app's string table and arguments.
   case localizable
 
   typealias Keys = [String: PayloadRule]
@@ -37,7 +37,7 @@ enum PayloadRule {
   static let soundKeys: Keys = ["critical": .flag, "name": .string, "volume": .unit]
   static let localizableKeys: Keys = ["loc-key": .string, "loc-args": .strings]
 
-  /// How a rule continues "It must be …".
+  /// The text that follows "It must be …".
   var requirement: String {
     switch self {
     case .string: "a string"
@@ -61,7 +61,7 @@ extension PayloadChecker {
       if let rule = rules[member.key] {
         check(member.value, by: rule, at: place)
       } else {
-        warning(place, "No such key is documented here, so it has no effect; keys of the app's own belong beside aps.")
+        warning(place, "This key is not documented here, so it has no effect; custom keys belong beside aps.")
       }
     }
     checkArguments(members, at: path)
@@ -99,7 +99,7 @@ extension PayloadChecker {
     }
   }
 
-  /// Arguments fill the places of a text that a key names.
+  /// The arguments fill the placeholders of the text that a key names.
   private mutating func checkArguments(_ members: [JSONMember], at path: JSONPath) {
     for prefix in ["", "title-", "subtitle-"] {
       let (key, arguments) = (prefix + "loc-key", prefix + "loc-args")
@@ -109,7 +109,7 @@ extension PayloadChecker {
     }
   }
 
-  /// Outside Live Activities (which have an event) the score is from 0 to 1.
+  /// The score is from 0 to 1, except in Live Activities, which have an event.
   private mutating func checkRelevance(_ members: [JSONMember], at path: JSONPath) {
     guard case .number(let text)? = members.last(where: { $0.key == "relevance-score" })?.value, !members.contains(where: { $0.key == "event" }),
       let score = Double(text), !(0...1).contains(score)

@@ -1,8 +1,9 @@
 extension String {
-  /// The text as a terminal may show it: control characters, line ends, invisible characters and those that change the direction of writing are
-  /// written as `\u{1b}`.
+  /// The text with control characters, line ends, invisible characters and marks of writing
+  /// direction written as `\u{1b}`.
   ///
-  /// To be used wherever text of a peer or of a file becomes part of a sentence: an escape sequence in a certificate's name must not move the cursor.
+  /// For any text of a peer or a file that becomes part of a sentence. An escape sequence in a
+  /// certificate's name must not move the cursor.
   package var escapedForTerminal: String {
     guard utf8.contains(where: { !(0x20...0x7E).contains($0) }) else { return self }
     var text = ""
@@ -10,18 +11,18 @@ extension String {
     return text
   }
 
-  /// The same of the first `count` characters, with an ellipsis in place of the rest.
+  /// The same for the first `count` scalars, with an ellipsis in place of the rest.
   package func escapedForTerminal(atMost count: Int) -> String {
-    // A character may consist of any number of scalars, so these are counted.
+    // A character may have any number of scalars, so scalars are counted.
     let start = unicodeScalars.prefix(count)
     return start.endIndex == unicodeScalars.endIndex ? escapedForTerminal : String(start).escapedForTerminal + "…"
   }
 }
 
 extension String {
-  /// Text that is laid out already, as a terminal may show it: line ends, tabs and invisible
-  /// characters stay, control characters and marks of direction are written as JSON does, such as
-  /// `\u001b`. So JSON text keeps its meaning.
+  /// Text that already has its layout, safe for a terminal. Line ends, tabs and invisible
+  /// characters stay. Control characters and marks of writing direction are written as in JSON, for
+  /// example `\u001b`. So JSON text keeps its meaning.
   package var withControlsEscaped: String {
     guard unicodeScalars.contains(where: \.isControl) else { return self }
     var escaped = ""
@@ -38,7 +39,8 @@ extension String {
 }
 
 extension Unicode.Scalar {
-  /// C0, DEL and C1, but for tabs and line ends; line and paragraph separators; marks of direction.
+  /// C0, DEL and C1 except tabs and line ends; line and paragraph separators; marks of writing
+  /// direction.
   fileprivate var isControl: Bool {
     switch value {
     case 0x09, 0x0A, 0x20..<0x7F: false
