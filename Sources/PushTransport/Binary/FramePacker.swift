@@ -1,24 +1,26 @@
 package import PushWire
 
-/// What every notification of a campaign has in common, as a lane needs it to pack frames, or to make requests.
+/// What all notifications of a campaign share, as a lane needs it for packing frames or making
+/// requests.
 package struct CampaignFrames: Sendable {
-  /// The number that ring records carry.
+  /// The campaign's number in ring records.
   package let campaign: UInt32
   package let command: FrameVersion
   package let payload: [UInt8]
   package let expiration: UInt32?
   package let priority: UInt8?
-  /// For a lane that speaks HTTP/2; nil for one that packs frames.
+  /// For a lane with HTTP/2; nil for a lane that packs frames.
   package let request: RequestTemplate?
   private let identifiers: APNSIdentifierSequence
   let template: FrameTemplate
 
-  /// Of a notification with a token of 32 bytes and the campaign's payload. About as much for a request, whose headers are compressed.
+  /// The frame size of a notification with a token of 32 bytes and the campaign's payload. A
+  /// request, whose headers are compressed, takes about as much.
   package var frameByteCount: Int { template.frameByteCount }
 
   /// - Parameters:
-  ///   - payload: for all notifications that have none of their own.
-  ///   - expiration: seconds since 1970, 0 for "do not store", nil to leave it out.
+  /// - payload: for all notifications without one of their own.
+  /// - expiration: seconds since 1970; 0: do not store; nil: left out.
   package init(campaign: UInt32, command: FrameVersion, payload: [UInt8], expiration: UInt32?, priority: UInt8?) {
     self.campaign = campaign
     self.command = command
@@ -30,13 +32,14 @@ package struct CampaignFrames: Sendable {
     template = FrameTemplate(command: command, payload: payload, tokenByteCount: 32, expiration: expiration, priority: priority)
   }
 
-  /// Of a campaign that goes out as requests.
+  /// For a campaign that is sent as requests.
   ///
   /// - Parameters:
-  ///   - headers: checked before (``ProviderHeaders/check(payload:credential:)``); expiration and priority are theirs.
-  ///   - payload: for all notifications that have none of their own.
-  ///   - authority, credential: see ``RequestTemplate``.
-  ///   - seed: of the identifiers; the same whenever the campaign goes on.
+  /// - headers: checked before (``ProviderHeaders/check(payload:credential:)``); they contain
+  ///   expiration and priority.
+  /// - payload: for all notifications without one of their own.
+  /// - authority, credential: see ``RequestTemplate``.
+  /// - seed: for the identifiers; the same each time the campaign is resumed.
   package init(
     campaign: UInt32, authority: String, headers: ProviderHeaders, credential: ProviderCredentialKind, payload: [UInt8], seed: IdentifierSeed
   ) {
@@ -50,24 +53,26 @@ package struct CampaignFrames: Sendable {
     template = FrameTemplate(command: .framed, payload: payload, tokenByteCount: 32, expiration: expiration, priority: priority)
   }
 
-  /// The `apns-id` of a notification: its own, or the one that the campaign's seed gives its line. The same each time it is sent, by whichever process.
+  /// The `apns-id` of a notification: its own, or the one that the campaign's seed gives its line.
+  /// It is the same for each resend in any process.
   package func identifier(of record: RingRecord) -> APNSIdentifier { record.identifier ?? identifiers[record.ordinal] }
 }
 
-/// Packs frames from a ring into one buffer, so that a batch becomes one write.
+/// Packs frames from a ring into one buffer, so that a batch is one write.
 ///
-/// The buffer is the loop's, reused for every batch; a run is what one call packs of one campaign.
+/// The buffer belongs to the loop and is reused for every batch. A run is what one call packs from
+/// one campaign.
 @safe
 package struct FramePacker: ~Copyable {
   /// What a call to ``pack(from:to:ring:frames:now:)`` took from the ring.
   package struct Run: Hashable {
     package enum Kind: Hashable {
       case packed
-      /// Its expiration date has passed: not packed, and not to be sent.
+      /// The expiration date has passed: not packed and not to be sent.
       case expired
-      /// The same, but an earlier connection may have delivered it.
+      /// Expired too, but an earlier connection may have delivered it.
       case expiredInDoubt
-      /// Only padding: nothing to account for.
+      /// Only padding, without a notification.
       case padding
     }
 
@@ -85,27 +90,30 @@ package struct FramePacker: ~Copyable {
   }
 
   private let buffers: LoopBuffers
-  /// Since the last ``clear()``.
+  /// Valid since the last ``clear()``.
   private var buffer = unsafe UnsafeMutableRawBufferPointer(start: nil, count: 0)
   private let byteCountBound: Int
   package private(set) var byteCount = 0
 
   /// - Parameters:
-  ///   - byteCountBound: of a batch. No batch is larger, except that one frame alone may be, so that none is ever too large to send.
-  ///   - buffers: of the loop that it is used on.
+  /// - byteCountBound: the largest batch in bytes. Only a batch of one frame may be larger, so that
+  ///   every frame can be sent.
+  /// - buffers: those of the loop that uses the packer.
   package init(byteCountBound: Int, buffers: LoopBuffers) {
     self.byteCountBound = byteCountBound
     self.buffers = buffers
   }
 
-  /// No frame of any command is larger: 100 bytes of token, 5120 of payload, and the items around them.
+  /// No frame of any command is larger: 100 bytes of token, 5120 of payload, and the items around
+  /// them.
   private static let frameByteCountLimit = 5_376
 
   /// The next frame belongs to the next batch.
   package private(set) var isFull = false
   package var bytes: UnsafeRawBufferPointer { unsafe UnsafeRawBufferPointer(rebasing: buffer[0..<byteCount]) }
 
-  /// To be called before each batch: the memory is the packer's until it is called again, by this or another packer of the loop.
+  /// Must be called before each batch. The memory belongs to this packer until this or another
+  /// packer of the loop calls it again.
   package mutating func clear() {
     byteCount = 0
     isFull = false
@@ -117,12 +125,15 @@ package struct FramePacker: ~Copyable {
     byteCount += unsafe FrameEncoder.encodeProbe(command, identifier: identifier, into: UnsafeMutableRawBufferPointer(rebasing: buffer[byteCount...]))
   }
 
-  /// Packs notifications of one campaign from `from` on: until `to`, another campaign, one of the other kind (expired or not), or a full buffer.
+  /// Packs notifications of one campaign, beginning at `from`. It stops at `to`, at another
+  /// campaign, where expired notifications follow others or the reverse, and when the buffer is
+  /// full.
   ///
   /// - Parameters:
-  ///   - frames: of the campaign of the first notification at or after `from`.
-  ///   - now: seconds since 1970; expiration is checked here, when a notification is about to be sent.
-  /// - Returns: nil when nothing could be taken: `from` is `to`, or the first frame would exceed the bound.
+  /// - frames: of the campaign of the first notification at or after `from`.
+  /// - now: seconds since 1970. Expiration is checked here, just before a notification is sent.
+  /// - Returns: nil if nothing was taken: `from` is `to`, or the first frame would exceed the
+  ///   bound.
   package mutating func pack(from: UInt64, to: UInt64, ring: NotificationRing, frames: CampaignFrames, now: UInt32) -> Run? {
     guard from < to else { return nil }
     var run = Run(kind: .padding, end: from, lastStart: from, count: 0)
@@ -150,15 +161,16 @@ package struct FramePacker: ~Copyable {
     return run.end > from ? run : nil
   }
 
-  /// False if it does not fit into this batch any more.
+  /// Returns false if the frame does not fit into this batch.
   @inline(__always)
   private mutating func packOne(_ record: RingRecord, position: UInt64, frames: CampaignFrames, frameByteCount: Int) -> Bool {
     let identifier = ResendWindow.identifier(at: position)
     let token = unsafe record.token
     if record.isPlain, token.count == 32, let source = token.baseAddress, let destination = unsafe buffer.baseAddress {
       guard hasRoom(for: frameByteCount) else { return false }
-      // The template copies its frame without looking, and a first frame is packed whatever its size.
-      precondition(unsafe frameByteCount <= buffer.count - byteCount, "a frame larger than any may be")
+      // The template copies its frame without a check, and the first frame is packed whatever its
+      // size is.
+      precondition(unsafe frameByteCount <= buffer.count - byteCount, "the frame is larger than the buffer")
       unsafe frames.template.encode(token: source, identifier: identifier, into: destination + byteCount)
       byteCount += frameByteCount
       return true
@@ -168,12 +180,12 @@ package struct FramePacker: ~Copyable {
     return unsafe frames.payload.withUnsafeBytes { unsafe packAny(record, payload: $0, identifier: identifier, frames: frames) }
   }
 
-  /// The same for a frame that is not made from the template.
+  /// Packs a frame that is not made from the template.
   private mutating func packAny(_ record: RingRecord, payload: UnsafeRawBufferPointer, identifier: UInt32, frames: CampaignFrames) -> Bool {
     let token = unsafe record.token
     let expiration = record.expiration ?? frames.expiration
     let priority = record.priority ?? frames.priority
-    // Its exact size matters only near the bound.
+    // The exact size matters only near the bound.
     if !hasRoom(for: Self.frameByteCountLimit) {
       let size = FrameEncoder.byteCount(
         frames.command, tokenByteCount: token.count, payloadByteCount: payload.count, hasIdentifier: true, hasExpiration: expiration != nil,

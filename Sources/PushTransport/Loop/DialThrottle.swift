@@ -1,12 +1,15 @@
 internal import NIOCore
 internal import PushWire
 
-/// Bounds how many dials to one endpoint go on at a time on an event loop, by how fast they complete.
+/// Limits how many dials to one endpoint an event loop has under way at a time, by how fast they
+/// complete.
 ///
-/// A thousand apps that connect at once would otherwise wait for each other's handshakes, on both sides, until all of them time out. A dial that waits here has not
-/// begun, so no time-out counts. An endpoint that does not answer holds up nobody else: each has a bound of its own, and a dial that takes long gives its place up.
+/// When a thousand apps connect at once, their handshakes would otherwise delay each other on both
+/// sides until all of them time out. A waiting dial has not begun, so its time-out does not run.
+/// Each endpoint has its own limit, and a dial that takes long gives its place up, so an endpoint
+/// that does not answer delays no other.
 final class DialThrottle: @unchecked Sendable {
-  // Sync: used on `eventLoop` alone; init only stores.
+  // Sync: used on `eventLoop` only; init only stores.
   private let eventLoop: any EventLoop
   private var endpoints: [String: Endpoint] = [:]
 
@@ -16,9 +19,9 @@ final class DialThrottle: @unchecked Sendable {
     var nextWaiting = 0
   }
 
-  /// One dial's place among those that go on.
+  /// One dial's place among those under way.
   final class Place: @unchecked Sendable {
-    // Sync: used on one event loop alone.
+    // Sync: used on one event loop only.
     private let pacing: DialThrottle
     private let endpoint: String
     private var timer: Scheduled<Void>?
@@ -29,7 +32,7 @@ final class DialThrottle: @unchecked Sendable {
       timer = pacing.eventLoop.scheduleTask(in: DialThrottle.patience) { self.ended(isOpen: false) }
     }
 
-    /// The connection is open, or will never be. Only the first call counts.
+    /// The connection is open, or will never be. Only the first call has an effect.
     func ended(isOpen: Bool) {
       guard let timer else { return }
       timer.cancel()
@@ -38,14 +41,14 @@ final class DialThrottle: @unchecked Sendable {
     }
   }
 
-  /// After so long a dial no longer keeps others waiting.
+  /// A dial that takes longer than this gives its place up.
   private static let patience = TimeAmount.seconds(2)
 
   init(_ eventLoop: any EventLoop) {
     self.eventLoop = eventLoop
   }
 
-  /// Runs `dial` now, or when one of those before it has completed.
+  /// Runs `dial` now, or when an earlier dial to the same endpoint has completed.
   func begin(_ endpoint: String, _ dial: @escaping @Sendable (Place) -> Void) {
     endpoints[endpoint, default: Endpoint()].waiting.append(dial)
     goOn(endpoint)

@@ -2,28 +2,29 @@ package import PushWire
 
 /// An event loop as the engine sees it: a serial executor with a clock and timers.
 ///
-/// In production it is a NIO event loop; in a simulation it is one object that owns time and picks the next job by a seed.
+/// In production it is a NIO event loop. In a simulation it is one object that controls time and
+/// picks the next job by a seed.
 package protocol Loop: AnyObject, Sendable {
-  /// What an actor bound to this loop names as its executor.
+  /// The executor for an actor that is bound to this loop.
   var executor: any SerialExecutor { get }
   /// The monotonic clock.
   var now: Instant { get }
-  /// The wall clock, in seconds since 1970 (for expiration dates).
+  /// The wall clock in seconds since 1970, for expiration dates.
   var unixSeconds: UInt32 { get }
-  /// Shared by everything on the loop, for the time of one call each.
+  /// Buffers that everything on the loop shares. Each use lasts for one call.
   var buffers: LoopBuffers { get }
 
-  /// Runs `job` on the loop, soon, from any thread.
+  /// Runs `job` on the loop soon. Any thread may call this.
   func execute(_ job: @escaping @Sendable () -> Void)
-  /// Runs `job` on the loop in its turn: after other jobs of this kind, and only when sockets have been looked at. For work that may take long, and comes again and
-  /// again. Called on the loop.
+  /// Runs `job` on the loop in its turn: after other jobs of this kind, and only after the loop has
+  /// looked at its sockets. For work that may take long and repeats. Must be called on the loop.
   func takeTurn(_ job: @escaping @Sendable () -> Void)
   /// Runs `job` on the loop at `deadline` or a little later.
   func schedule(at deadline: Instant, _ job: @escaping @Sendable () -> Void) -> any LoopTimer
 }
 
-/// A job that waits for its time on a ``Loop``.
+/// A job of a ``Loop`` that is scheduled for a later time.
 package protocol LoopTimer: Sendable {
-  /// Takes the job back; without effect once it has run.
+  /// Cancels the job. Has no effect once it has run.
   func cancel()
 }

@@ -1,24 +1,28 @@
 internal import NIOCore
 
-/// The large buffers that are needed for the time of one call: one set for each event loop, not for each connection.
+/// The large buffers that are needed during one call: one set for each event loop instead of one
+/// for each connection.
 ///
-/// So a thousand connections need no more of them than one, and what the last one used is still in the processor's cache for the next.
+/// So a thousand connections need no more of them than one, and the buffers are usually still in
+/// the processor's cache.
 @safe
 package final class LoopBuffers: @unchecked Sendable {
-  // Sync: used on one event loop alone, and never across a call that could let another user in: whoever empties a buffer fills it and hands it on at once.
+  // Sync: used on one event loop only, and never across a call that another user could interrupt:
+  // each user empties a buffer, fills it and passes it on at once.
 
-  /// What TLS made of a write. The socket has nearly always taken it in by the time the next one is needed; if not, the channel keeps the memory and
-  /// this becomes a new one.
+  /// The ciphertext of a write. The socket has nearly always taken it before the next write. If
+  /// not, the channel keeps the memory and this becomes a new buffer.
   var ciphertext = ByteBuffer()
-  /// What TLS made of a read.
+  /// The plaintext of a read.
   var plaintext = ByteBuffer()
-  /// What an HTTP/2 session made of its frames.
+  /// The output of an HTTP/2 session's frames.
   let http2Output = HTTP2Output()
-  /// What HTTP/2 sessions allocate comes from here, and outlives the call: each session holds on to it.
+  /// Memory for HTTP/2 sessions. Unlike the buffers it outlives the call: each session keeps a
+  /// reference.
   let http2Memory = HTTP2Memory()
   private var batch = unsafe UnsafeMutableRawBufferPointer(start: nil, count: 0)
 
-  /// A larger buffer is given back after use instead of kept for the next.
+  /// A larger buffer is freed after use.
   static let byteCountKept = 512 * 1024
 
   package init() {}
@@ -27,7 +31,8 @@ package final class LoopBuffers: @unchecked Sendable {
     unsafe batch.deallocate()
   }
 
-  /// Memory for a batch of frames, at least so much, aligned to a cache line. What was in it is gone.
+  /// Returns memory for a batch of frames, at least this many bytes, aligned to a cache line. Its
+  /// old content is undefined.
   func batch(byteCount: Int) -> UnsafeMutableRawBufferPointer {
     if unsafe batch.count < byteCount {
       unsafe batch.deallocate()

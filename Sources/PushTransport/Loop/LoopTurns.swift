@@ -2,21 +2,23 @@ internal import Glibc
 internal import NIOCore
 internal import NIOPosix
 
-/// Long work on an event loop, in turns with its sockets.
+/// Runs long work on an event loop in turns with the loop's sockets.
 ///
-/// A NIO event loop runs all jobs that it was given before it looks at its sockets again, including those that it is given meanwhile. Lanes that send and then ask
-/// for their next turn would keep it from reading answers and completing handshakes for as long as there is something to send. So jobs of this kind run for one
-/// millisecond; the rest of them waits for a byte to arrive that the loop sends to itself, which it finds only by looking at all of its sockets.
+/// A NIO event loop runs all its jobs, including those added meanwhile, before it looks at its
+/// sockets again. Lanes that send and then request their next turn would keep it from reading
+/// answers and completing handshakes while there is anything to send. So jobs of this kind run for
+/// one millisecond. The rest of them waits for a byte that the loop sends to itself, because it
+/// receives that byte only by looking at all sockets.
 ///
-/// Used on the event loop alone, except for init.
+/// Used on the event loop only, except for init.
 final class LoopTurns: @unchecked Sendable {
-  // Sync: every member is used on `eventLoop` alone; init only stores.
+  // Sync: every member is used on `eventLoop` only; init only stores.
   private let eventLoop: any EventLoop
   private var waiting: [@Sendable () -> Void] = []
   private var nextWaiting = 0
-  /// Jobs may run until then without a look at the sockets.
+  /// Until this time, jobs may run without a look at the sockets.
   private var sliceEnd = NIODeadline.uptimeNanoseconds(0)
-  /// ``runJobs()`` will be called, or is running.
+  /// ``runJobs()`` is scheduled or running.
   private var isUnderWay = false
   private var signal = Signal.none
 
@@ -25,19 +27,20 @@ final class LoopTurns: @unchecked Sendable {
     /// The channel is being registered.
     case preparing
     case ready(descriptor: CInt, any Channel)
-    /// There is none to be had: jobs run as any others do.
+    /// The channel could not be made. Jobs of this kind then run like all others.
     case failed
   }
 
   private static let slice = TimeAmount.milliseconds(1)
-  /// Without a job for so long, the loop has looked at its sockets.
+  /// After this time without a job, the loop has looked at its sockets.
   private static let rest = TimeAmount.microseconds(200)
 
   init(_ eventLoop: any EventLoop) {
     self.eventLoop = eventLoop
   }
 
-  /// Runs the job in the present slice if that is not over, otherwise after the sockets. Never within the caller, which may be in the middle of something.
+  /// Runs the job in the present slice if that has not ended, otherwise after the sockets. Never
+  /// runs it inside this call, because the caller may be in the middle of an operation.
   func take(_ job: @escaping @Sendable () -> Void) {
     waiting.append(job)
     guard !isUnderWay else { return }
@@ -130,7 +133,8 @@ final class LoopTurns: @unchecked Sendable {
       self.turns = turns
     }
 
-    /// After the other sockets that are ready: a job within this call would come before them.
+    /// Runs the slice after the other sockets that are ready. Jobs run inside this call would come
+    /// before them.
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
       let turns = turns
       context.eventLoop.assumeIsolated().execute { turns?.runSlice() }

@@ -3,12 +3,12 @@ package import NIOCore
 internal import NIOPosix
 package import PushWire
 
-/// A ``Loop`` that is a NIO event loop.
+/// A ``Loop`` over a NIO event loop.
 package final class NIOLoop: Loop {
   package let eventLoop: any EventLoop
   package let buffers = LoopBuffers()
   private let turns: LoopTurns
-  /// Paces the handshakes of the loop's connections.
+  /// Limits the handshakes of the loop's connections.
   let dials: DialThrottle
 
   package init(_ eventLoop: any EventLoop) {
@@ -37,7 +37,7 @@ package final class NIOLoop: Loop {
   package func takeTurn(_ job: @escaping @Sendable () -> Void) { turns.take(job) }
 
   package func schedule(at deadline: Instant, _ job: @escaping @Sendable () -> Void) -> any LoopTimer {
-    // NIO's deadlines are signed on the inside: one that is never is as good as the last one it can say.
+    // NIO's deadlines are signed inside, so a deadline of "never" becomes the latest possible one.
     let nanoseconds = min(deadline.nanoseconds, UInt64(Int64.max))
     return Timer(scheduled: eventLoop.scheduleTask(deadline: .uptimeNanoseconds(nanoseconds), job))
   }
@@ -49,10 +49,10 @@ package final class NIOLoop: Loop {
   }
 }
 
-/// A number of threads with a loop each.
+/// A number of threads with one loop each.
 package final class LoopGroup: Sendable {
   package let loops: [NIOLoop]
-  /// For channels of one's own.
+  /// For channels that the caller makes.
   package let eventLoopGroup: any EventLoopGroup
   private let threads: MultiThreadedEventLoopGroup
 
@@ -62,12 +62,12 @@ package final class LoopGroup: Sendable {
     loops = threads.makeIterator().map { NIOLoop($0) }
   }
 
-  /// The one that a channel of ``eventLoopGroup`` lives on; nil for others.
+  /// The loop of a channel on ``eventLoopGroup``; nil for other channels.
   package func loop(of eventLoop: any EventLoop) -> NIOLoop? { loops.first { $0.eventLoop === eventLoop } }
 
-  /// Ends the threads. Everything on them should have been closed before.
+  /// Ends the threads. All channels must be closed before.
   package func shutDown() async {
-    // It fails only if it has been shut down before, which is what is wanted.
+    // It fails only if the threads have already ended.
     try? await threads.shutdownGracefully()
   }
 }

@@ -2,14 +2,17 @@ internal import Glibc
 internal import NIOCore
 internal import NIOPosix
 
-/// Opens TLS connections to one host. The name is resolved anew for each connection, and its addresses are tried in turn.
+/// Opens TLS connections to one host. The name is resolved for each connection, and its addresses
+/// are tried in turn.
 package struct SocketDialer: Dialer {
   /// How connections are made and kept.
   package struct Options: Sendable {
-    /// For name resolution and TCP together.
+    /// For name resolution and TCP together; default 15 s.
     package var connectTimeout: Duration = .seconds(15)
+    /// Default 15 s.
     package var handshakeTimeout: Duration = .seconds(15)
-    /// ``Link/isWritable`` turns false when more than `writeHighWaterMark` bytes wait for the socket, and true again below `writeLowWaterMark`.
+    /// ``Link/isWritable`` becomes false when more than `writeHighWaterMark` bytes wait for the
+    /// socket, default 64 KiB. It becomes true again below `writeLowWaterMark`, default 32 KiB.
     package var writeLowWaterMark = 32 * 1024
     package var writeHighWaterMark = 64 * 1024
 
@@ -22,8 +25,8 @@ package struct SocketDialer: Dialer {
   private let options: Options
 
   /// - Parameters:
-  ///   - host: a name or an IP address; the server's certificate must be for it.
-  ///   - context: a client's.
+  ///   - host: a name or an IP address, which the server's certificate must contain.
+  ///   - context: a client's context.
   package init(host: String, port: Int, context: TLSContext, options: Options = Options()) {
     self.host = host
     self.port = port
@@ -34,7 +37,7 @@ package struct SocketDialer: Dialer {
   package func dial(on loop: any Loop, delegate: any LinkDelegate) -> any Link {
     guard let loop = loop as? NIOLoop else { preconditionFailure("a socket needs a NIO event loop") }
     let link = SocketLink(loop: loop, delegate: delegate)
-    // Not before this call has returned.
+    // The delegate must not be called before this call has returned.
     loop.eventLoop.execute {
       loop.dials.begin("\(host):\(port)") { place in
         link.onceDecided { place.ended(isOpen: $0) }
@@ -56,7 +59,8 @@ package struct SocketDialer: Dialer {
     let tls = TLSHandler(session, handshakeTimeout: TimeAmount(options.handshakeTimeout), buffers: loop.buffers)
     let bootstrap = ClientBootstrap(group: eventLoop)
       .connectTimeout(TimeAmount(options.connectTimeout))
-      // Nothing is read before the handlers are in place, and the end of the stream is told apart from a reset.
+      // Nothing is read before the handlers are added. With half-closure, the end of the stream
+      // differs from a reset.
       .channelOption(.autoRead, value: false)
       .channelOption(.allowRemoteHalfClosure, value: true)
       .channelOption(.writeBufferWaterMark, value: .init(low: options.writeLowWaterMark, high: options.writeHighWaterMark))
@@ -75,14 +79,15 @@ package struct SocketDialer: Dialer {
   }
 }
 
-/// TCP keep-alive: a connection whose peer has vanished is noticed after about two minutes, and address translators see it used.
+/// TCP keep-alive. It detects a vanished peer after about two minutes, and address translators keep
+/// the connection.
 enum KeepAlive {
   static let idleSeconds = 60
   static let intervalSeconds = 15
   static let probes = 4
 }
 
-/// What a failure to connect means, in one sentence.
+/// One sentence on why a connection could not be opened.
 private enum ConnectFailure {
   static func describe(_ error: any Error, host: String, port: Int, timeout: Duration) -> String {
     if let error = error as? NIOConnectionError {
@@ -97,7 +102,7 @@ private enum ConnectFailure {
   private static func reason(_ error: any Error, timeout: Duration) -> String {
     switch error {
     case let error as IOError:
-      error.errnoCode == ECONNREFUSED ? "nobody listens there (connection refused)" : SecretFile.describe(error.errnoCode)
+      error.errnoCode == ECONNREFUSED ? "connection refused, so no server listens there" : SecretFile.describe(error.errnoCode)
     case ChannelError.connectTimeout: "no answer within \(timeout)"
     default: "\(error)"
     }

@@ -2,9 +2,10 @@ internal import Glibc
 internal import NIOCore
 
 extension Channel {
-  /// What the kernel holds of this TCP connection that the peer has not acknowledged (SIOCOUTQ); nil if it does not say.
+  /// How many bytes of this TCP connection the peer has not acknowledged (SIOCOUTQ); nil if the
+  /// system does not report it.
   fileprivate var unacknowledgedByteCount: Int? {
-    // Also 0x5411, and named by a macro that Swift does not see.
+    // The value is 0x5411. Its own macro is not visible in Swift; this one has the same value.
     let siocOutQ = UInt(TIOCOUTQ)
     return try? pipeline.syncOperations.withUnsafeTransportIfAvailable(of: NIOBSDSocket.Handle.self) { descriptor -> Int? in
       var count: Int32 = 0
@@ -15,14 +16,16 @@ extension Channel {
 
 /// A ``Link`` over TLS and TCP.
 ///
-/// The delegate is never called from within a call to the link: what happens during such a call is told right after it, in order.
+/// The delegate is never called during a call to the link. Events of such a call are delivered
+/// right after it, in order.
 final class SocketLink: Link, @unchecked Sendable {
-  // Sync: every member is used on the event loop of `loop` alone, as the protocol demands; init only stores.
+  // Sync: every member is used on the event loop of `loop` only, as the protocol demands; init only
+  // stores.
   private enum State {
     case connecting
     case handshaking(any Channel)
     case open(any Channel, TLSHandler)
-    /// close() was called; close_notify and what was written before it are on their way.
+    /// ``close()`` was called. Earlier writes and close_notify are being sent.
     case closing
     case closed
   }
@@ -39,10 +42,10 @@ final class SocketLink: Link, @unchecked Sendable {
   private var state = State.connecting
   private var reason: LinkClosure?
   private(set) var isWritable = false
-  /// A call to the link is under way: the delegate must not be called.
+  /// A call to the link is under way, so the delegate must not be called.
   private var isInCall = false
   private var deferred: [Event] = []
-  /// Whoever waits to hear whether the connection opens.
+  /// The dialer's callback for the end of connecting.
   private var decided: (@Sendable (_ isOpen: Bool) -> Void)?
 
   init(loop: NIOLoop, delegate: any LinkDelegate) {
@@ -62,7 +65,8 @@ final class SocketLink: Link, @unchecked Sendable {
 
   var isIdle: Bool {
     guard case .open(let channel, _) = state else { return false }
-    // An option that a socket channel always has; without it, every frame would wait for its deadline, no more.
+    // A socket channel always has this option. Without it, frames would only wait for their
+    // deadline.
     return (try? channel.syncOptions?.getOption(.bufferedWritableBytes)) == 0
   }
 
@@ -73,7 +77,8 @@ final class SocketLink: Link, @unchecked Sendable {
 
   var unacknowledgedByteCount: Int {
     guard case .open(let channel, _) = state else { return 0 }
-    // Both are always there for a TCP socket; should they not be, the quiet period begins with the write.
+    // Both values exist for every TCP socket. Without them, the quiet period would begin with the
+    // write.
     let buffered = (try? channel.syncOptions?.getOption(.bufferedWritableBytes)) ?? 0
     return buffered + (channel.unacknowledgedByteCount ?? 0)
   }
@@ -92,14 +97,14 @@ final class SocketLink: Link, @unchecked Sendable {
     }
   }
 
-  // MARK: What the dialer says
+  // MARK: Calls of the dialer
 
   var isConnecting: Bool {
     if case .connecting = state { return true }
     return false
   }
 
-  /// Calls `decided` once, when the connection has opened or never will; at once if that has happened.
+  /// Calls `decided` once, when the connection has opened or never will; at once if that is known.
   func onceDecided(_ decided: @escaping @Sendable (_ isOpen: Bool) -> Void) {
     guard isConnecting else { return decided(false) }
     self.decided = decided
@@ -115,7 +120,8 @@ final class SocketLink: Link, @unchecked Sendable {
     state = .handshaking(channel)
     do {
       let pipeline = channel.pipeline.syncOperations
-      // The link's handler first in time, so that it hears of a failure while the handshake's first message is written.
+      // The link's handler is added first, so that it learns of a failure while the handshake's
+      // first message is written.
       try pipeline.addHandler(Handler(self, tls: tls))
       try pipeline.addHandler(tls, position: .first)
       try channel.syncOptions?.setOption(.autoRead, value: true)
@@ -126,7 +132,7 @@ final class SocketLink: Link, @unchecked Sendable {
     }
   }
 
-  // MARK: What the channel says
+  // MARK: Events of the channel
 
   fileprivate func handshakeCompleted(tls: TLSHandler) {
     guard case .handshaking(let channel) = state else { return }
@@ -141,8 +147,9 @@ final class SocketLink: Link, @unchecked Sendable {
   }
 
   fileprivate func writabilityChanged() {
-    // A batch larger than the high-water mark that the socket takes at once makes the channel unwritable and writable again: that is no news, and told
-    // as such it would let whoever sends at every such word keep the loop for itself.
+    // A batch above the high-water mark that the socket takes at once makes the channel unwritable
+    // and writable again. That is not reported: a sender that continues at each such report would
+    // block the loop.
     if !isInCall { noticeWritability() }
   }
 
@@ -152,7 +159,7 @@ final class SocketLink: Link, @unchecked Sendable {
     deliver(.writability(isWritable))
   }
 
-  /// Remembers why the channel is about to close; the first reason is the one.
+  /// Records why the channel is about to close. The first reason counts.
   fileprivate func noticed(_ reason: LinkClosure) {
     self.reason = self.reason ?? reason
   }
@@ -167,7 +174,8 @@ final class SocketLink: Link, @unchecked Sendable {
     }
   }
 
-  /// The last thing: the channel is closed. Without an error and without the end of the stream it was a write that failed: a reset.
+  /// The channel has closed. If neither an error nor the end of the stream came before, a write has
+  /// failed: a reset.
   fileprivate func closed(_ fallback: LinkClosure) {
     if case .closed = state { return }
     state = .closed
@@ -176,7 +184,7 @@ final class SocketLink: Link, @unchecked Sendable {
     deliver(.closed(reason ?? fallback))
   }
 
-  // MARK: Towards the delegate
+  // MARK: Calls to the delegate
 
   private func deliver(_ event: Event) {
     guard isInCall || !deferred.isEmpty else { return call(event) }
@@ -185,7 +193,8 @@ final class SocketLink: Link, @unchecked Sendable {
   }
 
   private func deliverDeferred() {
-    // The delegate may call the link and so add to the queue; what it adds comes after what is there.
+    // The delegate may call the link and so append events, which are delivered behind the earlier
+    // ones.
     while let event = deferred.first {
       call(event)
       deferred.removeFirst()
@@ -226,7 +235,8 @@ final class SocketLink: Link, @unchecked Sendable {
       switch event {
       case TLSEvent.handshakeCompleted: link.handshakeCompleted(tls: tls)
       case TLSEvent.inputClosed(let clean):
-        // Told at once, not when our own side has been flushed and closed: a peer that has gone is not a quiet one.
+        // Reported at once, before this side is flushed and closed: a peer that has closed is not
+        // merely quiet.
         link.closed(clean ? .byPeer : .truncated)
       default: break
       }

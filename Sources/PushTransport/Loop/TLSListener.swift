@@ -2,23 +2,23 @@ internal import Glibc
 package import NIOCore
 internal import NIOPosix
 
-/// A server socket whose connections speak TLS.
+/// A server socket for TLS connections.
 package final class TLSListener: Sendable {
   package struct Options: Sendable {
     package var handshakeTimeout: Duration = .seconds(15)
     package var peerClosePolicy = TLSHandler.PeerClosePolicy.report
-    /// As for ``SocketDialer/Options``.
+    /// As in ``SocketDialer/Options``, but by default 256 KiB and 1 MiB.
     package var writeLowWaterMark = 256 * 1024
     package var writeHighWaterMark = 1024 * 1024
 
     package init() {}
   }
 
-  /// The port that is listened on: the one asked for, or the one picked for 0.
+  /// The port that is listened on; with port 0 the one that the system chose.
   package let port: Int
   private let channel: any Channel
 
-  /// Most bytes that one read takes from the socket.
+  /// The most bytes that one read takes from the socket.
   private static let readByteCountLimit = 256 * 1024
 
   private init(channel: any Channel, port: Int) {
@@ -26,10 +26,12 @@ package final class TLSListener: Sendable {
     self.port = port
   }
 
-  /// Listens on `host` and `port` (0: any free one). Connections are served in turns (``TurnHandler``).
+  /// Listens on `host` and `port`; 0: any free port. Connections are served in turns
+  /// (``TurnHandler``).
   ///
-  /// `configure` adds the handlers after the TLS handler; it is called on the connection's event loop before anything arrives.
-  /// - Throws: what NIO says of the address, or of binding to it.
+  /// - Parameter configure: adds the handlers after the TLS handler. Called on the connection's
+  ///   event loop before anything arrives.
+  /// - Throws: NIO's error about the address, or about binding to it.
   package static func bind(
     host: String, port: Int, group: LoopGroup, context: TLSContext, options: Options = Options(),
     configure: @escaping @Sendable (any Channel, TLSHandler) throws -> Void
@@ -40,7 +42,7 @@ package final class TLSListener: Sendable {
       .childChannelOption(.allowRemoteHalfClosure, value: true)
       .childChannelOption(.writeBufferWaterMark, value: .init(low: options.writeLowWaterMark, high: options.writeHighWaterMark))
       .childChannelOption(.recvAllocator, value: AdaptiveRecvByteBufferAllocator(minimum: 4096, initial: 16 * 1024, maximum: readByteCountLimit))
-      // What is read waits for its turn; there is no more of it than one read takes.
+      // The bytes of a read wait for their turn, so at most one read's bytes wait.
       .childChannelOption(.maxMessagesPerRead, value: 1)
       .childChannelOption(.tcpOption(.tcp_nodelay), value: 1)
       .childChannelOption(.socketOption(.so_keepalive), value: 1)
@@ -59,9 +61,9 @@ package final class TLSListener: Sendable {
     return TLSListener(channel: channel, port: channel.localAddress?.port ?? port)
   }
 
-  /// Stops listening. Connections that are open stay open: they belong to whoever configured them.
+  /// Stops listening. Open connections stay open; the code that configured them must close them.
   package func close() async {
-    // Fails only if it is closed already.
+    // It fails only if the channel is already closed.
     try? await channel.close(mode: .all).get()
   }
 }

@@ -1,12 +1,12 @@
 internal import NIOCore
 
-/// Makes what arrives on an open connection wait for its turn on the event loop (``Loop/takeTurn(_:)``).
+/// Makes the bytes of an open connection wait for a turn on the event loop (``Loop/takeTurn(_:)``).
 ///
-/// A server that answers a thousand busy connections as it reads them comes to a handshake only
-/// after all of them. Here handshakes do not wait, and each connection has 64 KiB of its bytes
-/// served in a turn. Nothing more is read from its socket while some wait.
+/// A server that serves a thousand busy connections as it reads them would reach a new handshake
+/// only after all of them. Here handshakes do not wait, and each turn serves 64 KiB of one
+/// connection. While bytes wait, nothing more is read from that socket.
 ///
-/// Before TLS in a server's pipeline. Lives on its channel's event loop.
+/// Its place is before TLS in a server's pipeline. Used on the channel's event loop.
 final class TurnHandler: ChannelDuplexHandler {
   typealias InboundIn = ByteBuffer
   typealias InboundOut = ByteBuffer
@@ -40,7 +40,7 @@ final class TurnHandler: ChannelDuplexHandler {
   func read(context: ChannelHandlerContext) {
     guard !waiting.isEmpty else { return context.read() }
     isReadWithheld = true
-    // A server that had stopped reading goes on.
+    // A server that had stopped reading continues.
     takeTurn(context)
   }
 
@@ -54,16 +54,16 @@ final class TurnHandler: ChannelDuplexHandler {
     }
   }
 
-  /// A server that reads nothing for a while leaves what has arrived where it is.
+  /// If the server has stopped reading, waiting bytes stay where they are.
   private func isReading(_ context: ChannelHandlerContext) -> Bool {
-    // Fails only on a channel that is closed already.
+    // It fails only on a channel that is already closed.
     (try? context.channel.syncOptions?.getOption(.autoRead)) ?? true
   }
 
   private func serve(_ context: ChannelHandlerContext, byteCount: Int) {
     var left = byteCount
     while left > 0, !waiting.isEmpty, isReading(context) {
-      // All of it, where the slice is not shorter.
+      // Takes all of the buffer unless the slice is shorter.
       let bytes = waiting[0].readSlice(length: min(left, waiting[0].readableBytes)) ?? ByteBuffer()
       if waiting[0].readableBytes == 0 { waiting.removeFirst() }
       left -= bytes.readableBytes
@@ -79,7 +79,7 @@ final class TurnHandler: ChannelDuplexHandler {
     context.read()
   }
 
-  // MARK: The end of the stream comes behind what waits
+  // MARK: The end of the stream follows the bytes that wait
 
   func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
     if event is ChannelEvent { serveAll(context) }

@@ -1,6 +1,7 @@
 internal import PushWire
 
-/// Walking costs a step per record: for the rare moments when an answer names one notification, never for a batch.
+/// Walking costs a step for each record. It is for the rare cases when an answer names one
+/// notification, and never for a batch.
 extension NotificationRing: RecordWalk {
   package func notificationCount(from: UInt64, to: UInt64) -> Int {
     var count = 0
@@ -40,7 +41,8 @@ extension NotificationRing: RecordWalk {
     }
   }
 
-  /// Calls `body` with the ordinals of the notifications that start in `from..<to`, in order; neighbours with the same one in one call.
+  /// Calls `body` with the ordinals of the notifications that start in `from..<to`, in order.
+  /// Neighbours with the same ordinal share one call.
   package func forEachOrdinal(from: UInt64, to: UInt64, _ body: (_ ordinal: UInt64, _ count: Int) -> Void) {
     var position = from
     var (ordinal, count) = (UInt64(0), 0)

@@ -1,16 +1,18 @@
 package import PushWire
 
 extension RingRecord {
-  /// What a notification has of its own for the headers of its request, where the campaign's will not do. Most have nothing.
+  /// What a notification has instead of the campaign's values for its request headers. Most have
+  /// nothing.
   ///
-  /// A view of its bytes, which lie in the ring, in a chunk and in the journal alike: 16 of the identifier, if there is one, and behind them the collapse identifier.
+  /// A view of bytes that are the same in the ring, in a chunk and in the journal: 16 bytes of the
+  /// identifier, if there is one, and then the collapse identifier.
   @safe
   package struct OwnHeaders {
-    /// 128 for an identifier, and the length of the collapse identifier, 0…64.
+    /// 128 if there is an identifier, plus the length of the collapse identifier, 0…64.
     package let code: UInt8
     private let start: UnsafeRawPointer?
 
-    /// - Parameter start: of the bytes that `code` speaks of.
+    /// - Parameter start: the bytes that `code` describes.
     package init(code: UInt8, start: UnsafeRawPointer?) {
       self.code = code
       unsafe self.start = unsafe start
@@ -27,7 +29,7 @@ extension RingRecord {
       return (hasIdentifier ? 0x80 : 0) | UInt8(truncatingIfNeeded: count)
     }
 
-    /// Whether some headers have this code.
+    /// Whether `code` is valid.
     package static func isCode(_ code: UInt8) -> Bool { code & 0x7F <= UInt8(collapseIdentifierByteCountLimit) }
 
     package static func byteCount(_ code: UInt8) -> Int { Int(code & 0x7F) &+ Int(code >> 3 & 16) }
@@ -36,7 +38,7 @@ extension RingRecord {
     package var isEmpty: Bool { code == 0 }
     package var bytes: UnsafeRawBufferPointer { unsafe UnsafeRawBufferPointer(start: start, count: byteCount) }
 
-    /// Instead of the one that the campaign's seed gives.
+    /// Replaces the identifier from the campaign's seed.
     package var identifier: APNSIdentifier? {
       guard code & 0x80 != 0, let start = unsafe start else { return nil }
       return APNSIdentifier(
@@ -50,7 +52,7 @@ extension RingRecord {
       unsafe place.storeBytes(of: identifier.low.littleEndian, toByteOffset: 8, as: UInt64.self)
     }
 
-    /// 1…64 bytes, instead of the campaign's; empty for none.
+    /// Replaces the campaign's collapse identifier: 1…64 bytes; empty if there is none.
     package var collapseIdentifier: UnsafeRawBufferPointer {
       let offset = code & 0x80 == 0 ? 0 : Self.identifierByteCount
       return unsafe UnsafeRawBufferPointer(start: start.map { unsafe $0 + offset }, count: Int(code & 0x7F))

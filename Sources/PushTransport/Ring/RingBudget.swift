@@ -1,13 +1,15 @@
 internal import Synchronization
 
-/// The memory that all rings of a deployment share: few that are busy may be long, many must be short.
+/// The memory that all rings of a deployment share. A few busy rings may be long; many must be
+/// short.
 ///
-/// A ring takes part while there is something in it. Each then may hold the same share, from a least that every ring may always hold up to its own size.
+/// A ring takes part while it is not empty. All such rings may hold the same share, at least the
+/// minimum that every ring may always hold and at most their own size.
 package final class RingBudget: Sendable {
   private let blockCount: Int
   private let busyCount = Atomic<Int>(0)
 
-  /// - Parameter byteCount: of records of all rings together. Default 512 MiB.
+  /// - Parameter byteCount: the bytes of all rings' records together; default 512 MiB.
   package init(byteCount: Int = 512 << 20) {
     blockCount = byteCount / NotificationRing.blockByteCount
   }

@@ -1,21 +1,22 @@
 package import PushWire
 
-/// A notification as it lies in a ring, from the start of a 64-byte block.
+/// A notification in a ring. It starts at a 64-byte block.
 ///
 /// ```
 ///  0  blocks u32 · kind u8 · token length u8 · flags u8 · attempts u8
-///  8  ordinal u64                      the line of the campaign's audience it came from
-/// 16  campaign u32 · expiration u32    seconds since 1970, if the flag says so
-/// 24  payload length u32 · priority u8                length 0: the campaign's payload; priority 0: the campaign's
+///  8  ordinal u64                      the line of the campaign's audience
+/// 16  campaign u32 · expiration u32    seconds since 1970, if the flag is set
+/// 24  payload length u32 · priority u8                length 0, priority 0: the campaign's
 /// 29  own headers' code u8 · 2 unused                 0: all are the campaign's
-/// 32  token, then headers and payload of its own, if any
+/// 32  token, then its own headers and payload, if any
 /// ```
-/// What HTTP/2 sends in headers (``OwnHeaders``) means nothing to the binary protocol, which leaves it out.
+/// The binary protocol ignores the headers of HTTP/2 (``OwnHeaders``).
 ///
-/// A view: valid while its ring lives and its position has not been settled. In native byte order; nothing of it leaves the process.
+/// A record is a view. It is valid while its ring exists and its position is not settled. It is in
+/// native byte order and never leaves the process.
 @safe
 package struct RingRecord {
-  /// What a record says besides token and payload.
+  /// The fields of a record without token and payload.
   package struct Header: Sendable {
     package var ordinal: UInt64
     package var campaign: UInt32
@@ -33,7 +34,8 @@ package struct RingRecord {
     }
   }
 
-  /// The longest token is 100 bytes (BinaryProtocol.md, "Notification frames") and the largest payload of any transport 5120.
+  /// The longest token has 100 bytes (BinaryProtocol, "Notification frames"), and the largest
+  /// payload of any transport 5120.
   package static let blockCountLimit = blockCount(tokenByteCount: 100, payloadByteCount: 5120 + OwnHeaders.byteCountLimit)
 
   private static let notification: UInt8 = 1
@@ -50,9 +52,9 @@ package struct RingRecord {
     unsafe self.base = unsafe base
   }
 
-  /// - Parameter payloadByteCount: with own headers, theirs too.
+  /// - Parameter payloadByteCount: including the notification's own headers.
   package static func blockCount(tokenByteCount: Int, payloadByteCount: Int) -> Int {
-    // Unsigned, so that dividing is a shift.
+    // Unsigned, so that the division is a shift.
     Int(truncatingIfNeeded: UInt(truncatingIfNeeded: bodyOffset &+ tokenByteCount &+ payloadByteCount &+ 63) / 64)
   }
 
@@ -79,7 +81,7 @@ package struct RingRecord {
     }
   }
 
-  /// The same with headers of its own.
+  /// Writes a record with headers of its own.
   static func write(
     _ header: Header, token: UnsafeRawBufferPointer, headers: OwnHeaders, payload: UnsafeRawBufferPointer, blockCount: Int,
     to base: UnsafeMutableRawPointer
@@ -99,7 +101,7 @@ package struct RingRecord {
   }
 
   package var blockCount: UInt64 { UInt64(unsafe base.load(as: UInt32.self)) }
-  /// False for padding, which has a length and nothing else.
+  /// False for padding, which has only a length.
   package var isNotification: Bool { unsafe base.load(fromByteOffset: 4, as: UInt8.self) == Self.notification }
   package var ordinal: UInt64 { unsafe base.load(fromByteOffset: 8, as: UInt64.self) }
   package var campaign: UInt32 { unsafe base.load(fromByteOffset: 16, as: UInt32.self) }
@@ -113,28 +115,28 @@ package struct RingRecord {
   package var token: UnsafeRawBufferPointer {
     unsafe UnsafeRawBufferPointer(start: base + Self.bodyOffset, count: tokenByteCount)
   }
-  /// The notification's own payload; empty when it is the campaign's.
+  /// The notification's own payload; empty if it has the campaign's.
   package var payload: UnsafeRawBufferPointer {
-    // Length and code in one load: every frame with a payload of its own asks.
+    // One load for length and code, which every frame with its own payload needs.
     let word = unsafe base.load(fromByteOffset: 24, as: UInt64.self).littleEndian
     let offset = Self.bodyOffset &+ tokenByteCount &+ OwnHeaders.byteCount(UInt8(truncatingIfNeeded: word >> 40))
     return unsafe UnsafeRawBufferPointer(start: base + offset, count: Int(UInt32(truncatingIfNeeded: word)))
   }
-  /// What it has of its own for the headers of its request; the bytes lie in the ring.
+  /// The notification's own values for its request headers; the bytes are in the ring.
   package var ownHeaders: OwnHeaders {
     unsafe OwnHeaders(code: ownHeadersCode, start: UnsafeRawPointer(base + Self.bodyOffset + tokenByteCount))
   }
-  /// The `apns-id` that its line of the audience has given it; nil: the campaign's sequence has one.
+  /// The `apns-id` from its line of the audience; nil if the campaign's sequence gives it one.
   package var identifier: APNSIdentifier? { ownHeaders.identifier }
-  /// 1…64 bytes of its own; empty when it is the campaign's.
+  /// Its own collapse identifier, 1…64 bytes; empty if it has the campaign's.
   package var collapseIdentifier: UnsafeRawBufferPointer { unsafe ownHeaders.collapseIdentifier }
 
-  /// True when payload, expiration, priority and headers are all the campaign's.
+  /// True if payload, expiration, priority and headers are all the campaign's.
   package var isPlain: Bool {
     unsafe base.load(fromByteOffset: 24, as: UInt64.self) == 0 && flags & Flag.hasExpiration == 0
   }
 
-  /// Set when it is sent again after a connection ended without a word: it may be on the device twice.
+  /// Set when it is resent after a connection ended without an answer: it may arrive twice.
   package var mayHaveArrived: Bool {
     get { flags & Flag.mayHaveArrived != 0 }
     nonmutating set {

@@ -1,6 +1,7 @@
 internal import COpenSSL
 
-/// What a certificate shall say. Throw-away certificates only: for simulators, demonstrations and tests.
+/// The content of a certificate to be made. Only for throw-away certificates of simulators,
+/// demonstrations and tests.
 package struct CertificateRequest: Sendable {
   package enum Usage: Sendable { case server, client }
   package enum KeyAlgorithm: Sendable, CaseIterable { case ecP256, rsa2048 }
@@ -8,15 +9,15 @@ package struct CertificateRequest: Sendable {
   package var commonName: String
   package var usage: Usage
   package var keyAlgorithm = KeyAlgorithm.ecP256
-  /// UID of the subject; in a provider certificate, its topic.
+  /// The UID of the subject; in a provider certificate, its topic.
   package var userIdentifier: String?
   /// DNS names and IP addresses.
   package var serverNames: [String] = []
-  /// Written into Apple's topics extension, if any.
+  /// The topics of Apple's topics extension.
   package var topics: [String] = []
   package var voipTopics: [String] = []
   package var environments: Set<CertificateInspection.Environment> = []
-  /// Seconds since 1970, first and last.
+  /// The first and last second of validity, since 1970.
   package var validity: ClosedRange<Int64>
 
   package init(commonName: String, usage: Usage, validity: ClosedRange<Int64>) {
@@ -25,30 +26,32 @@ package struct CertificateRequest: Sendable {
     self.validity = validity
   }
 
-  /// For `localhost`, 127.0.0.1, ::1 and the names given.
+  /// A server certificate for `localhost`, 127.0.0.1, ::1 and the names given.
   package static func server(names: [String] = [], at now: Int64) -> CertificateRequest {
     var request = CertificateRequest(commonName: "localhost", usage: .server, validity: lasting(from: now))
     request.serverNames = ["localhost", "127.0.0.1", "::1"] + names.filter { !["localhost", "127.0.0.1", "::1"].contains($0) }
     return request
   }
 
-  /// For one app: the topic as UID and in the common name, as in Apple's old provider certificates.
+  /// A certificate for one app. The topic is its UID and part of its common name, as in Apple's old
+  /// provider certificates.
   package static func app(topic: String, at now: Int64) -> CertificateRequest {
     var request = CertificateRequest(commonName: "Apple Push Services: \(topic)", usage: .client, validity: lasting(from: now))
     request.userIdentifier = topic
     return request
   }
 
-  /// From an hour ago, for clocks that disagree, for a year: Apple's certificates live as long.
+  /// One year, as Apple's certificates have, beginning an hour ago because clocks differ.
   package static func lasting(from now: Int64) -> ClosedRange<Int64> { (now - 3600)...(now + 365 * 86_400) }
 }
 
-/// A certificate authority made on the spot.
+/// A certificate authority that is made in memory.
 package final class CertificateAuthority: Sendable {
   private let certificate: X509Handle
   private let key: KeyHandle
 
-  /// Makes an authority that lasts as long as the certificates of ``CertificateRequest/lasting(from:)``, and a little longer.
+  /// Makes an authority that is valid a little longer than the certificates of
+  /// ``CertificateRequest/lasting(from:)``.
   package init(
     commonName: String = "Carillon throw-away authority", keyAlgorithm: CertificateRequest.KeyAlgorithm = .ecP256, at now: Int64
   ) throws(CredentialError) {
@@ -80,7 +83,7 @@ package final class CertificateAuthority: Sendable {
     }
     if !request.topics.isEmpty { try builder.addExtension(AppleExtension.topics, AppleExtension.encode(topics: request.topics, kind: "app")) }
     if !request.voipTopics.isEmpty { try builder.addExtension(AppleExtension.voipTopics, AppleExtension.encode(topics: request.voipTopics, kind: "voip")) }
-    // ASN.1 NULL: that the extension is there is all it says.
+    // An ASN.1 NULL: the extension has no content.
     if request.environments.contains(.sandbox) { try builder.addExtension(AppleExtension.sandbox, [0x05, 0x00]) }
     if request.environments.contains(.production) { try builder.addExtension(AppleExtension.production, [0x05, 0x00]) }
     return IssuedCertificate(credential: Credential(certificate: try builder.sign(with: key), chain: [], key: subjectKey), authority: certificate)
@@ -95,12 +98,12 @@ package final class CertificateAuthority: Sendable {
   }
 }
 
-/// A certificate with its key, as made by a ``CertificateAuthority``.
+/// A certificate with its key, made by a ``CertificateAuthority``.
 package struct IssuedCertificate: Sendable {
   package enum PKCS12Encryption: Sendable, CaseIterable {
     /// AES-256, SHA-256.
     case modern
-    /// RC2-40 for certificates, triple DES for the key, SHA-1: what Keychain exports.
+    /// RC2-40 for certificates, triple DES for the key, SHA-1, as in Keychain's exports.
     case legacy
   }
 
@@ -112,7 +115,8 @@ package struct IssuedCertificate: Sendable {
     self.authority = authority
   }
 
-  /// Writes PEM files, the key's with mode 0600. With a passphrase the key is encrypted. Both into one file (mode 0600) if the paths are the same.
+  /// Writes PEM files, the key's with mode 0600. A passphrase encrypts the key. If the paths are
+  /// the same, both go into one file with mode 0600.
   package func writePEM(certificate path: String, key keyPath: String, passphrase: String? = nil) throws(CredentialError) {
     guard let certificate = credential.certificate.pem, let key = credential.key.pem(passphrase: passphrase) else { throw .broken(OpenSSLErrors.take()) }
     if path == keyPath {
@@ -128,13 +132,13 @@ package struct IssuedCertificate: Sendable {
     OpenSSLErrors.clear()
     var libraryContext: OpaquePointer?
     if encryption == .legacy {
-      guard let legacy = LegacyProvider.shared else { throw .broken("this OpenSSL comes without its legacy module") }
+      guard let legacy = LegacyProvider.shared else { throw .broken("this OpenSSL has no legacy module") }
       unsafe libraryContext = unsafe legacy.libraryContext
     }
     guard let others = unsafe carillon_certificates_new() else { throw .broken(OpenSSLErrors.take()) }
     defer { unsafe carillon_certificates_free(others) }
     _ = unsafe carillon_certificates_push(others, authority.pointer)
-    // The MAC is set separately: for the old format it must be SHA-1.
+    // The MAC is set separately, because the old format demands SHA-1.
     let made = unsafe PKCS12_create_ex(
       passphrase, CertificateFields(credential.certificate).commonName, credential.key.pointer, credential.certificate.pointer, others,
       encryption == .legacy ? NID_pbe_WithSHA1And3_Key_TripleDES_CBC : NID_aes_256_cbc,

@@ -1,15 +1,15 @@
 internal import COpenSSL
 
-/// The steps of making one certificate; each failure of OpenSSL's is an error with its reason.
+/// The steps of making one certificate. Every failure of OpenSSL becomes an error with its reason.
 @safe final class CertificateBuilding {
   private let certificate: OpaquePointer
 
-  /// Version 3, a random serial number, the key and the dates.
+  /// Sets version 3, a random serial number, the key and the dates.
   init(key: KeyHandle, validity: ClosedRange<Int64>) throws(CredentialError) {
     OpenSSLErrors.clear()
     guard let certificate = unsafe X509_new() else { throw .broken(OpenSSLErrors.take()) }
     unsafe self.certificate = unsafe certificate
-    // 159 random bits: positive, and never the same twice.
+    // 159 random bits: positive, and practically unique.
     guard let serial = unsafe BN_new() else { throw .broken(OpenSSLErrors.take()) }
     defer { unsafe BN_free(serial) }
     unsafe try Self.check(X509_set_version(certificate, 2))
@@ -48,12 +48,12 @@ internal import COpenSSL
     unsafe try add(NID_commonName, commonName, to: name)
   }
 
-  /// - Parameter issuer: nil: the certificate signs itself.
+  /// - Parameter issuer: nil for a self-signed certificate.
   func setIssuer(_ issuer: X509Handle?) throws(CredentialError) {
     unsafe try Self.check(X509_set_issuer_name(certificate, X509_get_subject_name(issuer?.pointer ?? certificate)))
   }
 
-  /// Adds an extension in the notation of openssl's configuration files.
+  /// Adds an extension in the notation of OpenSSL's configuration files.
   func addExtension(_ identifier: Int32, _ value: String, issuer: X509Handle? = nil) throws(CredentialError) {
     var context = unsafe X509V3_CTX()
     unsafe X509V3_set_ctx(&context, issuer?.pointer, certificate, nil, nil, 0)
@@ -62,7 +62,7 @@ internal import COpenSSL
     unsafe try Self.check(X509_add_ext(certificate, made, -1))
   }
 
-  /// Adds an extension whose contents are given in DER.
+  /// Adds an extension whose content is in DER.
   func addExtension(_ identifier: String, _ der: [UInt8]) throws(CredentialError) {
     guard let object = unsafe OBJ_txt2obj(identifier, 1), let data = unsafe ASN1_STRING_type_new(V_ASN1_OCTET_STRING) else {
       throw .broken(OpenSSLErrors.take())

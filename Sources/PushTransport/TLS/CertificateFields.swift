@@ -1,6 +1,6 @@
 internal import COpenSSL
 
-/// The fields of a certificate that we read, taken out of OpenSSL's structures.
+/// The fields of a certificate, read from OpenSSL's structures.
 struct CertificateFields {
   private let certificate: X509Handle
 
@@ -11,7 +11,8 @@ struct CertificateFields {
   var subject: String { unsafe describe(X509_get_subject_name(certificate.pointer)) }
   var issuer: String { unsafe describe(X509_get_issuer_name(certificate.pointer)) }
 
-  /// First and last second of validity, since 1970. A malformed date counts as 1970, so that the certificate is expired.
+  /// The first and last second of validity, since 1970. A malformed date counts as 1970, so the
+  /// certificate counts as expired.
   var validity: ClosedRange<Int64> {
     let start = unsafe CivilTime.unixSeconds(X509_get0_notBefore(certificate.pointer)) ?? 0
     let end = unsafe CivilTime.unixSeconds(X509_get0_notAfter(certificate.pointer)) ?? 0
@@ -27,7 +28,7 @@ struct CertificateFields {
     return unsafe String(cString: text).lowercased()
   }
 
-  /// SHA-256 of the DER form.
+  /// The SHA-256 of the DER form.
   var sha256: [UInt8] { Digest.sha256(certificate.der) }
 
   /// The first UID (0.9.2342.19200300.100.1.1) of the subject.
@@ -53,8 +54,8 @@ struct CertificateFields {
 
   var hasAlternativeNames: Bool { unsafe X509_get_ext_by_NID(certificate.pointer, NID_subject_alt_name, -1) >= 0 }
 
-  /// The names a server certificate is for: DNS names and IP addresses of subjectAltName. The common
-  /// name does not count.
+  /// The names of a server certificate: DNS names and IP addresses of subjectAltName. The common
+  /// name is not used.
   var serverNames: [String] {
     guard let names = unsafe X509_get_ext_d2i(certificate.pointer, NID_subject_alt_name, nil, nil) else { return [] }
     let list = OpaquePointer(names)
@@ -71,7 +72,7 @@ struct CertificateFields {
     return found
   }
 
-  /// The contents of the extension with this dotted object identifier, or nil if there is none.
+  /// The content of the extension with this dotted object identifier; nil if there is none.
   func extensionBytes(_ identifier: String) -> [UInt8]? {
     guard let object = unsafe OBJ_txt2obj(identifier, 1) else { return nil }
     defer { unsafe ASN1_OBJECT_free(object) }

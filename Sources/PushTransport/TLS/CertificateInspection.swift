@@ -1,4 +1,4 @@
-/// What a provider certificate says about itself: whose it is, which topics it may send to, where, and until when.
+/// The content of a provider certificate: its owner, topics, environments and validity.
 package struct CertificateInspection: Sendable, Hashable {
   package enum Environment: String, Sendable, Hashable, CaseIterable { case sandbox, production }
 
@@ -6,21 +6,23 @@ package struct CertificateInspection: Sendable, Hashable {
   package let issuer: String
   /// Lower-case hexadecimal.
   package let serial: String
-  /// Seconds since 1970, first and last.
+  /// The first and last second of validity, since 1970.
   package let validity: ClosedRange<Int64>
   /// Lower-case hexadecimal.
   package let sha256: String
   /// For example `RSA 2048`.
   package let keyType: String
-  /// UID of the subject: the topic of old, single-topic certificates.
+  /// The UID of the subject: the topic of old certificates, which have only one.
   package let userIdentifier: String?
-  /// Every topic that the certificate names: the UID first, then extension 1.2.840.113635.100.6.3.6, without repetitions.
+  /// All topics of the certificate without repetitions: first the UID, then those of extension
+  /// 1.2.840.113635.100.6.3.6.
   package let topics: [String]
   /// The topics of the VoIP extension (1.2.840.113635.100.6.3.4).
   package let voipTopics: [String]
-  /// By the extensions 1.2.840.113635.100.6.3.1 (sandbox) and .2 (production). Empty: the certificate does not say.
+  /// From the extensions 1.2.840.113635.100.6.3.1 (sandbox) and .2 (production). Empty if it has
+  /// neither.
   package let environments: Set<Environment>
-  /// DNS names and IP addresses, of interest in a server's certificate.
+  /// DNS names and IP addresses; used for server certificates.
   package let serverNames: [String]
 
   init(_ certificate: X509Handle) {
@@ -42,14 +44,14 @@ package struct CertificateInspection: Sendable, Hashable {
     self.environments = environments
   }
 
-  /// Whole days until the certificate expires; negative once it has.
+  /// Whole days until the certificate expires; negative after that.
   package func daysLeft(at unixSeconds: Int64) -> Int64 {
     let seconds = validity.upperBound - unixSeconds
     return seconds >= 0 ? seconds / 86_400 : -((-seconds + 86_399) / 86_400)
   }
 }
 
-/// Something about a credential that its owner should know.
+/// A problem with a credential that its owner should know.
 package enum CredentialFinding: Sendable, Hashable, CustomStringConvertible {
   case expired(on: Int64)
   case expiresSoon(daysLeft: Int64, on: Int64)
@@ -62,7 +64,7 @@ package enum CredentialFinding: Sendable, Hashable, CustomStringConvertible {
   case openToOthers(file: String, mode: UInt32)
   case passphraseOpenToOthers(file: String, mode: UInt32)
 
-  /// How many days ahead of the expiry date we start to warn.
+  /// The number of days before the expiry date at which warnings begin.
   package static let warningDays: Int64 = 30
 
   /// Whether the credential cannot be used at all.
@@ -78,11 +80,11 @@ package enum CredentialFinding: Sendable, Hashable, CustomStringConvertible {
     case .expired(let date): "expired on \(CivilTime.describe(date)); request a new certificate"
     case .expiresSoon(let days, let date): "expires in \(days) day\(days == 1 ? "" : "s"), on \(CivilTime.describe(date)); request a new certificate now"
     case .notYetValid(let date): "not valid before \(CivilTime.describe(date)); check this machine's clock"
-    case .noTopic: "names no topic (neither a UID in the subject nor Apple's topics extension), so it is no provider certificate of Apple's"
-    case .noEnvironment: "does not say for which environment it is"
-    case .noKey: "there is no private key beside it in the file; name the key's file when sending"
+    case .noTopic: "names no topic (neither a UID in the subject nor Apple's topics extension), so it is not a provider certificate from Apple"
+    case .noEnvironment: "does not name its environment"
+    case .noKey: "the file has no private key; name the key's file when sending"
     case .keyNotOpened: "its private key is encrypted and no passphrase file was given, so the key was not checked"
-    case .keyMismatch: "the private key beside it belongs to another certificate; export both again together"
+    case .keyMismatch: "the private key in the file belongs to another certificate; export both again together"
     case .openToOthers(let file, let mode): CredentialError.openToOthers(file: file, mode: mode).description
     case .passphraseOpenToOthers(let file, let mode):
       CredentialError.passphraseOpenToOthers(file: file, mode: mode).description
@@ -90,22 +92,23 @@ package enum CredentialFinding: Sendable, Hashable, CustomStringConvertible {
   }
 }
 
-/// What is in a credential file, whether or not it can be used for sending.
+/// The content of a credential file, even if it cannot be used for sending.
 package struct CredentialInspection: Sendable, Hashable {
   package enum Format: String, Sendable, Hashable { case pem = "PEM", pkcs12 = "PKCS#12", der = "DER" }
   package enum Key: Sendable, Hashable { case none, matches, doesNotMatch, notOpened }
 
   package let file: String
   package let format: Format
-  /// The certificate of the key, or the first one.
+  /// The certificate that belongs to the key; if there is no key, the first one.
   package let certificate: CertificateInspection
   /// The subjects of the other certificates in the file.
   package let chain: [String]
   package let key: Key
-  /// Most severe first.
+  /// The most severe first.
   package let findings: [CredentialFinding]
 
-  /// Reads a PEM, PKCS#12 or DER file. An expired certificate, a missing or foreign key and open permissions are findings here, not errors.
+  /// Reads a PEM, PKCS#12 or DER file. An expired certificate, a missing or foreign key, and open
+  /// permissions are findings, not errors.
   package static func load(file: String, passphraseFile: String? = nil, at unixSeconds: Int64) throws(CredentialError) -> CredentialInspection {
     let passphraseContents: SecretFile.Contents?
     if let passphraseFile { passphraseContents = try SecretFile.read(passphraseFile) } else { passphraseContents = nil }

@@ -1,22 +1,23 @@
-/// Makes everything that a simulator and its senders need, in one directory.
+/// Makes all certificates for a simulator and its senders, in one directory.
 package struct CertificateMaker: Sendable {
-  /// The paths of what was made.
+  /// The paths of the files.
   package struct Files: Sendable, Hashable {
-    /// CA certificate, for `trust` and for the simulator's client CA.
+    /// The CA certificate, for `trust` and for the simulator's client CA.
     package var authority: String
-    /// The server's, for `localhost`, 127.0.0.1, ::1 and more names if asked for.
+    /// The server's certificate, for `localhost`, 127.0.0.1, ::1 and the requested names.
     package var server: CredentialFiles
-    /// One per topic, in PEM: `NAME.pem`, `NAME.key`.
+    /// One certificate for each topic, in PEM: `NAME.pem`, `NAME.key`.
     package var apps: [String: CredentialFiles]
-    /// The same as PKCS#12, with a file for the passphrase: `NAME.p12`, `NAME.pass`.
+    /// The same certificates as PKCS#12 with a passphrase file: `NAME.p12`, `NAME.pass`.
     package var appContainers: [String: CredentialFiles]
   }
 
-  /// Makes the directory if it is not there, and overwrites what is.
+  /// Creates the directory if it does not exist, and overwrites files.
+  ///
   /// - Parameters:
-  ///   - topics: a client certificate each; also the files' names.
-  ///   - passphrase: for the PKCS#12 files.
-  ///   - now: seconds since 1970.
+  /// - topics: a client certificate is made for each; the files have their names.
+  /// - passphrase: for the PKCS#12 files; default "carillon".
+  /// - now: seconds since 1970.
   package static func makeAll(
     in directory: String, topics: [String], serverNames: [String] = [], passphrase: String = "carillon",
     encryption: IssuedCertificate.PKCS12Encryption = .modern, at now: Int64
@@ -41,7 +42,7 @@ package struct CertificateMaker: Sendable {
     return files
   }
 
-  /// A topic as the name of a file in the directory itself, whatever it contains.
+  /// A file name for any topic, inside the directory.
   private static func fileName(_ topic: String) -> String {
     String(topic.map { $0.isASCII && ($0.isLetter || $0.isNumber || "._-".contains($0)) ? $0 : "_" })
   }

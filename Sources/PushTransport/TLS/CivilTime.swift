@@ -1,6 +1,6 @@
 internal import COpenSSL
 
-/// Dates of certificates, as seconds since 1970 and for people.
+/// Dates of certificates, in seconds since 1970 and as text.
 package enum CivilTime {
   /// For example `2026-11-21 03:30:00 UTC`.
   package static func describe(_ unixSeconds: Int64) -> String {
@@ -10,7 +10,7 @@ package enum CivilTime {
     return "\(padded(year, 4))-\(padded(month, 2))-\(padded(date, 2)) \(padded(second / 3600, 2)):\(padded(second / 60 % 60, 2)):\(padded(second % 60, 2)) UTC"
   }
 
-  /// The seconds since 1970 of an ASN.1 time; nil if it is malformed.
+  /// An ASN.1 time in seconds since 1970; nil if it is malformed.
   static func unixSeconds(_ time: UnsafePointer<ASN1_TIME>?) -> Int64? {
     guard let time = unsafe time, let epoch = unsafe ASN1_TIME_set(nil, 0) else { return nil }
     defer { unsafe ASN1_STRING_free(epoch) }
@@ -23,7 +23,8 @@ package enum CivilTime {
     return Int64(days) * 86_400 + Int64(seconds)
   }
 
-  /// The Gregorian date of a day counted from 1970-01-01. Years are counted from March, so that the leap day comes last.
+  /// The Gregorian date of a day counted from 1970-01-01. Years begin in March, so that the leap
+  /// day is the last day.
   private static func civil(day: Int64) -> (year: Int64, month: Int64, day: Int64) {
     let shifted = day + 719_468
     let era = (shifted >= 0 ? shifted : shifted - 146_096) / 146_097

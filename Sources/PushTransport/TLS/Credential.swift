@@ -1,8 +1,9 @@
 internal import COpenSSL
 
-/// Where a certificate and its key are. What the files are (PEM, PKCS#12) is found out by looking into them.
+/// The files of a certificate and its key. Their content decides whether they are PEM or PKCS#12.
 package struct CredentialFiles: Sendable, Hashable, Codable {
-  /// PEM with the certificate, its chain, and the key unless `key` names another file; or PKCS#12; or a DER certificate if `key` is given.
+  /// PEM with the certificate, its chain, and the key unless `key` names another file; or PKCS#12;
+  /// or a DER certificate if `key` is set.
   package var certificate: String
   /// PEM with the private key.
   package var key: String?
@@ -16,7 +17,8 @@ package struct CredentialFiles: Sendable, Hashable, Codable {
   }
 }
 
-/// A certificate with its chain and private key, checked to belong together: what one side of a TLS connection shows.
+/// A certificate with its chain and the private key that belongs to it, which one side of a TLS
+/// connection presents.
 package struct Credential: Sendable {
   let certificate: X509Handle
   let chain: [X509Handle]
@@ -24,8 +26,10 @@ package struct Credential: Sendable {
 
   /// Reads and checks a credential.
   ///
-  /// A file with a private key or a passphrase must be its owner's alone (`mode & 077 == 0`).
-  /// - Parameter unixSeconds: the time at which the certificate must be valid; nil: whenever.
+  /// Only the owner may have access to a file with a private key or a passphrase (`mode & 077 ==
+  /// 0`).
+  ///
+  /// - Parameter unixSeconds: the time at which the certificate must be valid; nil: not checked.
   package static func load(_ files: CredentialFiles, validAt unixSeconds: Int64?) throws(CredentialError) -> Credential {
     let passphrase: [UInt8]?
     if let file = files.passphraseFile { passphrase = try SecretFile.readPassphrase(file) } else { passphrase = nil }
@@ -45,7 +49,7 @@ package struct Credential: Sendable {
     return credential
   }
 
-  /// What the certificate says.
+  /// The content of the certificate.
   package var inspection: CertificateInspection { CertificateInspection(certificate) }
 
   private static func loadPEM(_ main: SecretFile.Contents, files: CredentialFiles, passphrase: [UInt8]?) throws(CredentialError) -> Credential {
@@ -92,7 +96,8 @@ package struct Credential: Sendable {
     }
   }
 
-  /// The certificate that belongs to the key leads, wherever it stood in the file; the others follow it as its chain.
+  /// The certificate that belongs to the key comes first, wherever it stands in the file. The
+  /// others follow as its chain.
   private static func combine(_ certificates: [X509Handle], key: KeyHandle, files: CredentialFiles) throws(CredentialError) -> Credential {
     guard let leaf = certificates.firstIndex(where: { $0.matches(key) }) else {
       throw .keyMismatch(certificateFile: files.certificate, keyFile: files.key ?? files.certificate)

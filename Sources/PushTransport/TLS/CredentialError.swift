@@ -1,14 +1,16 @@
 internal import PushWire
 
-/// Why a certificate, key or passphrase cannot be used. Each describes itself in one sentence that names the file and what to do.
+/// Why a certificate, key or passphrase cannot be used. Each description is one sentence that names
+/// the file and the remedy.
 package enum CredentialError: Error, Hashable, CustomStringConvertible {
   case unreadable(file: String, reason: String)
   case unwritable(file: String, reason: String)
-  /// The file holds a private key, and its permission bits let others at it.
+  /// The file contains a private key, and its permission bits give other users access.
   case openToOthers(file: String, mode: UInt32)
-  /// The file holds a passphrase, and its permission bits let others at it.
+  /// The file contains a passphrase, and its permission bits give other users access.
   case passphraseOpenToOthers(file: String, mode: UInt32)
-  /// Making the key out of the passphrase takes longer than we wait for a file that may be anybody's.
+  /// Deriving the key from the passphrase would take too long. The file may come from anywhere, so
+  /// the work has a limit.
   case derivationTooLong(file: String, rounds: Int64)
   /// Neither PEM nor PKCS#12 nor a DER certificate.
   case notRecognised(file: String)
@@ -20,14 +22,15 @@ package enum CredentialError: Error, Hashable, CustomStringConvertible {
   /// `on` is a date such as 2026-11-21 03:30:00 UTC.
   case expired(file: String, on: String)
   case notYetValid(file: String, until: String)
-  /// The file is well formed, but OpenSSL cannot or will not use what is in it.
+  /// The file is well-formed, but OpenSSL cannot use its content or refuses to.
   case unsupported(file: String, reason: String)
-  /// The file should hold a token signing key and holds something else: `found` says what, with an article.
+  /// The file should contain a token signing key and contains something else: `found`, with an
+  /// article.
   case notTokenKey(file: String, found: String)
   case tokenKeyEncrypted(file: String)
   /// `what` is "key identifier" or "team identifier".
   case identifierUnusable(file: String, what: String)
-  /// OpenSSL failed where no input can make it fail: out of memory, or a broken installation.
+  /// OpenSSL failed where no input can cause it: out of memory, or a damaged installation.
   case broken(String)
 
   package var description: String { sentence.escapedForTerminal }
@@ -42,8 +45,8 @@ package enum CredentialError: Error, Hashable, CustomStringConvertible {
       "\(file) holds a passphrase that other users can read (mode 0\(String(mode, radix: 8))); "
         + "run: chmod 600 \(Self.quoted(file))"
     case .derivationTooLong(let file, let rounds):
-      "\(file) asks for \(rounds) rounds of key derivation or more, and the limit is \(DerivationBudget.roundLimit); "
-        + "export it again with 600000 for each key"
+      "\(file) needs at least \(rounds) rounds of key derivation, and the limit is \(DerivationBudget.roundLimit); "
+        + "export it again with 600000 rounds for each key"
     case .notRecognised(let file): "\(file) is neither a PEM nor a PKCS#12 file; export the certificate with its key as .p12 or .pem"
     case .certificateMissing(let file): "\(file) holds no certificate; name the file with the certificate, and give a separate key file as the key"
     case .keyMissing(let file): "\(file) holds no private key; export the certificate together with its key, or name the key's file as well"
@@ -58,13 +61,13 @@ package enum CredentialError: Error, Hashable, CustomStringConvertible {
     case .unsupported(let file, let reason): "OpenSSL cannot use \(file): \(reason); export it again with present-day algorithms"
     case .notTokenKey(let file, let found):
       "\(file) holds \(found), not a token signing key (a P-256 private key); name the .p8 file from the developer account"
-    case .tokenKeyEncrypted(let file): "the key in \(file) is encrypted; token signing keys come unencrypted, so write it anew: openssl pkcs8 -topk8 -nocrypt"
-    case .identifierUnusable(let file, let what): "the \(what) for \(file) must be 1 to 64 printable characters without spaces; it has ten as a rule"
+    case .tokenKeyEncrypted(let file): "the key in \(file) is encrypted; a token signing key must be unencrypted; convert it with: openssl pkcs8 -topk8 -nocrypt"
+    case .identifierUnusable(let file, let what): "the \(what) for \(file) must be 1 to 64 printable characters without spaces; usually it has ten"
     case .broken(let reason): "OpenSSL failed: \(reason); check its installation"
     }
   }
 
-  /// A path as a shell takes it.
+  /// A path in the shell's syntax.
   private static func quoted(_ path: String) -> String {
     let plain = path.utf8.allSatisfy { byte in
       switch byte {

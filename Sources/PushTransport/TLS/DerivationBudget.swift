@@ -1,12 +1,13 @@
-/// How much work a file may ask for to make keys out of its passphrase. Until it opens, the file may be anybody's.
+/// Limits the work that a file may demand for deriving keys from its passphrase. Until it has been
+/// opened, the file may come from anywhere.
 struct DerivationBudget {
-  /// For all keys of a file together: a few seconds. A container has three (integrity, certificates,
-  /// key), of 600,000 rounds each where they are strong.
+  /// For all keys of a file together: a few seconds. A container has three keys (integrity,
+  /// certificates, key), with 600,000 rounds each in strong files.
   static let roundLimit: Int64 = 3_000_000
   private var spent: Int64 = 0
 
   struct Exceeded: Error {
-    /// So far.
+    /// The rounds so far.
     let rounds: Int64
   }
 

@@ -2,7 +2,7 @@ internal import COpenSSL
 
 /// Message digests.
 package enum Digest {
-  /// SHA-256 of something that comes in pieces.
+  /// The SHA-256 of data that arrives in pieces.
   @safe package final class SHA256 {
     private let context: OpaquePointer?
 
@@ -19,7 +19,7 @@ package enum Digest {
       precondition(done == 1, "a digest of bytes in memory")
     }
 
-    /// 32 bytes. Nothing more can be added.
+    /// Returns the 32 bytes of the digest. Nothing can be added afterwards.
     package func finish() -> [UInt8] {
       unsafe [UInt8](unsafeUninitializedCapacity: 32) { digest, count in
         var written: UInt32 = 0
@@ -30,7 +30,7 @@ package enum Digest {
     }
   }
 
-  /// SHA-256 of `bytes`: 32 bytes.
+  /// The SHA-256 of `bytes`: 32 bytes.
   package static func sha256(_ bytes: UnsafeRawBufferPointer) -> [UInt8] {
     unsafe [UInt8](unsafeUninitializedCapacity: 32) { digest, count in
       var written: UInt32 = 0
@@ -40,7 +40,7 @@ package enum Digest {
     }
   }
 
-  /// SHA-256 of `bytes`: 32 bytes.
+  /// The SHA-256 of `bytes`: 32 bytes.
   package static func sha256(_ bytes: [UInt8]) -> [UInt8] {
     unsafe bytes.withUnsafeBytes { unsafe sha256($0) }
   }

@@ -1,6 +1,7 @@
 internal import COpenSSL
 
-/// OpenSSL's queue of errors. It belongs to the thread, so it is cleared before a call whose outcome is asked and emptied after a failure.
+/// OpenSSL's error queue, which belongs to the thread. It is cleared before a call whose errors are
+/// read, and emptied after a failure.
 enum OpenSSLErrors {
   static func clear() {
     ERR_clear_error()
@@ -22,7 +23,7 @@ enum OpenSSLErrors {
     }
   }
 
-  /// What the queue says, oldest first and each reason once; leaves the queue empty.
+  /// The reasons in the queue, oldest first and each one once. Empties the queue.
   static func take() -> String {
     var reasons: [String] = []
     while true {
@@ -35,9 +36,9 @@ enum OpenSSLErrors {
   }
 }
 
-/// Bytes on their way through OpenSSL's reading functions.
+/// Lends bytes to OpenSSL's reading functions.
 ///
-/// The BIO refers to the bytes it is given and is freed when the body returns.
+/// The BIO refers to the bytes and is freed when the body returns.
 func withMemoryBIO<R>(reading bytes: [UInt8], _ body: (OpaquePointer) throws -> R) rethrows -> R? {
   try unsafe bytes.withUnsafeBytes { raw in
     guard let bio = unsafe BIO_new_mem_buf(raw.baseAddress, Int32(clamping: raw.count)) else { return nil }
@@ -46,7 +47,7 @@ func withMemoryBIO<R>(reading bytes: [UInt8], _ body: (OpaquePointer) throws -> 
   }
 }
 
-/// What `body` writes into a memory BIO, or nil if it says that it failed.
+/// The bytes that `body` writes into a memory BIO; nil if it returns false.
 func bytesWritten(_ body: (OpaquePointer) -> Bool) -> [UInt8]? {
   guard let bio = unsafe BIO_new(BIO_s_mem()) else { return nil }
   defer { unsafe BIO_free(bio) }

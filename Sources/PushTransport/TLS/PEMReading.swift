@@ -1,18 +1,18 @@
 internal import COpenSSL
 
-/// Reading of PEM files: any number of certificates and one private key, in any order.
+/// Reads PEM files with any number of certificates and one private key, in any order.
 enum PEMReading {
   static func looksLikePEM(_ bytes: [UInt8]) -> Bool { contains(bytes, "-----BEGIN ") }
   static func hasKey(_ bytes: [UInt8]) -> Bool { contains(bytes, "PRIVATE KEY-----") }
 
-  /// Every certificate in the file, in its order. A damaged one ends the reading with an error.
+  /// All certificates of the file, in its order. A damaged one is an error.
   static func certificates(_ bytes: [UInt8], file: String) throws(CredentialError) -> [X509Handle] {
     OpenSSLErrors.clear()
     var found: [X509Handle] = []
     unsafe withMemoryBIO(reading: bytes) { bio in
       while let certificate = unsafe PEM_read_bio_X509(bio, nil, nil, nil) { unsafe found.append(X509Handle(taking: certificate)) }
     }
-    // The end of the file is an error too: the one that says there is no further PEM block.
+    // The end of the file is an error too, which says that there is no further PEM block.
     if let error = OpenSSLErrors.first(), error.library != ERR_LIB_PEM || error.reason != PEM_R_NO_START_LINE {
       throw .unsupported(file: file, reason: "a certificate in it is damaged (\(OpenSSLErrors.take()))")
     }
@@ -23,7 +23,7 @@ enum PEMReading {
   enum KeyOutcome {
     case key(KeyHandle)
     case none
-    /// The key is encrypted, and there was no passphrase.
+    /// The key is encrypted and there is no passphrase.
     case encrypted
     case wrongPassphrase
     /// See ``DerivationBudget``.
@@ -40,7 +40,8 @@ enum PEMReading {
       } catch { return .derivationTooLong(rounds: error.rounds) }
     }
     let first = unsafe readKey(bytes, passphrase: passphrase, libraryContext: nil)
-    // An old encryption looks like a wrong passphrase or an unknown algorithm, until the legacy algorithms have been tried.
+    // With an old encryption, the first try reports a wrong passphrase or an unknown algorithm. The
+    // legacy algorithms decide.
     guard case .key = first else {
       guard passphrase != nil, let legacy = LegacyProvider.shared else { return first }
       if case .key(let key) = unsafe readKey(bytes, passphrase: passphrase, libraryContext: legacy.libraryContext), let usable = key.inDefaultContext() {
@@ -51,8 +52,8 @@ enum PEMReading {
     return first
   }
 
-  /// Checks every encrypted key in the file, as OpenSSL tries them in turn. Only PKCS#8 names a number of
-  /// rounds; the older form hashes once.
+  /// Checks every encrypted key in the file, because OpenSSL tries them in turn. Only PKCS#8 has a
+  /// number of rounds; the older form hashes once.
   private static func checkDerivations(_ bytes: [UInt8]) throws(DerivationBudget.Exceeded) {
     var rounds: [Int64] = []
     unsafe withMemoryBIO(reading: bytes) { bio in
@@ -66,7 +67,7 @@ enum PEMReading {
     for rounds in rounds { try budget.spend(rounds) }
   }
 
-  /// What the passphrase call-back sees.
+  /// The state that OpenSSL's passphrase call-back uses.
   private struct Prompt {
     var passphrase: [UInt8]?
     var asked = false

@@ -1,9 +1,10 @@
 internal import COpenSSL
 
-/// The bags of a PKCS#12 file, opened one by one in a library context.
+/// Opens the bags of a PKCS#12 file one by one in a library context.
 ///
-/// `PKCS12_parse` does the same, but OpenSSL 3.0's decrypts key bags in the default context, whatever context the file was read in: a key that is
-/// encrypted with RC2-40 is beyond it. And it makes as many rounds of key derivation as the file asks for.
+/// `PKCS12_parse` cannot be used for two reasons. OpenSSL 3.0 decrypts key bags in the default
+/// context even if the file was read in another, so it cannot open a key that is encrypted with
+/// RC2-40. And it does as many rounds of key derivation as the file demands.
 @safe struct PKCS12Bags {
   private(set) var key: KeyHandle?
   private(set) var certificates: [X509Handle] = []
@@ -11,15 +12,15 @@ internal import COpenSSL
   private var secretCount: Int32 { secret.map { Int32($0.count - 1) } ?? 0 }
   private let libraryContext: OpaquePointer?
   private var budget: DerivationBudget
-  /// Bags may hold bags; OpenSSL's own writer makes none that do.
+  /// Bags may contain bags, though OpenSSL's own writer never nests them.
   private static let depthLimit = 4
 
   /// Nil if a bag cannot be opened; the reason is in OpenSSL's error queue.
   ///
   /// - Parameters:
-  ///   - secret: the passphrase, with a zero at its end. None at all is another one than an empty one.
-  ///   - container: whose integrity has been checked with that passphrase.
-  ///   - budget: what that has left of it.
+  /// - secret: the passphrase with a terminating zero. No passphrase differs from an empty one.
+  /// - container: a file whose integrity has been checked with that passphrase.
+  /// - budget: what the integrity check has left.
   init?(
     _ container: OpaquePointer, secret: [CChar]?, libraryContext: OpaquePointer?, budget: DerivationBudget
   ) throws(DerivationBudget.Exceeded) {
@@ -42,11 +43,11 @@ internal import COpenSSL
       defer { unsafe OPENSSL_sk_pop_free(bags) { unsafe PKCS12_SAFEBAG_free(OpaquePointer($0)) } }
       guard unsafe try open(bags, depth: 0) else { return nil }
     }
-    // The certificate of the key first.
+    // The certificate of the key comes first.
     if let key, let leaf = certificates.firstIndex(where: { unsafe X509_check_private_key($0.pointer, key.pointer) == 1 }) {
       certificates.insert(certificates.remove(at: leaf), at: 0)
     }
-    // Those that are for another key have left their reason.
+    // Certificates for other keys have left errors in the queue.
     OpenSSLErrors.clear()
   }
 

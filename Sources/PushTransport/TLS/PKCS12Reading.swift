@@ -1,10 +1,11 @@
 internal import COpenSSL
 
-/// Reading of PKCS#12 files, with present-day encryption and with the RC2-40 and triple DES of Keychain's exports.
+/// Reads PKCS#12 files, with present encryption and with the RC2-40 and triple DES of Keychain's
+/// exports.
 enum PKCS12Reading {
   struct Contents {
     let key: KeyHandle?
-    /// The certificate of the key first, if there is a key.
+    /// The certificate of the key comes first, if there is a key.
     let certificates: [X509Handle]
   }
 
@@ -22,12 +23,12 @@ enum PKCS12Reading {
     let first = unsafe read(bytes, passphrase: passphrase, libraryContext: nil)
     guard case .unsupported = first else { return first }
     guard let legacy = LegacyProvider.shared else {
-      return .unsupported("it is encrypted with an old algorithm, and this OpenSSL comes without its legacy module")
+      return .unsupported("it is encrypted with an old algorithm, and this OpenSSL has no legacy module")
     }
     let second = unsafe read(bytes, passphrase: passphrase, libraryContext: legacy.libraryContext)
     guard case .contents(let found) = second else { return second }
     guard let key = found.key else { return second }
-    // Everything is carried over into the default library context.
+    // Keys and certificates are copied to the default library context.
     let certificates = found.certificates.compactMap { X509Handle(der: $0.der) }
     guard let usable = key.inDefaultContext(), certificates.count == found.certificates.count else { return .unsupported(OpenSSLErrors.take()) }
     return .contents(Contents(key: usable, certificates: certificates))
@@ -39,7 +40,7 @@ enum PKCS12Reading {
     var container = unsafe PKCS12_init_ex(NID_pkcs7_data, libraryContext, nil)
     guard unsafe container != nil else { return .unsupported(OpenSSLErrors.take()) }
     let parsed: OpaquePointer? = unsafe withMemoryBIO(reading: bytes) { unsafe d2i_PKCS12_bio($0, &container) } ?? nil
-    // On failure the reader has freed the container and set it to nil.
+    // After a failure, the reader has freed the container and set it to nil.
     guard unsafe parsed != nil, let container = unsafe container else {
       unsafe PKCS12_free(container)
       return .notPKCS12
@@ -57,14 +58,15 @@ enum PKCS12Reading {
     var budget = DerivationBudget()
     var secret = (passphrase ?? []).map { CChar(bitPattern: $0) }
     secret.append(0)
-    // An empty passphrase is written in two ways.
+    // An empty passphrase can be written in two ways.
     var isNone = secret.count == 1
     if unsafe PKCS12_mac_present(container) == 1 {
       try budget.spend(unsafe carillon_mac_rounds(container))
       isNone = unsafe isNone && PKCS12_verify_mac(container, nil, 0) == 1
       let opens = unsafe isNone || PKCS12_verify_mac(container, secret, Int32(secret.count - 1)) == 1
       guard opens else {
-        // A MAC that cannot be computed (an unknown digest) is not a wrong passphrase.
+        // If the MAC cannot be computed, because its digest is unknown, the passphrase may still be
+        // right.
         if OpenSSLErrors.takeContains(library: ERR_LIB_EVP, reasons: [EVP_R_UNSUPPORTED_ALGORITHM]) {
           return .unsupported("its integrity check uses an unknown digest")
         }

@@ -1,13 +1,13 @@
-/// Who a client is, by the certificate it has shown.
+/// The identity of a client, from the certificate that it presented.
 package struct PeerIdentity: Sendable, Hashable {
   package let subject: String
-  /// UID of the subject; in a provider certificate, its topic.
+  /// The UID of the subject; in a provider certificate, its topic.
   package let userIdentifier: String?
-  /// CN of the subject.
+  /// The CN of the subject.
   package let commonName: String?
-  /// Every topic that the certificate names; see ``CertificateInspection/topics``.
+  /// All topics of the certificate; see ``CertificateInspection/topics``.
   package let topics: [String]
-  /// The environments that the certificate names; empty: it names none.
+  /// The environments of the certificate; empty if it names none.
   package let environments: Set<CertificateInspection.Environment>
   /// SHA-256 of the certificate, 32 bytes.
   package let certificateSHA256: [UInt8]
@@ -26,7 +26,7 @@ package struct PeerIdentity: Sendable, Hashable {
     if fields.extensionBytes(AppleExtension.production) != nil { environments.insert(.production) }
     self.environments = environments
     var topics = userIdentifier.map { [$0] } ?? []
-    // A certificate has room for many thousands.
+    // A certificate may contain many thousands of topics.
     var known = Set(topics)
     for topic in AppleExtension.topics(fields.extensionBytes(AppleExtension.topics) ?? []) where known.insert(topic).inserted {
       topics.append(topic)
@@ -45,9 +45,11 @@ enum AppleExtension {
   private static let utf8StringTag: UInt8 = 0x0C
   private static let sequenceTag: UInt8 = 0x30
 
-  /// The strings of a topics extension: a SEQUENCE of pairs of a UTF8String and a SEQUENCE of UTF8Strings that says what kind of topic it is.
+  /// The strings of a topics extension: a SEQUENCE of pairs of a UTF8String, the topic, and a
+  /// SEQUENCE of UTF8Strings, its kind.
   ///
-  /// Only strings directly in the outer sequence are topics. Anything that is not of this form ends the list: what was understood is returned.
+  /// Only strings directly in the outer sequence are topics. The first element of another form ends
+  /// the list; the topics before it are returned.
   static func topics(_ der: [UInt8]) -> [String] {
     var outer = der[...]
     guard let (tag, contents) = takeElement(&outer), tag == sequenceTag else { return [] }
@@ -59,7 +61,7 @@ enum AppleExtension {
     return found
   }
 
-  /// The contents of such an extension: the inverse of ``topics(_:)``.
+  /// Makes the content of a topics extension: the inverse of ``topics(_:)``.
   static func encode(topics: [String], kind: String) -> [UInt8] {
     element(sequenceTag, topics.flatMap { element(utf8StringTag, Array($0.utf8)) + element(sequenceTag, element(utf8StringTag, Array(kind.utf8))) })
   }

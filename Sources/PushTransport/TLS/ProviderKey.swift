@@ -1,15 +1,17 @@
 internal import COpenSSL
 internal import PushWire
 
-/// A token signing key: a P-256 private key as the developer account hands it out (`AuthKey_XXXXXXXXXX.p8`), with the identifiers that go with it.
+/// A token signing key: a P-256 private key in the form of the developer account
+/// (`AuthKey_XXXXXXXXXX.p8`), with its identifiers.
 package struct ProviderKey: Sendable {
-  /// The key's ten characters, as in the file's name.
+  /// The key's ten characters, which are also part of the file's name.
   package let keyIdentifier: String
   /// The team's ten characters.
   package let teamIdentifier: String
   private let key: KeyHandle
 
-  /// Reads a `.p8` file: PKCS#8 in PEM, unencrypted. It must be its owner's alone (`mode & 077 == 0`).
+  /// Reads a `.p8` file: PKCS#8 in PEM, unencrypted. Only its owner may have access (`mode & 077 ==
+  /// 0`).
   package static func load(file: String, keyIdentifier: String, teamIdentifier: String) throws(CredentialError) -> ProviderKey {
     let contents = try SecretFile.read(file)
     let key = try readKey(contents.bytes, file: file)
@@ -19,7 +21,7 @@ package struct ProviderKey: Sendable {
     return ProviderKey(keyIdentifier: keyIdentifier, teamIdentifier: teamIdentifier, key: key)
   }
 
-  /// Makes a key: for simulators and tests.
+  /// Makes a key, for simulators and tests.
   package static func make(keyIdentifier: String, teamIdentifier: String) throws(CredentialError) -> ProviderKey {
     ProviderKey(keyIdentifier: keyIdentifier, teamIdentifier: teamIdentifier, key: try CertificateBuilding.makeKey(.ecP256))
   }
@@ -32,10 +34,11 @@ package struct ProviderKey: Sendable {
 
   package var publicKey: ProviderPublicKey { ProviderPublicKey(key) }
 
-  /// SHA-256 of the public key (SubjectPublicKeyInfo) in lower-case hexadecimal: by this two files are known to hold the same key.
+  /// The SHA-256 of the public key (SubjectPublicKeyInfo) in lower-case hexadecimal. Two files with
+  /// the same fingerprint contain the same key.
   package var fingerprint: String { publicKey.fingerprint }
 
-  /// A token issued at that time, in seconds since 1970.
+  /// Signs a token with this time of issue, in seconds since 1970.
   package func token(issuedAt: Int64) throws(CredentialError) -> String {
     let input = ProviderTokenText.signingInput(keyIdentifier: keyIdentifier, teamIdentifier: teamIdentifier, issuedAt: issuedAt)
     return ProviderTokenText.text(signingInput: input, signature: try sign(input))
@@ -46,7 +49,7 @@ package struct ProviderKey: Sendable {
     OpenSSLErrors.clear()
     guard let context = unsafe EVP_MD_CTX_new() else { throw .broken(OpenSSLErrors.take()) }
     defer { unsafe EVP_MD_CTX_free(context) }
-    // More than a signature by P-256 can have in DER.
+    // A P-256 signature in DER is never larger.
     var der = [UInt8](repeating: 0, count: 128)
     var count = der.count
     guard unsafe EVP_DigestSignInit(context, nil, EVP_sha256(), nil, key.pointer) == 1,
@@ -77,7 +80,7 @@ package struct ProviderKey: Sendable {
   }
 }
 
-/// The other half of a ``ProviderKey``: verifies tokens, for the service's side.
+/// The public half of a ``ProviderKey``. It verifies tokens on the service's side.
 package struct ProviderPublicKey: Sendable {
   private let key: KeyHandle
   package let fingerprint: String
@@ -91,7 +94,7 @@ package struct ProviderPublicKey: Sendable {
     fingerprint = Digest.hexadecimal(Digest.sha256(der))
   }
 
-  /// Reads a public key in PEM (`openssl pkey -pubout`), or takes the public half of a private one.
+  /// Reads a public key in PEM (`openssl pkey -pubout`), or the public half of a private key.
   package static func load(file: String) throws(CredentialError) -> ProviderPublicKey {
     let contents = try SecretFile.read(file)
     let key: KeyHandle
@@ -108,10 +111,10 @@ package struct ProviderPublicKey: Sendable {
     return ProviderPublicKey(key)
   }
 
-  /// A public point by its coordinates of 32 bytes each, as in a JWK.
+  /// A public point from its coordinates of 32 bytes each, as in a JWK.
   package init?(x: [UInt8], y: [UInt8]) {
     guard x.count == 32, y.count == 32 else { return nil }
-    // SubjectPublicKeyInfo of a P-256 point up to the uncompressed point itself.
+    // The SubjectPublicKeyInfo of a P-256 key, up to the uncompressed point.
     let prefix: [UInt8] = [
       0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2A, 0x86, 0x48, 0xCE, 0x3D, 0x02, 0x01, 0x06, 0x08, 0x2A, 0x86, 0x48, 0xCE, 0x3D, 0x03, 0x01, 0x07, 0x03, 0x42,
       0x00, 0x04,
@@ -130,7 +133,8 @@ package struct ProviderPublicKey: Sendable {
 
   /// Whether `signature` was made over `input` with this key.
   ///
-  /// - Parameter acceptsDER: also in ASN.1 DER, as one client in production sends it (Pushy); RFC 7518 says r‖s.
+  /// - Parameter acceptsDER: also accepts ASN.1 DER, which one client in production sends (Pushy).
+  ///   RFC 7518 demands r‖s.
   package func verifies(_ signature: [UInt8], over input: [UInt8], acceptsDER: Bool = false) -> Bool {
     let der: [UInt8]
     if signature.count == ES256Signature.byteCount, let encoded = ES256Signature.der(raw: signature) {
@@ -148,11 +152,11 @@ package struct ProviderPublicKey: Sendable {
   }
 }
 
-/// The two forms of a signature by P-256.
+/// The two forms of a P-256 signature.
 enum ES256Signature {
   static let byteCount = 64
 
-  /// r‖s, 32 bytes each, from DER; nil if it is none.
+  /// Converts DER to r‖s, 32 bytes each; nil if `der` is not a signature.
   static func raw(der: [UInt8]) -> [UInt8]? {
     let parsed = unsafe der.withUnsafeBufferPointer { bytes in
       var cursor = bytes.baseAddress
@@ -168,7 +172,7 @@ enum ES256Signature {
     return isComplete ? raw : nil
   }
 
-  /// DER from r‖s.
+  /// Converts r‖s to DER.
   static func der(raw: [UInt8]) -> [UInt8]? {
     guard raw.count == byteCount, let signature = unsafe ECDSA_SIG_new() else { return nil }
     defer { unsafe ECDSA_SIG_free(signature) }
@@ -187,7 +191,8 @@ enum ES256Signature {
     return unsafe Array(UnsafeBufferPointer(start: bytes, count: Int(count)))
   }
 
-  /// What a key is if it is not one of P-256, such as "a key on the curve secp384r1"; nil if it is.
+  /// Describes a key that is not a P-256 key, for example "a key on the curve secp384r1"; nil for a
+  /// P-256 key.
   static func unsuitable(_ key: KeyHandle) -> String? {
     guard unsafe EVP_PKEY_is_a(key.pointer, "EC") == 1 else {
       let name = unsafe EVP_PKEY_get0_type_name(key.pointer).map { unsafe String(cString: $0) } ?? "unknown"

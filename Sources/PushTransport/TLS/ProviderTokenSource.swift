@@ -1,11 +1,11 @@
 package import PushWire
 internal import Synchronization
 
-/// Whose tokens they are: what the service counts by.
+/// The owner of provider tokens. The service counts tokens by owner.
 package struct ProviderTokenOwner: Hashable, Sendable {
   package let teamIdentifier: String
   package let keyIdentifier: String
-  /// Such as `production` or `sandbox`, or a gateway's address.
+  /// For example `production`, `sandbox`, or a gateway's address.
   package let environment: String
 
   package init(teamIdentifier: String, keyIdentifier: String, environment: String) {
@@ -22,13 +22,15 @@ package struct ProviderToken: Hashable, Sendable {
   package let authorization: String
 }
 
-/// The tokens of one key in one environment, shared by every app and connection of the process (``ProviderTokenMachine`` decides).
+/// The tokens of one key in one environment. Every app and connection of the process shares them,
+/// and ``ProviderTokenMachine`` decides when to make one.
 ///
-/// Ask it when a connection opens, when a token was refused, and now and then while sending: asking costs a mutex.
+/// It is asked when a connection opens, when a token was refused, and now and then while sending.
+/// Each time costs a mutex.
 package final class ProviderTokenSource: Sendable {
   package enum Lookup: Hashable, Sendable {
     case token(ProviderToken)
-    /// None can be used, and none may be made before this.
+    /// No token can be used, and none may be made before this time.
     case wait(until: Instant)
     /// OpenSSL could not sign.
     case failed(CredentialError)
@@ -52,17 +54,17 @@ package final class ProviderTokenSource: Sendable {
 
   /// How many tokens have been made.
   package var mintedCount: Int { state.withLock { $0.mintedCount } }
-  /// The service's clock less ours, in seconds, as far as it has been noticed.
+  /// The service's clock minus the local one in seconds, as far as it is known.
   package var clockCorrection: Int64 { state.withLock { $0.machine.correction } }
 
-  /// The token for requests now; makes one if it is time.
+  /// The token for requests now. Makes one if it is time.
   package func token(now: Instant, unixSeconds: Int64) -> Lookup {
     state.withLock { state in
       switch state.machine.token(now: now, unixSeconds: unixSeconds) {
       case .wait(let until): return .wait(until: until)
       case .use:
         if let present = state.present { return .token(present) }
-        preconditionFailure("a token in use that was never made")
+        preconditionFailure("the token in use has not been made")
       case .mint(let issuedAt):
         let text: String
         do throws(CredentialError) {
@@ -79,12 +81,14 @@ package final class ProviderTokenSource: Sendable {
     }
   }
 
-  /// The service has taken a request with the token of this generation. Once per connection and generation is enough.
+  /// The service has accepted a request with the token of this generation. One call per connection
+  /// and generation is enough.
   package func accepted(generation: UInt64) {
     state.withLock { $0.machine.accepted(generation: generation) }
   }
 
-  /// The service has complained; see ``ProviderTokenMachine/complained(_:generation:date:now:unixSeconds:)``.
+  /// The service has refused a token; see
+  /// ``ProviderTokenMachine/complained(_:generation:date:now:unixSeconds:)``.
   package func complained(
     _ complaint: ProviderTokenMachine.Complaint, generation: UInt64, date: Int64?, now: Instant, unixSeconds: Int64
   ) -> ProviderTokenMachine.Reaction {
@@ -92,10 +96,11 @@ package final class ProviderTokenSource: Sendable {
   }
 }
 
-/// All sources of a process: one for each owner, so that apps that share a key share its token.
+/// All token sources of a process, one for each owner, so that apps with the same key share its
+/// tokens.
 ///
-/// Roll-over: an app whose key is replaced asks for the new key's source and uses it for its new connections. The old source lives for as long as
-/// connections of the old key do; neither has to wait for the other.
+/// An app whose key is replaced gets the new key's source and uses it for new connections. The old
+/// source exists as long as connections of the old key do. Neither waits for the other.
 package final class ProviderTokenRegistry: Sendable {
   private struct Entry {
     var fingerprint: String
@@ -106,7 +111,8 @@ package final class ProviderTokenRegistry: Sendable {
 
   package init() {}
 
-  /// The source for a key in an environment: the one that is there, unless the owner's key has become another one.
+  /// The source for a key in an environment. It is the existing one, unless the owner's key has
+  /// changed.
   package func source(for key: ProviderKey, environment: String) -> ProviderTokenSource {
     let owner = ProviderTokenOwner(teamIdentifier: key.teamIdentifier, keyIdentifier: key.keyIdentifier, environment: environment)
     return sources.withLock { sources in

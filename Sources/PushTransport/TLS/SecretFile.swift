@@ -1,16 +1,18 @@
 internal import Glibc
 
-/// Files that hold certificates, keys and passphrases, read whole. They are small; a large one is not what it claims to be.
+/// Files with certificates, keys and passphrases, read as a whole. Such files are small, so a large
+/// one is an error.
 enum SecretFile {
-  /// Far above any certificate bundle (the system's roots are a quarter of this).
+  /// Far above any certificate bundle; the system's roots take a quarter of it.
   static let byteCountLimit = 1 << 20
 
   struct Contents {
     let bytes: [UInt8]
-    /// The permission bits of a regular file; nil for a pipe or the like, whose access is not ours to judge.
+    /// The permission bits of a regular file; nil for a pipe and the like, whose access is not
+    /// checked.
     let mode: UInt32?
 
-    /// Whether anyone but the owner may read, write or run the file.
+    /// Whether users other than the owner may read, write or run the file.
     var isOpenToOthers: Bool { (mode ?? 0) & 0o077 != 0 }
 
     /// Without its line end.
@@ -37,19 +39,20 @@ enum SecretFile {
       guard count >= 0 else { throw .unreadable(file: path, reason: describe(errno)) }
       if count == 0 { break }
       bytes += chunk[..<count]
-      guard bytes.count <= byteCountLimit else { throw .unreadable(file: path, reason: "it is larger than 1 MiB, so it is no certificate, key or passphrase") }
+      guard bytes.count <= byteCountLimit else { throw .unreadable(file: path, reason: "it is larger than 1 MiB, so it is not a certificate, key or passphrase") }
     }
     return Contents(bytes: bytes, mode: kind == S_IFREG ? UInt32(status.st_mode & 0o777) : nil)
   }
 
-  /// The first line of a passphrase file, without its line end. The file must be its owner's alone, as that of a key.
+  /// The first line of a passphrase file, without its line end. Only the owner may have access, as
+  /// with a key file.
   static func readPassphrase(_ path: String) throws(CredentialError) -> [UInt8] {
     let contents = try read(path)
     if contents.isOpenToOthers, let mode = contents.mode { throw .passphraseOpenToOthers(file: path, mode: mode) }
     return contents.firstLine
   }
 
-  /// Writes a new file or replaces an old one; the mode holds from the first byte on.
+  /// Writes a new file or replaces an old one. The mode is set before the first byte is written.
   static func write(_ bytes: [UInt8], to path: String, mode: UInt32) throws(CredentialError) {
     _ = unsafe unlink(path)
     let descriptor = unsafe open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode_t(mode))

@@ -7,12 +7,12 @@ package enum TLSVersion: Int32, Sendable, Hashable, CaseIterable, Comparable {
   package static func < (left: TLSVersion, right: TLSVersion) -> Bool { left.rawValue < right.rawValue }
 }
 
-/// Names of protocols as ALPN spells them.
+/// The ALPN names of protocols.
 package enum ApplicationProtocol {
   package static let http2 = "h2"
 }
 
-/// Which certificate authorities are believed.
+/// Which certificate authorities are trusted.
 package enum Trust: Sendable, Hashable {
   /// The system's roots.
   case system
@@ -22,11 +22,12 @@ package enum Trust: Sendable, Hashable {
 
 /// How a client connects.
 package struct TLSClientConfiguration: Sendable {
-  /// What we show when the server asks; nil: nothing.
+  /// The certificate that is presented if the server asks for one; nil: none.
   package var credential: Credential?
   package var trust: Trust
   package var versions: ClosedRange<TLSVersion>
-  /// Protocols offered by ALPN (RFC 7301), best first, such as ``ApplicationProtocol/http2``. If there are any, the server must pick one of them.
+  /// The protocols offered by ALPN (RFC 7301), best first, for example
+  /// ``ApplicationProtocol/http2``. If there are any, the server must select one of them.
   package var applicationProtocols: [String] = []
 
   package init(credential: Credential?, trust: Trust = .system, versions: ClosedRange<TLSVersion> = .tls12 ... .tls13) {
@@ -36,16 +37,17 @@ package struct TLSClientConfiguration: Sendable {
   }
 }
 
-/// What a server asks of its clients.
+/// What a server demands of its clients' certificates.
 package struct ClientCertificatePolicy: Sendable {
-  /// The alert by which a client's certificate is refused.
+  /// The alert that refuses a client's certificate.
   package enum Refusal: Sendable, Hashable, CaseIterable { case bad, revoked, expired, unknown, unknownAuthority }
   package enum Request: Sendable, Hashable { case none, optional, required }
 
   package var request: Request
-  /// The authorities that a client's certificate must come from; nil: any certificate will do.
+  /// The authorities that may have issued a client's certificate; nil: any certificate is accepted.
   package var trust: Trust?
-  /// Has the last word on a certificate that has passed so far; nil accepts it. Called on the connection's event loop, in the handshake.
+  /// Decides last about a certificate that has passed all other checks; nil accepts it. Called on
+  /// the connection's event loop during the handshake.
   package var refuse: (@Sendable (PeerIdentity) -> Refusal?)?
 
   package init(request: Request, trust: Trust? = nil, refuse: (@Sendable (PeerIdentity) -> Refusal?)? = nil) {
@@ -57,15 +59,17 @@ package struct ClientCertificatePolicy: Sendable {
   package static let none = ClientCertificatePolicy(request: .none)
 }
 
-/// How a server answers.
+/// How a server accepts connections.
 package struct TLSServerConfiguration: Sendable {
   package var credential: Credential
   package var clients: ClientCertificatePolicy
   package var versions: ClosedRange<TLSVersion>
-  /// Protocols that the server speaks, best first: the first one that a client offers is picked, and a client that offers others only is refused by the
-  /// alert for that. One that offers none at all is let in: see ``TLSSession/applicationProtocol``.
+  /// The protocols of the server, best first. The first one that a client offers is selected. A
+  /// client that offers only others is refused with ALPN's alert, and a client that offers none is
+  /// accepted: see ``TLSSession/applicationProtocol``.
   package var applicationProtocols: [String] = []
-  /// Off by default: some old clients take the ticket of TLS 1.3 for an answer (BinaryProtocol.md, "Decoding rules").
+  /// Off by default, because some old clients mistake a TLS 1.3 ticket for an answer
+  /// (BinaryProtocol, "Decoding rules").
   package var sendsTickets = false
 
   package init(credential: Credential, clients: ClientCertificatePolicy, versions: ClosedRange<TLSVersion> = .tls12 ... .tls13) {

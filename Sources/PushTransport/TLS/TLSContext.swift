@@ -1,13 +1,14 @@
 internal import COpenSSL
 
-/// What all connections of one kind share: credential, trust and versions. Made once, used by any number of sessions on any thread.
+/// What all connections of one kind share: credential, trust and versions. It is made once and used
+/// by any number of sessions on any thread.
 @safe package final class TLSContext: Sendable {
   let settings: TLSSettings
   let isServer: Bool
   let clients: ClientCertificatePolicy
   let applicationProtocols: [String]
   let tickets = TLSTickets()
-  /// A client's; a server's is in the settings.
+  /// A client's credential. A server's is in the settings.
   private let credential: Credential?
 
   package init(client configuration: TLSClientConfiguration) throws(CredentialError) {
@@ -15,7 +16,7 @@ internal import COpenSSL
     clients = .none
     applicationProtocols = configuration.applicationProtocols
     credential = configuration.credential
-    // As ALPN writes them: each after a byte with its length.
+    // ALPN's format: a byte with the length precedes each name.
     settings = try TLSSettings.client(configuration, protocolBytes: configuration.applicationProtocols.flatMap { [UInt8($0.utf8.count)] + $0.utf8 })
     if let credential { try check(credential) }
   }
@@ -28,14 +29,15 @@ internal import COpenSSL
     settings = try TLSSettings.server(configuration)
   }
 
-  /// A credential that OpenSSL does not take is a mistake of now, not of the first connection.
+  /// Detects a credential that OpenSSL does not accept now instead of at the first connection.
   private func check(_ credential: Credential) throws(CredentialError) {
     guard let ssl = unsafe SSL_new(settings.pointer) else { throw .broken(OpenSSLErrors.take()) }
     defer { unsafe SSL_free(ssl) }
     guard unsafe show(credential, on: ssl) else { throw .unusable(credential) }
   }
 
-  /// Lets a client's session show the certificate, if there is one; false if OpenSSL does not take it.
+  /// Gives a client's session the certificate, if there is one. Returns false if OpenSSL does not
+  /// accept it.
   func showCredential(on ssl: OpaquePointer) -> Bool {
     guard let credential else { return true }
     return unsafe show(credential, on: ssl)
@@ -47,7 +49,8 @@ internal import COpenSSL
     }
   }
 
-  /// The protocol that the server picks from a client's list; nil if there is none in common. The result points into the list.
+  /// The protocol that the server selects from a client's list; nil if there is none in common. The
+  /// result points into the list.
   func selectProtocol(from offered: UnsafeBufferPointer<UInt8>) -> UnsafeBufferPointer<UInt8>? {
     for wanted in applicationProtocols {
       var offset = 0

@@ -1,14 +1,15 @@
 internal import COpenSSL
 
-/// Why a TLS session failed. Each describes itself in one sentence.
+/// Why a TLS session failed. Each description is one sentence.
 package enum TLSFailure: Error, Hashable, CustomStringConvertible {
-  /// The peer sent an alert about our certificate, in the handshake (TLS 1.2) or after it (TLS 1.3).
+  /// The peer refused the local certificate by an alert, in the handshake (TLS 1.2) or after it
+  /// (TLS 1.3).
   case credentialRefused(String)
-  /// We do not believe the peer's certificate: its issuer is not trusted, it is for another name, expired, or missing.
+  /// The peer's certificate is not trusted: unknown issuer, another name, expired, or missing.
   case peerNotTrusted(String)
-  /// The handshake failed for another reason: no common version, the peer does not speak TLS, …
+  /// The handshake failed for another reason: no common version, the peer does not use TLS, …
   case handshakeFailed(String)
-  /// The established session broke.
+  /// The established session failed.
   case broken(String)
 
   package var description: String {
@@ -17,12 +18,12 @@ package enum TLSFailure: Error, Hashable, CustomStringConvertible {
     }
   }
 
-  /// An alert's number is its reason in OpenSSL's queue less this.
+  /// OpenSSL's reason for an alert is the alert's number plus this.
   private static let alertOffset: Int32 = 1000
 
   /// The alerts by which a peer refuses a certificate (RFC 8446, section 6.2, and RFC 5246).
   private static let certificateAlerts: [Int32: String] = [
-    41: "it wants a certificate and was given none",
+    41: "it demands a certificate and got none",
     42: "bad certificate",
     43: "unsupported certificate",
     44: "certificate revoked",
@@ -30,18 +31,20 @@ package enum TLSFailure: Error, Hashable, CustomStringConvertible {
     46: "certificate unknown",
     48: "unknown certificate authority",
     49: "access denied",
-    116: "it wants a certificate and was given none",
+    116: "it demands a certificate and got none",
   ]
   private static let handshakeFailureAlert: Int32 = 40
   private static let versionAlert: Int32 = 70
   private static let noApplicationProtocolAlert: Int32 = 120
 
-  /// What the thread's error queue says about a failed call; leaves the queue empty.
+  /// Classifies a failed call by the thread's error queue. Empties the queue.
+  ///
   /// - Parameters:
-  ///   - isEstablished: whether the handshake was complete.
-  ///   - isCredentialAccepted: whether the peer, a server, has shown that it takes our certificate.
-  ///   - certificateRequested: whether the peer, a server, has asked for our certificate.
-  ///   - distrust: what our own check of the peer's certificate found.
+  /// - isEstablished: whether the handshake was complete.
+  /// - isCredentialAccepted: whether the peer, a server, has shown that it accepts the client's
+  ///   certificate.
+  /// - certificateRequested: whether the peer, a server, has asked for the client's certificate.
+  /// - distrust: the result of this side's check of the peer's certificate.
   static func classify(
     isServer: Bool, isEstablished: Bool, isCredentialAccepted: Bool, certificateRequested: Bool, distrust: String?
   )
@@ -58,12 +61,14 @@ package enum TLSFailure: Error, Hashable, CustomStringConvertible {
     if alert >= 0 {
       if isCredentialAccepted { return .broken("the \(peer) sent a TLS alert: \(text)") }
       if let reason = certificateAlerts[alert] {
-        // A server that is told this hears that the client does not believe it: nothing to do with a credential that was sent for.
+        // On a server this alert means that the client does not trust the server. It does not
+        // concern a client's credential.
         return isServer
           ? .handshakeFailed("the client does not accept our certificate: \(reason)") : .credentialRefused("the server refused our certificate: \(reason)")
       }
       if alert == handshakeFailureAlert, certificateRequested, !isServer {
-        // OpenSSL's TLS 1.2 servers answer this to a client without a certificate. No common cipher would have been said before they asked.
+        // OpenSSL's TLS 1.2 servers send this alert to a client without a certificate. They would
+        // report a missing common cipher before asking for one.
         return .credentialRefused("the server asked for our certificate and then broke off the handshake")
       }
       if alert == noApplicationProtocolAlert {

@@ -1,18 +1,22 @@
 internal import Glibc
 package import NIOCore
 
-/// What a ``TLSHandler`` tells the handlers after it, beside the plaintext.
+/// Events of a ``TLSHandler`` for the handlers after it, besides the plaintext.
 package enum TLSEvent: Sendable, Hashable {
-  /// The handshake is complete. On the server's side with the client's identity, if it has shown a certificate.
+  /// The handshake is complete. On the server's side, with the client's identity if it presented a
+  /// certificate.
   case handshakeCompleted(PeerIdentity?)
-  /// The peer sends nothing more: by close_notify (`clean`) or by the bare end of the stream. All that it had sent came before.
+  /// The peer sends nothing more, after close_notify (`clean`) or at the bare end of the stream.
+  /// Everything it sent has been delivered.
   case inputClosed(clean: Bool)
 }
 
-/// Outbound user event: sends close_notify and the end of our stream, then reads and throws away what still arrives, until the peer closes,
-/// `byteCountLimit` bytes have come or `timeout` has passed; then closes the channel.
+/// Outbound user event for an orderly close. It sends close_notify and the end of the stream. Then
+/// it reads and discards what arrives until the peer closes, `byteCountLimit` bytes have come or
+/// `timeout` has passed, and closes the channel.
 ///
-/// Without the draining, the kernel would answer bytes that nobody reads with a reset, which destroys what the peer has not read yet.
+/// Without draining, the kernel would answer unread bytes with a reset, which destroys what the
+/// peer has not read yet.
 package struct TLSDrain: Sendable {
   package var byteCountLimit: Int
   package var timeout: TimeAmount
@@ -23,7 +27,7 @@ package struct TLSDrain: Sendable {
   }
 }
 
-/// Outbound user event: closes the connection at once, without close_notify; what a crash looks like from outside.
+/// Outbound user event that closes the connection at once without close_notify, as a crash would.
 package enum TLSAbort: Sendable {
   /// The end of the stream, if everything received has been read.
   case close
@@ -31,10 +35,12 @@ package enum TLSAbort: Sendable {
   case reset
 }
 
-/// TLS in a channel's pipeline, for either side: plaintext towards the later handlers, ciphertext towards the socket.
+/// TLS in a channel's pipeline, for either side: plaintext for the later handlers, ciphertext for
+/// the socket.
 ///
-/// Writes are gathered until the flush, then encrypted together and written as one buffer. Failures arrive as ``TLSFailure`` by `errorCaught`,
-/// after which the channel is closed. The channel should allow remote half-closure.
+/// Writes are collected until the flush, then encrypted together and written as one buffer.
+/// Failures are passed as ``TLSFailure`` to `errorCaught`, and then the channel is closed. The
+/// channel should allow remote half-closure.
 package final class TLSHandler: ChannelDuplexHandler {
   package typealias InboundIn = ByteBuffer
   package typealias InboundOut = ByteBuffer
@@ -43,16 +49,17 @@ package final class TLSHandler: ChannelDuplexHandler {
 
   /// What happens when the peer has closed its side.
   package enum PeerClosePolicy: Sendable {
-    /// We close too, at once.
+    /// This side closes too, at once.
     case close
-    /// Later handlers decide; they hear ``TLSEvent/inputClosed(clean:)``, and can still write.
+    /// Later handlers decide. They receive ``TLSEvent/inputClosed(clean:)`` and can still write.
     case report
   }
 
   private enum Phase {
     case handshaking
     case open
-    /// close_notify and our end of the stream have been sent; what arrives is counted against the limit and thrown away.
+    /// close_notify and the end of the stream have been sent. What arrives is counted against the
+    /// limit and discarded.
     case draining(byteCountLeft: Int)
     case closed
   }
@@ -65,27 +72,29 @@ package final class TLSHandler: ChannelDuplexHandler {
   private var isStarted = false
   private var isInputClosed = false
   private var timer: Scheduled<Void>?
-  /// How often the handshake was given more time, as the peer's bytes were there and we had not read them.
+  /// How often the handshake got more time, because bytes of the peer had arrived and were not read
+  /// yet.
   private var extensionCount = 0
-  /// Written and not yet flushed, or flushed before the handshake was complete.
+  /// Bytes that are not flushed, or were flushed before the handshake was complete.
   private var waiting = ByteBuffer()
   private var waitingPromise: EventLoopPromise<Void>?
   private var flushesWhenOpen = false
   private var isTakingIn = false
-  /// Ciphertext that arrived while other ciphertext was being taken in.
+  /// Ciphertext that arrived while other ciphertext was being processed.
   private var postponed: [ByteBuffer] = []
   private var isInactivePostponed = false
-  /// Ciphertext given to the channel so far, handshake included.
+  /// Ciphertext bytes passed to the channel so far, including the handshake.
   package private(set) var ciphertextByteCount: UInt64 = 0
   package let buffers: LoopBuffers
 
-  /// Somebody who sends a byte now and then is not waited for without end.
+  /// The limit ends a handshake with a peer that sends a byte now and then.
   private static let extensionCountLimit = 20
 
-  /// How long close waits for what was written before to reach the socket.
+  /// How long closing waits for earlier writes to reach the socket.
   private static let closeTimeout = TimeAmount.seconds(2)
 
-  /// - Parameter buffers: those of the channel's event loop, if it has any; otherwise the handler's own.
+  /// - Parameter buffers: those of the channel's event loop if it has any; otherwise the handler's
+  ///   own.
   package init(
     _ session: TLSSession, peerClosePolicy: PeerClosePolicy = .close, handshakeTimeout: TimeAmount = .seconds(15), buffers: LoopBuffers = LoopBuffers()
   ) {
@@ -95,20 +104,21 @@ package final class TLSHandler: ChannelDuplexHandler {
     self.handshakeTimeout = handshakeTimeout
   }
 
-  /// The agreed version, after the handshake.
+  /// The negotiated version; nil before the end of the handshake.
   package var version: TLSVersion? { session.version }
-  /// The handshake is complete, or the session is over.
+  /// The handshake is complete, or the session has ended.
   var isOpen: Bool { if case .handshaking = phase { false } else { true } }
-  /// What ALPN agreed upon, after the handshake.
+  /// The protocol that ALPN selected; nil before the end of the handshake.
   package var applicationProtocol: String? { session.applicationProtocol }
 
-  /// Encrypts `bytes` and writes them to the socket at once: the way around the pipeline for large batches. Ignored unless the session is open.
+  /// Encrypts `bytes` and writes them to the socket at once, around the pipeline, for large
+  /// batches. Ignored unless the session is open.
   package func send(_ bytes: UnsafeRawBufferPointer) {
     guard case .open = phase, !session.isOutputClosed, let context else { return }
     unsafe encryptAndWrite(bytes, context: context, promise: nil)
   }
 
-  // MARK: Life
+  // MARK: Lifecycle
 
   package func handlerAdded(context: ChannelHandlerContext) {
     self.context = context
@@ -141,7 +151,7 @@ package final class TLSHandler: ChannelDuplexHandler {
     startHandshakeTimer(context)
     buffers.ciphertext.clear()
     let progress = session.start(output: &buffers.ciphertext)
-    // A client's time counts from its first message on: before that, the peer has nothing to answer.
+    // A client's time-out starts with its first message, because the peer answers only that.
     let written = buffers.ciphertext.readableBytes == 0 ? nil : context.eventLoop.makePromise(of: Void.self)
     let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
     written?.futureResult.whenSuccess {
@@ -157,7 +167,8 @@ package final class TLSHandler: ChannelDuplexHandler {
 
   private func handshakeTimePassed(_ context: ChannelHandlerContext) {
     guard case .handshaking = phase else { return }
-    // What waits in the socket waits for us: on a busy loop, timers may run before it is read.
+    // Unread bytes in the socket are this side's delay: on a busy loop, timers may run before a
+    // socket is read.
     if extensionCount < Self.extensionCountLimit, context.channel.unreadByteCount > 0 {
       extensionCount += 1
       return startHandshakeTimer(context)
@@ -171,7 +182,8 @@ package final class TLSHandler: ChannelDuplexHandler {
 
   package func channelRead(context: ChannelHandlerContext, data: NIOAny) {
     let received = unwrapInboundIn(data)
-    // A write that fails makes NIO read what is left, in the middle of whatever wrote: that waits until this is done.
+    // When a write fails, NIO reads the rest of the input inside that write. This input waits until
+    // the write is done.
     guard !isTakingIn else {
       postponed.append(received)
       return
@@ -202,7 +214,7 @@ package final class TLSHandler: ChannelDuplexHandler {
     act(on: progress, received: decrypted, context: context)
   }
 
-  /// In the order in which things happened: handshake, plaintext, end.
+  /// In the order of events: handshake, plaintext, end.
   private func act(on progress: TLSSession.Progress, received: ByteBuffer, context: ChannelHandlerContext) {
     if progress.becameEstablished {
       timer?.cancel()
@@ -325,7 +337,7 @@ package final class TLSHandler: ChannelDuplexHandler {
   }
 
   private func abort(_ abort: TLSAbort, context: ChannelHandlerContext) {
-    // Closing a socket that lingers for no time is how a reset is made.
+    // Closing a socket with a linger time of zero makes a reset.
     if abort == .reset, let socket = context.channel as? any SocketOptionProvider { _ = socket.setSoLinger(linger(l_onoff: 1, l_linger: 0)) }
     closeNow(context)
   }
@@ -365,7 +377,7 @@ package final class TLSHandler: ChannelDuplexHandler {
     context.writeAndFlush(wrapOutboundOut(output), promise: promise)
   }
 
-  /// Sends close_notify and closes; what was written before gets some time to reach the socket.
+  /// Sends close_notify and closes. Earlier writes get some time to reach the socket.
   private func closeAfterWriting(_ context: ChannelHandlerContext) {
     let written = context.eventLoop.makePromise(of: Void.self)
     buffers.ciphertext.clear()
@@ -390,7 +402,7 @@ package final class TLSHandler: ChannelDuplexHandler {
     waitingPromise.take()?.fail(error)
   }
 
-  /// One timer at a time: handshake, then close or drain.
+  /// Sets the only timer: for the handshake, then for closing or draining.
   private func schedule(after delay: TimeAmount, _ context: ChannelHandlerContext, _ body: @escaping @Sendable (TLSHandler, ChannelHandlerContext) -> Void) {
     timer?.cancel()
     let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
@@ -399,7 +411,8 @@ package final class TLSHandler: ChannelDuplexHandler {
 }
 
 extension Channel {
-  /// What the kernel has received for this connection and we have not read; 0 if it does not say.
+  /// How many bytes the kernel has received for this connection that were not read; 0 if it does
+  /// not report it.
   fileprivate var unreadByteCount: Int {
     let count = try? pipeline.syncOperations.withUnsafeTransportIfAvailable(of: NIOBSDSocket.Handle.self) {
       descriptor -> Int32 in

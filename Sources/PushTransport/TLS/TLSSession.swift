@@ -5,26 +5,27 @@ internal import PushWire
 
 /// One TLS connection without a socket: ciphertext in, ciphertext out, plaintext in, plaintext out.
 ///
-/// It is used by one thread at a time, in practice by the event loop of its connection. Ciphertext is written straight into the caller's buffer.
+/// One thread at a time uses it, in practice its connection's event loop. Ciphertext is written
+/// straight into the caller's buffer.
 @safe package final class TLSSession {
   /// How a session ended.
   package enum End: Hashable, Sendable {
-    /// The peer sent close_notify: it sends nothing more. We may.
+    /// The peer sent close_notify and sends nothing more. This side may still send.
     case closeNotify
-    /// Nothing can be sent or received any more; the alert that says so, if any, is in the output.
+    /// Nothing can be sent or received. If there is an alert for the peer, it is in the output.
     case failed(TLSFailure)
   }
 
-  /// What came of some ciphertext.
+  /// The result of processing some ciphertext.
   package struct Progress: Hashable, Sendable {
-    /// The handshake has become complete with these bytes.
+    /// These bytes completed the handshake.
     package var becameEstablished = false
     package var end: End?
   }
 
   package private(set) var isEstablished = false
   package private(set) var end: End?
-  /// close_notify has been sent: nothing can be written any more, but reading goes on.
+  /// close_notify has been sent. Nothing more can be written, but reading continues.
   package private(set) var isOutputClosed = false
 
   private let context: TLSContext
@@ -36,14 +37,16 @@ internal import PushWire
   private var hasTicketArrived = false
   private var distrust: String?
 
-  /// The most plaintext in a record (RFC 8446, section 5.1).
+  /// The most plaintext of a record (RFC 8446, section 5.1).
   private static let recordByteCount = 16 * 1024
-  /// More than any cipher of TLS 1.2 or 1.3 adds to a record: header, explicit IV, MAC or tag, padding.
+  /// More than any cipher of TLS 1.2 or 1.3 adds to a record: header, explicit IV, MAC or tag,
+  /// padding.
   private static let recordOverhead = 96
-  /// A spill buffer above this is given back after use.
+  /// A larger spill buffer is freed after use.
   private static let spillByteCountKept = 16 * 1024
 
-  /// - Parameter host: for a client: the name or IP address that the server's certificate must be for, also sent as SNI if it is a name; nil: any.
+  /// - Parameter host: for a client, the name or IP address that the server's certificate must
+  ///   contain. A name is also sent as SNI. Nil: any certificate.
   package init(_ context: TLSContext, host: String? = nil) throws(TLSFailure) {
     OpenSSLErrors.clear()
     guard let method = unsafe SessionBIO.method, let ssl = unsafe SSL_new(context.settings.pointer) else {
@@ -70,11 +73,11 @@ internal import PushWire
         let isAddress = unsafe X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), host) == 1
         OpenSSLErrors.clear()
         if !isAddress {
-          // What a certificate is for stands in its subjectAltName alone (RFC 9525, section 2.3).
+          // A certificate's names are those of its subjectAltName only (RFC 9525, section 2.3).
           unsafe SSL_set_hostflags(
             ssl, UInt32(X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS | X509_CHECK_FLAG_NEVER_CHECK_SUBJECT))
           guard unsafe SSL_set1_host(ssl, host) == 1, unsafe carillon_set_server_name(ssl, host) == 1 else {
-            throw .handshakeFailed("\(host) is no host name that TLS can use: \(OpenSSLErrors.take())")
+            throw .handshakeFailed("\(host) is not a host name that TLS can use: \(OpenSSLErrors.take())")
           }
         }
       }
@@ -87,13 +90,14 @@ internal import PushWire
     unsafe io.deallocate()
   }
 
-  /// The version agreed upon; nil before that.
+  /// The negotiated version; nil before the end of the handshake.
   package var version: TLSVersion? { isEstablished ? unsafe TLSVersion(rawValue: SSL_version(ssl)) : nil }
 
-  /// The handshake went by a ticket of an earlier session, without certificates.
+  /// The handshake used a ticket of an earlier session, without certificates.
   package var isResumed: Bool { unsafe isEstablished && SSL_session_reused(ssl) == 1 }
 
-  /// What ALPN agreed upon; nil if nothing was, which for a client that asked for it cannot be once it ``isEstablished``.
+  /// The protocol that ALPN selected; nil if none was. A client that offered protocols always has
+  /// one once it ``isEstablished``.
   package var applicationProtocol: String? {
     var name: UnsafePointer<UInt8>?
     var count: UInt32 = 0
@@ -101,20 +105,21 @@ internal import PushWire
     return unsafe name.map { unsafe String(decoding: UnsafeBufferPointer(start: $0, count: Int(count)), as: UTF8.self) }
   }
 
-  /// Who the peer is; nil before the handshake or if it has shown no certificate.
+  /// The peer's identity; nil before the handshake and if it presented no certificate.
   package var peerIdentity: PeerIdentity? {
     guard let certificate = unsafe SSL_get1_peer_certificate(ssl) else { return nil }
     return unsafe PeerIdentity(X509Handle(taking: certificate))
   }
 
-  /// Starts the handshake: a client's first message. A server has nothing to say yet.
+  /// Starts the handshake with a client's first message. A server sends nothing yet.
   package func start(output: inout ByteBuffer) -> Progress {
     var progress = Progress()
     writingOutput(into: &output, byteCount: 1024) { continueHandshake(&progress) }
     return progress
   }
 
-  /// Takes all of `ciphertext` in. Plaintext and ciphertext are appended to the buffers, also if the session ends with it: what came before the end is there.
+  /// Processes all of `ciphertext` and appends plaintext and ciphertext to the buffers. If the
+  /// session ends in it, the buffers have everything from before the end.
   package func receive(_ ciphertext: UnsafeRawBufferPointer, plaintext: inout ByteBuffer, output: inout ByteBuffer) -> Progress {
     var progress = Progress()
     guard end == nil, unsafe !ciphertext.isEmpty else { return progress }
@@ -131,7 +136,8 @@ internal import PushWire
     return progress
   }
 
-  /// Encrypts all of `plaintext`, in as few records as possible. Only after the handshake and before the end.
+  /// Encrypts all of `plaintext` in as few records as possible. Only after the handshake and before
+  /// the end.
   package func write(_ plaintext: UnsafeRawBufferPointer, output: inout ByteBuffer) throws(TLSFailure) {
     precondition(isEstablished, "written before the handshake was complete")
     if case .failed(let failure) = end { throw failure }
@@ -144,11 +150,11 @@ internal import PushWire
       var written = 0
       result = unsafe SSL_write_ex(ssl, plaintext.baseAddress, plaintext.count, &written)
     }
-    // The BIO takes everything, so a write succeeds as a whole or the session is over.
+    // The BIO takes all bytes, so a write either succeeds as a whole or ends the session.
     guard result == 1 else { throw fail() }
   }
 
-  /// Sends close_notify, once; reading stays possible.
+  /// Sends close_notify once. Reading stays possible.
   package func closeOutput(_ output: inout ByteBuffer) {
     if case .failed = end { return }
     guard isEstablished, !isOutputClosed else { return }
@@ -179,7 +185,8 @@ internal import PushWire
   }
 
   private func readAll(ciphertextByteCount: Int, into plaintext: inout ByteBuffer, _ progress: inout Progress) {
-    // A record that was incomplete before may come out now, hence one more than the ciphertext holds.
+    // A record that was incomplete before may now be complete, so there may be one record more than
+    // the ciphertext has.
     plaintext.reserveCapacity(minimumWritableBytes: ciphertextByteCount + Self.recordByteCount)
     OpenSSLErrors.clear()
     while true {
@@ -192,7 +199,8 @@ internal import PushWire
       if result == 1 { continue }
       switch unsafe SSL_get_error(ssl, result) {
       case SSL_ERROR_WANT_READ:
-        // By itself OpenSSL keeps the read buffer after a ticket: on a connection that hears nothing else, for good.
+        // After a ticket, OpenSSL keeps its read buffer. On a connection that receives nothing
+        // else, it would keep it for ever.
         if plaintext.readableBytes == 0 { _ = unsafe SSL_free_buffers(ssl) }
         return
       case SSL_ERROR_ZERO_RETURN:
@@ -204,8 +212,9 @@ internal import PushWire
     }
   }
 
-  /// The server has shown that it takes our certificate: with TLS 1.2 by completing the handshake,
-  /// with TLS 1.3 by a ticket, which it sends after it has verified our certificate.
+  /// Whether the server has shown that it accepts the client's certificate: with TLS 1.2 by
+  /// completing the handshake, with TLS 1.3 by a ticket, which it sends after verifying the
+  /// certificate.
   private var isCredentialAccepted: Bool {
     guard isEstablished, !context.isServer else { return false }
     return unsafe hasTicketArrived || SSL_version(ssl) < TLS1_3_VERSION
@@ -216,12 +225,13 @@ internal import PushWire
       isServer: context.isServer, isEstablished: isEstablished, isCredentialAccepted: isCredentialAccepted, certificateRequested: certificateRequested,
       distrust: isEstablished ? nil : distrust)
     end = .failed(failure)
-    // A whole handshake may do better, and says what is wrong with a certificate.
+    // A full handshake may succeed. If it fails, it says what is wrong with a certificate.
     if hasOfferedTicket { if isEstablished { context.tickets.forget() } else { context.tickets.giveUp() } }
     return failure
   }
 
-  /// Lets OpenSSL write into the free space of `buffer`, at least `byteCount` bytes; what does not fit is appended afterwards.
+  /// Lets OpenSSL write into the free space of `buffer`, at least `byteCount` bytes. What does not
+  /// fit is appended afterwards.
   private func writingOutput(into buffer: inout ByteBuffer, byteCount: Int, _ body: () -> Void) {
     unsafe buffer.writeWithUnsafeMutableBytes(minimumWritableBytes: byteCount) { space in
       unsafe io.pointee.output = space.baseAddress?.assumingMemoryBound(to: UInt8.self)
@@ -250,7 +260,7 @@ private enum SessionBIO {
   nonisolated(unsafe) static let method = unsafe carillon_io_method()
 }
 
-// MARK: What OpenSSL asks back
+// MARK: Call-backs of OpenSSL
 
 extension TLSSession {
   private static func session(_ ssl: OpaquePointer?) -> TLSSession? {
@@ -262,7 +272,7 @@ extension TLSSession {
     unsafe session(X509_STORE_CTX_get_ex_data(store, SSL_get_ex_data_X509_STORE_CTX_idx()).map { OpaquePointer($0) })
   }
 
-  /// The server's choice among the protocols that a client offers.
+  /// Selects one of the protocols that a client offers.
   static func selectProtocol(
     _ ssl: OpaquePointer?, _ chosen: UnsafeMutablePointer<UnsafePointer<UInt8>?>?, _ chosenCount: UnsafeMutablePointer<UInt8>?,
     _ offered: UnsafePointer<UInt8>?, _ count: UInt32
@@ -275,21 +285,21 @@ extension TLSSession {
     return SSL_TLSEXT_ERR_OK
   }
 
-  /// 1, or 0 to break the handshake off.
+  /// Returns 1, or 0 to end the handshake.
   static func certificateRequested(_ ssl: OpaquePointer?) -> Int32 {
     guard let ssl = unsafe ssl, let session = unsafe session(ssl) else { return 0 }
     session.certificateRequested = true
     return unsafe session.context.showCredential(on: ssl) ? 1 : 0
   }
 
-  /// 1 if the reference to `ticket` is taken over.
+  /// Returns 1 if the reference to `ticket` is taken over.
   static func ticketArrived(_ ssl: OpaquePointer?, _ ticket: OpaquePointer?) -> Int32 {
     guard let session = unsafe session(ssl), let ticket = unsafe ticket else { return 0 }
     session.hasTicketArrived = true
     return unsafe session.context.tickets.keep(ticket, host: session.host ?? "") ? 1 : 0
   }
 
-  /// OpenSSL's own check of chain, dates and name; what it did not like is kept as a sentence.
+  /// Runs OpenSSL's own check of chain, dates and name. A failure is kept as a sentence.
   static func verifyServer(_ store: OpaquePointer?) -> Int32 {
     let result = unsafe X509_verify_cert(store)
     guard result != 1, let session = unsafe session(verifying: store) else { return result }
@@ -320,22 +330,22 @@ extension TLSSession {
   private static func mismatch(_ fields: CertificateFields, host: String) -> String {
     guard fields.hasAlternativeNames else {
       let name = fields.commonName.map { "; its common name, \(shown($0)), does not count" } ?? ""
-      return "the server's certificate has no subjectAltName, so it is for no host\(name); it needs one for \(host)"
+      return "the server's certificate has no subjectAltName, so it is valid for no host\(name); it needs one for \(host)"
     }
     let names = fields.serverNames
-    guard !names.isEmpty else { return "the server's certificate is for no host at all, so not for \(host)" }
+    guard !names.isEmpty else { return "the server's certificate is valid for no host, so not for \(host)" }
     let list = names.prefix(shownNameCount).map(shown).joined(separator: ", ")
     let more = names.count > shownNameCount ? " and \(names.count - shownNameCount) more" : ""
     return "the server's certificate is for \(list)\(more), not for \(host)"
   }
 
-  /// Names in one sentence, at most.
+  /// The most names in one sentence.
   private static let shownNameCount = 8
 
-  /// A name is the peer's own text, and as long as it likes.
+  /// A name is the peer's own text and may have any length.
   private static func shown(_ name: String) -> String { name.escapedForTerminal(atMost: 256) }
 
-  /// The server's check of a client: the trust it was given, if any, then the policy's last word.
+  /// A server's check of a client's certificate: first its trust, if it has one, then its policy.
   static func verifyClient(_ store: OpaquePointer?) -> Int32 {
     guard let session = unsafe session(verifying: store) else { return 0 }
     let policy = session.context.clients
@@ -348,7 +358,7 @@ extension TLSSession {
     }
     if let refuse = policy.refuse, let leaf = unsafe copy(X509_STORE_CTX_get0_cert(store)), let refusal = refuse(PeerIdentity(leaf)) {
       unsafe X509_STORE_CTX_set_error(store, refusal.verifyError)
-      session.distrust = "the client's certificate was refused by rule"
+      session.distrust = "the server's policy refused the client's certificate"
       return 0
     }
     unsafe X509_STORE_CTX_set_error(store, X509_V_OK)
@@ -362,7 +372,7 @@ extension TLSSession {
 }
 
 extension ClientCertificatePolicy.Refusal {
-  /// The verification error that OpenSSL turns into the alert.
+  /// The verification error that OpenSSL turns into this alert.
   fileprivate var verifyError: Int32 {
     switch self {
     case .bad: X509_V_ERR_CERT_REJECTED

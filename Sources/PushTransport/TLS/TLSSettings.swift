@@ -1,14 +1,17 @@
 internal import COpenSSL
 internal import Synchronization
 
-/// One of OpenSSL's contexts (SSL_CTX): versions, trust, protocols and call-backs; of a server with its certificate.
+/// One of OpenSSL's contexts (SSL_CTX): versions, trust, protocols and call-backs, and a server's
+/// certificate.
 ///
-/// It takes 14 KB and the system's roots a megabyte, so clients that trust the same authorities share one, whatever certificates they show.
+/// A context takes 14 KB and the system's roots a megabyte. So clients that trust the same
+/// authorities share one context, whatever certificates they present.
 @safe final class TLSSettings: @unchecked Sendable {
-  // Sync: configured in init and never changed afterwards; OpenSSL locks its caches and counts its references atomically.
+  // Sync: configured in init and never changed afterwards. OpenSSL locks its caches and counts its
+  // references atomically.
   let pointer: OpaquePointer
 
-  /// The largest piece of ciphertext that OpenSSL takes in at once: more records per call than the default of one.
+  /// The most ciphertext that OpenSSL processes in one call. Its default is one record.
   private static let readBufferByteCount = 64 * 1024
 
   private init(isServer: Bool, versions: ClosedRange<TLSVersion>) throws(CredentialError) {
@@ -17,7 +20,7 @@ internal import Synchronization
     unsafe self.pointer = pointer
     unsafe carillon_set_read_ahead(pointer)
     unsafe SSL_CTX_set_default_read_buffer_len(pointer, Self.readBufferByteCount)
-    // An idle connection keeps no record buffers, which are 34 KB.
+    // Without record buffers, an idle connection saves 34 KB.
     unsafe carillon_set_mode(pointer, Int(SSL_MODE_RELEASE_BUFFERS))
     guard unsafe carillon_set_min_version(pointer, versions.lowerBound.rawValue) == 1,
       unsafe carillon_set_max_version(pointer, versions.upperBound.rawValue) == 1
@@ -28,9 +31,9 @@ internal import Synchronization
 
   // MARK: Clients
 
-  /// What makes clients' settings the same.
+  /// Clients with the same values share settings.
   private struct Kind: Hashable {
-    /// SHA-256 of the file with the authorities; nil: the system's.
+    /// The SHA-256 of the file with the authorities; nil: the system's.
     var trust: [UInt8]?
     var versions: ClosedRange<TLSVersion>
     var protocolBytes: [UInt8]
@@ -42,7 +45,7 @@ internal import Synchronization
 
   private static let shared = Mutex<[Kind: Shared]>([:])
 
-  /// The settings for clients like this one: those that are in use, if there are any.
+  /// The settings for a client's configuration; those in use if there are any.
   static func client(_ configuration: TLSClientConfiguration, protocolBytes: [UInt8]) throws(CredentialError) -> TLSSettings {
     let authorities: SecretFile.Contents? = if case .file(let path) = configuration.trust { try SecretFile.read(path) } else { nil }
     let kind = Kind(trust: authorities.map { Digest.sha256($0.bytes) }, versions: configuration.versions, protocolBytes: protocolBytes)
@@ -58,13 +61,14 @@ internal import Synchronization
   }
 
   private func becomeClient(protocolBytes: [UInt8]) throws(CredentialError) {
-    // Whether the server's certificate is right is decided by the call-back, which keeps what it has seen for the error's sentence.
+    // The call-back decides about the server's certificate, and keeps the details for the error's
+    // sentence.
     unsafe SSL_CTX_set_verify(pointer, SSL_VERIFY_PEER, nil)
     unsafe SSL_CTX_set_cert_verify_callback(pointer, { store, _ in unsafe TLSSession.verifyServer(store) }, nil)
     unsafe SSL_CTX_set_cert_cb(pointer, { ssl, _ in unsafe TLSSession.certificateRequested(ssl) }, nil)
     unsafe carillon_set_client_tickets(pointer)
     unsafe SSL_CTX_sess_set_new_cb(pointer, { ssl, session in unsafe TLSSession.ticketArrived(ssl, session) })
-    // Unlike its neighbours, it returns 0 when it has worked.
+    // Unlike similar functions, this one returns 0 on success.
     guard unsafe protocolBytes.isEmpty || SSL_CTX_set_alpn_protos(pointer, protocolBytes, UInt32(protocolBytes.count)) == 0 else {
       throw .broken(OpenSSLErrors.take())
     }
@@ -80,10 +84,10 @@ internal import Synchronization
 
   private func becomeServer(_ configuration: TLSServerConfiguration) throws(CredentialError) {
     try use(configuration.credential)
-    // For TLS 1.2, no tickets; for TLS 1.3, tickets that name a session which the server keeps: one that holds the session itself, certificates
-    // included, costs half a handshake to read.
+    // No tickets for TLS 1.2. For TLS 1.3, a ticket names a session that the server keeps. A ticket
+    // that contains the session, certificates included, costs half a handshake to read.
     unsafe SSL_CTX_set_options(pointer, carillon_option_no_ticket)
-    // A session that is resumed shows no certificate that could be refused.
+    // A resumed session presents no certificate that the policy could refuse.
     if configuration.sendsTickets, configuration.clients.refuse == nil {
       unsafe carillon_set_server_sessions(pointer)
       unsafe SSL_CTX_set_num_tickets(pointer, 1)
@@ -100,7 +104,7 @@ internal import Synchronization
     }
     if let authorities = configuration.clients.trust {
       try trust(authorities, contents: nil)
-      // The names that the client is told; without them it shows what it has all the same.
+      // The names that the client receives. Without them, it still presents its certificate.
       if case .file(let path) = authorities { unsafe SSL_CTX_set_client_CA_list(pointer, SSL_load_client_CA_file(path)) }
       OpenSSLErrors.clear()
     }
@@ -119,7 +123,7 @@ internal import Synchronization
 
   // MARK: Both
 
-  /// - Parameter contents: of the file, if it has been read already.
+  /// - Parameter contents: the file's content, if it has already been read.
   private func trust(_ trust: Trust, contents: SecretFile.Contents?) throws(CredentialError) {
     OpenSSLErrors.clear()
     switch trust {
@@ -139,7 +143,7 @@ internal import Synchronization
 }
 
 extension Credential {
-  /// Lends the chain in OpenSSL's form; whoever keeps it takes references of its own.
+  /// Lends the chain in OpenSSL's form. Code that keeps it must take its own references.
   func withChain(_ body: (OpaquePointer) -> Bool) -> Bool {
     OpenSSLErrors.clear()
     guard let chain = unsafe carillon_certificates_new() else { return false }
@@ -150,7 +154,7 @@ extension Credential {
 }
 
 extension CredentialError {
-  /// What OpenSSL has just said of a credential.
+  /// OpenSSL's reason for refusing a credential.
   static func unusable(_ credential: Credential) -> CredentialError {
     .unsupported(file: "the certificate of \(CertificateFields(credential.certificate).subject)", reason: OpenSSLErrors.take())
   }

@@ -1,12 +1,14 @@
 internal import COpenSSL
 internal import Synchronization
 
-/// What the last session of a client's context has left for the next: with a server that hands out tickets, a handshake then needs no certificates
-/// (RFC 8446, section 2.2), which is most of its cost. A binary gateway ends a connection with each refused token, so there are many handshakes.
+/// What the last session of a client's context left for the next. With a server that sends tickets,
+/// a handshake then needs no certificates (RFC 8446, section 2.2), which are most of its cost. A
+/// binary gateway ends a connection with each refused token, so there are many handshakes.
 final class TLSTickets: Sendable {
   /// One reference to an SSL_SESSION.
   @safe private final class Ticket: @unchecked Sendable {
-    // Sync: OpenSSL counts references atomically, and changes no session that has been handed out.
+    // Sync: OpenSSL counts references atomically and does not change a session that has been passed
+    // on.
     let pointer: OpaquePointer
     let host: String
 
@@ -25,7 +27,7 @@ final class TLSTickets: Sendable {
 
   private let state = Mutex(State())
 
-  /// Takes over the caller's reference; false if it does not want it.
+  /// Takes over the caller's reference. Returns false if the ticket is not kept.
   func keep(_ session: OpaquePointer, host: String) -> Bool {
     let ticket: Ticket? = state.withLock { state in
       guard !state.isGivenUp else { return nil }
@@ -42,12 +44,13 @@ final class TLSTickets: Sendable {
     return unsafe SSL_set_session(ssl, ticket.pointer) == 1
   }
 
-  /// The next handshake is a whole one.
+  /// The next handshake is a full one.
   func forget() {
     state.withLock { $0.last = nil }
   }
 
-  /// A handshake failed that offered one. There are servers that break on their own tickets: they are offered no more.
+  /// A handshake with a ticket failed. Some servers fail on their own tickets, so this one is
+  /// offered no more.
   func giveUp() {
     state.withLock { state in
       state.last = nil

@@ -1,15 +1,15 @@
-/// What a `.p8` file holds, whether or not it can be used for sending. Nothing is signed with it.
+/// The content of a `.p8` file, even if it cannot be used for sending. Nothing is signed with it.
 package struct TokenKeyInspection: Sendable, Hashable {
   package let file: String
-  /// Such as `EC P-256`: no other key signs provider tokens.
+  /// For example `EC P-256`, the only kind that signs provider tokens.
   package let keyType: String
   /// See ``ProviderKey/fingerprint``.
   package let fingerprint: String
-  /// The permission bits of the file; nil if it is none.
+  /// The permission bits of the file; nil if it is not a regular file.
   package let mode: UInt32?
   package let findings: [CredentialFinding]
 
-  /// Reads a token signing key. Open permissions are a finding here, not an error.
+  /// Reads a token signing key. Open permissions are a finding, not an error.
   package static func load(file: String) throws(CredentialError) -> TokenKeyInspection {
     let contents = try SecretFile.read(file)
     let fingerprint = try ProviderKey.fingerprint(contents.bytes, file: file)

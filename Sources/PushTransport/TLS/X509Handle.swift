@@ -2,7 +2,7 @@ internal import COpenSSL
 
 /// One reference to an X.509 certificate.
 @safe final class X509Handle: @unchecked Sendable {
-  // Sync: the certificate is never changed after init; OpenSSL counts references atomically.
+  // Sync: the certificate never changes after init. OpenSSL counts references atomically.
   let pointer: OpaquePointer
 
   /// Takes over the caller's reference.
@@ -48,7 +48,8 @@ internal import COpenSSL
 
 /// One reference to a private key.
 @safe final class KeyHandle: @unchecked Sendable {
-  // Sync: the key is never changed after init; OpenSSL counts references atomically and locks its caches.
+  // Sync: the key never changes after init. OpenSSL counts references atomically and locks its
+  // caches.
   let pointer: OpaquePointer
 
   /// Takes over the caller's reference.
@@ -58,7 +59,8 @@ internal import COpenSSL
 
   deinit { unsafe EVP_PKEY_free(pointer) }
 
-  /// The same key in OpenSSL's default library context, where TLS can use it; for keys that were read in another.
+  /// Copies the key to OpenSSL's default library context, where TLS can use it. For keys that were
+  /// read in another context.
   func inDefaultContext() -> KeyHandle? {
     var bytes: UnsafeMutablePointer<UInt8>?
     let count = unsafe i2d_PrivateKey(pointer, &bytes)

@@ -87,7 +87,7 @@ struct SocketLinkTests {
       let port = listener.port
       // Another address than the listener's, whose port is ours for as long as it listens: a closed port may be somebody else's by now.
       #expect(
-        try await closure(host: "127.0.0.2", port: port) == .unreachable("cannot connect to 127.0.0.2:\(port): nobody listens there (connection refused)"))
+        try await closure(host: "127.0.0.2", port: port) == .unreachable("cannot connect to 127.0.0.2:\(port): connection refused, so no server listens there"))
       await listener.close()
       #expect(
         try await closure(host: "no-such-host.invalid", port: port) == .unreachable("cannot resolve no-such-host.invalid: there is no address for that name"))

@@ -91,7 +91,7 @@ struct TLSSessionTests {
       .unknownAuthority: "unknown certificate authority",
     ]
     #expect(pair.ends[.client] == .failed(.credentialRefused("the server refused our certificate: \(reasons[refusal] ?? "")")))
-    #expect(pair.ends[.server] == .failed(.peerNotTrusted("the client's certificate was refused by rule")))
+    #expect(pair.ends[.server] == .failed(.peerNotTrusted("the server's policy refused the client's certificate")))
   }
 
   @Test("a client without a certificate where one is required is refused, and that is said", arguments: TLSVersion.allCases)
@@ -196,7 +196,7 @@ struct TLSSessionTests {
     }
     #expect(
       try refusal([])
-        == "the server's certificate has no subjectAltName, so it is for no host; its common name, localhost, does not count; "
+        == "the server's certificate has no subjectAltName, so it is valid for no host; its common name, localhost, does not count; "
         + "it needs one for localhost"
     )
     #expect(try refusal(["127.0.0.1"]) == "the server's certificate is for 127.0.0.1, not for localhost")
