@@ -34,7 +34,7 @@ package struct RingRecord {
     }
   }
 
-  /// The longest token has 100 bytes (BinaryProtocol, "Notification frames"), and the largest
+  /// The longest token has 100 bytes (BinaryProtocol.md, "Notification frames"), and the largest
   /// payload of any transport 5120.
   package static let blockCountLimit = blockCount(tokenByteCount: 100, payloadByteCount: 5120 + OwnHeaders.byteCountLimit)
 

@@ -69,7 +69,7 @@ package struct TLSServerConfiguration: Sendable {
   /// accepted: see ``TLSSession/applicationProtocol``.
   package var applicationProtocols: [String] = []
   /// Off by default, because some old clients mistake a TLS 1.3 ticket for an answer
-  /// (BinaryProtocol, "Decoding rules").
+  /// (BinaryProtocol.md, "Decoding rules").
   package var sendsTickets = false
 
   package init(credential: Credential, clients: ClientCertificatePolicy, versions: ClosedRange<TLSVersion> = .tls12 ... .tls13) {

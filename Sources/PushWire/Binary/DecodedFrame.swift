@@ -1,5 +1,5 @@
-/// What a gateway's decoder accepts; sizes in bytes. For the defaults see BinaryProtocol, "Decoding
-/// rules".
+/// What a gateway's decoder accepts; sizes in bytes. For the defaults see BinaryProtocol.md,
+/// "Decoding rules".
 package struct DecoderLimits: Hashable, Sendable {
   /// The largest frame: for command 2 the 32-bit frame length, for commands 0 and 1 the whole
   /// frame. A frame that announces more is rejected before any of it is buffered.

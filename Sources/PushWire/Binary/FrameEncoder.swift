@@ -1,4 +1,4 @@
-/// Writes notification frames into raw memory, without allocating (BinaryProtocol, "Notification
+/// Writes notification frames into raw memory, without allocating (BinaryProtocol.md, "Notification
 /// frames").
 ///
 /// It encodes any input without checking it: an empty token or an oversized payload is written as
@@ -93,8 +93,8 @@ package enum FrameEncoder {
   ///
   /// The probe has a token of length zero and an empty payload. A gateway must refuse it with "2
   /// missing device token" and the probe's identifier, which settles everything before it
-  /// (BinaryProtocol, "Known-bad probe"). Command 0 has no identifier and no answer, so it has no
-  /// probe and the call traps.
+  /// (BinaryProtocol.md, "Known-bad probe"). Command 0 has no identifier and no answer, so it has
+  /// no probe and the call traps.
   package static func encodeProbe(_ command: FrameVersion, identifier: UInt32, into destination: UnsafeMutableRawBufferPointer) -> Int {
     precondition(command.carriesIdentifier, "command 0 has no probe")
     let nothing = unsafe UnsafeRawBufferPointer(start: nil, count: 0)

@@ -1,4 +1,4 @@
-/// The first byte of a notification frame (BinaryProtocol, "Notification frames").
+/// The first byte of a notification frame (BinaryProtocol.md, "Notification frames").
 package enum FrameVersion: UInt8, Sendable, CaseIterable, Codable {
   /// `00` · token length u16 · token · payload length u16 · payload. The gateway never answers it
   /// and can only close the connection.

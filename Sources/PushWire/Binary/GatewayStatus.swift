@@ -1,5 +1,5 @@
-/// The status byte of an error response (BinaryProtocol, "The error response"). It is unsigned; two
-/// known clients read 128 as −128.
+/// The status byte of an error response (BinaryProtocol.md, "The error response"). It is unsigned;
+/// two known clients read 128 as −128.
 package struct GatewayStatus: RawRepresentable, Hashable, Sendable {
   package let rawValue: UInt8
 

@@ -1,5 +1,5 @@
-/// The `apns-*` headers that all notifications of a campaign share (HTTP2ProviderAPI, section 2).
-/// ``check(payload:credential:)`` finds mistakes in them before anything is sent.
+/// The `apns-*` headers that all notifications of a campaign share (HTTP2ProviderAPI.md, section
+/// 2). ``check(payload:credential:)`` finds mistakes in them before anything is sent.
 package struct ProviderHeaders: Hashable, Sendable {
   /// The bundle identifier, with or without the suffix of the push type; nil: the certificate's
   /// topic.

@@ -1,5 +1,5 @@
-/// The `reason` of an error body or of a GOAWAY (HTTP2ProviderAPI, sections 4 and 6). The raw value
-/// is the service's text.
+/// The `reason` of an error body or of a GOAWAY (HTTP2ProviderAPI.md, sections 4 and 6). The raw
+/// value is the service's text.
 package enum ProviderReason: String, Hashable, Sendable, CaseIterable {
   case badCertificate = "BadCertificate"
   case badCertificateEnvironment = "BadCertificateEnvironment"

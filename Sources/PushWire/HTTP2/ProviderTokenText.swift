@@ -1,5 +1,5 @@
 /// The text of a provider token: a JWT with algorithm ES256, the key's identifier, the team as
-/// issuer and the time of issue (HTTP2ProviderAPI, section 5). Signing and verifying are done
+/// issuer and the time of issue (HTTP2ProviderAPI.md, section 5). Signing and verifying are done
 /// elsewhere.
 package struct ProviderTokenText: Hashable, Sendable {
   /// `kid`.

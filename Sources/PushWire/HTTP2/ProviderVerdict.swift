@@ -1,5 +1,5 @@
-/// What the sender does about an answer (HTTP2ProviderAPI, section 4 and "What our sender makes of
-/// it").
+/// What the sender does about an answer (HTTP2ProviderAPI.md, section 4 and "What our sender makes
+/// of it").
 package enum ProviderVerdict: Hashable, Sendable, CaseIterable {
   /// The service accepted the notification.
   case accepted

@@ -1,4 +1,4 @@
-/// The value of `apns-push-type`, the kind of notification (HTTP2ProviderAPI, section 3).
+/// The value of `apns-push-type`, the kind of notification (HTTP2ProviderAPI.md, section 3).
 package enum PushType: String, Hashable, Sendable, CaseIterable, Codable {
   case alert
   case background

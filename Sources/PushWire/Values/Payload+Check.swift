@@ -133,8 +133,8 @@ struct PayloadChecker {
     }
   }
 
-  /// BinaryProtocol, item 5: "10 is an error for a payload that holds only content-available". The
-  /// same is true of HTTP/2.
+  /// BinaryProtocol.md, item 5: "10 is an error for a payload that holds only content-available".
+  /// The same is true of HTTP/2.
   mutating func checkPriority(_ members: [JSONMember], _ transport: PayloadTransport, priority: UInt8?) {
     guard Self.onlyWakes(members) else { return }
     let path = Self.wakingPath
