@@ -4,7 +4,8 @@ internal import Support
 internal import Synchronization
 internal import Testing
 
-/// A list beside the journal: a row is written before the record that it is about, and the journal makes the list durable before it writes that record.
+/// A list beside the journal. A row is written before its record, and the journal makes the list
+/// durable before it writes that record.
 struct CommitHookTests {
   /// The list, in a file of the same simulated disk.
   private final class List: Sendable {
@@ -33,7 +34,8 @@ struct CommitHookTests {
     }
   }
 
-  /// Writes rows and records until the power fails at some step. Returns how many records came back without their rows.
+  /// Writes rows and records until the power fails at some step. Returns how many recovered records
+  /// have no row.
   private func loss(seed: UInt64, isHooked: Bool, sync: JournalSync = .interval(.milliseconds(5))) throws -> Int {
     var generator = SeededGenerator(seed: seed)
     let disk = SimulatedDisk()
@@ -61,7 +63,7 @@ struct CommitHookTests {
     return try HandRun(disk, .small()).recovered.count { !rows.contains($0.position) }
   }
 
-  @Test("whenever the power fails, every record that is there again has its row, and without the hook some have not")
+  @Test("whenever the power fails, every recovered record has its row; without the hook some have none")
   func lossOfPower() throws {
     var lossesWithout = 0
     for seed in 1...300 as ClosedRange<UInt64> {
@@ -71,7 +73,7 @@ struct CommitHookTests {
     #expect(lossesWithout > 20)
   }
 
-  @Test("the list is synced once for a group of records, before any of them is written, not at all when nothing was listed, and never with sync never")
+  @Test("the list is synced once per group of records and before it, only if it has new rows, and never with sync never")
   func order() throws {
     for sync in [JournalSync.always, .interval(.milliseconds(5)), .never] {
       let disk = SimulatedDisk()
@@ -100,7 +102,7 @@ struct CommitHookTests {
     }
   }
 
-  @Test("a list that cannot be synced stops the journal, which names it, and its records are not written")
+  @Test("a list that cannot be synced stops the journal: the error names the list, and its records are not written")
   func failing() throws {
     let disk = SimulatedDisk()
     let run = try HandRun(disk, .small())

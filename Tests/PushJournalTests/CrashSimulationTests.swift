@@ -5,13 +5,13 @@ internal import Support
 internal import Synchronization
 internal import Testing
 
-/// Lives of a journal on a simulated disk, each ended by a crash at some step, under one seed.
+/// Lives of a journal on a simulated disk under one seed. A crash at some step ends each life.
 private final class CrashRun {
   var generator: SeededGenerator
   let disk = SimulatedDisk()
   /// Everything appended so far, by position; cut back to what a recovery found.
   var history: [TestRecord] = []
-  /// Everything up to here was acknowledged.
+  /// Everything before this position was acknowledged.
   let acknowledged = Watermark()
   var released: UInt64 = 1
   var crashCount = 0
@@ -22,7 +22,7 @@ private final class CrashRun {
 
   func run(lives: Int) throws {
     for _ in 0..<lives { try live() }
-    // A last look with nothing going wrong.
+    // The last recovery, without a fault.
     disk.restart()
     _ = try recover()
   }
@@ -34,13 +34,14 @@ private final class CrashRun {
       block: Int.random(in: 256...900, using: &generator), blocks: Int.random(in: 2...4, using: &generator))
   }
 
-  /// Opens the journal and compares what comes back with what went in. Nil if the power failed meanwhile.
+  /// Opens the journal and compares the recovered records with the appended ones. Nil if the power
+  /// failed meanwhile.
   private func recover() throws -> HandRun? {
     let opened: HandRun
     do {
       opened = try HandRun(disk, options())
     } catch let error as JournalError {
-      // Only the power may be to blame: a crash never looks like damage.
+      // Only a loss of power is allowed here: a crash must never look like damage.
       guard case .file(let cause) = error, cause.code == ENODEV else { throw error }
       return nil
     }
@@ -54,7 +55,7 @@ private final class CrashRun {
     if opened.recovery.tornTail != nil { tornCount += 1 }
     history.removeLast(history.count - Int(next - 1))
     released = min(released, next)
-    // Opening has made all of it durable.
+    // Opening has made all records durable.
     acknowledged.set(next - 1)
     return opened
   }
@@ -68,7 +69,7 @@ private final class CrashRun {
     do {
       if let opened = try recover() { try work(opened) }
     } catch let error as JournalError {
-      // A failing write or sync while opening.
+      // A write or sync may fail while the journal is opened.
       guard case .file(let cause) = error, cause.code == ENOSPC || cause.code == EIO else { throw error }
     }
     crashCount += 1
@@ -126,7 +127,7 @@ struct CrashSimulationTests {
   private static let seedCount = environment["CARILLON_SEEDS"].flatMap { UInt64($0) } ?? 3000
 
   @Test(
-    "what was acknowledged comes back, in order, with nothing invented and no damage reported, whatever step the power fails at",
+    "wherever the power fails, what was acknowledged is recovered in order, without inventions or damage",
     arguments: 0..<8 as Range<UInt64>)
   func acknowledgedIsRecovered(part: UInt64) throws {
     var crashes = 0
@@ -142,7 +143,7 @@ struct CrashSimulationTests {
       crashes += run.crashCount
       torn += run.tornCount
     }
-    // A simulation in which nothing goes wrong would prove nothing.
+    // Without torn tails the simulation would prove nothing.
     #expect(torn * 20 > crashes, "only \(torn) torn tails in \(crashes) crashes")
   }
 }

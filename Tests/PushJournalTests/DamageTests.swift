@@ -2,12 +2,12 @@ internal import PushJournal
 internal import Support
 internal import Testing
 
-/// A journal that was recorded, in a form in which it can be damaged.
+/// The files of a recorded journal, for damaging them.
 private struct Recording {
   let files: [(name: String, bytes: [UInt8])]
   let records: [TestRecord]
 
-  /// Several segments of several frames each.
+  /// Makes several segments of several frames each.
   init(closed: Bool, recordCount: UInt64 = 60) throws {
     let disk = SimulatedDisk()
     let run = try HandRun(disk, .small(segment: 900, block: 400))
@@ -37,25 +37,26 @@ private struct Recording {
 
 @Suite("Damaged segments")
 struct DamageTests {
-  /// Either all records are there, or it is said that and where some are not; and what comes back are records that were appended, in order.
+  /// Either all records are recovered, or the recovery reports that and where some are missing. The
+  /// recovered ones were appended, and are in order.
   private func judge(_ disk: SimulatedDisk, _ recording: Recording, damagedSegment name: String, mayBeTorn: Bool, _ what: String) throws {
     let (recovery, records) = try Journal.records(disk)
     let known = Dictionary(uniqueKeysWithValues: recording.records.map { ($0.position, $0) })
     for record in records where known[record.position] != record { Issue.record("\(what): invented \(record)") }
     for (left, right) in zip(records, records.dropFirst()) where left.position >= right.position { Issue.record("\(what): \(right) after \(left)") }
     if !recovery.damage.isEmpty {
-      // The segment itself, or the one after it that misses its records.
+      // The damaged segment, or the next one, before which records are missing.
       let first = try #require(recovery.damage.first)
       if first.segment < name {
-        Issue.record("\(what): \(first) names another segment")
+        Issue.record("\(what): \(first) names a wrong segment")
       }
     } else if let tail = recovery.tornTail {
-      if !mayBeTorn { Issue.record("\(what): taken for a torn tail: \(tail)") }
+      if !mayBeTorn { Issue.record("\(what): reported as a torn tail: \(tail)") }
       if records != Array(recording.records.prefix(records.count)) { Issue.record("\(what): a gap before the torn tail") }
     } else if records != recording.records {
-      Issue.record("\(what): \(recording.records.count - records.count) records are missing, and nobody says so")
+      Issue.record("\(what): \(recording.records.count - records.count) records are missing without a report")
     }
-    // Opening says the same.
+    // Opening reports the same.
     do {
       let run = try HandRun(disk, .small())
       #expect(recovery.damage.isEmpty, "\(what)")
@@ -65,7 +66,7 @@ struct DamageTests {
     }
   }
 
-  @Test("every damaged byte of every segment is found, unless recovery is right all the same", arguments: [true, false])
+  @Test("every damaged byte of every segment is found, unless all records are recovered anyway", arguments: [true, false])
   func singleBytes(closed: Bool) throws {
     let recording = try Recording(closed: closed)
     var generator = SeededGenerator(seed: 7)
@@ -81,7 +82,7 @@ struct DamageTests {
     }
   }
 
-  @Test("in a journal that was closed, a damaged byte costs nothing unless it is named")
+  @Test("in a closed journal, a damaged byte loses no record unless the damage is named")
   func closedJournal() throws {
     let recording = try Recording(closed: true)
     let last = try #require(recording.files.last)
@@ -91,12 +92,12 @@ struct DamageTests {
       bytes[offset] ^= 0x10
       disk.put(last.name, bytes)
       let (recovery, records) = try Journal.records(disk)
-      // The closing frame itself may look torn: there is nothing in it.
+      // The closing frame may look torn, because it has no records.
       if recovery.damage.isEmpty { #expect(records == recording.records, "byte \(offset)") }
     }
   }
 
-  @Test("every length of the last segment gives the whole frames in it; of an earlier one, an error", arguments: [true, false])
+  @Test("at every length, the last segment gives its whole frames, and an earlier one an error", arguments: [true, false])
   func prefixes(closed: Bool) throws {
     let recording = try Recording(closed: closed)
     let last = try #require(recording.files.last)
@@ -126,7 +127,7 @@ struct DamageTests {
     }
   }
 
-  @Test("a missing segment is named, be it the first, one in the middle, or all but the last", arguments: 0..<4)
+  @Test("a missing segment is named: the first, one in the middle, or all but the last", arguments: 0..<4)
   func missingSegments(which: Int) throws {
     let recording = try Recording(closed: false)
     let disk = recording.disk()
@@ -135,7 +136,7 @@ struct DamageTests {
     case 1: disk.remove(recording.files[1].name)
     case 2: for file in recording.files.dropLast() { disk.remove(file.name) }
     default:
-      // Two segments with their names exchanged.
+      // Two segments with exchanged names.
       disk.put(recording.files[0].name, recording.files[1].bytes)
       disk.put(recording.files[1].name, recording.files[0].bytes)
     }
@@ -160,7 +161,7 @@ struct DamageTests {
     #expect(recovery.damage.first?.segment == recording.files[2].name)
   }
 
-  @Test("skipping damage goes on behind it, counts what was lost, and lets the journal go on")
+  @Test("skipping damage continues behind it, counts what was lost, and the journal can be used again")
   func skipping() throws {
     let recording = try Recording(closed: false)
     var generator = SeededGenerator(seed: 11)
@@ -191,12 +192,12 @@ struct DamageTests {
     }
   }
 
-  @Test("a frame inside a payload is never taken for one of the journal's own")
+  @Test("a frame inside a payload is never mistaken for a frame of the journal")
   func frameInPayload() throws {
     let forged = try Recording(closed: true)
     let disk = SimulatedDisk()
     let run = try HandRun(disk, .small(segment: 1 << 20, block: 1 << 16))
-    // Incompressible, so it stands in the file as it is.
+    // The payload cannot be compressed, so the file contains it unchanged.
     _ = try run.journal.append(kind: 1, bytes: forged.files[1].bytes)
     run.flush()
     let name = try #require(disk.fileNames.first)
@@ -220,7 +221,7 @@ struct DamageTests {
           let file = recording.files[Int.random(in: 0..<recording.files.count, using: &generator)].bytes
           let start = Int.random(in: 0..<file.count, using: &generator)
           bytes += generator.chance(50) ? file[..<start] : file[start...]
-          // Sizes that lie.
+          // Wrong sizes.
           if bytes.count > 20, generator.chance(50) {
             bytes.replaceSubrange(6..<14, with: (0..<8).map { _ in generator.chance(50) ? 0 : 0xFF })
           }

@@ -2,7 +2,7 @@ internal import PushJournal
 internal import Support
 internal import Synchronization
 
-/// A record as tests compare it.
+/// A record in a form that tests can compare.
 struct TestRecord: Hashable, CustomStringConvertible {
   var position: UInt64
   var kind: UInt8
@@ -10,14 +10,14 @@ struct TestRecord: Hashable, CustomStringConvertible {
 
   var description: String { "\(position)/\(kind):\(bytes.count)" }
 
-  /// Whose content follows from its position.
+  /// A record whose content follows from its position.
   static func numbered(_ position: UInt64, byteCount: Int) -> TestRecord {
     var generator = SeededGenerator(seed: position &* 0x9E37 &+ UInt64(byteCount))
     return TestRecord(position: position, kind: UInt8(1 + position % 255), bytes: generator.bytes(byteCount))
   }
 }
 
-/// A journal over a simulated disk, run by hand.
+/// A journal over a simulated disk, which the test runs itself.
 final class HandRun {
   let journal: Journal
   let recovery: JournalRecovery
@@ -36,7 +36,7 @@ final class HandRun {
 
   func run(now: Duration) { deadline = journal.run(now: now) }
 
-  /// Makes all durable, at once.
+  /// Makes all records durable at once.
   func flush() { run(now: .seconds(1_000_000)); run(now: .seconds(2_000_000)) }
 
   func close() -> Result<Void, JournalError>? {
@@ -62,7 +62,7 @@ extension Journal {
 }
 
 extension JournalOptions {
-  /// Small enough that a few hundred bytes make several frames and segments.
+  /// So small that a few hundred bytes make several frames and segments.
   static func small(sync: JournalSync = .always, segment: Int = 1500, block: Int = 512, blocks: Int = 3) -> JournalOptions {
     var options = JournalOptions()
     options.sync = sync

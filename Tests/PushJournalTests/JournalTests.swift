@@ -5,7 +5,7 @@ internal import Testing
 
 @testable internal import PushJournal
 
-/// What callbacks have said, in order.
+/// What callbacks have reported, in order.
 private final class Log: Sendable {
   private let entries = Mutex<[String]>([])
   func add(_ entry: String) { entries.withLock { $0.append(entry) } }
@@ -18,13 +18,13 @@ private final class Log: Sendable {
   var all: [String] { entries.withLock { $0 } }
 }
 
-@Suite("What a journal promises its callers")
+@Suite("The journal as its callers use it")
 struct JournalTests {
   private func record(_ run: HandRun, _ byteCount: Int = 20) throws -> JournalPosition {
     try run.append(.numbered(run.journal.nextPosition.rawValue, byteCount: byteCount))
   }
 
-  @Test("with `always`, one sync serves all who wait")
+  @Test("with `always`, one sync serves all callers that wait")
   func groupCommit() throws {
     let disk = SimulatedDisk()
     let run = try HandRun(disk, .small(sync: .always, block: 4096))
@@ -39,13 +39,13 @@ struct JournalTests {
     #expect(log.all.last == "late: durable")
   }
 
-  @Test("with an interval, nothing is synced before it is over, and then everything at once")
+  @Test("with an interval, nothing is synced before its end, and then everything at once")
   func interval() throws {
     let disk = SimulatedDisk()
     let run = try HandRun(disk, .small(sync: .interval(.milliseconds(10)), block: 512))
     let log = Log()
     let before = disk.syncCount
-    // Enough for several blocks: they are written before, but not acknowledged.
+    // Enough for several blocks. They are written earlier, but not acknowledged.
     for name in 1...20 { run.journal.whenDurable(try record(run, 40)) { log.add("\(name)", $0) } }
     run.run(now: .milliseconds(5))
     #expect(run.deadline == .milliseconds(15))
@@ -57,7 +57,7 @@ struct JournalTests {
     #expect(run.deadline == nil)
   }
 
-  @Test("with `never`, what is written is acknowledged without a sync")
+  @Test("with `never`, records are acknowledged without a sync when they are written")
   func never() throws {
     let disk = SimulatedDisk()
     let run = try HandRun(disk, .small(sync: .never))
@@ -70,7 +70,7 @@ struct JournalTests {
     #expect(try HandRun(disk, .small()).recovered.count == 1)
   }
 
-  @Test("records that nobody waits for reach the disk all the same")
+  @Test("records that no caller waits for reach the disk too")
   func unwaited() throws {
     for sync in [JournalSync.always, .interval(.milliseconds(10)), .never] {
       let run = try HandRun(SimulatedDisk(), .small(sync: sync))
@@ -82,14 +82,14 @@ struct JournalTests {
     }
   }
 
-  @Test("memory is bounded: when the disk is behind, appenders are told, and told again when there is room")
+  @Test("memory is bounded: while the disk is slow, append throws, and callers learn when there is room")
   func backpressure() throws {
     let disk = SimulatedDisk()
     let run = try HandRun(disk, .small(sync: .interval(.seconds(1)), block: 512, blocks: 3))
     let log = Log()
     var count = 0
     while (try? record(run, 100)) != nil { count += 1 }
-    // Three blocks of 512 bytes hold four such records each.
+    // Three blocks of 512 bytes have room for four such records each.
     #expect(count == 12)
     #expect(throws: JournalError.full) { try record(run, 100) }
     run.journal.whenRoom { log.add("room") }
@@ -104,7 +104,7 @@ struct JournalTests {
     #expect(try HandRun(disk, .small()).recovered.count == count + 1)
   }
 
-  @Test("a record that fits no block is refused; the longest that does comes back")
+  @Test("a record that does not fit a block is refused; the longest that fits is recovered")
   func longest() throws {
     let disk = SimulatedDisk()
     let run = try HandRun(disk, .small(block: 512))
@@ -116,7 +116,7 @@ struct JournalTests {
     #expect(try HandRun(disk, .small()).recovered.map(\.bytes.count) == [limit, 0, limit, 127, 128])
   }
 
-  @Test("after a failed write or sync everyone is told, nothing is taken any more, and what was acknowledged comes back", arguments: 0..<6)
+  @Test("after a failed write or sync every caller gets the error, appends fail, and what was acknowledged is recovered", arguments: 0..<6)
   func failures(which: Int) throws {
     let disk = SimulatedDisk()
     let run = try HandRun(disk, .small(sync: .always))
@@ -146,7 +146,7 @@ struct JournalTests {
     #expect(again.recovered.count >= 3 && again.recovered == (1...UInt64(again.recovered.count)).map { .numbered($0, byteCount: 20) })
   }
 
-  @Test("a journal that waits for the disk and fails tells those who wait for room")
+  @Test("a full journal that fails resumes callers that wait for room")
   func failureWithFullMemory() throws {
     let disk = SimulatedDisk()
     let run = try HandRun(disk, .small(sync: .interval(.seconds(1))))
@@ -159,7 +159,7 @@ struct JournalTests {
     #expect(throws: JournalError.self) { try record(run, 100) }
   }
 
-  @Test("closing makes everything durable, and those who wait hear of it first")
+  @Test("closing makes everything durable, and resumes waiting callers before it reports")
   func closing() throws {
     let disk = SimulatedDisk()
     let run = try HandRun(disk, .small(sync: .interval(.seconds(100))))
@@ -175,7 +175,7 @@ struct JournalTests {
     #expect(again.recovery.isClosed && again.recovered.count == 1)
   }
 
-  @Test("segments that end before what is needed are deleted; the rest, and later starts, are right")
+  @Test("segments before the released position are deleted; the rest and later starts are right")
   func release() throws {
     let disk = SimulatedDisk()
     let run = try HandRun(disk, .small(segment: 600, block: 300))
@@ -199,7 +199,7 @@ struct JournalTests {
     #expect(again.recovery.released.rawValue == 30)
   }
 
-  @Test("a checkpoint in a segment of its own lets all the rest go, and is durable before that")
+  @Test("a checkpoint in its own segment allows deleting all earlier ones, and is durable before that")
   func checkpoint() throws {
     let disk = SimulatedDisk()
     let run = try HandRun(disk, .small(sync: .interval(.seconds(1)), segment: 1 << 20))
@@ -216,7 +216,7 @@ struct JournalTests {
     #expect(again.recovered.map(\.position) == [position.rawValue])
   }
 
-  @Test("starting again and again leaves no heap of empty segments, and positions go on")
+  @Test("repeated starts do not pile up empty segments, and positions continue")
   func restarts() throws {
     let disk = SimulatedDisk()
     for life in 0..<10 as Range<UInt64> {
@@ -229,7 +229,7 @@ struct JournalTests {
     }
   }
 
-  @Test("a torn tail is cut and said so; the next start finds nothing to say")
+  @Test("a torn tail is cut off and reported; the next start finds none")
   func tornTail() throws {
     let disk = SimulatedDisk()
     let run = try HandRun(disk, .small())
@@ -246,7 +246,7 @@ struct JournalTests {
     #expect(try HandRun(disk, .small()).recovery.tornTail == nil)
   }
 
-  @Test("a segment that is nothing but garbage is damage, and stays; the beginning of a first frame is a torn tail, and goes")
+  @Test("a segment of garbage is damage and stays; the beginning of a first frame is a torn tail and is removed")
   func garbage() throws {
     let name = "segment-000000000001.lz4"
     var generator = SeededGenerator(seed: 3)
@@ -263,19 +263,19 @@ struct JournalTests {
     #expect(torn.fileNames == ["segment-000000000002.lz4"])
   }
 
-  @Test("a segment with the highest number leaves no room for another, and is an error before anything is written behind it")
+  @Test("a segment with the highest number leaves no room for another: an error before anything is written")
   func highestNumber() throws {
     let disk = SimulatedDisk()
     disk.put("segment-1000000000000000.lz4", [4])
     let cause = JournalFileError(.create, path: "segment-1000000000000001.lz4", code: EOVERFLOW)
     #expect(throws: JournalError.file(cause)) { _ = try HandRun(disk, .small()) }
-    // A number that no journal has is no segment's.
+    // A file with a number that no journal reaches is not a segment.
     disk.put("segment-18446744073709551615.lz4", [4])
     _ = try HandRun(disk, .small())
     #expect(disk.fileNames == ["segment-000000000001.lz4", "segment-18446744073709551615.lz4"])
   }
 
-  @Test("a version of the format that is not known is refused by name, wherever it is")
+  @Test("an unknown version of the format is refused and named, wherever it is")
   func version() throws {
     let disk = SimulatedDisk()
     let compressor = FrameCompressor()
@@ -287,7 +287,7 @@ struct JournalTests {
     #expect(damage.description == "segment-000000000001.lz4, byte 0: format version 9; this program supports version 3")
   }
 
-  @Test("appending wakes whoever runs the journal once, not for every record")
+  @Test("appending wakes the thread that runs the journal once, not for every record")
   func wakes() throws {
     let wakes = Mutex(0)
     let options = JournalOptions.small(sync: .interval(.milliseconds(10)), block: 4096)

@@ -5,7 +5,7 @@ internal import Support
 internal import Synchronization
 internal import Testing
 
-/// A directory that goes with the test.
+/// A directory that is removed with the test.
 private final class TemporaryDirectory {
   let path: String
 
@@ -49,7 +49,7 @@ private func limitFileSize(_ byteCount: rlim_t) {
   unsafe setrlimit(__rlimit_resource_t(1), &limit)
 }
 
-/// Appends until the disk is full, then looks at what is left. Throws if anything is other than it should be.
+/// Appends until the disk is full, then checks what is left. Throws if something is wrong.
 private func fillDisk() async throws {
   let directory = try TemporaryDirectory()
   limitFileSize(30_000)
@@ -80,7 +80,7 @@ private func fillDisk() async throws {
   try await again.close()
 }
 
-/// Appends, writes a byte to a file for each record that is acknowledged, and is killed meanwhile.
+/// Appends, writes a byte to a file for each acknowledged record, and is killed meanwhile.
 private func writeUntilKilled(_ path: String, sync: JournalSync, after microseconds: UInt32) async throws {
   var options = JournalOptions()
   options.sync = sync
@@ -108,7 +108,7 @@ private func writeUntilKilled(_ path: String, sync: JournalSync, after microseco
 
 @Suite("A journal on a real disk", .timeLimit(.minutes(20)))
 struct PosixTests {
-  @Test("records come back after closing, and after being left without a word", arguments: [JournalSync.always, .interval(.milliseconds(2)), .never])
+  @Test("records are recovered after closing, and after ending without closing", arguments: [JournalSync.always, .interval(.milliseconds(2)), .never])
   func roundTrip(sync: JournalSync) async throws {
     let directory = try TemporaryDirectory()
     var options = JournalOptions()
@@ -136,7 +136,7 @@ struct PosixTests {
     #expect(found.damage.isEmpty && found.recordCount == expected.count && found.segments.count > 3)
   }
 
-  @Test("the lz4 tool reads every segment, and finds the records in it")
+  @Test("the lz4 tool reads every segment and finds the records in it")
   func lz4Tool() async throws {
     let directory = try TemporaryDirectory()
     var options = JournalOptions()
@@ -155,7 +155,7 @@ struct PosixTests {
       #expect(try run("lz4", ["-t", directory.path + "/" + name]).status == 0)
       let (status, output) = try run("lz4", ["-dc", directory.path + "/" + name])
       #expect(status == 0)
-      // The format as its description has it, read without the code under test.
+      // Read by the description of the format, without the code under test.
       #expect(String(decoding: output[3..<11], as: UTF8.self) == "CARILLON")
       var offset = 0
       while offset < output.count {
@@ -175,7 +175,7 @@ struct PosixTests {
     #expect(payloads == expected)
   }
 
-  @Test("many threads append at once: every record is there once, in the order of its position, and each thread's in its order")
+  @Test("many threads append at once: each record is there once, in order of position and of its thread")
   func manyThreads() async throws {
     let directory = try TemporaryDirectory()
     var options = JournalOptions()
@@ -211,7 +211,7 @@ struct PosixTests {
     }
   }
 
-  @Test("a second owner is refused with the pid of the first, and let in when that is gone")
+  @Test("a second owner is refused with the pid of the first, and accepted when the first has gone")
   func lock() async throws {
     let directory = try TemporaryDirectory()
     let first = try open(directory.path).journal
@@ -221,12 +221,12 @@ struct PosixTests {
     try await second.close()
   }
 
-  @Test("an owner that was killed does not stand in the way")
+  @Test("an owner that was killed does not block the next one")
   func killedOwner() async throws {
     let directory = try TemporaryDirectory()
     let owner = Process()
     owner.executableURL = URL(filePath: "/usr/bin/env")
-    // flock(1) takes the same lock; it tells when it has it, then the process that has it is killed.
+    // flock(1) takes the same lock. It reports when it has it; then its process is killed.
     owner.arguments = ["flock", "--no-fork", directory.path + "/lock", "sh", "-c", "echo $$ > \"$0\"; echo; exec sleep 600", directory.path + "/lock"]
     let pipe = Pipe()
     owner.standardOutput = pipe
@@ -239,9 +239,10 @@ struct PosixTests {
     try await journal.close()
   }
 
-  @Test("a disk that is full stops the journal with a clear error, and what was acknowledged comes back")
+  @Test("a full disk stops the journal with a clear error, and what was acknowledged is recovered")
   func fullDisk() async throws {
-    // A limit on the size of files does to a write what a full disk does; it holds for a whole process, so this is one of its own.
+    // A limit on file sizes makes writes fail as a full disk does. It applies to the whole process,
+    // so this test has its own.
     await #expect(processExitsWith: .success) { try await fillDisk() }
   }
 
@@ -266,7 +267,7 @@ struct PosixTests {
     }
   }
 
-  @Test("a directory that cannot be is an error with its name")
+  @Test("a directory that cannot be created is an error that names it")
   func noDirectory() throws {
     let directory = try TemporaryDirectory()
     let path = directory.path + "/no/such"
@@ -275,7 +276,7 @@ struct PosixTests {
     #expect(inspected?.description == "cannot open \(path): No such file or directory")
   }
 
-  @Test("files that are no segments are left alone, and a folder by the name of one is an error")
+  @Test("files that are not segments are left alone, and a folder named like a segment is an error")
   func otherFiles() async throws {
     let directory = try TemporaryDirectory()
     for name in ["notes.txt", "segment-1.lz4", "segment-000000000001.lz4.bak"] {

@@ -2,9 +2,10 @@ internal import PushWire
 internal import Support
 internal import Testing
 
-@Suite("Decoders under random cuts and random bytes")
+@Suite("Decoders with random cuts and random bytes")
 struct DecodingPropertyTests {
-  /// A stream of mostly good frames, some with one byte changed, some cut, some with random bytes between them.
+  /// A stream of mostly good frames. Some have one changed byte, some are cut, and some have random
+  /// bytes between them.
   private func stream(_ generator: inout SeededGenerator, limits: DecoderLimits) -> [UInt8] {
     var bytes: [UInt8] = []
     for _ in 0..<Int.random(in: 1...12, using: &generator) {
@@ -17,7 +18,7 @@ struct DecodingPropertyTests {
       record.priority = generator.chance(50) ? .random(in: 0 ... .max, using: &generator) : nil
       var frame = record.encoded
       if generator.chance(15) {
-        // A wrong byte near the beginning hits lengths and item ids.
+        // A wrong byte near the beginning changes lengths and item ids.
         frame[Int.random(in: 0..<min(frame.count, 60), using: &generator)] = UInt8.random(in: 0 ... .max, using: &generator)
       }
       if generator.chance(5) { frame.removeLast(Int.random(in: 0...frame.count, using: &generator)) }
@@ -27,7 +28,7 @@ struct DecodingPropertyTests {
     return bytes
   }
 
-  @Test("any cutting of any stream decodes to the same frames, violation and remainder")
+  @Test("any cutting of any stream gives the same frames, violation and remainder")
   func cuts() {
     var generator = SeededGenerator(seed: .random(in: 0 ... .max))
     var refused = 0
@@ -44,11 +45,11 @@ struct DecodingPropertyTests {
       #expect(whole.frames.dropLast().allSatisfy { $0.violation == nil }, context)
       refused += whole.isStopped ? 1 : 0
     }
-    // The generator must make both good and bad streams, or this test shows nothing.
+    // The test shows something only if the generator makes both good and bad streams.
     #expect(refused > 200 && refused < 1450, "seed \(generator.seed): \(refused) refused")
   }
 
-  @Test("random bytes never crash a decoder, nor make it read outside")
+  @Test("random bytes never crash a decoder, nor make it read outside its input")
   func noise() {
     var generator = SeededGenerator(seed: .random(in: 0 ... .max))
     for round in 0..<3000 {
@@ -70,7 +71,7 @@ struct DecodingPropertyTests {
     }
   }
 
-  @Test("the views of a frame lie within the bytes given when the frame does")
+  @Test("a frame's views are inside the input if the whole frame is")
   func viewsNotCopies() throws {
     let record = FrameRecord(command: .framed, token: [UInt8](0..<32), payload: [1, 2, 3])
     let bytes = record.encoded + record.encoded

@@ -4,7 +4,7 @@ internal import Testing
 
 @Suite("Device tokens")
 struct DeviceTokenTests {
-  /// Parses from and into memory of exactly the size needed; nil when the text is refused.
+  /// Parses from and into memory of exactly the needed size. Nil if the text is refused.
   private func parse(_ text: [UInt8], room: Int = 100) -> (bytes: [UInt8]?, error: DeviceTokenError?) {
     var failure: DeviceTokenError?
     let bytes = unsafe writingExactBytes(room) { destination in
@@ -31,7 +31,7 @@ struct DeviceTokenTests {
   }
 
   @Test(
-    "what is no token says why and where",
+    "a text that is not a token is refused with reason and place",
     arguments: [
       ("", .empty), ("   ", .empty), ("<>", .empty), ("< >", .empty), ("a", .oddDigits), ("abc", .oddDigits), ("<abc>", .oddDigits),
       ("zz", .notHexadecimal(offset: 0)), ("0g", .notHexadecimal(offset: 1)), ("<00", .notHexadecimal(offset: 0)), ("00>", .notHexadecimal(offset: 2)),
@@ -46,7 +46,7 @@ struct DeviceTokenTests {
     #expect(expected.description.hasSuffix("."))
   }
 
-  @Test("every length from 1 to 100 bytes is read, in both spellings, and written back")
+  @Test("every length from 1 to 100 bytes is read in both spellings, and written back")
   func lengths() throws {
     var generator = SeededGenerator(seed: .random(in: 0 ... .max))
     for count in 1...100 {
@@ -62,13 +62,13 @@ struct DeviceTokenTests {
     }
   }
 
-  @Test("a destination without room for the token is refused, not overrun", arguments: [0, 1, 31])
+  @Test("a destination that is too small for the token is refused and not overrun", arguments: [0, 1, 31])
   func room(_ count: Int) {
     #expect(parse([UInt8](repeating: 0x61, count: 64), room: count).error == .tooLong)
     #expect(parse(Array("<".utf8) + [UInt8](repeating: 0x61, count: 64) + Array(">".utf8), room: count).error == .tooLong)
   }
 
-  @Test("each of the 256 bytes in each place of eight digits is judged alike by the fast and the careful reading")
+  @Test("the fast and the general parser agree on each of the 256 bytes in each place of eight digits")
   func everyByte() {
     for place in 0..<8 {
       for byte in UInt8.min ... .max {
@@ -81,13 +81,13 @@ struct DeviceTokenTests {
         if !isSkipped, !(place == 0 && byte == 0x3C), !(place == 7 && byte == 0x3E) {
           #expect((quick.bytes != nil) == (expected != nil), "byte \(byte) at \(place)")
         }
-        // Ten digits take the careful way.
+        // Ten digits use the general parser.
         #expect(slow.bytes.map { Array($0.dropFirst()) } == quick.bytes, "byte \(byte) at \(place)")
       }
     }
   }
 
-  @Test("random texts are read as a slow model reads them")
+  @Test("random texts are read as a simple model reads them")
   func model() {
     var generator = SeededGenerator(seed: .random(in: 0 ... .max))
     let alphabet = Array("0123456789abcdefABCDEF".utf8)

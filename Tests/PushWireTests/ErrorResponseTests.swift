@@ -26,7 +26,7 @@ struct ErrorResponseTests {
     #expect(GatewayStatus.documented.contains(status))
   }
 
-  @Test("a status that the protocol does not define is shown, not guessed at")
+  @Test("a status that the protocol does not define is shown as its number")
   func undocumented() {
     #expect(GatewayStatus(rawValue: 9).description == "9 undocumented status")
     #expect(GatewayStatus.documented.count == 12)
@@ -40,7 +40,7 @@ struct ErrorResponseTests {
     #expect(unsafe writingExactBytes(6) { unsafe response.encode(into: $0) } == response.bytes)
   }
 
-  @Test("every status byte survives the way through both codecs")
+  @Test("every status byte passes both codecs unchanged")
   func roundTrip() {
     for status in UInt8.min ... .max {
       let response = ErrorResponse(status: GatewayStatus(rawValue: status), identifier: 0xFEDC_BA98 &+ UInt32(status))
@@ -58,14 +58,14 @@ struct ErrorResponseTests {
     #expect(decode(bytes.map { [$0] }).results.last == .response(response))
   }
 
-  @Test("an answer that ends early says how much of it came")
+  @Test("a response that ends early reports how many bytes came")
   func truncated() {
     let (results, pending) = decode([[8, 8, 0]])
     #expect(results == [.needMore])
     #expect(pending == 3)
   }
 
-  @Test("another first byte is no error response, and stays none")
+  @Test("another first byte is not an error response, and later bytes do not change that")
   func malformed() {
     #expect(decode([[], [0x15, 3, 3], [8, 8, 0, 0, 0, 1]]).results == [.needMore, .malformed(command: 0x15), .malformed(command: 0x15)])
   }

@@ -2,7 +2,8 @@ internal import PushWire
 internal import Support
 internal import Testing
 
-/// The rules are those of BinaryProtocol.md, "Decoding rules"; frames are written by hand from the layout there.
+/// The rules are those of BinaryProtocol.md, "Decoding rules". Frames are written by hand in the
+/// layout given there.
 @Suite("Decoding of notification frames")
 struct FrameDecoderTests {
   static let token = [UInt8](0..<32)
@@ -30,7 +31,7 @@ struct FrameDecoderTests {
     #expect(decode(framed(Self.tokenItem, Self.payloadItem)) == Decoding(frames: [frame]))
   }
 
-  /// A frame, the status that it must be refused with, and the identifier that could be read.
+  /// A frame, the status that refuses it, and the identifier that can be read.
   struct Fault: CustomTestStringConvertible {
     var testDescription: String
     var bytes: [UInt8]
@@ -54,7 +55,7 @@ struct FrameDecoderTests {
     Fault("item 0", framed(item(0, []), tokenItem, payloadItem), .protocolError),
     Fault("item 255", framed(tokenItem, payloadItem, item(255, [])), .protocolError),
     Fault("item 129, which is 1 in its low bits", framed(item(129, token), payloadItem), .protocolError),
-    Fault("item that overruns its frame", framed(identifierItem, item(1, token, length: 33)), .protocolError, identifier: 5),
+    Fault("item longer than its frame", framed(identifierItem, item(1, token, length: 33)), .protocolError, identifier: 5),
     Fault("item of 65535 bytes", framed(identifierItem, item(1, token, length: 65535)), .protocolError, identifier: 5),
     Fault("header of an item cut off by the frame", framed(identifierItem, tokenItem, payloadItem, [5, 0]), .protocolError, identifier: 5),
     Fault(
@@ -104,7 +105,7 @@ struct FrameDecoderTests {
     Fault("5 before 7", framed(item(1, [1]), item(2, [UInt8](repeating: 32, count: 3000))), .invalidTokenSize),
   ]
 
-  @Test("a frame that breaks a rule is refused with its status, and all after it is discarded", arguments: faults)
+  @Test("a frame that breaks a rule is refused with its status, and everything after it is discarded", arguments: faults)
   func refusal(_ fault: Fault) {
     let stream = Self.good.encoded + fault.bytes + Self.good.encoded
     let decoding = decode(stream)
@@ -124,7 +125,7 @@ struct FrameDecoderTests {
   }
 
   @Test(
-    "a length above the bound is refused before anything after it is waited for",
+    "a length above the bound is refused without waiting for more bytes",
     arguments: [
       [2] + be32(8193), [1] + be32(5) + be32(0) + be16(32) + token + be16(9000), [0] + be16(9000),
     ])
@@ -145,7 +146,7 @@ struct FrameDecoderTests {
     #expect(decode([0] + be16(32) + Self.token + be16(8192 - 36), limits: limits).frames.first?.violation == .protocolError)
   }
 
-  @Test("the payload limits and the token size are settings")
+  @Test("payload limits and token size are settings")
   func settings() {
     var limits = DecoderLimits()
     limits.simplePayload = 2048
@@ -166,7 +167,7 @@ struct FrameDecoderTests {
     #expect(decode(frames.flatMap(\.encoded)) == Decoding(frames: frames))
   }
 
-  @Test("body returning false stops at once, also on a frame that was cut")
+  @Test("body returning false stops at once, also at a frame that arrived in pieces")
   func stopping() {
     let bytes = Self.good.encoded + Self.good.encoded + Self.good.encoded
     let expected = Decoding(frames: [Self.good, Self.good], isStopped: true)
@@ -174,13 +175,13 @@ struct FrameDecoderTests {
     #expect(decode(bytes.map { [$0] }, stopAfter: 2) == expected)
   }
 
-  @Test("nothing decodes to nothing")
+  @Test("no bytes decode to no frames")
   func empty() {
     #expect(decode([] as [UInt8]) == Decoding())
     #expect(decode([[], [], []]) == Decoding())
   }
 
-  @Test("a frame cut off at its end is held, every byte of it")
+  @Test("a frame that is cut off at its end is kept, every byte of it")
   func cutOff() {
     let bytes = Self.good.encoded
     for count in 0..<bytes.count {

@@ -4,7 +4,7 @@ internal import Testing
 
 @Suite("Encoding of notification frames")
 struct FrameEncoderTests {
-  // The vectors are written by hand from BinaryProtocol.md, "Notification frames".
+  // Written by hand in the layout of BinaryProtocol.md, "Notification frames".
   static let token: [UInt8] = [0xDE, 0xAD, 0xBE, 0xEF]
   static let payload = Array("{}".utf8)
 
@@ -14,7 +14,7 @@ struct FrameEncoderTests {
     #expect(record.encoded == [0x00, 0x00, 0x04, 0xDE, 0xAD, 0xBE, 0xEF, 0x00, 0x02, 0x7B, 0x7D])
   }
 
-  @Test("command 1 puts identifier and expiry before them")
+  @Test("command 1 puts identifier and expiry before token and payload")
   func enhanced() {
     let record = FrameRecord(command: .enhanced, token: Self.token, payload: Self.payload, identifier: 0x0102_0304, expiration: 0x6543_2100)
     #expect(
@@ -60,7 +60,7 @@ struct FrameEncoderTests {
     )
   }
 
-  @Test("a probe has an empty token and an empty payload under its own identifier")
+  @Test("a probe has an empty token, an empty payload and its own identifier")
   func probe() {
     let enhanced = unsafe writingExactBytes(13) { unsafe FrameEncoder.encodeProbe(.enhanced, identifier: 0x8000_0002, into: $0) }
     #expect(enhanced == [0x01, 0x80, 0x00, 0x00, 0x02, 0, 0, 0, 0, 0, 0, 0, 0])
@@ -69,7 +69,7 @@ struct FrameEncoderTests {
     #expect(max(enhanced.count, framed.count) == FrameEncoder.probeByteCountLimit)
   }
 
-  @Test("a probe is refused as missing device token under its identifier", arguments: [FrameVersion.enhanced, .framed])
+  @Test("a probe is refused as missing device token with its identifier", arguments: [FrameVersion.enhanced, .framed])
   func probeIsRefused(_ command: FrameVersion) {
     let bytes = unsafe writingExactBytes(18) { unsafe FrameEncoder.encodeProbe(command, identifier: 0xFFFF_FFFF, into: $0) }
     let frame = decode(bytes).frames.first
@@ -108,7 +108,7 @@ struct FrameEncoderTests {
     }
   }
 
-  @Test("what is encoded is decoded again, for every command and token length", arguments: FrameVersion.allCases)
+  @Test("encoding and decoding returns the same frame, for every command and token length", arguments: FrameVersion.allCases)
   func roundTrip(_ command: FrameVersion) {
     var generator = SeededGenerator(seed: UInt64.random(in: 0 ... .max))
     var limits = DecoderLimits()
@@ -123,7 +123,7 @@ struct FrameEncoderTests {
     }
   }
 
-  @Test("a destination that is too small is a mistake of the program, and traps")
+  @Test("a destination that is too small traps")
   func smallDestination() async {
     await #expect(processExitsWith: .failure) {
       let nothing = unsafe UnsafeRawBufferPointer(start: nil, count: 0)

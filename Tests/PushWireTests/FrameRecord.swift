@@ -1,7 +1,7 @@
 internal import PushWire
 internal import Support
 
-/// A decoded frame that outlives the call that delivered it.
+/// A decoded frame that stays valid after the call that delivered it.
 struct FrameRecord: Equatable {
   var command: FrameVersion?
   var token: [UInt8] = []
@@ -25,7 +25,7 @@ extension FrameRecord {
     )
   }
 
-  /// The frame on the wire, by the encoder under test, in memory of exactly its size.
+  /// The frame on the wire, written by the encoder under test into memory of exactly its size.
   var encoded: [UInt8] {
     guard let command else { return [] }
     let byteCount = FrameEncoder.byteCount(
@@ -54,7 +54,7 @@ extension FrameRecord {
   }
 }
 
-/// What a decoder made of a stream.
+/// The result of decoding a stream.
 struct Decoding: Equatable {
   var frames: [FrameRecord] = []
   var isStopped = false
@@ -80,14 +80,14 @@ func decode(_ bytes: [UInt8], limits: DecoderLimits = DecoderLimits(), stopAfter
   decode([bytes[...]], limits: limits, stopAfter: stopAfter)
 }
 
-/// Big-endian bytes of a number, as the tables of the specification write them.
+/// Big-endian bytes of a number, as in the tables of the specification.
 func be16(_ value: Int) -> [UInt8] { [UInt8(value >> 8 & 0xFF), UInt8(value & 0xFF)] }
 func be32(_ value: Int) -> [UInt8] { be16(value >> 16) + be16(value) }
 
 /// An item of command 2.
 func item(_ id: UInt8, _ data: [UInt8], length: Int? = nil) -> [UInt8] { [id] + be16(length ?? data.count) + data }
 
-/// A frame of command 2 around items.
+/// A frame of command 2 with these items.
 func framed(_ items: [UInt8]..., length: Int? = nil) -> [UInt8] {
   let body = items.flatMap { $0 }
   return [2] + be32(length ?? body.count) + body

@@ -19,7 +19,7 @@ struct JSONScannerTests {
   private func isObject(_ text: String) -> Bool { unsafe withExactBytes(Array(text.utf8)) { unsafe JSONScanner.isObject($0) } }
 
   @Test(
-    "well-formed texts are accepted, and their kind is told",
+    "well-formed texts are accepted, and their kind is returned",
     arguments: [
       ("{}", .object), (" {} \r\n\t", .object), (#"{"a":1}"#, .object), (#"{"a":{"b":[]},"c":[{},[]]}"#, .object), ("[]", .array), ("[ ]", .array),
       ("[1,2 , 3]", .array),
@@ -34,7 +34,7 @@ struct JSONScannerTests {
   }
 
   @Test(
-    "malformed texts are refused where they go wrong",
+    "malformed texts are refused at the place of the error",
     arguments: [
       ("", 0, .unexpectedEnd), ("  ", 2, .unexpectedEnd), ("{", 1, .unexpectedEnd), ("{\"a", 3, .unexpectedEnd), ("{\"a\"", 4, .unexpectedEnd),
       ("{\"a\":", 5, .unexpectedEnd), ("{\"a\":1", 6, .unexpectedEnd), ("{\"a\":1,", 7, .unexpectedEnd), ("[1,", 3, .unexpectedEnd), ("tru", 3, .unexpectedEnd),
@@ -78,7 +78,7 @@ struct JSONScannerTests {
     }
   }
 
-  @Test("UTF-8 is judged as the standard library judges it")
+  @Test("UTF-8 is checked as by the standard library")
   func utf8Model() {
     var generator = SeededGenerator(seed: .random(in: 0 ... .max))
     let edges: [UInt8] = [0x7F, 0x80, 0x8F, 0x90, 0x9F, 0xA0, 0xBF, 0xC0, 0xC2, 0xDF, 0xE0, 0xE1, 0xEC, 0xED, 0xEE, 0xEF, 0xF0, 0xF1, 0xF3, 0xF4, 0xF5, 0xFF]
@@ -89,7 +89,7 @@ struct JSONScannerTests {
     }
   }
 
-  @Test("nesting is bounded, at 64 unless fewer are asked for", arguments: [("[", "]"), ("{\"a\":", "}")])
+  @Test("nesting is bounded: 64 levels, or fewer if requested", arguments: [("[", "]"), ("{\"a\":", "}")])
   func depth(_ open: String, _ close: String) {
     func nested(_ count: Int) -> [UInt8] { Array((String(repeating: open, count: count) + "1" + String(repeating: close, count: count)).utf8) }
     func isTooDeep(_ result: Result<JSONScanner.Kind, JSONError>) -> Bool {
@@ -103,7 +103,7 @@ struct JSONScannerTests {
     #expect((try? outcome(nested(0), depthLimit: 0).get()) == .number)
   }
 
-  @Test("levels of both kinds are closed as they were opened")
+  @Test("levels of both kinds are closed by their own bracket")
   func levels() {
     var generator = SeededGenerator(seed: .random(in: 0 ... .max))
     for _ in 0..<300 {
@@ -117,7 +117,7 @@ struct JSONScannerTests {
     }
   }
 
-  @Test("a text cut anywhere, or with any byte changed, never crashes the scanner")
+  @Test("a text that is cut anywhere, or has any changed byte, never crashes the scanner")
   func mutations() {
     let text = Array(#"{"aps":{"alert":{"title":"Grüße 😀","loc-args":["a",-1.5e3,true,null]},"badge":0},"k":["\u00e9\n"]}"#.utf8)
     #expect(outcome(text) == .success(.object))
@@ -134,14 +134,14 @@ struct JSONScannerTests {
     }
   }
 
-  @Test("a value read is written back compactly, with its keys in order and its numbers as they were")
+  @Test("a value that was read is written compactly, with its keys in order and its numbers unchanged")
   func roundTrip() throws {
     let text = #" { "b" : 1.50 , "a" : [ true , null , "\u00e9\/\ud83d\ude00\u0001\"\\\n" , 1e3 ] , "b" : {} } "#
     let value = try unsafe withExactBytes(Array(text.utf8)) { try unsafe JSONValue(parsing: $0) }
     #expect(String(decoding: value.encoded, as: UTF8.self) == #"{"b":1.50,"a":[true,null,"é/😀\u0001\"\\\n",1e3],"b":{}}"#)
   }
 
-  @Test("any text survives escaping and reading")
+  @Test("any text is unchanged after escaping and reading")
   func escaping() throws {
     var generator = SeededGenerator(seed: .random(in: 0 ... .max))
     let scalars: [Unicode.Scalar] = ["\"", "\\", "/", "\0", "\u{1F}", "\n", "\r", "\t", "\u{7F}", "a", "é", "€", "😀", "\u{2028}", "\u{FFFD}", "\u{301}"]
@@ -160,7 +160,7 @@ struct JSONScannerTests {
     }
   }
 
-  @Test("what JSON cannot say as a number becomes null")
+  @Test("numbers that JSON does not have become null")
   func notFinite() {
     #expect([Double.nan, .infinity, -.infinity].allSatisfy { JSONValue.double($0) == .null })
     #expect(JSONValue.double(0.25).encoded == Array("0.25".utf8))

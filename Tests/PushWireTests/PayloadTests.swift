@@ -6,7 +6,7 @@ internal import Testing
 struct PayloadComposingTests {
   private func text(_ payload: Payload) -> String { String(decoding: payload.encoded, as: UTF8.self) }
 
-  @Test("a plain alert is what Apple's examples show")
+  @Test("a plain alert is as in Apple's examples")
   func plain() {
     var aps = Aps()
     aps.alert = .text("Bob says \"hi\"")
@@ -16,7 +16,7 @@ struct PayloadComposingTests {
     #expect(text(payload) == #"{"aps":{"alert":"Bob says \"hi\"","badge":9,"sound":"bingbong.aiff"},"acme1":"bar","acme2":["bang",42]}"#)
   }
 
-  @Test("nothing is written for what is not set")
+  @Test("keys without a value are not written")
   func empty() {
     #expect(text(Payload(aps: Aps())) == #"{"aps":{}}"#)
     #expect(text(Payload(aps: nil)) == "{}")
@@ -28,12 +28,12 @@ struct PayloadComposingTests {
     #expect(Payload.check(Payload.mdm(pushMagic: "PushMagic").encoded, for: .http2).isEmpty)
   }
 
-  @Test("a key of the app's own cannot stand in for aps")
+  @Test("a custom key does not replace aps")
   func customAps() {
     #expect(text(Payload(aps: Aps(), custom: [JSONMember("aps", .null), JSONMember("a", .null)])) == #"{"aps":{},"a":null}"#)
   }
 
-  @Test("every documented key is written under its name, and the check knows them all")
+  @Test("every documented key is written under its name, and the check knows all of them")
   func everyKey() {
     var alert = Alert()
     (alert.title, alert.subtitle, alert.body, alert.launchImage) = ("T", "S", "B", "L")
@@ -47,32 +47,40 @@ struct PayloadComposingTests {
     (aps.staleDate, aps.contentState, aps.timestamp, aps.event, aps.dismissalDate) = (1, .object([]), 2, .update, 3)
     (aps.attributesType, aps.attributes, aps.contentChanged, aps.urlArguments) = ("AT", .object([]), true, ["u"])
     let payload = Payload(aps: aps)
-    #expect(
-      text(payload)
-        == #"{"aps":{"alert":{"title":"T","subtitle":"S","body":"B","title-loc-key":"TK","title-loc-args":["1"],"subtitle-loc-key":"SK","#
-        + #""subtitle-loc-args":["2"],"loc-key":"K","loc-args":["3","4"],"action-loc-key":"AK","action":"A","launch-image":"L","summary-arg":"SA","#
-        + #""summary-arg-count":2},"badge":0,"sound":{"critical":1,"name":"default","volume":0.5},"content-available":1,"mutable-content":1,"#
-        + #""category":"C","thread-id":"TH","target-content-id":"TC","interruption-level":"time-sensitive","relevance-score":0.25,"#
-        + #""filter-criteria":"F","stale-date":1,"content-state":{},"timestamp":2,"event":"update","dismissal-date":3,"attributes-type":"AT","#
-        + #""attributes":{},"content-changed":true,"url-args":["u"]}}"#
-    )
+    let expected = [
+      #"{"aps":{"alert":{"title":"T","subtitle":"S","body":"B","title-loc-key":"TK","#,
+      #""title-loc-args":["1"],"subtitle-loc-key":"SK","subtitle-loc-args":["2"],"loc-key":"K","#,
+      #""loc-args":["3","4"],"action-loc-key":"AK","action":"A","launch-image":"L","#,
+      #""summary-arg":"SA","summary-arg-count":2},"badge":0,"sound":{"critical":1,"#,
+      #""name":"default","volume":0.5},"content-available":1,"mutable-content":1,"category":"C","#,
+      #""thread-id":"TH","target-content-id":"TC","interruption-level":"time-sensitive","#,
+      #""relevance-score":0.25,"filter-criteria":"F","stale-date":1,"content-state":{},"#,
+      #""timestamp":2,"event":"update","dismissal-date":3,"attributes-type":"AT","#,
+      #""attributes":{},"content-changed":true,"url-args":["u"]}}"#,
+    ].joined()
+    #expect(text(payload) == expected)
     #expect(Payload.check(payload.encoded, for: .http2, priority: 10).isEmpty)
   }
 }
 
 @Suite("Checking payloads")
 struct PayloadCheckingTests {
-  /// The findings as "severity path", which is what tables compare; sentences are checked where they matter.
+  /// The findings as "severity path", which tables compare. Sentences are checked where they
+  /// matter.
   private func check(_ text: String, for transport: PayloadTransport = .http2, priority: UInt8? = nil) -> [String] {
     Payload.check(Array(text.utf8), for: transport, priority: priority).map { "\($0.severity.rawValue) \($0.path)" }
   }
+
+  private static let activity =
+    #"{"aps":{"event":"update","timestamp":1,"relevance-score":100,"content-state":{"x":[1]},"#
+    + #""alert":{"title":{"loc-key":"K","loc-args":["a"]}}}}"#
 
   @Test(
     "good payloads have no findings",
     arguments: [
       #"{"aps":{"alert":"Hello"}}"#, #"{"aps":{"alert":{"title":"a","body":"b"},"badge":0,"sound":"default"},"id":7}"#, #"{"mdm":"magic"}"#,
       #"{"aps":{"content-available":1}}"#, #"{"aps":{"alert":{"title-loc-key":null,"loc-key":"K","loc-args":[]},"badge":1.0}}"#, " {\"aps\":{\"badge\":1}}\n",
-      #"{"aps":{"event":"update","timestamp":1,"relevance-score":100,"content-state":{"x":[1]},"alert":{"title":{"loc-key":"K","loc-args":["a"]}}}}"#,
+      activity,
     ]
   )
   func good(_ text: String) {
@@ -112,12 +120,12 @@ struct PayloadCheckingTests {
     #expect(check(text) == expected)
   }
 
-  @Test("two keys that look alike but differ in their bytes are not duplicates")
+  @Test("two keys that look alike but have different bytes are not duplicates")
   func canonicalEquivalence() {
     #expect(check("{\"aps\":{\"badge\":1},\"é\":1,\"e\u{301}\":2}") == [])
   }
 
-  @Test("every sentence is one, and names what it found")
+  @Test("every finding is one sentence and names its place")
   func sentences() {
     let findings = Payload.check(Array(#"{"aps":{"badge":"1","x":1}}"#.utf8), for: .http2)
     #expect(
@@ -128,7 +136,7 @@ struct PayloadCheckingTests {
     )
   }
 
-  @Test("invalid UTF-8 is told with its place in the file, also behind a byte order mark")
+  @Test("invalid UTF-8 is reported with its place in the file, also behind a byte order mark")
   func invalidUTF8() {
     let body = Array("{\"aps\":{\"alert\":\"".utf8) + [0xFF] + Array("\"}}".utf8)
     #expect(Payload.check(body, for: .http2).map(\.sentence) == ["The payload is not JSON: at byte 17 it is not valid UTF-8."])
@@ -136,7 +144,7 @@ struct PayloadCheckingTests {
   }
 
   @Test(
-    "the size is bounded by the command or the transport, to the byte",
+    "the command or the transport bounds the size, to the byte",
     arguments: [
       (.binary(.simple), 256), (.binary(.enhanced), 256), (.binary(.framed), 2048), (.http2, 4096), (.voip, 5120), (.broadcast, 5120),
     ] as [(PayloadTransport, Int)]
@@ -174,10 +182,11 @@ struct PayloadCheckingTests {
     }
   }
 
-  @Test("random changes to a payload are always answered with findings or none, never with a crash")
+  @Test("a payload with random changes has findings or none, and never crashes the check")
   func mutations() {
     let text = Array(
-      #"{"aps":{"alert":{"title":"Grüße","loc-key":"K","loc-args":["a"]},"sound":{"critical":1,"name":"n"},"badge":1},"k":["\ud83d\ude00"]}"#.utf8)
+      (#"{"aps":{"alert":{"title":"Grüße","loc-key":"K","loc-args":["a"]},"#
+        + #""sound":{"critical":1,"name":"n"},"badge":1},"k":["\ud83d\ude00"]}"#).utf8)
     var generator = SeededGenerator(seed: .random(in: 0 ... .max))
     for _ in 0..<3000 {
       var changed = text

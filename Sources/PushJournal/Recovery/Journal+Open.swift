@@ -2,9 +2,9 @@ extension Journal {
   /// Locks the directory, recovers its records, and begins a new segment.
   ///
   /// - Parameters:
-  /// - path: the directory; it is created if it does not exist.
-  /// - record: called for each record in order, before this function returns. The bytes are valid
-  ///   during the call.
+  ///   - path: the directory; it is created if it does not exist.
+  ///   - record: called for each record in order, before this function returns. The bytes are valid
+  ///     during the call.
   /// - Throws: `.notOurs` if the directory belongs to another user, `.inUse` if a living process
   ///   owns it, `.file`, and `.damaged` for the first place that a crash does not explain; the
   ///   records before that place have been passed to `record`. A torn tail is no error: it is cut

@@ -19,8 +19,8 @@ package struct CampaignFrames: Sendable {
   package var frameByteCount: Int { template.frameByteCount }
 
   /// - Parameters:
-  /// - payload: for all notifications without one of their own.
-  /// - expiration: seconds since 1970; 0: do not store; nil: left out.
+  ///   - payload: for all notifications without one of their own.
+  ///   - expiration: seconds since 1970; 0: do not store; nil: left out.
   package init(campaign: UInt32, command: FrameVersion, payload: [UInt8], expiration: UInt32?, priority: UInt8?) {
     self.campaign = campaign
     self.command = command
@@ -35,11 +35,11 @@ package struct CampaignFrames: Sendable {
   /// For a campaign that is sent as requests.
   ///
   /// - Parameters:
-  /// - headers: checked before (``ProviderHeaders/check(payload:credential:)``); they contain
-  ///   expiration and priority.
-  /// - payload: for all notifications without one of their own.
-  /// - authority, credential: see ``RequestTemplate``.
-  /// - seed: for the identifiers; the same each time the campaign is resumed.
+  ///   - headers: checked before (``ProviderHeaders/check(payload:credential:)``); they contain
+  ///     expiration and priority.
+  ///   - payload: for all notifications without one of their own.
+  ///   - authority, credential: see ``RequestTemplate``.
+  ///   - seed: for the identifiers; the same each time the campaign is resumed.
   package init(
     campaign: UInt32, authority: String, headers: ProviderHeaders, credential: ProviderCredentialKind, payload: [UInt8], seed: IdentifierSeed
   ) {
@@ -96,9 +96,9 @@ package struct FramePacker: ~Copyable {
   package private(set) var byteCount = 0
 
   /// - Parameters:
-  /// - byteCountBound: the largest batch in bytes. Only a batch of one frame may be larger, so that
-  ///   every frame can be sent.
-  /// - buffers: those of the loop that uses the packer.
+  ///   - byteCountBound: the largest batch in bytes. Only a batch of one frame may be larger, so
+  ///     that every frame can be sent.
+  ///   - buffers: those of the loop that uses the packer.
   package init(byteCountBound: Int, buffers: LoopBuffers) {
     self.byteCountBound = byteCountBound
     self.buffers = buffers
@@ -130,8 +130,8 @@ package struct FramePacker: ~Copyable {
   /// full.
   ///
   /// - Parameters:
-  /// - frames: of the campaign of the first notification at or after `from`.
-  /// - now: seconds since 1970. Expiration is checked here, just before a notification is sent.
+  ///   - frames: of the campaign of the first notification at or after `from`.
+  ///   - now: seconds since 1970. Expiration is checked here, just before a notification is sent.
   /// - Returns: nil if nothing was taken: `from` is `to`, or the first frame would exceed the
   ///   bound.
   package mutating func pack(from: UInt64, to: UInt64, ring: NotificationRing, frames: CampaignFrames, now: UInt32) -> Run? {

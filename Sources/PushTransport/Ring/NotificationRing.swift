@@ -60,11 +60,11 @@ package final class NotificationRing: @unchecked Sendable {
   package static let blockCountAlwaysAllowed = 4 * regionBlockCount
 
   /// - Parameters:
-  /// - blockCount: a power of two, at least twice ``RingRecord/blockCountLimit``. A smaller ring,
-  ///   though empty, could lack room for the padding before its wrap and the largest record after
-  ///   it.
-  /// - budget: nil: all blocks may be used at any time. Ignored if the ring is hardly larger than
-  ///   what is always allowed.
+  ///   - blockCount: a power of two, at least twice ``RingRecord/blockCountLimit``. A smaller ring,
+  ///     though empty, could lack room for the padding before its wrap and the largest record after
+  ///     it.
+  ///   - budget: nil: all blocks may be used at any time. Ignored if the ring is hardly larger than
+  ///     what is always allowed.
   package init(blockCount: Int, budget: RingBudget? = nil) {
     precondition(blockCount >= 2 * RingRecord.blockCountLimit && blockCount & (blockCount - 1) == 0, "ring size \(blockCount)")
     self.blockCount = blockCount

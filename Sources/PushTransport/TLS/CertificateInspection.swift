@@ -80,7 +80,9 @@ package enum CredentialFinding: Sendable, Hashable, CustomStringConvertible {
     case .expired(let date): "expired on \(CivilTime.describe(date)); request a new certificate"
     case .expiresSoon(let days, let date): "expires in \(days) day\(days == 1 ? "" : "s"), on \(CivilTime.describe(date)); request a new certificate now"
     case .notYetValid(let date): "not valid before \(CivilTime.describe(date)); check this machine's clock"
-    case .noTopic: "names no topic (neither a UID in the subject nor Apple's topics extension), so it is not a provider certificate from Apple"
+    case .noTopic:
+      "names no topic (neither a UID in the subject nor Apple's topics extension), "
+        + "so it is not a provider certificate from Apple"
     case .noEnvironment: "does not name its environment"
     case .noKey: "the file has no private key; name the key's file when sending"
     case .keyNotOpened: "its private key is encrypted and no passphrase file was given, so the key was not checked"

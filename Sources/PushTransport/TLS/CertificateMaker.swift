@@ -15,9 +15,9 @@ package struct CertificateMaker: Sendable {
   /// Creates the directory if it does not exist, and overwrites files.
   ///
   /// - Parameters:
-  /// - topics: a client certificate is made for each; the files have their names.
-  /// - passphrase: for the PKCS#12 files; default "carillon".
-  /// - now: seconds since 1970.
+  ///   - topics: a client certificate is made for each; the files have their names.
+  ///   - passphrase: for the PKCS#12 files; default "carillon".
+  ///   - now: seconds since 1970.
   package static func makeAll(
     in directory: String, topics: [String], serverNames: [String] = [], passphrase: String = "carillon",
     encryption: IssuedCertificate.PKCS12Encryption = .modern, at now: Int64

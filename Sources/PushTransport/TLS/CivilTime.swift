@@ -7,7 +7,8 @@ package enum CivilTime {
     let day = unixSeconds >= 0 ? unixSeconds / 86_400 : -((-unixSeconds + 86_399) / 86_400)
     let second = unixSeconds - day * 86_400
     let (year, month, date) = civil(day: day)
-    return "\(padded(year, 4))-\(padded(month, 2))-\(padded(date, 2)) \(padded(second / 3600, 2)):\(padded(second / 60 % 60, 2)):\(padded(second % 60, 2)) UTC"
+    return "\(padded(year, 4))-\(padded(month, 2))-\(padded(date, 2)) "
+      + "\(padded(second / 3600, 2)):\(padded(second / 60 % 60, 2)):\(padded(second % 60, 2)) UTC"
   }
 
   /// An ASN.1 time in seconds since 1970; nil if it is malformed.

@@ -40,7 +40,8 @@ package enum CredentialError: Error, Hashable, CustomStringConvertible {
     case .unreadable(let file, let reason): "cannot read \(file): \(reason); check the path and its permissions"
     case .unwritable(let file, let reason): "cannot write \(file): \(reason); check the path and its permissions"
     case .openToOthers(let file, let mode):
-      "\(file) holds a private key that other users can read (mode 0\(String(mode, radix: 8))); run: chmod 600 \(Self.quoted(file))"
+      "\(file) holds a private key that other users can read (mode 0\(String(mode, radix: 8))); "
+        + "run: chmod 600 \(Self.quoted(file))"
     case .passphraseOpenToOthers(let file, let mode):
       "\(file) holds a passphrase that other users can read (mode 0\(String(mode, radix: 8))); "
         + "run: chmod 600 \(Self.quoted(file))"
@@ -52,16 +53,21 @@ package enum CredentialError: Error, Hashable, CustomStringConvertible {
     case .keyMissing(let file): "\(file) holds no private key; export the certificate together with its key, or name the key's file as well"
     case .keyMismatch(let certificate, let key):
       certificate == key
-        ? "the private key in \(key) does not belong to any certificate there; export certificate and key again together"
-        : "the private key in \(key) does not belong to the certificate in \(certificate); name the key that the certificate was requested with"
+        ? "the private key in \(key) does not belong to any certificate there; "
+          + "export certificate and key again together"
+        : "the private key in \(key) does not belong to the certificate in \(certificate); "
+          + "name the key that the certificate was requested with"
     case .passphraseMissing(let file): "\(file) is encrypted; put its passphrase into a file of its own and name that as the passphrase file"
     case .wrongPassphrase(let file, let passphraseFile): "the passphrase in \(passphraseFile) does not open \(file); check that the two belong together"
     case .expired(let file, let date): "the certificate in \(file) expired on \(date); request a new one"
     case .notYetValid(let file, let date): "the certificate in \(file) is not valid before \(date); check this machine's clock"
     case .unsupported(let file, let reason): "OpenSSL cannot use \(file): \(reason); export it again with present-day algorithms"
     case .notTokenKey(let file, let found):
-      "\(file) holds \(found), not a token signing key (a P-256 private key); name the .p8 file from the developer account"
-    case .tokenKeyEncrypted(let file): "the key in \(file) is encrypted; a token signing key must be unencrypted; convert it with: openssl pkcs8 -topk8 -nocrypt"
+      "\(file) holds \(found), not a token signing key (a P-256 private key); "
+        + "name the .p8 file from the developer account"
+    case .tokenKeyEncrypted(let file):
+      "the key in \(file) is encrypted; a token signing key must be unencrypted; "
+        + "convert it with: openssl pkcs8 -topk8 -nocrypt"
     case .identifierUnusable(let file, let what): "the \(what) for \(file) must be 1 to 64 printable characters without spaces; usually it has ten"
     case .broken(let reason): "OpenSSL failed: \(reason); check its installation"
     }

@@ -18,9 +18,9 @@ internal import COpenSSL
   /// Nil if a bag cannot be opened; the reason is in OpenSSL's error queue.
   ///
   /// - Parameters:
-  /// - secret: the passphrase with a terminating zero. No passphrase differs from an empty one.
-  /// - container: a file whose integrity has been checked with that passphrase.
-  /// - budget: what the integrity check has left.
+  ///   - secret: the passphrase with a terminating zero. No passphrase differs from an empty one.
+  ///   - container: a file whose integrity has been checked with that passphrase.
+  ///   - budget: what the integrity check has left.
   init?(
     _ container: OpaquePointer, secret: [CChar]?, libraryContext: OpaquePointer?, budget: DerivationBudget
   ) throws(DerivationBudget.Exceeded) {

@@ -39,7 +39,9 @@ enum SecretFile {
       guard count >= 0 else { throw .unreadable(file: path, reason: describe(errno)) }
       if count == 0 { break }
       bytes += chunk[..<count]
-      guard bytes.count <= byteCountLimit else { throw .unreadable(file: path, reason: "it is larger than 1 MiB, so it is not a certificate, key or passphrase") }
+      guard bytes.count <= byteCountLimit else {
+        throw .unreadable(file: path, reason: "it is larger than 1 MiB, so it is not a certificate, key or passphrase")
+      }
     }
     return Contents(bytes: bytes, mode: kind == S_IFREG ? UInt32(status.st_mode & 0o777) : nil)
   }

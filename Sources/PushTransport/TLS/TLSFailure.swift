@@ -40,11 +40,11 @@ package enum TLSFailure: Error, Hashable, CustomStringConvertible {
   /// Classifies a failed call by the thread's error queue. Empties the queue.
   ///
   /// - Parameters:
-  /// - isEstablished: whether the handshake was complete.
-  /// - isCredentialAccepted: whether the peer, a server, has shown that it accepts the client's
-  ///   certificate.
-  /// - certificateRequested: whether the peer, a server, has asked for the client's certificate.
-  /// - distrust: the result of this side's check of the peer's certificate.
+  ///   - isEstablished: whether the handshake was complete.
+  ///   - isCredentialAccepted: whether the peer, a server, has shown that it accepts the client's
+  ///     certificate.
+  ///   - certificateRequested: whether the peer, a server, has asked for the client's certificate.
+  ///   - distrust: the result of this side's check of the peer's certificate.
   static func classify(
     isServer: Bool, isEstablished: Bool, isCredentialAccepted: Bool, certificateRequested: Bool, distrust: String?
   )

@@ -171,8 +171,9 @@ internal import PushWire
     let result = unsafe SSL_do_handshake(ssl)
     if result == 1 {
       if !context.isServer, !context.applicationProtocols.isEmpty, applicationProtocol.map(context.applicationProtocols.contains) != true {
+        let offered = context.applicationProtocols.joined(separator: " or ")
         let failure = TLSFailure.handshakeFailed(
-          "the server did not agree to \(context.applicationProtocols.joined(separator: " or ")) by ALPN: it does not speak that protocol on this port")
+          "the server did not agree to \(offered) by ALPN: it does not speak that protocol on this port")
         end = .failed(failure)
         progress.end = end
         return
@@ -321,8 +322,8 @@ extension TLSSession {
         + CivilTime.describe(expiredFields.validity.upperBound)
     default:
       session.distrust =
-        "the server's certificate (\(shown(fields.subject)), issued by \(shown(fields.issuer))) is not trusted: \(reason); "
-        + "name the CA file to trust if it is the right server"
+        "the server's certificate (\(shown(fields.subject)), issued by \(shown(fields.issuer))) "
+        + "is not trusted: \(reason); name the CA file to trust if it is the right server"
     }
     return result
   }

@@ -22,10 +22,10 @@ package struct FrameTemplate: Sendable {
   private let memory: FrozenBytes
 
   /// - Parameters:
-  /// - payload: at most 65,535 bytes.
-  /// - tokenByteCount: 1…100.
-  /// - expiration: UNIX seconds; command 0 ignores it.
-  /// - priority: commands 0 and 1 ignore it.
+  ///   - payload: at most 65,535 bytes.
+  ///   - tokenByteCount: 1…100.
+  ///   - expiration: UNIX seconds; command 0 ignores it.
+  ///   - priority: commands 0 and 1 ignore it.
   package init(command: FrameVersion, payload: [UInt8], tokenByteCount: Int, expiration: UInt32?, priority: UInt8?) {
     precondition((1...DeviceToken.byteCountLimit).contains(tokenByteCount), "a token has 1 to 100 bytes")
     let count = FrameEncoder.byteCount(

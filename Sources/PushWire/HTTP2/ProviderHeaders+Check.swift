@@ -159,7 +159,8 @@ extension ProviderRuleViolation: CustomStringConvertible {
     switch self {
     case .payloadEmpty: "The payload is empty."
     case .payloadTooLarge(let byteCount, let limit, let name):
-      "The payload has \(byteCount) bytes, \(byteCount - limit) more than a notification of type \(name) may have (\(limit))."
+      "The payload has \(byteCount) bytes, \(byteCount - limit) more than "
+        + "a notification of type \(name) may have (\(limit))."
     case .topicMissing: "There is no topic: set it to the app's bundle identifier, or use a certificate whose subject has a UID."
     case .topicUnusable: "The topic must be printable ASCII without spaces or slashes."
     case .topicNotCovered(let topic, let covered): "The certificate does not cover the topic \(topic), only \(covered.joined(separator: ", "))."
@@ -175,7 +176,7 @@ extension ProviderRuleViolation: CustomStringConvertible {
     case .managementWithoutMDM: "The payload of device management must contain mdm."
     case .mdmOutsideManagement: "The payload contains mdm, so its push type must be mdm."
     case .apsMissing: "The payload does not contain aps."
-    case .liveActivityWithoutEvent: "The aps of a Live Activity must contain its event: start, update or end."
+    case .liveActivityWithoutEvent: "The aps of a Live Activity must say which event it is: start, update or end."
     case .broadcastPushType(let pushType): "A broadcast must have the push type liveactivity, not \(pushType.rawValue)."
     case .broadcastWithoutExpiration: "A broadcast must have an expiration: 0 if its channel stores nothing."
     case .broadcastWithCollapseIdentifier: "A broadcast has no collapse identifier."

@@ -1,12 +1,14 @@
 /// How many blocks a lane takes ahead of what it has sent: as many as it sends in about 300 ms.
 ///
-/// A backlog is not a window: what a lane has taken ahead cannot go to another lane. So a lane holds little, and the rest of the audience stays with its reader,
-/// which gives it to whichever lane is free.
+/// A backlog is not a window: what a lane has taken ahead cannot go to another lane. So a lane
+/// takes little, and the rest of the audience stays with its reader, which gives it to any free
+/// lane.
 ///
-/// The time is measured, not computed from a rate: a mark is set at the end of the backlog, and when the lane has sent everything before the mark, the time since
-/// then says whether the backlog was too short or too long.
+/// The time is measured, not computed from a rate. A mark is set at the end of the backlog. The
+/// time until the lane has sent everything before the mark shows whether the backlog was too short
+/// or too long.
 package struct BacklogLimit: Sendable {
-  /// The backlog's limit at present, in blocks of a ring.
+  /// The present limit, in blocks of a ring.
   package private(set) var blockCount: Int
 
   private let largest: Int
@@ -15,27 +17,28 @@ package struct BacklogLimit: Sendable {
   private struct Mark {
     var end: UInt64
     var setAt: Instant
-    /// The backlog was as long as it may be: only then does its time say that the limit is too low.
+    /// Whether the backlog was at its limit. Only then can its time show that the limit is too low.
     var isAtLimit: Bool
   }
 
-  /// Longer than a round trip around the world, so that a lane never runs dry, and short enough that the end of a campaign does not wait for one lane.
+  /// Longer than a round trip around the world, so that a lane never runs dry. Short enough that
+  /// the end of a campaign does not wait for one lane.
   package static let target = Duration.milliseconds(300)
 
   /// - Parameters:
-  ///   - start: the limit before anything was measured.
-  ///   - largest: no limit is larger.
+  ///   - start: the limit before anything has been measured.
+  ///   - largest: the upper bound of the limit.
   package init(start: Int, largest: Int) {
     self.largest = max(1, largest)
     blockCount = min(self.largest, max(1, start))
   }
 
-  /// To be called while the lane sends, at least once a batch.
+  /// Must be called while the lane sends, at least once for each batch.
   ///
   /// - Parameters:
-  ///   - published: everything before it has been taken by the lane.
-  ///   - done: everything before it has been sent for good; *settled* where resends are the rule.
-  ///   - smallest: no limit is smaller: two batches.
+  ///   - published: the lane has taken everything before this position.
+  ///   - done: everything before this position has been sent and will probably not be resent.
+  ///   - smallest: the lower bound of the limit: two batches.
   package mutating func update(published: UInt64, done: UInt64, smallest: Int, now: Instant) {
     if let mark {
       guard done >= mark.end else { return }

@@ -1,5 +1,5 @@
-/// How long to wait before the next connection: not at all after one that got something done, exponentially longer, with jitter, after each one
-/// that did not.
+/// How long to wait before the next connection. There is no delay after a connection that settled
+/// something. After each one that settled nothing, the delay grows exponentially, with jitter.
 package struct Backoff: Sendable {
   private let base: Duration
   private let limit: Duration
@@ -8,9 +8,9 @@ package struct Backoff: Sendable {
   package private(set) var failures = 0
 
   /// - Parameters:
-  ///   - base: the delay after the first failure. Default 100 ms.
-  ///   - limit: no delay is longer. Default 30 s.
-  ///   - seed: of the jitter.
+  ///   - base: the delay after the first failure; default 100 ms.
+  ///   - limit: the longest delay; default 30 s.
+  ///   - seed: for the jitter.
   package init(base: Duration = .milliseconds(100), limit: Duration = .seconds(30), seed: UInt64) {
     self.base = base
     self.limit = limit
@@ -21,7 +21,8 @@ package struct Backoff: Sendable {
     failures = 0
   }
 
-  /// Counts a failure and returns the delay before the next try: between half and all of `base`·2^(failures−1), at most `limit`.
+  /// Counts a failure and returns the delay before the next attempt: between half and all of
+  /// `base`·2^(failures−1), at most `limit`.
   package mutating func failed() -> Duration {
     failures += 1
     let full = min(limit, base * (1 << min(failures - 1, 20)))
@@ -29,7 +30,7 @@ package struct Backoff: Sendable {
   }
 }
 
-/// The random part of delays, so that not all who failed together try again together.
+/// The random part of delays, so that connections that failed together do not retry together.
 package struct Jitter: Sendable {
   private var state: UInt64
 
@@ -37,7 +38,7 @@ package struct Jitter: Sendable {
     state = seed
   }
 
-  /// Between half and all of `duration`.
+  /// Returns between half and all of `duration`.
   package mutating func apply(to duration: Duration) -> Duration { duration / 2 + duration / 2 * nextFraction() }
 
   /// SplitMix64, scaled to 0..<1.

@@ -1,15 +1,17 @@
-/// Nagle's rule with a deadline: decides when the frames that wait become a write.
+/// Nagle's rule with a deadline: decides when waiting frames are written.
 ///
-/// Write at once when the socket has taken everything before; otherwise when the bound is reached, or when the oldest waiting frame is as old as the
-/// deadline. The age is that of the *oldest* frame: a timer that every new frame set back would hold a steady trickle up for ever.
+/// They are written at once if the socket has taken everything before; otherwise when the bound is
+/// reached, or when the oldest waiting frame has waited for the delay. The age is that of the
+/// *oldest* frame: if every new frame restarted the timer, a slow steady stream would never be
+/// written.
 package struct BatchTimer: Sendable {
   private let byteCountBound: Int
   private let delay: Duration
   private var oldestSince: Instant?
 
   /// - Parameters:
-  ///   - byteCountBound: of one write. Default 64 KiB.
-  ///   - delay: the longest that a frame waits for company. Default 5 ms.
+  ///   - byteCountBound: the bytes of one write; default 64 KiB.
+  ///   - delay: how long a frame waits for more; default 5 ms.
   package init(byteCountBound: Int = 65_536, delay: Duration = .milliseconds(5)) {
     self.byteCountBound = byteCountBound
     self.delay = delay
@@ -20,11 +22,12 @@ package struct BatchTimer: Sendable {
     case wait(until: Instant)
   }
 
-  /// Asked whenever frames wait and the link would take them.
+  /// Must be asked while frames wait and the link accepts data.
   ///
   /// - Parameters:
-  ///   - waiting: bytes of the frames that wait, at least 1; an estimate will do.
-  ///   - socketIsIdle: nothing handed over before is still on its way to the socket. Not asked while batches are full, since asking costs a system call's worth.
+  ///   - waiting: the bytes of the waiting frames, at least 1; an estimate is enough.
+  ///   - socketIsIdle: whether the socket has taken everything. Evaluated only while batches are
+  ///     not full, because it costs as much as a system call.
   package mutating func decide(waiting: Int, socketIsIdle: @autoclosure () -> Bool, now: Instant) -> Decision {
     if waiting >= byteCountBound { return .write }
     let since = oldestSince ?? now
@@ -33,7 +36,8 @@ package struct BatchTimer: Sendable {
     return .wait(until: since + delay)
   }
 
-  /// Everything that waited, or its first `byteCountBound` bytes, has been written; what is left counts as new.
+  /// All waiting frames, or their first `byteCountBound` bytes, have been written. The age of the
+  /// rest starts now.
   package mutating func wrote() {
     oldestSince = nil
   }

@@ -1,7 +1,9 @@
-// What the lane tells the machine, and what follows for the notifications in the window (BinaryProtocol.md, "What the sender concludes").
+// Events of the lane, and what follows for the notifications in the window (BinaryProtocol.md,
+// "What the sender concludes").
 
 extension LaneMachine {
-  /// Other lanes of the app have seen refusals: a lane that has seen none begins as carefully as they go on.
+  /// Other lanes of the app have had refusals. A lane that has had none takes over their
+  /// statistics, and so starts as slowly as they do.
   package mutating func learned(_ statistics: RefusalStatistics) {
     if !refusalStatistics.hasRefusals { refusalStatistics = statistics }
   }
@@ -20,9 +22,9 @@ extension LaneMachine {
     window.connectionOpened()
   }
 
-  /// `count` notifications of one campaign, the last of them at `lastStart`, have had their turn.
+  /// `count` notifications of one campaign have had their turn, the last one from `lastStart`.
   package mutating func packed(to end: UInt64, lastStart: UInt64, count: Int, campaign: UInt32, fate: ResendWindow.Fate, now: Instant) {
-    // The peer is behind from now on, if it is; not since it last had something to acknowledge.
+    // If the peer is behind, then from now on, and not since it last had something to acknowledge.
     if window.isDelivered { connection.progressAt = now }
     window.append(to: end, lastStart: lastStart, count: count, campaign: campaign, fate: fate, now: now)
     if fate == .sent {
@@ -30,7 +32,7 @@ extension LaneMachine {
       connection.sentCount += count
     } else {
       window.settleUnsentFront(into: &effects.settlements)
-      // Cancelled or expired, the suspect takes the suspicion with it.
+      // A suspect that is cancelled or expired is no longer searched for.
       searchFollows()
     }
   }
@@ -41,12 +43,12 @@ extension LaneMachine {
     connection.lastActivity = now
   }
 
-  /// What was packed has been handed to the link, whose stream is now so long.
+  /// The packed bytes have been passed to the link. `streamEnd` is the length of its stream.
   package mutating func handedOver(through streamEnd: UInt64) {
     window.handedOver(through: streamEnd)
   }
 
-  /// An error response has come. The lane closes the link after it.
+  /// An error response has arrived. The lane closes the link after it.
   package mutating func responded(_ response: ErrorResponse, now: Instant, walk: any RecordWalk) {
     connection.hasHeard = true
     guard isConversing else { return }
@@ -54,7 +56,7 @@ extension LaneMachine {
     quietUntil = nil
     if let probe = connection.probe, response.identifier == probe.identifier, response.status != .shutdown {
       probesAreProven = true
-      // Perhaps it came late, after they had been given up.
+      // The response may have come late, after probes had been given up.
       probesWork = true
       poisonSearch?.isProbeOnTrial = false
       controlLived()
@@ -63,8 +65,9 @@ extension LaneMachine {
       return
     }
     if connection.probe != nil, response.identifier == 0, response.status == .missingDeviceToken {
-      // None of our notifications lacks a token, so this is the probe's answer without its identifier, as the sandbox once gave. It is
-      // believed as a quiet period is, and no more probes are sent.
+      // None of our notifications lacks a token, so this is the probe's answer without its
+      // identifier, as the sandbox once gave. It proves as much as a quiet period, and no more
+      // probes are sent.
       probesWork = false
       poisonSearch?.isProbeOnTrial = false
       controlLived()
@@ -79,7 +82,7 @@ extension LaneMachine {
     }
   }
 
-  /// Status 10 names the last notification that was sent successfully: not a failure.
+  /// Status 10 names the last notification that was sent successfully. It is not a failure.
   private mutating func respondedWithLastGood(_ identifier: UInt32, walk: any RecordWalk) {
     if let probe = connection.probe, identifier == probe.identifier {
       controlLived()
@@ -87,12 +90,12 @@ extension LaneMachine {
     } else if let named = notification(named: identifier, walk: walk) {
       settle(through: named.end, as: .accepted(.confirmed), walk: walk)
     } else if policy.hasIdentifiers, let last = window.lastSettledStart, identifier == ResendWindow.identifier(at: last) {
-      // The last one settled before the window: nothing in the window was taken.
+      // The last notification settled before the window: nothing in the window was accepted.
     } else {
       return closedSilently(walk: walk)
     }
     rewindDiscarded()
-    // A gateway that shuts down again and again without taking anything is met with back-off.
+    // A gateway that shuts down repeatedly without accepting anything causes back-off.
     if connection.settledCount > 0 { madeProgress() }
   }
 
@@ -107,12 +110,12 @@ extension LaneMachine {
     madeProgress()
   }
 
-  /// Frames without identifiers cannot be named: whatever number comes back, it is not one of ours.
+  /// Frames without identifiers cannot be named, so any number in a response names no notification.
   private func notification(named identifier: UInt32, walk: any RecordWalk) -> (position: UInt64, end: UInt64)? {
     policy.hasIdentifiers ? window.notification(named: identifier, walk: walk) : nil
   }
 
-  /// Bytes came that are no error response: treated as a silent close.
+  /// Bytes arrived that are not an error response: treated as a silent close.
   package mutating func respondedMalformed(walk: any RecordWalk) {
     connection.hasHeard = true
     guard isConversing else { return }
@@ -121,24 +124,26 @@ extension LaneMachine {
     closedSilently(walk: walk)
   }
 
-  /// The first bytes of an error response have come.
+  /// The first bytes of an error response have arrived.
   package mutating func heardPart() {
     connection.hasHeard = true
   }
 
-  /// An answer still counts: the connection is open, or we are leaving it after an unanswered probe.
+  /// Whether an answer still counts: the connection is open, or is being closed after an unanswered
+  /// probe.
   private var isConversing: Bool { isOpen || quietUntil != nil }
 
-  /// Whether this connection has shown that the gateway takes our certificate: something was
-  /// settled on it, or heard. An alert about the certificate then says nothing about what was sent.
+  /// Whether this connection has shown that the gateway accepts the certificate: something was
+  /// settled on it, or received. An alert about the certificate then proves nothing about what was
+  /// sent.
   package var hasWorked: Bool {
     policy.plantedMistake != .lateAlertIsRefusal && (connection.settledCount > 0 || connection.hasHeard)
   }
 
   /// Whether a refusal of the certificate proves that nothing was read.
   ///
-  /// With TLS 1.3 the refusal comes after the handshake looked complete, one round trip later. An
-  /// alert that comes later may follow frames that were read.
+  /// With TLS 1.3 the refusal arrives one round trip after the handshake looked complete. A later
+  /// alert may follow frames that were read.
   private func provesNothingWasRead(now: Instant) -> Bool {
     policy.plantedMistake == .lateAlertIsRefusal || !hasWorked && now < connection.openedAt + Self.moment
   }
@@ -198,7 +203,7 @@ extension LaneMachine {
     effects.hasRewound = true
   }
 
-  /// Sets *sent* back after an answer that proves that the rest of the window was not taken.
+  /// Sets *sent* back after an answer that proves that the rest of the window was not accepted.
   mutating func rewindDiscarded() {
     guard !window.isEmpty else { return }
     effects.discardedFrom = window.settled

@@ -1,7 +1,8 @@
-// Connections that end without a word, and the search for what they die of.
+// Connections that close silently, and the search for the notification that causes it.
 
 extension LaneMachine {
-  /// The connection ended and nobody said what became of the window: the app's policy decides.
+  /// The connection closed silently, so the outcomes in the window are not known. The app's policy
+  /// decides.
   mutating func closedSilently(walk: any RecordWalk) {
     if poisonSearch?.suspect?.controlSucceeded == false, window.isEmpty { return controlFailed() }
     if poisonSearch?.isProbeOnTrial == true, window.isEmpty, connection.probe != nil {
@@ -33,8 +34,8 @@ extension LaneMachine {
     rewind()
   }
 
-  /// The suspect has failed although the control before it had lived. An outage may have begun
-  /// between the two, so another control must live before the suspect is condemned.
+  /// The suspect's connection has closed although the control before it succeeded. An outage may
+  /// have begun between the two, so another control must succeed before the suspect is condemned.
   private mutating func diedAfterControl(walk: any RecordWalk) {
     if policy.plantedMistake == .outageIsVerdict { return settleAll(as: .rejected(.closedWithoutReason), walk: walk) }
     guard let end = window.frontEnd, let campaign = window.frontCampaign else { return }
@@ -43,7 +44,7 @@ extension LaneMachine {
     rewind()
   }
 
-  /// A connection that carried nothing, or nothing but a probe, has lived.
+  /// A connection that carried nothing, or only a probe, has stayed open.
   mutating func controlLived() {
     guard let suspect = poisonSearch?.suspect else { return }
     poisonSearch?.suspect?.controlSucceeded = true
@@ -55,28 +56,27 @@ extension LaneMachine {
     searchFollows()
   }
 
-  /// The control after the suspect has failed, or could not be connected: the suspect is sent again
-  /// when the gateway is well.
+  /// The control after the suspect has failed, or could not connect. The suspect is sent again when
+  /// the gateway works again.
   mutating func acquit() {
     guard let suspect = poisonSearch?.suspect, suspect.accusedIn != nil else { return }
     poisonSearch?.suspect?.accusedIn = nil
     if policy.plantedMistake != .duplicatesAreNotCounted { effects.mayHaveArrived.append(window.settled..<suspect.end) }
   }
 
-  /// Even a connection that carried nothing was closed without a word: this is an outage, and no
-  /// notification is to blame.
+  /// Even a connection without a notification was closed silently. This is an outage, and no
+  /// notification is the cause.
   private mutating func controlFailed() {
     acquit()
     guard var suspect = poisonSearch?.suspect else { return }
-    // Perhaps it is the probe that this gateway answers by closing: the next control carries
-    // nothing at all.
+    // Perhaps this gateway closes because of the probe. The next control carries nothing at all.
     if connection.probe != nil { probesWork = false }
     suspect.failures += 1
     poisonSearch?.suspect = suspect
     if suspect.failures >= policy.attempts { effects.isUnresponsive = true }
   }
 
-  /// What to do first on a connection because of the search, if anything.
+  /// The step that the search demands first on a connection; nil if none.
   mutating func stepOfSearch(now: Instant, walk: any RecordWalk) -> Step? {
     guard var search = poisonSearch else { return nil }
     search.prepareStage(from: window.settled, hasProbes: probesWork, walk: walk)
@@ -85,7 +85,7 @@ extension LaneMachine {
     return stepOfControl(now: now)
   }
 
-  /// The connection that carries nothing but a probe, to see whether the gateway is well at all.
+  /// A connection that carries only a probe, to find out whether the gateway works at all.
   mutating func stepOfControl(now: Instant) -> Step {
     if probesWork { return .probe(identifier: nextProbeIdentifier) }
     let deadline = connection.openedAt + policy.quiet
@@ -94,7 +94,7 @@ extension LaneMachine {
     return .wait(until: now)
   }
 
-  /// The search follows *settled*.
+  /// The search continues from *settled*.
   mutating func searchFollows() {
     poisonSearch?.settled(through: window.settled)
     if poisonSearch?.isOver == true { poisonSearch = nil }

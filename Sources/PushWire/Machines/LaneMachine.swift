@@ -1,39 +1,42 @@
-/// The whole conduct of one lane over the binary protocol: when to connect, how far to send, what an answer, a silence or a closure means.
+/// The logic of one lane over the binary protocol: when to connect, how far to send, and what an
+/// answer, a quiet period or a closure means.
 ///
-/// A value without IO: the lane tells it what happened, asks ``next(_:)`` what to do, and takes the results with ``takeEffects()``.
-/// The rules are those of BinaryProtocol.md, "What the sender
+/// A value without IO. The lane reports events to it, asks ``next(_:walk:)`` what to do, and takes
+/// the results with ``takeEffects()``. The rules are those of BinaryProtocol.md, "What the sender
 /// concludes", and of ProtocolRulings.md.
 package struct LaneMachine: ~Copyable {
   /// What the lane must do next.
   package enum Step: Hashable, Sendable {
-    /// Open a connection, then say ``LaneMachine/dialled()``.
+    /// Open a connection, then call ``LaneMachine/dialled()``.
     case dial
-    /// Send the notifications that start in `from..<to`, or the first of them, and record each run with ``LaneMachine/packed(to:lastStart:count:campaign:fate:now:)``.
+    /// Send the notifications that start in `from..<to`, or the first of them, and record each run
+    /// with ``LaneMachine/packed(to:lastStart:count:campaign:fate:now:)``.
     case pack(from: UInt64, to: UInt64)
-    /// Send a known-bad probe, then say ``LaneMachine/probed(now:)``.
+    /// Send a known-bad probe, then call ``LaneMachine/probed(now:)``.
     case probe(identifier: UInt32)
     /// Close the connection.
     case leave
-    /// Nothing to do before something happens, or before this moment.
+    /// There is nothing to do until an event, or until this time.
     case wait(until: Instant?)
   }
 
-  /// What the lane sees of its ring when it asks.
+  /// What the machine must know of the lane and its ring for a step.
   package struct Input {
     package var now: Instant
     package var published: UInt64
-    /// Blocks of the ring that nobody has claimed.
+    /// Blocks of the ring that are not claimed.
     package var freeBlockCount: Int
-    /// Blocks that the ring may hold now, at most what the policy says.
+    /// Blocks that the ring may hold now, at most ``LanePolicy/ringBlockCount``.
     package var blockCountLimit: Int
     package var isWritable: Bool
-    /// How much of the connection's stream the peer's system has acknowledged.
+    /// How many bytes of the connection's stream the peer's system has acknowledged.
     package var acknowledged: UInt64
-    /// Nothing more will come for now: confirm what was sent instead of waiting for company.
+    /// Nothing more will come for now, so what was sent is confirmed without waiting for more.
     package var isDraining: Bool
-    /// More is to come: where connections end in refusals, the next one is dialled before it is needed.
+    /// More will come. If connections end in refusals, the next one is dialled before it is needed.
     package var mayDialAhead: Bool
-    /// All that the ring holds was cancelled: it needs no connection to leave, and nobody waits long for the rest.
+    /// Everything in the ring was cancelled. It can be settled without a connection, and the rest
+    /// is not waited for long.
     package var isCancelled: Bool
 
     package init(
@@ -52,24 +55,26 @@ package struct LaneMachine: ~Copyable {
     }
   }
 
-  /// What events have led to, for the lane to carry out.
+  /// The results of events, which the lane must carry out.
   package struct Effects {
     package var settlements: [Settlement] = []
-    /// Notifications that may have arrived although they will be sent again: each time that one is put
-    /// into doubt.
+    /// Notifications that will be resent although they may have arrived. Each one is listed each
+    /// time that it is put into doubt.
     package var mayHaveArrived: [Range<UInt64>] = []
     /// *Sent* was set back.
     package var hasRewound = false
-    /// What an answer has proved: nothing from this position on was taken on the connection that has
-    /// just ended, since the gateway discards all that follows a refused frame or a shutdown.
+    /// What an answer has proved: nothing from this position on was accepted on the connection that
+    /// has just ended. The gateway discards everything behind a refused frame or a shutdown.
     ///
-    /// Everything before the position has its outcome, and everything from it on has its turn again.
-    /// It says nothing about earlier connections: what was in ``mayHaveArrived`` before stays in
-    /// doubt. Nil when a connection ended without such an answer.
+    /// Everything before the position has its outcome, and everything from it on has its turn
+    /// again. It says nothing about earlier connections: what was in ``mayHaveArrived`` before
+    /// stays in doubt. Nil if a connection ended without such an answer.
     package var discardedFrom: UInt64?
-    /// A connection settled at least one notification otherwise than by dying of it, or answered a probe.
+    /// A connection settled a notification or answered a probe. A notification that was settled
+    /// because the connection closed on it does not count.
     package var madeProgress = false
-    /// The gateway closes every connection without a word, even one that carries nothing: sending on would only burn notifications.
+    /// The gateway closes every connection silently, even one that carries nothing. Sending more
+    /// would only cost notifications.
     package var isUnresponsive = false
 
     fileprivate var hasAny: Bool {
@@ -78,22 +83,22 @@ package struct LaneMachine: ~Copyable {
   }
 
   enum Phase {
-    /// No connection; none may be tried before `retryAt`.
+    /// There is no connection, and none may be opened before `retryAt`.
     case disconnected(retryAt: Instant)
     case dialling
     /// Handshake complete.
     case open
-    /// The conversation is over; the link has still to report its closure.
+    /// The connection has done its work. The link has still to report its closure.
     case leaving
   }
 
-  /// What belongs to the present connection, or the last one, and begins anew with each.
+  /// The state of the present connection, or of the last one. It is reset for each connection.
   struct Connection {
     var openedAt = Instant.start
-    /// How much of the stream the peer's system has acknowledged, and when that last grew.
+    /// How many bytes of the stream the peer's system has acknowledged, and when that last grew.
     var acknowledged: UInt64 = 0
     var progressAt = Instant.start
-    /// When the peer last went on to read after it had stopped for longer than a moment.
+    /// When the peer last continued to read after a stop of more than a moment.
     var drainedAt = Instant.start
     var lastActivity = Instant.start
     var sentCount = 0
@@ -101,17 +106,18 @@ package struct LaneMachine: ~Copyable {
     var hasMadeProgress = false
     /// The peer has sent at least one byte.
     var hasHeard = false
-    /// We left because there was nothing to do.
+    /// The lane closed the connection because there was nothing to do.
     var endedIdle = false
-    /// The gateway has refused a notification by name.
+    /// The gateway has refused a notification and named it.
     var endedInRefusal = false
-    /// It died in the search for what connections die of, with suspects in flight.
+    /// It closed silently during the poison search, with suspects in flight.
     var failedInSearch = false
     var probe: Probe?
     var slowStart: SlowStart?
   }
 
-  /// A known-bad probe on its way (BinaryProtocol.md, "Known-bad probe"). It is the last frame of its connection.
+  /// A known-bad probe that has been sent (BinaryProtocol.md, "Known-bad probe"). It is the last
+  /// frame of its connection.
   struct Probe {
     var identifier: UInt32
     var sentAt: Instant
@@ -124,16 +130,19 @@ package struct LaneMachine: ~Copyable {
   package internal(set) var refusalStatistics = RefusalStatistics()
   var poisonSearch: PoisonSearch?
   var backoff: Backoff
-  /// Between the connections of a search, which die by design: no failures, but no flood either.
+  /// The pauses between connections of a search. Their closing is expected, so it is no failure,
+  /// but there must not be too many.
   var searchBackoff: Backoff
   var probeCount: UInt32 = 0
-  /// False once the gateway has answered a probe without its identifier, or closed on one without a word.
+  /// False after the gateway has answered a probe without its identifier, or has closed on one
+  /// silently.
   var probesWork: Bool
   var probesAreProven = false
-  /// Set when a probe got no answer in time: settled as quiet when the connection has closed.
+  /// Set if a probe got no answer in time. Everything before it is settled as quiet when the
+  /// connection has closed.
   var quietUntil: UInt64?
   var effects = Effects()
-  /// There has been a connection.
+  /// The lane has had a connection.
   package internal(set) var hasBeenOpen = false
 
   package init(policy: LanePolicy, seed: UInt64) {
@@ -146,14 +155,14 @@ package struct LaneMachine: ~Copyable {
   package var sent: UInt64 { window.sent }
   package var settled: UInt64 { window.settled }
   package var highWater: UInt64 { window.highWater }
-  /// How far the lane has come for good: where connections end in refusals, what was sent lately may
-  /// have to be sent again.
+  /// Everything before this position will probably not be resent. If connections end in refusals,
+  /// what was sent recently may have to be.
   package func progress(now: Instant) -> UInt64 {
     guard let age = refusalStatistics.answerLimit else { return window.sent }
     return window.end(sentFor: age, now: now).position
   }
 
-  /// When ``progress(now:)`` moves without any event.
+  /// When ``progress(now:)`` moves without an event.
   private func progressAt(now: Instant) -> Instant? {
     refusalStatistics.answerLimit.flatMap { window.end(sentFor: $0, now: now).nextAt }
   }
@@ -161,29 +170,29 @@ package struct LaneMachine: ~Copyable {
   /// Connections in a row that settled nothing.
   package var failures: Int { backoff.failures }
   package var isOpen: Bool { if case .open = phase { true } else { false } }
-  /// The last connection was left because there was nothing to do.
+  /// The last connection was closed because there was nothing to do.
   package var endedIdle: Bool { connection.endedIdle }
-  /// It looks for a notification that makes the gateway close.
+  /// A poison search is under way.
   package var isSearching: Bool { poisonSearch != nil }
-  /// Nothing is sent and unsettled, and no search for a notification that ends connections goes on: what
-  /// the lane holds may go to other lanes.
+  /// Nothing is in flight and no poison search is under way, so the lane's notifications may go to
+  /// other lanes.
   package var canHandOver: Bool { isDisconnected && window.isEmpty && !isSearching && refusalStatistics.hasRefusals }
-  /// True when no connection is open, opening or closing.
+  /// True if no connection is open, opening or closing.
   package var isDisconnected: Bool { if case .disconnected = phase { true } else { false } }
 
-  /// When it may connect again, while it is disconnected.
+  /// When the lane may connect again; nil unless it is disconnected.
   package var retryAt: Instant? { if case .disconnected(let instant) = phase { instant } else { nil } }
 
-  /// What has come of the events since the last call; nil when nothing has.
+  /// Returns the results of events since the last call; nil if there are none.
   package mutating func takeEffects() -> Effects? {
     guard effects.hasAny else { return nil }
     defer { effects = Effects() }
     return effects
   }
 
-  // MARK: What to do
+  // MARK: The next step
 
-  /// What to do now. To be asked again after every event, and at the moment that `wait` names.
+  /// What to do now. Must be asked again after every event, and at the time of `wait`.
   package mutating func next(_ input: Input, walk: any RecordWalk) -> Step {
     switch phase {
     case .dialling, .leaving:
@@ -206,12 +215,13 @@ package struct LaneMachine: ~Copyable {
 
   private func dial(from retryAt: Instant, now: Instant) -> Step { retryAt <= now ? .dial : .wait(until: retryAt) }
 
-  /// A refusal took the last connection, or those of other lanes, and this lane has had none yet. After
-  /// any other end nothing is dialled without need.
+  /// Whether to dial before there is work: refusals ended the last connection, or those of other
+  /// lanes while this one has had none. After any other end, nothing is dialled without need.
   private var dialsAhead: Bool { refusalStatistics.hasRefusals && (connection.endedInRefusal || !hasBeenOpen) }
 
-  /// The quiet period of a notification begins when the peer's system has acknowledged its bytes, and begins again when the peer has stopped reading for
-  /// longer than a moment: a peer that does not read is not quiet, it is deaf.
+  /// The quiet period of a notification begins when the peer's system has acknowledged its bytes.
+  /// It begins again when the peer has not read for longer than a moment, because a peer that does
+  /// not read cannot answer.
   private mutating func observePeer(_ input: Input) {
     if input.acknowledged > connection.acknowledged || window.isDelivered {
       if isDeaf(now: input.now) { connection.drainedAt = input.now }
@@ -221,9 +231,10 @@ package struct LaneMachine: ~Copyable {
     window.acknowledged(through: input.acknowledged, now: input.now)
   }
 
+  /// Whether the peer has not acknowledged anything for longer than a moment.
   private func isDeaf(now: Instant) -> Bool { !window.isDelivered && connection.progressAt + Self.moment <= now }
 
-  /// Longer than a round trip and a lost packet.
+  /// Longer than a round trip with a lost packet.
   static let moment = Duration.seconds(1)
 
   private mutating func stepIfStalled(_ input: Input, walk: any RecordWalk) -> Step? {
@@ -234,13 +245,14 @@ package struct LaneMachine: ~Copyable {
     return .leave
   }
 
-  /// When to look at the peer again, while it has not acknowledged everything.
+  /// When to check the peer again while it has not acknowledged everything.
   private func recheck(now: Instant) -> Instant { now + min(policy.quiet / 4, .milliseconds(100)) }
 
   private mutating func stepWhileOpen(_ input: Input, walk: any RecordWalk) -> Step {
     if !isDeaf(now: input.now) { settleQuiet(now: input.now, walk: walk) }
     if window.isEmpty, connection.lastActivity + policy.idle <= input.now {
-      // A connection that long idle may be dead without our knowing (NAT, the gateway's own limit): replaced before its next use.
+      // A connection that was idle for this long may be dead unnoticed (NAT, the gateway's own
+      // limit). It is replaced before its next use.
       phase = .leaving
       connection.endedIdle = true
       return .leave
@@ -252,18 +264,21 @@ package struct LaneMachine: ~Copyable {
       limit = min(limit, stageEnd)
       mustConfirm = true
     }
-    // Probing before the ring is quite full lets the producers fill the rest while the answer is on its way.
+    // A probe before the ring is full lets the producers fill the rest while its answer is on the
+    // way.
     let isNearlyFull = input.freeBlockCount < input.blockCountLimit / 4 && window.sent - window.settled >= UInt64(input.blockCountLimit / 2)
     let room = isNearlyFull && probesWork ? 0 : max(0, policy.windowCount - window.sentCount)
     if room == 0 { mustConfirm = true }
-    // No notification takes less than one block, so as many blocks are never too many notifications.
+    // A notification takes at least one block, so this many blocks are never too many
+    // notifications.
     limit = min(limit, window.sent + UInt64(room))
     if window.sent < limit, let remaining = connection.slowStart?.remaining(sentCount: connection.sentCount, now: input.now) {
       guard remaining > 0 else { return .wait(until: earliest(connection.slowStart?.nextAt, quietDeadline)) }
       limit = min(limit, window.sent + UInt64(remaining))
     }
     if window.sent < limit {
-      // A range below the high-water mark is a resend and kept apart from what is new, so that it can be counted.
+      // A range below the high-water mark is a resend. It is kept apart from new notifications so
+      // that it can be counted.
       let to = window.sent < window.highWater ? min(limit, window.highWater) : limit
       return input.isWritable ? .pack(from: window.sent, to: to) : .wait(until: recheck(now: input.now))
     }
@@ -280,13 +295,15 @@ package struct LaneMachine: ~Copyable {
     return min(left, right)
   }
 
-  /// A probe that the gateway is known to answer is given longer than the quiet period: its answer is worth more than a guess.
+  /// If the gateway is known to answer probes, the wait is longer than the quiet period: its answer
+  /// proves more.
   private mutating func stepWhileProbing(_ probe: Probe, now: Instant) -> Step {
     let patience = probesAreProven ? policy.quiet * 4 : policy.quiet
     if !window.isDelivered { return .wait(until: recheck(now: now)) }
     let deadline = max(probe.sentAt, connection.drainedAt) + patience
     guard deadline <= now else { return .wait(until: deadline) }
-    // Not a word, and the connection lives: what was sent is accepted/quiet, and this connection cannot be used any more.
+    // No answer, and the connection is open. What was sent is accepted/quiet, and this connection
+    // cannot be used any more.
     if !probesAreProven { probesWork = false }
     controlLived()
     quietUntil = window.sent

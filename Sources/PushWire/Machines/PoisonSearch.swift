@@ -1,72 +1,74 @@
-/// The search for the notification that makes the gateway close without a word (BinaryProtocol.md, "Poison
-/// search").
+/// The search for the notification on which the gateway closes the connection silently
+/// (BinaryProtocol.md, "Poison search").
 ///
-/// All that was in flight on a connection that ended so is a range of suspects. It is sent again in
-/// stages, each confirmed before the next. A stage whose connection dies is divided in turn, until
-/// one notification is alone. The search is bounded in copies: no notification is in flight on more
-/// than ``Limits/copies`` connections that die, so the sizes of stages follow from how many
-/// connections their notifications have seen die already.
+/// Everything that was in flight on such a connection is a range of suspects. It is resent in
+/// stages, and each stage is confirmed before the next. A stage whose connection closes is divided
+/// again, until one notification is alone.
+///
+/// The search bounds the copies: no notification is in flight on more than ``Limits/copies``
+/// connections that close. So the sizes of stages follow from the number of closed connections in
+/// their notifications' past.
 struct PoisonSearch {
-  /// How a search may go, depending on how stages are confirmed.
+  /// The bounds of a search, which depend on how stages are confirmed.
   struct Limits {
     /// How often one notification may be sent in all.
     var copies: Int
-    /// Into how many stages a range is divided at most, where the copies allow it.
+    /// Into how many stages a range is divided at most, if the copies allow it.
     var fanOut: Int
 
-    /// A probe confirms a stage within a round trip, so stages may be many and copies few: 64³ is a
-    /// whole window.
+    /// A probe confirms a stage within a round trip, so there may be many stages and few copies.
+    /// 64³ is a whole window.
     static let withProbes = Limits(copies: 5, fanOut: 64)
 
-    /// A quiet period for each stage that lives: few stages, and copies up to log₂ of what was in
-    /// flight.
+    /// Each stage that succeeds costs a quiet period, so there are few stages. The number of copies
+    /// is up to log₂ of what was in flight.
     static func withoutProbes(_ count: Int) -> Limits {
       Limits(copies: max(withProbes.copies, Int.bitWidth - 1 - max(1, count).leadingZeroBitCount), fanOut: 8)
     }
   }
 
-  /// Neighbours with the same history.
+  /// Neighbouring notifications with the same history.
   private struct Suspects {
     var end: UInt64
-    /// So many connections have died with these in flight.
+    /// How many connections have closed with these in flight.
     var failures: Int
-    /// How many were in flight on the last connection that died, if it was these: their number
-    /// decides how large the stages are. Nil for a range that lay beside them: its stages are as
-    /// large as possible, since the connection died of another.
+    /// How many were in flight on the last closed connection, if it was these. Their number decides
+    /// the size of the stages. Nil for a range beside them: its stages are as large as possible,
+    /// because another range was the cause.
     var count: Int?
   }
 
-  /// A notification that was alone on a connection that died, or is to be sent alone for the last
+  /// A notification that was alone on a connection that closed, or is to be sent alone for the last
   /// time.
   struct Suspect {
-    /// Where it ends: once that is settled, whatever stands at the front is another.
+    /// The end of its record. Once it is settled, the notification at the front is another one.
     var end: UInt64
     var failures: Int
-    /// A connection without it has lived since the last one died. Only then is it sent again.
+    /// A connection without it has succeeded since the last one closed. Only then is it sent again.
     var controlSucceeded: Bool
-    /// Its campaign, once it has died after such a connection. It is condemned when another
-    /// connection without it has lived. If that one dies, an outage had begun, and the death of the
-    /// suspect proves nothing.
+    /// Its campaign, set when its connection has closed after a successful control. It is condemned
+    /// when another control succeeds. If that control fails, an outage had begun, and the suspect's
+    /// closed connection proves nothing.
     var accusedIn: UInt32?
   }
 
-  /// In order, the first from *settled* on.
+  /// In order; the first begins at *settled*.
   private var ranges: [Suspects] = []
-  /// The most that was in flight on a connection that died.
+  /// The most notifications in flight on a connection that closed.
   private var largestCount = 0
-  /// Where the present stage ends, once it is known.
+  /// Where the present stage ends; nil until it has been computed.
   private(set) var stageEnd: UInt64?
-  /// A connection died with a probe outstanding, and this gateway has never answered one: perhaps
-  /// the probe is what it dies of. The next connection carries a probe alone.
+  /// A connection closed with a probe outstanding, and this gateway has never answered one. Perhaps
+  /// it closes because of the probe, so the next connection carries only a probe.
   var isProbeOnTrial = false
   var suspect: Suspect?
-  /// Something has been confirmed since the last connection died.
+  /// Something has been confirmed since the last connection closed.
   var hasSucceeded = false
 
-  /// There is nothing left to search.
+  /// No suspects are left.
   var isOver: Bool { ranges.isEmpty }
 
-  /// A connection has died with `count` notifications in flight, all of the window up to `end`.
+  /// A connection has closed with `count` notifications in flight, the whole window up to `end`.
   mutating func failed(through end: UInt64, count: Int) {
     var failures = 0
     while let first = ranges.first {
@@ -92,18 +94,18 @@ struct PoisonSearch {
     if let suspect, suspect.end <= position { self.suspect = nil }
   }
 
-  /// A new connection: what is left of a stage is measured anew.
+  /// A new connection has opened. The rest of a stage is measured again.
   mutating func connectionOpened() {
     stageEnd = nil
   }
 
-  /// Sees to it that there is a stage, which begins at `settled`.
+  /// Computes the stage that begins at `settled`, if there is none.
   mutating func prepareStage(from settled: UInt64, hasProbes: Bool, walk: any RecordWalk) {
     guard stageEnd == nil, let first = ranges.first else { return }
     let limits = limits(hasProbes: hasProbes)
     let stage: (end: UInt64, count: Int)
     if let count = first.count {
-      // Measured anew for each, since probes may turn out not to work.
+      // Computed again for each stage, because probes may turn out not to work.
       let stageCount = limits.stageCount(of: count, failures: first.failures)
       stage = (walk.position(after: stageCount, from: settled, limit: first.end), stageCount)
     } else {
@@ -118,7 +120,7 @@ struct PoisonSearch {
 
   private func limits(hasProbes: Bool) -> Limits { hasProbes ? .withProbes : .withoutProbes(largestCount) }
 
-  /// As much as can still be told apart if its connection dies after all.
+  /// The most that can still be told apart if its connection closes too.
   private func joinedStage(from settled: UInt64, limits: Limits, walk: any RecordWalk) -> (end: UInt64, count: Int) {
     var end = settled
     var count = 0
@@ -139,22 +141,24 @@ struct PoisonSearch {
 }
 
 extension PoisonSearch.Limits {
-  /// How many of `count` suspects to send at once, after so many connections that died with them.
+  /// How many of `count` suspects to send at once, after `failures` connections that closed with
+  /// them.
   func stageCount(of count: Int, failures: Int) -> Int {
-    // The last copy is kept for the second death of the one that is found, if the others suffice.
+    // If the other copies suffice, the last one is kept for the second closing on the suspect that
+    // is found.
     let spared = copies - 1 - failures
     let levels = spared >= 1 && Self.power(fanOut, spared) >= count ? spared : max(1, copies - failures)
     guard levels > 1, count > 1 else { return 1 }
     let half = (count + 1) / 2
-    // Most connections that end without a word have not died of a notification: the first stages
-    // are few.
+    // Most connections that close silently do not close because of a notification, so there are few
+    // first stages.
     if failures == 1 { return min(half, Self.power(fanOut, levels - 1)) }
     var parts = 2
     while Self.power(parts, levels) < count { parts += 1 }
     return min(half, (count + parts - 1) / parts)
   }
 
-  /// How many can be told apart after so many failures.
+  /// How many suspects can be told apart after this many failures.
   func capacity(failures: Int) -> Int { Self.power(fanOut, max(0, copies - failures)) }
 
   private static func power(_ base: Int, _ exponent: Int) -> Int {

@@ -1,4 +1,5 @@
-/// When an app may open a connection, add a lane, or must give up a gateway that it never reached.
+/// Decides when an app may open a connection, adds a lane, and gives up a gateway that it has never
+/// reached.
 package struct PoolMachine: Sendable {
   package struct Limits: Sendable {
     package var lanes: ClosedRange<Int>
@@ -12,13 +13,13 @@ package struct PoolMachine: Sendable {
     }
   }
 
-  /// How a connection ended, or failed to begin, as far as the pool cares.
+  /// How a connection ended, or failed to begin.
   package enum Ending: Hashable, Sendable {
-    /// It got something done, or had nothing to do.
+    /// It settled something, or had nothing to do.
     case ordinary
-    /// It had something to do and ended without getting any of it done.
+    /// It had something to do and settled none of it.
     case fruitless
-    /// No connection came about.
+    /// The connection was never established.
     case unreachable(String)
     /// The gateway refused the certificate.
     case refused(String)
@@ -35,7 +36,7 @@ package struct PoolMachine: Sendable {
   private var failedDials = 0
   private var starving: (since: Instant, last: Instant)?
   package private(set) var laneCount: Int
-  /// Lanes that have had no connection yet: what they will bring is not known.
+  /// The number of lanes that have not had a connection: their effect is not known yet.
   private var newLaneCount: Int
 
   package init(limits: Limits, now: Instant) {
@@ -45,7 +46,7 @@ package struct PoolMachine: Sendable {
     bucket = TokenBucket(perSecond: limits.connectionsPerMinute / 60, burst: max(Double(limits.lanes.upperBound), limits.connectionsPerMinute / 4), now: now)
   }
 
-  /// A lane wants to connect.
+  /// Asks for permission to open a connection.
   package mutating func mayDial(now: Instant) -> Permission {
     bucket.take(upTo: 1, now: now) == 1 ? .now : .later(bucket.nextAt(now: now))
   }
@@ -58,12 +59,12 @@ package struct PoolMachine: Sendable {
     failedDials = 0
     guard isFirst else { return }
     newLaneCount = max(0, newLaneCount - 1)
-    // What was too slow before may be fast enough now.
+    // A shortage from before counts no more, because the lanes may now be fast enough.
     starving = nil
   }
 
-  /// A connection has ended. Returns why the gateway must be given up at once, if it must. A gateway that was reached once is given up
-  /// by ``TroubleMachine`` alone.
+  /// A connection has ended. Returns the reason if the gateway must be given up at once. After a
+  /// first connection, only ``TroubleMachine`` gives a gateway up.
   package mutating func ended(_ ending: Ending) -> String? {
     switch ending {
     case .ordinary, .fruitless:
@@ -72,31 +73,35 @@ package struct PoolMachine: Sendable {
       return "the gateway refused the certificate: \(reason)"
     case .unreachable(let reason):
       failedDials += 1
-      // Over all lanes together: they try side by side, and the second to find nobody there knows no more than the first.
+      // Failed dials of all lanes count together: the lanes dial at the same time, and each failure
+      // says the same.
       return !hasBeenOpen && failedDials >= limits.dialAttempts ? reason : nil
     }
   }
 
   /// What to do about a shortage of room.
   package enum Growth: Hashable, Sendable {
-    /// As many lanes as are needed, or as there may be.
+    /// There are enough lanes, or as many as allowed.
     case none
-    /// Add so many lanes.
+    /// Add this many lanes.
     case add(Int)
-    /// Look again then, whether a producer still waits: ``PoolMachine/starved(mayGrow:now:)``.
+    /// Call ``PoolMachine/starved(mayGrow:usefulLaneCount:now:)`` again at this time if a producer
+    /// still waits.
     case look(Instant)
   }
 
   /// A producer found no room in any lane, or still waits for some.
   ///
-  /// Lanes take ahead what they send in about 300 ms (``BacklogLimit``), so whoever finds all of them full has more than that. Every fast producer fills them now
-  /// and then: a shortage counts when it has lasted, while every lane has had a connection. Then the number of lanes doubles, so that an app that is far from its
-  /// service has all of its connections within the first second.
+  /// Lanes take ahead what they send in about 300 ms (``BacklogLimit``), so a producer that finds
+  /// all of them full has more than that. Every fast producer fills them now and then. So a
+  /// shortage counts only when it has lasted, while every lane has had a connection. Then the
+  /// number of lanes doubles, and an app far from its service has all its connections within the
+  /// first second.
   ///
   /// - Parameters:
-  ///   - mayGrow: false while the app is in trouble: more connections would not help.
-  ///   - usefulLaneCount: so many lanes could send soon what the lanes have to send again; 0 if they can
-  ///     do so themselves. That follows from what was measured already, so nothing is waited for.
+  ///   - mayGrow: false while the app is in trouble, because more connections would not help.
+  ///   - usefulLaneCount: how many lanes could soon send what the lanes have to resend; 0 if they
+  ///     need no help. This count is based on measurements, so the pool grows at once.
   package mutating func starved(mayGrow: Bool, usefulLaneCount: Int = 0, now: Instant) -> Growth {
     guard laneCount < limits.lanes.upperBound else { return .none }
     if mayGrow, usefulLaneCount > 0, newLaneCount == 0 { return grow(to: max(usefulLaneCount, laneCount * 2)) }
@@ -111,8 +116,8 @@ package struct PoolMachine: Sendable {
     return grow(to: laneCount * 2)
   }
 
-  /// A connection was refused something, and none is open that has nothing to do. Returns whether to
-  /// add a lane, whose connection then waits for the next refusal.
+  /// A refusal ended a connection, and no other open connection is idle. Returns whether to add a
+  /// lane, whose connection then waits for the next refusal.
   package mutating func mayAddSpare() -> Bool {
     guard laneCount < limits.lanes.upperBound, newLaneCount == 0 else { return false }
     laneCount += 1
@@ -128,17 +133,18 @@ package struct PoolMachine: Sendable {
     return .add(added)
   }
 
-  /// How long a shortage lasts before it counts.
+  /// How long a shortage must last before it counts.
   private static let shortage = Duration.milliseconds(80)
 
-  /// A lane has had nothing to do for so long that it has left its connection. Returns whether to take it away.
+  /// A lane was idle for so long that it has closed its connection. Returns whether to remove the
+  /// lane.
   package mutating func idled() -> Bool {
     guard laneCount > limits.lanes.lowerBound else { return false }
     laneCount -= 1
     return true
   }
 
-  /// A lane that was to be taken away has got something to do meanwhile.
+  /// A lane that was to be removed has work again.
   package mutating func stayed() {
     laneCount += 1
   }

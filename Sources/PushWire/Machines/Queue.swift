@@ -1,4 +1,5 @@
-/// A first-in, first-out queue in one circular buffer that grows by doubling and then stays: no allocation in a steady state.
+/// A first-in, first-out queue in a circular buffer. The buffer doubles when it is full and never
+/// shrinks, so a steady state allocates nothing.
 struct Queue<Element> {
   private var slots: [Element?] = Array(repeating: nil, count: 16)
   private var head = 0
@@ -8,7 +9,7 @@ struct Queue<Element> {
 
   subscript(offset: Int) -> Element {
     precondition(offset >= 0 && offset < count, "queue offset")
-    guard let element = slots[index(offset)] else { preconditionFailure("empty slot inside a queue") }
+    guard let element = slots[index(offset)] else { preconditionFailure("a slot inside the queue is empty") }
     return element
   }
 

@@ -1,35 +1,36 @@
-/// One notification as its lane's machine knows it: its place in the ring, and what it has been through.
+/// One notification in its lane's machine: its place in the ring and its history.
 package struct RequestEntry: Hashable, Sendable {
-  /// Where it starts and ends in the ring.
+  /// Where its record starts and ends in the ring.
   package let position: UInt64
   package let end: UInt64
-  /// Of its records in this app's rings.
+  /// The campaign's number in this app's ring records.
   package let campaign: UInt32
-  /// An earlier request that got no answer may have delivered it.
+  /// An earlier request without an answer may have delivered it.
   package internal(set) var isInDoubt: Bool
-  /// Attempts: requests that were answered with "not now" while others got final answers, or not at all.
+  /// Attempts: requests that were put off, or got no answer, while others got final answers.
   var tries: UInt16 = 0
-  /// Such requests, whether they count as attempts or not: the next wait is longer.
+  /// All such requests, whether they count as attempts or not. They decide the length of the next
+  /// pause.
   var deferrals: UInt8 = 0
   /// It waits because its device token has had too many requests.
   var isPaced = false
-  /// The number of the lane's next request when this was last answered with "not now"; 0: never.
+  /// The number of the lane's next request when this was last put off; 0: never.
   ///
-  /// Each kind of failure has a mark of its own: good answers between two different kinds are no
-  /// evidence about either.
+  /// Each kind of failure has its own mark, because good answers between failures of two kinds
+  /// prove nothing about either.
   var putOffMark: UInt64 = 0
-  /// The same when a request for it was last turned away without being processed.
+  /// The same number when a request for it was last refused without being processed.
   var turnedAwayMark: UInt64 = 0
-  /// The same when it was last alone on a connection that was cut.
+  /// The same number when it was last alone on a connection that was cut.
   var cutMark: UInt64 = 0
-  /// Requests in a row that the peer says it has not looked at.
+  /// Requests in a row that the peer says it has not processed.
   var refusals: UInt8 = 0
-  /// Such requests that the peer turned away one by one, while it answered others.
+  /// Such requests that the peer refused one by one while it answered others.
   var refusedStreams: UInt16 = 0
-  /// It was alone in flight on so many connections that were cut.
+  /// The number of connections that were cut while this was alone in flight.
   var soloCuts: UInt8 = 0
   /// A request without it has been answered between two such connections. It is condemned when
-  /// another one is answered since; if a connection ends before that, an outage has begun.
+  /// another one has been answered since. If a connection ends before that, an outage has begun.
   var awaitsControl = false
 
   package init(position: UInt64, end: UInt64, campaign: UInt32, isInDoubt: Bool) {
@@ -39,31 +40,31 @@ package struct RequestEntry: Hashable, Sendable {
     self.isInDoubt = isInDoubt
   }
 
-  /// It has been put off once more. If a request that was sent after the last time has got a final answer,
-  /// the service was well: both count.
+  /// The notification has been put off again. If a request sent after the last time has got a final
+  /// answer, the service was working, and both times count as attempts.
   mutating func countDeferral(lastGoodSerial: UInt64) {
     guard putOffMark > 0, lastGoodSerial >= putOffMark else { return }
     tries = tries == 0 ? 2 : tries + 1
   }
 
-  /// The same for a request that was turned away without being processed.
+  /// The same for a request that was refused without being processed.
   mutating func countRefusedStream(lastGoodSerial: UInt64) {
     guard turnedAwayMark > 0, lastGoodSerial >= turnedAwayMark else { return }
     refusedStreams = refusedStreams == 0 ? 2 : refusedStreams + 1
   }
 }
 
-/// Requests on their way, by tag, and in the order in which their time runs out.
+/// The requests in flight, by tag and in the order of their time-outs.
 ///
-/// The slots stay while requests come and go: nothing is allocated for one in a steady state.
+/// The slots stay while requests come and go, so a steady state allocates nothing.
 struct RequestsInFlight {
   private struct Slot {
     var entry = RequestEntry(position: 0, end: 0, campaign: 0, isInDoubt: false)
-    /// Tells a request from others that had the slot before; 0: free.
+    /// Distinguishes a request from earlier ones in the slot; 0: free.
     var serial: UInt64 = 0
     var streamID: Int32 = 0
     var submittedAt = Instant.start
-    /// Neighbours in the order of submission; of free slots the next one. −1: none.
+    /// The neighbours in the order of submission; for free slots, the next one. −1: none.
     var previous: Int32 = -1
     var next: Int32 = -1
   }
@@ -77,15 +78,16 @@ struct RequestsInFlight {
 
   private static let slotBits: UInt64 = 16
 
-  /// The number of the request that is submitted next.
+  /// The number of the next request.
   var nextSerial: UInt64 { serial }
 
   static func serial(of tag: UInt64) -> UInt64 { tag >> slotBits }
 
-  /// The tag of the request that is submitted next: the slot's number below, a serial number above.
+  /// The tag of the next request: the slot's number in the low bits, the serial number in the high
+  /// bits.
   var nextTag: UInt64 {
     let slot = firstFree >= 0 ? Int(firstFree) : slots.count
-    precondition(slot < 1 << Self.slotBits, "no peer is asked to keep so many streams open")
+    precondition(slot < 1 << Self.slotBits, "more requests in flight than tags")
     return serial << Self.slotBits | UInt64(slot)
   }
 
@@ -103,7 +105,7 @@ struct RequestsInFlight {
     count += 1
   }
 
-  /// Takes a request out; nil if the tag is of one that has gone.
+  /// Removes a request; nil if the tag's request has already ended.
   mutating func remove(_ tag: UInt64) -> RequestEntry? {
     guard let index = index(of: tag) else { return nil }
     let slot = slots[index]
@@ -123,14 +125,14 @@ struct RequestsInFlight {
     return index < slots.count && slots[index].serial == Self.serial(of: tag) && slots[index].serial != 0 ? index : nil
   }
 
-  /// The request that has waited longest.
+  /// The oldest request.
   var oldest: (tag: UInt64, streamID: Int32, submittedAt: Instant)? {
     guard first >= 0 else { return nil }
     let slot = slots[Int(first)]
     return (slot.serial << Self.slotBits | UInt64(first), slot.streamID, slot.submittedAt)
   }
 
-  /// Gives the memory back, if nothing is on its way.
+  /// Frees the memory if no request is in flight.
   mutating func release() {
     guard count == 0, !slots.isEmpty else { return }
     slots = []
@@ -138,7 +140,7 @@ struct RequestsInFlight {
   }
 }
 
-/// Notifications that will be sent again: those whose time has come, and the others by their time.
+/// Notifications that will be resent: those that are due, and the others by time.
 struct RetryQueue {
   private struct Item {
     var key: UInt64
@@ -152,11 +154,11 @@ struct RetryQueue {
   var isEmpty: Bool { count == 0 }
   /// The next one to be sent.
   var next: RequestEntry? { ready.items.first?.entry }
-  /// When one of those that wait will be ready.
+  /// When the next waiting notification becomes due.
   var nextAt: Instant? { waiting.items.first.map { Instant(nanoseconds: $0.key) } }
 
-  /// In the order of the ring, but after those that have used fewer attempts: whatever kept this one from
-  /// its outcome may be about it alone.
+  /// Adds a notification that is due. The order is the ring's, but notifications with fewer
+  /// attempts come first, because whatever delayed this one may concern only this one.
   mutating func append(_ entry: RequestEntry) {
     ready.insert(Item(key: UInt64(min(entry.tries, 255)) << 55 | entry.position, entry: entry))
   }
@@ -169,7 +171,7 @@ struct RetryQueue {
     ready.removeFirst()
   }
 
-  /// What has waited long enough becomes ready.
+  /// Makes notifications due whose time has come.
   mutating func move(now: Instant) {
     while let first = waiting.items.first, first.key <= now.nanoseconds {
       waiting.removeFirst()
@@ -177,7 +179,7 @@ struct RetryQueue {
     }
   }
 
-  /// What satisfies `condition` waits no longer.
+  /// Makes all waiting notifications due that satisfy `condition`.
   mutating func hasten(where condition: (RequestEntry) -> Bool) {
     let all = exchange(&waiting.items, with: [])
     for item in all {
@@ -185,7 +187,7 @@ struct RetryQueue {
     }
   }
 
-  /// Of those that wait, the one whose time comes first and that satisfies `condition` becomes ready.
+  /// Makes the first waiting notification due that satisfies `condition`.
   mutating func hastenFirst(where condition: (RequestEntry) -> Bool) {
     var first: UInt64?
     for item in waiting.items where condition(item.entry) { first = min(first ?? item.key, item.key) }
@@ -202,12 +204,12 @@ struct RetryQueue {
     }
   }
 
-  /// Gives the memory back, if nothing waits.
+  /// Frees the memory if no notification waits.
   mutating func release() {
     if isEmpty { self = RetryQueue() }
   }
 
-  /// A binary heap: the least key first.
+  /// A binary heap with the smallest key first.
   private struct Heap {
     var items: [Item] = []
 

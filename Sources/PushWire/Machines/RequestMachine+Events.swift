@@ -1,4 +1,4 @@
-// What the lane tells the machine, and what follows for the notifications concerned.
+// Events of the lane, and what follows for the notifications concerned.
 
 extension RequestMachine {
   // MARK: The connection
@@ -8,7 +8,7 @@ extension RequestMachine {
     connection = Connection()
   }
 
-  /// There is nothing to connect with before this: a token that may not be replaced yet.
+  /// No connection is possible before this time: a token may not be replaced yet.
   package mutating func postponed(until instant: Instant) {
     phase = .disconnected(retryAt: instant)
   }
@@ -19,7 +19,7 @@ extension RequestMachine {
     connection = Connection(heardAt: now, activeAt: now, trialCount: trialCount)
   }
 
-  /// Bytes have come from the peer.
+  /// Bytes have arrived from the peer.
   package mutating func heard(now: Instant) {
     connection.heardAt = now
     connection.hasHeard = true
@@ -32,13 +32,14 @@ extension RequestMachine {
     if connection.controlPing == number { connection.isControlled = true }
   }
 
-  /// The peer has sent a GOAWAY, or the connection is of no use for another reason. What is under way is waited for.
+  /// The peer has sent a GOAWAY, or the connection cannot be used for another reason. Requests in
+  /// flight are waited for.
   package mutating func goingAway() {
     connection.isFinishing = true
   }
 
-  /// The link has closed, or could not be opened. What had not been given out for sending must have been
-  /// told before, with ``ended(_:_:now:)``.
+  /// The link has closed, or could not be opened. Requests that had not been sent must have been
+  /// reported before, with ``ended(_:_:now:)``.
   package mutating func closed(_ closure: LaneClosure, now: Instant) {
     let wasSearching = search != nil
     let hasSucceeded = connection.hasMadeProgress || connection.isControlled || connection.endedIdle
@@ -67,7 +68,8 @@ extension RequestMachine {
     phase = .disconnected(retryAt: now + delay)
   }
 
-  /// We have left a peer that gave no answers: none of its requests is known to be the cause.
+  /// The lane has closed the connection of a peer that gave no answers. None of its requests is
+  /// known to be the cause.
   private mutating func lostUnanswered(now: Instant) {
     let isAlone = inFlight.count == 1
     while let oldest = inFlight.oldest, var entry = inFlight.remove(oldest.tag) {
@@ -79,7 +81,7 @@ extension RequestMachine {
 
   // MARK: A notification's turn
 
-  /// It is on its way, with ``nextTag`` as it was before this call.
+  /// A request for it has been submitted, with ``nextTag`` as it was before this call.
   package mutating func submitted(_ entry: RequestEntry, streamID: Int32, now: Instant) {
     takeTurn(entry)
     inFlight.insert(entry, streamID: streamID, now: now)
@@ -94,14 +96,15 @@ extension RequestMachine {
     settle(entry, as: outcome)
   }
 
-  /// Its device token has had too many requests: it waits until then, and is no try.
+  /// Its device token has had too many requests. It waits until then, which does not count as an
+  /// attempt.
   package mutating func passed(_ entry: RequestEntry, until instant: Instant) {
     takeTurn(entry)
     var entry = entry
     retries.append(with(&entry) { $0.isPaced = true }, at: instant)
   }
 
-  /// Until when notifications to a device token wait; nil if they need not.
+  /// Until when notifications to a device token wait; nil if they do not.
   package mutating func pacedUntil(_ token: Int, now: Instant) -> Instant? {
     guard let until = paced[token] else { return nil }
     if until > now { return until }
@@ -109,7 +112,7 @@ extension RequestMachine {
     return nil
   }
 
-  /// Up to here there is no notification.
+  /// There is no notification before `end`.
   package mutating func passedPadding(to end: UInt64) {
     let start = map.sent
     map.append(to: end)
@@ -127,14 +130,15 @@ extension RequestMachine {
     }
   }
 
-  // MARK: Its fate
+  // MARK: Outcomes
 
   /// The service has answered.
   ///
   /// - Parameters:
-  ///   - verdict: a disputed token must have been decided: ``ProviderVerdict/pausesApp``, or as if expired.
-  ///   - outcome: that this answer means, if it is the last.
-  ///   - retryAfter: the service's own wish, in seconds.
+  ///   - verdict: a disputed token must have been decided: ``ProviderVerdict/pausesApp``, or the
+  ///     same as an expired one.
+  ///   - outcome: the outcome if no request follows.
+  ///   - retryAfter: the service's own pause, in seconds.
   ///   - token: a hash of the device token, with ``ProviderVerdict/delaysToken``.
   package mutating func answered(
     _ tag: UInt64, _ verdict: ProviderVerdict, outcome: Outcome, retryAfter: UInt32?, token: Int? = nil, now: Instant
@@ -150,7 +154,7 @@ extension RequestMachine {
     case .pausesApp:
       refusedApp(tag, entry, outcome: outcome)
     case .needsOwnConnection where !connection.hasMadeProgress && backoff.failures >= Self.freshConnectionLimit:
-      // No other key was ever used on these connections: the service does not accept this one.
+      // These connections have used no other key, so the service does not accept this one.
       refusedApp(tag, entry, outcome: outcome)
     case .disputesToken, .expiredToken, .needsOwnConnection, .reconnects:
       connection.isFinishing = true
@@ -166,14 +170,14 @@ extension RequestMachine {
     }
   }
 
-  /// Where the notification of a request under way lies in the ring; nil if it has been taken back.
+  /// The ring position of a request's notification; nil if the request has ended.
   package func position(of tag: UInt64) -> UInt64? { inFlight.position(of: tag) }
 
   /// How a stream ended without an answer.
   package enum StreamEnd: Sendable {
     /// The peer may have processed the request.
     case unknown
-    /// The request was never given out, or lies behind the last stream of a GOAWAY.
+    /// The request was never sent, or is behind the last stream of a GOAWAY.
     case unprocessed
     /// The peer reset the stream with REFUSED_STREAM: it has not processed the request.
     case refused
@@ -190,18 +194,18 @@ extension RequestMachine {
     }
   }
 
-  /// The app is about to stop and cancel everything: no more is sent for it to be burnt.
+  /// The app is about to stop and cancel everything. Sending more would waste notifications.
   package mutating func pause() {
     isPaused = true
   }
 
-  /// What waits for its next turn although its campaign was cancelled is to be taken up at once.
+  /// Notifications that wait for a retry are settled at once if their campaign is cancelled.
   package mutating func cancelled(where isCancelled: (_ campaign: UInt32) -> Bool) {
     retries.hasten { isCancelled($0.campaign) }
   }
 
-  /// The service refuses the credential or the topic, so the answer is no verdict on the notification:
-  /// it returns to the queue, and the app stops.
+  /// The service refuses the credential or the topic, so the answer is not about the notification.
+  /// It returns to the queue, and the app stops.
   private mutating func refusedApp(_ tag: UInt64, _ entry: RequestEntry, outcome: Outcome) {
     effects.pausedBy = outcome
     pause()
@@ -225,8 +229,8 @@ extension RequestMachine {
     settle(entry, as: outcome)
   }
 
-  /// The peer has not processed it, and says so of this request. The notification is sent again, without
-  /// doubt, until the peer has turned it away `limit` times in a row while it answered others.
+  /// The peer says about this request that it was not processed. The notification is resent without
+  /// doubt, until the peer has refused it `limit` times in a row while it answered others.
   private mutating func refusedStreams(_ entry: RequestEntry, limit: UInt16, outcome: Outcome, now: Instant) {
     var entry = entry
     entry.countRefusedStream(lastGoodSerial: lastGoodSerial)
@@ -237,8 +241,8 @@ extension RequestMachine {
     effects.trouble = Trouble(cause: cause, nextTryAt: nil)
   }
 
-  /// The peer has not processed it: sent again, first of all, and without any doubt. One that is refused
-  /// again and again is sent with growing pauses.
+  /// The peer has not processed it. It is resent first and without doubt. After repeated refusals
+  /// it is resent with growing pauses.
   private mutating func endedUnprocessed(_ entry: RequestEntry, now: Instant) {
     if requests.plantedMistake == .unprocessedIsForgotten { return settle(entry, as: .accepted(.confirmed)) }
     var entry = entry
@@ -252,13 +256,16 @@ extension RequestMachine {
     if !connection.hasMadeProgress, connection.refusedCount >= Self.refusalLimit { connection.isFinishing = true }
   }
 
-  /// Requests in flight until the service has accepted the lane's credential: a bad key costs few refusals.
+  /// The most requests in flight until the service has accepted the lane's credential, so that a
+  /// bad key costs few refusals.
   private static let unprovenRequestLimit = 16
-  /// After so many connections in a row on which a key was not wanted, and one more, none is expected to be better.
+  /// After this many connections in a row that did not accept a key, and one more, another
+  /// connection would not help.
   private static let freshConnectionLimit = 2
-  /// A peer that refuses so many streams and answers none is left for a new connection.
+  /// A connection whose peer refuses this many streams and answers none is replaced.
   private static let refusalLimit = 100
-  /// So many answers in a row that want another connection, while others get through, are about the notification.
+  /// If this many answers in a row demand another connection, while others are accepted, the
+  /// notification is the cause.
   private static let reconnectLimit: UInt16 = 50
 
   private mutating func pace(_ token: Int, until: Instant, now: Instant) {
@@ -266,9 +273,9 @@ extension RequestMachine {
     if paced.count < requests.waitingLimit { paced[token] = until }
   }
 
-  /// It was sent, and nobody says what became of it: the app's policy decides.
+  /// It was sent, and its outcome is not known. The app's policy decides.
   ///
-  /// - Parameter retryAt: when it is sent again; nil: at once.
+  /// - Parameter retryAt: when it is resent; nil: at once.
   mutating func endedUnknown(_ entry: RequestEntry, countsAsTry: Bool, retryAt: Instant? = nil) {
     switch policy.onUnknown {
     case .hold: settle(entry, as: .held)
@@ -285,7 +292,7 @@ extension RequestMachine {
   }
 
   mutating func markInDoubt(_ entry: inout RequestEntry) {
-    // Each time: whoever counts copies needs to know of every one that may follow.
+    // Reported each time, because every possible copy is counted.
     noteDoubt(entry.position..<entry.end)
     entry.isInDoubt = true
   }

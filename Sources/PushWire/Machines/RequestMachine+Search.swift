@@ -1,30 +1,31 @@
 // The search for a request on which the service cuts the connection.
 //
 // A connection is cut with n requests in flight, and one of them may be the cause. These suspects
-// are sent again with only a sixteenth of them in flight at once, and nothing else. Every answer
-// proves its own notification innocent. If the connection is cut again, what was in flight becomes
-// the next stage, of which again a sixteenth is in flight. With windows of up to 4096 requests a
-// suspect is alone in the third stage.
+// are resent with only a sixteenth of them in flight at once, and nothing else. Every answer clears
+// its own notification. If the connection is cut again, what was in flight becomes the next stage,
+// of which again a sixteenth is in flight. With windows of up to 4096 requests, a suspect is alone
+// in the third stage.
 //
-// What is alone on a connection that is cut is accused. It waits until another request has been
-// answered, on a later connection, and is sent alone once more. If that connection is cut too, the
-// notification is condemned as soon as another request has been answered again. If a connection
-// ends before that, an outage had begun, the second cut proves nothing, and it waits again.
-// So with a thousand in flight no notification is sent more than five times without an outage.
+// A suspect that is alone on a connection that is cut is accused. It waits until another request
+// has been answered on a later connection, and is sent alone once more. If that connection is cut
+// too, the notification is condemned as soon as another request has been answered. If a connection
+// ends before that, an outage had begun. The second cut then proves nothing, and the suspect waits
+// again. So with a thousand in flight, no notification is sent more than five times without an
+// outage.
 
-/// Suspects, and how far the search has come. A part of ``RequestMachine``.
+/// The suspects and the progress of the search. Part of ``RequestMachine``.
 struct RequestSearch {
   struct Stage {
     /// In descending order: the next one is the last.
     var suspects: [RequestEntry]
-    /// So many are in flight at once.
+    /// How many are in flight at once.
     let width: Int
   }
 
-  /// The innermost stage is the last. The others go on when it is done.
+  /// The innermost stage is the last. The others continue when it is done.
   var stages: [Stage] = []
-  /// Those that were alone on a connection that was cut; those with ``RequestEntry/awaitsControl``
-  /// are the first.
+  /// Suspects that were alone on a connection that was cut. Those with
+  /// ``RequestEntry/awaitsControl`` come first.
   var accused: [RequestEntry] = []
   /// Connections in a row that were cut before any final answer.
   var fruitlessCount = 0
@@ -42,7 +43,7 @@ struct RequestSearch {
     while let stage = stages.last, stage.suspects.isEmpty { stages.removeLast() }
   }
 
-  /// Takes a notification out whose turn has come; false if it is none of the next ones.
+  /// Removes a notification that has its turn. Returns false if it is not one of the next.
   mutating func takeTurn(_ position: UInt64) -> Bool {
     if let last = stages.indices.last, stages[last].suspects.last?.position == position {
       stages[last].suspects.removeLast()
@@ -55,11 +56,11 @@ struct RequestSearch {
 }
 
 extension RequestMachine {
-  /// So many connections may be cut before any answer without a pause: more than a search with stages of
-  /// one token needs. Beyond, the service is in trouble, and the back-off of connections applies.
+  /// How many connections may be cut before any answer without a pause: more than a search with
+  /// stages of one token needs. After that the service is in trouble, and connections back off.
   static let fruitlessSearchLimit = 6
 
-  /// The peer has closed the connection, or the network has, with requests in flight.
+  /// The peer or the network has closed the connection with requests in flight.
   mutating func lostInCut() {
     var lost: [RequestEntry] = []
     while let oldest = inFlight.oldest, var entry = inFlight.remove(oldest.tag) {
@@ -81,17 +82,18 @@ extension RequestMachine {
     } else if entry.soloCuts < max(2, attempts) {
       search?.accused.append(entry)
     } else {
-      // Where nothing tells it from the others, the copies are bounded.
+      // If there is nothing to compare it with, the copies are bounded.
       settle(entry, as: .unknown)
     }
   }
 
-  /// The service has been well since it cut the connection that carried only this.
+  /// Whether the service has worked since it cut the connection that carried only this.
   private func hasLivedSince(_ accused: RequestEntry) -> Bool {
     lastGoodSerial >= accused.cutMark || connection.isControlled
   }
 
-  /// The service was well before and after the connection that carried only this.
+  /// Condemns suspects if the service worked before and after the connection that carried only
+  /// them.
   private mutating func condemn() {
     while let accused = search?.accused.first, accused.awaitsControl, hasLivedSince(accused) {
       search?.accused.removeFirst()
@@ -99,8 +101,8 @@ extension RequestMachine {
     }
   }
 
-  /// A connection has ended, or could not be opened, before there was any answer: what was cut last
-  /// may have been cut by the same outage.
+  /// A connection has ended, or could not be opened, before any answer. The same outage may have
+  /// caused the last cut.
   mutating func controlFailed() {
     condemn()
     guard var accused = search?.accused, accused.first?.awaitsControl == true else { return }
@@ -108,14 +110,14 @@ extension RequestMachine {
       accused[index].awaitsControl = false
       accused[index].cutMark = inFlight.nextSerial
     }
-    // As above.
+    // The copies are bounded here too.
     let limit = max(3, attempts)
     for entry in accused where entry.soloCuts >= limit { settle(entry, as: .unknown) }
     accused.removeAll { $0.soloCuts >= limit }
     search?.accused = accused
   }
 
-  /// What the search wants to send now. Nil: nothing; `room` is then what else may be sent.
+  /// What the search sends now. Nil: nothing, and `room` is how many other requests may be sent.
   mutating func stepInSearch(_ input: Input, room: inout Int) -> Step? {
     guard search != nil else { return nil }
     condemn()
@@ -134,19 +136,20 @@ extension RequestMachine {
       return nil
     }
     if !accused.awaitsControl, hasLivedSince(accused) { return .again(accused) }
-    // Another notification shows whether the service is well.
+    // Another notification shows whether the service works.
     if retries.next == nil, !isTakingNew(input) { retries.hastenFirst { !$0.isPaced } }
     if retries.next != nil || isTakingNew(input) {
       room = 1
       return nil
     }
     room = 0
-    // All of them were cut, and there is nothing to compare them with: one after another.
+    // The connections of all of them were cut, and there is nothing to compare them with. They are
+    // sent one after another.
     if !accused.awaitsControl, let count = search?.accused.count, count > 1 { return .again(accused) }
     return askForControl(now: input.now)
   }
 
-  /// There is no other notification: a PING must do.
+  /// There is no other notification, so a PING is the control.
   private mutating func askForControl(now: Instant) -> Step? {
     if let ping = connection.ping {
       connection.controlPing = ping.number
@@ -158,7 +161,7 @@ extension RequestMachine {
     return .ping(pingCount)
   }
 
-  /// Everything is cancelled: the suspects need not be told apart any more.
+  /// Everything is cancelled, so the search ends.
   mutating func endSearch() {
     guard let search else { return }
     self.search = nil

@@ -1,19 +1,19 @@
-// What the machine does while the service puts notifications off, or gives no answers.
+// The machine's behaviour while the service puts notifications off or gives no answers.
 //
-// An outage is the app's trouble and no verdict on a notification. It begins after ten answers in a row
-// that were no final ones. Then the lane sends single requests, with back-off, until one of them gets a
-// final answer. How long an app goes on trying is decided above: see ``TroubleMachine``.
+// An outage concerns the app, not a notification. It begins after ten answers in a row that are not
+// final. Then the lane sends single requests, with back-off, until one of them gets a final answer.
+// How long an app keeps trying is decided by ``TroubleMachine``.
 
 extension RequestMachine {
-  /// Something that keeps the lane from progress.
+  /// What keeps the lane from progress.
   package enum Cause: Hashable, Sendable {
-    /// The service answered "not now".
+    /// The service put the notification off.
     case refusal(ProviderRefusal)
     /// No answer came in time.
     case noAnswer
     /// The peer reset the stream of a request.
     case streamReset
-    /// An answer that the protocol does not know.
+    /// An answer that is not part of the protocol.
     case meaninglessAnswer
     /// REFUSED_STREAM.
     case streamRefused
@@ -21,13 +21,13 @@ extension RequestMachine {
 
   package struct Trouble: Hashable, Sendable {
     package var cause: Cause
-    /// Nil: at once, or when something happens.
+    /// Nil: at once, or after an event.
     package var nextTryAt: Instant?
   }
 
   /// The service gives no final answers.
   struct Outage {
-    /// Single requests that failed, in a row.
+    /// How many single requests in a row have failed.
     var failures = 0
     /// Requests from this number on were sent one at a time.
     var firstSerial: UInt64
@@ -35,20 +35,20 @@ extension RequestMachine {
     var retryAt: Instant?
   }
 
-  /// So many answers in a row that were no final ones are an outage: fewer may be a burst.
+  /// This many answers in a row that are not final make an outage. Fewer may be a burst.
   private static let outageCount = 10
 
-  /// A final answer has come.
+  /// A final answer has arrived.
   mutating func serviceIsWell(_ tag: UInt64) {
     lastGoodSerial = max(lastGoodSerial, RequestsInFlight.serial(of: tag))
     troubleCount = 0
     guard let outage else { return }
     self.outage = nil
-    // What waited because of the outage goes on. Without a failed trial it was only a burst.
+    // What waited because of the outage continues. Without a failed trial it was only a burst.
     if outage.failures > 0 { retries.hasten { !$0.isPaced } }
   }
 
-  /// An answer was not a final one, or none came.
+  /// An answer was not final, or there was none.
   private mutating func serviceIsTroubled(_ tag: UInt64, retryAfter: Duration, now: Instant) {
     troubleCount += 1
     if var outage {
@@ -65,22 +65,22 @@ extension RequestMachine {
     }
   }
 
-  /// How many requests may be added at present, of `room`.
+  /// How many requests may be added now, out of `room`.
   mutating func roomDuringOutage(_ room: Int, now: Instant) -> Int {
     guard let outage else { return room }
     if let retryAt = outage.retryAt, retryAt <= now { self.outage?.retryAt = nil }
     return self.outage?.retryAt == nil && inFlight.count == 0 ? min(room, 1) : 0
   }
 
-  /// Whether a request that was sent later has got a final answer.
+  /// Whether a later request has got a final answer.
   func hasLaterAnswer(_ tag: UInt64) -> Bool { lastGoodSerial > RequestsInFlight.serial(of: tag) }
 
-  /// The service answered "not now". The notification is sent again later, until its attempts are used up.
+  /// The service has put the notification off. It is resent later, until its attempts are used up.
   ///
-  /// Such an answer counts as an attempt only if the service has answered other requests since: otherwise
-  /// it may refuse everything. That is known when the next such answer comes.
+  /// Such an answer counts as an attempt only if the service has answered other requests since.
+  /// Otherwise it may be refusing everything. This is known only when the next such answer arrives.
   ///
-  /// - Returns: when it is sent again.
+  /// - Returns: when it is resent.
   mutating func backOff(
     _ tag: UInt64, _ entry: RequestEntry, _ delay: ClosedRange<Duration>, outcome: Outcome, retryAfter: UInt32?,
     isPaced: Bool = false, now: Instant
@@ -108,7 +108,7 @@ extension RequestMachine {
     return until
   }
 
-  /// A request has ended without an answer that says what became of the notification.
+  /// A request has ended without an answer, so the notification's outcome is not known.
   mutating func endedWithoutAnswer(_ tag: UInt64, _ entry: RequestEntry, _ cause: Cause, now: Instant) {
     let isKnownToWork = hasLaterAnswer(tag)
     let isAlone = inFlight.count == 0
@@ -116,7 +116,8 @@ extension RequestMachine {
     var retryAt: Instant?
     var entry = entry
     if !isKnownToWork {
-      // Others first: one that gets no answer is not what tells whether the service is well again.
+      // Others come first: a notification without an answer does not show whether the service works
+      // again.
       retryAt = entry.nextRetry(requests.backoff, &jitter, now: now)
     }
     endedUnknown(entry, countsAsTry: isKnownToWork || isAlone, retryAt: retryAt)
@@ -127,7 +128,7 @@ extension RequestMachine {
 }
 
 extension RequestEntry {
-  /// When it is sent again, longer each time.
+  /// When it is resent; the pause grows each time.
   mutating func nextRetry(_ range: ClosedRange<Duration>, _ jitter: inout Jitter, now: Instant) -> Instant {
     defer { if deferrals < .max { deferrals += 1 } }
     return now + jitter.apply(to: range.delay(Int(deferrals)))
@@ -135,14 +136,14 @@ extension RequestEntry {
 }
 
 extension ClosedRange<Duration> {
-  /// The lower bound doubled so many times, at most the upper one.
+  /// The lower bound doubled this many times, at most the upper bound.
   fileprivate func delay(_ doublings: Int) -> Duration {
     Swift.min(upperBound, lowerBound * (1 << Swift.min(doublings, 20)))
   }
 }
 
 extension Outcome {
-  /// What a refusal "not now" becomes when it was the last attempt.
+  /// What a refusal that puts the notification off becomes after the last attempt.
   var afterLastAttempt: Outcome {
     if case .rejected(.provider(let refusal)) = self { .rejected(.gaveUp(refusal)) } else { self }
   }

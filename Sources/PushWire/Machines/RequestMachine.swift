@@ -1,36 +1,44 @@
-/// The whole conduct of one lane over HTTP/2: when to connect, what to request, and what an answer, its absence, or the end of a stream or connection means.
+/// The logic of one lane over HTTP/2: when to connect, what to request, and what an answer, its
+/// absence, or the end of a stream or connection means.
 ///
-/// A value without IO, beside ``LaneMachine``: the lane tells it what happened, asks ``next(_:)`` what to do, and takes the results with ``takeEffects()``. The rules are
-/// those of HTTP2ProviderAPI.md, "What our sender makes of it". Every notification has its own answer here, so outcomes come in any order; *settled* follows over
-/// what is complete. *Sent* never goes back: what must be sent again is remembered one by one, and its place in the ring stays.
+/// A value without IO, like ``LaneMachine``. The lane reports events to it, asks ``next(_:)`` what
+/// to do, and takes the results with ``takeEffects()``. The rules are those of HTTP2ProviderAPI.md,
+/// "What our sender makes of it".
+///
+/// Every notification has its own answer, so outcomes come in any order, and *settled* moves over
+/// what is complete. *Sent* never goes back: notifications to be resent are remembered one by one,
+/// and keep their place in the ring.
 package struct RequestMachine: ~Copyable {
   /// What the lane must do next.
   package enum Step: Hashable, Sendable {
-    /// Open a connection, then say ``RequestMachine/dialled()``; or ``RequestMachine/postponed(until:)``.
+    /// Open a connection, then call ``RequestMachine/dialled()`` or
+    /// ``RequestMachine/postponed(until:)``.
     case dial
-    /// Take this one up again: ``RequestMachine/submitted(_:streamID:now:)`` or ``RequestMachine/passed(_:as:)``.
+    /// Submit this one again, then call ``RequestMachine/submitted(_:streamID:now:)`` or
+    /// ``RequestMachine/passed(_:as:)``.
     case again(RequestEntry)
-    /// Take up what starts in `from..<to`, of which at most `count` may become requests, in order: as for `again`, and ``RequestMachine/passedPadding(to:)``.
+    /// Submit the notifications that start in `from..<to` in order, at most `count` of them as
+    /// requests. Calls as for `again`, and ``RequestMachine/passedPadding(to:)``.
     case take(from: UInt64, to: UInt64, count: Int)
-    /// Give this stream up.
+    /// Cancel this stream.
     case cancel(streamID: Int32)
     case ping(UInt64)
     /// Close the connection.
     case leave
-    /// Nothing to do before something happens, or before this moment.
+    /// There is nothing to do until an event, or until this time.
     case wait(until: Instant?)
   }
 
-  /// What the lane sees when it asks.
+  /// What the machine must know of the lane for a step.
   package struct Input {
     package var now: Instant
     package var published: UInt64
     package var isWritable: Bool
-    /// Requests that the connection takes now: as many as the peer allows at present, less those under way.
+    /// How many requests the connection accepts now: the peer's limit minus those in flight.
     package var availableStreamCount: Int
     /// False once the connection can carry no further request.
     package var acceptsRequests: Bool
-    /// All that the ring holds was cancelled: it needs no connection to leave.
+    /// Everything in the ring was cancelled. It can be settled without a connection.
     package var isCancelled: Bool
 
     package init(now: Instant, published: UInt64, isWritable: Bool, availableStreamCount: Int, acceptsRequests: Bool, isCancelled: Bool) {
@@ -43,21 +51,21 @@ package struct RequestMachine: ~Copyable {
     }
   }
 
-  /// What events have led to, for the lane to carry out.
+  /// The results of events, which the lane must carry out.
   package struct Effects {
-    /// In the order of the ring; neighbours with one outcome are one.
+    /// In the order of the ring; neighbours with the same outcome are joined.
     package var settlements: [Settlement] = []
-    /// Notifications that may have arrived although they will be sent again: each time that one is put
-    /// into doubt.
+    /// Notifications that will be resent although they may have arrived. Each one is listed each
+    /// time that it is put into doubt.
     package var mayHaveArrived: [Range<UInt64>] = []
-    /// Notifications have got their outcome by an answer.
+    /// Answers have settled notifications.
     package var madeProgress = false
     /// The service refuses the credential or the topic, in this answer to a notification.
     package var pausedBy: Outcome?
-    /// Final answers, and how many of them said that the token was bad: for the app's breaker.
+    /// For the app's breaker: final answers, and how many of them called the token bad.
     package var answerCount = 0
     package var badTokenCount = 0
-    /// What kept the lane from progress last.
+    /// The last cause that kept the lane from progress.
     package var trouble: Trouble?
     var isInOrder = true
 
@@ -68,45 +76,45 @@ package struct RequestMachine: ~Copyable {
   }
 
   enum Phase {
-    /// No connection; none may be tried before `retryAt`.
+    /// There is no connection, and none may be opened before `retryAt`.
     case disconnected(retryAt: Instant)
     case dialling
     /// Handshake complete.
     case open
-    /// The lane closes the link, which has still to report its closure.
+    /// The lane has closed the link, which has still to report it.
     case leaving
   }
 
-  /// What belongs to the present connection, or the last one, and begins anew with each.
+  /// The state of the present connection, or of the last one. It is reset for each connection.
   struct Connection {
-    /// The peer's bytes came last at this time.
+    /// When bytes last arrived from the peer.
     var heardAt = Instant.start
-    /// When the first request went out since then; nil: none has.
+    /// When the first request after those bytes was sent; nil if none was.
     var unheardSince: Instant?
-    /// Something was submitted or answered.
+    /// When a request was last submitted or answered.
     var activeAt = Instant.start
-    /// No more requests than this, until there is an answer.
+    /// The most requests until there is an answer.
     var trialCount: Int?
     var sentCount = 0
     var refusedCount = 0
     var ping: (number: UInt64, sentAt: Instant)?
-    /// A PING whose answer shows that the service is well, and whether it has come.
+    /// A PING whose answer shows that the service works, and whether it has arrived.
     var controlPing: UInt64?
     var isControlled = false
     /// The peer has sent bytes.
     var hasHeard = false
-    /// Since when there is something to send, nothing under way, and no stream allowed.
+    /// Since when there is something to send, nothing in flight, and no stream allowed.
     var shutOutSince: Instant?
-    /// It gets no new requests; when the last one under way has ended, it is left.
+    /// It gets no new requests, and is closed when the last one in flight has ended.
     var isFinishing = false
     var hasMadeProgress = false
-    /// We left because there was nothing to do.
+    /// The lane closed the connection because there was nothing to do.
     var endedIdle = false
   }
 
   package let policy: LanePolicy
   package let requests: RequestPolicy
-  /// An idle connection is kept, instead of left.
+  /// Whether an idle connection is kept open.
   let isKept: Bool
   var phase = Phase.disconnected(retryAt: .start)
   var connection = Connection()
@@ -115,27 +123,30 @@ package struct RequestMachine: ~Copyable {
   var retries = RetryQueue()
   var backoff: Backoff
   var jitter: Jitter
-  /// The last connection was given requests, and answered none of them: the next one gets a single one at first.
+  /// The last connection had requests and answered none of them. The next one starts with a single
+  /// request.
   var isOnTrial = false
-  /// The service has given a notification of this lane a final answer: it accepts the credential.
+  /// The service has given a notification of this lane a final answer, so it accepts the
+  /// credential.
   var isProven = false
-  /// The number of the latest request that got a final answer.
+  /// The number of the latest request with a final answer.
   var lastGoodSerial: UInt64 = 0
-  /// Answers since the last final one that were none, and requests without an answer.
+  /// How many answers since the last final one were not final, including requests without an
+  /// answer.
   var troubleCount = 0
   var outage: Outage?
-  /// Connections were cut with requests in flight, and the cause is being looked for.
+  /// Connections were cut with requests in flight, and the cause is searched for.
   var search: RequestSearch?
   var pingCount: UInt64 = 0
-  /// The app is about to stop: nothing is sent until all is cancelled.
+  /// The app is about to stop. Nothing is sent until everything is cancelled.
   var isPaused = false
-  /// Device tokens that have had too many requests (429), by a hash, and until when they wait.
+  /// Hashes of device tokens that have had too many requests (429), and until when they wait.
   var paced: [Int: Instant] = [:]
   var effects = Effects()
 
   /// - Parameters:
-  ///   - isKept: an idle connection stays open.
-  ///   - seed: of the jitter.
+  ///   - isKept: whether an idle connection stays open.
+  ///   - seed: for the jitter.
   package init(policy: LanePolicy, requests: RequestPolicy, isKept: Bool, seed: UInt64) {
     self.policy = policy
     self.requests = requests
@@ -144,32 +155,32 @@ package struct RequestMachine: ~Copyable {
     jitter = Jitter(seed: ~seed)
   }
 
-  /// Everything before it has had its turn.
+  /// Everything before this position has had its turn.
   package var sent: UInt64 { map.sent }
-  /// Everything before it has its outcome: moves with ``takeEffects()``.
+  /// Everything before this position has its outcome. It moves with ``takeEffects()``.
   package var settled: UInt64 { map.settled }
   package var inFlightCount: Int { inFlight.count }
-  /// Connections in a row that got nothing done.
+  /// Connections in a row that settled nothing.
   package var failures: Int { backoff.failures }
   package var isOpen: Bool { if case .open = phase { true } else { false } }
-  /// The last connection was left because there was nothing to do.
+  /// The last connection was closed because there was nothing to do.
   package var endedIdle: Bool { connection.endedIdle }
-  /// True when no connection is open, opening or closing.
+  /// True if no connection is open, opening or closing.
   package var isDisconnected: Bool { if case .disconnected = phase { true } else { false } }
-  /// When it may connect again, while it is disconnected.
+  /// When the lane may connect again; nil unless it is disconnected.
   package var retryAt: Instant? { if case .disconnected(let instant) = phase { instant } else { nil } }
   /// The peer of this connection, or of the last one, has sent bytes.
   package var hasHeard: Bool { connection.hasHeard }
-  /// It looks for a request on which the service cuts the connection.
+  /// A search for a request on which the service cuts the connection is under way.
   package var isSearching: Bool { search != nil }
-  /// Notifications that wait for their next turn.
+  /// Notifications that wait to be resent.
   package var waitingCount: Int { retries.count + (search?.count ?? 0) }
-  /// Whether any device token waits: then each is to be looked up with ``pacedUntil(_:now:)``.
+  /// Whether any device token waits. Then each one must be looked up with ``pacedUntil(_:now:)``.
   package var pacesTokens: Bool { !paced.isEmpty }
-  /// The tag for the request that is submitted next.
+  /// The tag for the next request.
   package var nextTag: UInt64 { inFlight.nextTag }
 
-  /// What has come of the events since the last call; nil when nothing has.
+  /// Returns the results of events since the last call; nil if there are none.
   package mutating func takeEffects() -> Effects? {
     map.advance()
     guard effects.hasAny else { return nil }
@@ -189,16 +200,16 @@ package struct RequestMachine: ~Copyable {
     effects.settlements.removeLast(effects.settlements.count - count)
   }
 
-  /// Gives memory back that an idle lane does not need.
+  /// Frees memory that an idle lane does not need.
   package mutating func becameIdle() {
     map.release()
     inFlight.release()
     retries.release()
   }
 
-  // MARK: What to do
+  // MARK: The next step
 
-  /// What to do now. To be asked again after every event, and at the moment that `wait` names.
+  /// What to do now. Must be asked again after every event, and at the time of `wait`.
   package mutating func next(_ input: Input) -> Step {
     switch phase {
     case .dialling, .leaving: return .wait(until: nil)
@@ -231,7 +242,7 @@ package struct RequestMachine: ~Copyable {
     room = roomDuringOutage(room, now: input.now)
     if let step = stepInSearch(input, room: &room) { return step }
     if room > 0 {
-      // The next trial need not wait for the time of a notification.
+      // The next trial need not wait for a notification's own retry time.
       let isTrial = outage != nil || connection.trialCount == 1
       if isTrial, retries.next == nil, !isTakingNew(input) { retries.hastenFirst { !$0.isPaced } }
       if let entry = retries.next { return .again(entry) }
@@ -240,7 +251,8 @@ package struct RequestMachine: ~Copyable {
     return stepIfShutOut(input) ?? stepWithNothingToSend(input)
   }
 
-  /// A peer that allows no stream at all is left after as long as an answer may take: the next connection may have a better one.
+  /// A connection whose peer allows no stream is replaced after an answer's time-out. The next peer
+  /// may allow some.
   private mutating func stepIfShutOut(_ input: Input) -> Step? {
     let hasWork = retries.next != nil || search != nil || isTakingNew(input)
     guard hasWork, !isPaused, inFlight.count == 0, input.availableStreamCount == 0 else {
@@ -255,7 +267,7 @@ package struct RequestMachine: ~Copyable {
     return .leave
   }
 
-  /// A service in trouble is not given more of it.
+  /// While many notifications wait to be resent, the service is in trouble and gets no new ones.
   func isTakingNew(_ input: Input) -> Bool {
     input.published > map.sent && retries.count < requests.waitingLimit
   }
@@ -267,7 +279,7 @@ package struct RequestMachine: ~Copyable {
     return input.published > map.sent ? .take(from: map.sent, to: input.published, count: .max) : nil
   }
 
-  /// Takes back one request that has had no answer in time; returns its stream.
+  /// Gives up one request without an answer in time. Returns its stream.
   private mutating func giveUpOverdue(now: Instant) -> Int32? {
     guard let oldest = inFlight.oldest, oldest.submittedAt + requests.timeout <= now, let entry = inFlight.remove(oldest.tag) else { return nil }
     if requests.plantedMistake == .timeoutIsHarmless {
@@ -290,7 +302,7 @@ package struct RequestMachine: ~Copyable {
     return .ping(pingCount)
   }
 
-  /// When the peer is to be asked whether it lives.
+  /// When to send a PING to find out whether the connection is alive.
   private var pingAt: Instant? {
     if inFlight.count > 0 || connection.unheardSince != nil { return (connection.unheardSince ?? connection.heardAt) + requests.silence }
     return isKept ? connection.heardAt + requests.pingInterval : nil
@@ -306,7 +318,7 @@ package struct RequestMachine: ~Copyable {
     return .leave
   }
 
-  /// When something will be due that no event announces.
+  /// When something is due that no event reports.
   package var deadline: Instant? {
     Self.earliest(connectionDeadline, outage == nil ? retries.nextAt : Self.earliest(outage?.retryAt, retries.nextAt))
   }
@@ -323,7 +335,7 @@ package struct RequestMachine: ~Copyable {
 }
 
 extension Settlement {
-  /// Takes in `next`, if that is its neighbour with the same outcome.
+  /// Joins `next` to this one if it is its neighbour with the same outcome.
   mutating func join(_ next: Settlement) -> Bool {
     guard next.from == to, next.campaign == campaign, next.outcome == outcome else { return false }
     to = next.to

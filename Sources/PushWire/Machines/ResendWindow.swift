@@ -1,14 +1,16 @@
-/// Walks the notifications of a ring by position; what the machines need to know of a ring's content.
+/// What the machines need to know about a ring's content: walks notifications by position.
 package protocol RecordWalk {
-  /// Notifications (not padding) that start in `from..<to`; both must be record starts.
+  /// The number of notifications (without padding) that start in `from..<to`. Both must be record
+  /// starts.
   func notificationCount(from: UInt64, to: UInt64) -> Int
   /// Where the notification after `count` notifications from `from` starts, at most `limit`.
   func position(after count: Int, from: UInt64, limit: UInt64) -> UInt64
-  /// The end of the notification that starts exactly at `position`; nil when none starts there. `from` is a record start at or before it.
+  /// The end of the notification that starts exactly at `position`; nil if none starts there.
+  /// `from` is a record start at or before it.
   func end(ofNotificationAt position: UInt64, from: UInt64) -> UInt64?
 }
 
-/// A run of neighbouring notifications of one campaign that have left the window together.
+/// A run of neighbouring notifications of one campaign that were settled together.
 package struct Settlement: Hashable, Sendable {
   package var from: UInt64
   package var to: UInt64
@@ -17,23 +19,26 @@ package struct Settlement: Hashable, Sendable {
   package var outcome: Outcome
 }
 
-/// What one lane has given to its connection and not yet settled, in order: runs of ring positions, not notifications.
+/// What one lane has passed to its connection and not settled, in order: runs of ring positions,
+/// not notifications.
 ///
-/// Apple is silent on success, so a notification leaves the window only when an answer proves its fate, or the quiet period has passed.
-/// Positions are the ring's; a notification is identified on the wire by its position (``identifier(at:)``).
+/// Apple does not answer accepted notifications. So a notification leaves the window only when an
+/// answer proves its outcome or the quiet period has passed. Positions are the ring's. On the wire,
+/// a notification is identified by its position (``identifier(at:)``).
 package struct ResendWindow: ~Copyable {
-  /// What happened to a run when its turn came.
+  /// What happened to a run at its turn.
   package enum Fate: Hashable, Sendable {
     case sent
     /// Its expiration date had passed; nothing was sent.
     case expired
     /// Its campaign was cancelled; nothing was sent.
     case cancelled
-    /// Cancelled or expired like those, but an earlier connection that ended without a word may have delivered it.
+    /// Cancelled or expired too, but an earlier connection that closed silently may have delivered
+    /// it.
     case abandoned
   }
 
-  /// One batch's share of one campaign.
+  /// The notifications of one campaign in one batch.
   private struct Run {
     var end: UInt64
     /// Where its last notification starts.
@@ -41,42 +46,45 @@ package struct ResendWindow: ~Copyable {
     var count: Int
     var campaign: UInt32
     var fate: Fate
-    /// When it was given to the connection.
+    /// When it was passed to the connection.
     var sentAt: Instant
-    /// Where its bytes end in the connection's stream; nil until they have been handed over.
+    /// Where its bytes end in the connection's stream; nil until they have been passed to the link.
     var streamEnd: UInt64?
-    /// When the peer's system was seen to have acknowledged them.
+    /// When the peer's system was seen to have acknowledged its bytes.
     var deliveredAt: Instant?
 
-    /// What was not sent has nothing to deliver.
+    /// Runs that were not sent count as delivered.
     func isDelivered(by streamOffset: UInt64) -> Bool { fate != .sent || streamEnd.map { $0 <= streamOffset } ?? false }
   }
 
-  /// Everything before it has its outcome.
+  /// Everything before this position has its outcome.
   package private(set) var settled: UInt64 = 0
-  /// Everything before it has had its turn on the present connection.
+  /// Everything before this position has had its turn on the present connection.
   package private(set) var sent: UInt64 = 0
-  /// Everything before it has had its turn on some connection: what is packed again below it is a resend.
+  /// Everything before this position has had its turn on some connection. Packing below it is a
+  /// resend.
   package private(set) var highWater: UInt64 = 0
-  /// Notifications in the window that were really sent.
+  /// Notifications in the window that were actually sent.
   package private(set) var sentCount = 0
-  /// Where the last notification that left the window from its present connection as sent starts, if that is known.
+  /// Where the last notification starts that was settled as sent on its present connection, if that
+  /// is known.
   package private(set) var lastSettledStart: UInt64?
   private var runs = Queue<Run>()
-  /// The first so many runs have been delivered.
+  /// How many runs at the front have been delivered.
   private var deliveredRuns = 0
 
   package init() {}
 
   package var isEmpty: Bool { settled == sent }
 
-  /// Where the first run ends that is not settled.
+  /// The end of the first run that is not settled.
   package var frontEnd: UInt64? { runs.first?.end }
 
   /// The campaign of that run.
   package var frontCampaign: UInt32? { runs.first?.campaign }
 
-  /// What in the window was really sent: the rest cannot have arrived from here.
+  /// The parts of the window that were actually sent. The rest cannot have arrived from this
+  /// connection.
   package var sentRanges: [Range<UInt64>] {
     var ranges: [Range<UInt64>] = []
     var start = settled
@@ -94,12 +102,13 @@ package struct ResendWindow: ~Copyable {
     return ranges
   }
 
-  /// A new connection: what the last one settled is no longer anything it can name.
+  /// A new connection has opened. Its answers cannot name what the last one settled.
   package mutating func connectionOpened() {
     lastSettledStart = nil
   }
 
-  /// Records that `count` notifications of one campaign, up to `end`, the last of them at `lastStart`, have had their turn.
+  /// Records that `count` notifications of one campaign have had their turn, up to `end`, the last
+  /// one from `lastStart`.
   package mutating func append(to end: UInt64, lastStart: UInt64, count: Int, campaign: UInt32, fate: Fate, now: Instant) {
     precondition(end > sent && lastStart >= sent && lastStart < end, "a run must move forward")
     runs.append(Run(end: end, lastStart: lastStart, count: count, campaign: campaign, fate: fate, sentAt: now))
@@ -108,7 +117,8 @@ package struct ResendWindow: ~Copyable {
     highWater = max(highWater, end)
   }
 
-  /// Settles everything before `position`, which must be a record start in the window; what was sent gets `outcome`, the rest its fate.
+  /// Settles everything before `position`, which must be a record start in the window. What was
+  /// sent gets `outcome`, the rest the outcome of its fate.
   package mutating func settle(through position: UInt64, as outcome: Outcome, walk: any RecordWalk, into settlements: inout [Settlement]) {
     precondition(position >= settled && position <= sent, "settling outside the window")
     while settled < position, var run = runs.first {
@@ -128,7 +138,7 @@ package struct ResendWindow: ~Copyable {
     }
   }
 
-  /// Settles what stands at the front without having been sent: nobody's answer is needed for it.
+  /// Settles runs at the front that were not sent, because they need no answer.
   package mutating func settleUnsentFront(into settlements: inout [Settlement]) {
     while let run = runs.first, run.fate != .sent {
       settlements.append(Settlement(from: settled, to: run.end, count: run.count, campaign: run.campaign, outcome: run.fate.outcome(ifSent: .unknown)))
@@ -137,8 +147,8 @@ package struct ResendWindow: ~Copyable {
     }
   }
 
-  /// Settles one notification that has had its turn before, and is not sent again. The window must
-  /// be empty.
+  /// Settles one notification that has had its turn before and is not resent. The window must be
+  /// empty.
   package mutating func settleUnsent(
     to end: UInt64, campaign: UInt32, as outcome: Outcome, into settlements: inout [Settlement]
   ) {
@@ -153,7 +163,7 @@ package struct ResendWindow: ~Copyable {
     deliveredRuns = max(0, deliveredRuns - 1)
   }
 
-  /// Sets *sent* back to *settled*: everything in the window will have its turn again.
+  /// Sets *sent* back to *settled*. Everything in the window gets its turn again.
   package mutating func rewind() {
     runs.removeAll()
     deliveredRuns = 0
@@ -161,7 +171,7 @@ package struct ResendWindow: ~Copyable {
     sent = settled
   }
 
-  /// Everything in the window has been handed to the link, whose stream is now so long.
+  /// Everything in the window has been passed to the link. `streamEnd` is the length of its stream.
   package mutating func handedOver(through streamEnd: UInt64) {
     var index = runs.count - 1
     while index >= 0, runs[index].streamEnd == nil {
@@ -170,7 +180,7 @@ package struct ResendWindow: ~Copyable {
     }
   }
 
-  /// The peer's system has acknowledged so much of the stream.
+  /// The peer's system has acknowledged this much of the stream.
   package mutating func acknowledged(through streamOffset: UInt64, now: Instant) {
     while deliveredRuns < runs.count, runs[deliveredRuns].isDelivered(by: streamOffset) {
       runs.update(at: deliveredRuns) { $0.deliveredAt = now }
@@ -178,10 +188,11 @@ package struct ResendWindow: ~Copyable {
     }
   }
 
-  /// Whether the peer's system has everything.
+  /// Whether the peer's system has acknowledged everything.
   package var isDelivered: Bool { deliveredRuns == runs.count }
 
-  /// The end of the last run whose quiet period has passed, measured from its delivery or, if later, from `drainedAt`.
+  /// The end of the last run whose quiet period has passed, measured from its delivery or, if
+  /// later, from `drainedAt`.
   package func quietEnd(now: Instant, quiet: Duration, drainedAt: Instant) -> UInt64? {
     guard drainedAt + quiet <= now else { return nil }
     var end: UInt64?
@@ -192,13 +203,15 @@ package struct ResendWindow: ~Copyable {
     return end
   }
 
-  /// When ``quietEnd(now:quiet:drainedAt:)`` will next have something; nil while the first run is not delivered.
+  /// When ``quietEnd(now:quiet:drainedAt:)`` next has a result; nil while the first run is not
+  /// delivered.
   package func quietDeadline(quiet: Duration, drainedAt: Instant) -> Instant? {
     guard let deliveredAt = runs.first?.deliveredAt else { return nil }
     return max(deliveredAt, drainedAt) + quiet
   }
 
-  /// The position and end of the notification that `identifier` names, if it was sent and is still in the window.
+  /// The position and end of the notification that `identifier` names, if it was sent and is still
+  /// in the window.
   package func notification(named identifier: UInt32, walk: any RecordWalk) -> (position: UInt64, end: UInt64)? {
     guard identifier > 0, identifier <= Self.identifierCount else { return nil }
     let count = UInt64(Self.identifierCount)
@@ -215,10 +228,10 @@ package struct ResendWindow: ~Copyable {
     return nil
   }
 
-  /// Everything before the returned position was sent at least `age` ago; and when that will next be true
-  /// of more, nil: of nothing in the window.
+  /// The position before which everything was sent at least `age` ago, and when it moves next; nil
+  /// if nothing in the window is left.
   package func end(sentFor age: Duration, now: Instant) -> (position: UInt64, nextAt: Instant?) {
-    // In the order of their sending.
+    // Runs are in the order in which they were sent.
     var (low, high) = (0, runs.count)
     while low < high {
       let middle = (low + high) / 2
@@ -227,18 +240,19 @@ package struct ResendWindow: ~Copyable {
     return (low == 0 ? settled : runs[low - 1].end, low < runs.count ? runs[low].sentAt + age : nil)
   }
 
-  /// When the run that holds `position` was given to the connection; nil outside the window.
+  /// When the run that contains `position` was passed to the connection; nil outside the window.
   package func sentAt(_ position: UInt64) -> Instant? {
     guard position >= settled, position < sent else { return nil }
     for index in 0..<runs.count where position < runs[index].end { return runs[index].sentAt }
     return nil
   }
 
-  /// Identifiers 1…0x7FFF_FFFF are notifications, the upper half is for probes; 0 is never used, since a gateway answers 0 for "don't know which"
-  /// (BinaryProtocol.md, "The error response").
+  /// Identifiers 1…0x7FFF_FFFF are for notifications and the upper half for probes. 0 is never
+  /// used, because a gateway answers 0 for "not known which" (BinaryProtocol.md, "The error
+  /// response").
   package static let identifierCount: UInt32 = 0x7FFF_FFFF
 
-  /// The identifier of the notification at a ring position. Unique within any ring, and wraps past 0.
+  /// The identifier of the notification at a ring position. Unique within any ring; wraps past 0.
   package static func identifier(at position: UInt64) -> UInt32 {
     UInt32(truncatingIfNeeded: position % UInt64(identifierCount)) + 1
   }

@@ -1,13 +1,16 @@
-/// Which blocks of a ring have their outcome, between *settled*, the first that has not, and *sent*: a bit for each.
+/// Which blocks of a ring have their outcome: one bit for each block from *settled*, the first
+/// without an outcome, to *sent*.
 ///
-/// Outcomes come in any order; *settled* moves over what is complete. Memory follows the spread between the two cursors, 8 KiB for 65,536 blocks, and stays while it
-/// is used: nothing is allocated for a notification in a steady state.
+/// Outcomes come in any order, and *settled* moves over what is complete. Memory grows with the
+/// distance of the two cursors, 8 KiB for 65,536 blocks, and is kept while it is used. So a steady
+/// state allocates nothing.
 struct SettledBitmap {
-  /// Everything before it has its outcome.
+  /// Everything before this position has its outcome.
   private(set) var settled: UInt64 = 0
-  /// Nothing from here on has had its turn.
+  /// Nothing from this position on has had its turn.
   private(set) var sent: UInt64 = 0
-  /// Circular: the bit of a block is in word `block / 64`, modulo their number, a power of two.
+  /// Circular: the bit of a block is in word `block / 64`, modulo the number of words, a power of
+  /// two.
   private var words: [UInt64] = Self.empty
 
   private static let empty: [UInt64] = [0, 0]
@@ -17,20 +20,22 @@ struct SettledBitmap {
   /// The blocks up to `end` have had their turn.
   mutating func append(to end: UInt64) {
     precondition(end > sent, "a ring moves forward")
-    // The first word is partly behind, the last partly ahead: one more than there are full ones.
+    // The first and the last word may be partly in use, so one more is needed than there are full
+    // words.
     if end - (settled & ~63) > UInt64(words.count) * 64 { grow(to: end) }
     sent = end
   }
 
-  /// These blocks have their outcome, each for the first time. *Settled* moves with the next ``advance()``.
+  /// These blocks have their outcome, each for the first time. *Settled* moves with the next
+  /// ``advance()``.
   mutating func mark(_ from: UInt64, _ to: UInt64) {
-    precondition(from >= settled && from < to && to <= sent, "an outcome outside what was sent")
+    precondition(from >= settled && from < to && to <= sent, "the outcome is outside the sent blocks")
     var block = from
     while block < to {
       let count = min(to - block, 64 - (block & 63))
       let bits = Self.bits(count) << (block & 63)
       let index = word(block)
-      precondition(words[index] & bits == 0, "a second outcome")
+      precondition(words[index] & bits == 0, "a block has a second outcome")
       words[index] |= bits
       block += count
     }
@@ -41,7 +46,7 @@ struct SettledBitmap {
     block < settled || block < sent && words[word(block)] >> (block & 63) & 1 == 1
   }
 
-  /// Moves *settled* over everything complete.
+  /// Moves *settled* over everything that is complete.
   mutating func advance() {
     while settled < sent {
       let index = word(settled)
@@ -53,7 +58,7 @@ struct SettledBitmap {
     }
   }
 
-  /// Gives the memory back, if there is nothing to remember.
+  /// Frees the memory if all blocks are settled.
   mutating func release() {
     if isEmpty, words.count > Self.empty.count { words = Self.empty }
   }

@@ -1,4 +1,5 @@
-/// A rate with a burst: the limit on an app's notifications per second and on its new connections per minute.
+/// A rate with a burst. It limits an app's notifications per second and its new connections per
+/// minute.
 package struct TokenBucket: Sendable {
   private let perSecond: Double
   private let burst: Double
@@ -7,16 +8,16 @@ package struct TokenBucket: Sendable {
 
   /// - Parameters:
   ///   - perSecond: the rate, above zero.
-  ///   - burst: what may be taken at once after a pause, at least 1.
+  ///   - burst: how many may be taken at once after a pause, at least 1.
   package init(perSecond: Double, burst: Double, now: Instant) {
-    precondition(perSecond > 0 && burst >= 1, "a rate above zero and a burst of at least one")
+    precondition(perSecond > 0 && burst >= 1, "the rate must be above zero and the burst at least one")
     self.perSecond = perSecond
     self.burst = burst
     tokens = burst
     refilledAt = now
   }
 
-  /// Takes up to `count`, as many as there are now.
+  /// Takes as many as there are now, at most `count`.
   package mutating func take(upTo count: Int, now: Instant) -> Int {
     refill(now: now)
     let taken = min(count, Int(tokens))
@@ -24,11 +25,11 @@ package struct TokenBucket: Sendable {
     return taken
   }
 
-  /// When the next one will be there.
+  /// When the next one can be taken.
   package func nextAt(now: Instant) -> Instant {
     let missing = 1 - tokens
     guard missing > 0 else { return now }
-    // A nanosecond more than computed, so that rounding never makes the waiter come a moment too early and wait again for nothing.
+    // One nanosecond more, so that rounding never makes the caller return a moment too early.
     return refilledAt + .nanoseconds(Int64(missing / perSecond * 1e9) + 1)
   }
 

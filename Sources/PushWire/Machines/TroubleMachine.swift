@@ -1,22 +1,22 @@
-/// What keeps an app from making progress, since when, and when the app must stop trying.
+/// What keeps an app from making progress, since when, and when the app must give up.
 ///
-/// A value without a clock. Trouble begins with the first report after the last progress. It ends with
-/// progress, or when the app has no work left. An app in trouble waits and tries until its patience is
-/// over.
+/// A value without a clock. Trouble begins with the first report after the last progress. It ends
+/// with progress, or when the app has no work. An app in trouble waits and retries until its
+/// patience is over.
 package struct TroubleMachine: Sendable {
   /// The app makes no progress at present.
   package struct Trouble: Hashable, Sendable {
-    /// What happened last, such as `503 ServiceUnavailable`.
+    /// What happened last, for example `503 ServiceUnavailable`.
     package var cause: String
-    /// When the trouble began, whatever its cause was then.
+    /// When the trouble began, even if its cause has changed.
     package var since: Instant
-    /// The next attempt, if one is planned; it may be in the past.
+    /// The next attempt, if one is planned. The time may have passed.
     package var nextTryAt: Instant?
-    /// Reports since then.
+    /// The number of reports since then.
     package var count: Int
   }
 
-  /// A limit of our own makes the app wait. It costs no patience.
+  /// A local limit makes the app wait. It does not use up patience.
   package struct Hold: Hashable, Sendable {
     package var cause: String
     package var since: Instant
@@ -35,10 +35,11 @@ package struct TroubleMachine: Sendable {
     /// There is no trouble, or no work.
     case calm
     case again(at: Instant)
-    /// Patience is over: why, in one sentence.
+    /// Patience is over; the reason in one sentence.
     case giveUp(String)
   }
 
+  /// How long an app tries without progress.
   private let patience: Duration
   /// A check is planned.
   private var isWatched = false
@@ -50,13 +51,13 @@ package struct TroubleMachine: Sendable {
   /// Patience was over once.
   package private(set) var hasGivenUp = false
 
-  /// More distinct causes than this are only counted.
+  /// Further distinct causes are only counted.
   package static let noteLimit = 20
-  /// A cause may hold text of the peer's.
+  /// A cause may contain the peer's own text.
   private static let causeLengthLimit = 200
-  /// How often an app in trouble is looked at.
+  /// How often an app in trouble is checked.
   private static let checkInterval = Duration.seconds(1)
-  /// Holds that follow each other within this time are one.
+  /// Holds with less than this between them count as one.
   private static let holdGap = Duration.seconds(2)
 
   package init(patience: Duration) {
@@ -65,9 +66,9 @@ package struct TroubleMachine: Sendable {
 
   // MARK: Reports
 
-  /// Something kept the app from progress. Trouble may come and go many times a second.
+  /// Something kept the app from progress. This may happen many times a second.
   ///
-  /// - Returns: when ``check(now:hasWork:)`` must be called; nil if that is planned already.
+  /// - Returns: when ``check(now:hasWork:)`` must be called; nil if a call is already planned.
   package mutating func troubled(_ cause: String, nextTryAt: Instant?, now: Instant) -> Instant? {
     guard var trouble else {
       let cause = Self.printable(cause)
@@ -85,12 +86,12 @@ package struct TroubleMachine: Sendable {
     return nil
   }
 
-  /// Notifications have got their outcome by the peer's doing.
+  /// The peer's answers have settled notifications.
   package mutating func progressed() {
     trouble = nil
   }
 
-  /// A limit of our own, not the peer, lets the app go on only at `until`.
+  /// A local limit, not the peer, makes the app wait until `until`.
   package mutating func held(_ cause: String, until: Instant, now: Instant) {
     note(cause, now: now)
     if let hold = lastHold, hold.cause == cause, now <= hold.until + Self.holdGap {
@@ -100,7 +101,7 @@ package struct TroubleMachine: Sendable {
     }
   }
 
-  /// Several lanes try side by side: the earliest of the attempts that are still to come.
+  /// Several lanes try at the same time; the earliest attempt that is still to come counts.
   private static func next(_ known: Instant?, _ new: Instant?, now: Instant) -> Instant? {
     guard let known, known > now else { return new }
     guard let new else { return known }
@@ -122,14 +123,14 @@ package struct TroubleMachine: Sendable {
 
   // MARK: Questions
 
-  /// The limit that holds the app back at present.
+  /// The limit that makes the app wait at present.
   package func hold(now: Instant) -> Hold? {
     guard let lastHold, now <= lastHold.until + Self.holdGap else { return nil }
     return lastHold
   }
 
-  /// To be called when ``troubled(_:nextTryAt:now:)`` says, and then when the answer says, until that
-  /// is ``Check/calm``.
+  /// Must be called when ``troubled(_:nextTryAt:now:)`` says, and then when each result says, until
+  /// that is ``Check/calm``.
   ///
   /// - Parameter hasWork: a notification waits for its outcome.
   package mutating func check(now: Instant, hasWork: Bool) -> Check {

@@ -20,9 +20,9 @@ extension Payload {
   /// All errors and warnings for the bytes of a payload; empty if there are none.
   ///
   /// - Parameters:
-  /// - payloadLimit: Replaces the transport's own limit, in bytes, for gateways with another
-  ///   setting.
-  /// - priority: 10 (at once) or 5 (when it saves power), if the notification has one.
+  ///   - payloadLimit: Replaces the transport's own limit, in bytes, for gateways with another
+  ///     setting.
+  ///   - priority: 10 (at once) or 5 (when it saves power), if the notification has one.
   package static func check(
     _ bytes: [UInt8],
     for transport: PayloadTransport,
@@ -122,7 +122,7 @@ struct PayloadChecker {
       if case .string = member.value { return }
       error(path, "It must be a string (the PushMagic), not \(member.value.kindName).")
     case "alert", "badge", "sound", "content-available", "mutable-content":
-      warning(path, "Here it is a custom key. The system reads it only inside aps.")
+      warning(path, "Here it is a custom key; the system reads it only inside aps.")
     default: break
     }
   }
@@ -140,7 +140,10 @@ struct PayloadChecker {
     let path = Self.wakingPath
     switch transport {
     case .binary(.simple), .binary(.enhanced):
-      warning(path, "The payload only wakes the app, so its priority should be 5. Commands 0 and 1 always mean priority 10: use command 2.")
+      warning(
+        path,
+        "The payload only wakes the app, so its priority should be 5, "
+          + "but commands 0 and 1 always mean priority 10: use command 2.")
     default:
       if priority == 10 { error(path, "The payload only wakes the app, for which priority 10 is an error: use priority 5.") }
     }
@@ -152,7 +155,10 @@ struct PayloadChecker {
     if priority == 10 {
       error(Self.wakingPath, "The payload only wakes the app, for which priority 10 is an error: use the push type background.")
     } else {
-      warning(Self.wakingPath, "The payload only wakes the app, so its push type should be background: as an alert it may be delayed or dropped.")
+      warning(
+        Self.wakingPath,
+        "The payload only wakes the app, so its push type should be background: "
+          + "as an alert it may be delayed or dropped.")
     }
   }
 

@@ -5,7 +5,7 @@ internal import Testing
 
 @Suite("FramePacker")
 struct FramePackerTests {
-  /// What a gateway would read of one frame.
+  /// One frame as a gateway reads it.
   private struct Read: Hashable {
     var command: FrameVersion?
     var token: [UInt8]
@@ -47,16 +47,16 @@ struct FramePackerTests {
     Sample(ordinal: ordinal, campaign: campaign, expiration: expiration, token: token, payload: payload)
   }
 
-  @Test("a frame that is larger than the buffer ends the process instead of writing behind it")
+  @Test("a frame that is larger than the buffer ends the process and is not written behind it")
   func tooLarge() async {
-    // With the token of the template, and with another.
+    // With the template's token size and with another.
     await #expect(processExitsWith: .failure) { FramePackerTests.packTooLarge(tokenByteCount: 32) }
     await #expect(processExitsWith: .failure) { FramePackerTests.packTooLarge(tokenByteCount: 100) }
   }
 
   private static func packTooLarge(tokenByteCount: Int) {
     let ring = NotificationRing(blockCount: 1024)
-    // No such campaign passes the checks before it.
+    // Such a campaign does not pass the earlier checks.
     let payload = [UInt8](repeating: 0x20, count: 65_000)
     let frames = CampaignFrames(campaign: 1, command: .framed, payload: payload, expiration: nil, priority: nil)
     guard ring.add(Sample(ordinal: 0, token: [UInt8](repeating: 1, count: tokenByteCount))) else { return }
@@ -66,7 +66,7 @@ struct FramePackerTests {
   }
 
   @Test(
-    "a batch holds exactly the frames of its notifications, byte for byte those of FrameEncoder, whatever the mixture", arguments: FrameVersion.allCases,
+    "a batch has exactly the frames of its notifications, byte for byte as FrameEncoder writes them", arguments: FrameVersion.allCases,
     1...8 as ClosedRange<UInt64>)
   func sameAsEncoder(_ command: FrameVersion, _ seed: UInt64) {
     var random = SeededGenerator(seed: seed)
@@ -112,7 +112,7 @@ struct FramePackerTests {
     #expect(unsafe decode(packer.bytes) == expectedReads, "seed \(seed)")
   }
 
-  @Test("a personalised payload, expiration and priority stand in for the campaign's; everything else is the campaign's")
+  @Test("a notification's own payload, expiration and priority replace the campaign's; the rest is the campaign's")
   func personalised() {
     let ring = NotificationRing(blockCount: 256)
     let own = Array(#"{"aps":{"badge":2}}"#.utf8)
@@ -146,7 +146,7 @@ struct FramePackerTests {
     #expect((wrap - 2..<wrap + 2).map { ResendWindow.identifier(at: $0) } == [0x7FFF_FFFE, 0x7FFF_FFFF, 1, 2])
   }
 
-  @Test("no batch exceeds the bound, but for a frame that is larger alone", arguments: [1, 88, 89, 90, 500, 65_536])
+  @Test("no batch exceeds the bound, except a single frame that is larger", arguments: [1, 88, 89, 90, 500, 65_536])
   func bound(_ bound: Int) {
     let ring = NotificationRing(blockCount: 1024)
     for ordinal in 0..<1024 as Range<UInt64> { #expect(ring.add(sample(ordinal))) }
@@ -187,7 +187,7 @@ struct FramePackerTests {
     #expect(batches == [[payload.count], [5120], [payload.count]] && position == ring.published)
   }
 
-  @Test("another campaign ends a run, and the next call goes on in the same buffer")
+  @Test("another campaign ends a run, and the next call continues in the same buffer")
   func campaigns() {
     let ring = NotificationRing(blockCount: 256)
     for (ordinal, campaign) in [(1, 1), (2, 1), (3, 2), (4, 1)] as [(UInt64, UInt32)] { #expect(ring.add(sample(ordinal, campaign: campaign))) }
@@ -201,7 +201,7 @@ struct FramePackerTests {
     #expect(unsafe decode(packer.bytes).map(\.identifier) == [1, 2, 3, 4])
   }
 
-  @Test("padding is passed over: in front, between and behind; alone it is a run of its own")
+  @Test("padding is skipped in front, between and behind; alone it is a run")
   func padding() {
     let ring = NotificationRing(blockCount: 256)
     ring.addPadding(3)
@@ -233,7 +233,7 @@ struct FramePackerTests {
     #expect((packer.byteCount == 0) == isExpired)
   }
 
-  @Test("runs of one kind: packed, expired, expired but perhaps delivered")
+  @Test("kinds of runs: packed, expired, expired but perhaps delivered")
   func kinds() {
     let ring = NotificationRing(blockCount: 256)
     for (ordinal, expiration) in [(0, nil), (1, 1), (2, 1), (3, 1), (4, nil)] as [(UInt64, UInt32?)] {
@@ -257,7 +257,7 @@ struct FramePackerTests {
     #expect(unsafe decode(packer.bytes).map(\.identifier) == [1, 5])
   }
 
-  @Test("a probe is a frame that must be refused, as the last of a batch", arguments: [FrameVersion.enhanced, .framed])
+  @Test("a probe is a frame that must be refused, and the last one of a batch", arguments: [FrameVersion.enhanced, .framed])
   func probe(_ command: FrameVersion) {
     let ring = NotificationRing(blockCount: 256)
     #expect(ring.add(sample(1)))

@@ -6,9 +6,11 @@ internal import Synchronization
 
 @testable internal import PushTransport
 
-/// A client session over a real link: keeps as many requests under way as the peer allows until all have ended.
+/// A client session over a real link. It keeps as many requests in flight as the peer allows until
+/// all have ended.
 final class HTTP2TestClient: LinkDelegate, @unchecked Sendable {
-  // Sync: sessions and counters are used on the link's loop alone; what a test reads is in the mutex.
+  // Sync: sessions and counters are used on the link's loop only; what a test reads is in the
+  // mutex.
   struct Result: Sendable {
     var statuses: [UInt16: Int] = [:]
     var bodies: Set<[UInt8]> = []
@@ -37,7 +39,7 @@ final class HTTP2TestClient: LinkDelegate, @unchecked Sendable {
     self.batch = batch
   }
 
-  /// Once all requests have ended, or the link has.
+  /// Returns when all requests have ended, or the link has.
   func wait() async -> Result {
     await withCheckedContinuation { continuation in
       let known = outcome.withLock { outcome -> Result? in
@@ -73,7 +75,7 @@ final class HTTP2TestClient: LinkDelegate, @unchecked Sendable {
         unsafe link.send(bytes)
       }
       takeEvents()
-      // Without a flush of everything at once, each batch is a write of its own.
+      // Without a flush of everything at once, each batch is a write.
     } while batch != .max && submitted < total && session.availableStreamCount > 0
     if finished == total, !result.hasPong { return }
     if session.failure != nil || session.isFinished || finished == total && result.hasPong { link.close() }
@@ -111,7 +113,7 @@ final class HTTP2TestClient: LinkDelegate, @unchecked Sendable {
 
   private func ended() {
     finished += 1
-    // The last thing is a ping, so that its way there and back is part of every test.
+    // Each test ends with a ping and its answer.
     if finished == total { session.ping(42) }
   }
 
@@ -125,7 +127,7 @@ final class HTTP2TestClient: LinkDelegate, @unchecked Sendable {
   }
 }
 
-/// A server session in a channel: answers every request at once, and remembers what it saw.
+/// A server session in a channel. It answers every request at once and records what it saw.
 final class HTTP2TestServer: ChannelInboundHandler {
   typealias InboundIn = ByteBuffer
 
@@ -141,7 +143,7 @@ final class HTTP2TestServer: ChannelInboundHandler {
   private let tls: TLSHandler
   private let seen: SharedSeen
 
-  /// For all connections of a listener.
+  /// Shared by all connections of a listener.
   final class SharedSeen: Sendable {
     private let state = Mutex(Seen())
     var value: Seen { state.withLock { $0 } }

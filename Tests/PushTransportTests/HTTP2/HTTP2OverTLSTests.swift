@@ -6,7 +6,7 @@ internal import Testing
 
 @testable internal import PushTransport
 
-@Suite("HTTP/2 over TLS, against ourselves and against programs that nobody here wrote", .serialized, .timeLimit(.minutes(20)))
+@Suite("HTTP/2 over TLS, between our two sides and with foreign programs", .serialized, .timeLimit(.minutes(20)))
 struct HTTP2OverTLSTests {
   private static let payload = Array(#"{"aps":{"alert":"Hello from a test"}}"#.utf8)
 
@@ -51,12 +51,12 @@ struct HTTP2OverTLSTests {
     }
   }
 
-  @Test("a server that does not agree to h2 is left with a sentence that says so", arguments: TLSVersion.allCases)
+  @Test("a connection to a server that does not select h2 ends with a sentence that says so", arguments: TLSVersion.allCases)
   func alpn(version: TLSVersion) async throws {
     let material = try Material()
     try await withLoops { group in
       let seen = HTTP2TestServer.SharedSeen()
-      // Knows nothing of ALPN; knows another protocol only; both.
+      // A server without ALPN, one with another protocol only, and one with both.
       let silent = try await listen(group, material, protocols: [], seen: seen)
       let other = try await listen(group, material, protocols: ["http/1.1"], seen: seen)
       let both = try await listen(group, material, protocols: ["http/1.1", "h2"], seen: seen)
@@ -76,14 +76,14 @@ struct HTTP2OverTLSTests {
           == .handshakeFailed("the server did not agree to h2 by ALPN: it does not speak that protocol on this port"))
       #expect(try await closure(other, ["h2"]) == .handshakeFailed("the server speaks none of the protocols that we offer by ALPN"))
       #expect(try await closure(both, ["h2"]) == nil)
-      // Clients of the binary protocol, and HTTP/2 clients without ALPN, come in.
+      // Clients of the binary protocol and HTTP/2 clients without ALPN are accepted.
       #expect(try await closure(both, []) == nil)
       for listener in [silent, other, both] { await listener.close() }
       #expect(Set(seen.value.protocols) == [nil, "h2"])
     }
   }
 
-  @Test("our client sends to nghttpd, which sends every body back")
+  @Test("our client sends to nghttpd, which returns every body")
   func nghttpd() async throws {
     let material = try Material()
     let server = try await ForeignHTTP2.server(material, arguments: ["--echo-upload", "-m", "50"])
@@ -95,7 +95,7 @@ struct HTTP2OverTLSTests {
     }
   }
 
-  @Test("nghttpd with windows of its own size gets every body whole", arguments: ["14", "16"])
+  @Test("nghttpd with windows of its own size receives every body whole", arguments: ["14", "16"])
   func nghttpdWindows(bits: String) async throws {
     let material = try Material()
     let server = try await ForeignHTTP2.server(material, arguments: ["--echo-upload", "-m", "1000", "-w", bits, "-W", bits, "-b", "7"])
@@ -169,11 +169,13 @@ enum ForeignHTTP2 {
     return path
   }
 
-  /// Starts nghttpd on a free port with the material's server certificate, and waits until it takes connections.
+  /// Starts nghttpd on a free port with the material's server certificate, and waits until it
+  /// accepts connections.
   static func server(_ material: Material, arguments: [String]) async throws -> (child: OpenSSLCommand.Child, port: Int) {
     let (certificate, key) = (material.directory.file("h2.pem"), material.directory.file("h2.key"))
     try material.server.writePEM(certificate: certificate, key: key)
-    // It cannot pick a port by itself; one that was free a moment ago may be taken when it starts, so it gets several tries.
+    // nghttpd cannot choose a port. A port that was free may be taken when it starts, so there are
+    // several attempts.
     for _ in 0..<10 {
       let port = try freePort()
       let child = try OpenSSLCommand.Child(
@@ -213,7 +215,7 @@ enum ForeignHTTP2 {
 }
 
 extension OpenSSLCommand.Child {
-  /// Waits until the program takes connections; false if it has ended instead.
+  /// Waits until the program accepts connections. Returns false if it has ended.
   func listens(on port: Int) async -> Bool {
     while isRunning {
       if ForeignHTTP2.accepts(port: port) { return isRunning }

@@ -3,7 +3,7 @@ internal import Support
 
 @testable internal import PushTransport
 
-/// A client, a server and the bytes between them, carried in pieces of any size.
+/// A client, a server and the bytes between them, which are delivered in pieces of any size.
 struct HTTP2Pair {
   enum Heard: Hashable {
     case response(tag: UInt64, status: UInt16, identifier: APNSIdentifier?, body: String)
@@ -13,7 +13,7 @@ struct HTTP2Pair {
     case pong(UInt64)
   }
 
-  /// A request as a server saw it.
+  /// A request as the server received it.
   struct Seen: Hashable {
     var streamID: Int32
     var fields: [String]
@@ -112,7 +112,7 @@ struct HTTP2Pair {
     unsafe withExactBytes(piece) { unsafe client.receive($0) }
   }
 
-  /// Until neither side has anything to say.
+  /// Runs until neither side has output.
   mutating func settle() {
     while true {
       takeClientOutput()
@@ -132,7 +132,8 @@ extension HTTP2Pair.Seen {
   init(_ request: HTTP2Request) {
     streamID = request.streamID
     fields = (0..<request.fieldCount).map {
-      unsafe "\(String(decoding: request.name($0), as: UTF8.self)): \(String(decoding: request.value($0), as: UTF8.self))"
+      let name = unsafe String(decoding: request.name($0), as: UTF8.self)
+      return unsafe "\(name): \(String(decoding: request.value($0), as: UTF8.self))"
     }
     body = unsafe String(decoding: request.body, as: UTF8.self)
   }

@@ -4,7 +4,8 @@ internal import Testing
 
 @testable internal import PushTransport
 
-/// Two sessions under random doings of both callers, the bytes between them cut anywhere; a model beside them knows what may come of it.
+/// Two sessions with random actions of both callers. The bytes between them are cut at random. A
+/// model computes the allowed results.
 @safe
 private struct Exchange {
   struct Sent {
@@ -21,7 +22,7 @@ private struct Exchange {
   var pair: HTTP2Pair
   var random: SeededGenerator
   var sent: [UInt64: Sent] = [:]
-  /// Bodies stay where they are until the stream has ended: that is the contract.
+  /// Bodies stay in place until the stream has ended, as the interface demands.
   var memory: [UInt64: UnsafeMutableRawBufferPointer] = unsafe [:]
   var tagOfStream: [Int32: UInt64] = [:]
   var answers: [UInt64: Answer] = [:]
@@ -167,7 +168,7 @@ private struct Exchange {
       case .response(let tag, _, _, _), .ended(let tag, _, _):
         if ends.updateValue(heard, forKey: tag) != nil { problems.append("two ends for \(tag)") }
         if let body = unsafe memory.removeValue(forKey: tag) {
-          // It is the caller's again at once; AddressSanitizer would see a read after this.
+          // The memory belongs to the caller again. AddressSanitizer would report a later read.
           unsafe body.deallocate()
         }
       case .settings, .goAway, .pong: break
@@ -176,7 +177,7 @@ private struct Exchange {
     pair.heard = []
   }
 
-  /// Every request has exactly the end that the other side gave it.
+  /// Checks that every request had exactly the end that the other side chose.
   mutating func verdict() -> [String] {
     if let failure = pair.client.failure ?? pair.server.failure { problems.append(failure.description) }
     for tag in sent.keys.sorted() {
@@ -189,7 +190,8 @@ private struct Exchange {
       case (.ended(_, let code, let isUnprocessed), let answer):
         let streamID = tagOfStream.first { $0.value == tag }?.key ?? 0
         let isGivenUp = goAway.map { streamID > $0 } ?? false
-        // Cancelled by us, perhaps while the answer was on its way; or above the last stream of a GOAWAY.
+        // Cancelled by the client, perhaps with the answer on its way, or above the last stream of
+        // a GOAWAY.
         if !(cancelled.contains(tag) && code == .cancel) && !(isGivenUp && code == .refusedStream && isUnprocessed) {
           problems.append("\(tag) ended by \(code) instead of \(String(describing: answer))")
         }
@@ -201,9 +203,9 @@ private struct Exchange {
   }
 }
 
-@Suite("HTTP/2 sessions under random doings")
+@Suite("HTTP/2 sessions with random actions")
 struct HTTP2PropertyTests {
-  @Test("every request ends exactly once, as its server meant it, however the bytes are cut", arguments: 0..<60)
+  @Test("every request ends exactly once, as its server decided, however the bytes are cut", arguments: 0..<60)
   func exchange(number: Int) throws {
     let seed = UInt64.random(in: .min ... .max)
     var exchange = try Exchange(seed: seed)
@@ -212,7 +214,7 @@ struct HTTP2PropertyTests {
     #expect(problems.isEmpty, "seed \(seed): \(problems.prefix(5))")
   }
 
-  /// What either side sends in an ordinary exchange.
+  /// The bytes of both sides in an ordinary exchange.
   private func transcript(_ random: inout SeededGenerator) throws -> (toServer: [UInt8], toClient: [UInt8]) {
     var pair = try HTTP2Pair()
     var (toServer, toClient): ([UInt8], [UInt8]) = ([], [])
@@ -238,7 +240,7 @@ struct HTTP2PropertyTests {
     return (toServer, toClient)
   }
 
-  @Test("bytes that are damaged, missing, repeated or invented trap nowhere, and end in a failure or in events", arguments: 0..<60)
+  @Test("bytes that are damaged, missing, repeated or random never trap; they end in a failure or in events", arguments: 0..<60)
   func hostile(number: Int) throws {
     let seed = UInt64.random(in: .min ... .max)
     var random = SeededGenerator(seed: seed)
@@ -267,7 +269,7 @@ struct HTTP2PropertyTests {
     var bytes = bytes
     for _ in 0..<Int.random(in: 0...4, using: &random) {
       guard !bytes.isEmpty else { break }
-      // The client's preface is left alone as a rule: behind a broken one nothing is looked at.
+      // The client's preface usually stays intact: behind a broken one, nothing is read.
       let place = Int.random(in: min(24, bytes.count - 1)..<bytes.count, using: &random)
       switch Int.random(in: 0..<5, using: &random) {
       case 0: bytes[place] = UInt8.random(in: .min ... .max, using: &random)
@@ -280,7 +282,7 @@ struct HTTP2PropertyTests {
     return bytes
   }
 
-  /// A frame with a header that makes sense and contents that may not.
+  /// A frame with a valid header and possibly invalid contents.
   private func frame(_ random: inout SeededGenerator) -> [UInt8] {
     let payload = random.bytes(Int.random(in: 0..<40, using: &random))
     return [
@@ -290,11 +292,11 @@ struct HTTP2PropertyTests {
       + payload
   }
 
-  @Test("a flood of frames that cost the sender nothing is bounded in what it makes us keep")
+  @Test("a flood of frames that cost their sender nothing needs bounded memory")
   func flood() throws {
     var pair = try HTTP2Pair()
     pair.settle()
-    // SETTINGS, PING acknowledgements and GOAWAYs by the ten thousand.
+    // Ten thousand SETTINGS, PING acknowledgements and GOAWAYs.
     let settings: [UInt8] = [0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 9]
     let pong: [UInt8] = [0, 0, 8, 6, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]
     let goAway: [UInt8] = [0, 0, 8, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
@@ -311,7 +313,7 @@ struct HTTP2PropertyTests {
     #expect(other.client.failure?.errorCode == .internalError, "acknowledgements that pile up end the session")
   }
 
-  @Test("when as many requests have come and gone as were open at once, no more memory is taken")
+  @Test("requests that come and go take no more memory than those that were open at once")
   func steadyState() throws {
     var pair = try HTTP2Pair()
     pair.settle()

@@ -8,7 +8,7 @@ internal import Testing
 struct HTTP2SessionTests {
   private let identifier = APNSIdentifier(high: 0x1122_3344_5566_4788, low: 0x99AA_BBCC_DDEE_FF00)
 
-  @Test("a request arrives with every header in its place, and its answer with status, apns-id and body")
+  @Test("a request arrives with every header, and its answer with status, apns-id and body")
   func exchange() throws {
     var pair = try HTTP2Pair()
     pair.settle()
@@ -28,7 +28,7 @@ struct HTTP2SessionTests {
     #expect(pair.client.openStreamCount == 0 && pair.server.openStreamCount == 0)
   }
 
-  @Test("the path and authorization are never indexed, the rest costs a byte each from the second request on")
+  @Test("path and authorization are never indexed; from the second request on, the others cost a byte each")
   func indexing() throws {
     var pair = try HTTP2Pair()
     pair.settle()
@@ -41,7 +41,8 @@ struct HTTP2SessionTests {
       let block = Array(pair.toServer[9..<9 + Int(pair.toServer[1]) << 8 + Int(pair.toServer[2])])
       sizes.append(block.count)
       if tag > 0 {
-        // :method and :scheme are static, :authority, topic and push type dynamic by now; "0x1_" with a static name is never indexed.
+        // :method and :scheme are static; :authority, topic and push type are dynamic by now.
+        // "0x1_" with a static name is never indexed.
         #expect(block[0] == 0x83 && block[1] == 0x87 && block[2] & 0x80 != 0)
         #expect(block[3] & 0xF0 == 0x10, "the path must be a literal that is never indexed")
         let path = 2 + Int(block[4] & 0x7F)
@@ -53,7 +54,7 @@ struct HTTP2SessionTests {
     #expect(sizes[0] > sizes[1] && sizes[1] - sizes[2] < 10 && sizes[2] - sizes[3] < 10)
   }
 
-  @Test("what a notification has of its own replaces what the campaign says, for that one alone")
+  @Test("a notification's own headers replace the campaign's for that notification only")
   func overrides() throws {
     var headers = ProviderHeaders(topic: "com.example.news")
     headers.priority = 10
@@ -82,7 +83,7 @@ struct HTTP2SessionTests {
     #expect(pair.requests.map(\.body) == [#"{"own":1}"#, "{}", #"{"own":1}"#])
   }
 
-  @Test("many requests of a flush are one piece of output")
+  @Test("many requests of one flush are one piece of output")
   func oneWrite() throws {
     var pair = try HTTP2Pair()
     pair.settle()
@@ -94,7 +95,7 @@ struct HTTP2SessionTests {
     #expect(pair.requests.count == 200)
   }
 
-  @Test("until the first SETTINGS one request may be under way, then as many as the peer says at present")
+  @Test("before the first SETTINGS one request may be in flight, then as many as the peer allows")
   func streamLimit() throws {
     var server = HTTP2ServerSession.Options()
     server.streamLimit = 3
@@ -123,24 +124,24 @@ struct HTTP2SessionTests {
     #expect(!pair.noticed.contains { if case .overLimit = $0 { true } else { false } })
   }
 
-  @Test("a client that opens more streams than it was told is reported, not cut off")
+  @Test("a client that opens more streams than allowed is reported, and its connection stays open")
   func overLimit() throws {
     var pair = try HTTP2Pair()
     pair.settle()
     pair.server.setStreamLimit(2)
-    // The client hears of it only after three requests, and the server must not hold that against it.
+    // The client learns the limit only after three requests, and the server must accept that.
     for tag in 0..<3 as Range<UInt64> { pair.submit(tag: tag) }
     pair.takeClientOutput()
     pair.carryToServer()
     pair.takeServerEvents()
     #expect(pair.requests.count == 3 && pair.noticed.count == 3)
     pair.settle()
-    // A client that does not keep to it: one that has not been told.
+    // This client does not know the limit.
     var rude = try HTTP2Pair()
     rude.settle()
     rude.server.setStreamLimit(2)
     rude.takeServerOutput()
-    // The acknowledgement, without the client having seen the SETTINGS.
+    // It acknowledges the SETTINGS without having read them.
     rude.toClient = []
     rude.toServer = [0, 0, 0, 4, 1, 0, 0, 0, 0]
     rude.carryToServer()
@@ -153,7 +154,7 @@ struct HTTP2SessionTests {
     #expect(rude.heard.contains(.ended(tag: 2, code: .refusedStream, isUnprocessed: true)))
   }
 
-  @Test("GOAWAY gives up the streams above its last one, as not processed, and the others are answered")
+  @Test("GOAWAY ends the streams above its last one as not processed; the others are answered")
   func goAway() throws {
     var pair = try HTTP2Pair()
     pair.settle()
@@ -174,7 +175,7 @@ struct HTTP2SessionTests {
     #expect(pair.client.isFinished && pair.client.failure == nil)
   }
 
-  @Test("requests that a GOAWAY overtakes before they are given out were never sent")
+  @Test("requests that are not in the output when a GOAWAY arrives were never sent")
   func goAwayBeforeFlush() throws {
     var pair = try HTTP2Pair()
     pair.settle()
@@ -206,7 +207,7 @@ struct HTTP2SessionTests {
       ])
   }
 
-  @Test("a cancelled stream ends for both sides, and its answer is not waited for")
+  @Test("a cancelled stream ends on both sides, and its answer is not waited for")
   func cancel() throws {
     var pair = try HTTP2Pair()
     pair.settle()
@@ -220,14 +221,14 @@ struct HTTP2SessionTests {
     #expect(pair.heard.count == 2)
   }
 
-  @Test("a ping is answered once, unless the server is dead to pings")
+  @Test("a ping is answered once, unless the server ignores pings")
   func ping() throws {
     var pair = try HTTP2Pair()
     pair.settle()
     pair.client.ping(0xFEDC_BA98_7654_3210)
     pair.settle()
     #expect(pair.heard.last == .pong(0xFEDC_BA98_7654_3210))
-    // An acknowledgement that nobody asked for.
+    // An acknowledgement without a ping.
     pair.toClient = [0, 0, 8, 6, 1, 0, 0, 0, 0] + [UInt8](repeating: 9, count: 8)
     pair.settle()
     #expect(pair.heard.count == 2)
@@ -240,7 +241,7 @@ struct HTTP2SessionTests {
     #expect(dead.heard == [.settings])
   }
 
-  @Test("bodies larger than the peer's window wait for it, and arrive whole", arguments: [1, 100, 65_535])
+  @Test("bodies larger than the peer's window wait for it and arrive whole", arguments: [1, 100, 65_535])
   func flowControl(window: UInt32) throws {
     var options = HTTP2ServerSession.Options()
     options.windowByteCount = window
@@ -256,7 +257,7 @@ struct HTTP2SessionTests {
     #expect(pair.requests.allSatisfy { Array($0.body.utf8) == (window == 1 ? Array(payload[..<300]) : payload) })
   }
 
-  @Test("an answer before the end of the body is the answer, and the body is not read any more")
+  @Test("an answer before the end of the body counts, and the rest of the body is not read")
   func earlyAnswer() throws {
     var options = HTTP2ServerSession.Options()
     options.windowByteCount = 10
@@ -274,7 +275,7 @@ struct HTTP2SessionTests {
     pair.carryToClient()
     pair.takeClientEvents()
     #expect(pair.heard.last == .response(tag: 4, status: 413, identifier: nil, body: ""))
-    // Whoever owns it may now do this; AddressSanitizer sees a read after it.
+    // The owner may free the body now. AddressSanitizer would report a later read.
     unsafe memory.deallocate()
     pair.settle()
     #expect(pair.client.openStreamCount == 0 && pair.client.failure == nil)
@@ -298,7 +299,7 @@ struct HTTP2SessionTests {
     #expect(pair.heard.contains(.response(tag: 3, status: 200, identifier: nil, body: "")))
   }
 
-  @Test("a reply that is asked for whole has its fields and its body, however long")
+  @Test("a reply that is requested as a whole has its fields and its body, of any length")
   func reply() throws {
     var pair = try HTTP2Pair()
     pair.settle()
@@ -319,7 +320,7 @@ struct HTTP2SessionTests {
     #expect(pair.client.takeReply(streamID) == nil)
   }
 
-  @Test("what is open when a connection ends is known, and whether it was given out")
+  @Test("the requests that are open when a connection ends are known, and whether they were sent")
   func openRequests() throws {
     var pair = try HTTP2Pair()
     pair.settle()
@@ -332,7 +333,7 @@ struct HTTP2SessionTests {
     #expect(open == [1: true, 2: true, 3: false])
   }
 
-  @Test("a peer that breaks the rules, or speaks no HTTP/2, ends the session with a reason")
+  @Test("a peer that breaks the rules, or does not use HTTP/2, ends the session with a reason")
   func violations() throws {
     var pair = try HTTP2Pair()
     pair.toClient = Array("HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n".utf8)
@@ -349,13 +350,13 @@ struct HTTP2SessionTests {
 
     var pushing = try HTTP2Pair()
     pushing.settle()
-    // PUSH_PROMISE on stream 1, which was forbidden.
+    // PUSH_PROMISE on stream 1, which the client has forbidden.
     pushing.toClient = [0, 0, 4, 5, 4, 0, 0, 0, 1, 0, 0, 0, 2]
     pushing.settle()
     #expect(pushing.client.failure?.errorCode == .protocolError)
   }
 
-  @Test("leaving is a GOAWAY without an error, and no failure")
+  @Test("leaving sends a GOAWAY without an error, and is not a failure")
   func leaving() throws {
     var pair = try HTTP2Pair()
     pair.settle()

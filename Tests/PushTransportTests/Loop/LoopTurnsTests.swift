@@ -5,11 +5,11 @@ internal import Testing
 
 @testable internal import PushTransport
 
-@Suite("turns on an event loop", .timeLimit(.minutes(20)))
+@Suite("Turns on an event loop", .timeLimit(.minutes(20)))
 struct LoopTurnsTests {
   private static let jobCount = 100
 
-  /// Remembers how many jobs had run when the first bytes arrived.
+  /// Records how many jobs had run when the first bytes arrived.
   private final class Receiver: ChannelInboundHandler, Sendable {
     typealias InboundIn = ByteBuffer
 
@@ -21,7 +21,7 @@ struct LoopTurnsTests {
     }
   }
 
-  @Test("jobs that are all asked for at once leave the sockets their turn")
+  @Test("jobs that are added all at once leave the sockets their turn")
   func sockets() async throws {
     try await withLoops(1) { group in
       let loop = group.loops[0]
@@ -36,7 +36,7 @@ struct LoopTurnsTests {
       try await confirmation("every job has run", expectedCount: Self.jobCount) { ran in
         let last = loop.eventLoop.makePromise(of: Void.self)
         try await loop.eventLoop.submit {
-          // In the socket from here on.
+          // The bytes are in the socket from here on.
           client.writeAndFlush(ByteBuffer(string: "hello"), promise: nil)
           for number in 1...Self.jobCount {
             loop.takeTurn {
@@ -51,7 +51,7 @@ struct LoopTurnsTests {
         try await last.futureResult.get()
       }
       let atArrival = receiver.jobsRunAtArrival.load(ordering: .relaxed)
-      // The first turns pass while the loop's own signal is being made.
+      // The first turns pass while the loop's signal is being set up.
       #expect((0..<Self.jobCount / 4).contains(atArrival), "read after \(atArrival) jobs")
       try await client.close().get()
       try await server.close().get()

@@ -11,7 +11,7 @@ struct NotificationRingBudgetTests {
 
   private let token = [UInt8](repeating: 7, count: 32)
 
-  /// Fills the ring as far as it lets itself be filled, and sends nothing of it.
+  /// Fills the ring as far as possible and sends nothing of it.
   private func fill(_ ring: NotificationRing) {
     while var claim = ring.claim(minimum: 1, maximum: 1024) {
       while unsafe token.withUnsafeBytes({
@@ -25,7 +25,7 @@ struct NotificationRingBudgetTests {
     ring.settle(through: ring.published)
   }
 
-  /// Until it does not grow any more.
+  /// Fills and sends until the ring stops growing.
   private func grow(_ ring: NotificationRing) {
     for _ in 0..<20 {
       fill(ring)
@@ -33,7 +33,7 @@ struct NotificationRingBudgetTests {
     }
   }
 
-  @Test("a ring may hold its share of the budget, never more than its own size, and never less than what is always allowed")
+  @Test("a ring may hold its share of the budget, at most its own size, and at least what is always allowed")
   func limits() {
     let budget = budget(blocks: 20_000)
     let rings = (0..<6).map { _ in NotificationRing(blockCount: Self.blockCount, budget: budget) }
@@ -45,16 +45,17 @@ struct NotificationRingBudgetTests {
     #expect(rings.allSatisfy { $0.blockCountLimit == Self.least })
     for ring in rings.dropFirst(2) { #expect(ring.becameIdle()) }
     #expect(rings[0].blockCountLimit == 10_000)
-    // A ring that is gone takes no part, and an optimised build lets go early.
+    // A ring that no longer exists takes no part, and an optimised build releases it early.
     withExtendedLifetime(rings) {}
   }
 
-  @Test("a ring begins small, grows only while what fills it is sent, and begins small again after it was idle")
+  @Test("a ring starts small, grows only while its content is sent, and starts small again after being idle")
   func growth() {
     let ring = NotificationRing(blockCount: Self.blockCount, budget: budget(blocks: 100_000))
     #expect(ring.blockCountLimit == Self.least)
     fill(ring)
-    // Nobody sends: a thousand rings that wait for their connections must not take a thousand full shares.
+    // Nothing is sent: a thousand rings that wait for connections must not take a thousand full
+    // shares.
     #expect(ring.published == UInt64(Self.least) && ring.blockCountLimit == Self.least)
     ring.setSent(100)
     #expect(ring.blockCountLimit == 2 * Self.least)
@@ -74,7 +75,7 @@ struct NotificationRingBudgetTests {
     #expect(ring.becameIdle() && ring.blockCountLimit == Self.least)
   }
 
-  @Test("a claim counts against the others at once, before any consumer has looked")
+  @Test("a claim counts in the budget at once, before its consumer has looked")
   func claimsCount() {
     let budget = budget(blocks: 24_000)
     let rings = (0..<4).map { _ in NotificationRing(blockCount: Self.blockCount, budget: budget) }
@@ -85,7 +86,7 @@ struct NotificationRingBudgetTests {
     withExtendedLifetime(rings) {}
   }
 
-  @Test("a ring with something in it keeps its memory, and an empty one takes claims again after it gave its memory back")
+  @Test("a ring that is not empty keeps its memory; an empty one accepts claims after returning its memory")
   func idling() {
     let ring = NotificationRing(blockCount: Self.blockCount, budget: budget(blocks: 100_000))
     func submit(_ ordinal: UInt64) -> Bool {
@@ -102,11 +103,11 @@ struct NotificationRingBudgetTests {
     #expect(submit(2) && ring.isBusy && ring.published == 2 && ring.record(at: 1).ordinal == 2)
   }
 
-  @Test("whatever is given back, whenever, every record is read as it was written")
+  @Test("every record is read as it was written, whatever memory is returned at any time")
   func contents() {
     for seed in UInt64(1)...40 {
       var random = SeededGenerator(seed: seed)
-      // Shares from hardly anything to everything, changed again and again by other rings.
+      // Other rings change the share again and again, from hardly anything to everything.
       let budget = budget(blocks: Int.random(in: 4_000...40_000, using: &random))
       let others = (0..<4).map { _ in NotificationRing(blockCount: Self.blockCount, budget: budget) }
       let ring = NotificationRing(blockCount: Self.blockCount, budget: budget)

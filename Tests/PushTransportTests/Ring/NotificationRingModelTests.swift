@@ -2,25 +2,25 @@ internal import PushTransport
 internal import Support
 internal import Testing
 
-/// Many claims open at once, from one thread, in orders that a schedule or a seed decides: whatever the order, what can be read is exactly the
-/// claims given up so far without a gap, and each of them whole.
+/// Many open claims of one thread, in orders from a schedule or a seed. In every order, what can be
+/// read is exactly the claims published so far without a gap, and each of them whole.
 @Suite("NotificationRing, against a model")
 struct NotificationRingModelTests {
-  /// What the model knows of one claim.
+  /// The model's copy of one claim.
   private struct Chunk {
     var samples: [Sample]
     var isPublished = false
     var end: UInt64
   }
 
-  /// The ring and its model side by side.
+  /// The ring and its model.
   private struct Pair {
     let ring: NotificationRing
     var chunks: [Chunk] = []
     var open: [Int: OpenClaim] = [:]
     var expected: [Sample] = []
     var readable = 0
-    /// Where the notifications that were read first start.
+    /// Where the notifications that have been read start.
     var starts: [UInt64] = []
     var read: [Sample] = []
     var nextOrdinal: UInt64 = 1
@@ -29,7 +29,8 @@ struct NotificationRingModelTests {
       ring = NotificationRing(blockCount: blockCount)
     }
 
-    /// Claims for `sizes` records and writes as many of them as fit; the claim stays open. False when there is no room.
+    /// Claims room for `sizes` records and writes as many of them as fit; the claim stays open.
+    /// Returns false if there is no room.
     mutating func claim(_ sizes: [Int]) -> Bool {
       guard let first = sizes.first, let claim = OpenClaim(ring, minimum: first, maximum: sizes.reduce(0, +)) else { return false }
       var samples: [Sample] = []
@@ -54,7 +55,7 @@ struct NotificationRingModelTests {
       }
     }
 
-    /// Reads what is new and compares everything with the model.
+    /// Reads new records and compares everything with the model.
     mutating func agrees() -> Bool {
       let end = readable == 0 ? 0 : chunks[readable - 1].end
       guard ring.published == end, ring.isFullyPublished == open.isEmpty else { return false }
@@ -69,7 +70,7 @@ struct NotificationRingModelTests {
     }
   }
 
-  @Test("three producers, two of them with two claims each, in every order of claiming and publishing (no claim is ever read early, late, twice or in parts)")
+  @Test("in every order of three producers' claims, no claim is read early, late, twice or in parts")
   func everyOrder() {
     var orders: [[Int]] = []
     func extend(_ order: [Int], _ left: [Int]) {
@@ -80,13 +81,13 @@ struct NotificationRingModelTests {
         extend(order + [producer], rest)
       }
     }
-    // Each claims and publishes in turn: 10 steps in 3,150 orders.
+    // Each producer claims and publishes in turn: 10 steps in 3,150 orders.
     extend([], [4, 4, 2])
     #expect(orders.count == 3_150)
     var failures: [[Int]] = []
     for order in orders {
       var pair = Pair(blockCount: 256)
-      // So that some of the claims lie across the wrap.
+      // So that some of the claims are at the wrap.
       pair.ring.addPadding(250)
       pair.ring.settleEverything()
       pair.chunks = [Chunk(samples: [], isPublished: true, end: 250)]
@@ -127,7 +128,7 @@ struct NotificationRingModelTests {
         guard let chunk = pair.open.keys.sorted().randomElement(using: &random) else { continue }
         pair.publish(chunk)
       case 8:
-        // Back to a notification that is not settled, and forward again over the same records.
+        // Rewinds to a notification that is not settled, and sends the same records again.
         let candidates = pair.starts.indices.filter { pair.starts[$0] >= pair.ring.settled }
         guard let index = candidates.randomElement(using: &random) else { continue }
         pair.ring.setSent(pair.starts[index])
@@ -142,7 +143,8 @@ struct NotificationRingModelTests {
         #expect(pair.ring.freeBlockCount == free + gain, "seed \(seed), step \(step)")
       }
       guard pair.agrees() else {
-        Issue.record("seed \(seed), step \(step): published \(pair.ring.published), \(pair.read.count) read of \(pair.expected.count)")
+        Issue.record(
+          "seed \(seed), step \(step): published \(pair.ring.published), read \(pair.read.count)/\(pair.expected.count)")
         return
       }
     }

@@ -12,7 +12,7 @@ struct NotificationRingRecordTests {
     #expect(RingRecord.blockCount(tokenByteCount: token, payloadByteCount: payload) == blocks)
   }
 
-  @Test("a token of every length from 1 to 100 survives, with and without a payload beside it", arguments: [0, 1, 31, 200, 5120])
+  @Test("a token of every length from 1 to 100 is kept, with and without a payload", arguments: [0, 1, 31, 200, 5120])
   func tokens(_ payload: Int) {
     let ring = NotificationRing(blockCount: 256)
     var random = SeededGenerator(seed: UInt64(payload))
@@ -26,7 +26,7 @@ struct NotificationRingRecordTests {
     }
   }
 
-  @Test("a payload of every size from 0 to 5120 survives between its neighbours")
+  @Test("a payload of every size from 0 to 5120 is kept between its neighbours")
   func payloads() {
     let ring = NotificationRing(blockCount: 256)
     var random = SeededGenerator(seed: 5120)
@@ -56,7 +56,7 @@ struct NotificationRingRecordTests {
     #expect(record.isPlain == isPlain)
   }
 
-  @Test("an identifier and a collapse identifier of its own lie between token and payload, with any of them missing; nothing is left for the next record")
+  @Test("a record keeps its own identifier and collapse identifier, with either or both, and the next record has neither")
   func ownHeaders() {
     let ring = NotificationRing(blockCount: 256)
     var random = SeededGenerator(seed: 64)
@@ -93,7 +93,7 @@ struct NotificationRingRecordTests {
     #expect(ring.samples(from: 0) == [sample])
   }
 
-  @Test("ordinals are walked in order, neighbours with the same one together, padding left out")
+  @Test("ordinals are walked in order, neighbours with the same one together, without padding")
   func ordinals() {
     let ring = NotificationRing(blockCount: 256)
     for ordinal in [7, 7, 7, 3, 9, 9] as [UInt64] { #expect(ring.add(Sample(ordinal: ordinal, token: [1], payload: ordinal == 9 ? [1, 2] : []))) }
@@ -103,10 +103,10 @@ struct NotificationRingRecordTests {
     var found: [String] = []
     ring.forEachOrdinal(from: 1, to: ring.published) { found.append("\($0)×\($1)") }
     #expect(found == ["7×2", "3×1", "9×3"])
-    ring.forEachOrdinal(from: 4, to: 4) { _, _ in Issue.record("there is nothing here") }
+    ring.forEachOrdinal(from: 4, to: 4) { _, _ in Issue.record("an empty range has an ordinal") }
   }
 
-  @Test("a payload of its own makes a record not plain")
+  @Test("a record with its own payload is not plain")
   func notPlain() {
     let ring = NotificationRing(blockCount: 256)
     #expect(ring.add(Sample(ordinal: 1, token: [1], payload: [0x7B])))
@@ -114,7 +114,7 @@ struct NotificationRingRecordTests {
   }
 
   @Test(
-    "the mark of a possible duplicate is kept in the ring, changes nothing else, and is off in whatever takes the place later",
+    "the mark of a possible duplicate is kept, changes nothing else, and is off in later records",
     arguments: [nil, 77] as [UInt32?])
   func mark(_ expiration: UInt32?) {
     let ring = NotificationRing(blockCount: 256)
@@ -134,10 +134,11 @@ struct NotificationRingRecordTests {
     #expect(!ring.record(at: 256).mayHaveArrived)
   }
 
-  @Test("walking counts and finds notifications, and steps over padding")
+  @Test("walking counts and finds notifications, and skips padding")
   func walk() {
     let ring = NotificationRing(blockCount: 256)
-    // 0: padding of 3 · 3: notification of 2 · 5: notification of 1 · 6: padding of 4 · 10: notification of 3
+    // 0: padding of 3 · 3: notification of 2 · 5: notification of 1 · 6: padding of 4
+    // 10: notification of 3
     ring.addPadding(3)
     _ = (ring.add(Sample(ordinal: 1, blockCount: 2)), ring.add(Sample(ordinal: 2, blockCount: 1)))
     ring.addPadding(4)

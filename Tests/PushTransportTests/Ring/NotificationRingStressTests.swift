@@ -6,12 +6,13 @@ internal import Testing
 
 /// Real threads on a small ring, with a consumer that rewinds and settles at random.
 ///
-/// To be run under ThreadSanitizer too, and then optimised (`-Xswiftc -O`): unoptimised, Swift reads raw memory inside the standard library, where the
-/// sanitizer is blind, and even a relaxed stamp goes unnoticed.
+/// Also run under ThreadSanitizer, and then optimised (`-Xswiftc -O`). Without optimisation, Swift
+/// reads raw memory inside the standard library, which is not instrumented, and not even a relaxed
+/// stamp is noticed.
 @Suite("NotificationRing, from many threads", .serialized)
 struct NotificationRingStressTests {
   @Test(
-    "four producers on a small ring: every notification is read once, whole, and in its producer's order; no wake-up is lost",
+    "four producers on a small ring: each notification is read once, whole and in order; no wake-up is lost",
     arguments: [(1, 256, 1), (2, 256, 4), (3, 512, 4), (4, 1024, 83), (5, 256, 83)] as [(UInt64, Int, Int)])
   func stress(_ seed: UInt64, _ blockCount: Int, _ largest: Int) {
     let crew = Crew(ring: NotificationRing(blockCount: blockCount), producerCount: 4, countEach: largest > 10 ? 3_000 : 15_000)
@@ -26,7 +27,7 @@ struct NotificationRingStressTests {
     #expect(consumer.rewinds > 10, "seed \(seed): a run without rewinds proves nothing about them")
   }
 
-  @Test("consumer and producer in lock-step, asleep between any two notifications: no wake-up is lost")
+  @Test("producer and consumer in lock-step, asleep between any two notifications: no wake-up is lost")
   func lockStep() {
     let crew = Crew(ring: NotificationRing(blockCount: 256), producerCount: 2, countEach: 20_000)
     for producer in 0..<2 {
@@ -49,7 +50,7 @@ struct NotificationRingStressTests {
   }
 }
 
-/// What producers and consumer share.
+/// The state that producers and consumer share.
 private final class Crew: Sendable {
   let ring: NotificationRing
   let producerCount: Int
@@ -67,13 +68,13 @@ private final class Crew: Sendable {
 
   var counts: [UInt64] { [UInt64](repeating: countEach, count: producerCount) }
 
-  /// Ends the producers, also when the consumer gave up.
+  /// Ends the producers, also when the consumer has given up.
   func stop() {
     isStopped.store(true, ordering: .releasing)
     while running.load(ordering: .acquiring) > 0 { sched_yield() }
   }
 
-  /// False when nobody has woken the consumer for so long that it must have been forgotten.
+  /// Returns false if the consumer was not woken for so long that a wake-up must be lost.
   func waitForWork() -> Bool { wakeUps.wait(timeout: .now() + 20) == .success }
 
   func produce(_ producer: Int, seed: UInt64, largest: Int) {
@@ -87,7 +88,7 @@ private final class Crew: Sendable {
         continue
       }
       while ordinal <= countEach, Checked(producer: producer, ordinal: ordinal, blocks: blocks).append(to: &claim) { ordinal += 1 }
-      // Sometimes a producer is held up between writing and publishing.
+      // Sometimes a producer is delayed between writing and publishing.
       if random.chance(5) { sched_yield() }
       claim.publish()
       if ring.takeWakeUp() { wakeUps.signal() }
@@ -104,7 +105,7 @@ private final class Crew: Sendable {
   }
 }
 
-/// A notification whose every byte follows from its producer, number and size.
+/// A notification whose bytes all follow from its producer, number and size.
 private struct Checked {
   var producer: Int
   var ordinal: UInt64
@@ -129,7 +130,7 @@ private struct Checked {
     }
   }
 
-  /// Whether a record is one of these, whole.
+  /// Whether a record is such a notification and whole.
   static func isIntact(_ record: RingRecord) -> Bool {
     let sample = Checked(producer: Int(record.campaign), ordinal: record.ordinal, blocks: Int(record.priority ?? 0))
     guard record.expiration == UInt32(truncatingIfNeeded: sample.checksum) else { return false }
@@ -147,7 +148,7 @@ private struct Checked {
   }
 }
 
-/// The one consumer: reads in batches, rewinds, settles, sleeps, and checks.
+/// The consumer: reads in batches, rewinds, settles, sleeps, and checks.
 private struct Consumer {
   private struct Entry {
     var position: UInt64
@@ -158,11 +159,11 @@ private struct Consumer {
 
   private let crew: Crew
   private var random: SeededGenerator
-  /// What was read and is not settled, in order.
+  /// The notifications that were read and are not settled, in order.
   private var window: [Entry] = []
   /// How many of the window count as sent.
   private var sentCount = 0
-  /// Notifications read so far, per producer.
+  /// Notifications read so far, for each producer.
   private(set) var next: [UInt64]
   private(set) var rewinds = 0
   private var findings: [String] = []
@@ -187,7 +188,7 @@ private struct Consumer {
     return findings
   }
 
-  /// Reads a batch: first what a rewind left to be read again, then what is new.
+  /// Reads a batch: first what a rewind has left, then what is new.
   private mutating func readSome(upTo published: UInt64) {
     var position = crew.ring.sent
     var left = Int.random(in: 1...100, using: &random)

@@ -6,14 +6,14 @@ internal import Testing
 struct NotificationRingTests {
   private let small = Sample(ordinal: 7, token: Array(1...32))
 
-  @Test("a new ring is empty, wholly free, and holds nothing to read")
+  @Test("a new ring is empty and wholly free")
   func new() {
     let ring = NotificationRing(blockCount: 256)
     #expect([ring.settled, ring.sent, ring.published] == [0, 0, 0])
     #expect(ring.freeBlockCount == 256 && ring.backlogBlockCount == 0 && ring.isFullyPublished)
   }
 
-  @Test("to read where no record starts is a mistake of the program, and traps")
+  @Test("reading where no record starts traps")
   func noRecord() async {
     await #expect(processExitsWith: .failure) {
       let ring = NotificationRing(blockCount: 256)
@@ -21,7 +21,7 @@ struct NotificationRingTests {
     }
   }
 
-  @Test("a full ring refuses, and takes exactly as much as was settled")
+  @Test("a full ring refuses claims, and then accepts as much as was settled")
   func full() {
     let ring = NotificationRing(blockCount: 256)
     for index in 0..<256 { #expect(ring.add(Sample(ordinal: UInt64(index), token: [1]))) }
@@ -40,7 +40,7 @@ struct NotificationRingTests {
     #expect([ring.settled, ring.sent, ring.published] == [259, 259, 259])
   }
 
-  @Test("a record of any size survives unchanged at any offset, and never wraps")
+  @Test("a record of any size is kept unchanged at any offset, and never wraps")
   func wrap() {
     let ring = NotificationRing(blockCount: 256)
     var failures: [String] = []
@@ -65,7 +65,7 @@ struct NotificationRingTests {
     #expect(failures.count == 0, "\(failures.prefix(5))")
   }
 
-  @Test("padding at the wrap becomes readable with its claim, not before: else a neighbour could become readable with nobody to wake the consumer")
+  @Test("padding at the wrap becomes readable with its claim and not before, so no wake-up is lost")
   func paddingAtWrap() {
     let ring = NotificationRing(blockCount: 256)
     ring.addPadding(254)
@@ -81,10 +81,11 @@ struct NotificationRingTests {
       ])
   }
 
-  @Test("a claim at the wrap needs room for its padding too, and then takes no more than there is")
+  @Test("a claim at the wrap needs room for its padding too, and takes no more than there is")
   func roomAtWrap() {
     for (settled, expected) in [(0, nil), (2, nil), (3, 3), (4, 4), (49, 49), (50, 50), (51, 50), (254, 50)] as [(UInt64, Int?)] {
-      // Two blocks lie before the end of the memory, where a record of three does not fit; they are free from the start, and become padding.
+      // Two blocks are left before the end of the memory, too few for a record of three. They are
+      // free, and become padding.
       let ring = NotificationRing(blockCount: 256)
       ring.addPadding(254)
       ring.setSent(254)
@@ -95,7 +96,7 @@ struct NotificationRingTests {
     }
   }
 
-  @Test("a claim gets at least its minimum, at most its maximum, and never more than is free or lies before the wrap")
+  @Test("a claim gets at least its minimum and at most its maximum, what is free, and what is left before the wrap")
   func claims() {
     for seed in 1...20 as ClosedRange<UInt64> {
       var random = SeededGenerator(seed: seed)
@@ -111,13 +112,13 @@ struct NotificationRingTests {
         #expect(claim?.remainingBlockCount == expected, "seed \(seed), step \(step): \(minimum)...\(maximum)")
         claim?.publish()
         ring.setSent(ring.published)
-        // Everything is padding, so that every position is a record's start.
+        // Everything is padding, so every position is the start of a record.
         if random.chance(50) { ring.settle(through: UInt64.random(in: ring.settled...ring.sent, using: &random)) }
       }
     }
   }
 
-  @Test("what a claim does not use becomes padding, whether it is published or dropped")
+  @Test("the unused rest of a claim becomes padding, whether it is published or dropped")
   func abandonedClaims() {
     let ring = NotificationRing(blockCount: 256)
     let claim = OpenClaim(ring, minimum: 1, maximum: 10)
@@ -141,7 +142,7 @@ struct NotificationRingTests {
     #expect(ring.isFullyPublished)
   }
 
-  @Test("a record that does not fit what is left of a claim is refused and leaves the claim as it was")
+  @Test("a record that does not fit into the rest of a claim is refused and leaves the claim unchanged")
   func tooLargeForClaim() {
     let ring = NotificationRing(blockCount: 256)
     let claim = OpenClaim(ring, minimum: 3, maximum: 3)
@@ -154,7 +155,7 @@ struct NotificationRingTests {
     #expect(ring.samples(from: 0).map(\.ordinal) == [1, 3])
   }
 
-  @Test("claims given up out of order become readable in order, all as soon as the first one is")
+  @Test("claims published out of order become readable in order, all of them with the first one")
   func outOfOrder() {
     let ring = NotificationRing(blockCount: 256)
     let claims = (1...3).map { OpenClaim(ring, minimum: $0, maximum: $0) }
@@ -166,7 +167,7 @@ struct NotificationRingTests {
     #expect(ring.published == 6)
   }
 
-  @Test("sent goes back to any record that is not settled, while more is published, and the same records are read again")
+  @Test("sent goes back to any record that is not settled, and the same records are read again")
   func rewind() {
     let ring = NotificationRing(blockCount: 256)
     for ordinal in 1...4 as ClosedRange<UInt64> { #expect(ring.add(Sample(ordinal: ordinal, blockCount: Int(ordinal)))) }
@@ -186,7 +187,7 @@ struct NotificationRingTests {
     #expect(ring.backlogBlockCount == 0)
   }
 
-  @Test("the wake-up is taken once after each sleep, and a ring begins asleep")
+  @Test("the wake-up is taken once after each sleep, and a new ring sleeps")
   func wakeUp() {
     let ring = NotificationRing(blockCount: 256)
     #expect(ring.takeWakeUp(), "the first producer wakes the consumer")

@@ -2,7 +2,7 @@ internal import PushTransport
 internal import PushWire
 internal import Support
 
-/// A notification as a test gives it to a ring and expects it back.
+/// A notification as a test puts it into a ring and expects it back.
 struct Sample: Hashable {
   var ordinal: UInt64
   var campaign: UInt32
@@ -34,14 +34,14 @@ struct Sample: Hashable {
     payload = unsafe Array(record.payload)
   }
 
-  /// One that takes exactly `blockCount` blocks, with bytes that tell it from its neighbours.
+  /// A notification of exactly `blockCount` blocks, with bytes that differ from its neighbours'.
   init(ordinal: UInt64, blockCount: Int) {
     let size = blockCount * NotificationRing.blockByteCount - 32
     let tokenByteCount = min(100, size)
     self.init(
       ordinal: ordinal, token: (0..<tokenByteCount).map { UInt8(truncatingIfNeeded: UInt64($0) &* 7 &+ ordinal) },
       payload: (0..<min(5120, size - tokenByteCount)).map { UInt8(truncatingIfNeeded: UInt64($0) &* 13 &+ ordinal) })
-    // Only headers of its own make it any larger.
+    // Only its own headers make it any larger.
     let rest = size - tokenByteCount - payload.count
     collapse = [UInt8](repeating: 0x63, count: min(64, rest))
     if rest > 64 { identifier = APNSIdentifier(high: ordinal, low: 1) }
@@ -63,7 +63,7 @@ struct Sample: Hashable {
 }
 
 extension NotificationRing {
-  /// Publishes one notification in a claim of its own; false when there is no room.
+  /// Publishes one notification in a claim of its own. Returns false if there is no room.
   func add(_ sample: Sample) -> Bool {
     guard var claim = claim(minimum: sample.blockCount, maximum: sample.blockCount) else { return false }
     let fits = sample.append(to: &claim)
@@ -71,7 +71,7 @@ extension NotificationRing {
     return fits
   }
 
-  /// Publishes `blockCount` blocks of padding, in as many claims as that takes.
+  /// Publishes `blockCount` blocks of padding in as many claims as needed.
   func addPadding(_ blockCount: Int) {
     var left = blockCount
     while left > 0, let claim = claim(minimum: 1, maximum: left) {
@@ -112,7 +112,7 @@ struct Placed: Hashable {
   var isNotification: Bool
 }
 
-/// A claim that stays open until it is told, or until nothing refers to it.
+/// A claim that stays open until it is published, or until its last reference is released.
 final class OpenClaim {
   private var claim: RingClaim?
 

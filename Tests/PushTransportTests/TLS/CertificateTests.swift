@@ -3,7 +3,7 @@ internal import Testing
 
 @testable internal import PushTransport
 
-@Suite("certificates")
+@Suite("Certificates")
 struct CertificateTests {
   @Test("an inspection shows subject, topics, environments, dates and fingerprint as the openssl command does")
   func inspection() throws {
@@ -35,7 +35,7 @@ struct CertificateTests {
     #expect(check.contains(": OK"))
   }
 
-  @Test("expiry is warned of 30 days ahead, not 31; and an expired one is a finding, not an error")
+  @Test("a warning of expiry comes 30 days before it, not 31; an expired certificate is a finding, not an error")
   func expiry() throws {
     let material = try Material()
     let path = material.directory.file("a.pem")
@@ -68,7 +68,7 @@ struct CertificateTests {
     #expect(bare.format == .der && bare.findings.contains(.noKey) && bare.certificate.topics == ["com.example.news"])
   }
 
-  @Test("a set of files for a simulator verifies, and its keys are the owner's alone")
+  @Test("a set of files for a simulator verifies, and only the owner can read its keys")
   func makeAll() throws {
     let scratch = try Scratch()
     let files = try CertificateMaker.makeAll(
@@ -95,7 +95,7 @@ struct CertificateTests {
     #expect(CivilTime.describe(seconds) == text)
   }
 
-  @Test("topics are read from any bytes without harm, and from what we encode exactly")
+  @Test("topics are read from any bytes without harm, and exactly from what we encode")
   func topicsExtension() {
     let long = (0..<40).map { "com.example.app-\($0).with.a.long.name" }
     #expect(AppleExtension.topics(AppleExtension.encode(topics: long, kind: "app")) == long)
@@ -110,7 +110,7 @@ struct CertificateTests {
     }
   }
 
-  @Test("SHA-256 of the empty string and of abc are the known ones")
+  @Test("SHA-256 of the empty string and of abc are the known values")
   func digest() {
     #expect(Digest.hexadecimal(Digest.sha256([])) == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855")
     #expect(Digest.hexadecimal(Digest.sha256(Array("abc".utf8))) == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad")

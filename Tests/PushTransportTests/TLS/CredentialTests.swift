@@ -3,7 +3,7 @@ internal import Testing
 
 @testable internal import PushTransport
 
-@Suite("credentials")
+@Suite("Credentials")
 struct CredentialTests {
   private func failure(_ files: CredentialFiles, validAt time: Int64? = now) -> CredentialError? {
     do throws(CredentialError) {
@@ -12,7 +12,7 @@ struct CredentialTests {
     } catch { return error }
   }
 
-  @Test("PEM with the key beside it or in the same file loads, for EC and RSA keys", arguments: CertificateRequest.KeyAlgorithm.allCases)
+  @Test("PEM with the key in its own file or in the same file loads, for EC and RSA keys", arguments: CertificateRequest.KeyAlgorithm.allCases)
   func pem(algorithm: CertificateRequest.KeyAlgorithm) throws {
     let material = try Material()
     var request = CertificateRequest.app(topic: "com.example.a", at: now)
@@ -30,7 +30,7 @@ struct CredentialTests {
     #expect(failure(CredentialFiles(certificate: key)) == .certificateMissing(file: key))
   }
 
-  @Test("the certificate of the key leads, wherever it stands in the file")
+  @Test("the certificate of the key comes first, wherever it stands in the file")
   func leafIsFound() throws {
     let material = try Material()
     let path = material.directory.file("app.pem")
@@ -41,7 +41,7 @@ struct CredentialTests {
     #expect(credential.chain.count == 1)
   }
 
-  @Test("an encrypted key opens with its passphrase and says clearly what else is wrong")
+  @Test("an encrypted key opens with its passphrase, and every other case has a clear error")
   func encryptedKey() throws {
     let material = try Material()
     let (certificate, key) = (material.directory.file("a.pem"), material.directory.file("a.key"))
@@ -55,7 +55,7 @@ struct CredentialTests {
     #expect(refused?.description.contains(wrong) == true && refused?.description.contains(key) == true)
   }
 
-  @Test("PKCS#12 of ours opens, modern and legacy, and refuses a wrong or missing passphrase", arguments: IssuedCertificate.PKCS12Encryption.allCases)
+  @Test("our PKCS#12 opens, modern and legacy, and refuses a wrong or missing passphrase", arguments: IssuedCertificate.PKCS12Encryption.allCases)
   func pkcs12(encryption: IssuedCertificate.PKCS12Encryption) throws {
     let material = try Material()
     let path = material.directory.file("a.p12")
@@ -65,19 +65,19 @@ struct CredentialTests {
     let credential = try Credential.load(CredentialFiles(certificate: path, passphraseFile: right), validAt: now)
     #expect(credential.inspection == material.app.credential.inspection)
     #expect(credential.chain.count == 1)
-    // The key works in the default library context, where TLS uses it.
+    // The key works in the default library context, which TLS uses.
     _ = try TLSContext(client: TLSClientConfiguration(credential: credential, trust: material.trust))
     #expect(failure(CredentialFiles(certificate: path, passphraseFile: wrong)) == .wrongPassphrase(file: path, passphraseFile: wrong))
     #expect(failure(CredentialFiles(certificate: path)) == .passphraseMissing(file: path))
   }
 
-  @Test("PKCS#12 made by the openssl command opens, modern, -legacy (RC2-40) and with 3DES and no passphrase at all")
+  @Test("PKCS#12 of the openssl command opens: modern, -legacy (RC2-40), and 3DES without a passphrase")
   func pkcs12FromCommand() throws {
     let material = try Material()
     let (certificate, key) = (material.directory.file("a.pem"), material.directory.file("a.key"))
     try material.app.writePEM(certificate: certificate, key: key)
     let pass = try material.directory.write("geheim\n", to: "a.pass")
-    // With RC2-40 for the key too, which Keychain does not do.
+    // With RC2-40 for the key too, unlike Keychain's exports.
     let rc2 = ["-legacy", "-keypbe", "PBE-SHA1-RC2-40", "-certpbe", "PBE-SHA1-RC2-40"]
     let encryptions = [
       ("modern", []), ("legacy", ["-legacy"]), ("3des", ["-keypbe", "PBE-SHA1-3DES", "-certpbe", "PBE-SHA1-3DES", "-macalg", "sha1"]),
@@ -94,13 +94,13 @@ struct CredentialTests {
       try OpenSSLCommand.run(["pkcs12", "-export", "-in", certificate, "-inkey", key, "-out", open, "-passout", "pass:"] + options)
       _ = try Credential.load(CredentialFiles(certificate: open), validAt: now)
     }
-    // A container with certificates alone.
+    // A container with certificates only.
     let bare = material.directory.file("bare.p12")
     try OpenSSLCommand.run(["pkcs12", "-export", "-nokeys", "-in", certificate, "-out", bare, "-passout", "file:\(pass)"])
     #expect(failure(CredentialFiles(certificate: bare, passphraseFile: pass)) == .keyMissing(file: bare))
   }
 
-  @Test("a legacy PKCS#12 of ours is readable by the openssl command with -legacy alone")
+  @Test("our legacy PKCS#12 can be read by the openssl command only with -legacy")
   func legacyIsLegacy() throws {
     let material = try Material()
     let path = material.directory.file("a.p12")
@@ -110,7 +110,7 @@ struct CredentialTests {
     #expect(throws: (any Error).self) { try OpenSSLCommand.run(["pkcs12", "-in", path, "-noout", "-passin", "pass:secret"]) }
   }
 
-  @Test("a key that others can read is refused with the chmod that mends it", arguments: [0o644, 0o640, 0o604, 0o620])
+  @Test("a key that others can read is refused with the chmod command to run", arguments: [0o644, 0o640, 0o604, 0o620])
   func openToOthers(mode: Int) throws {
     let material = try Material()
     let (certificate, key, container) = (material.directory.file("a.pem"), material.directory.file("a key"), material.directory.file("a.p12"))
@@ -138,7 +138,8 @@ struct CredentialTests {
       #expect(refused == .passphraseOpenToOthers(file: pass, mode: UInt32(mode)))
       #expect(
         refused?.description
-          == "\(pass) holds a passphrase that other users can read (mode 0\(String(mode, radix: 8))); run: chmod 600 '\(pass)'"
+          == "\(pass) holds a passphrase that other users can read (mode 0\(String(mode, radix: 8))); "
+          + "run: chmod 600 '\(pass)'"
       )
       let found = try CredentialInspection.load(file: file, passphraseFile: pass, at: now)
       #expect(
@@ -148,7 +149,7 @@ struct CredentialTests {
   }
 
   @Test(
-    "a file that asks for more key derivation than a person waits for is refused before any of it, wherever it asks",
+    "a file that demands too much key derivation is refused before any of it, wherever it demands it",
     .timeLimit(.minutes(20)),
     arguments: [
       ["-iter", "16000000", "-nomac"], ["-iter", "16000000", "-legacy", "-nomac"], ["-iter", "16000000"],
@@ -159,8 +160,8 @@ struct CredentialTests {
     let (pem, container) = (material.directory.file("a.pem"), material.directory.file("a.p12"))
     let pass = try material.directory.write("x\n", to: "a.pass")
     try material.app.writePEM(certificate: pem, key: pem)
-    // To make such a file takes as long as to read it: it is made with a smaller number of the same
-    // length, which is then exchanged.
+    // Making such a file takes as long as reading it. So it is made with a smaller number of the
+    // same length, which is then replaced.
     let few = options.map { $0 == "16000000" ? "1000001" : $0 }
     try OpenSSLCommand.run(["pkcs12", "-export", "-in", pem, "-out", container, "-passout", "file:\(pass)"] + few)
     try Self.exchange([0x02, 0x03, 0x0F, 0x42, 0x41], for: [0x02, 0x03, 0x7F, 0xFF, 0xFF], in: container)
@@ -175,7 +176,7 @@ struct CredentialTests {
     }
   }
 
-  @Test("an encrypted PEM key is held to the same bound, with scrypt too")
+  @Test("an encrypted PEM key has the same bound, with scrypt too")
   func derivationOfKey() throws {
     let material = try Material()
     let (pem, plain, key) = (
@@ -212,7 +213,7 @@ struct CredentialTests {
     try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: file)
   }
 
-  @Test("a key of another certificate, an expired one, one of tomorrow, a missing, an unreadable and a garbage file each have their error")
+  @Test("a foreign key, an expired, a future, a missing, an unreadable and a garbage file each have their error")
   func otherErrors() throws {
     let material = try Material()
     let (certificate, key, otherKey) = (material.directory.file("a.pem"), material.directory.file("a.key"), material.directory.file("b.key"))
@@ -235,12 +236,12 @@ struct CredentialTests {
     }
     let damaged = try material.directory.write("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", to: "damaged.pem")
     guard case .unsupported = failure(CredentialFiles(certificate: damaged)) else {
-      Issue.record("a damaged certificate passed")
+      Issue.record("a damaged certificate was accepted")
       return
     }
   }
 
-  @Test("a trust file that is missing or holds no certificate is an error that names it")
+  @Test("a trust file that is missing or contains no certificate is an error that names it")
   func trustFile() throws {
     let material = try Material()
     let missing = material.directory.file("none.pem")

@@ -2,11 +2,11 @@ internal import Foundation
 internal import Synchronization
 internal import Testing
 
-/// The `openssl` command: a TLS implementation with a program around it that nobody here wrote.
+/// The `openssl` command: a foreign TLS implementation.
 enum OpenSSLCommand {
   struct Failure: Error, CustomStringConvertible { let description: String }
 
-  /// Runs it to its end; a failure is an error with its output.
+  /// Runs it to its end. A failure is an error with its output.
   @discardableResult
   static func run(_ arguments: [String], program: String = "/usr/bin/openssl") throws -> String {
     let process = Process()
@@ -24,7 +24,7 @@ enum OpenSSLCommand {
     return text
   }
 
-  /// A child that goes on running: `s_server`, `s_client`, or another program.
+  /// A child process that continues running: `s_server`, `s_client`, or another program.
   final class Child: Sendable {
     private let process: Process
     private let input = Pipe()
@@ -53,7 +53,8 @@ enum OpenSSLCommand {
     func write(_ text: String) { input.fileHandleForWriting.write(Data(text.utf8)) }
     func closeInput() { try? input.fileHandleForWriting.close() }
 
-    /// SIGKILL: a child inherits the signal mask of the thread that started it, and threads of the test runner block SIGTERM.
+    /// Uses SIGKILL. A child inherits the signal mask of the thread that started it, and threads of
+    /// the test runner block SIGTERM.
     func terminate() {
       if process.isRunning { kill(process.processIdentifier, SIGKILL) }
     }
@@ -61,7 +62,7 @@ enum OpenSSLCommand {
     var isRunning: Bool { process.isRunning }
     var text: String { output.withLock { $0.text } }
 
-    /// Waits until `piece` has been printed; false if the program ended without.
+    /// Waits until `piece` has been printed. Returns false if the program ended without it.
     func waits(for piece: String) async -> Bool {
       await withCheckedContinuation { continuation in
         let known = output.withLock { output -> Bool? in
@@ -87,11 +88,11 @@ enum OpenSSLCommand {
     }
   }
 
-  /// Starts `s_server` on a port of its choice and waits until it listens.
+  /// Starts `s_server` on a port that it chooses, and waits until it listens.
   static func server(_ arguments: [String]) async throws -> (child: Child, port: Int) {
     let child = try Child(["s_server", "-accept", "127.0.0.1:0", "-no_anti_replay"] + arguments)
     guard await child.waits(for: "ACCEPT 127.0.0.1:") else { throw Failure(description: "s_server: \(child.text)") }
-    // The line may have come in part only: it ends with a line end.
+    // The line may be incomplete; its line end is missing then.
     while true {
       let after = child.text.components(separatedBy: "ACCEPT 127.0.0.1:").dropFirst().first ?? ""
       if let line = after.split(separator: "\n", omittingEmptySubsequences: false).first, after.contains("\n"), let port = Int(line) { return (child, port) }

@@ -5,9 +5,9 @@ internal import Testing
 
 @testable internal import PushTransport
 
-@Suite("against openssl's own programs", .serialized, .timeLimit(.minutes(20)))
+@Suite("TLS with openssl's own programs", .serialized, .timeLimit(.minutes(20)))
 struct OpenSSLProgramTests {
-  /// A server's files and a client's.
+  /// The files of a server and a client.
   private struct Files {
     let material: Material
     let server: String
@@ -22,7 +22,7 @@ struct OpenSSLProgramTests {
     }
   }
 
-  @Test("our client talks to s_server, shows its certificate, and is told that the stream ends without close_notify", arguments: ["-tls1_2", "-tls1_3"])
+  @Test("our client uses s_server, presents its certificate, and reports an end without close_notify", arguments: ["-tls1_2", "-tls1_3"])
   func client(version: String) async throws {
     let files = try Files()
     let (server, port) = try await OpenSSLCommand.server([
@@ -38,13 +38,13 @@ struct OpenSSLProgramTests {
       #expect(server.text.contains("UID = com.example.news"))
       server.write("and back\n")
       #expect(await recorder.waitUntilReceived(9) == Array("and back\n".utf8))
-      // On a Q at the start of a line, s_server closes its socket and ends. It sends no close_notify.
+      // At a Q at the start of a line, s_server closes its socket and ends, without close_notify.
       server.write("Q\n")
       #expect(await recorder.waitUntilClosure() == .truncated)
     }
   }
 
-  @Test("a connection that comes again is resumed by s_server's tickets", arguments: ["-tls1_2", "-tls1_3"])
+  @Test("a second connection is resumed by s_server's tickets", arguments: ["-tls1_2", "-tls1_3"])
   func resumed(version: String) async throws {
     let files = try Files()
     let (server, port) = try await OpenSSLCommand.server([
@@ -59,7 +59,7 @@ struct OpenSSLProgramTests {
         _ = await recorder.wait { $0.contains(.opened) }
         await group.loops[0].run { link.send(Array("this is round \(round)\n".utf8)) }
         #expect(await server.waits(for: "this is round \(round)"))
-        // Its answer comes after its ticket.
+        // The answer follows the ticket.
         server.write("answer\n")
         _ = await recorder.waitUntilReceived(7)
         await group.loops[0].run { link.close() }
@@ -69,7 +69,7 @@ struct OpenSSLProgramTests {
     }
   }
 
-  @Test("s_server that wants a certificate from its own CA refuses ours, and a client without one", arguments: ["-tls1_2", "-tls1_3"], [true, false])
+  @Test("s_server that demands a certificate from its own CA refuses ours, and a client without one", arguments: ["-tls1_2", "-tls1_3"], [true, false])
   func refused(version: String, shows: Bool) async throws {
     let files = try Files()
     let foreign = try Material()
@@ -96,7 +96,7 @@ struct OpenSSLProgramTests {
     }
   }
 
-  @Test("s_server is refused when its CA is not ours or its version too old for us")
+  @Test("s_server is refused if its CA is not ours or its version is too old")
   func distrusted() async throws {
     let files = try Files()
     let other = try Material()
@@ -109,7 +109,7 @@ struct OpenSSLProgramTests {
         return await recorder.waitUntilClosure()
       }
       guard case .handshakeFailed(let untrusted) = await closure(try files.material.clientContext(trust: other.trust)) else {
-        Issue.record("a foreign CA passed")
+        Issue.record("a foreign CA was accepted")
         return
       }
       #expect(untrusted.contains("is not trusted"))
@@ -119,7 +119,7 @@ struct OpenSSLProgramTests {
     }
   }
 
-  @Test("s_server with a certificate for another name is refused with that name")
+  @Test("s_server with a certificate for another name is refused, and the error has that name")
   func wrongName() async throws {
     let files = try Files()
     var request = CertificateRequest(commonName: "push.example.com", usage: .server, validity: CertificateRequest.lasting(from: now))
@@ -135,7 +135,7 @@ struct OpenSSLProgramTests {
     }
   }
 
-  @Test("s_client talks to our server, sends no ticket, sees our half-close and goes on sending", arguments: ["-tls1_2", "-tls1_3"])
+  @Test("s_client uses our server, gets no ticket, sees our half-close and continues to send", arguments: ["-tls1_2", "-tls1_3"])
   func server(version: String) async throws {
     let files = try Files()
     try await withLoops(1) { group in
@@ -162,7 +162,7 @@ struct OpenSSLProgramTests {
       #expect(await client.waits(for: "Verify return code: 0 (ok)"))
       client.write("0123456789")
       #expect(await client.waits(for: "got 10 bytes"))
-      // s_client ends by itself when it reads close_notify.
+      // s_client ends when it has read close_notify.
       #expect(await client.waits(for: "\nclosed\n") || client.text.contains("closed"))
       #expect(!client.text.contains("New Session Ticket arrived"))
       #expect(!client.text.contains("TLS session ticket:"))
@@ -171,7 +171,7 @@ struct OpenSSLProgramTests {
     }
   }
 
-  @Test("s_client is told which alert its certificate earned")
+  @Test("s_client receives the alert about its certificate")
   func clientRefused() async throws {
     let files = try Files()
     try await withLoops(1) { group in

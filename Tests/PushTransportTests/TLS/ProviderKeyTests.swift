@@ -4,7 +4,7 @@ internal import Testing
 
 @testable internal import PushTransport
 
-@Suite("token signing keys and provider tokens")
+@Suite("Token signing keys and provider tokens")
 struct ProviderKeyTests {
   private let time: Int64 = 1_700_000_000
 
@@ -19,12 +19,14 @@ struct ProviderKeyTests {
     }
   }
 
-  @Test("the example of RFC 7515, appendix A.3, verifies, and nothing else does in its place")
+  @Test("the example of RFC 7515, appendix A.3, verifies, and no other key, input or signature does")
   func example() throws {
     let x = try #require(Base64URL.decode(Array("f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU".utf8)))
     let y = try #require(Base64URL.decode(Array("x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0".utf8)))
     let key = try #require(ProviderPublicKey(x: x, y: y))
-    let input = Array("eyJhbGciOiJFUzI1NiJ9.eyJpc3MiOiJqb2UiLA0KICJleHAiOjEzMDA4MTkzODAsDQogImh0dHA6Ly9leGFtcGxlLmNvbS9pc19yb290Ijp0cnVlfQ".utf8)
+    let input = Array(
+      ("eyJhbGciOiJFUzI1NiJ9."
+        + "eyJpc3MiOiJqb2UiLA0KICJleHAiOjEzMDA4MTkzODAsDQogImh0dHA6Ly9leGFtcGxlLmNvbS9pc19yb290Ijp0cnVlfQ").utf8)
     let signature = try #require(Base64URL.decode(Array("DtEhU3ljbEg8L38VWAfUAqOyKAM6-Xx-F4GawxaepmXFCgfTjDxw5djxLa8ISlSApmWQxfKTUJqPP3-Kg6NU1Q".utf8)))
     #expect(key.verifies(signature, over: input))
     for index in [0, 31, 32, 63] {
@@ -35,14 +37,14 @@ struct ProviderKeyTests {
     #expect(!key.verifies(signature, over: input + [46]))
     #expect(!key.verifies([UInt8](repeating: 0, count: 64), over: input))
     #expect(!key.verifies(Array(signature.dropLast()), over: input) && !key.verifies([], over: input))
-    // DER only where it is allowed (Pushy sends it).
+    // DER only where it is allowed; Pushy sends it.
     let der = try #require(ES256Signature.der(raw: signature))
     #expect(!key.verifies(der, over: input) && key.verifies(der, over: input, acceptsDER: true))
     #expect(!key.verifies([0x30, 0x00], over: input, acceptsDER: true))
     #expect(ProviderPublicKey(x: [UInt8](repeating: 1, count: 32), y: [UInt8](repeating: 1, count: 32)) == nil, "a point that is not on the curve")
   }
 
-  @Test("a token signed with a key verifies with its public half, and with no other")
+  @Test("a token verifies with the public half of its key and with no other")
   func token() throws {
     let key = try key()
     for offset in 0..<50 {
@@ -79,7 +81,7 @@ struct ProviderKeyTests {
     #expect(listing.contains("prime256v1"))
   }
 
-  @Test("keys that openssl writes are read: PKCS#8 as the developer account gives it, and the older form")
+  @Test("keys that openssl writes are read: PKCS#8 as from the developer account, and the older form")
   func formats() throws {
     let scratch = try Scratch()
     try OpenSSLCommand.run(["genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256", "-out", scratch.file("a.p8")])
@@ -90,7 +92,7 @@ struct ProviderKeyTests {
     }
   }
 
-  @Test("what is no token key is refused with what it is instead")
+  @Test("a file that is not a token key is refused, and the error says what it is")
   func refused() throws {
     let scratch = try Scratch()
     func found(_ name: String, _ arguments: [String]) throws -> String {
@@ -116,12 +118,12 @@ struct ProviderKeyTests {
     #expect(load(text) == .notTokenKey(file: text, found: "no PEM text"))
     let damaged = try scratch.write("-----BEGIN PRIVATE KEY-----\nMIGHAgEA\n-----END PRIVATE KEY-----\n", to: "damaged.p8")
     guard case .notTokenKey(_, let what) = load(damaged) else {
-      Issue.record("a damaged key passed")
+      Issue.record("a damaged key was accepted")
       return
     }
     #expect(what.hasPrefix("a key that cannot be read"))
     guard case .unreadable = load(scratch.file("missing.p8")) else {
-      Issue.record("a missing file passed")
+      Issue.record("a missing file was accepted")
       return
     }
     #expect(load(file, key: "") == .identifierUnusable(file: file, what: "key identifier"))
@@ -130,24 +132,25 @@ struct ProviderKeyTests {
     #expect(load(file) == .openToOthers(file: file, mode: 0o644))
     #expect(
       CredentialError.notTokenKey(file: "k.p8", found: "a certificate").description
-        == "k.p8 holds a certificate, not a token signing key (a P-256 private key); name the .p8 file from the developer account")
+        == "k.p8 holds a certificate, not a token signing key (a P-256 private key); "
+        + "name the .p8 file from the developer account")
   }
 
-  @Test("apps that share a key share its token, and other keys and environments have their own")
+  @Test("apps with the same key share its token; other keys and environments have their own")
   func registry() throws {
     let registry = ProviderTokenRegistry()
     let key = try key()
     let source = registry.source(for: key, environment: "production")
     #expect(registry.source(for: key, environment: "production") === source)
     #expect(registry.source(for: key, environment: "sandbox") !== source)
-    // Roll-over: the same identifiers with another key, and another identifier.
+    // A replaced key: the same identifiers with another key, and another identifier.
     let replaced = try self.key()
     #expect(registry.source(for: replaced, environment: "production") !== source)
     #expect(registry.source(for: try .make(keyIdentifier: "XYZ", teamIdentifier: "DEF123GHIJ"), environment: "production") !== source)
     #expect(source.mintedCount == 0)
   }
 
-  @Test("one token for everyone who asks, from any thread, until it is due")
+  @Test("all callers on all threads get one token until a new one is due")
   func source() async throws {
     let key = try key()
     let source = ProviderTokenSource(key: key, environment: "production")

@@ -2,7 +2,7 @@ internal import NIOCore
 
 @testable internal import PushTransport
 
-/// Two sessions and the bytes between them, carried in pieces of any size.
+/// Two sessions and the bytes between them, which are delivered in pieces of any size.
 struct SessionPair {
   enum Side: CaseIterable { case client, server }
 
@@ -23,7 +23,7 @@ struct SessionPair {
     _ = server.start(output: &toClient)
   }
 
-  /// Carries up to `count` bytes to one side.
+  /// Delivers up to `count` bytes to one side.
   mutating func carry(_ count: Int, to side: Side) {
     switch side {
     case .server:

@@ -7,7 +7,7 @@ internal import Testing
 
 @testable internal import PushTransport
 
-@Suite("links over real sockets", .timeLimit(.minutes(20)))
+@Suite("Links over real sockets", .timeLimit(.minutes(20)))
 struct SocketLinkTests {
   private func listen(
     _ group: LoopGroup, _ context: TLSContext, options: TLSListener.Options = .init(), _ onEvent: @escaping @Sendable (any Channel, ServerHandler.Event) -> Void
@@ -21,7 +21,7 @@ struct SocketLinkTests {
     channel.writeAndFlush(ByteBuffer(bytes: bytes), promise: nil)
   }
 
-  @Test("what is sent comes back from an echo, whole and in order, and close_notify ends it", arguments: TLSVersion.allCases)
+  @Test("what is sent returns from an echo server whole and in order, and close_notify ends it", arguments: TLSVersion.allCases)
   func echo(version: TLSVersion) async throws {
     let material = try Material()
     try await withLoops { group in
@@ -50,13 +50,13 @@ struct SocketLinkTests {
       await loop.run { link.close() }
       #expect(await recorder.waitUntilClosure() == .byUs)
       #expect(identities.withLock { $0 }.map { $0?.userIdentifier } == ["com.example.news"])
-      // The server hears of it on its own loop, when it does.
+      // The server is informed on its own loop.
       #expect(await inputClosed.first { _ in true } == true)
       await listener.close()
     }
   }
 
-  @Test("a refused client certificate is told as that, with TLS 1.3 after the link has opened", arguments: TLSVersion.allCases)
+  @Test("a refused client certificate is reported as such; with TLS 1.3 after the link has opened", arguments: TLSVersion.allCases)
   func refused(version: TLSVersion) async throws {
     let material = try Material()
     try await withLoops { group in
@@ -74,7 +74,7 @@ struct SocketLinkTests {
     }
   }
 
-  @Test("nobody listening, an unknown name, a wrong host name and a plain-text server are told apart")
+  @Test("a closed port, an unknown name, a wrong host name and a plain-text server have different errors")
   func unreachable() async throws {
     let material = try Material()
     try await withLoops { group in
@@ -85,7 +85,8 @@ struct SocketLinkTests {
       }
       let listener = try await listen(group, try material.serverContext()) { _, _ in }
       let port = listener.port
-      // Another address than the listener's, whose port is ours for as long as it listens: a closed port may be somebody else's by now.
+      // An address without a listener, on the listener's port. A port that was closed may by now be
+      // in use by another program.
       #expect(
         try await closure(host: "127.0.0.2", port: port) == .unreachable("cannot connect to 127.0.0.2:\(port): connection refused, so no server listens there"))
       await listener.close()
@@ -101,10 +102,11 @@ struct SocketLinkTests {
     }
   }
 
-  @Test("a connect that nobody answers ends at its time limit")
+  @Test("a connect without an answer ends at its time limit")
   func connectTimeout() async throws {
     let material = try Material()
-    // A listener whose queue is full and that accepts nobody: the kernel lets further connections hang.
+    // A listener with a full queue that accepts nothing: the kernel leaves further connections
+    // waiting.
     let listener = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
     var address = sockaddr_in()
     address.sin_family = sa_family_t(AF_INET)
@@ -136,7 +138,7 @@ struct SocketLinkTests {
     }
   }
 
-  @Test("a server that never answers the handshake ends the link at the handshake's time limit; closing before that is by us")
+  @Test("a server that never answers the handshake ends the link at the time limit; closing earlier is byUs")
   func handshakeTimeout() async throws {
     let material = try Material()
     try await withLoops { group in
@@ -159,7 +161,7 @@ struct SocketLinkTests {
     }
   }
 
-  @Test("a handshake whose answer waits in the socket when its time is over, because we have not read it, completes")
+  @Test("a handshake completes after its time limit if the answer was in the socket and had not been read")
   func lateReader() async throws {
     let material = try Material()
     try await withLoops { group in
@@ -188,7 +190,7 @@ struct SocketLinkTests {
     }
   }
 
-  /// Reads nothing until the handshake's time is over, as on a loop that is busy for so long.
+  /// Reads nothing until the handshake's time limit has passed, like a busy loop.
   private final class LateReader: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
 
@@ -199,7 +201,7 @@ struct SocketLinkTests {
     }
   }
 
-  @Test("an error response reaches a client that goes on sending, through half-close and draining")
+  @Test("an error response reaches a client that keeps sending, through half-close and draining")
   func drain() async throws {
     let material = try Material()
     try await withLoops { group in
@@ -211,7 +213,8 @@ struct SocketLinkTests {
       }
       let dialer = SocketDialer(host: "127.0.0.1", port: listener.port, context: try material.clientContext())
       for _ in 0..<20 {
-        // Sends without end, as far as the link takes it, but lets the loop do other things in between.
+        // Sends as much as the link accepts, without end, but lets the loop do other work in
+        // between.
         let loop = group.loops[0]
         let recorder = Recorder { link, event in
           if event == .opened || event == .writable(true) { Self.pump(link, loop) }
@@ -225,7 +228,7 @@ struct SocketLinkTests {
     }
   }
 
-  @Test("draining ends at its bound: a client that sends for ever is cut off")
+  @Test("draining ends at its bound: a client that never stops sending is cut off")
   func drainIsBounded() async throws {
     let material = try Material()
     try await withLoops { group in
@@ -236,7 +239,7 @@ struct SocketLinkTests {
         channel.triggerUserOutboundEvent(TLSDrain(byteCountLimit: 1 << 20, timeout: .seconds(40)), promise: nil)
       }
       let context = try material.clientContext()
-      // A client that does not care that the server has closed its side.
+      // A client that ignores that the server has closed its side.
       let client = try await ClientBootstrap(group: group.eventLoopGroup).channelOption(.allowRemoteHalfClosure, value: true).channelInitializer { channel in
         channel.eventLoop.makeCompletedFuture {
           try channel.pipeline.syncOperations.addHandler(TLSHandler(TLSSession(context, host: "localhost"), peerClosePolicy: .report))
@@ -260,15 +263,16 @@ struct SocketLinkTests {
     channel.writeAndFlush(ByteBuffer(repeating: 1, count: 64 * 1024)).whenSuccess { writeForEver(channel) }
   }
 
-  @Test("six bytes that arrived before the reset are delivered when it is our write that finds the reset")
+  @Test("six bytes that arrived before a reset are delivered when our write finds the reset")
   func resetAfterResponse() async throws {
     let material = try Material()
-    // The client's loop is held while the server works, so each has its own.
+    // The client's loop is blocked while the server works, so each has its own.
     let servers = LoopGroup(threads: 1)
     try await withLoops(1) { group in
       let response: [UInt8] = [8, 7, 0, 0, 0, 9]
       let closed = Mutex(0)
-      // The server answers and closes at once with unread data, so that the kernel sends a reset after the six bytes.
+      // The server answers and closes at once with unread data, so the kernel sends a reset after
+      // the six bytes.
       let listener = try await listen(servers, try material.serverContext()) { channel, event in
         switch event {
         case .received:
@@ -286,7 +290,8 @@ struct SocketLinkTests {
         let recorder = Recorder { link, event in
           guard event == .opened else { return }
           link.send([1])
-          // The loop is held until the server has answered and closed: the next write is what finds out.
+          // The loop is blocked until the server has answered and closed. So the next write finds
+          // the reset.
           while closed.withLock({ $0 }) < round { usleep(100) }
           usleep(2000)
           for _ in 0..<20 { link.send([UInt8](repeating: 2, count: 64 * 1024)) }
@@ -302,12 +307,12 @@ struct SocketLinkTests {
   }
 
   @Test(
-    "the end of the stream without close_notify is told apart from a close, after all that came before it",
+    "the end of the stream without close_notify differs from a close, and follows everything that came before",
     arguments: TLSVersion.allCases)
   func truncation(version: TLSVersion) async throws {
     let material = try Material()
     try await withLoops { group in
-      // Reads nothing but what asks for the answer, so that the end is a FIN and no reset.
+      // Reads only the bytes that request the answer, so the end is a FIN and not a reset.
       let listener = try await listen(group, try material.serverContext(versions: version...version)) {
         channel, event in
         guard case .received(let bytes) = event else { return }
@@ -330,7 +335,7 @@ struct SocketLinkTests {
     }
   }
 
-  @Test("a reset without any byte is told as a reset")
+  @Test("a reset without any byte is reported as a reset")
   func reset() async throws {
     let material = try Material()
     try await withLoops { group in
@@ -346,7 +351,7 @@ struct SocketLinkTests {
     }
   }
 
-  @Test("a reader that stops makes the link unwritable, and writable again when it goes on; the delegate is never called from within a call")
+  @Test("a link is unwritable while its reader stops; the delegate is never called during a call to the link")
   func backpressure() async throws {
     let material = try Material()
     try await withLoops { group in
@@ -391,7 +396,7 @@ struct SocketLinkTests {
     }
   }
 
-  @Test("timers of a loop run at their time and not when cancelled; an actor can live on it")
+  @Test("timers of a loop run at their time and not when cancelled; an actor can run on the loop")
   func loop() async throws {
     try await withLoops(1) { group in
       let loop = group.loops[0]

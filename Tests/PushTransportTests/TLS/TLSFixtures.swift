@@ -6,10 +6,10 @@ internal import Testing
 
 @testable internal import PushTransport
 
-/// The wall clock, as certificates count it.
+/// The wall clock in seconds since 1970, as certificates use it.
 var now: Int64 { Int64(NIOLoop.wallClock) }
 
-/// A directory of its own for a test, removed with it.
+/// A directory for one test, removed with it.
 final class Scratch: Sendable {
   let path: String
 
@@ -29,7 +29,7 @@ final class Scratch: Sendable {
   }
 }
 
-/// An authority with a server and an app, in files.
+/// The files of an authority, a server and an app.
 struct Material {
   let scratch = Result { try Scratch() }
   let authority: CertificateAuthority
@@ -67,7 +67,7 @@ struct Material {
   }
 }
 
-/// Remembers what a link says, and lets a test wait for it.
+/// Records what a link reports, and lets a test wait for it.
 final class Recorder: LinkDelegate {
   enum Event: Hashable, Sendable {
     case opened
@@ -118,7 +118,7 @@ final class Recorder: LinkDelegate {
     }
   }
 
-  /// All events of the link's life.
+  /// Returns all events of the link once it has closed.
   func waitUntilClosed() async -> [Event] {
     await wait { events in
       events.contains {
@@ -160,7 +160,7 @@ extension Link {
   }
 }
 
-/// The last handler of a test server's connection: says what it hears to a closure.
+/// The last handler of a test server's connection. It passes events to a closure.
 final class ServerHandler: ChannelInboundHandler {
   typealias InboundIn = ByteBuffer
   typealias OutboundOut = ByteBuffer
@@ -186,7 +186,7 @@ final class ServerHandler: ChannelInboundHandler {
   }
 }
 
-/// Loops for one test, ended with it.
+/// Runs `body` with loops that end with it.
 func withLoops<R>(_ count: Int = 2, _ body: (LoopGroup) async throws -> R) async throws -> R {
   let group = LoopGroup(threads: count)
   do {
@@ -199,7 +199,7 @@ func withLoops<R>(_ count: Int = 2, _ body: (LoopGroup) async throws -> R) async
   }
 }
 
-/// A small generator whose seed a failing test can print.
+/// A small random generator. A failing test can print its seed.
 struct Seeded: RandomNumberGenerator {
   var state: UInt64
 

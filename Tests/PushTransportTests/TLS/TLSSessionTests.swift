@@ -5,7 +5,7 @@ internal import Testing
 
 @Suite("TLS sessions without IO")
 struct TLSSessionTests {
-  @Test("any chunking of the ciphertext gives the same plaintext, both ways, in TLS 1.2 and 1.3", arguments: TLSVersion.allCases)
+  @Test("any chunks of ciphertext give the same plaintext, in both directions, in TLS 1.2 and 1.3", arguments: TLSVersion.allCases)
   func chunking(version: TLSVersion) throws {
     let material = try Material()
     let (client, server) = (try material.clientContext(versions: version...version), try material.serverContext())
@@ -34,7 +34,7 @@ struct TLSSessionTests {
     }
   }
 
-  @Test("a server sends no tickets: after the handshake nothing is waiting for the client", arguments: TLSVersion.allCases)
+  @Test("a server sends no tickets: after the handshake its client has nothing to read", arguments: TLSVersion.allCases)
   func noTickets(version: TLSVersion) throws {
     let material = try Material()
     var pair = try SessionPair(material.clientContext(versions: version...version), material.serverContext())
@@ -47,7 +47,7 @@ struct TLSSessionTests {
     #expect(pair.client.isEstablished && pair.ends.isEmpty)
   }
 
-  @Test("a batch of 64 to 256 KiB is the fewest records there can be", arguments: [64, 256])
+  @Test("a batch of 64 to 256 KiB has as few records as possible", arguments: [64, 256])
   func records(kibibytes: Int) throws {
     let material = try Material()
     var pair = try SessionPair(material.clientContext(), material.serverContext())
@@ -56,7 +56,7 @@ struct TLSSessionTests {
     #expect(pair.toServer.readableBytes == kibibytes * 1024 + kibibytes / 16 * 22)
   }
 
-  @Test("close_notify from either side is the end of its direction alone")
+  @Test("close_notify from either side ends only its direction")
   func closeNotify() throws {
     let material = try Material()
     for closing in SessionPair.Side.allCases {
@@ -78,7 +78,7 @@ struct TLSSessionTests {
   }
 
   @Test(
-    "each alert about the client's certificate is a refused credential: within the handshake in TLS 1.2, after it in TLS 1.3",
+    "each alert about the client's certificate is a refused credential: in the handshake (1.2) or after it (1.3)",
     arguments: ClientCertificatePolicy.Refusal.allCases, TLSVersion.allCases)
   func refused(refusal: ClientCertificatePolicy.Refusal, version: TLSVersion) throws {
     let material = try Material()
@@ -94,7 +94,7 @@ struct TLSSessionTests {
     #expect(pair.ends[.server] == .failed(.peerNotTrusted("the server's policy refused the client's certificate")))
   }
 
-  @Test("a client without a certificate where one is required is refused, and that is said", arguments: TLSVersion.allCases)
+  @Test("a client without a certificate is refused where one is required, and both sides say so", arguments: TLSVersion.allCases)
   func certificateRequired(version: TLSVersion) throws {
     let material = try Material()
     var pair = try SessionPair(material.clientContext(credential: .some(nil), versions: version...version), material.serverContext())
@@ -106,7 +106,7 @@ struct TLSSessionTests {
     #expect(pair.ends[.server] == .failed(.peerNotTrusted("the client showed no certificate")))
   }
 
-  @Test("client certificates: none asked, optional, any accepted, or from the CA only")
+  @Test("client certificates: not requested, optional, any accepted, or only from the CA")
   func policies() throws {
     let material = try Material()
     let foreign = try Material(topic: "com.example.foreign").app.credential
@@ -126,7 +126,7 @@ struct TLSSessionTests {
   }
 
   @Test(
-    "a key out of a PKCS#12 file signs the handshake, of a legacy one too", arguments: IssuedCertificate.PKCS12Encryption.allCases,
+    "a key from a PKCS#12 file signs the handshake, from a legacy file too", arguments: IssuedCertificate.PKCS12Encryption.allCases,
     CertificateRequest.KeyAlgorithm.allCases)
   func containers(encryption: IssuedCertificate.PKCS12Encryption, algorithm: CertificateRequest.KeyAlgorithm) throws {
     let material = try Material()
@@ -143,7 +143,7 @@ struct TLSSessionTests {
     }
   }
 
-  @Test("a chain far longer than the room given to the handshake arrives whole")
+  @Test("a chain that is much longer than the handshake's buffer arrives whole")
   func longChain() throws {
     let material = try Material()
     var request = CertificateRequest.app(topic: "com.example.filler", at: now)
@@ -162,7 +162,7 @@ struct TLSSessionTests {
     }
   }
 
-  @Test("names and addresses of the certificate pass, others are refused with the names that were seen")
+  @Test("names and addresses of the certificate pass; others are refused, and the error lists the certificate's names")
   func hostNames() throws {
     let material = try Material()
     let (client, server) = (try material.clientContext(), try material.serverContext())
@@ -179,7 +179,7 @@ struct TLSSessionTests {
     }
   }
 
-  @Test("a certificate without subjectAltName is for no host: its common name does not count, nor beside an address")
+  @Test("a certificate without subjectAltName is valid for no host, and its common name is not used")
   func commonName() throws {
     let material = try Material()
     func refusal(_ names: [String], commonName: String = "localhost") throws -> String {
@@ -196,7 +196,8 @@ struct TLSSessionTests {
     }
     #expect(
       try refusal([])
-        == "the server's certificate has no subjectAltName, so it is valid for no host; its common name, localhost, does not count; "
+        == "the server's certificate has no subjectAltName, so it is valid for no host; "
+        + "its common name, localhost, does not count; "
         + "it needs one for localhost"
     )
     #expect(try refusal(["127.0.0.1"]) == "the server's certificate is for 127.0.0.1, not for localhost")
@@ -208,7 +209,7 @@ struct TLSSessionTests {
         "its common name, a\\u{1b}[2J\\u{202e}b, does not count"))
   }
 
-  @Test("control characters in the names of a certificate that is not trusted are shown as escapes")
+  @Test("control characters in the names of an untrusted certificate are shown as escapes")
   func controlCharacters() throws {
     let authority = try CertificateAuthority(commonName: "Root\u{9B}31m\nline", at: now)
     var request = CertificateRequest.server(at: now)
@@ -228,7 +229,7 @@ struct TLSSessionTests {
       }, "\(sentence)")
   }
 
-  @Test("a server that is not trusted, is expired, or has no version in common is named as such")
+  @Test("an untrusted or expired server, or one without a common version, has an error that says so")
   func serverRefused() throws {
     let material = try Material()
     let other = try Material()
@@ -253,7 +254,7 @@ struct TLSSessionTests {
     #expect(versions.server == "there is no TLS version that we and the client both accept")
   }
 
-  @Test("bytes that are not TLS end a session with a sentence, and random bytes never do worse")
+  @Test("bytes that are not TLS end a session with a sentence, and random bytes never crash it")
   func garbage() throws {
     let material = try Material()
     let context = try material.serverContext()
@@ -274,7 +275,7 @@ struct TLSSessionTests {
       for _ in 0...Int.random(in: 0..<4, using: &random) { bytes[Int.random(in: 0..<bytes.count, using: &random)] = UInt8.random(in: 0...255, using: &random) }
       _ = feed(bytes, try TLSSession(context))
     }
-    // An established session whose ciphertext is damaged.
+    // An established session with damaged ciphertext.
     var pair = try SessionPair(material.clientContext(), context)
     pair.carryAll()
     try pair.write([1, 2, 3], from: .client)

@@ -12,7 +12,8 @@ struct TLSTicketTests {
     return try TLSContext(server: configuration)
   }
 
-  /// One connection, from the handshake to the leave-taking of both: OpenSSL forgets a session whose end was not an orderly one.
+  /// One connection from the handshake to an orderly close of both sides: OpenSSL forgets a session
+  /// that ended otherwise.
   private func connect(_ client: TLSContext, _ server: TLSContext, host: String? = "localhost") throws -> SessionPair {
     var pair = try SessionPair(client, server, host: host)
     pair.carryAll()
@@ -26,7 +27,7 @@ struct TLSTicketTests {
     return pair
   }
 
-  @Test("a second connection goes by the ticket of the first, and so does a third; the server still knows whose it is")
+  @Test("a second connection uses the ticket of the first, and so does a third; the server knows the identity")
   func resumption() throws {
     let material = try Material()
     let (client, server) = (try material.clientContext(), try server(material))
@@ -38,7 +39,7 @@ struct TLSTicketTests {
     }
   }
 
-  @Test("no ticket: from a server that hands out none, from one that may refuse certificates, for another host, with another certificate")
+  @Test("no ticket: server without tickets, server that may refuse certificates, other host, other certificate")
   func wholeHandshakes() throws {
     let material = try Material()
     let client = try material.clientContext()
@@ -53,7 +54,7 @@ struct TLSTicketTests {
     #expect(!pair.client.isResumed && pair.server.peerIdentity?.topics == ["com.example.other"])
   }
 
-  @Test("a ticket that the server does not know any more costs a whole handshake, and nothing else")
+  @Test("a ticket that the server no longer knows only costs a full handshake")
   func unknownTicket() throws {
     let material = try Material()
     let client = try material.clientContext()
@@ -63,7 +64,7 @@ struct TLSTicketTests {
     #expect(try connect(client, restarted).client.isResumed)
   }
 
-  @Test("after a handshake that broke on a ticket, none is offered any more")
+  @Test("after a handshake that failed on a ticket, no ticket is offered")
   func breakage() throws {
     let material = try Material()
     let (client, server) = (try material.clientContext(), try server(material))
@@ -78,7 +79,7 @@ struct TLSTicketTests {
     for _ in 0..<2 { #expect(try !connect(client, server).client.isResumed) }
   }
 
-  @Test("apps that trust the same authority share OpenSSL's settings; each shows its own certificate, and keeps its own tickets")
+  @Test("apps with the same trust share OpenSSL's settings, but not certificates and tickets")
   func sharing() throws {
     let material = try Material()
     let server = try server(material)

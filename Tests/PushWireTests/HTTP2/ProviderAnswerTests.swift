@@ -2,9 +2,10 @@ internal import PushWire
 internal import Support
 internal import Testing
 
-@Suite("answers of the provider API")
+@Suite("Answers of the provider API")
 struct ProviderAnswerTests {
-  /// Status, reason, what to do: written here once more, from HTTP2ProviderAPI.md, section 4, and not from the table.
+  /// Status, reason, verdict: written by hand from HTTP2ProviderAPI.md, section 4, and not from the
+  /// table.
   static let documented: [(UInt16, String, ProviderVerdict)] = [
     (200, "", .accepted),
     (400, "BadCollapseId", .rejected), (400, "BadExpirationDate", .rejected), (400, "BadMessageId", .rejected), (400, "BadPriority", .rejected),
@@ -28,7 +29,7 @@ struct ProviderAnswerTests {
     (403, "TopicMismatch", .pausesApp),
   ]
 
-  @Test("every documented status and reason has its consequence", arguments: documented)
+  @Test("every documented status and reason has its verdict", arguments: documented)
   func row(status: UInt16, text: String, verdict: ProviderVerdict) {
     let reason = ProviderReason(rawValue: text)
     #expect((reason == nil) == text.isEmpty)
@@ -50,7 +51,7 @@ struct ProviderAnswerTests {
   }
 
   @Test(
-    "an answer that is not documented goes by its status",
+    "an undocumented answer is judged by its status",
     arguments: [
       (200, .accepted), (201, .unknown), (204, .unknown), (0, .unknown), (302, .unknown), (400, .rejected), (401, .rejected), (403, .pausesApp),
       (404, .rejected),
@@ -59,18 +60,18 @@ struct ProviderAnswerTests {
     ] as [(UInt16, ProviderVerdict)])
   func fallback(status: UInt16, verdict: ProviderVerdict) {
     #expect(ProviderAnswer.verdict(status: status, reason: nil) == verdict)
-    // A reason that belongs to another status changes nothing.
+    // A reason that belongs to another status has no effect.
     if status != 400 { #expect(ProviderAnswer.verdict(status: status, reason: .badCollapseIdentifier) == verdict) }
     #expect(ProviderAnswer.verdict(status: 200, reason: .badDeviceToken) == .accepted)
   }
 
-  @Test("what ends a notification and what sends it again")
+  @Test("verdicts that end a notification, and verdicts that resend it")
   func finality() {
     let again: Set<ProviderVerdict> = [.disputesToken, .expiredToken, .needsOwnConnection, .delaysToken, .keepsToken, .backsOff, .reconnects]
     for verdict in ProviderVerdict.allCases { #expect(verdict.isFinal == !again.contains(verdict), "\(verdict)") }
   }
 
-  @Test("refusals have four bytes in a journal and come back from them")
+  @Test("a refusal takes four bytes in a journal and is read back from them")
   func codes() {
     #expect(Set(ProviderReason.allCases.map(\.code)).count == ProviderReason.allCases.count)
     for reason in ProviderReason.allCases {
@@ -86,7 +87,7 @@ struct ProviderAnswerTests {
   }
 
   @Test(
-    "a reason that is not in the table is shown as it came, 64 characters of it, and none that a terminal obeys",
+    "an unknown reason is shown as it came, up to 64 characters and escaped for terminals",
     arguments: [
       ("SomethingNew", "SomethingNew"), ("Überlast, 過負荷", "Überlast, 過負荷"),
       ("Bad\u{1b}[2J\u{9b}31m\u{202e}x", #"Bad\u{1b}[2J\u{9b}31m\u{202e}x"#),
@@ -105,7 +106,7 @@ struct ProviderAnswerTests {
     #expect(whole.unicodeScalars.count == 64 && whole.hasPrefix("\u{FFFD}A"))
   }
 
-  @Test("error bodies are read whatever else is in them, and nothing is taken from what is not one")
+  @Test("error bodies are read whatever else is in them; other bodies give nothing")
   func bodies() {
     func read(_ text: String) -> ProviderErrorBody { unsafe withExactBytes(Array(text.utf8)) { unsafe ProviderErrorBody(parsing: $0) } }
     #expect(read(#"{"reason":"Unregistered","timestamp":1700000000123}"#) == ProviderErrorBody(reason: .unregistered, timestampMilliseconds: 1_700_000_000_123))
@@ -127,7 +128,7 @@ struct ProviderAnswerTests {
     #expect(read(#"{"reason":"BadPath","x":"\#(String(repeating: "x", count: 5000))"}"#) == ProviderErrorBody())
   }
 
-  @Test("random bytes instead of an error body trap nowhere")
+  @Test("random bytes instead of an error body never trap")
   func hostileBodies() {
     let seed = UInt64.random(in: .min ... .max)
     var random = SeededGenerator(seed: seed)

@@ -1,7 +1,7 @@
 internal import PushWire
 internal import Testing
 
-/// Headers and payload looked at together: each rule is said once.
+/// Headers and payload are checked together. Each rule is reported once.
 struct ProviderFindingsTests {
   private func findings(_ payload: String, _ pushType: PushType = .alert, priority: UInt8? = nil, topic: String? = "com.example.news") -> [PayloadFinding] {
     var headers = ProviderHeaders(topic: topic, pushType: pushType)
@@ -11,17 +11,17 @@ struct ProviderFindingsTests {
 
   private func errors(_ findings: [PayloadFinding]) -> [String] { findings.filter { $0.severity == .error }.map(\.sentence) }
 
-  @Test("a good notification has no finding, whatever its type asks for")
+  @Test("a good notification of any type has no finding")
   func good() {
     #expect(findings(#"{"aps":{"alert":"a"}}"#, priority: 1).isEmpty)
     #expect(findings(#"{"aps":{"content-available":1}}"#, .background).isEmpty)
     #expect(findings(#"{"aps":{"content-available":1}}"#, .background, priority: 5).isEmpty)
     #expect(findings(#"{"mdm":"magic"}"#, .mdm).isEmpty)
-    // What the app itself acts upon needs no aps.
+    // A payload for the app itself needs no aps.
     #expect(findings(#"{"call":1}"#, .voip).isEmpty)
   }
 
-  @Test("what is wrong is said once, though headers and payload both know of it")
+  @Test("an error is reported once, although headers and payload both show it")
   func once() {
     #expect(errors(findings(#"{"call":1}"#)) == ["The payload does not contain aps."])
     #expect(errors(findings("")) == ["The payload is empty."])
@@ -32,7 +32,7 @@ struct ProviderFindingsTests {
     #expect(errors(findings(#"{"aps":{"badge":"1"}}"#, topic: nil)).count == 2)
   }
 
-  @Test("what only wakes the app should be of the type background, and must be with priority 10")
+  @Test("a payload that only wakes the app should have type background, and must have it at priority 10")
   func waking() {
     let silent = #"{"aps":{"content-available":1}}"#
     #expect(findings(silent).map(\.severity) == [.warning])

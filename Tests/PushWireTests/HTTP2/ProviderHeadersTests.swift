@@ -1,7 +1,7 @@
 internal import PushWire
 internal import Testing
 
-@Suite("headers of the provider API, checked before sending")
+@Suite("Headers of the provider API, checked before sending")
 struct ProviderHeadersTests {
   private let aps = Array(#"{"aps":{"alert":"Hello"}}"#.utf8)
   private let certificate = ProviderCredentialKind.certificate(userIdentifier: "com.example.news", topics: ["com.example.news", "com.example.news.voip"])
@@ -47,7 +47,7 @@ struct ProviderHeadersTests {
     #expect(headers(.voip, topic: nil).effectiveTopic(for: certificate) == "com.example.news.voip")
   }
 
-  @Test("what would be refused is said in one sentence")
+  @Test("each rule that is broken is reported in one sentence")
   func violations() {
     func says(
       _ headers: ProviderHeaders, _ payload: [UInt8]? = nil, _ credential: ProviderCredentialKind = .token, sourceLocation: SourceLocation = #_sourceLocation
@@ -62,7 +62,7 @@ struct ProviderHeadersTests {
     #expect(says(headers(.voip), long(5120)) == "")
     #expect(says(headers(.voip), long(5121)) == "The payload has 5121 bytes, 1 more than a notification of type voip may have (5120).")
     #expect(says(headers(), []) == "The payload is empty.")
-    #expect(says(headers(topic: nil)) == "There is no topic: name the app's bundle identifier, or use a certificate whose subject has a UID.")
+    #expect(says(headers(topic: nil)) == "There is no topic: set it to the app's bundle identifier, or use a certificate whose subject has a UID.")
     #expect(says(headers(topic: "com.example news")) == "The topic must be printable ASCII without spaces or slashes.")
     #expect(
       says(headers(topic: "com.example.other"), nil, certificate)
@@ -77,10 +77,12 @@ struct ProviderHeadersTests {
     #expect(says(headers(.location), nil, certificate) == "A location notification can be sent with a token key only, not with a certificate.")
     #expect(
       says(headers(.mdm, topic: "com.example.news"), Array(#"{"mdm":"m"}"#.utf8), .certificate(userIdentifier: "com.apple.mgmt.1", topics: []))
-        == "The topic of device management is the UID of the certificate's subject, com.apple.mgmt.1, not com.example.news.")
+        == "The topic of device management is the UID of the certificate's subject, com.apple.mgmt.1, "
+        + "not com.example.news.")
     #expect(
       says(headers(.mdm), Array(#"{"mdm":"m","aps":{}}"#.utf8))
-        == "A device management notification can be sent with its certificate only, not with a token key. The payload of device management is {\"mdm\":…} and must not contain aps."
+        == "A device management notification can be sent with its certificate only, not with a token key. "
+        + "The payload of device management is {\"mdm\":…} and must not contain aps."
     )
     #expect(says(headers(), Array(#"{"mdm":"m"}"#.utf8)) == "The payload contains mdm, so its push type must be mdm.")
     #expect(says(headers(), Array(#"{"own":1}"#.utf8)) == "The payload does not contain aps.")
@@ -97,7 +99,8 @@ struct ProviderHeadersTests {
     wrong.collapseIdentifier = "c"
     #expect(
       says(wrong, activity)
-        == "A broadcast has no collapse identifier. A broadcast must have the push type liveactivity, not alert. A broadcast must have an expiration; 0 for a channel that stores nothing."
+        == "A broadcast has no collapse identifier. A broadcast must have the push type liveactivity, not alert. "
+        + "A broadcast must have an expiration: 0 if its channel stores nothing."
     )
   }
 }

@@ -3,7 +3,7 @@ internal import PushWire
 internal import Support
 internal import Testing
 
-@Suite("identifiers, dates and token texts of the provider API")
+@Suite("Identifiers, dates and token texts of the provider API")
 struct ProviderValuesTests {
   @Test("an apns-id is written in lower case and read in either")
   func identifier() throws {
@@ -35,7 +35,7 @@ struct ProviderValuesTests {
   }
 
   @Test(
-    "dates of HTTP are read and written as Foundation does",
+    "HTTP dates are read and written as by Foundation",
     arguments: [0, 1, 951_782_400, 951_868_799, 1_700_000_000, 4_102_444_800, 253_402_300_799] as [Int64])
   func dates(unixSeconds: Int64) {
     let formatter = DateFormatter()
@@ -47,7 +47,7 @@ struct ProviderValuesTests {
     unsafe #expect(withExactBytes(Array(text.utf8)) { unsafe HTTPDate.parse($0) } == unixSeconds)
   }
 
-  @Test("random dates survive, and what is no date is none")
+  @Test("random dates are read back, and a text that is not a date is refused")
   func randomDates() {
     var random = SeededGenerator(seed: .random(in: .min ... .max))
     for _ in 0..<5000 {
@@ -63,7 +63,7 @@ struct ProviderValuesTests {
     }
   }
 
-  @Test("base64url is what RFC 4648 says, for every length")
+  @Test("base64url is as in RFC 4648, for every length")
   func base64() {
     for (bytes, text) in [("", ""), ("f", "Zg"), ("fo", "Zm8"), ("foo", "Zm9v"), ("foob", "Zm9vYg"), ("fooba", "Zm9vYmE"), ("foobar", "Zm9vYmFy")] {
       #expect(Base64URL.encode(Array(bytes.utf8)) == Array(text.utf8) && Base64URL.decode(Array(text.utf8)) == Array(bytes.utf8))
@@ -77,7 +77,7 @@ struct ProviderValuesTests {
     }
   }
 
-  @Test("a provider token says who issued it when, and what is wrong with one that does not")
+  @Test("a provider token names issuer and time, and each defect has its error")
   func tokens() throws {
     let input = ProviderTokenText.signingInput(keyIdentifier: "ABC123DEFG", teamIdentifier: "DEF123GHIJ", issuedAt: 1_437_179_036)
     let parts = String(decoding: input, as: UTF8.self).split(separator: ".")

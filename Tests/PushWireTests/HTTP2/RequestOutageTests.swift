@@ -2,13 +2,13 @@ internal import Testing
 
 @testable internal import PushWire
 
-/// While a service answers nothing but "not now", or nothing at all, no attempt counts.
-@Suite("A service that is out of order") struct RequestOutageTests {
+/// While a service puts every request off or does not answer at all, no attempts are counted.
+@Suite("A service in an outage") struct RequestOutageTests {
   private static let unavailable = ProviderRefusal(status: 503, reason: .serviceUnavailable)
   private static let refused = Outcome.rejected(.provider(unavailable))
 
   @Test(
-    "after ten answers in a row that are no final ones single requests are sent, longer and longer apart, and none is ever given up",
+    "after ten answers that are not final, single requests are sent with growing pauses, and none is given up",
     arguments: [ProviderVerdict.backsOff, .keepsToken, .delaysToken])
   func singleRequests(verdict: ProviderVerdict) {
     let lane = RequestDriver(streamLimit: 12) { policy, _ in policy.attempts = 2 }
@@ -35,7 +35,7 @@ internal import Testing
     #expect(lane.trouble?.cause == .refusal(Self.unavailable) && lane.trouble?.nextTryAt != nil)
   }
 
-  @Test("a final answer ends it, and what waited goes on at once")
+  @Test("a final answer ends the outage, and waiting notifications are sent at once")
   func recovery() {
     let lane = RequestDriver(streamLimit: 20)
     lane.publish(20)
@@ -68,7 +68,7 @@ internal import Testing
     #expect(lane.input.now.since(start) == .seconds(expected) && lane.openPositions.count == 1)
   }
 
-  @Test("answers that were on their way when an outage began count for nothing, even after a late final one")
+  @Test("answers that were on their way when an outage began do not count, even after a late final one")
   func beginning() {
     let lane = RequestDriver(streamLimit: 20) { policy, _ in policy.attempts = 1 }
     lane.publish(20)
@@ -85,7 +85,7 @@ internal import Testing
     #expect(lane.outcomes.keys.sorted() == [0, 1, 2, 3, 4] && lane.outcomes.values.allSatisfy { $0 == .accepted(.confirmed) })
   }
 
-  @Test("a burst among final answers holds nobody but what it hit")
+  @Test("a burst among final answers delays only the notifications that it hit")
   func burst() {
     let lane = RequestDriver(streamLimit: 40)
     lane.publish(100)
@@ -100,7 +100,7 @@ internal import Testing
     #expect(lane.openPositions.count == 40 && lane.openPositions.allSatisfy { $0 > 30 })
   }
 
-  @Test("when nothing is answered at all, single requests follow, and no notification's attempts are used up by the others'")
+  @Test("when nothing is answered, single requests follow, and others' failures use up no attempts")
   func silence() {
     let lane = RequestDriver(streamLimit: 16) { policy, requests in
       policy.attempts = 3

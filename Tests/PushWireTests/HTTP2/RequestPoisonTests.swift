@@ -3,16 +3,17 @@ internal import Testing
 @testable internal import PushWire
 
 /// A request on which the service cuts the connection is found among its neighbours.
-@Suite("The search for what cuts connections") struct RequestPoisonTests {
-  /// A service that processes requests in order and cuts the connection on some of them, and the lane against it.
+@Suite("The search for requests that cut connections") struct RequestPoisonTests {
+  /// A lane against a service that processes requests in order and cuts the connection on some of
+  /// them.
   private struct Service {
     let lane: RequestDriver
     var bad: Set<UInt64>
-    /// It cuts every connection on its first request.
+    /// It cuts every connection at the first request.
     var isDown = false
     private(set) var cuts = 0
 
-    /// Runs until the lane rests, or for so many rounds.
+    /// Runs until the lane waits, or for this many rounds.
     mutating func run(rounds: Int = 20_000) {
       for _ in 0..<rounds {
         switch lane.pump() {
@@ -45,7 +46,7 @@ internal import Testing
   }
 
   @Test(
-    "one of a full window is condemned, every neighbour is accepted, and none is sent more than five times", arguments: [0, 1, 499, 998, 999] as [UInt64])
+    "one poison in a full window is condemned, all others are accepted, and none is sent more than five times", arguments: [0, 1, 499, 998, 999] as [UInt64])
   func one(bad: UInt64) {
     let lane = RequestDriver(streamLimit: 1000, isKept: false)
     lane.publish(2_000)
@@ -55,7 +56,7 @@ internal import Testing
     #expect(service.cuts <= 5 && lane.failures == 0, "\(service.cuts) connections")
   }
 
-  @Test("several are found, wherever they lie", arguments: [[3, 4], [0, 999], [100, 101, 102, 700], [0, 1, 2, 3, 4, 5, 6, 7]] as [[UInt64]])
+  @Test("several are found, wherever they are", arguments: [[3, 4], [0, 999], [100, 101, 102, 700], [0, 1, 2, 3, 4, 5, 6, 7]] as [[UInt64]])
   func several(bad: [UInt64]) {
     let lane = RequestDriver(streamLimit: 1000, isKept: false)
     lane.publish(1_500)
@@ -64,7 +65,7 @@ internal import Testing
     expect(lane, condemned: Set(bad), of: 1_500)
   }
 
-  @Test("whatever the peer's limit is, and with one attempt too", arguments: [1, 2, 17, 100])
+  @Test("the search works with any limit of the peer, and with one attempt too", arguments: [1, 2, 17, 100])
   func limits(streamLimit: Int) {
     let lane = RequestDriver(streamLimit: streamLimit, isKept: false) { policy, _ in policy.attempts = 1 }
     lane.publish(300)
@@ -73,7 +74,7 @@ internal import Testing
     expect(lane, condemned: [42], of: 300)
   }
 
-  @Test("the only notification there is is condemned when a PING has been answered before and after the second cut")
+  @Test("the only notification is condemned if a PING was answered before and after the second cut")
   func alone() {
     let lane = RequestDriver(isKept: false)
     lane.publish()
@@ -83,7 +84,7 @@ internal import Testing
     #expect(lane.requested.count == 2 && lane.pings.count == 2)
   }
 
-  @Test("a service that cuts every connection condemns nobody, is tried with growing pauses, and gets everything when it is well again")
+  @Test("a service that cuts every connection condemns none, is tried with growing pauses, and later gets everything")
   func outage() {
     let lane = RequestDriver(streamLimit: 1000, isKept: false)
     lane.publish(1_000)
@@ -98,7 +99,7 @@ internal import Testing
   }
 
   @Test(
-    "an outage that begins behind the first control condemns nothing: the accused waits until the service is well",
+    "an outage that begins after the first control condemns nothing: the accused waits until the service works",
     arguments: [true, false])
   func outageBehindControl(isUnreachable: Bool) {
     let lane = RequestDriver(streamLimit: 1)
@@ -125,7 +126,7 @@ internal import Testing
     expect(lane, condemned: [], of: 6, copies: 3)
   }
 
-  @Test("with another policy for the unknown there is no search", arguments: [(LanePolicy.OnUnknown.hold, Outcome.held), (.drop, .unknown)])
+  @Test("with another policy for unknown notifications there is no search", arguments: [(LanePolicy.OnUnknown.hold, Outcome.held), (.drop, .unknown)])
   func policies(onUnknown: LanePolicy.OnUnknown, outcome: Outcome) {
     let lane = RequestDriver { policy, _ in policy.onUnknown = onUnknown }
     lane.publish(10)
@@ -135,7 +136,7 @@ internal import Testing
     #expect(lane.outcomes.count == 10 && lane.outcomes.values.allSatisfy { $0 == outcome })
   }
 
-  @Test("when all is cancelled during a search, the suspects leave as unknown")
+  @Test("if all is cancelled during a search, the suspects become unknown")
   func cancelled() {
     let lane = RequestDriver()
     lane.publish(50)

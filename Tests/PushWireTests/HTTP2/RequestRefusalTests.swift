@@ -1,15 +1,15 @@
 internal import PushWire
 internal import Testing
 
-@Suite("A service that lets nothing through") struct RequestRefusalTests {
+@Suite("A service that refuses everything") struct RequestRefusalTests {
   static let unrelated = Outcome.rejected(.provider(ProviderRefusal(status: 403, reason: .unrelatedKeyIdentifier)))
 
-  @Test("a key that three fresh connections do not want is given up, with the service's reason")
+  @Test("a key that three new connections refuse is given up with the service's reason")
   func unwantedKey() {
     let lane = RequestDriver()
     lane.publish()
     for round in 0..<3 {
-      // Neither connection nor notification is tried again at once.
+      // Neither the connection nor the notification is retried at once.
       lane.pass(.seconds(10))
       lane.connect()
       #expect(lane.pump() != .leave && lane.openPositions == [0] && lane.pausedBy == nil, "round \(round)")
@@ -23,7 +23,7 @@ internal import Testing
     #expect(lane.outcomes == [0: .cancelled] && lane.inDoubt.isEmpty)
   }
 
-  @Test("before the first final answer a lane has 16 requests in flight: a bad key costs few refusals")
+  @Test("before the first final answer a lane has 16 requests in flight, so a bad key costs few refusals")
   func unprovenKey() {
     let lane = RequestDriver()
     lane.publish(200)
@@ -39,7 +39,7 @@ internal import Testing
     #expect(lane.openPositions.count == 100, "the credential stays proven")
   }
 
-  @Test("a key that was taken before is tried on a new connection, as often as that happens")
+  @Test("a key that was accepted before is tried on a new connection, each time")
   func wantedKey() {
     let lane = RequestDriver(streamLimit: 1)
     lane.publish(10)
@@ -55,7 +55,7 @@ internal import Testing
     #expect(lane.pausedBy == nil && lane.outcomes.count == 5)
   }
 
-  @Test("a peer that allows no stream for as long as an answer may take is left for a new connection; one that allows some again is not")
+  @Test("a peer without streams is left after an answer's time-out, but not if it allows streams again")
   func noStreams() {
     let lane = RequestDriver(streamLimit: 1)
     lane.publish(3)
