@@ -27,7 +27,7 @@ extension Journal {
     _ files: any JournalFiles, options: JournalOptions = JournalOptions(), runByHand: (@Sendable () -> Void)?,
     record: (JournalPosition, UInt8, UnsafeRawBufferPointer) -> Void
   ) throws(JournalError) -> (journal: Journal, recovery: JournalRecovery) {
-    precondition(options.blockByteCount <= FrameFormat.contentByteCountLimit && options.blockByteCount >= 256, "a block of 256 bytes to 1 MiB")
+    precondition(options.blockByteCount <= FrameFormat.contentByteCountLimit && options.blockByteCount >= 256, "a block has 256 bytes to 1 MiB")
     precondition(options.blockCount >= 2, "at least two blocks: one to fill, one to write")
     let lock = try takeLock(files)
     do throws(JournalError) {

@@ -49,7 +49,7 @@ package final class TLSListener: Sendable {
       .childChannelInitializer { child in
         child.eventLoop.makeCompletedFuture {
           let session = try TLSSession(context)
-          guard let loop = group.loop(of: child.eventLoop) else { preconditionFailure("a channel on a loop of another group") }
+          guard let loop = group.loop(of: child.eventLoop) else { preconditionFailure("the channel's loop belongs to another group") }
           let handler = TLSHandler(
             session, peerClosePolicy: options.peerClosePolicy, handshakeTimeout: TimeAmount(options.handshakeTimeout), buffers: loop.buffers)
           try child.pipeline.syncOperations.addHandler(TurnHandler(handler, loop: loop))

@@ -182,7 +182,7 @@ extension NotificationRing {
   /// no record wraps.
   fileprivate func blocks(at position: UInt64, count: Int) -> UnsafeMutableRawPointer {
     let index = Int(position & mask)
-    precondition(count > 0 && count <= blockCount - index, "blocks behind the end of a ring")
+    precondition(count > 0 && count <= blockCount - index, "the blocks end behind the ring's memory")
     return unsafe storage + index * Self.blockByteCount
   }
 }

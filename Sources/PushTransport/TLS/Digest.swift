@@ -16,7 +16,7 @@ package enum Digest {
 
     package func update(_ bytes: UnsafeRawBufferPointer) {
       let done = unsafe EVP_DigestUpdate(context, bytes.baseAddress, bytes.count)
-      precondition(done == 1, "a digest of bytes in memory")
+      precondition(done == 1, "SHA-256 of bytes in memory cannot fail")
     }
 
     /// Returns the 32 bytes of the digest. Nothing can be added afterwards.
@@ -24,7 +24,7 @@ package enum Digest {
       unsafe [UInt8](unsafeUninitializedCapacity: 32) { digest, count in
         var written: UInt32 = 0
         let done = unsafe EVP_DigestFinal_ex(context, digest.baseAddress, &written)
-        precondition(done == 1 && written == 32, "a digest that was begun")
+        precondition(done == 1 && written == 32, "SHA-256 of bytes in memory cannot fail, and ends once")
         count = 32
       }
     }

@@ -53,7 +53,7 @@ package enum FrameEncoder {
     guard total > 0, let base = destination.baseAddress, destination.count >= total else {
       preconditionFailure("the destination is smaller than the frame")
     }
-    precondition(token.count <= 0xFFFF && payload.count <= 0xFFFF, "a length of more than 16 bits")
+    precondition(token.count <= 0xFFFF && payload.count <= 0xFFFF, "a length exceeds 16 bits")
     var writer = unsafe RawWriter(base)
     switch command {
     case .simple:

@@ -9,7 +9,7 @@ package struct ProviderTokenMachine: Sendable {
   package struct Policy: Sendable {
     /// From this age on, the next use makes a new token.
     package var refreshAge = Duration.seconds(45 * 60)
-    /// From this age on, a token is not used, even if none may be made.
+    /// From this age on, a token is useless and may be replaced.
     package var ageLimit = Duration.seconds(59 * 60)
     /// No token younger than this is replaced.
     package var replacementAge = Duration.seconds(20 * 60)

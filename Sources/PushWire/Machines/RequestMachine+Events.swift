@@ -125,7 +125,7 @@ extension RequestMachine {
     } else if search?.takeTurn(entry.position) == true {
       return
     } else {
-      precondition(retries.next?.position == entry.position, "a notification out of its turn")
+      precondition(retries.next?.position == entry.position, "it is not the notification's turn")
       retries.removeNext()
     }
   }
