@@ -45,8 +45,14 @@ package final class EngineHost: Sendable {
     do {
       result = try await withThrowingTaskGroup(of: Void.self) { tasks in
         for app in apps.values { tasks.addTask { await app.run() } }
-        defer { tasks.cancelAll() }
-        let result = try await body()
+        // An app runs until it is shut down, also when its task is cancelled.
+        let result: Result
+        do {
+          result = try await body()
+        } catch {
+          for app in apps.values { await app.shutDown() }
+          throw error
+        }
         for app in apps.values { await app.shutDown() }
         return result
       }
