@@ -12,7 +12,7 @@ struct ProviderFlags: ParsableArguments {
   var transport: AppSettings.Transport?
   @Option(
     help: ArgumentHelp("Apple's own gateway of this environment, with --transport http2 and no --gateway.", valueName: "production|sandbox"))
-  var environment: AppSettings.Environment?
+  var environment: PushEnvironment?
   @Option(
     help: ArgumentHelp(
       "The app's bundle identifier; the suffix that a push type asks for is added (default: what the certificate says; needed with --token-key).",
@@ -115,5 +115,5 @@ struct ProviderFlags: ParsableArguments {
 }
 
 extension AppSettings.Transport: ExpressibleByArgument {}
-extension AppSettings.Environment: ExpressibleByArgument {}
+extension PushEnvironment: ExpressibleByArgument {}
 extension PushType: ExpressibleByArgument {}

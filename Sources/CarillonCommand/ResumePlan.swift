@@ -8,7 +8,7 @@ internal import PushWire
 struct ResumePlan {
   let opened: SendJournal
   /// Takes the place of what the campaigns began with.
-  var onUnknown: AppSettings.OnUnknown?
+  var onUnknown: LanePolicy.OnUnknown?
   /// Settings of apps that have changed since, by id, and the file that they are from.
   var configuration: DeploymentConfiguration?
   var configurationFile: String?

@@ -4,6 +4,7 @@ internal import Foundation
 internal import PushEngine
 internal import PushServer
 internal import PushTransport
+internal import PushWire
 
 struct SendCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
@@ -71,10 +72,10 @@ struct SendCommand: AsyncParsableCommand {
   @Option(help: ArgumentHelp("How long silence must last to mean acceptance (default: 5).", valueName: "seconds")) var settleQuiet: String?
   @Option(
     help: ArgumentHelp("How the last notifications are settled: by a frame that must be refused, or by silence (default: probe).", valueName: "probe|quiet"))
-  var confirm: AppSettings.Confirm?
+  var confirm: LanePolicy.Confirm?
   @Option(
     help: ArgumentHelp("What to do with notifications that may have arrived or not (default: resend).", valueName: "resend|hold|drop"))
-  var onUnknown: AppSettings.OnUnknown?
+  var onUnknown: LanePolicy.OnUnknown?
   @Option(
     help: ArgumentHelp(
       "How long to keep trying while the gateway takes nothing, 1s to 168h; then what is left is cancelled, or stays in the journal (default: 15m).",
@@ -290,5 +291,5 @@ struct SendCommand: AsyncParsableCommand {
   }
 }
 
-extension AppSettings.Confirm: ExpressibleByArgument {}
-extension AppSettings.OnUnknown: ExpressibleByArgument {}
+extension LanePolicy.Confirm: ExpressibleByArgument {}
+extension LanePolicy.OnUnknown: ExpressibleByArgument {}

@@ -1,5 +1,6 @@
 internal import Foundation
 internal import PushTransport
+internal import PushWire
 internal import Testing
 
 /// What `carillon send` finds wrong in files before it sends anything. The gateway named here is never reached.

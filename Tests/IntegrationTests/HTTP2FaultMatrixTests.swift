@@ -88,9 +88,9 @@ internal import Testing
       campaign.configuration.connections = connections...connections
       // What stays without an answer is known only when this is over; the rest is reserve for a busy machine.
       campaign.adjust = { settings in
-        settings.requestTimeout = fault == .noAnswerTaken || fault == .noAnswerDropped ? .seconds(2) : .seconds(30)
-        settings.backoff = .milliseconds(20) ... .seconds(1)
-        settings.tokenDelay = .milliseconds(20) ... .seconds(1)
+        settings.policy.timeout = fault == .noAnswerTaken || fault == .noAnswerDropped ? .seconds(2) : .seconds(30)
+        settings.policy.backoff = .milliseconds(20) ... .seconds(1)
+        settings.policy.tokenDelay = .milliseconds(20) ... .seconds(1)
       }
       let result = try await campaign.run()
 

@@ -38,7 +38,6 @@ struct ConfigurationTests {
           attempts: 3
           patience: 2h
           rate-limit: 300/m
-          weight: 7
         - { id: other, credential: { certificate: /certs/other.pem, key: other.key } }
       """
     let configuration = try parse(text)
@@ -66,7 +65,6 @@ struct ConfigurationTests {
     #expect(news.attempts == 3)
     #expect(news.patience == .seconds(7200))
     #expect(news.rateLimit == 5)
-    #expect(news.weight == 7)
     #expect(configuration.apps[1].credential == .certificate(CredentialFiles(certificate: "/certs/other.pem", key: "etc/other.key")))
   }
 
@@ -105,7 +103,7 @@ struct ConfigurationTests {
       ("window: { bytes: 64KB }", "etc/carillon.yaml:4: apps[0].window.bytes must be a size from 64KiB to 1GiB, not \"64KB\""),
       ("rate-limit: 0/s", "etc/carillon.yaml:4: apps[0].rate-limit must be a rate such as 5000/s or 300/m, not \"0/s\""),
       ("transport: http3", "etc/carillon.yaml:4: apps[0].transport must be binary or http2, not \"http3\""),
-      ("topic: [a]", "etc/carillon.yaml:4: apps[0].topic must be a single value"), ("weight: 1\n  weight: 2", "stands twice"),
+      ("topic: [a]", "etc/carillon.yaml:4: apps[0].topic must be a single value"), ("attempts: 1\n  attempts: 2", "stands twice"),
       ("topic: \"a", "not valid YAML"),
     ])
   func mistakes(lines: String, expected: String) throws {

@@ -179,7 +179,7 @@ struct CrashSimulation {
     if plan?.end == .powerLoss { world.disk.loseUnsynced(using: &world.random) } else { world.disk.restart() }
     opened.journal.abandon()
     _ = loop.run(limit: .seconds(30), stepLimit: 1_000_000) { false }
-    app.intake.cancelAll(failure: "the process has ended")
+    app.shared.cancelAll(failure: "the process has ended")
     dialer.bury()
     guard close(journal, of: app, on: loop, until: { result.withLock { $0 != nil } }) else { return .problem("what is left of the process did not end") }
     _ = loop.run(limit: .seconds(3600), stepLimit: 1_000_000) { false }

@@ -55,7 +55,7 @@ internal import Testing
 
   private static var configuration: AppConfiguration {
     var settings = HTTP2Settings(authority: "api.example.com", tokens: nil, credential: .certificate(userIdentifier: Scenario.topic, topics: []))
-    settings.backoff = .seconds(5) ... .seconds(5)
+    settings.policy.backoff = .seconds(5) ... .seconds(5)
     settings.breaker = nil
     var configuration = AppConfiguration(id: "simulated")
     configuration.transport = .http2(settings)

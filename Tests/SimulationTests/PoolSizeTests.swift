@@ -49,13 +49,13 @@ internal import Testing
       }
       var largest = 0
       let ending = loop.run(limit: .seconds(7_200), stepLimit: 5_000_000) {
-        largest = max(largest, app.intake.lanes.count)
+        largest = max(largest, app.shared.scheduler.lanes.count)
         return done.list.withLock { $0.count } == round
       }
       #expect(ending == .done && done.list.withLock { $0.last?.accepted } == scenario.tokens.count)
       #expect(largest == 3, "round \(round)")
-      _ = loop.run(limit: .seconds(1_200), stepLimit: 5_000_000) { app.intake.lanes.count == 1 }
-      #expect(app.intake.lanes.count == 1, "round \(round)")
+      _ = loop.run(limit: .seconds(1_200), stepLimit: 5_000_000) { app.shared.scheduler.lanes.count == 1 }
+      #expect(app.shared.scheduler.lanes.count == 1, "round \(round)")
     }
   }
 
@@ -83,11 +83,11 @@ internal import Testing
       }
       var largest = 0
       let ending = loop.run(limit: .seconds(7_200), stepLimit: 5_000_000) {
-        largest = max(largest, app.intake.lanes.count)
+        largest = max(largest, app.shared.scheduler.lanes.count)
         return done.list.withLock { $0.count } == round
       }
       #expect(ending == .done && largest == 3, "round \(round)")
-      _ = loop.run(limit: .seconds(1_200), stepLimit: 5_000_000) { app.intake.lanes.count == 1 }
+      _ = loop.run(limit: .seconds(1_200), stepLimit: 5_000_000) { app.shared.scheduler.lanes.count == 1 }
       let (lanes, compactors) = journal.state.withLock { ($0.contents.lanes.count, $0.compactors.count) }
       // The checkpoints of a round forget the lanes of the one before.
       #expect(lanes <= 3 && compactors == 1, "round \(round): \(lanes) lanes, \(compactors) compactors")
@@ -112,7 +112,7 @@ internal import Testing
       guard let run = try? CampaignRun(Campaign(payload: Simulation.commonPayload), through: app) else { return }
       try? await run.run(TokenList(Scenario.distinctTokens(2_500, seed: 6)), chunk: AudienceChunk(entryLimit: 64))
     }
-    #expect(loop.run(limit: .seconds(20), stepLimit: 1_000_000) { app.intake.lanes.count == 3 } == .done)
+    #expect(loop.run(limit: .seconds(20), stepLimit: 1_000_000) { app.shared.scheduler.lanes.count == 3 } == .done)
   }
 
   @Test("the pool does not grow while the service answers 5xx or 429 among others", arguments: [false, true])
@@ -124,7 +124,7 @@ internal import Testing
     let dialer = SimulatedDialer(loop: loop, service: gateway.service, faults: scenario.network, seed: 3)
     let app = App(configuration: scenario.configuration, dialer: dialer, loops: [loop], seed: 4, budget: RingBudget())
     var largest = 0
-    try send(scenario.tokens, through: app, on: loop) { _ in largest = max(largest, app.intake.lanes.count) }
+    try send(scenario.tokens, through: app, on: loop) { _ in largest = max(largest, app.shared.scheduler.lanes.count) }
     #expect(largest == 1)
   }
 
@@ -145,7 +145,7 @@ internal import Testing
     let app = App(configuration: configuration, dialer: dialer, loops: [loop], seed: 5)
     var rejectedAtGrowth: Int?
     try send(tokens, through: app, on: loop) { account in
-      if rejectedAtGrowth == nil, app.intake.lanes.count > 1 { rejectedAtGrowth = account.rejectedTotal }
+      if rejectedAtGrowth == nil, app.shared.scheduler.lanes.count > 1 { rejectedAtGrowth = account.rejectedTotal }
     }
     // Readers wait for room from the first connection to the last.
     #expect(rejectedAtGrowth == 1)
@@ -172,10 +172,10 @@ internal import Testing
     try send(tokens, through: app, on: loop) { account in
       // From the second refusal on, and before the campaign's end.
       guard account.rejectedTotal >= 2, account.settled < 550 else { return }
-      if !app.intake.lanes.contains(where: { $0.backlog.isConnected }) { settledWithoutConnection.append(account.settled) }
+      if !app.shared.scheduler.lanes.contains(where: { $0.backlog.isConnected }) { settledWithoutConnection.append(account.settled) }
     }
     #expect(settledWithoutConnection.isEmpty)
-    #expect(app.intake.lanes.count <= 3)
+    #expect(app.shared.scheduler.lanes.count <= 3)
   }
 
   /// Sends one campaign to its end, and looks at its account after each step.

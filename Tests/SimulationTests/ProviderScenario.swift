@@ -9,11 +9,11 @@ extension Scenario {
     var random = SeededGenerator(seed: seed ^ 0x4832)
     var scenario = Scenario(seed: seed)
     var settings = HTTP2Settings(authority: "api.example.com", tokens: nil, credential: .certificate(userIdentifier: topic, topics: []))
-    settings.requestTimeout = .seconds(Int.random(in: 5...30, using: &random))
-    settings.pingTimeout = .seconds(Int.random(in: 2...30, using: &random))
+    settings.policy.timeout = .seconds(Int.random(in: 5...30, using: &random))
+    settings.policy.pingTimeout = .seconds(Int.random(in: 2...30, using: &random))
     settings.streamLimit = [1, 3, 1000].randomElement(using: &random) ?? 1000
-    settings.backoff = .milliseconds(200) ... .seconds(5)
-    settings.tokenDelay = .milliseconds(200) ... .seconds(5)
+    settings.policy.backoff = .milliseconds(200) ... .seconds(5)
+    settings.policy.tokenDelay = .milliseconds(200) ... .seconds(5)
     if Bool.random(using: &random) { settings.breaker = nil }
     scenario.configuration.transport = .http2(settings)
     scenario.configuration.command = .framed

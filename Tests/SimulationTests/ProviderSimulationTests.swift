@@ -27,7 +27,7 @@ internal import Testing
     let found = (1...400).contains { seed in
       var scenario = Scenario.http2(seed: UInt64(seed))
       guard case .http2(var settings) = scenario.configuration.transport else { return false }
-      settings.plantedMistake = mistake
+      settings.policy.plantedMistake = mistake
       if mistake == .lateAlertIsRefusal {
         // Answers are quick: an alert that comes between a request and its answer is rare among the usual faults.
         scenario.network.lateAlertPerMille = 500

@@ -19,12 +19,12 @@ struct Simulation {
   /// What ought to be gone when nobody uses it any more.
   struct Remains {
     weak var app: App?
-    weak var intake: LaneScheduler?
+    weak var shared: AppShared?
     weak var loop: SimulatedLoop?
     weak var dialer: SimulatedDialer?
 
     var problems: [String] {
-      [app.map { _ in "the app" }, intake.map { _ in "the intake" }, loop.map { _ in "the loop" }, dialer.map { _ in "the dialer" }].compactMap {
+      [app.map { _ in "the app" }, shared.map { _ in "what its lanes share" }, loop.map { _ in "the loop" }, dialer.map { _ in "the dialer" }].compactMap {
         $0.map { "\($0) is still there" }
       }
     }
@@ -44,7 +44,7 @@ struct Simulation {
     let outcomes = OutcomeBook()
     let result = Mutex<Account?>(nil)
 
-    let remains = Remains(app: app, intake: app.intake, loop: loop, dialer: dialer)
+    let remains = Remains(app: app, shared: app.shared, loop: loop, dialer: dialer)
     _ = Task(executorPreference: loop) { await app.run() }
     _ = Task(executorPreference: loop) { [scenario] in
       async let personal = Self.send(scenario.tokens.prefix(scenario.personalCount), isPersonal: true, scenario, app, loop, outcomes)

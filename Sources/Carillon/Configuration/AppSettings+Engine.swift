@@ -13,14 +13,9 @@ extension AppSettings {
     configuration.batchDelay = batching.maxDelay
     configuration.rateLimit = rateLimit
     configuration.patience = patience
-    configuration.policy.confirm = settle.confirm == .probe ? .probe : .quiet
+    configuration.policy.confirm = settle.confirm
     configuration.policy.quiet = settle.quiet
-    configuration.policy.onUnknown =
-      switch onUnknown {
-      case .resend: .resend
-      case .hold: .hold
-      case .drop: .drop
-      }
+    configuration.policy.onUnknown = onUnknown
     configuration.policy.attempts = attempts
     configuration.policy.hasIdentifiers = command.carriesIdentifier
     configuration.policy.windowCount = window.notifications

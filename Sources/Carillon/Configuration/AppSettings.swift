@@ -1,67 +1,67 @@
+internal import PushEngine
+internal import PushTransport
 package import PushWire
 
 /// The settings of one app. Names and defaults are those of the configuration file.
 package struct AppSettings: Hashable, Sendable, Codable {
-  package enum Environment: String, Hashable, Sendable, CaseIterable, Codable { case production, sandbox }
   package enum Transport: String, Hashable, Sendable, CaseIterable, Codable { case binary, http2 }
-  package enum Confirm: String, Hashable, Sendable, CaseIterable, Codable { case probe, quiet }
-  package enum OnUnknown: String, Hashable, Sendable, CaseIterable, Codable { case resend, hold, drop }
+
+  /// Where the engine has a default of its own, it is the default here.
+  private static let engine = PushEngine.AppConfiguration(id: "")
 
   /// Letters, digits, `.`, `_` and `-`.
   package var id: String
   /// The bundle identifier. With the binary protocol for people and for checking the certificate,
   /// which decides; with HTTP/2 what `apns-topic` is made of, and needed with a token key.
   package var topic: String?
-  package var environment = Environment.production
+  package var environment = PushEnvironment.production
   package var transport = Transport.binary
   /// Of the binary protocol.
-  package var command = FrameVersion.framed
+  package var command = Self.engine.command
   package var credential: AppCredential
   /// Of notifications that do not say it themselves. HTTP/2 only, as what follows up to `gateway`.
   package var pushType = PushType.alert
   /// How long an answer may take.
-  package var requestTimeout = Duration.seconds(30)
+  package var requestTimeout = RequestPolicy().timeout
   /// Requests in flight on one connection, at most.
   package var streams = 1000
   /// How long a connection may be idle before it is asked for a sign of life.
-  package var pingInterval = Duration.seconds(3600)
+  package var pingInterval = RequestPolicy().pingInterval
   /// Nil: Apple's for the environment, see ``gatewayOrDefault``.
   package var gateway: Endpoint?
   /// A PEM file with the authorities that the gateway's certificate is checked against; nil: the
   /// system's roots.
   package var trust: String?
   /// `connections: { min, max }`
-  package var connections = 1...8
+  package var connections = Self.engine.connections
   /// `connections: { per-minute }`: new connections, all lanes together. Nil: see
   /// ``connectionsPerMinuteOrDefault``.
   package var connectionsPerMinute: Int?
   package var batching = Batching()
   package var window = Window()
   package var settle = Settle()
-  package var onUnknown = OnUnknown.resend
-  package var attempts = 5
+  package var onUnknown = Self.engine.policy.onUnknown
+  package var attempts = Self.engine.policy.attempts
   /// How long the app keeps trying while nothing gets through at all.
-  package var patience = Duration.seconds(900)
+  package var patience = Self.engine.patience
   /// Notifications per second; nil: no limit.
   package var rateLimit: Double?
-  /// The app's share when several compete, relative to the others.
-  package var weight = 1
 
   package struct Batching: Hashable, Sendable, Codable {
-    package var maxBytes = 64 << 10
-    package var maxDelay = Duration.milliseconds(5)
+    package var maxBytes = AppSettings.engine.batchByteCount
+    package var maxDelay = AppSettings.engine.batchDelay
     package init() {}
   }
 
   package struct Window: Hashable, Sendable, Codable {
-    package var notifications = 262_144
-    package var bytes = 16 << 20
+    package var notifications = AppSettings.engine.policy.windowCount
+    package var bytes = AppSettings.engine.policy.ringBlockCount * NotificationRing.blockByteCount
     package init() {}
   }
 
   package struct Settle: Hashable, Sendable, Codable {
-    package var quiet = Duration.seconds(5)
-    package var confirm = Confirm.probe
+    package var quiet = AppSettings.engine.policy.quiet
+    package var confirm = AppSettings.engine.policy.confirm
     package init() {}
   }
 

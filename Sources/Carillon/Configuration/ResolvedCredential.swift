@@ -60,9 +60,9 @@ package struct ResolvedCredential: Sendable {
     var configuration = settings.engineConfiguration
     if settings.transport == .http2 {
       var http2 = HTTP2Settings(authority: gateway.authority, tokens: tokens, credential: kind)
-      http2.requestTimeout = settings.requestTimeout
+      http2.policy.timeout = settings.requestTimeout
       http2.streamLimit = settings.streams
-      http2.pingInterval = settings.pingInterval
+      http2.policy.pingInterval = settings.pingInterval
       configuration.transport = .http2(http2)
     }
     return AppPlan(

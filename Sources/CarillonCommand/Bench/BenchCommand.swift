@@ -85,7 +85,7 @@ struct BenchCommand: AsyncParsableCommand {
     help: ArgumentHelp(
       "How the last binary notifications are settled: by a probe or by silence (default: probe).",
       valueName: "probe|quiet"))
-  var confirm: AppSettings.Confirm?
+  var confirm: LanePolicy.Confirm?
   @Option(help: ArgumentHelp("How long silence must last to mean acceptance (default: 5s).", valueName: "time"))
   var settleQuiet: String?
   @Option(help: ArgumentHelp("Threads of the sender (default: one per core).", valueName: "n")) var threads: Int?

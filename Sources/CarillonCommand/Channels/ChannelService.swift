@@ -10,7 +10,7 @@ struct ChannelOptions: ParsableArguments {
   @Option(help: ArgumentHelp("A configuration file; --app says which of its apps.", valueName: "file")) var config: String?
   @Option(help: ArgumentHelp("The app in the configuration file (default: the only one).", valueName: "id")) var app: String?
   @Option(help: ArgumentHelp("Whose channels: Apple keeps those of its environments apart (default: production).", valueName: "production|sandbox"))
-  var environment: AppSettings.Environment?
+  var environment: PushEnvironment?
   @Option(help: ArgumentHelp("The management service, if it is not Apple's: a simulator's --channels-port.", valueName: "host:port")) var gateway: String?
   @Option(help: ArgumentHelp("The app's bundle identifier (default: what the certificate says).", valueName: "bundle")) var topic: String?
   @OptionGroup var identity: IdentityOptions
@@ -94,7 +94,7 @@ struct ChannelOptions: ParsableArguments {
   }
 }
 
-extension AppSettings.Environment {
+extension PushEnvironment {
   /// Where channels are managed (HTTP2ProviderAPI.md, section 6).
   fileprivate var channelGateway: Endpoint {
     switch self {

@@ -67,12 +67,6 @@ package final class CampaignLedger: Sendable {
     state.withLock { $0.account.submitted += count }
   }
 
-  /// Takes back a submission that found no room. No lane has seen it.
-  func withdrew(_ count: Int) {
-    guard count > 0 else { return }
-    change { $0.account.submitted -= count }
-  }
-
   /// Counts a line that cannot be sent.
   func rejectedAtIntake(line: UInt64, token: String, reason: Rejection) {
     listener?.notAccepted(line: line, token: token, outcome: .rejected(reason))

@@ -9,7 +9,7 @@ package actor App {
   package nonisolated let configuration: AppConfiguration
   package nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe home.executor.asUnownedSerialExecutor() }
 
-  nonisolated let intake: LaneScheduler
+  nonisolated let shared: AppShared
   private nonisolated let home: any Loop
   private let loops: [any Loop]
   private let dialer: any Dialer
@@ -45,16 +45,16 @@ package actor App {
       now: loops[first].now)
     let report = Mailbox<LaneEvent>()
     self.report = report
-    let intake = LaneScheduler(
+    let shared = AppShared(
       app: configuration.id, loop: loops[first], rateLimit: configuration.rateLimit, breaker: configuration.badTokenBreaker,
       status: AppStatus(patience: configuration.patience, planCheck: { report.put(.troubled(checkAt: $0)) }),
       journal: journal,
       starved: { report.put(.starved) })
-    self.intake = intake
+    self.shared = shared
     // What cannot be journaled may not be sent.
-    journal?.onFailure { [weak intake] reason in intake?.cancelAll(failure: reason) }
+    journal?.onFailure { [weak shared] reason in shared?.cancelAll(failure: reason) }
     for index in 0..<configuration.connections.lowerBound {
-      intake.add(Self.makeLane(index, of: configuration, dialer: dialer, loops: self.loops, intake: intake, budget: budget, seed: seed, report: report))
+      shared.scheduler.add(Self.makeLane(index, of: configuration, dialer: dialer, loops: self.loops, shared: shared, budget: budget, seed: seed, report: report))
     }
   }
 
@@ -66,26 +66,26 @@ package actor App {
   }
 
   /// Why the app cannot send; nil if it can.
-  package nonisolated var failure: String? { intake.failure }
+  package nonisolated var failure: String? { shared.campaigns.failure }
 
   /// Why the app makes no progress.
-  package nonisolated var status: AppStatus { intake.status }
+  package nonisolated var status: AppStatus { shared.status }
 
   /// What stops the app's progress at present; nil: nothing.
-  package nonisolated var obstacle: Obstacle? { intake.status.obstacle(now: home.now) }
+  package nonisolated var obstacle: Obstacle? { shared.status.obstacle(now: home.now) }
 
   /// Ends ``run()`` and closes every connection. Call it when the campaigns have ended:
   /// notifications in flight get no outcome.
   package func shutDown() async {
-    for lane in intake.lanes { await lane.shutDown() }
-    intake.removeLanes()
+    for lane in shared.scheduler.lanes { await lane.shutDown() }
+    shared.scheduler.removeAll()
     report.close()
   }
 
   /// Closes every connection for good, without waiting for responses. Notifications in flight get
   /// an outcome by the app's policy. Call it from any thread, after the campaigns were cancelled.
   package nonisolated func closeConnections() {
-    for lane in intake.lanes { lane.loop.execute { lane.assumeIsolated { $0.shutDown() } } }
+    for lane in shared.scheduler.lanes { lane.loop.execute { lane.assumeIsolated { $0.shutDown() } } }
   }
 
   private func handle(_ event: LaneEvent) {
@@ -94,11 +94,11 @@ package actor App {
       permit(lane)
     case .opened(let isFirst):
       pool.opened(isFirst: isFirst, now: home.now)
-      if isFirst, intake.surplus(now: home.now) > 0 { considerGrowth() }
+      if isFirst, shared.growth.surplus(now: home.now) > 0 { considerGrowth() }
     case .troubled(let instant):
       watchTrouble(at: instant)
     case .ended(let ending):
-      if let reason = pool.ended(ending) { intake.cancelAll(failure: reason) }
+      if let reason = pool.ended(ending) { shared.cancelAll(failure: reason) }
     case .idled(let lane):
       if pool.idled() { lane.loop.execute { lane.assumeIsolated { $0.retire() } } }
     case .stayed:
@@ -112,7 +112,7 @@ package actor App {
 
   private func considerGrowth() {
     let now = home.now
-    switch pool.starved(mayGrow: mayGrow, usefulLaneCount: intake.surplus(now: now), now: now) {
+    switch pool.starved(mayGrow: mayGrow, usefulLaneCount: shared.growth.surplus(now: now), now: now) {
     case .none: break
     case .add(let count): addLanes(count)
     case .look(let deadline):
@@ -122,14 +122,14 @@ package actor App {
     }
   }
 
-  private var mayGrow: Bool { intake.mayGrow(now: home.now) && intake.status.trouble == nil }
+  private var mayGrow: Bool { shared.growth.isAllowed(now: home.now) && shared.status.trouble == nil }
 
   private func addLanes(_ count: Int) {
     for _ in 0..<count {
       let lane = Self.makeLane(
-        intake.lanes.count, of: configuration, dialer: dialer, loops: loops, intake: intake, budget: budget, seed: seed,
+        shared.scheduler.lanes.count, of: configuration, dialer: dialer, loops: loops, shared: shared, budget: budget, seed: seed,
         report: report)
-      intake.add(lane)
+      shared.scheduler.add(lane)
       // It may need a connection before it has anything to send.
       lane.wake()
     }
@@ -138,18 +138,18 @@ package actor App {
   /// A reader that waits for long reports the shortage only once, so it is checked again here.
   private func lookForShortage() {
     isLooking = false
-    if intake.isShort(now: home.now) { considerGrowth() }
+    if shared.isShort(now: home.now) { considerGrowth() }
   }
 
   private func permit(_ lane: any Lane) {
     // Without permission a lane stays as it is. When everything is cancelled it needs no
     // connection.
-    guard intake.failure == nil else { return }
+    guard shared.campaigns.failure == nil else { return }
     switch pool.mayDial(now: home.now) {
     case .now:
       lane.loop.execute { lane.assumeIsolated { $0.connect() } }
     case .later(let deadline):
-      intake.status.held(heldByRate, until: deadline, now: home.now)
+      shared.status.held(heldByRate, until: deadline, now: home.now)
       _ = home.schedule(at: deadline) { self.assumeIsolated { $0.permit(lane) } }
     }
   }
@@ -162,19 +162,19 @@ package actor App {
 
   /// Checks the trouble until it is over, or until patience ends.
   private func watchTrouble() {
-    guard intake.failure == nil else { return }
-    switch intake.status.check(now: home.now, hasWork: intake.hasWork) {
+    guard shared.campaigns.failure == nil else { return }
+    switch shared.status.check(now: home.now, hasWork: shared.scheduler.hasWork) {
     case .calm:
       break
     case .again(let instant):
       watchTrouble(at: instant)
     case .giveUp(let reason):
-      intake.cancelAll(failure: reason)
+      shared.cancelAll(failure: reason)
     }
   }
 
   private static func makeLane(
-    _ index: Int, of configuration: AppConfiguration, dialer: any Dialer, loops: [any Loop], intake: LaneScheduler, budget: RingBudget?,
+    _ index: Int, of configuration: AppConfiguration, dialer: any Dialer, loops: [any Loop], shared: AppShared, budget: RingBudget?,
     seed: UInt64, report: Mailbox<LaneEvent>
   ) -> any Lane {
     let loop = loops[index % loops.count]
@@ -182,13 +182,13 @@ package actor App {
     let lane: any Lane =
       switch configuration.transport {
       case .binary:
-        BinaryLane(configuration: configuration, loop: loop, dialer: dialer, intake: intake, budget: budget, seed: seed, report: { report.put($0) })
+        BinaryLane(configuration: configuration, loop: loop, dialer: dialer, shared: shared, budget: budget, seed: seed, report: { report.put($0) })
       case .http2(let settings):
         RequestLane(
-          configuration: configuration, settings: settings, isKept: index < configuration.connections.lowerBound, loop: loop, dialer: dialer, intake: intake,
+          configuration: configuration, settings: settings, isKept: index < configuration.connections.lowerBound, loop: loop, dialer: dialer, shared: shared,
           budget: budget, seed: seed, report: { report.put($0) })
       }
-    if let number = lane.journalNumber { intake.journal?.onPinned(lane: number) { [weak lane] end in lane?.compact(before: end) } }
+    if let number = lane.journalNumber { shared.journal?.onPinned(lane: number) { [weak lane] end in lane?.compact(before: end) } }
     return lane
   }
 }

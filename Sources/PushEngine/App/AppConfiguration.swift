@@ -56,26 +56,12 @@ package struct HTTP2Settings: Sendable {
   package var tokens: ProviderTokenSource?
   /// The kind of credential, on which rules about headers depend.
   package var credential: ProviderCredentialKind
-  /// How long to wait for a response before the notification counts as unknown. Default 30 s.
-  package var requestTimeout = Duration.seconds(30)
   /// The most requests in flight on one connection. The peer's limit applies too. Default 1000.
   package var streamLimit = 1000
-  /// A connection without any traffic for this long is checked with a PING. Default 1 h, the most
-  /// that Apple's documents advise.
-  package var pingInterval = Duration.seconds(3600)
-  /// A connection is closed when a PING has no answer for this long. Default 30 s.
-  package var pingTimeout = Duration.seconds(30)
-  /// The pause before a retry after a temporary refusal (500, 503). It doubles with each, and has
-  /// jitter. Default 1 s to 60 s. `LanePolicy.attempts` limits the number of attempts.
-  package var backoff = Duration.seconds(1) ... .seconds(60)
-  /// The pause of a device token after 429 TooManyRequests. It doubles with each. Default 1 s to 60
-  /// s.
-  package var tokenDelay = Duration.seconds(1) ... .seconds(60)
+  /// Times and limits of its requests. `LanePolicy.attempts` limits the number of attempts.
+  package var policy = RequestPolicy()
   /// The breaker on tokens that the service calls bad; nil: none.
   package var breaker: Breaker? = Breaker()
-
-  /// See ``RequestPolicy/plantedMistake``. Only tests set it.
-  package var plantedMistake: RequestPolicy.PlantedMistake?
 
   /// A jump in the share of 400 BadDeviceToken and DeviceTokenNotForTopic means a wrong environment
   /// or topic. The app then stops instead of going through its audience.
@@ -108,17 +94,6 @@ extension AppConfiguration {
 }
 
 extension HTTP2Settings {
-  var requestPolicy: RequestPolicy {
-    var policy = RequestPolicy()
-    policy.timeout = requestTimeout
-    policy.pingInterval = pingInterval
-    policy.pingTimeout = pingTimeout
-    policy.backoff = backoff
-    policy.tokenDelay = tokenDelay
-    policy.plantedMistake = plantedMistake
-    return policy
-  }
-
   var sessionOptions: HTTP2ClientSession.Options {
     var options = HTTP2ClientSession.Options()
     options.streamLimit = min(streamLimit, RequestPolicy.streamCountLimit)

@@ -65,7 +65,7 @@ package enum AudienceSupply: Hashable, Sendable {
 /// A campaign that is sent through one app.
 package struct CampaignRun: Sendable {
   package let ledger: CampaignLedger
-  private let intake: LaneScheduler
+  private let shared: AppShared
   private let policy: LanePolicy
   /// The campaign's state in the journal; nil without a journal.
   private let journalled: JournalledCampaign?
@@ -78,14 +78,14 @@ package struct CampaignRun: Sendable {
   ///   part of its account, and what they left is sent first. Nil when the app has no journal.
   /// - Throws: ``AppFailure`` when the app has failed.
   package init(_ campaign: Campaign, through app: App, journalled number: UInt64? = nil, listener: (any OutcomeListener)? = nil) throws(AppFailure) {
-    intake = app.intake
+    shared = app.shared
     policy = app.configuration.policy
-    let journalled = number.flatMap { app.intake.journal?.campaign($0) }
-    precondition((app.intake.journal == nil) == (journalled == nil), "a campaign belongs to the journal of its app")
+    let journalled = number.flatMap { app.shared.journal?.campaign($0) }
+    precondition((app.shared.journal == nil) == (journalled == nil), "a campaign belongs to the journal of its app")
     self.journalled = journalled
-    recoveredRuns = journalled.flatMap { app.intake.journal?.recoveredRuns(of: $0.number) } ?? []
+    recoveredRuns = journalled.flatMap { app.shared.journal?.recoveredRuns(of: $0.number) } ?? []
     let configuration = app.configuration
-    ledger = try app.intake.begin { number in
+    ledger = try app.shared.campaigns.begin { number in
       let frames =
         switch configuration.transport {
         case .binary:
@@ -108,7 +108,7 @@ package struct CampaignRun: Sendable {
   ///
   /// - Parameter audience: Begins at ``mark``, where the campaign continues.
   package func run(_ audience: some AudienceSource, chunk: AudienceChunk) async throws(AudienceError) {
-    var reader = CampaignReader(ledger: ledger, intake: intake, policy: policy, journalled: journalled)
+    var reader = CampaignReader(ledger: ledger, shared: shared, policy: policy, journalled: journalled)
     let problem: AudienceError?
     if !recoveredRuns.isEmpty { await reader.submit(recoveredRuns) }
     do throws(AudienceError) {
@@ -118,10 +118,10 @@ package struct CampaignRun: Sendable {
       problem = error
     }
     ledger.stoppedReading(at: reader.unread)
-    intake.close(ledger)
+    shared.close(ledger)
     await ledger.finished()
-    intake.forget(ledger)
-    if let number = journalled?.number, problem == nil, !ledger.isCancelled || ledger.isAbandoned { intake.journal?.end(number) }
+    shared.campaigns.forget(ledger)
+    if let number = journalled?.number, problem == nil, !ledger.isCancelled || ledger.isAbandoned { shared.journal?.end(number) }
     if let problem { throw problem }
   }
 
@@ -131,13 +131,13 @@ package struct CampaignRun: Sendable {
   /// Stops the intake. Notifications not sent yet are cancelled; those in flight get their outcome.
   package func cancel() {
     ledger.cancel()
-    intake.wasCancelled()
+    shared.wasCancelled()
   }
 
   /// The same for good: with a journal, the campaign has ended then, and cannot be resumed.
   package func abandon() {
     ledger.abandon()
-    intake.wasCancelled()
+    shared.wasCancelled()
   }
 
   /// Stops reading the audience until ``resume()``. What was taken in is still sent: as much as the

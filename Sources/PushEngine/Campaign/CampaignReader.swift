@@ -7,7 +7,7 @@ internal import PushWire
 /// With a journal, an enqueue record is written before a lane can see the notifications.
 struct CampaignReader {
   let ledger: CampaignLedger
-  let intake: LaneScheduler
+  let shared: AppShared
   private let policy: LanePolicy
   private var progress: ReadingProgress?
   /// Where reading the audience has stopped; nil: at its end.
@@ -19,9 +19,9 @@ struct CampaignReader {
   private static let pause = Duration.milliseconds(10)
   private static let smallestClaim = 64
 
-  init(ledger: CampaignLedger, intake: LaneScheduler, policy: LanePolicy, journalled: JournalledCampaign?) {
+  init(ledger: CampaignLedger, shared: AppShared, policy: LanePolicy, journalled: JournalledCampaign?) {
     self.ledger = ledger
-    self.intake = intake
+    self.shared = shared
     self.policy = policy
     progress = journalled.map(ReadingProgress.init)
     unread = journalled.map { UnreadAudience(mark: $0.readLine == 0 ? nil : $0.mark, line: $0.readLine + 1) } ?? UnreadAudience()
@@ -59,7 +59,7 @@ struct CampaignReader {
       if ledger.isAbandoned {
         let run = JournalledRun(
           lane: recovered.lane, range: recovered.range, campaign: recovered.campaign, count: recovered.count - skipped)
-        intake.journal?.record(.resolved(run, outcome))
+        shared.journal?.record(.resolved(run, outcome))
       }
       ledger.settled(recovered.count - skipped, outcome)
     }
@@ -68,7 +68,7 @@ struct CampaignReader {
   private func resolve(_ recovered: RecoveredRun, _ outcome: Outcome) {
     ledger.report(recovered, outcome)
     let run = JournalledRun(lane: recovered.lane, range: recovered.range, campaign: recovered.campaign, count: recovered.count)
-    intake.journal?.record(.resolved(run, outcome))
+    shared.journal?.record(.resolved(run, outcome))
     ledger.settled(recovered.count, outcome)
   }
 
@@ -85,23 +85,23 @@ struct CampaignReader {
       case .end:
         unread = nil
         return
-      case .nothingYet: await intake.pause(Self.pause)
-      case .nothingFor(let duration): await intake.pause(duration)
+      case .nothingYet: await shared.rate.pause(Self.pause)
+      case .nothingFor(let duration): await shared.rate.pause(duration)
       case .waiting: await waitForSignal()
       case .entries:
         rejectMalformed(chunk)
         _ = await submit(chunk)
         unread = UnreadAudience(chunk, from: nextIndex)
-        if let number = ledger.journalNumber, let rest = progress?.tellRest(of: chunk) { intake.journal?.record(.position(campaign: number, rest)) }
+        if let number = ledger.journalNumber, let rest = progress?.tellRest(of: chunk) { shared.journal?.record(.position(campaign: number, rest)) }
       }
     }
   }
 
   /// This reader adds nothing while it waits, so lanes confirm what they have sent.
   private func waitForSignal() async {
-    intake.readerWaits()
+    shared.readerWaits()
     await ledger.readerSignal.wait()
-    intake.readerContinues()
+    shared.readerContinues()
   }
 
   private mutating func rejectMalformed(_ chunk: AudienceChunk) {
@@ -125,11 +125,11 @@ struct CampaignReader {
     while next < chunk.count {
       let isCancelled = { [ledger] in ledger.isCancelled }
       while ledger.isPaused, !ledger.isCancelled { await waitForSignal() }
-      let allowed = await intake.allowance(upTo: chunk.count - next, isCancelled: isCancelled)
+      let allowed = await shared.rate.allowance(upTo: chunk.count - next, isCancelled: isCancelled)
       guard allowed > 0 else { return taken }
       var left = allowed
       while left > 0, next < chunk.count {
-        guard let room = await intake.room(for: RingRecord.blockCountLimit, isCancelled: isCancelled) else { return taken }
+        guard let room = await shared.scheduler.room(for: RingRecord.blockCountLimit, isCancelled: isCancelled) else { return taken }
         // A notification takes at least one block. Each claim has a fixed cost, so a claim is not
         // too small.
         let limit = min(left, max(room.blockCount, Self.smallestClaim))
@@ -137,7 +137,7 @@ struct CampaignReader {
         case .took(let count):
           left -= count
           taken += count
-        case .journalIsFull: await intake.journal?.room()
+        case .journalIsFull: await shared.journal?.room()
         }
       }
     }
@@ -152,14 +152,14 @@ struct CampaignReader {
   /// Writes up to `limit` of the chunk's entries, from `next` on, into the lane's ring as one
   /// claim.
   private mutating func fill(_ lane: any Lane, from chunk: AudienceChunk, next: inout Int, origin: inout UInt64, limit: Int) -> Filling {
-    let wanted = ChunkRun(chunk, from: next, limit: limit, recordByteCountLimit: intake.journal?.recordByteCountLimit)
+    let wanted = ChunkRun(chunk, from: next, limit: limit, recordByteCountLimit: shared.journal?.recordByteCountLimit)
     guard wanted.count > 0 else {
       next = chunk.count
       return .took(0)
     }
     guard var claim = lane.ring.claim(minimum: wanted.firstBlockCount, maximum: wanted.blockCount) else { return .took(0) }
     let run = wanted.prefix(blockCount: claim.remainingBlockCount)
-    if let journal = intake.journal, !write(run, of: chunk, at: claim.position, origin: origin, of: lane, to: journal) {
+    if let journal = shared.journal, !write(run, of: chunk, at: claim.position, origin: origin, of: lane, to: journal) {
       // No lane has seen the claim, so it becomes padding.
       claim.publish()
       lane.published()
@@ -209,7 +209,7 @@ struct CampaignReader {
   /// The number of notifications that may have arrived and did not count as possible duplicates
   /// before.
   private func newlyDoubtedCount(_ run: ChunkRun, of chunk: AudienceChunk) -> Int {
-    chunk.origin?.fate == .unknown && intake.journal?.plantedMistake != .doubtIsNotCounted ? run.count : 0
+    chunk.origin?.fate == .unknown && shared.journal?.plantedMistake != .doubtIsNotCounted ? run.count : 0
   }
 }
 

@@ -5,7 +5,7 @@ internal import PushWire
 actor BinaryLane: Lane, LinkDelegate {
   nonisolated let ring: NotificationRing
   nonisolated let loop: any Loop
-  nonisolated let intake: LaneScheduler
+  nonisolated let shared: AppShared
   nonisolated let backlog: BacklogGauge
   nonisolated let journalNumber: UInt64?
   nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.executor.asUnownedSerialExecutor() }
@@ -35,25 +35,25 @@ actor BinaryLane: Lane, LinkDelegate {
   private static let acknowledgementAge = Duration.milliseconds(1)
 
   init(
-    configuration: AppConfiguration, loop: any Loop, dialer: any Dialer, intake: LaneScheduler, budget: RingBudget?, seed: UInt64,
+    configuration: AppConfiguration, loop: any Loop, dialer: any Dialer, shared: AppShared, budget: RingBudget?, seed: UInt64,
     report: @escaping @Sendable (LaneEvent) -> Void
   ) {
     self.loop = loop
     self.dialer = dialer
-    self.intake = intake
-    backlog = BacklogGauge(batchByteCount: configuration.batchByteCount, largest: intake.backlogBlockCountLimit)
+    self.shared = shared
+    backlog = BacklogGauge(batchByteCount: configuration.batchByteCount, largest: shared.backlogBlockCountLimit)
     self.report = report
     command = configuration.command
     intentStep = configuration.intentStep
     ring = NotificationRing(blockCount: configuration.policy.ringBlockCount, budget: budget)
     machine = LaneMachine(policy: configuration.policy, seed: seed)
-    machine.learned(intake.refusalStatistics)
+    machine.learned(shared.growth.refusalStatistics)
     packer = FramePacker(byteCountBound: configuration.batchByteCount, buffers: loop.buffers)
-    intentGate = intake.journal.map { IntentGate(journal: $0, lane: $0.addLane(app: intake.app)) }
+    intentGate = shared.journal.map { IntentGate(journal: $0, lane: $0.addLane(app: shared.app)) }
     journalNumber = intentGate?.lane
     batchTimer = BatchTimer(byteCountBound: configuration.batchByteCount, delay: configuration.batchDelay)
-    recorder = SettlementRecorder(configuration: configuration, ring: ring, loop: loop, intake: intake, journalNumber: journalNumber, isOrdered: true)
-    idle = LaneIdle(ring: ring, loop: loop, intake: intake)
+    recorder = SettlementRecorder(configuration: configuration, ring: ring, loop: loop, shared: shared, journalNumber: journalNumber, isOrdered: true)
+    idle = LaneIdle(ring: ring, loop: loop, shared: shared)
   }
 
   func connect() {
@@ -88,7 +88,7 @@ actor BinaryLane: Lane, LinkDelegate {
 
   private func pump() {
     // Nobody waits for a connection that would carry nothing.
-    if let link, !machine.isOpen, intake.isDraining, intake.isCancelled { link.close() }
+    if let link, !machine.isOpen, shared.campaigns.isDraining, shared.campaigns.isCancelled { link.close() }
     var batches = 0
     while true {
       let published = ring.published
@@ -128,7 +128,7 @@ actor BinaryLane: Lane, LinkDelegate {
     return LaneMachine.Input(
       now: now, published: published, freeBlockCount: ring.freeBlockCount, blockCountLimit: ring.blockCountLimit, isWritable: link?.isWritable ?? false,
       acknowledged: acknowledged(now: now),
-      isDraining: intake.isDraining, mayDialAhead: !intake.isDraining && !isShutDown, isCancelled: intake.isCancelled)
+      isDraining: shared.campaigns.isDraining, mayDialAhead: !shared.campaigns.isDraining && !isShutDown, isCancelled: shared.campaigns.isCancelled)
   }
 
   /// How much of what was sent on the present connection the peer's system had acknowledged, at most a moment ago: asking is a system call, and the machine
@@ -156,7 +156,7 @@ actor BinaryLane: Lane, LinkDelegate {
   /// How far of what the machine would send the journal lets it; asks for the rest.
   private func permitted(through end: UInt64) -> UInt64 {
     // What was cancelled is not sent, and needs nobody's leave to go.
-    guard intentGate != nil, !intake.isCancelled else { return end }
+    guard intentGate != nil, !shared.campaigns.isCancelled else { return end }
     requestIntent()
     return mayResend() ? min(end, intentGate?.through ?? end) : 0
   }
@@ -176,7 +176,7 @@ actor BinaryLane: Lane, LinkDelegate {
   /// The next connection is to find the intent durable that it needs.
   private func rewindIntent(to position: UInt64) {
     intentGate?.rewind(to: position)
-    if !intake.isCancelled { requestIntent() }
+    if !shared.campaigns.isCancelled { requestIntent() }
   }
 
   private func intentGranted() {
@@ -267,7 +267,7 @@ actor BinaryLane: Lane, LinkDelegate {
 
   private func carryOutEffects() {
     let effects = machine.takeEffects()
-    growthHold.update(machine.isSearching, of: intake)
+    growthHold.update(machine.isSearching, of: shared.growth)
     guard let effects else { return }
     if !effects.mayHaveArrived.isEmpty { nowInDoubt(effects.mayHaveArrived) }
     recorder.settle(effects.settlements)
@@ -276,7 +276,7 @@ actor BinaryLane: Lane, LinkDelegate {
     if machine.settled > ring.settled { ring.settle(through: machine.settled) }
     if effects.hasRewound { ring.setSent(machine.sent) }
     if let position = effects.discardedFrom { rewindIntent(to: position) }
-    if effects.madeProgress { intake.status.progressed() }
+    if effects.madeProgress { shared.status.progressed() }
     if effects.isUnresponsive { endCause = "the gateway closes every connection, even one that carries nothing" }
     roomMade()
   }
@@ -285,7 +285,7 @@ actor BinaryLane: Lane, LinkDelegate {
   private func nowInDoubt(_ ranges: [Range<UInt64>]) {
     for range in ranges { recorder.markMayHaveArrived(range) }
     intentGate?.doubted()
-    if !intake.isCancelled { mayResend() }
+    if !shared.campaigns.isCancelled { mayResend() }
   }
 
   /// Measures how fast the backlog is sent, and tells readers that wait for room.
@@ -294,23 +294,23 @@ actor BinaryLane: Lane, LinkDelegate {
     backlog.update(
       published: ring.published, done: machine.progress(now: now), frameByteCount: recorder.ledger?.frames.frameByteCount,
       now: now)
-    intake.roomMade(in: self)
+    shared.scheduler.roomMade(in: self)
   }
 
   /// Its connections end in refusals: what they have taught helps the other lanes, and what waits here
   /// may be sooner sent by them.
   private func handOver() {
     let statistics = machine.refusalStatistics
-    intake.learned(statistics)
+    shared.growth.refusalStatistics = statistics
     roomMade()
-    let smallest = Self.smallestShare(statistics, isDraining: intake.isDraining)
+    let smallest = Self.smallestShare(statistics, isDraining: shared.campaigns.isDraining)
     shareBacklog(notUnder: smallest, from: machine.sent, highWater: machine.highWater) { [recorder] count, ledger in
       recorder.resent(count, of: ledger)
     }
     let held = backlog.backlog(of: ring)
     if held > backlog.blockCount {
-      intake.foundSurplus(for: statistics.usefulLaneCount(for: held, within: BacklogLimit.target), now: loop.now)
-    } else if !intake.isDraining, !intake.lanes.contains(where: { $0 !== self && $0.isSpare }) {
+      shared.foundSurplus(for: statistics.usefulLaneCount(for: held, within: BacklogLimit.target), now: loop.now)
+    } else if !shared.campaigns.isDraining, !shared.scheduler.lanes.contains(where: { $0 !== self && $0.isSpare }) {
       report(.lacksSpare)
     }
   }
@@ -338,7 +338,7 @@ actor BinaryLane: Lane, LinkDelegate {
   private func opened(_ link: any Link) {
     guard link === self.link else { return }
     let isFirst = !machine.hasBeenOpen
-    if isFirst { machine.learned(intake.refusalStatistics) }
+    if isFirst { machine.learned(shared.growth.refusalStatistics) }
     machine.opened(now: loop.now)
     backlog.isConnected = true
     report(.opened(isFirst: isFirst))
@@ -373,7 +373,7 @@ actor BinaryLane: Lane, LinkDelegate {
     machine.closed(reason.forLane, now: loop.now, walk: ring)
     carryOutEffects()
     let ending = closure.ending(failures: machine.failures)
-    intake.status.ended(ending, cause: endCause ?? reason.cause, nextTryAt: machine.retryAt, now: loop.now)
+    shared.status.ended(ending, cause: endCause ?? reason.cause, nextTryAt: machine.retryAt, now: loop.now)
     endCause = nil
     report(.ended(ending))
     if machine.canHandOver { handOver() }

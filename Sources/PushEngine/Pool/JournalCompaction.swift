@@ -8,7 +8,7 @@ extension Lane {
   }
 
   private func compact(from start: UInt64, before end: UInt64) {
-    guard let journal = ring.published >= end ? intake.journal : nil, let journalNumber else { return }
+    guard let journal = ring.published >= end ? shared.journal : nil, let journalNumber else { return }
     var position = max(start, ring.settled)
     while position < end {
       let record = ring.record(at: position)
@@ -16,7 +16,7 @@ extension Lane {
         position += record.blockCount
         continue
       }
-      guard let campaign = intake.ledger(record.campaign)?.journalNumber else {
+      guard let campaign = shared.campaigns[record.campaign]?.journalNumber else {
         // Its campaign has ended and is forgotten; it lies here only because others before it are not settled.
         position += record.blockCount
         continue

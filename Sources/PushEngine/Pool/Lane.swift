@@ -8,7 +8,7 @@ internal import PushWire
 protocol Lane: Actor {
   nonisolated var ring: NotificationRing { get }
   nonisolated var loop: any Loop { get }
-  nonisolated var intake: LaneScheduler { get }
+  nonisolated var shared: AppShared { get }
   /// How much it takes ahead of what it has sent.
   nonisolated var backlog: BacklogGauge { get }
   /// The lane's number in the journal, if there is one.
@@ -65,12 +65,12 @@ extension Lane {
   ///
   /// - Returns: false: somebody was faster, and it stays.
   func retireRing() -> Bool {
-    intake.remove(self)
+    shared.scheduler.remove(self)
     if ring.retire() {
-      if let journalNumber { intake.journal?.retired(lane: journalNumber) }
+      if let journalNumber { shared.journal?.retired(lane: journalNumber) }
       return true
     }
-    intake.add(self)
+    shared.scheduler.add(self)
     return false
   }
 }

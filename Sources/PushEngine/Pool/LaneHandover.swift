@@ -30,8 +30,8 @@ extension BinaryLane {
     notUnder smallest: Int, from start: UInt64, highWater: UInt64, sentAgain: (Int, CampaignLedger) -> Void
   ) {
     let published = ring.published
-    let others = intake.lanes.filter { $0 !== self }
-    guard published > start, !others.isEmpty, !intake.isCancelled else { return }
+    let others = shared.scheduler.lanes.filter { $0 !== self }
+    guard published > start, !others.isEmpty, !shared.campaigns.isCancelled else { return }
     let held = backlog.backlog(of: ring)
     if let spare = others.first(where: { $0.isSpare }), held <= spare.backlog.blockCount {
       give(from: start, before: published, to: spare, blockCount: held, highWater: highWater, sentAgain: sentAgain)
@@ -91,8 +91,8 @@ extension BinaryLane {
     sentAgain: (Int, CampaignLedger) -> Void
   ) -> UInt64? {
     let first = ring.record(at: start)
-    guard let ledger = intake.ledger(first.campaign), !ledger.isCancelled else { return nil }
-    let byteCountLimit = intake.journal.map { $0.recordByteCountLimit - EnqueueHeader.byteCountLimit } ?? .max
+    guard let ledger = shared.campaigns[first.campaign], !ledger.isCancelled else { return nil }
+    let byteCountLimit = shared.journal.map { $0.recordByteCountLimit - EnqueueHeader.byteCountLimit } ?? .max
     let wanted = RingRun(ring, from: start, before: min(limit, start + UInt64(blockCount)), byteCountLimit: byteCountLimit)
     guard var claim = lane.ring.claim(minimum: Int(first.blockCount), maximum: Int(wanted.end - start)) else { return nil }
     let run = RingRun(
@@ -123,7 +123,7 @@ extension BinaryLane {
     _ run: RingRun, of ledger: CampaignLedger, from start: UInt64, to lane: any Lane, at position: UInt64,
     isInDoubt: Bool
   ) -> Bool {
-    guard let journal = intake.journal, let campaign = ledger.journalNumber, let source = journalNumber,
+    guard let journal = shared.journal, let campaign = ledger.journalNumber, let source = journalNumber,
       let number = lane.journalNumber
     else { return true }
     let range = position..<(position + (run.end - start))

@@ -5,17 +5,17 @@ internal import PushWire
 struct LaneIdle {
   private let ring: NotificationRing
   private let loop: any Loop
-  private let intake: LaneScheduler
+  private let shared: AppShared
   private var timer: (deadline: Instant, handle: any LoopTimer)?
   private var emptySince: Instant?
 
   /// A ring that has been empty for so long gives its memory back.
   private static let ringIdleness = Duration.seconds(1)
 
-  init(ring: NotificationRing, loop: any Loop, intake: LaneScheduler) {
+  init(ring: NotificationRing, loop: any Loop, shared: AppShared) {
     self.ring = ring
     self.loop = loop
-    self.intake = intake
+    self.shared = shared
   }
 
   /// Sleeps until `deadline`, or until somebody wakes the lane.
@@ -41,7 +41,7 @@ struct LaneIdle {
       arm(since + Self.ringIdleness, for: lane)
     } else if ring.becameIdle() {
       // Whoever came meanwhile has found no room.
-      intake.resumeWaiters()
+      shared.scheduler.resumeWaiters()
     }
   }
 

@@ -125,7 +125,7 @@ extension RequestLane {
     }
     let token = verdict == .delaysToken ? machine.position(of: response.tag).map { ring.record(at: $0).tokenHash } : nil
     let other = body.otherReason.map { range in
-      unsafe intake.unknownReasons.text(
+      unsafe shared.unknownReasons.text(
         status: response.status, UnsafeRawBufferPointer(rebasing: response.body[range]))
     }
     let refusal = ProviderRefusal(status: response.status, reason: body.reason, otherReason: other)

@@ -7,7 +7,7 @@ internal import PushWire
 actor RequestLane: Lane, LinkDelegate {
   nonisolated let ring: NotificationRing
   nonisolated let loop: any Loop
-  nonisolated let intake: LaneScheduler
+  nonisolated let shared: AppShared
   nonisolated let backlog: BacklogGauge
   nonisolated let journalNumber: UInt64?
   nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.executor.asUnownedSerialExecutor() }
@@ -38,23 +38,23 @@ actor RequestLane: Lane, LinkDelegate {
   private static let writesPerTurn = 4
 
   init(
-    configuration: AppConfiguration, settings: HTTP2Settings, isKept: Bool, loop: any Loop, dialer: any Dialer, intake: LaneScheduler, budget: RingBudget?,
+    configuration: AppConfiguration, settings: HTTP2Settings, isKept: Bool, loop: any Loop, dialer: any Dialer, shared: AppShared, budget: RingBudget?,
     seed: UInt64, report: @escaping @Sendable (LaneEvent) -> Void
   ) {
     self.settings = settings
     self.loop = loop
     self.dialer = dialer
-    self.intake = intake
-    backlog = BacklogGauge(batchByteCount: configuration.batchByteCount, largest: intake.backlogBlockCountLimit)
+    self.shared = shared
+    backlog = BacklogGauge(batchByteCount: configuration.batchByteCount, largest: shared.backlogBlockCountLimit)
     self.report = report
     ring = NotificationRing(blockCount: configuration.policy.ringBlockCount, budget: budget)
-    machine = RequestMachine(policy: configuration.policy, requests: settings.requestPolicy, isKept: isKept, seed: seed)
-    intentGate = intake.journal.map { IntentGate(journal: $0, lane: $0.addLane(app: intake.app)) }
+    machine = RequestMachine(policy: configuration.policy, requests: settings.policy, isKept: isKept, seed: seed)
+    intentGate = shared.journal.map { IntentGate(journal: $0, lane: $0.addLane(app: shared.app)) }
     journalNumber = intentGate?.lane
     batchTimer = BatchTimer(byteCountBound: configuration.batchByteCount, delay: configuration.batchDelay)
     batchByteCount = configuration.batchByteCount
-    recorder = SettlementRecorder(configuration: configuration, ring: ring, loop: loop, intake: intake, journalNumber: journalNumber, isOrdered: false)
-    idle = LaneIdle(ring: ring, loop: loop, intake: intake)
+    recorder = SettlementRecorder(configuration: configuration, ring: ring, loop: loop, shared: shared, journalNumber: journalNumber, isOrdered: false)
+    idle = LaneIdle(ring: ring, loop: loop, shared: shared)
   }
 
   func connect() {
@@ -66,7 +66,7 @@ actor RequestLane: Lane, LinkDelegate {
       link = dialer.dial(on: loop, delegate: self)
     case .later(let instant):
       machine.postponed(until: instant)
-      intake.status.held("waiting for a new provider token", until: instant, now: loop.now)
+      shared.status.held("waiting for a new provider token", until: instant, now: loop.now)
       requestPump()
     case .never(let reason):
       pauseApp(reason)
@@ -97,7 +97,7 @@ actor RequestLane: Lane, LinkDelegate {
 
   private func pump() {
     // Nobody waits for a connection that would carry nothing.
-    if let link, !machine.isOpen, intake.isDraining, intake.isCancelled { link.close() }
+    if let link, !machine.isOpen, shared.campaigns.isDraining, shared.campaigns.isCancelled { link.close() }
     noticeCancellations()
     renewAuthorization()
     var writes = 0
@@ -146,7 +146,7 @@ actor RequestLane: Lane, LinkDelegate {
   private func input(published: UInt64) -> RequestMachine.Input {
     RequestMachine.Input(
       now: loop.now, published: published, isWritable: link?.isWritable ?? false, availableStreamCount: session?.availableStreamCount ?? 0,
-      acceptsRequests: session?.acceptsRequests ?? true, isCancelled: intake.isCancelled)
+      acceptsRequests: session?.acceptsRequests ?? true, isCancelled: shared.campaigns.isCancelled)
   }
 
   /// Nothing that was made ready stays here.
@@ -168,7 +168,7 @@ actor RequestLane: Lane, LinkDelegate {
   }
 
   private func noticeCancellations() {
-    let count = intake.cancellationCount
+    let count = shared.campaigns.cancellationCount
     guard count != seenCancellations else { return }
     seenCancellations = count
     machine.cancelled { recorder.ledger(of: $0).isCancelled }
@@ -181,7 +181,7 @@ actor RequestLane: Lane, LinkDelegate {
   /// - Parameter streamLimit: so many requests may be under way at once.
   private func permitted(through end: UInt64, streamLimit: Int) -> UInt64 {
     // What was cancelled is not sent, and needs no durable intent.
-    guard intentGate != nil, !intake.isCancelled else { return end }
+    guard intentGate != nil, !shared.campaigns.isCancelled else { return end }
     let step = min(streamLimit + Self.intentMargin, Self.intentLimit)
     let backlog = IntentGate.Backlog(sent: machine.sent, published: ring.published, step: step)
     intentGate?.ask(backlog, walk: ring) { [loop] in loop.execute { self.assumeIsolated { $0.intentGranted() } } }
@@ -190,7 +190,7 @@ actor RequestLane: Lane, LinkDelegate {
 
   /// False until the journal is sure that the notification is in doubt, if it is.
   private func mayResend(_ entry: RequestEntry) -> Bool {
-    guard entry.isInDoubt, !intake.isCancelled else { return true }
+    guard entry.isInDoubt, !shared.campaigns.isCancelled else { return true }
     return intentGate?.mayResend { [loop] in loop.execute { self.assumeIsolated { $0.intentGranted() } } } ?? true
   }
 
@@ -295,10 +295,10 @@ actor RequestLane: Lane, LinkDelegate {
 
   func carryOutEffects() {
     let effects = machine.takeEffects()
-    growthHold.update(machine.isSearching, of: intake)
+    growthHold.update(machine.isSearching, of: shared.growth)
     // Streams are refused also where the service has only just begun to allow more of them.
     if let trouble = effects?.trouble, trouble.cause != .streamRefused {
-      intake.holdGrowth(nextTryAt: trouble.nextTryAt, now: loop.now)
+      shared.growth.hold(nextTryAt: trouble.nextTryAt, now: loop.now)
     }
     if let effects {
       for range in effects.mayHaveArrived { recorder.markMayHaveArrived(range) }
@@ -310,11 +310,11 @@ actor RequestLane: Lane, LinkDelegate {
     if machine.settled > ring.settled { ring.settle(through: machine.settled) }
     guard let effects else { return }
     if effects.madeProgress {
-      intake.status.progressed()
+      shared.status.progressed()
     } else if let trouble = effects.trouble {
-      intake.status.troubled(trouble.cause.description, nextTryAt: trouble.nextTryAt, now: loop.now)
+      shared.status.troubled(trouble.cause.description, nextTryAt: trouble.nextTryAt, now: loop.now)
     }
-    if effects.answerCount > 0, let reason = intake.answered(effects.answerCount, bad: effects.badTokenCount) {
+    if effects.answerCount > 0, let reason = shared.answered(effects.answerCount, bad: effects.badTokenCount) {
       pauseApp(reason)
     }
     if case .rejected(let reason) = effects.pausedBy { pauseApp("the service refuses this app: \(reason)") }
@@ -324,7 +324,7 @@ actor RequestLane: Lane, LinkDelegate {
   /// Measures how fast the backlog is sent, and tells readers that wait for room.
   private func roomMade() {
     measureBacklog(published: ring.published)
-    intake.roomMade(in: self)
+    shared.scheduler.roomMade(in: self)
   }
 
   private func measureBacklog(published: UInt64) {
@@ -334,7 +334,7 @@ actor RequestLane: Lane, LinkDelegate {
   /// Not a connection is at fault, but the credential, the topic or the tokens: the app stops, at once and not by way of its actor, which every lane may be ahead of.
   func pauseApp(_ reason: String) {
     machine.pause()
-    intake.cancelAll(failure: reason)
+    shared.cancelAll(failure: reason)
   }
 
   // MARK: LinkDelegate, on the loop
@@ -402,7 +402,7 @@ actor RequestLane: Lane, LinkDelegate {
     machine.closed(closure, now: now)
     carryOutEffects()
     let ending = (hasHeard ? reason.onWorkingConnection : reason).ending(failures: machine.failures)
-    intake.status.ended(ending, cause: cause, nextTryAt: machine.retryAt, now: now)
+    shared.status.ended(ending, cause: cause, nextTryAt: machine.retryAt, now: now)
     report(.ended(ending))
     if machine.endedIdle, ring.published == ring.settled { report(.idled(self)) }
     requestPump()

@@ -6,7 +6,7 @@ struct SettlementRecorder {
   let observer: (any LaneObserver)?
   private let ring: NotificationRing
   private let loop: any Loop
-  private let intake: LaneScheduler
+  private let shared: AppShared
   private let journalNumber: UInt64?
   private let onUnknown: LanePolicy.OnUnknown
   /// Outcomes come in the order of the ring: a run in the journal says that everything before it has left the ring too.
@@ -14,10 +14,10 @@ struct SettlementRecorder {
   /// Of the campaign that was asked for last.
   private(set) var ledger: CampaignLedger?
 
-  init(configuration: AppConfiguration, ring: NotificationRing, loop: any Loop, intake: LaneScheduler, journalNumber: UInt64?, isOrdered: Bool) {
+  init(configuration: AppConfiguration, ring: NotificationRing, loop: any Loop, shared: AppShared, journalNumber: UInt64?, isOrdered: Bool) {
     self.ring = ring
     self.loop = loop
-    self.intake = intake
+    self.shared = shared
     self.journalNumber = journalNumber
     self.isOrdered = isOrdered
     observer = configuration.observer
@@ -27,7 +27,7 @@ struct SettlementRecorder {
   /// A campaign stays known until every one of its notifications has left the rings.
   mutating func ledger(of campaign: UInt32) -> CampaignLedger {
     if let ledger, ledger.frames.campaign == campaign { return ledger }
-    guard let found = intake.ledger(campaign) else { preconditionFailure("a notification of a campaign that was forgotten") }
+    guard let found = shared.campaigns[campaign] else { preconditionFailure("a notification of a campaign that was forgotten") }
     ledger = found
     return found
   }
@@ -35,7 +35,7 @@ struct SettlementRecorder {
   /// So many notifications of the campaign were sent once more.
   func resent(_ count: Int, of ledger: CampaignLedger) {
     ledger.resent(count)
-    if let number = ledger.journalNumber { intake.journal?.record(.resent(campaign: number, count: count)) }
+    if let number = ledger.journalNumber { shared.journal?.record(.resent(campaign: number, count: count)) }
   }
 
   /// Listed first, then journaled, then counted: after a crash the list may say too much, which the journal shows, but never too little.
@@ -61,7 +61,7 @@ struct SettlementRecorder {
 
   /// Neighbouring runs with one outcome are one record: in order, a watermark, whatever padding lies between them.
   private mutating func journal(_ settlements: [Settlement]) {
-    guard let journal = intake.journal, let journalNumber else { return }
+    guard let journal = shared.journal, let journalNumber else { return }
     var joined: Settlement?
     for settlement in settlements where settlement.count > 0 {
       if let before = joined, before.campaign == settlement.campaign, before.outcome == settlement.outcome,
@@ -112,7 +112,7 @@ struct SettlementRecorder {
       ledger.mayHaveArrivedTwice(count.new, copies: count.all)
       if let lane = journalNumber, let number = ledger.journalNumber {
         let run = JournalledRun(lane: lane, range: range, campaign: number, count: count.new)
-        intake.journal?.record(.doubted(run, copies: count.all))
+        shared.journal?.record(.doubted(run, copies: count.all))
       }
     }
   }

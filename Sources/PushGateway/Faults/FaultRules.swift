@@ -1,4 +1,4 @@
-package import PushTransport
+internal import PushTransport
 package import PushWire
 
 /// The faults of a simulated gateway: for all apps, and the differences for some.
@@ -55,7 +55,7 @@ package struct FaultRules: Hashable, Sendable {
 
   /// Whether a certificate with these environments is only for the other one. A certificate without
   /// environments is for both.
-  package func isForOtherEnvironment(_ environments: Set<CertificateInspection.Environment>) -> Bool {
+  package func isForOtherEnvironment(_ environments: Set<PushEnvironment>) -> Bool {
     !environments.isEmpty && !environments.contains(isSandbox ? .sandbox : .production)
   }
 

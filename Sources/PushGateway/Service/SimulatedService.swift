@@ -64,7 +64,7 @@ package struct ServiceClient: Hashable, Sendable {
   /// All topics of its certificate; nil: it presented none.
   package var topics: [String]?
   /// The environments that its certificate names; empty: it names none.
-  package var environments: Set<CertificateInspection.Environment> = []
+  package var environments: Set<PushEnvironment> = []
   /// The UID of the certificate's subject.
   package var userIdentifier: String?
   /// The protocol agreed by ALPN; nil: the client does not use ALPN.

@@ -60,7 +60,7 @@ extension AppSettings {
     self.init(id: name, credential: try AppCredential(credentialNode))
 
     if let value = reader.take("topic") { topic = try value.text() }
-    if let value = reader.take("environment") { environment = try value.choice(Environment.self) }
+    if let value = reader.take("environment") { environment = try value.choice(PushEnvironment.self) }
     if let value = reader.take("transport") { transport = try value.choice(Transport.self) }
     try takeHTTP2(&reader)
     if case .tokenKey = credential, transport == .binary {
@@ -88,11 +88,10 @@ extension AppSettings {
       try requireBinary(value, "the binary protocol's silence; every request over HTTP/2 is answered")
       settle = try Settle(value)
     }
-    if let value = reader.take("on-unknown") { onUnknown = try value.choice(OnUnknown.self) }
+    if let value = reader.take("on-unknown") { onUnknown = try value.choice(LanePolicy.OnUnknown.self) }
     if let value = reader.take("attempts") { attempts = try value.integer(in: 1...RequestPolicy.attemptCountLimit) }
     if let value = reader.take("patience") { patience = try value.duration(in: .seconds(1) ... .seconds(604_800)) }
     if let value = reader.take("rate-limit") { rateLimit = try value.rate() }
-    if let value = reader.take("weight") { weight = try value.integer(in: 1...1000) }
     try reader.finish()
   }
 
@@ -164,7 +163,7 @@ extension AppSettings.Settle {
     self.init()
     var reader = try YAMLReader(node)
     if let value = reader.take("quiet") { quiet = try value.duration(in: .milliseconds(10) ... .seconds(3600)) }
-    if let value = reader.take("confirm") { confirm = try value.choice(AppSettings.Confirm.self) }
+    if let value = reader.take("confirm") { confirm = try value.choice(LanePolicy.Confirm.self) }
     try reader.finish()
   }
 }

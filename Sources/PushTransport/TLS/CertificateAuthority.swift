@@ -1,4 +1,5 @@
 internal import COpenSSL
+package import PushWire
 
 /// The content of a certificate to be made. Only for throw-away certificates of simulators,
 /// demonstrations and tests.
@@ -16,7 +17,7 @@ package struct CertificateRequest: Sendable {
   /// The topics of Apple's topics extension.
   package var topics: [String] = []
   package var voipTopics: [String] = []
-  package var environments: Set<CertificateInspection.Environment> = []
+  package var environments: Set<PushEnvironment> = []
   /// The first and last second of validity, since 1970.
   package var validity: ClosedRange<Int64>
 

@@ -1,7 +1,7 @@
+package import PushWire
+
 /// The content of a provider certificate: its owner, topics, environments and validity.
 package struct CertificateInspection: Sendable, Hashable {
-  package enum Environment: String, Sendable, Hashable, CaseIterable { case sandbox, production }
-
   package let subject: String
   package let issuer: String
   /// Lower-case hexadecimal.
@@ -21,7 +21,7 @@ package struct CertificateInspection: Sendable, Hashable {
   package let voipTopics: [String]
   /// From the extensions 1.2.840.113635.100.6.3.1 (sandbox) and .2 (production). Empty if it has
   /// neither.
-  package let environments: Set<Environment>
+  package let environments: Set<PushEnvironment>
   /// DNS names and IP addresses; used for server certificates.
   package let serverNames: [String]
 
@@ -38,7 +38,7 @@ package struct CertificateInspection: Sendable, Hashable {
     let identity = PeerIdentity(certificate)
     topics = identity.topics
     voipTopics = AppleExtension.topics(fields.extensionBytes(AppleExtension.voipTopics) ?? [])
-    var environments: Set<Environment> = []
+    var environments: Set<PushEnvironment> = []
     if fields.extensionBytes(AppleExtension.sandbox) != nil { environments.insert(.sandbox) }
     if fields.extensionBytes(AppleExtension.production) != nil { environments.insert(.production) }
     self.environments = environments

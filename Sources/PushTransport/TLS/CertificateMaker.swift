@@ -1,3 +1,5 @@
+internal import PushWire
+
 /// Makes all certificates for a simulator and its senders, in one directory.
 package struct CertificateMaker: Sendable {
   /// The paths of the files.

@@ -1,3 +1,5 @@
+package import PushWire
+
 /// The identity of a client, from the certificate that it presented.
 package struct PeerIdentity: Sendable, Hashable {
   package let subject: String
@@ -8,7 +10,7 @@ package struct PeerIdentity: Sendable, Hashable {
   /// All topics of the certificate; see ``CertificateInspection/topics``.
   package let topics: [String]
   /// The environments of the certificate; empty if it names none.
-  package let environments: Set<CertificateInspection.Environment>
+  package let environments: Set<PushEnvironment>
   /// SHA-256 of the certificate, 32 bytes.
   package let certificateSHA256: [UInt8]
 
@@ -21,7 +23,7 @@ package struct PeerIdentity: Sendable, Hashable {
     userIdentifier = fields.userIdentifier
     commonName = fields.commonName
     certificateSHA256 = fields.sha256
-    var environments: Set<CertificateInspection.Environment> = []
+    var environments: Set<PushEnvironment> = []
     if fields.extensionBytes(AppleExtension.sandbox) != nil { environments.insert(.sandbox) }
     if fields.extensionBytes(AppleExtension.production) != nil { environments.insert(.production) }
     self.environments = environments

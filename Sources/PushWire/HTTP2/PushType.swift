@@ -33,9 +33,6 @@ package enum PushType: String, Hashable, Sendable, CaseIterable, Codable {
   /// The transport whose rules a payload is checked against.
   package var transport: PayloadTransport { self == .voip ? .voip : .http2 }
 
-  /// Whether the payload is `{"mdm":…}` without `aps`.
-  package var isDeviceManagement: Bool { self == .mdm }
-
   /// `topic` with the suffix of this type, unless it already has it.
   package func topic(for topic: String) -> String {
     topicSuffix.isEmpty || topic.hasSuffix(topicSuffix) ? topic : topic + topicSuffix

@@ -1,7 +1,7 @@
 /// An app's rules for settling and reconnecting, as its lanes apply them.
 package struct LanePolicy: Sendable {
   /// How the outcome of the window's last notifications is found.
-  package enum Confirm: String, Sendable, CaseIterable {
+  package enum Confirm: String, Sendable, CaseIterable, Codable {
     /// By a known-bad probe where the protocol and the gateway allow it, otherwise by the quiet
     /// period. The default.
     case probe
@@ -10,7 +10,7 @@ package struct LanePolicy: Sendable {
   }
 
   /// What happens to notifications whose connection ended without an answer about them.
-  package enum OnUnknown: String, Sendable, CaseIterable {
+  package enum OnUnknown: String, Sendable, CaseIterable, Codable {
     /// They are resent and counted as possible duplicates. The default.
     case resend
     /// They are not resent, and listed as held until a person decides.

@@ -12,10 +12,10 @@ internal import Testing
     let small = try SmallJournal(SimulatedDisk())
     let (campaign, lane) = try await small.begin(count: 3)
     let loop = SimulatedLoop(seed: 1)
-    let intake = LaneScheduler(
+    let shared = AppShared(
       app: "app", loop: loop, rateLimit: nil, status: AppStatus(patience: .seconds(900), planCheck: { _ in }),
       journal: small.journal, starved: {})
-    let ledger = try intake.begin { number in
+    let ledger = try shared.campaigns.begin { number in
       let frames = CampaignFrames(campaign: number, command: .framed, payload: [1], expiration: nil, priority: nil)
       return CampaignLedger(frames: frames, journalNumber: campaign, account: Account(), listener: nil)
     }
@@ -24,7 +24,7 @@ internal import Testing
     Self.fill(ring, count: 3, campaign: ledger.frames.campaign)
     small.journal.record(.intent(lane: lane, through: 3))
     var recorder = SettlementRecorder(
-      configuration: AppConfiguration(id: "app"), ring: ring, loop: loop, intake: intake, journalNumber: lane, isOrdered: isOrdered)
+      configuration: AppConfiguration(id: "app"), ring: ring, loop: loop, shared: shared, journalNumber: lane, isOrdered: isOrdered)
     // The first was sent again before; the others were sent once, and their attempts are used up.
     recorder.markMayHaveArrived(0..<1)
     ledger.cancel()

@@ -91,7 +91,7 @@ struct BadDayTests {
     for (isSandbox, environments, isRefused) in [
       (false, [.sandbox], true), (true, [.production], true), (false, [.production], false), (true, [.sandbox], false), (false, [], false),
       (false, [.sandbox, .production], false),
-    ] as [(Bool, Set<CertificateInspection.Environment>, Bool)] {
+    ] as [(Bool, Set<PushEnvironment>, Bool)] {
       var rules = FaultRules()
       rules.isSandbox = isSandbox
       var client = ServiceClient(topics: [ServiceDriver.topic], userIdentifier: ServiceDriver.topic)

@@ -1,4 +1,5 @@
 internal import Foundation
+internal import PushWire
 internal import Testing
 
 @testable internal import PushTransport
