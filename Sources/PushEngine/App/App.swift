@@ -141,7 +141,7 @@ package actor App {
     if shared.isShort(now: home.now) { considerGrowth() }
   }
 
-  private func permit(_ lane: any Lane) {
+  private func permit(_ lane: Lane) {
     // Without permission a lane stays as it is. When everything is cancelled it needs no
     // connection.
     guard shared.campaigns.failure == nil else { return }
@@ -176,18 +176,12 @@ package actor App {
   private static func makeLane(
     _ index: Int, of configuration: AppConfiguration, dialer: any Dialer, loops: [any Loop], shared: AppShared, budget: RingBudget?,
     seed: UInt64, report: Mailbox<LaneEvent>
-  ) -> any Lane {
+  ) -> Lane {
     let loop = loops[index % loops.count]
     let seed = seed &+ UInt64(index) &* 0x9E37_79B9_7F4A_7C15
-    let lane: any Lane =
-      switch configuration.transport {
-      case .binary:
-        BinaryLane(configuration: configuration, loop: loop, dialer: dialer, shared: shared, budget: budget, seed: seed, report: { report.put($0) })
-      case .http2(let settings):
-        RequestLane(
-          configuration: configuration, settings: settings, isKept: index < configuration.connections.lowerBound, loop: loop, dialer: dialer, shared: shared,
-          budget: budget, seed: seed, report: { report.put($0) })
-      }
+    let lane = Lane(
+      configuration: configuration, isKept: index < configuration.connections.lowerBound, loop: loop, dialer: dialer,
+      shared: shared, budget: budget, seed: seed, report: { report.put($0) })
     if let number = lane.journalNumber { shared.journal?.onPinned(lane: number) { [weak lane] end in lane?.compact(before: end) } }
     return lane
   }

@@ -7,13 +7,13 @@ internal import Synchronization
 /// costs more than a hundred notifications. It goes through the lane's ring, which is chosen here.
 final class LaneScheduler: Sendable {
   private struct State {
-    var lanes: [any Lane] = []
+    var lanes: [Lane] = []
     var waiters: [CheckedContinuation<Void, Never>] = []
   }
 
   /// A lane, and how many blocks it takes.
   struct Room {
-    let lane: any Lane
+    let lane: Lane
     let blockCount: Int
   }
 
@@ -28,14 +28,14 @@ final class LaneScheduler: Sendable {
 
   // MARK: Lanes
 
-  var lanes: [any Lane] { state.withLock { $0.lanes } }
+  var lanes: [Lane] { state.withLock { $0.lanes } }
 
-  func add(_ lane: any Lane) {
+  func add(_ lane: Lane) {
     state.withLock { $0.lanes.append(lane) }
     resumeWaiters()
   }
 
-  func remove(_ lane: any Lane) {
+  func remove(_ lane: Lane) {
     state.withLock { $0.lanes.removeAll { $0 === lane } }
   }
 
@@ -89,9 +89,8 @@ final class LaneScheduler: Sendable {
 
   /// A lane has sent or settled something. Cheap when no reader waits; otherwise resumes them once
   /// there is enough room.
-  func roomMade(in lane: some Lane) {
+  func roomMade(ring: NotificationRing, backlog: BacklogGauge) {
     guard isWaitedFor else { return }
-    let (ring, backlog) = (lane.ring, lane.backlog)
     let isEnough = ring.freeBlockCount >= ring.blockCountLimit / 8 && backlog.backlog(of: ring) <= backlog.blockCount / 2
     if isEnough { resumeWaiters() }
   }

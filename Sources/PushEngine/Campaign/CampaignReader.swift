@@ -151,7 +151,7 @@ struct CampaignReader {
 
   /// Writes up to `limit` of the chunk's entries, from `next` on, into the lane's ring as one
   /// claim.
-  private mutating func fill(_ lane: any Lane, from chunk: AudienceChunk, next: inout Int, origin: inout UInt64, limit: Int) -> Filling {
+  private mutating func fill(_ lane: Lane, from chunk: AudienceChunk, next: inout Int, origin: inout UInt64, limit: Int) -> Filling {
     let wanted = ChunkRun(chunk, from: next, limit: limit, recordByteCountLimit: shared.journal?.recordByteCountLimit)
     guard wanted.count > 0 else {
       next = chunk.count
@@ -188,7 +188,7 @@ struct CampaignReader {
   }
 
   private mutating func write(
-    _ run: ChunkRun, of chunk: AudienceChunk, at position: UInt64, origin: UInt64, of lane: any Lane, to journal: EngineJournal
+    _ run: ChunkRun, of chunk: AudienceChunk, at position: UInt64, origin: UInt64, of lane: Lane, to journal: EngineJournal
   ) -> Bool {
     guard let campaign = ledger.journalNumber, let number = lane.journalNumber else { return true }
     let taken = JournalledRun(lane: number, range: position..<(position + UInt64(run.blockCount)), campaign: campaign, count: run.count)

@@ -1,70 +1,89 @@
 internal import PushTransport
 internal import PushWire
 
-/// One slot of an app's pool: a ring, at most one live connection, and the machine that decides for both. Bound to one event loop.
+/// One slot of an app's pool: a ring, at most one live connection, and the ``Conversation`` on it. Bound
+/// to one event loop, which is its executor.
 ///
-/// A lane outlives its connections; the ring holds what is not settled yet. ``BinaryLane`` and ``RequestLane`` differ in what they say to the gateway; nobody above knows
-/// which one it is. What they have in common is in ``SettlementRecorder``, ``LaneIdle`` and ``IntentGate``. Asked once per chunk, never once per notification.
-protocol Lane: Actor {
-  nonisolated var ring: NotificationRing { get }
-  nonisolated var loop: any Loop { get }
-  nonisolated var shared: AppShared { get }
+/// A lane outlives its connections; the ring holds what is not settled yet. The lane has the pump, the
+/// timer, the link and the app's permission to connect. What is said, and what an event means, is its
+/// conversation's: ``BinaryConversation`` or ``RequestConversation``. Nobody above knows which one it is.
+///
+/// Asked once per chunk, never once per notification.
+actor Lane: LinkDelegate {
+  nonisolated let ring: NotificationRing
+  nonisolated let loop: any Loop
+  nonisolated let shared: AppShared
   /// How much it takes ahead of what it has sent.
-  nonisolated var backlog: BacklogGauge { get }
+  nonisolated let backlog: BacklogGauge
   /// The lane's number in the journal, if there is one.
-  nonisolated var journalNumber: UInt64? { get }
+  nonisolated let journalNumber: UInt64?
+  nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.executor.asUnownedSerialExecutor() }
+
+  private let dialer: any Dialer
+  private let report: @Sendable (LaneEvent) -> Void
+  private let context: LaneContext
+  private let conversation: any Conversation
+  private var idle: LaneIdle
+  private var hasBeenOpen = false
+  private var isWaitingToDial = false
+  private var isPumpScheduled = false
+
+  /// After so many writes the loop serves its other lanes and reads its sockets.
+  private static let writesPerTurn = 4
+
+  /// - Parameters:
+  ///   - isKept: an idle connection stays open.
+  ///   - seed: of the jitter of its back-off.
+  init(
+    configuration: AppConfiguration, isKept: Bool, loop: any Loop, dialer: any Dialer, shared: AppShared,
+    budget: RingBudget?, seed: UInt64, report: @escaping @Sendable (LaneEvent) -> Void
+  ) {
+    self.loop = loop
+    self.dialer = dialer
+    self.shared = shared
+    self.report = report
+    backlog = BacklogGauge(batchByteCount: configuration.batchByteCount, largest: shared.backlogBlockCountLimit)
+    ring = NotificationRing(blockCount: configuration.policy.ringBlockCount, budget: budget)
+    let gate = shared.journal.map { IntentGate(journal: $0, lane: $0.addLane(app: shared.app)) }
+    journalNumber = gate?.lane
+    idle = LaneIdle(ring: ring, loop: loop, scheduler: shared.scheduler)
+    let owner = LaneReference()
+    let context = LaneContext(
+      configuration: configuration, ring: ring, loop: loop, shared: shared, backlog: backlog, gate: gate, report: report,
+      intentAnswered: { [loop] in loop.execute { owner.lane?.assumeIsolated { $0.intentGranted() } } })
+    self.context = context
+    conversation =
+      switch configuration.transport {
+      case .binary: BinaryConversation(configuration, context, seed: seed)
+      case .http2(let settings):
+        RequestConversation(configuration.policy, settings, context, isKept: isKept, seed: seed)
+      }
+    owner.lane = self
+  }
 
   /// The app lets this lane connect.
-  func connect()
+  func connect() {
+    isWaitingToDial = false
+    guard !context.isShutDown, context.link == nil, conversation.isDisconnected else { return }
+    guard conversation.prepareToDial() else { return requestPump() }
+    context.link = dialer.dial(on: loop, delegate: self)
+  }
+
   /// Closes the connection for good. What is still in the window then counts by the app's policy.
-  func shutDown()
-  /// Asks the machine what to do, and does it, in this lane's turn (``Loop/takeTurn(_:)``).
-  func requestPump()
+  func shutDown() {
+    context.isShutDown = true
+    context.link?.close()
+  }
+
   /// Takes itself out of the pool, if its ring is empty.
-  func retire()
-  /// The time has come that ``LaneIdle`` was to wait for.
-  func timerFired()
-}
-
-/// What the app's actor hears of a lane.
-enum LaneEvent: Sendable {
-  case wantsConnection(any Lane)
-  /// A connection has opened.
-  ///
-  /// - isFirst: the lane had none before.
-  case opened(isFirst: Bool)
-  case ended(PoolMachine.Ending)
-  /// Its connection was refused something, and no other lane has one that waits for work.
-  case lacksSpare
-  /// The app makes no progress, and must look at that at this moment; see ``AppStatus``.
-  case troubled(checkAt: Instant)
-  case starved
-  /// It has left its connection, since there was nothing to do.
-  case idled(any Lane)
-  /// It was to go, but has got something to do.
-  case stayed
-}
-
-extension Lane {
-  /// Something was published, or has changed that the machine should know of. From any thread.
-  nonisolated func wake() {
-    loop.execute { self.assumeIsolated { $0.requestPump() } }
+  func retire() {
+    if conversation.isDisconnected, retireRing() { context.isShutDown = true } else { report(.stayed) }
   }
-
-  /// To be called after a claim was published: wakes the lane only if it sleeps.
-  nonisolated func published() {
-    if ring.takeWakeUp() { wake() }
-  }
-}
-
-extension Lane {
-  /// It has a connection and nothing to send over it.
-  nonisolated var isSpare: Bool { backlog.isConnected && ring.published == ring.settled }
 
   /// Closes the ring, so that whoever has just chosen it finds no room in it and looks for another.
   ///
   /// - Returns: false: somebody was faster, and it stays.
-  func retireRing() -> Bool {
+  private func retireRing() -> Bool {
     shared.scheduler.remove(self)
     if ring.retire() {
       if let journalNumber { shared.journal?.retired(lane: journalNumber) }
@@ -73,42 +92,131 @@ extension Lane {
     shared.scheduler.add(self)
     return false
   }
+
+  // MARK: The pump
+
+  /// Something was published, or has changed that the conversation should know of. From any thread.
+  nonisolated func wake() {
+    loop.execute { self.assumeIsolated { $0.requestPump() } }
+  }
+
+  /// To be called after a claim was published: wakes the lane only if it sleeps. From any thread.
+  nonisolated func published() {
+    if ring.takeWakeUp() { wake() }
+  }
+
+  /// Takes a turn soon (``Loop/takeTurn(_:)``).
+  private func requestPump() {
+    guard !isPumpScheduled else { return }
+    isPumpScheduled = true
+    loop.takeTurn {
+      self.assumeIsolated { lane in
+        lane.isPumpScheduled = false
+        lane.pump()
+      }
+    }
+  }
+
+  private func pump() {
+    // A connection that would carry nothing is not waited for.
+    if let link = context.link, !conversation.isOpen, shared.campaigns.isDraining, shared.campaigns.isCancelled {
+      link.close()
+    }
+    conversation.turnBegins()
+    var writes = 0
+    while true {
+      let published = ring.published
+      switch conversation.step(published: published) {
+      case .proceed: continue
+      case .wrote:
+        writes += 1
+        if writes == Self.writesPerTurn { return requestPump() }
+      case .yield: return requestPump()
+      case .dial: return requestConnection()
+      case .sleep(let deadline): return sleep(until: deadline, seen: published)
+      }
+    }
+  }
+
+  private func requestConnection() {
+    guard !isWaitingToDial, !context.isShutDown else { return }
+    isWaitingToDial = true
+    report(.wantsConnection(self))
+  }
+
+  private func sleep(until deadline: Instant?, seen published: UInt64) {
+    let wasBusy = ring.isBusy
+    guard idle.sleep(self, until: deadline, seen: published) else { return requestPump() }
+    if wasBusy, !ring.isBusy { conversation.becameIdle() }
+  }
+
+  /// The time has come that ``LaneIdle`` was to wait for.
+  func timerFired() {
+    idle.woke()
+    requestPump()
+  }
+
+  private func intentGranted() {
+    context.intentGranted()
+    requestPump()
+  }
+
+  // MARK: LinkDelegate, on the loop
+
+  nonisolated func linkOpened(_ link: any Link) {
+    assumeIsolated { $0.opened(link) }
+  }
+
+  nonisolated func link(_ link: any Link, received bytes: UnsafeRawBufferPointer) {
+    // The call comes on this actor's own executor and ends before the buffer does.
+    nonisolated(unsafe) let bytes = unsafe bytes
+    assumeIsolated { unsafe $0.received(link, bytes) }
+  }
+
+  nonisolated func link(_ link: any Link, isWritable: Bool) {
+    assumeIsolated { lane in
+      if link === lane.context.link, isWritable { lane.requestPump() }
+    }
+  }
+
+  nonisolated func linkClosed(_ link: any Link, reason: LinkClosure) {
+    assumeIsolated { $0.closed(link, reason) }
+  }
+
+  private func opened(_ link: any Link) {
+    guard link === context.link else { return }
+    guard conversation.opened() else { return link.close() }
+    backlog.isConnected = true
+    report(.opened(isFirst: !hasBeenOpen))
+    hasBeenOpen = true
+    context.measureBacklog(published: ring.published, done: conversation.progress)
+    shared.scheduler.roomMade(ring: ring, backlog: backlog)
+    requestPump()
+  }
+
+  private func received(_ link: any Link, _ bytes: UnsafeRawBufferPointer) {
+    guard link === context.link else { return }
+    switch unsafe conversation.received(bytes) {
+    case .waitForMore: break
+    case .takeTurn: requestPump()
+    case .close: link.close()
+    }
+  }
+
+  private func closed(_ link: any Link, _ reason: LinkClosure) {
+    guard link === context.link else { return }
+    context.link = nil
+    backlog.isConnected = false
+    let end = conversation.closed(reason)
+    shared.status.ended(end.ending, cause: end.cause, nextTryAt: end.retryAt, now: loop.now)
+    report(.ended(end.ending))
+    conversation.handOver(from: self)
+    if conversation.endedIdle, ring.published == ring.settled { report(.idled(self)) }
+    requestPump()
+  }
 }
 
-extension LinkClosure {
-  /// What it says about the notifications that were sent.
-  var forLane: LaneClosure {
-    switch self {
-    case .byPeer, .truncated, .reset, .failed, .unreachable, .handshakeFailed: .silent
-    case .byUs: .byUs
-    case .credentialRefused: .nothingWasRead
-    }
-  }
-
-  /// What it says to people.
-  var cause: String {
-    switch self {
-    case .byPeer, .truncated: "the gateway closed the connection without an answer"
-    case .byUs: "the connection was closed without an answer"
-    case .reset: "the connection was reset"
-    case .unreachable(let text), .handshakeFailed(let text), .credentialRefused(let text), .failed(let text): text
-    }
-  }
-
-  /// The same on a connection that has worked: an alert about the certificate is no verdict on it
-  /// there. If the certificate has been withdrawn, the next connection is refused at once.
-  var onWorkingConnection: LinkClosure {
-    if case .credentialRefused(let text) = self { .failed(text) } else { self }
-  }
-
-  /// What it says to the pool.
-  ///
-  /// - Parameter failures: connections in a row, up to this one, that got nothing done.
-  func ending(failures: Int) -> PoolMachine.Ending {
-    switch self {
-    case .unreachable(let text), .handshakeFailed(let text): .unreachable(text)
-    case .credentialRefused(let text): .refused(text)
-    case .byPeer, .truncated, .byUs, .reset, .failed: failures == 0 ? .ordinary : .fruitless
-    }
-  }
+extension Lane {
+  /// It has a connection and nothing to send over it.
+  nonisolated var isSpare: Bool { backlog.isConnected && ring.published == ring.settled }
 }

@@ -7,7 +7,7 @@ internal import PushWire
 /// first refusal says that nearly all of it must be sent again. And at the end of a campaign some lanes
 /// have more refused tokens left than others. When a connection has ended in a refusal, nothing is under
 /// way: what follows may as well go to another lane.
-extension BinaryLane {
+extension Lane {
   /// Blocks that a lane keeps in any case.
   ///
   /// As much as a connection may send at once, so that most have something to be refused; at the
@@ -26,7 +26,7 @@ extension BinaryLane {
   ///   - highWater: what lies before it has been sent at least once.
   ///   - sentAgain: so many of a campaign that have been sent here go to another lane, which knows nothing
   ///     of that.
-  func shareBacklog(
+  nonisolated func shareBacklog(
     notUnder smallest: Int, from start: UInt64, highWater: UInt64, sentAgain: (Int, CampaignLedger) -> Void
   ) {
     let published = ring.published
@@ -51,8 +51,8 @@ extension BinaryLane {
 
   /// Moves as much as another lane is to have. Returns where the rest begins.
   @discardableResult
-  private func give(
-    from start: UInt64, before limit: UInt64, to lane: any Lane, blockCount: Int, highWater: UInt64,
+  private nonisolated func give(
+    from start: UInt64, before limit: UInt64, to lane: Lane, blockCount: Int, highWater: UInt64,
     sentAgain: (Int, CampaignLedger) -> Void
   ) -> UInt64 {
     var (position, room) = (start, blockCount)
@@ -74,7 +74,7 @@ extension BinaryLane {
   }
 
   /// Behind notifications of so many blocks; what went to other lanes before lies between them.
-  private func recordStart(after blockCount: UInt64, from start: UInt64, before end: UInt64) -> UInt64 {
+  private nonisolated func recordStart(after blockCount: UInt64, from start: UInt64, before end: UInt64) -> UInt64 {
     var (position, left) = (start, blockCount)
     while position < end, left > 0 {
       let record = ring.record(at: position)
@@ -86,8 +86,8 @@ extension BinaryLane {
 
   /// Moves neighbouring notifications of one campaign. Returns where those behind them begin; nil if the
   /// other lane, or the journal, has no room.
-  private func move(
-    from start: UInt64, before limit: UInt64, to lane: any Lane, blockCount: Int, highWater: UInt64,
+  private nonisolated func move(
+    from start: UInt64, before limit: UInt64, to lane: Lane, blockCount: Int, highWater: UInt64,
     sentAgain: (Int, CampaignLedger) -> Void
   ) -> UInt64? {
     let first = ring.record(at: start)
@@ -119,8 +119,8 @@ extension BinaryLane {
 
   /// What the claim takes in is journaled before the other lane can see it. False: there is no room in
   /// the journal.
-  private func write(
-    _ run: RingRun, of ledger: CampaignLedger, from start: UInt64, to lane: any Lane, at position: UInt64,
+  private nonisolated func write(
+    _ run: RingRun, of ledger: CampaignLedger, from start: UInt64, to lane: Lane, at position: UInt64,
     isInDoubt: Bool
   ) -> Bool {
     guard let journal = shared.journal, let campaign = ledger.journalNumber, let source = journalNumber,

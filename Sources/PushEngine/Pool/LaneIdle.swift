@@ -5,30 +5,30 @@ internal import PushWire
 struct LaneIdle {
   private let ring: NotificationRing
   private let loop: any Loop
-  private let shared: AppShared
+  private let scheduler: LaneScheduler
   private var timer: (deadline: Instant, handle: any LoopTimer)?
   private var emptySince: Instant?
 
   /// A ring that has been empty for so long gives its memory back.
   private static let ringIdleness = Duration.seconds(1)
 
-  init(ring: NotificationRing, loop: any Loop, shared: AppShared) {
+  init(ring: NotificationRing, loop: any Loop, scheduler: LaneScheduler) {
     self.ring = ring
     self.loop = loop
-    self.shared = shared
+    self.scheduler = scheduler
   }
 
   /// Sleeps until `deadline`, or until somebody wakes the lane.
   ///
   /// - Parameter published: of the ring, when the lane last asked its machine.
   /// - Returns: false when more was published meanwhile: then the lane must look again.
-  mutating func sleep(_ lane: any Lane, until deadline: Instant?, seen published: UInt64) -> Bool {
+  mutating func sleep(_ lane: Lane, until deadline: Instant?, seen published: UInt64) -> Bool {
     if let deadline { arm(deadline, for: lane) }
     lookAfterMemory(seen: published, for: lane)
     return ring.sleep(seen: published)
   }
 
-  private mutating func lookAfterMemory(seen published: UInt64, for lane: any Lane) {
+  private mutating func lookAfterMemory(seen published: UInt64, for lane: Lane) {
     guard published == ring.settled else {
       emptySince = nil
       return
@@ -41,19 +41,19 @@ struct LaneIdle {
       arm(since + Self.ringIdleness, for: lane)
     } else if ring.becameIdle() {
       // Whoever came meanwhile has found no room.
-      shared.scheduler.resumeWaiters()
+      scheduler.resumeWaiters()
     }
   }
 
   /// A timer that is due earlier than needed stays: it only asks the machine once more.
-  private mutating func arm(_ deadline: Instant, for lane: any Lane) {
+  private mutating func arm(_ deadline: Instant, for lane: Lane) {
     if let timer, timer.deadline <= deadline { return }
     timer?.handle.cancel()
     let handle = loop.schedule(at: deadline) { Self.fire(lane) }
     timer = (deadline, handle)
   }
 
-  private static func fire(_ lane: some Lane) {
+  private static func fire(_ lane: Lane) {
     lane.assumeIsolated { $0.timerFired() }
   }
 

@@ -1,7 +1,8 @@
 internal import PushTransport
 internal import PushWire
 
-/// Where a lane enters what becomes of its notifications: in the campaigns' ledgers, in the journal, with its observer. A run at a time.
+/// Records what becomes of a lane's notifications: in the campaigns' ledgers, in the journal, with its
+/// observer. A run at a time.
 struct SettlementRecorder {
   let observer: (any LaneObserver)?
   private let ring: NotificationRing
@@ -9,17 +10,19 @@ struct SettlementRecorder {
   private let shared: AppShared
   private let journalNumber: UInt64?
   private let onUnknown: LanePolicy.OnUnknown
-  /// Outcomes come in the order of the ring: a run in the journal says that everything before it has left the ring too.
-  private let isOrdered: Bool
+  private let records: SettlementRecords
   /// Of the campaign that was asked for last.
   private(set) var ledger: CampaignLedger?
 
-  init(configuration: AppConfiguration, ring: NotificationRing, loop: any Loop, shared: AppShared, journalNumber: UInt64?, isOrdered: Bool) {
+  init(
+    configuration: AppConfiguration, ring: NotificationRing, loop: any Loop, shared: AppShared, journalNumber: UInt64?,
+    records: SettlementRecords
+  ) {
     self.ring = ring
     self.loop = loop
     self.shared = shared
     self.journalNumber = journalNumber
-    self.isOrdered = isOrdered
+    self.records = records
     observer = configuration.observer
     onUnknown = configuration.policy.onUnknown
   }
@@ -59,13 +62,13 @@ struct SettlementRecorder {
     if journalNumber != nil { ledger.flushReports() }
   }
 
-  /// Neighbouring runs with one outcome are one record: in order, a watermark, whatever padding lies between them.
+  /// Runs of one campaign with one outcome become one record, where the kind of record allows it.
   private mutating func journal(_ settlements: [Settlement]) {
     guard let journal = shared.journal, let journalNumber else { return }
     var joined: Settlement?
     for settlement in settlements where settlement.count > 0 {
       if let before = joined, before.campaign == settlement.campaign, before.outcome == settlement.outcome,
-        isOrdered || before.to == settlement.from
+        records.joins(before, settlement)
       {
         joined?.to = settlement.to
         joined?.count += settlement.count
@@ -83,15 +86,15 @@ struct SettlementRecorder {
     let run = JournalledRun(lane: lane, range: settlement.from..<settlement.to, campaign: campaign, count: settlement.count)
     switch settlement.outcome {
     case .cancelled where !ledger.isAbandoned:
-      journal.record(isOrdered ? .returned(run, isInDoubt: false) : .withdrawn(run, isInDoubt: false))
+      journal.record(records.unsent(run, false))
     case .unknown where ledger.isCancelled && !ledger.isAbandoned && onUnknown == .resend:
       // Not sent again because the sending was stopped: that is for whoever goes on with it. Who
       // does will not count it: one whose attempts were used up has not been counted yet either.
       // Its next copy is counted when it is taken in again.
       markMayHaveArrived(run.range, isSentAgain: false)
-      journal.record(isOrdered ? .returned(run, isInDoubt: true) : .withdrawn(run, isInDoubt: true))
+      journal.record(records.unsent(run, true))
     default:
-      journal.record(isOrdered ? .settled(run, settlement.outcome) : .answered(run, settlement.outcome))
+      journal.record(records.settled(run, settlement.outcome))
     }
   }
 
@@ -116,4 +119,24 @@ struct SettlementRecorder {
       }
     }
   }
+}
+
+/// The journal records that say what became of a run: they depend on the order in which a lane's
+/// outcomes come.
+struct SettlementRecords: Sendable {
+  /// The run has an outcome.
+  let settled: @Sendable (JournalledRun, Outcome) -> JournalEvent
+  /// The run was not sent, and is to be when the campaign goes on; the flag: it may have arrived.
+  let unsent: @Sendable (JournalledRun, Bool) -> JournalEvent
+  /// Whether one record can say what became of both runs, the second of which comes later in the ring.
+  let joins: @Sendable (Settlement, Settlement) -> Bool
+
+  /// Outcomes come in the order of the ring. A record is a watermark: everything before it has left the
+  /// ring too, and padding between runs does not matter.
+  static let fromTheFront = SettlementRecords(
+    settled: { .settled($0, $1) }, unsent: { .returned($0, isInDoubt: $1) }, joins: { _, _ in true })
+
+  /// Outcomes come in any order. A record says nothing of what lies before it.
+  static let anywhere = SettlementRecords(
+    settled: { .answered($0, $1) }, unsent: { .withdrawn($0, isInDoubt: $1) }, joins: { $0.to == $1.from })
 }

@@ -7,8 +7,8 @@ internal import Testing
 
 /// What a lane enters in the books of its campaigns, and in the journal.
 @Suite struct SettlementRecorderTests {
-  @Test("what a cancelled campaign gives back in doubt counts as a possible duplicate, and once", arguments: [false, true])
-  func givenBackInDoubt(isOrdered: Bool) async throws {
+  @Test("what a cancelled campaign gives back in doubt counts as a possible duplicate, and once", arguments: [true, false])
+  func givenBackInDoubt(comesInOrder: Bool) async throws {
     let small = try SmallJournal(SimulatedDisk())
     let (campaign, lane) = try await small.begin(count: 3)
     let loop = SimulatedLoop(seed: 1)
@@ -24,7 +24,8 @@ internal import Testing
     Self.fill(ring, count: 3, campaign: ledger.frames.campaign)
     small.journal.record(.intent(lane: lane, through: 3))
     var recorder = SettlementRecorder(
-      configuration: AppConfiguration(id: "app"), ring: ring, loop: loop, shared: shared, journalNumber: lane, isOrdered: isOrdered)
+      configuration: AppConfiguration(id: "app"), ring: ring, loop: loop, shared: shared, journalNumber: lane,
+      records: comesInOrder ? .fromTheFront : .anywhere)
     // The first was sent again before; the others were sent once, and their attempts are used up.
     recorder.markMayHaveArrived(0..<1)
     ledger.cancel()

@@ -29,7 +29,7 @@ struct ConnectionTokens {
   func generation(of tag: UInt64) -> UInt64 { tag < since ? generationBefore : present?.generation ?? 0 }
 }
 
-extension RequestLane {
+extension RequestConversation {
   // MARK: The credential
 
   enum Authorization {
@@ -40,12 +40,12 @@ extension RequestLane {
 
   /// Sees to it that there is a token to connect with, where there has to be one.
   func authorize() -> Authorization {
-    guard let tokens = settings.tokens else { return .ready }
+    guard let source = settings.tokens else { return .ready }
     let now = loop.now
-    switch tokens.token(now: now, unixSeconds: Int64(loop.unixSeconds)) {
+    switch source.token(now: now, unixSeconds: Int64(loop.unixSeconds)) {
     case .token(let token):
-      connectionTokens.present = token
-      connectionTokens.lookedAt = now
+      tokens.present = token
+      tokens.lookedAt = now
       return .ready
     case .wait(let until):
       return .later(until)
@@ -56,14 +56,14 @@ extension RequestLane {
 
   /// Now and then: whether there is a newer token. Asking costs a mutex.
   func renewAuthorization() {
-    guard let tokens = settings.tokens, let session, machine.isOpen else { return }
+    guard let source = settings.tokens, let session, machine.isOpen else { return }
     let now = loop.now
-    guard connectionTokens.lookedAt + .seconds(1) <= now else { return }
-    connectionTokens.lookedAt = now
-    switch tokens.token(now: now, unixSeconds: Int64(loop.unixSeconds)) {
+    guard tokens.lookedAt + .seconds(1) <= now else { return }
+    tokens.lookedAt = now
+    switch source.token(now: now, unixSeconds: Int64(loop.unixSeconds)) {
     case .token(let token):
-      guard token.generation != connectionTokens.present?.generation else { return }
-      connectionTokens.renewed(token, from: machine.nextTag)
+      guard token.generation != tokens.present?.generation else { return }
+      tokens.renewed(token, from: machine.nextTag)
       session.setAuthorization(token.authorization)
     case .wait:
       // What this connection carries has been refused.
@@ -99,7 +99,7 @@ extension RequestLane {
 
   private func answered(_ response: HTTP2Response) {
     if response.status == 200 {
-      if !connectionTokens.isAccepted { accepted(response.tag) }
+      if !tokens.isAccepted { accepted(response.tag) }
       machine.answered(response.tag, .accepted, outcome: .accepted(.confirmed), retryAfter: nil, now: loop.now)
     } else {
       refused(response)
@@ -107,9 +107,10 @@ extension RequestLane {
   }
 
   private func accepted(_ tag: UInt64) {
-    guard let tokens = settings.tokens, let present = connectionTokens.present, connectionTokens.generation(of: tag) == present.generation else { return }
-    tokens.accepted(generation: present.generation)
-    connectionTokens.isAccepted = true
+    guard let source = settings.tokens, let present = tokens.present else { return }
+    guard tokens.generation(of: tag) == present.generation else { return }
+    source.accepted(generation: present.generation)
+    tokens.isAccepted = true
   }
 
   private func refused(_ response: HTTP2Response) {
@@ -135,9 +136,10 @@ extension RequestLane {
   /// Tells the source what the service thinks of its token; returns what that means for the notification.
   private func complain(_ complaint: ProviderTokenMachine.Complaint, _ response: HTTP2Response) -> ProviderVerdict {
     // Without a token there is none to make better.
-    guard let tokens = settings.tokens else { return .pausesApp }
-    let reaction = tokens.complained(
-      complaint, generation: connectionTokens.generation(of: response.tag), date: response.date, now: loop.now, unixSeconds: Int64(loop.unixSeconds))
+    guard let source = settings.tokens else { return .pausesApp }
+    let reaction = source.complained(
+      complaint, generation: tokens.generation(of: response.tag), date: response.date, now: loop.now,
+      unixSeconds: Int64(loop.unixSeconds))
     return reaction == .pause ? .pausesApp : .expiredToken
   }
 }

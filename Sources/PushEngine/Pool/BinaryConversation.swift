@@ -1,0 +1,254 @@
+internal import PushTransport
+internal import PushWire
+
+/// The binary protocol: frames in batches, and one error response at most. ``LaneMachine`` decides; the
+/// ring is the resend window.
+final class BinaryConversation: Conversation {
+  private let context: LaneContext
+  private let version: FrameVersion
+  private let intentStep: Int
+  private var machine: LaneMachine
+  private var packer: FramePacker
+  private var decoder = ErrorResponseDecoder()
+  private var lastAcknowledged: (byteCount: UInt64, at: Instant)?
+  /// Why the present connection ends, where that is known before it closes.
+  private var endCause: String?
+
+  private static let acknowledgementAge = Duration.milliseconds(1)
+
+  init(_ configuration: AppConfiguration, _ context: LaneContext, seed: UInt64) {
+    self.context = context
+    version = configuration.command
+    intentStep = configuration.intentStep
+    machine = LaneMachine(policy: configuration.policy, seed: seed)
+    machine.learned(context.shared.growth.refusalStatistics)
+    packer = FramePacker(byteCountBound: configuration.batchByteCount, buffers: context.loop.buffers)
+  }
+
+  private var ring: NotificationRing { context.ring }
+  private var loop: any Loop { context.loop }
+  private var shared: AppShared { context.shared }
+
+  var isDisconnected: Bool { machine.isDisconnected }
+  var isOpen: Bool { machine.isOpen }
+  var endedIdle: Bool { machine.endedIdle }
+  var progress: UInt64 { machine.progress(now: loop.now) }
+
+  // MARK: Steps
+
+  func step(published: UInt64) -> LaneStep {
+    roomMade()
+    switch perform({ machine.next(input(published: published), walk: ring) }) {
+    case .dial: return .dial
+    case .pack(let from, let last):
+      let to = context.permitted(through: last, sent: machine.sent, step: intentStep)
+      // After a connection that ended without a word, there is nothing else to send than what is in
+      // doubt. The journal wakes the lane.
+      let mayResend = context.mayResend()
+      guard from < to, mayResend else { return .sleep(until: nil) }
+      if let deadline = context.batchDeadline(count: Int(clamping: to - from)) { return .sleep(until: deadline) }
+      perform { pack(from: from, to: to) }
+      roomMade()
+      return .wrote
+    case .probe(let identifier):
+      packer.clear()
+      packer.packProbe(version, identifier: identifier)
+      machine.probed(now: loop.now)
+      sendPacked()
+      return .proceed
+    case .leave:
+      context.link?.close()
+      return .proceed
+    case .wait(let deadline): return .sleep(until: deadline)
+    }
+  }
+
+  private func input(published: UInt64) -> LaneMachine.Input {
+    let now = loop.now
+    let isDraining = shared.campaigns.isDraining
+    return LaneMachine.Input(
+      now: now, published: published, freeBlockCount: ring.freeBlockCount, blockCountLimit: ring.blockCountLimit,
+      isWritable: context.link?.isWritable ?? false, acknowledged: acknowledged(now: now), isDraining: isDraining,
+      mayDialAhead: !isDraining && !context.isShutDown, isCancelled: shared.campaigns.isCancelled)
+  }
+
+  /// How much of what was sent on the present connection the peer's system had acknowledged, at most a
+  /// moment ago: asking is a system call, and the machine counts in longer times.
+  private func acknowledged(now: Instant) -> UInt64 {
+    guard let link = context.link else { return 0 }
+    if let seen = lastAcknowledged, now < seen.at + Self.acknowledgementAge { return seen.byteCount }
+    let handedOver = link.handedOverByteCount
+    let byteCount = handedOver - min(handedOver, UInt64(clamping: link.unacknowledgedByteCount))
+    lastAcknowledged = (byteCount, now)
+    return byteCount
+  }
+
+  // MARK: Packing
+
+  private func pack(from: UInt64, to: UInt64) {
+    packer.clear()
+    let now = loop.now
+    let unixSeconds = loop.unixSeconds
+    let isResend = from < machine.highWater
+    var position = from
+    var packedCount = 0
+    while position < to, !packer.isFull {
+      let record = ring.record(at: position)
+      guard record.isNotification else {
+        let end = position + record.blockCount
+        let kind = FramePacker.Run.Kind.padding
+        took(FramePacker.Run(kind: kind, end: end, lastStart: position, count: 0), campaign: 0, fate: kind.fate, now: now)
+        position = end
+        continue
+      }
+      let ledger = context.recorder.ledger(of: record.campaign)
+      if ledger.isCancelled || context.link == nil {
+        let isAbandoned = record.mayHaveArrived
+        let run = skipCancelled(from: position, to: to, campaign: record.campaign, abandoned: isAbandoned)
+        took(run, campaign: record.campaign, fate: isAbandoned ? .abandoned : .cancelled, now: now)
+        position = run.end
+        continue
+      }
+      guard let run = packer.pack(from: position, to: to, ring: ring, frames: ledger.frames, now: unixSeconds) else { break }
+      took(run, campaign: record.campaign, fate: run.kind.fate, now: now)
+      if run.kind == .packed { packedCount += run.count }
+      if isResend, run.kind == .packed { context.recorder.resent(run.count, of: ledger) }
+      position = run.end
+    }
+    sendPacked()
+    if let observer = context.recorder.observer, packedCount > 0 {
+      let batch = LaneBatch(
+        ring: ring, positions: from..<position, count: packedCount, byteCount: packer.byteCount, isResend: isResend,
+        now: loop.now)
+      observer.wrote(batch)
+    }
+    context.batchTimer.wrote()
+  }
+
+  private func sendPacked() {
+    guard let link = context.link, packer.byteCount > 0 else { return }
+    unsafe link.send(packer.bytes)
+    machine.handedOver(through: link.handedOverByteCount)
+  }
+
+  private func took(_ run: FramePacker.Run, campaign: UInt32, fate: ResendWindow.Fate, now: Instant) {
+    ring.setSent(run.end)
+    machine.packed(to: run.end, lastStart: run.lastStart, count: run.count, campaign: campaign, fate: fate, now: now)
+  }
+
+  /// The neighbours that share one fate without being sent.
+  private func skipCancelled(from: UInt64, to: UInt64, campaign: UInt32, abandoned: Bool) -> FramePacker.Run {
+    var run = FramePacker.Run(kind: .packed, end: from, lastStart: from, count: 0)
+    while run.end < to {
+      let record = ring.record(at: run.end)
+      if record.isNotification {
+        guard record.campaign == campaign, record.mayHaveArrived == abandoned else { break }
+        run.count += 1
+        run.lastStart = run.end
+      }
+      run.end += record.blockCount
+    }
+    return run
+  }
+
+  // MARK: Effects
+
+  /// Every event that has effects goes to the machine through here: what it leads to is carried out at
+  /// once.
+  private func perform<Result>(_ event: () -> Result) -> Result {
+    let result = event()
+    let effects = machine.takeEffects()
+    context.update(isSearching: machine.isSearching)
+    if let effects { carryOut(effects) }
+    return result
+  }
+
+  private func carryOut(_ effects: LaneMachine.Effects) {
+    context.doubted(effects.mayHaveArrived)
+    // The next connection is to find that durable.
+    if !effects.mayHaveArrived.isEmpty { _ = context.mayResend() }
+    context.recorder.settle(effects.settlements)
+    // What is condemned after its last connection has gone counts as sent once more.
+    if machine.settled > ring.sent { ring.setSent(machine.settled) }
+    if machine.settled > ring.settled { ring.settle(through: machine.settled) }
+    if effects.hasRewound { ring.setSent(machine.sent) }
+    if let position = effects.discardedFrom {
+      context.rewindIntent(to: position, sent: machine.sent, step: intentStep)
+    }
+    if effects.madeProgress { shared.status.progressed() }
+    if effects.isUnresponsive { endCause = "the gateway closes every connection, even one that carries nothing" }
+    roomMade()
+  }
+
+  /// Measures how fast the backlog is sent, and resumes readers that wait for room.
+  private func roomMade() {
+    context.measureBacklog(published: ring.published, done: progress)
+    shared.scheduler.roomMade(ring: ring, backlog: context.backlog)
+  }
+
+  // MARK: Connections
+
+  func prepareToDial() -> Bool {
+    machine.dialled()
+    decoder = ErrorResponseDecoder()
+    return true
+  }
+
+  func opened() -> Bool {
+    if !machine.hasBeenOpen { machine.learned(shared.growth.refusalStatistics) }
+    machine.opened(now: loop.now)
+    return true
+  }
+
+  func received(_ bytes: UnsafeRawBufferPointer) -> AfterReceiving {
+    switch unsafe decoder.consume(bytes) {
+    case .needMore:
+      machine.heardPart()
+      return .waitForMore
+    case .response(let response): perform { machine.responded(response, now: loop.now, walk: ring) }
+    case .malformed:
+      endCause = "the gateway sent bytes that are no error response"
+      perform { machine.respondedMalformed(walk: ring) }
+    }
+    return .close
+  }
+
+  func closed(_ reason: LinkClosure) -> ConversationEnd {
+    lastAcknowledged = nil
+    let closure = machine.hasWorked ? reason.onWorkingConnection : reason
+    perform { machine.closed(reason.forLane, now: loop.now, walk: ring) }
+    defer { endCause = nil }
+    return ConversationEnd(
+      ending: closure.ending(failures: machine.failures), cause: endCause ?? reason.cause, retryAt: machine.retryAt)
+  }
+
+  /// Where connections end in refusals, what this one has learned helps the other lanes, and they may
+  /// send sooner what waits here.
+  func handOver(from lane: Lane) {
+    guard machine.canHandOver else { return }
+    let statistics = machine.refusalStatistics
+    shared.growth.refusalStatistics = statistics
+    roomMade()
+    let isDraining = shared.campaigns.isDraining
+    lane.shareBacklog(
+      notUnder: Lane.smallestShare(statistics, isDraining: isDraining), from: machine.sent, highWater: machine.highWater
+    ) { context.recorder.resent($0, of: $1) }
+    let held = context.backlog.backlog(of: ring)
+    if held > context.backlog.blockCount {
+      shared.foundSurplus(for: statistics.usefulLaneCount(for: held, within: BacklogLimit.target), now: loop.now)
+    } else if !isDraining, !shared.scheduler.lanes.contains(where: { $0 !== lane && $0.isSpare }) {
+      context.report(.lacksSpare)
+    }
+  }
+}
+
+extension FramePacker.Run.Kind {
+  fileprivate var fate: ResendWindow.Fate {
+    switch self {
+    case .packed: .sent
+    case .expired: .expired
+    case .expiredInDoubt: .abandoned
+    case .padding: .cancelled
+    }
+  }
+}

@@ -1,0 +1,118 @@
+internal import PushTransport
+internal import PushWire
+
+/// What a lane and its conversation share: ring, link, recorder, intents. Used on the lane's loop alone.
+final class LaneContext {
+  let ring: NotificationRing
+  let loop: any Loop
+  let shared: AppShared
+  /// How much the lane takes ahead of what it has sent.
+  let backlog: BacklogGauge
+  let report: @Sendable (LaneEvent) -> Void
+  let batchByteCount: Int
+  var recorder: SettlementRecorder
+  var batchTimer: BatchTimer
+  var link: (any Link)?
+  var isShutDown = false
+  /// Nil without a journal.
+  private var gate: IntentGate?
+  private var growthHold = GrowthHold()
+  /// Called, on any thread, when an intent has become durable.
+  private let intentAnswered: @Sendable () -> Void
+
+  init(
+    configuration: AppConfiguration, ring: NotificationRing, loop: any Loop, shared: AppShared, backlog: BacklogGauge,
+    gate: IntentGate?, report: @escaping @Sendable (LaneEvent) -> Void, intentAnswered: @escaping @Sendable () -> Void
+  ) {
+    self.ring = ring
+    self.loop = loop
+    self.shared = shared
+    self.backlog = backlog
+    self.gate = gate
+    self.report = report
+    self.intentAnswered = intentAnswered
+    batchByteCount = configuration.batchByteCount
+    batchTimer = BatchTimer(byteCountBound: configuration.batchByteCount, delay: configuration.batchDelay)
+    recorder = SettlementRecorder(
+      configuration: configuration, ring: ring, loop: loop, shared: shared, journalNumber: gate?.lane,
+      records: configuration.transport.settlementRecords)
+  }
+
+  // MARK: Intents
+
+  /// How far of what could be sent the journal lets it; asks for more.
+  ///
+  /// - Parameters:
+  ///   - sent: everything before it has been sent.
+  ///   - step: so many notifications ahead of `sent` an intent may reach.
+  func permitted(through end: UInt64, sent: UInt64, step: Int) -> UInt64 {
+    // What was cancelled is not sent, and needs no durable intent.
+    guard gate != nil, !shared.campaigns.isCancelled else { return end }
+    requestIntent(sent: sent, step: step)
+    return min(end, gate?.through ?? end)
+  }
+
+  private func requestIntent(sent: UInt64, step: Int) {
+    gate?.ask(
+      IntentGate.Backlog(sent: sent, published: ring.published, step: step), walk: ring, answered: intentAnswered)
+  }
+
+  /// What lies behind `position` needs an intent again. Asks for it, so that it is durable when the next
+  /// connection needs it.
+  func rewindIntent(to position: UInt64, sent: UInt64, step: Int) {
+    gate?.rewind(to: position)
+    if !shared.campaigns.isCancelled { requestIntent(sent: sent, step: step) }
+  }
+
+  func intentGranted() { gate?.granted() }
+
+  /// These notifications may have arrived, and will be sent again.
+  func doubted(_ ranges: [Range<UInt64>]) {
+    guard !ranges.isEmpty else { return }
+    for range in ranges { recorder.markMayHaveArrived(range) }
+    gate?.doubted()
+  }
+
+  /// False until the journal is sure of what is in doubt.
+  func mayResend() -> Bool {
+    shared.campaigns.isCancelled || gate?.mayResend(answered: intentAnswered) ?? true
+  }
+
+  // MARK: Batches
+
+  /// Bytes that a notification takes on the wire. One with a payload of its own takes about as many as
+  /// in the ring; of the others the frame's size is known.
+  private var frameByteCount: Int {
+    max(NotificationRing.blockByteCount, recorder.ledger?.frames.frameByteCount ?? 0)
+  }
+
+  /// Until when `count` notifications wait for more to be written with them; nil: they are written now.
+  func batchDeadline(count: Int) -> Instant? {
+    guard let link else { return nil }
+    switch batchTimer.decide(waiting: count * frameByteCount, socketIsIdle: link.isIdle, now: loop.now) {
+    case .write: return nil
+    case .wait(let deadline): return deadline
+    }
+  }
+
+  // MARK: Backlog and growth
+
+  /// Measures how fast the backlog is sent.
+  ///
+  /// - Parameter done: how far the lane has come for good.
+  func measureBacklog(published: UInt64, done: UInt64) {
+    backlog.update(
+      published: published, done: done, frameByteCount: recorder.ledger?.frames.frameByteCount, now: loop.now)
+  }
+
+  func update(isSearching: Bool) { growthHold.update(isSearching, of: shared.growth) }
+}
+
+extension AppTransport {
+  fileprivate var settlementRecords: SettlementRecords {
+    switch self {
+    case .binary: .fromTheFront
+    case .http2: .anywhere
+    }
+  }
+}

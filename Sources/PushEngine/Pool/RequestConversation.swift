@@ -1,0 +1,356 @@
+internal import PushTransport
+internal import PushWire
+
+/// The HTTP/2 provider API: each notification is a request with an answer of its own.
+/// ``RequestMachine`` decides; `HTTP2ClientSession` makes bytes.
+///
+/// What the peer answers, and what the credential is, is in `RequestConversation+Answers.swift`.
+final class RequestConversation: Conversation {
+  let settings: HTTP2Settings
+  let context: LaneContext
+  var machine: RequestMachine
+  private(set) var session: HTTP2ClientSession?
+  var tokens = ConnectionTokens()
+  /// By position, what a 410 said of a device, until it is settled.
+  var goneSince: [UInt64: UInt64] = [:]
+  private var batch = RequestBatch()
+  private var seenCancellations = 0
+
+  /// Intents run ahead by as many requests as may be under way, and this many more: with few streams,
+  /// answers come faster than the journal could follow.
+  private static let intentMargin = 400
+  /// And by no more than over the binary protocol.
+  private static let intentLimit = 8192
+
+  init(_ policy: LanePolicy, _ settings: HTTP2Settings, _ context: LaneContext, isKept: Bool, seed: UInt64) {
+    self.settings = settings
+    self.context = context
+    machine = RequestMachine(policy: policy, requests: settings.policy, isKept: isKept, seed: seed)
+  }
+
+  var ring: NotificationRing { context.ring }
+  var loop: any Loop { context.loop }
+  var shared: AppShared { context.shared }
+
+  var isDisconnected: Bool { machine.isDisconnected }
+  var isOpen: Bool { machine.isOpen }
+  var endedIdle: Bool { machine.endedIdle }
+  var progress: UInt64 { machine.sent }
+
+  func becameIdle() { machine.becameIdle() }
+
+  // MARK: Steps
+
+  func turnBegins() {
+    noticeCancellations()
+    renewAuthorization()
+  }
+
+  private func noticeCancellations() {
+    let count = shared.campaigns.cancellationCount
+    guard count != seenCancellations else { return }
+    seenCancellations = count
+    machine.cancelled { context.recorder.ledger(of: $0).isCancelled }
+  }
+
+  func step(published: UInt64) -> LaneStep {
+    context.measureBacklog(published: published, done: progress)
+    switch perform({ machine.next(input(published: published)) }) {
+    case .dial: return .dial
+    case .again(let entry):
+      // The journal wakes the lane.
+      guard !entry.isInDoubt || context.mayResend() else { return afterFlush(.sleep(until: machine.deadline)) }
+      let record = ring.record(at: entry.position)
+      guard take(entry, record, now: loop.now, unixSeconds: loop.unixSeconds) else { return afterFlush(.yield) }
+    case .take(let from, let last, let count):
+      let step = min(machine.inFlightCount + min(count, Self.intentLimit) + Self.intentMargin, Self.intentLimit)
+      let to = context.permitted(through: last, sent: machine.sent, step: step)
+      // The journal wakes the lane.
+      guard from < to else { return afterFlush(.sleep(until: machine.deadline)) }
+      if let deadline = batchDeadline(count: min(count, Int(clamping: to - from))) {
+        return afterFlush(.sleep(until: deadline))
+      }
+      guard perform({ take(from: from, to: to, count: count) }) else { return afterFlush(.yield) }
+    case .cancel(let streamID):
+      session?.cancel(streamID)
+    case .ping(let number):
+      session?.ping(number)
+    case .leave:
+      session?.close()
+      flush()
+      context.link?.close()
+    case .wait(let deadline):
+      // Bytes that are given out may end streams, and make room for others.
+      if !flush() { return .sleep(until: deadline) }
+    }
+    guard batch.byteCount >= context.batchByteCount else { return .proceed }
+    return afterFlush(.wrote)
+  }
+
+  /// Nothing that was made ready stays here.
+  private func afterFlush(_ step: LaneStep) -> LaneStep {
+    flush()
+    return step
+  }
+
+  private func input(published: UInt64) -> RequestMachine.Input {
+    RequestMachine.Input(
+      now: loop.now, published: published, isWritable: context.link?.isWritable ?? false,
+      availableStreamCount: session?.availableStreamCount ?? 0, acceptsRequests: session?.acceptsRequests ?? true,
+      isCancelled: shared.campaigns.isCancelled)
+  }
+
+  // MARK: Sending
+
+  /// Until when the requests wait for company, if they do.
+  private func batchDeadline(count: Int) -> Instant? {
+    guard batch.byteCount == 0, let deadline = context.batchDeadline(count: max(1, count)) else { return nil }
+    return min(deadline, machine.deadline ?? deadline)
+  }
+
+  /// Takes up to `count` notifications up, until the batch is full. False: the connection takes no more.
+  private func take(from: UInt64, to: UInt64, count: Int) -> Bool {
+    let now = loop.now
+    let unixSeconds = loop.unixSeconds
+    var position = from
+    var left = count
+    while position < to, left > 0, batch.byteCount < context.batchByteCount {
+      let record = ring.record(at: position)
+      let end = position + record.blockCount
+      if record.isNotification {
+        let entry = RequestEntry(
+          position: position, end: end, campaign: record.campaign, isInDoubt: record.mayHaveArrived)
+        guard take(entry, record, now: now, unixSeconds: unixSeconds) else { return false }
+        left -= 1
+      } else {
+        machine.passedPadding(to: end)
+      }
+      position = end
+    }
+    return true
+  }
+
+  /// Makes a request of a notification, or passes it over where it is not to be sent any more. False:
+  /// the connection takes no more.
+  private func take(_ entry: RequestEntry, _ record: RingRecord, now: Instant, unixSeconds: UInt32) -> Bool {
+    let ledger = context.recorder.ledger(of: entry.campaign)
+    if ledger.isCancelled {
+      machine.passed(entry, as: entry.isInDoubt ? .unknown : .cancelled)
+      return true
+    }
+    if let expiration = record.expiration ?? ledger.frames.expiration, expiration != 0, expiration <= unixSeconds {
+      machine.passed(entry, as: entry.isInDoubt ? .unknown : .expired)
+      return true
+    }
+    if machine.pacesTokens, let until = machine.pacedUntil(record.tokenHash, now: now) {
+      machine.passed(entry, until: until)
+      return true
+    }
+    guard let session, let template = ledger.frames.request else { return false }
+    let isAgain = entry.position < machine.sent
+    var overrides = RequestOverrides()
+    if !record.isPlain { record.override(&overrides) }
+    let submission = unsafe session.submit(
+      template, token: record.token, identifier: ledger.frames.identifier(of: record), overrides: overrides,
+      tag: machine.nextTag)
+    guard case .submitted(let streamID) = submission else {
+      if submission == .finished { machine.goingAway() }
+      return false
+    }
+    machine.submitted(entry, streamID: streamID, now: now)
+    batch.add(entry, byteCount: ledger.frames.frameByteCount, isAgain: isAgain)
+    if isAgain { context.recorder.resent(1, of: ledger) }
+    return true
+  }
+
+  /// Gives the session's bytes to the link, as one write unless they are very many. False: there were
+  /// none.
+  @discardableResult
+  private func flush() -> Bool {
+    guard let session, let link = context.link else { return false }
+    var byteCount = 0
+    while true {
+      let bytes = unsafe session.output()
+      guard bytes.count > 0 else { break }
+      unsafe link.send(bytes)
+      byteCount += bytes.count
+    }
+    if batch.count > 0 {
+      if let observer = context.recorder.observer {
+        batch.report(to: observer, ring: ring, byteCount: byteCount, now: loop.now)
+      }
+      batch = RequestBatch()
+      context.batchTimer.wrote()
+      roomMade()
+    }
+    if session.failure != nil { link.close() }
+    return byteCount > 0
+  }
+
+  // MARK: Effects
+
+  /// Events whose effects are to be carried out at once go to the machine through here. Answers of one
+  /// read are many events: neighbours among them become one run.
+  func perform<Result>(_ event: () -> Result) -> Result {
+    let result = event()
+    let effects = machine.takeEffects()
+    context.update(isSearching: machine.isSearching)
+    // Streams are refused also where the service has only just begun to allow more of them.
+    if let trouble = effects?.trouble, trouble.cause != .streamRefused {
+      shared.growth.hold(nextTryAt: trouble.nextTryAt, now: loop.now)
+    }
+    if let effects {
+      context.doubted(effects.mayHaveArrived)
+      context.recorder.settle(effects.settlements, goneSince: goneSince)
+      if !goneSince.isEmpty { goneSince.removeAll(keepingCapacity: true) }
+    }
+    if machine.sent > ring.sent { ring.setSent(machine.sent) }
+    if machine.settled > ring.settled { ring.settle(through: machine.settled) }
+    if let effects { carryOut(effects) }
+    return result
+  }
+
+  /// Everything that has its outcome is recorded by now.
+  private func carryOut(_ effects: RequestMachine.Effects) {
+    if effects.madeProgress {
+      shared.status.progressed()
+    } else if let trouble = effects.trouble {
+      shared.status.troubled(trouble.cause.description, nextTryAt: trouble.nextTryAt, now: loop.now)
+    }
+    if effects.answerCount > 0, let reason = shared.answered(effects.answerCount, bad: effects.badTokenCount) {
+      pauseApp(reason)
+    }
+    if case .rejected(let reason) = effects.pausedBy { pauseApp("the service refuses this app: \(reason)") }
+    roomMade()
+  }
+
+  /// Measures how fast the backlog is sent, and resumes readers that wait for room.
+  private func roomMade() {
+    context.measureBacklog(published: ring.published, done: progress)
+    shared.scheduler.roomMade(ring: ring, backlog: context.backlog)
+  }
+
+  /// The credential, the topic or the tokens are at fault, not a connection: the app stops at once, and
+  /// not by way of its actor, which lanes may be ahead of.
+  func pauseApp(_ reason: String) {
+    machine.pause()
+    shared.cancelAll(failure: reason)
+  }
+
+  // MARK: Connections
+
+  func prepareToDial() -> Bool {
+    switch authorize() {
+    case .ready:
+      machine.dialled()
+      return true
+    case .later(let instant):
+      machine.postponed(until: instant)
+      shared.status.held("waiting for a new provider token", until: instant, now: loop.now)
+    case .never(let reason):
+      pauseApp(reason)
+    }
+    return false
+  }
+
+  func opened() -> Bool {
+    do throws(HTTP2Failure) {
+      let session = try HTTP2ClientSession(options: settings.sessionOptions, buffers: loop.buffers)
+      session.setAuthorization(tokens.present?.authorization)
+      tokens.opened()
+      self.session = session
+    } catch {
+      return false
+    }
+    machine.opened(now: loop.now)
+    return true
+  }
+
+  func received(_ bytes: UnsafeRawBufferPointer) -> AfterReceiving {
+    guard let session else { return .waitForMore }
+    machine.heard(now: loop.now)
+    unsafe session.receive(bytes)
+    perform { takeEvents(of: session) }
+    return .takeTurn
+  }
+
+  func closed(_ reason: LinkClosure) -> ConversationEnd {
+    let now = loop.now
+    session?.forEachOpenRequest { tag, _, wasSent in
+      if !wasSent { machine.ended(tag, .unprocessed, now: now) }
+    }
+    let cause = cause(of: reason)
+    // After bytes that are no HTTP/2 we close the link ourselves, but the peer has ended the connection.
+    let closure = session?.failure == nil ? reason.forLane : .silent
+    let hasHeard = machine.hasHeard
+    session = nil
+    batch = RequestBatch()
+    perform { machine.closed(closure, now: now) }
+    let ending = (hasHeard ? reason.onWorkingConnection : reason).ending(failures: machine.failures)
+    return ConversationEnd(ending: ending, cause: cause, retryAt: machine.retryAt)
+  }
+}
+
+extension RequestMachine.Cause: CustomStringConvertible {
+  package var description: String {
+    switch self {
+    case .refusal(let refusal): refusal.description
+    case .noAnswer: "the service does not answer requests"
+    case .streamReset: "the service resets the streams of requests"
+    case .streamRefused: "the service refuses the streams of requests"
+    case .meaninglessAnswer: "the service gives answers that the protocol does not know"
+    }
+  }
+}
+
+extension RingRecord {
+  /// For telling device tokens apart that have to wait.
+  var tokenHash: Int {
+    var hasher = Hasher()
+    unsafe hasher.combine(bytes: token)
+    return hasher.finalize()
+  }
+
+  /// What it says otherwise than its campaign.
+  fileprivate func override(_ overrides: inout RequestOverrides) {
+    overrides.expiration = expiration
+    overrides.priority = priority
+    if unsafe collapseIdentifier.count > 0 { unsafe overrides.collapseIdentifier = unsafe collapseIdentifier }
+    if unsafe payload.count > 0 { unsafe overrides.payload = unsafe payload }
+  }
+}
+
+/// The requests that the next write will carry.
+private struct RequestBatch {
+  private(set) var count = 0
+  /// An estimate, for deciding when it is full.
+  private(set) var byteCount = 0
+  private var againCount = 0
+  private var positions: Range<UInt64>?
+
+  mutating func add(_ entry: RequestEntry, byteCount added: Int, isAgain: Bool) {
+    count += 1
+    byteCount += added
+    if isAgain {
+      againCount += 1
+    } else {
+      positions = (positions?.lowerBound ?? entry.position)..<entry.end
+    }
+  }
+
+  /// What is sent for the first time lies together in the ring; the rest only counts.
+  func report(to observer: any LaneObserver, ring: NotificationRing, byteCount: Int, now: Instant) {
+    let share = byteCount / count
+    if againCount > 0 {
+      observer.wrote(
+        LaneBatch(
+          ring: ring, positions: 0..<0, count: againCount, byteCount: againCount * share, isResend: true, now: now))
+    }
+    if let positions {
+      observer.wrote(
+        LaneBatch(
+          ring: ring, positions: positions, count: count - againCount, byteCount: byteCount - againCount * share,
+          isResend: false, now: now))
+    }
+  }
+}
