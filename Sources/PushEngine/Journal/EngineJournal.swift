@@ -246,7 +246,8 @@ package final class EngineJournal: Sendable {
         _ = try append(kind: JournalEvent.Kind.campaign, byteCount: campaign.byteCount, &state) { campaign.write(to: &$0) }
       }
       for lane in state.contents.lanes.values.sorted(by: { $0.number < $1.number }) {
-        _ = try append(kind: JournalEvent.Kind.lane, byteCount: lane.byteCount, &state) { lane.write(to: &$0) }
+        let record = lane.record
+        _ = try append(kind: JournalEvent.Kind.lane, byteCount: record.byteCount, &state) { record.write(to: &$0) }
       }
       state.byteCountSinceCheckpoint = 0
       state.checkpoints.append((start, state.byteCount))

@@ -168,7 +168,8 @@ extension JournalState {
     case JournalEvent.Kind.campaign:
       put(try JournalledCampaign(reading: &record))
     case JournalEvent.Kind.lane:
-      put(try JournalledLane(reading: &record) { lanes[$0] })
+      let lane = try LaneRecord(reading: &record)
+      put(JournalledLane(lane, runsOf: lanes[lane.number]))
     case JournalEvent.Kind.enqueue:
       let header = try EnqueueHeader(reading: &record)
       apply(header, at: position, content: try EnqueueContent(reading: &record, run: header.run))

@@ -20,17 +20,6 @@ struct JournalledLane {
     }
   }
 
-  /// What of one campaign left the ring without having been sent. Others' notifications may lie between.
-  struct Returned: Hashable {
-    var run: JournalledRun
-    var fate: RecoveredRun.Fate
-  }
-
-  private struct Doubted: Hashable {
-    var campaign: UInt64
-    var range: Range<UInt64>
-  }
-
   let number: UInt64
   let app: String
   /// Of this process. What others left behind never moves again; it is only taken away.
@@ -45,16 +34,9 @@ struct JournalledLane {
   private var firstRun = 0
   /// Runs that are settled, but for what was returned of them.
   private var kept: [Run] = []
-  private var returned: [Returned] = []
-  /// Where in `returned` a campaign's last is, while nothing else has become of the campaign's notifications behind it. Campaigns that are cancelled together leave a
-  /// ring in turns, and there may be any number of turns.
-  private var lastReturned: [UInt64: Int] = [:]
-  /// By campaign, where the furthest of what has left the ring out of order ends.
-  private var leftEnd: [UInt64: UInt64] = [:]
-  /// The same for all campaigns, as far as only a checkpoint knows of it.
-  private var leftEndBefore: UInt64 = 0
+  private var returned = ReturnedRuns()
   /// What already counts as possible duplicates: of each campaign by itself, since each has a record of its own, and a crash may come between them.
-  private var doubted: [Doubted] = []
+  private var doubted: [LaneRecord.Doubt] = []
   /// By campaign: what comes before this position has gone on from another lane, or was resolved.
   private var taken: [UInt64: UInt64] = [:]
   /// What this process has handed over to another of its lanes: it is in that lane's runs.
@@ -137,7 +119,7 @@ struct JournalledLane {
   }
 
   mutating func settled(_ run: JournalledRun) {
-    if !lastReturned.isEmpty { lastReturned[run.campaign] = nil }
+    returned.settled(run.campaign)
     advance(to: run.range.upperBound)
   }
 
@@ -158,43 +140,26 @@ struct JournalledLane {
   }
 
   mutating func returned(_ run: JournalledRun, isInDoubt: Bool) {
-    let fate = isInDoubt ? RecoveredRun.Fate.doubted : .unsent
-    if let last = lastReturned[run.campaign], returned[last].fate == fate, returned[last].run.range.upperBound <= run.range.lowerBound {
-      returned[last].run.range = returned[last].run.range.lowerBound..<run.range.upperBound
-      returned[last].run.count += run.count
-    } else {
-      lastReturned[run.campaign] = returned.count
-      returned.append(Returned(run: run, fate: fate))
-    }
+    returned.append(run, isInDoubt ? .doubted : .unsent)
     advance(to: run.range.upperBound)
   }
 
   /// A run anywhere in the lane has its outcome.
   mutating func answered(_ run: JournalledRun) {
-    leftEnd[run.campaign] = max(leftEnd(of: run.campaign), run.range.upperBound)
+    returned.answered(run)
     settleApart(run.range)
   }
 
   /// A run anywhere in the lane was given back.
   ///
-  /// It becomes one with the campaign's last such run if nothing of the campaign lies between them: neither what is open nor what has left the ring in whatever way.
+  /// It becomes one with the campaign's last such run if nothing of the campaign lies between them:
+  /// neither what is open nor what has left the ring in whatever way.
   mutating func withdrawn(_ run: JournalledRun, isInDoubt: Bool) {
     let fate = isInDoubt ? RecoveredRun.Fate.doubted : .unsent
-    let end = leftEnd(of: run.campaign)
-    if let last = lastReturned[run.campaign], returned[last].fate == fate, returned[last].run.range.upperBound == end, end <= run.range.lowerBound,
-      !hasRun(of: run.campaign, in: end..<run.range.lowerBound)
-    {
-      returned[last].run.range = returned[last].run.range.lowerBound..<run.range.upperBound
-      returned[last].run.count += run.count
-    } else {
-      if end <= run.range.lowerBound { lastReturned[run.campaign] = returned.count }
-      returned.append(Returned(run: run, fate: fate))
-    }
-    leftEnd[run.campaign] = max(end, run.range.upperBound)
+    let joins = returned.gap(before: run, fate).map { !hasRun(of: run.campaign, in: $0) } ?? false
+    returned.insert(run, fate, joins: joins)
     settleApart(run.range)
   }
-
-  private func leftEnd(of campaign: UInt64) -> UInt64 { max(leftEnd[campaign] ?? 0, leftEndBefore) }
 
   private mutating func settleApart(_ range: Range<UInt64>) {
     guard range.upperBound > settled else { return }
@@ -227,14 +192,12 @@ struct JournalledLane {
     return false
   }
 
-  private func isReturned(_ run: Run) -> Bool {
-    returned.contains { $0.run.campaign == run.run.campaign && $0.run.range.lowerBound < run.end && run.start < $0.run.range.upperBound }
-  }
+  private func isReturned(_ run: Run) -> Bool { returned.overlaps(run.start..<run.end, of: run.run.campaign) }
 
   mutating func doubted(_ run: JournalledRun) {
     // Where none is in doubt for the first time, earlier records cover all of the run.
     guard run.count > 0, run.range.upperBound > settled else { return }
-    doubted.append(Doubted(campaign: run.campaign, range: run.range))
+    doubted.append(LaneRecord.Doubt(campaign: run.campaign, range: run.range))
   }
 
   mutating func took(campaign: UInt64, through position: UInt64) {
@@ -250,8 +213,7 @@ struct JournalledLane {
   /// Some of what happened is not known any more: that something is certainly unsent is nothing that the rest can say.
   mutating func distrust() {
     intent = max(intent, 1 << 62)
-    for index in returned.indices where returned[index].fate == .unsent { returned[index].fate = .unknown }
-    lastReturned = [:]
+    returned.distrust()
   }
 
   // MARK: What is left
@@ -260,9 +222,7 @@ struct JournalledLane {
   mutating func prune(isEnded: (UInt64) -> Bool) {
     let taken = taken
     func isGone(_ campaign: UInt64, _ end: UInt64) -> Bool { isEnded(campaign) || end <= taken[campaign] ?? 0 }
-    returned.removeAll { isGone($0.run.campaign, $0.run.range.upperBound) }
-    lastReturned = [:]
-    leftEnd = leftEnd.filter { !isEnded($0.key) }
+    returned.prune(isGone: { isGone($0, $1) }, isEnded: isEnded)
     kept = kept.filter { !isGone($0.run.campaign, $0.end) && isReturned($0) }
     guard !isLive else {
       // What has left the ring ahead of others needs its record no more. It may be written again with the
@@ -270,7 +230,7 @@ struct JournalledLane {
       runs = runs[firstRun...].filter { !isSettled($0) || isReturned($0) }
       firstRun = 0
       // What was returned on both sides of it is told as one range, for whose readers it is a hole.
-      let needed = returned.map(\.run.range.lowerBound).reduce(settled, min)
+      let needed = returned.start(before: settled)
       moved.keep { $0.upperBound > needed }
       return
     }
@@ -299,7 +259,7 @@ struct JournalledLane {
     var found: [RecoveredRun] = []
     let taken = taken[campaign] ?? 0
     let runs = self.runs[firstRun...].filter { $0.run.campaign == campaign }
-    let pieces = returned.filter { $0.run.campaign == campaign }.sorted { $0.run.range.lowerBound < $1.run.range.lowerBound }
+    let pieces = returned.pieces(of: campaign)
     // In order: what has gone on from here is told by how far.
     let partlyReturned = pieces.isEmpty ? [] : (kept.filter { $0.run.campaign == campaign } + runs).sorted { $0.start < $1.start }
     for piece in pieces {
@@ -372,63 +332,24 @@ struct JournalledLane {
 // MARK: - As a record
 
 extension JournalledLane {
-  var byteCount: Int {
-    8 + 4 + app.utf8.count + 16 + 4 + returned.count * (JournalledRun.byteCount + 1) + 4 + doubted.count * 24 + 4 + taken.count * 16 + 4 + ahead.ranges.count
-      * 16 + 4 + moved.ranges.count * 16
+  /// What a checkpoint writes.
+  var record: LaneRecord {
+    var record = LaneRecord(number: number, app: app)
+    (record.settled, record.intent) = (settled, intent)
+    record.returned = returned.pieces
+    record.doubted = doubted
+    (record.taken, record.ahead, record.moved) = (taken, ahead, moved)
+    return record
   }
 
-  func write(to record: inout RecordWriter) {
-    record.write(number)
-    record.write(Array(app.utf8))
-    record.write(settled)
-    record.write(intent)
-    record.write(UInt32(returned.count))
-    for piece in returned {
-      piece.run.write(to: &record)
-      record.write(piece.fate.rawValue)
-    }
-    record.write(UInt32(doubted.count))
-    for doubt in doubted {
-      record.write(doubt.campaign)
-      record.write(doubt.range)
-    }
-    record.write(UInt32(taken.count))
-    for (campaign, position) in taken {
-      record.write(campaign)
-      record.write(position)
-    }
-    record.write(UInt32(ahead.ranges.count))
-    for range in ahead.ranges { record.write(range) }
-    record.write(UInt32(moved.ranges.count))
-    for range in moved.ranges { record.write(range) }
-  }
-
-  /// The record says everything but the runs.
-  init(reading record: inout RecordReader, runsOf earlier: (UInt64) -> JournalledLane?) throws(RecordError) {
-    number = try record.read()
-    app = try record.readString()
-    let settled = try record.read(UInt64.self)
-    intent = try record.read()
-    for _ in 0..<(try record.read(UInt32.self)) {
-      let run = try JournalledRun(reading: &record)
-      guard let fate = RecoveredRun.Fate(rawValue: try record.read()) else { throw .outOfRange }
-      returned.append(Returned(run: run, fate: fate))
-    }
-    for _ in 0..<(try record.read(UInt32.self)) { doubted.append(Doubted(campaign: try record.read(), range: try record.readRange())) }
-    for _ in 0..<(try record.read(UInt32.self)) {
-      let campaign = try record.read(UInt64.self)
-      taken[campaign] = try record.read()
-    }
-    var ahead = RangeSet()
-    for _ in 0..<(try record.read(UInt32.self)) { ahead.insert(try record.readRange()) }
-    for _ in 0..<(try record.read(UInt32.self)) { moved.insert(try record.readRange()) }
-    if let earlier = earlier(number) {
-      runs = earlier.runs
-      firstRun = earlier.firstRun
-      kept = earlier.kept
-    }
-    self.ahead = ahead
-    leftEndBefore = max(settled, ahead.ranges.last?.upperBound ?? 0)
-    advance(to: settled)
+  /// - Parameter earlier: the same lane as the records before have told of it: its runs count.
+  init(_ record: LaneRecord, runsOf earlier: JournalledLane?) {
+    self.init(number: record.number, app: record.app)
+    intent = record.intent
+    doubted = record.doubted
+    (taken, ahead, moved) = (record.taken, record.ahead, record.moved)
+    if let earlier { (runs, firstRun, kept) = (earlier.runs, earlier.firstRun, earlier.kept) }
+    returned = ReturnedRuns(record.returned, leftThrough: max(record.settled, ahead.ranges.last?.upperBound ?? 0))
+    advance(to: record.settled)
   }
 }

@@ -1,3 +1,4 @@
+package import PushTransport
 package import PushWire
 
 /// Applies an app's fault rules to the frames of one connection. It counts frames and uses neither

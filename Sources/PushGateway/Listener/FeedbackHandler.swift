@@ -2,21 +2,17 @@ internal import NIOCore
 internal import PushTransport
 internal import PushWire
 
-/// The feedback service for one client: sends the tuples of its topic at once, then closes.
-///
-/// The next block leaves the list when the one before has been written to the socket. A block that
-/// could not be written is put back. So a tuple is cleared only when it has been delivered.
+/// The feedback service for one client: a channel handler around a ``FeedbackSession``.
 final class FeedbackHandler: ChannelInboundHandler {
   typealias InboundIn = ByteBuffer
   typealias OutboundOut = ByteBuffer
 
-  /// About one TLS record of tuples with 32-byte tokens.
-  private static let blockTupleCount = 400
   /// When a client that does not read, or does not close, is disconnected.
   private static let timeLimit = TimeAmount.seconds(60)
 
   private let gateway: SimulatedGateway
   private let registry: ConnectionRegistry
+  private var session = FeedbackSession()
   private var isHandshaking = true
   private var timer: Scheduled<Void>?
 
@@ -61,19 +57,18 @@ final class FeedbackHandler: ChannelInboundHandler {
   }
 
   private func serve(_ topic: String, _ context: ChannelHandlerContext) {
-    let tuples = gateway.feedback.take(Self.blockTupleCount, topic: topic)
-    guard !tuples.isEmpty else { return context.close(mode: .output, promise: nil) }
-    var bytes: [UInt8] = []
-    for tuple in tuples { tuple.append(to: &bytes) }
+    guard let bytes = session.next({ gateway.feedback.take($0, topic: topic) }) else {
+      return context.close(mode: .output, promise: nil)
+    }
     let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
     context.writeAndFlush(wrapOutboundOut(ByteBuffer(bytes: bytes))).whenComplete { result in
       let (handler, context) = bound.value
       switch result {
       case .success:
-        handler.gateway.feedbackServed(tuples.count, topic: topic)
+        handler.gateway.feedbackServed(handler.session.wrote(), topic: topic)
         handler.serve(topic, context)
       case .failure:
-        handler.gateway.feedback.giveBack(tuples, topic: topic)
+        handler.gateway.feedback.giveBack(handler.session.failed(), topic: topic)
       }
     }
   }

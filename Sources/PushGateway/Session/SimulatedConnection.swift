@@ -1,3 +1,4 @@
+package import PushTransport
 package import PushWire
 
 /// One client's connection to a ``SimulatedGateway``: a session with the fault rules as its judge.

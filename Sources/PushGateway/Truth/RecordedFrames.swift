@@ -1,3 +1,4 @@
+package import PushTransport
 package import PushWire
 internal import Synchronization
 

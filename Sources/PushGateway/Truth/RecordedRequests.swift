@@ -1,3 +1,4 @@
+internal import PushTransport
 package import PushWire
 internal import Synchronization
 

@@ -1,3 +1,4 @@
+internal import PushTransport
 internal import PushWire
 internal import Synchronization
 

@@ -5,27 +5,20 @@ enum HTTP2ClientCallbacks {
   private typealias Core = UnsafeMutablePointer<HTTP2ClientCore>
   private typealias Stream = UnsafeMutablePointer<HTTP2ClientStream>
 
+  private static let callbacks = unsafe HTTP2Callbacks(
+    beginHeaders: onBeginHeaders, header: onHeader, frame: onFrame, data: onData, close: onClose, sendBody: sendBody,
+    beforeFrame: beforeFrame)
+
   /// A client's session that calls back with `core`, and takes its memory from what `share` names.
-  static func makeSession(_ core: UnsafeMutablePointer<HTTP2ClientCore>, _ share: UnsafeMutablePointer<carillon_h2_share>) -> OpaquePointer? {
-    var callbacks: OpaquePointer?
-    var options: OpaquePointer?
-    var session: OpaquePointer?
-    guard unsafe nghttp2_session_callbacks_new(&callbacks) == 0, unsafe nghttp2_option_new(&options) == 0 else { return nil }
-    defer {
-      unsafe nghttp2_session_callbacks_del(callbacks)
-      unsafe nghttp2_option_del(options)
+  static func makeSession(
+    _ core: UnsafeMutablePointer<HTTP2ClientCore>, _ share: UnsafeMutablePointer<carillon_h2_share>
+  ) -> OpaquePointer? {
+    unsafe callbacks.makeSession { options in
+      // Until the peer's SETTINGS have come: HTTP2ProviderAPI.md, "What our sender makes of it".
+      unsafe nghttp2_option_set_peer_max_concurrent_streams(options, 1)
+    } create: { session, callbacks, options in
+      unsafe nghttp2_session_client_new3(&session, callbacks, core, options, carillon_h2_share_functions(share))
     }
-    // Until the peer's SETTINGS have come: HTTP2ProviderAPI.md, "What our sender makes of it".
-    unsafe nghttp2_option_set_peer_max_concurrent_streams(options, 1)
-    unsafe nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks, onBeginHeaders)
-    unsafe nghttp2_session_callbacks_set_on_header_callback(callbacks, onHeader)
-    unsafe nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, onFrame)
-    unsafe nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, onData)
-    unsafe nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, onClose)
-    unsafe nghttp2_session_callbacks_set_send_data_callback(callbacks, sendBody)
-    unsafe nghttp2_session_callbacks_set_before_frame_send_callback(callbacks, beforeFrame)
-    guard unsafe nghttp2_session_client_new3(&session, callbacks, core, options, carillon_h2_share_functions(share)) == 0 else { return nil }
-    return unsafe session
   }
 
   private static func core(_ data: UnsafeMutableRawPointer?) -> Core? { unsafe data?.assumingMemoryBound(to: HTTP2ClientCore.self) }
@@ -43,22 +36,16 @@ enum HTTP2ClientCallbacks {
     }
     // The answer is there: the caller may have given its memory to something else by now.
     guard unsafe !stream.pointee.isAnswered else { return Int(NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE.rawValue) }
-    let left = unsafe stream.pointee.bodyByteCount - stream.pointee.sentByteCount
-    let count = min(left, length)
-    unsafe flags.pointee |= UInt32(NGHTTP2_DATA_FLAG_NO_COPY.rawValue)
-    if count == left { unsafe flags.pointee |= UInt32(NGHTTP2_DATA_FLAG_EOF.rawValue) }
-    return count
+    return unsafe HTTP2Callbacks.readBody(
+      left: stream.pointee.bodyByteCount - stream.pointee.sentByteCount, length: length, flags)
   }
 
   private static let sendBody: nghttp2_send_data_callback = { _, _, header, length, source, data in
     guard let core = unsafe core(data), let stream = unsafe source?.pointee.ptr?.assumingMemoryBound(to: HTTP2ClientStream.self), let header = unsafe header
     else { return NGHTTP2_ERR_CALLBACK_FAILURE.rawValue }
-    unsafe core.pointee.output.append(header, count: 9)
-    if length > 0, let body = unsafe stream.pointee.body {
-      unsafe core.pointee.output.append(body + stream.pointee.sentByteCount, count: length)
-      unsafe stream.pointee.sentByteCount += length
-    }
-    return unsafe core.pointee.output.count >= core.pointee.outputLimit ? NGHTTP2_ERR_PAUSE.rawValue : 0
+    return unsafe HTTP2Callbacks.send(
+      header, of: stream.pointee.body, sent: &stream.pointee.sentByteCount, count: length, to: core.pointee.output,
+      limit: core.pointee.outputLimit)
   }
 
   /// Called when a frame is about to be given out. Its counterpart afterwards comes with the next frame only, which may be much later.
@@ -70,8 +57,7 @@ enum HTTP2ClientCallbacks {
     case NGHTTP2_GOAWAY.rawValue:
       // One that we did not ask for: nghttp2 found something wrong.
       if unsafe !core.pointee.isClosing, unsafe core.pointee.failure == nil {
-        let goAway = unsafe HTTP2GoAway(frame.pointee.goaway)
-        unsafe core.pointee.failure = HTTP2Failure(goAway: goAway.errorCode, debugData: String(decoding: goAway.debugData, as: UTF8.self))
+        unsafe core.pointee.failure = unsafe HTTP2Failure(givingOut: frame.pointee.goaway)
       }
     default: break
     }
@@ -138,16 +124,5 @@ enum HTTP2ClientCallbacks {
     _ = unsafe nghttp2_session_set_stream_user_data(session, streamID, nil)
     unsafe core.pointee.closed(stream, errorCode)
     return 0
-  }
-}
-
-extension HTTP2GoAway {
-  static let debugByteCountLimit = 1024
-
-  init(_ frame: nghttp2_goaway) {
-    let data = unsafe UnsafeRawBufferPointer(start: frame.opaque_data, count: frame.opaque_data_len)
-    self.init(
-      lastStreamID: unsafe frame.last_stream_id, errorCode: HTTP2ErrorCode(rawValue: unsafe frame.error_code),
-      debugData: unsafe Array(data.prefix(Self.debugByteCountLimit)))
   }
 }

@@ -4,30 +4,21 @@ internal import CNGHTTP2
 enum HTTP2ServerCallbacks {
   private typealias Core = UnsafeMutablePointer<HTTP2ServerCore>
 
+  private static let callbacks = unsafe HTTP2Callbacks(
+    beginHeaders: onBeginHeaders, header: onHeader, frame: onFrame, data: onData, close: onClose, sendBody: sendBody,
+    beforeFrame: beforeFrame)
+
   /// A server's session that calls back with `core`, and takes its memory from what `share` names.
   static func makeSession(
     _ core: UnsafeMutablePointer<HTTP2ServerCore>, _ share: UnsafeMutablePointer<carillon_h2_share>, answersPings: Bool
   ) -> OpaquePointer? {
-    var callbacks: OpaquePointer?
-    var options: OpaquePointer?
-    var session: OpaquePointer?
-    guard unsafe nghttp2_session_callbacks_new(&callbacks) == 0, unsafe nghttp2_option_new(&options) == 0 else { return nil }
-    defer {
-      unsafe nghttp2_session_callbacks_del(callbacks)
-      unsafe nghttp2_option_del(options)
+    unsafe callbacks.makeSession { options in
+      // Kept streams would serve priorities, which the service ignores.
+      unsafe nghttp2_option_set_no_closed_streams(options, 1)
+      unsafe nghttp2_option_set_no_auto_ping_ack(options, answersPings ? 0 : 1)
+    } create: { session, callbacks, options in
+      unsafe nghttp2_session_server_new3(&session, callbacks, core, options, carillon_h2_share_functions(share))
     }
-    // Kept streams would serve priorities, which the service ignores.
-    unsafe nghttp2_option_set_no_closed_streams(options, 1)
-    unsafe nghttp2_option_set_no_auto_ping_ack(options, answersPings ? 0 : 1)
-    unsafe nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks, onBeginHeaders)
-    unsafe nghttp2_session_callbacks_set_on_header_callback(callbacks, onHeader)
-    unsafe nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, onFrame)
-    unsafe nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, onData)
-    unsafe nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, onClose)
-    unsafe nghttp2_session_callbacks_set_send_data_callback(callbacks, sendBody)
-    unsafe nghttp2_session_callbacks_set_before_frame_send_callback(callbacks, beforeFrame)
-    guard unsafe nghttp2_session_server_new3(&session, callbacks, core, options, carillon_h2_share_functions(share)) == 0 else { return nil }
-    return unsafe session
   }
 
   private static func core(_ data: UnsafeMutableRawPointer?) -> Core? { unsafe data?.assumingMemoryBound(to: HTTP2ServerCore.self) }
@@ -42,22 +33,16 @@ enum HTTP2ServerCallbacks {
     guard let stream = unsafe source?.pointee.ptr?.assumingMemoryBound(to: HTTP2ServerStream.self), let flags = unsafe flags else {
       return Int(NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE.rawValue)
     }
-    let left = unsafe stream.pointee.answer.count - stream.pointee.sentByteCount
-    let count = min(left, length)
-    unsafe flags.pointee |= UInt32(NGHTTP2_DATA_FLAG_NO_COPY.rawValue)
-    if count == left { unsafe flags.pointee |= UInt32(NGHTTP2_DATA_FLAG_EOF.rawValue) }
-    return count
+    return unsafe HTTP2Callbacks.readBody(
+      left: stream.pointee.answer.count - stream.pointee.sentByteCount, length: length, flags)
   }
 
   private static let sendBody: nghttp2_send_data_callback = { _, _, header, length, source, data in
     guard let core = unsafe core(data), let stream = unsafe source?.pointee.ptr?.assumingMemoryBound(to: HTTP2ServerStream.self), let header = unsafe header
     else { return NGHTTP2_ERR_CALLBACK_FAILURE.rawValue }
-    unsafe core.pointee.output.append(header, count: 9)
-    if length > 0, let answer = unsafe stream.pointee.answer.base {
-      unsafe core.pointee.output.append(answer + stream.pointee.sentByteCount, count: length)
-      unsafe stream.pointee.sentByteCount += length
-    }
-    return unsafe core.pointee.output.count >= core.pointee.outputLimit ? NGHTTP2_ERR_PAUSE.rawValue : 0
+    return unsafe HTTP2Callbacks.send(
+      header, of: UnsafeRawPointer(stream.pointee.answer.base), sent: &stream.pointee.sentByteCount, count: length,
+      to: core.pointee.output, limit: core.pointee.outputLimit)
   }
 
   private static let beforeFrame: nghttp2_before_frame_send_callback = { _, frame, data in
@@ -65,8 +50,7 @@ enum HTTP2ServerCallbacks {
     if unsafe core.pointee.ownGoAways > 0 {
       unsafe core.pointee.ownGoAways -= 1
     } else if unsafe core.pointee.failure == nil {
-      let goAway = unsafe HTTP2GoAway(frame.pointee.goaway)
-      unsafe core.pointee.failure = HTTP2Failure(goAway: goAway.errorCode, debugData: String(decoding: goAway.debugData, as: UTF8.self))
+      unsafe core.pointee.failure = unsafe HTTP2Failure(givingOut: frame.pointee.goaway)
     }
     return 0
   }

@@ -68,7 +68,7 @@ enum Record {
 
   static func bytes(_ event: JournalEvent) -> [UInt8]? { bytes(event.byteCount) { event.write(to: &$0) } }
   static func bytes(_ campaign: JournalledCampaign) -> [UInt8]? { bytes(campaign.byteCount) { campaign.write(to: &$0) } }
-  static func bytes(_ lane: JournalledLane) -> [UInt8]? { bytes(lane.byteCount) { lane.write(to: &$0) } }
+  static func bytes(_ lane: JournalledLane) -> [UInt8]? { bytes(lane.record.byteCount) { lane.record.write(to: &$0) } }
 
   static func bytes(_ header: EnqueueHeader, _ source: TestSource) -> [UInt8]? {
     let shape = source.shape

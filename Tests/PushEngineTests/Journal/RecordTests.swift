@@ -44,7 +44,7 @@ internal import Testing
         }
       }
       let bytes = try #require(Record.bytes(lane), "seed \(seed)")
-      let read = try Record.read(bytes) { try JournalledLane(reading: &$0) { _ in nil } }
+      let read = try Record.read(bytes) { JournalledLane(try LaneRecord(reading: &$0), runsOf: nil) }
       #expect((read.number, read.app, read.settled, read.intent) == (lane.number, lane.app, lane.settled, lane.intent), "seed \(seed)")
       // The order in which a dictionary writes its entries may differ, so the bytes are compared as a bag.
       #expect(Record.bytes(read)?.sorted() == bytes.sorted(), "seed \(seed)")

@@ -1,4 +1,5 @@
 internal import PushGateway
+internal import PushTransport
 internal import PushWire
 
 /// A connection to a gateway without sockets, and all its actions.

@@ -1,4 +1,5 @@
 internal import PushGateway
+internal import PushTransport
 internal import PushWire
 internal import Support
 internal import Testing

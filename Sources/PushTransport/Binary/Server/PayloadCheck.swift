@@ -3,10 +3,12 @@ internal import PushWire
 
 /// Checks that payloads are JSON objects. It keeps the last valid payload: in a campaign with one
 /// payload for all, each check is one comparison.
-struct PayloadCheck: ~Copyable {
+package struct PayloadCheck: ~Copyable {
   private var lastGood: [UInt8] = []
 
-  mutating func isValid(_ payload: UnsafeRawBufferPointer) -> Bool {
+  package init() {}
+
+  package mutating func isValid(_ payload: UnsafeRawBufferPointer) -> Bool {
     if unsafe lastGood.holdsSameBytes(as: payload) { return true }
     guard unsafe JSONScanner.isObject(payload) else { return false }
     lastGood.removeAll(keepingCapacity: true)
@@ -16,7 +18,7 @@ struct PayloadCheck: ~Copyable {
 }
 
 extension [UInt8] {
-  func holdsSameBytes(as bytes: UnsafeRawBufferPointer) -> Bool {
+  package func holdsSameBytes(as bytes: UnsafeRawBufferPointer) -> Bool {
     guard count == bytes.count, !isEmpty else { return false }
     return unsafe withUnsafeBytes { mine in
       guard let left = mine.baseAddress, let right = bytes.baseAddress else { return false }

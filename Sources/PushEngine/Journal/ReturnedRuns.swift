@@ -1,0 +1,116 @@
+/// What left a lane's ring without having been sent, and is to be sent when its campaign goes on.
+///
+/// Campaigns that are cancelled together leave a ring in turns, any number of them: neighbouring runs of
+/// a campaign become one piece, so memory does not grow with the turns.
+struct ReturnedRuns {
+  /// What of one campaign was returned. Others' notifications may lie between.
+  struct Piece: Hashable {
+    var run: JournalledRun
+    var fate: RecoveredRun.Fate
+  }
+
+  private(set) var pieces: [Piece] = []
+  /// Where a campaign's last piece is, while nothing else has become of the campaign's notifications
+  /// behind it.
+  private var last: [UInt64: Int] = [:]
+  /// By campaign, where the furthest of what has left the ring out of order ends.
+  private var leftEnd: [UInt64: UInt64] = [:]
+  /// The same for all campaigns, as far as only a checkpoint knows of it.
+  private var leftEndBefore: UInt64 = 0
+
+  init() {}
+
+  /// - Parameter end: nothing behind it has left the ring.
+  init(_ pieces: [Piece], leftThrough end: UInt64) {
+    self.pieces = pieces
+    leftEndBefore = end
+  }
+
+  // MARK: What happens
+
+  /// Something else became of a campaign's notifications at the front of the ring.
+  mutating func settled(_ campaign: UInt64) {
+    if !last.isEmpty { last[campaign] = nil }
+  }
+
+  /// Notifications anywhere in the ring have their outcome.
+  mutating func answered(_ run: JournalledRun) {
+    leftEnd[run.campaign] = max(leftEnd(of: run.campaign), run.range.upperBound)
+  }
+
+  /// A run at the front of the ring was returned.
+  mutating func append(_ run: JournalledRun, _ fate: RecoveredRun.Fate) {
+    if let index = last[run.campaign], pieces[index].fate == fate,
+      pieces[index].run.range.upperBound <= run.range.lowerBound
+    {
+      extend(index, by: run)
+    } else {
+      last[run.campaign] = pieces.count
+      pieces.append(Piece(run: run, fate: fate))
+    }
+  }
+
+  /// What lies between the campaign's last piece and `run`, if nothing but that keeps the two from being
+  /// one piece; nil otherwise.
+  func gap(before run: JournalledRun, _ fate: RecoveredRun.Fate) -> Range<UInt64>? {
+    let end = leftEnd(of: run.campaign)
+    guard let index = last[run.campaign], pieces[index].fate == fate, pieces[index].run.range.upperBound == end,
+      end <= run.range.lowerBound
+    else { return nil }
+    return end..<run.range.lowerBound
+  }
+
+  /// A run anywhere in the ring was returned.
+  ///
+  /// - Parameter joins: nothing of its campaign lies in ``gap(before:_:)``.
+  mutating func insert(_ run: JournalledRun, _ fate: RecoveredRun.Fate, joins: Bool) {
+    let end = leftEnd(of: run.campaign)
+    if joins, let index = last[run.campaign] {
+      extend(index, by: run)
+    } else {
+      if end <= run.range.lowerBound { last[run.campaign] = pieces.count }
+      pieces.append(Piece(run: run, fate: fate))
+    }
+    leftEnd[run.campaign] = max(end, run.range.upperBound)
+  }
+
+  private mutating func extend(_ index: Int, by run: JournalledRun) {
+    pieces[index].run.range = pieces[index].run.range.lowerBound..<run.range.upperBound
+    pieces[index].run.count += run.count
+  }
+
+  private func leftEnd(of campaign: UInt64) -> UInt64 { max(leftEnd[campaign] ?? 0, leftEndBefore) }
+
+  /// Records are missing: nothing is certainly unsent any more.
+  mutating func distrust() {
+    for index in pieces.indices where pieces[index].fate == .unsent { pieces[index].fate = .unknown }
+    last = [:]
+  }
+
+  /// - Parameters:
+  ///   - isGone: of a campaign, whether everything before a position has gone on from another lane.
+  ///   - isEnded: whether a campaign has its final account.
+  mutating func prune(isGone: (UInt64, UInt64) -> Bool, isEnded: (UInt64) -> Bool) {
+    pieces.removeAll { isGone($0.run.campaign, $0.run.range.upperBound) }
+    last = [:]
+    leftEnd = leftEnd.filter { !isEnded($0.key) }
+  }
+
+  // MARK: Questions
+
+  /// Whether anything of the campaign in `range` was returned.
+  func overlaps(_ range: Range<UInt64>, of campaign: UInt64) -> Bool {
+    pieces.contains {
+      $0.run.campaign == campaign && $0.run.range.lowerBound < range.upperBound
+        && range.lowerBound < $0.run.range.upperBound
+    }
+  }
+
+  /// Of one campaign, in the order of the ring.
+  func pieces(of campaign: UInt64) -> [Piece] {
+    pieces.filter { $0.run.campaign == campaign }.sorted { $0.run.range.lowerBound < $1.run.range.lowerBound }
+  }
+
+  /// Where the first piece begins, or `end` if that comes before.
+  func start(before end: UInt64) -> UInt64 { pieces.map(\.run.range.lowerBound).reduce(end, min) }
+}
