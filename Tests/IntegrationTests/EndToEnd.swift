@@ -7,7 +7,7 @@ internal import PushTransport
 internal import PushWire
 internal import Support
 
-/// A campaign over real TLS on loopback against the simulator, both in this process.
+/// A campaign over real TLS on loopback. The simulator runs in the same process.
 struct EndToEnd {
   var topic = "com.example.news"
   var configuration = PushEngine.AppConfiguration(id: "news")
@@ -53,14 +53,14 @@ struct EndToEnd {
     }
   }
 
-  /// What the engine says became of a campaign.
+  /// A campaign's results as the engine reports them.
   struct Sent {
     var account: Account
     var outcomes: [PushWire.DeviceToken: Outcome]
     var failure: String?
   }
 
-  /// The campaign alone, to whatever gateway the dialer connects to.
+  /// Runs the campaign alone, to any gateway that the dialer connects to.
   func send(through dialer: SocketDialer) async throws -> Sent {
     let outcomes = OutcomeBook()
     let deployment = EngineHost([AppPlan(configuration: configuration, dialer: dialer)], threads: 1, seed: 1)

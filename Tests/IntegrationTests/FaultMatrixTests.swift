@@ -6,7 +6,7 @@ internal import Testing
 
 /// Every fault rule × commands 0, 1 and 2 × 1 and 4 connections, over real TLS.
 @Suite struct FaultMatrixTests {
-  /// One way for a gateway to misbehave.
+  /// A fault of the gateway.
   enum Fault: String, CaseIterable, Sendable {
     case none
     case refusesListedTokens, refusesPrefix, refusesEveryNth, refusesWithOtherStatus
@@ -14,7 +14,7 @@ internal import Testing
     case shutsDown, closes, closesAtOnce, resets, stopsReading, poison
     case handshakesSlowly
 
-    /// How many of 300 notifications the gateway refuses or dies of.
+    /// How many of 300 notifications are refused, or end their connection.
     var badCount: Int {
       switch self {
       case .refusesListedTokens, .refusesPrefix, .refusesWithOtherStatus, .answersLate, .answersIdentifierZero, .answersProbesWithZero: 2
@@ -54,7 +54,7 @@ internal import Testing
       return rules
     }
 
-    /// Whether a refused frame is told apart by its answer.
+    /// Whether error responses name the refused frame.
     func namesRefusals(_ command: FrameVersion) -> Bool { command != .simple && self != .answersIdentifierZero }
   }
 
@@ -69,7 +69,8 @@ internal import Testing
       campaign.configuration.command = command
       campaign.configuration.connections = connections...connections
       campaign.configuration.policy.hasIdentifiers = command != .simple
-      // Late answers come within 200 ms; the rest is reserve for a busy machine. The cases run side by side, so waiting costs little.
+      // The longest delay of an error response is 200 ms; the rest is a margin for a busy machine.
+      // The cases run in parallel, so waiting costs little.
       campaign.configuration.policy.quiet = .seconds(2)
       let result = try await campaign.run()
 

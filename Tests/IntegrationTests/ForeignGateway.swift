@@ -3,13 +3,14 @@ internal import PushTransport
 internal import PushWire
 internal import Testing
 
-/// A gateway in Python (`ForeignGateway.py`) as a child process: it shares no code with what it judges, neither protocol nor TLS.
+/// A gateway in Python (`ForeignGateway.py`) as a child process. It shares neither protocol nor TLS
+/// code with the engine.
 struct ForeignGateway {
-  /// How often it took and refused a token.
+  /// How often it accepted and refused each token.
   struct Record {
     var accepted: [DeviceToken: Int] = [:]
     var refused: [DeviceToken: Int] = [:]
-    /// Its own sums, such as "accepted", "connections", "violations".
+    /// Its totals, such as "accepted", "connections", "violations".
     var sums: [String: Int] = [:]
   }
 
@@ -21,7 +22,7 @@ struct ForeignGateway {
   private let process = Process()
   private let output = Pipe()
 
-  /// - Parameter behaviour: JSON, see `ForeignGateway.py`.
+  /// - Parameter behaviour: JSON; see `ForeignGateway.py`.
   init(_ behaviour: String) throws {
     directory = FileManager.default.temporaryDirectory.appending(path: "carillon-foreign-\(UUID().uuidString)")
     let folder = directory.path(percentEncoded: false)
@@ -43,7 +44,7 @@ struct ForeignGateway {
 
   struct NotStarted: Error {}
 
-  /// Stops the gateway and takes its files away.
+  /// Stops the gateway, removes its files and returns its record.
   func stop() throws -> Record {
     defer { try? FileManager.default.removeItem(at: directory) }
     process.terminate()
@@ -66,7 +67,7 @@ struct ForeignGateway {
     return SocketDialer(host: "127.0.0.1", port: port, context: context)
   }
 
-  /// Up to the next line end, or nil if there is none.
+  /// The bytes up to the next line end; nil if there is none.
   private static func line(_ handle: FileHandle) -> String? {
     var bytes = Data()
     while let byte = try? handle.read(upToCount: 1), !byte.isEmpty {

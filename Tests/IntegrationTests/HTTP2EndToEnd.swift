@@ -8,17 +8,18 @@ internal import PushWire
 internal import Support
 internal import Synchronization
 
-/// A campaign over real TLS and HTTP/2 on loopback, the simulator's service in the same process.
+/// A campaign over real TLS and HTTP/2 on loopback. The simulator's service runs in the same
+/// process.
 struct HTTP2EndToEnd {
   static let topic = "com.example.news"
 
   var configuration = PushEngine.AppConfiguration(id: HTTP2EndToEnd.topic)
-  /// Changes what the lanes go by.
+  /// Changes the settings of the lanes.
   var adjust: @Sendable (inout HTTP2Settings) -> Void = { _ in }
   var faults = ServiceFaults()
   var settings = ServiceSettings()
   var tokens: [PushWire.DeviceToken]
-  /// By a provider token; otherwise by a certificate.
+  /// True: with a provider token; false: with a certificate.
   var usesKey = false
   var payload = #"{"aps":{"alert":"Hello"}}"#
 
@@ -26,7 +27,7 @@ struct HTTP2EndToEnd {
     var account: Account
     var outcomes: [PushWire.DeviceToken: Outcome]
     var arrivals: [PushWire.DeviceToken: Int]
-    /// Tokens that were sent under more than one identifier.
+    /// The number of tokens that were sent with more than one identifier.
     var changedIdentifiers: Int
     var truth: ServiceTruth
     var failure: String?
@@ -61,7 +62,7 @@ struct HTTP2EndToEnd {
     }
   }
 
-  /// The campaign alone, to whatever service the dialer connects to.
+  /// Runs the campaign alone, to any service that the dialer connects to.
   func send(through dialer: SocketDialer, source: ProviderTokenSource?, listener: any OutcomeListener) async throws -> (account: Account, failure: String?) {
     var configuration = configuration
     let credential = source == nil ? ProviderCredentialKind.certificate(userIdentifier: Self.topic, topics: []) : .token
@@ -106,7 +107,7 @@ struct HTTP2EndToEnd {
   }
 }
 
-/// Outcomes by token, and when the service found devices to be gone.
+/// Collects outcomes by token, and when the service found devices gone.
 final class GoneBook: OutcomeListener {
   let book = OutcomeBook()
   private let gone = Mutex<[PushWire.DeviceToken: UInt64]>([:])

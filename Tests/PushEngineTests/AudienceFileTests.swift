@@ -10,7 +10,7 @@ struct AudienceFileTests {
     try body(path)
   }
 
-  @Test("a file of many blocks is read whole, and the progress ends at its size")
+  @Test("a file of many blocks is read completely, and the progress ends at its size")
   func manyBlocks() throws {
     let count = 30_000
     try withFile(String(repeating: "\(Audience.token)\n", count: count)) { path in
@@ -18,19 +18,21 @@ struct AudienceFileTests {
       let chunk = AudienceChunk()
       var lines: UInt64 = 0
       while try file.fill(chunk) == .entries {
-        #expect(chunk.count <= chunk.entryLimit && chunk.readyCount == chunk.count)
+        #expect(chunk.count <= chunk.entryLimit)
+        #expect(chunk.readyCount == chunk.count)
         for index in 0..<chunk.count {
           lines += 1
           if chunk[index].line != lines { Issue.record("line \(chunk[index].line) instead of \(lines)") }
         }
       }
       #expect(lines == UInt64(count))
-      #expect(file.byteCount == count * 65 && file.consumedByteCount == count * 65)
+      #expect(file.byteCount == count * 65)
+      #expect(file.consumedByteCount == count * 65)
       #expect(try file.fill(chunk) == .end)
     }
   }
 
-  @Test("what was never taken in is told in bytes from its first line on, and in lines as far as can be estimated")
+  @Test("what was never taken in is reported in bytes from its first line on, and in estimated lines")
   func unread() throws {
     let count = 10_000
     try withFile("token\n" + String(repeating: "\(Audience.token)\n", count: count)) { path in
@@ -45,14 +47,14 @@ struct AudienceFileTests {
       #expect(
         file.unread(UnreadAudience(mark: chunk.mark, line: line))
           == AudienceUnread(line: line, byteCount: left * 65, fileByteCount: size, estimatedLineCount: left))
-      // Reading goes on as if nobody had asked.
+      // Asking does not change the reading.
       #expect(try file.fill(chunk) == .entries)
       #expect(chunk[0].line == UInt64(5 * chunk.entryLimit + 2))
       #expect(file.unread(UnreadAudience(mark: chunk.mark, line: UInt64(count) + 2)).byteCount == 0)
     }
   }
 
-  @Test("what cannot be opened is named with the system's reason")
+  @Test("a file that cannot be opened is an error with the system's reason")
   func cannotOpen() throws {
     let missing = #expect(throws: AudienceError.self) { _ = try AudienceFile(path: "no-such-file.txt") }
     #expect(missing?.description == "The token file no-such-file.txt cannot be opened: No such file or directory.")
@@ -74,7 +76,7 @@ struct AudienceFileTests {
     }
   }
 
-  @Test("a pipe that pauses gives what has come, then says that there is nothing yet, and goes on")
+  @Test("a pipe that pauses gives what has arrived, then nothing yet, and then continues")
   func pipe() throws {
     let path = FileManager.default.temporaryDirectory.appending(path: "carillon-pipe-\(UUID().uuidString)").path(percentEncoded: false)
     #expect(unsafe mkfifo(path, 0o600) == 0)
@@ -85,17 +87,20 @@ struct AudienceFileTests {
     let file = try AudienceFile(path: path)
     let chunk = AudienceChunk()
     #expect(try file.fill(chunk) == .entries)
-    #expect(chunk.count == 1 && file.byteCount == nil)
+    #expect(chunk.count == 1)
+    #expect(file.byteCount == nil)
     #expect(try file.fill(chunk) == .nothingYet)
     try writer.write(contentsOf: Data(Audience.other.dropFirst(10).utf8))
-    #expect(try file.fill(chunk) == .nothingYet, "a line without its end may go on")
+    #expect(try file.fill(chunk) == .nothingYet, "a line without its end may continue")
     try writer.close()
     #expect(try file.fill(chunk) == .entries)
-    #expect(chunk.count == 1 && chunk.text(of: chunk[0]) == Audience.other && chunk[0].line == 2)
+    #expect(chunk.count == 1)
+    #expect(chunk.text(of: chunk[0]) == Audience.other)
+    #expect(chunk[0].line == 2)
     #expect(try file.fill(chunk) == .end)
   }
 
-  @Test("lines behind a quote that was never closed do not wait for a pipe to go on, even if they fill several chunks")
+  @Test("lines after a quote that is never closed do not wait for the pipe's next bytes, even if they fill several chunks")
   func unclosedQuoteInPipe() throws {
     let path = FileManager.default.temporaryDirectory.appending(path: "carillon-pipe-\(UUID().uuidString)").path(percentEncoded: false)
     #expect(unsafe mkfifo(path, 0o600) == 0)
@@ -125,18 +130,20 @@ struct AudienceFileTests {
     #expect(error?.problem == .format(.empty))
   }
 
-  @Test("a file without line ends is not read for ever: its one line is rejected, and reading ends with a sentence")
+  @Test("reading a file without line ends stops: its one line is rejected, and reading ends with an error")
   func endlessLine() throws {
     let file = try AudienceFile(path: "/dev/zero")
     let chunk = AudienceChunk()
     #expect(try file.fill(chunk) == .entries)
-    #expect(chunk.count == 1 && chunk[0].kind == .overlongLine && chunk[0].line == 1)
+    #expect(chunk.count == 1)
+    #expect(chunk[0].kind == .overlongLine)
+    #expect(chunk[0].line == 1)
     let error = #expect(throws: AudienceError.self) { while try file.fill(chunk) == .nothingFor(.zero) {} }
     #expect(error?.problem == .endlessLine(1))
     #expect(error?.description == "The token file /dev/zero cannot be read any further: line 1 has more than 1 MiB; give one token per line.")
   }
 
-  @Test("blocks without an entry, and a chunk that fills slowly, give the reader's caller its turn")
+  @Test("blocks without an entry, and a chunk that fills slowly, return to the reader's caller")
   func turns() throws {
     let folder = FileManager.default.temporaryDirectory.appending(path: "carillon-audience-\(UUID().uuidString)")
     try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
@@ -153,6 +160,7 @@ struct AudienceFileTests {
       lines += (0..<chunk.count).map { chunk[$0].line }
     }
     #expect(lines == [1, UInt64(2 + (8 << 20))])
-    #expect(supplies.first == .entries && supplies.count { $0 == .nothingFor(.zero) } >= 6, "\(supplies)")
+    #expect(supplies.first == .entries, "\(supplies)")
+    #expect(supplies.count { $0 == .nothingFor(.zero) } >= 6, "\(supplies)")
   }
 }

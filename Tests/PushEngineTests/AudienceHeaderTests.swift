@@ -19,10 +19,12 @@ struct AudienceHeaderTests {
   @Test("without such a header a file is plain lines", arguments: ["\(Audience.token)\n", "rubbish\n", "a,b\n\(Audience.token)\n", "\(Audience.token)"])
   func plain(text: String) throws {
     let header = try #require(try detect(text))
-    #expect(!header.isCSV && header.byteCount == 0 && header.firstLine == 1)
+    #expect(!header.isCSV)
+    #expect(header.byteCount == 0)
+    #expect(header.firstLine == 1)
   }
 
-  @Test("a file that cannot be meant is refused in words")
+  @Test("a file that is no audience is refused with a sentence")
   func refused() {
     func sentence(_ text: String) -> String? {
       do {
@@ -39,7 +41,7 @@ struct AudienceHeaderTests {
     #expect(throws: AudienceFormatError.notUTF8) { try AudienceHeader.detect([0xFF, 0xFE, 0x61, 0], isWhole: true) }
   }
 
-  @Test("of a pipe no more is asked for than the decision needs")
+  @Test("of a pipe no more is read than the decision needs")
   func needsMore() throws {
     for text in ["", "\n", "token,n", "id,name\n", "id,name\n\(Audience.token)"] { #expect(try detect(text, isWhole: false) == nil, "\(text)") }
     for text in ["\(Audience.token)\n", "rubbish\n", "id,name\n\(Audience.token)\n"] { #expect(try detect(text, isWhole: false)?.isCSV == false, "\(text)") }

@@ -9,7 +9,7 @@ struct AudienceOwnHeadersTests {
   private let identifier = "123e4567-e89b-12d3-a456-426614174000"
   private let head = "token,APNS-ID,name,collapse-id\n"
 
-  @Test("a row says the identifiers of its own notification, in any case; an empty field leaves it to the campaign")
+  @Test("a row sets its notification's identifiers, in upper or lower case; an empty field means the campaign's")
   func columns() throws {
     let file = head + "\(token),\(identifier.uppercased()),Ann,score\n\(token),,Bob,\n\(token), ,Cy,\" a \"\"b\"\" \"\n\(token),\(identifier),Di,\n"
     let rows = try Audience.rows(file.replacing("\" a", with: "\"a").replacing(" \"\n", with: "\"\n"), template: #"{"a":"{{name}}"}"#, readsHeaders: true)
@@ -22,15 +22,17 @@ struct AudienceOwnHeadersTests {
       ])
   }
 
-  @Test("where headers are not read the columns are columns like others, and plain lines have none")
+  @Test("without reading headers the columns are ordinary, and plain lines have none")
   func notRead() throws {
     let rows = try Audience.rows(head + "\(token),nonsense,Ann,\(String(repeating: "x", count: 70))\n", template: #"{"a":"{{collapse-id}}"}"#)
-    #expect(rows.map(\.kind) == [.ready] && rows[0].identifier == nil && rows[0].collapse.isEmpty)
+    #expect(rows.map(\.kind) == [.ready])
+    #expect(rows[0].identifier == nil)
+    #expect(rows[0].collapse.isEmpty)
     #expect(try Audience.rows("\(token)\n", readsHeaders: true) == [Row(line: 1, kind: .ready, text: token)])
   }
 
   @Test(
-    "a value that cannot be sent rejects its row alone, with a reason of its own",
+    "a value that cannot be sent rejects only its row, with a specific reason",
     arguments: [
       ("nonsense", "ok", AudienceEntry.Kind.malformedIdentifier), ("123e4567e89b12d3a456426614174000", "", .malformedIdentifier),
       ("", String(repeating: "x", count: 65), .malformedCollapseIdentifier), ("", "\u{E9}", .malformedCollapseIdentifier),
@@ -45,7 +47,7 @@ struct AudienceOwnHeadersTests {
     if kind != .ready { #expect(kind.rejection.map { "\($0)" }?.hasPrefix("malformed ") == true) }
   }
 
-  @Test("the same comes of it however the file is cut into blocks and chunks")
+  @Test("the entries are the same however the file is cut into blocks and chunks")
   func chunking() throws {
     var random = SeededGenerator(seed: 7)
     var file = head
@@ -56,7 +58,9 @@ struct AudienceOwnHeadersTests {
     }
     let template = #"{"a":"{{name}}"}"#
     let whole = try Audience.rows(file, template: template, readsHeaders: true)
-    #expect(whole.count == 300 && whole.contains { $0.kind == .malformedIdentifier } && whole.contains { $0.kind == .malformedCollapseIdentifier })
+    #expect(whole.count == 300)
+    #expect(whole.contains { $0.kind == .malformedIdentifier })
+    #expect(whole.contains { $0.kind == .malformedCollapseIdentifier })
     for cut in [1, 7, 64, 1000] {
       #expect(try Audience.rows(file, template: template, readsHeaders: true, entryLimit: 13, cut: { cut }) == whole, "\(cut)")
     }

@@ -2,7 +2,7 @@ internal import PushEngine
 internal import PushTransport
 internal import PushWire
 
-/// An entry as a test compares it.
+/// An entry, for comparisons.
 struct Row: Equatable, CustomStringConvertible {
   var line: UInt64
   var kind: AudienceEntry.Kind
@@ -18,7 +18,7 @@ enum Audience {
   static let token = String(repeating: "0123456789abcdef", count: 4)
   static let other = String(repeating: "fedcba9876543210", count: 4)
 
-  /// Reads a whole file, given to the reader in blocks of the sizes that `cut` names, into chunks of `entryLimit`.
+  /// Reads a complete file in blocks of the sizes from `cut`, into chunks of `entryLimit`.
   static func rows(
     _ file: String, template: String? = nil, byteLimit: Int = 2048, readsHeaders: Bool = false, entryLimit: Int = 1024, cut: () -> Int = { Int.max }
   ) throws -> [Row] {
@@ -46,7 +46,7 @@ enum Audience {
     }
     var position = header.byteCount
     while position < bytes.count {
-      // A block of its own, so that reading past its end shows under a sanitizer.
+      // An array of its own, so that a sanitizer reports a read beyond the block.
       let block = Array(bytes[position...].prefix(max(1, cut())))
       var offset = 0
       while offset < block.count {

@@ -5,7 +5,7 @@ internal import Testing
 @testable internal import PushEngine
 
 @Suite struct BacklogGaugeTests {
-  @Test("what other lanes have taken over is no backlog, though the lane has still to pass over it")
+  @Test("what other lanes have taken over is not backlog, although the lane has not passed it yet")
   func withdrawn() {
     let ring = NotificationRing(blockCount: 1_024)
     guard let claim = ring.claim(minimum: 1, maximum: 300) else {

@@ -13,7 +13,7 @@ struct TemplateTests {
   }
 
   @Test(
-    "a placeholder that cannot be filled safely is refused with its place",
+    "a placeholder that cannot be filled safely is an error with its place",
     arguments: [
       ("{\n  \"a\": {{x}}\n}", PayloadTemplateError.outsideString(line: 2, column: 8)), (#"{"a":"{{x"}"#, .unclosed(line: 1, column: 7)),
       (#"{"a":"{{x}"#, .unclosed(line: 1, column: 7)), (#"{"a":"{{ }}"}"#, .unnamed(line: 1, column: 7)),
@@ -22,13 +22,13 @@ struct TemplateTests {
     #expect(throws: error) { try template(text) }
   }
 
-  @Test("an escape cannot be completed by a value: the sample shows that such a payload is malformed")
+  @Test("a value cannot complete an escape: such a payload is malformed")
   func escapes() throws {
     #expect(String(decoding: try template(#"{"a":"\u{{x}}0041"}"#).sample, as: UTF8.self) == #"{"a":"\ux0041"}"#)
     #expect(try template(#"{"a":"\{{x}}"}"#).columns.isEmpty, "the backslash takes the first brace")
   }
 
-  @Test("a missing column is named, with those that there are")
+  @Test("a missing column is an error that lists the columns")
   func missingColumn() throws {
     let found = try template(#"{"a":"{{first name}}"}"#)
     let csv = try #require(try AudienceHeader.detect(Array("token,name\n1,2\n".utf8), isWhole: true))

@@ -4,14 +4,15 @@ internal import PushTransport
 internal import PushWire
 internal import Support
 
-/// A gateway far away, with refusals.
+/// A distant gateway with refusals.
 struct Distance {
   var roundTrip: Duration
-  /// Of 100,000 notifications, so many are refused.
+  /// Refused notifications of 100,000.
   var refusedPer100000: Int
   var count: Int
 
-  /// From a generator of its own, so that the other seeds stay what they were. Nil: not under this seed.
+  /// Uses a generator of its own, so that other parts of a seed's run stay the same. Nil: not for
+  /// this seed.
   init?(seed: UInt64) {
     var random = SeededGenerator(seed: seed ^ 0xD159)
     guard Int.random(in: 0..<6, using: &random) == 0 else { return nil }
@@ -23,7 +24,8 @@ struct Distance {
 }
 
 extension Scenario {
-  /// Every answer and every byte takes half of a fixed round trip, a connection two of them to open, and some tokens are refused.
+  /// Adds a fixed round-trip time, half of it for each delivery and two for opening a connection,
+  /// and refuses some tokens.
   mutating func add(_ distance: Distance) {
     let (seconds, attoseconds) = distance.roundTrip.components
     let oneWay = Int(seconds * 500_000 + attoseconds / 2_000_000_000_000)
@@ -33,13 +35,13 @@ extension Scenario {
     var random = SeededGenerator(seed: seed ^ 0x2EF5)
     let status = GatewayStatus.documented.filter { ![.noErrors, .shutdown, .missingDeviceToken].contains($0) }.randomElement(using: &random)
     var refused = tokens.filter { !poisoned.contains($0) && Int.random(in: 0..<100_000, using: &random) < distance.refusedPer100000 }
-    // One that is refused without being named is searched for, with a quiet period for each step.
+    // A refusal without an identifier starts a poison search, with a quiet period for each step.
     if !configuration.policy.hasIdentifiers || !rules.common.namesRefusedFrame { refused = Array(refused.prefix(4)) }
     self.refused = Set(refused)
     rules.common.refuse = refused.isEmpty ? [] : [Faults.Refuse(Faults.Selection(tokens: self.refused), status: status ?? .invalidToken)]
   }
 
-  /// For a while the gateway takes no connection, and loses those that it has.
+  /// For some time the gateway accepts no connection and loses the open ones.
   mutating func addOutage() {
     var random = SeededGenerator(seed: seed ^ 0x007C)
     guard Int.random(in: 0..<8, using: &random) == 0, let kind = NetworkFaults.Outage.Kind.allCases.randomElement(using: &random) else { return }

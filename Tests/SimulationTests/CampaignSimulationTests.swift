@@ -3,9 +3,9 @@ internal import PushWire
 internal import Support
 internal import Testing
 
-/// The whole engine under one seed: simulated network, gateway and time.
+/// The whole engine under one seed, with simulated network, gateway and time.
 @Suite struct CampaignSimulationTests {
-  @Test("under any faults the account equals what the gateway accepted")
+  @Test("with any faults, the account equals what the gateway accepted")
   func accountEqualsTruth() {
     for seed in Seeds.campaigns {
       let scenario = Scenario(seed: seed)
@@ -14,7 +14,7 @@ internal import Testing
     }
   }
 
-  @Test("through crashes, lost writes and failing disks the account of the whole equals what the gateway accepted")
+  @Test("with crashes, lost writes and failing disks, the account of all processes equals what the gateway accepted")
   func accountSurvivesCrashes() {
     for seed in Seeds.campaignsThroughCrashes {
       let simulation = CrashSimulation(seed: seed)
@@ -23,25 +23,25 @@ internal import Testing
     }
   }
 
-  @Test("the simulation finds mistakes that other senders have made", arguments: LanePolicy.PlantedMistake.allCases)
+  @Test("the simulation finds mistakes that are planted in the sender", arguments: LanePolicy.PlantedMistake.allCases)
   func plantedMistakesAreFound(mistake: LanePolicy.PlantedMistake) {
     let found = (1...400).contains { seed in
       var scenario = Scenario(seed: UInt64(seed))
       scenario.configuration.policy.plantedMistake = mistake
       return !Simulation(scenario: scenario).run().isEmpty
     }
-    #expect(found, "\(mistake) went unnoticed: the simulation has become blind")
+    #expect(found, "\(mistake) went unnoticed by the simulation")
   }
 
   @Test(
-    "the simulation of crashes finds mistakes with a journal that others have made",
+    "the simulation of crashes finds mistakes that are planted in the journal",
     arguments: EngineJournalOptions.PlantedMistake.allCases.filter { $0 != .rewindClearsDoubt })
   func plantedJournalMistakesAreFound(mistake: EngineJournalOptions.PlantedMistake) {
     let found = (1...400).contains { !CrashSimulation(seed: UInt64($0), plantedMistake: mistake).run().isEmpty }
-    #expect(found, "\(mistake) went unnoticed: the simulation has become blind")
+    #expect(found, "\(mistake) went unnoticed by the simulation")
   }
 
-  @Test("an app that was shut down lets its memory go")
+  @Test("an app that was shut down is deallocated")
   func nothingIsRetained() {
     for seed in UInt64(1)...40 {
       let retained = Simulation(scenario: Scenario(seed: seed)).retained()

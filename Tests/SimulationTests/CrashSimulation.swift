@@ -7,15 +7,16 @@ internal import Synchronization
 
 @testable internal import PushEngine
 
-/// Runs a scenario's campaigns with a journal on a simulated disk, in several lives: each but the last ends in a crash, at any moment, and the next one goes on.
+/// Runs a scenario's campaigns with a journal on a simulated disk, in several processes ("lives").
+/// Each but the last crashes at some moment, and the next one resumes.
 struct CrashSimulation {
-  /// How a life ends before its time.
+  /// How a process ends early.
   enum End: CaseIterable {
     /// `kill -9`: what was written stays.
     case kill
-    /// Of what was not synced anything may be gone.
+    /// Anything that was not synced may be lost.
     case powerLoss
-    /// A write or sync fails: the process accounts for what it has, and ends.
+    /// A write or sync fails. The process ends in order with what it has.
     case failingWrite
     case failingSync
   }
@@ -24,7 +25,7 @@ struct CrashSimulation {
   private let sync: EngineJournalOptions.Sync
   private let checkpointByteCount: Int
   private let ends: [(end: End, after: Int)]
-  /// The last process gives up what is left instead of going on with it.
+  /// The last process abandons the campaigns in place of resuming them.
   private let isAbandoned: Bool
   private let plantedMistake: EngineJournalOptions.PlantedMistake?
 
@@ -38,11 +39,11 @@ struct CrashSimulation {
     let seed = scenario.seed
     var random = SeededGenerator(seed: seed ^ 0xC0FFEE)
     var laterRandom = SeededGenerator(seed: seed ^ 0xBD94)
-    // From a generator of its own, so that earlier seeds stay what they were.
+    // From a generator of its own, so that the runs of earlier seeds stay the same.
     isAbandoned = Int.random(in: 0..<5, using: &laterRandom) == 0
-    // As it is by default, an intent covers the whole of most campaigns.
+    // By default an intent covers the whole of most campaigns.
     scenario.configuration.intentStep = [8_192, 8_192, 500, 20, 1].randomElement(using: &laterRandom) ?? 8_192
-    // What gives up for good tells little about crashes.
+    // An app that gives up would hide the effects of crashes.
     scenario.configuration.patience = .seconds(3_600 * 24)
     self.scenario = scenario
     sync = [.always, .interval(.milliseconds(10)), .interval(.milliseconds(10)), .never].randomElement(using: &random) ?? .always
@@ -50,18 +51,18 @@ struct CrashSimulation {
     let survivesPowerLoss = sync != .never
     ends = (0..<Int.random(in: 1...3, using: &random)).map { _ in
       let end = End.allCases.filter { survivesPowerLoss || $0 != .powerLoss }.randomElement(using: &random) ?? .kill
-      // Most crashes early, where much is under way, some late.
+      // Most crashes are early, when much is in flight; some are late.
       let limit = [60, 400, 3_000, 20_000].randomElement(using: &random) ?? 400
       return (end, Int.random(in: 0..<limit, using: &random))
     }
   }
 
   var description: String {
-    "\(scenario); \(sync), checkpoints every \(checkpointByteCount), \(ends.map { "\($0.end) after \($0.after)" })"
+    "\(scenario); \(sync), checkpoints after \(checkpointByteCount) bytes, \(ends.map { "\($0.end) after \($0.after)" })"
       + ", intents by \(scenario.configuration.intentStep)\(isAbandoned ? ", abandoned" : "")"
   }
 
-  /// What is wrong, in sentences.
+  /// The problems found, in sentences.
   func run() -> [String] {
     let world = World(scenario: scenario)
     var problems: [String] = []
@@ -80,13 +81,13 @@ struct CrashSimulation {
     return ["the last life crashed"]
   }
 
-  /// What outlives a process.
+  /// What outlasts a process.
   private final class World: @unchecked Sendable {
     // Sync: used by one thread.
     let gateway: ScenarioGateway
     let disk = SimulatedDisk()
     var random: SeededGenerator
-    /// What was listed as not accepted, by campaign and line.
+    /// The outcomes that were listed, by campaign and line.
     var listed: [Line: Outcome] = [:]
     var didGiveUp = false
 
@@ -95,7 +96,7 @@ struct CrashSimulation {
       random = SeededGenerator(seed: scenario.seed ^ 0xD15C)
     }
 
-    /// What earlier processes have listed counts only as far as the journal says so.
+    /// Drops listed outcomes of earlier processes that the journal does not confirm.
     func forgetUnsettled(_ journal: EngineJournal) {
       for campaign in journal.campaigns {
         let settled = SettledLines(of: campaign, recoveredRuns: journal.recoveredRuns(of: campaign.number))
@@ -103,7 +104,7 @@ struct CrashSimulation {
       }
     }
 
-    /// - Parameter books: of the common and the personal campaign.
+    /// - Parameter books: Those of the common and the personal campaign.
     func collect(_ books: [OutcomeLines]) {
       for (index, book) in books.enumerated() {
         for (line, outcome) in book.lines { listed[Line(isPersonal: index == 1, line: line)] = outcome }
@@ -139,7 +140,7 @@ struct CrashSimulation {
     do {
       opened = try EngineJournal.open(world.disk, options: options, runByHand: { driver.poke() })
     } catch {
-      // A fault of this very life may hit the opening.
+      // This process's own fault may happen while the journal is opened.
       guard plan?.end == .failingWrite || plan?.end == .failingSync else { return .problem("the journal cannot be opened: \(error)") }
       world.disk.restart()
       return .crashed
@@ -168,13 +169,14 @@ struct CrashSimulation {
       guard isConsistent else { return .problem("the journal's account \(String(describing: journal.account)) is not \(ended.0)") }
       guard close(journal, of: app, on: loop) else { return .problem("closing did not end") }
       world.disk.restart()
-      // What is on its way arrives.
+      // Deliveries in flight still arrive.
       _ = loop.run(limit: .seconds(3600), stepLimit: 1_000_000) { false }
       driver.stop()
       return .ended(ended.0, isWhole: ended.isWhole)
     }
     guard ending == .outOfSteps, isKilled else { return .problem("the campaign did not end: \(ending) after \(loop.now), failure \(app.failure ?? "none")") }
-    // The process is gone: what it does from here on reaches neither disk nor network, but what it had handed over may still arrive.
+    // The process is gone: nothing more reaches disk or network, but what was handed to the network
+    // may arrive.
     dialer.die()
     if plan?.end == .powerLoss { world.disk.loseUnsynced(using: &world.random) } else { world.disk.restart() }
     opened.journal.abandon()
@@ -187,7 +189,7 @@ struct CrashSimulation {
     return .crashed
   }
 
-  /// Also of a process that has crashed, so that its memory goes.
+  /// Closes the journal, also of a crashed process, so that its memory is released.
   private func close(_ journal: EngineJournal, of app: App, on loop: SimulatedLoop, until isDone: () -> Bool = { true }) -> Bool {
     guard loop.run(limit: .seconds(3600), stepLimit: 1_000_000, until: isDone) == .done else { return false }
     let closed = Mutex(false)
@@ -199,7 +201,7 @@ struct CrashSimulation {
     return loop.run(limit: .seconds(3600), stepLimit: 1_000_000) { closed.withLock { $0 } } == .done
   }
 
-  /// `carillon journal abandon` in place of the last life.
+  /// Runs `carillon journal abandon` in place of the last process.
   private func abandon(in world: World) -> Life {
     let loop = SimulatedLoop(seed: scenario.seed)
     let driver = JournalDriver(loop: loop)
@@ -276,7 +278,8 @@ struct CrashSimulation {
     }
     var check = AccountCheck(tokens: scenario.tokens, account: account, outcomes: outcomes, arrivals: world.gateway.arrivals)
     check.isPartial = !isWhole
-    // A kill looks to the gateway's side like any other closure; what is alone in two of them cannot be told from poison.
+    // To the gateway a kill looks like any other close. A notification that was alone in two of
+    // them cannot be told from poison.
     world.gateway.explain(&check)
     return check.problems() + world.gateway.problems()
   }
@@ -290,7 +293,7 @@ extension EngineJournal {
   fileprivate var account: Account { campaigns.map(\.account).reduce(Account(), +) }
 }
 
-/// Outcomes by line.
+/// Collects outcomes by line.
 private final class OutcomeLines: OutcomeListener {
   private let book = Mutex<[UInt64: Outcome]>([:])
 
@@ -299,11 +302,12 @@ private final class OutcomeLines: OutcomeListener {
   func notAccepted(line: UInt64, token: String, outcome: Outcome, goneSince: UInt64?) { book.withLock { $0[line] = outcome } }
 }
 
-/// Runs a journal without a thread of its own, on a simulated loop.
+/// Runs a journal on a simulated loop, without a thread of its own.
 final class JournalDriver: Sendable {
   private struct State {
     var journal: EngineJournal?
-    /// The one moment that it waits for. Timers that are overtaken would each set the next one, for ever.
+    /// The time of the only timer. Otherwise each outdated timer would set another one, without
+    /// end.
     var timer: (any LoopTimer)?
   }
 
@@ -317,7 +321,7 @@ final class JournalDriver: Sendable {
     poke()
   }
 
-  /// The journal is closed. It and its driver name each other.
+  /// The journal is closed. Breaks the reference cycle between journal and driver.
   func stop() { state.withLock { $0.journal = nil } }
 
   func poke() { loop.execute { self.run() } }

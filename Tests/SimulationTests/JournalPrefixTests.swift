@@ -4,15 +4,17 @@ internal import Testing
 
 @testable internal import PushEngine
 
-/// Recovery from everything that a process killed at any moment, or a disk with a bad byte, can leave of the journal of real campaigns.
+/// Recovery from every state in which a killed process, or a disk with a bad byte, can leave the
+/// journal of real campaigns.
 @Suite struct JournalPrefixTests {
-  /// - Parameter checkpointByteCount: so few that runs are written again, and segments have one or two frames each; or enough for several.
+  /// - Parameter checkpointByteCount: Small enough that runs are compacted and segments have one or
+  ///   two frames, or large enough for several frames.
   private static func record(_ checkpointByteCount: Int) throws -> RecordedCampaigns {
     try RecordedCampaigns(seed: 5, counts: [40, 30], killAfter: 600, checkpointByteCount: checkpointByteCount)
   }
 
   @Test(
-    "from every byte-length prefix of what was written a new process knows every notification, and never less than from a shorter one", arguments: [200, 2_500])
+    "from every prefix of the written bytes a new process knows every notification, and not less than from a shorter one", arguments: [200, 2_500])
   func everyPrefix(checkpointByteCount: Int) throws {
     let recorded = try Self.record(checkpointByteCount)
     var previous = RecordedCampaigns.Found()
@@ -28,7 +30,7 @@ internal import Testing
       for (index, campaign) in found.campaigns {
         fates.formUnion(campaign.open.values)
         #expect(campaign.lost == 0)
-        // Neither more nor less than what lies before the line that has been read.
+        // Exactly what lies before the line that has been read.
         #expect(campaign.account.submitted == recorded.entryCount(index, through: campaign.readLine), "prefix \(count)")
       }
       if let regress = recorded.regress(from: previous, to: found) { Issue.record("operation \(operation), prefix \(count): \(regress)") }
@@ -37,20 +39,23 @@ internal import Testing
     }
     #expect(previous.campaigns.count == 2)
     for (index, campaign) in previous.campaigns {
-      #expect(campaign.isEnded && campaign.open.isEmpty && campaign.account.submitted == recorded.tokens[index].count)
+      #expect(campaign.isEnded)
+      #expect(campaign.open.isEmpty)
+      #expect(campaign.account.submitted == recorded.tokens[index].count)
     }
-    #expect(distinct > 50 && fates.count == 3)
+    #expect(distinct > 50)
+    #expect(fates.count == 3)
   }
 
   @Test(
-    "a byte that has gone bad anywhere is named, or was in a torn end; with the damage skipped the account still adds up, and what is lost is counted",
+    "a bad byte anywhere is reported or in a torn tail; with damage skipped, the account adds up and counts what is lost",
     arguments: [200, 2_500])
   func damage(checkpointByteCount: Int) throws {
     let recorded = try Self.record(checkpointByteCount)
     var states: [(contents: RecordedDisk.Contents, found: RecordedCampaigns.Found)] = []
     var known: Set<[Int: RecordedCampaigns.Found.Campaign]> = []
     RecordedDisk.forEachState(of: recorded.operations, step: .max) { _, contents in
-      // What lies between is a prefix, and known to give one of these.
+      // The states between these are prefixes, which recover like one of these.
       states.append((contents, RecordedCampaigns.Found()))
     }
     for index in states.indices {
@@ -68,11 +73,12 @@ internal import Testing
       contents[name] = bytes
       do {
         let found = try recorded.open(contents)
-        // Whoever was killed while he wrote this could not have left less.
+        // The state must equal one that a kill could have left.
         #expect(known.contains(found.campaigns), "round \(round): \(name), byte \(offset)")
         if found.isTorn { torn += 1 }
       } catch let problem as JournalProblem {
-        #expect(problem.kind == .damaged && problem.description.contains("segment-"), "round \(round): \(problem)")
+        #expect(problem.kind == .damaged, "round \(round): \(problem)")
+        #expect(problem.description.contains("segment-"), "round \(round): \(problem)")
         named += 1
       } catch {
         Issue.record("round \(round): \(name), byte \(offset): \(error)")
@@ -89,6 +95,8 @@ internal import Testing
         Issue.record("round \(round): \(name), byte \(offset), skipping: \(error)")
       }
     }
-    #expect(named > 400 && torn > 5 && lost > 100)
+    #expect(named > 400)
+    #expect(torn > 5)
+    #expect(lost > 100)
   }
 }

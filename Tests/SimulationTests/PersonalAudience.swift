@@ -2,9 +2,10 @@ internal import PushEngine
 internal import PushWire
 internal import Synchronization
 
-/// A CSV audience in memory, in which each notification gets a payload of its own: through the real reader and the real template.
+/// A CSV audience in memory with a payload for each notification, by the real reader and the real
+/// template.
 final class PersonalAudience: AudienceSource, @unchecked Sendable {
-  // Sync: used on the simulated loop alone.
+  // Sync: used on the simulated loop only.
   static let template = #"{"aps":{"alert":"Hello {{name}}"}}"#
 
   private let text: [UInt8]
@@ -20,7 +21,7 @@ final class PersonalAudience: AudienceSource, @unchecked Sendable {
     position = mark.map { Int($0.offset) } ?? header.byteCount
   }
 
-  /// 0 to 150 letters, by token: records of one to five blocks.
+  /// 0 to 150 letters, depending on the token, so that ring records have one to five blocks.
   static func name(of token: DeviceToken) -> String {
     String(repeating: "n", count: token.bytes.reduce(0) { ($0 &* 31 &+ Int($1)) % 151 })
   }

@@ -6,9 +6,9 @@ internal import Testing
 
 @testable internal import PushEngine
 
-/// What waits for long in a lane's ring must not keep every segment of the journal since.
+/// A notification that stays long in a lane's ring must not keep all later segments of the journal.
 @Suite struct PinnedJournalTests {
-  @Test("two notifications that wait, with campaigns between and behind them that are forgotten, keep no more than their share of the journal")
+  @Test("two waiting notifications keep only their share of the journal while later campaigns end")
   func forgottenCampaigns() throws {
     let tokens = Scenario.distinctTokens(3_000, seed: 8)
     var faults = ProviderFaults()
@@ -33,7 +33,7 @@ internal import Testing
       try? await run.run(TokenList(tokens), chunk: AudienceChunk(entryLimit: 64))
       ended.withLock { $0 += 1 }
     }
-    // One after the other, as far as they end: the first and the third do not.
+    // One after the other, as far as they end. The first and the third do not end.
     _ = Task(executorPreference: loop) {
       for part in [tokens[0..<1], tokens[1..<100], tokens[100..<101], tokens[101..<3_000]] {
         let task = Task(executorPreference: loop) { await send(Array(part)) }
@@ -43,12 +43,12 @@ internal import Testing
     #expect(loop.run(limit: .seconds(600), stepLimit: 3_000_000) { ended.withLock { $0 } == 2 } == .done)
     let open = journal.campaigns.filter { $0.phase == .open }
     #expect(open.map(\.account.inFlight) == [1, 1])
-    // 100,000 bytes have been taken in.
+    // The campaigns have taken in 100,000 bytes.
     let byteCount = disk.fileNames.map { disk.contents($0)?.count ?? 0 }.reduce(0, +)
     #expect(byteCount < 70_000, "\(byteCount) bytes in \(disk.fileNames.count) segments")
   }
 
-  /// So long that what was submitted before is in the ring.
+  /// Waits one second, in which everything submitted before reaches the ring.
   private static func pause(_ loop: SimulatedLoop) async {
     await withCheckedContinuation { continuation in _ = loop.schedule(at: loop.now + .seconds(1)) { continuation.resume() } }
   }
@@ -60,7 +60,7 @@ internal import Testing
     var configuration = AppConfiguration(id: "simulated")
     configuration.transport = .http2(settings)
     configuration.connections = 1...1
-    // So that the audience is taken in bit by bit, with checkpoints between.
+    // The audience is taken in gradually, with checkpoints in between.
     configuration.rateLimit = 1_000
     configuration.policy.attempts = 250
     configuration.policy.ringBlockCount = 16_384

@@ -7,13 +7,13 @@ internal import Testing
 
 @testable internal import PushEngine
 
-/// An app's pool over simulated hours.
+/// The size of an app's pool over simulated hours.
 @Suite struct PoolSizeTests {
   private final class Accounts: Sendable {
     let list = Mutex<[Account]>([])
   }
 
-  /// One connection is too slow for it.
+  /// A scenario for which one connection is too slow.
   private static var slowScenario: Scenario {
     var scenario = Scenario.http2(seed: 1)
     scenario.tokens = Scenario.distinctTokens(4_000, seed: 5)
@@ -31,7 +31,7 @@ internal import Testing
     return scenario
   }
 
-  @Test("the pool grows while one connection is too slow, shrinks when there is nothing to do, and grows again")
+  @Test("the pool grows while one connection is too slow, shrinks when it is idle, and grows again")
   func growsAndShrinks() throws {
     let scenario = Self.slowScenario
     let loop = SimulatedLoop(seed: 2)
@@ -52,14 +52,15 @@ internal import Testing
         largest = max(largest, app.shared.scheduler.lanes.count)
         return done.list.withLock { $0.count } == round
       }
-      #expect(ending == .done && done.list.withLock { $0.last?.accepted } == scenario.tokens.count)
+      #expect(ending == .done)
+      #expect(done.list.withLock { $0.last?.accepted } == scenario.tokens.count)
       #expect(largest == 3, "round \(round)")
       _ = loop.run(limit: .seconds(1_200), stepLimit: 5_000_000) { app.shared.scheduler.lanes.count == 1 }
       #expect(app.shared.scheduler.lanes.count == 1, "round \(round)")
     }
   }
 
-  @Test("a lane that has left the pool leaves the journal too")
+  @Test("the journal drops lanes that have left the pool")
   func retiredLanesLeaveTheJournal() throws {
     let scenario = Self.slowScenario
     let loop = SimulatedLoop(seed: 2)
@@ -86,11 +87,13 @@ internal import Testing
         largest = max(largest, app.shared.scheduler.lanes.count)
         return done.list.withLock { $0.count } == round
       }
-      #expect(ending == .done && largest == 3, "round \(round)")
+      #expect(ending == .done, "round \(round)")
+      #expect(largest == 3, "round \(round)")
       _ = loop.run(limit: .seconds(1_200), stepLimit: 5_000_000) { app.shared.scheduler.lanes.count == 1 }
       let (lanes, compactors) = journal.state.withLock { ($0.contents.lanes.count, $0.compactors.count) }
-      // The checkpoints of a round forget the lanes of the one before.
-      #expect(lanes <= 3 && compactors == 1, "round \(round): \(lanes) lanes, \(compactors) compactors")
+      // The checkpoints of a round drop the lanes of the one before.
+      #expect(lanes <= 3, "round \(round): \(lanes) lanes, \(compactors) compactors")
+      #expect(compactors == 1, "round \(round): \(lanes) lanes, \(compactors) compactors")
     }
   }
 
@@ -100,7 +103,7 @@ internal import Testing
     var configuration = AppConfiguration(id: "simulated")
     configuration.connections = 1...3
     configuration.policy.ringBlockCount = 256
-    // Each notification takes a quiet period of six seconds, so room comes once in minutes.
+    // Each notification takes a quiet period of six seconds, so room comes once in several minutes.
     configuration.policy.confirm = .quiet
     configuration.policy.quiet = .seconds(6)
     configuration.policy.windowCount = 1
@@ -115,7 +118,7 @@ internal import Testing
     #expect(loop.run(limit: .seconds(20), stepLimit: 1_000_000) { app.shared.scheduler.lanes.count == 3 } == .done)
   }
 
-  @Test("the pool does not grow while the service answers 5xx or 429 among others", arguments: [false, true])
+  @Test("the pool does not grow while the service answers 5xx or 429 among other responses", arguments: [false, true])
   func staysDuringPutOffs(isTooMany: Bool) throws {
     var scenario = Self.slowScenario
     if isTooMany { scenario.provider?.tooManyPerMille = 200 } else { scenario.provider?.unavailablePerMille = 200 }
@@ -128,7 +131,7 @@ internal import Testing
     #expect(largest == 1)
   }
 
-  @Test("the pool does not grow while a lane looks for what makes the gateway close")
+  @Test("the pool does not grow during a poison search")
   func staysDuringIsolation() throws {
     let loop = SimulatedLoop(seed: 3)
     var configuration = AppConfiguration(id: "simulated")
@@ -151,7 +154,7 @@ internal import Testing
     #expect(rejectedAtGrowth == 1)
   }
 
-  @Test("once connections end in refusals, one that is open waits for the next refusal, also at a low rate")
+  @Test("after refusals, a spare connection is open for the next refusal, also at a low rate")
   func warmSpare() throws {
     let loop = SimulatedLoop(seed: 3)
     var configuration = AppConfiguration(id: "simulated")
@@ -160,7 +163,7 @@ internal import Testing
     configuration.rateLimit = 100
     let tokens = Scenario.distinctTokens(600, seed: 6)
     var rules = FaultRules()
-    // One in 30, or 300 ms: longer than a dial and an answer take together.
+    // One in 30 or every 300 ms, which is longer than a dial and an answer together.
     let bad = Set(stride(from: 30, to: tokens.count, by: 30).map { tokens[$0] })
     rules.common.refuse = [Faults.Refuse(Faults.Selection(tokens: bad), status: .invalidToken)]
     var network = NetworkFaults()
@@ -170,7 +173,7 @@ internal import Testing
     let app = App(configuration: configuration, dialer: dialer, loops: [loop], seed: 5)
     var settledWithoutConnection: [Int] = []
     try send(tokens, through: app, on: loop) { account in
-      // From the second refusal on, and before the campaign's end.
+      // From the second refusal to the end of the campaign.
       guard account.rejectedTotal >= 2, account.settled < 550 else { return }
       if !app.shared.scheduler.lanes.contains(where: { $0.backlog.isConnected }) { settledWithoutConnection.append(account.settled) }
     }
@@ -178,7 +181,7 @@ internal import Testing
     #expect(app.shared.scheduler.lanes.count <= 3)
   }
 
-  /// Sends one campaign to its end, and looks at its account after each step.
+  /// Sends one campaign to its end and passes its account to `look` after each step.
   private func send(
     _ tokens: [DeviceToken], through app: App, on loop: SimulatedLoop, _ look: (Account) -> Void
   ) throws {
@@ -194,6 +197,7 @@ internal import Testing
       look(run.ledger.account)
       return done.list.withLock { !$0.isEmpty }
     }
-    #expect(ending == .done && run.ledger.account.settled == tokens.count)
+    #expect(ending == .done)
+    #expect(run.ledger.account.settled == tokens.count)
   }
 }

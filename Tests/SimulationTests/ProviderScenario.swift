@@ -4,7 +4,7 @@ internal import PushWire
 internal import Support
 
 extension Scenario {
-  /// One random campaign over HTTP/2 under random faults, all of it following from a seed.
+  /// A random campaign over HTTP/2 with random faults. The seed determines all of it.
   static func http2(seed: UInt64) -> Scenario {
     var random = SeededGenerator(seed: seed ^ 0x4832)
     var scenario = Scenario(seed: seed)
@@ -55,7 +55,7 @@ extension Scenario {
     if Int.random(in: 0..<6, using: &random) == 0 {
       faults.deafAfter = [0, 3, 50].randomElement(using: &random)
       faults.deafConnections = Int.random(in: 1...3, using: &random)
-      features.append("deaf after \(faults.deafAfter ?? 0) on \(faults.deafConnections)")
+      features.append("silent after \(faults.deafAfter ?? 0) on \(faults.deafConnections)")
     }
     faults.streamLimit = [1, 2, 10, 100, 1000].randomElement(using: &random) ?? 100
     faults.startsAtOne = Bool.random(using: &random)
@@ -71,7 +71,7 @@ extension Scenario {
     addLaterProviderFaults()
   }
 
-  /// From a generator of its own, so that earlier seeds stay what they were.
+  /// From a generator of its own, so that the runs of earlier seeds stay the same.
   private mutating func addLaterProviderFaults() {
     var random = SeededGenerator(seed: seed ^ 0x00D7)
     if Int.random(in: 0..<6, using: &random) == 0 {

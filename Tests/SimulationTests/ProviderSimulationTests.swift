@@ -2,9 +2,9 @@ internal import PushEngine
 internal import PushWire
 internal import Testing
 
-/// Campaigns over HTTP/2 by the thousand, each under its own seed. See ``Seeds``.
+/// Thousands of campaigns over HTTP/2, each under its own seed. See ``Seeds``.
 @Suite struct ProviderSimulationTests {
-  @Test("over HTTP/2, under any faults, the account equals what the service accepted")
+  @Test("over HTTP/2, with any faults, the account equals what the service accepted")
   func accountEqualsTruth() {
     for seed in Seeds.providers {
       let scenario = Scenario.http2(seed: seed)
@@ -13,7 +13,7 @@ internal import Testing
     }
   }
 
-  @Test("over HTTP/2, through crashes, lost writes and failing disks, the account of the whole equals what the service accepted")
+  @Test("over HTTP/2, with crashes, lost writes and failing disks, the account of all processes equals the truth")
   func accountSurvivesCrashes() {
     for seed in Seeds.providersThroughCrashes {
       let simulation = CrashSimulation(Scenario.http2(seed: seed))
@@ -22,32 +22,33 @@ internal import Testing
     }
   }
 
-  @Test("the simulation finds mistakes that other senders have made over HTTP/2", arguments: RequestPolicy.PlantedMistake.allCases)
+  @Test("the simulation finds mistakes that are planted in the HTTP/2 sender", arguments: RequestPolicy.PlantedMistake.allCases)
   func plantedMistakesAreFound(mistake: RequestPolicy.PlantedMistake) {
     let found = (1...400).contains { seed in
       var scenario = Scenario.http2(seed: UInt64(seed))
       guard case .http2(var settings) = scenario.configuration.transport else { return false }
       settings.policy.plantedMistake = mistake
       if mistake == .lateAlertIsRefusal {
-        // Answers are quick: an alert that comes between a request and its answer is rare among the usual faults.
+        // Responses are fast, so an alert between a request and its response is rare among the
+        // usual faults.
         scenario.network.lateAlertPerMille = 500
         scenario.network.lateAlertDelay = 5...200
       }
       scenario.configuration.transport = .http2(settings)
       return !Simulation(scenario: scenario).run().isEmpty
     }
-    #expect(found, "\(mistake) went unnoticed: the simulation has become blind")
+    #expect(found, "\(mistake) went unnoticed by the simulation")
   }
 
   @Test(
-    "the simulation of crashes finds mistakes with a journal over HTTP/2 too, where nothing is rewound",
+    "the simulation of crashes finds mistakes that are planted in the journal over HTTP/2, where nothing is rewound",
     arguments: EngineJournalOptions.PlantedMistake.allCases.filter { $0 != .rewindClearsDoubt && $0 != .rewindKeepsIntent })
   func plantedJournalMistakesAreFound(mistake: EngineJournalOptions.PlantedMistake) {
     let found = (1...400).contains { !CrashSimulation(Scenario.http2(seed: UInt64($0)), plantedMistake: mistake).run().isEmpty }
-    #expect(found, "\(mistake) went unnoticed: the simulation has become blind")
+    #expect(found, "\(mistake) went unnoticed by the simulation")
   }
 
-  @Test("an app that was shut down lets its memory go over HTTP/2")
+  @Test("an app over HTTP/2 that was shut down is deallocated")
   func nothingIsRetained() {
     for seed in UInt64(1)...40 {
       let retained = Simulation(scenario: Scenario.http2(seed: seed)).retained()

@@ -7,8 +7,9 @@ internal import Synchronization
 
 @testable internal import PushEngine
 
-/// Two apps with a campaign each, one of them with payloads of its own, through a simulated network that resets connections, with one journal whose disk remembers
-/// everything: a first process that is killed, and a second one that goes on and closes the journal.
+/// Two apps with a campaign each, one of them with personal payloads, on a simulated network that
+/// resets connections. One journal is on a disk that records every operation. A first process is
+/// killed; a second one resumes and closes the journal.
 struct RecordedCampaigns {
   let tokens: [[DeviceToken]]
   let operations: [RecordedDisk.Operation]
@@ -19,14 +20,14 @@ struct RecordedCampaigns {
     var description: String
   }
 
-  /// What a resumed campaign would have to know of one of its notifications.
+  /// What a resumed campaign must know of a notification.
   struct Expected: Equatable {
     var token: [UInt8]
-    /// Empty when it is the campaign's.
+    /// Empty: the campaign's payload.
     var payload: [UInt8]
   }
 
-  /// By line.
+  /// The notification of a line.
   func expected(_ campaign: Int, line: UInt64) -> Expected? {
     // The second audience has a header.
     let index = Int(line) - 1 - campaign
@@ -57,7 +58,7 @@ struct RecordedCampaigns {
     let isClosed = Mutex(false)
   }
 
-  /// - Parameter stepLimit: the process is killed after so many steps; nil: it ends in good order.
+  /// - Parameter stepLimit: The process is killed after this many steps; nil: it ends in order.
   private static func live(
     seed: UInt64, _ tokens: [[DeviceToken]], _ gateway: SimulatedGateway, _ disk: RecordedDisk, _ checkpointByteCount: Int, stepLimit: Int?
   ) throws {
@@ -110,7 +111,7 @@ struct RecordedCampaigns {
     }
     guard stepLimit == nil else {
       guard ending == .outOfSteps else { throw Problem(description: "the first process was to be killed, but \(ending)") }
-      // What it still does reaches no disk.
+      // From here on the process writes to no disk.
       disk.disk.restart()
       journal.abandon()
       return
@@ -137,14 +138,14 @@ struct RecordedCampaigns {
       var open: [UInt64: RecoveredRun.Fate]
     }
 
-    /// By number in `apps`.
+    /// By index in `apps`.
     var campaigns: [Int: Campaign] = [:]
     var damage: [String] = []
     var isTorn = false
     var strayCount = 0
   }
 
-  /// Opens the disk in this state, and checks that what is there is right in itself.
+  /// Opens the disk in this state and checks that the contents are consistent.
   func open(_ contents: RecordedDisk.Contents, skipsDamage: Bool = false) throws -> Found {
     var options = EngineJournalOptions()
     options.skipsDamage = skipsDamage
@@ -154,7 +155,7 @@ struct RecordedCampaigns {
       let campaign = state.campaign
       let index = Int(campaign.context.first ?? 0)
       guard campaign.app == Self.apps[index], journal.payload(of: campaign) == (index == 0 ? Simulation.commonPayload : []) else {
-        throw Problem(description: "another campaign than was begun")
+        throw Problem(description: "a campaign that was not begun")
       }
       var open: [UInt64: RecoveredRun.Fate] = [:]
       for recovered in journal.recoveredRuns(of: campaign.number) {
@@ -162,7 +163,7 @@ struct RecordedCampaigns {
         recovered.forEach { notification in
           let actual = unsafe Expected(token: Array(notification.token), payload: Array(notification.payload))
           if actual != expected(index, line: notification.line) { problem = "line \(notification.line) has another token or payload" }
-          if open.updateValue(recovered.fate, forKey: notification.line) != nil { problem = "line \(notification.line) is left twice" }
+          if open.updateValue(recovered.fate, forKey: notification.line) != nil { problem = "line \(notification.line) is open twice" }
           if notification.line > campaign.readLine { problem = "line \(notification.line) was never taken in" }
         }
         if let problem { throw Problem(description: problem) }
@@ -176,36 +177,37 @@ struct RecordedCampaigns {
     return found
   }
 
-  /// What is wrong with `next`, if it comes from a later moment than `previous`.
+  /// What is wrong with `next` as a later state than `previous`.
   func regress(from previous: Found, to next: Found) -> String? {
     for (index, before) in previous.campaigns {
       guard let after = next.campaigns[index] else {
-        // Forgotten when nobody will ask for it.
+        // A group is dropped when all of its campaigns have ended.
         if previous.campaigns.values.allSatisfy(\.isEnded) { continue }
         return "campaign \(index) is gone"
       }
-      guard after.readLine >= before.readLine, after.account.submitted >= before.account.submitted else { return "campaign \(index) has been read less far" }
+      guard after.readLine >= before.readLine, after.account.submitted >= before.account.submitted else { return "campaign \(index) has been read less far than before" }
       let counts = [
         \Account.confirmed, \.quiet, \.rejectedTotal, \.expired, \.held, \.cancelled, \.unknown, \.resent, \.possibleDuplicates, \.possibleCopies,
       ]
       guard counts.allSatisfy({ before.account[keyPath: $0] <= after.account[keyPath: $0] }) else { return "\(after.account) after \(before.account)" }
-      guard before.isEnded ? after.isEnded : true else { return "campaign \(index) goes on after its end" }
+      guard before.isEnded ? after.isEnded : true else { return "campaign \(index) is open after its end" }
       let reopened = after.open.keys.filter { $0 <= before.readLine && before.open[$0] == nil }
-      guard reopened.isEmpty else { return "lines \(reopened) had their outcome" }
+      guard reopened.isEmpty else { return "lines \(reopened) are open again" }
     }
     return nil
   }
 
-  /// What the account of a journal with skipped damage hides, compared with that of the same journal before it was damaged.
+  /// What the account of a journal with skipped damage does not report, compared with the same
+  /// journal before the damage.
   func hidden(in found: Found, comparedWith whole: Found) -> [String] {
     var problems: [String] = []
     for (index, before) in whole.campaigns {
       guard let after = found.campaigns[index] else {
-        // Its record is lost: so it cannot be gone on with, but it is not hidden.
-        if found.strayCount < before.open.count { problems.append("campaign \(index) is gone, \(found.strayCount) are left of it") }
+        // Its record is lost. It cannot be resumed, but that is reported.
+        if found.strayCount < before.open.count { problems.append("campaign \(index) is gone, \(found.strayCount) of its notifications are reported") }
         continue
       }
-      // What has been taken in, is not left any more, and will not be read again.
+      // Notifications that were taken in, are not open any more, and will not be read again.
       let missing = before.open.keys.filter { $0 <= after.readLine && after.open[$0] == nil }
       if missing.count > after.lost { problems.append("lines \(missing.sorted()) are gone, \(after.lost) are counted as lost") }
       for (line, fate) in after.open {

@@ -2,7 +2,7 @@ internal import PushJournal
 internal import Support
 internal import Synchronization
 
-/// A disk that remembers everything that was ever done to it, so that each of its past states can be looked at, down to the byte.
+/// A disk that records every operation, so that each past state can be restored to the byte.
 final class RecordedDisk: JournalFiles {
   enum Operation: Sendable {
     case create(String)
@@ -62,8 +62,8 @@ final class RecordedDisk: JournalFiles {
     }
   }
 
-  /// Calls `body` with every state that a process killed at any moment could have left behind, in order: after each operation, and after each `step` bytes of those that
-  /// write.
+  /// Calls `body` with every state in which a killed process could have left the disk, in order:
+  /// after each operation, and after each `step` bytes of a write.
   static func forEachState(of operations: [Operation], step: Int, _ body: (_ operation: Int, Contents) throws -> Void) rethrows {
     var contents: Contents = [:]
     for (index, operation) in operations.enumerated() {

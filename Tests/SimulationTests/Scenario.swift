@@ -4,12 +4,12 @@ internal import PushTransport
 internal import PushWire
 internal import Support
 
-/// One random campaign under random faults, all of it following from a seed.
+/// A random campaign with random faults. The seed determines all of it.
 struct Scenario: CustomStringConvertible {
   var seed: UInt64
   var configuration = AppConfiguration(id: "simulated")
   var rules = FaultRules()
-  /// Of a scenario over HTTP/2.
+  /// Set for a scenario over HTTP/2.
   var provider: ProviderFaults?
   var network = NetworkFaults()
   var tokens: [DeviceToken] = []
@@ -17,11 +17,12 @@ struct Scenario: CustomStringConvertible {
   var poisoned: Set<DeviceToken> = []
   var expiration: UInt32?
   var cancelAfter: Duration?
-  /// So many of the tokens, from the first on, are a second campaign through the same app, in which each notification has a payload of its own.
+  /// The number of tokens, from the first on, that form a second campaign through the same app,
+  /// with a payload for each notification.
   var personalCount = 0
   var features: [String] = []
 
-  /// Within this a campaign ends: where windows are small, each may need a quiet period of its own.
+  /// A campaign ends within this time. With small windows each may need a quiet period.
   var timeLimit: Duration {
     .seconds(4 * 3600) + configuration.policy.quiet * 2 * (tokens.count / configuration.policy.windowCount)
   }
@@ -34,7 +35,7 @@ struct Scenario: CustomStringConvertible {
       + "\(poisoned.count) poisoned; \(features.joined(separator: ", "))"
   }
 
-  /// Each feature is on or off by a coin of its own, so that runs differ in kind and not only in degree.
+  /// Each feature is drawn separately, so that runs differ in kind and not only in degree.
   init(seed: UInt64) {
     self.seed = seed
     var random = SeededGenerator(seed: seed)
@@ -68,7 +69,8 @@ struct Scenario: CustomStringConvertible {
     addBreakpoints(&faults, &random)
     if Int.random(in: 0..<6, using: &random) == 0 {
       faults.namesRefusedFrame = false
-      // "Missing device token" without an identifier, for a frame that has a token, would be a lie that nobody can see through.
+      // "Missing device token" without an identifier would look like a probe's answer, although the
+      // frame has a token. No sender could know.
       for index in faults.refuse.indices where faults.refuse[index].status == .missingDeviceToken { faults.refuse[index].status = .invalidToken }
       features.append("identifier 0")
     }
@@ -112,7 +114,7 @@ struct Scenario: CustomStringConvertible {
     addOutage()
   }
 
-  /// From a generator of its own, so that earlier seeds stay what they were.
+  /// From a generator of its own, so that the runs of earlier seeds stay the same.
   private mutating func addLateAlerts() {
     var random = SeededGenerator(seed: seed ^ 0xA1E7)
     guard Int.random(in: 0..<8, using: &random) == 0 else { return }

@@ -1,19 +1,19 @@
 internal import Foundation
 
-/// Which seeds the simulations try: a range, and all that ever found a mistake.
+/// The seeds of the simulations: a range, and every seed that ever found a mistake.
 ///
-/// `CARILLON_SEED` sets a single seed, `CARILLON_FIRST_SEED` where the range begins,
-/// `CARILLON_SEEDS` how many it has.
+/// `CARILLON_SEED` sets a single seed, `CARILLON_FIRST_SEED` the start of the range,
+/// `CARILLON_SEEDS` its length.
 enum Seeds {
-  /// Binary protocol, one life.
+  /// Binary protocol, one process.
   static let campaigns = seeds(
     2000,
     known: [
-      // A quiet period for each notification: one connection did not end within four hours, and
-      // the pool did not grow, since it did not hear of a shortage that was one long wait.
+      // With a quiet period for each notification, one connection did not end within four hours.
+      // The pool did not grow, because one long wait did not count as a shortage.
       2_002_897,
-      // The connection of a harmless notification died in the first moment of an outage, just after
-      // its control had lived: condemned.
+      // At the beginning of an outage, the connection of a harmless notification died just after
+      // its control had lived. It was treated as poison.
       200_016_483,
     ])
 
@@ -23,29 +23,30 @@ enum Seeds {
     known: [
       // As above.
       2_002_897,
-      // No mistake of the engine: the journal's driver in the simulation set more and more timers.
+      // A mistake of the simulation: the journal's driver set more and more timers.
       153_248_580,
-      // Each checkpoint asked a lane to write again what it had handed over to another lane, and what it
-      // wrote led to the next checkpoint.
+      // Each checkpoint asked a lane to compact what it had handed over to another lane, and the
+      // records of that led to the next checkpoint.
       60_002_236,
-      // No mistake of the engine: bytes that had waited for the gateway to read arrived in another order.
+      // A mistake of the simulation: bytes that waited for the gateway to read arrived in another
+      // order.
       70_003_327,
-      // What had gone to another lane was forgotten, though it lay between two parts that were given back
-      // as one range: submitted twice. These two fail in a release build only.
+      // What had gone to another lane was forgotten when it lay between two parts that were given
+      // back as one range, so it was submitted twice. These two fail in a release build only.
       200_001_356, 200_014_954,
       // As above, a harmless notification at the beginning of an outage.
       200_016_483,
-      // Sent again after a silent close before the record of the doubt was durable: after a loss of
+      // Resent after a silent close before the record of the doubt was durable. After a loss of
       // power nothing showed that there were two copies.
       200_007_245,
     ])
 
-  /// HTTP/2, one life.
+  /// HTTP/2, one process.
   static let providers = seeds(
     500,
     known: [
-      // Turned away once before an outage, and answered with 503 in it: both counted as attempts,
-      // because others had been answered between the two. Fails in a release build only.
+      // Refused once before an outage and answered with 503 in it. Both counted as attempts,
+      // because others had been answered in between. Fails in a release build only.
       300_005_696
     ])
 
@@ -53,10 +54,10 @@ enum Seeds {
   static let providersThroughCrashes = seeds(
     500,
     known: [
-      // Cancelled with their attempts used up: given back as if they counted as possible
-      // duplicates already, and delivered twice.
+      // Cancelled with all attempts used: given back as if they already counted as possible
+      // duplicates, and delivered twice.
       1_001_105, 3_000_889, 3_000_950, 4_001_281,
-      // As above, sent again before the record of the doubt was durable.
+      // As above, resent before the record of the doubt was durable.
       200_008_770, 200_016_079,
     ])
 

@@ -3,47 +3,48 @@ internal import PushTransport
 internal import PushWire
 internal import Support
 
-/// What the network does to connections, beside what the gateway does by its fault rules. All times are simulated.
+/// What the network does to connections, beside the gateway's fault rules. All times are simulated.
 struct NetworkFaults {
-  /// One way, drawn anew for each delivery, in order.
+  /// One way, in microseconds. Drawn for each delivery; the order is kept.
   var latency: ClosedRange<Int> = 50...500  // microseconds
-  /// Of 1000 dials, so many find nobody.
+  /// Of 1000 dials, the number that reach no listener.
   var unreachablePerMille = 0
-  /// Of 1000 deliveries to the gateway, so many find the connection reset: what is under way in both directions is lost.
+  /// Of 1000 deliveries to the gateway, the number that find the connection reset. Bytes in flight
+  /// are lost in both directions.
   var resetPerMille = 0
-  /// Of 1000 connections that open, so many end later in an alert about the certificate.
+  /// Of 1000 connections that open, the number that end later with an alert about the certificate.
   var lateAlertPerMille = 0
-  /// So many milliseconds after they have opened.
+  /// When that happens, in milliseconds after opening.
   var lateAlertDelay = 1_000...9_000
   /// How many bytes may wait for the socket before the link is not writable.
   var highWater = 1 << 20
-  /// Bytes per millisecond that the network takes.
+  /// The bandwidth, in bytes per millisecond.
   var bytesPerMillisecond = 1_000_000
-  /// What a connection takes to open, beside its latency: the handshakes.
+  /// How long a connection takes to open, beside its latency: the handshakes.
   var dialing = Duration.zero
   var outage: Outage?
 
-  /// The gateway takes no connection for a while, and loses those that it has.
+  /// For some time the gateway accepts no connection and loses the open ones.
   struct Outage {
     enum Kind: CaseIterable {
-      /// Nobody listens.
+      /// There is no listener.
       case unreachable
       /// Every connection is closed as soon as it is open.
       case closes
-      /// Every connection is closed behind the first bytes, which may have been taken.
+      /// Every connection is closed after the first bytes, which may have been accepted.
       case closesBehindData
     }
 
     var kind: Kind
-    /// After the start of the process.
+    /// Counted from the start of the process.
     var after: Duration
     var duration: Duration
   }
 }
 
-/// What a dialer reaches: something that takes connections.
+/// The destination of a dialer.
 protocol SimulatedEndpoint: AnyObject, Sendable {
-  /// The certificate is refused after the handshake.
+  /// Whether the certificate is refused after the handshake.
   func refusesCertificate() -> Bool
   func connect() -> any SimulatedPeer
 }
@@ -54,7 +55,7 @@ protocol SimulatedPeer: AnyObject {
   func received(_ bytes: UnsafeRawBufferPointer, now: Instant) -> [PeerAction]
   func woken(now: Instant) -> [PeerAction]
   func peerClosed(now: Instant) -> [PeerAction]
-  /// Nothing more will come or go.
+  /// The connection is gone.
   func ended()
 }
 
@@ -69,7 +70,7 @@ enum PeerAction {
 
 /// Dials a simulated gateway over a simulated network.
 final class SimulatedDialer: Dialer, @unchecked Sendable {
-  // Sync: used on the simulated loop alone.
+  // Sync: used on the simulated loop only.
   private let loop: SimulatedLoop
   private let service: any SimulatedEndpoint
   private var random: SeededGenerator
@@ -95,7 +96,7 @@ final class SimulatedDialer: Dialer, @unchecked Sendable {
   func dial(on loop: any Loop, delegate: any LinkDelegate) -> any Link {
     dials += 1
     links.removeAll(where: \.isOver)
-    // A dead process only thinks that it dials.
+    // The dials of a dead process reach nothing.
     let refused = !isDead && service.refusesCertificate()
     let link = SimulatedLink(
       loop: self.loop, service: service, delegate: delegate, faults: faults, outage: outage, seed: isDead ? 0 : random.next())
@@ -118,28 +119,29 @@ final class SimulatedDialer: Dialer, @unchecked Sendable {
     for link in links { link.lose() }
   }
 
-  /// The process ends: its system closes its connections behind what was handed over, and the process hears of nothing any more.
+  /// The process ends. The system closes its connections after the bytes that were handed over, and
+  /// the process receives no more events.
   func die() {
     isDead = true
     for link in links { link.orphan() }
   }
 
-  /// Nothing of the dead process is looked at any more. It hears that its connections are gone, so that
-  /// everything in it comes to an end and its memory is given back.
+  /// Reports to the dead process that its connections are gone, so that everything in it ends and
+  /// its memory is released.
   func bury() {
     for link in links { link.bury() }
     links = []
   }
 }
 
-/// One connection of the simulated network, both ends of it.
+/// One connection of the simulated network, with both ends.
 final class SimulatedLink: Link, @unchecked Sendable {
-  // Sync: used on the simulated loop alone.
+  // Sync: used on the simulated loop only.
   private let loop: SimulatedLoop
   private let faults: NetworkFaults
   private var random: SeededGenerator
   private var delegate: (any LinkDelegate)?
-  /// Of a dead process.
+  /// The delegate in a dead process.
   private var deadDelegate: (any LinkDelegate)?
   private let outage: Range<Instant>?
   private var connection: (any SimulatedPeer)?
@@ -151,7 +153,7 @@ final class SimulatedLink: Link, @unchecked Sendable {
   private var upstreamAt = Instant.start
   private var downstreamAt = Instant.start
   private var gatewayReadsAt = Instant.start
-  /// What has come and not been read.
+  /// Bytes that have arrived and were not read.
   private var arrivals: [Arrival] = []
   private var isReadingPlanned = false
 
@@ -173,7 +175,7 @@ final class SimulatedLink: Link, @unchecked Sendable {
   }
 
   var isIdle: Bool { inFlight == 0 }
-  /// Nobody will hear of it any more.
+  /// No delegate receives events any more.
   var isOver: Bool { delegate == nil && deadDelegate == nil }
   private(set) var handedOverByteCount: UInt64 = 0
   var unacknowledgedByteCount: Int { inFlight }
@@ -199,7 +201,7 @@ final class SimulatedLink: Link, @unchecked Sendable {
     downstream { $0.closed(reason) }
   }
 
-  /// TLS 1.3: the handshake looks complete, then the alert comes; the gateway has read nothing.
+  /// TLS 1.3: the handshake looks complete, then the alert arrives. The gateway has read nothing.
   func openThenRefuse() {
     connection = nil
     downstream { link in
@@ -209,7 +211,7 @@ final class SimulatedLink: Link, @unchecked Sendable {
     }
   }
 
-  /// The gateway takes the connection and closes it at once: it has read nothing.
+  /// The gateway accepts the connection and closes it at once, having read nothing.
   func openThenClose() {
     connection = nil
     takeTimeToDial()
@@ -226,7 +228,8 @@ final class SimulatedLink: Link, @unchecked Sendable {
     cut(faults.outage?.kind == .unreachable ? .reset : .byPeer)
   }
 
-  /// Later than a refusal of the certificate can be: the gateway may have read by then.
+  /// An alert later than a refusal of the certificate can be. The gateway may have read something
+  /// by then.
   private func planLateAlert() {
     guard faults.lateAlertPerMille > 0, Int.random(in: 0..<1000, using: &random) < faults.lateAlertPerMille else { return }
     _ = loop.schedule(at: loop.now + .milliseconds(Int.random(in: faults.lateAlertDelay, using: &random))) {
@@ -256,7 +259,7 @@ final class SimulatedLink: Link, @unchecked Sendable {
     guard delegate != nil else { return }
     let wasOpen = isOpen
     isOpen = false
-    // The gateway hears of it when what was sent before has arrived.
+    // The gateway sees the close after the bytes that were sent before.
     if wasOpen { upstreamEnd() }
     loop.execute { self.closed(.byUs) }
   }
@@ -289,7 +292,8 @@ final class SimulatedLink: Link, @unchecked Sendable {
     _ = loop.schedule(at: arrival) { self.arrive(.end) }
   }
 
-  /// What comes while the gateway does not read waits, and keeps its order: two timers for one moment have none.
+  /// Queues bytes while the gateway does not read, which keeps their order. Two timers with the
+  /// same time would not.
   private func arrive(_ arrival: Arrival) {
     arrivals.append(arrival)
     if !isReadingPlanned { read() }
@@ -343,7 +347,7 @@ final class SimulatedLink: Link, @unchecked Sendable {
     for action in actions {
       switch action {
       case .send(let bytes):
-        // The client may read it in two halves.
+        // The client may read the bytes in two halves.
         let cut = Int.random(in: 1...bytes.count, using: &random)
         deliver(Array(bytes[..<cut]))
         if cut < bytes.count { deliver(Array(bytes[cut...])) }
@@ -364,13 +368,14 @@ final class SimulatedLink: Link, @unchecked Sendable {
 
   private func deliver(_ bytes: [UInt8]) {
     downstream { link in
-      // As with a socket, what comes between our closing and the end is still delivered.
+      // As with a socket, bytes that arrive between this side's close and the end are still
+      // delivered.
       guard link.delegate != nil else { return }
       unsafe bytes.withUnsafeBytes { unsafe link.delegate?.link(link, received: $0) }
     }
   }
 
-  /// The connection dies in both directions: what is under way is lost.
+  /// The connection dies in both directions. Bytes in flight are lost.
   private func cut(_ reason: LinkClosure) {
     isCut = true
     end()
@@ -395,7 +400,7 @@ final class SimulatedLink: Link, @unchecked Sendable {
   }
 }
 
-/// The binary gateway as a service.
+/// The binary gateway as an endpoint.
 final class BinaryService: SimulatedEndpoint {
   private let gateway: SimulatedGateway
   private let topic: String

@@ -3,54 +3,56 @@ internal import PushTransport
 internal import PushWire
 internal import Support
 
-/// What the simulated HTTP/2 service does to requests and connections, of each thousand.
+/// The faults of the simulated HTTP/2 service, most of them per thousand requests.
 struct ProviderFaults {
-  /// Answered for good with this, always.
+  /// Always refused with this status and reason.
   var refused: [DeviceToken: (status: UInt16, reason: ProviderReason)] = [:]
-  /// "Not now": 500 or 503, and 429; nothing is taken.
+  /// Temporary refusals with 500 or 503, and with 429. Nothing is accepted.
   var unavailablePerMille = 0
   var tooManyPerMille = 0
-  /// RST_STREAM: with REFUSED_STREAM nothing is taken, with another code perhaps.
+  /// RST_STREAM. With REFUSED_STREAM nothing is accepted, with another code perhaps.
   var refusedStreamPerMille = 0
   var resetPerMille = 0
-  /// Perhaps taken, never answered.
+  /// Perhaps accepted, never answered.
   var silentPerMille = 0
-  /// Perhaps taken, and the connection is cut.
+  /// Perhaps accepted, and the connection is cut.
   var cutPerMille = 0
-  /// An answer that means nothing: perhaps taken.
+  /// An answer without meaning; perhaps accepted.
   var oddPerMille = 0
-  /// 503 Shutdown or 400 IdleTimeout: not taken, and a new connection wanted.
+  /// 503 Shutdown or 400 IdleTimeout: not accepted, and a new connection is requested.
   var shutdownPerMille = 0
-  /// GOAWAY after so many requests of a connection, with a last stream in the middle of what is under way.
+  /// GOAWAY after this many requests of a connection, with a last stream in the middle of those in
+  /// flight.
   var goAwayAfter: Int?
-  /// From so many requests of a connection on, it says nothing at all any more.
+  /// After this many requests of a connection, the service sends nothing any more.
   var deafAfter: Int?
-  /// Of so many connections at most.
+  /// On how many connections at most.
   var deafConnections = 0
   var streamLimit: UInt32 = 100
-  /// One stream at first, until something was taken.
+  /// One stream at first, until a request was accepted.
   var startsAtOne = false
-  /// The limit changes now and then, below what is open too.
+  /// The limit changes now and then, also below the number of open streams.
   var limitChanges = false
   /// From this request on, everything is refused with 403.
   var forbiddenFrom: Int?
-  /// Requests for these are perhaps taken, and the connection is cut, always.
+  /// Tokens whose requests always cut the connection, perhaps accepted.
   var cutting: Set<DeviceToken> = []
-  /// From this request on, everything is answered with 503 for so long.
+  /// From this request on, everything is answered with 503 for this long.
   var outage: (from: Int, duration: Duration)?
-  /// Milliseconds from a request's arrival to what is done with it.
+  /// Milliseconds between a request's arrival and its response.
   var processing: ClosedRange<Int> = 0...20
 }
 
-/// The HTTP/2 service in a simulation: real sessions of HTTP/2, a truth of what was taken, and faults by a seed. It outlives simulated processes.
+/// The HTTP/2 service of a simulation: real HTTP/2 sessions, a truth of what was accepted, and
+/// faults by a seed. It outlasts simulated processes.
 final class SimulatedProvider: SimulatedEndpoint, @unchecked Sendable {
-  // Sync: used on the simulated loop alone.
+  // Sync: used on the simulated loop only.
   fileprivate let faults: ProviderFaults
   fileprivate var random: SeededGenerator
   fileprivate(set) var accepted: [DeviceToken: Int] = [:]
-  /// Each request that arrived, with its payload.
+  /// All requests that arrived, with their payloads.
   fileprivate(set) var requests: [(token: DeviceToken, identifier: String, payload: [UInt8])] = []
-  /// Tokens that were told "not now".
+  /// Tokens that were refused temporarily.
   fileprivate(set) var putOff: Set<DeviceToken> = []
   /// Rules of the protocol that the client broke.
   fileprivate(set) var violations: [String] = []
@@ -67,10 +69,10 @@ final class SimulatedProvider: SimulatedEndpoint, @unchecked Sendable {
   func refusesCertificate() -> Bool { false }
   func connect() -> any SimulatedPeer { ProviderPeer(self) }
 
-  /// What has cut its connection twice cannot be told from what always does.
+  /// A token that has cut its connection twice cannot be told from one that always does.
   func kills(_ token: DeviceToken) -> Bool { faults.cutting.contains(token) || cutCounts[token, default: 0] > 1 }
 
-  /// Requests for one token under several identifiers: a resend has the same one.
+  /// Tokens that were sent with several identifiers. A resend keeps its identifier.
   var changedIdentifiers: [String] {
     var seen: [DeviceToken: String] = [:]
     return requests.compactMap { request in
@@ -89,7 +91,7 @@ final class SimulatedProvider: SimulatedEndpoint, @unchecked Sendable {
   fileprivate func draws(_ perMille: Int) -> Bool { perMille > 0 && Int.random(in: 0..<1000, using: &random) < perMille }
 }
 
-/// One connection to it.
+/// One connection to the service.
 private final class ProviderPeer: SimulatedPeer {
   private struct Waiting {
     var streamID: Int32
@@ -136,7 +138,7 @@ private final class ProviderPeer: SimulatedPeer {
   func woken(now: Instant) -> [PeerAction] {
     var actions: [PeerAction] = []
     for request in waiting where request.due <= now && !hasEnded {
-      // Taken out first: what it leads to may take out others.
+      // Removed first, because its effects can remove others.
       guard let index = waiting.firstIndex(where: { $0.streamID == request.streamID }) else { continue }
       waiting.remove(at: index)
       highestProcessed = max(highestProcessed, request.streamID)
@@ -146,7 +148,7 @@ private final class ProviderPeer: SimulatedPeer {
   }
 
   func peerClosed(now: Instant) -> [PeerAction] {
-    // What has arrived may still be taken.
+    // Requests that have arrived may still be accepted.
     for request in waiting where provider.faults.refused[request.token] == nil && Bool.random(using: &provider.random) { take(request.token) }
     waiting = []
     return []
@@ -184,7 +186,7 @@ private final class ProviderPeer: SimulatedPeer {
     defer { changeLimit() }
     if let from = faults.forbiddenFrom, provider.requests.count > from { return respond(request, 403, .invalidProviderToken) }
     if faults.cutting.contains(request.token) { return cut(with: request) }
-    // No verdict on a notification: it must not be rejected for this.
+    // Not a verdict on the notification, so it must not be rejected for this.
     if provider.isOutOfOrder(now: now) { return respond(request, 503, .serviceUnavailable) }
     if provider.draws(faults.refusedStreamPerMille) {
       provider.putOff.insert(request.token)
@@ -232,7 +234,7 @@ private final class ProviderPeer: SimulatedPeer {
 
   private func goAway() {
     isGoingAway = true
-    // Nothing above it has been taken, or ever will be.
+    // No request above it has been or will be accepted.
     let open = waiting.map(\.streamID).filter { $0 > highestProcessed }
     let last = Bool.random(using: &provider.random) ? highestProcessed : open.randomElement(using: &provider.random) ?? highestProcessed
     waiting.removeAll { $0.streamID > last }

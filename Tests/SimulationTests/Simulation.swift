@@ -6,17 +6,18 @@ internal import Synchronization
 
 @testable internal import PushEngine
 
-/// Runs a scenario's campaign through the whole engine, with simulated network, gateway and time, and compares the account with the truth.
+/// Runs a scenario's campaign through the whole engine, with simulated network, gateway and time,
+/// and compares the account with the truth.
 struct Simulation {
   let scenario: Scenario
 
-  /// What is wrong, in sentences; empty when the account is exact.
+  /// The problems found, in sentences; empty when the account is exact.
   func run() -> [String] { perform().problems }
 
-  /// What the engine has not let go of after its app was shut down, in sentences.
+  /// The engine's objects that are still in memory after the app was shut down, in sentences.
   func retained() -> [String] { perform().remains.problems }
 
-  /// What ought to be gone when nobody uses it any more.
+  /// Objects that must be deallocated when the app has ended.
   struct Remains {
     weak var app: App?
     weak var shared: AppShared?
@@ -30,7 +31,7 @@ struct Simulation {
     }
   }
 
-  /// Everything that the gateway saw, in order, and the work it took: equal for equal runs.
+  /// Everything that the gateway received, in order, and the number of steps. Equal for equal runs.
   func trace() -> String {
     let (_, gateway, steps, _) = perform()
     return gateway.trace + "\n\(steps)"
@@ -57,7 +58,7 @@ struct Simulation {
       let problem = "the campaign did not end: \(ending) after \(loop.now), \(dialer.dials) connections, failure \(app.failure ?? "none")"
       return ([problem], gateway, loop.steps, remains)
     }
-    // What is still on its way must not change the truth afterwards.
+    // Deliveries in flight must not change the truth afterwards.
     _ = loop.run(limit: .seconds(30), stepLimit: 1_000_000) { false }
     var check = AccountCheck(tokens: scenario.tokens, account: account, outcomes: outcomes.outcomes, arrivals: gateway.arrivals)
     check.isPartial = scenario.cancelAfter != nil || app.failure != nil
@@ -67,7 +68,7 @@ struct Simulation {
     return (check.problems() + gateway.problems() + gateway.copyProblems(), gateway, steps, remains)
   }
 
-  /// Ends what is left of a simulated process: whatever waits in the loop keeps its memory.
+  /// Ends a simulated process. Jobs that wait in the loop would keep its memory.
   static func end(_ app: App, on loop: SimulatedLoop) {
     _ = Task(executorPreference: loop) { await app.shutDown() }
     _ = loop.run(limit: .seconds(24 * 3600), stepLimit: 1_000_000) { false }
@@ -90,9 +91,9 @@ struct Simulation {
   static let commonPayload = Array(#"{"aps":{"alert":"x"}}"#.utf8)
 }
 
-/// The gateway of a scenario and its truth, whichever protocol it speaks.
+/// The gateway of a scenario and its truth, for either protocol.
 final class ScenarioGateway: @unchecked Sendable {
-  // Sync: used on the simulated loop alone.
+  // Sync: used on the simulated loop only.
   let service: any SimulatedEndpoint
   private let scenario: Scenario
   private let memory = RecordedFrames()
@@ -104,27 +105,28 @@ final class ScenarioGateway: @unchecked Sendable {
     service = provider ?? BinaryService(gateway: SimulatedGateway(rules: scenario.rules, memory: memory), topic: Scenario.topic)
   }
 
-  /// How often each token was taken.
+  /// How often each token was accepted.
   var arrivals: [DeviceToken: Int] { provider?.accepted ?? memory.accepted(topic: Scenario.topic) }
 
-  /// What it may have refused or killed.
+  /// Sets the tokens that the gateway may have refused or closed on.
   func explain(_ check: inout AccountCheck) {
     let scenario = scenario
     let putOff = provider?.putOff ?? []
-    // A refused credential is no verdict on a notification.
+    // A refused credential is not a verdict on a notification.
     check.refused = { scenario.refused.contains($0) || putOff.contains($0) }
     let provider = provider
     check.kills = { scenario.kills($0) || scenario.killsAtRandom || provider?.kills($0) == true }
   }
 
-  /// What it saw that must not be.
+  /// Violations that the gateway observed.
   func problems() -> [String] { (provider.map { $0.violations + $0.changedIdentifiers } ?? []) + misdirected() }
 
-  /// Poison may cost the others only so many copies: 5 where probes are answered, else log₂ of the window.
+  /// Checks that poison costs other notifications only a limited number of copies: 5 where probes
+  /// are answered, otherwise log₂ of the window.
   ///
-  /// That holds where connections die of notifications alone, or of what the sender is told about.
-  /// Where connections also fail to open, what they die of is sent more often itself: a control
-  /// that fails says that an outage may have begun.
+  /// This holds where connections die only of notifications, or of events that the sender is told
+  /// about. Where connections also fail to open, the poison itself is sent more often: a control
+  /// that fails may mean that an outage has begun.
   func copyProblems() -> [String] {
     let faults = scenario.rules.common
     guard provider == nil, !scenario.killsAtRandom, faults.close == nil, faults.reset == nil, scenario.network.outage == nil else { return [] }
@@ -142,7 +144,7 @@ final class ScenarioGateway: @unchecked Sendable {
     return copies.filter { $0.value > bound }.map { "\($0.key) was sent \($0.value) times, not at most \(bound)" }
   }
 
-  /// Nobody may get what was meant for somebody else.
+  /// Checks that every device got its own payload.
   private func misdirected() -> [String] {
     let personal = Set(scenario.tokens.prefix(scenario.personalCount))
     let sent = provider?.requests.map { ($0.token, $0.payload) } ?? memory.frames.compactMap { frame in frame.token.map { ($0, frame.payload) } }
@@ -152,7 +154,7 @@ final class ScenarioGateway: @unchecked Sendable {
     }
   }
 
-  /// Everything that it saw, in order.
+  /// Everything that the gateway received, in order.
   var trace: String {
     if let provider { return provider.requests.map { "\($0.token) \($0.identifier)" }.joined(separator: "\n") }
     return memory.frames.map { "\($0.connection) \($0.token?.description ?? "-") \($0.identifier ?? 0)" }.joined(separator: "\n")
@@ -162,16 +164,17 @@ final class ScenarioGateway: @unchecked Sendable {
 extension Scenario {
   func identifierSeed(_ isPersonal: Bool) -> IdentifierSeed { IdentifierSeed(high: seed, low: isPersonal ? 1 : 0) }
 
-  /// Connections end without a word so soon and so often that a harmless notification may twice be the last one seen alive: from outside that is the same.
+  /// Connections close silently so soon and so often that a harmless notification may be the last
+  /// one in flight twice. From outside that looks like poison.
   var killsAtRandom: Bool {
     let breakpoints = [rules.common.close, rules.common.reset, rules.common.shutDown].compactMap { $0 }
-    // An outage that takes what it does not answer, or one beside other closures.
+    // An outage that accepts what it does not answer, or one beside other closes.
     let hasOtherClosures = !breakpoints.isEmpty || provider.map { $0.cutPerMille > 0 || $0.silentPerMille > 0 || $0.deafAfter != nil } == true
     if let outage = network.outage, outage.kind == .closesBehindData || hasOtherClosures { return true }
     return network.resetPerMille > 0 || network.lateAlertPerMille > 0 || breakpoints.contains { $0.after <= 1 && $0.connections ?? .max > 1 }
   }
 
-  /// Notifications that the gateway answers by closing without a word.
+  /// Whether the gateway answers a token with a silent close.
   func kills(_ token: DeviceToken) -> Bool {
     poisoned.contains(token) || refused.contains(token) && (!configuration.policy.hasIdentifiers || !rules.common.namesRefusedFrame)
   }

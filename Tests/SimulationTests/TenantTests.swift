@@ -6,24 +6,24 @@ internal import Support
 internal import Synchronization
 internal import Testing
 
-/// Several apps in one process: what befalls one is no business of the others.
+/// Several apps in one process do not affect each other.
 @Suite struct TenantTests {
   enum Neighbour: String, CaseIterable, Sendable {
     case none, refusedCertificate, deadGateway, slowReader, closesEverything, refusesHalf
   }
 
-  @Test("a neighbour in trouble takes nothing from an app's throughput", arguments: Neighbour.allCases)
+  @Test("a neighbour with problems does not reduce an app's throughput", arguments: Neighbour.allCases)
   func neighbours(neighbour: Neighbour) throws {
     let alone = try #require(Self.run(beside: .none))
     let together = try #require(Self.run(beside: neighbour))
     #expect(together.account.confirmed == Self.count)
     #expect(together.account.inFlight == 0)
-    // Simulated time: the same work at the same moments, but for the random travel times.
+    // Simulated time: the same work at the same times, except for random latencies.
     #expect(together.finishedAt.since(.start) <= alone.finishedAt.since(.start) * 1.2, "\(neighbour): \(together.finishedAt) against \(alone.finishedAt)")
   }
 
   @Test(
-    "an app whose gateway cannot be used ends in an account and a reason",
+    "an app whose gateway cannot be used ends with an account and a reason",
     arguments: [Neighbour.refusedCertificate, .deadGateway, .closesEverything])
   func troubledAppsGiveUp(neighbour: Neighbour) throws {
     let result = try #require(Self.run(beside: neighbour))

@@ -6,12 +6,12 @@ internal import Support
 internal import Synchronization
 internal import Testing
 
-/// A campaign whose source has nothing for a while: no polling, no lost wake-up, and outcomes come
-/// without waiting for the end of the audience.
+/// A campaign whose source has nothing for a while: no polling, no lost wake-up, and outcomes that
+/// do not wait for the end of the audience.
 @Suite struct WaitingSourceTests {
   enum Transport: CaseIterable, Sendable { case binary, http2 }
 
-  @Test("every notification has its outcome before the source goes on", arguments: Transport.allCases)
+  @Test("every notification has its outcome before the source continues", arguments: Transport.allCases)
   func outcomesWhileWaiting(transport: Transport) {
     let (site, source, outcomes) = Self.site(transport)
     let run = site.begin(source, outcomes)
@@ -25,7 +25,7 @@ internal import Testing
     #expect(run.ledger.account.confirmed == 15)
   }
 
-  @Test("a paused campaign takes nothing in, and loses nothing", arguments: Transport.allCases)
+  @Test("a paused campaign takes nothing in and loses nothing", arguments: Transport.allCases)
   func pausing(transport: Transport) {
     let (site, source, outcomes) = Self.site(transport)
     let run = site.begin(source, outcomes)
@@ -55,7 +55,7 @@ internal import Testing
     #expect(run.ledger.account.submitted == 2)
   }
 
-  @Test("a listener that does not ask hears of no accepted notification")
+  @Test("a listener without hearsOfAccepted gets no accepted notifications")
   func deafListener() {
     let (site, source, _) = Self.site(.http2)
     let outcomes = HeardOutcomes(hearsOfAccepted: false)
@@ -156,14 +156,14 @@ private final class FedSource: AudienceSource {
   }
 }
 
-/// What a listener heard.
+/// Records the lines that a listener gets.
 private final class HeardOutcomes: OutcomeListener {
   let hearsOfAccepted: Bool
   private let lines = Mutex<[UInt64]>([])
 
   init(hearsOfAccepted: Bool) { self.hearsOfAccepted = hearsOfAccepted }
 
-  /// The lines that were accepted, in order.
+  /// The accepted lines, in order.
   var accepted: [Int] { lines.withLock { $0.map(Int.init).sorted() } }
 
   func accepted(lines new: [UInt64], _ confirmation: PushWire.Confirmation) { lines.withLock { $0 += new } }

@@ -2,20 +2,20 @@ package import PushEngine
 package import PushWire
 internal import Synchronization
 
-/// The one assertion that every end-to-end test ends in: the account equals the gateway's ground truth.
+/// The assertion of every end-to-end test: the account equals the gateway's ground truth.
 package struct AccountCheck {
-  /// Distinct, one notification each.
+  /// Distinct tokens, with one notification each.
   package var tokens: [DeviceToken]
   package var account: Account
-  /// What was listed as not accepted.
+  /// The outcomes of those that were not accepted.
   package var outcomes: [DeviceToken: Outcome]
   /// How often the gateway accepted each token.
   package var arrivals: [DeviceToken: Int]
-  /// What the gateway refuses with a status.
+  /// Whether the gateway refuses a token with a status.
   package var refused: (DeviceToken) -> Bool = { _ in false }
-  /// What the gateway answers by closing without a word.
+  /// Whether the gateway closes the connection on a token without an error response.
   package var kills: (DeviceToken) -> Bool = { _ in false }
-  /// The campaign was stopped: not everything was submitted.
+  /// The campaign was stopped, so not everything was submitted.
   package var isPartial = false
 
   package init(tokens: [DeviceToken], account: Account, outcomes: [DeviceToken: Outcome], arrivals: [DeviceToken: Int]) {
@@ -43,7 +43,7 @@ package struct AccountCheck {
       if let outcome = outcomes[token] {
         if let problem = problem(with: outcome, arrivals: count, token: token) { problems.append("\(token) \(problem)") }
       } else if count == 0 {
-        // Counted as accepted; or never submitted.
+        // Counted as accepted, or never submitted.
         missing += 1
       }
     }
@@ -58,7 +58,7 @@ package struct AccountCheck {
     switch outcome {
     case .rejected(.status), .rejected(.provider), .rejected(.gaveUp), .rejected(.streamRefused):
       refused(token) ? nil : "is counted as refused (\(outcome)), but the gateway does not refuse it"
-    case .rejected(.closedWithoutReason): kills(token) ? nil : "is condemned, but is harmless"
+    case .rejected(.closedWithoutReason): kills(token) ? nil : "is rejected as poison, but is harmless"
     case .cancelled, .expired: arrivals == 0 ? nil : "is counted as \(outcome) but arrived"
     case .held, .unknown: nil
     case .accepted, .rejected, .suppressed: "ended as \(outcome)"
@@ -66,7 +66,7 @@ package struct AccountCheck {
   }
 }
 
-/// Hears every outcome that is not acceptance.
+/// Collects the outcomes of all notifications that were not accepted.
 package final class OutcomeBook: OutcomeListener {
   private let book = Mutex<[DeviceToken: Outcome]>([:])
 

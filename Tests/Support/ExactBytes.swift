@@ -1,5 +1,6 @@
-/// Calls `body` with a copy of the bytes in an allocation of exactly their size, so that AddressSanitizer sees a read of even one byte beyond them.
-/// An array's own storage has spare room in which such a read would go unnoticed.
+/// Calls `body` with a copy of the bytes in an allocation of exactly their size. AddressSanitizer
+/// then reports a read of even one byte beyond them. An array's own storage has spare room in which
+/// such a read would stay unnoticed.
 package func withExactBytes<R>(_ bytes: some Collection<UInt8>, _ body: (UnsafeRawBufferPointer) throws -> R) rethrows -> R {
   let copy = UnsafeMutableRawBufferPointer.allocate(byteCount: bytes.count, alignment: 1)
   defer { unsafe copy.deallocate() }
@@ -7,7 +8,8 @@ package func withExactBytes<R>(_ bytes: some Collection<UInt8>, _ body: (UnsafeR
   return try unsafe body(UnsafeRawBufferPointer(copy))
 }
 
-/// Writes into an allocation of exactly `byteCount` bytes, filled with 0xEE before, and returns the bytes that `body` says it wrote.
+/// Calls `body` with an allocation of exactly `byteCount` bytes, filled with 0xEE, and returns the
+/// bytes that `body` says it wrote.
 package func writingExactBytes(_ byteCount: Int, _ body: (UnsafeMutableRawBufferPointer) -> Int) -> [UInt8] {
   let memory = UnsafeMutableRawBufferPointer.allocate(byteCount: byteCount, alignment: 1)
   defer { unsafe memory.deallocate() }
@@ -17,7 +19,7 @@ package func writingExactBytes(_ byteCount: Int, _ body: (UnsafeMutableRawBuffer
 }
 
 extension SeededGenerator {
-  /// Cuts bytes into random pieces, some of them empty and many of them of one byte, which together are the whole again.
+  /// Cuts bytes into random pieces. Some are empty and many have one byte.
   package mutating func cut(_ bytes: [UInt8]) -> [ArraySlice<UInt8>] {
     var pieces: [ArraySlice<UInt8>] = []
     var rest = bytes[...]

@@ -1,7 +1,7 @@
 package import PushTransport
 package import PushWire
 
-/// Headers of one notification, made for the length of a call.
+/// Calls `body` with headers of one notification, which are valid during the call.
 package func withOwnHeaders<Result>(identifier: APNSIdentifier?, collapse: [UInt8], _ body: (RingRecord.OwnHeaders) -> Result) -> Result {
   var bytes = [UInt8](repeating: 0, count: identifier == nil ? 0 : RingRecord.OwnHeaders.identifierByteCount) + collapse
   let code = RingRecord.OwnHeaders.code(hasIdentifier: identifier != nil, collapseIdentifierByteCount: collapse.count)

@@ -1,6 +1,7 @@
-/// SplitMix64: a small random generator whose whole run follows from one seed, so that a failing test can be repeated.
+/// SplitMix64, a small random generator. One seed determines its whole sequence, so a failing test
+/// can be repeated.
 ///
-/// Print `seed` in the failure message of every test that uses one.
+/// Every test that uses one prints `seed` in its failure messages.
 package struct SeededGenerator: RandomNumberGenerator, Sendable {
   package let seed: UInt64
   private var state: UInt64

@@ -2,10 +2,10 @@ internal import Glibc
 package import PushJournal
 internal import Synchronization
 
-/// A directory that behaves like a disk on a bad day: what was not synced may be lost, torn or reordered by a loss of power, writes and syncs may fail,
-/// and it stops for good after any number of operations.
+/// A directory on a faulty disk. A loss of power may lose, tear or reorder what was not synced.
+/// Writes and syncs may fail. After a given number of operations, all fail.
 ///
-/// Everything follows from what the caller does and the generator it passes, so a run can be repeated from its seed.
+/// The calls and the generator determine everything, so a run can be repeated from its seed.
 package final class SimulatedDisk: JournalFiles {
   private enum FileChange { case append([UInt8]), cut(Int) }
   private enum NameChange { case link(String, Int), unlink(String) }
@@ -13,12 +13,12 @@ package final class SimulatedDisk: JournalFiles {
   private struct Node {
     var durable: [UInt8] = []
     var pending: [FileChange] = []
-    /// What a reader sees.
+    /// The content that a reader sees.
     var visible: [UInt8] = []
   }
 
   package enum Fault: Sendable {
-    /// The write puts this much into the file and fails.
+    /// The write stores this many bytes and fails.
     case shortWrite(Int, code: Int32)
     case failedSync(code: Int32)
   }
@@ -29,12 +29,12 @@ package final class SimulatedDisk: JournalFiles {
     var durableNames: [String: Int] = [:]
     var nameChanges: [NameChange] = []
     var isLocked = false
-    /// Operations until the power fails; nil: it does not.
+    /// Operations until the power fails; nil: it does not fail.
     var stepsLeft: Int?
     var isOff = false
     var writeFault: (after: Int, fault: Fault)?
     var syncFault: (after: Int, fault: Fault)?
-    /// Counts lives, so that a file or lock of an earlier one is dead.
+    /// Counts the processes, so that files and locks of earlier ones are invalid.
     var life = 0
     var syncCount = 0
     var writeCount = 0
@@ -50,17 +50,17 @@ package final class SimulatedDisk: JournalFiles {
   /// The power fails after this many more operations.
   package func fail(after steps: Int) { state.withLock { $0.stepsLeft = steps } }
 
-  /// The write after `count` others goes wrong like this.
+  /// The write after `count` others has this fault.
   package func failWrite(after count: Int, _ fault: Fault) { state.withLock { $0.writeFault = (count, fault) } }
 
-  /// The sync after `count` others goes wrong.
+  /// The sync after `count` others fails.
   package func failSync(after count: Int, code: Int32 = EIO) { state.withLock { $0.syncFault = (count, .failedSync(code: code)) } }
 
   package var isOff: Bool { state.withLock { $0.isOff } }
   package var syncCount: Int { state.withLock { $0.syncCount } }
   package var writeCount: Int { state.withLock { $0.writeCount } }
 
-  /// The process has ended, and another begins: everything written is there.
+  /// The process has ended and another begins. Everything written is present.
   package func restart() {
     state.withLock { state in
       state.isLocked = false
@@ -72,7 +72,8 @@ package final class SimulatedDisk: JournalFiles {
     }
   }
 
-  /// The machine has lost power, and starts again: what was not synced is there, or not, or partly.
+  /// The machine has lost power and restarts. What was not synced is present, lost or partly
+  /// present.
   package func loseUnsynced(using generator: inout SeededGenerator) {
     restart()
     state.withLock { state in
@@ -102,7 +103,7 @@ package final class SimulatedDisk: JournalFiles {
           let kept = Int.random(in: 0...added.count, using: &generator)
           bytes += added.prefix(kept) + Array(repeating: 0, count: added.count - kept)
         default:
-          // The end is there and the beginning is not.
+          // The end is present and the beginning is not.
           let lost = Int.random(in: 0...added.count, using: &generator)
           bytes += generator.bytes(lost) + added.dropFirst(lost)
         }
@@ -119,7 +120,7 @@ package final class SimulatedDisk: JournalFiles {
 
   package func contents(_ name: String) -> [UInt8]? { state.withLock { state in state.names[name].map { state.nodes[$0].visible } } }
 
-  /// Puts a file there, durably, in place of any of that name.
+  /// Stores a file durably. It replaces a file with that name.
   package func put(_ name: String, _ bytes: [UInt8]) {
     state.withLock { state in
       state.nodes.append(Node(durable: bytes, visible: bytes))
@@ -128,7 +129,7 @@ package final class SimulatedDisk: JournalFiles {
     }
   }
 
-  /// Takes a file away, durably.
+  /// Removes a file durably.
   package func remove(_ name: String) {
     state.withLock { state in
       state.names[name] = nil

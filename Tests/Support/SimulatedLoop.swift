@@ -2,12 +2,14 @@ package import PushTransport
 package import PushWire
 internal import Synchronization
 
-/// One object that is every thread of a simulated program: it runs all actors, tasks and loop jobs, one at a time, picks the next ready one by a
-/// seed, and owns time, which only passes when nothing is ready.
+/// All threads of a simulated program in one object. It runs actors, tasks and loop jobs one at a
+/// time and picks the next ready one by a seed. It owns time, which passes only when nothing is
+/// ready.
 ///
-/// Same seed, same run: that is what makes a failure found in a million runs one that can be looked at.
+/// The same seed gives the same run, so a failure among a million runs can be repeated.
 package final class SimulatedLoop: Loop, SerialExecutor, TaskExecutor, @unchecked Sendable {
-  // Sync: everything happens on the one thread that calls `run`, except that jobs may be handed in while it is not running.
+  // Sync: everything happens on the one thread that calls `run`; jobs may also be submitted while
+  // it is not running.
   private enum Ready {
     case job(UnownedJob)
     case block(@Sendable () -> Void)
@@ -50,7 +52,7 @@ package final class SimulatedLoop: Loop, SerialExecutor, TaskExecutor, @unchecke
   package var executor: any SerialExecutor { self }
   package var now: Instant { state.withLock { $0.now } }
   package var unixSeconds: UInt32 { UInt32(truncatingIfNeeded: 1_700_000_000 + now.nanoseconds / 1_000_000_000) }
-  /// How many jobs have run.
+  /// The number of jobs that have run.
   package var steps: Int { state.withLock { $0.steps } }
 
   package func execute(_ job: @escaping @Sendable () -> Void) {
@@ -76,7 +78,7 @@ package final class SimulatedLoop: Loop, SerialExecutor, TaskExecutor, @unchecke
   }
 
   package func checkIsolated() {
-    precondition(isRunning.load(ordering: .relaxed), "outside the simulation")
+    precondition(isRunning.load(ordering: .relaxed), "a job runs outside the simulation")
   }
 
   package func isIsolatingCurrentContext() -> Bool? { isRunning.load(ordering: .relaxed) }
@@ -85,13 +87,14 @@ package final class SimulatedLoop: Loop, SerialExecutor, TaskExecutor, @unchecke
 
   package enum Ending: Hashable, Sendable {
     case done
-    /// Nothing is ready, no timer is set, and `isDone` is still false: whatever it waits for will never come.
+    /// Nothing is ready, no timer is set, and `isDone` is false: the condition can no longer come
+    /// true.
     case stuck
     case outOfTime
     case outOfSteps
   }
 
-  /// Runs until `isDone`, at most `limit` of simulated time and `stepLimit` jobs.
+  /// Runs until `isDone`, for at most `limit` of simulated time and `stepLimit` jobs.
   package func run(limit: Duration, stepLimit: Int, until isDone: () -> Bool) -> Ending {
     let end = now + limit
     isRunning.store(true, ordering: .relaxed)
@@ -128,7 +131,7 @@ package final class SimulatedLoop: Loop, SerialExecutor, TaskExecutor, @unchecke
     }
   }
 
-  /// The earliest timer; time moves on to it.
+  /// Takes the earliest timer and advances the time to it.
   private func takeTimer() -> Timer? {
     state.withLock { state in
       while let timer = state.timers.removeFirst() {
@@ -140,7 +143,7 @@ package final class SimulatedLoop: Loop, SerialExecutor, TaskExecutor, @unchecke
     }
   }
 
-  /// Timers in the order of their deadlines, and of their setting where those are equal: a binary heap.
+  /// Timers in the order of deadline and then of creation, in a binary heap.
   private struct TimerQueue {
     private var heap: [Timer] = []
 

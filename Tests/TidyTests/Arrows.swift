@@ -1,6 +1,7 @@
-/// Which module may import which, as ARCHITECTURE.md, "Code map", draws it. What is not listed is forbidden.
+/// The imports that each module may have, as in ARCHITECTURE.md, "Code map". All others are
+/// forbidden.
 enum Arrows {
-  /// What comes with the toolchain and decides nothing about the architecture.
+  /// Modules of the toolchain, which any module may import.
   static let anywhere: Set<String> = ["Swift", "Synchronization", "Glibc", "Testing"]
 
   static let allowed: [String: Set<String>] = [
@@ -24,10 +25,10 @@ enum Arrows {
     ],
   ]
 
-  /// PushWire is pure: not even the C library.
+  /// PushWire is pure: it may not import even the C library.
   static let strict: Set<String> = ["PushWire"]
 
-  /// C libraries that one module alone may see.
+  /// C libraries with the only module that may import them.
   static let onlyImporter: [String: String] = [
     "COpenSSL": "PushTransport", "CNGHTTP2": "PushTransport", "CLZ4": "PushJournal",
   ]
@@ -59,7 +60,7 @@ enum Arrows {
       if !entry.hasLevel {
         add(
           entry,
-          "import \(entry.module) says no access level: write `internal import`, or `package import` if the API needs it"
+          "import \(entry.module) has no access level: write `internal import`, or `package import` if the API needs it"
         )
       }
       if let owner = onlyImporter[entry.module], owner != module, !file.path.hasPrefix("Tests/") {
@@ -81,7 +82,7 @@ enum Arrows {
   private static func advice(_ module: String, _ imported: String) -> String {
     switch (module, imported) {
     case ("PushEngine", "PushGateway"), ("PushGateway", "PushEngine"):
-      "the simulator must not share the logic that it judges; compare the two in a test"
+      "the simulator must not share logic with the engine that it tests; compare the two in a test"
     case ("PushWire", _): "PushWire is pure Swift; take bytes, time and randomness as parameters"
     case (_, "Foundation"): "use Swift's own types, or Glibc; Foundation belongs in Carillon and the modules above it"
     default: "it may import \(allowed[module, default: []].sorted().joined(separator: ", "))"

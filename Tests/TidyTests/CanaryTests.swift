@@ -1,13 +1,16 @@
 internal import Foundation
 internal import Testing
 
-/// Tests of the tests: a checker that finds nothing, or a run in which nothing runs, must not look like a clean tree.
+/// Tests of the checker: a checker that finds nothing, or a run without tests, must not look like a
+/// clean tree.
 struct CanaryTests {
-  /// A planted violation: the file it stands in, its text, and a part of the message that it must get.
-  struct Planted: Sendable {
+  /// A planted violation: its file, its text, and a part of the expected message.
+  struct Planted: Sendable, CustomTestStringConvertible {
     let path: String
     let text: String
     let expected: String
+
+    var testDescription: String { "\(path): \(expected)" }
   }
 
   static let planted: [Planted] = [
@@ -18,8 +21,8 @@ struct CanaryTests {
     Planted(path: "Sources/PushServer/A.swift", text: "internal import COpenSSL\n", expected: "only PushTransport imports COpenSSL"),
     Planted(path: "Sources/PushEngine/A.swift", text: "internal import struct Foundation.Date\n", expected: "PushEngine must not import Foundation"),
     Planted(path: "Sources/Fresh/A.swift", text: "internal import PushWire\n", expected: "the module Fresh is not in Arrows.swift"),
-    Planted(path: "Sources/PushServer/A.swift", text: "import PushWire\n", expected: "says no access level"),
-    Planted(path: "Tests/PushWireTests/A.swift", text: "@testable import PushWire\n", expected: "says no access level"),
+    Planted(path: "Sources/PushServer/A.swift", text: "import PushWire\n", expected: "has no access level"),
+    Planted(path: "Tests/PushWireTests/A.swift", text: "@testable import PushWire\n", expected: "has no access level"),
     Planted(path: "Sources/PushEngine/A.swift", text: "func f() { Task { await g() } }\n", expected: "loose task"),
     Planted(path: "Sources/PushEngine/A.swift", text: "func f() { Task(priority: .high) { await g() } }\n", expected: "loose task"),
     Planted(path: "Sources/PushEngine/A.swift", text: "func f() { Task.detached { } }\n", expected: "detached task"),
@@ -32,7 +35,7 @@ struct CanaryTests {
     Planted(path: "ops/test", text: "# FIXME\n", expected: "note to self"),
     Planted(path: "Sources/PushServer/A.swift", text: "let a = unsafe b[0]\n", expected: "unsafe code"),
     Planted(path: "Sources/PushServer/A.swift", text: "final class A: @unchecked Sendable {}\n", expected: "unchecked Sendable"),
-    Planted(path: "Sources/PushTransport/Ring/A.swift", text: "final class A: @unchecked Sendable {}\n", expected: "without its sentence"),
+    Planted(path: "Sources/PushTransport/Ring/A.swift", text: "final class A: @unchecked Sendable {}\n", expected: "without a Sync comment"),
     Planted(path: "Sources/PushWire/A.swift", text: String(repeating: "\n", count: Rules.lineLimit + 1), expected: "lines, at most"),
     Planted(path: "ops/server.pem", text: "anything\n", expected: "key material"),
     Planted(
@@ -40,9 +43,8 @@ struct CanaryTests {
     Planted(path: "README.md", text: "Look into \("/")home/someone/carillon.\n", expected: "path of one machine"),
   ]
 
-  @Test("the checker finds a planted violation", arguments: CanaryTests.planted.indices)
-  func findsPlanted(index: Int) throws {
-    let planted = CanaryTests.planted[index]
+  @Test("the checker finds a planted violation", arguments: planted)
+  func findsPlanted(planted: Planted) throws {
     let findings = try Rules.allFindings(in: SourceFile(path: planted.path, text: planted.text))
     #expect(findings.contains { $0.message.contains(planted.expected) }, "planted in \(planted.path): \(planted.text.prefix(80)); found \(findings)")
   }
@@ -66,7 +68,7 @@ struct CanaryTests {
     #expect(findings.isEmpty, "\(findings)")
   }
 
-  @Test("code after a string or comment on the same line is still looked at")
+  @Test("code after a string or comment on the same line is checked too")
   func looksAfterStrings() throws {
     let texts = [
       #"let a = "x"; let b = try! c()"#, "/* a */ let b = try! c()", ##"let a = #"\"# ; let b = try! c()"##, "let a = \"\"\"\n  \"\n  \"\"\"; let b = try! c()",
@@ -77,8 +79,9 @@ struct CanaryTests {
     }
   }
 
-  /// `ops/test` runs this one with CARILLON_CANARY set and expects a failure, so that a run whose failures go unseen is noticed.
-  @Test("the canary fails when it is told to", .enabled(if: ProcessInfo.processInfo.environment["CARILLON_CANARY"] != nil))
+  /// `ops/test` runs this test with CARILLON_CANARY set and expects it to fail. That proves that
+  /// failures are noticed.
+  @Test("the canary fails on request", .enabled(if: ProcessInfo.processInfo.environment["CARILLON_CANARY"] != nil))
   func failsOnDemand() {
     Issue.record("planted failure: this is the canary")
   }

@@ -1,19 +1,19 @@
-/// A pattern that may not stand in some part of the tree, and what to write instead.
+/// A pattern that is forbidden in some part of the tree, and what to write instead.
 struct Rule: Sendable {
   let name: String
-  /// One of these is in every line that the pattern matches.
+  /// Every line that matches contains one of these words; they make the search fast.
   let words: [String]
-  /// A regular expression, looked for line by line.
+  /// A regular expression for one line.
   let pattern: String
-  /// Comments and string literals count as well.
+  /// True: comments and string literals are checked too.
   var inComments = false
-  /// Whether the rule looks into this file.
+  /// Whether the rule applies to a file.
   let covers: @Sendable (SourceFile) -> Bool
   let instead: String
 
   func findings(in file: SourceFile) throws -> [Finding] {
     guard covers(file) else { return [] }
-    // Simple boundaries: by the Unicode rules there is none between the words of "a.b".
+    // Simple boundaries, because by the Unicode rules "a.b" has none between its words.
     let expression = try Regex(pattern).wordBoundaryKind(.simple)
     let text = inComments ? file.text : file.code
     guard words.contains(where: text.mentions) else { return [] }
@@ -27,7 +27,8 @@ struct Rule: Sendable {
 }
 
 enum Rules {
-  /// Where raw memory is the subject. Each entry is a path prefix with the reason for it; code elsewhere uses what these offer.
+  /// Folders that handle raw memory, each a path prefix with the reason. Other code uses their safe
+  /// interfaces.
   static let unsafeFolders: [(prefix: String, reason: String)] = [
     ("Sources/PushTransport/Ring/", "the ring lays out its own memory"),
     ("Sources/PushTransport/TLS/", "OpenSSL is a C library"),
@@ -45,16 +46,17 @@ enum Rules {
     ("Sources/PushEngine/Account/CampaignLedger.swift", "the report reads tokens from the ring's records"),
     ("Sources/PushEngine/Pool/", "lanes pack frames into the batch buffer and take raw bytes from the link"),
     ("Sources/PushGateway/Session/", "sessions decode the link's raw bytes in place"),
-    ("Sources/PushGateway/Service/", "requests are judged where nghttp2's bytes are kept"),
+    ("Sources/PushGateway/Service/", "requests are checked in nghttp2's buffers"),
     ("Sources/PushGateway/Truth/", "the record hashes tokens and payloads in place"),
     ("Sources/PushGateway/Listener/", "the listener hands the link's raw bytes to sessions"),
-    ("Sources/PushGateway/Faults/", "fault rules look at token bytes in place"),
+    ("Sources/PushGateway/Faults/", "fault rules compare token bytes in place"),
     ("Sources/PushBench/Run/", "the simulator is a child process, and tokens lie in one block of memory"),
     ("Sources/CarillonCommand/", "the command passes files and buffers to the codec, and sets signal handlers"),
-    ("Tests/", "tests look behind the curtain"),
+    ("Tests/", "tests check memory layouts and buffers"),
   ]
 
-  /// Where a promise that the compiler cannot check may be made; each with a comment that starts with "Sync:".
+  /// Folders with `@unchecked Sendable` types. Each of these has a comment that starts with
+  /// "Sync:".
   static let uncheckedFolders = [
     "Sources/PushTransport/Ring/", "Sources/PushTransport/TLS/", "Sources/PushTransport/HTTP2/", "Sources/PushTransport/Loop/", "Sources/PushWire/Binary/",
     "Sources/PushJournal/Commit/", "Sources/PushJournal/Segment/", "Sources/PushEngine/Campaign/Audience", "Tests/",
@@ -62,7 +64,7 @@ enum Rules {
 
   private static let belowTheCommand: @Sendable (SourceFile) -> Bool = { $0.isSwift && $0.isSource && $0.module != "CarillonCommand" }
   private static let allSwift: @Sendable (SourceFile) -> Bool = { $0.isSwift }
-  /// The rules name what they forbid.
+  /// The rules' own files contain the forbidden words.
   private static let isNoRule: @Sendable (SourceFile) -> Bool = { !$0.path.hasPrefix("Tests/TidyTests/") }
 
   static let banned: [Rule] = [
@@ -79,10 +81,10 @@ enum Rules {
       name: "print", words: ["rint"], pattern: #"(?:^|[^.\w])(?:debugPrint|print)\s*\("#, covers: belowTheCommand,
       instead: "return the value to the command, which alone writes to the terminal"),
     Rule(name: "forced try", words: ["try!"], pattern: #"\btry!"#, covers: allSwift, instead: "throw a typed error (in tests: `try` or #require)"),
-    Rule(name: "forced cast", words: ["as!"], pattern: #"\bas!"#, covers: allSwift, instead: "use `as?` and say what happens otherwise (in tests: #require)"),
+    Rule(name: "forced cast", words: ["as!"], pattern: #"\bas!"#, covers: allSwift, instead: "use `as?` and handle the other case (in tests: #require)"),
     Rule(
       name: "fatalError", words: ["fatalError"], pattern: #"\bfatalError\s*\("#, covers: allSwift,
-      instead: "return an error for wrong input; for a wrong program preconditionFailure with the event and the state"),
+      instead: "return an error for wrong input; for a programming error call preconditionFailure with the event and the state"),
     Rule(
       name: "note to self", words: ["TODO", "FIXME", "XXX"], pattern: #"\b(?:TODO|FIXME|XXX)\b"#, inComments: true,
       covers: { isNoRule($0) && ($0.isSwift || $0.path.hasPrefix("ops/") || $0.path.hasPrefix(".ci/")) },
@@ -90,14 +92,15 @@ enum Rules {
     Rule(
       name: "unsafe code", words: ["unsafe"], pattern: #"\bunsafe\b(?!.*asUnownedSerialExecutor)"#,
       covers: { file in file.isSwift && file.module != nil && !unsafeFolders.contains { file.path.hasPrefix($0.prefix) } },
-      instead: "use Span, or the safe calls of Ring, TLS or the codec; a new folder for raw memory needs its reason in Rules.unsafeFolders"),
+      instead: "use Span, or the safe calls of Ring, TLS or the codec; or add the folder to Rules.unsafeFolders with a reason"),
     Rule(
       name: "unchecked Sendable", words: ["@unchecked"], pattern: #"@unchecked\s+Sendable\b"#,
       covers: { file in file.isSwift && file.isSource && !uncheckedFolders.contains { file.path.hasPrefix($0) } },
       instead: "use Mutex, Atomic or an actor"),
   ]
 
-  /// Every `@unchecked Sendable` says who synchronises, in a comment that starts with "Sync:" within the lines around it.
+  /// Finds `@unchecked Sendable` types without a nearby comment that starts with "Sync:" and says
+  /// what synchronises accesses.
   static func unexplainedSendable(in file: SourceFile) -> [Finding] {
     guard file.isSwift, file.isSource, file.code.mentions("@unchecked") else { return [] }
     let code = file.code.split(separator: "\n", omittingEmptySubsequences: false)
@@ -106,7 +109,7 @@ enum Rules {
     for (index, line) in code.enumerated() where line.firstMatch(of: #/@unchecked\s+Sendable\b/#) != nil {
       let nearby = text[max(0, index - 8)...min(text.count - 1, index + 3)]
       guard !nearby.contains(where: { $0.firstMatch(of: #/\/\/\/?\s*(?:- )?Sync:/#) != nil }) else { continue }
-      let message = "@unchecked Sendable without its sentence: add a comment \"// Sync: …\" that says who synchronises"
+      let message = "@unchecked Sendable without a Sync comment: add \"// Sync: …\" with what synchronises accesses"
       findings.append(Finding(path: file.path, line: index + 1, message: message))
     }
     return findings
@@ -121,7 +124,8 @@ enum Rules {
     return [Finding(path: file.path, line: lineLimit + 1, message: "\(lines) lines, at most \(lineLimit): split it by subject")]
   }
 
-  /// Certificates and keys are made when they are needed, never committed: neither as files nor inside one.
+  /// Certificates and keys are made when they are needed and never committed, neither as files nor
+  /// inside one.
   static func keyMaterial(in file: SourceFile) -> [Finding] {
     let ending = file.path.split(separator: ".").last.map(String.init) ?? ""
     if ["pem", "p12", "pfx", "p8", "key", "crt", "cer", "der"].contains(ending) {
@@ -131,7 +135,8 @@ enum Rules {
     let lines = file.text.split(separator: "\n", omittingEmptySubsequences: false)
     var findings: [Finding] = []
     for index in lines.indices.dropLast() where lines[index].firstMatch(of: #/-----BEGIN [A-Z0-9 ]+-----\s*$/#) != nil {
-      // A real PEM block goes on with its base64; a test of the reader may well hold the first line alone.
+      // The next line of a real PEM block is base64. A test of the reader may contain the first
+      // line alone.
       guard lines[index + 1].firstMatch(of: #/^\s*[A-Za-z0-9+\/=]{40,}\s*$/#) != nil else { continue }
       findings.append(
         Finding(path: file.path, line: index + 1, message: "a PEM block in the repository: make certificates and keys at test time with CertificateMaker"))

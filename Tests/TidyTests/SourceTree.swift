@@ -1,10 +1,11 @@
 internal import Foundation
 
-/// One text file of the repository, with its path from the top.
+/// A text file of the repository, with its path from the top.
 struct SourceFile {
   let path: String
   let text: String
-  /// The text with comments and string literals blanked out (Swift files only; otherwise the text itself), line for line the same.
+  /// The text with comments and string literals replaced by spaces, line for line the same. Other
+  /// files than Swift are unchanged.
   let code: String
 
   init(path: String, text: String) {
@@ -13,7 +14,7 @@ struct SourceFile {
     code = path.hasSuffix(".swift") ? SwiftText.codeOnly(text) : text
   }
 
-  /// The target of a file below Sources or Tests: the name of the folder there.
+  /// The target of a file under Sources or Tests, which is the folder's name.
   var module: String? {
     let parts = path.split(separator: "/")
     guard parts.count >= 3, parts[0] == "Sources" || parts[0] == "Tests" else { return nil }
@@ -25,13 +26,14 @@ struct SourceFile {
 }
 
 extension StringProtocol {
-  /// Whether `needle` stands in it: a quick look before a regular expression, which is slow in a debug build.
+  /// Whether the text contains `needle`. It saves regular expressions, which are slow in a debug
+  /// build.
   func mentions(_ needle: String) -> Bool {
     unsafe withCString { text in unsafe needle.withCString { needle in unsafe strstr(text, needle) != nil } }
   }
 }
 
-/// Something that the rules forbid, where it stands and what to do instead.
+/// A violation of a rule: its place and what to do instead.
 struct Finding: CustomStringConvertible {
   let path: String
   let line: Int
@@ -40,13 +42,13 @@ struct Finding: CustomStringConvertible {
 }
 
 enum SourceTree {
-  /// The top of the repository, found from where this file was compiled.
+  /// The top of the repository, derived from this file's path at compile time.
   static let root = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
 
   private static let skippedFolders: Set<String> = [".build", ".git", ".swiftpm", "node_modules"]
   private static let skippedFiles: Set<String> = ["Package.resolved", ".git"]
 
-  /// Every text file of the repository; what is not UTF-8 is left out. Read once for all rules.
+  /// All text files of the repository in UTF-8, read once for all rules.
   static let files = readFiles()
 
   private static func readFiles() -> [SourceFile] {

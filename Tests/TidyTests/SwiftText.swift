@@ -1,8 +1,8 @@
-/// Just enough of Swift's grammar to tell code from comments and string literals.
+/// Separates Swift code from comments and string literals.
 enum SwiftText {
-  /// `text` with comments and string literals replaced by spaces: what is left is code, on the same lines.
+  /// `text` with comments and string literals replaced by spaces, so code keeps its lines.
   ///
-  /// The code inside an interpolation counts as part of its string.
+  /// Code inside an interpolation counts as part of its string.
   static func codeOnly(_ text: String) -> String {
     var scanner = Scanner(source: Array(text.utf8))
     scanner.run()
@@ -70,7 +70,7 @@ enum SwiftText {
       } while depth > 0 && position < source.count
     }
 
-    /// The number of `#` before the quote if a string starts here.
+    /// The number of `#` before the quotation mark, if a string starts here.
     func stringOpening() -> Int? {
       var hashes = 0
       while position + hashes < source.count, source[position + hashes] == UInt8(ascii: "#") { hashes += 1 }

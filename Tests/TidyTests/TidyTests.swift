@@ -1,6 +1,6 @@
 internal import Testing
 
-/// The rules of ARCHITECTURE.md and Contributing.md, held by a test.
+/// Checks the rules of ARCHITECTURE.md and Contributing.md.
 struct TidyTests {
   private func expectNone(_ findings: [Finding], sourceLocation: SourceLocation = #_sourceLocation) {
     for finding in findings { Issue.record("\(finding)", sourceLocation: sourceLocation) }
@@ -10,22 +10,22 @@ struct TidyTests {
     let files = SourceTree.files
     try #require(
       files.contains { $0.path == "Package.swift" },
-      "the checker does not see the repository: it would find nothing anywhere")
+      "the checker does not find the repository's files")
     try #require(files.filter { $0.isSwift && $0.isSource }.count > 5)
     return files
   }
 
-  @Test("modules import only what the arrows of ARCHITECTURE.md allow, and every import says its access level")
+  @Test("modules import only what the arrows of ARCHITECTURE.md allow, and every import has an access level")
   func arrows() throws {
     try expectNone(sources().flatMap(Arrows.findings))
   }
 
-  @Test("no source makes a banned call", arguments: Rules.banned.indices)
-  func bannedCalls(index: Int) throws {
-    try expectNone(sources().flatMap(Rules.banned[index].findings))
+  @Test("no source makes a banned call", arguments: Rules.banned)
+  func bannedCalls(rule: Rule) throws {
+    try expectNone(sources().flatMap(rule.findings))
   }
 
-  @Test("every @unchecked Sendable says who synchronises")
+  @Test("every @unchecked Sendable has a Sync comment")
   func uncheckedSendable() throws {
     try expectNone(sources().flatMap(Rules.unexplainedSendable))
   }
@@ -70,9 +70,9 @@ struct TidyTests {
     #expect(sharedLines.count >= 5)
     let productLines = lines(product)
     for line in sharedLines {
-      #expect(productLines.contains(line), "Benchmarks/Package.swift says otherwise than Package.swift: \(line)")
+      #expect(productLines.contains(line), "Benchmarks/Package.swift differs from Package.swift: \(line)")
     }
-    // The modules, however their lines are broken.
+    // The modules, wherever their lines are broken.
     func targets(_ manifest: String) -> [String: String] {
       let matches = manifest.matches(of: /\.target\(\s*name: "(Push\w+)"[^)]*\)/)
       return Dictionary(matches.map { (String($0.1), $0.0.filter { !$0.isWhitespace }) }) { first, _ in first }
@@ -81,4 +81,8 @@ struct TidyTests {
     #expect(targets(benchmarks).count == 4)
     for (name, target) in targets(benchmarks) { #expect(productTargets[name] == target) }
   }
+}
+
+extension Rule: CustomTestStringConvertible {
+  var testDescription: String { name }
 }

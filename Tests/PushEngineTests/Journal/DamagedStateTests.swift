@@ -5,7 +5,7 @@ internal import Testing
 @testable internal import PushEngine
 @testable internal import PushJournal
 
-/// What is made of a journal in which records are missing, because damage was to be skipped.
+/// The state read from a journal with missing records, when damage is skipped.
 @Suite struct DamagedStateTests {
   private let damage = JournalDamage(segment: "segment-000000000001.lz4", offset: 7, problem: .noFrame)
 
@@ -36,23 +36,25 @@ internal import Testing
 
   private func event(_ event: JournalEvent) throws -> (kind: UInt8, bytes: [UInt8]) { (event.kind, try #require(Record.bytes(event))) }
 
-  @Test("a campaign that has sent something stays, even if another of its group is lost; a group that was not written to its end has never begun")
+  @Test("a campaign that has sent something is kept when another of its group is lost; an incomplete group has not begun")
   func lostCampaign() throws {
     let record = try #require(Record.bytes(campaign(3, groupCount: 2)))
     let begun = try read([
       (JournalEvent.Kind.campaign, record), try event(.laneBegan(lane: 5, app: "app")), (JournalEvent.Kind.enqueue, try enqueue(5, 3, from: 0, count: 4)),
     ])
-    #expect(begun.report.campaigns.map(\.campaign.number) == [3] && begun.report.campaigns.first?.unsettled == 4)
+    #expect(begun.report.campaigns.map(\.campaign.number) == [3])
+    #expect(begun.report.campaigns.first?.unsettled == 4)
     #expect(try read([(JournalEvent.Kind.campaign, record)], isDamaged: false).report.campaigns.isEmpty)
   }
 
-  @Test("what is left of a campaign whose record is lost is counted")
+  @Test("notifications of a campaign whose record is lost are counted")
   func stray() throws {
     let found = try read([try event(.laneBegan(lane: 5, app: "app")), (JournalEvent.Kind.enqueue, try enqueue(5, 3, from: 0, count: 4))])
-    #expect(found.report.campaigns.isEmpty && found.report.strayCount == 4)
+    #expect(found.report.campaigns.isEmpty)
+    #expect(found.report.strayCount == 4)
   }
 
-  @Test("a number that only what was taken in still names is not given again")
+  @Test("a campaign number that only enqueue records name is not used again")
   func numbers() throws {
     var (contents, _) = try read([(JournalEvent.Kind.enqueue, try enqueue(9, 7, from: 0, count: 4))])
     #expect(contents.takeNumber() == 10)
@@ -60,7 +62,7 @@ internal import Testing
     #expect(contents.takeNumber() == 10)
   }
 
-  @Test("where records are missing nothing counts as certainly unsent, and that is still so after the next checkpoint")
+  @Test("with missing records nothing counts as unsent for certain, also after the next checkpoint")
   func distrust() throws {
     let records = [
       (JournalEvent.Kind.campaign, try #require(Record.bytes(campaign(3)))), try event(.laneBegan(lane: 5, app: "app")),
@@ -74,13 +76,14 @@ internal import Testing
     let damaged = try read(records)
     let expected: [RecoveredRun.Fate] = [.unknown, .unknown, .doubted, .doubted] + Array(repeating: .unknown, count: 5)
     #expect(fates(damaged.contents) == expected)
-    #expect(damaged.report.campaigns.first?.unsent == 0 && damaged.report.campaigns.first?.unknown == 9)
+    #expect(damaged.report.campaigns.first?.unsent == 0)
+    #expect(damaged.report.campaigns.first?.unknown == 9)
     let lane = try #require(damaged.contents.lanes[5])
     let again = try read(records + [(JournalEvent.Kind.lane, try #require(Record.bytes(lane)))], isDamaged: false)
     #expect(fates(again.contents) == expected)
   }
 
-  @Test("missing outcomes count as unknown, and outcomes of what is not known to be taken in as submitted, and as possible duplicates")
+  @Test("missing outcomes count as unknown; outcomes of unknown notifications as submitted and possible duplicates")
   func balance() throws {
     let record = (JournalEvent.Kind.campaign, try #require(Record.bytes(campaign(3))))
     func settled(_ range: Range<UInt64>) throws -> (kind: UInt8, bytes: [UInt8]) {
@@ -91,7 +94,7 @@ internal import Testing
     let state = try #require(lost.report.campaigns.first)
     #expect((state.lost, state.unsettled, state.campaign.account.unknown, state.campaign.account.inFlight) == (4, 2, 4, 2))
     #expect(lost.contents.campaigns[3] == state.campaign)
-    // What was taken in is lost, but not its outcome: it will be read again.
+    // The enqueue record is lost but not the outcome, so the notifications will be read again.
     let unread = try read([record, (JournalEvent.Kind.enqueue, try enqueue(5, 3, from: 0, count: 4)), try settled(0..<4), try settled(4..<7)])
     let other = try #require(unread.report.campaigns.first)
     #expect((other.lost, other.unsettled, other.campaign.account.submitted, other.campaign.account.possibleDuplicates) == (0, 0, 7, 3))

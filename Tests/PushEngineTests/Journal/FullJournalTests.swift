@@ -8,7 +8,7 @@ internal import Testing
 @testable internal import PushEngine
 @testable internal import PushJournal
 
-/// An engine's journal with so little memory that a few records fill it, run by hand.
+/// An engine's journal with so little memory that a few records fill it. Tests run it by hand.
 struct SmallJournal {
   let disk: SimulatedDisk
   let journal: EngineJournal
@@ -28,7 +28,7 @@ struct SmallJournal {
     journal = EngineJournal(journal: opened.journal, contents: reading.contents, options: engineOptions)
   }
 
-  /// As a process that has been killed leaves it.
+  /// A copy of the disk, as a killed process leaves it.
   func copy() -> SimulatedDisk {
     let copy = SimulatedDisk()
     for name in disk.fileNames { copy.put(name, disk.contents(name) ?? []) }
@@ -78,7 +78,7 @@ struct SmallJournal {
     return journal.enqueue(EnqueueHeader(run: run, position: position), source.shape, source)
   }
 
-  /// Records outcomes, one at a time, until no more finds room, and some more.
+  /// Records outcomes one at a time until the journal is full, and then some more.
   func overfill(of campaign: UInt64, in lane: UInt64, count: Int) {
     for index in 0..<UInt64(count) {
       journal.record(.settled(JournalledRun(lane: lane, range: index..<(index + 1), campaign: campaign, count: 1), .accepted(.quiet)))
@@ -87,15 +87,15 @@ struct SmallJournal {
 }
 
 @Suite struct FullJournalTests {
-  @Test("outcomes that find no room follow in order as soon as there is some")
+  @Test("outcomes that find no room are written in order as soon as there is room")
   func overflowFollows() async throws {
     let small = try SmallJournal(SimulatedDisk())
     let (campaign, lane) = try await small.begin(count: 10)
     small.overfill(of: campaign, in: lane, count: 9)
     for _ in 0..<300 { small.journal.record(.resent(campaign: campaign, count: 1)) }
     small.journal.record(.settled(JournalledRun(lane: lane, range: 9..<10, campaign: campaign, count: 1), .expired))
-    #expect(small.journal.state.withLock { $0.overflow.count } > 100, "the journal was to be full")
-    // What has not been written is not known either.
+    #expect(small.journal.state.withLock { $0.overflow.count } > 100, "the journal is not full")
+    // Outcomes that have not been written are not in the state.
     #expect(small.journal.campaign(campaign)?.account.expired == 0)
     #expect(small.journal.intend(lane: lane, through: 10) == nil)
     #expect(!small.enqueue(1, from: 10, of: campaign, in: lane))
@@ -108,7 +108,7 @@ struct SmallJournal {
     #expect(again.journal.recoveredRuns(of: campaign).isEmpty)
   }
 
-  @Test("what waits for room when the journal is closed is written before it is")
+  @Test("closing the journal first writes the records that wait for room")
   func closeWritesOverflow() async throws {
     let small = try SmallJournal(SimulatedDisk())
     let (campaign, lane) = try await small.begin(count: 10)
@@ -116,7 +116,7 @@ struct SmallJournal {
     for _ in 0..<300 { small.journal.record(.resent(campaign: campaign, count: 1)) }
     #expect(small.journal.state.withLock { $0.overflow.count } > 100)
     let closing = Task { try await small.journal.close() }
-    // Whether it closes the journal at once or waits for room.
+    // Either it closes the journal at once, or it waits for room.
     while small.journal.journal.monitor.locked({ small.journal.journal.state.phase == .open && small.journal.journal.state.roomWaiters.count < 2 }) {
       await Task.yield()
     }
@@ -126,7 +126,7 @@ struct SmallJournal {
     #expect(again.journal.campaign(campaign)?.account.quiet == 10)
   }
 
-  @Test("a lane that is made while the journal is full is as good as any: its intents and outcomes stay through checkpoints")
+  @Test("a lane that begins while the journal is full keeps its intents and outcomes through checkpoints")
   func laneWhileFull() async throws {
     let small = try SmallJournal(SimulatedDisk(), checkpointByteCount: 1)
     let (campaign, first) = try await small.begin(count: 4)
@@ -134,7 +134,7 @@ struct SmallJournal {
     let lane = small.journal.addLane(app: "app")
     #expect(small.journal.state.withLock { $0.overflow.last } == .laneBegan(lane: lane, app: "app"))
     for second in 1...100 { small.run(second) }
-    // A checkpoint comes with each of these.
+    // Each of these is followed by a checkpoint.
     #expect(small.enqueue(1, from: 4, of: campaign, in: first))
     small.run(101)
     #expect(small.enqueue(4, from: 5, of: campaign, in: lane))
@@ -144,7 +144,7 @@ struct SmallJournal {
     #expect(small.enqueue(1, from: 9, of: campaign, in: lane))
     #expect(small.journal.intend(lane: lane, through: 10) != nil)
     for second in 103...105 { small.run(second) }
-    #expect(small.journal.recoveredRuns(of: campaign).isEmpty, "what is in a living lane is not left")
+    #expect(small.journal.recoveredRuns(of: campaign).isEmpty, "the contents of a running lane are not recovered")
     let again = try SmallJournal(small.copy())
     let left = again.journal.recoveredRuns(of: campaign)
     #expect(left.filter { $0.lane == lane }.map(\.fate) == [.unknown])
@@ -159,7 +159,7 @@ struct SmallJournal {
     small.overfill(of: campaign, in: lane, count: 10)
     #expect(small.journal.state.withLock { $0.overflow.count } > 100)
     small.journal.end(campaign)
-    // Wherever the process is killed: a campaign that has ended has all its outcomes.
+    // Whenever the process is killed, a campaign that has ended has all its outcomes.
     for second in 1...100 {
       small.run(second)
       await Task.yield()
@@ -184,7 +184,7 @@ struct SmallJournal {
     #expect(Set(again.journal.campaigns.map(\.group)).count == 2)
   }
 
-  @Test("a journal that fails says so once to everyone, drops what waits, and takes nothing more", arguments: [false, true])
+  @Test("a journal that fails reports it once to each listener, drops waiting records, and accepts no more", arguments: [false, true])
   func failing(isWrite: Bool) async throws {
     let small = try SmallJournal(SimulatedDisk())
     let (campaign, lane) = try await small.begin(count: 10)
@@ -194,15 +194,16 @@ struct SmallJournal {
     for _ in 0..<300 { small.journal.record(.resent(campaign: campaign, count: 1)) }
     let waited = Mutex(0)
     small.journal.whenRoom { waited.withLock { $0 += 1 } }
-    #expect(told.withLock { $0.isEmpty } && waited.withLock { $0 } == 0)
+    #expect(told.withLock { $0.isEmpty })
+    #expect(waited.withLock { $0 } == 0)
     for second in 1...20 { small.run(second) }
-    // A sync may fail when nobody waits: whoever comes next finds out.
+    // A sync may fail while nothing waits for it. The next record reports it.
     small.journal.record(.resent(campaign: campaign, count: 1))
     #expect(told.withLock { $0.count } == 1)
     #expect(waited.withLock { $0 } == 1)
     #expect(small.journal.failure != nil)
     #expect(small.journal.state.withLock { $0.overflow.isEmpty })
-    // Whoever asks later is told at once.
+    // A later listener is called at once.
     small.journal.onFailure { reason in told.withLock { $0.append(reason) } }
     #expect(told.withLock { $0.count } == 2)
     small.journal.record(.resent(campaign: campaign, count: 1))
@@ -211,7 +212,7 @@ struct SmallJournal {
     #expect(!small.enqueue(1, from: 10, of: campaign, in: lane))
     await small.journal.room()
     await #expect(throws: JournalProblem.self) { try await small.drive { try await small.journal.close() } }
-    // All that was durable is there.
+    // Everything durable is present.
     small.disk.restart()
     let again = try SmallJournal(small.copy())
     #expect(again.journal.recoveredRuns(of: campaign).map(\.count).reduce(0, +) == again.journal.campaign(campaign)?.account.inFlight)

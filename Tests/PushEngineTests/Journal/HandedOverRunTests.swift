@@ -3,7 +3,7 @@ internal import Testing
 
 @testable internal import PushEngine
 
-/// What becomes of a run of which a part has gone to another lane.
+/// Runs of which a part has gone to another lane.
 @Suite struct HandedOverRunTests {
   private static func lane(_ ranges: Range<UInt64>...) -> JournalledLane {
     var lane = JournalledLane(number: 1, app: "news")
@@ -17,7 +17,7 @@ internal import Testing
     return JournalledLane.Run(run: run, position: JournalPosition(rawValue: position), isInDoubt: false, content: nil)
   }
 
-  @Test("once the rest is written again, the old record is not needed any more: it is not asked for again and again")
+  @Test("after compaction of the rest, the old record is not needed, and the lane is not asked again")
   func tail() {
     var lane = Self.lane(0..<100)
     lane.moved(40..<100)
@@ -27,7 +27,7 @@ internal import Testing
     #expect(lane.end(before: JournalPosition(rawValue: 50)) == nil)
   }
 
-  @Test("a part from the middle leaves two, and both may be written again")
+  @Test("a part from the middle leaves two parts, and both can be compacted")
   func middle() {
     var lane = Self.lane(0..<100)
     lane.moved(40..<60)
@@ -38,7 +38,7 @@ internal import Testing
     #expect(lane.campaigns == [7])
   }
 
-  @Test("a run that has gone as a whole keeps nothing")
+  @Test("a run that has gone as a whole keeps no record")
   func whole() {
     var lane = Self.lane(0..<40, 40..<100)
     lane.moved(40..<100)
@@ -47,17 +47,17 @@ internal import Testing
     #expect(lane.end(before: JournalPosition(rawValue: 10)) == 40)
   }
 
-  @Test("what has gone stays known until everything before it has left the ring for good")
+  @Test("what has gone stays recorded until everything before it has left the ring")
   func between() {
     var lane = Self.lane(0..<30, 30..<60, 60..<90)
     lane.moved(30..<60)
     lane.prune { _ in false }
-    #expect(lane.moved.ranges == [30..<60], "what is given back on both sides of it is told as one range")
+    #expect(lane.moved.ranges == [30..<60], "what is given back on both sides is one range")
     lane.returned(JournalledRun(lane: 1, range: 0..<30, campaign: 7, count: 30), isInDoubt: false)
     lane.returned(JournalledRun(lane: 1, range: 60..<90, campaign: 7, count: 30), isInDoubt: false)
     lane.prune { _ in false }
     #expect(lane.moved.ranges == [30..<60])
     lane.prune { _ in true }
-    #expect(lane.moved.ranges == [], "the campaign has ended, and nothing is left of what was given back")
+    #expect(lane.moved.ranges == [], "the campaign has ended, so nothing given back is left")
   }
 }

@@ -7,7 +7,8 @@ internal import Testing
 @testable internal import PushEngine
 @testable internal import PushJournal
 
-/// How far a lane may send: never further than the journal could say after a loss of power at that moment.
+/// How far a lane may send: never further than the journal would say after a loss of power at that
+/// moment.
 @Suite struct IntentGateTests {
   /// A ring of records of one size, without padding.
   struct Walk: RecordWalk {
@@ -18,7 +19,7 @@ internal import Testing
     func end(ofNotificationAt position: UInt64, from: UInt64) -> UInt64? { position + blockCount }
   }
 
-  /// A lane's permission, and what was written for it.
+  /// A lane's intent gate, and the intents that it has written.
   private final class Asker {
     let small: SmallJournal
     var gate: IntentGate
@@ -37,8 +38,8 @@ internal import Testing
     }
 
     /// - Parameters:
-    ///   - sent: of the ring.
-    ///   - step: without one, all of the backlog is asked for.
+    ///   - sent: How much of the ring has been sent.
+    ///   - step: By default the intent covers the whole backlog.
     func ask(through end: UInt64, sent: UInt64 = 0, step: Int = 1 << 40, walk: Walk = Walk()) {
       let position = small.journal.journal.nextPosition.rawValue
       let backlog = IntentGate.Backlog(sent: sent, published: end, step: step)
@@ -49,7 +50,7 @@ internal import Testing
 
     func mayResend() -> Bool { gate.mayResend { [answers] in answers.count.withLock { $0 += 1 } } }
 
-    /// Notifications 0 to 9 may have arrived, and are to be sent again.
+    /// Notifications 0 to 9 may have arrived and are to be resent.
     func doubt() {
       let run = JournalledRun(lane: gate.lane, range: 0..<10, campaign: 1, count: 10)
       small.journal.record(.doubted(run, copies: 10))
@@ -62,10 +63,10 @@ internal import Testing
       if small.journal.journal.nextPosition.rawValue > position { rewinds.append((position, end)) }
     }
 
-    /// Takes the answers that have come. Returns whether there were any.
+    /// Takes the answers of the journal. Returns whether there were any.
     func takeAnswers() -> Bool {
       let count = answers.count.withLock { exchange(&$0, with: 0) }
-      #expect(count <= 1, "one question at a time")
+      #expect(count <= 1, "one request at a time")
       for _ in 0..<count { gate.granted() }
       answerCount += count
       return count > 0
@@ -79,7 +80,7 @@ internal import Testing
     }
   }
 
-  @Test("a lane never may send beyond a durable intent, and in the end may send all it asked for")
+  @Test("a lane may never send beyond a durable intent, and in the end may send all it requested")
   func neverBeyond() throws {
     for seed in UInt64(1)...150 {
       var random = SeededGenerator(seed: seed)
@@ -92,7 +93,7 @@ internal import Testing
         let index = askers.indices.randomElement(using: &random) ?? 0
         switch Int.random(in: 0..<11, using: &random) {
         case 0..<5:
-          // Lanes ask again and again, for the same and for more.
+          // Lanes request repeatedly, the same range and more.
           if random.chance(60) { ends[index] += UInt64.random(in: 1...300, using: &random) }
           askers[index].ask(through: ends[index])
         case 10: askers[index].rewind(to: UInt64.random(in: 0...ends[index], using: &random))
@@ -119,7 +120,7 @@ internal import Testing
     }
   }
 
-  @Test("what is asked for while an intent is on its way is written at once, and comes with its answer if it went to the disk with it")
+  @Test("a request during a commit is written at once, and granted with it if both reach the disk together")
   func coveredByOneAnswer() throws {
     let small = try SmallJournal(SimulatedDisk(), sync: .interval(.milliseconds(10)))
     let asker = Asker(small)
@@ -128,16 +129,18 @@ internal import Testing
     asker.ask(through: 30)
     asker.ask(through: 30)
     #expect(asker.intents.map(\.through) == [10, 20, 30])
-    #expect(!asker.takeAnswers() && asker.gate.through == 0)
+    #expect(!asker.takeAnswers())
+    #expect(asker.gate.through == 0)
     for milliseconds in [1_000, 1_020] { _ = small.journal.run(now: .milliseconds(milliseconds)) }
-    // Not durable any more when the answer to the first is taken.
+    // The new intent is not durable when the answer to the first is taken.
     asker.ask(through: 40)
     #expect(asker.takeAnswers())
-    #expect(asker.gate.through == 10, "the latest intent is not durable: only what was waited for is known")
+    #expect(asker.gate.through == 10, "the latest intent is not durable, so only the first one is granted")
     asker.ask(through: 40)
     for milliseconds in [1_030, 1_050] { _ = small.journal.run(now: .milliseconds(milliseconds)) }
     #expect(asker.takeAnswers())
-    #expect(asker.gate.through == 40 && asker.answerCount == 2)
+    #expect(asker.gate.through == 40)
+    #expect(asker.answerCount == 2)
   }
 
   @Test("several intents that go to the disk together need one answer")
@@ -147,17 +150,19 @@ internal import Testing
     for end in 1...UInt64(5) { asker.ask(through: end) }
     for milliseconds in [1_000, 1_020] { _ = small.journal.run(now: .milliseconds(milliseconds)) }
     #expect(asker.takeAnswers())
-    #expect(asker.gate.through == 5 && asker.answerCount == 1)
+    #expect(asker.gate.through == 5)
+    #expect(asker.answerCount == 1)
   }
 
-  @Test("a lane whose intent finds no room asks again when there is some")
+  @Test("a lane whose intent finds no room requests again when there is room")
   func full() throws {
     let small = try SmallJournal(SimulatedDisk())
     let asker = Asker(small)
     for _ in 0..<300 { small.journal.record(.resent(campaign: 1, count: 1)) }
     asker.ask(through: 10)
     asker.ask(through: 20)
-    #expect(asker.intents.isEmpty && !asker.takeAnswers())
+    #expect(asker.intents.isEmpty)
+    #expect(!asker.takeAnswers())
     var runs = 0
     while asker.gate.through < 20, runs < 100 {
       runs += 1
@@ -168,13 +173,14 @@ internal import Testing
     #expect(asker.intents.map(\.through) == [20])
   }
 
-  @Test("a lane whose intent is lost with the journal is not let through, and whoever owns it is told", arguments: [false, true])
+  @Test("a lane whose intent is lost with the journal may not send, and its owner is notified", arguments: [false, true])
   func failing(isFull: Bool) throws {
     let small = try SmallJournal(SimulatedDisk())
     let asker = Asker(small)
     asker.ask(through: 10)
     for second in 1...3 { small.run(second) }
-    #expect(asker.takeAnswers() && asker.gate.through == 10)
+    #expect(asker.takeAnswers())
+    #expect(asker.gate.through == 10)
     let told = Mutex(0)
     small.journal.onFailure { _ in told.withLock { $0 += 1 } }
     if isFull { for _ in 0..<300 { small.journal.record(.resent(campaign: 1, count: 1)) } }
@@ -192,22 +198,28 @@ internal import Testing
 
   // MARK: Doubt
 
-  @Test("what is in doubt is sent again when the record of that is durable, for one record and one commit")
+  @Test("notifications in doubt are resent when the record of the doubt is durable, with one record and one commit")
   func doubt() throws {
     let small = try SmallJournal(SimulatedDisk(), sync: .interval(.milliseconds(200)))
     let asker = Asker(small)
     asker.ask(through: 10)
     for second in 1...3 { small.run(second) }
-    #expect(asker.takeAnswers() && asker.mayResend(), "nothing is in doubt")
+    #expect(asker.takeAnswers(), "nothing is in doubt")
+    #expect(asker.mayResend(), "nothing is in doubt")
     asker.doubt()
     let doubtEnd = small.journal.journal.nextPosition
-    #expect(!asker.mayResend() && !asker.mayResend() && !asker.takeAnswers())
+    #expect(!asker.mayResend())
+    #expect(!asker.mayResend())
+    #expect(!asker.takeAnswers())
     let end = small.journal.journal.nextPosition
     #expect(end > doubtEnd)
     _ = small.journal.run(now: .seconds(4))
     #expect(asker.takeAnswers(), "the journal does not wait for the end of its interval")
-    #expect(asker.mayResend() && asker.mayResend() && small.journal.journal.durablePosition >= doubtEnd)
-    #expect(small.journal.journal.nextPosition == end && asker.gate.through == 10)
+    #expect(asker.mayResend())
+    #expect(asker.mayResend())
+    #expect(small.journal.journal.durablePosition >= doubtEnd)
+    #expect(small.journal.journal.nextPosition == end)
+    #expect(asker.gate.through == 10)
   }
 
   @Test("a lane in doubt waits for room in the journal")
@@ -216,7 +228,8 @@ internal import Testing
     let asker = Asker(small)
     for _ in 0..<300 { small.journal.record(.resent(campaign: 1, count: 1)) }
     asker.doubt()
-    #expect(!asker.mayResend() && !asker.takeAnswers())
+    #expect(!asker.mayResend())
+    #expect(!asker.takeAnswers())
     var runs = 0
     while !asker.mayResend(), runs < 100 {
       runs += 1
@@ -228,7 +241,7 @@ internal import Testing
 
   // MARK: Steps
 
-  @Test("intents run ahead of what is sent by one step of notifications, and the next is asked for when half is used", arguments: [1, 3])
+  @Test("intents are one step ahead of sending, and the next is requested when half is used", arguments: [1, 3])
   func steps(blockCount: Int) throws {
     let small = try SmallJournal(SimulatedDisk())
     let asker = Asker(small)
@@ -239,7 +252,8 @@ internal import Testing
     while sent < published {
       asker.ask(through: published, sent: sent, step: 1000, walk: walk)
       let ahead = walk.notificationCount(from: sent, to: max(sent, asker.intents.last?.through ?? 0))
-      #expect(ahead <= 1000 && ahead >= min(500, 10_000 - Int(sent) / blockCount))
+      #expect(ahead <= 1000)
+      #expect(ahead >= min(500, 10_000 - Int(sent) / blockCount))
       if asker.gate.through > sent {
         sent += walk.blockCount
       } else {
@@ -251,7 +265,7 @@ internal import Testing
     #expect((19...21).contains(asker.intents.count))
   }
 
-  @Test("a lane that a step holds up has the journal commit at once; a trickle waits for the interval", arguments: [(5_000, true), (256, true), (255, false)])
+  @Test("a lane that waits for a step makes the journal commit at once; a trickle waits for the interval", arguments: [(5_000, true), (256, true), (255, false)])
   func urgency(count: Int, isUrgent: Bool) throws {
     let small = try SmallJournal(SimulatedDisk(), sync: .interval(.milliseconds(10)))
     let asker = Asker(small)
@@ -265,25 +279,31 @@ internal import Testing
     #expect(asker.gate.through == UInt64(min(count, 1000)))
   }
 
-  @Test("what was discarded needs an intent again: neither an old one nor its late answer lets it through, and the new one is committed at once")
+  @Test("discarded notifications need a new intent, which is committed at once; old ones and late answers do not count")
   func rewinding() throws {
     let small = try SmallJournal(SimulatedDisk(), sync: .interval(.milliseconds(10)))
     let asker = Asker(small)
     asker.ask(through: 100)
     for second in 1...3 { small.run(second) }
-    #expect(asker.takeAnswers() && asker.gate.through == 100)
-    // One more is on its way to the disk.
+    #expect(asker.takeAnswers())
+    #expect(asker.gate.through == 100)
+    // Another intent is being committed.
     asker.ask(through: 200)
     asker.rewind(to: 40)
     #expect(asker.gate.through == 40)
     small.run(4)
     for milliseconds in [4_005, 4_020] { _ = small.journal.run(now: .milliseconds(milliseconds)) }
-    #expect(asker.takeAnswers() && asker.gate.through == 40 && asker.durable == 40)
+    #expect(asker.takeAnswers())
+    #expect(asker.gate.through == 40)
+    #expect(asker.durable == 40)
     asker.ask(through: 60)
     _ = small.journal.run(now: .milliseconds(4_021))
-    #expect(asker.takeAnswers() && asker.gate.through == 60 && asker.durable == 60)
-    // Nothing was to be sent behind it.
+    #expect(asker.takeAnswers())
+    #expect(asker.gate.through == 60)
+    #expect(asker.durable == 60)
+    // Nothing after it was sent.
     asker.rewind(to: 60)
-    #expect(asker.gate.through == 60 && asker.durable == 60)
+    #expect(asker.gate.through == 60)
+    #expect(asker.durable == 60)
   }
 }

@@ -3,12 +3,13 @@ internal import Support
 
 @testable internal import PushEngine
 
-/// What a journal ought to know, kept notification by notification and without a thought for runs, records or segments: the shadow of ``JournalState``.
+/// What a journal must know, notification by notification, without runs, records or segments. The
+/// shadow model of ``JournalState``.
 struct JournalModel {
   struct Entry {
     enum State: Hashable {
       case inRing
-      /// It has its outcome, or has gone on from another lane.
+      /// It has its outcome, or has moved to another lane.
       case gone
       case returned(isInDoubt: Bool)
     }
@@ -32,16 +33,16 @@ struct JournalModel {
     var intent: UInt64 = 0
     var entries: [Entry] = []
 
-    /// Where an intent, a doubt or an outcome may end.
+    /// The positions at which an intent, a doubt or an outcome may end.
     var boundaries: [UInt64] { entries.map(\.end) }
     var ringEntries: [Entry] { entries.filter { $0.state == .inRing } }
     /// Its outcomes come in any order.
     var isApart: Bool { number % 2 == 1 }
-    /// What its ring still holds: with what has its outcome already, behind something that has none.
+    /// The entries that its ring holds. They include settled ones after an unsettled one.
     var heldEntries: [Entry] { isApart ? entries.filter { $0.start >= settled } : ringEntries }
   }
 
-  /// One notification that has no outcome.
+  /// A notification without an outcome.
   struct Left: Hashable, CustomStringConvertible {
     var lane: UInt64
     var start: UInt64
@@ -119,7 +120,7 @@ struct JournalModel {
     }
     guard let end = lanes[header.run.lane]?.end else { return }
     lanes[header.run.lane]?.end = max(end, start)
-    // Of two claims the second may be written first.
+    // The second of two claims may be written first.
     if end > start { lanes[header.run.lane]?.entries.sort { $0.start < $1.start } }
   }
 
@@ -139,7 +140,7 @@ struct JournalModel {
 
   func isForgettable(_ campaign: JournalledCampaign) -> Bool { campaigns.values.allSatisfy { $0.group != campaign.group || $0.phase == .ended } }
 
-  /// For each lane in the order of its ring.
+  /// Grouped by lane, in the order of its ring.
   func left(of campaign: UInt64, isLive: Bool = false) -> [Left] {
     lanes.values.filter { $0.isLive == isLive }.sorted { $0.number < $1.number }.flatMap { lane in
       lane.entries.compactMap { entry in
@@ -158,7 +159,8 @@ struct JournalModel {
     }
   }
 
-  /// What a journal says otherwise than it ought to, in sentences, once all lanes are those of an earlier process.
+  /// The differences between a journal and the model, in sentences, when all lanes belong to an
+  /// earlier process.
   func differences(from journal: EngineJournal, _ report: JournalReport? = nil) -> [String] {
     var found: [String] = []
     let known = Dictionary(uniqueKeysWithValues: journal.campaigns.map { ($0.number, $0) })
@@ -168,14 +170,14 @@ struct JournalModel {
         found.append("campaign \(number) was never begun")
         continue
       }
-      if campaign != expected { found.append("campaign \(number) is otherwise: \(Self.fields(campaign).filter { !Self.fields(expected).contains($0) })") }
+      if campaign != expected { found.append("campaign \(number) differs: \(Self.fields(campaign).filter { !Self.fields(expected).contains($0) })") }
       if !isForgettable(expected), journal.payload(of: campaign) != payloads[number] { found.append("campaign \(number) has another payload") }
       let expectedLeft = left(of: number)
       let actual = journal.recoveredRuns(of: number).flatMap(Self.left)
       if campaign.phase == .open, actual != expectedLeft {
         let (lacking, excess) = (expectedLeft.filter { !actual.contains($0) }, actual.filter { !expectedLeft.contains($0) })
         let again = Dictionary(grouping: actual, by: \.notification.line).filter { $0.value.count > 1 }.keys.sorted()
-        found.append("campaign \(number) has left \(actual.count) instead of \(expectedLeft.count): not \(lacking), but \(excess), twice lines \(again)")
+        found.append("campaign \(number) has \(actual.count) left, not \(expectedLeft.count): missing \(lacking), extra \(excess), twice lines \(again)")
       }
       if let state = report?.campaigns.first(where: { $0.campaign.number == number }), campaign.phase == .open {
         let unsent = expectedLeft.count { $0.fate == .unsent }

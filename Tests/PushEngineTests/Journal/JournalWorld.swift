@@ -6,21 +6,22 @@ internal import Synchronization
 
 @testable internal import PushEngine
 
-/// Lives of an engine's journal on a simulated disk, of random events in an order that lanes and readers could bring about, under one seed.
+/// The journal of an engine over several processes on a simulated disk, with random events in
+/// orders that lanes and readers can cause. One seed determines all of it.
 final class JournalWorld {
   var random: SeededGenerator
   let disk = SimulatedDisk()
   private(set) var model = JournalModel()
-  /// The model as it was after the record at each position, in order, since the journal was opened.
+  /// The model after the record at each position, in order, since the journal was opened.
   private var history: [(position: UInt64, model: JournalModel)] = []
   private(set) var journal: EngineJournal
   private var options = EngineJournalOptions()
   private var now = Duration.zero
-  /// What an earlier process has left of each open campaign and this one has not gone on with yet.
+  /// What an earlier process left of each open campaign and this one has not resumed.
   private var left: [UInt64: [JournalModel.Left]] = [:]
   private(set) var restateCount = 0
   private(set) var rewindCount = 0
-  /// Up to where living lanes have been asked to write again what is unsettled.
+  /// The positions up to which running lanes were asked to compact.
   private let pinned = Pinned()
 
   private final class Pinned: Sendable {
@@ -74,7 +75,7 @@ final class JournalWorld {
     _ = journal.run(now: now)
   }
 
-  /// The process is killed, or the machine loses power; another process begins.
+  /// The process is killed, or the machine loses power. Another process begins.
   func crash(losesUnsynced: Bool) throws {
     let durable = journal.journal.durablePosition.rawValue
     if losesUnsynced, options.sync != .never { disk.loseUnsynced(using: &random) } else { disk.restart() }
@@ -105,7 +106,7 @@ final class JournalWorld {
     for campaign in journal.campaigns where campaign.phase == .open { left[campaign.number] = model.left(of: campaign.number) }
   }
 
-  /// Runs what waits for the disk.
+  /// Runs the journal until `body` has ended.
   func drive<Value: Sendable>(_ body: @escaping @Sendable () async throws -> Value) async throws -> Value {
     let result = Mutex<Result<Value, any Error>?>(nil)
     let task = Task {
@@ -126,7 +127,7 @@ final class JournalWorld {
 
   // MARK: Looking
 
-  /// Opens a copy of the disk as it is, and compares it with what the journal was told.
+  /// Opens a copy of the disk and compares it with the model.
   func check() throws {
     let copy = SimulatedDisk()
     for name in disk.fileNames { copy.put(name, disk.contents(name) ?? []) }
@@ -139,7 +140,7 @@ final class JournalWorld {
     let differences = expected.differences(from: recovered, report)
     guard differences.isEmpty else { throw Wrong(description: differences.joined(separator: "; ")) }
     let live = journal.campaigns.filter { model.campaigns[$0.number] != $0 }
-    guard live.isEmpty else { throw Wrong(description: "the living journal says \(live)") }
+    guard live.isEmpty else { throw Wrong(description: "the open journal differs: \(live)") }
   }
 
   var byteCount: Int { disk.fileNames.map { disk.contents($0)?.count ?? 0 }.reduce(0, +) }
@@ -148,7 +149,7 @@ final class JournalWorld {
 
   private func note(_ position: UInt64) { history.append((position, model)) }
 
-  /// One record, at the position that comes next.
+  /// Writes one record at the next position.
   private func record(_ event: JournalEvent) {
     let position = journal.journal.nextPosition.rawValue
     journal.record(event)
@@ -177,7 +178,7 @@ final class JournalWorld {
       guard let campaign = journal.campaign(number), model.campaigns[number] == nil else { throw Wrong(description: "campaign \(number) is not new") }
       guard campaign.app == beginning.app, campaign.context == beginning.context, campaign.expiration == beginning.campaign.expiration, campaign.priority == 5,
         campaign.groupCount == numbers.count, campaign.phase == .open, campaign.account == Account()
-      else { throw Wrong(description: "another campaign than was begun") }
+      else { throw Wrong(description: "a campaign that was not begun") }
       model.campaigns[number] = campaign
       model.payloads[number] = beginning.campaign.payload
     }
@@ -196,7 +197,8 @@ final class JournalWorld {
 
   private func mark() -> AudienceMark { AudienceMark(offset: random.number(1 << 40), line: random.number(1 << 40)) }
 
-  /// A claim of new entries; or two, by the readers of two campaigns, of which the second is written first.
+  /// A claim of new entries; or two claims, by the readers of two campaigns, of which the second is
+  /// written first.
   private func enqueue() throws {
     guard let number = openCampaign(), let lane = liveLane() else { return }
     let (notifications, position) = read(number)
@@ -207,7 +209,7 @@ final class JournalWorld {
       claimed.end = run.range.upperBound
       try take(in: others, EnqueueHeader(run: self.run(others, campaign: other, in: claimed), position: position))
       if random.chance(30) { self.run() }
-      // It may never be written: then it is padding.
+      // The first one may never be written. Then it is padding.
       if random.chance(10) { return }
     }
     try take(in: notifications, EnqueueHeader(run: run, position: position))
@@ -245,7 +247,8 @@ final class JournalWorld {
     note(position)
   }
 
-  /// Takes in again, or resolves, the next of what an earlier process has left: some neighbours of one fate.
+  /// Takes in again, or settles, the next entries that an earlier process left: some neighbours
+  /// with one fate.
   private func goOn() throws {
     guard let number = openCampaign(), let first = left[number]?.first, let lane = liveLane() else { return }
     var end = first.start
@@ -269,7 +272,8 @@ final class JournalWorld {
     try take(in: notifications, header)
   }
 
-  /// What a lane writes again of its ring: because it was asked to, or for no reason. In order, from the first that is unsettled on, in runs of one campaign and one doubt.
+  /// Compacts a part of a lane's ring, on request or without one. In order, from the first
+  /// unsettled entry on, in runs of one campaign and one doubt.
   private func restate() throws {
     let asked = pinned.ends.withLock { exchange(&$0, with: [:]) }.sorted { $0.key < $1.key }
     for (number, end) in asked where random.chance(90) { try restate(number, before: end) }
@@ -298,7 +302,7 @@ final class JournalWorld {
       let position = journal.journal.nextPosition.rawValue
       guard journal.enqueue(header, source.shape, source) else { throw Wrong(description: "no room: \(journal.failure ?? "full")") }
       note(position)
-      // The process may end between two of them, and outcomes may come.
+      // The process may end between two of them, and outcomes may come in between.
       if random.chance(5) { return }
       if random.chance(10) { self.run() }
     }
@@ -313,7 +317,8 @@ final class JournalWorld {
     note(position)
   }
 
-  /// Neighbours of one campaign at the front of a lane's ring; of a lane whose outcomes come in any order, anywhere in it.
+  /// Neighbours of one campaign at the front of a lane's ring; anywhere in the ring if the lane's
+  /// outcomes come in any order.
   private func front(where isGood: (JournalModel.Lane, JournalModel.Entry) -> Bool) -> (run: JournalledRun, first: JournalModel.Entry)? {
     guard let lane = liveLane(where: { lane in lane.ringEntries.first.map { isGood(lane, $0) } ?? false }), let first = lane.ringEntries.first else {
       return nil
@@ -351,7 +356,7 @@ final class JournalWorld {
     record(isApart ? .withdrawn(run, isInDoubt: first.isDoubted) : .returned(run, isInDoubt: first.isDoubted))
   }
 
-  /// A connection has ended without a word: one record for each campaign that has something in the range.
+  /// A silent close: one record for each campaign that has entries in the range.
   private func doubt() {
     guard let lane = liveLane(where: { $0.settled < $0.intent }) else { return }
     let ends = lane.boundaries.filter { $0 > lane.settled && $0 <= lane.intent }
@@ -368,7 +373,7 @@ final class JournalWorld {
     }
   }
 
-  /// A gateway has refused a notification: what came behind it on that connection was discarded.
+  /// A gateway has refused a notification, and discarded those after it on that connection.
   private func rewind() {
     guard let lane = liveLane(where: { $0.settled < $0.intent && !$0.isApart }) else { return }
     let ends = ([lane.settled] + lane.boundaries).filter { $0 >= lane.settled && $0 <= lane.intent }
@@ -391,7 +396,7 @@ final class JournalWorld {
     }
   }
 
-  /// Goes on with everything that is left, settles it, and ends all campaigns.
+  /// Resumes everything that is left, settles it, and ends all campaigns.
   func settleAll() throws {
     try addLane()
     while left.values.contains(where: { !$0.isEmpty }) { try goOn() }
@@ -402,7 +407,7 @@ final class JournalWorld {
     while let (run, _) = front(where: { _, _ in true }) { settle(run) }
     while model.campaigns.values.contains(where: { $0.phase == .open }) {
       guard model.campaigns.values.allSatisfy({ model.left(of: $0.number, isLive: true).isEmpty }) else {
-        throw Wrong(description: "something was returned: it needs another process")
+        throw Wrong(description: "returned notifications need another process")
       }
       endCampaigns()
     }

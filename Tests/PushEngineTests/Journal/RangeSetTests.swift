@@ -4,7 +4,7 @@ internal import Testing
 @testable internal import PushEngine
 
 @Suite struct RangeSetTests {
-  @Test("at random it says what an array of flags says", arguments: 1...20 as ClosedRange<UInt64>)
+  @Test("random changes give the same result as an array of flags", arguments: 1...20 as ClosedRange<UInt64>)
   func model(seed: UInt64) {
     var random = SeededGenerator(seed: seed)
     var set = RangeSet()
@@ -27,7 +27,8 @@ internal import Testing
       #expect(set.holes(in: UInt64(asked.lowerBound)..<UInt64(asked.upperBound)) == open, "seed \(seed)")
       #expect(set.contains(UInt64(asked.lowerBound)..<UInt64(asked.upperBound)) == open.isEmpty, "seed \(seed)")
       let isApart = zip(set.ranges, set.ranges.dropFirst()).allSatisfy { $0.upperBound < $1.lowerBound }
-      #expect(isApart && set.ranges.allSatisfy { !$0.isEmpty }, "seed \(seed)")
+      #expect(isApart, "seed \(seed)")
+      #expect(set.ranges.allSatisfy { !$0.isEmpty }, "seed \(seed)")
     }
   }
 }

@@ -5,9 +5,9 @@ internal import Testing
 
 @testable internal import PushEngine
 
-/// An audience that is read again from any mark gives what it gave before: what a resumed campaign rests on.
+/// An audience that is read again from any mark gives the same entries. Resuming depends on it.
 @Suite struct ReadingAgainTests {
-  /// Rows of every kind, good and bad, in plain text or CSV.
+  /// Rows of every kind, valid and malformed, in plain text or CSV.
   private static func file(_ random: inout SeededGenerator) -> (text: [UInt8], isCSV: Bool) {
     let isCSV = random.chance(70)
     let (token, other) = (Audience.token, Audience.other)
@@ -33,7 +33,7 @@ internal import Testing
       case 11...17: text += isCSV ? "\(random.chance(50) ? token : other),\(name)\n" : "\(random.chance(50) ? token : other)\n"
       case 18: text += String(repeating: "y", count: limit + Int.random(in: -2...2, using: &random)) + "\n"
       case 19:
-        // A record of many lines that is just short enough, or not.
+        // A record of many lines that is just short enough, or just too long.
         let line = String(repeating: "q", count: 999) + "\n"
         let start = "\(token),\"" + String(repeating: line, count: 65)
         text += start + String(repeating: "r", count: limit - start.utf8.count - 1 + Int.random(in: -2...2, using: &random)) + "\"\n"
@@ -53,7 +53,8 @@ internal import Testing
 
   // MARK: The reader
 
-  /// Reads `bytes` from `mark` on in random blocks and chunks. Tells `body` before each block and chunk how many rows there were, and where another reader could begin.
+  /// Reads `bytes` from `mark` on in random blocks and chunks. Before each block and chunk, calls
+  /// `body` with the number of rows so far and a mark at which another reader could begin.
   private static func read(
     _ bytes: [UInt8], from mark: AudienceMark, _ header: AudienceHeader, _ renderer: PayloadRenderer?, _ random: inout SeededGenerator,
     _ body: (Int, AudienceMark?) -> Void = { _, _ in }
@@ -90,7 +91,7 @@ internal import Testing
     }
   }
 
-  @Test("from wherever a reader says that another could begin, another one gives the same entries, under the same lines", arguments: 0..<2 as Range<UInt64>)
+  @Test("from any mark of a reader, another reader gives the same entries with the same lines", arguments: 0..<2 as Range<UInt64>)
   func restart(part: UInt64) throws {
     var (marks, gaps) = (0, 0)
     for seed in stride(from: 1 + part, through: 150, by: 2) {
@@ -110,12 +111,13 @@ internal import Testing
         #expect(again == Array(whole[count...]), "seed \(seed), from \(mark)")
       }
     }
-    #expect(marks > 600 && gaps > 15, "\(marks) \(gaps)")
+    #expect(marks > 600, "\(marks) \(gaps)")
+    #expect(gaps > 15, "\(marks) \(gaps)")
   }
 
   // MARK: The file
 
-  @Test("a file that is opened again at any chunk's mark gives every entry behind the last one taken in, and none twice", arguments: 0..<2 as Range<UInt64>)
+  @Test("a file opened again at any chunk's mark gives every entry after the last one taken in, once", arguments: 0..<2 as Range<UInt64>)
   func fileAgain(part: UInt64) throws {
     let path = FileManager.default.temporaryDirectory.appending(path: "carillon-again-\(UUID().uuidString)").path(percentEncoded: false)
     defer { try? FileManager.default.removeItem(atPath: path) }
@@ -123,7 +125,7 @@ internal import Testing
     for seed in stride(from: 1001 + part, through: 1150, by: 2) {
       var random = SeededGenerator(seed: seed)
       var (bytes, isCSV) = Self.file(&random)
-      // More than one block, now and then.
+      // Sometimes more than one block.
       if random.chance(10) { while bytes.count < 600_000 { bytes += Self.file(&random).text.dropFirst(200) } }
       try Data(bytes).write(to: URL(fileURLWithPath: path))
       let template = try isCSV && random.chance(50) ? PayloadTemplate(parsing: Array(#"{"a":"{{name}}"}"#.utf8)) : nil
@@ -139,23 +141,23 @@ internal import Testing
         whole += Self.rows(first)
         chunks.append((first.mark, before...(whole.last?.line ?? before)))
       }
-      #expect(zip(whole, whole.dropFirst()).allSatisfy { $0.line < $1.line }, "seed \(seed): the lines of entries grow")
+      #expect(zip(whole, whole.dropFirst()).allSatisfy { $0.line < $1.line }, "seed \(seed): the lines of entries must grow")
       for (mark, taken) in chunks.shuffled(using: &random).prefix(6) + chunks.suffix(1) {
         restarts += 1
-        // Some of the chunk has been taken in: up to a line of it, or nothing of it.
+        // A part of the chunk has been taken in, up to some line, or nothing of it.
         let line = random.chance(30) ? random.pick([taken.lowerBound, taken.upperBound], or: 0) : UInt64.random(in: taken, using: &random)
         let again = try open(mark)
         let next = chunk()
         var rows: [Row] = []
         while try again.fill(next) == .entries { rows += Self.rows(next).filter { $0.line > line } }
-        #expect(rows == whole.filter { $0.line > line }, "seed \(seed), from \(mark), behind line \(line)")
+        #expect(rows == whole.filter { $0.line > line }, "seed \(seed), from \(mark), after line \(line)")
         #expect(again.consumedByteCount == bytes.count)
       }
     }
     #expect(restarts > 300)
   }
 
-  @Test("a list that is read again at any chunk's mark gives every entry behind the last one taken in")
+  @Test("a list read again at any chunk's mark gives every entry after the last one taken in")
   func listAgain() throws {
     let tokens = (0..<UInt8(50)).compactMap { DeviceToken(bytes: [$0]) }
     for limit in [1, 7, 50, 64] {

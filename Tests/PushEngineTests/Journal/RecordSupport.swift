@@ -5,7 +5,7 @@ internal import Support
 
 @testable internal import PushEngine
 
-/// A notification with memory of its own.
+/// A notification that owns its memory.
 struct TestNotification: Hashable {
   var line: UInt64
   var token: [UInt8]
@@ -56,7 +56,8 @@ struct TestSource: EnqueueSource {
 
 /// Records as bytes.
 enum Record {
-  /// What `write` writes into memory of exactly `byteCount` bytes; nil if it writes another number of them.
+  /// The bytes that `write` writes into memory of exactly `byteCount` bytes; nil if it writes
+  /// another number.
   static func bytes(_ byteCount: Int, _ write: (inout RecordWriter) -> Void) -> [UInt8]? {
     let bytes = unsafe writingExactBytes(byteCount) { memory in
       var record = unsafe RecordWriter(memory)
@@ -85,7 +86,7 @@ enum Record {
     }
   }
 
-  /// Reads a whole record.
+  /// Reads a complete record.
   static func read<Value>(_ bytes: [UInt8], _ body: (inout RecordReader) throws -> Value) throws -> Value {
     try unsafe withExactBytes(bytes) { memory in
       var record = unsafe RecordReader(memory)
@@ -97,7 +98,7 @@ enum Record {
 }
 
 extension JournalState {
-  /// Takes a record; the same as the reading of a journal does.
+  /// Reads a record as the reading of a journal does.
   mutating func read(_ position: UInt64, kind: UInt8, _ bytes: [UInt8]) throws {
     try unsafe withExactBytes(bytes) { memory in try unsafe read(JournalPosition(rawValue: position), kind: kind, memory) }
   }
@@ -128,7 +129,7 @@ extension EnqueueContent {
 extension SeededGenerator {
   mutating func pick<Value>(_ values: [Value], or fallback: Value) -> Value { values.randomElement(using: &self) ?? fallback }
 
-  /// Small, large or somewhere between, at most `limit`.
+  /// A small, a large or any number, at most `limit`.
   mutating func number(_ limit: UInt64) -> UInt64 {
     switch Int.random(in: 0..<4, using: &self) {
     case 0: limit
@@ -227,7 +228,7 @@ extension SeededGenerator {
     return header
   }
 
-  /// 1…40 notifications of every make.
+  /// 1…40 notifications of all kinds.
   mutating func notifications() -> [TestNotification] {
     let (tokensAreUniform, linesFollow, payloadPercent) = (chance(50), chance(50), pick([0, 0, 30, 100], or: 0))
     let headersPercent = pick([0, 0, 30, 100], or: 0)

@@ -6,9 +6,9 @@ internal import Testing
 
 @testable internal import PushEngine
 
-/// Records of the engine's journal: what is written is what is read, and anything else is an error.
+/// Records of the engine's journal: what is written is read back, and anything else is an error.
 @Suite struct RecordTests {
-  @Test("every event comes back as it was written, in as many bytes as it said")
+  @Test("every event is read as it was written, and has the size that it announced")
   func events() throws {
     for seed in UInt64(1)...600 {
       var random = SeededGenerator(seed: seed)
@@ -19,7 +19,7 @@ internal import Testing
     }
   }
 
-  @Test("every campaign comes back as it was written, account included")
+  @Test("every campaign is read as it was written, including the account")
   func campaigns() throws {
     for seed in UInt64(1)...1000 {
       var random = SeededGenerator(seed: seed)
@@ -29,7 +29,7 @@ internal import Testing
     }
   }
 
-  @Test("every lane comes back as it was written")
+  @Test("every lane is read as it was written")
   func lanes() throws {
     for seed in UInt64(1)...1000 {
       var random = SeededGenerator(seed: seed)
@@ -46,12 +46,12 @@ internal import Testing
       let bytes = try #require(Record.bytes(lane), "seed \(seed)")
       let read = try Record.read(bytes) { JournalledLane(try LaneRecord(reading: &$0), runsOf: nil) }
       #expect((read.number, read.app, read.settled, read.intent) == (lane.number, lane.app, lane.settled, lane.intent), "seed \(seed)")
-      // The order in which a dictionary writes its entries may differ, so the bytes are compared as a bag.
+      // A dictionary can write its entries in another order, so the sorted bytes are compared.
       #expect(Record.bytes(read)?.sorted() == bytes.sorted(), "seed \(seed)")
     }
   }
 
-  @Test("what a claim takes in comes back with its tokens, payloads and lines, whatever their lengths and whether they follow one another")
+  @Test("an enqueue record is read with its tokens, payloads and lines, of any lengths and in any order")
   func enqueues() throws {
     var flags: Set<UInt8> = []
     for seed in UInt64(1)...600 {
@@ -60,7 +60,8 @@ internal import Testing
       let source = TestSource(notifications: notifications)
       let start = UInt64.random(in: 0...(1 << 61), using: &random)
       let blockCount = notifications.map(\.blockCount).reduce(0, +)
-      #expect(source.shape.blockCount == blockCount && source.shape.count == notifications.count, "seed \(seed)")
+      #expect(source.shape.blockCount == blockCount, "seed \(seed)")
+      #expect(source.shape.count == notifications.count, "seed \(seed)")
       let run = JournalledRun(lane: 3, range: start..<(start + blockCount), campaign: 4, count: notifications.count)
       let header = random.header(run)
       let bytes = try #require(Record.bytes(header, source), "seed \(seed): \(header)")
@@ -75,7 +76,7 @@ internal import Testing
       #expect(content.notifications == notifications, "seed \(seed)")
       if let first = content.bytes.first { flags.insert(first) }
     }
-    // Every way to lay the columns out has been seen.
+    // All layouts of the columns have occurred.
     #expect(flags == Set(0..<16))
   }
 
@@ -106,7 +107,7 @@ internal import Testing
       }
       let (first, second) = (UInt64.random(in: 0...(end + 5), using: &random), UInt64.random(in: 0...(end + 5), using: &random))
       let range = min(first, second)..<max(first, second)
-      // A notification belongs to a piece if it begins there.
+      // A notification belongs to the piece in which it begins.
       let expected = notifications.indices.filter { range.contains(starts[$0]) }
       let recovered = RecoveredRun(lane: 3, campaign: 4, fate: .unknown, range: range, content: content, runStart: start)
       #expect(recovered?.notifications ?? [] == expected.map { notifications[$0] }, "seed \(seed)")

@@ -3,7 +3,7 @@ internal import Testing
 
 @testable internal import PushEngine
 
-/// What a lane of this process is asked to write into the journal again.
+/// Which notifications a running lane is asked to compact.
 @Suite struct RewritingTests {
   private var contents = JournalState()
 
@@ -28,7 +28,7 @@ internal import Testing
     contents.apply(header, at: JournalPosition(rawValue: 2), content: nil)
   }
 
-  @Test("a lane is not asked to write again what has gone to another lane")
+  @Test("a lane is not asked to compact what has gone to another lane")
   mutating func nothingToWriteAgain() {
     let limit = JournalPosition(rawValue: 10)
     #expect(contents.lanes[1]?.end(before: limit) == 100)
@@ -38,7 +38,7 @@ internal import Testing
     #expect(contents.lanes[1]?.end(before: limit) == nil)
   }
 
-  @Test("the record of what has gone to another lane is not needed any more")
+  @Test("the record of what has gone to another lane is no longer needed")
   mutating func oldRecordsGo() {
     move(0..<100, to: 0)
     contents.prune()
@@ -46,7 +46,7 @@ internal import Testing
     #expect(contents.oldestPosition == JournalPosition(rawValue: 2))
   }
 
-  @Test("what is written again around a part that has gone to another lane is not counted twice")
+  @Test("compaction around a part that has gone to another lane counts nothing twice")
   mutating func writtenAgain() {
     move(50..<80, to: 0)
     for range in [UInt64(0)..<50, 80..<100] {
@@ -55,13 +55,14 @@ internal import Testing
     #expect(contents.lanes[1]?.unsettledCount == 70)
   }
 
-  @Test("a lane is not asked to write again what was given back")
+  @Test("a lane is not asked to compact what was given back")
   mutating func givenBack() {
     let limit = JournalPosition(rawValue: 10)
     contents.apply(Self.header(lane: 1, 100..<120), at: JournalPosition(rawValue: 3), content: nil)
     contents.apply(.withdrawn(JournalledRun(lane: 1, range: 100..<120, campaign: 7, count: 20), isInDoubt: false))
     #expect(contents.lanes[1]?.end(before: limit) == 100)
-    // What is open has been written again; the record of what was given back is as old as before.
+    // The open notifications have been compacted; the record of those given back is as old as
+    // before.
     contents.apply(Self.header(lane: 1, 0..<100, isRewritten: true), at: JournalPosition(rawValue: 11), content: nil)
     #expect(contents.lanes[1]?.end(before: limit) == nil)
   }

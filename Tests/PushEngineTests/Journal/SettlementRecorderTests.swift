@@ -5,7 +5,7 @@ internal import Testing
 @testable internal import PushEngine
 @testable internal import PushWire
 
-/// What a lane enters in the books of its campaigns, and in the journal.
+/// What a lane enters in the accounts of its campaigns and in the journal.
 @Suite struct SettlementRecorderTests {
   @Test("what a cancelled campaign gives back in doubt counts as a possible duplicate, and once", arguments: [true, false])
   func givenBackInDoubt(comesInOrder: Bool) async throws {
@@ -26,21 +26,21 @@ internal import Testing
     var recorder = SettlementRecorder(
       configuration: AppConfiguration(id: "app"), ring: ring, loop: loop, shared: shared, journalNumber: lane,
       records: comesInOrder ? .fromTheFront : .anywhere)
-    // The first was sent again before; the others were sent once, and their attempts are used up.
+    // The first was resent before; the others were sent once and have no attempts left.
     recorder.markMayHaveArrived(0..<1)
     ledger.cancel()
     recorder.settle([Settlement(from: 0, to: 3, count: 3, campaign: ledger.frames.campaign, outcome: .unknown)])
     #expect(ledger.account.possibleDuplicates == 3)
-    #expect(ledger.account.possibleCopies == 1, "the first one's; who goes on counts the next ones")
+    #expect(ledger.account.possibleCopies == 1, "only the first one's; resuming counts the next ones")
 
     for second in 1...3 { small.run(second) }
     let again = try SmallJournal(small.copy())
     let recoveredRuns = again.journal.recoveredRuns(of: campaign)
     #expect(recoveredRuns.map(\.count).reduce(0, +) == 3)
-    #expect(recoveredRuns.allSatisfy { $0.fate == .doubted }, "they count already")
+    #expect(recoveredRuns.allSatisfy { $0.fate == .doubted }, "they are counted already")
     #expect(again.journal.campaigns.first?.account.possibleDuplicates == 3)
 
-    // What is in doubt already, and is not sent again, is no news.
+    // A notification that is in doubt already and is not resent needs no record.
     let written = small.byteCount
     recorder.markMayHaveArrived(0..<3, isSentAgain: false)
     small.run(4)
