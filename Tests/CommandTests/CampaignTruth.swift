@@ -1,25 +1,27 @@
 internal import PushGateway
 internal import PushWire
 
-/// Everything that is known about a campaign that has ended: what the commands say of it, and what its gateway remembers. Compared line by line.
+/// All that is known of an ended campaign: what the commands report and what its gateway recorded.
+/// Compared line by line.
 struct CampaignTruth {
   var audiences: [TestAudience]
   /// resend, hold or drop.
   var onUnknown: String
   var account: SentAccount
-  /// What was listed as not accepted.
+  /// The listed outcomes of notifications that were not accepted.
   var rows: [OutcomeRow]
   var frames: [RecordedFrames.Frame]
-  /// False: it was stopped. Only the beginning of each audience was taken in, and not all of that was sent.
+  /// False: the campaign was stopped. Only the beginning of each audience was taken in, and not all
+  /// of that was sent.
   var isWhole = true
 
-  /// Of each line of an audience.
+  /// What happened to one line of an audience.
   private struct Fate {
     var arrivals = 0
     var row: OutcomeRow?
   }
 
-  /// What is wrong, in sentences; the first few of each kind.
+  /// The problems found, in sentences; the first few of each kind.
   func problems() -> [String] {
     var problems = Problems()
     var fates = audiences.map { Array(repeating: Fate(), count: $0.lines.count) }
@@ -33,7 +35,7 @@ struct CampaignTruth {
     }
     for app in Set(audiences.map(\.app)).sorted() {
       guard let counts = account.apps[app] else {
-        problems.add("the account says nothing of \(app)")
+        problems.add("the account has no entry for \(app)")
         continue
       }
       check(counts, of: app, fates.indices.filter { audiences[$0].app == app }.flatMap { fates[$0] }, &problems)
@@ -41,7 +43,7 @@ struct CampaignTruth {
     return problems.sentences
   }
 
-  /// How many notifications have arrived more than once.
+  /// The number of notifications that arrived more than once.
   var duplicateCount: Int {
     var counts: [DeviceToken: Int] = [:]
     for frame in frames where frame.refusal == nil {
@@ -59,13 +61,15 @@ struct CampaignTruth {
     }
     for frame in frames where frame.refusal == nil {
       guard let token = frame.token, let place = places[token] else {
-        problems.add("a token arrived that nobody has")
+        problems.add("an unknown token arrived")
         continue
       }
       fates[place.audience][place.line].arrivals += 1
       let audience = audiences[place.audience]
       if frame.topic != audience.topic { problems.add("a notification of \(audience.app) arrived through \(frame.topic)") }
-      if frame.payload != audience.payload(place.line) { problems.add("line \(place.line + audience.firstLine) of \(audience.file) got another one's payload") }
+      if frame.payload != audience.payload(place.line) {
+        problems.add("line \(place.line + audience.firstLine) of \(audience.file) arrived with the payload of another line")
+      }
     }
   }
 
@@ -73,7 +77,7 @@ struct CampaignTruth {
     for row in rows {
       let index = audiences.firstIndex { audience in row.tokens.map { $0.hasSuffix(audience.file) && row.app == audience.app } ?? (audiences.count == 1) }
       guard let index, audiences[index].lines.indices.contains(row.line - audiences[index].firstLine) else {
-        problems.add("a row for nobody: \(row)")
+        problems.add("a row without a line: \(row)")
         continue
       }
       let line = row.line - audiences[index].firstLine
@@ -86,10 +90,10 @@ struct CampaignTruth {
   private func problem(_ line: TestAudience.Line, _ fate: Fate) -> String? {
     guard let row = fate.row else {
       guard line.kind == .good else { return "counts as accepted" }
-      return fate.arrivals > 0 ? nil : "is lost: it counts as accepted, and has not arrived"
+      return fate.arrivals > 0 ? nil : "is lost: it counts as accepted but did not arrive"
     }
     if !isWhole, row.outcome == "unknown" { return nil }
-    if !isWhole, row.outcome == "cancelled" { return fate.arrivals == 0 ? nil : "counts as cancelled, and has arrived" }
+    if !isWhole, row.outcome == "cancelled" { return fate.arrivals == 0 ? nil : "counts as cancelled but arrived" }
     switch (row.outcome, row.reason) {
     case ("rejected", "8 invalid token"): return line.kind == .refused ? nil : "counts as refused"
     case ("rejected", "malformed token"): return line.kind == .malformed ? nil : "counts as malformed"
@@ -116,11 +120,11 @@ struct CampaignTruth {
     expect("unknown", counts.unknown, rows("unknown"))
     let duplicates = fates.count { $0.arrivals > 1 }
     if duplicates > counts.possibleDuplicates {
-      problems.add("\(app): \(duplicates) arrived twice, the account says at most \(counts.possibleDuplicates)")
+      problems.add("\(app): \(duplicates) arrived twice, the account allows \(counts.possibleDuplicates)")
     }
     let copies = fates.map { max(0, $0.arrivals - 1) }.reduce(0, +)
-    if copies > counts.possibleCopies { problems.add("\(app): \(copies) copies arrived, the account says at most \(counts.possibleCopies)") }
-    if onUnknown != "resend", counts.possibleDuplicates > 0 { problems.add("\(app): sent again in spite of on-unknown: \(onUnknown)") }
+    if copies > counts.possibleCopies { problems.add("\(app): \(copies) copies arrived, the account allows \(counts.possibleCopies)") }
+    if onUnknown != "resend", counts.possibleDuplicates > 0 { problems.add("\(app): resent in spite of on-unknown: \(onUnknown)") }
   }
 
   private struct Problems {

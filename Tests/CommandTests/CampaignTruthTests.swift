@@ -3,10 +3,10 @@ internal import PushWire
 internal import Support
 internal import Testing
 
-// Frames are made by gateways only, but for here.
+// Testable, because only gateways make frames otherwise.
 @testable internal import PushGateway
 
-/// The judge of the crash matrix must itself be seen to find what is wrong.
+/// The check of the crash matrix must find planted errors.
 struct CampaignTruthTests {
   private let audience: TestAudience
   private let accepted: [Int]
@@ -27,13 +27,14 @@ struct CampaignTruthTests {
     RecordedFrames.Frame(topic: topic, connection: 1, token: audience.lines[index].token, payload: audience.payload(index))
   }
 
-  /// What is known of a campaign in which all is well, with so many possible duplicates by its account.
+  /// The truth of an exact campaign whose account has this number of possible duplicates.
   private func truth(possibleDuplicates: Int = 0, copies: Int? = nil, onUnknown: String = "resend") throws -> CampaignTruth {
     let reasons: [TestAudience.Kind: String] = [.refused: "8 invalid token", .malformed: "malformed token", .tooLarge: "payload too large"]
     let rows = audience.lines.indices.compactMap { index in reasons[audience.lines[index].kind].map { row(index, "rejected", $0) } }
     let byReason = Dictionary(grouping: rows, by: \.reason).map { "\"\($0.key)\":\($0.value.count)" }.joined(separator: ",")
     let text = """
-      {"apps":{"news":{"submitted":200,"accepted":{"confirmed":\(accepted.count),"quiet":0},"rejected":{"total":\(rows.count),"byReason":{\(byReason)}},\
+      {"apps":{"news":{"submitted":200,"accepted":{"confirmed":\(accepted.count),"quiet":0},\
+      "rejected":{"total":\(rows.count),"byReason":{\(byReason)}},\
       "suppressed":0,"expired":0,"held":0,"cancelled":0,"unknown":0,"resent":0,"possibleDuplicates":\(possibleDuplicates),\
       "possibleCopies":\(copies ?? possibleDuplicates),"notes":[],"neverRead":[]}},"seconds":1,"perSecond":1}
       """
@@ -45,46 +46,47 @@ struct CampaignTruthTests {
     #expect(truth.problems().contains { $0.contains(problem) }, "\(truth.problems())", sourceLocation: sourceLocation)
   }
 
-  @Test("a campaign in which all is well is left in peace")
+  @Test("an exact campaign has no problems")
   func sound() throws {
     #expect(try truth().problems().isEmpty)
     var twice = try truth(possibleDuplicates: 1)
     twice.frames.append(frame(accepted[0]))
-    #expect(twice.problems().isEmpty && twice.duplicateCount == 1)
+    #expect(twice.problems().isEmpty)
+    #expect(twice.duplicateCount == 1)
   }
 
-  @Test("loss, and more duplicates than the account owns up to, are found")
+  @Test("lost notifications, and more duplicates than the account allows, are found")
   func arrivals() throws {
     var lost = try truth()
     lost.frames.remove(at: 17)
     expect(lost, "is lost")
     var twice = try truth()
     twice.frames.append(frame(accepted[0]))
-    expect(twice, "1 arrived twice, the account says at most 0")
+    expect(twice, "1 arrived twice, the account allows 0")
     var thrice = try truth(possibleDuplicates: 1)
     thrice.frames += [frame(accepted[0]), frame(accepted[0])]
-    expect(thrice, "2 copies arrived, the account says at most 1")
+    expect(thrice, "2 copies arrived, the account allows 1")
     thrice = try truth(possibleDuplicates: 1, copies: 2)
     thrice.frames += [frame(accepted[0]), frame(accepted[0])]
     #expect(thrice.problems().isEmpty)
-    expect(try truth(possibleDuplicates: 1, onUnknown: "hold"), "sent again in spite of on-unknown: hold")
-    expect(try truth(possibleDuplicates: 1, onUnknown: "drop"), "sent again in spite of on-unknown: drop")
+    expect(try truth(possibleDuplicates: 1, onUnknown: "hold"), "resent in spite of on-unknown: hold")
+    expect(try truth(possibleDuplicates: 1, onUnknown: "drop"), "resent in spite of on-unknown: drop")
   }
 
-  @Test("the wrong payload, the wrong topic and a stranger are found")
+  @Test("a wrong payload, a wrong topic and an unknown token are found")
   func frames() throws {
     var other = try truth()
     other.frames[3].payload = audience.payload(accepted[4])
-    expect(other, "got another one's payload")
+    expect(other, "arrived with the payload of another line")
     var elsewhere = try truth()
     elsewhere.frames[3] = frame(accepted[3], topic: "com.example.chat")
     expect(elsewhere, "arrived through com.example.chat")
     var stranger = try truth()
     stranger.frames[3].token = DeviceToken(bytes: [1, 2, 3])
-    expect(stranger, "a token arrived that nobody has")
+    expect(stranger, "an unknown token arrived")
   }
 
-  @Test("a row too few, a row too many and a wrong row are found")
+  @Test("a missing row, an extra row and a wrong row are found")
   func rows() throws {
     var missing = try truth()
     missing.rows.removeFirst()
@@ -103,13 +105,13 @@ struct CampaignTruthTests {
     expect(held, "ended as held")
   }
 
-  @Test("of a campaign that was stopped, a cancelled one that arrived and a wrong number are found")
+  @Test("in a stopped campaign, a cancelled notification that arrived and a wrong count are found")
   func stopped() throws {
     var stopped = try truth()
     stopped.isWhole = false
     #expect(stopped.problems().isEmpty)
     stopped.rows.append(row(accepted[0], "cancelled", ""))
-    expect(stopped, "counts as cancelled, and has arrived")
+    expect(stopped, "counts as cancelled but arrived")
     var fewer = try truth()
     fewer.isWhole = false
     fewer.frames.removeLast()

@@ -1,7 +1,7 @@
 internal import Foundation
 internal import PushTransport
 
-/// Certificates made for one test.
+/// Certificates for one test.
 struct CertificateFixture {
   static let topic = "com.example.news"
   let files: CertificateMaker.Files
@@ -10,10 +10,10 @@ struct CertificateFixture {
     files = try CertificateMaker.makeAll(in: place.path("certs"), topics: [Self.topic], at: Int64(Date().timeIntervalSince1970))
   }
 
-  /// Flags that make a simulator use them.
+  /// The simulator's flags for these certificates.
   var server: [String] { ["--certificate", files.server.certificate, "--key", files.server.key ?? "", "--client-ca", files.authority] }
 
-  /// Flags that make a sender or a feedback reader use them.
+  /// The flags of a sender or feedback reader for these certificates.
   var client: [String] {
     let app = files.apps[Self.topic] ?? CredentialFiles(certificate: "")
     return ["--certificate", app.certificate, "--key", app.key ?? "", "--trust", files.authority]

@@ -14,29 +14,34 @@ struct ChannelTests {
     try await site.run(["channel"] + arguments + ["--gateway", "localhost:\(service.channelsPort)"] + (identity ?? site.key))
   }
 
-  @Test("a channel is made, listed, read, sent to, and deleted; what is wrong is said as the service says it, with advice")
+  @Test("a channel is created, listed, read, used and deleted; errors show the service's reason with advice")
   func life() async throws {
     let service = try await site.simulate()
     let created = try await channel(service, ["create", "--store", "none"])
     let identifier = created.output.trimmingCharacters(in: .newlines)
-    #expect(created.status == 0 && identifier.count == 24, "\(created)")
+    #expect(created.status == 0, "\(created)")
+    #expect(identifier.count == 24, "\(created)")
     #expect(try await channel(service, ["list"]).output == "\(identifier)\n")
     let listed = try await channel(service, ["list", "--json"], by: site.certificates.client)
     #expect(try JSONDecoder().decode([String: [String]].self, from: Data(listed.output.utf8)) == ["channels": [identifier]], "\(listed)")
     let read = try await channel(service, ["read", identifier])
-    #expect(read.status == 0 && read.output.hasPrefix("\(identifier) stores nothing"), "\(read)")
+    #expect(read.status == 0, "\(read)")
+    #expect(read.output.hasPrefix("\(identifier) stores nothing"), "\(read)")
 
     let flags = ["--channel", identifier, "--payload", "goal.json", "--json", "--outcomes", "out.csv"]
     let sent = try await site.send(service, flags + ["--expiration", "0"])
-    #expect(sent.status == 0 && SentAccount(sent)?.apps[HTTP2Site.topic]?.acceptedTotal == 1, "\(sent)")
+    #expect(sent.status == 0, "\(sent)")
+    #expect(SentAccount(sent)?.apps[HTTP2Site.topic]?.acceptedTotal == 1, "\(sent)")
     let stored = try await site.send(service, flags + ["--expiration", "1h"])
     #expect(SentAccount(stored)?.apps[HTTP2Site.topic]?.rejected.byReason == ["400 BadExpirationDate": 1], "\(stored)")
-    // A field that begins with + gets an apostrophe: spreadsheets run it as a formula otherwise. One identifier in 64 does.
+    // A field that begins with + gets an apostrophe, because spreadsheets would run it as a
+    // formula. One identifier in 64 does.
     let field = identifier.hasPrefix("+") ? "'" + identifier : identifier
     #expect(try site.place.read("out.csv") == "line,token,outcome,reason,gone-since\n1,\(field),rejected,400 BadExpirationDate,\n")
 
     let deleted = try await channel(service, ["delete", identifier])
-    #expect(deleted.status == 0 && deleted.output.isEmpty, "\(deleted)")
+    #expect(deleted.status == 0, "\(deleted)")
+    #expect(deleted.output.isEmpty, "\(deleted)")
     let gone = try await channel(service, ["read", identifier])
     expectOneSentence(gone, status: 1, containing: "400 ChannelNotRegistered: the app has no such channel in this environment")
     expectOneSentence(try await channel(service, ["delete", "!"]), status: 1, containing: "BadChannelId")
@@ -45,7 +50,7 @@ struct ChannelTests {
   }
 
   @Test(
-    "flags that do not fit are refused with one sentence, and so is a service that is not there",
+    "flags that do not fit, and a service that cannot be reached, give one sentence",
     arguments: [
       (["list"], 2, "--token-key FILE, --certificate FILE or --config FILE must say who asks"),
       (["create", "--store", "all", "--certificate", "c"], 2, "all"), (["list", "--token-key", "k"], 2, "--token-key needs --team-id"),
@@ -57,12 +62,12 @@ struct ChannelTests {
     expectOneSentence(try await site.run(["channel"] + arguments), status: status, containing: expected)
   }
 
-  @Test("channels are one line each, whatever the service calls them")
+  @Test("each channel is one line, whatever its name")
   func escaped() {
     #expect(ChannelCommand.List.lines(["dHN0", "a\nb\u{1B}[2J"]) == "dHN0\na\\u{a}b\\u{1b}[2J")
   }
 
-  @Test("a service that does not answer is named")
+  @Test("a service that does not answer is named in the error")
   func unreachable() async throws {
     let ending = try await site.run(["channel", "list", "--gateway", "127.0.0.1:1"] + site.key)
     expectOneSentence(ending, status: 3, containing: "127.0.0.1:1 cannot be reached")
@@ -71,20 +76,26 @@ struct ChannelTests {
 
 /// `carillon credential inspect` on token signing keys.
 struct TokenKeyInspectTests {
-  @Test("a token key is recognised by what it holds; its identifier comes of the file's name, and open permissions are an error")
+  @Test("a token key is recognised by its content; its identifier comes from the file's name; open permissions are an error")
   func inspect() async throws {
     let site = try HTTP2Site()
     let good = try await site.run(["credential", "inspect", HTTP2Site.keyFile])
-    #expect(good.status == 0 && good.output.contains("EC P-256") && good.output.contains("ABC123DEFG") && good.output.contains("0600"), "\(good)")
+    #expect(good.status == 0, "\(good)")
+    #expect(good.output.contains("EC P-256"), "\(good)")
+    #expect(good.output.contains("ABC123DEFG"), "\(good)")
+    #expect(good.output.contains("0600"), "\(good)")
     try FileManager.default.moveItem(atPath: site.place.path(HTTP2Site.keyFile), toPath: site.place.path("key.pem"))
     let renamed = try await site.run(["credential", "inspect", "key.pem", "--json"])
-    #expect(renamed.status == 0 && renamed.output.contains(#""format":"p8""#) && !renamed.output.contains("keyID"), "\(renamed)")
+    #expect(renamed.status == 0, "\(renamed)")
+    #expect(renamed.output.contains(#""format":"p8""#), "\(renamed)")
+    #expect(!renamed.output.contains("keyID"), "\(renamed)")
     try FileManager.default.setAttributes([.posixPermissions: 0o644], ofItemAtPath: site.place.path("key.pem"))
     let open = try await site.run(["credential", "inspect", "key.pem"])
-    #expect(open.status == 1 && open.output.contains("run: chmod 600"), "\(open)")
+    #expect(open.status == 1, "\(open)")
+    #expect(open.output.contains("run: chmod 600"), "\(open)")
     try site.place.write("nonsense", to: "AuthKey_ABC123DEFG.p8")
     expectOneSentence(try await site.run(["credential", "inspect", "AuthKey_ABC123DEFG.p8"]), status: 2, containing: "not a token signing key")
-    // The key of a certificate is none.
+    // The key of a certificate is not a token key.
     let key = site.certificates.files.server.key ?? ""
     let other = try await site.run(["credential", "inspect", key])
     #expect(other.status == 0 || other.errors.contains("holds no certificate"), "\(other)")

@@ -2,7 +2,7 @@ internal import Foundation
 internal import Synchronization
 internal import Testing
 
-/// How a run of the built `carillon` ended.
+/// The end of a run of the built `carillon`.
 struct Ending: CustomStringConvertible {
   let status: Int32
   let output: String
@@ -10,9 +10,11 @@ struct Ending: CustomStringConvertible {
   var description: String { "exit status \(status)\nstandard output: \(output)\nstandard error: \(errors)" }
 }
 
-/// The built executable as a child process: standard input and error are files, standard output a pipe that a thread of its own reads.
+/// The built executable as a child process. Standard input and error are files; a thread reads
+/// standard output from a pipe.
 ///
-/// Foundation's Process is not used: started by many tests at once it loses the end of a child now and then.
+/// Foundation's Process is not used: when many tests start it at once, it sometimes misses the end
+/// of a child.
 final class ChildProcess: Sendable {
   private struct State {
     var lines: [String] = []
@@ -25,12 +27,13 @@ final class ChildProcess: Sendable {
   let identifier: pid_t
   private let files: Workplace
 
-  /// `carillon` lies beside the test bundle, whatever the build folder is called.
+  /// `carillon` is in the folder of the test bundle, whatever the build folder's name.
   static let executable = URL(filePath: "/proc/self/exe").resolvingSymlinksInPath().deletingLastPathComponent().appending(path: "carillon")
 
   /// - Parameters:
-  ///   - redirection: for the shell that starts it, such as `>/dev/full`.
-  ///   - preparation: what that shell does before, such as `ulimit -f 40 && exec`: ends in what starts the command.
+  ///   - redirection: For the shell that starts it, such as `>/dev/full`.
+  ///   - preparation: What the shell does first, such as `ulimit -f 40 && exec`. It ends with the
+  ///     word that starts the command.
   init(_ arguments: [String], input: String = "", directory: URL? = nil, redirection: String = "", preparation: String = "exec") throws {
     files = try Workplace()
     try files.write(input, to: "input")
@@ -47,13 +50,13 @@ final class ChildProcess: Sendable {
       close(output)
       var status: Int32 = 0
       while unsafe waitpid(started, &status, 0) < 0, errno == EINTR {}
-      // As the shell counts: a signal is 128 and its number.
+      // As in a shell: a signal gives 128 plus its number.
       ended(status: status & 0x7F == 0 ? (status >> 8) & 0xFF : 128 + (status & 0x7F), errors: errors)
     }
   }
 
-  /// One child is started at a time, and our end of its pipe is closed in all others: a child that held the end of another one's pipe would keep
-  /// its reader waiting for as long as it lives.
+  /// Children are started one at a time, and the read end of each pipe is closed in all others. A
+  /// child with the end of another child's pipe would keep its reader waiting until it ends.
   private static let spawning = Mutex(())
 
   private static func start(
@@ -71,7 +74,8 @@ final class ChildProcess: Sendable {
       unsafe posix_spawn_file_actions_addopen(&actions, 0, files.path("input"), O_RDONLY, 0)
       unsafe posix_spawn_file_actions_adddup2(&actions, ends[1], 1)
       unsafe posix_spawn_file_actions_addopen(&actions, 2, files.path("errors"), O_WRONLY | O_CREAT | O_APPEND, 0o600)
-      // Signals as from a terminal: the threads of a test runner block them, and children would inherit that.
+      // Default signal handling, as from a terminal. The test runner's threads block signals, and
+      // children would inherit that.
       var attributes = posix_spawnattr_t()
       unsafe posix_spawnattr_init(&attributes)
       defer { unsafe posix_spawnattr_destroy(&attributes) }
@@ -83,7 +87,7 @@ final class ChildProcess: Sendable {
       unsafe sigemptyset(&none)
       unsafe posix_spawnattr_setsigmask(&attributes, &none)
       unsafe posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK))
-      // A shell changes the folder, and then becomes the command.
+      // A shell changes the folder and then executes the command.
       let path = "/bin/sh"
       let place = directory ?? FileManager.default.temporaryDirectory
       let shell = [path, "-c", "cd \"$0\" && \(preparation) \"$@\" \(redirection)", place.path(percentEncoded: false), executable.path(percentEncoded: false)]
@@ -96,7 +100,8 @@ final class ChildProcess: Sendable {
     }
   }
 
-  /// NIO leaves the sockets that it listens on open for children, who would keep them open when a gateway in this process has long gone.
+  /// NIO's listening sockets are inherited by children. They would keep them open after a gateway
+  /// in this process has closed them.
   private static func keepDescriptors() {
     for name in (try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd")) ?? [] {
       guard let descriptor = Int32(name), descriptor > 2 else { continue }
@@ -104,14 +109,14 @@ final class ChildProcess: Sendable {
     }
   }
 
-  /// Runs to the end.
+  /// Runs the command to its end.
   static func run(
     _ arguments: [String], input: String = "", directory: URL? = nil, redirection: String = "", preparation: String = "exec"
   ) async throws -> Ending {
     await (try ChildProcess(arguments, input: input, directory: directory, redirection: redirection, preparation: preparation)).ending()
   }
 
-  /// Without effect once the child has ended.
+  /// No effect once the child has ended.
   func send(_ signal: Int32) {
     state.withLock { if $0.ending == nil { _ = kill(identifier, signal) } }
   }
@@ -125,7 +130,7 @@ final class ChildProcess: Sendable {
     }
   }
 
-  /// What standard error has got so far.
+  /// The standard error so far.
   var errors: String { (try? files.read("errors")) ?? "" }
 
   /// The line of standard output with this index; nil if the output ends before.
@@ -164,7 +169,7 @@ final class ChildProcess: Sendable {
     for waiter in waiters { waiter.resume() }
   }
 
-  /// Returns at once if `isThere` holds already, otherwise after the next change.
+  /// Returns at once if `isThere` already holds, otherwise after the next change.
   private func somethingHappened(_ isThere: (borrowing State) -> Bool) async {
     await withCheckedContinuation { continuation in
       let goesOn = state.withLock { state in
@@ -177,7 +182,7 @@ final class ChildProcess: Sendable {
   }
 }
 
-/// A folder of its own for a test, gone afterwards.
+/// A folder for one test, which is removed afterwards.
 final class Workplace: Sendable {
   let url: URL
 

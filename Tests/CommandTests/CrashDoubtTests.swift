@@ -4,7 +4,8 @@ internal import PushTransport
 internal import Support
 internal import Testing
 
-/// How much a kill leaves in doubt: measured by what the gateway has seen, not by the clock.
+/// How many notifications a kill leaves in doubt, measured by what the gateway received, not by the
+/// clock.
 @Suite("What a kill leaves in doubt", .serialized, .timeLimit(.minutes(20)))
 struct CrashDoubtTests {
   struct Report: Decodable {
@@ -20,10 +21,10 @@ struct CrashDoubtTests {
   }
 
   private static let connectionCount = 3
-  /// By so much an intent may be ahead of what is sent.
+  /// How far an intent may be ahead of what is sent.
   private static let step = 8192
 
-  @Test("over the binary protocol: what was written since the last conclusion, and a step for each lane", arguments: [25_000, 60_000])
+  @Test("over the binary protocol: what was written since the last proof, plus a step for each lane", arguments: [25_000, 60_000])
   func binary(arrivals: Int) async throws {
     var random = SeededGenerator(seed: UInt64(arrivals))
     var settings = JournalSite.Settings(connections: Self.connectionCount)
@@ -31,21 +32,23 @@ struct CrashDoubtTests {
     let shape = TestAudience.Shape(count: 120_000, refusedCount: 60)
     let site = try await JournalSite(settings, audiences: [(0, shape)], using: &random)
     #expect(try await site.sendAndKill(after: arrivals))
-    // What was on its way at that moment still arrives.
+    // Bytes in flight at that moment still arrive.
     let memory = site.gateway.memory
-    while await site.gateway.connectionCount > memory.endedConnections.count { try await Task.sleep(for: .milliseconds(1)) }
+    try await waitUntil("all connections have ended") {
+      await site.gateway.connectionCount <= memory.endedConnections.count
+    }
     let inspected = try await site.journal("inspect", ["--json"])
     let left = try #require(JSONDecoder().decode(Report.self, from: Data(inspected.output.utf8)).campaigns.first, "\(inspected)")
 
     let written = Self.unconcluded(memory.endedConnections, refusals: left.rejected).map { $0.accepted + $0.discarded + 1 }.reduce(0, +)
     #expect(left.unknown <= written + Self.connectionCount * Self.step, "\(left), \(written) written")
-    // And nothing that has arrived counts as certainly unsent.
+    // Nothing that has arrived counts as unsent.
     #expect(site.gateway.arrivedTokenCount - left.accepted <= left.unknown, "\(left)")
     #expect(try await site.truth(try await site.resume()).problems().isEmpty)
   }
 
-  /// The connections of which the journal knows no conclusion: those that were not refused, and of the others all but the first that ended, as many as it knows to be
-  /// refused.
+  /// The connections without a proof in the journal: those that were not refused, and all refused
+  /// ones but the first to end, as many as the journal has refusals.
   private static func unconcluded(_ connections: [RecordedFrames.Connection], refusals: Int) -> [RecordedFrames.Connection] {
     var left = refusals
     return connections.filter { connection in
@@ -55,7 +58,7 @@ struct CrashDoubtTests {
     }
   }
 
-  @Test("over HTTP/2: twice the streams and 500 for each connection, the rest is certainly unsent", arguments: [(1, 1000), (4, 1000), (4, 100)])
+  @Test("over HTTP/2: at most twice the streams plus 500 for each connection; the rest is unsent", arguments: [(1, 1000), (4, 1000), (4, 100)])
   func requests(connections: Int, streams: Int) async throws {
     let site = try HTTP2Site()
     let count = 50_000
@@ -81,12 +84,13 @@ struct CrashDoubtTests {
     sender.send(SIGKILL)
     _ = await sender.ending()
     let campaign = try #require(try await inspect(site))
-    #expect((1...connections * (2 * streams + 500)).contains(campaign.unknown) && campaign.settled < count / 2, "\(campaign)")
+    #expect((1...connections * (2 * streams + 500)).contains(campaign.unknown), "\(campaign)")
+    #expect(campaign.settled < count / 2, "\(campaign)")
     let taken = try await site.taken(service)
     #expect(taken.count - campaign.accepted <= campaign.unknown, "\(campaign)")
   }
 
-  /// Nil: it holds no campaign yet.
+  /// Nil: the journal has no campaign yet.
   private func inspect(_ site: HTTP2Site) async throws -> Report.Campaign? {
     let ending = try await site.run(["journal", "inspect", "journal", "--json"])
     return try? JSONDecoder().decode(Report.self, from: Data(ending.output.utf8)).campaigns.first

@@ -1,18 +1,20 @@
 internal import Foundation
 internal import Support
 
-/// A campaign whose process is killed at random moments, gone on with each time, until it ends: everything about it follows from one seed, but for the clock.
+/// A campaign whose process is killed at random moments and resumed each time, until it ends. One
+/// seed determines everything except the clock.
 struct CrashScenario: CustomStringConvertible {
   let seed: UInt64
   let sync: String
   let settings: JournalSite.Settings
   let shapes: [(app: Int, shape: TestAudience.Shape)]
   let killCount: Int
-  /// After the first kill the gateway is away for one attempt to go on.
+  /// After the first kill, the gateway is away for one attempt to resume.
   let gatewayGoesAway: Bool
   private var random: SeededGenerator
 
-  /// - Parameter index: eighteen in a row cover every combination of sync policy, connections and treatment of the unknown.
+  /// - Parameter index: Eighteen in a row cover all combinations of sync policy, connections and
+  ///   on-unknown.
   init(index: Int, seed: UInt64) {
     var random = SeededGenerator(seed: seed)
     self.seed = seed
@@ -20,7 +22,7 @@ struct CrashScenario: CustomStringConvertible {
     var settings = JournalSite.Settings()
     settings.onUnknown = ["resend", "hold", "drop"][index / 3 % 3]
     settings.connections = [1, 4][index / 9 % 2]
-    // One in three as fast as it goes, the others for about half a second.
+    // One in three without a rate limit, the others for about half a second.
     settings.rate = random.chance(33) ? nil : Int.random(in: 40_000...80_000, using: &random)
     self.settings = settings
     let entryCount = random.chance(40) ? Int.random(in: 2...3, using: &random) : 1
@@ -30,7 +32,7 @@ struct CrashScenario: CustomStringConvertible {
       if random.chance(60) { shape.refusedCount = Int.random(in: 1...6, using: &random) }
       if random.chance(60) { shape.malformedCount = Int.random(in: 1...40, using: &random) }
       if random.chance(30) { shape.tooLargeCount = 1 }
-      // With so much in it the journal comes to checkpoints, and to several segments.
+      // With so much content the journal has checkpoints and several segments.
       if shape.isPersonal, random.chance(40) { shape.nameByteCount = 700 }
       return (entry == 0 ? 0 : Int.random(in: 0...1, using: &random), shape)
     }
@@ -48,9 +50,9 @@ struct CrashScenario: CustomStringConvertible {
     var killCount = 0
     var duplicateCount = 0
     var possibleDuplicates = 0
-    /// In sentences; empty when all is well.
+    /// In sentences; empty when the account is exact.
     var problems: [String] = []
-    /// What happened, for people.
+    /// What happened, for display.
     var log: [String] = []
   }
 
@@ -74,11 +76,11 @@ struct CrashScenario: CustomStringConvertible {
     return result
   }
 
-  /// Returns how the process ended that printed the final account; nil if something went wrong before.
+  /// Returns the ending of the process that printed the final account; nil after a problem.
   private func live(at site: JournalSite, _ random: inout SeededGenerator, _ result: inout Result) async throws -> Ending? {
     var isBegun = false
     var isAway = gatewayGoesAway
-    // What a process had printed when it was killed at its very end.
+    // The output of a process that was killed at its very end.
     var printed: Ending?
     for _ in 0..<(killCount + 20) {
       let child = try site.start((isBegun ? JournalSite.resumeArguments : site.sendArguments()) + ["--sync", sync])
@@ -88,7 +90,7 @@ struct CrashScenario: CustomStringConvertible {
       switch ending.status {
       case 128 + SIGKILL:
         result.killCount += 1
-        result.log.append("killed at \(await site.gateway.acceptedCount) arrivals\(ending.errors.isEmpty ? "" : ", having said \(ending.errors)")")
+        result.log.append("killed at \(await site.gateway.acceptedCount) arrivals\(ending.errors.isEmpty ? "" : "; standard error: \(ending.errors)")")
         isBegun = true
         if SentAccount(ending) != nil { printed = ending }
         if isAway {
@@ -98,17 +100,18 @@ struct CrashScenario: CustomStringConvertible {
       case 0, 1:
         if SentAccount(ending) != nil { return ending }
         if ending.errors.contains("nothing to go on with"), let printed, let account = SentAccount(printed) {
-          // Killed between closing the journal and its exit: what its status would have been follows from its account.
+          // Killed between closing the journal and its exit. The exit status follows from the
+          // account.
           let isAllAccepted = account.apps.values.allSatisfy { $0.acceptedTotal == $0.submitted }
           return Ending(status: isAllAccepted ? 0 : 1, output: printed.output, errors: "")
         }
         result.problems.append("it ended without an account: \(ending)")
         return nil
       case 2 where isBegun && ending.errors.contains(/There is no journal|before its campaign had begun/):
-        // Killed before the campaign was begun: nothing has been sent, and all begins anew.
+        // Killed before the campaign was begun. Nothing has been sent, so it starts again.
         result.log.append("not begun: \(ending.errors)")
         let arrived = await site.gateway.acceptedCount
-        if arrived > 0 { result.problems.append("\(arrived) have arrived of a campaign that was not begun") }
+        if arrived > 0 { result.problems.append("\(arrived) notifications arrived of a campaign that was not begun") }
         isBegun = false
       default:
         result.problems.append("unexpected: \(ending)")
@@ -119,7 +122,8 @@ struct CrashScenario: CustomStringConvertible {
     return nil
   }
 
-  /// Half of the kills come at some number of arrivals, the others after some time: so that beginning, end and going on get their share.
+  /// Half of the kills come at some number of arrivals, the others after some time. So kills hit
+  /// the beginning, the end and resuming.
   private func kill(
     _ child: ChildProcess, at site: JournalSite, isResumed: Bool, _ random: inout SeededGenerator, _ result: inout Result
   ) async {
@@ -129,7 +133,7 @@ struct CrashScenario: CustomStringConvertible {
       let target = Int.random(in: arrived...total, using: &random)
       let delay = Duration.microseconds(Int.random(in: 0...10_000, using: &random))
       result.log.append("to be killed \(delay) after arrival \(target)")
-      await site.waitForArrivals(target, or: child)
+      try await site.waitForArrivals(target, or: child)
       try? await Task.sleep(for: delay)
     } else {
       let length = isResumed ? 300 : 200 + (settings.rate.map { total * 1000 / $0 } ?? 400)
@@ -140,14 +144,15 @@ struct CrashScenario: CustomStringConvertible {
     child.send(SIGKILL)
   }
 
-  /// Nobody is there: it cannot run, and nothing changes. Returns how it ended if there was nothing left to send.
+  /// Resumes while the gateway is away: nothing can be sent, and nothing changes. Returns the
+  /// ending if nothing was left to send.
   private func expectAbsence(of site: JournalSite, _ result: inout Result) async throws -> Ending? {
     await site.gateway.stop()
     let ending = try await site.run(JournalSite.resumeArguments)
     result.log.append("nobody there: \(ending.errors)")
     try await site.gateway.start()
     if ending.status == 0 || ending.status == 1, SentAccount(ending) != nil, !ending.errors.contains("stopped:") { return ending }
-    // 2: it had not begun.
+    // 2: the campaign had not begun.
     if ending.status != 3, ending.status != 2 { result.problems.append("with the gateway away: \(ending)") }
     return nil
   }

@@ -7,14 +7,14 @@ internal import Testing
 
 @testable internal import CarillonCommand
 
-/// How `carillon feedback` judges the end of the list.
+/// How `carillon feedback` treats the end of the list.
 struct FeedbackReaderTests {
   private let place: Workplace
   private let endpoint = Endpoint(host: "localhost", port: 2196)
 
   init() throws { place = try Workplace() }
 
-  /// A service of which every connection goes the same way.
+  /// A service whose connections all behave in the same way.
   private struct Service: Dialer {
     let pieces: [[UInt8]]
     let closure: LinkClosure
@@ -56,18 +56,20 @@ struct FeedbackReaderTests {
   private static let tuple: [UInt8] = [0, 0, 0, 7, 0, 2, 0xAB, 0xCD]
 
   @Test(
-    "a list that ends with close_notify is whole; one that ends without is written, and said to be cut, with exit status 1"
+    "a list with close_notify is complete; one without is written and reported as cut, with exit status 1"
   )
   func truncation() async throws {
     let whole = try await read([Self.tuple], .byPeer)
-    #expect(whole.count == 1 && whole.rows == "timestamp,token\n7,abcd\n")
+    #expect(whole.count == 1)
+    #expect(whole.rows == "timestamp,token\n7,abcd\n")
 
     let cut = try await read([Self.tuple, Array(Self.tuple.prefix(5))], .truncated)
     #expect(cut.rows == "timestamp,token\n7,abcd\n7,abcd\n")
     #expect(cut.failure?.status == .findings)
     #expect(
       cut.failure?.sentence
-        == "localhost:2196 ended the connection without closing TLS after 1 entry, which is written; the list may have been cut off, so read it again."
+        == "localhost:2196 ended the connection without closing TLS after 1 entry, which is written; "
+        + "the list may have been cut off, so read it again."
     )
 
     let empty = try await read([], .truncated)
@@ -76,7 +78,7 @@ struct FeedbackReaderTests {
         == "localhost:2196 ended the connection without closing TLS; the list may have been cut off, so read it again.")
   }
 
-  @Test("the file with the tokens is its owner's alone")
+  @Test("only its owner can read the file with the tokens")
   func mode() async throws {
     _ = try await read([Self.tuple], .byPeer)
     let attributes = try FileManager.default.attributesOfItem(atPath: place.path("gone.csv"))

@@ -2,7 +2,7 @@ internal import Foundation
 internal import PushTransport
 internal import Testing
 
-/// A simulator's HTTP/2 service, and a folder with what is sent to it.
+/// A simulator's HTTP/2 service, and a folder with a sender's files.
 struct HTTP2Site {
   static let topic = CertificateFixture.topic
   static let keyIdentifier = "ABC123DEFG"
@@ -27,7 +27,7 @@ struct HTTP2Site {
     let channelsPort: String
   }
 
-  /// Starts one that believes the site's key; it writes what it takes to `truth.jsonl`.
+  /// Starts a service that accepts the site's key and records requests in `truth.jsonl`.
   func simulate(rules: String = "") async throws -> Service {
     try place.write(rules, to: "rules.yaml")
     let arguments =
@@ -42,7 +42,7 @@ struct HTTP2Site {
       channelsPort: try String(#require(line.firstMatch(of: /"channels":(\d+)/)).1))
   }
 
-  /// Flags that say who sends, by the key.
+  /// The sender's flags for the token key.
   var key: [String] { ["--token-key", Self.keyFile, "--team-id", Self.team, "--topic", Self.topic, "--trust", certificates.files.authority] }
 
   func send(_ service: Service, _ arguments: [String], by identity: [String]? = nil) async throws -> Ending {
@@ -51,7 +51,8 @@ struct HTTP2Site {
 
   func run(_ arguments: [String]) async throws -> Ending { try await ChildProcess.run(arguments, directory: place.url) }
 
-  /// Kills a sender when the service has taken so much, in bytes of its record: from a thread of its own, as those of the tests may all be busy.
+  /// Kills a sender when the service's record has this many bytes. Uses a thread of its own,
+  /// because those of the tests may all be busy.
   func kill(_ sender: ChildProcess, afterRecording byteCount: Int) async {
     let record = place.path("truth.jsonl")
     await withCheckedContinuation { continuation in
@@ -76,11 +77,11 @@ struct HTTP2Site {
     let type: String
     let collapse: String?
     let topic: String?
-    /// Nil: it was accepted.
+    /// Nil: accepted.
     let refused: String?
   }
 
-  /// What the service has accepted, once it has ended.
+  /// Ends the service and returns what it accepted.
   func taken(_ service: Service) async throws -> [Taken] {
     service.simulator.send(SIGTERM)
     _ = await service.simulator.ending()

@@ -3,30 +3,31 @@ internal import Support
 internal import Testing
 
 extension JournalCampaigns {
-  /// `carillon send --journal` on a disk without room: a limit on the size of files, and a small tmpfs.
+  /// `carillon send --journal` on a disk without room: with a limit on file sizes, and on a small
+  /// tmpfs.
   @Suite("A journal on a full disk", .timeLimit(.minutes(20)))
   struct JournalDiskTests {
-    /// So that the disk is full before all has been taken in.
+    /// Slow enough that the disk is full before everything has been taken in.
     private static let paced = JournalSite.Settings(rate: 10_000)
 
-    /// Half of this in bytes, in the shell's unit of 512.
+    /// The file size limit, in the shell's unit of 512 bytes.
     private static func limited(_ blockCount: Int) -> String { "ulimit -f \(blockCount) && exec" }
 
-    /// The one sentence about it names the file and the reason, and says how to go on.
+    /// Expects one sentence that names the file and the reason, and says how to resume.
     private func expectAdvice(_ ending: Ending, _ reason: String, sync: String = "interval", sourceLocation: SourceLocation = #_sourceLocation) {
-      // 3: it was full before anything had its outcome.
+      // 3: the disk was full before any notification had its outcome.
       let settled = SentAccount(ending)?.apps.values.map { $0.acceptedTotal + ($0.rejected.byReason["8 invalid token"] ?? 0) }.reduce(0, +) ?? 0
       #expect(ending.status == (settled > 0 ? 1 : 3), "\(ending)", sourceLocation: sourceLocation)
       let sentence = "carillon: \(reason); nothing more was taken in, and when that is mended, \(JournalSite.advice(sync)) goes on\n"
-      // Before it there may be lines of progress.
+      // Lines of progress may come before it.
       #expect(ending.errors.hasSuffix(sentence), "\(ending)", sourceLocation: sourceLocation)
       #expect(!ending.hasForeignLines, "\(ending)", sourceLocation: sourceLocation)
     }
 
-    @Test("a full disk stops the intake, the account so far is true, and going on with room ends exactly", arguments: ["always", "interval", "never"])
+    @Test("a full disk stops the intake with an exact account, and resuming with room ends exactly", arguments: ["always", "interval", "never"])
     func fileSizeLimit(sync: String) async throws {
       var random = SeededGenerator(seed: 7)
-      // With payloads of their own, so that the journal takes more room than the list of what was cancelled.
+      // With personal payloads the journal takes more room than the list of outcomes.
       let shape = TestAudience.Shape(count: 4_000, isPersonal: true, nameByteCount: 600, refusedCount: 2, malformedCount: 10)
       let site = try await JournalSite(Self.paced, audiences: [(0, shape), (1, shape)], using: &random)
       let sent = try await site.send(["--sync", sync], preparation: Self.limited(4_000))
@@ -34,15 +35,16 @@ extension JournalCampaigns {
       #expect(try site.truthSoFar(sent).problems().isEmpty)
       let arrived = await site.gateway.acceptedCount
       #expect(arrived < 7_900)
-      // What the disk had no room for is no damage.
+      // A record that the disk had no room for is not damage.
       #expect(try await site.journal("verify").status == 0)
       let resumed = try await site.resume()
-      #expect(resumed.status == 1 && resumed.errors.contains("half-written bytes"), "\(resumed)")
+      #expect(resumed.status == 1, "\(resumed)")
+      #expect(resumed.errors.contains("half-written bytes"), "\(resumed)")
       #expect(resumed.errors.contains("if anything else has cut the file, "), "\(resumed)")
       #expect(try await site.truth(resumed).problems().isEmpty)
     }
 
-    @Test("a disk that is full again and again costs time, and nothing else")
+    @Test("a disk that is full several times costs only time")
     func fullAgain() async throws {
       let site = try await JournalSite.simple(Self.paced, count: 4_000, nameByteCount: 600)
       var ending = try await site.send(preparation: Self.limited(2000))
@@ -52,11 +54,12 @@ extension JournalCampaigns {
         ending = try await site.run(JournalSite.resumeArguments, preparation: Self.limited(2000 + 1000 * count))
         count += 1
       }
-      #expect(ending.status == 0 && count > 2, "\(ending)")
+      #expect(ending.status == 0, "\(ending)")
+      #expect(count > 2, "\(ending)")
       #expect(try await site.truth(ending).problems().isEmpty)
     }
 
-    @Test("no room to begin with: nothing is sent")
+    @Test("without room at the start nothing is sent")
     func noRoomAtAll() async throws {
       let site = try await JournalSite.simple(count: 100)
       // Room for a sentence on standard error, and for the header of a segment.
@@ -66,7 +69,7 @@ extension JournalCampaigns {
       #expect(try await site.send().status == 0)
     }
 
-    @Test("a list of outcomes that cannot be written stops the intake too, so that no row is ever missing")
+    @Test("a list of outcomes that cannot be written stops the intake too, so that no row is missing")
     func outcomes() async throws {
       var random = SeededGenerator(seed: 9)
       let shape = TestAudience.Shape(count: 40_000, refusedCount: 5, malformedCount: 40_000)
@@ -81,7 +84,7 @@ extension JournalCampaigns {
 
     // MARK: tmpfs
 
-    /// Whether this user may mount one, in a namespace of its own that goes with the process.
+    /// Whether this user may mount one in a namespace of its own, which ends with the process.
     private static let mayMount: Bool = {
       let process = Process()
       process.executableURL = URL(filePath: "/usr/bin/env")
@@ -92,11 +95,11 @@ extension JournalCampaigns {
       return process.terminationStatus == 0
     }()
 
-    @Test("the same on a real file system without room, which is then given more", .enabled(if: mayMount, "mounting in a namespace is not allowed here"))
+    @Test("the same on a real file system, which then gets more room", .enabled(if: mayMount, "mounting in a namespace is not allowed here"))
     func smallFileSystem() async throws {
       let site = try await JournalSite.simple(JournalSite.Settings(rate: 40_000), count: 20_000)
       try FileManager.default.createDirectory(atPath: site.place.path(JournalSite.journal), withIntermediateDirectories: false)
-      // The file system lives as long as this shell.
+      // The file system exists as long as this shell.
       let script = """
         mount -t tmpfs -o size=300k none journal || exit 77
         "$@" >first.out 2>first.err
@@ -113,7 +116,8 @@ extension JournalCampaigns {
         errors: try site.place.read("first.err"))
       expectAdvice(first, "the journal has stopped: cannot write journal/segment-000000000001.lz4: No space left on device")
       let account = try #require(SentAccount(first)?.apps["news"], "\(first)")
-      #expect(account.sum == account.submitted && account.submitted < 20_000, "\(first)")
+      #expect(account.sum == account.submitted, "\(first)")
+      #expect(account.submitted < 20_000, "\(first)")
       #expect(try site.place.read("second.err").contains("No space left on device"))
       #expect(try site.place.read("verified.out").contains("The journal is sound"))
       #expect(resumed.status == 0, "\(resumed)")

@@ -5,22 +5,24 @@ internal import PushWire
 internal import Support
 internal import Testing
 
-/// One after the other: each keeps several processes busy, and some of what they show depends on a campaign's taking its time.
+/// Serialised: each test keeps several processes busy, and some depend on the duration of a
+/// campaign.
 @Suite("Campaigns with a journal", .serialized)
 enum JournalCampaigns {}
 
-/// A folder with everything for `carillon send --journal`: a configuration, payloads, token files, and the gateway that is sent to.
+/// A folder with everything for `carillon send --journal` (configuration, payloads, token files)
+/// and the gateway.
 final class JournalSite: Sendable {
   static let topics = ["com.example.news", "com.example.chat"]
   static let apps = ["news", "chat"]
 
-  /// What the configuration says of every app.
+  /// The settings of every app in the configuration.
   struct Settings: Hashable, Sendable {
     var connections = 1
     /// Notifications per second; nil: no limit.
     var rate: Int?
     var onUnknown = "resend"
-    /// From a refused notification to the gateway's answer.
+    /// The delay between a refused notification and the error response.
     var answerDelay = Duration.zero
   }
 
@@ -29,9 +31,9 @@ final class JournalSite: Sendable {
   let gateway: TestGateway
   let audiences: [TestAudience]
 
-  /// With a running gateway.
+  /// Starts the gateway.
   ///
-  /// - Parameter audiences: one entry of the campaign each, and through which of ``apps`` it goes.
+  /// - Parameter audiences: One entry of the campaign each, with its index in ``apps``.
   init(_ settings: Settings, audiences shapes: [(app: Int, shape: TestAudience.Shape)], using random: inout SeededGenerator) async throws {
     place = try Workplace()
     self.settings = settings
@@ -70,7 +72,7 @@ final class JournalSite: Sendable {
     return text
   }
 
-  /// One campaign of so many good tokens through one app.
+  /// One campaign of `count` good tokens through one app.
   static func simple(_ settings: Settings = Settings(), count: Int, nameByteCount: Int = 0) async throws -> JournalSite {
     var random = SeededGenerator(seed: 1)
     let shape = TestAudience.Shape(count: count, isPersonal: nameByteCount > 0, nameByteCount: nameByteCount)
@@ -83,7 +85,7 @@ final class JournalSite: Sendable {
   static let outcomes = "outcomes.csv"
   static func advice(_ sync: String = "interval") -> String { "carillon send --resume --journal journal\(sync == "interval" ? "" : " --sync \(sync)")" }
 
-  /// What begins the campaign.
+  /// The arguments that begin the campaign.
   func sendArguments(_ flags: [String] = []) -> [String] {
     let usual = ["send", "--config", "carillon.yaml", "--journal", Self.journal, "--outcomes", Self.outcomes, "--json"]
     guard audiences.count > 1 else {
@@ -92,10 +94,10 @@ final class JournalSite: Sendable {
     return usual + ["--campaign", "campaign.yaml"] + flags
   }
 
-  /// What goes on with it, as it began.
+  /// The arguments that resume the campaign.
   static let resumeArguments = ["send", "--resume", "--journal", journal, "--json"]
 
-  /// The same without the rate limit, so that what took its time for a test ends soon.
+  /// The same without the rate limit, so that a slow campaign ends soon.
   static let fastResumeArguments = resumeArguments + ["--config", "unlimited.yaml"]
 
   func start(_ arguments: [String], redirection: String = "", preparation: String = "exec") throws -> ChildProcess {
@@ -116,24 +118,26 @@ final class JournalSite: Sendable {
     try await run(Self.fastResumeArguments + flags, redirection: redirection)
   }
 
-  /// `carillon journal` with a subcommand.
+  /// Runs a subcommand of `carillon journal`.
   func journal(_ command: String, _ flags: [String] = []) async throws -> Ending { try await run(["journal", command, Self.journal] + flags) }
 
-  /// Begins the campaign, and kills the process when so many notifications have arrived. False if it ended before.
+  /// Begins the campaign, and kills the process when this many notifications have arrived. False:
+  /// it ended before.
   func sendAndKill(after count: Int, _ flags: [String] = []) async throws -> Bool { try await run(sendArguments(flags), andKillAfter: count) }
 
-  /// Goes on with it, and kills the process when so many more have arrived.
+  /// Resumes it, and kills the process when this many more have arrived.
   func resumeAndKill(after count: Int, _ flags: [String] = []) async throws -> Bool {
     try await run(Self.resumeArguments + flags, andKillAfter: count)
   }
 
-  /// The gateway reads only so many of each connection meanwhile: a campaign of more cannot end before the kill, however late that comes.
+  /// Meanwhile the gateway reads only a limited number on each connection, so a larger campaign
+  /// cannot end before the kill.
   private func run(_ arguments: [String], andKillAfter count: Int) async throws -> Bool {
     await gateway.stop()
     try await gateway.start(readingUpTo: count)
     let arrived = await gateway.acceptedCount
     let child = try start(arguments)
-    await waitForArrivals(arrived + count, or: child)
+    try await waitForArrivals(arrived + count, or: child)
     child.send(SIGKILL)
     let isKilled = await child.ending().status == 128 + SIGKILL
     await gateway.stop()
@@ -141,9 +145,12 @@ final class JournalSite: Sendable {
     return isKilled
   }
 
-  /// Returns when so many have arrived, or the child has ended.
-  func waitForArrivals(_ count: Int, or child: ChildProcess) async {
-    while !child.hasEnded, await gateway.acceptedCount < count { try? await Task.sleep(for: .milliseconds(1)) }
+  /// Returns when this many have arrived, or the child has ended.
+  func waitForArrivals(_ count: Int, or child: ChildProcess) async throws {
+    try await waitUntil("\(count) notifications have arrived") {
+      if child.hasEnded { return true }
+      return await gateway.acceptedCount >= count
+    }
   }
 
   /// Segments of the journal, in order.
@@ -154,13 +161,14 @@ final class JournalSite: Sendable {
 
   // MARK: Truth
 
-  /// What is known of the campaign whose final account was printed; stops the gateway first, so that nothing is on its way any more.
+  /// The truth of the campaign whose final account was printed. Stops the gateway first, so that
+  /// nothing is in flight.
   func truth(_ ending: Ending) async throws -> CampaignTruth {
     await gateway.stop()
     return try truthSoFar(ending, isWhole: true)
   }
 
-  /// What is known of the campaign after it was stopped, and its process had waited for what was under way.
+  /// The truth of a campaign that was stopped and had no notifications in flight at its end.
   func truthSoFar(_ ending: Ending, isWhole: Bool = false) throws -> CampaignTruth {
     guard let account = SentAccount(ending) else { throw Unexpected(what: "there is no account: \(ending)") }
     let listed = try place.read(Self.outcomes)
@@ -175,10 +183,10 @@ struct Unexpected: Error {
 }
 
 extension Ending {
-  /// Something on standard error that is neither ours nor progress.
+  /// Whether standard error has lines that are neither the command's messages nor progress.
   var hasForeignLines: Bool {
     errors.split(separator: "\n").contains { line in
-      // An account stands there when standard output cannot be written.
+      // The account is on standard error when standard output cannot be written.
       !line.hasPrefix("carillon: ") && !line.contains(" settled, ") && !line.contains(": waiting, ") && !line.hasPrefix("{\"apps\":")
     }
   }

@@ -3,45 +3,50 @@ internal import Support
 internal import Testing
 
 extension JournalCampaigns {
-  /// What `carillon send` makes of the journals, and the files, that it finds.
-  @Suite("A journal that is found", .timeLimit(.minutes(20)))
+  /// How `carillon send` treats existing journals and changed files.
+  @Suite("An existing journal", .timeLimit(.minutes(20)))
   struct JournalStateTests {
     private static let slow = JournalSite.Settings(rate: 4_000)
 
-    @Test("a campaign whose account could not be written gives it when it is resumed, each time it is asked")
+    @Test("a campaign whose account could not be written prints it each time it is resumed")
     func unwrittenAccount() async throws {
       let site = try await JournalSite.simple(count: 100)
       let sent = try await site.send(redirection: ">/dev/full")
-      #expect(sent.status == 3 && sent.errors.contains("the account cannot be written to standard output: No space left on device"), "\(sent)")
+      #expect(sent.status == 3, "\(sent)")
+      #expect(sent.errors.contains("the account cannot be written to standard output: No space left on device"), "\(sent)")
       for _ in 0..<3 {
         let resumed = try await site.resume()
-        #expect(resumed.status == 0 && resumed.errors.contains("the campaign has ended"), "\(resumed)")
+        #expect(resumed.status == 0, "\(resumed)")
+        #expect(resumed.errors.contains("the campaign has ended"), "\(resumed)")
         #expect(try await site.truth(resumed).problems().isEmpty)
       }
     }
 
-    @Test("a campaign that has ended with rejections gives its account, and exits 1, each time it is resumed")
+    @Test("a campaign that has ended with rejections prints its account and exits with 1 each time it is resumed")
     func endedWithRejections() async throws {
       var random = SeededGenerator(seed: 11)
       let site = try await JournalSite(JournalSite.Settings(), audiences: [(0, TestAudience.Shape(count: 50, malformedCount: 3))], using: &random)
       let sent = try await site.send()
       let account = try #require(SentAccount(sent)?.apps["news"], "\(sent)")
-      #expect(sent.status == 1 && account.rejected.total > 0, "\(sent)")
+      #expect(sent.status == 1, "\(sent)")
+      #expect(account.rejected.total > 0, "\(sent)")
       for _ in 0..<2 {
         let resumed = try await site.run(JournalSite.resumeArguments)
-        #expect(resumed.status == 1 && SentAccount(resumed)?.apps["news"] == account, "\(resumed)")
+        #expect(resumed.status == 1, "\(resumed)")
+        #expect(SentAccount(resumed)?.apps["news"] == account, "\(resumed)")
         expectOneSentence(try await site.journal("abandon"), status: 0, containing: "holds nothing to give up: every campaign in it has ended")
       }
       let table = try await site.run(["send", "--resume", "--journal", JournalSite.journal])
-      #expect(table.status == 1 && table.output.contains("malformed token"), "\(table)")
-      // It is forgotten once another campaign has ended.
+      #expect(table.status == 1, "\(table)")
+      #expect(table.output.contains("malformed token"), "\(table)")
+      // It is dropped when another campaign has ended.
       let again = try await site.send()
       #expect(SentAccount(again)?.apps["news"] == account, "\(again)")
       let inspected = try await site.journal("inspect", ["--json"])
       #expect(inspected.output.contains(/"campaigns":\[\{[^}]*\}\]/), "\(inspected)")
     }
 
-    @Test("rows that the list of an ended campaign lacks are written again, and a whole list is not touched")
+    @Test("missing rows in the list of an ended campaign are written again; a complete list is not changed")
     func endedWithoutRows() async throws {
       var random = SeededGenerator(seed: 12)
       let shape = TestAudience.Shape(count: 60, refusedCount: 2, malformedCount: 3)
@@ -51,7 +56,8 @@ extension JournalCampaigns {
       let whole = try site.place.read(JournalSite.outcomes)
       func resume() async throws -> String { try await site.run(JournalSite.resumeArguments).errors }
       let before = try inode(site)
-      #expect(try await !resume().contains("lacked") && site.place.read(JournalSite.outcomes) == whole)
+      #expect(try await !resume().contains("lacked"))
+      #expect(try await site.place.read(JournalSite.outcomes) == whole)
       #expect(try inode(site) == before)
 
       let malformed = whole.split(separator: "\n").filter { $0.contains("malformed") }
@@ -65,11 +71,11 @@ extension JournalCampaigns {
       #expect(mended.split(separator: "\n").sorted() == whole.split(separator: "\n").sorted())
       #expect(try await !resume().contains("lacked"))
 
-      // What was sent, a journal that was closed in good order may have forgotten.
+      // A journal that was closed in order may have dropped what was sent.
       try site.place.write("line,token,outcome,reason\n", to: JournalSite.outcomes)
       let told = try await resume()
       #expect(told.contains("outcomes.csv lacked 5 rows"), "\(told)")
-      // A list that was taken away is not made anew.
+      // A list that was removed is not made again.
       try FileManager.default.removeItem(atPath: site.place.path(JournalSite.outcomes))
       #expect(try await !resume().contains("lacked"))
       #expect(!FileManager.default.fileExists(atPath: site.place.path(JournalSite.outcomes)))
@@ -80,7 +86,7 @@ extension JournalCampaigns {
       return attributes[.systemFileNumber] as? Int
     }
 
-    @Test("a configuration that names only other apps is refused by --resume")
+    @Test("--resume refuses a configuration without the campaign's app")
     func otherApp() async throws {
       let site = try await JournalSite.simple(Self.slow, count: 10_000)
       #expect(try await site.sendAndKill(after: 1_000))
@@ -95,7 +101,7 @@ extension JournalCampaigns {
       #expect(try await site.truth(resumed).problems().isEmpty)
     }
 
-    @Test("a folder that belongs to another user is not taken for a journal")
+    @Test("a folder of another user is not used as a journal")
     func foreignFolder() async throws {
       let site = try await JournalSite.simple(count: 10)
       var folder = "/"
@@ -109,11 +115,11 @@ extension JournalCampaigns {
       if getuid() == 0 { #expect(try FileManager.default.contentsOfDirectory(atPath: site.place.path(folder)).isEmpty) }
     }
 
-    @Test("a process that ended before its campaign had begun has sent nothing, and going on says so each time")
+    @Test("a process that ended before its campaign had begun has sent nothing, and each resume reports that")
     func neverBegun() async throws {
       let site = try await JournalSite.simple(count: 100)
       expectOneSentence(try await site.resume(), status: 2, containing: "There is no journal in journal")
-      // The journal is made before the list of outcomes is found to be a folder.
+      // The journal is created before the list of outcomes is found to be a folder.
       try FileManager.default.createDirectory(atPath: site.place.path(JournalSite.outcomes), withIntermediateDirectories: false)
       expectOneSentence(try await site.send(), status: 2, containing: "--outcomes: outcomes.csv cannot be written: Is a directory")
       for _ in 0..<2 {
@@ -125,7 +131,7 @@ extension JournalCampaigns {
       #expect(try await site.truth(sent).problems().isEmpty)
     }
 
-    @Test("an unfinished campaign is gone on with before anything else, and nothing else is sent meanwhile")
+    @Test("an unfinished campaign must be resumed first, and nothing else is sent meanwhile")
     func unfinished() async throws {
       let site = try await JournalSite.simple(Self.slow, count: 20_000)
       #expect(try await site.sendAndKill(after: 2_000))
@@ -133,33 +139,38 @@ extension JournalCampaigns {
       let again = try await site.send()
       expectOneSentence(again, status: 2, containing: "The journal journal holds a campaign of news that has not ended (")
       #expect(
-        again.errors.contains("go on with it by carillon send --resume --journal journal, or give it up by carillon journal abandon journal."), "\(again)")
+        again.errors.contains(
+          "go on with it by carillon send --resume --journal journal, "
+            + "or give it up by carillon journal abandon journal."), "\(again)")
       #expect(await site.gateway.acceptedCount == arrived)
       let resumed = try await site.resume()
       #expect(resumed.status == 0, "\(resumed)")
       #expect(try await site.truth(resumed).problems().isEmpty)
     }
 
-    @Test("only one process has a journal at a time: others are told which, and may look at it")
+    @Test("only one process uses a journal at a time: others get its number, and may inspect the journal")
     func inUse() async throws {
       let site = try await JournalSite.simple(JournalSite.Settings(rate: 1000), count: 20_000)
       let child = try site.start(site.sendArguments())
-      await site.waitForArrivals(10, or: child)
+      try await site.waitForArrivals(10, or: child)
       let expected = "the journal journal is in use by process \(child.identifier): only one can have it at a time"
       expectOneSentence(try await site.send(), status: 3, containing: expected)
       expectOneSentence(try await site.resume(), status: 3, containing: expected)
       expectOneSentence(try await site.journal("abandon"), status: 3, containing: expected)
       let inspected = try await site.journal("inspect")
-      #expect(inspected.status == 1 && inspected.errors.isEmpty && inspected.output.contains("unfinished"), "\(inspected)")
+      #expect(inspected.status == 1, "\(inspected)")
+      #expect(inspected.errors.isEmpty, "\(inspected)")
+      #expect(inspected.output.contains("unfinished"), "\(inspected)")
       let verified = try await site.journal("verify")
-      #expect(verified.status == 0 && verified.output.contains("The journal is sound"), "\(verified)")
+      #expect(verified.status == 0, "\(verified)")
+      #expect(verified.output.contains("The journal is sound"), "\(verified)")
       child.send(SIGKILL)
       _ = await child.ending()
-      // The lock goes with the process, however that ends.
+      // The lock ends with the process.
       #expect(try await site.journal("abandon").status == 1)
     }
 
-    @Test("a directory that cannot be one is named with the reason, and nothing is sent")
+    @Test("a directory that cannot be a journal is an error with the reason, and nothing is sent")
     func directory() async throws {
       let site = try await JournalSite.simple(count: 100)
       func send(_ journal: String, preparation: String = "exec") async throws -> Ending {
@@ -167,7 +178,7 @@ extension JournalCampaigns {
       }
       expectOneSentence(try await send("carillon.yaml"), status: 3, containing: "cannot open carillon.yaml: Not a directory")
       expectOneSentence(try await send("no/such/journal"), status: 3, containing: "cannot make the directory no/such/journal: No such file or directory")
-      // Whoever may do everything has to be told to forget it.
+      // Root has to give up the capabilities that bypass permissions.
       let preparation = getuid() == 0 ? "exec setpriv --bounding-set -dac_override,-dac_read_search" : "exec"
       try FileManager.default.createDirectory(atPath: site.place.path("locked/below"), withIntermediateDirectories: true)
       for folder in ["locked/below", "locked"] {
@@ -183,7 +194,7 @@ extension JournalCampaigns {
       #expect(await site.gateway.acceptedCount == 0)
     }
 
-    @Test("files that have changed since the campaign began stop it, with what changed; it goes on when they are back")
+    @Test("files that changed since the campaign began stop it, with the change; it resumes when they are restored")
     func changedFiles() async throws {
       let site = try await JournalSite.simple(Self.slow, count: 10_000)
       let (tokens, payload) = (site.audiences[0].file, site.audiences[0].payloadFile)
@@ -196,7 +207,9 @@ extension JournalCampaigns {
         #expect(resumed.errors.contains("put back what it was, or give the campaign up by carillon journal abandon journal."), "\(resumed)")
       }
       try site.place.write(tokenText + "\n", to: tokens)
-      try await refusal("\(tokens) has changed since the campaign began: it has \(tokenText.utf8.count + 1) bytes, had \(tokenText.utf8.count)")
+      try await refusal(
+        "\(tokens) has changed since the campaign began: "
+          + "it has \(tokenText.utf8.count + 1) bytes, had \(tokenText.utf8.count)")
       try site.place.write(tokenText.replacing("beef", with: "bee0", maxReplacements: 1), to: tokens)
       try await refusal("\(tokens) has changed since the campaign began: its content is another (SHA-256 ")
       try site.place.write(payloadText.replacing("To", with: "At"), to: payload)
@@ -212,7 +225,7 @@ extension JournalCampaigns {
       #expect(try await site.truth(resumed).problems().isEmpty)
     }
 
-    @Test("a campaign is gone on with from any folder, by the paths it began with")
+    @Test("a campaign can be resumed from any folder, with the paths it began with")
     func otherFolder() async throws {
       let site = try await JournalSite.simple(Self.slow, count: 10_000)
       #expect(try await site.sendAndKill(after: 1_000))
@@ -221,7 +234,7 @@ extension JournalCampaigns {
       #expect(try await site.truth(resumed).problems().isEmpty)
     }
 
-    @Test("with the gateway away nothing can run, the journal keeps everything, and the account says nothing that is not so")
+    @Test("while the gateway is away nothing is sent, the journal keeps everything, and the account is exact")
     func gatewayAway() async throws {
       let site = try await JournalSite.simple(Self.slow, count: 20_000)
       #expect(try await site.sendAndKill(after: 2_000))
@@ -233,13 +246,15 @@ extension JournalCampaigns {
         #expect(away.errors.contains("go on by carillon send --resume --journal journal\n"), "\(away)")
         let account = try #require(SentAccount(away)?.apps["news"], "\(away)")
         #expect(account.sum == account.submitted, "\(away)")
-        // What may have arrived is not called cancelled.
+        // What may have arrived does not count as cancelled.
         let arrived = await site.gateway.acceptedCount
-        #expect(account.acceptedTotal <= arrived && account.acceptedTotal + account.unknown >= arrived, "\(arrived) arrived, \(away)")
+        #expect(account.acceptedTotal <= arrived, "\(arrived) arrived, \(away)")
+        #expect(account.acceptedTotal + account.unknown >= arrived, "\(arrived) arrived, \(away)")
       }
-      // Without --json there is nothing to say but the reason.
+      // Without --json only the reason is printed.
       let away = try await site.run(["send", "--resume", "--journal", JournalSite.journal, "--config", "unlimited.yaml"])
-      #expect(away.status == 3 && away.output.isEmpty, "\(away)")
+      #expect(away.status == 3, "\(away)")
+      #expect(away.output.isEmpty, "\(away)")
       try await site.gateway.start()
       let resumed = try await site.resume()
       #expect(resumed.status == 0, "\(resumed)")

@@ -2,10 +2,10 @@ internal import Foundation
 internal import PushTransport
 internal import Testing
 
-/// The flags of `send` that concern a journal, and what goes with what.
+/// The flags of `send` for a journal, and their combinations.
 struct JournalUsageTests {
   @Test(
-    "what the journal remembers is not said again",
+    "flags that the journal stores exclude --resume",
     arguments: [
       ["--app", "a"], ["--campaign", "c"], ["--gateway", "h:1"], ["--payload", "p"], ["--tokens", "t"], ["--connections", "1"], ["--command", "2"],
       ["--expiration", "1h"], ["--priority", "10"], ["--settle-quiet", "1s"], ["--confirm", "quiet"], ["--outcomes", "o"], ["--certificate", "c"],
@@ -16,7 +16,7 @@ struct JournalUsageTests {
   }
 
   @Test(
-    "flags that need others say so",
+    "flags that need others are errors without them",
     arguments: [
       (["--resume"], "--resume needs --journal DIR"),
       (["--skip-damaged", "--payload", "p", "--tokens", "t"], "--skip-damaged needs --resume"),
@@ -27,7 +27,7 @@ struct JournalUsageTests {
     expectOneSentence(try await ChildProcess.run(["send"] + flags), status: 2, containing: expected)
   }
 
-  @Test("standard input cannot be read again, and --sync is a journal's; two entries that the list of outcomes could not tell apart are refused")
+  @Test("standard input cannot be read again, --sync needs a journal, and two equal entries are refused")
   func plans() async throws {
     let place = try Workplace()
     let app = try #require(CertificateFixture(in: place).files.apps[CertificateFixture.topic])
@@ -56,7 +56,9 @@ struct JournalUsageTests {
   @Test("every command shows its help with an example", arguments: [["journal", "inspect"], ["journal", "verify"], ["journal", "abandon"]])
   func help(command: [String]) async throws {
     let ending = try await ChildProcess.run(command + ["--help"])
-    #expect(ending.status == 0 && ending.errors.isEmpty && ending.output.contains("  carillon \(command.joined(separator: " ")) DIR"), "\(ending)")
+    #expect(ending.status == 0, "\(ending)")
+    #expect(ending.errors.isEmpty, "\(ending)")
+    #expect(ending.output.contains("  carillon \(command.joined(separator: " ")) DIR"), "\(ending)")
     #expect(ending.output.contains("Exit status"), "\(ending)")
   }
 }

@@ -1,13 +1,14 @@
 internal import Foundation
 internal import NIOCore
 internal import PushTransport
+internal import Support
 internal import Testing
 
-/// A service that takes nothing for a while: nothing is rejected, the command says why it waits, and a
-/// later process delivers everything.
+/// A service that accepts nothing for some time: nothing is rejected, the command says why it
+/// waits, and a later process delivers everything.
 @Suite("Outages", .serialized, .timeLimit(.minutes(20)))
 struct OutageTests {
-  /// What the service does, and what the account must say of it.
+  /// The service's behaviour, and the cause in the account.
   struct Case: Sendable, CustomTestStringConvertible {
     let transport: String
     let rules: String
@@ -51,7 +52,7 @@ struct OutageTests {
     let record: String
   }
 
-  /// Starts a simulator of both protocols, which writes what it accepts to a file of its own.
+  /// Starts a simulator of both protocols that records in a file of its own.
   private func simulate(_ rules: String, record: String) async throws -> Service {
     try place.write(rules + "\n", to: "\(record).yaml")
     let simulator = try ChildProcess(
@@ -67,7 +68,7 @@ struct OutageTests {
     return Service(simulator: simulator, ports: ports, record: record)
   }
 
-  /// How many different tokens it has accepted, once it has ended.
+  /// Ends the service and returns how many different tokens it accepted.
   private func acceptedTokenCount(_ service: Service) async throws -> Int {
     service.simulator.send(SIGTERM)
     _ = await service.simulator.ending()
@@ -112,16 +113,15 @@ struct OutageTests {
     let stopped = try await send(arguments + ["--journal", "journal"])
     #expect(stopped.status == 1, "\(stopped)")
     let reason = "no progress for 2 s: \(outage.cause)"
-    #expect(
-      stopped.errors.contains("carillon: news stopped: \(reason).")
-        && stopped.errors.contains("what was not sent stays in the journal"), "\(stopped)")
+    #expect(stopped.errors.contains("carillon: news stopped: \(reason)."), "\(stopped)")
+    #expect(stopped.errors.contains("what was not sent stays in the journal"), "\(stopped)")
     let account = try #require(SentAccount(stopped)?.apps["news"], "\(stopped)")
-    // A lane takes ahead only what it can soon send: the rest of the audience may not have been read.
+    // A lane takes in only what it can send soon, so the rest of the audience may not have been
+    // read.
     #expect(account.submitted > 0, "\(stopped)")
     #expect(account.cancelled + account.unknown == account.submitted, "\(stopped)")
-    #expect(
-      account.notes.first == "stopped: \(reason)"
-        && account.notes.contains { $0.hasPrefix("\(outage.cause) (") && $0.contains(" times within ") }, "\(stopped)")
+    #expect(account.notes.first == "stopped: \(reason)", "\(stopped)")
+    #expect(account.notes.contains { $0.hasPrefix("\(outage.cause) (") && $0.contains(" times within ") }, "\(stopped)")
     #expect(account.neverRead.isEmpty == (account.submitted == count), "\(stopped)")
     #expect(try await acceptedTokenCount(down) == 0)
 
@@ -129,7 +129,9 @@ struct OutageTests {
     try configure(outage.transport, port: try #require(well.ports[outage.transport]), file: "mended.yaml")
     let resumed = try await send(["send", "--resume", "--journal", "journal", "--config", "mended.yaml", "--json"])
     let delivered = try #require(SentAccount(resumed)?.apps["news"], "\(resumed)")
-    #expect(resumed.status == 0 && delivered.submitted == count && delivered.acceptedTotal == count, "\(resumed)")
+    #expect(resumed.status == 0, "\(resumed)")
+    #expect(delivered.submitted == count, "\(resumed)")
+    #expect(delivered.acceptedTotal == count, "\(resumed)")
     #expect(try await acceptedTokenCount(well) == count)
   }
 
@@ -138,15 +140,16 @@ struct OutageTests {
     let count = 60_000
     try writeTokens(count)
     let down = try await simulate("close: { after: 0 }", record: "down.jsonl")
-    // A ring of 64 KiB holds a thousand or so.
+    // A ring of 64 KiB holds about a thousand notifications.
     try configure(
       "binary", port: try #require(down.ports["binary"]), more: "patience: 2s\n    window: { bytes: 64KiB }",
       file: "carillon.yaml")
     let stopped = try await send(arguments)
     let account = try #require(SentAccount(stopped)?.apps["news"], "\(stopped)")
-    #expect(
-      stopped.status == 1 && account.submitted < count / 2 && account.sum == account.submitted
-        && account.rejected.total == 0, "\(stopped)")
+    #expect(stopped.status == 1, "\(stopped)")
+    #expect(account.submitted < count / 2, "\(stopped)")
+    #expect(account.sum == account.submitted, "\(stopped)")
+    #expect(account.rejected.total == 0, "\(stopped)")
     let left = count - account.submitted
     #expect(
       account.neverRead == [
@@ -163,7 +166,7 @@ struct OutageTests {
     _ = await down.simulator.ending()
   }
 
-  @Test("while it waits, the log says why and when it tries next; an interrupt ends the waiting")
+  @Test("while it waits, the log has the cause and the time of the next try; an interrupt ends the wait")
   func waiting() async throws {
     try writeTokens(100)
     let down = try await simulate("close: { after: 0 }", record: "down.jsonl")
@@ -171,17 +174,20 @@ struct OutageTests {
     let sender = try ChildProcess(arguments, directory: place.url)
     let line =
       /news: waiting, the gateway (?:closed the connection without an answer|closes every connection, even one that carries nothing) since \d+ s; (?:next try in \d+ s|trying again)\n/
-    while !sender.hasEnded, !sender.errors.contains(line) { try await Task.sleep(for: .milliseconds(50)) }
+    try await waitUntil("the log has the cause") { sender.hasEnded || sender.errors.contains(line) }
     sender.send(SIGINT)
     let ending = await sender.ending()
-    #expect(ending.status == 1 && ending.errors.contains(line), "\(ending)")
+    #expect(ending.status == 1, "\(ending)")
+    #expect(ending.errors.contains(line), "\(ending)")
     let account = try #require(SentAccount(ending)?.apps["news"], "\(ending)")
-    #expect(account.submitted == 100 && account.sum == 100 && account.rejected.total == 0, "\(ending)")
+    #expect(account.submitted == 100, "\(ending)")
+    #expect(account.sum == 100, "\(ending)")
+    #expect(account.rejected.total == 0, "\(ending)")
     down.simulator.send(SIGTERM)
     _ = await down.simulator.ending()
   }
 
-  @Test("a service that answers HTTP/2 with garbage is named as such, and nothing is rejected")
+  @Test("a service that answers HTTP/2 with garbage is reported as such, and nothing is rejected")
   func garbage() async throws {
     let group = LoopGroup(threads: 1)
     var server = TLSServerConfiguration(
@@ -197,15 +203,15 @@ struct OutageTests {
     let stopped = try await send(arguments)
     await listener.close()
     await group.shutDown()
-    #expect(
-      stopped.status == 1
-        && stopped.errors.contains("news stopped: no progress for 2 s: the peer broke a rule of HTTP/2"), "\(stopped)")
+    #expect(stopped.status == 1, "\(stopped)")
+    #expect(stopped.errors.contains("news stopped: no progress for 2 s: the peer broke a rule of HTTP/2"), "\(stopped)")
     let account = try #require(SentAccount(stopped)?.apps["news"], "\(stopped)")
-    #expect(account.submitted == 500 && account.cancelled + account.unknown == 500, "\(stopped)")
+    #expect(account.submitted == 500, "\(stopped)")
+    #expect(account.cancelled + account.unknown == 500, "\(stopped)")
   }
 }
 
-/// Sends what is no HTTP/2 as soon as the handshake is complete.
+/// Sends bytes that are not HTTP/2 as soon as the handshake is complete.
 private final class GarbageHandler: ChannelInboundHandler {
   typealias InboundIn = ByteBuffer
 

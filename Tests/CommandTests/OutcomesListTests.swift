@@ -5,7 +5,7 @@ internal import Testing
 
 @testable internal import CarillonCommand
 
-/// The list of outcomes of a campaign that is gone on with.
+/// The list of outcomes of a resumed campaign.
 struct OutcomesListTests {
   private let place: Workplace
   private let rows = (1...20).map { "\($0),ab,held,\n" }
@@ -16,7 +16,7 @@ struct OutcomesListTests {
     try place.write("line,token,outcome,reason\n" + rows.joined() + "21,ab,cancelled,\n", to: "out.csv")
   }
 
-  @Test("what the list held is there again before anything else is written, whoever is killed meanwhile")
+  @Test("a resumed list has its old rows before anything else is written, also after a kill")
   func replacedAtOnce() throws {
     let file = try OutcomesFile(replacing: place.path("out.csv"), columns: OutcomesColumns(), rows: rows)
     #expect(try place.read("out.csv") == expected)
@@ -26,7 +26,7 @@ struct OutcomesListTests {
     #expect(try FileManager.default.contentsOfDirectory(atPath: place.url.path) == ["out.csv"])
   }
 
-  @Test("a list that cannot be replaced stays as it is")
+  @Test("a list that cannot be replaced is not changed")
   func failing() throws {
     let before = try place.read("out.csv")
     // No room for the random part of the new file's name.
@@ -36,19 +36,20 @@ struct OutcomesListTests {
     #expect(try place.read(name) == before)
   }
 
-  @Test("a link that somebody put where the new list was made is neither followed nor touched")
+  @Test("a planted link with the new list's name is neither followed nor changed")
   func plantedLink() throws {
     try place.write("secret", to: "victim")
     try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: place.path("victim"))
     try FileManager.default.setAttributes([.posixPermissions: 0o644], ofItemAtPath: place.path("out.csv"))
     try FileManager.default.createSymbolicLink(atPath: place.path("out.csv.new"), withDestinationPath: "victim")
     _ = try OutcomesFile(replacing: place.path("out.csv"), columns: OutcomesColumns(), rows: rows)
-    #expect(try place.read("out.csv") == expected && place.read("victim") == "secret")
+    #expect(try place.read("out.csv") == expected)
+    #expect(try place.read("victim") == "secret")
     #expect(try permissions("victim") == 0o600)
     #expect(try FileManager.default.destinationOfSymbolicLink(atPath: place.path("out.csv.new")) == "victim")
   }
 
-  @Test("lists and feedback files are made for this user only")
+  @Test("lists and feedback files are readable by this user only")
   func permissions() throws {
     _ = try OutcomesFile(path: place.path("new.csv"), columns: OutcomesColumns())
     _ = try GoneFile(path: place.path("gone.csv"))
@@ -60,7 +61,7 @@ struct OutcomesListTests {
     try FileManager.default.attributesOfItem(atPath: place.path(name))[.posixPermissions] as? Int
   }
 
-  @Test("a link of another user is not followed, and the sentence says what to do", .enabled(if: getuid() == 0, "only root can make such a link"))
+  @Test("a link of another user is not followed, and the error says what to do", .enabled(if: getuid() == 0, "only root can make such a link"))
   func foreignLink() throws {
     try place.write("secret", to: "victim")
     try FileManager.default.createSymbolicLink(atPath: place.path("theirs.csv"), withDestinationPath: "victim")
@@ -72,7 +73,7 @@ struct OutcomesListTests {
     #expect(try place.read("victim") == "secret")
   }
 
-  @Test("our own links are followed, one after the other, and so are those of open descriptors")
+  @Test("links of this user are followed, also in a chain, and so are those of open descriptors")
   func ownLinks() throws {
     try FileManager.default.createSymbolicLink(atPath: place.path("one"), withDestinationPath: "two")
     try FileManager.default.createSymbolicLink(atPath: place.path("two"), withDestinationPath: place.path("target.csv"))
@@ -96,13 +97,13 @@ struct OutcomesListTests {
     #expect(try FileManager.default.attributesOfItem(atPath: place.path("out.csv"))[.posixPermissions] as? Int == 0o640)
   }
 
-  @Test("a list that is no file at all is simply written to")
+  @Test("a list that is not a regular file is written to directly")
   func noFile() throws {
     #expect(try OutcomesFile(replacing: "/dev/null", columns: OutcomesColumns(), rows: rows).finish() == nil)
     #expect(throws: CommandFailure.self) { try OutcomesFile(replacing: "/dev/full", columns: OutcomesColumns(), rows: rows) }
   }
 
-  @Test("devices that --gone has lost are appended again from the list of outcomes, and those that nobody knows any more are counted")
+  @Test("devices missing from --gone are appended again from the list of outcomes; those without a known token are counted")
   func gone() throws {
     try FileManager.default.createDirectory(atPath: place.path("journal"), withIntermediateDirectories: false)
     try place.write("timestamp,token\n1700000000,aa\n", to: "gone.csv")
@@ -117,8 +118,11 @@ struct OutcomesListTests {
     let whole = "timestamp,token\n1700000000,aa\n1700000001,bb\n1600000000,cc\n"
     #expect(try restore(expected: 3)?.hasSuffix("gone.csv lacked 2 of the devices that the service has called gone; 2 are written again") == true)
     #expect(try place.read("gone.csv") == whole)
-    #expect(try restore(expected: 3) == nil && restore(expected: 0) == nil)
-    let lost = "lacked 1 of the devices that the service has called gone; 1 cannot be, as the journal no longer holds their tokens"
+    #expect(try restore(expected: 3) == nil)
+    #expect(try restore(expected: 0) == nil)
+    let lost =
+      "lacked 1 of the devices that the service has called gone; "
+      + "1 cannot be, as the journal no longer holds their tokens"
     #expect(try restore(expected: 4)?.hasSuffix(lost) == true)
     #expect(try place.read("gone.csv") == whole)
   }

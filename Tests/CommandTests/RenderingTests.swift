@@ -21,7 +21,7 @@ struct RenderingTests {
     return AccountSnapshot(apps: [news, chat], seconds: 2.0005)
   }
 
-  @Test("the account for machines has exactly the documented shape")
+  @Test("the account as JSON has exactly the documented form")
   func json() {
     var app = AccountSnapshot.App(id: "a")
     app.submitted = 3
@@ -29,13 +29,15 @@ struct RenderingTests {
     app.quiet = 1
     app.rejected = ["8 invalid token": 1]
     let expected =
-      #"{"apps":{"a":{"submitted":3,"accepted":{"confirmed":1,"quiet":1},"rejected":{"total":1,"byReason":{"8 invalid token":1}},"suppressed":0,"expired":0,"#
-      + #""held":0,"cancelled":0,"unknown":0,"resent":0,"possibleDuplicates":0,"possibleCopies":0,"notes":[],"neverRead":[]}},"seconds":0.500,"perSecond":6.000}"#
+      #"{"apps":{"a":{"submitted":3,"accepted":{"confirmed":1,"quiet":1},"rejected":{"total":1,"byReason":{"8 invalid token":1}},"#
+      + #""suppressed":0,"expired":0,"#
+      + #""held":0,"cancelled":0,"unknown":0,"resent":0,"possibleDuplicates":0,"possibleCopies":0,"#
+      + #""notes":[],"neverRead":[]}},"seconds":0.500,"perSecond":6.000}"#
     #expect(AccountJSON.text(AccountSnapshot(apps: [app], seconds: 0.5)) == expected)
     #expect(throws: Never.self) { try JSONSerialization.jsonObject(with: Data(AccountJSON.text(account).utf8)) }
   }
 
-  @Test("the account for people lists what occurred, reasons in order")
+  @Test("the account as a table lists what occurred, reasons in order")
   func table() {
     let expected = """
                                   news "1"  chat
@@ -59,7 +61,7 @@ struct RenderingTests {
     #expect(AccountSnapshot(apps: [AccountSnapshot.App(id: "a")], seconds: 0).perSecond == 0)
   }
 
-  @Test("notes and what was never read stand under the account, and in the object of their app")
+  @Test("notes and what was never read are under the table, and in the app's JSON object")
   func notes() throws {
     var account = account
     account.apps[0].failure = "no progress for 15 min: 503 ServiceUnavailable"
@@ -80,14 +82,18 @@ struct RenderingTests {
     #expect(AccountTable.text(account).hasSuffix(notes), "\n\(AccountTable.text(account))")
     let json = AccountJSON.text(account)
     #expect(throws: Never.self) { try JSONSerialization.jsonObject(with: Data(json.utf8)) }
-    #expect(json.contains(#""notes":["stopped: no progress for 15 min: 503 ServiceUnavailable","503 ServiceUnavailable (1,200 times within 15 min)"]"#))
     #expect(
       json.contains(
-        #""neverRead":[{"tokens":"b.txt","fromLine":766,"bytes":617,"ofBytes":1000},{"tokens":"c.txt","fromLine":1,"bytes":1000,"ofBytes":1000},"#
+        #""notes":["stopped: no progress for 15 min: 503 ServiceUnavailable","#
+          + #""503 ServiceUnavailable (1,200 times within 15 min)"]"#))
+    #expect(
+      json.contains(
+        #""neverRead":[{"tokens":"b.txt","fromLine":766,"bytes":617,"ofBytes":1000},"#
+          + #"{"tokens":"c.txt","fromLine":1,"bytes":1000,"ofBytes":1000},"#
           + #"{"tokens":"-","fromLine":1000001}]"#), "\(json)")
   }
 
-  @Test("numbers and times are written for people")
+  @Test("numbers and times are formatted")
   func numbers() {
     for (number, text) in [(0, "0"), (999, "999"), (1000, "1,000"), (-1_234_567, "-1,234,567")] { #expect(NumberText.grouped(number) == text) }
     for (seconds, text) in [
@@ -110,14 +116,14 @@ struct RenderingTests {
       submitted: submitted, settled: settled, rejected: 0, consumedByteCount: read, totalByteCount: total, elapsed: .milliseconds(Int64(seconds * 1000)))
   }
 
-  @Test("a log gets a line every five seconds")
+  @Test("a log has a line every five seconds")
   func logProgress() {
     var display = ProgressDisplay(.log)
     #expect(display.update(snapshot(settled: 10, at: 1)) == nil)
     #expect(display.update(snapshot(settled: 500, at: 5)) == "25 %, 500 settled, 100/s, about 15.0 s left\n")
     #expect(display.update(snapshot(settled: 600, at: 9.9)) == nil)
     #expect(display.update(snapshot(settled: 1000, at: 10)) == "50 %, 1,000 settled, 100/s, about 10.0 s left\n")
-    // Nothing moves, so nobody knows for how long.
+    // Without progress there is no estimate of the time left.
     #expect(display.update(snapshot(settled: 1000, at: 15)) == "50 %, 1,000 settled, 0/s\n")
     #expect(display.update(snapshot(settled: 1000, total: nil, at: 20)) == "1,000 settled, 0/s\n")
     #expect(display.clear().isEmpty)
@@ -137,7 +143,7 @@ struct RenderingTests {
     return snapshot
   }
 
-  @Test("a log says why an app waits as soon as that has lasted five seconds, and again with each line of progress")
+  @Test("a log has the cause of a wait after five seconds, and again with each line of progress")
   func waitingInLog() {
     var display = ProgressDisplay(.log)
     #expect(display.update(waiting([app("news", outage(4, next: 2)), app("chat", nil)], at: 4)) == nil)
@@ -154,12 +160,12 @@ struct RenderingTests {
         chat: waiting, 503 ServiceUnavailable since 1 min 40 s
 
         """)
-    // What has ended is told again when it comes back.
+    // A cause that has ended is logged again when it returns.
     #expect(display.update(waiting([app("news", nil, settled: 501)], at: 11)) == nil)
     #expect(display.update(waiting([app("news", outage(5, next: nil))], at: 12))?.hasPrefix("news: waiting") == true)
   }
 
-  @Test("an app whose notifications stay in flight without any report waits for an answer; one with nothing in flight does not")
+  @Test("an app with notifications in flight and no report waits for an answer; one with nothing in flight does not")
   func waitingForAnAnswer() {
     var display = ProgressDisplay(.log)
     #expect(display.update(waiting([app("news", nil), app("chat", nil, inFlight: 0)], at: 1)) == nil)
@@ -171,14 +177,14 @@ struct RenderingTests {
         == true)
   }
 
-  @Test("a limit of our own holds an app back, although it makes progress")
+  @Test("a limit of the app itself is shown, although the app makes progress")
   func heldBack() {
     var display = ProgressDisplay(.log)
     let limit = Obstacle(cause: "3000 connections per minute are in use", lasting: .seconds(7), nextTryIn: nil, isOwnLimit: true)
     #expect(display.update(waiting([app("news", limit, settled: 1)], at: 4)) == "news: held back, 3000 connections per minute are in use\n")
   }
 
-  @Test("on a terminal the app that has waited longest takes the place of the bar", arguments: [120, 80, 60, 20])
+  @Test("on a terminal the app that has waited longest replaces the progress bar", arguments: [120, 80, 60, 20])
   func waitingOnTerminal(columns: Int) throws {
     var display = ProgressDisplay(.terminal(columns: columns))
     let apps = [app("news", outage(12, next: 4)), app("chat", outage(90, next: 4)), app("idle", nil, inFlight: 0)]
@@ -193,7 +199,7 @@ struct RenderingTests {
     #expect(display.update(waiting([app("news", nil, settled: 501)], at: 91))?.contains("[#") == (columns >= 60))
   }
 
-  @Test("a campaign that is gone on with has the rate, and the time left, of what is done since")
+  @Test("a resumed campaign shows the rate and the time left of this process")
   func resumedProgress() {
     func resumed(settled: Int, at seconds: Double) -> ProgressSnapshot {
       var resumed = snapshot(settled: settled, read: 100, at: seconds)
@@ -208,21 +214,23 @@ struct RenderingTests {
     #expect(stuck.update(resumed(settled: 500, at: 5)) == "50 %, 500 settled, 0/s\n")
   }
 
-  @Test("a terminal gets one line that fits, redrawn in place, and cleared at the end", arguments: [200, 80, 60, 40, 10])
+  @Test("on a terminal there is one line that fits, redrawn in place and cleared at the end", arguments: [200, 80, 60, 40, 10])
   func terminalProgress(columns: Int) throws {
     var display = ProgressDisplay(.terminal(columns: columns))
     let first = display.update(snapshot(settled: 500, at: 2))
     let drawn = try #require(first)
-    #expect(drawn.hasPrefix("\r") && drawn.hasSuffix("\u{1B}[K"))
+    #expect(drawn.hasPrefix("\r"))
+    #expect(drawn.hasSuffix("\u{1B}[K"))
     let line = drawn.dropFirst().dropLast(3)
     #expect(line.count < columns)
     if columns >= 80 { #expect(line.hasPrefix("[") && line.hasSuffix("] 25 %  500 settled, 250/s, about 6.00 s left"), "\(line)") }
     #expect(display.update(snapshot(settled: 510, at: 2.05)) == nil)
     #expect(display.update(snapshot(settled: 510, at: 2.1)) != nil)
-    #expect(display.clear() == "\r\u{1B}[K" && display.clear().isEmpty)
+    #expect(display.clear() == "\r\u{1B}[K")
+    #expect(display.clear().isEmpty)
   }
 
-  @Test("what was not accepted is listed as CSV, with every field safe for spreadsheets")
+  @Test("notifications that were not accepted are listed as CSV, with every field safe for spreadsheets")
   func outcomes() throws {
     let place = try Workplace()
     let file = try OutcomesFile(path: place.path("out.csv"), columns: OutcomesColumns())
@@ -233,7 +241,8 @@ struct RenderingTests {
     #expect(file.finish() == nil)
     #expect(
       try place.read("out.csv")
-        == "line,token,outcome,reason\n3,ab,rejected,8 invalid token\n4,\"a \"\"b\"\",\nc\",rejected,malformed token\n5,'=1+1,unknown,\n")
+        == "line,token,outcome,reason\n3,ab,rejected,8 invalid token\n"
+        + "4,\"a \"\"b\"\",\nc\",rejected,malformed token\n5,'=1+1,unknown,\n")
     let campaign = try OutcomesFile(path: place.path("all.csv"), columns: OutcomesColumns(namesSource: true))
     campaign.listener(app: "news", tokens: "t.csv").notAccepted(line: 1, token: "ab", outcome: .held)
     #expect(campaign.finish() == nil)
@@ -241,7 +250,7 @@ struct RenderingTests {
     #expect(throws: CommandFailure.self) { try OutcomesFile(path: place.path("no/such/out.csv"), columns: OutcomesColumns()) }
   }
 
-  @Test("a list has its header from the beginning: whoever is killed before the first row leaves no empty file")
+  @Test("a list has its header from the beginning, also if the process is killed before the first row")
   func outcomesHeader() throws {
     let place = try Workplace()
     let file = try OutcomesFile(path: place.path("out.csv"), columns: OutcomesColumns())
@@ -249,7 +258,7 @@ struct RenderingTests {
     #expect(file.finish() == nil)
   }
 
-  @Test("an outcomes file on a full disk is told of at the end")
+  @Test("an outcomes file on a full disk is reported at the end")
   func outcomesOnFullDisk() throws {
     let file = try OutcomesFile(path: "/dev/full", columns: OutcomesColumns())
     #expect(file.finish()?.contains("is not complete: No space left on device") == true)

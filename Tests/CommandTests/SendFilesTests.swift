@@ -3,7 +3,8 @@ internal import PushTransport
 internal import PushWire
 internal import Testing
 
-/// What `carillon send` finds wrong in files before it sends anything. The gateway named here is never reached.
+/// The errors that `carillon send` finds in files before it sends. The gateway in the arguments is
+/// never reached.
 struct SendFilesTests {
   let place: Workplace
   let certificates: CertificateFixture
@@ -17,7 +18,7 @@ struct SendFilesTests {
   }
 
   private func send(payload: String = "hello.json", tokens: String = "tokens.txt", input: String = "", besides: [String] = []) async throws -> Ending {
-    // Port 1 of this machine: nobody listens there.
+    // No program listens on port 1 of this machine.
     let arguments = ["send", "--gateway", "127.0.0.1:1", "--payload", payload, "--tokens", tokens] + certificates.client + besides
     return try await ChildProcess.run(arguments, input: input, directory: place.url)
   }
@@ -53,7 +54,7 @@ struct SendFilesTests {
       try await send(payload: "named.json", tokens: "people.csv"), status: 2, containing: "the token file has no column \"name\" (it has \"token\", \"first\")")
   }
 
-  @Test("a certificate that is missing, is none, or has a key that others can read")
+  @Test("a certificate that is missing, invalid, or has a key that others can read")
   func certificate() async throws {
     func send(_ flags: [String]) async throws -> Ending {
       try await ChildProcess.run(["send", "--gateway", "127.0.0.1:1", "--payload", "hello.json", "--tokens", "tokens.txt"] + flags, directory: place.url)
@@ -65,19 +66,19 @@ struct SendFilesTests {
     expectOneSentence(try await send(["--certificate", app.certificate, "--key", app.key ?? ""]), status: 2, containing: "run: chmod 600")
   }
 
-  /// A client certificate with its key in one file.
+  /// Makes a client certificate with its key in one file.
   private func issue(_ name: String, daysLeft: Int64) throws -> String {
     let now = Int64(Date().timeIntervalSince1970)
     var request = CertificateRequest.app(topic: CertificateFixture.topic, at: now)
     request.environments = [.production]
-    // An hour more, so that the day does not end while the test runs.
+    // One more hour, so that the day does not end during the test.
     request.validity = (now - 365 * 86_400)...(now + daysLeft * 86_400 + 3600)
     let path = place.path(name)
     try CertificateAuthority(at: now).issue(request).writePEM(certificate: path, key: path)
     return path
   }
 
-  @Test("an expired client certificate is refused in one sentence, and inspection calls it an error")
+  @Test("an expired client certificate is refused with one sentence, and inspection reports an error")
   func expiredCertificate() async throws {
     let path = try issue("old.pem", daysLeft: -2)
     let arguments = ["send", "--gateway", "127.0.0.1:1", "--payload", "hello.json", "--tokens", "tokens.txt", "--certificate", path]
@@ -85,26 +86,29 @@ struct SendFilesTests {
     expectOneSentence(sent, status: 2, containing: "he certificate in \(path) expired on ")
     #expect(sent.errors.contains("; request a new one"), "\(sent)")
     let inspected = try await ChildProcess.run(["credential", "inspect", path], directory: place.url)
-    #expect(inspected.status == 1 && inspected.errors.isEmpty && inspected.output.contains(/\nError: expired on .*; request a new certificate/), "\(inspected)")
+    #expect(inspected.status == 1, "\(inspected)")
+    #expect(inspected.errors.isEmpty, "\(inspected)")
+    #expect(inspected.output.contains(/\nError: expired on .*; request a new certificate/), "\(inspected)")
   }
 
-  @Test("a certificate that expires in less than 30 days is warned of, by send and by inspection, and one that lives longer is not")
+  @Test("send and inspection warn of a certificate that expires in less than 30 days, not of others")
   func expiringCertificate() async throws {
     for (days, isWarned) in [(Int64(30), false), (29, true)] {
       let path = try issue("\(days).pem", daysLeft: days)
       let arguments = ["send", "--gateway", "127.0.0.1:1", "--payload", "hello.json", "--tokens", "tokens.txt", "--certificate", path]
       let sent = try await ChildProcess.run(arguments, directory: place.url)
-      // It goes on, to the gateway that is not there.
+      // It continues, to a gateway that cannot be reached.
       #expect(sent.status == 3, "\(sent)")
       #expect(sent.errors.hasPrefix("carillon: warning: The certificate \(path) expires in 29 days; request a new one.\n") == isWarned, "\(sent)")
       #expect(sent.errors.contains("expires") == isWarned, "\(sent)")
       let inspected = try await ChildProcess.run(["credential", "inspect", path], directory: place.url)
-      #expect(inspected.status == 0 && inspected.output.contains("\(days) days left"), "\(inspected)")
+      #expect(inspected.status == 0, "\(inspected)")
+      #expect(inspected.output.contains("\(days) days left"), "\(inspected)")
       #expect(inspected.output.contains("\nWarning: expires in 29 days, on ") == isWarned, "\(inspected)")
     }
   }
 
-  @Test("a configuration or campaign file with a mistake is named with its line")
+  @Test("a mistake in a configuration or campaign file is an error with its line")
   func configuration() async throws {
     let credential = "credential: { certificate: certs/\(CertificateFixture.topic).pem, key: certs/\(CertificateFixture.topic).key }"
     try place.write("apps:\n  - id: news\n    \(credential)\n    topc: x\n", to: "wrong.yaml")

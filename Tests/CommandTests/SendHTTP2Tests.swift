@@ -8,7 +8,7 @@ struct SendHTTP2Tests {
 
   init() throws { site = try HTTP2Site() }
 
-  @Test("a campaign by a token key: lines have identifiers of their own, what is refused is listed, and devices that are gone with the time")
+  @Test("a campaign by token key: identifiers per line, refused notifications, and gone devices with their time")
   func campaign() async throws {
     let own = "123e4567-e89b-12d3-a456-426614174000"
     var lines = ["token,apns-id,collapse-id"] + (2...400).map { "\(HTTP2Site.token($0)),," }
@@ -18,12 +18,16 @@ struct SendHTTP2Tests {
     lines[39] = "\(HTTP2Site.token(40)),nonsense,"
     try site.place.write(lines.joined(separator: "\n"), to: "people.csv")
     let service = try await site.simulate(
-      rules: "http2: { refuse: [ { prefixes: [dead], reason: Unregistered, timestamp: 1700000000123 }, { prefixes: [bad0], reason: BadDeviceToken } ] }")
+      rules: "http2: { refuse: [ { prefixes: [dead], reason: Unregistered, timestamp: 1700000000123 }, "
+        + "{ prefixes: [bad0], reason: BadDeviceToken } ] }")
     let sent = try await site.send(
       service, ["--payload", "hello.json", "--tokens", "people.csv", "--json", "--outcomes", "out.csv", "--gone", "gone.csv", "--collapse-id", "all"])
     #expect(sent.status == 1, "\(sent)")
     let app = try #require(SentAccount(sent)?.apps[HTTP2Site.topic], "\(sent)")
-    #expect(app.submitted == 399 && app.sum == 399 && app.accepted.confirmed == 396 && app.unknown == 0, "\(sent)")
+    #expect(app.submitted == 399, "\(sent)")
+    #expect(app.sum == 399, "\(sent)")
+    #expect(app.accepted.confirmed == 396, "\(sent)")
+    #expect(app.unknown == 0, "\(sent)")
     #expect(app.rejected.byReason == ["410 Unregistered": 1, "400 BadDeviceToken": 1, "malformed apns-id (not a UUID)": 1], "\(sent)")
     let listed = try site.place.read("out.csv").split(separator: "\n").map(String.init)
     #expect(listed.first == "line,token,outcome,reason,gone-since")
@@ -35,14 +39,17 @@ struct SendHTTP2Tests {
       ])
     #expect(try site.place.read("gone.csv") == "timestamp,token\n1700000000,\(HTTP2Site.token(10, prefix: "dead"))\n")
     let taken = try await site.taken(service)
-    #expect(taken.count == 396 && Set(taken.map(\.id)).count == 396 && taken.allSatisfy { $0.topic == HTTP2Site.topic && $0.type == "alert" })
+    #expect(taken.count == 396)
+    #expect(Set(taken.map(\.id)).count == 396)
+    #expect(taken.allSatisfy { $0.topic == HTTP2Site.topic && $0.type == "alert" })
     let personal = taken.first { $0.token == HTTP2Site.token(30) }
-    #expect(personal?.id == own && personal?.collapse == "goal \"1\"")
+    #expect(personal?.id == own)
+    #expect(personal?.collapse == "goal \"1\"")
     #expect(taken.filter { $0.collapse == "all" }.count == 395)
   }
 
   @Test(
-    "of 20,000 tokens one cuts the connection: it is found, and every neighbour is accepted", arguments: ["1", "4"])
+    "of 20,000 tokens one cuts the connection: it is found, and all others are accepted", arguments: ["1", "4"])
   func poison(connections: String) async throws {
     let bad = HTTP2Site.token(7_777, prefix: "bad0")
     let lines = (1...20_000).map { $0 == 7_777 ? bad : HTTP2Site.token($0) }
@@ -57,19 +64,22 @@ struct SendHTTP2Tests {
       ])
     let account = try #require(SentAccount(sent), "\(sent)")
     let app = try #require(account.apps[HTTP2Site.topic], "\(sent)")
-    #expect(sent.status == 1 && app.accepted.confirmed == 19_999, "\(sent)")
+    #expect(sent.status == 1, "\(sent)")
+    #expect(app.accepted.confirmed == 19_999, "\(sent)")
     #expect(app.rejected.byReason == ["closed without a reason": 1], "\(sent)")
-    // A release build takes a second or two, whatever else the machine does; with back-offs it is minutes.
+    // A release build takes a second or two, however busy the machine. With back-offs it would take
+    // minutes.
     #expect(account.seconds < 40, "\(sent)")
     #expect(try site.place.read("out.csv").contains("7777,\(bad),rejected,closed without a reason"))
-    // The bad one is never taken, so what was taken twice was its neighbours'.
+    // The bad one is never accepted, so all duplicates are of its neighbours.
     let taken = try await site.taken(service)
     let counts = Dictionary(grouping: taken, by: \.token).mapValues(\.count)
-    #expect(counts.count == 19_999 && counts.values.allSatisfy { $0 <= 5 }, "\(sent)")
+    #expect(counts.count == 19_999, "\(sent)")
+    #expect(counts.values.allSatisfy { $0 <= 5 }, "\(sent)")
     #expect(taken.count - 19_999 <= app.possibleCopies, "\(sent)")
   }
 
-  @Test("a certificate names its topic, and the push type adds to it; another campaign appends to the list of what is gone")
+  @Test("a certificate gives the topic, the push type its suffix; another campaign appends to the list of gone devices")
   func certificate() async throws {
     let service = try await site.simulate(rules: "http2: { refuse: [ { prefixes: [dead], reason: Unregistered, timestamp: 1700000000123 } ] }")
     try site.place.write("\(HTTP2Site.token(1))\n\(HTTP2Site.token(2, prefix: "dead"))\n", to: "tokens.txt")
@@ -83,13 +93,15 @@ struct SendHTTP2Tests {
     let row = "1700000000,\(HTTP2Site.token(2, prefix: "dead"))\n"
     #expect(try site.place.read("gone.csv") == "timestamp,token\n\(row)\(row)")
     let taken = try await site.taken(service)
-    #expect(taken.count == 2 && Set(taken.map(\.id)).count == 2 && taken.allSatisfy { $0.type == "background" && $0.topic == HTTP2Site.topic })
+    #expect(taken.count == 2)
+    #expect(Set(taken.map(\.id)).count == 2)
+    #expect(taken.allSatisfy { $0.type == "background" && $0.topic == HTTP2Site.topic })
   }
 
-  @Test("through kill -9 and --resume a notification has one apns-id, and the account is the whole campaign's", arguments: [0, 1])
+  @Test("with kill -9 and --resume a notification keeps its apns-id, and the account is the whole campaign's", arguments: [0, 1])
   func resume(_ round: Int) async throws {
     let count = 10_000
-    // In the second round every other line has an identifier of its own.
+    // In the second round every other line has its own identifier.
     let own = (1...count).map { round == 1 && $0 % 2 == 0 ? UUID().uuidString.lowercased() : "" }
     let lines = (1...count).map { round == 0 ? HTTP2Site.token($0) : "\(HTTP2Site.token($0)),\(own[$0 - 1])" }
     try site.place.write((round == 0 ? "" : "token,apns-id\n") + lines.joined(separator: "\n"), to: "tokens.txt")
@@ -100,16 +112,20 @@ struct SendHTTP2Tests {
     await site.kill(first, afterRecording: 20_000 * (1 + round))
     let resumed = try await site.run(["send", "--resume", "--journal", "journal", "--json"])
     let app = try #require(SentAccount(resumed)?.apps[HTTP2Site.topic], "\(resumed)")
-    #expect(resumed.status == 0 && app.submitted == count && app.sum == count && app.accepted.confirmed == count, "\(resumed)")
+    #expect(resumed.status == 0, "\(resumed)")
+    #expect(app.submitted == count, "\(resumed)")
+    #expect(app.sum == count, "\(resumed)")
+    #expect(app.accepted.confirmed == count, "\(resumed)")
     let taken = try await site.taken(service)
     let identifiers = Dictionary(grouping: taken, by: \.token).mapValues { Set($0.map(\.id)) }
-    #expect(identifiers.count == count && identifiers.values.allSatisfy { $0.count == 1 })
+    #expect(identifiers.count == count)
+    #expect(identifiers.values.allSatisfy { $0.count == 1 })
     #expect(Set(taken.map(\.id)).count == count)
     for (index, identifier) in own.enumerated() where !identifier.isEmpty { #expect(identifiers[HTTP2Site.token(index + 1)] == [identifier]) }
     #expect(taken.count - count <= app.possibleCopies, "\(taken.count) arrivals, \(resumed)")
   }
 
-  @Test("a campaign is not gone on with under another topic or transport")
+  @Test("a campaign is not resumed with another topic or transport")
   func otherHeaders() async throws {
     try site.place.write((1...50_000).map { HTTP2Site.token($0) }.joined(separator: "\n"), to: "tokens.txt")
     let service = try await site.simulate(rules: "http2: { delay: { fixed: 200ms } }")
@@ -118,7 +134,8 @@ struct SendHTTP2Tests {
         transport == "http2"
         ? "{ key: \(HTTP2Site.keyFile), team-id: \(HTTP2Site.team) }" : "{ certificate: certs/\(HTTP2Site.topic).pem, key: certs/\(HTTP2Site.topic).key }"
       return
-        "apps: [ { id: news, topic: \(topic), transport: \(transport), gateway: \"localhost:\(service.port)\", trust: \(site.certificates.files.authority), credential: \(credential) } ]"
+        "apps: [ { id: news, topic: \(topic), transport: \(transport), "
+        + "gateway: \"localhost:\(service.port)\", trust: \(site.certificates.files.authority), credential: \(credential) } ]"
     }
     try site.place.write(configuration(HTTP2Site.topic, "http2"), to: "carillon.yaml")
     try site.place.write(configuration("com.example.other", "http2"), to: "topic.yaml")
@@ -127,14 +144,16 @@ struct SendHTTP2Tests {
       ["send", "--config", "carillon.yaml", "--payload", "hello.json", "--tokens", "tokens.txt", "--journal", "journal"], directory: site.place.url)
     await site.kill(first, afterRecording: 1)
     let topic = try await site.run(["send", "--resume", "--journal", "journal", "--config", "topic.yaml"])
-    #expect(topic.status == 2 && topic.errors.contains("has the topic com.example.other now, and the campaign began with \(HTTP2Site.topic)"), "\(topic)")
+    #expect(topic.status == 2, "\(topic)")
+    #expect(topic.errors.contains("has the topic com.example.other now, and the campaign began with \(HTTP2Site.topic)"), "\(topic)")
     let transport = try await site.run(["send", "--resume", "--journal", "journal", "--config", "binary.yaml"])
-    #expect(transport.status == 2 && transport.errors.contains("has the transport binary now, had http2 when the campaign began"), "\(transport)")
+    #expect(transport.status == 2, "\(transport)")
+    #expect(transport.errors.contains("has the transport binary now, had http2 when the campaign began"), "\(transport)")
     service.simulator.send(SIGKILL)
   }
 
   @Test(
-    "flags that do not fit the transport, or each other, are refused with one sentence",
+    "flags that do not fit the transport, or each other, give one sentence",
     arguments: [
       (["--push-type", "alert", "--certificate", "c"], "--push-type needs --transport http2"),
       (["--token-key", "k.p8", "--certificate", "c"], "--token-key needs --transport http2"),
@@ -173,11 +192,12 @@ struct SendHTTP2Tests {
     expectOneSentence(try await site.run(arguments), status: 2, containing: expected)
   }
 
-  @Test("a payload of 4096 bytes is taken, VoIP takes 5120, and a template's lines are measured by the same limits")
+  @Test("a payload may have 4096 bytes, or 5120 for VoIP, and a template's lines have the same limits")
   func limits() async throws {
     let service = try await site.simulate()
     try site.place.write(
-      "token,text\n\(HTTP2Site.token(1)),\(String(repeating: "x", count: 4076))\n\(HTTP2Site.token(2)),\(String(repeating: "x", count: 4077))\n",
+      "token,text\n\(HTTP2Site.token(1)),\(String(repeating: "x", count: 4076))\n"
+        + "\(HTTP2Site.token(2)),\(String(repeating: "x", count: 4077))\n",
       to: "people.csv")
     try site.place.write(#"{"aps":{"alert":"{{text}}"}}"#, to: "long.json")
     let alert = try await site.send(service, ["--payload", "long.json", "--tokens", "people.csv", "--json"])

@@ -1,5 +1,6 @@
 internal import Foundation
 internal import PushTransport
+internal import Support
 internal import Testing
 
 /// `carillon send` against `carillon simulate`, both as a user starts them.
@@ -54,7 +55,7 @@ struct SendTests {
 
   private func report(_ ending: Ending) throws -> Report { try JSONDecoder().decode(Report.self, from: Data(ending.output.utf8)) }
 
-  @Test("bad tokens and malformed lines are accounted for, listed with their lines, and everything else arrives")
+  @Test("bad tokens and malformed lines are counted and listed with their lines, and everything else arrives")
   func account() async throws {
     let (simulator, port) = try await simulate(["--refuse-prefix", "dead"])
     var lines = ["token,name"] + (2...301).map { "\(token($0)),\"Ann \"\"\($0)\"\"\"" }
@@ -67,7 +68,10 @@ struct SendTests {
       directory: place.url)
     #expect(sent.status == 1, "\(sent)")
     let app = try #require(try report(sent).apps[CertificateFixture.topic], "\(sent)")
-    #expect(app.submitted == 300 && app.sum == 300 && app.unknown == 0 && app.possibleDuplicates == 0, "\(sent)")
+    #expect(app.submitted == 300, "\(sent)")
+    #expect(app.sum == 300, "\(sent)")
+    #expect(app.unknown == 0, "\(sent)")
+    #expect(app.possibleDuplicates == 0, "\(sent)")
     #expect(app.rejected.byReason == ["8 invalid token": 1, "malformed token": 1, "malformed row (not as many columns as the header)": 1], "\(sent)")
     let listed = try place.read("out.csv").split(separator: "\n").dropFirst().sorted()
     let expected = [
@@ -80,19 +84,21 @@ struct SendTests {
     #expect(truth.output.contains("\"accepted\":297,\"refused\":{\"total\":1,\"byReason\":{\"8 invalid token\":1}}"), "\(truth)")
   }
 
-  @Test("standard input is sent, the table is for people, and all accepted is exit status 0")
+  @Test("standard input is sent, the default output is a table, and exit status 0 means that all were accepted")
   func standardInput() async throws {
     let (simulator, port) = try await simulate()
     let sent = try await ChildProcess.run(
       ["send", "--gateway", "localhost:\(port)", "--payload", "hello.json", "--tokens", "-", "--app", "news"] + certificates.client,
       input: (1...50).map { token($0) + "\n" }.joined(), directory: place.url)
-    #expect(sent.status == 0 && sent.output.contains(/submitted +50\naccepted +50\n/) && sent.output.contains("news"), "\(sent)")
+    #expect(sent.status == 0, "\(sent)")
+    #expect(sent.output.contains(/submitted +50\naccepted +50\n/), "\(sent)")
+    #expect(sent.output.contains("news"), "\(sent)")
     simulator.send(SIGTERM)
     let truth = await simulator.ending()
     #expect(truth.output.contains("\"accepted\":50,"), "\(truth)")
   }
 
-  @Test("a gateway that is not there is one sentence and exit status 3")
+  @Test("a gateway that cannot be reached gives one sentence and exit status 3")
   func unreachable() async throws {
     try place.write(token(1), to: "tokens.txt")
     let sent = try await ChildProcess.run(
@@ -100,7 +106,7 @@ struct SendTests {
     expectOneSentence(sent, status: 3, containing: "127.0.0.1:1")
   }
 
-  @Test("a gateway whose certificate is for another name is not sent to, and the sentence names both")
+  @Test("nothing is sent to a gateway whose certificate has another name, and the error has both names")
   func wrongServerName() async throws {
     let now = Int64(Date().timeIntervalSince1970)
     let authority = try CertificateAuthority(at: now)
@@ -108,7 +114,7 @@ struct SendTests {
     request.serverNames = ["push.example.com"]
     try authority.issue(request).writePEM(certificate: place.path("other.pem"), key: place.path("other.key"))
     try authority.write(to: place.path("other-ca.pem"))
-    // Of a flag that is given twice, the last counts.
+    // The last of two equal flags counts.
     let (simulator, port) = try await simulate(["--certificate", "other.pem", "--key", "other.key"])
     try place.write(token(1), to: "tokens.txt")
     let sent = try await ChildProcess.run(
@@ -137,23 +143,25 @@ struct SendTests {
       """, to: "carillon.yaml")
     try place.write((1...5000).map { token($0) + "\n" }.joined(), to: "tokens.txt")
     let sender = try ChildProcess(["send", "--config", "carillon.yaml", "--payload", "hello.json", "--tokens", "tokens.txt", "--json"], directory: place.url)
-    // Its first line of progress shows that it is under way; it needs 50 s for all.
-    while sender.errors.isEmpty { try await Task.sleep(for: .milliseconds(50)) }
+    // Its first line of progress shows that it is sending. It needs 50 s for all.
+    try await waitUntil("the first line of progress") { !sender.errors.isEmpty }
     sender.send(signal)
-    // As a shell does that is hung up itself.
+    // As a shell does that receives a SIGHUP itself.
     if signal == SIGHUP { sender.send(SIGHUP) }
     let sent = await sender.ending()
     #expect(sent.status == 1, "\(sent)")
     let account = try #require(try report(sent).apps["news"], "\(sent)")
-    #expect(account.submitted > 0 && account.submitted < 5000 && account.sum == account.submitted, "\(sent)")
+    #expect(account.submitted > 0, "\(sent)")
+    #expect(account.submitted < 5000, "\(sent)")
+    #expect(account.sum == account.submitted, "\(sent)")
     simulator.send(SIGTERM)
     let truth = await simulator.ending()
     #expect(truth.output.contains("\"accepted\":\(account.accepted.confirmed + account.accepted.quiet),"), "\(sent) \(truth)")
   }
 
-  @Test("a campaign that is interrupted twice ends at once, and what was still under way counts as unknown")
+  @Test("a campaign that is interrupted twice ends at once, and notifications in flight count as unknown")
   func interruptedTwice() async throws {
-    // A gateway that reads nothing for longer than anybody waits: everything stays under way.
+    // A gateway that reads nothing for longer than the test, so everything stays in flight.
     try place.write("stop-reading: { after: 0, for: 60s }\n", to: "rules.yaml")
     let (simulator, port) = try await simulate(["--rules", "rules.yaml"])
     try place.write((1...5000).map { token($0) + "\n" }.joined(), to: "tokens.txt")
@@ -164,37 +172,44 @@ struct SendTests {
       ]
         + certificates.client,
       directory: place.url)
-    while sender.errors.isEmpty { try await Task.sleep(for: .milliseconds(50)) }
+    try await waitUntil("the first line of progress") { !sender.errors.isEmpty }
     sender.send(SIGINT)
-    // The second counts only when the first has been heard.
-    while !sender.errors.contains("stopping") { try await Task.sleep(for: .milliseconds(20)) }
+    // The second signal counts only when the first one has been handled.
+    try await waitUntil("the process stops") { sender.errors.contains("stopping") }
     sender.send(SIGINT)
     let sent = await sender.ending()
-    #expect(sent.status == 1 && sent.output.split(separator: "\n").count == 1, "\(sent)")
+    #expect(sent.status == 1, "\(sent)")
+    #expect(sent.output.split(separator: "\n").count == 1, "\(sent)")
     let account = try #require(try report(sent).apps[CertificateFixture.topic], "\(sent)")
-    #expect(account.submitted == 5000 && account.sum == account.submitted && account.unknown > 0, "\(sent)")
-    // Connections are closed, so that every notification in flight gets its row.
+    #expect(account.submitted == 5000, "\(sent)")
+    #expect(account.sum == account.submitted, "\(sent)")
+    #expect(account.unknown > 0, "\(sent)")
+    // Connections are closed, so every notification in flight gets its row.
     let rows = try #require(OutcomeRow.parse(try place.read("out.csv")), "\(sent)")
-    #expect(rows.count { $0.outcome == "unknown" } == account.unknown && rows.count == account.submitted, "\(sent)")
-    #expect(Set(rows.map(\.line)).count == rows.count && !sent.errors.contains("not listed"), "\(sent)")
+    #expect(rows.count { $0.outcome == "unknown" } == account.unknown, "\(sent)")
+    #expect(rows.count == account.submitted, "\(sent)")
+    #expect(Set(rows.map(\.line)).count == rows.count, "\(sent)")
+    #expect(!sent.errors.contains("not listed"), "\(sent)")
     simulator.send(SIGKILL)
     _ = await simulator.ending()
   }
 
-  @Test("a token file that never ends, and never has a token, can be interrupted; one without line ends is refused")
+  @Test("reading an endless token file without tokens can be interrupted; a file without line ends is refused")
   func endlessTokens() async throws {
     let (simulator, port) = try await simulate()
     func arguments(_ tokens: String) -> [String] {
       ["send", "--gateway", "localhost:\(port)", "--payload", "hello.json", "--tokens", tokens, "--json"] + certificates.client
     }
     let zero = try await ChildProcess.run(arguments("/dev/zero"), directory: place.url)
-    #expect(zero.status == 1 && zero.errors.contains("line 1 has more than 1 MiB"), "\(zero)")
+    #expect(zero.status == 1, "\(zero)")
+    #expect(zero.errors.contains("line 1 has more than 1 MiB"), "\(zero)")
     #expect(try report(zero).apps[CertificateFixture.topic]?.rejected.byReason["malformed line (longer than 64 KiB)"] == 1, "\(zero)")
     let sender = try ChildProcess(arguments("endless"), directory: place.url, preparation: "mkfifo endless && { yes '' >endless & } && exec")
-    while !sender.hasEnded, sender.errors.isEmpty { try await Task.sleep(for: .milliseconds(50)) }
+    try await waitUntil("the first line of progress") { sender.hasEnded || !sender.errors.isEmpty }
     sender.send(SIGTERM)
     let sent = await sender.ending()
-    #expect(sent.status == 1 && sent.errors.contains("carillon: stopping"), "\(sent)")
+    #expect(sent.status == 1, "\(sent)")
+    #expect(sent.errors.contains("carillon: stopping"), "\(sent)")
     let again = try await ChildProcess.run(
       arguments("again") + ["--journal", "journal"], directory: place.url, preparation: "mkfifo again && { yes '' >again & } && exec")
     expectOneSentence(again, status: 2, containing: "again cannot be read again after a crash, so it does not go with a journal")
@@ -202,7 +217,7 @@ struct SendTests {
     _ = await simulator.ending()
   }
 
-  @Test("an account that cannot be written is said, and is no success", arguments: [">/dev/full", ">&-", "<&- >&-"])
+  @Test("an account that cannot be written is reported, and is not a success", arguments: [">/dev/full", ">&-", "<&- >&-"])
   func unwrittenAccount(redirection: String) async throws {
     let (simulator, port) = try await simulate()
     try place.write(token(1), to: "tokens.txt")

@@ -40,7 +40,7 @@ struct SentAccount: Decodable, Hashable {
   let seconds: Double
   let perSecond: Double
 
-  /// Nil when the command printed none.
+  /// Nil: the command printed none.
   init?(_ ending: Ending) {
     guard let line = ending.output.split(separator: "\n").first(where: { $0.hasPrefix("{\"apps\":") }) else { return nil }
     guard let account = try? JSONDecoder().decode(SentAccount.self, from: Data(line.utf8)) else { return nil }
@@ -56,11 +56,11 @@ struct OutcomeRow: Hashable {
   let token: String
   let outcome: String
   let reason: String
-  /// Only where several campaigns share the file.
+  /// Only when several campaigns share the file.
   let app: String?
   let tokens: String?
 
-  /// Nil when `text` is not what the command says that it writes.
+  /// Nil when `text` is not in the documented form.
   static func parse(_ text: String) -> [OutcomeRow]? {
     var records = Self.records(text)
     guard let header = records.first else { return nil }
@@ -78,7 +78,7 @@ struct OutcomeRow: Hashable {
     return rows
   }
 
-  /// RFC 4180.
+  /// Splits CSV by RFC 4180.
   private static func records(_ text: String) -> [[String]] {
     var records: [[String]] = []
     var record: [String] = []

@@ -56,7 +56,7 @@ struct SimulateHTTP2Tests {
     return try JSONDecoder().decode(Truth.self, from: Data(line.utf8))
   }
 
-  /// Posts to tokens with nghttp and a provider token; returns what it prints.
+  /// Posts to tokens with nghttp and a provider token. Returns nghttp's output.
   private func post(_ port: Int, _ tokens: [String], key: ProviderKey) throws -> String {
     try place.write(#"{"aps":{"alert":"Hello"}}"#, to: "payload.json")
     let token = try key.token(issuedAt: Int64(Date().timeIntervalSince1970))
@@ -79,22 +79,30 @@ struct SimulateHTTP2Tests {
 
   private static func token(_ prefix: String) -> String { prefix + String(repeating: "0", count: 64 - prefix.count) }
 
-  @Test("it says where HTTP/2 is served and which key it believes; prefixes are refused there too, and the end counts them")
+  @Test("it prints the HTTP/2 port and the accepted key; prefixes are refused over HTTP/2 too, and counted at the end")
   func prefixes() async throws {
     let (simulator, ready) = try await start(["--http2-port", "0", "--channels-port", "0", "--refuse-prefix", "dead", "--record", place.path("record.jsonl")])
     let (port, file) = (try #require(ready.http2), try #require(ready.tokenKey))
-    #expect(ready.channels != nil && ready.channels != port && port > 0)
+    #expect(ready.channels != nil)
+    #expect(ready.channels != port)
+    #expect(port > 0)
     let key = try ProviderKey.load(file: file.file, keyIdentifier: file.keyId, teamIdentifier: file.teamId)
     let text = try post(port, [Self.token("aa"), Self.token("dead")], key: key)
-    #expect(text.contains(":status: 200") && text.contains(":status: 400") && text.contains(#"{"reason":"BadDeviceToken"}"#), "\(text)")
+    #expect(text.contains(":status: 200"), "\(text)")
+    #expect(text.contains(":status: 400"), "\(text)")
+    #expect(text.contains(#"{"reason":"BadDeviceToken"}"#), "\(text)")
     let app = try #require(try await stop(simulator).http2?[Self.topic])
-    #expect(app.accepted == 1 && app.refused.byReason == ["400 BadDeviceToken": 1] && app.connections == 1 && app.duplicates == 0)
+    #expect(app.accepted == 1)
+    #expect(app.refused.byReason == ["400 BadDeviceToken": 1])
+    #expect(app.connections == 1)
+    #expect(app.duplicates == 0)
     let lines = try place.read("record.jsonl").split(separator: "\n")
-    #expect(lines.count == 2 && lines.count { $0.contains(#""refused":"400 BadDeviceToken""#) } == 1)
-    #expect(!FileManager.default.fileExists(atPath: file.file), "the key was for this run")
+    #expect(lines.count == 2)
+    #expect(lines.count { $0.contains(#""refused":"400 BadDeviceToken""#) } == 1)
+    #expect(!FileManager.default.fileExists(atPath: file.file), "the key was only for this run")
   }
 
-  @Test("a key of one's own is believed, and a reason of one's choice is given; the rules file and the flags each have their part")
+  @Test("a given key is accepted and a given reason is sent; rules file and flags are combined")
   func ownKey() async throws {
     let made = try await ChildProcess.run(["simulate", "--make-certificates", place.path("made"), "--app", Self.topic, "--json"])
     struct Made: Decodable { let tokenKey: Ready.Key }
@@ -104,14 +112,17 @@ struct SimulateHTTP2Tests {
       "--http2-port", "0", "--token-key", file.file, "--key-id", file.keyId, "--team-id", file.teamId, "--refuse-prefix", "dead", "--refuse-reason",
       "Unregistered", "--rules", "rules.yaml",
     ])
-    #expect(ready.tokenKey == nil && ready.channels == nil)
+    #expect(ready.tokenKey == nil)
+    #expect(ready.channels == nil)
     let key = try ProviderKey.load(file: file.file, keyIdentifier: file.keyId, teamIdentifier: file.teamId)
     let text = try post(try #require(ready.http2), [Self.token("cc"), Self.token("dead")], key: key)
-    #expect(text.contains(":status: 200") && text.contains(":status: 410") && text.contains(#"{"reason":"Unregistered","timestamp":"#), "\(text)")
+    #expect(text.contains(":status: 200"), "\(text)")
+    #expect(text.contains(":status: 410"), "\(text)")
+    #expect(text.contains(#"{"reason":"Unregistered","timestamp":"#), "\(text)")
     _ = try await stop(simulator)
   }
 
-  @Test("a key in the rules file is looked for beside that file")
+  @Test("the path of a key in the rules file starts at that file's folder")
   func keyInRules() async throws {
     let made = try await ChildProcess.run(["simulate", "--make-certificates", place.path("made"), "--app", Self.topic, "--json"])
     struct Made: Decodable { let tokenKey: Ready.Key }
@@ -126,7 +137,7 @@ struct SimulateHTTP2Tests {
     _ = try await stop(simulator)
   }
 
-  @Test("what is wrong is one sentence")
+  @Test("a mistake gives one sentence")
   func mistakes() async throws {
     try place.write("http2:\n  refuse:\n    - { every: 5, reason: Unregisterd }\n", to: "rules.yaml")
     try place.write("http2: { goaways: { after: 5 } }\n", to: "unknown.yaml")

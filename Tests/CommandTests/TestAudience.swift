@@ -1,33 +1,34 @@
 internal import PushWire
 internal import Support
 
-/// One entry of a campaign: through which app, and to whom. Every token is used once, and says by itself what the gateway will make of it.
+/// One entry of a campaign: an app and its recipients. Every token is used once, and its text
+/// determines how the gateway treats it.
 struct TestAudience: Sendable {
   enum Kind: Hashable, Sendable {
     case good
     /// The gateway refuses it with status 8.
     case refused
-    /// No token at all.
+    /// Not a token.
     case malformed
-    /// With its own name in it the payload is too large.
+    /// The payload is too large with the recipient's name.
     case tooLarge
   }
 
   struct Line: Sendable {
     let kind: Kind
-    /// Nil where it is malformed.
+    /// Nil: malformed.
     let token: DeviceToken?
-    /// As it stands in the file, without the name.
+    /// The text in the file, without the name.
     let text: String
   }
 
   struct Shape: Hashable, Sendable {
     var count = 1000
-    /// CSV with a column for the placeholder in the payload.
+    /// CSV with a column for the payload's placeholder.
     var isPersonal = false
-    /// Of the names in that column, beside a few; they cannot be compressed.
+    /// The size of the names in that column, except for a few. They cannot be compressed.
     var nameByteCount = 0
-    /// How many of the lines are none that arrive.
+    /// How many of the lines do not arrive.
     var refusedCount = 0
     var malformedCount = 0
     var tooLargeCount = 0
@@ -35,7 +36,7 @@ struct TestAudience: Sendable {
 
   let app: String
   let topic: String
-  /// Its name in the folder of the test.
+  /// Its name in the test's folder.
   let file: String
   let payloadFile: String
   let isPersonal: Bool
@@ -43,7 +44,7 @@ struct TestAudience: Sendable {
   /// The first is line `firstLine` of the file.
   let lines: [Line]
 
-  /// - Parameter index: different for each audience of a test, and part of its tokens.
+  /// - Parameter index: Different for each audience of a test, and part of its tokens.
   init(app: String, topic: String, index: Int, shape: Shape, using random: inout SeededGenerator) {
     self.app = app
     self.topic = topic
@@ -84,16 +85,16 @@ struct TestAudience: Sendable {
     return String(decoding: bytes, as: UTF8.self)
   }
 
-  /// What stands in the token file.
+  /// The content of the token file.
   var text: String {
     guard isPersonal else { return lines.map { $0.text + "\n" }.joined() }
     return "token,name\n" + lines.indices.map { "\(lines[$0].text),\(name($0))\n" }.joined()
   }
 
-  /// What stands in the payload's file.
+  /// The content of the payload's file.
   var payloadText: String { #"{"aps":{"alert":"To \#(file)\#(isPersonal ? ", {{name}}" : "")"}}"# }
 
-  /// What the one in line `firstLine + index` must get.
+  /// The payload that line `firstLine + index` must get.
   func payload(_ index: Int) -> [UInt8] {
     Array((isPersonal ? payloadText.replacing("{{name}}", with: name(index)) : payloadText).utf8)
   }

@@ -3,11 +3,12 @@ internal import PushGateway
 internal import PushTransport
 internal import PushWire
 
-/// A gateway in the test's own process. What it remembers is the truth that accounts are compared with; it may go away and come back on the same port.
+/// A gateway in the test's own process. Its record is the truth that accounts are compared with. It
+/// can be stopped and started again on the same port.
 actor TestGateway {
   static let refusedPrefix = "dead"
 
-  /// Of all its lives together.
+  /// The record of all starts together.
   nonisolated let memory = RecordedFrames()
   nonisolated let files: CertificateMaker.Files
   private(set) var port = 0
@@ -21,7 +22,8 @@ actor TestGateway {
     files = try CertificateMaker.makeAll(in: place.path("certs"), topics: topics, at: Int64(Date().timeIntervalSince1970))
   }
 
-  /// - Parameter limit: it reads so many good notifications of each connection and then stops, so that no campaign can end.
+  /// - Parameter limit: The gateway reads only this many good notifications on each connection, so
+  ///   that no campaign can end.
   func start(readingUpTo limit: Int? = nil) async throws {
     var configuration = GatewaySimulator.Configuration(identity: .files(files.server, clientAuthority: files.authority))
     configuration.gatewayPort = port
@@ -32,14 +34,15 @@ actor TestGateway {
     if let limit { configuration.rules.common.stopReading = Faults.Pause(Faults.Breakpoint(after: limit), duration: .seconds(600)) }
     var tries = 20
     while simulator == nil {
-      // Not a port that the system gives out: while the gateway is away, nobody else gets it by chance.
+      // Not a port that the system assigns, so no other program gets it by chance while the gateway
+      // is away.
       if port == 0 { configuration.gatewayPort = Int.random(in: 15_000..<32_000) }
       do {
         let started = try await GatewaySimulator.start(configuration)
         simulator = started
         port = started.gatewayPort
       } catch {
-        // A child that was started at the wrong moment may have a socket of ours.
+        // A child that was started at the wrong moment may have inherited the listening socket.
         tries -= 1
         guard tries > 0 else { throw error }
         try await Task.sleep(for: .milliseconds(500))
@@ -47,19 +50,19 @@ actor TestGateway {
     }
   }
 
-  /// Whoever is connected is told so, and has a second to go.
+  /// Connected clients get status 10 and have a second to close.
   func stop() async {
     guard let simulator else { return }
     self.simulator = nil
     acceptedBefore += await simulator.stop().total.accepted
   }
 
-  /// How many notifications have arrived, up to the last read or so.
+  /// How many notifications have arrived, to within the last read.
   var acceptedCount: Int { acceptedBefore + (simulator?.truth().total.accepted ?? 0) }
 
-  /// How many connections there have been, since it was last started.
+  /// The number of connections since it was last started.
   var connectionCount: Int { simulator?.truth().total.connections ?? 0 }
 
-  /// How many different tokens have arrived.
+  /// The number of different tokens that have arrived.
   nonisolated var arrivedTokenCount: Int { Set(memory.frames.filter { $0.refusal == nil }.compactMap(\.token)).count }
 }

@@ -33,7 +33,8 @@ internal import Testing
     Case(name: "an answer that is not an error response", behaviour: #"{"prefix":"dead","reply":"garbage"}"#, badCount: 1, reason: .closedWithoutReason),
     Case(name: "closed without an error response", behaviour: #"{"prefix":"dead","reply":"close"}"#, badCount: 1, reason: .closedWithoutReason),
     Case(
-      name: "closed without an error response, command 0", behaviour: #"{"prefix":"dead","reply":"close"}"#, badCount: 1, reason: .closedWithoutReason, command: .simple),
+      name: "closed without an error response, command 0", behaviour: #"{"prefix":"dead","reply":"close"}"#, badCount: 1,
+      reason: .closedWithoutReason, command: .simple),
     Case(name: "the end of the stream without close_notify", behaviour: #"{"prefix":"dead","reply":"fin"}"#, badCount: 1, reason: .closedWithoutReason),
     Case(name: "close_notify without the end of the stream", behaviour: #"{"prefix":"dead","reply":"notify"}"#, badCount: 1, reason: .closedWithoutReason),
     Case(name: "reset", behaviour: #"{"prefix":"dead","reply":"reset"}"#, badCount: 1, reason: .closedWithoutReason),

@@ -100,7 +100,10 @@ internal import Testing
       check.kills = { fault == .poison && bad.contains($0) }
       let problems = check.problems()
       let title = "\(fault), \(usesKey ? "token" : "certificate"), \(connections) connections, seed \(seed)"
-      #expect(problems.isEmpty, "\(title): \(problems.prefix(5).joined(separator: "; ")), \(result.account), \(result.truth), \(result.failure ?? "")")
+      #expect(
+        problems.isEmpty,
+        "\(title): \(problems.prefix(5).joined(separator: "; ")), "
+          + "\(result.account), \(result.truth), \(result.failure ?? "")")
       #expect(result.failure == nil, "\(title)")
       #expect(result.changedIdentifiers == 0, "\(title)")
       #expect(result.account.rejectedTotal == (fault.isRefused || fault == .poison ? bad.count : 0), "\(title)")

@@ -26,7 +26,7 @@ internal import Testing
     #expect(listener.book.outcomes.isEmpty)
   }
 
-  @Test("nghttpd is killed and another one continues: every notification is accepted, and those in flight are possible duplicates")
+  @Test("after a kill of nghttpd another one continues: all are accepted, and those in flight are possible duplicates")
   func killed() async throws {
     let place = try NghttpdPlace()
     defer { place.remove() }

@@ -34,7 +34,9 @@ struct TemplateTests {
     let csv = try #require(try AudienceHeader.detect(Array("token,name\n1,2\n".utf8), isWhole: true))
     let plain = try #require(try AudienceHeader.detect(Array(Audience.token.utf8), isWhole: true))
     let error = #expect(throws: PayloadTemplateError.self) { try found.renderer(for: csv, byteLimit: 256) }
-    #expect(error?.description == #"the payload has the placeholder {{first name}}, but the token file has no column "first name" (it has "token", "name")"#)
+    #expect(
+      error?.description == #"the payload has the placeholder {{first name}}, "#
+        + #"but the token file has no column "first name" (it has "token", "name")"#)
     let plainError = #expect(throws: PayloadTemplateError.self) { try found.renderer(for: plain, byteLimit: 256) }
     #expect(plainError?.description.contains("has no columns") == true)
   }

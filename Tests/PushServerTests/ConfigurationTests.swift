@@ -96,7 +96,11 @@ struct ConfigurationTests {
       (
         "settle:\n    quiet: 5s\n    xyzzy: 1", "etc/carillon.yaml:6: unknown key \"xyzzy\" in apps[0].settle; known here: quiet, confirm"
       ), ("command: 3", "etc/carillon.yaml:4: apps[0].command must be a whole number from 0 to 2, not \"3\""),
-      ("on-unknown: resent", "etc/carillon.yaml:4: apps[0].on-unknown must be resend or hold or drop, not \"resent\"; did you mean \"resend\"?"),
+      (
+        "on-unknown: resent",
+        "etc/carillon.yaml:4: apps[0].on-unknown must be resend or hold or drop, "
+          + "not \"resent\"; did you mean \"resend\"?"
+      ),
       ("gateway: localhost", "etc/carillon.yaml:4: apps[0].gateway must be host:port, as in gateway.example.com:2195, not \"localhost\""),
       ("connections: { min: 4, max: 2 }", "etc/carillon.yaml:4: apps[0].connections has a min (4) above its max (2); exchange them"),
       ("batching: { max-delay: 5 }", "etc/carillon.yaml:4: apps[0].batching.max-delay must be a duration from 0us to 10s, not \"5\""),
@@ -122,7 +126,8 @@ struct ConfigurationTests {
     #expect(complaint("apps:\n\(Self.app)\n\(Self.app)")?.contains("etc/carillon.yaml:5: apps[1] has the same id as the entry in line 2, \"a\"") == true)
     #expect(
       complaint("apps: [ { id: a } ]")
-        == "etc/carillon.yaml:1: apps[0] needs the key \"credential\", as in \"credential: { certificate: news.pem, key: news.key }\"")
+        == "etc/carillon.yaml:1: apps[0] needs the key \"credential\", "
+        + "as in \"credential: { certificate: news.pem, key: news.key }\"")
     #expect(complaint("apps: [ { id: a, credential: { p12: a, certificate: b } } ]")?.contains("must name either p12") == true)
     #expect(complaint("apps: [ { id: a, credential: { p12: a, passphrase: x } } ]")?.contains("did you mean \"passphrase-file\"?") == true)
     #expect(complaint("apps: [ { id: a b, credential: { p12: a } } ]")?.contains("must consist of letters") == true)

@@ -22,7 +22,9 @@ struct HTTP2ConfigurationTests {
 
   @Test("every key of HTTP/2 is read; the key's identifier can come from the file's name")
   func everything() throws {
-    let read = try app("topic: com.example.news\n  push-type: voip\n  request-timeout: 5s\n  streams: 50\n  ping-interval: 10m\n  environment: sandbox")
+    let read = try app(
+      "topic: com.example.news\n  push-type: voip\n  request-timeout: 5s\n"
+        + "  streams: 50\n  ping-interval: 10m\n  environment: sandbox")
     #expect(read.credential == .tokenKey(TokenKeyFile(file: "etc/keys/AuthKey_ABC123DEFG.p8", keyIdentifier: "ABC123DEFG", teamIdentifier: "DEF123GHIJ")))
     #expect(read.transport == .http2)
     #expect(read.topic == "com.example.news")

@@ -58,7 +58,8 @@ struct CrashSimulation {
   }
 
   var description: String {
-    "\(scenario); \(sync), checkpoints after \(checkpointByteCount) bytes, \(ends.map { "\($0.end) after \($0.after)" })"
+    "\(scenario); \(sync), checkpoints after \(checkpointByteCount) bytes"
+      + ", \(ends.map { "\($0.end) after \($0.after)" })"
       + ", intents by \(scenario.configuration.intentStep)\(isAbandoned ? ", abandoned" : "")"
   }
 

@@ -14,7 +14,7 @@ internal import Testing
   }
 
   @Test(
-    "from every prefix of the written bytes a new process knows every notification, and not less than from a shorter one", arguments: [200, 2_500])
+    "from every prefix of the written bytes a new process knows every notification, and no less than before", arguments: [200, 2_500])
   func everyPrefix(checkpointByteCount: Int) throws {
     let recorded = try Self.record(checkpointByteCount)
     var previous = RecordedCampaigns.Found()
@@ -48,7 +48,7 @@ internal import Testing
   }
 
   @Test(
-    "a bad byte anywhere is reported or in a torn tail; with damage skipped, the account adds up and counts what is lost",
+    "a bad byte is reported or in a torn tail; with damage skipped, the account adds up and counts what is lost",
     arguments: [200, 2_500])
   func damage(checkpointByteCount: Int) throws {
     let recorded = try Self.record(checkpointByteCount)

@@ -65,7 +65,9 @@ extension Scenario {
       features.append("forbidden from \(faults.forbiddenFrom ?? 0)")
     }
     faults.processing = 0...([0, 5, 100, 2_000].randomElement(using: &random) ?? 5)
-    features.append("limit \(faults.streamLimit)\(faults.startsAtOne ? " from 1" : "")\(faults.limitChanges ? ", changing" : ""), \(faults.processing) ms")
+    features.append(
+      "limit \(faults.streamLimit)\(faults.startsAtOne ? " from 1" : "")"
+        + "\(faults.limitChanges ? ", changing" : ""), \(faults.processing) ms")
     self.features += features
     provider = faults
     addLaterProviderFaults()

@@ -185,7 +185,9 @@ struct RecordedCampaigns {
         if previous.campaigns.values.allSatisfy(\.isEnded) { continue }
         return "campaign \(index) is gone"
       }
-      guard after.readLine >= before.readLine, after.account.submitted >= before.account.submitted else { return "campaign \(index) has been read less far than before" }
+      guard after.readLine >= before.readLine, after.account.submitted >= before.account.submitted else {
+        return "campaign \(index) has been read less far than before"
+      }
       let counts = [
         \Account.confirmed, \.quiet, \.rejectedTotal, \.expired, \.held, \.cancelled, \.unknown, \.resent, \.possibleDuplicates, \.possibleCopies,
       ]

@@ -30,8 +30,10 @@ struct Scenario: CustomStringConvertible {
   static let topic = "com.example.simulated"
 
   var description: String {
-    "seed \(seed): \(tokens.count) notifications, command \(configuration.command.rawValue), \(configuration.connections.upperBound) lanes, "
-      + "\(configuration.policy.confirm.rawValue), on-unknown \(configuration.policy.onUnknown.rawValue), \(refused.count) refused, "
+    "seed \(seed): \(tokens.count) notifications, command \(configuration.command.rawValue), "
+      + "\(configuration.connections.upperBound) lanes, "
+      + "\(configuration.policy.confirm.rawValue), on-unknown \(configuration.policy.onUnknown.rawValue), "
+      + "\(refused.count) refused, "
       + "\(poisoned.count) poisoned; \(features.joined(separator: ", "))"
   }
 

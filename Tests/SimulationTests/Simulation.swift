@@ -55,7 +55,9 @@ struct Simulation {
     }
     let ending = loop.run(limit: scenario.timeLimit, stepLimit: 3_000_000) { result.withLock { $0 != nil } }
     guard ending == .done, let account = result.withLock({ $0 }) else {
-      let problem = "the campaign did not end: \(ending) after \(loop.now), \(dialer.dials) connections, failure \(app.failure ?? "none")"
+      let problem =
+        "the campaign did not end: \(ending) after \(loop.now), "
+        + "\(dialer.dials) connections, failure \(app.failure ?? "none")"
       return ([problem], gateway, loop.steps, remains)
     }
     // Deliveries in flight must not change the truth afterwards.

@@ -92,7 +92,7 @@ enum Rules {
     Rule(
       name: "unsafe code", words: ["unsafe"], pattern: #"\bunsafe\b(?!.*asUnownedSerialExecutor)"#,
       covers: { file in file.isSwift && file.module != nil && !unsafeFolders.contains { file.path.hasPrefix($0.prefix) } },
-      instead: "use Span, or the safe calls of Ring, TLS or the codec; or add the folder to Rules.unsafeFolders with a reason"),
+      instead: "use Span or the safe calls of Ring, TLS or the codec, or add the folder to Rules.unsafeFolders"),
     Rule(
       name: "unchecked Sendable", words: ["@unchecked"], pattern: #"@unchecked\s+Sendable\b"#,
       covers: { file in file.isSwift && file.isSource && !uncheckedFolders.contains { file.path.hasPrefix($0) } },

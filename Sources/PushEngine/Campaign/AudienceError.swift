@@ -26,7 +26,8 @@ package struct AudienceError: Error, Hashable, Sendable, CustomStringConvertible
     case .cannotRead(let reason): "The token file \(name) cannot be read any further: \(reason)."
     case .isFolder: "\(name) is a folder, not a token file."
     case .endlessLine(let line):
-      "The token file \(name) cannot be read any further: line \(line) has more than \(AudienceReader.skippedByteLimit >> 20) MiB; give one token per line."
+      "The token file \(name) cannot be read any further: "
+        + "line \(line) has more than \(AudienceReader.skippedByteLimit >> 20) MiB; give one token per line."
     case .format(let problem): problem.sentence(name)
     }
   }
@@ -47,9 +48,11 @@ package enum AudienceFormatError: Error, Hashable, Sendable {
     case .empty: "\(name) holds no device token: give one token per line, or CSV with a header that has a column \"token\"."
     case .notUTF8: "\(name) is UTF-16: save it as UTF-8."
     case .noTokenColumn(let line, let columns, ","):
-      "\(name), line \(line): the header has no column \"token\" (it has \(AudienceHeader.list(columns))): rename the column that holds the device tokens."
+      "\(name), line \(line): the header has no column \"token\" (it has \(AudienceHeader.list(columns))): "
+        + "rename the column that holds the device tokens."
     case .noTokenColumn(let line, _, let separator):
-      "\(name), line \(line): the columns seem to be separated by \(separator): separate them by commas, and name the one with the device tokens \"token\"."
+      "\(name), line \(line): the columns seem to be separated by \(separator): "
+        + "separate them by commas, and name the one with the device tokens \"token\"."
     case .duplicateColumn(let line, let column): "\(name), line \(line): the header has the column \"\(column)\" twice: give each column a name of its own."
     }
   }

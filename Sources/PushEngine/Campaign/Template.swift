@@ -92,12 +92,15 @@ package enum PayloadTemplateError: Error, Hashable, Sendable, CustomStringConver
     case .outsideString(let line, let column):
       "line \(line), column \(column): a placeholder stands outside a JSON string: put it in quotes, as in \"{{name}}\""
     case .unclosed(let line, let column):
-      "line \(line), column \(column): the placeholder that begins here is not closed: write {{name}}, or \\u007b{ for the braces themselves"
+      "line \(line), column \(column): the placeholder that begins here is not closed: "
+        + "write {{name}}, or \\u007b{ for the braces themselves"
     case .unnamed(let line, let column): "line \(line), column \(column): the placeholder names no column: write {{name}}"
     case .missingColumn(let name, let existing) where existing.isEmpty:
-      "the payload has the placeholder {{\(name)}}, but the token file has no columns: give CSV with a header that has \"token\" and \"\(name)\""
+      "the payload has the placeholder {{\(name)}}, but the token file has no columns: "
+        + "give CSV with a header that has \"token\" and \"\(name)\""
     case .missingColumn(let name, let existing):
-      "the payload has the placeholder {{\(name)}}, but the token file has no column \"\(name)\" (it has \(AudienceHeader.list(existing)))"
+      "the payload has the placeholder {{\(name)}}, "
+        + "but the token file has no column \"\(name)\" (it has \(AudienceHeader.list(existing)))"
     }
   }
 }

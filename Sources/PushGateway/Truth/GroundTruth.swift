@@ -87,7 +87,8 @@ extension AppTruth {
     let total = refused.values.reduce(0, +)
     return "{\"accepted\":\(accepted),\"refused\":{\"total\":\(total),\"byReason\":{\(reasons)}},\"poisoned\":\(poisoned),"
       + "\"probes\":\(probes),\"discarded\":\(discarded),"
-      + "\"connections\":\(connections),\"certificatesRefused\":\(certificatesRefused),\"bytes\":\(bytes),\"feedbackServed\":\(feedbackServed)}"
+      + "\"connections\":\(connections),\"certificatesRefused\":\(certificatesRefused),"
+      + "\"bytes\":\(bytes),\"feedbackServed\":\(feedbackServed)}"
   }
 }
 

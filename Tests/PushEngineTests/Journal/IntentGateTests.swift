@@ -265,7 +265,9 @@ internal import Testing
     #expect((19...21).contains(asker.intents.count))
   }
 
-  @Test("a lane that waits for a step makes the journal commit at once; a trickle waits for the interval", arguments: [(5_000, true), (256, true), (255, false)])
+  @Test(
+    "a lane that waits for a step makes the journal commit at once; a trickle waits for the interval",
+    arguments: [(5_000, true), (256, true), (255, false)])
   func urgency(count: Int, isUrgent: Bool) throws {
     let small = try SmallJournal(SimulatedDisk(), sync: .interval(.milliseconds(10)))
     let asker = Asker(small)

@@ -177,7 +177,9 @@ struct JournalModel {
       if campaign.phase == .open, actual != expectedLeft {
         let (lacking, excess) = (expectedLeft.filter { !actual.contains($0) }, actual.filter { !expectedLeft.contains($0) })
         let again = Dictionary(grouping: actual, by: \.notification.line).filter { $0.value.count > 1 }.keys.sorted()
-        found.append("campaign \(number) has \(actual.count) left, not \(expectedLeft.count): missing \(lacking), extra \(excess), twice lines \(again)")
+        found.append(
+          "campaign \(number) has \(actual.count) left, not \(expectedLeft.count): "
+            + "missing \(lacking), extra \(excess), twice lines \(again)")
       }
       if let state = report?.campaigns.first(where: { $0.campaign.number == number }), campaign.phase == .open {
         let unsent = expectedLeft.count { $0.fate == .unsent }

@@ -1,6 +1,7 @@
 internal import PushGateway
 internal import PushTransport
 internal import PushWire
+internal import Support
 internal import Testing
 
 /// Latency over real sockets and real TLS.
@@ -93,7 +94,7 @@ struct LatencyTests {
         client.send(FaultTests.frames(1...2000))
         client.close()
         _ = await client.ended()
-        while simulator.truth().apps["app"]?.accepted != 2000 { await Task.yield() }
+        try await waitUntil("all frames are accepted") { simulator.truth().apps["app"]?.accepted == 2000 }
       }
     }
   }

@@ -199,10 +199,11 @@ struct ServiceOverTLSTests {
         import socket, ssl, sys, binascii
         context = ssl.create_default_context(cafile=sys.argv[2])
         context.load_cert_chain(sys.argv[3], sys.argv[4])
-        tls = context.wrap_socket(socket.create_connection(("127.0.0.1", int(sys.argv[1])), timeout=20), server_hostname="localhost")
+        connection = socket.create_connection(("127.0.0.1", int(sys.argv[1])), timeout=20)
+        tls = context.wrap_socket(connection, server_hostname="localhost")
         tls.sendall(binascii.unhexlify(sys.argv[5]))
         answer = b""
-        # The first byte of a block for a response with status 200 comes right behind the head of a HEADERS frame for stream 1.
+        # Status 200 is the first byte after the head of the HEADERS frame of stream 1.
         while b"\\x01\\x05\\x00\\x00\\x00\\x01\\x88" not in answer:
             piece = tls.recv(4096)
             if not piece: break

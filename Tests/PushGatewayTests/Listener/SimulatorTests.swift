@@ -2,6 +2,7 @@ internal import Foundation
 internal import PushGateway
 internal import PushTransport
 internal import PushWire
+internal import Support
 internal import Testing
 
 /// The simulator over real TLS, with clients that know nothing of the protocol.
@@ -186,7 +187,7 @@ struct SimulatorTests {
       try await RawClient.with(simulator) { connect in
         let client = try await connect("app", false)
         client.send(FaultTests.frames(1...1000))
-        while simulator.truth().apps["app"]?.accepted != 1000 { await Task.yield() }
+        try await waitUntil("all frames are accepted") { simulator.truth().apps["app"]?.accepted == 1000 }
         let truth = await simulator.stop()
         #expect(truth.apps["app"]?.accepted == 1000)
         #expect(truth.recordProblem == nil)

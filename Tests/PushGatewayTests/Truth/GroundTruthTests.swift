@@ -38,7 +38,8 @@ struct GroundTruthTests {
           news + #"2,"identifier":1,"token":"\#(DeviceToken.numbered(1))","payload":"\#(hello)"}"#,
           news + #"0,"identifier":null,"token":"\#(DeviceToken.numbered(2))","payload":"\#(braces)"}"#,
           news + #"1,"identifier":3,"token":"\#(DeviceToken.numbered(3))","payload":"\#(hello)","refused":8}"#,
-          #"{"app":"b","connection":2,"command":2,"identifier":null,"token":"\#(DeviceToken.numbered(4))","payload":"\#(hello)","refused":0}"#,
+          #"{"app":"b","connection":2,"command":2,"identifier":null,"token":"\#(DeviceToken.numbered(4))","#
+            + #""payload":"\#(hello)","refused":0}"#,
           #"{"app":"b","connection":4,"command":2,"identifier":5,"token":null,"payload":null,"refused":128}"#,
         ])
     }

@@ -73,7 +73,9 @@ struct TruthSumTests {
         client.send(bytes)
         client.close()
         _ = await client.ended()
-        while Self.sum(simulator.truth().apps["app"] ?? AppTruth()) < frames.count { await Task.yield() }
+        try await waitUntil("all frames are counted") {
+          Self.sum(simulator.truth().apps["app"] ?? AppTruth()) >= frames.count
+        }
       }
       #expect(Self.sum(await simulator.settledTruth()) == frames.count, "seed \(seed)")
     }
