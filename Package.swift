@@ -1,8 +1,8 @@
 // swift-tools-version: 6.2
 import PackageDescription
 
-/// One set of rules for every target: Swift 6 language mode, unsafe code marked as such, no
-/// warnings left lying about, and every import saying how far it reaches.
+/// The settings of every target: Swift 6 language mode, strict memory safety, warnings as errors,
+/// and an access level for every import.
 let settings: [SwiftSetting] = [
   .swiftLanguageMode(.v6),
   .strictMemorySafety(),
@@ -127,9 +127,9 @@ let package = Package(
   ]
 )
 
-// What only ops/ asks for; a package that depends on this one never sets these variables.
+// Only the scripts in ops/ set these variables; packages that depend on this one do not.
 if Context.environment["CARILLON_THREAD_SANITIZER"] != nil {
-  // ops/test builds once more for ThreadSanitizer only what the tests of shared memory need.
+  // For ThreadSanitizer ops/test builds only what the tests of shared memory need.
   let needed: Set = [
     "COpenSSL", "CNGHTTP2", "CLZ4", "PushWire", "PushJournal", "PushTransport", "Support", "PushJournalTests",
     "PushTransportTests",

@@ -149,7 +149,7 @@ struct CrashScenario: CustomStringConvertible {
   private func expectAbsence(of site: JournalSite, _ result: inout Result) async throws -> Ending? {
     await site.gateway.stop()
     let ending = try await site.run(JournalSite.resumeArguments)
-    result.log.append("nobody there: \(ending.errors)")
+    result.log.append("gateway away: \(ending.errors)")
     try await site.gateway.start()
     if ending.status == 0 || ending.status == 1, SentAccount(ending) != nil, !ending.errors.contains("stopped:") { return ending }
     // 2: the campaign had not begun.

@@ -6,7 +6,7 @@ internal import Testing
 
 @testable internal import PushBench
 
-/// What `carillon bench` is made of, without processes.
+/// The parts of `carillon bench`, without processes.
 struct BenchPartTests {
   // MARK: The open loop
 
@@ -21,7 +21,7 @@ struct BenchPartTests {
   }
 
   @Test(
-    "whoever comes late gets all that became due meanwhile, each with the time at which it was due",
+    "a late call gets all that became due meanwhile, with their due times",
     arguments: [0.1, 1, 3, 333.3, 1e6, 9_999_999])
   func lateness(perSecond: Double) {
     var seed = SplitMix(state: perSecond.bitPattern)
@@ -35,20 +35,20 @@ struct BenchPartTests {
       #expect(due.count <= 3)
       next = due.upperBound
       for index in due { #expect(loop.time(of: index) <= now) }
-      // Nothing that is due is left out, unless there was no room for it.
+      // Everything that is due is taken, as far as there is room.
       if due.count < 3 { #expect(loop.time(of: next) > now) }
     }
     #expect(next > 100)
   }
 
-  @Test("nothing is due at or after the end, however late one comes")
+  @Test("nothing is due at or after the end, however late the call")
   func end() {
     var loop = OpenLoop(start: 0, perSecond: 1_000)
     #expect(loop.take(upTo: 100, now: 50_000_000, end: 10_000_000) == 0..<10)
     #expect(loop.take(upTo: 100, now: 90_000_000, end: 10_000_000).isEmpty)
   }
 
-  @Test("an audience that was never asked knows what it owes, in groups that add up")
+  @Test("an audience that was never read reports what is overdue, in groups that add up")
   func overdue() {
     let tokens = BenchAudience.tokens(seed: 3)
     let audience = BenchAudience(tokens: tokens, loop: OpenLoop(start: 0, perSecond: 1_000_000_000), limit: .max)
@@ -81,11 +81,11 @@ struct BenchPartTests {
     #expect(try audience.fill(chunk) == .end)
   }
 
-  @Test("an open loop's audience says when to come back, and never at once")
+  @Test("an open loop's audience returns the time of the next call, which is never now")
   func pace() throws {
     let start = MonotonicClock.now + 3_600_000_000_000
     let audience = BenchAudience(tokens: BenchAudience.tokens(seed: 3), loop: OpenLoop(start: start, perSecond: 10))
-    #expect(try audience.fill(AudienceChunk()) == .nothingFor(.seconds(1)), "it looks once a second whether it is over")
+    #expect(try audience.fill(AudienceChunk()) == .nothingFor(.seconds(1)), "it checks once a second for the end")
     audience.stop(at: start)
     #expect(try audience.fill(AudienceChunk()) == .end)
     let busy = BenchAudience(
@@ -97,7 +97,7 @@ struct BenchPartTests {
       tokens: BenchAudience.tokens(seed: 3),
       loop: OpenLoop(start: MonotonicClock.now, perSecond: 1_000_000, app: 100, of: 101))
     guard case .nothingFor(let pause) = try soon.fill(chunk) else { return }
-    #expect(pause == BenchAudience.pace, "a timer for each would be measured instead")
+    #expect(pause == BenchAudience.pace, "a timer for each would distort the measurement")
   }
 
   // MARK: Apple's hosts
@@ -126,7 +126,7 @@ struct BenchPartTests {
   }
 
   @Test(
-    "everybody else is let through",
+    "all other hosts are allowed",
     arguments: [
       "localhost", "127.0.0.1", "::1", "pineapple.com", "apple.com.example.org", "gateway.example.com", "18.17.17.17",
       "170.1.2.3", "::ffff:18.1.2.3",
@@ -135,7 +135,7 @@ struct BenchPartTests {
     #expect(AppleHosts.refusal(of: host, addresses: { _ in ["192.0.2.1", "2001:db8::1"] }) == nil)
   }
 
-  @Test("a number that only the resolver understands is looked at in its usual form")
+  @Test("a number in a form that only the resolver accepts is checked in its usual form")
   func shortAddress() {
     #expect(AppleHosts.resolve("17.1") == ["17.0.0.1"])
     #expect(AppleHosts.refusal(of: "0x11000001") != nil)
@@ -159,7 +159,7 @@ struct BenchPartTests {
     #expect(sweep.series(.connections) == [two, four, eight])
   }
 
-  @Test("distance is a variable like the others, and is not mentioned where there is none")
+  @Test("latency is a variable like the others, and is left out where it is zero")
   func latencySweep() {
     var sweep = BenchSweep()
     #expect(!sweep.variables.contains(.latency))
@@ -238,7 +238,7 @@ struct BenchPartTests {
   }
 
   @Test(
-    "an axis has a handful of round numbers, and holds every value",
+    "an axis has a few round numbers and includes every value",
     arguments: [0.003, 0.7, 1, 4.4, 42, 999, 3_512_345, 1e9])
   func axis(highest: Double) {
     let ticks = Plot.linearTicks(to: highest)
@@ -252,7 +252,7 @@ struct BenchPartTests {
   }
 }
 
-/// A little generator for tables of random steps.
+/// A small generator for tables of random steps.
 private struct SplitMix {
   var state: UInt64
   mutating func next() -> UInt64 {
@@ -264,7 +264,7 @@ private struct SplitMix {
   }
 }
 
-/// A minimal check of nesting, since Foundation's XML is a module of its own on Linux.
+/// A minimal check of nesting, because on Linux Foundation's XML is a separate module.
 private enum XMLParser {
   /// What is wrong with `text`; nil if every element that opens also closes, in order.
   static func wellFormed(_ text: String) -> String? {

@@ -104,7 +104,7 @@ final class SimulatedDialer: Dialer, @unchecked Sendable {
     if isDead { return link }
     let outageKind = outage?.contains(self.loop.now) == true ? faults.outage?.kind : nil
     if Int.random(in: 0..<1000, using: &random) < faults.unreachablePerMille || outageKind == .unreachable {
-      link.fail(.unreachable("nobody listens at the simulated gateway"))
+      link.fail(.unreachable("the simulated gateway does not listen"))
     } else if refused {
       link.openThenRefuse()
     } else if outageKind == .closes {

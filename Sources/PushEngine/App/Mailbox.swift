@@ -1,9 +1,9 @@
 internal import Synchronization
 
-/// Hands values from any thread to one task, in order, as many at a time as have come.
+/// Hands values from any thread to one task, in order, as many at a time as have arrived.
 ///
-/// Unlike an `AsyncStream`, it does not end when its task is cancelled: whoever takes from it has to
-/// put things in order first, and ends when it is closed.
+/// Unlike an `AsyncStream`, it does not end when its task is cancelled. The task that takes from it
+/// finishes its work first, and ends when the mailbox is closed.
 package final class Mailbox<Element: Sendable>: Sendable {
   private struct State {
     var elements: [Element] = []

@@ -57,7 +57,7 @@ extension AudienceChunk {
     readyCount += 1
   }
 
-  /// Whether one more entry with a payload of so many bytes fits.
+  /// Whether one more entry with a payload of this size fits.
   package func hasRoom(payloadByteCount: Int) -> Bool {
     count < entryLimit && payloadByteCount <= payloadCapacity - payloadEnd
   }

@@ -28,7 +28,7 @@ enum YAMLBounds {
   static func tooMany(file: String, line: Int?) -> ConfigurationError {
     ConfigurationError(
       file: file, line: line,
-      problem: "holds more than \(valueCount) values, aliases counted as what they stand for; split the file")
+      problem: "holds more than \(valueCount) values, with aliases expanded; split the file")
   }
 
   static func tooDeep(file: String, line: Int?) -> ConfigurationError {

@@ -69,9 +69,9 @@ struct ChannelTests {
     #expect(reason(Self.path, [get, ("apns-channel-id", "AAAA")]) == "ChannelNotRegistered")
     #expect(reason(Self.path, [get, ("apns-request-id", "x")]) == "BadMessageId")
     #expect(reason("/1/apps/com.example.other/channels", [get, ("apns-channel-id", "AAAA")]) == "TopicMismatch")
-    let nobody = try ServiceDriver(made, client: ServiceClient(), for: .channels)
-    #expect(nobody.reason(nobody.send(path: Self.all, [get], body: [])) == "MissingProviderToken")
-    nobody.connection.ended()
+    let anonymous = try ServiceDriver(made, client: ServiceClient(), for: .channels)
+    #expect(anonymous.reason(anonymous.send(path: Self.all, [get], body: [])) == "MissingProviderToken")
+    anonymous.connection.ended()
     driver.connection.ended()
     #expect(driver.service.truth()["com.example.other"]?.refused == [ServiceRefusal(.topicMismatch): 1])
   }

@@ -141,9 +141,9 @@ struct RequestRulesTests {
   func noTopics() throws {
     let strange = try ServiceDriver(ServiceDriver.service(), client: ServiceClient(topics: []))
     #expect(strange.reason(strange.send()) == "BadCertificate")
-    let nobody = try ServiceDriver(ServiceDriver.service(), client: ServiceClient())
-    #expect(nobody.reason(nobody.send()) == "MissingProviderToken")
-    #expect(nobody.reason(nobody.send([("authorization", "bearer")])) == "InvalidProviderToken")
+    let anonymous = try ServiceDriver(ServiceDriver.service(), client: ServiceClient())
+    #expect(anonymous.reason(anonymous.send()) == "MissingProviderToken")
+    #expect(anonymous.reason(anonymous.send([("authorization", "bearer")])) == "InvalidProviderToken")
   }
 
   @Test("strict refuses an apns-id in upper case, and a client without ALPN")
