@@ -46,8 +46,8 @@ package enum AppTransport: Sendable {
   case http2(HTTP2Settings)
 }
 
-/// How an app speaks HTTP/2 (HTTP2ProviderAPI.md). What is sent in single campaigns' headers is
-/// `Campaign.headers`.
+/// An app's settings for HTTP/2 (HTTP2ProviderAPI). Headers of single campaigns are in
+/// ``Campaign/headers``.
 package struct HTTP2Settings: Sendable {
   /// The value of `:authority`: the host, with the port unless it is 443.
   package var authority: String

@@ -13,7 +13,7 @@ internal import Synchronization
 
   /// `-` for standard input.
   package let path: String
-  /// What the first line says about the rest.
+  /// The format of the file, by its first line.
   package let header: AudienceHeader
   /// The size of the file; nil for a pipe or a terminal.
   package let byteCount: Int?

@@ -201,7 +201,7 @@ extension ServiceFaults {
     package var breakpoint: Faults.Breakpoint
     /// Whether the request at which it happens is accepted. It is not answered in either case.
     package var isTaken: Bool
-    /// True: RST, and answers that were on their way are lost. False: the stream ends after them.
+    /// True: a RST, and responses in flight are lost. False: the stream ends after them.
     package var isReset: Bool
 
     package init(_ breakpoint: Faults.Breakpoint, isTaken: Bool = true, isReset: Bool = true) {

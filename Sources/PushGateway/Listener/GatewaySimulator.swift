@@ -33,7 +33,7 @@ package final class GatewaySimulator: Sendable {
     /// session presents none.
     package var sendsTickets = false
     package var rules = FaultRules()
-    /// Where to write the record; nil: none is written.
+    /// Where the record is written; nil: no record.
     package var recordPath: String?
     /// Where tests look up what was accepted.
     package var memory: RecordedFrames?

@@ -17,7 +17,7 @@ package final class FeedbackLists: Sendable {
     lists.withLock { $0[topic, default: common].append(tuple) }
   }
 
-  /// Takes the first tuples away, at most `limit`.
+  /// Removes and returns the first tuples, at most `limit`.
   package func take(_ limit: Int, topic: String) -> [FeedbackTuple] {
     lists.withLock { lists in
       let list = lists[topic, default: common]

@@ -1,6 +1,6 @@
 package import PushWire
 
-/// What a gateway session asks its shell to do, in this order.
+/// What the shell of a gateway session must do, in this order.
 package enum GatewayAction: Hashable, Sendable {
   /// Write these six bytes, as one write.
   case send(ErrorResponse)

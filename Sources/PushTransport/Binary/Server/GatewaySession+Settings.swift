@@ -18,7 +18,7 @@ extension GatewaySession {
     /// How many bytes a client may still send after the error response before both directions are
     /// closed. 64 MiB is more than the socket buffers and the largest window of a sender together.
     package var drainByteLimit = 64 << 20
-    /// How long a client may take to close after the answer.
+    /// How long a client may take to close after the error response.
     package var drainTimeLimit = Duration.seconds(10)
     /// A connection on which nothing arrives is closed after this long, about as by Apple's
     /// gateway.
