@@ -134,7 +134,7 @@ struct BenchTests {
     let dead = try await ChildProcess.run(["bench", "--count", "200", "--gateway", "127.0.0.1:1"] + certificates.client)
     #expect(dead.status == 3, "\(dead)")
     #expect(dead.output.isEmpty, "\(dead)")
-    #expect(dead.errors.contains("carillon: the gateway cannot be loaded: cannot connect to 127.0.0.1:1"), "\(dead)")
+    #expect(dead.errors.contains("carillon: the load test failed: cannot connect to 127.0.0.1:1"), "\(dead)")
   }
 
   @Test("an interrupted run reports what it has measured, and leaves no process and no files")

@@ -228,7 +228,7 @@ struct BenchPartTests {
     let parser = XMLParser.wellFormed(String(body))
     #expect(parser == nil, "\(parser ?? "")")
     #expect(page.contains("By connections per app"))
-    #expect(page.contains("By notifications per second asked for"))
+    #expect(page.contains("By requested notifications per second"))
     #expect(!page.contains("By payload size"))
     #expect(page.contains("2023-11-14"))
     #expect(page.contains("A &lt;processor&gt; &amp; &quot;more&quot;"))

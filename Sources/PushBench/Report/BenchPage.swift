@@ -67,7 +67,7 @@ package enum BenchPage {
           best.settings.rate == nil ? "closed loop: the queues were full" : "from the moment it was due"),
         card(
           "Batches", Figures.percent(best.batchFill),
-          "of their bound; \(Figures.decimal(best.notificationsPerBatch)) notifications in each"),
+          "of their limit; \(Figures.decimal(best.notificationsPerBatch)) notifications in each"),
         card("Peak memory", Figures.bytes(Double(best.peakMemoryByteCount)), "resident, the sender's alone"),
       ].joined() + "</section>"
   }

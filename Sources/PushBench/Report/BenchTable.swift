@@ -81,13 +81,13 @@ enum BenchText {
       isOpen
         ? "Latencies with a rate count from the moment a notification was due, whether or not the sender was "
           + "ready for it."
-        : "Latencies count from the moment a notification was handed to the engine, which took as many as it "
-          + "could hold."
+        : "Latencies count from the moment a notification was handed to the engine. Its queues were always "
+          + "full."
     )
     if let trickle = report.plan.trickle {
       notes.append(
-        "Another app sent \(Figures.decimal(trickle)) notifications per second meanwhile. From when one was due to "
-          + "its socket:"
+        "Another app sent \(Figures.decimal(trickle)) notifications per second meanwhile. From due time to "
+          + "socket:"
       )
       for point in report.points {
         guard let latency = point.trickleToSocket else { continue }
@@ -102,7 +102,7 @@ enum BenchText {
     for point in report.points where point.counters.unsent > 0 {
       notes.append(
         "\(description(point.settings)): \(NumberText.grouped(point.counters.unsent)) were due and never sent: the "
-          + "rate is above what can be sent here."
+          + "rate is higher than this machine can send."
       )
     }
     if let accepted = report.simulatorAccepted {
@@ -117,7 +117,7 @@ enum BenchText {
     if report.isInterrupted {
       notes.append(
         "Interrupted: \(report.points.count) of \(report.plan.sweep.points.count) points were measured, the last "
-          + "one not to its end."
+          + "one only in part."
       )
     }
     return notes

@@ -165,7 +165,7 @@ struct BenchRun: Sendable {
           fraction: Double(conduct.recorder.counters.settled) / Double(max(1, count))))
       try await Task.sleep(for: Self.tick)
     }
-    if let failure = conduct.failure { throw CarillonError(.gateway, "the gateway cannot be loaded: \(failure)") }
+    if let failure = conduct.failure { throw CarillonError(.gateway, "the load test failed: \(failure)") }
     return (first, Sample(conduct.recorder))
   }
 
@@ -195,7 +195,7 @@ struct BenchRun: Sendable {
     let expected =
       settings.rate.map { min(settings.apps, 1 + Int($0 * Self.firstNotificationLimit.inSeconds)) } ?? settings.apps
     while !isInterrupted(), conduct.recorder.startedAppCount < expected {
-      if let failure = conduct.failure { throw CarillonError(.gateway, "the gateway cannot be loaded: \(failure)") }
+      if let failure = conduct.failure { throw CarillonError(.gateway, "the load test failed: \(failure)") }
       guard MonotonicClock.now < limit else {
         throw CarillonError(
           .gateway,
@@ -212,7 +212,7 @@ struct BenchRun: Sendable {
       guard now < time else { return }
       if isInterrupted() { return conduct.stop(at: 0) }
       if let failure = conduct.failure {
-        throw CarillonError(.gateway, "the gateway cannot be loaded any more: \(failure)")
+        throw CarillonError(.gateway, "the load test was cut off: \(failure)")
       }
       progress(stage())
       try await Task.sleep(for: min(Self.tick, .nanoseconds(time - now)))

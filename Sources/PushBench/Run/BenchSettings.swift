@@ -30,9 +30,9 @@ package enum BenchVariable: String, CaseIterable, Sendable {
     case .apps: "apps"
     case .connections: "connections per app"
     case .streams: "streams per connection"
-    case .batch: "batch size bound"
+    case .batch: "batch size limit"
     case .payload: "payload size, bytes"
-    case .rate: "notifications per second asked for"
+    case .rate: "requested notifications per second"
     case .latency: "round trip to the gateway"
     }
   }

@@ -70,7 +70,7 @@ package struct CampaignEntry: Hashable, Sendable {
       entry.collapseIdentifier = try reader.take("collapse-id")?.text()
       try reader.finish()
       if entry.tokens == "-", entries.contains(where: { $0.tokens == "-" }) {
-        throw node.error("reads standard input, as an entry before it does; only one can")
+        throw node.error("reads standard input, like an earlier entry; only one entry can")
       }
       entries.append(entry)
     }

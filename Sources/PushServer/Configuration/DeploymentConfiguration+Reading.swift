@@ -68,7 +68,7 @@ extension AppSettings {
         "names a token key, which only transport: http2 can use; add that, or name a certificate")
     }
     if let value = reader.take("command") {
-      try requireBinary(value, "the layout of the binary protocol's frames")
+      try requireBinary(value, "the frame layout of the binary protocol")
       guard let command = FrameVersion(rawValue: UInt8(try value.integer(in: 0...2))) else {
         throw value.error("must be 0, 1 or 2")
       }
@@ -85,7 +85,7 @@ extension AppSettings {
     if let value = reader.take("batching") { batching = try Batching(value) }
     if let value = reader.take("window") { window = try Window(value) }
     if let value = reader.take("settle") {
-      try requireBinary(value, "the binary protocol's silence; every request over HTTP/2 is answered")
+      try requireBinary(value, "the quiet period of the binary protocol")
       settle = try Settle(value)
     }
     if let value = reader.take("on-unknown") { onUnknown = try value.choice(LanePolicy.OnUnknown.self) }
@@ -120,7 +120,7 @@ extension AppSettings {
 
   private func requireBinary(_ node: YAMLNode, _ what: String) throws(ConfigurationError) {
     guard transport == .binary else {
-      throw node.error("does not fit transport: http2, as it is about \(what); leave it out")
+      throw node.error("does not fit transport: http2, because it sets \(what); leave it out")
     }
   }
 

@@ -112,7 +112,7 @@ package struct YAMLNode: Sendable {
     case .duplicatedKeysInMapping(let duplicates, let context):
       ConfigurationError(
         file: file, line: context.mark.line,
-        problem: "the key \(duplicates.prefix(3).map(\.cited).joined(separator: ", ")) stands twice; keep one")
+        problem: "the key \(duplicates.prefix(3).map(\.cited).joined(separator: ", ")) occurs twice; keep one")
     case .reader(let problem, _, _, _): ConfigurationError(file: file, problem: "not valid YAML: \(problem)")
     default:
       ConfigurationError(file: file, problem: "not valid YAML: \(error)")
