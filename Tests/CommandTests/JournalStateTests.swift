@@ -57,7 +57,7 @@ extension JournalCampaigns {
       func resume() async throws -> String { try await site.run(JournalSite.resumeArguments).errors }
       let before = try inode(site)
       #expect(try await !resume().contains("lacked"))
-      #expect(try await site.place.read(JournalSite.outcomes) == whole)
+      #expect(try site.place.read(JournalSite.outcomes) == whole)
       #expect(try inode(site) == before)
 
       let malformed = whole.split(separator: "\n").filter { $0.contains("malformed") }
