@@ -73,7 +73,7 @@ private final class AcceptedCounter: OutcomeListener {
 
   func notAccepted(line: UInt64, token: String, outcome: Outcome, goneSince: UInt64?) {}
 
-  func accepted(lines: [UInt64], _ confirmation: Confirmation) { continuation.yield(lines.count) }
+  func accepted(lines: [UInt64], _ confirmation: PushWire.Confirmation) { continuation.yield(lines.count) }
 
   /// The campaign has ended.
   func finish() { continuation.finish() }

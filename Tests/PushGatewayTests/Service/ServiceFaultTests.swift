@@ -101,7 +101,12 @@ struct ServiceFaultTests {
     #expect(times.count == 900, "mean \(mean)")
     #expect((0.017...0.023).contains(mean), "mean \(mean)")
     #expect(times != times.sorted(), "responses overtake each other")
-    if case .uniform = delay { #expect((times.min() ?? 0) >= 0.0095 && (times.max() ?? 1) <= 0.032) } else { #expect((times.max() ?? 0) > 0.06) }
+    if case .uniform = delay {
+      #expect((times.min() ?? 0) >= 0.0095)
+      #expect((times.max() ?? 1) <= 0.032)
+    } else {
+      #expect((times.max() ?? 0) > 0.06)
+    }
     #expect(driver.ended().unanswered == 0)
   }
 
