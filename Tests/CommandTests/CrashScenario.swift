@@ -84,7 +84,7 @@ struct CrashScenario: CustomStringConvertible {
     var printed: Ending?
     for _ in 0..<(killCount + 20) {
       let child = try site.start((isBegun ? JournalSite.resumeArguments : site.sendArguments()) + ["--sync", sync])
-      if result.killCount < killCount { await kill(child, at: site, isResumed: isBegun, &random, &result) }
+      if result.killCount < killCount { try await kill(child, at: site, isResumed: isBegun, &random, &result) }
       let ending = await child.ending()
       if ending.hasForeignLines { result.problems.append("on standard error: \(ending.errors)") }
       switch ending.status {
@@ -126,7 +126,7 @@ struct CrashScenario: CustomStringConvertible {
   /// the beginning, the end and resuming.
   private func kill(
     _ child: ChildProcess, at site: JournalSite, isResumed: Bool, _ random: inout SeededGenerator, _ result: inout Result
-  ) async {
+  ) async throws {
     let total = shapes.map(\.shape.count).reduce(0, +)
     let arrived = await site.gateway.acceptedCount
     if random.chance(60), arrived < total {
