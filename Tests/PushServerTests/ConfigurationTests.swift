@@ -107,7 +107,7 @@ struct ConfigurationTests {
       ("window: { bytes: 64KB }", "etc/carillon.yaml:4: apps[0].window.bytes must be a size from 64KiB to 1GiB, not \"64KB\""),
       ("rate-limit: 0/s", "etc/carillon.yaml:4: apps[0].rate-limit must be a rate such as 5000/s or 300/m, not \"0/s\""),
       ("transport: http3", "etc/carillon.yaml:4: apps[0].transport must be binary or http2, not \"http3\""),
-      ("topic: [a]", "etc/carillon.yaml:4: apps[0].topic must be a single value"), ("attempts: 1\n  attempts: 2", "stands twice"),
+      ("topic: [a]", "etc/carillon.yaml:4: apps[0].topic must be a single value"), ("attempts: 1\n  attempts: 2", "occurs twice"),
       ("topic: \"a", "not valid YAML"),
     ])
   func mistakes(lines: String, expected: String) throws {
