@@ -128,3 +128,13 @@ test_step() {
   ((status == 0)) || show_trouble "$step_log"
   return "$status"
 }
+
+# Builds the command for release, and leaves its path in $carillon.
+build_carillon() {
+  build_release() { swift build --configuration release --product carillon; }
+  step "build (release)" build_release || {
+    show_trouble "$step_log"
+    die "The build failed."
+  }
+  carillon="$(swift build --configuration release --show-bin-path)/carillon"
+}

@@ -36,12 +36,3 @@ median() {
   awk -v who="$1" -v column="$2" '$1 == who { print $column }' "$work/results" | sort -g |
     awk -v format="%.$3f" '{ v[NR] = $1 } END { printf format, (NR % 2 ? v[(NR + 1) / 2] : (v[NR / 2] + v[NR / 2 + 1]) / 2) }'
 }
-
-build_carillon() {
-  build_release() { swift build --configuration release --product carillon; }
-  step "build (release)" build_release || {
-    show_trouble "$step_log"
-    die "The build failed."
-  }
-  carillon="$(swift build --configuration release --show-bin-path)/carillon"
-}
