@@ -54,7 +54,8 @@ package actor App {
     // What cannot be journaled may not be sent.
     journal?.onFailure { [weak shared] reason in shared?.cancelAll(failure: reason) }
     for index in 0..<configuration.connections.lowerBound {
-      shared.scheduler.add(Self.makeLane(index, of: configuration, dialer: dialer, loops: self.loops, shared: shared, budget: budget, seed: seed, report: report))
+      shared.scheduler.add(
+        Self.makeLane(index, of: configuration, dialer: dialer, loops: self.loops, shared: shared, budget: budget, seed: seed, report: report))
     }
   }
 
