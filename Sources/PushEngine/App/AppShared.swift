@@ -2,16 +2,16 @@ internal import PushTransport
 internal import PushWire
 internal import Synchronization
 
-/// What an app's readers, lanes and actor share. Each part has a subject of its own; what concerns
-/// several of them is here.
+/// What an app's readers, lanes and actor share. Each part has one subject; this type has what
+/// concerns several of them.
 final class AppShared: Sendable {
-  /// The app's name, for the journal.
+  /// The app's name in the journal.
   let app: String
   let campaigns = CampaignRegistry()
   let scheduler: LaneScheduler
   let growth = PoolGrowth()
   let rate: RateLimiter
-  /// Why the app makes no progress, if it makes none.
+  /// Why the app makes no progress.
   let status: AppStatus
   let unknownReasons = UnknownReasons()
   let journal: EngineJournal?
@@ -19,8 +19,8 @@ final class AppShared: Sendable {
   private let starved: @Sendable () -> Void
 
   /// - Parameters:
-  ///   - loop: for waiting.
-  ///   - starved: asks the app for another lane.
+  ///   - loop: For timers.
+  ///   - starved: Requests another lane from the app.
   init(
     app: String, loop: any Loop, rateLimit: Double?, breaker: BadTokenBreaker? = nil, status: AppStatus,
     journal: EngineJournal?, starved: @escaping @Sendable () -> Void
@@ -34,9 +34,9 @@ final class AppShared: Sendable {
     rate = RateLimiter(perSecond: rateLimit, loop: loop)
   }
 
-  /// No lane's backlog is longer, however fast it is (``BacklogLimit`` says how long it may be below
-  /// that). With a journal it is longer: what is taken in now may be sent only when an intent for it is
-  /// durable, an interval later.
+  /// No lane's backlog is longer, however fast it is (``BacklogLimit`` may set less). With a
+  /// journal it is longer, because a notification may be sent only when an intent is durable, one
+  /// interval later.
   var backlogBlockCountLimit: Int { journal == nil ? 65_536 : 196_608 }
 
   // MARK: Campaigns
@@ -55,7 +55,7 @@ final class AppShared: Sendable {
 
   func readerContinues() { campaigns.readerContinues() }
 
-  /// Cancels every campaign, because the app cannot send any more or because it is asked to stop.
+  /// Cancels every campaign, because the app can no longer send or was asked to stop.
   func cancelAll(failure: String? = nil) {
     campaigns.cancelAll(failure: failure)
     noticeCancellation()
@@ -67,7 +67,7 @@ final class AppShared: Sendable {
     noticeCancellation()
   }
 
-  /// The reader of a cancelled campaign, and its notifications, need not wait any longer.
+  /// The reader and the notifications of a cancelled campaign stop waiting.
   private func noticeCancellation() {
     scheduler.resumeWaiters()
     scheduler.wakeAll()
@@ -75,15 +75,15 @@ final class AppShared: Sendable {
 
   // MARK: The breaker
 
-  /// So many notifications got an answer, and so many answers called the token bad. Returns why the app
-  /// must pause, if it must.
+  /// `count` notifications were answered; `bad` of the responses call the token bad. Returns why
+  /// the app must stop, or nil.
   func answered(_ count: Int, bad: Int) -> String? {
     breaker.withLock { $0?.answered(count, bad: bad) }
   }
 
   // MARK: Growth
 
-  /// See ``PoolGrowth/foundSurplus(for:now:)``. The app is asked at once.
+  /// See ``PoolGrowth/foundSurplus(for:now:)``. The app is notified at once.
   func foundSurplus(for laneCount: Int, now: Instant) {
     growth.foundSurplus(for: laneCount, now: now)
     starved()

@@ -11,7 +11,7 @@ final class LaneScheduler: Sendable {
     var waiters: [CheckedContinuation<Void, Never>] = []
   }
 
-  /// A lane, and how many blocks it takes.
+  /// A lane, and how many blocks it accepts.
   struct Room {
     let lane: Lane
     let blockCount: Int
@@ -19,7 +19,7 @@ final class LaneScheduler: Sendable {
 
   private let state = Mutex(State())
   private let waiterCount = Atomic<Int>(0)
-  /// Asks the app for another lane.
+  /// Requests another lane from the app.
   private let starved: @Sendable () -> Void
 
   init(starved: @escaping @Sendable () -> Void) {
@@ -39,7 +39,8 @@ final class LaneScheduler: Sendable {
     state.withLock { $0.lanes.removeAll { $0 === lane } }
   }
 
-  /// Lanes and scheduler reference each other: an app that was shut down must free its memory.
+  /// Breaks the reference cycle between lanes and scheduler, so that the memory of an app that was
+  /// shut down is released.
   func removeAll() {
     state.withLock { $0.lanes = [] }
   }
@@ -48,13 +49,13 @@ final class LaneScheduler: Sendable {
     for lane in lanes { lane.wake() }
   }
 
-  /// A notification waits in a ring for its outcome.
+  /// A notification in a ring has no outcome.
   var hasWork: Bool { lanes.contains { $0.ring.published != $0.ring.settled } }
 
   // MARK: Room
 
-  /// The lane that will be the first to send what it is given, among those with room for `blockCount`
-  /// blocks. Waits until there is one. Nil: cancelled.
+  /// The lane that will send first, among those with room for `blockCount` blocks. Waits until
+  /// there is one. Nil: cancelled.
   func room(for blockCount: Int, isCancelled: () -> Bool) async -> Room? {
     while !isCancelled() {
       if let room = roomInLane(for: blockCount) { return room }
@@ -64,7 +65,7 @@ final class LaneScheduler: Sendable {
           state.waiters.append(continuation)
           waiterCount.store(state.waiters.count, ordering: .sequentiallyConsistent)
         }
-        // Room that was made between the look and the wait would otherwise be missed.
+        // Without this second look, room made between the first look and the wait would be missed.
         if roomInLane(for: blockCount) != nil || isCancelled() { resumeWaiters() }
       }
     }

@@ -7,15 +7,15 @@ final class RateLimiter: Sendable {
   private let bucket: Mutex<TokenBucket?>
   private let loop: any Loop
 
-  /// - Parameter perSecond: nil for no limit.
+  /// - Parameter perSecond: Nil: no limit.
   init(perSecond: Double?, loop: any Loop) {
     self.loop = loop
-    // A burst of 20 ms keeps the sending even, and the number of wake-ups small.
+    // A burst of 20 ms keeps the sending even and the wake-ups few.
     bucket = Mutex(perSecond.map { TokenBucket(perSecond: $0, burst: max(1, $0 / 50), now: loop.now) })
   }
 
-  /// Up to `count` notifications that the limit lets through now. Waits until there is at least one;
-  /// 0: cancelled.
+  /// The number of notifications, up to `count`, that the limit allows now. Waits until there is at
+  /// least one. 0: cancelled.
   func allowance(upTo count: Int, isCancelled: () -> Bool) async -> Int {
     while !isCancelled() {
       let now = loop.now

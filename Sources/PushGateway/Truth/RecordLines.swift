@@ -1,12 +1,12 @@
 internal import PushTransport
 internal import PushWire
 
-/// Lines of JSON on their way to the record: what the lines of both protocols have in common.
+/// Collects lines of JSON for the record: the part that both protocols share.
 ///
-/// What is missing is null, tokens are hexadecimal, payloads are their SHA-256.
+/// Missing values are null, tokens are hexadecimal, and payloads are their SHA-256.
 struct RecordLines: ~Copyable {
-  /// Lines are handed over when this many bytes have come together: the cost of a write is then shared
-  /// by some three hundred lines.
+  /// Lines are written when they reach this size. About three hundred lines then share the cost of
+  /// one write.
   private static let blockByteCount = 64 << 10
 
   private let file: RecordFile
@@ -21,13 +21,13 @@ struct RecordLines: ~Copyable {
   private static let end = Array("}\n".utf8)
   private static let digits = Array("0123456789abcdef".utf8)
 
-  /// - Parameter lineByteCount: about the longest line.
+  /// - Parameter lineByteCount: The size of the longest lines, about.
   init(file: RecordFile, lineByteCount: Int) {
     self.file = file
     bytes.reserveCapacity(Self.blockByteCount + lineByteCount)
   }
 
-  /// Begins a line, or goes on with it.
+  /// Begins a line, or continues it.
   mutating func append(_ text: [UInt8]) { bytes += text }
 
   /// Ends a line.
@@ -59,7 +59,8 @@ struct RecordLines: ~Copyable {
     if token.count == 0 { bytes += Self.null } else { unsafe append(hexadecimal: token) }
   }
 
-  /// The payload's digest. Most payloads of a connection are the same: it is computed once for them.
+  /// The payload's digest. It is computed once while a connection's payloads are equal, as most
+  /// are.
   mutating func append(payload: UnsafeRawBufferPointer) {
     bytes += Self.payload
     guard payload.count > 0 else { return bytes += Self.null }
@@ -81,7 +82,7 @@ struct RecordLines: ~Copyable {
     bytes += Array(JSONText.quoted(reason).utf8)
   }
 
-  /// A text as the client wrote it. Plain ones, which nearly all are, are copied as they stand.
+  /// Appends a text as the client wrote it. Nearly all texts need no escapes and are copied.
   mutating func append(_ key: [UInt8], _ value: UnsafeRawBufferPointer?) {
     bytes += key
     guard let value = unsafe value else { return bytes += Self.null }

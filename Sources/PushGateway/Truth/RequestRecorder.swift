@@ -37,8 +37,8 @@ struct RequestRecorder: ~Copyable {
     lines = RecordLines(file: file, lineByteCount: 2048)
   }
 
-  /// - Parameter made: the identifier that the service answers with, as the client has sent none that is
-  ///   one; nil where it has.
+  /// - Parameter made: The identifier that the service responds with where the client sent no valid
+  ///   one; otherwise nil.
   mutating func append(
     _ request: ServiceRequest, app: String, token: UnsafeRawBufferPointer, made: APNSIdentifier?,
     refusal: ServiceRefusal?, isAnswered: Bool
