@@ -12,6 +12,7 @@ extension CarillonError {
       case let error as AudienceError: CarillonError(.audience, error.description)
       case let error as CredentialError: CarillonError(.credential, error.description)
       case let error as JournalProblem: CarillonError(.journal, "\(error)")
+      case let error as UnsyncedList: CarillonError(.output, "\(error)")
       case is CancellationError: CarillonError(.cancelled, "cancelled before the end")
       default: CarillonError(.inconsistency, "\(error)")
       }

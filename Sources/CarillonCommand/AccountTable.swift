@@ -29,13 +29,7 @@ enum AccountTable {
       add("possible copies") { $0.possibleCopies }
     }
 
-    let widths = rows[0].indices.map { column in rows.map { $0[column].count }.max() ?? 0 }
-    var lines = rows.map { row in
-      row.indices.map { column in
-        let padding = String(repeating: " ", count: widths[column] - row[column].count)
-        return column == 0 ? row[column] + padding : padding + row[column]
-      }.joined(separator: "  ")
-    }
+    var lines = TextTable.lines(rows, leftAligned: [0])
     if account.seconds > 0 {
       lines += [
         "",

@@ -1,7 +1,6 @@
 internal import Carillon
 internal import PushEngine
 internal import PushGateway
-internal import PushServer
 internal import PushTransport
 
 /// How a command ends, for the shell (SendYourFirstCampaign.md, "Exit status").
@@ -58,18 +57,12 @@ struct CommandFailure: Error {
 
 /// Runs `body`, whose errors become failures.
 func failingLater<Result>(_ body: () async throws -> Result) async throws -> Result {
-  do {
-    return try await body()
-  } catch {
-    throw CommandFailure.describing(error)
-  }
+  do { return try await body() } catch { throw CommandFailure.describing(error) }
 }
 
 /// Runs `body`, whose errors become failures that name `flag`, if one is given.
 func failing<Result>(flag: String? = nil, _ body: () throws -> Result) throws -> Result {
-  do {
-    return try body()
-  } catch {
+  do { return try body() } catch {
     let failure = CommandFailure.describing(error)
     guard let flag else { throw failure }
     throw CommandFailure(status: failure.status, sentence: "\(flag): \(failure.sentence)")

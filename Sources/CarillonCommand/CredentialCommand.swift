@@ -12,27 +12,33 @@ struct CredentialCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
       abstract: "Says what a credential file holds: topics, environment, expiry, and what is wrong with it.",
       discussion: """
-        Reads PEM, PKCS#12 (also as Keychain exports it) and DER, and token signing keys (.p8). Warns from 30 days before a certificate expires.
+        Reads PEM, PKCS#12 (also as Keychain exports it) and DER, and token signing keys (.p8). Warns from 30 days \
+        before a certificate expires.
 
           carillon credential inspect news.p12 --passphrase-file news.pass
           carillon credential inspect AuthKey_ABC123DEFG.p8
 
-        Exit status: 0 it can be used (there may be warnings), 1 it cannot (expired, key of another certificate, key open to others), 2 it cannot be read.
+        Exit status: 0 it can be used (there may be warnings), 1 it cannot (expired, key of another certificate, \
+        key open to others), 2 it cannot be read.
         """)
 
     @Argument(help: "The credential: PEM, PKCS#12, DER or .p8.") var file: String
-    @Option(help: ArgumentHelp("A file whose first line is the passphrase (default: none).", valueName: "file")) var passphraseFile: String?
+    @Option(help: .init("A file whose first line is the passphrase (default: none).", valueName: "file"))
+    var passphraseFile: String?
     @Flag(help: "One JSON object on standard output.") var json = false
 
     func run() throws {
       let now = Int64(Date().timeIntervalSince1970)
       if passphraseFile == nil, let key = try tokenKey() {
-        StandardStream.output.writeLine(json ? TokenKeyReport.json(key) : TokenKeyReport.table(key))
+        StandardStream.output.writeLine(json ? TokenKeyJSON.text(key) : TokenKeyReport.table(key))
         if key.findings.contains(where: \.isFatal) { throw ExitStatus.findings }
         return
       }
-      let inspection = try failing { try CredentialInspection.load(file: file, passphraseFile: passphraseFile, at: now) }
-      StandardStream.output.writeLine(json ? CredentialReport.json(inspection, at: now) : CredentialReport.table(inspection, at: now))
+      let inspection = try failing {
+        try CredentialInspection.load(file: file, passphraseFile: passphraseFile, at: now)
+      }
+      StandardStream.output.writeLine(
+        json ? CredentialJSON.text(inspection, at: now) : CredentialReport.table(inspection, at: now))
       if inspection.findings.contains(where: \.isFatal) { throw ExitStatus.findings }
     }
 
@@ -56,50 +62,31 @@ enum CredentialReport {
     let certificate = inspection.certificate
     let days = certificate.daysLeft(at: now)
     var rows: [(String, String)] = [
-      ("File", "\(inspection.file) (\(inspection.format.rawValue))"), ("Subject", certificate.subject), ("Issuer", certificate.issuer),
+      ("File", "\(inspection.file) (\(inspection.format.rawValue))"), ("Subject", certificate.subject),
+      ("Issuer", certificate.issuer),
       ("Topics", certificate.topics.isEmpty ? "none" : certificate.topics.joined(separator: ", ")),
     ]
     if !certificate.voipTopics.isEmpty { rows.append(("VoIP topics", certificate.voipTopics.joined(separator: ", "))) }
     rows += [
-      ("Environment", environments(certificate).isEmpty ? "not said" : environments(certificate).joined(separator: ", ")),
-      ("Valid", "\(date(certificate.validity.lowerBound)) to \(date(certificate.validity.upperBound)), \(days >= 0 ? "\(days) days left" : "expired")"),
-      ("Key", key(inspection)), ("Serial", certificate.serial), ("SHA-256", certificate.sha256),
+      (
+        "Environment",
+        environments(certificate).isEmpty ? "not said" : environments(certificate).joined(separator: ", ")
+      ),
+      (
+        "Valid",
+        "\(date(certificate.validity.lowerBound)) to \(date(certificate.validity.upperBound)), "
+          + "\(days >= 0 ? "\(days) days left" : "expired")"
+      ), ("Key", key(inspection)), ("Serial", certificate.serial), ("SHA-256", certificate.sha256),
     ]
-    if certificate.topics.isEmpty, !certificate.serverNames.isEmpty { rows.append(("Server names", certificate.serverNames.joined(separator: ", "))) }
+    if certificate.topics.isEmpty, !certificate.serverNames.isEmpty {
+      rows.append(("Server names", certificate.serverNames.joined(separator: ", ")))
+    }
     if !inspection.chain.isEmpty { rows.append(("Chain", inspection.chain.joined(separator: "; "))) }
     let width = rows.map { $0.0.count }.max() ?? 0
     // Names in a certificate are whatever its maker wrote.
     var lines = rows.map { $0.0.padding(toLength: width + 2, withPad: " ", startingAt: 0) + $0.1.escapedForTerminal }
     lines += inspection.findings.map { "\($0.isFatal ? "Error" : "Warning"): \($0.description.asSentence)" }
     return lines.joined(separator: "\n")
-  }
-
-  static func json(_ inspection: CredentialInspection, at now: Int64) -> String {
-    let certificate = inspection.certificate
-    var json = JSONWriter()
-    json.object {
-      $0.field("file", inspection.file)
-      $0.field("format", inspection.format.rawValue)
-      $0.field("subject", certificate.subject)
-      $0.field("issuer", certificate.issuer)
-      $0.field("serial", certificate.serial)
-      $0.field("sha256", certificate.sha256)
-      $0.field("topics", certificate.topics)
-      $0.field("voipTopics", certificate.voipTopics)
-      $0.field("environments", environments(certificate))
-      $0.field("notBefore", date(certificate.validity.lowerBound))
-      $0.field("notAfter", date(certificate.validity.upperBound))
-      $0.field("daysLeft", certificate.daysLeft(at: now))
-      $0.field("keyType", certificate.keyType)
-      $0.field("key", key(inspection.key))
-      $0.field("serverNames", certificate.serverNames)
-      $0.field("chain", inspection.chain)
-      $0.array("findings", inspection.findings) { finding, json in
-        json.field("severity", finding.isFatal ? "error" : "warning")
-        json.field("sentence", finding.description)
-      }
-    }
-    return json.text
   }
 
   private static func environments(_ certificate: CertificateInspection) -> [String] {
@@ -117,15 +104,6 @@ enum CredentialReport {
     case .matches: "\(type), belongs to the certificate"
     case .doesNotMatch: "belongs to another certificate"
     case .notOpened: "\(type), encrypted"
-    }
-  }
-
-  private static func key(_ key: CredentialInspection.Key) -> String {
-    switch key {
-    case .none: "none"
-    case .matches: "matches"
-    case .doesNotMatch: "doesNotMatch"
-    case .notOpened: "encrypted"
     }
   }
 }

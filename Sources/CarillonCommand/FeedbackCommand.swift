@@ -3,13 +3,15 @@ internal import Carillon
 internal import Foundation
 internal import PushServer
 internal import PushTransport
+internal import PushWire
 
 struct FeedbackCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "feedback",
     abstract: "Reads the list of devices that no longer have the app, until the service closes.",
     discussion: """
-      The service clears the list as it is read, so each entry is written out before the next read, and a connection that breaks keeps what came before.
+      The service clears the list as it is read, so each entry is written out before the next read, and a \
+      connection that breaks keeps what came before.
       Read it about once a day, and stop sending to a token unless it was registered again after the time given.
 
         carillon feedback --service feedback.example.com:2196 \\
@@ -21,18 +23,24 @@ struct FeedbackCommand: AsyncParsableCommand {
       may have been cut off, 2 wrong flags or files, 3 no connection, or it broke.
       """)
 
-  @Option(help: ArgumentHelp("The feedback service (default with --config: the app's gateway host, port 2196).", valueName: "host:port")) var service: String?
+  @Option(
+    help: .init(
+      "The feedback service (default with --config: the app's gateway host, port 2196).", valueName: "host:port"))
+  var service: String?
   @OptionGroup var identity: IdentityOptions
-  @Option(help: ArgumentHelp("A configuration file; --app says which of its apps.", valueName: "file")) var config: String?
-  @Option(help: ArgumentHelp("The app in the configuration file (default: the only one).", valueName: "id")) var app: String?
-  @Option(help: ArgumentHelp("Appends to this file (default: standard output).", valueName: "file")) var output: String?
+  @Option(help: .init("A configuration file; --app says which of its apps.", valueName: "file")) var config: String?
+  @Option(help: .init("The app in the configuration file (default: the only one).", valueName: "id")) var app: String?
+  @Option(help: .init("Appends to this file (default: standard output).", valueName: "file")) var output: String?
   @Flag(help: "JSON lines instead of CSV.") var json = false
 
-  /// Called first thing by run(), not by the parser: an unknown flag is to be named before a missing one.
+  /// Called first thing by run(), not by the parser: an unknown flag is to be named before a
+  /// missing one.
   private func check() throws {
     if let service { _ = try Options.endpoint(service, flag: "--service") }
     if config == nil {
-      guard service != nil else { throw ValidationError("--service HOST:PORT or --config FILE must say where to read from.") }
+      guard service != nil else {
+        throw ValidationError("--service HOST:PORT or --config FILE must say where to read from.")
+      }
       guard identity.certificate != nil else { throw ValidationError("--certificate FILE must say who reads.") }
       if app != nil { throw ValidationError("--app needs --config.") }
     } else {
@@ -46,11 +54,15 @@ struct FeedbackCommand: AsyncParsableCommand {
     let (endpoint, files, trust) = try target()
     let context = try failing {
       let credential = try Credential.load(files, validAt: Int64(Date().timeIntervalSince1970))
-      return try TLSContext(client: TLSClientConfiguration(credential: credential, trust: trust.map(Trust.file) ?? .system))
+      return try TLSContext(
+        client: TLSClientConfiguration(credential: credential, trust: trust.map(Trust.file) ?? .system))
     }
-    let file = try FeedbackOutput(path: output, json: json)
-    let reader = FeedbackReader(dialer: SocketDialer(host: endpoint.host, port: endpoint.port, context: context), output: file)
-    let count = try await reader.run(endpoint)
+    let entries: any FeedbackOutput =
+      if let output { try FeedbackFile(path: output, json: json) } else { try FeedbackPrinter(json: json) }
+    let dialer = SocketDialer(host: endpoint.host, port: endpoint.port, context: context)
+    let count = try await FeedbackReader(dialer: dialer, output: entries).run(endpoint) {
+      StandardStream.error.writeLine("carillon: \($0.asSentence)")
+    }
     StandardStream.error.writeLine("\(count) entr\(count == 1 ? "y" : "ies") read from \(endpoint).")
   }
 
@@ -64,49 +76,59 @@ struct FeedbackCommand: AsyncParsableCommand {
     let configuration = try failing { try DeploymentConfiguration.read(file: config) }
     let settings = try configuration.app(app, file: config)
     let gateway = settings.gatewayOrDefault
-    let host = settings.gateway == nil ? gateway.host.replacing("gateway.", with: "feedback.", maxReplacements: 1) : gateway.host
+    let host =
+      settings.gateway == nil ? gateway.host.replacing("gateway.", with: "feedback.", maxReplacements: 1) : gateway.host
     guard settings.transport == .binary, let files = settings.credential.certificateFiles else {
       throw CommandFailure.usage(
-        "The app \(settings.id) speaks HTTP/2, which has no feedback service: the answers to what is sent say which devices are gone (carillon send --gone FILE)"
-      )
+        "The app \(settings.id) speaks HTTP/2, which has no feedback service: the answers to what is sent say which "
+          + "devices are gone (carillon send --gone FILE)")
     }
     return (service.flatMap(Endpoint.init) ?? Endpoint(host: host, port: 2196), files, settings.trust)
   }
 }
 
-extension DeploymentConfiguration {
-  /// The app with this id; without one, the only app there is.
-  func app(_ id: String?, file: String) throws -> AppSettings {
-    let ids = apps.map(\.id)
-    guard let id else {
-      guard apps.count == 1 else { throw CommandFailure.usage("--app is needed, as \(file) has several apps: \(ids.joined(separator: ", "))") }
-      return apps[0]
-    }
-    if let found = apps.first(where: { $0.id == id }) { return found }
-    let advice = Suggestion.nearest(to: id, in: ids).map { "did you mean \"\($0)\"?" } ?? "it has \(ids.joined(separator: ", "))."
-    throw CommandFailure.usage("--app: \(file) has no app \"\(id)\"; \(advice)")
+/// Entries on standard output, each in a write of its own.
+private struct FeedbackPrinter: FeedbackOutput {
+  let json: Bool
+
+  init(json: Bool) throws {
+    self.json = json
+    guard !json, let problem = StandardStream.output.write(Array(FeedbackTuple.csvHeader.utf8)) else { return }
+    throw CommandFailure.couldNotRun("The output cannot be written: \(problem)")
   }
+
+  func write(_ tuple: FeedbackTuple) -> String? { StandardStream.output.write(Array(tuple.line(json: json).utf8)) }
+  func synchronise() -> String? { nil }
 }
 
 /// Who connects, and whom it believes.
 struct IdentityOptions: ParsableArguments {
-  @Option(help: ArgumentHelp("The app's certificate, PEM or PKCS#12.", valueName: "file")) var certificate: String?
-  @Option(help: ArgumentHelp("The key of that certificate (default: it is in the same file).", valueName: "file")) var key: String?
-  @Option(help: ArgumentHelp("A file whose first line is the passphrase of the certificate or key (default: none).", valueName: "file"))
+  @Option(help: .init("The app's certificate, PEM or PKCS#12.", valueName: "file")) var certificate: String?
+  @Option(help: .init("The key of that certificate (default: it is in the same file).", valueName: "file"))
+  var key: String?
+  @Option(
+    help: .init(
+      "A file whose first line is the passphrase of the certificate or key (default: none).", valueName: "file"))
   var passphraseFile: String?
-  @Option(help: ArgumentHelp("The authorities that the gateway's certificate is checked against (default: the system's).", valueName: "file"))
+  @Option(
+    help: .init(
+      "The authorities that the gateway's certificate is checked against (default: the system's).", valueName: "file"))
   var trust: String?
 
-  var files: CredentialFiles? { certificate.map { CredentialFiles(certificate: $0, key: key, passphraseFile: passphraseFile) } }
+  var files: CredentialFiles? {
+    certificate.map { CredentialFiles(certificate: $0, key: key, passphraseFile: passphraseFile) }
+  }
 
   func check() throws {
     guard certificate == nil else { return }
-    for (flag, value) in [("--key", key), ("--passphrase-file", passphraseFile)] where value != nil { throw ValidationError("\(flag) needs --certificate.") }
+    for (flag, value) in [("--key", key), ("--passphrase-file", passphraseFile)] where value != nil {
+      throw ValidationError("\(flag) needs --certificate.")
+    }
   }
 
   func refuse(besides other: String, because reason: String = "the configuration file says it") throws {
-    for (flag, value) in [("--certificate", certificate), ("--key", key), ("--passphrase-file", passphraseFile), ("--trust", trust)] where value != nil {
-      throw ValidationError("\(flag) and \(other) exclude each other: \(reason).")
-    }
+    for (flag, value) in [
+      ("--certificate", certificate), ("--key", key), ("--passphrase-file", passphraseFile), ("--trust", trust),
+    ] where value != nil { throw ValidationError("\(flag) and \(other) exclude each other: \(reason).") }
   }
 }

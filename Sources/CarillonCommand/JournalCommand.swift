@@ -1,11 +1,11 @@
 internal import ArgumentParser
 internal import Carillon
 internal import PushEngine
-internal import PushServer
 
 struct JournalCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
-    commandName: "journal", abstract: "Looks into the journal of carillon send --journal, checks it, or gives up what is left in it.",
+    commandName: "journal",
+    abstract: "Looks into the journal of carillon send --journal, checks it, or gives up what is left in it.",
     subcommands: [JournalInspectCommand.self, JournalVerifyCommand.self, JournalAbandonCommand.self])
 }
 
@@ -13,7 +13,8 @@ struct JournalInspectCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "inspect", abstract: "Shows apps, campaigns, what is unsettled or unknown, and the segments on disk.",
     discussion: """
-      It changes nothing, and may be used while a send is running: then it shows how things stood a moment ago, and may see a half-written end.
+      It changes nothing, and may be used while a send is running: then it shows how things stood a moment ago, \
+      and may see a half-written end.
 
         carillon journal inspect DIR
         carillon journal inspect DIR --json
@@ -22,28 +23,31 @@ struct JournalInspectCommand: ParsableCommand {
       Exit status: 0 nothing is left to do, 1 there are unfinished campaigns or damaged places, 2 there is no journal.
       """)
 
-  @Argument(help: ArgumentHelp("The journal's directory.", valueName: "dir")) var directory: String
+  @Argument(help: .init("The journal's directory.", valueName: "dir")) var directory: String
   @Flag(help: "One JSON object on standard output.") var json = false
 
   func run() throws {
     let report = try JournalDirectory.report(directory)
-    StandardStream.output.writeLine(json ? JournalReportJSON.text(report) : JournalReportTable.text(report, directory: directory))
+    StandardStream.output.writeLine(
+      json ? JournalReportJSON.text(report) : JournalReportTable.text(report, directory: directory))
     if !report.unfinished.isEmpty || !report.damage.isEmpty { throw ExitStatus.findings }
   }
 }
 
 struct JournalVerifyCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
-    commandName: "verify", abstract: "Reads every byte of a journal, and lists each place that a crash does not explain.",
+    commandName: "verify",
+    abstract: "Reads every byte of a journal, and lists each place that a crash does not explain.",
     discussion: """
-      A half-written end is what a crash leaves and no damage: it is cut off when the journal is next opened. What may be in doubt because of it is said.
+      A half-written end is what a crash leaves and no damage: it is cut off when the journal is next opened. What \
+      may be in doubt because of it is said.
 
         carillon journal verify DIR
 
       Exit status: 0 the journal is sound, 1 it is not, 2 there is no journal.
       """)
 
-  @Argument(help: ArgumentHelp("The journal's directory.", valueName: "dir")) var directory: String
+  @Argument(help: .init("The journal's directory.", valueName: "dir")) var directory: String
   @Flag(help: "One JSON object on standard output.") var json = false
 
   func run() throws {
@@ -61,7 +65,8 @@ struct JournalAbandonCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "abandon", abstract: "Gives up the unfinished campaigns of a journal: what was not sent is cancelled.",
     discussion: """
-      Prints the final account, and completes the list of outcomes, if there is one: what was taken in and certainly not sent is cancelled, what may have arrived is \
+      Prints the final account, and completes the list of outcomes, if there is one: what was taken in and \
+      certainly not sent is cancelled, what may have arrived is \
       unknown. Lines that were never taken in are in neither. The directory can be used for a new campaign then.
 
         carillon journal abandon DIR
@@ -69,74 +74,31 @@ struct JournalAbandonCommand: AsyncParsableCommand {
       Exit status as of carillon send.
       """)
 
-  @Argument(help: ArgumentHelp("The journal's directory.", valueName: "dir")) var directory: String
+  @Argument(help: .init("The journal's directory.", valueName: "dir")) var directory: String
   @Flag(help: "Goes on over damaged places, and counts what was lost there.") var skipDamaged = false
   @Flag(help: "The account as one JSON object on standard output.") var json = false
 
   func run() async throws {
     try JournalDirectory.check(directory)
     let opened = try SendJournal.open(JournalConfiguration(), directory: directory, skipsDamage: skipDamaged)
+    opened.showFindings()
     guard !opened.report.unfinished.isEmpty else {
-      StandardStream.error.writeLine("carillon: the journal \(directory) holds nothing to give up: every campaign in it has ended.")
-      try await failingLater { try await opened.journal.close(forgetsEnded: false) }
-      return
+      StandardStream.error.writeLine(
+        "carillon: the journal \(directory) holds nothing to give up: every campaign in it has ended.")
+      return try await opened.close(forgetsEnded: false)
     }
-    let groups = Set(opened.report.unfinished.map(\.campaign.group))
-    let given = GivenUp(opened, campaigns: opened.report.campaigns.map(\.campaign).filter { groups.contains($0.group) })
-    // A list that cannot be synced is told of at the end, and stops nothing.
-    opened.journal.beforeCommits { try? given.sync() }
-    opened.journal.abandonCampaigns(given.listener)
-    // Their accounts are whole when everything has found its place in the journal.
-    try await failingLater { try await opened.journal.makeDurable() }
-    let ended = opened.journal.campaigns.filter { groups.contains($0.group) }
-    if let problem = given.finish() { StandardStream.error.writeLine("carillon: \(problem.asSentence)") }
+    let (ended, problem) = try await opened.abandon()
+    if let problem { StandardStream.error.writeLine("carillon: \(problem.asSentence)") }
     try await opened.giveAccount(of: ended, json: json)
   }
-}
-
-/// The list of outcomes of campaigns that are given up: it gets what they leave behind, too.
-private struct GivenUp: Sendable {
-  private var file: OutcomesFile?
-  private var tokens: [UInt64: String] = [:]
-  private var problem: String?
-
-  init(_ opened: SendJournal, campaigns: [JournalledCampaign]) {
-    do {
-      var sources: [OutcomesHistory.Source] = []
-      var path: String?
-      var columns = OutcomesColumns(namesSource: campaigns.count > 1, namesTime: false)
-      for campaign in campaigns {
-        let context = try CampaignContext.read(campaign.context, directory: opened.directory)
-        path = context.outcomes
-        columns.namesTime = columns.namesTime || context.settings.transport == .http2
-        tokens[campaign.number] = context.tokensName
-        guard campaign.phase == .open else { continue }
-        let settled = SettledLines(of: campaign, recoveredRuns: opened.journal.recoveredRuns(of: campaign.number))
-        sources.append(OutcomesHistory.Source(app: campaign.app, tokens: context.tokensName, settled: settled))
-      }
-      guard let path else { return }
-      let history = try OutcomesHistory(path: path, columns: columns, sources: sources)
-      file = try OutcomesFile(replacing: path, columns: columns, rows: history.rows)
-    } catch {
-      // No reason to keep what nobody wants any more.
-      problem = "what is given up is not listed: \(CommandFailure.describing(error).sentence)"
-    }
-  }
-
-  func listener(_ campaign: JournalledCampaign) -> (any OutcomeListener)? {
-    file?.listener(app: campaign.app, tokens: tokens[campaign.number] ?? "")
-  }
-
-  func sync() throws(UnsyncedList) { try file?.sync() }
-
-  /// Returns why the list is not complete, in a sentence.
-  func finish() -> String? { problem ?? file?.finish() }
 }
 
 /// A directory that ought to hold a journal.
 enum JournalDirectory {
   static func check(_ directory: String) throws {
-    guard EngineJournal.exists(directory: directory) else { throw CommandFailure.usage("There is no journal in \(directory)") }
+    guard EngineJournal.exists(directory: directory) else {
+      throw CommandFailure.usage("There is no journal in \(directory)")
+    }
   }
 
   static func report(_ directory: String) throws -> JournalReport {

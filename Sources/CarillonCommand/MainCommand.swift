@@ -2,11 +2,9 @@ internal import ArgumentParser
 internal import Carillon
 internal import Foundation
 
-@main
-struct MainCommand: AsyncParsableCommand {
+@main struct MainCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
-    commandName: "carillon",
-    abstract: "Sends push notifications in bulk, and accounts for every single one.",
+    commandName: "carillon", abstract: "Sends push notifications in bulk, and accounts for every single one.",
     discussion: """
       Try it without an account anywhere, in two terminals:
 
@@ -19,14 +17,14 @@ struct MainCommand: AsyncParsableCommand {
           --key certs/com.example.news.key \\
           --payload hello.json --tokens tokens.txt
 
-      Exit status: 0 everything was accepted, 1 something was not (the account says what), 2 the flags, a file or the configuration are wrong, \
+      Exit status: 0 everything was accepted, 1 something was not (the account says what), 2 the flags, a file or \
+      the configuration are wrong, \
       3 it could not run, or standard output could not be written.
       """,
     subcommands: [
-      SendCommand.self, SimulateCommand.self, BenchCommand.self, FeedbackCommand.self, JournalCommand.self, CredentialCommand.self, PayloadCommand.self,
-      ChannelCommand.self,
-    ]
-  )
+      SendCommand.self, SimulateCommand.self, BenchCommand.self, FeedbackCommand.self, JournalCommand.self,
+      CredentialCommand.self, PayloadCommand.self, ChannelCommand.self, VerifyCommand.self,
+    ])
 
   static func main() async {
     StandardStream.occupyClosedDescriptors()
@@ -49,15 +47,9 @@ struct MainCommand: AsyncParsableCommand {
   private static func run(arguments: [String]) async -> ExitStatus {
     do {
       var command = try parseAsRoot(arguments)
-      if var command = command as? any AsyncParsableCommand {
-        try await command.run()
-      } else {
-        try command.run()
-      }
+      if var command = command as? any AsyncParsableCommand { try await command.run() } else { try command.run() }
       return .success
-    } catch {
-      return report(error)
-    }
+    } catch { return report(error) }
   }
 
   private static func report(_ error: any Error) -> ExitStatus {
@@ -75,7 +67,8 @@ struct MainCommand: AsyncParsableCommand {
       }
       let message = message(for: error)
       let lines = message.split(separator: "\n").map { $0.trimmingCharacters(in: .whitespaces) }.filter { !$0.isEmpty }
-      StandardStream.error.writeLine("carillon: \(lines.joined(separator: " ").asSentence) Add --help to see what there is.")
+      StandardStream.error.writeLine(
+        "carillon: \(lines.joined(separator: " ").asSentence) Add --help to see what there is.")
       return .usage
     }
   }

@@ -11,9 +11,9 @@ final class SignalWatch: Sendable {
   /// Signals that ask a command to stop.
   static let stopping = [SIGINT, SIGTERM, SIGHUP]
 
-  /// A terminal that closes may send SIGHUP twice, from the kernel and from the shell. So SIGHUP only
-  /// counts as the first signal, never as the second one that stops at once. A command that was
-  /// started with SIGHUP ignored (`nohup`) goes on ignoring it.
+  /// A terminal that closes may send SIGHUP twice, from the kernel and from the shell. So SIGHUP
+  /// only counts as the first signal, never as the second one that stops at once. A command that
+  /// was started with SIGHUP ignored (`nohup`) goes on ignoring it.
   ///
   /// - Parameter handler: called for each signal that counts, one after the other, with how many
   ///   there have been: 1, 2, …
@@ -34,7 +34,8 @@ final class SignalWatch: Sendable {
       source.activate()
       sources.append(source)
     }
-    // A signal that comes before its source is registered would be lost. Registering takes microseconds.
+    // A signal that comes before its source is registered would be lost. Registering takes
+    // microseconds.
     for _ in sources { _ = registered.wait(timeout: .now() + .seconds(1)) }
     unsafe self.sources = sources
   }
@@ -49,13 +50,12 @@ final class SignalWatch: Sendable {
   private static func isIgnored(_ number: Int32) -> Bool {
     var action = sigaction()
     guard unsafe sigaction(number, nil, &action) == 0 else { return false }
-    return unsafe unsafeBitCast(action.__sigaction_handler.sa_handler, to: Int.self) == unsafeBitCast(SIG_IGN, to: Int.self)
+    return unsafe unsafeBitCast(action.__sigaction_handler.sa_handler, to: Int.self)
+      == unsafeBitCast(SIG_IGN, to: Int.self)
   }
 
   /// The signals are ignored from here on.
-  func stop() {
-    for source in unsafe sources { source.cancel() }
-  }
+  func stop() { for source in unsafe sources { source.cancel() } }
 
   /// A stream with one element per signal.
   static func arrivals(_ signals: [Int32] = SignalWatch.stopping) -> (watch: SignalWatch, stream: AsyncStream<Int>) {

@@ -3,22 +3,26 @@ internal import Foundation
 internal import PushWire
 internal import Synchronization
 
-/// Standard output and error without a buffer: what is written is there for the reader when the call returns.
+/// Standard output and error without a buffer: what is written is there for the reader when the
+/// call returns.
 final class StandardStream: Sendable {
   static let output = StandardStream(STDOUT_FILENO)
   static let error = StandardStream(STDERR_FILENO)
 
   private let descriptor: Int32
-  /// Writers on several threads take turns, so that lines stay whole. Holds why the first write failed.
+  /// Writers on several threads take turns, so that lines stay whole. Holds why the first write
+  /// failed.
   private let turn = Mutex<String?>(nil)
 
   init(_ descriptor: Int32) { self.descriptor = descriptor }
 
-  /// A command may be started with a standard stream closed. The next file or socket to be opened would then get its number, and what is meant for
-  /// standard output would go into it, to a gateway for instance. To be called first of all.
+  /// A command may be started with a standard stream closed. The next file or socket to be opened
+  /// would then get its number, and what is meant for standard output would go into it, to a
+  /// gateway for instance. To be called first of all.
   static func occupyClosedDescriptors() {
     for descriptor in STDIN_FILENO...STDERR_FILENO where fcntl(descriptor, F_GETFD) < 0 && errno == EBADF {
-      // The lowest free number is given out first, so it is this one. Reading it fails for output and writing it for input, as on a closed stream.
+      // The lowest free number is given out first, so it is this one. Reading it fails for output
+      // and writing it for input, as on a closed stream.
       _ = unsafe open("/dev/null", descriptor == STDIN_FILENO ? O_WRONLY : O_RDONLY)
     }
   }
@@ -45,18 +49,9 @@ final class StandardStream: Sendable {
   /// Writes all of `bytes`. Returns the system's reason if that fails.
   func write(_ bytes: [UInt8]) -> String? {
     turn.withLock { problem in
-      var done = 0
-      while done < bytes.count {
-        let count = unsafe bytes.withUnsafeBytes { unsafe Foundation.write(descriptor, $0.baseAddress?.advanced(by: done), $0.count - done) }
-        if count < 0, errno == EINTR { continue }
-        guard count > 0 else {
-          let reason = unsafe String(cString: strerror(errno))
-          problem = problem ?? reason
-          return reason
-        }
-        done += count
-      }
-      return nil
+      let reason = OutputFile.write(bytes, to: descriptor)
+      problem = problem ?? reason
+      return reason
     }
   }
 }

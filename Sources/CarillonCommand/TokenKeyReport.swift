@@ -1,15 +1,12 @@
 internal import Carillon
 internal import Foundation
-internal import PushServer
 internal import PushTransport
 
 /// What `credential inspect` prints of a token signing key.
 enum TokenKeyReport {
   /// Nil if the file is none, and its name does not say that it is one.
   static func inspection(of file: String) throws -> TokenKeyInspection? {
-    do throws(CredentialError) {
-      return try TokenKeyInspection.load(file: file)
-    } catch {
+    do throws(CredentialError) { return try TokenKeyInspection.load(file: file) } catch {
       switch error {
       case .notTokenKey where !file.lowercased().hasSuffix(".p8"): return nil
       default: throw CommandFailure.describing(error)
@@ -19,8 +16,10 @@ enum TokenKeyReport {
 
   static func table(_ inspection: TokenKeyInspection) -> String {
     var rows: [(String, String)] = [
-      ("File", "\(inspection.file) (token signing key)"), ("Key", "\(inspection.keyType), signs provider tokens (ES256)"),
-      ("Key ID", keyIdentifier(inspection) ?? "not in the file's name: the developer account shows it"), ("SHA-256", inspection.fingerprint),
+      ("File", "\(inspection.file) (token signing key)"),
+      ("Key", "\(inspection.keyType), signs provider tokens (ES256)"),
+      ("Key ID", keyIdentifier(inspection) ?? "not in the file's name: the developer account shows it"),
+      ("SHA-256", inspection.fingerprint),
     ]
     if let mode = inspection.mode { rows.append(("Permissions", octal(mode))) }
     let width = rows.map { $0.0.count }.max() ?? 0
@@ -29,24 +28,9 @@ enum TokenKeyReport {
     return lines.joined(separator: "\n")
   }
 
-  static func json(_ inspection: TokenKeyInspection) -> String {
-    var json = JSONWriter()
-    json.object {
-      $0.field("file", inspection.file)
-      $0.field("format", "p8")
-      $0.field("keyType", inspection.keyType)
-      $0.field("keyID", keyIdentifier(inspection))
-      $0.field("sha256", inspection.fingerprint)
-      $0.field("mode", inspection.mode.map(octal))
-      $0.array("findings", inspection.findings) { finding, json in
-        json.field("severity", finding.isFatal ? "error" : "warning")
-        json.field("sentence", finding.description)
-      }
-    }
-    return json.text
+  private static func keyIdentifier(_ inspection: TokenKeyInspection) -> String? {
+    TokenKeyFile.keyIdentifier(inNameOf: inspection.file)
   }
-
-  private static func keyIdentifier(_ inspection: TokenKeyInspection) -> String? { TokenKeyFile.keyIdentifier(inNameOf: inspection.file) }
 
   private static func octal(_ mode: UInt32) -> String { "0" + String(mode, radix: 8) }
 }

@@ -2,6 +2,7 @@ internal import Foundation
 internal import PushTransport
 internal import Testing
 
+@testable internal import Carillon
 @testable internal import CarillonCommand
 
 /// `carillon channel`, and broadcasts.

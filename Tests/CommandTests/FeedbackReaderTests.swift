@@ -1,10 +1,10 @@
-internal import Carillon
 internal import Foundation
 internal import PushServer
 internal import PushTransport
 internal import PushWire
 internal import Testing
 
+@testable internal import Carillon
 @testable internal import CarillonCommand
 
 /// How `carillon feedback` treats the end of the list.
@@ -41,14 +41,14 @@ struct FeedbackReaderTests {
 
   private func read(
     _ pieces: [[UInt8]], _ closure: LinkClosure
-  ) async throws -> (count: Int?, failure: CommandFailure?, rows: String) {
+  ) async throws -> (count: Int?, failure: CarillonError?, rows: String) {
     let file = place.path("gone.csv")
-    let output = try FeedbackOutput(path: file, json: false)
+    let output = try FeedbackFile(path: file, json: false)
     do {
       let count = try await FeedbackReader(dialer: Service(pieces: pieces, closure: closure), output: output).run(
-        endpoint)
+        endpoint, notice: { _ in })
       return (count, nil, try place.read("gone.csv"))
-    } catch let failure as CommandFailure {
+    } catch let failure as CarillonError {
       return (nil, failure, try place.read("gone.csv"))
     }
   }
@@ -65,16 +65,16 @@ struct FeedbackReaderTests {
 
     let cut = try await read([Self.tuple, Array(Self.tuple.prefix(5))], .truncated)
     #expect(cut.rows == "timestamp,token\n7,abcd\n7,abcd\n")
-    #expect(cut.failure?.status == .findings)
+    #expect(cut.failure?.code == .incomplete)
     #expect(
-      cut.failure?.sentence
+      cut.failure?.message
         == "localhost:2196 ended the connection without closing TLS after 1 entry, which is written; "
         + "the list may have been cut off, so read it again."
     )
 
     let empty = try await read([], .truncated)
     #expect(
-      empty.failure?.sentence
+      empty.failure?.message
         == "localhost:2196 ended the connection without closing TLS; the list may have been cut off, so read it again.")
   }
 

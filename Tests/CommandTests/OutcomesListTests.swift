@@ -3,6 +3,7 @@ internal import PushEngine
 internal import PushWire
 internal import Testing
 
+@testable internal import Carillon
 @testable internal import CarillonCommand
 
 /// The list of outcomes of a resumed campaign.
@@ -32,7 +33,7 @@ struct OutcomesListTests {
     // No room for the random part of the new file's name.
     let name = String(repeating: "x", count: 250)
     try place.write(before, to: name)
-    #expect(throws: CommandFailure.self) { try OutcomesFile(replacing: place.path(name), columns: OutcomesColumns(), rows: rows) }
+    #expect(throws: CarillonError.self) { try OutcomesFile(replacing: place.path(name), columns: OutcomesColumns(), rows: rows) }
     #expect(try place.read(name) == before)
   }
 
@@ -53,7 +54,7 @@ struct OutcomesListTests {
   func permissions() throws {
     _ = try OutcomesFile(path: place.path("new.csv"), columns: OutcomesColumns())
     _ = try GoneFile(path: place.path("gone.csv"))
-    _ = try FeedbackOutput(path: place.path("feedback.csv"), json: false)
+    _ = try FeedbackFile(path: place.path("feedback.csv"), json: false)
     for name in ["new.csv", "gone.csv", "feedback.csv"] { #expect(try permissions(name) == 0o600, "\(name)") }
   }
 
@@ -66,10 +67,10 @@ struct OutcomesListTests {
     try place.write("secret", to: "victim")
     try FileManager.default.createSymbolicLink(atPath: place.path("theirs.csv"), withDestinationPath: "victim")
     #expect(unsafe lchown(place.path("theirs.csv"), 1, 1) == 0)
-    let failure = #expect(throws: CommandFailure.self) { try OutcomesFile(path: place.path("theirs.csv"), columns: OutcomesColumns()) }
-    #expect(failure?.sentence.contains("theirs.csv is a symbolic link that belongs to another user; name a file that is no link") == true)
-    #expect(throws: CommandFailure.self) { try OutcomesFile(replacing: place.path("theirs.csv"), columns: OutcomesColumns(), rows: rows) }
-    #expect(throws: CommandFailure.self) { try GoneFile(path: place.path("theirs.csv")) }
+    let failure = #expect(throws: CarillonError.self) { try OutcomesFile(path: place.path("theirs.csv"), columns: OutcomesColumns()) }
+    #expect(failure?.message.contains("theirs.csv is a symbolic link that belongs to another user; name a file that is no link") == true)
+    #expect(throws: CarillonError.self) { try OutcomesFile(replacing: place.path("theirs.csv"), columns: OutcomesColumns(), rows: rows) }
+    #expect(throws: CarillonError.self) { try GoneFile(path: place.path("theirs.csv")) }
     #expect(try place.read("victim") == "secret")
   }
 
@@ -80,7 +81,7 @@ struct OutcomesListTests {
     #expect(try OutcomesFile(path: place.path("one"), columns: OutcomesColumns()).finish() == nil)
     #expect(try place.read("target.csv") == "line,token,outcome,reason\n")
     try FileManager.default.createSymbolicLink(atPath: place.path("loop"), withDestinationPath: "loop")
-    #expect(throws: CommandFailure.self) { try OutcomesFile(path: place.path("loop"), columns: OutcomesColumns()) }
+    #expect(throws: CarillonError.self) { try OutcomesFile(path: place.path("loop"), columns: OutcomesColumns()) }
     let opened = unsafe open(place.path("open.csv"), O_WRONLY | O_CREAT, 0o600)
     defer { close(opened) }
     #expect(try OutcomesFile(path: "/dev/fd/\(opened)", columns: OutcomesColumns()).finish() == nil)
@@ -100,7 +101,7 @@ struct OutcomesListTests {
   @Test("a list that is not a regular file is written to directly")
   func noFile() throws {
     #expect(try OutcomesFile(replacing: "/dev/null", columns: OutcomesColumns(), rows: rows).finish() == nil)
-    #expect(throws: CommandFailure.self) { try OutcomesFile(replacing: "/dev/full", columns: OutcomesColumns(), rows: rows) }
+    #expect(throws: CarillonError.self) { try OutcomesFile(replacing: "/dev/full", columns: OutcomesColumns(), rows: rows) }
   }
 
   @Test("devices missing from --gone are appended again from the list of outcomes; those without a known token are counted")

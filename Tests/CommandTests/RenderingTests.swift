@@ -1,9 +1,9 @@
-internal import Carillon
 internal import Foundation
 internal import PushEngine
 internal import PushWire
 internal import Testing
 
+@testable internal import Carillon
 @testable internal import CarillonCommand
 
 struct RenderingTests {
@@ -250,7 +250,7 @@ struct RenderingTests {
     campaign.listener(app: "news", tokens: "t.csv").notAccepted(line: 1, token: "ab", outcome: .held)
     #expect(campaign.finish() == nil)
     #expect(try place.read("all.csv") == "line,token,outcome,reason,app,tokens\n1,ab,held,,news,t.csv\n")
-    #expect(throws: CommandFailure.self) { try OutcomesFile(path: place.path("no/such/out.csv"), columns: OutcomesColumns()) }
+    #expect(throws: CarillonError.self) { try OutcomesFile(path: place.path("no/such/out.csv"), columns: OutcomesColumns()) }
   }
 
   @Test("a list has its header from the beginning, also if the process is killed before the first row")

@@ -2,7 +2,6 @@ internal import ArgumentParser
 internal import Carillon
 internal import Foundation
 internal import PushBench
-internal import PushServer
 internal import PushWire
 internal import Synchronization
 
@@ -23,74 +22,68 @@ struct BenchCommand: AsyncParsableCommand {
         carillon bench --gateway gateway.example.com:2195 --trust ca.pem \\
           --certificate news.pem --key news.key --connections 4
 
-      The first value of each list is the base; every other value is measured with the rest at the base, so --apps 1,10 --payload 100,200 makes three points.
+      The first value of each list is the base; every other value is measured with the rest at the base, so --apps \
+      1,10 --payload 100,200 makes three points.
 
-      A closed loop (--rate max) hands over as much as the engine takes: it finds the limit, and its latencies are those of full queues. An open loop (--rate N) hands \
-      over by the clock: latency counts from the moment a notification was due, so that a sender that falls behind cannot hide it. The way to the socket ends when a \
-      batch is encrypted and handed over; the way to the answer when an answer tells the notification's fate. Over HTTP/2 each request has one; the binary protocol is \
+      A closed loop (--rate max) hands over as much as the engine takes: it finds the limit, and its latencies are \
+      those of full queues. An open loop (--rate N) hands \
+      over by the clock: latency counts from the moment a notification was due, so that a sender that falls behind \
+      cannot hide it. The way to the socket ends when a \
+      batch is encrypted and handed over; the way to the answer when an answer tells the notification's fate. Over \
+      HTTP/2 each request has one; the binary protocol is \
       silent on success, and there it is mostly the answer to a probe.
 
       With --gateway it speaks one transport, as whoever a certificate or, over HTTP/2, a token key says.
 
       Apple's hosts are refused: load tests against them are abuse.
 
-      Exit status: 0 measured, 1 interrupted or the account differs from the simulator's, 2 wrong flags or files, 3 it could not run.
+      Exit status: 0 measured, 1 interrupted or the account differs from the simulator's, 2 wrong flags or files, \
+      3 it could not run.
       """)
 
-  @Option(
-    help: ArgumentHelp("A gateway of your own to load (default: the built-in simulator).", valueName: "host:port"))
+  @Option(help: .init("A gateway of your own to load (default: the built-in simulator).", valueName: "host:port"))
   var gateway: String?
   @OptionGroup var identity: IdentityOptions
-  @Option(help: ArgumentHelp("Apps, 1 to 1000, each with its own connections.", valueName: "n,…")) var apps = "1"
-  @Option(help: ArgumentHelp("Connections of each app, 1 to 1000.", valueName: "n,…")) var connections = "1"
-  @Option(help: ArgumentHelp("The most bytes in one write; 1 writes each frame alone.", valueName: "size,…"))
-  var batch = "64KiB"
-  @Option(help: ArgumentHelp("Payload sizes, in bytes.", valueName: "n,…")) var payload = "200"
-  @Option(
-    help: ArgumentHelp("Notifications per second over all apps; max is as fast as possible.", valueName: "n|max,…"))
+  @Option(help: .init("Apps, 1 to 1000, each with its own connections.", valueName: "n,…")) var apps = "1"
+  @Option(help: .init("Connections of each app, 1 to 1000.", valueName: "n,…")) var connections = "1"
+  @Option(help: .init("The most bytes in one write; 1 writes each frame alone.", valueName: "size,…")) var batch =
+    "64KiB"
+  @Option(help: .init("Payload sizes, in bytes.", valueName: "n,…")) var payload = "200"
+  @Option(help: .init("Notifications per second over all apps; max is as fast as possible.", valueName: "n|max,…"))
   var rate = "max"
   @Option(
-    help: ArgumentHelp(
+    help: .init(
       "The round trip to the built-in simulator, TCP's and TLS's handshakes included; see simulate --help "
-        + "(default: 0ms).",
-      valueName: "time,…"))
-  var latency: String?
+        + "(default: 0ms).", valueName: "time,…")) var latency: String?
   @Option(
-    help: ArgumentHelp(
+    help: .init(
       "One more app, which sends so many per second meanwhile: its latency shows what the others leave it "
-        + "(default: none).",
-      valueName: "n"))
-  var trickle: String?
-  @Option(
-    help: ArgumentHelp("What is spoken: the binary protocol, the HTTP/2 provider API.", valueName: "binary|http2,…"))
+        + "(default: none).", valueName: "n")) var trickle: String?
+  @Option(help: .init("What is spoken: the binary protocol, the HTTP/2 provider API.", valueName: "binary|http2,…"))
   var transport = "binary"
-  @Option(
-    help: ArgumentHelp("Over HTTP/2: requests in flight on one connection, at most (default: 1000).", valueName: "n,…"))
+  @Option(help: .init("Over HTTP/2: requests in flight on one connection, at most (default: 1000).", valueName: "n,…"))
   var streams: String?
   @OptionGroup var provider: BenchProviderFlags
-  @Option(help: ArgumentHelp("The frame layout of the binary protocol, 0, 1 or 2 (default: 2).", valueName: "n"))
+  @Option(help: .init("The frame layout of the binary protocol, 0, 1 or 2 (default: 2).", valueName: "n"))
   var command: Int?
-  @Option(help: ArgumentHelp("How long each point is measured (default: 5s).", valueName: "time")) var duration: String?
-  @Option(help: ArgumentHelp("How long each point runs before it is measured (default: 1s).", valueName: "time"))
+  @Option(help: .init("How long each point is measured (default: 5s).", valueName: "time")) var duration: String?
+  @Option(help: .init("How long each point runs before it is measured (default: 1s).", valueName: "time"))
   var warmUp: String?
   @Option(
-    help: ArgumentHelp(
-      "Measure so many notifications instead, from the first connection to the last outcome.", valueName: "n"))
-  var count: Int?
-  @Option(help: ArgumentHelp("How long a frame may wait for company.", valueName: "time")) var batchDelay = "5ms"
-  @Option(
-    help: ArgumentHelp("The most unsettled notifications on one binary connection (default: 262144).", valueName: "n"))
+    help: .init("Measure so many notifications instead, from the first connection to the last outcome.", valueName: "n")
+  ) var count: Int?
+  @Option(help: .init("How long a frame may wait for company.", valueName: "time")) var batchDelay = "5ms"
+  @Option(help: .init("The most unsettled notifications on one binary connection (default: 262144).", valueName: "n"))
   var window: Int?
   @Option(
-    help: ArgumentHelp(
+    help: .init(
       "How the last binary notifications are settled: by a probe or by silence (default: probe).",
-      valueName: "probe|quiet"))
-  var confirm: LanePolicy.Confirm?
-  @Option(help: ArgumentHelp("How long silence must last to mean acceptance (default: 5s).", valueName: "time"))
+      valueName: "probe|quiet")) var confirm: LanePolicy.Confirm?
+  @Option(help: .init("How long silence must last to mean acceptance (default: 5s).", valueName: "time"))
   var settleQuiet: String?
-  @Option(help: ArgumentHelp("Threads of the sender (default: one per core).", valueName: "n")) var threads: Int?
+  @Option(help: .init("Threads of the sender (default: one per core).", valueName: "n")) var threads: Int?
   @Flag(help: "The results as one JSON object on standard output.") var json = false
-  @Option(help: ArgumentHelp("Writes one self-contained page with plots.", valueName: "file")) var html: String?
+  @Option(help: .init("Writes one self-contained page with plots.", valueName: "file")) var html: String?
 
   /// What the flags say.
   func plan() throws -> BenchPlan {
@@ -185,8 +178,8 @@ struct BenchCommand: AsyncParsableCommand {
       throw ValidationError(
         "--gateway takes one --transport at a time: a gateway has a port for each, and only one was named.")
     }
-    try provider.check(hasCertificate: identity.certificate != nil)
-    guard identity.certificate != nil || provider.tokenKey != nil else {
+    try provider.key.check(hasCertificate: identity.certificate != nil, hasTopic: provider.topic != nil)
+    guard identity.certificate != nil || provider.key.tokenKey != nil else {
       throw ValidationError(
         transports == [.http2]
           ? "--certificate FILE or --token-key FILE must say who sends." : "--certificate FILE must say who sends.")
@@ -198,7 +191,7 @@ struct BenchCommand: AsyncParsableCommand {
     let plan = try plan()
     // Found out before the measuring, not after it.
     let page = try html.map(BenchPageFile.init)
-    let credential = provider.tokenKeyFile.map(AppCredential.tokenKey) ?? identity.files.map(AppCredential.certificate)
+    let credential = provider.key.file.map(AppCredential.tokenKey) ?? identity.files.map(AppCredential.certificate)
     let driver = BenchDriver(
       plan: plan, credential: credential, trust: identity.trust, topic: provider.topic,
       simulatorExecutable: Self.executable)
@@ -235,36 +228,9 @@ extension BenchCommand {
       }
     }
     defer { watch.stop() }
-    do {
-      return try await driver.run { event in show(progress.withLock { $0.update(event) }) }
-    } catch {
+    do { return try await driver.run { event in show(progress.withLock { $0.update(event) }) } } catch {
       show(progress.withLock { $0.clear() })
       throw error
-    }
-  }
-}
-
-/// Where the page goes: opened at once, so that a path that cannot be written is known before
-/// anything is measured.
-struct BenchPageFile {
-  private let path: String
-  private let file: FileHandle
-
-  init(path: String) throws {
-    self.path = path
-    guard FileManager.default.createFile(atPath: path, contents: nil), let file = FileHandle(forWritingAtPath: path)
-    else {
-      throw CommandFailure.usage("--html: \(path) cannot be written")
-    }
-    self.file = file
-  }
-
-  func write(_ text: String) throws {
-    do {
-      try file.write(contentsOf: Data(text.utf8))
-      try file.close()
-    } catch {
-      throw CommandFailure.couldNotRun("\(path) cannot be written: \(error.localizedDescription)")
     }
   }
 }

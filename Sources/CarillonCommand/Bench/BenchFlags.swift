@@ -1,7 +1,6 @@
 internal import ArgumentParser
 internal import Carillon
 internal import PushBench
-internal import PushServer
 internal import PushWire
 
 /// Reads the lists and sizes that `carillon bench` takes. Each error is one sentence that names the
@@ -80,8 +79,7 @@ enum BenchFlags {
     guard range.contains(duration) else {
       throw ValidationError(
         "\(flag) must be from \(Quantity.describe(range.lowerBound)) to \(Quantity.describe(range.upperBound)), not "
-          + "\"\(text)\"."
-      )
+          + "\"\(text)\".")
     }
     return duration
   }

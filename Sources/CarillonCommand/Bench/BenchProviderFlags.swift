@@ -1,58 +1,17 @@
 internal import ArgumentParser
 internal import Carillon
 internal import PushBench
-internal import PushServer
 internal import PushWire
 
 /// The flags of `bench` that speak of HTTP/2: a token key instead of a certificate, and the topic.
 struct BenchProviderFlags: ParsableArguments {
   @Option(
-    help: ArgumentHelp(
+    help: .init(
       "With --gateway: the app's bundle identifier (default: what the certificate says; needed with --token-key).",
-      valueName: "bundle"))
-  var topic: String?
-  @Option(help: ArgumentHelp("With --gateway: the token signing key, instead of a certificate.", valueName: "file.p8"))
-  var tokenKey: String?
-  @Option(help: ArgumentHelp("The key's ten characters (default: those in the name AuthKey_….p8).", valueName: "id"))
-  var keyID: String?
-  @Option(help: ArgumentHelp("The team's ten characters; needed with --token-key.", valueName: "id"))
-  var teamID: String?
+      valueName: "bundle")) var topic: String?
+  @OptionGroup var key: TokenKeyOptions
 
-  var given: [String] {
-    [("--topic", topic), ("--token-key", tokenKey), ("--key-id", keyID), ("--team-id", teamID)].compactMap {
-      $1 == nil ? nil : $0
-    }
-  }
-
-  /// - Parameter hasCertificate: by a flag of its own.
-  func check(hasCertificate: Bool) throws {
-    guard tokenKey != nil else {
-      for (flag, value) in [("--key-id", keyID), ("--team-id", teamID)] where value != nil {
-        throw ValidationError("\(flag) needs --token-key FILE.")
-      }
-      return
-    }
-    if hasCertificate {
-      throw ValidationError("--certificate and --token-key exclude each other: each says who sends.")
-    }
-    guard teamID != nil else {
-      throw ValidationError("--token-key needs --team-id ID: the ten characters of the team.")
-    }
-    guard keyIdentifier != nil else {
-      throw ValidationError("--token-key needs --key-id ID, as its name is not like AuthKey_ABC123DEFG.p8.")
-    }
-    guard topic != nil else {
-      throw ValidationError("--token-key needs --topic BUNDLE: a key does not say which app it is for.")
-    }
-  }
-
-  private var keyIdentifier: String? { keyID ?? tokenKey.flatMap(TokenKeyFile.keyIdentifier) }
-
-  /// The token key that the flags name.
-  var tokenKeyFile: TokenKeyFile? {
-    guard let tokenKey, let keyIdentifier, let teamID else { return nil }
-    return TokenKeyFile(file: tokenKey, keyIdentifier: keyIdentifier, teamIdentifier: teamID)
-  }
+  var given: [String] { ([("--topic", topic != nil)] + key.given).compactMap { $1 ? $0 : nil } }
 }
 
 /// The variables of the transports, and which flags have a meaning with them.
@@ -83,8 +42,7 @@ struct BenchTransports {
     guard values.count == 1 || transports.first == .http2 else {
       throw ValidationError(
         "--streams takes several values only if --transport begins with http2, which the other variables are "
-          + "measured with."
-      )
+          + "measured with.")
     }
     return values
   }

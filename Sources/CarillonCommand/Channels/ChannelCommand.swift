@@ -1,14 +1,12 @@
 internal import ArgumentParser
 internal import Carillon
-internal import PushServer
 internal import PushTransport
 internal import PushWire
 
 /// Broadcast channels of Live Activities (HTTP2ProviderAPI.md, section 6).
 struct ChannelCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
-    commandName: "channel",
-    abstract: "Manages the broadcast channels of Live Activities.",
+    commandName: "channel", abstract: "Manages the broadcast channels of Live Activities.",
     discussion: """
       A broadcast goes to everyone who follows a channel, as one request:
 
@@ -25,43 +23,38 @@ struct ChannelCommand: ParsableCommand {
   /// `message-storage-policy`.
   enum Store: String, CaseIterable, ExpressibleByArgument {
     case none, last
-    var policy: Int { self == .none ? 0 : 1 }
+    var storage: ChannelService.Storage { self == .none ? .none : .last }
   }
 
   struct Create: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
       abstract: "Makes a channel, and prints its identifier.",
-      discussion: "  carillon channel create --config carillon.yaml --app news --store last\n\nAn app can have 10,000 channels in an environment.")
+      discussion: "  carillon channel create --config carillon.yaml --app news --store last\n\nAn app can have "
+        + "10,000 channels in an environment.")
 
     @Option(
-      help: ArgumentHelp(
-        "Whether devices that are away get the most recent broadcast later (last), or none; to a channel that stores none, --expiration must be 0.",
-        valueName: "none|last"))
-    var store = Store.last
+      help: .init(
+        "Whether devices that are away get the most recent broadcast later (last), or none; to a channel that "
+          + "stores none, --expiration must be 0.", valueName: "none|last")) var store = Store.last
     @OptionGroup var options: ChannelOptions
 
     func run() async throws {
       try options.check()
-      let body = JSONValue.object([JSONMember("message-storage-policy", .integer(store.policy)), JSONMember("push-type", .string("LiveActivity"))])
-      let reply = try await options.service().ask("POST", body: body.encoded)
-      guard let channel = reply["apns-channel-id"] else { throw CommandFailure.couldNotRun("The service has made a channel, but does not say which") }
+      let channel = try await options.service().create(storing: store.storage)
       ChannelCommand.show(channel, options) { $0.field("store", store.rawValue) }
     }
   }
 
   struct List: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-      abstract: "Prints the identifiers of all channels of an app, one a line.", discussion: "  carillon channel list --config carillon.yaml --app news")
+      abstract: "Prints the identifiers of all channels of an app, one a line.",
+      discussion: "  carillon channel list --config carillon.yaml --app news")
 
     @OptionGroup var options: ChannelOptions
 
     func run() async throws {
       try options.check()
-      let reply = try await options.service().ask("GET", isForAll: true)
-      guard case .array(let values) = ChannelService.value("channels", in: reply) else {
-        throw CommandFailure.couldNotRun("The service's list of channels cannot be read")
-      }
-      let channels = values.compactMap { value -> String? in if case .string(let text) = value { text } else { nil } }
+      let channels = try await options.service().list()
       guard options.json else {
         if !channels.isEmpty { StandardStream.output.writeLine(Self.lines(channels)) }
         return
@@ -85,14 +78,11 @@ struct ChannelCommand: ParsableCommand {
 
     func run() async throws {
       try options.check()
-      let reply = try await options.service().ask("GET", channel: channel)
-      guard case .number(let policy) = ChannelService.value("message-storage-policy", in: reply) else {
-        throw CommandFailure.couldNotRun("The service's answer about the channel cannot be read")
-      }
-      let store = policy == "0" ? Store.none : .last
+      let store = try await options.service().storage(of: channel) == .none ? Store.none : .last
       if options.json { return ChannelCommand.show(channel, options) { $0.field("store", store.rawValue) } }
-      StandardStream.output.writeLine(
-        "\(channel.escapedForTerminal) stores \(store == .none ? "nothing: a broadcast reaches the devices that are there" : "the most recent broadcast")")
+      let what =
+        store == .none ? "nothing: a broadcast reaches the devices that are there" : "the most recent broadcast"
+      StandardStream.output.writeLine("\(channel.escapedForTerminal) stores \(what)")
     }
   }
 
@@ -106,7 +96,7 @@ struct ChannelCommand: ParsableCommand {
 
     func run() async throws {
       try options.check()
-      _ = try await options.service().ask("DELETE", channel: channel)
+      try await options.service().delete(channel)
       if options.json { ChannelCommand.show(channel, options) { $0.field("deleted", true) } }
     }
   }

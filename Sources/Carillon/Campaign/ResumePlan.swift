@@ -1,0 +1,113 @@
+internal import PushEngine
+internal import PushTransport
+package import PushWire
+
+/// Makes a ``SendPlan`` of what a journal holds, after checking that the files it speaks of are
+/// still the same.
+package struct ResumePlan {
+  private let opened: SendJournal
+  private let onUnknown: LanePolicy.OnUnknown?
+  private let configuration: DeploymentConfiguration?
+  private let configurationFile: String?
+
+  /// - Parameters:
+  ///   - onUnknown: takes the place of what the campaigns began with.
+  ///   - configuration: settings of apps that have changed since.
+  ///   - configurationFile: where they are from.
+  package init(
+    opened: SendJournal, onUnknown: LanePolicy.OnUnknown?, configuration: DeploymentConfiguration?,
+    configurationFile: String?
+  ) {
+    self.opened = opened
+    self.onUnknown = onUnknown
+    self.configuration = configuration
+    self.configurationFile = configurationFile
+  }
+
+  private var apps: [AppSettings] { configuration?.apps ?? [] }
+
+  /// Nil when there is nothing to go on with.
+  package func plan(journal: SendPlan.JournalPlan) throws -> SendPlan? {
+    let groups = Set(opened.report.unfinished.map(\.campaign.group))
+    guard !groups.isEmpty else { return nil }
+    var plan = SendPlan(apps: [], entries: [], journal: journal)
+    var changed: [String] = []
+    var checked: [String: FileFingerprint] = [:]
+    func check(_ file: String, _ fingerprint: FileFingerprint) throws {
+      guard checked.updateValue(fingerprint, forKey: file) != fingerprint else { return }
+      if let difference = try fingerprint.difference(of: file) { changed.append(difference) }
+    }
+    for campaign in opened.report.campaigns.map(\.campaign) where groups.contains(campaign.group) {
+      let context = try CampaignContext.read(campaign.context, directory: opened.directory)
+      if plan.settings(context.settings.id) == nil {
+        var settings = apps.first { $0.id == context.settings.id } ?? context.settings
+        if let onUnknown { settings.onUnknown = onUnknown }
+        plan.apps.append(settings)
+        plan.isNamedByTopic = context.isNamedByTopic
+      }
+      plan.outcomes = context.outcomes
+      plan.gone = context.gone
+      plan.begunAt = context.begunAt
+      guard campaign.phase == .open else {
+        plan.ended.append(SendPlan.Ended(app: context.settings.id, tokens: context.tokensName, campaign: campaign))
+        continue
+      }
+      if let settings = plan.settings(context.settings.id),
+        let difference = Self.difference(of: settings, from: context.settings, campaign.headers)
+      {
+        changed.append(difference)
+      }
+      try check(context.payloadFile, context.payload)
+      try check(context.tokensFile, context.tokens)
+      let settledLines =
+        context.outcomes == nil
+        ? nil : SettledLines(of: campaign, recoveredRuns: opened.journal.recoveredRuns(of: campaign.number))
+      var entry = SendPlan.Entry(
+        app: context.settings.id, payloadFile: context.payloadFile,
+        template: try PayloadTemplate.read(file: context.payloadFile), tokens: context.tokensFile,
+        expiration: campaign.expiration.map { $0 == 0 ? .doNotStore : .at($0) }, priority: campaign.priority)
+      entry.tokensName = context.tokensName
+      entry.resumed = SendPlan.Resumed(
+        campaign: campaign, mark: campaign.mark.offset == 0 ? nil : campaign.mark, settledLines: settledLines)
+      plan.entries.append(entry)
+    }
+    try checkConfiguration(plan.apps.map(\.id))
+    guard changed.isEmpty else {
+      throw CarillonError(
+        .journalContent,
+        "\(changed.joined(separator: "; ")): put back what it was, or give the campaign up by carillon journal "
+          + "abandon \(opened.directory.asShellWord).")
+    }
+    return plan
+  }
+
+  /// A configuration that names none of the campaign's apps was given by mistake: it would change
+  /// nothing.
+  private func checkConfiguration(_ needed: [String]) throws {
+    guard let configurationFile, !apps.contains(where: { needed.contains($0.id) }) else { return }
+    let quoted = needed.map { "\"\($0)\"" }.joined(separator: ", ")
+    let present = apps.map(\.id).joined(separator: ", ")
+    throw CarillonError(
+      .configuration,
+      "\(configurationFile) has no app \(quoted), which the campaign in the journal \(opened.directory) sends "
+        + "through (it has \(present)); "
+        + "give the configuration of that app, or leave --config out and name the journal by --journal")
+  }
+
+  /// How the headers of what is still to be sent would differ from what was sent; nil if they do
+  /// not.
+  private static func difference(
+    of settings: AppSettings, from before: AppSettings, _ headers: ProviderHeaders?
+  ) -> String? {
+    guard settings.transport == before.transport else {
+      return "the app \(settings.id) has the transport \(settings.transport.rawValue) now, had "
+        + "\(before.transport.rawValue) when the campaign began"
+    }
+    guard let headers, let topic = settings.topic, let begun = headers.topic,
+      headers.pushType.topic(for: topic) != begun, settings.topic != before.topic
+    else {
+      return nil
+    }
+    return "the app \(settings.id) has the topic \(topic) now, and the campaign began with \(begun)"
+  }
+}

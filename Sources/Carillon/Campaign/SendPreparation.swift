@@ -1,0 +1,167 @@
+internal import PushEngine
+internal import PushTransport
+internal import PushWire
+
+extension SendPlan {
+  /// Reads credentials and opens token files. Nothing has been sent when this throws.
+  ///
+  /// - Parameter unixSeconds: now; expirations count from it, and certificates must be valid at it.
+  package func prepare(at unixSeconds: UInt32) throws -> PreparedSend {
+    var prepared = PreparedSend(apps: [], campaigns: [])
+    var parts: [String: PreparedSend.AppPart] = [:]
+    let registry = ProviderTokenRegistry()
+    for settings in apps {
+      let credential = try ResolvedCredential.resolve(settings, registry: registry, validAt: Int64(unixSeconds))
+      var named = settings
+      if isNamedByTopic, let topic = settings.topic ?? credential.certificate?.topics.first { named.id = topic }
+      let part = PreparedSend.AppPart(settings: named, credential: credential)
+      parts[settings.id] = part
+      prepared.apps.append(part)
+      if let certificate = credential.certificate {
+        prepared.warnings += Self.warnings(about: certificate, of: settings, at: Int64(unixSeconds))
+      }
+    }
+    for entry in entries {
+      guard let part = parts[entry.app] else { throw CarillonError(.configuration, "there is no app \"\(entry.app)\"") }
+      let hasTemplate = !entry.template.columns.isEmpty
+      var sent = Campaign(
+        payload: hasTemplate ? [] : entry.template.sample, expiration: entry.expiration?.unixSeconds(now: unixSeconds),
+        priority: entry.priority)
+      switch part.settings.transport {
+      case .binary: prepared.warnings += try check(entry, command: part.settings.command)
+      case .http2:
+        sent.headers = headers(entry, part)
+        prepared.warnings += try check(entry, sent.requestHeaders, part.credential.kind)
+      }
+      let limit =
+        part.settings.transport == .http2 ? sent.requestHeaders.payloadLimit : part.settings.command.payloadLimitDefault
+      let audience = try open(
+        entry, from: entry.resumed?.mark, byteLimit: limit, readsHeaders: part.settings.transport == .http2)
+      if part.settings.transport == .binary {
+        for column in audience.headerColumns where !entry.template.columns.contains(column) {
+          prepared.warnings.append(
+            "\(entry.tokens) has the column \(column), which only HTTP/2 can send; it is not looked at.")
+        }
+      }
+      prepared.campaigns.append(
+        PreparedSend.CampaignPart(
+          app: part.settings.id, sent: sent, audience: audience,
+          payloadCapacity: hasTemplate ? AudienceChunk.defaultPayloadCapacity : 0,
+          tokens: entry.tokensName ?? entry.tokens, number: entry.resumed?.campaign.number,
+          settledLines: entry.resumed?.settledLines))
+    }
+    return prepared
+  }
+
+  /// The journal's, if the campaign goes on; otherwise what was said of them, with the topic
+  /// spelled out, so that nothing but they decides about it later.
+  private func headers(_ entry: Entry, _ part: PreparedSend.AppPart) -> ProviderHeaders {
+    if let headers = entry.resumed?.campaign.headers { return headers }
+    let overrides = entry.overrides
+    let isBroadcast = overrides.channelIdentifier != nil
+    var headers = ProviderHeaders(
+      topic: overrides.topic ?? part.settings.topic,
+      pushType: overrides.pushType ?? (isBroadcast ? .liveActivity : part.settings.pushType))
+    headers.collapseIdentifier = overrides.collapseIdentifier
+    headers.channelIdentifier = overrides.channelIdentifier
+    headers.topic = headers.effectiveTopic(for: part.credential.kind)
+    return headers
+  }
+
+  /// The audience of a campaign that goes on, from its beginning.
+  func wholeAudience(
+    _ entry: Entry, _ campaign: PreparedSend.CampaignPart, _ app: PreparedSend.AppPart
+  ) throws -> SendAudience {
+    let isHTTP2 = app.settings.transport == .http2
+    let limit = isHTTP2 ? campaign.sent.requestHeaders.payloadLimit : app.settings.command.payloadLimitDefault
+    return try open(entry, from: nil, byteLimit: limit, readsHeaders: isHTTP2)
+  }
+
+  private func open(
+    _ entry: Entry, from mark: AudienceMark?, byteLimit: Int, readsHeaders: Bool
+  ) throws -> SendAudience {
+    if let channel = entry.overrides.channelIdentifier {
+      if let column = entry.template.columns.first {
+        throw CarillonError(
+          .payload,
+          "\(entry.payloadFile) has the placeholder {{\(column)}}, but a broadcast to a "
+            + "channel has no token file to fill it from")
+      }
+      return .channel(channel)
+    }
+    do {
+      let file = try AudienceFile(path: entry.tokens, from: mark, readsHeaders: readsHeaders) { header in
+        entry.template.columns.isEmpty ? nil : try entry.template.renderer(for: header, byteLimit: byteLimit)
+      }
+      return .file(file)
+    } catch let error as PayloadTemplateError {
+      throw CarillonError(.payload, "\(entry.payloadFile) with \(entry.tokens): \(error)")
+    } catch {
+      throw CarillonError(describing: error)
+    }
+  }
+
+  /// Throws what would be refused; returns what only looks wrong.
+  private func check(_ entry: Entry, command: FrameVersion) throws -> [String] {
+    if let flag = entry.overrides.flag {
+      throw CarillonError(
+        .configuration,
+        "\(flag) needs HTTP/2, but the app \(entry.app) speaks the binary protocol: give it transport: http2")
+    }
+    if entry.priority == PushPriority.low.rawValue {
+      throw CarillonError(
+        .configuration,
+        "Priority 1 needs HTTP/2, but the app \(entry.app) speaks the binary protocol: use 5 or 10")
+    }
+    let findings = Payload.check(entry.template.sample, for: .binary(command), priority: entry.priority)
+    return try sentences(findings, of: entry) { "The payload \(entry.payloadFile) cannot be sent: \($0)" }
+  }
+
+  private func check(
+    _ entry: Entry, _ headers: ProviderHeaders, _ credential: ProviderCredentialKind
+  ) throws -> [String] {
+    let findings = headers.findings(payload: entry.template.sample, credential: credential)
+    let type = headers.pushType.rawValue
+    return try sentences(findings, of: entry, flags: " --push-type \(type)") {
+      "\(entry.payloadFile) cannot be sent as a notification of type \(type): \($0)"
+    }
+  }
+
+  private func sentences(
+    _ findings: [PayloadFinding], of entry: Entry, flags: String = "", failure: (String) -> String
+  ) throws -> [String] {
+    if let error = findings.first(where: { $0.severity == .error }) {
+      let more = findings.count { $0.severity == .error } - 1
+      let advice = more > 0 ? " (and \(more) more: carillon payload check\(flags) \(entry.payloadFile))" : ""
+      throw CarillonError(.payload, "\(failure(error.sentence))\(advice)")
+    }
+    return findings.map { "\(entry.payloadFile): \($0.path): \($0.sentence)" }
+  }
+
+  private static func warnings(
+    about certificate: CertificateInspection, of settings: AppSettings, at now: Int64
+  ) -> [String] {
+    guard case .certificate(let files) = settings.credential else { return [] }
+    var warnings: [String] = []
+    let days = certificate.daysLeft(at: now)
+    if days < CredentialFinding.warningDays {
+      warnings.append(
+        "The certificate \(files.certificate) expires in \(days) day\(days == 1 ? "" : "s"); request a new one.")
+    }
+    // Over HTTP/2 this is an error, found with the headers.
+    if settings.transport == .binary, let topic = settings.topic, !certificate.topics.isEmpty,
+      !certificate.topics.contains(topic)
+    {
+      warnings.append(
+        "The certificate \(files.certificate) is for \(certificate.topics.joined(separator: ", ")), not for "
+          + "\(topic) as the configuration says.")
+    }
+    if settings.gateway == nil, !certificate.environments.isEmpty,
+      !certificate.environments.contains(where: { $0.rawValue == settings.environment.rawValue })
+    {
+      let named = certificate.environments.map(\.rawValue).sorted().joined(separator: ", ")
+      warnings.append("The certificate \(files.certificate) is for \(named), not for \(settings.environment.rawValue).")
+    }
+    return warnings
+  }
+}

@@ -1,0 +1,58 @@
+internal import Foundation
+package import PushWire
+
+/// Where entries of the feedback service are written to. Both calls return the system's reason if
+/// they fail.
+package protocol FeedbackOutput: Sendable {
+  /// Writes one entry. When it returns, the entry survives the process.
+  func write(_ tuple: FeedbackTuple) -> String?
+  /// Puts what was written onto the disk, if it goes to one.
+  func synchronise() -> String?
+}
+
+extension FeedbackTuple {
+  /// The first line of a list as CSV.
+  package static let csvHeader = "timestamp,token\n"
+
+  /// The entry as a line, with its line end.
+  package func line(json: Bool) -> String {
+    json ? "{\"timestamp\":\(timestamp),\"token\":\"\(token)\"}\n" : "\(timestamp),\(token)\n"
+  }
+}
+
+/// A file to which entries are appended, each in a write of its own.
+package final class FeedbackFile: FeedbackOutput {
+  private let descriptor: Int32
+  private let json: Bool
+
+  /// Opens the file, or makes it. A file that is empty gets the header of CSV.
+  ///
+  /// - Parameters:
+  ///   - json: lines of JSON instead of CSV.
+  ///   - flag: what named the file, for errors.
+  package init(path: String, json: Bool, flag: String = "--output") throws(CarillonError) {
+    self.json = json
+    do throws(OutputFile.Problem) {
+      descriptor = try OutputFile.open(path, flags: O_APPEND)
+    } catch {
+      throw CarillonError(.list, "\(flag): \(path) cannot be written: \(error.text)")
+    }
+    guard !json, lseek(descriptor, 0, SEEK_END) <= 0, let problem = write(FeedbackTuple.csvHeader) else { return }
+    throw CarillonError(.output, "The output cannot be written: \(problem)")
+  }
+
+  deinit { close(descriptor) }
+
+  package func write(_ tuple: FeedbackTuple) -> String? { write(tuple.line(json: json)) }
+
+  /// Writes a line as it stands.
+  func write(_ line: String) -> String? { OutputFile.write(Array(line.utf8), to: descriptor) }
+
+  package func synchronise() -> String? {
+    let code = sync()
+    return code == 0 ? nil : unsafe String(cString: strerror(code))
+  }
+
+  /// The same, with the `errno`; 0 for success.
+  func sync() -> Int32 { OutputFile.sync(descriptor) }
+}

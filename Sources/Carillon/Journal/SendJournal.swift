@@ -1,0 +1,139 @@
+package import PushEngine
+
+/// The journal of a send, opened.
+package struct SendJournal: Sendable {
+  package let journal: EngineJournal
+  package let directory: String
+  /// What was found in it.
+  package let report: JournalReport
+  let sync: JournalConfiguration.Sync
+
+  /// Opens a journal, or makes it.
+  ///
+  /// - Parameter skipsDamage: continues behind damaged places, and counts what is lost there.
+  package static func open(
+    _ settings: JournalConfiguration, directory: String, skipsDamage: Bool
+  ) throws(CarillonError) -> SendJournal {
+    var options = EngineJournalOptions()
+    options.skipsDamage = skipsDamage
+    options.sync =
+      switch settings.sync {
+      case .always: .always
+      case .interval: .interval(settings.interval)
+      case .never: .never
+      }
+    do throws(JournalProblem) {
+      let (journal, report) = try EngineJournal.open(directory: directory, options: options)
+      return SendJournal(journal: journal, directory: directory, report: report, sync: settings.sync)
+    } catch {
+      switch error.kind {
+      case .inUse: throw CarillonError(.journal, "\(error): only one can have it at a time")
+      case .damaged:
+        throw CarillonError(
+          .journal,
+          "\(error); carillon journal verify \(directory.asShellWord) lists every such place, and "
+            + "--skip-damaged goes on over them and counts what is lost")
+      case .other: throw CarillonError(.journal, "\(error)")
+      }
+    }
+  }
+
+  /// What is wrong with the journal although it could be opened, in sentences.
+  package var findings: [String] {
+    var findings = [report.tornTailNotice].compactMap { $0 } + report.damage.map { "damaged: \($0)" }
+    if report.strayCount > 0 { findings.append(report.strayNotice) }
+    if !report.damage.isEmpty {
+      let lost = report.campaigns.map(\.lost).reduce(0, +)
+      findings.append(
+        "\(report.lostRecordCount) records are known to be lost, and with them the fate of \(lost) notifications, "
+          + "which count as unknown")
+    }
+    return findings
+  }
+
+  /// The command that resumes what is left in it.
+  package var resumeCommand: String {
+    // The journal does not remember how durable it was asked to be.
+    let sync = sync == JournalConfiguration().sync ? "" : " --sync \(sync.rawValue)"
+    return "carillon send --resume --journal \(directory.asShellWord)" + sync
+  }
+
+  /// Throws if an earlier campaign must be resumed first.
+  package func checkIsFinished() throws(CarillonError) {
+    guard let state = report.unfinished.first else { return }
+    let campaign = state.campaign
+    throw CarillonError(
+      .journalContent,
+      "The journal \(directory) holds a campaign of \(campaign.app) that has not ended "
+        + "(\(campaign.account.settled) of \(campaign.account.submitted) notifications settled): go on with it by "
+        + "\(resumeCommand), or give it up by carillon journal abandon \(directory.asShellWord).")
+  }
+
+  // MARK: Campaigns that have ended
+
+  /// The campaigns of the last account, when none is unfinished.
+  ///
+  /// - Throws: an error if no campaign had begun: the journal stays as it is, so that the next
+  ///   attempt gets the same error.
+  package func lastEnded() throws(CarillonError) -> [JournalledCampaign] {
+    let last = report.campaigns.map(\.campaign.group).max()
+    let ended = report.campaigns.map(\.campaign).filter { $0.group == last }
+    guard report.isClosed || !ended.isEmpty && !report.recordsAreClosed else {
+      throw CarillonError(
+        .journalContent,
+        "The journal \(directory) holds nothing to go on with: the process that had it last ended before its campaign "
+          + "had begun, and sent nothing")
+    }
+    return ended
+  }
+
+  /// Completes the lists of campaigns that have ended. Returns what there is to tell, in sentences.
+  /// A list that cannot be completed does not stop the account.
+  package func completeLists(of ended: [JournalledCampaign]) -> [String] {
+    do {
+      return try EndedLists(self, ended).complete()
+    } catch {
+      return [CarillonError(describing: error).message]
+    }
+  }
+
+  /// The account of campaigns that have ended.
+  package func account(of ended: [JournalledCampaign]) -> AccountSnapshot {
+    let accounts = Dictionary(grouping: ended, by: \.app).map { id, campaigns in
+      AccountSnapshot.App(id: id, account: campaigns.map(\.account).reduce(Account(), +))
+    }
+    return AccountSnapshot(apps: accounts.sorted { $0.id < $1.id }, seconds: 0)
+  }
+
+  /// Closes the journal.
+  ///
+  /// - Parameter forgetsEnded: false: keeps the campaigns that have ended until another one has, so
+  ///   that their account can be asked for again.
+  package func close(forgetsEnded: Bool = true) async throws(CarillonError) {
+    do throws(JournalProblem) {
+      try await journal.close(forgetsEnded: forgetsEnded)
+    } catch {
+      throw CarillonError(.journal, "\(error)")
+    }
+  }
+
+  // MARK: Giving up
+
+  /// Cancels what the unfinished campaigns have not sent, and completes their list of outcomes.
+  ///
+  /// - Returns: the campaigns, with their final accounts, and why the list is not complete, if so.
+  package func abandon() async throws(CarillonError) -> (ended: [JournalledCampaign], listProblem: String?) {
+    let groups = Set(report.unfinished.map(\.campaign.group))
+    let lists = AbandonedLists(self, report.campaigns.map(\.campaign).filter { groups.contains($0.group) })
+    // A list that cannot be synced is reported at the end, and stops nothing.
+    journal.beforeCommits { try? lists.sync() }
+    journal.abandonCampaigns(lists.listener)
+    // Their accounts are whole when everything has found its place in the journal.
+    do throws(JournalProblem) {
+      try await journal.makeDurable()
+    } catch {
+      throw CarillonError(.journal, "\(error)")
+    }
+    return (journal.campaigns.filter { groups.contains($0.group) }, lists.finish())
+  }
+}

@@ -1,0 +1,71 @@
+internal import Foundation
+internal import PushEngine
+internal import PushWire
+
+/// What an earlier process has listed in an ``OutcomesFile``, as far as the journal stands by it.
+///
+/// A row is written, and durable, before the journal says that its notification is settled. So
+/// after a crash no row is missing, but some may be void: those of notifications that are going to
+/// be sent, or read, again. What a lost or older list lacks is for ``OutcomesRestoration``.
+struct OutcomesHistory {
+  /// Rows with their line ends, in order.
+  private(set) var rows: [String] = []
+  /// What they say, for each of the sources.
+  private(set) var listed: [Listed]
+
+  /// The rows of one campaign.
+  struct Listed {
+    var lines: Set<UInt64> = []
+    /// By outcome.
+    var counts: [String: Int] = [:]
+    /// Devices that the service has called gone.
+    var gone: [GoneDevice] = []
+  }
+
+  /// A campaign that is gone on with.
+  struct Source {
+    var app: String
+    var tokens: String
+    /// Nil: it has ended, and all its rows are right.
+    var settled: SettledLines?
+  }
+
+  /// - Parameters:
+  ///   - columns: of the rows.
+  ///   - sources: rows of other campaigns are right: these have ended before.
+  init(path: String, columns: OutcomesColumns, sources: [Source]) throws {
+    // Foundation has many words for a file that is not there.
+    let problem = unsafe access(path, R_OK) == 0 ? nil : unsafe String(cString: strerror(errno))
+    guard problem == nil, let content = try? Data(contentsOf: URL(fileURLWithPath: path)) else {
+      throw CarillonError(
+        .list,
+        "\(path), which lists what was not accepted so far, cannot be read: \(problem ?? "it is no file"); put it "
+          + "back, or an empty file in its place if what it listed may be missing")
+    }
+    listed = sources.map { _ in Listed() }
+    var isFirst = true
+    for record in CSVText.records(content) {
+      defer { isFirst = false }
+      // A crash in the middle of a write leaves no line end.
+      guard !isFirst, record.last == UInt8(ascii: "\n") else { continue }
+      let fields = CSVText.fields(record.dropLast())
+      guard fields.count == columns.names.count, let line = UInt64(fields[0]) else { continue }
+      let (app, tokens) = (fields[fields.count - 2], fields[fields.count - 1])
+      let index =
+        columns.namesSource
+        ? sources.firstIndex { OutcomesFile.isField(app, $0.app) && OutcomesFile.isField(tokens, $0.tokens) }
+        : sources.indices.first
+      guard let index else {
+        rows.append(String(decoding: record, as: UTF8.self))
+        continue
+      }
+      guard sources[index].settled?.contains(line) ?? true else { continue }
+      rows.append(String(decoding: record, as: UTF8.self))
+      listed[index].lines.insert(line)
+      listed[index].counts[fields[2], default: 0] += 1
+      if fields[3].hasPrefix("410 ") {
+        listed[index].gone.append(GoneDevice(token: fields[1], since: columns.namesTime ? UInt64(fields[4]) : nil))
+      }
+    }
+  }
+}

@@ -1,0 +1,21 @@
+/// Columns of text, as a terminal shows them.
+package enum TextTable {
+  /// The rows as lines, with two spaces between columns and none at the end.
+  ///
+  /// - Parameters:
+  ///   - rows: as many cells each as the first one has.
+  ///   - leftAligned: columns of words; the others are numbers.
+  package static func lines(_ rows: [[String]], leftAligned: Set<Int>) -> [String] {
+    guard let first = rows.first else { return [] }
+    let widths = first.indices.map { column in rows.map { $0[column].count }.max() ?? 0 }
+    return rows.map { row in
+      let cells = row.indices.map { column in
+        let padding = String(repeating: " ", count: widths[column] - row[column].count)
+        return leftAligned.contains(column) ? row[column] + padding : padding + row[column]
+      }
+      var line = cells.joined(separator: "  ")
+      while line.last == " " { line.removeLast() }
+      return line
+    }
+  }
+}

@@ -1,0 +1,122 @@
+internal import Carillon
+internal import Foundation
+internal import PushEngine
+
+/// The terminal of `carillon send`: shows progress and the account, watches signals, and picks the
+/// exit status.
+struct SendShell: Sendable {
+  /// One JSON object on standard output instead of a table.
+  let json: Bool
+  let opened: SendJournal?
+
+  /// How long a second signal waits for connections to close.
+  private static let closingTime = Duration.seconds(2)
+
+  /// Sends everything and prints the account.
+  ///
+  /// - Throws: the exit status when it is not 0, or why nothing could be sent.
+  func run(_ run: SendExecution, at unixSeconds: UInt32) async throws {
+    let ending = try await run.run(at: unixSeconds, notice: { Self.say($0.asSentence) }, alongside: watch)
+    // Closing the journal removes the account of what has ended. So it is printed first: a process
+    // that is killed in between prints it again when it is resumed.
+    let unwritten = showsAccount(ending) ? ending.account.show(json: json) : nil
+    let unjournalled = unwritten == nil ? await closeJournal() : nil
+    let problems = ending.listProblems + [unwritten, ending.failures.isEmpty ? unjournalled : nil].compactMap { $0 }
+    try finish(ending, incomplete: problems, isShown: unwritten == nil)
+    // All that was taken in may be accepted, but there was more.
+    if ending.wasInterrupted { throw ExitStatus.findings }
+  }
+
+  /// A text that ends with a command has no full stop, so that it can be copied.
+  private static func say(_ text: String) { StandardStream.error.writeLine("carillon: \(text)") }
+
+  /// Returns what is wrong, in a sentence.
+  private func closeJournal() async -> String? {
+    do throws(CarillonError) {
+      try await opened?.close()
+      return nil
+    } catch { return error.message }
+  }
+
+  // MARK: While it runs
+
+  /// Shows progress, and stops at signals.
+  private func watch(_ running: RunningSend) async {
+    let ending = OnlyOnce()
+    let watch = SignalWatch { count in
+      // The terminal has echoed ^C into the progress line.
+      if StandardStream.error.isTerminal { _ = StandardStream.error.write(Array("\r\u{1B}[K".utf8)) }
+      switch count {
+      case 1:
+        Self.say("stopping: what is in flight is still accounted for; interrupt again to stop at once")
+        running.cancel()
+      case 2:
+        Self.say("closing every connection: what is in flight becomes unknown")
+        running.closeConnections()
+        SignalWatch.after(Self.closingTime) { stopHere(running, ending) }
+      default: stopHere(running, ending)
+      }
+    }
+    defer { watch.stop() }
+    await showProgress(of: running)
+    guard !ending.begin() else { return }
+    // The process is about to exit.
+    while true { sleep(3600) }
+  }
+
+  /// For connections that do not close in time, or a third signal.
+  private func stopHere(_ running: RunningSend, _ ending: OnlyOnce) {
+    guard ending.begin() else { return }
+    let (account, inFlightCount) = running.account.asIfOver
+    let isShown = account.show(json: json) == nil
+    running.finishLists()
+    if inFlightCount > 0 {
+      Self.say(
+        "stopped at once: \(inFlightCount) notifications were still in flight; they count as unknown, and are "
+          + "not listed")
+    }
+    if let opened { Self.say("what was not sent stays in the journal; go on by \(opened.resumeCommand)") }
+    Foundation.exit((isShown ? ExitStatus.findings : .couldNotRun).rawValue)
+  }
+
+  /// Until the task is cancelled.
+  private func showProgress(of running: RunningSend) async {
+    let stream = StandardStream.error
+    var display = ProgressDisplay(stream.isTerminal ? .terminal(columns: stream.columnCount) : .log)
+    while !Task.isCancelled {
+      if let text = display.update(running.progress) { _ = stream.write(Array(text.utf8)) }
+      try? await Task.sleep(for: .milliseconds(100))
+    }
+    _ = stream.write(Array(display.clear().utf8))
+  }
+
+  // MARK: Ending
+
+  /// If nothing reached a gateway, people need only the reason; a machine still gets its object. A
+  /// gateway that took nothing until patience was over gets an account, with its notes.
+  private func showsAccount(_ ending: SendEnding) -> Bool {
+    json || !ending.nothingWasSent || ending.failures.isEmpty || ending.hasGivenUp
+  }
+
+  /// - Parameters:
+  ///   - incomplete: why something that was to be written is not all there.
+  ///   - isShown: false: the account did not reach standard output.
+  private func finish(_ ending: SendEnding, incomplete: [String], isShown: Bool) throws {
+    let (audiences, failures, account) = (ending.audienceProblems, ending.failures, ending.account)
+    // A failed journal stops every app: one sentence for all of them.
+    let stopped = failures.isEmpty ? nil : opened?.journal.failure
+    let others = failures.filter { $0.reason != stopped }.map { "\($0.app) stopped: \($0.reason)" }
+    for problem in audiences.map(\.description) + others + incomplete { Self.say(problem.asSentence) }
+    if let opened {
+      if let stopped {
+        Self.say("\(stopped); nothing more was taken in, and when that is mended, \(opened.resumeCommand) goes on")
+      } else if ending.wasInterrupted || !failures.isEmpty || !audiences.isEmpty {
+        Self.say("what was not sent stays in the journal; go on by \(opened.resumeCommand)")
+      }
+    }
+    if !isShown || !failures.isEmpty && ending.nothingWasSent && !ending.hasGivenUp { throw ExitStatus.couldNotRun }
+    if !audiences.isEmpty, account.apps.allSatisfy({ $0.submitted == 0 }) { throw ExitStatus.usage }
+    if !failures.isEmpty || !audiences.isEmpty || !incomplete.isEmpty { throw ExitStatus.findings }
+    if account.exitStatus != .success { throw account.exitStatus }
+  }
+}

@@ -1,0 +1,238 @@
+internal import Foundation
+internal import PushTransport
+internal import Testing
+
+/// `carillon verify`: whether it sees what differs between an account, a list and a record.
+struct VerifyTests {
+  private let place: Workplace
+
+  init() throws { place = try Workplace() }
+
+  private static func token(_ number: Int, prefix: String = "00") -> String { HTTP2Site.token(number, prefix: prefix) }
+
+  /// Nine tokens arrive, the tenth is refused, and a line holds no token.
+  private struct Files {
+    var account = Self.account()
+    var list = [
+      "10,\(VerifyTests.token(10, prefix: "dead")),rejected,8 invalid token", "11,nonsense,rejected,malformed token",
+    ]
+    var record =
+      (1...9).map { VerifyTests.line(VerifyTests.token($0)) }
+      + [VerifyTests.line(VerifyTests.token(10, prefix: "dead"), refused: "8")]
+
+    static func account(
+      submitted: Int = 11, confirmed: Int = 9, invalid: Int = 1, malformed: Int = 1, unknown: Int = 0, copies: Int = 0
+    ) -> String {
+      """
+      {"apps":{"news":{"submitted":\(submitted),"accepted":{"confirmed":\(confirmed),"quiet":0},\
+      "rejected":{"total":\(invalid + malformed),\
+      "byReason":{"8 invalid token":\(invalid),"malformed token":\(malformed)}},\
+      "suppressed":0,"expired":0,"held":0,"cancelled":0,"unknown":\(unknown),"resent":\(copies),\
+      "possibleDuplicates":\(copies),"possibleCopies":\(copies),"notes":[],"neverRead":[]}},\
+      "seconds":1.000,"perSecond":11.000}
+      """
+    }
+  }
+
+  private static func line(_ token: String, app: String = "com.example.news", refused: String? = nil) -> String {
+    "{\"app\":\"\(app)\",\"connection\":1,\"command\":2,\"identifier\":1,\"token\":\"\(token)\",\"payload\":null"
+      + (refused.map { ",\"refused\":\($0)" } ?? "") + "}"
+  }
+
+  private func verify(_ change: (inout Files) -> Void = { _ in }, _ arguments: [String] = []) async throws -> Ending {
+    var files = Files()
+    change(&files)
+    try place.write(files.account, to: "account.json")
+    try place.write((["line,token,outcome,reason"] + files.list).joined(separator: "\n") + "\n", to: "list.csv")
+    try place.write(files.record.map { $0 + "\n" }.joined(), to: "record.jsonl")
+    return try await ChildProcess.run(
+      ["verify", "--account", "account.json", "--outcomes", "list.csv", "--record", "record.jsonl"] + arguments,
+      directory: place.url)
+  }
+
+  /// It ends with 1, and describes a difference in these words.
+  private func expectDifference(
+    _ sentence: String, sourceLocation: SourceLocation = #_sourceLocation, _ change: (inout Files) -> Void
+  ) async throws {
+    let ending = try await verify(change)
+    #expect(ending.status == 1, "\(ending)", sourceLocation: sourceLocation)
+    #expect(ending.output.contains(sentence), "\(ending)", sourceLocation: sourceLocation)
+  }
+
+  @Test("files that agree give a table, what was compared, and exit status 0")
+  func equal() async throws {
+    let ending = try await verify()
+    #expect(ending.status == 0, "\(ending)")
+    #expect(
+      ending.output == """
+        \("                             account  list  record")
+        news                              11                submitted
+          accepted                         9     -       9  agrees
+          rejected: 8 invalid token        1     1       1  agrees
+          rejected: malformed token        1     1       -  agrees
+        Compared 10 lines of the record and 2 rows of the list, one by one, and the counts above: all agree.
+
+        """)
+    let json = try await verify({ _ in }, ["--json"])
+    #expect(json.status == 0 && json.output.hasPrefix(#"{"agrees":true,"recordLines":10,"listRows":2,"#), "\(json)")
+  }
+
+  @Test("a row that the list lacks")
+  func missingRow() async throws {
+    let refused = Self.token(10, prefix: "dead")
+    try await expectDifference("news: \(refused) was refused with 8, and is not listed") { $0.list.removeFirst() }
+    try await expectDifference("news, rejected: malformed token: 1 in the account, 0 in the list") {
+      $0.list.removeLast()
+    }
+  }
+
+  @Test("a row too many: of a token that was accepted, that never arrived, or that is there already")
+  func extraRow() async throws {
+    try await expectDifference("news, line 3: is listed as rejected, 8 invalid token, but was accepted") {
+      $0.list.append("3,\(Self.token(3)),rejected,8 invalid token")
+    }
+    try await expectDifference("but the record has no refusal of it") {
+      $0.list.append("12,\(Self.token(12)),rejected,8 invalid token")
+    }
+    try await expectDifference("line 11 of news is listed twice") { $0.list.append($0.list[1]) }
+    try await expectDifference("news, line 4: is listed as cancelled, but was accepted") {
+      $0.list.append("4,\(Self.token(4)),cancelled,")
+    }
+  }
+
+  @Test("a row with another reason than the record's")
+  func wrongReason() async throws {
+    try await expectDifference("is listed as rejected, 7 invalid payload size, but was refused with 8") {
+      $0.list[0] = $0.list[0].replacing("8 invalid token", with: "7 invalid payload size")
+    }
+    try await expectDifference("was refused with 7") {
+      $0.record[9] = $0.record[9].replacing("\"refused\":8", with: "\"refused\":7")
+    }
+  }
+
+  @Test(
+    "a count of the account that is too high or too low",
+    arguments: [
+      ("news, accepted: 10 in the account, 9 in the record", Files.account(submitted: 12, confirmed: 10)),
+      ("news, accepted: 8 in the account, 9 in the record", Files.account(submitted: 10, confirmed: 8)),
+      (
+        "news, rejected: 8 invalid token: 2 in the account, 1 in the list, 1 in the record",
+        Files.account(submitted: 12, invalid: 2)
+      ),
+      ("news, unknown: 1 in the account, 0 in the list", Files.account(submitted: 12, unknown: 1)),
+      ("news: 12 were submitted by the account, and its outcomes are 11 together", Files.account(submitted: 12)),
+    ])
+  func wrongCount(sentence: String, account: String) async throws {
+    try await expectDifference(sentence) { $0.account = account }
+  }
+
+  @Test("a notification that arrived, and is not in the account; an app that it does not name")
+  func strangers() async throws {
+    try await expectDifference("news, accepted: 9 in the account, 10 in the record") {
+      $0.record.append(Self.line(Self.token(77)))
+    }
+    try await expectDifference("the record has 1 lines of com.example.chat, and the account does not name it") {
+      $0.record.append(Self.line(Self.token(1), app: "com.example.chat"))
+    }
+  }
+
+  @Test("copies are allowed as far as the account admits them")
+  func copies() async throws {
+    let copy: (inout Files) -> Void = { $0.record.append($0.record[2]) }
+    try await expectDifference("news, arrived again, at most: 0 in the account, 1 in the record", copy)
+    let admitted = try await verify { files in
+      copy(&files)
+      files.account = Files.account(copies: 2)
+    }
+    #expect(admitted.status == 0, "\(admitted)")
+  }
+
+  @Test("what is unknown may have arrived or not")
+  func unknown() async throws {
+    for hasArrived in [true, false] {
+      let ending = try await verify { files in
+        files.account = Files.account(confirmed: 8, unknown: 1)
+        files.list.append("9,\(Self.token(9)),unknown,")
+        if !hasArrived { files.record.remove(at: 8) }
+      }
+      #expect(ending.status == 0, "\(ending)")
+    }
+  }
+
+  @Test("files that are none of the three are named, with exit status 2")
+  func badFiles() async throws {
+    expectOneSentence(try await verify { $0.account = "[]" }, status: 2, containing: "account.json is no account")
+    expectOneSentence(
+      try await verify { $0.list.append("12,ab") }, status: 2, containing: "row 3 of list.csv is no row")
+    expectOneSentence(try await verify { $0.record[4] = "{}" }, status: 2, containing: "record.jsonl:5 is no line")
+    expectOneSentence(
+      try await verify { $0.record[9] = "{\"app\":\"com.example.news\",\"tok" }, status: 2,
+      containing: "record.jsonl:10")
+    let missing = try await ChildProcess.run(
+      ["verify", "--account", "none.json", "--outcomes", "list.csv", "--record", "record.jsonl"], directory: place.url)
+    expectOneSentence(missing, status: 2, containing: "none.json: cannot be read")
+  }
+
+  // MARK: What was really sent
+
+  @Test("a campaign over HTTP/2 agrees with its service, and no longer when its list is changed")
+  func http2() async throws {
+    let site = try HTTP2Site()
+    let service = try await site.simulate(
+      rules: """
+        http2:
+          refuse:
+            - { prefixes: [dead], reason: Unregistered }
+            - { every: 7, reason: TooManyRequests, times: 1 }
+        """)
+    let tokens = (1...60).map { HTTP2Site.token($0, prefix: $0 % 10 == 0 ? "dead" : "00") } + ["nonsense"]
+    try site.place.write(tokens.joined(separator: "\n") + "\n", to: "tokens.txt")
+    let sent = try await site.send(
+      service, ["--payload", "hello.json", "--tokens", "tokens.txt", "--outcomes", "list.csv", "--json"])
+    #expect(sent.status == 1, "\(sent)")
+    service.simulator.send(SIGTERM)
+    _ = await service.simulator.ending()
+    try site.place.write(sent.output, to: "account.json")
+    let arguments = ["verify", "--account", "account.json", "--outcomes", "list.csv", "--record", "truth.jsonl"]
+    let equal = try await site.run(arguments)
+    #expect(equal.status == 0 && equal.output.contains("rejected: 410 Unregistered"), "\(equal)")
+    let list = try site.place.read("list.csv")
+    try site.place.write(list.replacing("410 Unregistered", with: "400 BadDeviceToken"), to: "list.csv")
+    let different = try await site.run(arguments)
+    #expect(different.status == 1, "\(different)")
+    #expect(different.output.contains("but was refused with 410 Unregistered"), "\(different)")
+  }
+
+  @Test("a campaign over the binary protocol agrees with its gateway, and no longer when a row is gone")
+  func binary() async throws {
+    let certificates = try CertificateFixture(in: place)
+    let simulator = try ChildProcess(
+      [
+        "simulate", "--gateway-port", "0", "--feedback-port", "0", "--json", "--record", "record.jsonl",
+        "--refuse-prefix",
+        "dead",
+      ] + certificates.server, directory: place.url)
+    let line = try #require(await simulator.line(0), "the simulator did not start: \(simulator.errors)")
+    let port = try #require(line.firstMatch(of: /"gateway":(\d+)/)).1
+    try place.write(#"{"aps":{"alert":"Hello"}}"#, to: "hello.json")
+    let tokens = (1...60).map { Self.token($0, prefix: $0 % 20 == 0 ? "dead" : "00") } + ["nonsense"]
+    try place.write(tokens.joined(separator: "\n") + "\n", to: "tokens.txt")
+    let sent = try await ChildProcess.run(
+      [
+        "send", "--gateway", "localhost:\(port)", "--payload", "hello.json", "--tokens", "tokens.txt", "--outcomes",
+        "list.csv",
+        "--json",
+      ] + certificates.client, directory: place.url)
+    #expect(sent.status == 1, "\(sent)")
+    simulator.send(SIGTERM)
+    _ = await simulator.ending()
+    try place.write(sent.output, to: "account.json")
+    let arguments = ["verify", "--account", "account.json", "--outcomes", "list.csv", "--record", "record.jsonl"]
+    let equal = try await ChildProcess.run(arguments, directory: place.url)
+    #expect(equal.status == 0 && equal.output.contains("rejected: 8 invalid token"), "\(equal)")
+    let rows = try place.read("list.csv").split(separator: "\n", omittingEmptySubsequences: false)
+    try place.write(rows.filter { !$0.hasPrefix("20,") }.joined(separator: "\n"), to: "list.csv")
+    let different = try await ChildProcess.run(arguments, directory: place.url)
+    #expect(different.status == 1 && different.output.contains("was refused with 8, and is not listed"), "\(different)")
+  }
+}
