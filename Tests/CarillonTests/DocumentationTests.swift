@@ -52,8 +52,7 @@ internal import Testing
         journal: .directory(directory.path, sync: .interval(.milliseconds(10))),
         logger: logger)
       let services = ServiceGroup(
-        configuration: .init(
-          services: [.init(service: deployment)], gracefulShutdownSignals: [.sigterm], logger: logger))
+        configuration: .init(services: [.init(service: deployment)], logger: logger))
 
       try await withThrowingTaskGroup(of: Void.self) { group in
         group.addTask { try await services.run() }
