@@ -107,6 +107,12 @@ public final class Simulator: Sendable {
     return configuration
   }
 
+  /// Replaces the faults.
+  ///
+  /// Open connections are ended politely first, so that all that is sent after this call meets the new
+  /// faults. Latency and refused certificates stay as they were at the start.
+  public func setFaults(_ faults: SimulatedFaults) async { await gateway.replaceRules(faults.rules) }
+
   // MARK: What has come
 
   /// What the gateway has accepted for a topic, in the order in which it decided about it. A

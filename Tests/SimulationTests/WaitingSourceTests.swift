@@ -67,8 +67,31 @@ internal import Testing
     #expect(outcomes.accepted.isEmpty)
   }
 
-  private static func site(_ transport: Transport) -> (site: WaitingSite, source: FedSource, outcomes: HeardOutcomes) {
-    (WaitingSite(transport), FedSource(), HeardOutcomes(hearsOfAccepted: true))
+  @Test("a replaced credential: the connection is confirmed and left, and nothing is sent twice", arguments: Transport.allCases)
+  func renewal(transport: Transport) {
+    // Without probes the connection of the binary protocol would stay, too.
+    let (site, source, outcomes) = Self.site(transport, confirm: .quiet)
+    let run = site.begin(source, outcomes)
+    source.add(3)
+    #expect(site.runUntil { outcomes.accepted.count == 3 } == .done)
+    source.add(2)
+    let dials = site.dialer.dials
+    site.replaceCredential()
+    #expect(site.runUntil { site.isReplaced.load(ordering: .relaxed) } == .done)
+    source.add(4)
+    #expect(site.runUntil { outcomes.accepted.count == 9 } == .done)
+    source.add(1)
+    #expect(site.runUntil { outcomes.accepted.count == 10 } == .done)
+    #expect(site.dialer.dials > dials)
+    source.finish()
+    #expect(site.runUntil { site.ended.load(ordering: .relaxed) } == .done)
+    #expect(run.ledger.account.accepted == 10)
+    #expect(run.ledger.account.resent == 0)
+    #expect(run.ledger.account.possibleDuplicates == 0)
+  }
+
+  private static func site(_ transport: Transport, confirm: LanePolicy.Confirm = .probe) -> (site: WaitingSite, source: FedSource, outcomes: HeardOutcomes) {
+    (WaitingSite(transport, confirm), FedSource(), HeardOutcomes(hearsOfAccepted: true))
   }
 }
 
@@ -76,11 +99,14 @@ internal import Testing
 private final class WaitingSite: Sendable {
   let loop = SimulatedLoop(seed: 5)
   let app: App
+  let dialer: SimulatedDialer
   let ended = Atomic(false)
+  let isReplaced = Atomic(false)
 
-  init(_ transport: WaitingSourceTests.Transport) {
+  init(_ transport: WaitingSourceTests.Transport, _ confirm: LanePolicy.Confirm) {
     var configuration = AppConfiguration(id: "waiting")
     configuration.connections = 1...2
+    configuration.policy.confirm = confirm
     let service: any SimulatedEndpoint
     switch transport {
     case .binary:
@@ -90,7 +116,7 @@ private final class WaitingSite: Sendable {
       configuration.transport = .http2(HTTP2Settings(authority: "api.example.com", tokens: nil, credential: credential))
       service = SimulatedProvider(faults: ProviderFaults(), seed: 3)
     }
-    let dialer = SimulatedDialer(loop: loop, service: service, faults: NetworkFaults(), seed: 7)
+    dialer = SimulatedDialer(loop: loop, service: service, faults: NetworkFaults(), seed: 7)
     app = App(configuration: configuration, dialer: dialer, loops: [loop], seed: 11)
   }
 
@@ -105,6 +131,13 @@ private final class WaitingSite: Sendable {
       ended.store(true, ordering: .relaxed)
     }
     return run
+  }
+
+  func replaceCredential() {
+    _ = Task(executorPreference: loop) { [self] in
+      await app.replaceCredential(tokens: nil)
+      isReplaced.store(true, ordering: .relaxed)
+    }
   }
 
   func runUntil(_ isDone: () -> Bool) -> SimulatedLoop.Ending {

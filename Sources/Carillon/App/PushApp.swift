@@ -93,6 +93,29 @@ public struct PushApp: Sendable, Identifiable {
     ).map { NotificationFinding(isError: $0.severity == .error, path: $0.path.description, message: $0.sentence) }
   }
 
+  /// Gives the app another credential while it sends.
+  ///
+  /// The files are read and checked first; if they cannot be used, nothing changes. New connections
+  /// show the new credential from then on. Those that show the old one take nothing new, and are closed
+  /// when what is in flight on them has its outcome. Campaigns and single sends go on. An app that has
+  /// stopped begins anew.
+  ///
+  /// - Throws: ``CarillonError/Code-swift.struct/credential`` or
+  ///   ``CarillonError/Code-swift.struct/configuration``.
+  public func replaceCredential(_ credential: AppConfiguration.Credential) async throws(CarillonError) {
+    try await core.replaceCredential(of: entry, credential.settings)
+  }
+
+  /// Why the app sends nothing any more, in one sentence; nil while it does, and before the deployment
+  /// runs. See ``DeploymentEvent/Kind-swift.enum/stopped(reason:)``.
+  public var stopReason: String? { entry.runtime?.app.failure }
+
+  /// Lets an app that has stopped begin anew: for when the reason was removed elsewhere.
+  ///
+  /// Its campaigns have ended when it stopped; with a journal they stay unfinished there, for the next
+  /// process. An app that has not stopped stays as it is.
+  public func restart() async { await core.restart(entry) }
+
   /// Devices that no longer have the app, as the service finds them: 410 over HTTP/2.
   ///
   /// Each loop over it hears of what is found from its beginning on, until the app is removed or the

@@ -51,17 +51,18 @@ final class RecipientQueue: AudienceSource {
 
   // MARK: The task that fills it
 
-  /// Puts in what the sequence yields until it ends, fails, or the task is cancelled.
+  /// Puts in what the sequence yields until it ends, fails, or the task is cancelled: then without an
+  /// end.
   func fill<Recipients: AsyncSequence>(from recipients: Recipients) async where Recipients.Element == Recipient {
     do {
       for try await recipient in recipients {
         guard await add(recipient) else { return }
       }
-      finish(nil)
+      // Sequences end when their task is cancelled. That is not the end of the recipients: the campaign
+      // is cancelled too, and the journal must not call it complete.
+      if !Task.isCancelled { finish(nil) }
     } catch {
-      // A cancelled campaign needs no other reason.
-      if Task.isCancelled { return finish(nil) }
-      finish(AudienceError(path: "", problem: .cannotRead("\(error)")))
+      if !Task.isCancelled { finish(AudienceError(path: "", problem: .cannotRead("\(error)"))) }
     }
   }
 

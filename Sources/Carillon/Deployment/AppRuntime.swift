@@ -59,14 +59,24 @@ final class AppRuntime: Sendable {
   let entry: AppEntry
   let app: App
   let engine: RunningEngine
+  private let dialer: DialerSwitch
   let runs = RunRegistry()
   private let sendsOnce = Mutex<SingleSends?>(nil)
 
-  init(_ entry: AppEntry, engine: RunningEngine) {
+  init(_ entry: AppEntry, engine: RunningEngine, events: @escaping @Sendable (AppEvent) -> Void) {
     self.entry = entry
     self.engine = engine
     let plan = entry.credential.plan(entry.settings)
-    app = engine.makeApp(plan)
+    dialer = DialerSwitch(plan.dialer)
+    app = engine.makeApp(AppPlan(configuration: plan.configuration, dialer: dialer), events: events)
+  }
+
+  /// New connections show the credential that the entry has now; those with the old one are left when
+  /// what is in flight on them has its outcome.
+  func replaceCredential() async {
+    let credential = entry.credential
+    dialer.replace(credential.plan(entry.settings).dialer)
+    await app.replaceCredential(tokens: credential.tokens)
   }
 
   /// Its single sends.
@@ -116,11 +126,11 @@ final class RunningEngine: Sendable {
   /// For timers.
   var loop: any Loop { group.loops[0] }
 
-  func makeApp(_ plan: AppPlan) -> App {
+  func makeApp(_ plan: AppPlan, events: @escaping @Sendable (AppEvent) -> Void) -> App {
     let index = appCount.add(1, ordering: .relaxed).oldValue
     return App(
       configuration: plan.configuration, dialer: plan.dialer, loops: group.loops, firstLoop: index,
-      seed: .random(in: 0 ... .max), budget: budget, journal: journal)
+      seed: .random(in: 0 ... .max), budget: budget, journal: journal, events: events)
   }
 
   /// Ends the threads.

@@ -62,6 +62,16 @@ public final class Deployment: Service, Sendable {
     }
   }
 
+  /// What happens to the connections of all apps.
+  ///
+  /// Each loop over it hears of what happens from its beginning on, until the deployment ends. One that
+  /// falls behind by more than 1,024 events loses the oldest: ``DeploymentEvent/droppedCount``.
+  public var events: some AsyncSequence<DeploymentEvent, Never> & Sendable {
+    MulticastSequence(source: core.events) { occurrence, droppedCount in
+      DeploymentEvent(app: occurrence.app, kind: occurrence.kind, droppedCount: droppedCount)
+    }
+  }
+
   /// The handle of an app.
   ///
   /// - Parameter id: the app's ``AppConfiguration/id``.

@@ -23,6 +23,7 @@ final class DeploymentCore: Sendable {
   let logger: Logger
   let registry = ProviderTokenRegistry()
   let journal: EngineJournal?
+  let events = Multicast<AppOccurrence>(bufferLimit: 1024)
   private let threads: Int
   private let shutdownTimeout: Duration
   private let state: Mutex<State>
@@ -111,10 +112,36 @@ final class DeploymentCore: Sendable {
 
   @discardableResult
   func start(_ entry: AppEntry, _ engine: RunningEngine) -> AppRuntime {
-    let runtime = AppRuntime(entry, engine: engine)
+    let runtime = AppRuntime(entry, engine: engine) { [weak self, id = entry.id] event in
+      let occurrence = AppOccurrence(id, event)
+      guard let self else { return }
+      occurrence.log(to: logger)
+      events.send(occurrence)
+    }
     entry.runtime = runtime
     engine.jobs.put { await runtime.app.run() }
     return runtime
+  }
+
+  /// Gives an app another credential.
+  func replaceCredential(of entry: AppEntry, _ credential: AppCredential) async throws(CarillonError) {
+    var configuration = entry.configuration
+    configuration.credential = AppConfiguration.Credential(settings: credential)
+    let settings = try configuration.settings
+    entry.replace(settings, try AppEntry.resolve(settings, registry))
+    guard let runtime = entry.runtime else { return }
+    if runtime.failure == nil { return await runtime.replaceCredential() }
+    await restart(entry)
+  }
+
+  /// Puts a new engine in the place of one that has stopped.
+  func restart(_ entry: AppEntry) async {
+    let old: AppRuntime? = state.withLock { state in
+      guard case .running(let engine) = state.phase, let old = entry.runtime, old.failure != nil else { return nil }
+      start(entry, engine)
+      return old
+    }
+    await old?.end(within: shutdownTimeout)
   }
 
   /// The engine's part of an app, as soon as the deployment runs.
@@ -184,6 +211,7 @@ final class DeploymentCore: Sendable {
       }
     }
     for entry in entries { entry.goneDevices.finish() }
+    events.finish()
     engine.jobs.close()
   }
 

@@ -19,6 +19,11 @@ package actor App {
   /// A timer is set that checks whether readers still wait for room.
   private var isLooking = false
   private let report: Mailbox<LaneEvent>
+  private let events: (@Sendable (AppEvent) -> Void)?
+  /// ``AppEvent/waiting(_:)`` was told last.
+  private var hasToldOfWaiting = false
+  /// Of lanes that are made later.
+  private var laneConfiguration: AppConfiguration
 
   /// - Parameters:
   ///   - dialer: Connects to the app's gateway with the app's credential.
@@ -27,13 +32,16 @@ package actor App {
   ///   - budget: The memory that it shares with other apps; nil: as much as its configuration
   ///     allows.
   ///   - journal: Records everything that another process must know if this one ends unexpectedly.
+  ///   - events: Called on the app's loop with what happens to its connections.
   package init(
     configuration: AppConfiguration, dialer: any Dialer, loops: [any Loop], firstLoop: Int = 0, seed: UInt64, budget: RingBudget? = nil,
-    journal: EngineJournal? = nil
+    journal: EngineJournal? = nil, events: (@Sendable (AppEvent) -> Void)? = nil
   ) {
     precondition(!loops.isEmpty, "an app needs a loop")
     let first = firstLoop % loops.count
     self.configuration = configuration
+    laneConfiguration = configuration
+    self.events = events
     self.dialer = dialer
     self.loops = Array(loops[first...] + loops[..<first])
     self.seed = seed
@@ -49,7 +57,8 @@ package actor App {
       app: configuration.id, loop: loops[first], rateLimit: configuration.rateLimit, breaker: configuration.badTokenBreaker,
       status: AppStatus(patience: configuration.patience, planCheck: { report.put(.troubled(checkAt: $0)) }),
       journal: journal,
-      starved: { report.put(.starved) })
+      starved: { report.put(.starved) },
+      stopped: { report.put(.stopped($0)) })
     self.shared = shared
     // What cannot be journaled may not be sent.
     journal?.onFailure { [weak shared] reason in shared?.cancelAll(failure: reason) }
@@ -89,17 +98,35 @@ package actor App {
     for lane in shared.scheduler.lanes { lane.loop.execute { lane.assumeIsolated { $0.shutDown() } } }
   }
 
+  /// The app's credential has been replaced, and the dialer uses the new one. Connections with the
+  /// old one take nothing new, and are left when what is in flight has its outcome.
+  ///
+  /// - Parameter tokens: Those of the new key; nil with a certificate.
+  package func replaceCredential(tokens: ProviderTokenSource?) {
+    if case .http2(var settings) = laneConfiguration.transport {
+      settings.tokens = tokens
+      laneConfiguration.transport = .http2(settings)
+    }
+    for lane in shared.scheduler.lanes {
+      lane.loop.execute { lane.assumeIsolated { $0.renewConnection(tokens: tokens) } }
+    }
+  }
+
   private func handle(_ event: LaneEvent) {
     switch event {
     case .wantsConnection(let lane):
       permit(lane)
     case .opened(let isFirst):
+      events?(.connected)
       pool.opened(isFirst: isFirst, now: home.now)
       if isFirst, shared.growth.surplus(now: home.now) > 0 { considerGrowth() }
     case .troubled(let instant):
       watchTrouble(at: instant)
-    case .ended(let ending):
+    case .ended(let ending, let cause):
+      events?(.connectionEnded(cause: ending == .ordinary ? nil : cause))
       if let reason = pool.ended(ending) { shared.cancelAll(failure: reason) }
+    case .stopped(let reason):
+      events?(.stopped(reason: reason))
     case .idled(let lane):
       if pool.idled() { lane.loop.execute { lane.assumeIsolated { $0.retire() } } }
     case .stayed:
@@ -128,7 +155,7 @@ package actor App {
   private func addLanes(_ count: Int) {
     for _ in 0..<count {
       let lane = Self.makeLane(
-        shared.scheduler.lanes.count, of: configuration, dialer: dialer, loops: loops, shared: shared, budget: budget, seed: seed,
+        shared.scheduler.lanes.count, of: laneConfiguration, dialer: dialer, loops: loops, shared: shared, budget: budget, seed: seed,
         report: report)
       shared.scheduler.add(lane)
       // It may need a connection before it has anything to send.
@@ -166,8 +193,13 @@ package actor App {
     guard shared.campaigns.failure == nil else { return }
     switch shared.status.check(now: home.now, hasWork: shared.scheduler.hasWork) {
     case .calm:
-      break
+      if hasToldOfWaiting { events?(.progressing) }
+      hasToldOfWaiting = false
     case .again(let instant):
+      if let events, let obstacle {
+        events(.waiting(obstacle))
+        hasToldOfWaiting = true
+      }
       watchTrouble(at: instant)
     case .giveUp(let reason):
       shared.cancelAll(failure: reason)

@@ -17,18 +17,22 @@ final class AppShared: Sendable {
   let journal: EngineJournal?
   private let breaker: Mutex<BadTokenBreaker?>
   private let starved: @Sendable () -> Void
+  private let stopped: @Sendable (String) -> Void
 
   /// - Parameters:
   ///   - loop: For timers.
   ///   - starved: Requests another lane from the app.
+  ///   - stopped: Called once, when the app stops for good.
   init(
     app: String, loop: any Loop, rateLimit: Double?, breaker: BadTokenBreaker? = nil, status: AppStatus,
-    journal: EngineJournal?, starved: @escaping @Sendable () -> Void
+    journal: EngineJournal?, starved: @escaping @Sendable () -> Void,
+    stopped: @escaping @Sendable (String) -> Void = { _ in }
   ) {
     self.app = app
     self.status = status
     self.journal = journal
     self.starved = starved
+    self.stopped = stopped
     self.breaker = Mutex(breaker)
     scheduler = LaneScheduler(starved: starved)
     rate = RateLimiter(perSecond: rateLimit, loop: loop)
@@ -57,7 +61,8 @@ final class AppShared: Sendable {
 
   /// Cancels every campaign, because the app can no longer send or was asked to stop.
   func cancelAll(failure: String? = nil) {
-    campaigns.cancelAll(failure: failure)
+    let isNew = campaigns.cancelAll(failure: failure)
+    if isNew, let failure { stopped(failure) }
     noticeCancellation()
   }
 

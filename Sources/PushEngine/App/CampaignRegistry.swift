@@ -62,13 +62,16 @@ final class CampaignRegistry: Sendable {
   /// Cancels every campaign.
   ///
   /// - Parameter failure: why the app cannot send any more; nil if it was asked to stop.
-  func cancelAll(failure: String?) {
-    let ledgers = state.withLock { state in
+  /// - Returns: whether the app fails by this call.
+  func cancelAll(failure: String?) -> Bool {
+    let (ledgers, isNew) = state.withLock { state in
+      let isNew = state.failure == nil && failure != nil
       state.failure = state.failure ?? failure
-      return Array(state.ledgers.values)
+      return (Array(state.ledgers.values), isNew)
     }
     for ledger in ledgers { ledger.cancel() }
     countCancellation()
+    return isNew
   }
 
   /// Grows with every cancellation.

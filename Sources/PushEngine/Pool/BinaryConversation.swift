@@ -13,6 +13,8 @@ final class BinaryConversation: Conversation {
   private var lastAcknowledged: (byteCount: UInt64, at: Instant)?
   /// Why the present connection ends, where that is known before it closes.
   private var endCause: String?
+  /// The credential was replaced after the present dial had begun.
+  private var isRenewalDue = false
 
   private static let acknowledgementAge = Duration.milliseconds(1)
 
@@ -188,7 +190,14 @@ final class BinaryConversation: Conversation {
 
   // MARK: Connections
 
+  func renewConnection(tokens: ProviderTokenSource?) {
+    // One that is about to open shows the old credential too.
+    isRenewalDue = !machine.isOpen && !machine.isDisconnected
+    machine.renewConnection()
+  }
+
   func prepareToDial() -> Bool {
+    isRenewalDue = false
     machine.dialled()
     decoder = ErrorResponseDecoder()
     return true
@@ -197,6 +206,7 @@ final class BinaryConversation: Conversation {
   func opened() -> Bool {
     if !machine.hasBeenOpen { machine.learned(shared.growth.refusalStatistics) }
     machine.opened(now: loop.now)
+    if isRenewalDue { machine.renewConnection() }
     return true
   }
 

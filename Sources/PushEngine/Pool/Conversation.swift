@@ -27,6 +27,9 @@ protocol Conversation: AnyObject {
   /// Called after the end was reported: a lane may give to others what it cannot send soon.
   func handOver(from lane: Lane)
 
+  /// See ``Lane/renewConnection(tokens:)``.
+  func renewConnection(tokens: ProviderTokenSource?)
+
   /// A turn begins: ``step(published:)`` follows, once or more.
   func turnBegins()
   /// Does the next thing that is to be done.

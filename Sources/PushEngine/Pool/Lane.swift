@@ -75,6 +75,15 @@ actor Lane: LinkDelegate {
     context.link?.close()
   }
 
+  /// The credential has been replaced: the present connection takes nothing new, and is left when what
+  /// is in flight on it has its outcome.
+  ///
+  /// - Parameter tokens: of the next connection.
+  func renewConnection(tokens: ProviderTokenSource?) {
+    conversation.renewConnection(tokens: tokens)
+    requestPump()
+  }
+
   /// Takes itself out of the pool, if its ring is empty.
   func retire() {
     if conversation.isDisconnected, retireRing() { context.isShutDown = true } else { report(.stayed) }
@@ -209,7 +218,7 @@ actor Lane: LinkDelegate {
     backlog.isConnected = false
     let end = conversation.closed(reason)
     shared.status.ended(end.ending, cause: end.cause, nextTryAt: end.retryAt, now: loop.now)
-    report(.ended(end.ending))
+    report(.ended(end.ending, cause: end.cause))
     conversation.handOver(from: self)
     if conversation.endedIdle, ring.published == ring.settled { report(.idled(self)) }
     requestPump()

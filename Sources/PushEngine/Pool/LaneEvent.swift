@@ -8,7 +8,10 @@ enum LaneEvent: Sendable {
   ///
   /// - isFirst: the lane had none before.
   case opened(isFirst: Bool)
-  case ended(PoolMachine.Ending)
+  /// - cause: for people.
+  case ended(PoolMachine.Ending, cause: String)
+  /// The app sends nothing any more.
+  case stopped(String)
   /// Its connection was refused something, and no other lane has one that waits for work.
   case lacksSpare
   /// The app makes no progress, and must check that at this moment; see ``AppStatus``.

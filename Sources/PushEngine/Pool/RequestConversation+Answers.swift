@@ -40,7 +40,7 @@ extension RequestConversation {
 
   /// Sees to it that there is a token to connect with, where there has to be one.
   func authorize() -> Authorization {
-    guard let source = settings.tokens else { return .ready }
+    guard let source = tokenSource else { return .ready }
     let now = loop.now
     switch source.token(now: now, unixSeconds: Int64(loop.unixSeconds)) {
     case .token(let token):
@@ -56,7 +56,7 @@ extension RequestConversation {
 
   /// Now and then: whether there is a newer token. Asking costs a mutex.
   func renewAuthorization() {
-    guard let source = settings.tokens, let session, machine.isOpen else { return }
+    guard let source = tokenSource, let session, machine.isOpen else { return }
     let now = loop.now
     guard tokens.lookedAt + .seconds(1) <= now else { return }
     tokens.lookedAt = now
@@ -107,7 +107,7 @@ extension RequestConversation {
   }
 
   private func accepted(_ tag: UInt64) {
-    guard let source = settings.tokens, let present = tokens.present else { return }
+    guard let source = tokenSource, let present = tokens.present else { return }
     guard tokens.generation(of: tag) == present.generation else { return }
     source.accepted(generation: present.generation)
     tokens.isAccepted = true
@@ -136,7 +136,7 @@ extension RequestConversation {
   /// Tells the source what the service thinks of its token; returns what that means for the notification.
   private func complain(_ complaint: ProviderTokenMachine.Complaint, _ response: HTTP2Response) -> ProviderVerdict {
     // Without a token there is none to make better.
-    guard let source = settings.tokens else { return .pausesApp }
+    guard let source = tokenSource else { return .pausesApp }
     let reaction = source.complained(
       complaint, generation: tokens.generation(of: response.tag), date: response.date, now: loop.now,
       unixSeconds: Int64(loop.unixSeconds))

@@ -7,6 +7,10 @@ internal import PushWire
 /// What the peer answers, and what the credential is, is in `RequestConversation+Answers.swift`.
 final class RequestConversation: Conversation {
   let settings: HTTP2Settings
+  /// Where the tokens of the present connection come from; nil with a certificate.
+  private(set) var tokenSource: ProviderTokenSource?
+  /// The same of the next connection, if the credential has been replaced.
+  private var nextSource: ProviderTokenSource??
   let context: LaneContext
   var machine: RequestMachine
   private(set) var session: HTTP2ClientSession?
@@ -24,6 +28,7 @@ final class RequestConversation: Conversation {
 
   init(_ policy: LanePolicy, _ settings: HTTP2Settings, _ context: LaneContext, isKept: Bool, seed: UInt64) {
     self.settings = settings
+    tokenSource = settings.tokens
     self.context = context
     machine = RequestMachine(policy: policy, requests: settings.policy, isKept: isKept, seed: seed)
   }
@@ -239,7 +244,17 @@ final class RequestConversation: Conversation {
 
   // MARK: Connections
 
+  func renewConnection(tokens: ProviderTokenSource?) {
+    nextSource = .some(tokens)
+    if machine.isOpen { machine.goingAway() }
+  }
+
   func prepareToDial() -> Bool {
+    if let replaced = nextSource {
+      tokenSource = replaced
+      nextSource = nil
+      tokens = ConnectionTokens()
+    }
     switch authorize() {
     case .ready:
       machine.dialled()
@@ -263,6 +278,8 @@ final class RequestConversation: Conversation {
       return false
     }
     machine.opened(now: loop.now)
+    // It was dialled with the credential that has been replaced since.
+    if nextSource != nil { machine.goingAway() }
     return true
   }
 

@@ -180,6 +180,17 @@ package final class GatewaySimulator: Sendable {
     }
   }
 
+  /// Changes the faults. Connections that are open are ended as by ``stop(grace:)``, so that all
+  /// that is sent after this call meets the new rules. Latency, handshake delay and the refusal of
+  /// certificates stay as they were at the start.
+  package func replaceRules(_ rules: FaultRules) async {
+    gateway.replaceRules(rules)
+    service.replaceRules(rules)
+    let channels = registries.flatMap(\.openChannels)
+    for channel in channels { channel.pipeline.fireUserInboundEventTriggered(StopRequest(grace: .seconds(1))) }
+    for channel in channels { try? await channel.closeFuture.get() }
+  }
+
   /// The counts so far; see ``SimulatedGateway/truth()`` and ``SimulatedService/truth()``.
   package func truth() -> GroundTruth { with(service.truth(), gateway.truth()) }
 

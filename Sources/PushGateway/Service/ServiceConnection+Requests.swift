@@ -143,7 +143,7 @@ extension ServiceConnection {
   func checkPayload(_ request: ServiceRequest, limit: Int) -> ProviderReason? {
     if request.bodyByteCount == 0 { return .payloadEmpty }
     if request.bodyByteCount > limit { return .payloadTooLarge }
-    if service.rules.checksJSON, unsafe !payloads.isValid(request.body) { return .badRequestPayload }
+    if service.checksJSON, unsafe !payloads.isValid(request.body) { return .badRequestPayload }
     return nil
   }
 }

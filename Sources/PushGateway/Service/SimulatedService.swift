@@ -1,5 +1,6 @@
 package import PushTransport
 package import PushWire
+internal import Synchronization
 
 /// Apple's HTTP/2 service without sockets: the fault rules, keys, channels and ground truth of any
 /// number of apps, and a ``ServiceConnection`` for each client.
@@ -7,7 +8,11 @@ package import PushWire
 /// A listener puts it behind TLS; a simulation drives it in virtual time. Safe to use from any
 /// thread.
 package final class SimulatedService: Sendable {
-  package let rules: FaultRules
+  /// What new connections meet.
+  package var rules: FaultRules { state.withLock { $0 } }
+  private let state: Mutex<FaultRules>
+  /// Of the rules, asked for each request.
+  let checksJSON: Bool
 
   let keys: ServiceKeys
   let ledger = ServiceLedger()
@@ -31,7 +36,8 @@ package final class SimulatedService: Sendable {
     rules: FaultRules = FaultRules(), keys: [ServiceKey] = [], recordFile: RecordFile? = nil, memory: RecordedRequests? = nil, now: Instant = .start,
     clock: @escaping @Sendable (Instant) -> Int64
   ) {
-    self.rules = rules
+    state = Mutex(rules)
+    checksJSON = rules.checksJSON
     self.keys = ServiceKeys(keys, isStrict: rules.service.isStrict)
     self.recordFile = recordFile
     self.memory = memory
@@ -40,6 +46,9 @@ package final class SimulatedService: Sendable {
     clockOffset = seconds * 1000 + attoseconds / 1_000_000_000_000_000
     startedAt = clock(now) + clockOffset
   }
+
+  /// Changes what new connections meet. Keys and clock stay as they are.
+  package func replaceRules(_ rules: FaultRules) { state.withLock { $0 = rules } }
 
   /// The service's time, in milliseconds since 1970.
   func unixMilliseconds(_ now: Instant) -> Int64 { clock(now) + clockOffset }

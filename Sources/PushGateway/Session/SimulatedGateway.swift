@@ -1,13 +1,17 @@
+internal import Synchronization
+
 /// A gateway without sockets: the fault rules, the ground truth and the feedback lists of any
 /// number of apps, and a ``SimulatedConnection`` for each client.
 ///
 /// A listener puts it behind TLS; a simulation drives it in virtual time. Safe to use from any
 /// thread.
 package final class SimulatedGateway: Sendable {
-  package let rules: FaultRules
+  /// What new connections meet.
+  package var rules: FaultRules { state.withLock { $0 } }
   /// The tuples that the feedback service has to deliver.
   package let feedback: FeedbackLists
 
+  private let state: Mutex<FaultRules>
   let ledger = TruthLedger()
   let recordFile: RecordFile?
   let memory: RecordedFrames?
@@ -18,11 +22,14 @@ package final class SimulatedGateway: Sendable {
   ///
   /// Without both, a frame costs no allocation, no lock and no hash.
   package init(rules: FaultRules = FaultRules(), recordFile: RecordFile? = nil, memory: RecordedFrames? = nil) {
-    self.rules = rules
+    state = Mutex(rules)
     self.recordFile = recordFile
     self.memory = memory
     feedback = FeedbackLists(rules)
   }
+
+  /// Changes what new connections meet.
+  package func replaceRules(_ rules: FaultRules) { state.withLock { $0 = rules } }
 
   /// Whether to refuse the certificate of a client that has proved to be `topic`. Call it once for
   /// each connection attempt, before ``connect(topic:isForOtherEnvironment:)``.

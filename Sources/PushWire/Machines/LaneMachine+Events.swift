@@ -8,6 +8,11 @@ extension LaneMachine {
     if !refusalStatistics.hasRefusals { refusalStatistics = statistics }
   }
 
+  /// The credential has been replaced: an open connection is confirmed and left.
+  package mutating func renewConnection() {
+    if isOpen { connection.isFinishing = true }
+  }
+
   package mutating func dialled() {
     phase = .dialling
     connection = Connection()

@@ -110,6 +110,8 @@ package struct LaneMachine: ~Copyable {
     var endedIdle = false
     /// The gateway has refused a notification and named it.
     var endedInRefusal = false
+    /// It takes nothing new. The lane leaves it when everything sent has its outcome.
+    var isFinishing = false
     /// It closed silently during the poison search, with suspects in flight.
     var failedInSearch = false
     var probe: Probe?
@@ -257,8 +259,13 @@ package struct LaneMachine: ~Copyable {
       connection.endedIdle = true
       return .leave
     }
-    var limit = input.published
-    var mustConfirm = input.isDraining
+    if connection.isFinishing, window.isEmpty, poisonSearch == nil {
+      phase = .leaving
+      connection.endedIdle = true
+      return .leave
+    }
+    var limit = connection.isFinishing ? window.sent : input.published
+    var mustConfirm = input.isDraining || connection.isFinishing
     if let step = stepOfSearch(now: input.now, walk: walk) { return step }
     if let stageEnd = poisonSearch?.stageEnd {
       limit = min(limit, stageEnd)

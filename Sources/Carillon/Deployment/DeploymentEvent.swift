@@ -1,0 +1,80 @@
+internal import Logging
+internal import PushEngine
+
+/// Something that happened to an app's connections.
+public struct DeploymentEvent: Hashable, Sendable {
+  /// The ``AppConfiguration/id`` of the app.
+  public let app: String
+  /// What happened.
+  public let kind: Kind
+  /// So many events were lost before this one, because the loop that reads them was too slow.
+  public let droppedCount: Int
+
+  /// What happened. More may be added, so a `switch` needs a `default`.
+  public enum Kind: Hashable, Sendable {
+    /// A connection has opened.
+    case connected
+    /// A connection has ended, or could not be opened.
+    ///
+    /// - reason: nil if it had got something done, or had nothing to do.
+    case connectionEnded(reason: String?)
+    /// Nothing gets through. Told again each second while that lasts, and first after about a second.
+    case waiting(Waiting)
+    /// Something gets through again.
+    case progressing
+    /// The app sends nothing any more: the credential was refused, the gateway was never reached,
+    /// ``AppConfiguration/patience`` is over, or most device tokens are refused, which means a wrong
+    /// environment or topic. ``PushApp/restart()`` and ``PushApp/replaceCredential(_:)`` let it go on.
+    case stopped(reason: String)
+  }
+
+  /// What an app waits for.
+  public struct Waiting: Hashable, Sendable {
+    /// A few words, such as `503 ServiceUnavailable`. Text of the gateway's may be in it.
+    public let cause: String
+    /// How long it has lasted.
+    public let duration: Duration
+    /// When the next attempt is made; zero: one is under way; nil: none is planned.
+    public let nextTryIn: Duration?
+    /// A limit of the app's own makes it wait, not the gateway.
+    public let isOwnLimit: Bool
+
+    init(_ obstacle: Obstacle) {
+      cause = obstacle.cause
+      duration = obstacle.lasting
+      nextTryIn = obstacle.nextTryIn
+      isOwnLimit = obstacle.isOwnLimit
+    }
+  }
+}
+
+/// An event before anybody's loop has lost any.
+struct AppOccurrence: Sendable {
+  let app: String
+  let kind: DeploymentEvent.Kind
+
+  init(_ app: String, _ event: AppEvent) {
+    self.app = app
+    kind =
+      switch event {
+      case .connected: .connected
+      case .connectionEnded(let cause): .connectionEnded(reason: cause)
+      case .waiting(let obstacle): .waiting(DeploymentEvent.Waiting(obstacle))
+      case .progressing: .progressing
+      case .stopped(let reason): .stopped(reason: reason)
+      }
+  }
+
+  func log(to logger: Logger) {
+    switch kind {
+    case .connected: logger.debug("connected", metadata: ["app": "\(app)"])
+    case .connectionEnded(nil): logger.debug("connection ended", metadata: ["app": "\(app)"])
+    case .connectionEnded(let reason?):
+      logger.info("connection ended", metadata: ["app": "\(app)", "reason": "\(reason)"])
+    case .waiting(let waiting):
+      logger.warning("nothing gets through", metadata: ["app": "\(app)", "cause": "\(waiting.cause)"])
+    case .progressing: logger.info("something gets through again", metadata: ["app": "\(app)"])
+    case .stopped(let reason): logger.error("app has stopped", metadata: ["app": "\(app)", "reason": "\(reason)"])
+    }
+  }
+}

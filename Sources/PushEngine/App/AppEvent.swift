@@ -1,0 +1,13 @@
+/// What happens to an app's connections, for whoever watches it. A few a second at most, except where
+/// connections come and go faster.
+package enum AppEvent: Hashable, Sendable {
+  case connected
+  /// - cause: nil if it had got something done, or had nothing to do.
+  case connectionEnded(cause: String?)
+  /// Nothing gets through. Told again each second while that lasts.
+  case waiting(Obstacle)
+  /// Something gets through again.
+  case progressing
+  /// It sends nothing any more: why, in one sentence.
+  case stopped(reason: String)
+}
