@@ -1,5 +1,6 @@
 internal import Foundation
 package import PushTransport
+internal import PushWire
 
 /// What a credential file holds, for machines.
 package enum CredentialJSON {
