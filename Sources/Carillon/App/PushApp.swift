@@ -45,7 +45,7 @@ public struct PushApp: Sendable, Identifiable {
   }
 
   /// The most single notifications of one app that may wait for their outcome at a time; further
-  /// calls of ``send(_:to:)`` wait.
+  /// calls of ``send(_:to:)->PushOutcome`` wait.
   public static let pendingLimit = 10_000
 
   /// Sends several notifications and returns their outcomes, in the same order.
@@ -53,7 +53,8 @@ public struct PushApp: Sendable, Identifiable {
   /// Faster than a task for each. When the task is cancelled, notifications that were not handed over
   /// by then end as ``PushOutcome/cancelled``.
   ///
-  /// - Throws: as ``send(_:to:)``: ``CarillonError/Code-swift.struct/payload`` before anything is sent,
+  /// - Throws: as ``send(_:to:)->PushOutcome``:
+  ///   ``CarillonError/Code-swift.struct/payload`` before anything is sent,
   ///   other errors when every notification that was handed over has its outcome.
   public func send(_ batch: [(PushNotification, DeviceToken)]) async throws(CarillonError) -> [PushOutcome] {
     let runtime = try await core.runtime(of: entry)

@@ -15,7 +15,7 @@ extension PushApp {
   ///     several at once. It must return soon. Default nil.
   /// - Throws: ``CarillonError/Code-swift.struct/payload``, ``CarillonError/Code-swift.struct/gateway``,
   ///   ``CarillonError/Code-swift.struct/journal`` or ``CarillonError/Code-swift.struct/cancelled``, as
-  ///   ``send(_:to:)`` does.
+  ///   ``send(_:to:)->PushOutcome`` does.
   public func campaign(
     _ notification: PushNotification, to tokens: [DeviceToken], name: String = "",
     notAccepted: (@Sendable (UnacceptedNotification) -> Void)? = nil
@@ -40,7 +40,7 @@ extension PushApp {
   ///   - name: for people, and for ``UnfinishedCampaign/name``. Default: none.
   ///   - notAccepted: called with every notification that was not accepted, from any thread and from
   ///     several at once. It must return soon. Default nil.
-  /// - Throws: as ``campaign(_:to:name:notAccepted:)-([DeviceToken])``.
+  /// - Throws: as ``campaign(_:to:name:notAccepted:)-(_,[DeviceToken],_,_)``.
   public func campaign<Recipients: AsyncSequence & Sendable>(
     _ notification: PushNotification, to recipients: Recipients, name: String = "",
     notAccepted: (@Sendable (UnacceptedNotification) -> Void)? = nil
@@ -62,7 +62,7 @@ extension PushApp {
   ///   - notAccepted: called with every notification that was not accepted, from any thread and from
   ///     several at once. It must return soon. Default nil.
   /// - Throws: ``CarillonError/Code-swift.struct/audience`` if the file cannot be opened or has no
-  ///   token, and as ``campaign(_:to:name:notAccepted:)-([DeviceToken])``.
+  ///   token, and as ``campaign(_:to:name:notAccepted:)-(_,[DeviceToken],_,_)``.
   public func campaign(
     _ notification: PushNotification, toTokensIn path: String, name: String = "",
     notAccepted: (@Sendable (UnacceptedNotification) -> Void)? = nil

@@ -52,7 +52,7 @@ public struct UnfinishedCampaign: Sendable, Identifiable {
 
   /// Sends what was read, and reads nothing more.
   ///
-  /// - Parameter notAccepted: as in ``PushApp/campaign(_:to:name:notAccepted:)-([DeviceToken])``.
+  /// - Parameter notAccepted: as in ``PushApp/campaign(_:to:name:notAccepted:)-(_,[DeviceToken],_,_)``.
   /// - Throws: ``CarillonError/Code-swift.struct/configuration`` if the deployment has no such app,
   ///   ``CarillonError/Code-swift.struct/journalContent`` if the app's transport is another one now, or
   ///   the campaign was resumed or abandoned before; and as that method.
@@ -64,7 +64,9 @@ public struct UnfinishedCampaign: Sendable, Identifiable {
 
   /// Goes on with an array of tokens.
   ///
-  /// - Parameter tokens: the same as before, all of them.
+  /// - Parameters:
+  ///   - tokens: the same as before, all of them.
+  ///   - notAccepted: called for each notification that is not accepted.
   /// - Throws: as ``resume(notAccepted:)``.
   public func resume(
     to tokens: [DeviceToken], notAccepted: (@Sendable (UnacceptedNotification) -> Void)? = nil
@@ -75,7 +77,9 @@ public struct UnfinishedCampaign: Sendable, Identifiable {
 
   /// Goes on with a sequence of recipients.
   ///
-  /// - Parameter recipients: those behind the first ``readCount``, in the same order as before.
+  /// - Parameters:
+  ///   - recipients: those behind the first ``readCount``, in the same order as before.
+  ///   - notAccepted: called for each notification that is not accepted.
   /// - Throws: as ``resume(notAccepted:)``.
   public func resume<Recipients: AsyncSequence & Sendable>(
     toRemaining recipients: Recipients, notAccepted: (@Sendable (UnacceptedNotification) -> Void)? = nil
@@ -88,7 +92,9 @@ public struct UnfinishedCampaign: Sendable, Identifiable {
 
   /// Goes on with a file.
   ///
-  /// - Parameter path: of the same file as before, which must not have changed.
+  /// - Parameters:
+  ///   - path: of the same file as before, which must not have changed.
+  ///   - notAccepted: called for each notification that is not accepted.
   /// - Throws: as ``resume(notAccepted:)``, and ``CarillonError/Code-swift.struct/audience`` if the
   ///   file cannot be read.
   public func resume(
