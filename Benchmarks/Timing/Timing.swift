@@ -9,7 +9,8 @@ let benchmarks: @Sendable () -> Void = {
   let allocations = BenchmarkMetric.custom("allocations")
   for workload in Workload.all {
     let configuration = Benchmark.Configuration(
-      metrics: [.wallClock, allocations], warmupIterations: Workload.warmUpCount, maxDuration: .milliseconds(500), maxIterations: 1000)
+      metrics: [.wallClock, allocations], warmupIterations: Workload.warmUpCount, maxDuration: .milliseconds(500),
+      maxIterations: 1000)
     Benchmark(
       workload.name, configuration: configuration,
       closure: { (benchmark: Benchmark, iteration: Iteration) throws in

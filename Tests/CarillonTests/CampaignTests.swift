@@ -34,7 +34,8 @@ internal import Testing
       #expect(account.accepted == 1_980)
       #expect(account.rejected == 20)
       #expect(account.inFlight == 0)
-      #expect(Set(simulator.accepted(Self.topic).compactMap(\.token)) == Set(tokens.filter { !$0.hex.hasPrefix("dead") }))
+      #expect(
+        Set(simulator.accepted(Self.topic).compactMap(\.token)) == Set(tokens.filter { !$0.hex.hasPrefix("dead") }))
       #expect(simulator.accepted(Self.topic).count == 1_980)
       let dead = tokens.enumerated().filter { $0.element.hex.hasPrefix("dead") }
       #expect(Set(listed.withLock { $0.map(\.position) }) == Set(dead.map { $0.offset + 1 }))
@@ -90,7 +91,9 @@ internal import Testing
       let app = try simulator.deployment.app(Self.topic)
       let (recipients, continuation) = AsyncStream.makeStream(of: Recipient.self)
       let campaign = try await app.campaign(PushNotification(alert: "Hello"), to: recipients)
-      func settled(_ count: Int) async { for await one in campaign.progress where one.account.settled >= count { return } }
+      func settled(_ count: Int) async {
+        for await one in campaign.progress where one.account.settled >= count { return }
+      }
       for number in 0..<10 { continuation.yield(Recipient(try SendTests.token(number))) }
       await settled(10)
       campaign.pause()

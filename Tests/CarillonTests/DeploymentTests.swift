@@ -10,7 +10,9 @@ internal import Testing
 @Suite struct DeploymentTests {
   static let topic = SendTests.topic
 
-  @Test("a credential is replaced: the next notification goes over a new connection", arguments: Simulator.Transport.allCases)
+  @Test(
+    "a credential is replaced: the next notification goes over a new connection",
+    arguments: Simulator.Transport.allCases)
   func credentialReplacement(transport: Simulator.Transport) async throws {
     // Two topics, so two certificates; the second app's proves nothing about the first's topic over the
     // binary protocol, where the certificate decides: so its notifications come as the second topic's.
@@ -113,7 +115,8 @@ internal import Testing
         try await added.send(PushNotification(alert: "2"), to: SendTests.token(1))
       }
       #expect(error?.code == .cancelled)
-      #expect(try await deployment.app(Self.topic).send(PushNotification(alert: "3"), to: SendTests.token(1)).isAccepted)
+      #expect(
+        try await deployment.app(Self.topic).send(PushNotification(alert: "3"), to: SendTests.token(1)).isAccepted)
       #expect(deployment.apps.map(\.id) == [Self.topic])
       #expect(simulator.accepted(other).count == 1)
     }
@@ -146,9 +149,12 @@ internal import Testing
     }
   }
 
-  @Test("a service group that shuts down gracefully gives every notification its outcome", arguments: Simulator.Transport.allCases)
+  @Test(
+    "a service group that shuts down gracefully gives every notification its outcome",
+    arguments: Simulator.Transport.allCases)
   func gracefulShutdown(transport: Simulator.Transport) async throws {
-    try await withSimulator(apps: [Self.topic], transport: transport, faults: .answerDelay(.milliseconds(50))) { simulator in
+    try await withSimulator(apps: [Self.topic], transport: transport, faults: .answerDelay(.milliseconds(50))) {
+      simulator in
       let deployment = try Deployment(apps: [simulator.configuration(for: Self.topic)], threads: 1)
       let group = ServiceGroup(
         configuration: .init(services: [.init(service: deployment)], logger: Logger(label: "test")))

@@ -57,7 +57,9 @@ internal import Testing
       try await withThrowingTaskGroup(of: Void.self) { group in
         group.addTask { try await services.run() }
         for unfinished in deployment.unfinishedCampaigns { try await unfinished.abandon() }
-        #expect(try await deployment.app(Self.topic).send(PushNotification(alert: "Hello"), to: SendTests.token(1)).isAccepted)
+        #expect(
+          try await deployment.app(Self.topic).send(PushNotification(alert: "Hello"), to: SendTests.token(1)).isAccepted
+        )
         await services.triggerGracefulShutdown()
         try await group.waitForAll()
       }

@@ -96,7 +96,9 @@ internal import Testing
     }
   }
 
-  @Test("cancelled and abandoned campaigns, and single sends, leave nothing to resume", arguments: Simulator.Transport.allCases)
+  @Test(
+    "cancelled and abandoned campaigns, and single sends, leave nothing to resume",
+    arguments: Simulator.Transport.allCases)
   func nothingLeft(transport: Simulator.Transport) async throws {
     try await withSimulator(apps: [Self.topic], transport: transport) { simulator in
       try await Self.withDirectory { journal in

@@ -20,7 +20,8 @@ internal import Testing
   func sounds() {
     #expect(Self.text(PushPayload(sound: .default)) == #"{"aps":{"sound":"default"}}"#)
     let critical = PushPayload.Sound(name: "alarm.caf", isCritical: true, volume: 0.5)
-    #expect(Self.text(PushPayload(sound: critical)) == #"{"aps":{"sound":{"critical":1,"name":"alarm.caf","volume":0.5}}}"#)
+    #expect(
+      Self.text(PushPayload(sound: critical)) == #"{"aps":{"sound":{"critical":1,"name":"alarm.caf","volume":0.5}}}"#)
   }
 
   @Test("custom keys in the order of their bytes, whatever was set first; aps is not one of them")

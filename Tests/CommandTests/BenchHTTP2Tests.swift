@@ -6,7 +6,10 @@ struct BenchHTTP2Tests {
   @Test("every response has a latency, batches have at most as many requests as streams, and the simulator agrees")
   func closedLoop() async throws {
     let ending = try await ChildProcess.run(
-      ["bench", "--transport", "http2", "--streams", "100,7", "--count", "2000", "--connections", "2", "--payload", "3000", "--json"])
+      [
+        "bench", "--transport", "http2", "--streams", "100,7", "--count", "2000", "--connections", "2", "--payload",
+        "3000", "--json",
+      ])
     #expect(ending.status == 0, "\(ending)")
     let report = try BenchReport(ending)
     #expect(report.transport == "http2", "\(ending)")
@@ -34,7 +37,8 @@ struct BenchHTTP2Tests {
   func bothTransports() async throws {
     let place = try Workplace()
     let ending = try await ChildProcess.run(
-      ["bench", "--transport", "binary,http2", "--streams", "50", "--count", "500", "--html", "bench.html"], directory: place.url)
+      ["bench", "--transport", "binary,http2", "--streams", "50", "--count", "500", "--html", "bench.html"],
+      directory: place.url)
     #expect(ending.status == 0, "\(ending)")
     let lines = ending.output.split(separator: "\n").map(String.init)
     let headline = "binary protocol, command 2 and HTTP/2; apps 1, connections 1, streams 50, batch 64KiB"
@@ -52,7 +56,9 @@ struct BenchHTTP2Tests {
   func gateway() async throws {
     let site = try HTTP2Site()
     let service = try await site.simulate()
-    let gateway = ["bench", "--transport", "http2", "--count", "300", "--json", "--gateway", "localhost:\(service.port)"]
+    let gateway = [
+      "bench", "--transport", "http2", "--count", "300", "--json", "--gateway", "localhost:\(service.port)",
+    ]
     let byCertificate = try await site.run(gateway + site.certificates.client)
     let byKey = try await site.run(gateway + site.key)
     let byStranger = try await site.run(gateway + site.key + ["--key-id", "ZZZ123DEFG"])
@@ -75,22 +81,47 @@ struct BenchHTTP2Tests {
     "a flag that does not fit the transport gives one sentence and exit status 2",
     arguments: [
       (["--transport", "http2,http2"], "--transport names http2 twice"),
-      (["--transport", "http2", "--command", "1"], "--command needs --transport binary"), (["--transport", "http2", "--window", "9"], "--window needs"),
-      (["--transport", "http2", "--confirm", "quiet"], "--confirm needs"), (["--transport", "http2", "--settle-quiet", "1s"], "--settle-quiet needs"),
-      (["--streams", "10"], "--streams needs --transport http2"), (["--topic", "t"], "--topic needs --transport http2"),
-      (["--token-key", "k"], "--token-key needs --transport http2"), (["--transport", "http2", "--streams", "0"], "--streams must be from 1 to 65535"),
+      (["--transport", "http2", "--command", "1"], "--command needs --transport binary"),
+      (["--transport", "http2", "--window", "9"], "--window needs"),
+      (["--transport", "http2", "--confirm", "quiet"], "--confirm needs"),
+      (["--transport", "http2", "--settle-quiet", "1s"], "--settle-quiet needs"),
+      (["--streams", "10"], "--streams needs --transport http2"),
+      (["--topic", "t"], "--topic needs --transport http2"),
+      (["--token-key", "k"], "--token-key needs --transport http2"),
+      (["--transport", "http2", "--streams", "0"], "--streams must be from 1 to 65535"),
       (["--transport", "http2", "--streams", "65536"], "--streams must be from 1 to 65535, not 65536"),
-      (["--transport", "binary,http2", "--streams", "1,2"], "--streams takes several values only if --transport begins with http2"),
+      (
+        ["--transport", "binary,http2", "--streams", "1,2"],
+        "--streams takes several values only if --transport begins with http2"
+      ),
       (["--transport", "binary,http2", "--payload", "3000"], "--payload must be from 20 to 2048"),
       (["--transport", "http2", "--payload", "4097"], "--payload must be from 20 to 4096"),
       (["--transport", "http2", "--topic", "t"], "--topic needs --gateway"),
-      (["--transport", "binary,http2", "--gateway", "127.0.0.1:1", "--certificate", "c"], "--gateway takes one --transport at a time"),
-      (["--transport", "http2", "--gateway", "127.0.0.1:1"], "--certificate FILE or --token-key FILE must say who sends"),
-      (["--transport", "http2", "--gateway", "127.0.0.1:1", "--token-key", "k", "--certificate", "c"], "--certificate and --token-key exclude each other"),
+      (
+        ["--transport", "binary,http2", "--gateway", "127.0.0.1:1", "--certificate", "c"],
+        "--gateway takes one --transport at a time"
+      ),
+      (
+        ["--transport", "http2", "--gateway", "127.0.0.1:1"],
+        "--certificate FILE or --token-key FILE must say who sends"
+      ),
+      (
+        ["--transport", "http2", "--gateway", "127.0.0.1:1", "--token-key", "k", "--certificate", "c"],
+        "--certificate and --token-key exclude each other"
+      ),
       (["--transport", "http2", "--gateway", "127.0.0.1:1", "--token-key", "k"], "--token-key needs --team-id ID"),
-      (["--transport", "http2", "--gateway", "127.0.0.1:1", "--certificate", "c", "--team-id", "t"], "--team-id needs --token-key FILE"),
-      (["--transport", "http2", "--gateway", "api.push.apple.com:443", "--certificate", "c"], "api.push.apple.com is Apple's"),
-      (["--transport", "http2", "--gateway", "api.sandbox.push.apple.com:2197", "--certificate", "c"], "api.sandbox.push.apple.com is Apple's"),
+      (
+        ["--transport", "http2", "--gateway", "127.0.0.1:1", "--certificate", "c", "--team-id", "t"],
+        "--team-id needs --token-key FILE"
+      ),
+      (
+        ["--transport", "http2", "--gateway", "api.push.apple.com:443", "--certificate", "c"],
+        "api.push.apple.com is Apple's"
+      ),
+      (
+        ["--transport", "http2", "--gateway", "api.sandbox.push.apple.com:2197", "--certificate", "c"],
+        "api.sandbox.push.apple.com is Apple's"
+      ),
       (
         ["--transport", "http2", "--gateway", "api-manage-broadcast.push.apple.com:2196", "--certificate", "c"],
         "api-manage-broadcast.push.apple.com is Apple's"

@@ -4,9 +4,13 @@ internal import Testing
 
 /// `carillon bench` as a user starts it, with short runs on this machine.
 struct BenchTests {
-  @Test("a closed loop of a given number: every notification is confirmed and its latency counted, and the simulator agrees")
+  @Test(
+    "a closed loop of a given number: every notification is confirmed and its latency counted, and the simulator agrees"
+  )
   func closedLoop() async throws {
-    let ending = try await ChildProcess.run(["bench", "--count", "3000", "--connections", "2", "--payload", "100", "--json"])
+    let ending = try await ChildProcess.run([
+      "bench", "--count", "3000", "--connections", "2", "--payload", "100", "--json",
+    ])
     #expect(ending.status == 0, "\(ending)")
     let report = try BenchReport(ending)
     #expect(report.target == "simulator", "\(ending)")
@@ -62,7 +66,10 @@ struct BenchTests {
   func openLoop(transport: String) async throws {
     let place = try Workplace()
     let ending = try await ChildProcess.run(
-      ["bench", "--transport", transport, "--rate", "200,1000", "--apps", "3", "--duration", "500ms", "--warm-up", "100ms", "--json", "--html", "bench.html"],
+      [
+        "bench", "--transport", transport, "--rate", "200,1000", "--apps", "3", "--duration", "500ms", "--warm-up",
+        "100ms", "--json", "--html", "bench.html",
+      ],
       directory: place.url)
     #expect(ending.status == 0, "\(ending)")
     let report = try BenchReport(ending)
@@ -85,12 +92,16 @@ struct BenchTests {
     #expect(page.hasPrefix("<!DOCTYPE html>"))
     #expect(page.contains("<svg"))
     #expect(page.contains("</html>"))
-    for reference in ["http:", "https:", "<script", "<link", "url(", "src=", "@import"] { #expect(!page.contains(reference), "\(reference)") }
+    for reference in ["http:", "https:", "<script", "<link", "url(", "src=", "@import"] {
+      #expect(!page.contains(reference), "\(reference)")
+    }
   }
 
   @Test("a trickle beside a full load is measured separately")
   func trickle() async throws {
-    let ending = try await ChildProcess.run(["bench", "--trickle", "100", "--window", "2000", "--duration", "500ms", "--warm-up", "100ms", "--json"])
+    let ending = try await ChildProcess.run([
+      "bench", "--trickle", "100", "--window", "2000", "--duration", "500ms", "--warm-up", "100ms", "--json",
+    ])
     #expect(ending.status == 0, "\(ending)")
     let report = try BenchReport(ending)
     let point = try #require(report.points.first)
@@ -104,10 +115,12 @@ struct BenchTests {
   func gateway() async throws {
     let place = try Workplace()
     let certificates = try CertificateFixture(in: place)
-    let simulator = try ChildProcess(["simulate", "--gateway-port", "0", "--feedback-port", "0", "--json"] + certificates.server, directory: place.url)
+    let simulator = try ChildProcess(
+      ["simulate", "--gateway-port", "0", "--feedback-port", "0", "--json"] + certificates.server, directory: place.url)
     let line = try #require(await simulator.line(0), "the simulator did not start")
     let port = try String(#require(line.firstMatch(of: /"gateway":(\d+)/)).1)
-    let ending = try await ChildProcess.run(["bench", "--count", "500", "--gateway", "localhost:\(port)", "--json"] + certificates.client)
+    let ending = try await ChildProcess.run(
+      ["bench", "--count", "500", "--gateway", "localhost:\(port)", "--json"] + certificates.client)
     simulator.send(SIGTERM)
     let truth = await simulator.ending()
     #expect(ending.status == 0, "\(ending)")
@@ -123,15 +136,21 @@ struct BenchTests {
     let ending = try await ChildProcess.run(["bench", "--count", "200", "--batch", "1,64KiB"])
     #expect(ending.status == 0, "\(ending)")
     let lines = ending.output.split(separator: "\n").map(String.init)
-    #expect(lines.first?.hasPrefix("Built-in simulator on this machine, binary protocol, command 2; apps 1, connections 1, payload 200, rate max") == true)
-    #expect(lines.contains { $0.contains("batch") && $0.contains("CPU user+system") && $0.contains("to socket p50") }, "\(ending)")
+    #expect(
+      lines.first?.hasPrefix(
+        "Built-in simulator on this machine, binary protocol, command 2; apps 1, connections 1, payload 200, rate max")
+        == true)
+    #expect(
+      lines.contains { $0.contains("batch") && $0.contains("CPU user+system") && $0.contains("to socket p50") },
+      "\(ending)")
     #expect(ending.output.contains("exactly as many as the accounts say"), "\(ending)")
     #expect(ending.errors.contains("[2/2] batch 64KiB: "), "\(ending)")
 
     let place = try Workplace()
     let certificates = try CertificateFixture(in: place)
     // No program listens on port 1.
-    let dead = try await ChildProcess.run(["bench", "--count", "200", "--gateway", "127.0.0.1:1"] + certificates.client)
+    let dead = try await ChildProcess.run(
+      ["bench", "--count", "200", "--gateway", "127.0.0.1:1"] + certificates.client)
     #expect(dead.status == 3, "\(dead)")
     #expect(dead.output.isEmpty, "\(dead)")
     #expect(dead.errors.contains("carillon: the load test failed: cannot connect to 127.0.0.1:1"), "\(dead)")
@@ -141,7 +160,8 @@ struct BenchTests {
   func interrupted() async throws {
     let place = try Workplace()
     // Too long to end by itself while this test waits for a thread.
-    let bench = try ChildProcess(["bench", "--duration", "1h", "--warm-up", "0s", "--rate", "100", "--json"], directory: place.url)
+    let bench = try ChildProcess(
+      ["bench", "--duration", "1h", "--warm-up", "0s", "--rate", "100", "--json"], directory: place.url)
     try await waitUntil("the benchmark has started its simulator") { bench.errors.contains("simulator") }
     bench.send(SIGINT)
     let ending = await bench.ending()
@@ -152,7 +172,9 @@ struct BenchTests {
 
   @Test("a simulator ends with its standard input on request")
   func endOfInput() async throws {
-    let ending = try await ChildProcess.run(["simulate", "--gateway-port", "0", "--feedback-port", "0", "--json", "--until-input-ends"])
+    let ending = try await ChildProcess.run([
+      "simulate", "--gateway-port", "0", "--feedback-port", "0", "--json", "--until-input-ends",
+    ])
     #expect(ending.status == 0, "\(ending)")
     #expect(ending.output.contains("\"stopped\""), "\(ending)")
   }
@@ -160,22 +182,33 @@ struct BenchTests {
   @Test(
     "a wrong flag gives one sentence and exit status 2",
     arguments: [
-      (["--gateway", "gateway.push.apple.com:2195"], "gateway.push.apple.com is Apple's"), (["--gateway", "17.1.2.3:2195"], "17.1.2.3 is in Apple's network"),
-      (["--gateway", "h"], "--gateway must be HOST:PORT"), (["--gateway", "127.0.0.1:1"], "--certificate FILE must say who sends"),
-      (["--certificate", "c"], "--certificate needs --gateway"), (["--apps", "0"], "--apps must be from 1 to 1000, not 0"),
-      (["--apps", "1,1"], "--apps names 1 twice"), (["--connections", "two"], "--connections must be a value or a list such as 1,10,100, not \"two\""),
-      (["--batch", "17MiB"], "--batch must be from 1 byte"), (["--batch", "4 bananas"], "--batch must be a value or a list such as 4KiB,64KiB"),
+      (["--gateway", "gateway.push.apple.com:2195"], "gateway.push.apple.com is Apple's"),
+      (["--gateway", "17.1.2.3:2195"], "17.1.2.3 is in Apple's network"),
+      (["--gateway", "h"], "--gateway must be HOST:PORT"),
+      (["--gateway", "127.0.0.1:1"], "--certificate FILE must say who sends"),
+      (["--certificate", "c"], "--certificate needs --gateway"),
+      (["--apps", "0"], "--apps must be from 1 to 1000, not 0"),
+      (["--apps", "1,1"], "--apps names 1 twice"),
+      (["--connections", "two"], "--connections must be a value or a list such as 1,10,100, not \"two\""),
+      (["--batch", "17MiB"], "--batch must be from 1 byte"),
+      (["--batch", "4 bananas"], "--batch must be a value or a list such as 4KiB,64KiB"),
       (["--payload", "19"], "--payload must be from 20 to 2048, not 19"),
       (["--payload", "300", "--command", "1"], "--payload must be from 20 to 256, not 300"),
-      (["--rate", "fast"], "--rate must be a value or a list such as 100,10000,max"), (["--rate", "0"], "--rate must be"),
-      (["--trickle", "max"], "--trickle must be a number per second"), (["--trickle", "5", "--count", "5"], "--trickle and --count exclude each other"),
+      (["--rate", "fast"], "--rate must be a value or a list such as 100,10000,max"),
+      (["--rate", "0"], "--rate must be"),
+      (["--trickle", "max"], "--trickle must be a number per second"),
+      (["--trickle", "5", "--count", "5"], "--trickle and --count exclude each other"),
       (["--transport", "pigeon"], "--transport must be a value or a list such as binary,http2, not \"pigeon\""),
-      (["--command", "3"], "--command must be 0, 1 or 2"), (["--duration", "0s"], "--duration must be from 100ms to 1h"),
-      (["--duration", "1s", "--count", "5"], "--duration and --count exclude each other"), (["--count", "0"], "--count must be from 1"),
+      (["--command", "3"], "--command must be 0, 1 or 2"),
+      (["--duration", "0s"], "--duration must be from 100ms to 1h"),
+      (["--duration", "1s", "--count", "5"], "--duration and --count exclude each other"),
+      (["--count", "0"], "--count must be from 1"),
       (["--warm-up", "x"], "--warm-up must be a duration"), (["--batch-delay", "1m"], "--batch-delay must be from"),
       (["--window", "0"], "--window must be from 1"),
-      (["--settle-quiet", "1ms"], "--settle-quiet must be from 10ms to 1h"), (["--threads", "0"], "--threads must be from 1 to 256"),
-      (["--confirm", "maybe"], "maybe"), (["--html", "/nowhere/at/all.html"], "--html: /nowhere/at/all.html cannot be written"), (["--bogus"], "--bogus"),
+      (["--settle-quiet", "1ms"], "--settle-quiet must be from 10ms to 1h"),
+      (["--threads", "0"], "--threads must be from 1 to 256"),
+      (["--confirm", "maybe"], "maybe"),
+      (["--html", "/nowhere/at/all.html"], "--html: /nowhere/at/all.html cannot be written"), (["--bogus"], "--bogus"),
     ])
   func wrongFlags(arguments: [String], expected: String) async throws {
     expectOneSentence(try await ChildProcess.run(["bench"] + arguments), status: 2, containing: expected)

@@ -30,7 +30,9 @@ struct CampaignTruth {
     for (audience, fates) in zip(audiences, fates) {
       for (line, fate) in zip(audience.lines, fates) {
         if !isWhole, fate.row == nil, fate.arrivals == 0 { continue }
-        if let problem = self.problem(line, fate) { problems.add("\(audience.file): \(line.text.prefix(80)) (\(line.kind)) \(problem)", kind: problem) }
+        if let problem = self.problem(line, fate) {
+          problems.add("\(audience.file): \(line.text.prefix(80)) (\(line.kind)) \(problem)", kind: problem)
+        }
       }
     }
     for app in Set(audiences.map(\.app)).sorted() {
@@ -66,23 +68,32 @@ struct CampaignTruth {
       }
       fates[place.audience][place.line].arrivals += 1
       let audience = audiences[place.audience]
-      if frame.topic != audience.topic { problems.add("a notification of \(audience.app) arrived through \(frame.topic)") }
+      if frame.topic != audience.topic {
+        problems.add("a notification of \(audience.app) arrived through \(frame.topic)")
+      }
       if frame.payload != audience.payload(place.line) {
-        problems.add("line \(place.line + audience.firstLine) of \(audience.file) arrived with the payload of another line")
+        problems.add(
+          "line \(place.line + audience.firstLine) of \(audience.file) arrived with the payload of another line")
       }
     }
   }
 
   private func takeRows(_ fates: inout [[Fate]], _ problems: inout Problems) {
     for row in rows {
-      let index = audiences.firstIndex { audience in row.tokens.map { $0.hasSuffix(audience.file) && row.app == audience.app } ?? (audiences.count == 1) }
+      let index = audiences.firstIndex { audience in
+        row.tokens.map { $0.hasSuffix(audience.file) && row.app == audience.app } ?? (audiences.count == 1)
+      }
       guard let index, audiences[index].lines.indices.contains(row.line - audiences[index].firstLine) else {
         problems.add("a row without a line: \(row)")
         continue
       }
       let line = row.line - audiences[index].firstLine
-      if fates[index][line].row != nil { problems.add("line \(row.line) of \(audiences[index].file) is listed twice", kind: "listed twice") }
-      if row.token != audiences[index].lines[line].text { problems.add("line \(row.line) is listed with another token", kind: "another token") }
+      if fates[index][line].row != nil {
+        problems.add("line \(row.line) of \(audiences[index].file) is listed twice", kind: "listed twice")
+      }
+      if row.token != audiences[index].lines[line].text {
+        problems.add("line \(row.line) is listed with another token", kind: "another token")
+      }
       fates[index][line].row = row
     }
   }
@@ -123,8 +134,12 @@ struct CampaignTruth {
       problems.add("\(app): \(duplicates) arrived twice, the account allows \(counts.possibleDuplicates)")
     }
     let copies = fates.map { max(0, $0.arrivals - 1) }.reduce(0, +)
-    if copies > counts.possibleCopies { problems.add("\(app): \(copies) copies arrived, the account allows \(counts.possibleCopies)") }
-    if onUnknown != "resend", counts.possibleDuplicates > 0 { problems.add("\(app): resent in spite of on-unknown: \(onUnknown)") }
+    if copies > counts.possibleCopies {
+      problems.add("\(app): \(copies) copies arrived, the account allows \(counts.possibleCopies)")
+    }
+    if onUnknown != "resend", counts.possibleDuplicates > 0 {
+      problems.add("\(app): resent in spite of on-unknown: \(onUnknown)")
+    }
   }
 
   private struct Problems {

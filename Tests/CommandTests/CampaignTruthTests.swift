@@ -20,18 +20,28 @@ struct CampaignTruthTests {
   }
 
   private func row(_ index: Int, _ outcome: String, _ reason: String) -> OutcomeRow {
-    OutcomeRow(line: index + audience.firstLine, token: audience.lines[index].text, outcome: outcome, reason: reason, app: nil, tokens: nil)
+    OutcomeRow(
+      line: index + audience.firstLine, token: audience.lines[index].text, outcome: outcome, reason: reason, app: nil,
+      tokens: nil)
   }
 
   private func frame(_ index: Int, topic: String = "com.example.news") -> RecordedFrames.Frame {
-    RecordedFrames.Frame(topic: topic, connection: 1, token: audience.lines[index].token, payload: audience.payload(index))
+    RecordedFrames.Frame(
+      topic: topic, connection: 1, token: audience.lines[index].token, payload: audience.payload(index))
   }
 
   /// The truth of an exact campaign whose account has this number of possible duplicates.
-  private func truth(possibleDuplicates: Int = 0, copies: Int? = nil, onUnknown: String = "resend") throws -> CampaignTruth {
-    let reasons: [TestAudience.Kind: String] = [.refused: "8 invalid token", .malformed: "malformed token", .tooLarge: "payload too large"]
-    let rows = audience.lines.indices.compactMap { index in reasons[audience.lines[index].kind].map { row(index, "rejected", $0) } }
-    let byReason = Dictionary(grouping: rows, by: \.reason).map { "\"\($0.key)\":\($0.value.count)" }.joined(separator: ",")
+  private func truth(
+    possibleDuplicates: Int = 0, copies: Int? = nil, onUnknown: String = "resend"
+  ) throws -> CampaignTruth {
+    let reasons: [TestAudience.Kind: String] = [
+      .refused: "8 invalid token", .malformed: "malformed token", .tooLarge: "payload too large",
+    ]
+    let rows = audience.lines.indices.compactMap { index in
+      reasons[audience.lines[index].kind].map { row(index, "rejected", $0) }
+    }
+    let byReason = Dictionary(grouping: rows, by: \.reason).map { "\"\($0.key)\":\($0.value.count)" }.joined(
+      separator: ",")
     let text = """
       {"apps":{"news":{"submitted":200,"accepted":{"confirmed":\(accepted.count),"quiet":0},\
       "rejected":{"total":\(rows.count),"byReason":{\(byReason)}},\
@@ -39,7 +49,8 @@ struct CampaignTruthTests {
       "possibleCopies":\(copies ?? possibleDuplicates),"notes":[],"neverRead":[]}},"seconds":1,"perSecond":1}
       """
     let account = try #require(SentAccount(Ending(status: 1, output: text, errors: "")))
-    return CampaignTruth(audiences: [audience], onUnknown: onUnknown, account: account, rows: rows, frames: accepted.map { frame($0) })
+    return CampaignTruth(
+      audiences: [audience], onUnknown: onUnknown, account: account, rows: rows, frames: accepted.map { frame($0) })
   }
 
   private func expect(_ truth: CampaignTruth, _ problem: String, sourceLocation: SourceLocation = #_sourceLocation) {

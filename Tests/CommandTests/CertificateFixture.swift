@@ -7,11 +7,14 @@ struct CertificateFixture {
   let files: CertificateMaker.Files
 
   init(in place: Workplace) throws {
-    files = try CertificateMaker.makeAll(in: place.path("certs"), topics: [Self.topic], at: Int64(Date().timeIntervalSince1970))
+    files = try CertificateMaker.makeAll(
+      in: place.path("certs"), topics: [Self.topic], at: Int64(Date().timeIntervalSince1970))
   }
 
   /// The simulator's flags for these certificates.
-  var server: [String] { ["--certificate", files.server.certificate, "--key", files.server.key ?? "", "--client-ca", files.authority] }
+  var server: [String] {
+    ["--certificate", files.server.certificate, "--key", files.server.key ?? "", "--client-ca", files.authority]
+  }
 
   /// The flags of a sender or feedback reader for these certificates.
   var client: [String] {

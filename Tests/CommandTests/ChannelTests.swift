@@ -11,8 +11,11 @@ struct ChannelTests {
 
   init() throws { site = try HTTP2Site() }
 
-  private func channel(_ service: HTTP2Site.Service, _ arguments: [String], by identity: [String]? = nil) async throws -> Ending {
-    try await site.run(["channel"] + arguments + ["--gateway", "localhost:\(service.channelsPort)"] + (identity ?? site.key))
+  private func channel(
+    _ service: HTTP2Site.Service, _ arguments: [String], by identity: [String]? = nil
+  ) async throws -> Ending {
+    try await site.run(
+      ["channel"] + arguments + ["--gateway", "localhost:\(service.channelsPort)"] + (identity ?? site.key))
   }
 
   @Test("a channel is created, listed, read, used and deleted; errors show the service's reason with advice")
@@ -24,7 +27,9 @@ struct ChannelTests {
     #expect(identifier.count == 24, "\(created)")
     #expect(try await channel(service, ["list"]).output == "\(identifier)\n")
     let listed = try await channel(service, ["list", "--json"], by: site.certificates.client)
-    #expect(try JSONDecoder().decode([String: [String]].self, from: Data(listed.output.utf8)) == ["channels": [identifier]], "\(listed)")
+    #expect(
+      try JSONDecoder().decode([String: [String]].self, from: Data(listed.output.utf8)) == ["channels": [identifier]],
+      "\(listed)")
     let read = try await channel(service, ["read", identifier])
     #expect(read.status == 0, "\(read)")
     #expect(read.output.hasPrefix("\(identifier) stores nothing"), "\(read)")
@@ -38,13 +43,16 @@ struct ChannelTests {
     // A field that begins with + gets an apostrophe, because spreadsheets would run it as a
     // formula. One identifier in 64 does.
     let field = identifier.hasPrefix("+") ? "'" + identifier : identifier
-    #expect(try site.place.read("out.csv") == "line,token,outcome,reason,gone-since\n1,\(field),rejected,400 BadExpirationDate,\n")
+    #expect(
+      try site.place.read("out.csv")
+        == "line,token,outcome,reason,gone-since\n1,\(field),rejected,400 BadExpirationDate,\n")
 
     let deleted = try await channel(service, ["delete", identifier])
     #expect(deleted.status == 0, "\(deleted)")
     #expect(deleted.output.isEmpty, "\(deleted)")
     let gone = try await channel(service, ["read", identifier])
-    expectOneSentence(gone, status: 1, containing: "400 ChannelNotRegistered: the app has no such channel in this environment")
+    expectOneSentence(
+      gone, status: 1, containing: "400 ChannelNotRegistered: the app has no such channel in this environment")
     expectOneSentence(try await channel(service, ["delete", "!"]), status: 1, containing: "BadChannelId")
     service.simulator.send(SIGTERM)
     #expect(await service.simulator.ending().output.contains("\"broadcasts\":1"))
@@ -54,7 +62,8 @@ struct ChannelTests {
     "flags that do not fit, and a service that cannot be reached, give one sentence",
     arguments: [
       (["list"], 2, "--token-key FILE, --certificate FILE or --config FILE must say who asks"),
-      (["create", "--store", "all", "--certificate", "c"], 2, "all"), (["list", "--token-key", "k"], 2, "--token-key needs --team-id"),
+      (["create", "--store", "all", "--certificate", "c"], 2, "all"),
+      (["list", "--token-key", "k"], 2, "--token-key needs --team-id"),
       (["list", "--certificate", "c", "--app", "news"], 2, "--app needs --config"),
       (["list", "--config", "c", "--topic", "t"], 2, "--topic and --config exclude each other"),
       (["list", "--certificate", "none.pem"], 2, "cannot read none.pem"),
@@ -77,7 +86,9 @@ struct ChannelTests {
 
 /// `carillon credential inspect` on token signing keys.
 struct TokenKeyInspectTests {
-  @Test("a token key is recognised by its content; its identifier comes from the file's name; open permissions are an error")
+  @Test(
+    "a token key is recognised by its content; its identifier comes from the file's name; open permissions are an error"
+  )
   func inspect() async throws {
     let site = try HTTP2Site()
     let good = try await site.run(["credential", "inspect", HTTP2Site.keyFile])
@@ -95,7 +106,9 @@ struct TokenKeyInspectTests {
     #expect(open.status == 1, "\(open)")
     #expect(open.output.contains("run: chmod 600"), "\(open)")
     try site.place.write("nonsense", to: "AuthKey_ABC123DEFG.p8")
-    expectOneSentence(try await site.run(["credential", "inspect", "AuthKey_ABC123DEFG.p8"]), status: 2, containing: "not a token signing key")
+    expectOneSentence(
+      try await site.run(["credential", "inspect", "AuthKey_ABC123DEFG.p8"]), status: 2,
+      containing: "not a token signing key")
     // The key of a certificate is not a token key.
     let key = site.certificates.files.server.key ?? ""
     let other = try await site.run(["credential", "inspect", key])

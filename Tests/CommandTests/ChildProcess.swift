@@ -28,16 +28,21 @@ final class ChildProcess: Sendable {
   private let files: Workplace
 
   /// `carillon` is in the folder of the test bundle, whatever the build folder's name.
-  static let executable = URL(filePath: "/proc/self/exe").resolvingSymlinksInPath().deletingLastPathComponent().appending(path: "carillon")
+  static let executable = URL(filePath: "/proc/self/exe").resolvingSymlinksInPath().deletingLastPathComponent()
+    .appending(path: "carillon")
 
   /// - Parameters:
   ///   - redirection: For the shell that starts it, such as `>/dev/full`.
   ///   - preparation: What the shell does first, such as `ulimit -f 40 && exec`. It ends with the
   ///     word that starts the command.
-  init(_ arguments: [String], input: String = "", directory: URL? = nil, redirection: String = "", preparation: String = "exec") throws {
+  init(
+    _ arguments: [String], input: String = "", directory: URL? = nil, redirection: String = "",
+    preparation: String = "exec"
+  ) throws {
     files = try Workplace()
     try files.write(input, to: "input")
-    let (started, output) = try Self.start(arguments, files: files, directory: directory, redirection: redirection, preparation: preparation)
+    let (started, output) = try Self.start(
+      arguments, files: files, directory: directory, redirection: redirection, preparation: preparation)
     identifier = started
     Thread.detachNewThread { [self] in
       var block = [UInt8](repeating: 0, count: 65_536)
@@ -90,7 +95,10 @@ final class ChildProcess: Sendable {
       // A shell changes the folder and then executes the command.
       let path = "/bin/sh"
       let place = directory ?? FileManager.default.temporaryDirectory
-      let shell = [path, "-c", "cd \"$0\" && \(preparation) \"$@\" \(redirection)", place.path(percentEncoded: false), executable.path(percentEncoded: false)]
+      let shell = [
+        path, "-c", "cd \"$0\" && \(preparation) \"$@\" \(redirection)", place.path(percentEncoded: false),
+        executable.path(percentEncoded: false),
+      ]
       var words = unsafe (shell + arguments).map { unsafe strdup($0) } + [nil]
       defer { unsafe words.forEach { unsafe free($0) } }
       var child: pid_t = 0
@@ -111,9 +119,12 @@ final class ChildProcess: Sendable {
 
   /// Runs the command to its end.
   static func run(
-    _ arguments: [String], input: String = "", directory: URL? = nil, redirection: String = "", preparation: String = "exec"
+    _ arguments: [String], input: String = "", directory: URL? = nil, redirection: String = "",
+    preparation: String = "exec"
   ) async throws -> Ending {
-    await (try ChildProcess(arguments, input: input, directory: directory, redirection: redirection, preparation: preparation)).ending()
+    await
+      (try ChildProcess(
+        arguments, input: input, directory: directory, redirection: redirection, preparation: preparation)).ending()
   }
 
   /// No effect once the child has ended.

@@ -24,7 +24,9 @@ struct CrashDoubtTests {
   /// How far an intent may be ahead of what is sent.
   private static let step = 8192
 
-  @Test("over the binary protocol: what was written since the last proof, plus a step for each lane", arguments: [25_000, 60_000])
+  @Test(
+    "over the binary protocol: what was written since the last proof, plus a step for each lane",
+    arguments: [25_000, 60_000])
   func binary(arrivals: Int) async throws {
     var random = SeededGenerator(seed: UInt64(arrivals))
     var settings = JournalSite.Settings(connections: Self.connectionCount)
@@ -38,9 +40,12 @@ struct CrashDoubtTests {
       await site.gateway.connectionCount <= memory.endedConnections.count
     }
     let inspected = try await site.journal("inspect", ["--json"])
-    let left = try #require(JSONDecoder().decode(Report.self, from: Data(inspected.output.utf8)).campaigns.first, "\(inspected)")
+    let left = try #require(
+      JSONDecoder().decode(Report.self, from: Data(inspected.output.utf8)).campaigns.first, "\(inspected)")
 
-    let written = Self.unconcluded(memory.endedConnections, refusals: left.rejected).map { $0.accepted + $0.discarded + 1 }.reduce(0, +)
+    let written = Self.unconcluded(memory.endedConnections, refusals: left.rejected).map {
+      $0.accepted + $0.discarded + 1
+    }.reduce(0, +)
     #expect(left.unknown <= written + Self.connectionCount * Self.step, "\(left), \(written) written")
     // Nothing that has arrived counts as unsent.
     #expect(site.gateway.arrivedTokenCount - left.accepted <= left.unknown, "\(left)")
@@ -49,7 +54,9 @@ struct CrashDoubtTests {
 
   /// The connections without a proof in the journal: those that were not refused, and all refused
   /// ones but the first to end, as many as the journal has refusals.
-  private static func unconcluded(_ connections: [RecordedFrames.Connection], refusals: Int) -> [RecordedFrames.Connection] {
+  private static func unconcluded(
+    _ connections: [RecordedFrames.Connection], refusals: Int
+  ) -> [RecordedFrames.Connection] {
     var left = refusals
     return connections.filter { connection in
       guard case .status? = connection.refusal, left > 0 else { return true }
@@ -58,7 +65,9 @@ struct CrashDoubtTests {
     }
   }
 
-  @Test("over HTTP/2: at most twice the streams plus 500 for each connection; the rest is unsent", arguments: [(1, 1000), (4, 1000), (4, 100)])
+  @Test(
+    "over HTTP/2: at most twice the streams plus 500 for each connection; the rest is unsent",
+    arguments: [(1, 1000), (4, 1000), (4, 100)])
   func requests(connections: Int, streams: Int) async throws {
     let site = try HTTP2Site()
     let count = 50_000
@@ -77,7 +86,10 @@ struct CrashDoubtTests {
           streams: \(streams)
       """, to: "carillon.yaml")
     let sender = try ChildProcess(
-      ["send", "--config", "carillon.yaml", "--payload", "hello.json", "--tokens", "tokens.txt", "--journal", "journal"], directory: site.place.url)
+      [
+        "send", "--config", "carillon.yaml", "--payload", "hello.json", "--tokens", "tokens.txt", "--journal",
+        "journal",
+      ], directory: site.place.url)
     var left = try await inspect(site)
     // With every stream in use, and long before the end.
     while !sender.hasEnded, (left?.settled ?? 0) < 4 * streams { left = try await inspect(site) }

@@ -8,9 +8,13 @@ internal import Testing
 struct CrashMatrixTests {
   /// CARILLON_KILLS=n runs more. CARILLON_FIRST_SEED=n repeats the same moments, as far as the
   /// clock allows.
-  private static func number(_ name: String) -> UInt64? { ProcessInfo.processInfo.environment[name].flatMap { UInt64($0) } }
+  private static func number(_ name: String) -> UInt64? {
+    ProcessInfo.processInfo.environment[name].flatMap { UInt64($0) }
+  }
 
-  @Test("nothing is lost, and the account of the whole campaign equals what arrived, line by line", .timeLimit(.minutes(60)))
+  @Test(
+    "nothing is lost, and the account of the whole campaign equals what arrived, line by line", .timeLimit(.minutes(60))
+  )
   func matrix() async throws {
     let wanted = Int(clamping: Self.number("CARILLON_KILLS") ?? 40)
     let firstSeed = Self.number("CARILLON_FIRST_SEED") ?? UInt64.random(in: 1...1_000_000)
@@ -27,7 +31,9 @@ struct CrashMatrixTests {
       // Two at a time, because each waits half of its time for the rate limit.
       for _ in 0..<2 { startOne() }
       while let (scenario, result) = try await tasks.next() {
-        #expect(result.problems.isEmpty, "\(scenario)\n\(result.problems.joined(separator: "\n"))\n\(result.log.joined(separator: "\n"))")
+        #expect(
+          result.problems.isEmpty,
+          "\(scenario)\n\(result.problems.joined(separator: "\n"))\n\(result.log.joined(separator: "\n"))")
         sums.killCount += result.killCount
         sums.duplicateCount += result.duplicateCount
         sums.possibleDuplicates += result.possibleDuplicates

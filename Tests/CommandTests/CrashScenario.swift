@@ -72,12 +72,16 @@ struct CrashScenario: CustomStringConvertible {
     result.duplicateCount = truth.duplicateCount
     result.possibleDuplicates = truth.account.possibleDuplicates
     let expectedStatus: Int32 = truth.rows.isEmpty ? 0 : 1
-    if last.status != expectedStatus { result.problems.append("exit status \(last.status) with \(truth.rows.count) rows") }
+    if last.status != expectedStatus {
+      result.problems.append("exit status \(last.status) with \(truth.rows.count) rows")
+    }
     return result
   }
 
   /// Returns the ending of the process that printed the final account; nil after a problem.
-  private func live(at site: JournalSite, _ random: inout SeededGenerator, _ result: inout Result) async throws -> Ending? {
+  private func live(
+    at site: JournalSite, _ random: inout SeededGenerator, _ result: inout Result
+  ) async throws -> Ending? {
     var isBegun = false
     var isAway = gatewayGoesAway
     // The output of a process that was killed at its very end.
@@ -90,7 +94,9 @@ struct CrashScenario: CustomStringConvertible {
       switch ending.status {
       case 128 + SIGKILL:
         result.killCount += 1
-        result.log.append("killed at \(await site.gateway.acceptedCount) arrivals\(ending.errors.isEmpty ? "" : "; standard error: \(ending.errors)")")
+        result.log.append(
+          "killed at \(await site.gateway.acceptedCount) arrivals\(ending.errors.isEmpty ? "" : "; standard error: \(ending.errors)")"
+        )
         isBegun = true
         if SentAccount(ending) != nil { printed = ending }
         if isAway {
@@ -125,7 +131,8 @@ struct CrashScenario: CustomStringConvertible {
   /// Half of the kills come at some number of arrivals, the others after some time. So kills hit
   /// the beginning, the end and resuming.
   private func kill(
-    _ child: ChildProcess, at site: JournalSite, isResumed: Bool, _ random: inout SeededGenerator, _ result: inout Result
+    _ child: ChildProcess, at site: JournalSite, isResumed: Bool, _ random: inout SeededGenerator,
+    _ result: inout Result
   ) async throws {
     let total = shapes.map(\.shape.count).reduce(0, +)
     let arrived = await site.gateway.acceptedCount
@@ -151,7 +158,9 @@ struct CrashScenario: CustomStringConvertible {
     let ending = try await site.run(JournalSite.resumeArguments)
     result.log.append("gateway away: \(ending.errors)")
     try await site.gateway.start()
-    if ending.status == 0 || ending.status == 1, SentAccount(ending) != nil, !ending.errors.contains("stopped:") { return ending }
+    if ending.status == 0 || ending.status == 1, SentAccount(ending) != nil, !ending.errors.contains("stopped:") {
+      return ending
+    }
     // 2: the campaign had not begun.
     if ending.status != 3, ending.status != 2 { result.problems.append("with the gateway away: \(ending)") }
     return nil

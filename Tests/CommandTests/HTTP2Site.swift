@@ -16,7 +16,8 @@ struct HTTP2Site {
   init() throws {
     place = try Workplace()
     certificates = try CertificateFixture(in: place)
-    try ProviderKey.make(keyIdentifier: Self.keyIdentifier, teamIdentifier: Self.team).write(to: place.path(Self.keyFile))
+    try ProviderKey.make(keyIdentifier: Self.keyIdentifier, teamIdentifier: Self.team).write(
+      to: place.path(Self.keyFile))
     try place.write(#"{"aps":{"alert":"Hello"}}"#, to: "hello.json")
     try place.write(#"{"aps":{"timestamp":1700000000,"event":"update","content-state":{"score":1}}}"#, to: "goal.json")
   }
@@ -32,7 +33,8 @@ struct HTTP2Site {
     try place.write(rules, to: "rules.yaml")
     let arguments =
       [
-        "simulate", "--gateway-port", "0", "--feedback-port", "0", "--http2-port", "0", "--channels-port", "0", "--json", "--record", "truth.jsonl",
+        "simulate", "--gateway-port", "0", "--feedback-port", "0", "--http2-port", "0", "--channels-port", "0",
+        "--json", "--record", "truth.jsonl",
         "--token-key", Self.keyFile, "--key-id", Self.keyIdentifier, "--team-id", Self.team,
       ] + (rules.isEmpty ? [] : ["--rules", "rules.yaml"]) + certificates.server
     let simulator = try ChildProcess(arguments, directory: place.url)
@@ -43,10 +45,16 @@ struct HTTP2Site {
   }
 
   /// The sender's flags for the token key.
-  var key: [String] { ["--token-key", Self.keyFile, "--team-id", Self.team, "--topic", Self.topic, "--trust", certificates.files.authority] }
+  var key: [String] {
+    [
+      "--token-key", Self.keyFile, "--team-id", Self.team, "--topic", Self.topic, "--trust",
+      certificates.files.authority,
+    ]
+  }
 
   func send(_ service: Service, _ arguments: [String], by identity: [String]? = nil) async throws -> Ending {
-    try await run(["send", "--transport", "http2", "--gateway", "localhost:\(service.port)"] + (identity ?? key) + arguments)
+    try await run(
+      ["send", "--transport", "http2", "--gateway", "localhost:\(service.port)"] + (identity ?? key) + arguments)
   }
 
   func run(_ arguments: [String]) async throws -> Ending { try await ChildProcess.run(arguments, directory: place.url) }
@@ -85,7 +93,9 @@ struct HTTP2Site {
   func taken(_ service: Service) async throws -> [Taken] {
     service.simulator.send(SIGTERM)
     _ = await service.simulator.ending()
-    let all = try place.read("truth.jsonl").split(separator: "\n").map { try JSONDecoder().decode(Taken.self, from: Data($0.utf8)) }
+    let all = try place.read("truth.jsonl").split(separator: "\n").map {
+      try JSONDecoder().decode(Taken.self, from: Data($0.utf8))
+    }
     return all.filter { $0.refused == nil }
   }
 }

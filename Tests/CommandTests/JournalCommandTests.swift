@@ -38,12 +38,17 @@ extension JournalCampaigns {
 
     private static let slow = JournalSite.Settings(rate: 3_000)
 
-    private func report(_ ending: Ending) throws -> Report { try JSONDecoder().decode(Report.self, from: Data(ending.output.utf8)) }
+    private func report(_ ending: Ending) throws -> Report {
+      try JSONDecoder().decode(Report.self, from: Data(ending.output.utf8))
+    }
 
     /// Two apps, with malformed and refused tokens.
     private func killed(_ settings: JournalSite.Settings = slow) async throws -> JournalSite {
       var random = SeededGenerator(seed: 3)
-      let shapes = [(0, TestAudience.Shape(count: 8_000, refusedCount: 2, malformedCount: 5)), (1, TestAudience.Shape(count: 5_000, isPersonal: true))]
+      let shapes = [
+        (0, TestAudience.Shape(count: 8_000, refusedCount: 2, malformedCount: 5)),
+        (1, TestAudience.Shape(count: 5_000, isPersonal: true)),
+      ]
       let site = try await JournalSite(settings, audiences: shapes, using: &random)
       #expect(try await site.sendAndKill(after: 2_000))
       return site
@@ -66,7 +71,9 @@ extension JournalCampaigns {
         #expect(campaign.lost == 0, "\(json)")
         #expect(!campaign.finished, "\(json)")
       }
-      let (accepted, unknown) = (report.campaigns.map(\.accepted).reduce(0, +), report.campaigns.map(\.unknown).reduce(0, +))
+      let (accepted, unknown) = (
+        report.campaigns.map(\.accepted).reduce(0, +), report.campaigns.map(\.unknown).reduce(0, +)
+      )
       let arrived = await site.gateway.acceptedCount
       #expect(accepted <= arrived, "\(arrived) have arrived: \(json)")
       #expect(arrived <= accepted + unknown, "\(arrived) have arrived: \(json)")
@@ -77,10 +84,13 @@ extension JournalCampaigns {
       #expect(table.status == 1, "\(table)")
       #expect(table.errors.isEmpty, "\(table)")
       let lines = table.output.split(separator: "\n")
-      #expect(lines[0].contains(/^campaign +app +state +submitted +settled +unsent +unknown +read up to line$/), "\(table)")
+      #expect(
+        lines[0].contains(/^campaign +app +state +submitted +settled +unsent +unknown +read up to line$/), "\(table)")
       for (line, campaign) in zip(lines[1...], report.campaigns) {
         let words = line.split(separator: " ").map { String($0.filter { $0 != "," }) }
-        let expected = [campaign.number, campaign.submitted, campaign.settled, campaign.unsent, campaign.unknown, campaign.line].map(String.init)
+        let expected = [
+          campaign.number, campaign.submitted, campaign.settled, campaign.unsent, campaign.unknown, campaign.line,
+        ].map(String.init)
         #expect(words == [expected[0], campaign.app, "unfinished"] + expected[1...], "\(table)\(json)")
       }
       #expect(table.output.contains("Go on by: \(JournalSite.advice())\n"), "\(table)")
@@ -99,7 +109,8 @@ extension JournalCampaigns {
       #expect(try self.report(try await site.journal("inspect", ["--json"])).closed)
     }
 
-    @Test("an abandoned campaign has an account and a list: cancelled notifications did not arrive, unknown ones may have")
+    @Test(
+      "an abandoned campaign has an account and a list: cancelled notifications did not arrive, unknown ones may have")
     func abandon() async throws {
       let site = try await killed()
       let abandoned = try await site.journal("abandon", ["--json"])
@@ -113,7 +124,9 @@ extension JournalCampaigns {
       let resumed = try await site.resume()
       #expect(resumed.status == 1, "\(resumed)")
       #expect(SentAccount(resumed)?.apps == account.apps, "\(resumed)")
-      expectOneSentence(try await site.journal("abandon"), status: 0, containing: "holds nothing to give up: every campaign in it has ended")
+      expectOneSentence(
+        try await site.journal("abandon"), status: 0,
+        containing: "holds nothing to give up: every campaign in it has ended")
       #expect(await site.gateway.acceptedCount == arrived)
       #expect(try await site.journal("inspect").status == 0)
       // The directory can be used for the next campaign.
@@ -151,7 +164,9 @@ extension JournalCampaigns {
       #expect(try FileManager.default.contentsOfDirectory(atPath: place.path("empty")).isEmpty)
     }
 
-    @Test("the lz4 tool reads every segment of a send that was killed, except for a torn tail", arguments: ["always", "interval", "never"])
+    @Test(
+      "the lz4 tool reads every segment of a send that was killed, except for a torn tail",
+      arguments: ["always", "interval", "never"])
     func lz4Tool(sync: String) async throws {
       let site = try await JournalSite.simple(JournalSite.Settings(rate: 4_000), count: 12_000, nameByteCount: 100)
       #expect(try await site.sendAndKill(after: 2_000, ["--sync", sync]))

@@ -33,7 +33,9 @@ extension JournalCampaigns {
       return site
     }
 
-    private func verification(_ ending: Ending) throws -> Verification { try JSONDecoder().decode(Verification.self, from: Data(ending.output.utf8)) }
+    private func verification(_ ending: Ending) throws -> Verification {
+      try JSONDecoder().decode(Verification.self, from: Data(ending.output.utf8))
+    }
 
     @Test("damage is not skipped by default: the error names segment and offset, and verify lists every place")
     func refused() async throws {
@@ -44,7 +46,9 @@ extension JournalCampaigns {
       #expect(verified.status == 1, "\(verified)")
       #expect(verified.errors.isEmpty, "\(verified)")
       #expect(verified.output.contains("\n2 damaged places, "), "\(verified)")
-      let places = verified.output.matches(of: /damaged: (segment-000000000001\.lz4, byte \d+): the frame cannot be decompressed/).map { String($0.1) }
+      let places = verified.output.matches(
+        of: /damaged: (segment-000000000001\.lz4, byte \d+): the frame cannot be decompressed/
+      ).map { String($0.1) }
       #expect(places.count == 2, "\(verified)")
       #expect(Set(places).count == 2, "\(verified)")
       let json = try await site.journal("verify", ["--json"])
@@ -70,9 +74,13 @@ extension JournalCampaigns {
     func skipped() async throws {
       let site = try await damaged()
       let resumed = try await site.resume(["--skip-damaged"])
-      #expect(resumed.errors.matches(of: /journal: damaged: segment-000000000001\.lz4, byte \d+:/).count == 2, "\(resumed)")
+      #expect(
+        resumed.errors.matches(of: /journal: damaged: segment-000000000001\.lz4, byte \d+:/).count == 2, "\(resumed)")
       let lost = try #require(
-        resumed.errors.firstMatch(of: /(\d+) records are known to be lost, and with them the fate of (\d+) notifications, which count as unknown/), "\(resumed)"
+        resumed.errors.firstMatch(
+          of:
+            /(\d+) records are known to be lost, and with them the fate of (\d+) notifications, which count as unknown/),
+        "\(resumed)"
       )
       let account = try #require(SentAccount(resumed)?.apps["news"], "\(resumed)")
       #expect(account.submitted == Self.count, "\(resumed)")

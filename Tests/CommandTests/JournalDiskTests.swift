@@ -14,24 +14,33 @@ extension JournalCampaigns {
     private static func limited(_ blockCount: Int) -> String { "ulimit -f \(blockCount) && exec" }
 
     /// Expects one sentence that names the file and the reason, and says how to resume.
-    private func expectAdvice(_ ending: Ending, _ reason: String, sync: String = "interval", sourceLocation: SourceLocation = #_sourceLocation) {
+    private func expectAdvice(
+      _ ending: Ending, _ reason: String, sync: String = "interval", sourceLocation: SourceLocation = #_sourceLocation
+    ) {
       // 3: the disk was full before any notification had its outcome.
-      let settled = SentAccount(ending)?.apps.values.map { $0.acceptedTotal + ($0.rejected.byReason["8 invalid token"] ?? 0) }.reduce(0, +) ?? 0
+      let settled =
+        SentAccount(ending)?.apps.values.map { $0.acceptedTotal + ($0.rejected.byReason["8 invalid token"] ?? 0) }
+        .reduce(0, +) ?? 0
       #expect(ending.status == (settled > 0 ? 1 : 3), "\(ending)", sourceLocation: sourceLocation)
-      let sentence = "carillon: \(reason); nothing more was taken in, and when that is mended, \(JournalSite.advice(sync)) goes on\n"
+      let sentence =
+        "carillon: \(reason); nothing more was taken in, and when that is mended, \(JournalSite.advice(sync)) goes on\n"
       // Lines of progress may come before it.
       #expect(ending.errors.hasSuffix(sentence), "\(ending)", sourceLocation: sourceLocation)
       #expect(!ending.hasForeignLines, "\(ending)", sourceLocation: sourceLocation)
     }
 
-    @Test("a full disk stops the intake with an exact account, and resuming with room ends exactly", arguments: ["always", "interval", "never"])
+    @Test(
+      "a full disk stops the intake with an exact account, and resuming with room ends exactly",
+      arguments: ["always", "interval", "never"])
     func fileSizeLimit(sync: String) async throws {
       var random = SeededGenerator(seed: 7)
       // With personal payloads the journal takes more room than the list of outcomes.
-      let shape = TestAudience.Shape(count: 4_000, isPersonal: true, nameByteCount: 600, refusedCount: 2, malformedCount: 10)
+      let shape = TestAudience.Shape(
+        count: 4_000, isPersonal: true, nameByteCount: 600, refusedCount: 2, malformedCount: 10)
       let site = try await JournalSite(Self.paced, audiences: [(0, shape), (1, shape)], using: &random)
       let sent = try await site.send(["--sync", sync], preparation: Self.limited(4_000))
-      expectAdvice(sent, "the journal has stopped: cannot write journal/segment-000000000001.lz4: File too large", sync: sync)
+      expectAdvice(
+        sent, "the journal has stopped: cannot write journal/segment-000000000001.lz4: File too large", sync: sync)
       #expect(try site.truthSoFar(sent).problems().isEmpty)
       let arrived = await site.gateway.acceptedCount
       #expect(arrived < 7_900)
@@ -64,7 +73,9 @@ extension JournalCampaigns {
       let site = try await JournalSite.simple(count: 100)
       // Room for a sentence on standard error, and for the header of a segment.
       let sent = try await site.send(preparation: Self.limited(1))
-      expectOneSentence(sent, status: 3, containing: "the journal has stopped: cannot write journal/segment-000000000001.lz4: File too large")
+      expectOneSentence(
+        sent, status: 3,
+        containing: "the journal has stopped: cannot write journal/segment-000000000001.lz4: File too large")
       #expect(await site.gateway.acceptedCount == 0)
       #expect(try await site.send().status == 0)
     }
@@ -95,10 +106,13 @@ extension JournalCampaigns {
       return process.terminationStatus == 0
     }()
 
-    @Test("the same on a real file system, which then gets more room", .enabled(if: mayMount, "mounting in a namespace is not allowed here"))
+    @Test(
+      "the same on a real file system, which then gets more room",
+      .enabled(if: mayMount, "mounting in a namespace is not allowed here"))
     func smallFileSystem() async throws {
       let site = try await JournalSite.simple(JournalSite.Settings(rate: 40_000), count: 20_000)
-      try FileManager.default.createDirectory(atPath: site.place.path(JournalSite.journal), withIntermediateDirectories: false)
+      try FileManager.default.createDirectory(
+        atPath: site.place.path(JournalSite.journal), withIntermediateDirectories: false)
       // The file system exists as long as this shell.
       let script = """
         mount -t tmpfs -o size=300k none journal || exit 77
@@ -112,9 +126,11 @@ extension JournalCampaigns {
       let preparation = "exec unshare --map-root-user --mount sh -c '\(script)' sh"
       let resumed = try await site.send(preparation: preparation)
       let first = Ending(
-        status: Int32(try site.place.read("first.status").prefix { $0.isNumber }) ?? -1, output: try site.place.read("first.out"),
+        status: Int32(try site.place.read("first.status").prefix { $0.isNumber }) ?? -1,
+        output: try site.place.read("first.out"),
         errors: try site.place.read("first.err"))
-      expectAdvice(first, "the journal has stopped: cannot write journal/segment-000000000001.lz4: No space left on device")
+      expectAdvice(
+        first, "the journal has stopped: cannot write journal/segment-000000000001.lz4: No space left on device")
       let account = try #require(SentAccount(first)?.apps["news"], "\(first)")
       #expect(account.sum == account.submitted, "\(first)")
       #expect(account.submitted < 20_000, "\(first)")

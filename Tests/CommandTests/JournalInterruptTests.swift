@@ -13,7 +13,8 @@ extension JournalCampaigns {
         (0, TestAudience.Shape(count: 12_000, refusedCount: 3, malformedCount: 20)),
         (1, TestAudience.Shape(count: 8_000, isPersonal: true, refusedCount: 1, malformedCount: 5)),
       ]
-      return try await JournalSite(JournalSite.Settings(rate: 500, onUnknown: onUnknown), audiences: shapes, using: &random)
+      return try await JournalSite(
+        JournalSite.Settings(rate: 500, onUnknown: onUnknown), audiences: shapes, using: &random)
     }
 
     /// Starts the command, and interrupts it when this many more have arrived.
@@ -33,7 +34,9 @@ extension JournalCampaigns {
       var ending = try await interrupt(site, site.sendArguments(), after: 500)
       for count in [500, 500] {
         #expect(ending.status == 1, "\(ending)")
-        #expect(ending.errors.contains("carillon: what was not sent stays in the journal; go on by \(JournalSite.advice())\n"), "\(ending)")
+        #expect(
+          ending.errors.contains(
+            "carillon: what was not sent stays in the journal; go on by \(JournalSite.advice())\n"), "\(ending)")
         let truth = try site.truthSoFar(ending)
         #expect(truth.problems().isEmpty)
         #expect(truth.rows.contains { $0.outcome == "cancelled" })
@@ -68,7 +71,9 @@ extension JournalCampaigns {
       #expect(try await site.truth(resumed).problems().isEmpty)
     }
 
-    @Test("interrupted twice it stops at once, says how to resume, and loses nothing", arguments: ["resend", "hold", "drop"])
+    @Test(
+      "interrupted twice it stops at once, says how to resume, and loses nothing",
+      arguments: ["resend", "hold", "drop"])
     func interruptedTwice(onUnknown: String) async throws {
       let site = try await site(onUnknown)
       let child = try site.start(site.sendArguments())
@@ -78,7 +83,9 @@ extension JournalCampaigns {
       child.send(SIGINT)
       let ending = await child.ending()
       #expect(ending.status == 1, "\(ending)")
-      #expect(ending.errors.contains("carillon: what was not sent stays in the journal; go on by \(JournalSite.advice())\n"), "\(ending)")
+      #expect(
+        ending.errors.contains("carillon: what was not sent stays in the journal; go on by \(JournalSite.advice())\n"),
+        "\(ending)")
       let account = try #require(SentAccount(ending), "\(ending)")
       #expect(account.apps.values.allSatisfy { $0.sum == $0.submitted }, "\(ending)")
       let resumed = try await site.resume()
@@ -101,8 +108,10 @@ extension JournalCampaigns {
       let resumed = try await site.resume()
       #expect(resumed.errors.contains("outcomes.csv lacked "))
       let found = try #require(
-        try /lacked (\d+) rows .* settled; (\d+) rows? (?:is|are) written again(?:; (\d+) cannot be, .* \((\d+) rejected\))?\.\n/.firstMatch(
-          in: resumed.errors),
+        try
+          /lacked (\d+) rows .* settled; (\d+) rows? (?:is|are) written again(?:; (\d+) cannot be, .* \((\d+) rejected\))?\.\n/
+          .firstMatch(
+            in: resumed.errors),
         "\(resumed)")
       // How many tokens of settled notifications the journal still has depends on where its
       // segments end.
@@ -121,7 +130,8 @@ extension JournalCampaigns {
       #expect(rows.count { $0.reason == "malformed token" } == final.rejected.byReason["malformed token"])
     }
 
-    @Test("after a kill the journal has the tokens, so a list that was cut or is older is completed", arguments: [0.0, 0.5])
+    @Test(
+      "after a kill the journal has the tokens, so a list that was cut or is older is completed", arguments: [0.0, 0.5])
     func cutList(fraction: Double) async throws {
       var random = SeededGenerator(seed: 8)
       let shapes = [
@@ -133,7 +143,9 @@ extension JournalCampaigns {
       // As after a loss of power, if the list had not been synced.
       let lines = try site.place.read(JournalSite.outcomes).split(separator: "\n", omittingEmptySubsequences: false)
       #expect(lines.count > 20)
-      try site.place.write(lines[..<(1 + Int(Double(lines.count - 2) * fraction))].joined(separator: "\n") + "\n", to: JournalSite.outcomes)
+      try site.place.write(
+        lines[..<(1 + Int(Double(lines.count - 2) * fraction))].joined(separator: "\n") + "\n", to: JournalSite.outcomes
+      )
       let resumed = try await site.resume()
       #expect(resumed.errors.contains(" rows of notifications that the journal counts as settled; "), "\(resumed)")
       #expect(!resumed.errors.contains("cannot be"), "\(resumed)")

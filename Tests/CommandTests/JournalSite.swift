@@ -34,11 +34,14 @@ final class JournalSite: Sendable {
   /// Starts the gateway.
   ///
   /// - Parameter audiences: One entry of the campaign each, with its index in ``apps``.
-  init(_ settings: Settings, audiences shapes: [(app: Int, shape: TestAudience.Shape)], using random: inout SeededGenerator) async throws {
+  init(
+    _ settings: Settings, audiences shapes: [(app: Int, shape: TestAudience.Shape)], using random: inout SeededGenerator
+  ) async throws {
     place = try Workplace()
     self.settings = settings
     audiences = shapes.enumerated().map { index, entry in
-      TestAudience(app: Self.apps[entry.app], topic: Self.topics[entry.app], index: index, shape: entry.shape, using: &random)
+      TestAudience(
+        app: Self.apps[entry.app], topic: Self.topics[entry.app], index: index, shape: entry.shape, using: &random)
     }
     for audience in audiences {
       try place.write(audience.text, to: audience.file)
@@ -51,7 +54,9 @@ final class JournalSite: Sendable {
     var unlimited = settings
     unlimited.rate = nil
     try place.write(Self.configuration(unlimited, port: port), to: "unlimited.yaml")
-    try place.write(audiences.map { "- { app: \($0.app), payload: \($0.payloadFile), tokens: \($0.file) }\n" }.joined(), to: "campaign.yaml")
+    try place.write(
+      audiences.map { "- { app: \($0.app), payload: \($0.payloadFile), tokens: \($0.file) }\n" }.joined(),
+      to: "campaign.yaml")
   }
 
   private static func configuration(_ settings: Settings, port: Int) -> String {
@@ -73,7 +78,8 @@ final class JournalSite: Sendable {
   }
 
   /// One campaign of `count` good tokens through one app.
-  static func simple(_ settings: Settings = Settings(), count: Int, nameByteCount: Int = 0) async throws -> JournalSite {
+  static func simple(_ settings: Settings = Settings(), count: Int, nameByteCount: Int = 0) async throws -> JournalSite
+  {
     var random = SeededGenerator(seed: 1)
     let shape = TestAudience.Shape(count: count, isPersonal: nameByteCount > 0, nameByteCount: nameByteCount)
     return try await JournalSite(settings, audiences: [(0, shape)], using: &random)
@@ -83,13 +89,16 @@ final class JournalSite: Sendable {
 
   static let journal = "journal"
   static let outcomes = "outcomes.csv"
-  static func advice(_ sync: String = "interval") -> String { "carillon send --resume --journal journal\(sync == "interval" ? "" : " --sync \(sync)")" }
+  static func advice(_ sync: String = "interval") -> String {
+    "carillon send --resume --journal journal\(sync == "interval" ? "" : " --sync \(sync)")"
+  }
 
   /// The arguments that begin the campaign.
   func sendArguments(_ flags: [String] = []) -> [String] {
     let usual = ["send", "--config", "carillon.yaml", "--journal", Self.journal, "--outcomes", Self.outcomes, "--json"]
     guard audiences.count > 1 else {
-      return usual + ["--app", audiences[0].app, "--payload", audiences[0].payloadFile, "--tokens", audiences[0].file] + flags
+      return usual + ["--app", audiences[0].app, "--payload", audiences[0].payloadFile, "--tokens", audiences[0].file]
+        + flags
     }
     return usual + ["--campaign", "campaign.yaml"] + flags
   }
@@ -119,11 +128,15 @@ final class JournalSite: Sendable {
   }
 
   /// Runs a subcommand of `carillon journal`.
-  func journal(_ command: String, _ flags: [String] = []) async throws -> Ending { try await run(["journal", command, Self.journal] + flags) }
+  func journal(_ command: String, _ flags: [String] = []) async throws -> Ending {
+    try await run(["journal", command, Self.journal] + flags)
+  }
 
   /// Begins the campaign, and kills the process when this many notifications have arrived. False:
   /// it ended before.
-  func sendAndKill(after count: Int, _ flags: [String] = []) async throws -> Bool { try await run(sendArguments(flags), andKillAfter: count) }
+  func sendAndKill(after count: Int, _ flags: [String] = []) async throws -> Bool {
+    try await run(sendArguments(flags), andKillAfter: count)
+  }
 
   /// Resumes it, and kills the process when this many more have arrived.
   func resumeAndKill(after count: Int, _ flags: [String] = []) async throws -> Bool {
@@ -155,7 +168,9 @@ final class JournalSite: Sendable {
 
   /// Segments of the journal, in order.
   var segments: [URL] {
-    let files = (try? FileManager.default.contentsOfDirectory(at: place.url.appending(path: Self.journal), includingPropertiesForKeys: nil)) ?? []
+    let files =
+      (try? FileManager.default.contentsOfDirectory(
+        at: place.url.appending(path: Self.journal), includingPropertiesForKeys: nil)) ?? []
     return files.filter { $0.pathExtension == "lz4" }.sorted { $0.lastPathComponent < $1.lastPathComponent }
   }
 
@@ -172,9 +187,12 @@ final class JournalSite: Sendable {
   func truthSoFar(_ ending: Ending, isWhole: Bool = false) throws -> CampaignTruth {
     guard let account = SentAccount(ending) else { throw Unexpected(what: "there is no account: \(ending)") }
     let listed = try place.read(Self.outcomes)
-    guard let rows = OutcomeRow.parse(listed) else { throw Unexpected(what: "no list of outcomes, after \(ending): \(listed.suffix(300))") }
+    guard let rows = OutcomeRow.parse(listed) else {
+      throw Unexpected(what: "no list of outcomes, after \(ending): \(listed.suffix(300))")
+    }
     return CampaignTruth(
-      audiences: audiences, onUnknown: settings.onUnknown, account: account, rows: rows, frames: gateway.memory.frames, isWhole: isWhole)
+      audiences: audiences, onUnknown: settings.onUnknown, account: account, rows: rows, frames: gateway.memory.frames,
+      isWhole: isWhole)
   }
 }
 
@@ -187,7 +205,8 @@ extension Ending {
   var hasForeignLines: Bool {
     errors.split(separator: "\n").contains { line in
       // The account is on standard error when standard output cannot be written.
-      !line.hasPrefix("carillon: ") && !line.contains(" settled, ") && !line.contains(": waiting, ") && !line.hasPrefix("{\"apps\":")
+      !line.hasPrefix("carillon: ") && !line.contains(" settled, ") && !line.contains(": waiting, ")
+        && !line.hasPrefix("{\"apps\":")
     }
   }
 }

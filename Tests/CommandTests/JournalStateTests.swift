@@ -13,7 +13,8 @@ extension JournalCampaigns {
       let site = try await JournalSite.simple(count: 100)
       let sent = try await site.send(redirection: ">/dev/full")
       #expect(sent.status == 3, "\(sent)")
-      #expect(sent.errors.contains("the account cannot be written to standard output: No space left on device"), "\(sent)")
+      #expect(
+        sent.errors.contains("the account cannot be written to standard output: No space left on device"), "\(sent)")
       for _ in 0..<3 {
         let resumed = try await site.resume()
         #expect(resumed.status == 0, "\(resumed)")
@@ -25,7 +26,8 @@ extension JournalCampaigns {
     @Test("a campaign that has ended with rejections prints its account and exits with 1 each time it is resumed")
     func endedWithRejections() async throws {
       var random = SeededGenerator(seed: 11)
-      let site = try await JournalSite(JournalSite.Settings(), audiences: [(0, TestAudience.Shape(count: 50, malformedCount: 3))], using: &random)
+      let site = try await JournalSite(
+        JournalSite.Settings(), audiences: [(0, TestAudience.Shape(count: 50, malformedCount: 3))], using: &random)
       let sent = try await site.send()
       let account = try #require(SentAccount(sent)?.apps["news"], "\(sent)")
       #expect(sent.status == 1, "\(sent)")
@@ -34,7 +36,9 @@ extension JournalCampaigns {
         let resumed = try await site.run(JournalSite.resumeArguments)
         #expect(resumed.status == 1, "\(resumed)")
         #expect(SentAccount(resumed)?.apps["news"] == account, "\(resumed)")
-        expectOneSentence(try await site.journal("abandon"), status: 0, containing: "holds nothing to give up: every campaign in it has ended")
+        expectOneSentence(
+          try await site.journal("abandon"), status: 0,
+          containing: "holds nothing to give up: every campaign in it has ended")
       }
       let table = try await site.run(["send", "--resume", "--journal", JournalSite.journal])
       #expect(table.status == 1, "\(table)")
@@ -91,10 +95,13 @@ extension JournalCampaigns {
       let site = try await JournalSite.simple(Self.slow, count: 10_000)
       #expect(try await site.sendAndKill(after: 1_000))
       let arrived = await site.gateway.acceptedCount
-      try site.place.write(try site.place.read("carillon.yaml").replacing("id: news", with: "id: mail"), to: "other.yaml")
+      try site.place.write(
+        try site.place.read("carillon.yaml").replacing("id: news", with: "id: mail"), to: "other.yaml")
       let refused = try await site.run(JournalSite.resumeArguments + ["--config", "other.yaml"])
       expectOneSentence(
-        refused, status: 2, containing: "other.yaml has no app \"news\", which the campaign in the journal journal sends through (it has mail, chat)")
+        refused, status: 2,
+        containing:
+          "other.yaml has no app \"news\", which the campaign in the journal journal sends through (it has mail, chat)")
       #expect(await site.gateway.acceptedCount == arrived)
       let resumed = try await site.resume()
       #expect(resumed.status == 0, "\(resumed)")
@@ -111,7 +118,10 @@ extension JournalCampaigns {
         #expect(unsafe chown(site.place.path(folder), 1, 1) == 0)
       }
       let sent = try await site.run(site.sendArguments(["--journal", folder]))
-      expectOneSentence(sent, status: 3, containing: "the journal \(folder) belongs to another user (\(getuid() == 0 ? 1 : 0)): name a folder of your own")
+      expectOneSentence(
+        sent, status: 3,
+        containing:
+          "the journal \(folder) belongs to another user (\(getuid() == 0 ? 1 : 0)): name a folder of your own")
       if getuid() == 0 { #expect(try FileManager.default.contentsOfDirectory(atPath: site.place.path(folder)).isEmpty) }
     }
 
@@ -120,10 +130,14 @@ extension JournalCampaigns {
       let site = try await JournalSite.simple(count: 100)
       expectOneSentence(try await site.resume(), status: 2, containing: "There is no journal in journal")
       // The journal is created before the list of outcomes is found to be a folder.
-      try FileManager.default.createDirectory(atPath: site.place.path(JournalSite.outcomes), withIntermediateDirectories: false)
-      expectOneSentence(try await site.send(), status: 2, containing: "--outcomes: outcomes.csv cannot be written: Is a directory")
+      try FileManager.default.createDirectory(
+        atPath: site.place.path(JournalSite.outcomes), withIntermediateDirectories: false)
+      expectOneSentence(
+        try await site.send(), status: 2, containing: "--outcomes: outcomes.csv cannot be written: Is a directory")
       for _ in 0..<2 {
-        expectOneSentence(try await site.resume(), status: 2, containing: "the process that had it last ended before its campaign had begun, and sent nothing")
+        expectOneSentence(
+          try await site.resume(), status: 2,
+          containing: "the process that had it last ended before its campaign had begun, and sent nothing")
       }
       try FileManager.default.removeItem(atPath: site.place.path(JournalSite.outcomes))
       let sent = try await site.send()
@@ -137,7 +151,8 @@ extension JournalCampaigns {
       #expect(try await site.sendAndKill(after: 2_000))
       let arrived = await site.gateway.acceptedCount
       let again = try await site.send()
-      expectOneSentence(again, status: 2, containing: "The journal journal holds a campaign of news that has not ended (")
+      expectOneSentence(
+        again, status: 2, containing: "The journal journal holds a campaign of news that has not ended (")
       #expect(
         again.errors.contains(
           "go on with it by carillon send --resume --journal journal, "
@@ -176,17 +191,24 @@ extension JournalCampaigns {
       func send(_ journal: String, preparation: String = "exec") async throws -> Ending {
         try await site.run(site.sendArguments(["--journal", journal]), preparation: preparation)
       }
-      expectOneSentence(try await send("carillon.yaml"), status: 3, containing: "cannot open carillon.yaml: Not a directory")
-      expectOneSentence(try await send("no/such/journal"), status: 3, containing: "cannot make the directory no/such/journal: No such file or directory")
+      expectOneSentence(
+        try await send("carillon.yaml"), status: 3, containing: "cannot open carillon.yaml: Not a directory")
+      expectOneSentence(
+        try await send("no/such/journal"), status: 3,
+        containing: "cannot make the directory no/such/journal: No such file or directory")
       // Root has to give up the capabilities that bypass permissions.
       let preparation = getuid() == 0 ? "exec setpriv --bounding-set -dac_override,-dac_read_search" : "exec"
-      try FileManager.default.createDirectory(atPath: site.place.path("locked/below"), withIntermediateDirectories: true)
+      try FileManager.default.createDirectory(
+        atPath: site.place.path("locked/below"), withIntermediateDirectories: true)
       for folder in ["locked/below", "locked"] {
         try FileManager.default.setAttributes([.posixPermissions: 0o500], ofItemAtPath: site.place.path(folder))
       }
       expectOneSentence(
-        try await send("locked/new", preparation: preparation), status: 3, containing: "cannot make the directory locked/new: Permission denied")
-      expectOneSentence(try await send("locked/below", preparation: preparation), status: 3, containing: "cannot lock locked/below/lock: Permission denied")
+        try await send("locked/new", preparation: preparation), status: 3,
+        containing: "cannot make the directory locked/new: Permission denied")
+      expectOneSentence(
+        try await send("locked/below", preparation: preparation), status: 3,
+        containing: "cannot lock locked/below/lock: Permission denied")
       for folder in ["locked", "locked/below"] {
         try FileManager.default.setAttributes([.posixPermissions: 0o700], ofItemAtPath: site.place.path(folder))
       }
@@ -204,7 +226,9 @@ extension JournalCampaigns {
       func refusal(_ sentences: String...) async throws {
         let resumed = try await site.resume()
         for sentence in sentences { expectOneSentence(resumed, status: 2, containing: sentence) }
-        #expect(resumed.errors.contains("put back what it was, or give the campaign up by carillon journal abandon journal."), "\(resumed)")
+        #expect(
+          resumed.errors.contains("put back what it was, or give the campaign up by carillon journal abandon journal."),
+          "\(resumed)")
       }
       try site.place.write(tokenText + "\n", to: tokens)
       try await refusal(
@@ -217,7 +241,8 @@ extension JournalCampaigns {
       try site.place.write(tokenText, to: tokens)
       try await refusal("\(payload) has changed since the campaign began: its content is another")
       try FileManager.default.removeItem(atPath: site.place.path(payload))
-      expectOneSentence(try await site.resume(), status: 2, containing: "\(payload) cannot be read: No such file or directory")
+      expectOneSentence(
+        try await site.resume(), status: 2, containing: "\(payload) cannot be read: No such file or directory")
       #expect(await site.gateway.acceptedCount == arrived)
       try site.place.write(payloadText, to: payload)
       let resumed = try await site.resume()
@@ -229,7 +254,9 @@ extension JournalCampaigns {
     func otherFolder() async throws {
       let site = try await JournalSite.simple(Self.slow, count: 10_000)
       #expect(try await site.sendAndKill(after: 1_000))
-      let resumed = try await ChildProcess.run(["send", "--resume", "--journal", site.place.path(JournalSite.journal), "--json"])
+      let resumed = try await ChildProcess.run([
+        "send", "--resume", "--journal", site.place.path(JournalSite.journal), "--json",
+      ])
       #expect(resumed.status == 0, "\(resumed)")
       #expect(try await site.truth(resumed).problems().isEmpty)
     }
@@ -252,7 +279,9 @@ extension JournalCampaigns {
         #expect(account.acceptedTotal + account.unknown >= arrived, "\(arrived) arrived, \(away)")
       }
       // Without --json only the reason is printed.
-      let away = try await site.run(["send", "--resume", "--journal", JournalSite.journal, "--config", "unlimited.yaml"])
+      let away = try await site.run([
+        "send", "--resume", "--journal", JournalSite.journal, "--config", "unlimited.yaml",
+      ])
       #expect(away.status == 3, "\(away)")
       #expect(away.output.isEmpty, "\(away)")
       try await site.gateway.start()

@@ -7,12 +7,15 @@ struct JournalUsageTests {
   @Test(
     "flags that the journal stores exclude --resume",
     arguments: [
-      ["--app", "a"], ["--campaign", "c"], ["--gateway", "h:1"], ["--payload", "p"], ["--tokens", "t"], ["--connections", "1"], ["--command", "2"],
-      ["--expiration", "1h"], ["--priority", "10"], ["--settle-quiet", "1s"], ["--confirm", "quiet"], ["--outcomes", "o"], ["--certificate", "c"],
+      ["--app", "a"], ["--campaign", "c"], ["--gateway", "h:1"], ["--payload", "p"], ["--tokens", "t"],
+      ["--connections", "1"], ["--command", "2"],
+      ["--expiration", "1h"], ["--priority", "10"], ["--settle-quiet", "1s"], ["--confirm", "quiet"],
+      ["--outcomes", "o"], ["--certificate", "c"],
     ])
   func excluded(flags: [String]) async throws {
     let ending = try await ChildProcess.run(["send", "--resume", "--journal", "j"] + flags)
-    expectOneSentence(ending, status: 2, containing: "\(flags[0]) and --resume exclude each other: the journal remembers it")
+    expectOneSentence(
+      ending, status: 2, containing: "\(flags[0]) and --resume exclude each other: the journal remembers it")
   }
 
   @Test(
@@ -39,12 +42,16 @@ struct JournalUsageTests {
         - { id: news, gateway: "127.0.0.1:1", credential: { certificate: \(app.certificate), key: \(app.key ?? "") } }
       """, to: "carillon.yaml")
     func send(_ flags: [String]) async throws -> Ending {
-      try await ChildProcess.run(["send", "--config", "carillon.yaml"] + flags, input: SendFilesTests.token, directory: place.url)
+      try await ChildProcess.run(
+        ["send", "--config", "carillon.yaml"] + flags, input: SendFilesTests.token, directory: place.url)
     }
     let usual = ["--payload", "hello.json"]
     expectOneSentence(
-      try await send(usual + ["--tokens", "-", "--journal", "j"]), status: 2, containing: "--tokens - and --journal exclude each other: standard input")
-    expectOneSentence(try await send(usual + ["--tokens", "tokens.txt", "--sync", "always"]), status: 2, containing: "--sync needs --journal DIR")
+      try await send(usual + ["--tokens", "-", "--journal", "j"]), status: 2,
+      containing: "--tokens - and --journal exclude each other: standard input")
+    expectOneSentence(
+      try await send(usual + ["--tokens", "tokens.txt", "--sync", "always"]), status: 2,
+      containing: "--sync needs --journal DIR")
     let entry = "- { app: news, payload: hello.json, tokens: tokens.txt }\n"
     try place.write(entry + entry, to: "twice.yaml")
     expectOneSentence(
@@ -53,7 +60,9 @@ struct JournalUsageTests {
     #expect(!FileManager.default.fileExists(atPath: place.path("j")))
   }
 
-  @Test("every command shows its help with an example", arguments: [["journal", "inspect"], ["journal", "verify"], ["journal", "abandon"]])
+  @Test(
+    "every command shows its help with an example",
+    arguments: [["journal", "inspect"], ["journal", "verify"], ["journal", "abandon"]])
   func help(command: [String]) async throws {
     let ending = try await ChildProcess.run(command + ["--help"])
     #expect(ending.status == 0, "\(ending)")

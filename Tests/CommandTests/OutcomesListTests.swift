@@ -33,7 +33,9 @@ struct OutcomesListTests {
     // No room for the random part of the new file's name.
     let name = String(repeating: "x", count: 250)
     try place.write(before, to: name)
-    #expect(throws: CarillonError.self) { try OutcomesFile(replacing: place.path(name), columns: OutcomesColumns(), rows: rows) }
+    #expect(throws: CarillonError.self) {
+      try OutcomesFile(replacing: place.path(name), columns: OutcomesColumns(), rows: rows)
+    }
     #expect(try place.read(name) == before)
   }
 
@@ -62,14 +64,22 @@ struct OutcomesListTests {
     try FileManager.default.attributesOfItem(atPath: place.path(name))[.posixPermissions] as? Int
   }
 
-  @Test("a link of another user is not followed, and the error says what to do", .enabled(if: getuid() == 0, "only root can make such a link"))
+  @Test(
+    "a link of another user is not followed, and the error says what to do",
+    .enabled(if: getuid() == 0, "only root can make such a link"))
   func foreignLink() throws {
     try place.write("secret", to: "victim")
     try FileManager.default.createSymbolicLink(atPath: place.path("theirs.csv"), withDestinationPath: "victim")
     #expect(unsafe lchown(place.path("theirs.csv"), 1, 1) == 0)
-    let failure = #expect(throws: CarillonError.self) { try OutcomesFile(path: place.path("theirs.csv"), columns: OutcomesColumns()) }
-    #expect(failure?.message.contains("theirs.csv is a symbolic link that belongs to another user; name a file that is no link") == true)
-    #expect(throws: CarillonError.self) { try OutcomesFile(replacing: place.path("theirs.csv"), columns: OutcomesColumns(), rows: rows) }
+    let failure = #expect(throws: CarillonError.self) {
+      try OutcomesFile(path: place.path("theirs.csv"), columns: OutcomesColumns())
+    }
+    #expect(
+      failure?.message.contains(
+        "theirs.csv is a symbolic link that belongs to another user; name a file that is no link") == true)
+    #expect(throws: CarillonError.self) {
+      try OutcomesFile(replacing: place.path("theirs.csv"), columns: OutcomesColumns(), rows: rows)
+    }
     #expect(throws: CarillonError.self) { try GoneFile(path: place.path("theirs.csv")) }
     #expect(try place.read("victim") == "secret")
   }
@@ -101,23 +111,35 @@ struct OutcomesListTests {
   @Test("a list that is not a regular file is written to directly")
   func noFile() throws {
     #expect(try OutcomesFile(replacing: "/dev/null", columns: OutcomesColumns(), rows: rows).finish() == nil)
-    #expect(throws: CarillonError.self) { try OutcomesFile(replacing: "/dev/full", columns: OutcomesColumns(), rows: rows) }
+    #expect(throws: CarillonError.self) {
+      try OutcomesFile(replacing: "/dev/full", columns: OutcomesColumns(), rows: rows)
+    }
   }
 
-  @Test("devices missing from --gone are appended again from the list of outcomes; those without a known token are counted")
+  @Test(
+    "devices missing from --gone are appended again from the list of outcomes; those without a known token are counted")
   func gone() throws {
     try FileManager.default.createDirectory(atPath: place.path("journal"), withIntermediateDirectories: false)
     try place.write("timestamp,token\n1700000000,aa\n", to: "gone.csv")
-    let listed = [GoneDevice(token: "aa", since: 1_700_000_000), GoneDevice(token: "bb", since: 1_700_000_001), GoneDevice(token: "cc")]
+    let listed = [
+      GoneDevice(token: "aa", since: 1_700_000_000), GoneDevice(token: "bb", since: 1_700_000_001),
+      GoneDevice(token: "cc"),
+    ]
     func restore(expected: Int) throws -> String? {
       var account = Account()
-      account.rejected = [.provider(ProviderRefusal(status: 410, reason: nil)): expected, .provider(ProviderRefusal(status: 400, reason: nil)): 7]
+      account.rejected = [
+        .provider(ProviderRefusal(status: 410, reason: nil)): expected,
+        .provider(ProviderRefusal(status: 400, reason: nil)): 7,
+      ]
       let source = OutcomesRestoration.Source(app: "news", tokens: "t.csv", number: 1, account: account, readLine: 100)
       let restoration = GoneRestoration(begunAt: 1_600_000_000)
-      return try restoration.restore(try GoneFile(path: place.path("gone.csv")), [source], listed: listed, directory: place.path("journal"))
+      return try restoration.restore(
+        try GoneFile(path: place.path("gone.csv")), [source], listed: listed, directory: place.path("journal"))
     }
     let whole = "timestamp,token\n1700000000,aa\n1700000001,bb\n1600000000,cc\n"
-    #expect(try restore(expected: 3)?.hasSuffix("gone.csv lacked 2 of the devices that the service has called gone; 2 are written again") == true)
+    #expect(
+      try restore(expected: 3)?.hasSuffix(
+        "gone.csv lacked 2 of the devices that the service has called gone; 2 are written again") == true)
     #expect(try place.read("gone.csv") == whole)
     #expect(try restore(expected: 3) == nil)
     #expect(try restore(expected: 0) == nil)

@@ -12,7 +12,10 @@ struct RenderingTests {
     news.submitted = 1_000_000
     news.confirmed = 990_000
     news.quiet = 8_998
-    news.rejected = ["malformed token": 2, "10 shutdown": 0, "8 invalid token": 900, "closed without a reason": 1, "7 invalid payload size": 98]
+    news.rejected = [
+      "malformed token": 2, "10 shutdown": 0, "8 invalid token": 900, "closed without a reason": 1,
+      "7 invalid payload size": 98,
+    ]
     news.unknown = 1
     news.resent = 12
     var chat = AccountSnapshot.App(id: "chat")
@@ -67,7 +70,9 @@ struct RenderingTests {
     account.apps[0].failure = "no progress for 15 min: 503 ServiceUnavailable"
     account.apps[0].notes = ["503 ServiceUnavailable (1,200 times within 15 min)"]
     account.apps[1].neverRead = [
-      UnreadPart(tokens: "b.txt", unread: AudienceUnread(line: 766, byteCount: 617, fileByteCount: 1000, estimatedLineCount: 1_234)),
+      UnreadPart(
+        tokens: "b.txt",
+        unread: AudienceUnread(line: 766, byteCount: 617, fileByteCount: 1000, estimatedLineCount: 1_234)),
       UnreadPart(tokens: "c.txt", unread: AudienceUnread(line: 1, byteCount: 1000, fileByteCount: 1000)),
       UnreadPart(tokens: "-", unread: AudienceUnread(line: 1_000_001)),
     ]
@@ -95,9 +100,12 @@ struct RenderingTests {
 
   @Test("numbers and times are formatted")
   func numbers() {
-    for (number, text) in [(0, "0"), (999, "999"), (1000, "1,000"), (-1_234_567, "-1,234,567")] { #expect(NumberText.grouped(number) == text) }
+    for (number, text) in [(0, "0"), (999, "999"), (1000, "1,000"), (-1_234_567, "-1,234,567")] {
+      #expect(NumberText.grouped(number) == text)
+    }
     for (seconds, text) in [
-      (0.0, "0.00 s"), (9.994, "9.99 s"), (9.996, "10.0 s"), (59.94, "59.9 s"), (59.96, "1 min 00 s"), (125, "2 min 05 s"), (3725, "1 h 02 min"),
+      (0.0, "0.00 s"), (9.994, "9.99 s"), (9.996, "10.0 s"), (59.94, "59.9 s"), (59.96, "1 min 00 s"),
+      (125, "2 min 05 s"), (3725, "1 h 02 min"),
     ] {
       #expect(NumberText.seconds(seconds) == text)
     }
@@ -111,9 +119,12 @@ struct RenderingTests {
     #expect(json.text == #"{"a":0.001,"b":-1.500,"c":0,"d":1234567.891}"#)
   }
 
-  private func snapshot(settled: Int, submitted: Int = 1000, read: Int = 50, total: Int? = 100, at seconds: Double) -> ProgressSnapshot {
+  private func snapshot(
+    settled: Int, submitted: Int = 1000, read: Int = 50, total: Int? = 100, at seconds: Double
+  ) -> ProgressSnapshot {
     ProgressSnapshot(
-      submitted: submitted, settled: settled, rejected: 0, consumedByteCount: read, totalByteCount: total, elapsed: .milliseconds(Int64(seconds * 1000)))
+      submitted: submitted, settled: settled, rejected: 0, consumedByteCount: read, totalByteCount: total,
+      elapsed: .milliseconds(Int64(seconds * 1000)))
   }
 
   @Test("a log has a line every five seconds")
@@ -134,7 +145,9 @@ struct RenderingTests {
   }
 
   private func outage(_ seconds: Int, next: Int?) -> Obstacle {
-    Obstacle(cause: "503 ServiceUnavailable", lasting: .seconds(seconds), nextTryIn: next.map { .seconds($0) }, isOwnLimit: false)
+    Obstacle(
+      cause: "503 ServiceUnavailable", lasting: .seconds(seconds), nextTryIn: next.map { .seconds($0) },
+      isOwnLimit: false)
   }
 
   private func waiting(_ apps: [AppProgress], at seconds: Double) -> ProgressSnapshot {
@@ -148,7 +161,8 @@ struct RenderingTests {
     var display = ProgressDisplay(.log)
     #expect(display.update(waiting([app("news", outage(4, next: 2)), app("chat", nil)], at: 4)) == nil)
     #expect(
-      display.update(waiting([app("news", outage(4, next: 2)), app("chat", nil, settled: 1)], at: 5)) == "25 %, 500 settled, 100/s, about 15.0 s left\n")
+      display.update(waiting([app("news", outage(4, next: 2)), app("chat", nil, settled: 1)], at: 5))
+        == "25 %, 500 settled, 100/s, about 15.0 s left\n")
     #expect(
       display.update(waiting([app("news", outage(5, next: 2)), app("chat", nil, settled: 2)], at: 6))
         == "news: waiting, 503 ServiceUnavailable since 5 s; next try in 2 s\n")
@@ -170,18 +184,25 @@ struct RenderingTests {
     var display = ProgressDisplay(.log)
     #expect(display.update(waiting([app("news", nil), app("chat", nil, inFlight: 0)], at: 1)) == nil)
     _ = display.update(waiting([app("news", nil), app("chat", nil, inFlight: 0)], at: 5))
-    #expect(display.update(waiting([app("news", nil), app("chat", nil, inFlight: 0)], at: 6)) == "news: waiting, no answer since 5 s\n")
-    let fresh = Obstacle(cause: "the connection was reset", lasting: .seconds(1), nextTryIn: .seconds(3), isOwnLimit: false)
     #expect(
-      display.update(waiting([app("news", fresh), app("chat", nil, inFlight: 0)], at: 10))?.hasSuffix("news: waiting, the connection was reset since 9 s\n")
+      display.update(waiting([app("news", nil), app("chat", nil, inFlight: 0)], at: 6))
+        == "news: waiting, no answer since 5 s\n")
+    let fresh = Obstacle(
+      cause: "the connection was reset", lasting: .seconds(1), nextTryIn: .seconds(3), isOwnLimit: false)
+    #expect(
+      display.update(waiting([app("news", fresh), app("chat", nil, inFlight: 0)], at: 10))?.hasSuffix(
+        "news: waiting, the connection was reset since 9 s\n")
         == true)
   }
 
   @Test("a limit of the app itself is shown, although the app makes progress")
   func heldBack() {
     var display = ProgressDisplay(.log)
-    let limit = Obstacle(cause: "3000 connections per minute are in use", lasting: .seconds(7), nextTryIn: nil, isOwnLimit: true)
-    #expect(display.update(waiting([app("news", limit, settled: 1)], at: 4)) == "news: held back, 3000 connections per minute are in use\n")
+    let limit = Obstacle(
+      cause: "3000 connections per minute are in use", lasting: .seconds(7), nextTryIn: nil, isOwnLimit: true)
+    #expect(
+      display.update(waiting([app("news", limit, settled: 1)], at: 4))
+        == "news: held back, 3000 connections per minute are in use\n")
   }
 
   @Test("on a terminal the app that has waited longest replaces the progress bar", arguments: [120, 80, 60, 20])
@@ -214,7 +235,9 @@ struct RenderingTests {
     #expect(stuck.update(resumed(settled: 500, at: 5)) == "50 %, 500 settled, 0/s\n")
   }
 
-  @Test("on a terminal there is one line that fits, redrawn in place and cleared at the end", arguments: [200, 80, 60, 40, 10])
+  @Test(
+    "on a terminal there is one line that fits, redrawn in place and cleared at the end",
+    arguments: [200, 80, 60, 40, 10])
   func terminalProgress(columns: Int) throws {
     var display = ProgressDisplay(.terminal(columns: columns))
     let first = display.update(snapshot(settled: 500, at: 2))
@@ -250,7 +273,9 @@ struct RenderingTests {
     campaign.listener(app: "news", tokens: "t.csv").notAccepted(line: 1, token: "ab", outcome: .held)
     #expect(campaign.finish() == nil)
     #expect(try place.read("all.csv") == "line,token,outcome,reason,app,tokens\n1,ab,held,,news,t.csv\n")
-    #expect(throws: CarillonError.self) { try OutcomesFile(path: place.path("no/such/out.csv"), columns: OutcomesColumns()) }
+    #expect(throws: CarillonError.self) {
+      try OutcomesFile(path: place.path("no/such/out.csv"), columns: OutcomesColumns())
+    }
   }
 
   @Test("a list has its header from the beginning, also if the process is killed before the first row")

@@ -33,7 +33,8 @@ internal import Testing
     #expect(try await site.taken(service).count == count)
   }
 
-  @Test("a reason that is not in the table is shown as the service sent it, also after a kill, without control characters")
+  @Test(
+    "a reason that is not in the table is shown as the service sent it, also after a kill, without control characters")
   func otherReason() async throws {
     let site = try HTTP2Site()
     let count = 5_000

@@ -21,14 +21,20 @@ struct SendHTTP2Tests {
       rules: "http2: { refuse: [ { prefixes: [dead], reason: Unregistered, timestamp: 1700000000123 }, "
         + "{ prefixes: [bad0], reason: BadDeviceToken } ] }")
     let sent = try await site.send(
-      service, ["--payload", "hello.json", "--tokens", "people.csv", "--json", "--outcomes", "out.csv", "--gone", "gone.csv", "--collapse-id", "all"])
+      service,
+      [
+        "--payload", "hello.json", "--tokens", "people.csv", "--json", "--outcomes", "out.csv", "--gone", "gone.csv",
+        "--collapse-id", "all",
+      ])
     #expect(sent.status == 1, "\(sent)")
     let app = try #require(SentAccount(sent)?.apps[HTTP2Site.topic], "\(sent)")
     #expect(app.submitted == 399, "\(sent)")
     #expect(app.sum == 399, "\(sent)")
     #expect(app.accepted.confirmed == 396, "\(sent)")
     #expect(app.unknown == 0, "\(sent)")
-    #expect(app.rejected.byReason == ["410 Unregistered": 1, "400 BadDeviceToken": 1, "malformed apns-id (not a UUID)": 1], "\(sent)")
+    #expect(
+      app.rejected.byReason == ["410 Unregistered": 1, "400 BadDeviceToken": 1, "malformed apns-id (not a UUID)": 1],
+      "\(sent)")
     let listed = try site.place.read("out.csv").split(separator: "\n").map(String.init)
     #expect(listed.first == "line,token,outcome,reason,gone-since")
     #expect(
@@ -81,13 +87,16 @@ struct SendHTTP2Tests {
 
   @Test("a certificate gives the topic, the push type its suffix; another campaign appends to the list of gone devices")
   func certificate() async throws {
-    let service = try await site.simulate(rules: "http2: { refuse: [ { prefixes: [dead], reason: Unregistered, timestamp: 1700000000123 } ] }")
+    let service = try await site.simulate(
+      rules: "http2: { refuse: [ { prefixes: [dead], reason: Unregistered, timestamp: 1700000000123 } ] }")
     try site.place.write("\(HTTP2Site.token(1))\n\(HTTP2Site.token(2, prefix: "dead"))\n", to: "tokens.txt")
     try site.place.write(#"{"aps":{"content-available":1}}"#, to: "silent.json")
     let identity = site.certificates.client
     for _ in 0..<2 {
       let sent = try await site.send(
-        service, ["--payload", "silent.json", "--tokens", "tokens.txt", "--push-type", "background", "--gone", "gone.csv"], by: identity)
+        service,
+        ["--payload", "silent.json", "--tokens", "tokens.txt", "--push-type", "background", "--gone", "gone.csv"],
+        by: identity)
       #expect(sent.status == 1, "\(sent)")
     }
     let row = "1700000000,\(HTTP2Site.token(2, prefix: "dead"))\n"
@@ -98,7 +107,9 @@ struct SendHTTP2Tests {
     #expect(taken.allSatisfy { $0.type == "background" && $0.topic == HTTP2Site.topic })
   }
 
-  @Test("with kill -9 and --resume a notification keeps its apns-id, and the account is the whole campaign's", arguments: [0, 1])
+  @Test(
+    "with kill -9 and --resume a notification keeps its apns-id, and the account is the whole campaign's",
+    arguments: [0, 1])
   func resume(_ round: Int) async throws {
     let count = 10_000
     // In the second round every other line has its own identifier.
@@ -108,7 +119,8 @@ struct SendHTTP2Tests {
     let service = try await site.simulate(rules: "http2: { delay: { fixed: 200ms } }")
     let flags = ["--payload", "hello.json", "--tokens", "tokens.txt", "--journal", "journal", "--outcomes", "out.csv"]
     let first = try ChildProcess(
-      ["send", "--transport", "http2", "--gateway", "localhost:\(service.port)", "--json"] + site.key + flags, directory: site.place.url)
+      ["send", "--transport", "http2", "--gateway", "localhost:\(service.port)", "--json"] + site.key + flags,
+      directory: site.place.url)
     await site.kill(first, afterRecording: 20_000 * (1 + round))
     let resumed = try await site.run(["send", "--resume", "--journal", "journal", "--json"])
     let app = try #require(SentAccount(resumed)?.apps[HTTP2Site.topic], "\(resumed)")
@@ -121,7 +133,9 @@ struct SendHTTP2Tests {
     #expect(identifiers.count == count)
     #expect(identifiers.values.allSatisfy { $0.count == 1 })
     #expect(Set(taken.map(\.id)).count == count)
-    for (index, identifier) in own.enumerated() where !identifier.isEmpty { #expect(identifiers[HTTP2Site.token(index + 1)] == [identifier]) }
+    for (index, identifier) in own.enumerated() where !identifier.isEmpty {
+      #expect(identifiers[HTTP2Site.token(index + 1)] == [identifier])
+    }
     #expect(taken.count - count <= app.possibleCopies, "\(taken.count) arrivals, \(resumed)")
   }
 
@@ -132,7 +146,8 @@ struct SendHTTP2Tests {
     func configuration(_ topic: String, _ transport: String) -> String {
       let credential =
         transport == "http2"
-        ? "{ key: \(HTTP2Site.keyFile), team-id: \(HTTP2Site.team) }" : "{ certificate: certs/\(HTTP2Site.topic).pem, key: certs/\(HTTP2Site.topic).key }"
+        ? "{ key: \(HTTP2Site.keyFile), team-id: \(HTTP2Site.team) }"
+        : "{ certificate: certs/\(HTTP2Site.topic).pem, key: certs/\(HTTP2Site.topic).key }"
       return
         "apps: [ { id: news, topic: \(topic), transport: \(transport), "
         + "gateway: \"localhost:\(service.port)\", trust: \(site.certificates.files.authority), credential: \(credential) } ]"
@@ -141,14 +156,20 @@ struct SendHTTP2Tests {
     try site.place.write(configuration("com.example.other", "http2"), to: "topic.yaml")
     try site.place.write(configuration(HTTP2Site.topic, "binary"), to: "binary.yaml")
     let first = try ChildProcess(
-      ["send", "--config", "carillon.yaml", "--payload", "hello.json", "--tokens", "tokens.txt", "--journal", "journal"], directory: site.place.url)
+      [
+        "send", "--config", "carillon.yaml", "--payload", "hello.json", "--tokens", "tokens.txt", "--journal",
+        "journal",
+      ], directory: site.place.url)
     await site.kill(first, afterRecording: 1)
     let topic = try await site.run(["send", "--resume", "--journal", "journal", "--config", "topic.yaml"])
     #expect(topic.status == 2, "\(topic)")
-    #expect(topic.errors.contains("has the topic com.example.other now, and the campaign began with \(HTTP2Site.topic)"), "\(topic)")
+    #expect(
+      topic.errors.contains("has the topic com.example.other now, and the campaign began with \(HTTP2Site.topic)"),
+      "\(topic)")
     let transport = try await site.run(["send", "--resume", "--journal", "journal", "--config", "binary.yaml"])
     #expect(transport.status == 2, "\(transport)")
-    #expect(transport.errors.contains("has the transport binary now, had http2 when the campaign began"), "\(transport)")
+    #expect(
+      transport.errors.contains("has the transport binary now, had http2 when the campaign began"), "\(transport)")
     service.simulator.send(SIGKILL)
   }
 
@@ -159,36 +180,56 @@ struct SendHTTP2Tests {
       (["--token-key", "k.p8", "--certificate", "c"], "--token-key needs --transport http2"),
       (["--gone", "g", "--certificate", "c"], "--gone needs --transport http2"),
       (["--priority", "1", "--certificate", "c"], "--priority 1 needs --transport http2"),
-      (["--transport", "http2", "--certificate", "c", "--command", "1"], "--command and --transport http2 exclude each other"),
-      (["--transport", "http2", "--certificate", "c", "--settle-quiet", "1"], "--settle-quiet and --transport http2 exclude each other"),
+      (
+        ["--transport", "http2", "--certificate", "c", "--command", "1"],
+        "--command and --transport http2 exclude each other"
+      ),
+      (
+        ["--transport", "http2", "--certificate", "c", "--settle-quiet", "1"],
+        "--settle-quiet and --transport http2 exclude each other"
+      ),
       (["--transport", "http2"], "--certificate FILE or --token-key FILE must say who sends"),
-      (["--transport", "http2", "--certificate", "c", "--token-key", "k"], "--certificate and --token-key exclude each other"),
+      (
+        ["--transport", "http2", "--certificate", "c", "--token-key", "k"],
+        "--certificate and --token-key exclude each other"
+      ),
       (["--transport", "http2", "--token-key", "k"], "--token-key needs --team-id"),
       (["--transport", "http2", "--token-key", "k", "--team-id", "T"], "--token-key needs --key-id"),
       (["--transport", "http2", "--token-key", "k", "--team-id", "T", "--key-id", "K"], "--token-key needs --topic"),
-      (["--transport", "http2", "--certificate", "c", "--environment", "sandbox"], "--gateway and --environment exclude each other"),
-      (["--transport", "http2", "--certificate", "c", "--request-timeout", "1h"], "--request-timeout must be from 100ms to 10m"),
+      (
+        ["--transport", "http2", "--certificate", "c", "--environment", "sandbox"],
+        "--gateway and --environment exclude each other"
+      ),
+      (
+        ["--transport", "http2", "--certificate", "c", "--request-timeout", "1h"],
+        "--request-timeout must be from 100ms to 10m"
+      ),
       (["--transport", "http2", "--certificate", "c", "--key-id", "K"], "--key-id needs --token-key"),
       (["--transport", "http2", "--certificate", "c", "--channel", "x"], "--tokens and --channel exclude each other"),
       (["--transport", "http3", "--certificate", "c"], "http3"),
     ])
   func usage(flags: [String], expected: String) async throws {
-    expectOneSentence(try await site.run(["send", "--gateway", "h:1", "--payload", "p", "--tokens", "t"] + flags), status: 2, containing: expected)
+    expectOneSentence(
+      try await site.run(["send", "--gateway", "h:1", "--payload", "p", "--tokens", "t"] + flags), status: 2,
+      containing: expected)
   }
 
   @Test(
     "rules of headers are checked before anything is sent",
     arguments: [
       (["--push-type", "background", "--priority", "10"], "A background notification must have priority 5, not 10"),
-      (["--push-type", "mdm"], "can be sent with its certificate only"), (["--push-type", "mdm"], "more: carillon payload check --push-type mdm hello.json"),
+      (["--push-type", "mdm"], "can be sent with its certificate only"),
+      (["--push-type", "mdm"], "more: carillon payload check --push-type mdm hello.json"),
       (["--collapse-id", String(repeating: "x", count: 65)], "at most 64 are allowed"),
-      (["--push-type", "liveactivity"], "must say which event it is"), (["--channel", "abc", "--push-type", "liveactivity"], "must have an expiration"),
+      (["--push-type", "liveactivity"], "must say which event it is"),
+      (["--channel", "abc", "--push-type", "liveactivity"], "must have an expiration"),
     ])
   func rules(flags: [String], expected: String) async throws {
     try site.place.write("\(HTTP2Site.token(1))\n", to: "tokens.txt")
     let payload = flags.first == "--channel" ? "goal.json" : "hello.json"
     let to = flags.first == "--channel" ? [] : ["--tokens", "tokens.txt"]
-    let arguments = ["send", "--transport", "http2", "--gateway", "127.0.0.1:1", "--payload", payload] + to + site.key + flags
+    let arguments =
+      ["send", "--transport", "http2", "--gateway", "127.0.0.1:1", "--payload", payload] + to + site.key + flags
     expectOneSentence(try await site.run(arguments), status: 2, containing: expected)
   }
 
@@ -202,7 +243,8 @@ struct SendHTTP2Tests {
     try site.place.write(#"{"aps":{"alert":"{{text}}"}}"#, to: "long.json")
     let alert = try await site.send(service, ["--payload", "long.json", "--tokens", "people.csv", "--json"])
     #expect(SentAccount(alert)?.apps[HTTP2Site.topic]?.rejected.byReason == ["payload too large": 1], "\(alert)")
-    let voip = try await site.send(service, ["--payload", "long.json", "--tokens", "people.csv", "--json", "--push-type", "voip"])
+    let voip = try await site.send(
+      service, ["--payload", "long.json", "--tokens", "people.csv", "--json", "--push-type", "voip"])
     #expect(voip.status == 0, "\(voip)")
     service.simulator.send(SIGKILL)
   }

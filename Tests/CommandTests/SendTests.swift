@@ -35,7 +35,9 @@ struct SendTests {
       let unknown: Int
       let resent: Int
       let possibleDuplicates: Int
-      var sum: Int { accepted.confirmed + accepted.quiet + rejected.total + suppressed + expired + held + cancelled + unknown }
+      var sum: Int {
+        accepted.confirmed + accepted.quiet + rejected.total + suppressed + expired + held + cancelled + unknown
+      }
     }
     let apps: [String: App]
     let seconds: Double
@@ -43,7 +45,9 @@ struct SendTests {
   }
 
   private func simulate(_ flags: [String] = []) async throws -> (ChildProcess, port: String) {
-    let simulator = try ChildProcess(["simulate", "--gateway-port", "0", "--feedback-port", "0", "--json"] + certificates.server + flags, directory: place.url)
+    let simulator = try ChildProcess(
+      ["simulate", "--gateway-port", "0", "--feedback-port", "0", "--json"] + certificates.server + flags,
+      directory: place.url)
     let line = try #require(await simulator.line(0), "the simulator did not start")
     return (simulator, try String(#require(line.firstMatch(of: /"gateway":(\d+)/)).1))
   }
@@ -53,7 +57,9 @@ struct SendTests {
     return prefix + String(repeating: "0", count: 62 - digits.count) + digits
   }
 
-  private func report(_ ending: Ending) throws -> Report { try JSONDecoder().decode(Report.self, from: Data(ending.output.utf8)) }
+  private func report(_ ending: Ending) throws -> Report {
+    try JSONDecoder().decode(Report.self, from: Data(ending.output.utf8))
+  }
 
   @Test("bad tokens and malformed lines are counted and listed with their lines, and everything else arrives")
   func account() async throws {
@@ -64,7 +70,10 @@ struct SendTests {
     lines[201] = "\(token(201)),too,many"
     try place.write(lines.joined(separator: "\n"), to: "people.csv")
     let sent = try await ChildProcess.run(
-      ["send", "--gateway", "localhost:\(port)", "--payload", "named.json", "--tokens", "people.csv", "--json", "--outcomes", "out.csv"] + certificates.client,
+      [
+        "send", "--gateway", "localhost:\(port)", "--payload", "named.json", "--tokens", "people.csv", "--json",
+        "--outcomes", "out.csv",
+      ] + certificates.client,
       directory: place.url)
     #expect(sent.status == 1, "\(sent)")
     let app = try #require(try report(sent).apps[CertificateFixture.topic], "\(sent)")
@@ -72,7 +81,10 @@ struct SendTests {
     #expect(app.sum == 300, "\(sent)")
     #expect(app.unknown == 0, "\(sent)")
     #expect(app.possibleDuplicates == 0, "\(sent)")
-    #expect(app.rejected.byReason == ["8 invalid token": 1, "malformed token": 1, "malformed row (not as many columns as the header)": 1], "\(sent)")
+    #expect(
+      app.rejected.byReason == [
+        "8 invalid token": 1, "malformed token": 1, "malformed row (not as many columns as the header)": 1,
+      ], "\(sent)")
     let listed = try place.read("out.csv").split(separator: "\n").dropFirst().sorted()
     let expected = [
       "11,\(lines[10].prefix(64)),rejected,8 invalid token", "201,nonsense,rejected,malformed token",
@@ -81,14 +93,17 @@ struct SendTests {
     #expect(listed.map(String.init) == expected, "\(listed)")
     simulator.send(SIGTERM)
     let truth = await simulator.ending()
-    #expect(truth.output.contains("\"accepted\":297,\"refused\":{\"total\":1,\"byReason\":{\"8 invalid token\":1}}"), "\(truth)")
+    #expect(
+      truth.output.contains("\"accepted\":297,\"refused\":{\"total\":1,\"byReason\":{\"8 invalid token\":1}}"),
+      "\(truth)")
   }
 
   @Test("standard input is sent, the default output is a table, and exit status 0 means that all were accepted")
   func standardInput() async throws {
     let (simulator, port) = try await simulate()
     let sent = try await ChildProcess.run(
-      ["send", "--gateway", "localhost:\(port)", "--payload", "hello.json", "--tokens", "-", "--app", "news"] + certificates.client,
+      ["send", "--gateway", "localhost:\(port)", "--payload", "hello.json", "--tokens", "-", "--app", "news"]
+        + certificates.client,
       input: (1...50).map { token($0) + "\n" }.joined(), directory: place.url)
     #expect(sent.status == 0, "\(sent)")
     #expect(sent.output.contains(/submitted +50\naccepted +50\n/), "\(sent)")
@@ -102,7 +117,8 @@ struct SendTests {
   func unreachable() async throws {
     try place.write(token(1), to: "tokens.txt")
     let sent = try await ChildProcess.run(
-      ["send", "--gateway", "127.0.0.1:1", "--payload", "hello.json", "--tokens", "tokens.txt"] + certificates.client, directory: place.url)
+      ["send", "--gateway", "127.0.0.1:1", "--payload", "hello.json", "--tokens", "tokens.txt"] + certificates.client,
+      directory: place.url)
     expectOneSentence(sent, status: 3, containing: "127.0.0.1:1")
   }
 
@@ -110,7 +126,8 @@ struct SendTests {
   func wrongServerName() async throws {
     let now = Int64(Date().timeIntervalSince1970)
     let authority = try CertificateAuthority(at: now)
-    var request = CertificateRequest(commonName: "push.example.com", usage: .server, validity: CertificateRequest.lasting(from: now))
+    var request = CertificateRequest(
+      commonName: "push.example.com", usage: .server, validity: CertificateRequest.lasting(from: now))
     request.serverNames = ["push.example.com"]
     try authority.issue(request).writePEM(certificate: place.path("other.pem"), key: place.path("other.key"))
     try authority.write(to: place.path("other-ca.pem"))
@@ -118,7 +135,8 @@ struct SendTests {
     let (simulator, port) = try await simulate(["--certificate", "other.pem", "--key", "other.key"])
     try place.write(token(1), to: "tokens.txt")
     let sent = try await ChildProcess.run(
-      ["send", "--gateway", "localhost:\(port)", "--payload", "hello.json", "--tokens", "tokens.txt"] + certificates.client + ["--trust", "other-ca.pem"],
+      ["send", "--gateway", "localhost:\(port)", "--payload", "hello.json", "--tokens", "tokens.txt"]
+        + certificates.client + ["--trust", "other-ca.pem"],
       directory: place.url)
     expectOneSentence(sent, status: 3, containing: "push.example.com")
     #expect(sent.errors.contains("localhost"), "\(sent)")
@@ -128,7 +146,8 @@ struct SendTests {
   }
 
   @Test(
-    "an interrupted campaign takes in nothing more, and its account still adds up, also when its terminal goes away", arguments: [SIGINT, SIGTERM, SIGHUP])
+    "an interrupted campaign takes in nothing more, and its account still adds up, also when its terminal goes away",
+    arguments: [SIGINT, SIGTERM, SIGHUP])
   func interrupted(signal: Int32) async throws {
     let (simulator, port) = try await simulate()
     let app = try #require(certificates.files.apps[CertificateFixture.topic])
@@ -142,7 +161,9 @@ struct SendTests {
           rate-limit: 100/s
       """, to: "carillon.yaml")
     try place.write((1...5000).map { token($0) + "\n" }.joined(), to: "tokens.txt")
-    let sender = try ChildProcess(["send", "--config", "carillon.yaml", "--payload", "hello.json", "--tokens", "tokens.txt", "--json"], directory: place.url)
+    let sender = try ChildProcess(
+      ["send", "--config", "carillon.yaml", "--payload", "hello.json", "--tokens", "tokens.txt", "--json"],
+      directory: place.url)
     // Its first line of progress shows that it is sending. It needs 50 s for all.
     try await waitUntil("the first line of progress") { !sender.errors.isEmpty }
     sender.send(signal)
@@ -156,7 +177,8 @@ struct SendTests {
     #expect(account.sum == account.submitted, "\(sent)")
     simulator.send(SIGTERM)
     let truth = await simulator.ending()
-    #expect(truth.output.contains("\"accepted\":\(account.accepted.confirmed + account.accepted.quiet),"), "\(sent) \(truth)")
+    #expect(
+      truth.output.contains("\"accepted\":\(account.accepted.confirmed + account.accepted.quiet),"), "\(sent) \(truth)")
   }
 
   @Test("a campaign that is interrupted twice ends at once, and notifications in flight count as unknown")
@@ -167,7 +189,8 @@ struct SendTests {
     try place.write((1...5000).map { token($0) + "\n" }.joined(), to: "tokens.txt")
     let sender = try ChildProcess(
       [
-        "send", "--gateway", "localhost:\(port)", "--payload", "hello.json", "--tokens", "tokens.txt", "--json", "--settle-quiet", "60", "--outcomes",
+        "send", "--gateway", "localhost:\(port)", "--payload", "hello.json", "--tokens", "tokens.txt", "--json",
+        "--settle-quiet", "60", "--outcomes",
         "out.csv",
       ]
         + certificates.client,
@@ -198,36 +221,47 @@ struct SendTests {
   func endlessTokens() async throws {
     let (simulator, port) = try await simulate()
     func arguments(_ tokens: String) -> [String] {
-      ["send", "--gateway", "localhost:\(port)", "--payload", "hello.json", "--tokens", tokens, "--json"] + certificates.client
+      ["send", "--gateway", "localhost:\(port)", "--payload", "hello.json", "--tokens", tokens, "--json"]
+        + certificates.client
     }
     let zero = try await ChildProcess.run(arguments("/dev/zero"), directory: place.url)
     #expect(zero.status == 1, "\(zero)")
     #expect(zero.errors.contains("line 1 has more than 1 MiB"), "\(zero)")
-    #expect(try report(zero).apps[CertificateFixture.topic]?.rejected.byReason["malformed line (longer than 64 KiB)"] == 1, "\(zero)")
-    let sender = try ChildProcess(arguments("endless"), directory: place.url, preparation: "mkfifo endless && { yes '' >endless & } && exec")
+    #expect(
+      try report(zero).apps[CertificateFixture.topic]?.rejected.byReason["malformed line (longer than 64 KiB)"] == 1,
+      "\(zero)")
+    let sender = try ChildProcess(
+      arguments("endless"), directory: place.url, preparation: "mkfifo endless && { yes '' >endless & } && exec")
     try await waitUntil("the first line of progress") { sender.hasEnded || !sender.errors.isEmpty }
     sender.send(SIGTERM)
     let sent = await sender.ending()
     #expect(sent.status == 1, "\(sent)")
     #expect(sent.errors.contains("carillon: stopping"), "\(sent)")
     let again = try await ChildProcess.run(
-      arguments("again") + ["--journal", "journal"], directory: place.url, preparation: "mkfifo again && { yes '' >again & } && exec")
-    expectOneSentence(again, status: 2, containing: "again cannot be read again after a crash, so it does not go with a journal")
+      arguments("again") + ["--journal", "journal"], directory: place.url,
+      preparation: "mkfifo again && { yes '' >again & } && exec")
+    expectOneSentence(
+      again, status: 2, containing: "again cannot be read again after a crash, so it does not go with a journal")
     simulator.send(SIGKILL)
     _ = await simulator.ending()
   }
 
-  @Test("an account that cannot be written is reported, and is not a success", arguments: [">/dev/full", ">&-", "<&- >&-"])
+  @Test(
+    "an account that cannot be written is reported, and is not a success", arguments: [">/dev/full", ">&-", "<&- >&-"])
   func unwrittenAccount(redirection: String) async throws {
     let (simulator, port) = try await simulate()
     try place.write(token(1), to: "tokens.txt")
     let sent = try await ChildProcess.run(
-      ["send", "--gateway", "localhost:\(port)", "--payload", "hello.json", "--tokens", "tokens.txt", "--json"] + certificates.client, directory: place.url,
+      ["send", "--gateway", "localhost:\(port)", "--payload", "hello.json", "--tokens", "tokens.txt", "--json"]
+        + certificates.client, directory: place.url,
       redirection: redirection)
     let reason = redirection == ">/dev/full" ? "No space left on device" : "Bad file descriptor"
     #expect(sent.status == 3, "\(sent)")
-    #expect(sent.errors.contains("carillon: the account cannot be written to standard output: \(reason); it is on standard error"), "\(sent)")
-    let account = SentAccount(Ending(status: sent.status, output: sent.errors, errors: ""))?.apps[CertificateFixture.topic]
+    #expect(
+      sent.errors.contains(
+        "carillon: the account cannot be written to standard output: \(reason); it is on standard error"), "\(sent)")
+    let account = SentAccount(Ending(status: sent.status, output: sent.errors, errors: ""))?.apps[
+      CertificateFixture.topic]
     #expect(account?.acceptedTotal == 1, "\(sent)")
     simulator.send(SIGTERM)
     let truth = await simulator.ending()

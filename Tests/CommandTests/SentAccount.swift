@@ -42,7 +42,9 @@ struct SentAccount: Decodable, Hashable {
 
   /// Nil: the command printed none.
   init?(_ ending: Ending) {
-    guard let line = ending.output.split(separator: "\n").first(where: { $0.hasPrefix("{\"apps\":") }) else { return nil }
+    guard let line = ending.output.split(separator: "\n").first(where: { $0.hasPrefix("{\"apps\":") }) else {
+      return nil
+    }
     guard let account = try? JSONDecoder().decode(SentAccount.self, from: Data(line.utf8)) else { return nil }
     self = account
   }
@@ -73,7 +75,8 @@ struct OutcomeRow: Hashable {
       let source = record.count > 4
       rows.append(
         OutcomeRow(
-          line: line, token: record[1], outcome: record[2], reason: record[3], app: source ? record[4] : nil, tokens: source ? record[5] : nil))
+          line: line, token: record[1], outcome: record[2], reason: record[3], app: source ? record[4] : nil,
+          tokens: source ? record[5] : nil))
     }
     return rows
   }

@@ -39,7 +39,9 @@ struct SimulateHTTP2Tests {
   }
 
   private func start(_ flags: [String]) async throws -> (ChildProcess, Ready) {
-    let simulator = try ChildProcess(["simulate", "--gateway-port", "0", "--feedback-port", "0", "--json", "--app", Self.topic] + flags, directory: place.url)
+    let simulator = try ChildProcess(
+      ["simulate", "--gateway-port", "0", "--feedback-port", "0", "--json", "--app", Self.topic] + flags,
+      directory: place.url)
     guard let line = await simulator.line(0) else {
       let ending = await simulator.ending()
       Issue.record("the simulator did not start: \(ending)")
@@ -64,7 +66,8 @@ struct SimulateHTTP2Tests {
     process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
     process.arguments =
       [
-        "nghttp", "-v", "-y", "-d", place.path("payload.json"), "-H", ":method: POST", "-H", "apns-topic: \(Self.topic)", "-H",
+        "nghttp", "-v", "-y", "-d", place.path("payload.json"), "-H", ":method: POST", "-H",
+        "apns-topic: \(Self.topic)", "-H",
         "authorization: bearer \(token)",
       ]
       + tokens.map { "https://localhost:\(port)/3/device/\($0)" }
@@ -81,7 +84,9 @@ struct SimulateHTTP2Tests {
 
   @Test("it prints the HTTP/2 port and the accepted key; prefixes are refused over HTTP/2 too, and counted at the end")
   func prefixes() async throws {
-    let (simulator, ready) = try await start(["--http2-port", "0", "--channels-port", "0", "--refuse-prefix", "dead", "--record", place.path("record.jsonl")])
+    let (simulator, ready) = try await start([
+      "--http2-port", "0", "--channels-port", "0", "--refuse-prefix", "dead", "--record", place.path("record.jsonl"),
+    ])
     let (port, file) = (try #require(ready.http2), try #require(ready.tokenKey))
     #expect(ready.channels != nil)
     #expect(ready.channels != port)
@@ -104,12 +109,15 @@ struct SimulateHTTP2Tests {
 
   @Test("a given key is accepted and a given reason is sent; rules file and flags are combined")
   func ownKey() async throws {
-    let made = try await ChildProcess.run(["simulate", "--make-certificates", place.path("made"), "--app", Self.topic, "--json"])
+    let made = try await ChildProcess.run([
+      "simulate", "--make-certificates", place.path("made"), "--app", Self.topic, "--json",
+    ])
     struct Made: Decodable { let tokenKey: Ready.Key }
     let file = try JSONDecoder().decode(Made.self, from: Data(made.output.utf8)).tokenKey
     try place.write("http2:\n  delay: { fixed: 5ms }\n  refuse: [ { prefixes: [cc] } ]\n", to: "rules.yaml")
     let (simulator, ready) = try await start([
-      "--http2-port", "0", "--token-key", file.file, "--key-id", file.keyId, "--team-id", file.teamId, "--refuse-prefix", "dead", "--refuse-reason",
+      "--http2-port", "0", "--token-key", file.file, "--key-id", file.keyId, "--team-id", file.teamId,
+      "--refuse-prefix", "dead", "--refuse-reason",
       "Unregistered", "--rules", "rules.yaml",
     ])
     #expect(ready.tokenKey == nil)
@@ -124,11 +132,14 @@ struct SimulateHTTP2Tests {
 
   @Test("the path of a key in the rules file starts at that file's folder")
   func keyInRules() async throws {
-    let made = try await ChildProcess.run(["simulate", "--make-certificates", place.path("made"), "--app", Self.topic, "--json"])
+    let made = try await ChildProcess.run([
+      "simulate", "--make-certificates", place.path("made"), "--app", Self.topic, "--json",
+    ])
     struct Made: Decodable { let tokenKey: Ready.Key }
     let file = try JSONDecoder().decode(Made.self, from: Data(made.output.utf8)).tokenKey
     let name = URL(fileURLWithPath: file.file).lastPathComponent
-    try place.write("http2: { keys: [ { file: \(name), key-id: \(file.keyId), team-id: \(file.teamId) } ] }\n", to: "made/rules.yaml")
+    try place.write(
+      "http2: { keys: [ { file: \(name), key-id: \(file.keyId), team-id: \(file.teamId) } ] }\n", to: "made/rules.yaml")
     let (simulator, ready) = try await start(["--http2-port", "0", "--rules", "made/rules.yaml"])
     #expect(ready.tokenKey == nil)
     let key = try ProviderKey.load(file: file.file, keyIdentifier: file.keyId, teamIdentifier: file.teamId)
@@ -142,16 +153,25 @@ struct SimulateHTTP2Tests {
     try place.write("http2:\n  refuse:\n    - { every: 5, reason: Unregisterd }\n", to: "rules.yaml")
     try place.write("http2: { goaways: { after: 5 } }\n", to: "unknown.yaml")
     for (flags, status, expected) in [
-      (["--http2-port", "70000"], 2, "--http2-port must be a port"), (["--token-key", "x"], 2, "Each --token-key needs its --key-id: there are 1 and 0."),
+      (["--http2-port", "70000"], 2, "--http2-port must be a port"),
+      (["--token-key", "x"], 2, "Each --token-key needs its --key-id: there are 1 and 0."),
       (["--token-key", "x", "--key-id", "k"], 2, "Each --token-key needs its --team-id"),
-      (["--token-key", "x", "--key-id", "k", "--team-id", "t"], 2, "--token-key needs --http2-port"), (["--strict"], 2, "--strict needs --http2-port"),
+      (["--token-key", "x", "--key-id", "k", "--team-id", "t"], 2, "--token-key needs --http2-port"),
+      (["--strict"], 2, "--strict needs --http2-port"),
       (["--refuse-reason", "x"], 2, "--refuse-reason needs"),
-      (["--refuse-prefix", "00", "--refuse-reason", "Odd"], 2, "--refuse-reason: \"Odd\" is not one of the service's reasons"),
+      (
+        ["--refuse-prefix", "00", "--refuse-reason", "Odd"], 2,
+        "--refuse-reason: \"Odd\" is not one of the service's reasons"
+      ),
       (["--http2-port", "0", "--token-key", "none.p8", "--key-id", "k", "--team-id", "t"], 2, "cannot read none.p8"),
-      (["--rules", "rules.yaml"], 2, "--rules: rules.yaml:3: http2.refuse[0] \"Unregisterd\" is not one of the service's reasons"),
+      (
+        ["--rules", "rules.yaml"], 2,
+        "--rules: rules.yaml:3: http2.refuse[0] \"Unregisterd\" is not one of the service's reasons"
+      ),
       (["--rules", "unknown.yaml"], 2, "--rules: unknown.yaml:1: http2 unknown key \"goaways\""),
     ] as [([String], Int32, String)] {
-      let ending = try await ChildProcess.run(["simulate", "--gateway-port", "0", "--feedback-port", "0"] + flags, directory: place.url)
+      let ending = try await ChildProcess.run(
+        ["simulate", "--gateway-port", "0", "--feedback-port", "0"] + flags, directory: place.url)
       expectOneSentence(ending, status: status, containing: expected)
     }
   }

@@ -19,7 +19,8 @@ actor TestGateway {
   /// Makes certificates for the topics in `place`. It does not listen yet.
   init(in place: Workplace, topics: [String], answerDelay: Duration = .zero) throws {
     self.answerDelay = answerDelay
-    files = try CertificateMaker.makeAll(in: place.path("certs"), topics: topics, at: Int64(Date().timeIntervalSince1970))
+    files = try CertificateMaker.makeAll(
+      in: place.path("certs"), topics: topics, at: Int64(Date().timeIntervalSince1970))
   }
 
   /// - Parameter limit: The gateway reads only this many good notifications on each connection, so
@@ -31,7 +32,9 @@ actor TestGateway {
     configuration.memory = memory
     configuration.rules.common.refuse = [Faults.Refuse(Faults.Selection(prefixes: [Self.refusedPrefix]))]
     configuration.rules.common.answerDelay = answerDelay
-    if let limit { configuration.rules.common.stopReading = Faults.Pause(Faults.Breakpoint(after: limit), duration: .seconds(600)) }
+    if let limit {
+      configuration.rules.common.stopReading = Faults.Pause(Faults.Breakpoint(after: limit), duration: .seconds(600))
+    }
     var tries = 20
     while simulator == nil {
       // Not a port that the system assigns, so no other program gets it by chance while the gateway

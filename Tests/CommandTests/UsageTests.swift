@@ -6,7 +6,8 @@ struct UsageTests {
   @Test(
     "each command's help explains it with an example, on standard output",
     arguments: [
-      [], ["send"], ["simulate"], ["bench"], ["feedback"], ["credential", "inspect"], ["payload", "check"], ["channel"], ["channel", "create"],
+      [], ["send"], ["simulate"], ["bench"], ["feedback"], ["credential", "inspect"], ["payload", "check"], ["channel"],
+      ["channel", "create"],
       ["channel", "list"], ["channel", "read"], ["channel", "delete"],
     ])
   func help(command: [String]) async throws {
@@ -26,9 +27,12 @@ struct UsageTests {
       #expect((command["abstract"] as? String)?.isEmpty == false, "\(name) has no abstract")
       for argument in command["arguments"] as? [[String: Any]] ?? [] {
         flags += 1
-        #expect((argument["abstract"] as? String)?.isEmpty == false, "\(name): \(argument["valueName"] ?? argument) has no help")
+        #expect(
+          (argument["abstract"] as? String)?.isEmpty == false,
+          "\(name): \(argument["valueName"] ?? argument) has no help")
       }
-      for subcommand in command["subcommands"] as? [[String: Any]] ?? [] where subcommand["commandName"] as? String != "help" { look(subcommand) }
+      for subcommand in command["subcommands"] as? [[String: Any]] ?? []
+      where subcommand["commandName"] as? String != "help" { look(subcommand) }
     }
     look(try #require(root["command"] as? [String: Any]))
     #expect(flags > 50)
@@ -45,27 +49,52 @@ struct UsageTests {
         ["send", "--payload", "p", "--tokens", "t", "--gateway", "h:1", "--certificate", "c", "--connections", "0"],
         "--connections must be from 1 to 1000, not 0"
       ),
-      (["send", "--payload", "p", "--tokens", "t", "--gateway", "h:1", "--certificate", "c", "--command", "3"], "--command must be 0, 1 or 2, not 3"),
+      (
+        ["send", "--payload", "p", "--tokens", "t", "--gateway", "h:1", "--certificate", "c", "--command", "3"],
+        "--command must be 0, 1 or 2, not 3"
+      ),
       (
         ["send", "--payload", "p", "--tokens", "t", "--gateway", "h:1", "--certificate", "c", "--priority", "7"],
         "--priority must be 5 or 10, or 1 over HTTP/2, not 7"
       ),
-      (["send", "--payload", "p", "--tokens", "t", "--gateway", "h:1", "--certificate", "c", "--expiration", "soon"], "--expiration must be seconds from now"),
-      (["send", "--payload", "p", "--tokens", "t", "--gateway", "h:1", "--certificate", "c", "--confirm", "maybe"], "maybe"),
-      (["send", "--payload", "p", "--tokens", "t", "--gateway", "h:1", "--certificate", "c", "--settle-quiet", "x"], "--settle-quiet must be a duration"),
-      (["send", "--payload", "p", "--tokens", "t", "--config", "c", "--command", "1"], "--command and --config exclude each other"),
+      (
+        ["send", "--payload", "p", "--tokens", "t", "--gateway", "h:1", "--certificate", "c", "--expiration", "soon"],
+        "--expiration must be seconds from now"
+      ),
+      (
+        ["send", "--payload", "p", "--tokens", "t", "--gateway", "h:1", "--certificate", "c", "--confirm", "maybe"],
+        "maybe"
+      ),
+      (
+        ["send", "--payload", "p", "--tokens", "t", "--gateway", "h:1", "--certificate", "c", "--settle-quiet", "x"],
+        "--settle-quiet must be a duration"
+      ),
+      (
+        ["send", "--payload", "p", "--tokens", "t", "--config", "c", "--command", "1"],
+        "--command and --config exclude each other"
+      ),
       (["send", "--campaign", "x"], "--campaign needs --config"),
       (["send", "--campaign", "x", "--config", "c", "--tokens", "t"], "--tokens and --campaign exclude each other"),
-      (["simulate", "--gateway-port", "70000"], "--gateway-port must be a port"), (["simulate", "--refuse-prefix", "xyz"], "--refuse-prefix:"),
-      (["simulate", "--refuse-status", "7"], "--refuse-status needs"), (["simulate", "--key", "k"], "--key needs --certificate"),
-      (["simulate", "--latency", "2m"], "--latency: is more than a minute"), (["simulate", "--outage-from", "1s"], "--outage-from needs --outage-for"),
-      (["simulate", "--poison-token", "x"], "--poison-token:"), (["simulate", "--garbage-after", "-1"], "--garbage-after"),
-      (["simulate", "--environment", "test"], "--environment:"), (["bench", "--latency", "20ms,x"], "--latency must be a value or a list"),
-      (["bench", "--latency", "1h"], "--latency must be from 0ms to 10s"), (["bench", "--latency", "100us"], "--latency must be whole milliseconds"),
+      (["simulate", "--gateway-port", "70000"], "--gateway-port must be a port"),
+      (["simulate", "--refuse-prefix", "xyz"], "--refuse-prefix:"),
+      (["simulate", "--refuse-status", "7"], "--refuse-status needs"),
+      (["simulate", "--key", "k"], "--key needs --certificate"),
+      (["simulate", "--latency", "2m"], "--latency: is more than a minute"),
+      (["simulate", "--outage-from", "1s"], "--outage-from needs --outage-for"),
+      (["simulate", "--poison-token", "x"], "--poison-token:"),
+      (["simulate", "--garbage-after", "-1"], "--garbage-after"),
+      (["simulate", "--environment", "test"], "--environment:"),
+      (["bench", "--latency", "20ms,x"], "--latency must be a value or a list"),
+      (["bench", "--latency", "1h"], "--latency must be from 0ms to 10s"),
+      (["bench", "--latency", "100us"], "--latency must be whole milliseconds"),
       (["bench", "--gateway", "h:1", "--latency", "20ms"], "--latency needs the built-in simulator"),
-      (["feedback"], "--service HOST:PORT or --config FILE"), (["feedback", "--service", "h:1"], "--certificate FILE must say who reads"),
+      (["feedback"], "--service HOST:PORT or --config FILE"),
+      (["feedback", "--service", "h:1"], "--certificate FILE must say who reads"),
       (["payload", "check", "x", "--command", "9"], "--command must be 0, 1 or 2, not 9"),
-      (["payload", "check", "x", "--command", "1", "--push-type", "voip"], "--command and --push-type exclude each other"),
+      (
+        ["payload", "check", "x", "--command", "1", "--push-type", "voip"],
+        "--command and --push-type exclude each other"
+      ),
       (["payload", "check", "x", "--priority", "1"], "--priority 1 is for HTTP/2"),
     ])
   func wrongFlags(arguments: [String], expected: String) async throws {
@@ -85,18 +114,28 @@ struct UsageTests {
     #expect(bad.output.contains("error at $.aps.badge: It must be a whole number"), "\(bad)")
     let good = try await ChildProcess.run(["payload", "check", "good.json", "--json"], directory: place.url)
     #expect(good.status == 0, "\(good)")
-    #expect(good.output == #"{"file":"good.json","good":true,"bytes":37,"limit":2048,"columns":["name"],"findings":[]}"# + "\n", "\(good)")
-    let wide = try await ChildProcess.run(["payload", "check", "good.json", "--push-type", "alert", "--priority", "1"], directory: place.url)
+    #expect(
+      good.output == #"{"file":"good.json","good":true,"bytes":37,"limit":2048,"columns":["name"],"findings":[]}"#
+        + "\n", "\(good)")
+    let wide = try await ChildProcess.run(
+      ["payload", "check", "good.json", "--push-type", "alert", "--priority", "1"], directory: place.url)
     #expect(wide.status == 0, "\(wide)")
     #expect(wide.output.contains("37 of 4096 bytes for HTTP/2"), "\(wide)")
-    let background = try await ChildProcess.run(["payload", "check", "silent.json", "--push-type", "background", "--priority", "10"], directory: place.url)
+    let background = try await ChildProcess.run(
+      ["payload", "check", "silent.json", "--push-type", "background", "--priority", "10"], directory: place.url)
     #expect(background.status == 1, "\(background)")
     #expect(background.output.contains("must have priority 5, not 10"), "\(background)")
-    #expect(try await ChildProcess.run(["payload", "check", "silent.json", "--broadcast"], directory: place.url).status == 1)
-    #expect(try await ChildProcess.run(["payload", "check", "silent.json", "--priority", "10"], directory: place.url).status == 1)
-    #expect(try await ChildProcess.run(["payload", "check", "silent.json", "--priority", "5"], directory: place.url).status == 0)
+    #expect(
+      try await ChildProcess.run(["payload", "check", "silent.json", "--broadcast"], directory: place.url).status == 1)
+    #expect(
+      try await ChildProcess.run(["payload", "check", "silent.json", "--priority", "10"], directory: place.url).status
+        == 1)
+    #expect(
+      try await ChildProcess.run(["payload", "check", "silent.json", "--priority", "5"], directory: place.url).status
+        == 0)
     expectOneSentence(
-      try await ChildProcess.run(["payload", "check", "outside.json"], directory: place.url), status: 2, containing: "outside.json, line 2, column 8")
+      try await ChildProcess.run(["payload", "check", "outside.json"], directory: place.url), status: 2,
+      containing: "outside.json, line 2, column 8")
     expectOneSentence(
       try await ChildProcess.run(["payload", "check", "none.json"], directory: place.url), status: 2,
       containing: "none.json: cannot be read: there is no such file")
@@ -104,7 +143,9 @@ struct UsageTests {
 }
 
 /// Expects nothing on standard output, and one line on standard error that is not a stack trace.
-func expectOneSentence(_ ending: Ending, status: Int32, containing expected: String, sourceLocation: SourceLocation = #_sourceLocation) {
+func expectOneSentence(
+  _ ending: Ending, status: Int32, containing expected: String, sourceLocation: SourceLocation = #_sourceLocation
+) {
   #expect(ending.status == status, "\(ending)", sourceLocation: sourceLocation)
   #expect(ending.output.isEmpty, "\(ending)", sourceLocation: sourceLocation)
   #expect(ending.errors.hasPrefix("carillon: "), "\(ending)", sourceLocation: sourceLocation)

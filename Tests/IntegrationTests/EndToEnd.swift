@@ -46,7 +46,8 @@ struct EndToEnd {
       let sent = try await send(through: dialer)
       let truth = await simulator.stop()
       return Result(
-        account: sent.account, outcomes: sent.outcomes, arrivals: memory.accepted(topic: topic), truth: truth.apps[topic] ?? AppTruth(), failure: sent.failure)
+        account: sent.account, outcomes: sent.outcomes, arrivals: memory.accepted(topic: topic),
+        truth: truth.apps[topic] ?? AppTruth(), failure: sent.failure)
     } catch {
       _ = await simulator.stop(grace: .zero)
       throw error
@@ -66,7 +67,8 @@ struct EndToEnd {
     let deployment = EngineHost([AppPlan(configuration: configuration, dialer: dialer)], threads: 1, seed: 1)
     let (account, failure) = try await deployment.serve { () async throws -> (Account, String?) in
       guard let app = deployment.apps[configuration.id] else { return (Account(), "no app") }
-      let run = try CampaignRun(Campaign(payload: Array(payload.utf8), expiration: nil, priority: 10), through: app, listener: outcomes)
+      let run = try CampaignRun(
+        Campaign(payload: Array(payload.utf8), expiration: nil, priority: 10), through: app, listener: outcomes)
       try await run.run(TokenList(tokens), chunk: AudienceChunk())
       return (run.ledger.account, app.failure)
     }
@@ -74,9 +76,12 @@ struct EndToEnd {
   }
 
   static func dialer(for topic: String, to simulator: GatewaySimulator) throws -> SocketDialer {
-    guard let certificates = simulator.certificates, let files = certificates.apps[topic] else { throw MissingCertificate() }
+    guard let certificates = simulator.certificates, let files = certificates.apps[topic] else {
+      throw MissingCertificate()
+    }
     let credential = try Credential.load(files, validAt: nil)
-    let context = try TLSContext(client: TLSClientConfiguration(credential: credential, trust: .file(certificates.authority)))
+    let context = try TLSContext(
+      client: TLSClientConfiguration(credential: credential, trust: .file(certificates.authority)))
     return SocketDialer(host: "127.0.0.1", port: simulator.gatewayPort, context: context)
   }
 

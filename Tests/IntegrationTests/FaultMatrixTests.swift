@@ -17,7 +17,9 @@ internal import Testing
     /// How many of 300 notifications are refused, or end their connection.
     var badCount: Int {
       switch self {
-      case .refusesListedTokens, .refusesPrefix, .refusesWithOtherStatus, .answersLate, .answersIdentifierZero, .answersProbesWithZero: 2
+      case .refusesListedTokens, .refusesPrefix, .refusesWithOtherStatus, .answersLate, .answersIdentifierZero,
+        .answersProbesWithZero:
+        2
       case .poison: 1
       default: 0
       }
@@ -30,7 +32,8 @@ internal import Testing
       switch self {
       case .none: break
       case .refusesListedTokens: faults.refuse = [Faults.Refuse(listed)]
-      case .refusesPrefix: faults.refuse = [Faults.Refuse(Faults.Selection(prefixes: bad.map { String($0.description.prefix(16)) }))]
+      case .refusesPrefix:
+        faults.refuse = [Faults.Refuse(Faults.Selection(prefixes: bad.map { String($0.description.prefix(16)) }))]
       case .refusesEveryNth: faults.refuse = [Faults.Refuse(Faults.Selection(every: 90, connections: 3))]
       case .refusesWithOtherStatus: faults.refuse = [Faults.Refuse(listed, status: .processingError)]
       case .answersLate:
@@ -46,7 +49,8 @@ internal import Testing
       case .closes: faults.close = Faults.Breakpoint(after: 40, connections: 2)
       case .closesAtOnce: faults.close = Faults.Breakpoint(after: 0, connections: 2)
       case .resets: faults.reset = Faults.Breakpoint(after: 40, connections: 2)
-      case .stopsReading: faults.stopReading = Faults.Pause(Faults.Breakpoint(after: 40, connections: 2), duration: .milliseconds(300))
+      case .stopsReading:
+        faults.stopReading = Faults.Pause(Faults.Breakpoint(after: 40, connections: 2), duration: .milliseconds(300))
       case .poison: faults.poison = [listed]
       case .handshakesSlowly: rules.handshakeDelay = .milliseconds(200)
       }
@@ -74,9 +78,13 @@ internal import Testing
       campaign.configuration.policy.quiet = .seconds(2)
       let result = try await campaign.run()
 
-      var check = AccountCheck(tokens: campaign.tokens, account: result.account, outcomes: result.outcomes, arrivals: result.arrivals)
+      var check = AccountCheck(
+        tokens: campaign.tokens, account: result.account, outcomes: result.outcomes, arrivals: result.arrivals)
       check.refused = { fault.namesRefusals(command) && (bad.contains($0) || fault == .refusesEveryNth) }
-      check.kills = { bad.contains($0) && (fault == .poison || !fault.namesRefusals(command)) || fault == .refusesEveryNth && command == .simple }
+      check.kills = {
+        bad.contains($0) && (fault == .poison || !fault.namesRefusals(command))
+          || fault == .refusesEveryNth && command == .simple
+      }
       let problems = check.problems()
       let title = "\(fault), command \(command.rawValue), \(connections) connections, seed \(seed)"
       #expect(problems.isEmpty, "\(title): \(problems.prefix(5).joined(separator: "; "))")

@@ -26,11 +26,14 @@ struct ForeignGateway {
   init(_ behaviour: String) throws {
     directory = FileManager.default.temporaryDirectory.appending(path: "carillon-foreign-\(UUID().uuidString)")
     let folder = directory.path(percentEncoded: false)
-    certificates = try CertificateMaker.makeAll(in: folder, topics: [Self.topic], at: Int64(Date().timeIntervalSince1970))
-    let script = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "ForeignGateway.py").path(percentEncoded: false)
+    certificates = try CertificateMaker.makeAll(
+      in: folder, topics: [Self.topic], at: Int64(Date().timeIntervalSince1970))
+    let script = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "ForeignGateway.py").path(
+      percentEncoded: false)
     process.executableURL = URL(filePath: "/usr/bin/env")
     process.arguments = [
-      "python3", script, certificates.server.certificate, certificates.server.key ?? "", certificates.authority, "\(folder)/record", behaviour,
+      "python3", script, certificates.server.certificate, certificates.server.key ?? "", certificates.authority,
+      "\(folder)/record", behaviour,
     ]
     process.standardOutput = output
     try process.run()
@@ -63,7 +66,8 @@ struct ForeignGateway {
   func dialer() throws -> SocketDialer {
     let files = try #require(certificates.apps[Self.topic])
     let credential = try Credential.load(files, validAt: nil)
-    let context = try TLSContext(client: TLSClientConfiguration(credential: credential, trust: .file(certificates.authority)))
+    let context = try TLSContext(
+      client: TLSClientConfiguration(credential: credential, trust: .file(certificates.authority)))
     return SocketDialer(host: "127.0.0.1", port: port, context: context)
   }
 

@@ -22,23 +22,40 @@ internal import Testing
     Case(name: "no faults", behaviour: "{}", badCount: 0),
     Case(name: "no faults, command 0", behaviour: "{}", badCount: 0, command: .simple),
     Case(name: "a delayed error response", behaviour: #"{"prefix":"dead","delay":0.2}"#),
-    Case(name: "a delayed error response, command 1, 4 connections", behaviour: #"{"prefix":"dead","delay":0.2}"#, command: .enhanced, connections: 4),
+    Case(
+      name: "a delayed error response, command 1, 4 connections", behaviour: #"{"prefix":"dead","delay":0.2}"#,
+      command: .enhanced, connections: 4),
     Case(name: "TLS 1.2", behaviour: #"{"prefix":"dead","delay":0.1,"tls":"1.2"}"#),
     Case(name: "six TLS records of one byte", behaviour: #"{"prefix":"dead","split":"records"}"#),
     Case(name: "TCP segments of one byte", behaviour: #"{"prefix":"dead","split":"segments"}"#),
     Case(name: "status 255", behaviour: #"{"prefix":"dead","status":255}"#, reason: .status(.unknown)),
     Case(name: "status 128", behaviour: #"{"prefix":"dead","status":128}"#, reason: .status(.protocolError)),
-    Case(name: "identifier 0", behaviour: #"{"prefix":"dead","identifier":"zero"}"#, badCount: 1, reason: .closedWithoutReason),
-    Case(name: "an identifier that was never sent", behaviour: #"{"prefix":"dead","identifier":"foreign"}"#, badCount: 1, reason: .closedWithoutReason),
-    Case(name: "an answer that is not an error response", behaviour: #"{"prefix":"dead","reply":"garbage"}"#, badCount: 1, reason: .closedWithoutReason),
-    Case(name: "closed without an error response", behaviour: #"{"prefix":"dead","reply":"close"}"#, badCount: 1, reason: .closedWithoutReason),
     Case(
-      name: "closed without an error response, command 0", behaviour: #"{"prefix":"dead","reply":"close"}"#, badCount: 1,
+      name: "identifier 0", behaviour: #"{"prefix":"dead","identifier":"zero"}"#, badCount: 1,
+      reason: .closedWithoutReason),
+    Case(
+      name: "an identifier that was never sent", behaviour: #"{"prefix":"dead","identifier":"foreign"}"#, badCount: 1,
+      reason: .closedWithoutReason),
+    Case(
+      name: "an answer that is not an error response", behaviour: #"{"prefix":"dead","reply":"garbage"}"#, badCount: 1,
+      reason: .closedWithoutReason),
+    Case(
+      name: "closed without an error response", behaviour: #"{"prefix":"dead","reply":"close"}"#, badCount: 1,
+      reason: .closedWithoutReason),
+    Case(
+      name: "closed without an error response, command 0", behaviour: #"{"prefix":"dead","reply":"close"}"#,
+      badCount: 1,
       reason: .closedWithoutReason, command: .simple),
-    Case(name: "the end of the stream without close_notify", behaviour: #"{"prefix":"dead","reply":"fin"}"#, badCount: 1, reason: .closedWithoutReason),
-    Case(name: "close_notify without the end of the stream", behaviour: #"{"prefix":"dead","reply":"notify"}"#, badCount: 1, reason: .closedWithoutReason),
+    Case(
+      name: "the end of the stream without close_notify", behaviour: #"{"prefix":"dead","reply":"fin"}"#, badCount: 1,
+      reason: .closedWithoutReason),
+    Case(
+      name: "close_notify without the end of the stream", behaviour: #"{"prefix":"dead","reply":"notify"}"#,
+      badCount: 1, reason: .closedWithoutReason),
     Case(name: "reset", behaviour: #"{"prefix":"dead","reply":"reset"}"#, badCount: 1, reason: .closedWithoutReason),
-    Case(name: "status 10 after 700, 100 late", behaviour: #"{"prefix":"dead","shutdown":700,"shutdownLead":100,"delay":0.05}"#),
+    Case(
+      name: "status 10 after 700, 100 late",
+      behaviour: #"{"prefix":"dead","shutdown":700,"shutdownLead":100,"delay":0.05}"#),
     Case(name: "closed after 500, twice", behaviour: #"{"closeAfter":500,"closeTimes":2}"#, badCount: 0),
     Case(name: "probes answered with identifier 0", behaviour: #"{"prefix":"dead","probe":"zero"}"#),
     Case(name: "probes without an answer", behaviour: #"{"prefix":"dead","probe":"silent"}"#),
@@ -88,7 +105,8 @@ internal import Testing
     }
     let record = try gateway.stop()
 
-    var check = AccountCheck(tokens: campaign.tokens, account: sent.account, outcomes: sent.outcomes, arrivals: record.accepted)
+    var check = AccountCheck(
+      tokens: campaign.tokens, account: sent.account, outcomes: sent.outcomes, arrivals: record.accepted)
     check.refused = { bad.contains($0) && scenario.reason != .closedWithoutReason }
     check.kills = { bad.contains($0) && scenario.reason == .closedWithoutReason }
     var problems = check.problems()
@@ -96,7 +114,9 @@ internal import Testing
     let violations = record.sums["violations", default: 0]
     if violations > 0 { problems.append("the gateway could not decode \(violations) frames") }
     let distinct = record.accepted.count { $0.value > 0 }
-    if sent.account.accepted != distinct { problems.append("\(sent.account.accepted) counted as accepted, the gateway accepted \(distinct)") }
+    if sent.account.accepted != distinct {
+      problems.append("\(sent.account.accepted) counted as accepted, the gateway accepted \(distinct)")
+    }
     let expected = bad.isEmpty ? [:] : [scenario.reason: bad.count]
     if sent.account.rejected != expected { problems.append("rejected: \(sent.account.rejected), not \(expected)") }
     return problems.isEmpty ? [] : ["seed \(seed)"] + problems

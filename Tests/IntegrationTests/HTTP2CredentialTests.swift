@@ -36,7 +36,8 @@ internal import Testing
     #expect(result.account.possibleDuplicates == 0)
   }
 
-  @Test("bad tokens of the other environment stop the app early; a usual share of bad tokens does not", arguments: [1, 20])
+  @Test(
+    "bad tokens of the other environment stop the app early; a usual share of bad tokens does not", arguments: [1, 20])
   func breaker(every: Int) async throws {
     var campaign = HTTP2EndToEnd(tokenCount: 20_000, seed: 3)
     campaign.configuration.connections = 2...2

@@ -63,7 +63,9 @@ struct HTTP2EndToEnd {
   }
 
   /// Runs the campaign alone, to any service that the dialer connects to.
-  func send(through dialer: SocketDialer, source: ProviderTokenSource?, listener: any OutcomeListener) async throws -> (account: Account, failure: String?) {
+  func send(
+    through dialer: SocketDialer, source: ProviderTokenSource?, listener: any OutcomeListener
+  ) async throws -> (account: Account, failure: String?) {
     var configuration = configuration
     let credential = source == nil ? ProviderCredentialKind.certificate(userIdentifier: Self.topic, topics: []) : .token
     var http2 = HTTP2Settings(authority: "localhost", tokens: source, credential: credential)
@@ -80,24 +82,31 @@ struct HTTP2EndToEnd {
   }
 
   private func result(
-    _ sent: (account: Account, failure: String?), _ listener: GoneBook, _ memory: RecordedRequests, _ truth: ServiceTruth, _ source: ProviderTokenSource?
+    _ sent: (account: Account, failure: String?), _ listener: GoneBook, _ memory: RecordedRequests,
+    _ truth: ServiceTruth, _ source: ProviderTokenSource?
   ) -> Result {
     var arrivals: [PushWire.DeviceToken: Int] = [:]
     for (delivery, count) in memory.accepted(app: Self.topic) { arrivals[delivery.token, default: 0] += count }
-    let identifiers = Dictionary(grouping: memory.requests.filter { $0.token != nil }, by: \.token).mapValues { Set($0.map(\.identifier)).count }
+    let identifiers = Dictionary(grouping: memory.requests.filter { $0.token != nil }, by: \.token).mapValues {
+      Set($0.map(\.identifier)).count
+    }
     return Result(
-      account: sent.account, outcomes: listener.book.outcomes, arrivals: arrivals, changedIdentifiers: identifiers.values.count { $0 > 1 }, truth: truth,
+      account: sent.account, outcomes: listener.book.outcomes, arrivals: arrivals,
+      changedIdentifiers: identifiers.values.count { $0 > 1 }, truth: truth,
       failure: sent.failure, mintedCount: source?.mintedCount ?? 0, goneSince: listener.since)
   }
 
   private func tokenSource(_ simulator: GatewaySimulator) throws -> ProviderTokenSource? {
     guard usesKey, let file = simulator.throwAwayKey else { return nil }
-    let key = try ProviderKey.load(file: file.file, keyIdentifier: file.keyIdentifier, teamIdentifier: file.teamIdentifier)
+    let key = try ProviderKey.load(
+      file: file.file, keyIdentifier: file.keyIdentifier, teamIdentifier: file.teamIdentifier)
     return ProviderTokenSource(key: key, environment: "test")
   }
 
   private func dialer(to simulator: GatewaySimulator) throws -> SocketDialer {
-    guard let certificates = simulator.certificates, let files = certificates.apps[Self.topic], let port = simulator.http2Port else {
+    guard let certificates = simulator.certificates, let files = certificates.apps[Self.topic],
+      let port = simulator.http2Port
+    else {
       throw EndToEnd.MissingCertificate()
     }
     let credential = usesKey ? nil : try Credential.load(files, validAt: nil)

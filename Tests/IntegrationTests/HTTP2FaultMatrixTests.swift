@@ -23,19 +23,25 @@ internal import Testing
       switch self {
       case .none: break
       case .badTokens: faults.refuse = [ServiceFaults.Refuse(listed, .badDeviceToken)]
-      case .gone: faults.refuse = [ServiceFaults.Refuse(listed, ServiceRefusal(.unregistered), timestamp: 1_700_000_000_123)]
+      case .gone:
+        faults.refuse = [ServiceFaults.Refuse(listed, ServiceRefusal(.unregistered), timestamp: 1_700_000_000_123)]
       case .payloads: faults.refuse = [ServiceFaults.Refuse(listed, .payloadTooLarge)]
-      case .otherReasons: faults.refuse = [ServiceFaults.Refuse(listed, ServiceRefusal(status: 400, reason: "NobodyKnowsThis"))]
-      case .unavailableOnce: faults.refuse = [ServiceFaults.Refuse(Faults.Selection(every: 10), .internalServerError, times: 1)]
+      case .otherReasons:
+        faults.refuse = [ServiceFaults.Refuse(listed, ServiceRefusal(status: 400, reason: "NobodyKnowsThis"))]
+      case .unavailableOnce:
+        faults.refuse = [ServiceFaults.Refuse(Faults.Selection(every: 10), .internalServerError, times: 1)]
       case .bursts: faults.bursts = [ServiceFaults.Burst(every: 60, length: 15)]
       case .tooManyRequests: faults.refuse = [ServiceFaults.Refuse(listed, .tooManyRequests, times: 2)]
       case .noAnswerTaken: faults.noAnswer = [ServiceFaults.Silence(listed, isTaken: true)]
-      case .noAnswerDropped: faults.noAnswer = [ServiceFaults.Silence(Faults.Selection(every: 150, connections: 1), isTaken: false)]
+      case .noAnswerDropped:
+        faults.noAnswer = [ServiceFaults.Silence(Faults.Selection(every: 150, connections: 1), isTaken: false)]
       case .refusesStreams: faults.reset = [ServiceFaults.Reset(Faults.Selection(every: 20))]
       case .resetsTaken: faults.reset = [ServiceFaults.Reset(Faults.Selection(every: 40), code: 2, isTaken: true)]
       case .resetsDropped: faults.reset = [ServiceFaults.Reset(Faults.Selection(every: 40), code: 2, isTaken: false)]
       case .goAway: faults.goAway = ServiceFaults.GoAway(Faults.Breakpoint(after: 40), reason: "Shutdown")
-      case .goAwayWithError: faults.goAway = ServiceFaults.GoAway(Faults.Breakpoint(after: 40, connections: 3), code: 7, reason: "InternalServerError")
+      case .goAwayWithError:
+        faults.goAway = ServiceFaults.GoAway(
+          Faults.Breakpoint(after: 40, connections: 3), code: 7, reason: "InternalServerError")
       case .drains: faults.drain = ServiceFaults.Drain(Faults.Breakpoint(after: 40, connections: 3), answers: 10)
       case .cutsTaken: faults.cut = [ServiceFaults.Cut(Faults.Breakpoint(after: 40, connections: 3))]
       case .cutsDropped: faults.cut = [ServiceFaults.Cut(Faults.Breakpoint(after: 40, connections: 3), isTaken: false)]
@@ -43,7 +49,8 @@ internal import Testing
       case .fallingLimit:
         faults.streamLimit = 100
         faults.limits = [
-          ServiceFaults.LimitChange(Faults.Breakpoint(after: 50), limit: 3), ServiceFaults.LimitChange(Faults.Breakpoint(after: 150), limit: 50),
+          ServiceFaults.LimitChange(Faults.Breakpoint(after: 50), limit: 3),
+          ServiceFaults.LimitChange(Faults.Breakpoint(after: 150), limit: 50),
         ]
       case .errorLimit:
         faults.refuse = [ServiceFaults.Refuse(listed, .badCollapseIdentifier)]
@@ -67,7 +74,8 @@ internal import Testing
     /// A resend that may be a duplicate is possible.
     var leavesDoubt: Bool {
       switch self {
-      case .noAnswerTaken, .noAnswerDropped, .resetsTaken, .resetsDropped, .cutsTaken, .cutsDropped, .closes, .poison: true
+      case .noAnswerTaken, .noAnswerDropped, .resetsTaken, .resetsDropped, .cutsTaken, .cutsDropped, .closes, .poison:
+        true
       default: false
       }
     }
@@ -95,7 +103,8 @@ internal import Testing
       }
       let result = try await campaign.run()
 
-      var check = AccountCheck(tokens: campaign.tokens, account: result.account, outcomes: result.outcomes, arrivals: result.arrivals)
+      var check = AccountCheck(
+        tokens: campaign.tokens, account: result.account, outcomes: result.outcomes, arrivals: result.arrivals)
       check.refused = { fault.isRefused && bad.contains($0) }
       check.kills = { fault == .poison && bad.contains($0) }
       let problems = check.problems()

@@ -97,9 +97,11 @@ struct NghttpdPlace {
   init() throws {
     directory = FileManager.default.temporaryDirectory.appending(path: "carillon-nghttpd-\(UUID().uuidString)")
     let folder = directory.path(percentEncoded: false)
-    certificates = try CertificateMaker.makeAll(in: folder, topics: [HTTP2EndToEnd.topic], at: Int64(Date().timeIntervalSince1970))
+    certificates = try CertificateMaker.makeAll(
+      in: folder, topics: [HTTP2EndToEnd.topic], at: Int64(Date().timeIntervalSince1970))
     // nghttpd cannot choose a free port by itself.
-    let probe = try ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton).bind(host: "127.0.0.1", port: 0).wait()
+    let probe = try ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton).bind(host: "127.0.0.1", port: 0)
+      .wait()
     port = probe.localAddress?.port ?? 0
     try probe.close().wait()
   }
@@ -115,19 +117,24 @@ struct NghttpdPlace {
   /// Starts nghttpd, and returns when it accepts connections. Waits for at most 10 s.
   func start(streamLimit: Int) async throws -> Nghttpd {
     let path = try #require(
-      ["/usr/bin/nghttpd", "/usr/sbin/nghttpd", "/usr/local/bin/nghttpd"].first { FileManager.default.isExecutableFile(atPath: $0) },
+      ["/usr/bin/nghttpd", "/usr/sbin/nghttpd", "/usr/local/bin/nghttpd"].first {
+        FileManager.default.isExecutableFile(atPath: $0)
+      },
       "ops/test installs nghttp2-server")
     let process = Process()
     process.executableURL = URL(filePath: path)
     process.arguments = [
-      "-a", "127.0.0.1", "--echo-upload", "-m", "\(streamLimit)", "-d", directory.path(percentEncoded: false), "\(port)", certificates.server.key ?? "",
+      "-a", "127.0.0.1", "--echo-upload", "-m", "\(streamLimit)", "-d", directory.path(percentEncoded: false),
+      "\(port)", certificates.server.key ?? "",
       certificates.server.certificate,
     ]
     process.standardOutput = FileHandle.nullDevice
     process.standardError = FileHandle.nullDevice
     try process.run()
     for _ in 0..<2_000 where process.isRunning {
-      if let channel = try? await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton).connect(host: "127.0.0.1", port: port).get() {
+      if let channel = try? await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton).connect(
+        host: "127.0.0.1", port: port
+      ).get() {
         try? await channel.close()
         return Nghttpd(process: process)
       }

@@ -4,7 +4,8 @@ internal import Testing
 
 struct AudienceFileTests {
   private func withFile(_ contents: String, _ body: (String) throws -> Void) throws {
-    let path = FileManager.default.temporaryDirectory.appending(path: "carillon-audience-\(UUID().uuidString)").path(percentEncoded: false)
+    let path = FileManager.default.temporaryDirectory.appending(path: "carillon-audience-\(UUID().uuidString)").path(
+      percentEncoded: false)
     try contents.write(toFile: path, atomically: false, encoding: .utf8)
     defer { try? FileManager.default.removeItem(atPath: path) }
     try body(path)
@@ -78,7 +79,8 @@ struct AudienceFileTests {
 
   @Test("a pipe that pauses gives what has arrived, then nothing yet, and then continues")
   func pipe() throws {
-    let path = FileManager.default.temporaryDirectory.appending(path: "carillon-pipe-\(UUID().uuidString)").path(percentEncoded: false)
+    let path = FileManager.default.temporaryDirectory.appending(path: "carillon-pipe-\(UUID().uuidString)").path(
+      percentEncoded: false)
     #expect(unsafe mkfifo(path, 0o600) == 0)
     defer { try? FileManager.default.removeItem(atPath: path) }
     // Opened for both directions, so that neither side waits for the other to open.
@@ -100,9 +102,11 @@ struct AudienceFileTests {
     #expect(try file.fill(chunk) == .end)
   }
 
-  @Test("lines after a quote that is never closed do not wait for the pipe's next bytes, even if they fill several chunks")
+  @Test(
+    "lines after a quote that is never closed do not wait for the pipe's next bytes, even if they fill several chunks")
   func unclosedQuoteInPipe() throws {
-    let path = FileManager.default.temporaryDirectory.appending(path: "carillon-pipe-\(UUID().uuidString)").path(percentEncoded: false)
+    let path = FileManager.default.temporaryDirectory.appending(path: "carillon-pipe-\(UUID().uuidString)").path(
+      percentEncoded: false)
     #expect(unsafe mkfifo(path, 0o600) == 0)
     defer { try? FileManager.default.removeItem(atPath: path) }
     let writer = try #require(FileHandle(forUpdatingAtPath: path))
@@ -140,7 +144,9 @@ struct AudienceFileTests {
     #expect(chunk[0].line == 1)
     let error = #expect(throws: AudienceError.self) { while try file.fill(chunk) == .nothingFor(.zero) {} }
     #expect(error?.problem == .endlessLine(1))
-    #expect(error?.description == "The token file /dev/zero cannot be read any further: line 1 has more than 1 MiB; give one token per line.")
+    #expect(
+      error?.description
+        == "The token file /dev/zero cannot be read any further: line 1 has more than 1 MiB; give one token per line.")
   }
 
   @Test("blocks without an entry, and a chunk that fills slowly, return to the reader's caller")

@@ -5,11 +5,14 @@ struct AudienceReaderTests {
   let token = Audience.token
   let other = Audience.other
 
-  @Test("plain lines: blank ones are skipped, all kinds of line ends are read, malformed ones are reported with their line")
+  @Test(
+    "plain lines: blank ones are skipped, all kinds of line ends are read, malformed ones are reported with their line")
   func plainLines() throws {
-    let file = "\u{FEFF}\(token)\r\n\n   \n<\(other.prefix(8)) \(other.dropFirst(8))>\nnot a token\n\(token)0\n\(token.uppercased())"
+    let file =
+      "\u{FEFF}\(token)\r\n\n   \n<\(other.prefix(8)) \(other.dropFirst(8))>\nnot a token\n\(token)0\n\(token.uppercased())"
     let expected = [
-      Row(line: 1, kind: .ready, text: token), Row(line: 4, kind: .ready, text: other), Row(line: 5, kind: .malformedToken, text: "not a token"),
+      Row(line: 1, kind: .ready, text: token), Row(line: 4, kind: .ready, text: other),
+      Row(line: 5, kind: .malformedToken, text: "not a token"),
       Row(line: 6, kind: .malformedToken, text: token + "0"), Row(line: 7, kind: .ready, text: token),
     ]
     #expect(try Audience.rows(file) == expected)
@@ -17,7 +20,8 @@ struct AudienceReaderTests {
 
   @Test("CSV: the token column is found by name, fields may be quoted, and a record may span lines")
   func csv() throws {
-    let file = "\nname, Token ,note\r\nAnn,\(token),hello\r\n\"Bob, jr.\", \"\(other)\" ,\"two\nlines and \"\"quotes\"\"\"\r\n\n5\" tall,\(token),\n"
+    let file =
+      "\nname, Token ,note\r\nAnn,\(token),hello\r\n\"Bob, jr.\", \"\(other)\" ,\"two\nlines and \"\"quotes\"\"\"\r\n\n5\" tall,\(token),\n"
     let template = #"{"aps":{"alert":"{{name}}: {{note}}"}}"#
     let expected = [
       Row(line: 3, kind: .ready, text: token, payload: #"{"aps":{"alert":"Ann: hello"}}"#),
@@ -30,7 +34,8 @@ struct AudienceReaderTests {
   @Test(
     "only a malformed CSV row is rejected, not its neighbours",
     arguments: [
-      ("TOKEN,Ann,x", AudienceEntry.Kind.malformedRow), ("TOKEN", .malformedRow), ("TOKEN,\"Ann\"x", .malformedRow), (",Ann", .malformedToken),
+      ("TOKEN,Ann,x", AudienceEntry.Kind.malformedRow), ("TOKEN", .malformedRow), ("TOKEN,\"Ann\"x", .malformedRow),
+      (",Ann", .malformedToken),
       ("zz,Ann", .malformedToken), ("\"\",Ann", .malformedToken), ("TOKEN,Ann", .ready),
     ])
   func badRows(row: String, kind: AudienceEntry.Kind) throws {
@@ -43,7 +48,8 @@ struct AudienceReaderTests {
   func badValues() throws {
     var bytes = Array("token,name\n\(token),".utf8)
     bytes += [0x4D, 0xFC, 0x6C]
-    bytes += Array("\n\(token),\(String(repeating: "\"\"", count: 21))\n\(token),\(String(repeating: "n", count: 20))\n".utf8)
+    bytes += Array(
+      "\n\(token),\(String(repeating: "\"\"", count: 21))\n\(token),\(String(repeating: "n", count: 20))\n".utf8)
     let rows = try Audience.rows(bytes, template: #"{"a":"{{name}}"}"#, byteLimit: 28)
     #expect(rows.map(\.kind) == [.malformedText, .payloadTooLarge, .ready])
     #expect(rows.map(\.text) == [token, token, token])
@@ -53,8 +59,13 @@ struct AudienceReaderTests {
   func overlongLine() throws {
     for length in [AudienceReader.lineByteLimit, AudienceReader.lineByteLimit + 1, AudienceReader.lineByteLimit * 3] {
       for cut in [1000, 65_536, 65_537, Int.max] {
-        let rows = try Audience.rows("\(token)\n\(String(repeating: "é", count: length / 2))\(length % 2 == 0 ? "" : "x")\n\(other)\n", cut: { cut })
-        #expect(rows.map(\.kind) == [.ready, length > AudienceReader.lineByteLimit ? .overlongLine : .malformedToken, .ready], "\(length) \(cut)")
+        let rows = try Audience.rows(
+          "\(token)\n\(String(repeating: "é", count: length / 2))\(length % 2 == 0 ? "" : "x")\n\(other)\n",
+          cut: { cut })
+        #expect(
+          rows.map(\.kind) == [
+            .ready, length > AudienceReader.lineByteLimit ? .overlongLine : .malformedToken, .ready,
+          ], "\(length) \(cut)")
         #expect(rows.map(\.line) == [1, 2, 3])
         #expect(rows[1].text == String(repeating: "é", count: 50))
       }
@@ -68,7 +79,9 @@ struct AudienceReaderTests {
         let file = "token,name\n\(token),\"Ann\r\n" + String(repeating: "\(other),Zoe\n", count: count)
         for file in [file, String(file.dropLast())] {
           let rows = try Audience.rows(file, entryLimit: 100, cut: { cut })
-          let expected = [Row(line: 2, kind: .malformedRow, text: "\(token),\"Ann")] + (0..<count).map { Row(line: UInt64($0 + 3), kind: .ready, text: other) }
+          let expected =
+            [Row(line: 2, kind: .malformedRow, text: "\(token),\"Ann")]
+            + (0..<count).map { Row(line: UInt64($0 + 3), kind: .ready, text: other) }
           #expect(rows == expected, "\(count) \(cut)")
         }
       }
@@ -132,11 +145,14 @@ struct AudienceReaderTests {
           default: "\(token),Ann"
           }
         let line = UInt64(index + 2)
-        expected.append(kind > 2 ? Row(line: line, kind: .ready, text: token) : Row(line: line, kind: .malformedRow, text: row))
+        expected.append(
+          kind > 2 ? Row(line: line, kind: .ready, text: token) : Row(line: line, kind: .malformedRow, text: row))
         file += row + (index == kinds.count - 1 && kind % 2 == 0 ? "" : "\n")
       }
       let largest = [100, 5000, 70_000, 200_000].randomElement(using: &random) ?? 100
-      let rows = try Audience.rows(file, entryLimit: [1, 7, 1000].randomElement(using: &random) ?? 1, cut: { Int.random(in: 1...largest, using: &random) })
+      let rows = try Audience.rows(
+        file, entryLimit: [1, 7, 1000].randomElement(using: &random) ?? 1,
+        cut: { Int.random(in: 1...largest, using: &random) })
       #expect(rows == expected, "seed \(seed)")
     }
   }
@@ -147,8 +163,10 @@ struct AudienceReaderTests {
       let seed = UInt64.random(in: 0 ... .max)
       var random = AudienceRandom(seed: seed)
       let pieces = [
-        "\(token),Ann\n", "\(other),\"B\"\"o\nb\"\r\n", "\n", " \n", "\"\n", "x,y\n", "\(token)\n", ",\n", "\"\(token)\",\"\"\n", "\r\n",
-        "\(token),5\" é\n", "\(String(repeating: "y", count: Int.random(in: 1...400, using: &random)))\n", ",", "\"", "\(token), Tom \n",
+        "\(token),Ann\n", "\(other),\"B\"\"o\nb\"\r\n", "\n", " \n", "\"\n", "x,y\n", "\(token)\n", ",\n",
+        "\"\(token)\",\"\"\n", "\r\n",
+        "\(token),5\" é\n", "\(String(repeating: "y", count: Int.random(in: 1...400, using: &random)))\n", ",", "\"",
+        "\(token), Tom \n",
       ]
       let isCSV = Bool.random(using: &random)
       var file = isCSV ? "token,name\n\(token),Ann\n" : "\(token)\n"
@@ -158,7 +176,8 @@ struct AudienceReaderTests {
       let whole = try Audience.rows(file, template: template, byteLimit: 100)
       let largest = [1, 7, 100].randomElement(using: &random) ?? 1
       let cut = try Audience.rows(
-        file, template: template, byteLimit: 100, entryLimit: Int.random(in: 1...5, using: &random), cut: { Int.random(in: 1...largest, using: &random) })
+        file, template: template, byteLimit: 100, entryLimit: Int.random(in: 1...5, using: &random),
+        cut: { Int.random(in: 1...largest, using: &random) })
       #expect(whole == cut, "seed \(seed)")
     }
   }
@@ -169,14 +188,20 @@ struct AudienceReaderTests {
       let seed = UInt64.random(in: 0 ... .max)
       var random = AudienceRandom(seed: seed)
       let alphabet = Array("0af \t\r\n,\"<>xé".utf8) + [0, 0xFF]
-      let bytes = Array("\(token)\n".utf8) + (0..<Int.random(in: 0...300, using: &random)).map { _ in alphabet.randomElement(using: &random) ?? 0 }
-      let lines = bytes.split(separator: UInt8(ascii: "\n")).count { line in line.contains { !" \t\r".utf8.contains($0) } }
+      let bytes =
+        Array("\(token)\n".utf8)
+        + (0..<Int.random(in: 0...300, using: &random)).map { _ in alphabet.randomElement(using: &random) ?? 0 }
+      let lines = bytes.split(separator: UInt8(ascii: "\n")).count { line in
+        line.contains { !" \t\r".utf8.contains($0) }
+      }
       let rows = try Audience.rows(bytes, cut: { Int.random(in: 1...9, using: &random) })
       #expect(rows.count == lines, "seed \(seed)")
     }
   }
 
-  @Test("a line of more than 1 MiB ends the reading in the same place however the blocks are cut", arguments: [1 << 20, (1 << 20) + 1])
+  @Test(
+    "a line of more than 1 MiB ends the reading in the same place however the blocks are cut",
+    arguments: [1 << 20, (1 << 20) + 1])
   func endlessLine(byteCount: Int) throws {
     let file = Array("\(Audience.token)\n\(String(repeating: "x", count: byteCount))\n\(Audience.other)\n".utf8)
     let header = try #require(try AudienceHeader.detect(file, isWhole: true))

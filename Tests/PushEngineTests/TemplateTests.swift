@@ -2,7 +2,9 @@ internal import PushEngine
 internal import Testing
 
 struct TemplateTests {
-  private func template(_ text: String) throws(PayloadTemplateError) -> PayloadTemplate { try PayloadTemplate(parsing: Array(text.utf8)) }
+  private func template(_ text: String) throws(PayloadTemplateError) -> PayloadTemplate {
+    try PayloadTemplate(parsing: Array(text.utf8))
+  }
 
   @Test("placeholders are found inside strings, with spaces around their names, each column once")
   func columns() throws {
@@ -15,7 +17,8 @@ struct TemplateTests {
   @Test(
     "a placeholder that cannot be filled safely is an error with its place",
     arguments: [
-      ("{\n  \"a\": {{x}}\n}", PayloadTemplateError.outsideString(line: 2, column: 8)), (#"{"a":"{{x"}"#, .unclosed(line: 1, column: 7)),
+      ("{\n  \"a\": {{x}}\n}", PayloadTemplateError.outsideString(line: 2, column: 8)),
+      (#"{"a":"{{x"}"#, .unclosed(line: 1, column: 7)),
       (#"{"a":"{{x}"#, .unclosed(line: 1, column: 7)), (#"{"a":"{{ }}"}"#, .unnamed(line: 1, column: 7)),
     ])
   func refused(text: String, error: PayloadTemplateError) {

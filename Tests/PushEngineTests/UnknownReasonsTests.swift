@@ -13,7 +13,8 @@ internal import Testing
     let reasons = UnknownReasons()
     for round in 0..<2 {
       for number in 0..<64 {
-        #expect(text(reasons, 400 + UInt16(number % 2), "Reason\(number / 2)") == "Reason\(number / 2)", "round \(round)")
+        #expect(
+          text(reasons, 400 + UInt16(number % 2), "Reason\(number / 2)") == "Reason\(number / 2)", "round \(round)")
       }
       #expect(text(reasons, 402, "Reason0") == "another reason")
       #expect(text(reasons, 400, "Reason64") == "another reason")

@@ -30,7 +30,10 @@ struct CommitHookTests {
     }
 
     static func rows(_ disk: SimulatedDisk) -> Set<UInt64> {
-      Set(String(decoding: disk.contents("list.csv") ?? [], as: UTF8.self).split(separator: "\n").compactMap { UInt64($0) })
+      Set(
+        String(decoding: disk.contents("list.csv") ?? [], as: UTF8.self).split(separator: "\n").compactMap {
+          UInt64($0)
+        })
     }
   }
 
@@ -73,7 +76,8 @@ struct CommitHookTests {
     #expect(lossesWithout > 20)
   }
 
-  @Test("the list is synced once per group of records and before it, only if it has new rows, and never with sync never")
+  @Test(
+    "the list is synced once per group of records and before it, only if it has new rows, and never with sync never")
   func order() throws {
     for sync in [JournalSync.always, .interval(.milliseconds(5)), .never] {
       let disk = SimulatedDisk()
@@ -107,7 +111,9 @@ struct CommitHookTests {
     let disk = SimulatedDisk()
     let run = try HandRun(disk, .small())
     let before = disk.contents("segment-000000000001.lz4")
-    run.journal.willCommit { () throws(JournalFileError) in throw JournalFileError(.sync, path: "problems.csv", code: EIO) }
+    run.journal.willCommit { () throws(JournalFileError) in
+      throw JournalFileError(.sync, path: "problems.csv", code: EIO)
+    }
     let position = try run.append(.numbered(1, byteCount: 20))
     let result = Mutex<Result<Void, JournalError>?>(nil)
     run.journal.whenDurable(position) { outcome in result.withLock { $0 = outcome } }

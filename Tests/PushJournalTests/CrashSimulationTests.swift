@@ -51,7 +51,8 @@ private final class CrashRun {
     try #require(first <= max(released, 1), "records before \(first) are gone, released was \(released)")
     try #require(next > acked, "acknowledged up to \(acked), recovered up to \(next - 1)")
     try #require(next <= UInt64(history.count) + 1, "records were invented")
-    try #require(opened.recovered == Array(history[Int(first - 1)..<Int(next - 1)]), "other records than those appended")
+    try #require(
+      opened.recovered == Array(history[Int(first - 1)..<Int(next - 1)]), "other records than those appended")
     if opened.recovery.tornTail != nil { tornCount += 1 }
     history.removeLast(history.count - Int(next - 1))
     released = min(released, next)
@@ -63,7 +64,9 @@ private final class CrashRun {
   private func live() throws {
     if generator.chance(90) { disk.fail(after: Int.random(in: 0..<120, using: &generator)) }
     if generator.chance(15) {
-      disk.failWrite(after: Int.random(in: 0..<20, using: &generator), .shortWrite(Int.random(in: 0..<80, using: &generator), code: ENOSPC))
+      disk.failWrite(
+        after: Int.random(in: 0..<20, using: &generator),
+        .shortWrite(Int.random(in: 0..<80, using: &generator), code: ENOSPC))
     }
     if generator.chance(10) { disk.failSync(after: Int.random(in: 0..<20, using: &generator)) }
     do {
@@ -81,7 +84,8 @@ private final class CrashRun {
     for _ in 0..<Int.random(in: 0..<150, using: &generator) {
       switch Int.random(in: 0..<100, using: &generator) {
       case ..<55:
-        let record = TestRecord.numbered(UInt64(history.count) + 1, byteCount: Int.random(in: 0...120, using: &generator))
+        let record = TestRecord.numbered(
+          UInt64(history.count) + 1, byteCount: Int.random(in: 0...120, using: &generator))
         do {
           let position = try opened.append(record)
           try #require(position.rawValue == record.position)

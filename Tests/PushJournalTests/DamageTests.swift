@@ -39,11 +39,15 @@ private struct Recording {
 struct DamageTests {
   /// Either all records are recovered, or the recovery reports that and where some are missing. The
   /// recovered ones were appended, and are in order.
-  private func judge(_ disk: SimulatedDisk, _ recording: Recording, damagedSegment name: String, mayBeTorn: Bool, _ what: String) throws {
+  private func judge(
+    _ disk: SimulatedDisk, _ recording: Recording, damagedSegment name: String, mayBeTorn: Bool, _ what: String
+  ) throws {
     let (recovery, records) = try Journal.records(disk)
     let known = Dictionary(uniqueKeysWithValues: recording.records.map { ($0.position, $0) })
     for record in records where known[record.position] != record { Issue.record("\(what): invented \(record)") }
-    for (left, right) in zip(records, records.dropFirst()) where left.position >= right.position { Issue.record("\(what): \(right) after \(left)") }
+    for (left, right) in zip(records, records.dropFirst()) where left.position >= right.position {
+      Issue.record("\(what): \(right) after \(left)")
+    }
     if !recovery.damage.isEmpty {
       // The damaged segment, or the next one, before which records are missing.
       let first = try #require(recovery.damage.first)
@@ -52,7 +56,9 @@ struct DamageTests {
       }
     } else if let tail = recovery.tornTail {
       if !mayBeTorn { Issue.record("\(what): reported as a torn tail: \(tail)") }
-      if records != Array(recording.records.prefix(records.count)) { Issue.record("\(what): a gap before the torn tail") }
+      if records != Array(recording.records.prefix(records.count)) {
+        Issue.record("\(what): a gap before the torn tail")
+      }
     } else if records != recording.records {
       Issue.record("\(what): \(recording.records.count - records.count) records are missing without a report")
     }
@@ -66,7 +72,8 @@ struct DamageTests {
     }
   }
 
-  @Test("every damaged byte of every segment is found, unless all records are recovered anyway", arguments: [true, false])
+  @Test(
+    "every damaged byte of every segment is found, unless all records are recovered anyway", arguments: [true, false])
   func singleBytes(closed: Bool) throws {
     let recording = try Recording(closed: closed)
     var generator = SeededGenerator(seed: 7)
@@ -77,7 +84,9 @@ struct DamageTests {
         var bytes = file.bytes
         bytes[offset] ^= UInt8.random(in: 1...255, using: &generator)
         disk.put(file.name, bytes)
-        try judge(disk, recording, damagedSegment: file.name, mayBeTorn: file.name == last.name, "\(file.name) byte \(offset) changed to \(bytes[offset])")
+        try judge(
+          disk, recording, damagedSegment: file.name, mayBeTorn: file.name == last.name,
+          "\(file.name) byte \(offset) changed to \(bytes[offset])")
       }
     }
   }
@@ -97,7 +106,8 @@ struct DamageTests {
     }
   }
 
-  @Test("at every length, the last segment gives its whole frames, and an earlier one an error", arguments: [true, false])
+  @Test(
+    "at every length, the last segment gives its whole frames, and an earlier one an error", arguments: [true, false])
   func prefixes(closed: Bool) throws {
     let recording = try Recording(closed: closed)
     let last = try #require(recording.files.last)

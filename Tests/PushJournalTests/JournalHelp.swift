@@ -32,7 +32,9 @@ final class HandRun {
     recovered = records
   }
 
-  func append(_ record: TestRecord) throws -> JournalPosition { try journal.append(kind: record.kind, bytes: record.bytes) }
+  func append(_ record: TestRecord) throws -> JournalPosition {
+    try journal.append(kind: record.kind, bytes: record.bytes)
+  }
 
   func run(now: Duration) { deadline = journal.run(now: now) }
 
@@ -63,7 +65,9 @@ extension Journal {
 
 extension JournalOptions {
   /// So small that a few hundred bytes make several frames and segments.
-  static func small(sync: JournalSync = .always, segment: Int = 1500, block: Int = 512, blocks: Int = 3) -> JournalOptions {
+  static func small(
+    sync: JournalSync = .always, segment: Int = 1500, block: Int = 512, blocks: Int = 3
+  ) -> JournalOptions {
     var options = JournalOptions()
     options.sync = sync
     options.segmentByteCount = segment

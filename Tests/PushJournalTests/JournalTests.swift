@@ -116,7 +116,9 @@ struct JournalTests {
     #expect(try HandRun(disk, .small()).recovered.map(\.bytes.count) == [limit, 0, limit, 127, 128])
   }
 
-  @Test("after a failed write or sync every caller gets the error, appends fail, and what was acknowledged is recovered", arguments: 0..<6)
+  @Test(
+    "after a failed write or sync every caller gets the error, appends fail, and what was acknowledged is recovered",
+    arguments: 0..<6)
   func failures(which: Int) throws {
     let disk = SimulatedDisk()
     let run = try HandRun(disk, .small(sync: .always))
@@ -132,7 +134,10 @@ struct JournalTests {
     run.run(now: .zero)
     #expect(log.all.prefix(3) == ["1: durable", "2: durable", "3: durable"])
     let words = which % 2 == 0 ? "No space left on device" : "Input/output error"
-    #expect(log.all.count == 6 && log.all.dropFirst(3).allSatisfy { $0.contains("the journal has stopped") && $0.contains(words) }, "\(log.all)")
+    #expect(
+      log.all.count == 6
+        && log.all.dropFirst(3).allSatisfy { $0.contains("the journal has stopped") && $0.contains(words) },
+      "\(log.all)")
     let cause = JournalFileError(which < 4 ? .write : .sync, path: "segment-000000000001.lz4", code: code)
     #expect(throws: JournalError.failed(cause)) { try record(run) }
     #expect(run.journal.durablePosition.rawValue == 3)
@@ -143,7 +148,9 @@ struct JournalTests {
     var generator = SeededGenerator(seed: UInt64(which))
     disk.loseUnsynced(using: &generator)
     let again = try HandRun(disk, .small())
-    #expect(again.recovered.count >= 3 && again.recovered == (1...UInt64(again.recovered.count)).map { .numbered($0, byteCount: 20) })
+    #expect(
+      again.recovered.count >= 3
+        && again.recovered == (1...UInt64(again.recovered.count)).map { .numbered($0, byteCount: 20) })
   }
 
   @Test("a full journal that fails resumes callers that wait for room")
@@ -240,7 +247,9 @@ struct JournalTests {
     disk.put(name, whole + [0x04, 0x22, 0x4D, 0x18, 0x6C])
     disk.restart()
     let torn = try HandRun(disk, .small())
-    #expect(torn.recovery.tornTail == JournalRecovery.TornTail(segment: name, offset: whole.count, byteCount: 5, frameCount: 0))
+    #expect(
+      torn.recovery.tornTail
+        == JournalRecovery.TornTail(segment: name, offset: whole.count, byteCount: 5, frameCount: 0))
     #expect(torn.recovered.count == 3 && disk.contents(name) == whole)
     disk.restart()
     #expect(try HandRun(disk, .small()).recovery.tornTail == nil)
@@ -253,7 +262,9 @@ struct JournalTests {
     let disk = SimulatedDisk()
     let bytes = generator.bytes(1000)
     disk.put(name, bytes)
-    #expect(throws: JournalError.damaged(JournalDamage(segment: name, offset: 0, problem: .noFrame))) { _ = try HandRun(disk, .small()) }
+    #expect(throws: JournalError.damaged(JournalDamage(segment: name, offset: 0, problem: .noFrame))) {
+      _ = try HandRun(disk, .small())
+    }
     #expect(disk.contents(name) == bytes)
 
     let torn = SimulatedDisk()
@@ -280,7 +291,9 @@ struct JournalTests {
     let disk = SimulatedDisk()
     let compressor = FrameCompressor()
     var content: [UInt8] = [11, 0, 2] + Array("CARILLON".utf8) + [9, 0]
-    let frame = unsafe content.withUnsafeMutableBytes { bytes in unsafe Array(compressor.frame(UnsafeRawBufferPointer(bytes))) }
+    let frame = unsafe content.withUnsafeMutableBytes { bytes in
+      unsafe Array(compressor.frame(UnsafeRawBufferPointer(bytes)))
+    }
     disk.put("segment-000000000001.lz4", frame)
     let damage = JournalDamage(segment: "segment-000000000001.lz4", offset: 0, problem: .version(9))
     #expect(throws: JournalError.damaged(damage)) { _ = try HandRun(disk, .small()) }
@@ -291,7 +304,8 @@ struct JournalTests {
   func wakes() throws {
     let wakes = Mutex(0)
     let options = JournalOptions.small(sync: .interval(.milliseconds(10)), block: 4096)
-    let (journal, _) = try unsafe Journal.open(SimulatedDisk(), options: options, runByHand: { wakes.withLock { $0 += 1 } }, record: { _, _, _ in })
+    let (journal, _) = try unsafe Journal.open(
+      SimulatedDisk(), options: options, runByHand: { wakes.withLock { $0 += 1 } }, record: { _, _, _ in })
     _ = journal.run(now: .zero)
     for _ in 0..<50 { _ = try journal.append(kind: 1, bytes: [1, 2, 3]) }
     #expect(wakes.withLock { $0 } == 1)

@@ -17,7 +17,9 @@ private final class TemporaryDirectory {
 
   deinit { try? FileManager.default.removeItem(atPath: path) }
 
-  var segments: [String] { ((try? FileManager.default.contentsOfDirectory(atPath: path)) ?? []).filter { $0.hasSuffix(".lz4") }.sorted() }
+  var segments: [String] {
+    ((try? FileManager.default.contentsOfDirectory(atPath: path)) ?? []).filter { $0.hasSuffix(".lz4") }.sorted()
+  }
 }
 
 private func run(_ command: String, _ arguments: [String]) throws -> (status: Int32, output: Data) {
@@ -33,7 +35,9 @@ private func run(_ command: String, _ arguments: [String]) throws -> (status: In
   return (process.terminationStatus, output)
 }
 
-private func open(_ path: String, _ options: JournalOptions = JournalOptions()) throws -> (journal: Journal, recovery: JournalRecovery, records: [TestRecord]) {
+private func open(
+  _ path: String, _ options: JournalOptions = JournalOptions()
+) throws -> (journal: Journal, recovery: JournalRecovery, records: [TestRecord]) {
   var records: [TestRecord] = []
   let (journal, recovery) = try unsafe Journal.open(directory: path, options: options) { position, kind, bytes in
     records.append(TestRecord(position: position.rawValue, kind: kind, bytes: unsafe Array(bytes)))
@@ -70,12 +74,16 @@ private func fillDisk() async throws {
       failure = error
     }
   }
-  guard case .failed(let cause)? = failure, cause.code == EFBIG, cause.operation == .write else { throw Unexpected(what: "\(String(describing: failure))") }
+  guard case .failed(let cause)? = failure, cause.code == EFBIG, cause.operation == .write else {
+    throw Unexpected(what: "\(String(describing: failure))")
+  }
   #expect(throws: JournalError.failed(cause)) { _ = try journal.append(kind: 1, bytes: [1]) }
   await #expect(throws: JournalError.failed(cause)) { try await journal.close() }
   limitFileSize(rlim_t.max)
   let (again, recovery, records) = try open(directory.path, options)
-  guard records.count >= acknowledged, acknowledged > 20, records == Array(appended.prefix(records.count)) else { throw Unexpected(what: "\(records.count)") }
+  guard records.count >= acknowledged, acknowledged > 20, records == Array(appended.prefix(records.count)) else {
+    throw Unexpected(what: "\(records.count)")
+  }
   guard recovery.tornTail != nil, recovery.damage.isEmpty else { throw Unexpected(what: "\(recovery)") }
   try await again.close()
 }
@@ -108,7 +116,9 @@ private func writeUntilKilled(_ path: String, sync: JournalSync, after microseco
 
 @Suite("A journal on a real disk", .timeLimit(.minutes(20)))
 struct PosixTests {
-  @Test("records are recovered after closing, and after ending without closing", arguments: [JournalSync.always, .interval(.milliseconds(2)), .never])
+  @Test(
+    "records are recovered after closing, and after ending without closing",
+    arguments: [JournalSync.always, .interval(.milliseconds(2)), .never])
   func roundTrip(sync: JournalSync) async throws {
     let directory = try TemporaryDirectory()
     var options = JournalOptions()
@@ -190,7 +200,9 @@ struct PosixTests {
           var positions: [UInt64] = []
           for number in 0..<2000 {
             let bytes: [UInt8] = [thread, UInt8(number & 0xFF), UInt8(number >> 8)]
-            guard let position = try? await journal.appendWaiting(TestRecord(position: 0, kind: 1, bytes: bytes)) else { return positions }
+            guard let position = try? await journal.appendWaiting(TestRecord(position: 0, kind: 1, bytes: bytes)) else {
+              return positions
+            }
             positions.append(position.rawValue)
             if number % 50 == 0 { try? await journal.durable(through: position) }
           }
@@ -227,12 +239,17 @@ struct PosixTests {
     let owner = Process()
     owner.executableURL = URL(filePath: "/usr/bin/env")
     // flock(1) takes the same lock. It reports when it has it; then its process is killed.
-    owner.arguments = ["flock", "--no-fork", directory.path + "/lock", "sh", "-c", "echo $$ > \"$0\"; echo; exec sleep 600", directory.path + "/lock"]
+    owner.arguments = [
+      "flock", "--no-fork", directory.path + "/lock", "sh", "-c", "echo $$ > \"$0\"; echo; exec sleep 600",
+      directory.path + "/lock",
+    ]
     let pipe = Pipe()
     owner.standardOutput = pipe
     try owner.run()
     _ = try pipe.fileHandleForReading.read(upToCount: 1)
-    #expect(throws: JournalError.inUse(path: directory.path, pid: owner.processIdentifier)) { _ = try open(directory.path) }
+    #expect(throws: JournalError.inUse(path: directory.path, pid: owner.processIdentifier)) {
+      _ = try open(directory.path)
+    }
     kill(owner.processIdentifier, SIGKILL)
     owner.waitUntilExit()
     let journal = try open(directory.path).journal
@@ -246,7 +263,9 @@ struct PosixTests {
     await #expect(processExitsWith: .success) { try await fillDisk() }
   }
 
-  @Test("a process that is killed at any moment leaves everything that was acknowledged", arguments: [JournalSync.always, .interval(.milliseconds(3)), .never])
+  @Test(
+    "a process that is killed at any moment leaves everything that was acknowledged",
+    arguments: [JournalSync.always, .interval(.milliseconds(3)), .never])
   func killedWriter(sync: JournalSync) async throws {
     var generator = SystemRandomNumberGenerator()
     for round in 0..<4 {
@@ -256,13 +275,19 @@ struct PosixTests {
       let isNever = sync == .never
       let microseconds = UInt32.random(in: 2000...60_000, using: &generator)
       await #expect(processExitsWith: .signal(SIGKILL)) {
-        [path = path as String, isInterval = isInterval as Bool, isNever = isNever as Bool, microseconds = microseconds as UInt32] in
-        try await writeUntilKilled(path, sync: isNever ? .never : isInterval ? .interval(.milliseconds(3)) : .always, after: microseconds)
+        [
+          path = path as String, isInterval = isInterval as Bool, isNever = isNever as Bool,
+          microseconds = microseconds as UInt32
+        ] in
+        try await writeUntilKilled(
+          path, sync: isNever ? .never : isInterval ? .interval(.milliseconds(3)) : .always, after: microseconds)
       }
       let acknowledged = try Data(contentsOf: URL(filePath: path + "/acknowledged")).count
       let (journal, recovery, records) = try open(path)
       #expect(records.count >= acknowledged, "round \(round), killed after \(microseconds) µs: \(recovery)")
-      #expect(records == (0..<records.count).map { .numbered(UInt64($0) + 1, byteCount: 100) }, "round \(round), killed after \(microseconds) µs")
+      #expect(
+        records == (0..<records.count).map { .numbered(UInt64($0) + 1, byteCount: 100) },
+        "round \(round), killed after \(microseconds) µs")
       try await journal.close()
     }
   }
@@ -271,7 +296,9 @@ struct PosixTests {
   func noDirectory() throws {
     let directory = try TemporaryDirectory()
     let path = directory.path + "/no/such"
-    #expect(throws: JournalError.file(JournalFileError(.makeDirectory, path: path, code: ENOENT))) { _ = try open(path) }
+    #expect(throws: JournalError.file(JournalFileError(.makeDirectory, path: path, code: ENOENT))) {
+      _ = try open(path)
+    }
     let inspected = #expect(throws: JournalError.self) { _ = try Journal.verify(directory: path) }
     #expect(inspected?.description == "cannot open \(path): No such file or directory")
   }
@@ -285,7 +312,8 @@ struct PosixTests {
     let journal = try open(directory.path).journal
     try await journal.close()
     #expect(FileManager.default.fileExists(atPath: directory.path + "/segment-1.lz4"))
-    try FileManager.default.createDirectory(atPath: directory.path + "/segment-000000000009.lz4", withIntermediateDirectories: false)
+    try FileManager.default.createDirectory(
+      atPath: directory.path + "/segment-000000000009.lz4", withIntermediateDirectories: false)
     #expect(throws: JournalError.self) { _ = try open(directory.path) }
   }
 }

@@ -6,7 +6,9 @@ internal import PushWire
 internal import Testing
 
 struct ConfigurationTests {
-  private func parse(_ text: String, file: String = "etc/carillon.yaml") throws(ConfigurationError) -> DeploymentConfiguration {
+  private func parse(
+    _ text: String, file: String = "etc/carillon.yaml"
+  ) throws(ConfigurationError) -> DeploymentConfiguration {
     try DeploymentConfiguration.parse(text, file: file)
   }
 
@@ -50,7 +52,9 @@ struct ConfigurationTests {
     #expect(news.environment == .sandbox)
     #expect(news.transport == .binary)
     #expect(news.command == .enhanced)
-    #expect(news.credential == .certificate(CredentialFiles(certificate: "etc/news.p12", passphraseFile: "etc/secret/news.pass")))
+    #expect(
+      news.credential
+        == .certificate(CredentialFiles(certificate: "etc/news.p12", passphraseFile: "etc/secret/news.pass")))
     #expect(news.gateway == Endpoint(host: "gateway.example.com", port: 2195))
     #expect(news.trust == "etc/ca.pem")
     #expect(news.connections == 2...4)
@@ -65,7 +69,9 @@ struct ConfigurationTests {
     #expect(news.attempts == 3)
     #expect(news.patience == .seconds(7200))
     #expect(news.rateLimit == 5)
-    #expect(configuration.apps[1].credential == .certificate(CredentialFiles(certificate: "/certs/other.pem", key: "etc/other.key")))
+    #expect(
+      configuration.apps[1].credential
+        == .certificate(CredentialFiles(certificate: "/certs/other.pem", key: "etc/other.key")))
   }
 
   @Test("every key that is left out has a default")
@@ -92,22 +98,41 @@ struct ConfigurationTests {
     "a mistake is an error with file, line and advice",
     arguments: [
       ("topc: x", "etc/carillon.yaml:4: unknown key \"topc\" in apps[0]; did you mean \"topic\"?"),
-      ("batching: { max_bytes: 1KiB }", "etc/carillon.yaml:4: unknown key \"max_bytes\" in apps[0].batching; did you mean \"max-bytes\"?"),
       (
-        "settle:\n    quiet: 5s\n    xyzzy: 1", "etc/carillon.yaml:6: unknown key \"xyzzy\" in apps[0].settle; known here: quiet, confirm"
+        "batching: { max_bytes: 1KiB }",
+        "etc/carillon.yaml:4: unknown key \"max_bytes\" in apps[0].batching; did you mean \"max-bytes\"?"
+      ),
+      (
+        "settle:\n    quiet: 5s\n    xyzzy: 1",
+        "etc/carillon.yaml:6: unknown key \"xyzzy\" in apps[0].settle; known here: quiet, confirm"
       ), ("command: 3", "etc/carillon.yaml:4: apps[0].command must be a whole number from 0 to 2, not \"3\""),
       (
         "on-unknown: resent",
         "etc/carillon.yaml:4: apps[0].on-unknown must be resend or hold or drop, "
           + "not \"resent\"; did you mean \"resend\"?"
       ),
-      ("gateway: localhost", "etc/carillon.yaml:4: apps[0].gateway must be host:port, as in gateway.example.com:2195, not \"localhost\""),
-      ("connections: { min: 4, max: 2 }", "etc/carillon.yaml:4: apps[0].connections has a min (4) above its max (2); exchange them"),
-      ("batching: { max-delay: 5 }", "etc/carillon.yaml:4: apps[0].batching.max-delay must be a duration from 0us to 10s, not \"5\""),
-      ("window: { bytes: 64KB }", "etc/carillon.yaml:4: apps[0].window.bytes must be a size from 64KiB to 1GiB, not \"64KB\""),
-      ("rate-limit: 0/s", "etc/carillon.yaml:4: apps[0].rate-limit must be a rate such as 5000/s or 300/m, not \"0/s\""),
+      (
+        "gateway: localhost",
+        "etc/carillon.yaml:4: apps[0].gateway must be host:port, as in gateway.example.com:2195, not \"localhost\""
+      ),
+      (
+        "connections: { min: 4, max: 2 }",
+        "etc/carillon.yaml:4: apps[0].connections has a min (4) above its max (2); exchange them"
+      ),
+      (
+        "batching: { max-delay: 5 }",
+        "etc/carillon.yaml:4: apps[0].batching.max-delay must be a duration from 0us to 10s, not \"5\""
+      ),
+      (
+        "window: { bytes: 64KB }",
+        "etc/carillon.yaml:4: apps[0].window.bytes must be a size from 64KiB to 1GiB, not \"64KB\""
+      ),
+      (
+        "rate-limit: 0/s", "etc/carillon.yaml:4: apps[0].rate-limit must be a rate such as 5000/s or 300/m, not \"0/s\""
+      ),
       ("transport: http3", "etc/carillon.yaml:4: apps[0].transport must be binary or http2, not \"http3\""),
-      ("topic: [a]", "etc/carillon.yaml:4: apps[0].topic must be a single value"), ("attempts: 1\n  attempts: 2", "occurs twice"),
+      ("topic: [a]", "etc/carillon.yaml:4: apps[0].topic must be a single value"),
+      ("attempts: 1\n  attempts: 2", "occurs twice"),
       ("topic: \"a", "not valid YAML"),
     ])
   func mistakes(lines: String, expected: String) throws {
@@ -123,30 +148,47 @@ struct ConfigurationTests {
     #expect(complaint("apps: []")?.contains("names no app") == true)
     #expect(complaint("aps: []") == "etc/carillon.yaml:1: unknown key \"aps\"; did you mean \"apps\"?")
     #expect(complaint("- 1")?.contains("must hold keys and values") == true)
-    #expect(complaint("apps:\n\(Self.app)\n\(Self.app)")?.contains("etc/carillon.yaml:5: apps[1] has the same id as the entry in line 2, \"a\"") == true)
+    #expect(
+      complaint("apps:\n\(Self.app)\n\(Self.app)")?.contains(
+        "etc/carillon.yaml:5: apps[1] has the same id as the entry in line 2, \"a\"") == true)
     #expect(
       complaint("apps: [ { id: a } ]")
         == "etc/carillon.yaml:1: apps[0] needs the key \"credential\", "
         + "as in \"credential: { certificate: news.pem, key: news.key }\"")
-    #expect(complaint("apps: [ { id: a, credential: { p12: a, certificate: b } } ]")?.contains("must name either p12") == true)
-    #expect(complaint("apps: [ { id: a, credential: { p12: a, passphrase: x } } ]")?.contains("did you mean \"passphrase-file\"?") == true)
+    #expect(
+      complaint("apps: [ { id: a, credential: { p12: a, certificate: b } } ]")?.contains("must name either p12") == true
+    )
+    #expect(
+      complaint("apps: [ { id: a, credential: { p12: a, passphrase: x } } ]")?.contains(
+        "did you mean \"passphrase-file\"?") == true)
     #expect(complaint("apps: [ { id: a b, credential: { p12: a } } ]")?.contains("must consist of letters") == true)
-    #expect(complaint("journal: { sync: sometimes }\napps: []")?.contains("journal.sync must be always or interval or never") == true)
+    #expect(
+      complaint("journal: { sync: sometimes }\napps: []")?.contains("journal.sync must be always or interval or never")
+        == true)
   }
 
   @Test("a file that cannot be read is an error with its name and the reason")
   func unreadable() {
-    #expect(throws: ConfigurationError(file: "no/such.yaml", problem: "cannot be read: there is no such file; check the path and its permissions")) {
+    #expect(
+      throws: ConfigurationError(
+        file: "no/such.yaml", problem: "cannot be read: there is no such file; check the path and its permissions")
+    ) {
       try DeploymentConfiguration.read(file: "no/such.yaml")
     }
-    #expect(throws: ConfigurationError(file: "/", problem: "cannot be read: it is a folder; check the path and its permissions")) {
+    #expect(
+      throws: ConfigurationError(
+        file: "/", problem: "cannot be read: it is a folder; check the path and its permissions")
+    ) {
       try DeploymentConfiguration.read(file: "/")
     }
   }
 
   @Test(
     "Apple's hosts get fewer new connections a minute than other gateways",
-    arguments: [("gateway: gateway.example.com:2195", 60_000), ("gateway: api.push.apple.com:443", 3_000), ("transport: http2", 3_000)])
+    arguments: [
+      ("gateway: gateway.example.com:2195", 60_000), ("gateway: api.push.apple.com:443", 3_000),
+      ("transport: http2", 3_000),
+    ])
   func connectionsPerMinute(line: String, expected: Int) throws {
     let text = "apps:\n  - id: news\n    credential: { p12: news.p12 }\n    \(line)\n"
     #expect(try parse(text).apps[0].connectionsPerMinuteOrDefault == expected)
@@ -156,14 +198,17 @@ struct ConfigurationTests {
 struct QuantityTests {
   @Test("sizes, durations and rates are read in their usual notations")
   func quantities() {
-    for (text, value) in [("64KiB", 65_536), ("16MiB", 16 << 20), ("1GiB", 1 << 30), ("12", 12), ("12B", 12), ("1.5KiB", 1536)] as [(String, Int)] {
+    for (text, value) in [
+      ("64KiB", 65_536), ("16MiB", 16 << 20), ("1GiB", 1 << 30), ("12", 12), ("12B", 12), ("1.5KiB", 1536),
+    ] as [(String, Int)] {
       #expect(Quantity.byteCount(text) == value)
     }
     for text in ["", "KiB", "64kb", "-1", "1e3", "64 KiB", ".5KiB", "1.", "99999999999999999999"] {
       #expect(Quantity.byteCount(text) == nil, "\(text)")
     }
     for (text, value) in [
-      ("5ms", .milliseconds(5)), ("2m", .seconds(120)), ("1.5s", .milliseconds(1500)), ("250us", .microseconds(250)), ("1h", .seconds(3600)), ("0s", .zero),
+      ("5ms", .milliseconds(5)), ("2m", .seconds(120)), ("1.5s", .milliseconds(1500)), ("250us", .microseconds(250)),
+      ("1h", .seconds(3600)), ("0s", .zero),
     ]
       as [(String, Duration)]
     {
@@ -182,14 +227,17 @@ struct QuantityTests {
     #expect(Endpoint("a.example:2195") == Endpoint(host: "a.example", port: 2195))
     #expect(Endpoint("[::1]:80")?.host == "::1")
     #expect(Endpoint("[::1]:80")?.description == "[::1]:80")
-    for text in ["", "host", ":1", "host:", "host:0", "host:65536", "::1:80", "ho st:1", "[]:1"] { #expect(Endpoint(text) == nil, "\(text)") }
+    for text in ["", "host", ":1", "host:", "host:0", "host:65536", "::1:80", "ho st:1", "[]:1"] {
+      #expect(Endpoint(text) == nil, "\(text)")
+    }
   }
 
   @Test("a misspelt word gets a suggestion, nonsense does not")
   func suggestions() {
     let known = ["max-bytes", "max-delay", "quiet", "passphrase-file"]
     for (word, meant) in [
-      ("maxBytes", "max-bytes"), ("max-dealy", "max-delay"), ("quite", "quiet"), ("passphrase", "passphrase-file"), ("x", nil), ("", nil), ("confirm", nil),
+      ("maxBytes", "max-bytes"), ("max-dealy", "max-delay"), ("quite", "quiet"), ("passphrase", "passphrase-file"),
+      ("x", nil), ("", nil), ("confirm", nil),
     ]
       as [(String, String?)]
     {
@@ -235,7 +283,8 @@ struct CampaignFileTests {
     #expect(
       try CampaignEntry.parse(text, file: "c/today.yaml", apps: ["news", "chat"]) == [
         CampaignEntry(app: "news", payload: "c/news.json", tokens: "c/news.csv"),
-        CampaignEntry(app: "chat", payload: "/p/chat.json", tokens: "-", expiration: .after(.seconds(3600)), priority: 5), headers,
+        CampaignEntry(
+          app: "chat", payload: "/p/chat.json", tokens: "-", expiration: .after(.seconds(3600)), priority: 5), headers,
       ])
   }
 
@@ -243,13 +292,20 @@ struct CampaignFileTests {
   func mistakes() {
     #expect(complaint("")?.contains("a campaign file is a list") == true)
     #expect(
-      complaint("- { app: new, payload: a, tokens: b }") == "c/today.yaml:1: [0].app is \"new\", which the configuration does not have; did you mean \"news\"?")
-    #expect(complaint("- { app: news, tokens: b }") == "c/today.yaml:1: [0] needs the key \"payload\", as in \"payload: news.json\"")
+      complaint("- { app: new, payload: a, tokens: b }")
+        == "c/today.yaml:1: [0].app is \"new\", which the configuration does not have; did you mean \"news\"?")
     #expect(
-      complaint("- { app: news, payload: a, tokens: b, priority: 7 }")?.contains("must be 5 or 10, or 1 where the app's transport is http2, not \"7\"") == true)
-    #expect(complaint("- { app: news, payload: a, tokens: b, token: 7 }")?.contains("unknown key \"token\" in [0]; did you mean \"tokens\"?") == true)
+      complaint("- { app: news, tokens: b }")
+        == "c/today.yaml:1: [0] needs the key \"payload\", as in \"payload: news.json\"")
     #expect(
-      complaint("- { app: news, payload: a, tokens: '-' }\n- { app: chat, payload: a, tokens: '-' }")?.contains("today.yaml:2: [1] reads standard input")
+      complaint("- { app: news, payload: a, tokens: b, priority: 7 }")?.contains(
+        "must be 5 or 10, or 1 where the app's transport is http2, not \"7\"") == true)
+    #expect(
+      complaint("- { app: news, payload: a, tokens: b, token: 7 }")?.contains(
+        "unknown key \"token\" in [0]; did you mean \"tokens\"?") == true)
+    #expect(
+      complaint("- { app: news, payload: a, tokens: '-' }\n- { app: chat, payload: a, tokens: '-' }")?.contains(
+        "today.yaml:2: [1] reads standard input")
         == true)
   }
 }

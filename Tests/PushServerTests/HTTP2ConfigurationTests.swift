@@ -8,14 +8,19 @@ internal import Testing
 
 /// `transport: http2` in the configuration, and the engine's configuration that follows from it.
 struct HTTP2ConfigurationTests {
-  private func app(_ lines: String, credential: String = "{ key: keys/AuthKey_ABC123DEFG.p8, team-id: DEF123GHIJ }") throws -> AppSettings {
+  private func app(
+    _ lines: String, credential: String = "{ key: keys/AuthKey_ABC123DEFG.p8, team-id: DEF123GHIJ }"
+  ) throws -> AppSettings {
     let text = "apps:\n- id: a\n  credential: \(credential)\n  transport: http2\n  \(lines)\n"
     return try DeploymentConfiguration.parse(text, file: "etc/carillon.yaml").apps[0]
   }
 
-  private func complaint(_ lines: String, credential: String = "{ key: a.p8, key-id: K, team-id: T }", transport: String = "http2") -> String? {
+  private func complaint(
+    _ lines: String, credential: String = "{ key: a.p8, key-id: K, team-id: T }", transport: String = "http2"
+  ) -> String? {
     do {
-      _ = try DeploymentConfiguration.parse("apps:\n- id: a\n  credential: \(credential)\n  transport: \(transport)\n  \(lines)\n", file: "c.yaml")
+      _ = try DeploymentConfiguration.parse(
+        "apps:\n- id: a\n  credential: \(credential)\n  transport: \(transport)\n  \(lines)\n", file: "c.yaml")
       return nil
     } catch { return "\(error)" }
   }
@@ -25,7 +30,11 @@ struct HTTP2ConfigurationTests {
     let read = try app(
       "topic: com.example.news\n  push-type: voip\n  request-timeout: 5s\n"
         + "  streams: 50\n  ping-interval: 10m\n  environment: sandbox")
-    #expect(read.credential == .tokenKey(TokenKeyFile(file: "etc/keys/AuthKey_ABC123DEFG.p8", keyIdentifier: "ABC123DEFG", teamIdentifier: "DEF123GHIJ")))
+    #expect(
+      read.credential
+        == .tokenKey(
+          TokenKeyFile(
+            file: "etc/keys/AuthKey_ABC123DEFG.p8", keyIdentifier: "ABC123DEFG", teamIdentifier: "DEF123GHIJ")))
     #expect(read.transport == .http2)
     #expect(read.topic == "com.example.news")
     #expect(read.pushType == .voip)
@@ -61,7 +70,8 @@ struct HTTP2ConfigurationTests {
     arguments: [
       ("command: 1", "c.yaml:5: apps[0].command does not fit transport: http2"),
       ("settle: { quiet: 1s }", "c.yaml:5: apps[0].settle does not fit transport: http2"),
-      ("push-type: alerts", "must be alert or background"), ("request-timeout: 1h", "must be a duration from 100ms to 10m"),
+      ("push-type: alerts", "must be alert or background"),
+      ("request-timeout: 1h", "must be a duration from 100ms to 10m"),
       ("streams: 0", "must be a whole number"),
       ("streams: 65536", "c.yaml:5: apps[0].streams must be a whole number from 1 to 65535, not \"65536\""),
       ("attempts: 1001", "c.yaml:5: apps[0].attempts must be a whole number from 1 to 1000, not \"1001\""),
@@ -75,13 +85,17 @@ struct HTTP2ConfigurationTests {
   func binary() {
     let files = "{ certificate: a.pem }"
     for line in ["push-type: alert", "request-timeout: 1s", "streams: 5", "ping-interval: 5s"] {
-      #expect(complaint(line, credential: files, transport: "binary")?.contains("needs transport: http2") == true, "\(line)")
+      #expect(
+        complaint(line, credential: files, transport: "binary")?.contains("needs transport: http2") == true, "\(line)")
     }
-    #expect(complaint("", transport: "binary")?.contains("c.yaml:3: apps[0].credential names a token key, which only transport: http2 can use") == true)
+    #expect(
+      complaint("", transport: "binary")?.contains(
+        "c.yaml:3: apps[0].credential names a token key, which only transport: http2 can use") == true)
     #expect(complaint("", credential: "{ key: a.p8, key-id: K }")?.contains("needs team-id beside key-id") == true)
     #expect(complaint("", credential: "{ key: a.p8, team-id: T }")?.contains("needs key-id beside team-id") == true)
     for mixed in [
-      "{ key: a.p8, key-id: K, team-id: T, certificate: b }", "{ p12: a, key-id: K }", "{ key: a.p8 }", "{ key: a, key-id: K, team-id: T, passphrase-file: p }",
+      "{ key: a.p8, key-id: K, team-id: T, certificate: b }", "{ p12: a, key-id: K }", "{ key: a.p8 }",
+      "{ key: a, key-id: K, team-id: T, passphrase-file: p }",
     ] {
       #expect(complaint("", credential: mixed)?.contains("must name either p12") == true, "\(mixed)")
     }
@@ -90,7 +104,8 @@ struct HTTP2ConfigurationTests {
   @Test(
     "a key file's name gives the identifier only in the developer account's form",
     arguments: [
-      ("keys/AuthKey_ABC123DEFG.p8", "ABC123DEFG"), ("AuthKey_ABC.p8", nil), ("AuthKey_abc123defg.p8", nil), ("key.p8", nil), ("AuthKey_ABC123DEFG.pem", nil),
+      ("keys/AuthKey_ABC123DEFG.p8", "ABC123DEFG"), ("AuthKey_ABC.p8", nil), ("AuthKey_abc123defg.p8", nil),
+      ("key.p8", nil), ("AuthKey_ABC123DEFG.pem", nil),
       ("", nil),
     ] as [(String, String?)])
   func names(file: String, expected: String?) { #expect(TokenKeyFile.keyIdentifier(inNameOf: file) == expected) }
@@ -99,7 +114,9 @@ struct HTTP2ConfigurationTests {
 /// Reading the credentials of apps.
 struct AppAccessTests {
   private func settings(_ id: String, _ file: String, _ change: (inout AppSettings) -> Void = { _ in }) -> AppSettings {
-    var settings = AppSettings(id: id, credential: .tokenKey(TokenKeyFile(file: file, keyIdentifier: "ABC123DEFG", teamIdentifier: "DEF123GHIJ")))
+    var settings = AppSettings(
+      id: id, credential: .tokenKey(TokenKeyFile(file: file, keyIdentifier: "ABC123DEFG", teamIdentifier: "DEF123GHIJ"))
+    )
     settings.transport = .http2
     settings.topic = "com.example.\(id)"
     change(&settings)
@@ -119,10 +136,13 @@ struct AppAccessTests {
     defer { try? FileManager.default.removeItem(at: folder) }
     let file = try makeKey(in: folder)
     let registry = ProviderTokenRegistry()
-    func tokens(_ settings: AppSettings) throws -> ProviderTokenSource? { try ResolvedCredential.load(settings, registry: registry, validAt: 0).tokens }
+    func tokens(_ settings: AppSettings) throws -> ProviderTokenSource? {
+      try ResolvedCredential.load(settings, registry: registry, validAt: 0).tokens
+    }
     let news = try #require(try tokens(settings("news", file)))
     #expect(try tokens(settings("chat", file)) === news)
-    #expect(try tokens(settings("chat", file) { $0.gateway = Endpoint(host: "api.push.apple.com", port: 2197) }) === news)
+    #expect(
+      try tokens(settings("chat", file) { $0.gateway = Endpoint(host: "api.push.apple.com", port: 2197) }) === news)
     #expect(try tokens(settings("chat", file) { $0.environment = .sandbox }) !== news)
     let local = try #require(try tokens(settings("chat", file) { $0.gateway = Endpoint("localhost:1") }))
     #expect(local !== news)
@@ -144,7 +164,8 @@ struct AppAccessTests {
 
   @Test("a certificate gives its topics, including VoIP's, and no tokens are made")
   func certificate() throws {
-    let folder = FileManager.default.temporaryDirectory.appending(path: "carillon-access-\(UUID().uuidString)").path(percentEncoded: false)
+    let folder = FileManager.default.temporaryDirectory.appending(path: "carillon-access-\(UUID().uuidString)").path(
+      percentEncoded: false)
     defer { try? FileManager.default.removeItem(atPath: folder) }
     let now = Int64(Date().timeIntervalSince1970)
     let files = try CertificateMaker.makeAll(in: folder, topics: ["com.example.news"], at: now)

@@ -102,7 +102,8 @@ struct YAMLBoundsTests {
     #expect(complaint("# *\n" + deepest) == nil)
   }
 
-  @Test("a long key, many directives and control characters are refused with a short sentence without control characters")
+  @Test(
+    "a long key, many directives and control characters are refused with a short sentence without control characters")
   func otherBounds() throws {
     let long = complaint("? " + String(repeating: "k", count: 100_000) + "\n: 1")
     #expect(

@@ -19,7 +19,8 @@ struct DecodingPropertyTests {
       var frame = record.encoded
       if generator.chance(15) {
         // A wrong byte near the beginning changes lengths and item ids.
-        frame[Int.random(in: 0..<min(frame.count, 60), using: &generator)] = UInt8.random(in: 0 ... .max, using: &generator)
+        frame[Int.random(in: 0..<min(frame.count, 60), using: &generator)] = UInt8.random(
+          in: 0 ... .max, using: &generator)
       }
       if generator.chance(5) { frame.removeLast(Int.random(in: 0...frame.count, using: &generator)) }
       if generator.chance(5) { frame += generator.bytes(Int.random(in: 1...30, using: &generator)) }
@@ -79,7 +80,9 @@ struct DecodingPropertyTests {
     var inside = 0
     unsafe withExactBytes(bytes) { view in
       unsafe decoder.consume(view) { frame in
-        if let base = view.baseAddress, let start = unsafe frame.token.baseAddress, unsafe start >= base, unsafe start < base + view.count {
+        if let base = view.baseAddress, let start = unsafe frame.token.baseAddress, unsafe start >= base,
+          unsafe start < base + view.count
+        {
           inside += 1
         }
         return true

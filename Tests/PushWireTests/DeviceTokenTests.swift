@@ -22,7 +22,9 @@ struct DeviceTokenTests {
 
   @Test(
     "digits of either case, spaces, tabs and one pair of angle brackets are read",
-    arguments: ["0aff10", "0AFF10", "0aFf10", "0a ff 10", " 0aff10\t", "<0aff10>", "<0a ff10>", " < 0aff 10 > ", "0 a f f 1 0"]
+    arguments: [
+      "0aff10", "0AFF10", "0aFf10", "0a ff 10", " 0aff10\t", "<0aff10>", "<0a ff10>", " < 0aff 10 > ", "0 a f f 1 0",
+    ]
   )
   func spellings(_ text: String) throws {
     let token = try DeviceToken(parsing: text)
@@ -33,11 +35,15 @@ struct DeviceTokenTests {
   @Test(
     "a text that is not a token is refused with reason and place",
     arguments: [
-      ("", .empty), ("   ", .empty), ("<>", .empty), ("< >", .empty), ("a", .oddDigits), ("abc", .oddDigits), ("<abc>", .oddDigits),
-      ("zz", .notHexadecimal(offset: 0)), ("0g", .notHexadecimal(offset: 1)), ("<00", .notHexadecimal(offset: 0)), ("00>", .notHexadecimal(offset: 2)),
-      ("<<00>>", .notHexadecimal(offset: 1)), ("00é0", .notHexadecimal(offset: 2)), ("0011223344556677889:", .notHexadecimal(offset: 19)),
+      ("", .empty), ("   ", .empty), ("<>", .empty), ("< >", .empty), ("a", .oddDigits), ("abc", .oddDigits),
+      ("<abc>", .oddDigits),
+      ("zz", .notHexadecimal(offset: 0)), ("0g", .notHexadecimal(offset: 1)), ("<00", .notHexadecimal(offset: 0)),
+      ("00>", .notHexadecimal(offset: 2)),
+      ("<<00>>", .notHexadecimal(offset: 1)), ("00é0", .notHexadecimal(offset: 2)),
+      ("0011223344556677889:", .notHexadecimal(offset: 19)),
       ("00-11", .notHexadecimal(offset: 2)), ("0x00", .notHexadecimal(offset: 1)), ("00\n", .notHexadecimal(offset: 2)),
-      (String(repeating: "0", count: 202), .tooLong), (String(repeating: "0", count: 201), .tooLong), (String(repeating: "0", count: 208), .tooLong),
+      (String(repeating: "0", count: 202), .tooLong), (String(repeating: "0", count: 201), .tooLong),
+      (String(repeating: "0", count: 208), .tooLong),
     ] as [(String, DeviceTokenError)]
   )
   func mistakes(_ text: String, _ expected: DeviceTokenError) {
@@ -65,7 +71,8 @@ struct DeviceTokenTests {
   @Test("a destination that is too small for the token is refused and not overrun", arguments: [0, 1, 31])
   func room(_ count: Int) {
     #expect(parse([UInt8](repeating: 0x61, count: 64), room: count).error == .tooLong)
-    #expect(parse(Array("<".utf8) + [UInt8](repeating: 0x61, count: 64) + Array(">".utf8), room: count).error == .tooLong)
+    #expect(
+      parse(Array("<".utf8) + [UInt8](repeating: 0x61, count: 64) + Array(">".utf8), room: count).error == .tooLong)
   }
 
   @Test("the fast and the general parser agree on each of the 256 bytes in each place of eight digits")
@@ -92,15 +99,21 @@ struct DeviceTokenTests {
     var generator = SeededGenerator(seed: .random(in: 0 ... .max))
     let alphabet = Array("0123456789abcdefABCDEF".utf8)
     for _ in 0..<3000 {
-      var text = (0..<Int.random(in: 0...210, using: &generator)).map { _ in alphabet.randomElement(using: &generator) ?? 0 }
-      if generator.chance(20), !text.isEmpty { text[Int.random(in: 0..<text.count, using: &generator)] = .random(in: 0 ... .max, using: &generator) }
+      var text = (0..<Int.random(in: 0...210, using: &generator)).map { _ in
+        alphabet.randomElement(using: &generator) ?? 0
+      }
+      if generator.chance(20), !text.isEmpty {
+        text[Int.random(in: 0..<text.count, using: &generator)] = .random(in: 0 ... .max, using: &generator)
+      }
       if generator.chance(20) { text.insert(0x20, at: Int.random(in: 0...text.count, using: &generator)) }
       #expect(parse(text).bytes == modelled(text), "seed \(generator.seed), text \(text)")
     }
   }
 
   private func modelled(_ text: [UInt8]) -> [UInt8]? {
-    let digits = text.filter { $0 != 0x20 && $0 != 0x09 }.map { $0 < 128 ? Character(UnicodeScalar($0)).hexDigitValue : nil }
+    let digits = text.filter { $0 != 0x20 && $0 != 0x09 }.map {
+      $0 < 128 ? Character(UnicodeScalar($0)).hexDigitValue : nil
+    }
     guard digits.count % 2 == 0, (2...200).contains(digits.count) else { return nil }
     var bytes: [UInt8] = []
     for index in stride(from: 0, to: digits.count, by: 2) {

@@ -14,9 +14,12 @@ struct ErrorResponseTests {
   @Test(
     "every status of the protocol has its number and its name",
     arguments: [
-      (0, GatewayStatus.noErrors, "0 no errors"), (1, .processingError, "1 processing error"), (2, .missingDeviceToken, "2 missing device token"),
-      (3, .missingTopic, "3 missing topic"), (4, .missingPayload, "4 missing payload"), (5, .invalidTokenSize, "5 invalid token size"),
-      (6, .invalidTopicSize, "6 invalid topic size"), (7, .invalidPayloadSize, "7 invalid payload size"), (8, .invalidToken, "8 invalid token"),
+      (0, GatewayStatus.noErrors, "0 no errors"), (1, .processingError, "1 processing error"),
+      (2, .missingDeviceToken, "2 missing device token"),
+      (3, .missingTopic, "3 missing topic"), (4, .missingPayload, "4 missing payload"),
+      (5, .invalidTokenSize, "5 invalid token size"),
+      (6, .invalidTopicSize, "6 invalid topic size"), (7, .invalidPayloadSize, "7 invalid payload size"),
+      (8, .invalidToken, "8 invalid token"),
       (10, .shutdown, "10 shutdown"), (128, .protocolError, "128 protocol error"), (255, .unknown, "255 unknown"),
     ] as [(UInt8, GatewayStatus, String)]
   )
@@ -67,6 +70,9 @@ struct ErrorResponseTests {
 
   @Test("another first byte is not an error response, and later bytes do not change that")
   func malformed() {
-    #expect(decode([[], [0x15, 3, 3], [8, 8, 0, 0, 0, 1]]).results == [.needMore, .malformed(command: 0x15), .malformed(command: 0x15)])
+    #expect(
+      decode([[], [0x15, 3, 3], [8, 8, 0, 0, 0, 1]]).results == [
+        .needMore, .malformed(command: 0x15), .malformed(command: 0x15),
+      ])
   }
 }

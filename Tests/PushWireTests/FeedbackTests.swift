@@ -48,7 +48,9 @@ struct FeedbackTests {
     #expect(both.tuples == [tuple] && !both.decoder.isAtTupleBoundary)
   }
 
-  @Test("a tuple without a token or with one that is too long is counted, and later tuples are read", arguments: [0, 101, 256, 65535])
+  @Test(
+    "a tuple without a token or with one that is too long is counted, and later tuples are read",
+    arguments: [0, 101, 256, 65535])
   func unusable(_ byteCount: Int) throws {
     let tuple = FeedbackTuple(timestamp: 7, token: try token([9]))
     let bytes = tuple.bytes + be32(1) + be16(byteCount) + [UInt8](repeating: 0, count: byteCount) + tuple.bytes

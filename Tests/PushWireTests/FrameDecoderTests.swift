@@ -8,7 +8,8 @@ internal import Testing
 struct FrameDecoderTests {
   static let token = [UInt8](0..<32)
   static let payload = Array(#"{"aps":{}}"#.utf8)
-  static let good = FrameRecord(command: .framed, token: token, payload: payload, identifier: 5, expiration: 6, priority: 10)
+  static let good = FrameRecord(
+    command: .framed, token: token, payload: payload, identifier: 5, expiration: 6, priority: 10)
 
   static let tokenItem = item(1, token)
   static let payloadItem = item(2, payload)
@@ -45,9 +46,13 @@ struct FrameDecoderTests {
 
   static let faults: [Fault] = [
     Fault("token twice", framed(identifierItem, tokenItem, tokenItem, payloadItem), .protocolError, identifier: 5),
-    Fault("token twice, identifier last", framed(tokenItem, tokenItem, payloadItem, identifierItem), .protocolError, identifier: 5),
+    Fault(
+      "token twice, identifier last", framed(tokenItem, tokenItem, payloadItem, identifierItem), .protocolError,
+      identifier: 5),
     Fault("payload twice", framed(tokenItem, payloadItem, payloadItem), .protocolError),
-    Fault("identifier twice names the first", framed(identifierItem, tokenItem, item(3, be32(9)), payloadItem), .protocolError, identifier: 5),
+    Fault(
+      "identifier twice names the first", framed(identifierItem, tokenItem, item(3, be32(9)), payloadItem),
+      .protocolError, identifier: 5),
     Fault("expiration twice", framed(expirationItem, expirationItem, tokenItem, payloadItem), .protocolError),
     Fault("priority twice", framed(priorityItem, priorityItem, tokenItem, payloadItem), .protocolError),
     Fault("empty token twice", framed(item(1, []), item(1, []), payloadItem), .protocolError),
@@ -55,17 +60,25 @@ struct FrameDecoderTests {
     Fault("item 0", framed(item(0, []), tokenItem, payloadItem), .protocolError),
     Fault("item 255", framed(tokenItem, payloadItem, item(255, [])), .protocolError),
     Fault("item 129, which is 1 in its low bits", framed(item(129, token), payloadItem), .protocolError),
-    Fault("item longer than its frame", framed(identifierItem, item(1, token, length: 33)), .protocolError, identifier: 5),
-    Fault("item of 65535 bytes", framed(identifierItem, item(1, token, length: 65535)), .protocolError, identifier: 5),
-    Fault("header of an item cut off by the frame", framed(identifierItem, tokenItem, payloadItem, [5, 0]), .protocolError, identifier: 5),
     Fault(
-      "go-libapns: priority of length 4 with one byte", framed(tokenItem, payloadItem, identifierItem, expirationItem, item(5, [10], length: 4)),
+      "item longer than its frame", framed(identifierItem, item(1, token, length: 33)), .protocolError, identifier: 5),
+    Fault("item of 65535 bytes", framed(identifierItem, item(1, token, length: 65535)), .protocolError, identifier: 5),
+    Fault(
+      "header of an item cut off by the frame", framed(identifierItem, tokenItem, payloadItem, [5, 0]), .protocolError,
+      identifier: 5),
+    Fault(
+      "go-libapns: priority of length 4 with one byte",
+      framed(tokenItem, payloadItem, identifierItem, expirationItem, item(5, [10], length: 4)),
       .protocolError, identifier: 5),
-    Fault("priority of 4 bytes", framed(item(5, be32(10)), tokenItem, payloadItem, identifierItem), .protocolError, identifier: 5),
+    Fault(
+      "priority of 4 bytes", framed(item(5, be32(10)), tokenItem, payloadItem, identifierItem), .protocolError,
+      identifier: 5),
     Fault("priority of 0 bytes", framed(tokenItem, payloadItem, item(5, [])), .protocolError),
     Fault("identifier of 3 bytes", framed(tokenItem, payloadItem, item(3, [0, 0, 1])), .protocolError),
     Fault("identifier of 5 bytes", framed(tokenItem, payloadItem, item(3, [0, 0, 0, 0, 1])), .protocolError),
-    Fault("expiration of 8 bytes", framed(tokenItem, payloadItem, item(4, be32(0) + be32(1)), identifierItem), .protocolError, identifier: 5),
+    Fault(
+      "expiration of 8 bytes", framed(tokenItem, payloadItem, item(4, be32(0) + be32(1)), identifierItem),
+      .protocolError, identifier: 5),
     Fault("frame length above the bound", [2] + be32(8193), .protocolError),
     Fault("frame length of 4 GB", [2, 255, 255, 255, 255], .protocolError),
     Fault("frame length with the top bit set", [2, 128, 0, 0, 0], .protocolError),
@@ -75,26 +88,44 @@ struct FrameDecoderTests {
     Fault("empty frame", framed(), .missingDeviceToken),
     Fault("no token", framed(payloadItem, identifierItem), .missingDeviceToken, identifier: 5),
     Fault("empty token", framed(item(1, []), payloadItem, identifierItem), .missingDeviceToken, identifier: 5),
-    Fault("empty token in command 1", [1] + be32(5) + be32(0) + be16(0) + be16(10) + payload, .missingDeviceToken, identifier: 5),
+    Fault(
+      "empty token in command 1", [1] + be32(5) + be32(0) + be16(0) + be16(10) + payload, .missingDeviceToken,
+      identifier: 5),
     Fault("empty token in command 0", [0] + be16(0) + be16(10) + payload, .missingDeviceToken),
     Fault("no payload", framed(tokenItem, identifierItem), .missingPayload, identifier: 5),
     Fault("empty payload", framed(tokenItem, item(2, []), identifierItem), .missingPayload, identifier: 5),
-    Fault("empty payload in command 1", [1] + be32(5) + be32(0) + be16(32) + token + be16(0), .missingPayload, identifier: 5),
+    Fault(
+      "empty payload in command 1", [1] + be32(5) + be32(0) + be16(32) + token + be16(0), .missingPayload, identifier: 5
+    ),
     Fault("empty payload in command 0", [0] + be16(32) + token + be16(0), .missingPayload),
-    Fault("token of 31 bytes", framed(item(1, Array(token.dropLast())), payloadItem, identifierItem), .invalidTokenSize, identifier: 5),
-    Fault("token of 33 bytes", framed(item(1, token + [0]), payloadItem, identifierItem), .invalidTokenSize, identifier: 5),
-    Fault("token of 33 bytes in command 1", [1] + be32(5) + be32(0) + be16(33) + token + [0] + be16(10) + payload, .invalidTokenSize, identifier: 5),
-    Fault("payload of 2049 bytes", framed(tokenItem, item(2, [UInt8](repeating: 32, count: 2049)), identifierItem), .invalidPayloadSize, identifier: 5),
     Fault(
-      "payload of 257 bytes in command 1", [1] + be32(5) + be32(0) + be16(32) + token + be16(257) + [UInt8](repeating: 32, count: 257), .invalidPayloadSize,
+      "token of 31 bytes", framed(item(1, Array(token.dropLast())), payloadItem, identifierItem), .invalidTokenSize,
       identifier: 5),
-    Fault("payload of 257 bytes in command 0", [0] + be16(32) + token + be16(257) + [UInt8](repeating: 32, count: 257), .invalidPayloadSize),
     Fault(
-      "payload length above the frame bound in command 1, nothing of it there", [1] + be32(5) + be32(0) + be16(32) + token + be16(65535), .invalidPayloadSize,
+      "token of 33 bytes", framed(item(1, token + [0]), payloadItem, identifierItem), .invalidTokenSize, identifier: 5),
+    Fault(
+      "token of 33 bytes in command 1", [1] + be32(5) + be32(0) + be16(33) + token + [0] + be16(10) + payload,
+      .invalidTokenSize, identifier: 5),
+    Fault(
+      "payload of 2049 bytes", framed(tokenItem, item(2, [UInt8](repeating: 32, count: 2049)), identifierItem),
+      .invalidPayloadSize, identifier: 5),
+    Fault(
+      "payload of 257 bytes in command 1",
+      [1] + be32(5) + be32(0) + be16(32) + token + be16(257) + [UInt8](repeating: 32, count: 257), .invalidPayloadSize,
       identifier: 5),
-    Fault("payload length above the frame bound in command 0", [0] + be16(32) + token + be16(9000), .invalidPayloadSize),
+    Fault(
+      "payload of 257 bytes in command 0", [0] + be16(32) + token + be16(257) + [UInt8](repeating: 32, count: 257),
+      .invalidPayloadSize),
+    Fault(
+      "payload length above the frame bound in command 1, nothing of it there",
+      [1] + be32(5) + be32(0) + be16(32) + token + be16(65535), .invalidPayloadSize,
+      identifier: 5),
+    Fault(
+      "payload length above the frame bound in command 0", [0] + be16(32) + token + be16(9000), .invalidPayloadSize),
     Fault("payload length above the frame bound and no token", [0] + be16(0) + be16(9000), .missingDeviceToken),
-    Fault("token length above the frame bound in command 1", [1] + be32(5) + be32(0) + be16(65535), .protocolError, identifier: 5),
+    Fault(
+      "token length above the frame bound in command 1", [1] + be32(5) + be32(0) + be16(65535), .protocolError,
+      identifier: 5),
     Fault("token length above the frame bound in command 0", [0] + be16(8190), .protocolError),
     // Precedence: 128 before 2, 4, 5, 7.
     Fault("128 before 2", framed(payloadItem, item(9, [])), .protocolError),
@@ -105,7 +136,8 @@ struct FrameDecoderTests {
     Fault("5 before 7", framed(item(1, [1]), item(2, [UInt8](repeating: 32, count: 3000))), .invalidTokenSize),
   ]
 
-  @Test("a frame that breaks a rule is refused with its status, and everything after it is discarded", arguments: faults)
+  @Test(
+    "a frame that breaks a rule is refused with its status, and everything after it is discarded", arguments: faults)
   func refusal(_ fault: Fault) {
     let stream = Self.good.encoded + fault.bytes + Self.good.encoded
     let decoding = decode(stream)
@@ -142,8 +174,11 @@ struct FrameDecoderTests {
     let framedPayload = [UInt8](repeating: 32, count: 8192 - 35 - 3)
     #expect(decode(framed(Self.tokenItem, item(2, framedPayload)), limits: limits).frames.first?.violation == nil)
     let simplePayload = [UInt8](repeating: 32, count: 8192 - 37)
-    #expect(decode([0] + be16(32) + Self.token + be16(8192 - 37) + simplePayload, limits: limits).frames.first?.violation == nil)
-    #expect(decode([0] + be16(32) + Self.token + be16(8192 - 36), limits: limits).frames.first?.violation == .protocolError)
+    #expect(
+      decode([0] + be16(32) + Self.token + be16(8192 - 37) + simplePayload, limits: limits).frames.first?.violation
+        == nil)
+    #expect(
+      decode([0] + be16(32) + Self.token + be16(8192 - 36), limits: limits).frames.first?.violation == .protocolError)
   }
 
   @Test("payload limits and token size are settings")

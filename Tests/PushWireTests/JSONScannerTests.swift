@@ -4,7 +4,9 @@ internal import Testing
 
 @Suite("JSON")
 struct JSONScannerTests {
-  private func outcome(_ bytes: [UInt8], depthLimit: Int = JSONScanner.depthLimit) -> Result<JSONScanner.Kind, JSONError> {
+  private func outcome(
+    _ bytes: [UInt8], depthLimit: Int = JSONScanner.depthLimit
+  ) -> Result<JSONScanner.Kind, JSONError> {
     unsafe withExactBytes(bytes) { view in
       do throws(JSONError) {
         return .success(try unsafe JSONScanner.validate(view, depthLimit: depthLimit))
@@ -16,15 +18,20 @@ struct JSONScannerTests {
 
   private func outcome(_ text: String) -> Result<JSONScanner.Kind, JSONError> { outcome(Array(text.utf8)) }
 
-  private func isObject(_ text: String) -> Bool { unsafe withExactBytes(Array(text.utf8)) { unsafe JSONScanner.isObject($0) } }
+  private func isObject(_ text: String) -> Bool {
+    unsafe withExactBytes(Array(text.utf8)) { unsafe JSONScanner.isObject($0) }
+  }
 
   @Test(
     "well-formed texts are accepted, and their kind is returned",
     arguments: [
-      ("{}", .object), (" {} \r\n\t", .object), (#"{"a":1}"#, .object), (#"{"a":{"b":[]},"c":[{},[]]}"#, .object), ("[]", .array), ("[ ]", .array),
+      ("{}", .object), (" {} \r\n\t", .object), (#"{"a":1}"#, .object), (#"{"a":{"b":[]},"c":[{},[]]}"#, .object),
+      ("[]", .array), ("[ ]", .array),
       ("[1,2 , 3]", .array),
-      ("\"\"", .string), (#""\"\\\/\b\f\n\r\t\u00e9\uD83D\uDE00""#, .string), ("\"é€😀\u{7F}\"", .string), ("0", .number), ("-0", .number), ("10", .number),
-      ("-1.5e+10", .number), ("1E9", .number), ("0.0", .number), ("0e-1", .number), ("true", .bool), ("false", .bool), ("null", .null), (#"{"":0}"#, .object),
+      ("\"\"", .string), (#""\"\\\/\b\f\n\r\t\u00e9\uD83D\uDE00""#, .string), ("\"é€😀\u{7F}\"", .string),
+      ("0", .number), ("-0", .number), ("10", .number),
+      ("-1.5e+10", .number), ("1E9", .number), ("0.0", .number), ("0e-1", .number), ("true", .bool), ("false", .bool),
+      ("null", .null), (#"{"":0}"#, .object),
       (#"{"a":1,"a":2}"#, .object), (#"["\uD800"]"#, .array),
     ] as [(String, JSONScanner.Kind)]
   )
@@ -36,21 +43,31 @@ struct JSONScannerTests {
   @Test(
     "malformed texts are refused at the place of the error",
     arguments: [
-      ("", 0, .unexpectedEnd), ("  ", 2, .unexpectedEnd), ("{", 1, .unexpectedEnd), ("{\"a", 3, .unexpectedEnd), ("{\"a\"", 4, .unexpectedEnd),
-      ("{\"a\":", 5, .unexpectedEnd), ("{\"a\":1", 6, .unexpectedEnd), ("{\"a\":1,", 7, .unexpectedEnd), ("[1,", 3, .unexpectedEnd), ("tru", 3, .unexpectedEnd),
-      ("-", 0, .unexpectedEnd), ("1.", 0, .unexpectedEnd), ("1e", 0, .unexpectedEnd), ("\"\\", 2, .unexpectedEnd), ("\"\\u12", 5, .unexpectedEnd),
-      ("{,}", 1, .unexpectedByte), ("{\"a\":1,}", 7, .unexpectedByte), ("[1,]", 3, .unexpectedByte), ("[1 2]", 3, .unexpectedByte),
+      ("", 0, .unexpectedEnd), ("  ", 2, .unexpectedEnd), ("{", 1, .unexpectedEnd), ("{\"a", 3, .unexpectedEnd),
+      ("{\"a\"", 4, .unexpectedEnd),
+      ("{\"a\":", 5, .unexpectedEnd), ("{\"a\":1", 6, .unexpectedEnd), ("{\"a\":1,", 7, .unexpectedEnd),
+      ("[1,", 3, .unexpectedEnd), ("tru", 3, .unexpectedEnd),
+      ("-", 0, .unexpectedEnd), ("1.", 0, .unexpectedEnd), ("1e", 0, .unexpectedEnd), ("\"\\", 2, .unexpectedEnd),
+      ("\"\\u12", 5, .unexpectedEnd),
+      ("{,}", 1, .unexpectedByte), ("{\"a\":1,}", 7, .unexpectedByte), ("[1,]", 3, .unexpectedByte),
+      ("[1 2]", 3, .unexpectedByte),
       ("{\"a\" 1}", 5, .unexpectedByte),
-      ("{a:1}", 1, .unexpectedByte), ("{'a':1}", 1, .unexpectedByte), ("{1:1}", 1, .unexpectedByte), ("[}", 1, .unexpectedByte), ("{]", 1, .unexpectedByte),
-      ("[1}", 2, .unexpectedByte), ("{\"a\":1]", 6, .unexpectedByte), ("]", 0, .unexpectedByte), ("nul]", 3, .unexpectedByte), ("True", 0, .unexpectedByte),
+      ("{a:1}", 1, .unexpectedByte), ("{'a':1}", 1, .unexpectedByte), ("{1:1}", 1, .unexpectedByte),
+      ("[}", 1, .unexpectedByte), ("{]", 1, .unexpectedByte),
+      ("[1}", 2, .unexpectedByte), ("{\"a\":1]", 6, .unexpectedByte), ("]", 0, .unexpectedByte),
+      ("nul]", 3, .unexpectedByte), ("True", 0, .unexpectedByte),
       ("+1", 0, .unexpectedByte),
-      (".5", 0, .unexpectedByte), ("NaN", 0, .unexpectedByte), ("{\"a\":}", 5, .unexpectedByte), ("// x\n{}", 0, .unexpectedByte),
+      (".5", 0, .unexpectedByte), ("NaN", 0, .unexpectedByte), ("{\"a\":}", 5, .unexpectedByte),
+      ("// x\n{}", 0, .unexpectedByte),
       ("\u{FEFF}{}", 0, .unexpectedByte),
-      ("\u{A0}{}", 0, .unexpectedByte), ("01", 0, .malformedNumber), ("[-]", 1, .malformedNumber), ("[1.]", 1, .malformedNumber),
+      ("\u{A0}{}", 0, .unexpectedByte), ("01", 0, .malformedNumber), ("[-]", 1, .malformedNumber),
+      ("[1.]", 1, .malformedNumber),
       ("[1.e5]", 1, .malformedNumber),
-      ("[1e]", 1, .malformedNumber), ("[1e+]", 1, .malformedNumber), ("[-01]", 1, .malformedNumber), ("{} {}", 3, .trailingBytes), ("{}\0", 2, .trailingBytes),
+      ("[1e]", 1, .malformedNumber), ("[1e+]", 1, .malformedNumber), ("[-01]", 1, .malformedNumber),
+      ("{} {}", 3, .trailingBytes), ("{}\0", 2, .trailingBytes),
       ("1 2", 2, .trailingBytes),
-      ("\"a\nb\"", 2, .controlCharacter), ("\"\u{1F}\"", 1, .controlCharacter), ("\"\0\"", 1, .controlCharacter), (#""\x""#, 1, .malformedEscape),
+      ("\"a\nb\"", 2, .controlCharacter), ("\"\u{1F}\"", 1, .controlCharacter), ("\"\0\"", 1, .controlCharacter),
+      (#""\x""#, 1, .malformedEscape),
       (#""\u12G4""#, 1, .malformedEscape),
       (#""\U0041""#, 1, .malformedEscape),
     ] as [(String, Int, JSONError.Problem)]
@@ -64,9 +81,11 @@ struct JSONScannerTests {
   @Test(
     "invalid UTF-8 in a string is refused at its first byte",
     arguments: [
-      [0x80], [0xBF], [0xC0, 0x80], [0xC1, 0xBF], [0xC3], [0xC3, 0x28], [0xE0, 0x80, 0x80], [0xE0, 0x9F, 0xBF], [0xE2, 0x82], [0xE2, 0x28, 0xA1],
+      [0x80], [0xBF], [0xC0, 0x80], [0xC1, 0xBF], [0xC3], [0xC3, 0x28], [0xE0, 0x80, 0x80], [0xE0, 0x9F, 0xBF],
+      [0xE2, 0x82], [0xE2, 0x28, 0xA1],
       [0xE2, 0x82, 0x28],
-      [0xED, 0xA0, 0x80], [0xED, 0xBF, 0xBF], [0xF0, 0x80, 0x80, 0x80], [0xF0, 0x8F, 0xBF, 0xBF], [0xF0, 0x9F, 0x98], [0xF0, 0x9F, 0x98, 0x28],
+      [0xED, 0xA0, 0x80], [0xED, 0xBF, 0xBF], [0xF0, 0x80, 0x80, 0x80], [0xF0, 0x8F, 0xBF, 0xBF], [0xF0, 0x9F, 0x98],
+      [0xF0, 0x9F, 0x98, 0x28],
       [0xF4, 0x90, 0x80, 0x80],
       [0xF5, 0x80, 0x80, 0x80], [0xFE], [0xFF],
     ] as [[UInt8]]
@@ -81,17 +100,24 @@ struct JSONScannerTests {
   @Test("UTF-8 is checked as by the standard library")
   func utf8Model() {
     var generator = SeededGenerator(seed: .random(in: 0 ... .max))
-    let edges: [UInt8] = [0x7F, 0x80, 0x8F, 0x90, 0x9F, 0xA0, 0xBF, 0xC0, 0xC2, 0xDF, 0xE0, 0xE1, 0xEC, 0xED, 0xEE, 0xEF, 0xF0, 0xF1, 0xF3, 0xF4, 0xF5, 0xFF]
+    let edges: [UInt8] = [
+      0x7F, 0x80, 0x8F, 0x90, 0x9F, 0xA0, 0xBF, 0xC0, 0xC2, 0xDF, 0xE0, 0xE1, 0xEC, 0xED, 0xEE, 0xEF, 0xF0, 0xF1, 0xF3,
+      0xF4, 0xF5, 0xFF,
+    ]
     for _ in 0..<20000 {
-      let bytes = (0..<Int.random(in: 1...5, using: &generator)).map { _ in edges.randomElement(using: &generator) ?? 0 }
+      let bytes = (0..<Int.random(in: 1...5, using: &generator)).map { _ in edges.randomElement(using: &generator) ?? 0
+      }
       let isValid = String(validating: bytes, as: UTF8.self) != nil
-      #expect((outcome([0x22] + bytes + [0x22]) == .success(.string)) == isValid, "seed \(generator.seed), bytes \(bytes)")
+      #expect(
+        (outcome([0x22] + bytes + [0x22]) == .success(.string)) == isValid, "seed \(generator.seed), bytes \(bytes)")
     }
   }
 
   @Test("nesting is bounded: 64 levels, or fewer if requested", arguments: [("[", "]"), ("{\"a\":", "}")])
   func depth(_ open: String, _ close: String) {
-    func nested(_ count: Int) -> [UInt8] { Array((String(repeating: open, count: count) + "1" + String(repeating: close, count: count)).utf8) }
+    func nested(_ count: Int) -> [UInt8] {
+      Array((String(repeating: open, count: count) + "1" + String(repeating: close, count: count)).utf8)
+    }
     func isTooDeep(_ result: Result<JSONScanner.Kind, JSONError>) -> Bool {
       if case .failure(let error) = result { error.problem == .tooDeep } else { false }
     }
@@ -119,7 +145,8 @@ struct JSONScannerTests {
 
   @Test("a text that is cut anywhere, or has any changed byte, never crashes the scanner")
   func mutations() {
-    let text = Array(#"{"aps":{"alert":{"title":"Grüße 😀","loc-args":["a",-1.5e3,true,null]},"badge":0},"k":["\u00e9\n"]}"#.utf8)
+    let text = Array(
+      #"{"aps":{"alert":{"title":"Grüße 😀","loc-args":["a",-1.5e3,true,null]},"badge":0},"k":["\u00e9\n"]}"#.utf8)
     #expect(outcome(text) == .success(.object))
     for count in 0..<text.count { #expect((try? outcome(Array(text.prefix(count))).get()) == nil, "cut at \(count)") }
     var generator = SeededGenerator(seed: .random(in: 0 ... .max))
@@ -138,16 +165,22 @@ struct JSONScannerTests {
   func roundTrip() throws {
     let text = #" { "b" : 1.50 , "a" : [ true , null , "\u00e9\/\ud83d\ude00\u0001\"\\\n" , 1e3 ] , "b" : {} } "#
     let value = try unsafe withExactBytes(Array(text.utf8)) { try unsafe JSONValue(parsing: $0) }
-    #expect(String(decoding: value.encoded, as: UTF8.self) == #"{"b":1.50,"a":[true,null,"é/😀\u0001\"\\\n",1e3],"b":{}}"#)
+    #expect(
+      String(decoding: value.encoded, as: UTF8.self) == #"{"b":1.50,"a":[true,null,"é/😀\u0001\"\\\n",1e3],"b":{}}"#)
   }
 
   @Test("any text is unchanged after escaping and reading")
   func escaping() throws {
     var generator = SeededGenerator(seed: .random(in: 0 ... .max))
-    let scalars: [Unicode.Scalar] = ["\"", "\\", "/", "\0", "\u{1F}", "\n", "\r", "\t", "\u{7F}", "a", "é", "€", "😀", "\u{2028}", "\u{FFFD}", "\u{301}"]
+    let scalars: [Unicode.Scalar] = [
+      "\"", "\\", "/", "\0", "\u{1F}", "\n", "\r", "\t", "\u{7F}", "a", "é", "€", "😀", "\u{2028}", "\u{FFFD}",
+      "\u{301}",
+    ]
     for _ in 0..<2000 {
       var text = ""
-      for _ in 0..<Int.random(in: 0...12, using: &generator) { text.unicodeScalars.append(scalars.randomElement(using: &generator) ?? "a") }
+      for _ in 0..<Int.random(in: 0...12, using: &generator) {
+        text.unicodeScalars.append(scalars.randomElement(using: &generator) ?? "a")
+      }
       let encoded = JSONValue.string(text).encoded
       guard case .string(let read) = try unsafe withExactBytes(encoded, { try unsafe JSONValue(parsing: $0) }) else {
         Issue.record("not a string")

@@ -12,8 +12,12 @@ struct PayloadComposingTests {
     aps.alert = .text("Bob says \"hi\"")
     aps.badge = 9
     aps.sound = .name("bingbong.aiff")
-    let payload = Payload(aps: aps, custom: [JSONMember("acme1", .string("bar")), JSONMember("acme2", .array([.string("bang"), .integer(42)]))])
-    #expect(text(payload) == #"{"aps":{"alert":"Bob says \"hi\"","badge":9,"sound":"bingbong.aiff"},"acme1":"bar","acme2":["bang",42]}"#)
+    let payload = Payload(
+      aps: aps,
+      custom: [JSONMember("acme1", .string("bar")), JSONMember("acme2", .array([.string("bang"), .integer(42)]))])
+    #expect(
+      text(payload)
+        == #"{"aps":{"alert":"Bob says \"hi\"","badge":9,"sound":"bingbong.aiff"},"acme1":"bar","acme2":["bang",42]}"#)
   }
 
   @Test("keys without a value are not written")
@@ -30,7 +34,8 @@ struct PayloadComposingTests {
 
   @Test("a custom key does not replace aps")
   func customAps() {
-    #expect(text(Payload(aps: Aps(), custom: [JSONMember("aps", .null), JSONMember("a", .null)])) == #"{"aps":{},"a":null}"#)
+    #expect(
+      text(Payload(aps: Aps(), custom: [JSONMember("aps", .null), JSONMember("a", .null)])) == #"{"aps":{},"a":null}"#)
   }
 
   @Test("every documented key is written under its name, and the check knows all of them")
@@ -41,8 +46,12 @@ struct PayloadComposingTests {
     (alert.locKey, alert.locArgs, alert.actionLocKey, alert.action) = ("K", ["3", "4"], "AK", "A")
     (alert.summaryArg, alert.summaryArgCount) = ("SA", 2)
     var aps = Aps()
-    (aps.alert, aps.badge, aps.sound) = (.dictionary(alert), 0, .dictionary(Sound(name: "default", isCritical: true, volume: 0.5)))
-    (aps.contentAvailable, aps.mutableContent, aps.category, aps.threadID, aps.targetContentID) = (true, true, "C", "TH", "TC")
+    (aps.alert, aps.badge, aps.sound) = (
+      .dictionary(alert), 0, .dictionary(Sound(name: "default", isCritical: true, volume: 0.5))
+    )
+    (aps.contentAvailable, aps.mutableContent, aps.category, aps.threadID, aps.targetContentID) = (
+      true, true, "C", "TH", "TC"
+    )
     (aps.interruptionLevel, aps.relevanceScore, aps.filterCriteria) = (.timeSensitive, 0.25, "F")
     (aps.staleDate, aps.contentState, aps.timestamp, aps.event, aps.dismissalDate) = (1, .object([]), 2, .update, 3)
     (aps.attributesType, aps.attributes, aps.contentChanged, aps.urlArguments) = ("AT", .object([]), true, ["u"])
@@ -78,8 +87,11 @@ struct PayloadCheckingTests {
   @Test(
     "good payloads have no findings",
     arguments: [
-      #"{"aps":{"alert":"Hello"}}"#, #"{"aps":{"alert":{"title":"a","body":"b"},"badge":0,"sound":"default"},"id":7}"#, #"{"mdm":"magic"}"#,
-      #"{"aps":{"content-available":1}}"#, #"{"aps":{"alert":{"title-loc-key":null,"loc-key":"K","loc-args":[]},"badge":1.0}}"#, " {\"aps\":{\"badge\":1}}\n",
+      #"{"aps":{"alert":"Hello"}}"#, #"{"aps":{"alert":{"title":"a","body":"b"},"badge":0,"sound":"default"},"id":7}"#,
+      #"{"mdm":"magic"}"#,
+      #"{"aps":{"content-available":1}}"#,
+      #"{"aps":{"alert":{"title-loc-key":null,"loc-key":"K","loc-args":[]},"badge":1.0}}"#,
+      " {\"aps\":{\"badge\":1}}\n",
       activity,
     ]
   )
@@ -90,30 +102,47 @@ struct PayloadCheckingTests {
   @Test(
     "each finding has its severity and its place",
     arguments: [
-      ("[]", ["error $"]), ("\"aps\"", ["error $"]), ("null", ["error $"]), ("", ["error $"]), ("{", ["error $"]), (#"{"aps":{}"#, ["error $"]),
-      ("{}", ["error $"]), (#"{"alert":"x"}"#, ["warning $.alert", "error $"]), (#"{"aps":1}"#, ["error $.aps"]), (#"{"aps":null}"#, ["error $.aps"]),
-      (#"{"aps":{}}"#, ["warning $.aps"]), (#"{"mdm":1}"#, ["error $.mdm"]), (#"{"aps":{"badge":1},"sound":"x"}"#, ["warning $.sound"]),
+      ("[]", ["error $"]), ("\"aps\"", ["error $"]), ("null", ["error $"]), ("", ["error $"]), ("{", ["error $"]),
+      (#"{"aps":{}"#, ["error $"]),
+      ("{}", ["error $"]), (#"{"alert":"x"}"#, ["warning $.alert", "error $"]), (#"{"aps":1}"#, ["error $.aps"]),
+      (#"{"aps":null}"#, ["error $.aps"]),
+      (#"{"aps":{}}"#, ["warning $.aps"]), (#"{"mdm":1}"#, ["error $.mdm"]),
+      (#"{"aps":{"badge":1},"sound":"x"}"#, ["warning $.sound"]),
       (#"{"aps":{"alert":5}}"#, ["error $.aps.alert"]), (#"{"aps":{"alert":["x"]}}"#, ["error $.aps.alert"]),
       (#"{"aps":{"badge":"1"}}"#, ["error $.aps.badge"]),
       (#"{"aps":{"badge":1.5}}"#, ["error $.aps.badge"]), (#"{"aps":{"badge":-1}}"#, ["warning $.aps.badge"]),
       (#"{"aps":{"badge":true}}"#, ["error $.aps.badge"]),
       (#"{"aps":{"sound":1}}"#, ["error $.aps.sound"]),
       (#"{"aps":{"sound":{"critical":true,"volume":2}}}"#, ["error $.aps.sound.critical", "error $.aps.sound.volume"]),
-      (#"{"aps":{"sound":{"file":"x"}}}"#, ["warning $.aps.sound.file"]), (#"{"aps":{"content-available":"1"}}"#, ["error $.aps.content-available"]),
-      (#"{"aps":{"content-available":0}}"#, ["warning $.aps.content-available"]), (#"{"aps":{"mutable-content":2}}"#, ["error $.aps.mutable-content"]),
+      (#"{"aps":{"sound":{"file":"x"}}}"#, ["warning $.aps.sound.file"]),
+      (#"{"aps":{"content-available":"1"}}"#, ["error $.aps.content-available"]),
+      (#"{"aps":{"content-available":0}}"#, ["warning $.aps.content-available"]),
+      (#"{"aps":{"mutable-content":2}}"#, ["error $.aps.mutable-content"]),
       (#"{"aps":{"thread-id":1}}"#, ["error $.aps.thread-id"]), (#"{"aps":{"category":{}}}"#, ["error $.aps.category"]),
-      (#"{"aps":{"interruption-level":"urgent"}}"#, ["error $.aps.interruption-level"]), (#"{"aps":{"event":"begin"}}"#, ["error $.aps.event"]),
-      (#"{"aps":{"relevance-score":2}}"#, ["warning $.aps.relevance-score"]), (#"{"aps":{"relevance-score":"1"}}"#, ["error $.aps.relevance-score"]),
+      (#"{"aps":{"interruption-level":"urgent"}}"#, ["error $.aps.interruption-level"]),
+      (#"{"aps":{"event":"begin"}}"#, ["error $.aps.event"]),
+      (#"{"aps":{"relevance-score":2}}"#, ["warning $.aps.relevance-score"]),
+      (#"{"aps":{"relevance-score":"1"}}"#, ["error $.aps.relevance-score"]),
       (#"{"aps":{"stale-date":"soon","timestamp":1.5}}"#, ["error $.aps.stale-date", "error $.aps.timestamp"]),
       (#"{"aps":{"content-state":[]}}"#, ["error $.aps.content-state"]),
-      (#"{"aps":{"contentAvailable":1}}"#, ["warning $.aps.contentAvailable"]), (#"{"aps":{"alert":{"titel":"x"}}}"#, ["warning $.aps.alert.titel"]),
-      (#"{"aps":{"alert":{"loc-key":"K","loc-args":["a",1,null]}}}"#, ["error $.aps.alert.loc-args[1]", "error $.aps.alert.loc-args[2]"]),
+      (#"{"aps":{"contentAvailable":1}}"#, ["warning $.aps.contentAvailable"]),
+      (#"{"aps":{"alert":{"titel":"x"}}}"#, ["warning $.aps.alert.titel"]),
+      (
+        #"{"aps":{"alert":{"loc-key":"K","loc-args":["a",1,null]}}}"#,
+        ["error $.aps.alert.loc-args[1]", "error $.aps.alert.loc-args[2]"]
+      ),
       (#"{"aps":{"alert":{"loc-args":["a"]}}}"#, ["warning $.aps.alert.loc-args"]),
       (#"{"aps":{"alert":{"loc-key":"K","loc-args":"a"}}}"#, ["error $.aps.alert.loc-args"]),
-      (#"{"aps":{"alert":{"title":1,"title-loc-key":1}}}"#, ["error $.aps.alert.title", "error $.aps.alert.title-loc-key"]),
-      (#"{"aps":{"badge":1,"badge":2}}"#, ["warning $.aps.badge"]), (#"{"aps":{"badge":1},"a b":{"x":1,"\u0078":2}}"#, [#"warning $["a b"].x"#]),
-      (#"{"aps":{"badge":1},"x":[{"a":"\ud800"}]}"#, ["warning $.x[0].a"]), ("\u{FEFF}{\"aps\":{\"badge\":\"1\"}}", ["error $", "error $.aps.badge"]),
-      ("{\"aps\":{\"badge\":1}}\0", ["error $"]), ("\0", ["error $", "error $"]), ("{\"aps\":{\"badge\":1}}\0x", ["error $"]),
+      (
+        #"{"aps":{"alert":{"title":1,"title-loc-key":1}}}"#,
+        ["error $.aps.alert.title", "error $.aps.alert.title-loc-key"]
+      ),
+      (#"{"aps":{"badge":1,"badge":2}}"#, ["warning $.aps.badge"]),
+      (#"{"aps":{"badge":1},"a b":{"x":1,"\u0078":2}}"#, [#"warning $["a b"].x"#]),
+      (#"{"aps":{"badge":1},"x":[{"a":"\ud800"}]}"#, ["warning $.x[0].a"]),
+      ("\u{FEFF}{\"aps\":{\"badge\":\"1\"}}", ["error $", "error $.aps.badge"]),
+      ("{\"aps\":{\"badge\":1}}\0", ["error $"]), ("\0", ["error $", "error $"]),
+      ("{\"aps\":{\"badge\":1}}\0x", ["error $"]),
     ] as [(String, [String])]
   )
   func findings(_ text: String, _ expected: [String]) {
@@ -139,20 +168,26 @@ struct PayloadCheckingTests {
   @Test("invalid UTF-8 is reported with its place in the file, also behind a byte order mark")
   func invalidUTF8() {
     let body = Array("{\"aps\":{\"alert\":\"".utf8) + [0xFF] + Array("\"}}".utf8)
-    #expect(Payload.check(body, for: .http2).map(\.sentence) == ["The payload is not JSON: at byte 17 it is not valid UTF-8."])
-    #expect(Payload.check([0xEF, 0xBB, 0xBF] + body, for: .http2).last?.sentence == "The payload is not JSON: at byte 20 it is not valid UTF-8.")
+    #expect(
+      Payload.check(body, for: .http2).map(\.sentence) == ["The payload is not JSON: at byte 17 it is not valid UTF-8."]
+    )
+    #expect(
+      Payload.check([0xEF, 0xBB, 0xBF] + body, for: .http2).last?.sentence
+        == "The payload is not JSON: at byte 20 it is not valid UTF-8.")
   }
 
   @Test(
     "the command or the transport bounds the size, to the byte",
     arguments: [
-      (.binary(.simple), 256), (.binary(.enhanced), 256), (.binary(.framed), 2048), (.http2, 4096), (.voip, 5120), (.broadcast, 5120),
+      (.binary(.simple), 256), (.binary(.enhanced), 256), (.binary(.framed), 2048), (.http2, 4096), (.voip, 5120),
+      (.broadcast, 5120),
     ] as [(PayloadTransport, Int)]
   )
   func sizes(_ transport: PayloadTransport, _ limit: Int) {
     func payload(_ count: Int) -> [UInt8] {
       let frame = #"{"aps":{"alert":""}}"#
-      return Array(#"{"aps":{"alert":""#.utf8) + [UInt8](repeating: 0x61, count: count - frame.utf8.count) + Array("\"}}".utf8)
+      return Array(#"{"aps":{"alert":""#.utf8) + [UInt8](repeating: 0x61, count: count - frame.utf8.count)
+        + Array("\"}}".utf8)
     }
     #expect(payload(limit).count == limit)
     #expect(Payload.check(payload(limit), for: transport).isEmpty)

@@ -33,18 +33,24 @@ extension Scenario {
     network.dialing = distance.roundTrip * 2
     features.append("distance \(distance.roundTrip), \(distance.refusedPer100000)/100000 refused")
     var random = SeededGenerator(seed: seed ^ 0x2EF5)
-    let status = GatewayStatus.documented.filter { ![.noErrors, .shutdown, .missingDeviceToken].contains($0) }.randomElement(using: &random)
-    var refused = tokens.filter { !poisoned.contains($0) && Int.random(in: 0..<100_000, using: &random) < distance.refusedPer100000 }
+    let status = GatewayStatus.documented.filter { ![.noErrors, .shutdown, .missingDeviceToken].contains($0) }
+      .randomElement(using: &random)
+    var refused = tokens.filter {
+      !poisoned.contains($0) && Int.random(in: 0..<100_000, using: &random) < distance.refusedPer100000
+    }
     // A refusal without an identifier starts a poison search, with a quiet period for each step.
     if !configuration.policy.hasIdentifiers || !rules.common.namesRefusedFrame { refused = Array(refused.prefix(4)) }
     self.refused = Set(refused)
-    rules.common.refuse = refused.isEmpty ? [] : [Faults.Refuse(Faults.Selection(tokens: self.refused), status: status ?? .invalidToken)]
+    rules.common.refuse =
+      refused.isEmpty ? [] : [Faults.Refuse(Faults.Selection(tokens: self.refused), status: status ?? .invalidToken)]
   }
 
   /// For some time the gateway accepts no connection and loses the open ones.
   mutating func addOutage() {
     var random = SeededGenerator(seed: seed ^ 0x007C)
-    guard Int.random(in: 0..<8, using: &random) == 0, let kind = NetworkFaults.Outage.Kind.allCases.randomElement(using: &random) else { return }
+    guard Int.random(in: 0..<8, using: &random) == 0,
+      let kind = NetworkFaults.Outage.Kind.allCases.randomElement(using: &random)
+    else { return }
     let after = [0, 5, 100, 1_000, 5_000].randomElement(using: &random) ?? 0
     // The last is more than the default patience.
     let lasting = [1, 15, 120, 1_200].randomElement(using: &random) ?? 1

@@ -46,7 +46,9 @@ struct CrashSimulation {
     // An app that gives up would hide the effects of crashes.
     scenario.configuration.patience = .seconds(3_600 * 24)
     self.scenario = scenario
-    sync = [.always, .interval(.milliseconds(10)), .interval(.milliseconds(10)), .never].randomElement(using: &random) ?? .always
+    sync =
+      [.always, .interval(.milliseconds(10)), .interval(.milliseconds(10)), .never].randomElement(using: &random)
+      ?? .always
     checkpointByteCount = [4_000, 100_000, 16 << 20].randomElement(using: &random) ?? 4_000
     let survivesPowerLoss = sync != .never
     ends = (0..<Int.random(in: 1...3, using: &random)).map { _ in
@@ -128,7 +130,8 @@ struct CrashSimulation {
     let seed = scenario.seed &+ UInt64(life) &* 1_000_003
     let loop = SimulatedLoop(seed: seed)
     switch plan?.end {
-    case .failingWrite: world.disk.failWrite(after: (plan?.after ?? 0) / 50, .shortWrite(plan?.after ?? 0, code: ENOSPC))
+    case .failingWrite:
+      world.disk.failWrite(after: (plan?.after ?? 0) / 50, .shortWrite(plan?.after ?? 0, code: ENOSPC))
     case .failingSync: world.disk.failSync(after: (plan?.after ?? 0) / 50)
     case .kill, .powerLoss, nil: break
     }
@@ -142,14 +145,19 @@ struct CrashSimulation {
       opened = try EngineJournal.open(world.disk, options: options, runByHand: { driver.poke() })
     } catch {
       // This process's own fault may happen while the journal is opened.
-      guard plan?.end == .failingWrite || plan?.end == .failingSync else { return .problem("the journal cannot be opened: \(error)") }
+      guard plan?.end == .failingWrite || plan?.end == .failingSync else {
+        return .problem("the journal cannot be opened: \(error)")
+      }
       world.disk.restart()
       return .crashed
     }
     driver.drive(opened.journal)
-    if let lost = opened.report.campaigns.first(where: { $0.lost > 0 }) { return .problem("\(lost.lost) notifications lost without damage") }
+    if let lost = opened.report.campaigns.first(where: { $0.lost > 0 }) {
+      return .problem("\(lost.lost) notifications lost without damage")
+    }
     let dialer = SimulatedDialer(loop: loop, service: world.gateway.service, faults: scenario.network, seed: seed &+ 1)
-    let app = App(configuration: scenario.configuration, dialer: dialer, loops: [loop], seed: seed &+ 2, journal: opened.journal)
+    let app = App(
+      configuration: scenario.configuration, dialer: dialer, loops: [loop], seed: seed &+ 2, journal: opened.journal)
     let books = [OutcomeLines(), OutcomeLines()]
     let journal = opened.journal
     world.forgetUnsettled(journal)
@@ -167,7 +175,9 @@ struct CrashSimulation {
     if let ended = result.withLock({ $0 }) {
       if app.failure != nil, journal.failure == nil { world.didGiveUp = true }
       let isConsistent = !ended.isWhole || journal.failure != nil || journal.account == ended.0
-      guard isConsistent else { return .problem("the journal's account \(String(describing: journal.account)) is not \(ended.0)") }
+      guard isConsistent else {
+        return .problem("the journal's account \(String(describing: journal.account)) is not \(ended.0)")
+      }
       guard close(journal, of: app, on: loop) else { return .problem("closing did not end") }
       world.disk.restart()
       // Deliveries in flight still arrive.
@@ -175,7 +185,9 @@ struct CrashSimulation {
       driver.stop()
       return .ended(ended.0, isWhole: ended.isWhole)
     }
-    guard ending == .outOfSteps, isKilled else { return .problem("the campaign did not end: \(ending) after \(loop.now), failure \(app.failure ?? "none")") }
+    guard ending == .outOfSteps, isKilled else {
+      return .problem("the campaign did not end: \(ending) after \(loop.now), failure \(app.failure ?? "none")")
+    }
     // The process is gone: nothing more reaches disk or network, but what was handed to the network
     // may arrive.
     dialer.die()
@@ -184,14 +196,18 @@ struct CrashSimulation {
     _ = loop.run(limit: .seconds(30), stepLimit: 1_000_000) { false }
     app.shared.cancelAll(failure: "the process has ended")
     dialer.bury()
-    guard close(journal, of: app, on: loop, until: { result.withLock { $0 != nil } }) else { return .problem("what is left of the process did not end") }
+    guard close(journal, of: app, on: loop, until: { result.withLock { $0 != nil } }) else {
+      return .problem("what is left of the process did not end")
+    }
     _ = loop.run(limit: .seconds(3600), stepLimit: 1_000_000) { false }
     driver.stop()
     return .crashed
   }
 
   /// Closes the journal, also of a crashed process, so that its memory is released.
-  private func close(_ journal: EngineJournal, of app: App, on loop: SimulatedLoop, until isDone: () -> Bool = { true }) -> Bool {
+  private func close(
+    _ journal: EngineJournal, of app: App, on loop: SimulatedLoop, until isDone: () -> Bool = { true }
+  ) -> Bool {
     guard loop.run(limit: .seconds(3600), stepLimit: 1_000_000, until: isDone) == .done else { return false }
     let closed = Mutex(false)
     _ = Task(executorPreference: loop) {
@@ -208,7 +224,8 @@ struct CrashSimulation {
     let driver = JournalDriver(loop: loop)
     var options = EngineJournalOptions()
     options.plantedMistake = plantedMistake
-    guard let journal = try? EngineJournal.open(world.disk, options: options, runByHand: { driver.poke() }).journal else {
+    guard let journal = try? EngineJournal.open(world.disk, options: options, runByHand: { driver.poke() }).journal
+    else {
       return .problem("the journal cannot be opened to abandon it")
     }
     driver.drive(journal)
@@ -222,7 +239,8 @@ struct CrashSimulation {
       try? await journal.close()
       result.withLock { $0 = account }
     }
-    guard loop.run(limit: .seconds(3600), stepLimit: 1_000_000, until: { result.withLock { $0 != nil } }) == .done else {
+    guard loop.run(limit: .seconds(3600), stepLimit: 1_000_000, until: { result.withLock { $0 != nil } }) == .done
+    else {
       return .problem("abandoning did not end")
     }
     driver.stop()
@@ -231,30 +249,38 @@ struct CrashSimulation {
   }
 
   private static func send(
-    _ scenario: Scenario, _ app: App, _ journal: EngineJournal, _ loop: SimulatedLoop, _ books: [OutcomeLines], cancelAfter: Duration?
+    _ scenario: Scenario, _ app: App, _ journal: EngineJournal, _ loop: SimulatedLoop, _ books: [OutcomeLines],
+    cancelAfter: Duration?
   ) async -> (Account, isWhole: Bool) {
     if journal.campaigns.isEmpty {
       let common = Campaign(payload: Simulation.commonPayload, expiration: scenario.expiration, priority: 10)
       let personal = Campaign(payload: [], expiration: scenario.expiration, priority: 10)
       _ = try? await journal.begin([
-        EngineJournal.Beginning(app: "simulated", campaign: common, context: [0]), EngineJournal.Beginning(app: "simulated", campaign: personal, context: [1]),
+        EngineJournal.Beginning(app: "simulated", campaign: common, context: [0]),
+        EngineJournal.Beginning(app: "simulated", campaign: personal, context: [1]),
       ])
     }
     let campaigns = journal.campaigns
-    async let first = send(campaigns.first { !$0.isPersonal }, scenario, app, journal, loop, books[0], cancelAfter: cancelAfter)
-    async let second = send(campaigns.first(where: \.isPersonal), scenario, app, journal, loop, books[1], cancelAfter: cancelAfter)
+    async let first = send(
+      campaigns.first { !$0.isPersonal }, scenario, app, journal, loop, books[0], cancelAfter: cancelAfter)
+    async let second = send(
+      campaigns.first(where: \.isPersonal), scenario, app, journal, loop, books[1], cancelAfter: cancelAfter)
     let (common, personal) = await (first, second)
     return (common.0 + personal.0, common.isWhole && personal.isWhole)
   }
 
   private static func send(
-    _ campaign: JournalledCampaign?, _ scenario: Scenario, _ app: App, _ journal: EngineJournal, _ loop: SimulatedLoop, _ book: OutcomeLines,
+    _ campaign: JournalledCampaign?, _ scenario: Scenario, _ app: App, _ journal: EngineJournal, _ loop: SimulatedLoop,
+    _ book: OutcomeLines,
     cancelAfter: Duration?
   ) async -> (Account, isWhole: Bool) {
     guard let campaign else { return (Account(), false) }
     guard campaign.phase == .open else { return (campaign.account, true) }
-    let sent = Campaign(payload: journal.payload(of: campaign), expiration: campaign.expiration, priority: campaign.priority)
-    guard let run = try? CampaignRun(sent, through: app, journalled: campaign.number, listener: book) else { return (campaign.account, false) }
+    let sent = Campaign(
+      payload: journal.payload(of: campaign), expiration: campaign.expiration, priority: campaign.priority)
+    guard let run = try? CampaignRun(sent, through: app, journalled: campaign.number, listener: book) else {
+      return (campaign.account, false)
+    }
     if let cancelAfter { _ = loop.schedule(at: loop.now + cancelAfter) { run.cancel() } }
     if campaign.isPersonal {
       let tokens = Array(scenario.tokens.prefix(scenario.personalCount))
@@ -264,7 +290,9 @@ struct CrashSimulation {
         try? await run.run(TokenList([]), chunk: AudienceChunk(entryLimit: 64))
       }
     } else {
-      try? await run.run(TokenList(Array(scenario.tokens.dropFirst(scenario.personalCount)), from: run.mark), chunk: AudienceChunk(entryLimit: 64))
+      try? await run.run(
+        TokenList(Array(scenario.tokens.dropFirst(scenario.personalCount)), from: run.mark),
+        chunk: AudienceChunk(entryLimit: 64))
     }
     return (run.ledger.account, !run.ledger.isCancelled)
   }
@@ -274,10 +302,13 @@ struct CrashSimulation {
     for (line, outcome) in world.listed {
       // The header of the personal audience is its first line.
       let index = line.isPersonal ? Int(line.line) - 2 : scenario.personalCount + Int(line.line) - 1
-      guard scenario.tokens.indices.contains(index) else { return ["an outcome for line \(line.line), which does not exist"] }
+      guard scenario.tokens.indices.contains(index) else {
+        return ["an outcome for line \(line.line), which does not exist"]
+      }
       outcomes[scenario.tokens[index]] = outcome
     }
-    var check = AccountCheck(tokens: scenario.tokens, account: account, outcomes: outcomes, arrivals: world.gateway.arrivals)
+    var check = AccountCheck(
+      tokens: scenario.tokens, account: account, outcomes: outcomes, arrivals: world.gateway.arrivals)
     check.isPartial = !isWhole
     // To the gateway a kill looks like any other close. A notification that was alone in two of
     // them cannot be told from poison.
@@ -300,7 +331,9 @@ private final class OutcomeLines: OutcomeListener {
 
   var lines: [UInt64: Outcome] { book.withLock { $0 } }
 
-  func notAccepted(line: UInt64, token: String, outcome: Outcome, goneSince: UInt64?) { book.withLock { $0[line] = outcome } }
+  func notAccepted(line: UInt64, token: String, outcome: Outcome, goneSince: UInt64?) {
+    book.withLock { $0[line] = outcome }
+  }
 }
 
 /// Runs a journal on a simulated loop, without a thread of its own.
@@ -336,5 +369,7 @@ final class JournalDriver: Sendable {
 }
 
 extension Duration {
-  fileprivate var nanoseconds: UInt64 { UInt64(components.seconds) * 1_000_000_000 + UInt64(components.attoseconds / 1_000_000_000) }
+  fileprivate var nanoseconds: UInt64 {
+    UInt64(components.seconds) * 1_000_000_000 + UInt64(components.attoseconds / 1_000_000_000)
+  }
 }

@@ -14,13 +14,15 @@ internal import Testing
   }
 
   @Test(
-    "from every prefix of the written bytes a new process knows every notification, and no less than before", arguments: [200, 2_500])
+    "from every prefix of the written bytes a new process knows every notification, and no less than before",
+    arguments: [200, 2_500])
   func everyPrefix(checkpointByteCount: Int) throws {
     let recorded = try Self.record(checkpointByteCount)
     var previous = RecordedCampaigns.Found()
     var (count, distinct) = (0, 0)
     var fates: Set<RecoveredRun.Fate> = []
-    try RecordedDisk.forEachState(of: recorded.operations, step: checkpointByteCount < 1_000 ? 61 : 1) { operation, contents in
+    try RecordedDisk.forEachState(of: recorded.operations, step: checkpointByteCount < 1_000 ? 61 : 1) {
+      operation, contents in
       let found: RecordedCampaigns.Found
       do { found = try recorded.open(contents) } catch {
         Issue.record("operation \(operation), prefix \(count): \(error)")
@@ -33,7 +35,9 @@ internal import Testing
         // Exactly what lies before the line that has been read.
         #expect(campaign.account.submitted == recorded.entryCount(index, through: campaign.readLine), "prefix \(count)")
       }
-      if let regress = recorded.regress(from: previous, to: found) { Issue.record("operation \(operation), prefix \(count): \(regress)") }
+      if let regress = recorded.regress(from: previous, to: found) {
+        Issue.record("operation \(operation), prefix \(count): \(regress)")
+      }
       if found.campaigns != previous.campaigns { distinct += 1 }
       previous = found
     }
@@ -67,7 +71,8 @@ internal import Testing
     for round in 0..<1000 {
       let state = states[Int.random(in: states.indices, using: &random)]
       var contents = state.contents
-      guard let name = contents.keys.sorted().randomElement(using: &random), var bytes = contents[name], !bytes.isEmpty else { continue }
+      guard let name = contents.keys.sorted().randomElement(using: &random), var bytes = contents[name], !bytes.isEmpty
+      else { continue }
       let offset = Int.random(in: bytes.indices, using: &random)
       bytes[offset] ^= UInt8(1) << UInt8.random(in: 0..<8, using: &random)
       contents[name] = bytes

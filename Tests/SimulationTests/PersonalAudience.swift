@@ -32,8 +32,11 @@ final class PersonalAudience: AudienceSource, @unchecked Sendable {
 
   func fill(_ chunk: AudienceChunk) throws(AudienceError) -> AudienceSupply {
     chunk.removeAll()
-    chunk.mark = reader.restart.map { AudienceMark(offset: UInt64(position - $0.carriedByteCount), line: $0.line) } ?? chunk.mark
-    position += unsafe text.withUnsafeBytes { unsafe reader.read(UnsafeRawBufferPointer(rebasing: $0[position...]), into: chunk) }
+    chunk.mark =
+      reader.restart.map { AudienceMark(offset: UInt64(position - $0.carriedByteCount), line: $0.line) } ?? chunk.mark
+    position += unsafe text.withUnsafeBytes {
+      unsafe reader.read(UnsafeRawBufferPointer(rebasing: $0[position...]), into: chunk)
+    }
     return chunk.count > 0 ? .entries : .end
   }
 }

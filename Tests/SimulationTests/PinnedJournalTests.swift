@@ -21,14 +21,17 @@ internal import Testing
     options.checkpointByteCount = 4_000
     let (journal, _) = try EngineJournal.open(disk, options: options, runByHand: { driver.poke() })
     driver.drive(journal)
-    let dialer = SimulatedDialer(loop: loop, service: SimulatedProvider(faults: faults, seed: 9), faults: NetworkFaults(), seed: 10)
+    let dialer = SimulatedDialer(
+      loop: loop, service: SimulatedProvider(faults: faults, seed: 9), faults: NetworkFaults(), seed: 10)
     let app = App(configuration: Self.configuration, dialer: dialer, loops: [loop], seed: 11, journal: journal)
     let server = Task(executorPreference: loop) { await app.run() }
     defer { server.cancel() }
     let ended = Mutex(0)
     let send: @Sendable ([DeviceToken]) async -> Void = { tokens in
       let campaign = Campaign(payload: Simulation.commonPayload)
-      let numbers = try? await journal.begin([EngineJournal.Beginning(app: "simulated", campaign: campaign, context: [])])
+      let numbers = try? await journal.begin([
+        EngineJournal.Beginning(app: "simulated", campaign: campaign, context: [])
+      ])
       guard let run = try? CampaignRun(campaign, through: app, journalled: numbers?.first) else { return }
       try? await run.run(TokenList(tokens), chunk: AudienceChunk(entryLimit: 64))
       ended.withLock { $0 += 1 }
@@ -50,11 +53,14 @@ internal import Testing
 
   /// Waits one second, in which everything submitted before reaches the ring.
   private static func pause(_ loop: SimulatedLoop) async {
-    await withCheckedContinuation { continuation in _ = loop.schedule(at: loop.now + .seconds(1)) { continuation.resume() } }
+    await withCheckedContinuation { continuation in
+      _ = loop.schedule(at: loop.now + .seconds(1)) { continuation.resume() }
+    }
   }
 
   private static var configuration: AppConfiguration {
-    var settings = HTTP2Settings(authority: "api.example.com", tokens: nil, credential: .certificate(userIdentifier: Scenario.topic, topics: []))
+    var settings = HTTP2Settings(
+      authority: "api.example.com", tokens: nil, credential: .certificate(userIdentifier: Scenario.topic, topics: []))
     settings.policy.backoff = .seconds(5) ... .seconds(5)
     settings.breaker = nil
     var configuration = AppConfiguration(id: "simulated")

@@ -27,7 +27,8 @@ internal import Testing
     faults.streamLimit = 10
     scenario.provider = faults
     let credential = ProviderCredentialKind.certificate(userIdentifier: Scenario.topic, topics: [])
-    scenario.configuration.transport = .http2(HTTP2Settings(authority: "api.example.com", tokens: nil, credential: credential))
+    scenario.configuration.transport = .http2(
+      HTTP2Settings(authority: "api.example.com", tokens: nil, credential: credential))
     return scenario
   }
 
@@ -69,7 +70,8 @@ internal import Testing
     options.checkpointByteCount = 4_000
     let (journal, _) = try EngineJournal.open(SimulatedDisk(), options: options, runByHand: { driver.poke() })
     driver.drive(journal)
-    let dialer = SimulatedDialer(loop: loop, service: ScenarioGateway(scenario).service, faults: scenario.network, seed: 3)
+    let dialer = SimulatedDialer(
+      loop: loop, service: ScenarioGateway(scenario).service, faults: scenario.network, seed: 3)
     let app = App(configuration: scenario.configuration, dialer: dialer, loops: [loop], seed: 4, journal: journal)
     let server = Task(executorPreference: loop) { await app.run() }
     defer { server.cancel() }
@@ -77,7 +79,9 @@ internal import Testing
     for round in 1...3 {
       _ = Task(executorPreference: loop) { [tokens = scenario.tokens] in
         let campaign = Campaign(payload: Simulation.commonPayload)
-        let numbers = try? await journal.begin([EngineJournal.Beginning(app: "simulated", campaign: campaign, context: [])])
+        let numbers = try? await journal.begin([
+          EngineJournal.Beginning(app: "simulated", campaign: campaign, context: [])
+        ])
         guard let run = try? CampaignRun(campaign, through: app, journalled: numbers?.first) else { return }
         try? await run.run(TokenList(tokens), chunk: AudienceChunk(entryLimit: 64))
         done.list.withLock { $0.append(run.ledger.account) }
@@ -107,7 +111,8 @@ internal import Testing
     configuration.policy.confirm = .quiet
     configuration.policy.quiet = .seconds(6)
     configuration.policy.windowCount = 1
-    let dialer = SimulatedDialer(loop: loop, gateway: SimulatedGateway(rules: FaultRules()), topic: "simulated", faults: NetworkFaults(), seed: 4)
+    let dialer = SimulatedDialer(
+      loop: loop, gateway: SimulatedGateway(rules: FaultRules()), topic: "simulated", faults: NetworkFaults(), seed: 4)
     let app = App(configuration: configuration, dialer: dialer, loops: [loop], seed: 5)
     let server = Task(executorPreference: loop) { await app.run() }
     defer { server.cancel() }
@@ -175,7 +180,9 @@ internal import Testing
     try send(tokens, through: app, on: loop) { account in
       // From the second refusal to the end of the campaign.
       guard account.rejectedTotal >= 2, account.settled < 550 else { return }
-      if !app.shared.scheduler.lanes.contains(where: { $0.backlog.isConnected }) { settledWithoutConnection.append(account.settled) }
+      if !app.shared.scheduler.lanes.contains(where: { $0.backlog.isConnected }) {
+        settledWithoutConnection.append(account.settled)
+      }
     }
     #expect(settledWithoutConnection.isEmpty)
     #expect(app.shared.scheduler.lanes.count <= 3)

@@ -8,7 +8,8 @@ extension Scenario {
   static func http2(seed: UInt64) -> Scenario {
     var random = SeededGenerator(seed: seed ^ 0x4832)
     var scenario = Scenario(seed: seed)
-    var settings = HTTP2Settings(authority: "api.example.com", tokens: nil, credential: .certificate(userIdentifier: topic, topics: []))
+    var settings = HTTP2Settings(
+      authority: "api.example.com", tokens: nil, credential: .certificate(userIdentifier: topic, topics: []))
     settings.policy.timeout = .seconds(Int.random(in: 5...30, using: &random))
     settings.policy.pingTimeout = .seconds(Int.random(in: 2...30, using: &random))
     settings.streamLimit = [1, 3, 1000].randomElement(using: &random) ?? 1000
@@ -20,7 +21,9 @@ extension Scenario {
     scenario.configuration.policy.hasIdentifiers = true
     scenario.configuration.policy.attempts = [1, 2, 5, 50].randomElement(using: &random) ?? 5
     scenario.features = scenario.features.filter { feature in
-      ["network", "1000 resets", "1000 unreachable", "cancel", "second", "distance", "outage"].contains { feature.contains($0) }
+      ["network", "1000 resets", "1000 unreachable", "cancel", "second", "distance", "outage"].contains {
+        feature.contains($0)
+      }
     }
     scenario.poisoned = []
     scenario.network.lateAlertPerMille = 0
@@ -37,8 +40,12 @@ extension Scenario {
       features.append("\(value)/1000 \(name)")
       return value
     }
-    refused = refused.isEmpty && Bool.random(using: &random) ? Set(tokens.filter { _ in Int.random(in: 0..<50, using: &random) == 0 }) : refused
-    let refusals: [(UInt16, ProviderReason)] = [(400, .badDeviceToken), (410, .unregistered), (413, .payloadTooLarge), (400, .badCollapseIdentifier)]
+    refused =
+      refused.isEmpty && Bool.random(using: &random)
+      ? Set(tokens.filter { _ in Int.random(in: 0..<50, using: &random) == 0 }) : refused
+    let refusals: [(UInt16, ProviderReason)] = [
+      (400, .badDeviceToken), (410, .unregistered), (413, .payloadTooLarge), (400, .badCollapseIdentifier),
+    ]
     for token in tokens where refused.contains(token) { faults.refused[token] = refusals.randomElement(using: &random) }
     faults.unavailablePerMille = perMille("5xx", oneIn: 3, 1...300)
     faults.tooManyPerMille = perMille("429", oneIn: 4, 1...100)
@@ -82,7 +89,8 @@ extension Scenario {
       features.append("nothing but 503 from \(from) for \(seconds) s")
     }
     if Int.random(in: 0..<6, using: &random) == 0 {
-      let cutting = tokens.filter { !refused.contains($0) }.shuffled(using: &random).prefix(Int.random(in: 1...2, using: &random))
+      let cutting = tokens.filter { !refused.contains($0) }.shuffled(using: &random).prefix(
+        Int.random(in: 1...2, using: &random))
       provider?.cutting = Set(cutting)
       features.append("\(cutting.count) cut the connection")
     }
@@ -93,5 +101,7 @@ extension Scenario {
     }
   }
 
-  private func pick(_ values: [Int], _ random: inout SeededGenerator) -> Int { values.randomElement(using: &random) ?? 0 }
+  private func pick(_ values: [Int], _ random: inout SeededGenerator) -> Int {
+    values.randomElement(using: &random) ?? 0
+  }
 }

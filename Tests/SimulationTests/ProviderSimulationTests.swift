@@ -22,7 +22,9 @@ internal import Testing
     }
   }
 
-  @Test("the simulation finds mistakes that are planted in the HTTP/2 sender", arguments: RequestPolicy.PlantedMistake.allCases)
+  @Test(
+    "the simulation finds mistakes that are planted in the HTTP/2 sender",
+    arguments: RequestPolicy.PlantedMistake.allCases)
   func plantedMistakesAreFound(mistake: RequestPolicy.PlantedMistake) {
     let found = (1...400).contains { seed in
       var scenario = Scenario.http2(seed: UInt64(seed))
@@ -42,9 +44,13 @@ internal import Testing
 
   @Test(
     "the simulation of crashes finds mistakes that are planted in the journal over HTTP/2, where nothing is rewound",
-    arguments: EngineJournalOptions.PlantedMistake.allCases.filter { $0 != .rewindClearsDoubt && $0 != .rewindKeepsIntent })
+    arguments: EngineJournalOptions.PlantedMistake.allCases.filter {
+      $0 != .rewindClearsDoubt && $0 != .rewindKeepsIntent
+    })
   func plantedJournalMistakesAreFound(mistake: EngineJournalOptions.PlantedMistake) {
-    let found = (1...400).contains { !CrashSimulation(Scenario.http2(seed: UInt64($0)), plantedMistake: mistake).run().isEmpty }
+    let found = (1...400).contains {
+      !CrashSimulation(Scenario.http2(seed: UInt64($0)), plantedMistake: mistake).run().isEmpty
+    }
     #expect(found, "\(mistake) went unnoticed by the simulation")
   }
 

@@ -36,16 +36,22 @@ struct RecordedCampaigns {
     return Expected(token: token.bytes, payload: campaign == 1 ? PersonalAudience.payload(of: token) : [])
   }
 
-  func entryCount(_ campaign: Int, through line: UInt64) -> Int { max(0, min(tokens[campaign].count, Int(line) - campaign)) }
+  func entryCount(_ campaign: Int, through line: UInt64) -> Int {
+    max(0, min(tokens[campaign].count, Int(line) - campaign))
+  }
 
   init(seed: UInt64, counts: [Int], killAfter steps: Int, checkpointByteCount: Int) throws {
     var random = SeededGenerator(seed: seed)
-    let tokens = counts.map { count in (0..<count).compactMap { index in DeviceToken(bytes: [UInt8(index)] + random.bytes(31)) } }
+    let tokens = counts.map { count in
+      (0..<count).compactMap { index in DeviceToken(bytes: [UInt8(index)] + random.bytes(31)) }
+    }
     self.tokens = tokens
     let disk = RecordedDisk()
     var rules = FaultRules()
     rules.common.answerDelay = .milliseconds(30)
-    rules.common.refuse = [Faults.Refuse(Faults.Selection(tokens: Set(tokens.flatMap { $0.prefix(40).filter { $0.bytes[1] < 30 } })))]
+    rules.common.refuse = [
+      Faults.Refuse(Faults.Selection(tokens: Set(tokens.flatMap { $0.prefix(40).filter { $0.bytes[1] < 30 } })))
+    ]
     let gateway = SimulatedGateway(rules: rules)
     try Self.live(seed: seed, tokens, gateway, disk, checkpointByteCount, stepLimit: steps)
     disk.disk.restart()
@@ -60,7 +66,8 @@ struct RecordedCampaigns {
 
   /// - Parameter stepLimit: The process is killed after this many steps; nil: it ends in order.
   private static func live(
-    seed: UInt64, _ tokens: [[DeviceToken]], _ gateway: SimulatedGateway, _ disk: RecordedDisk, _ checkpointByteCount: Int, stepLimit: Int?
+    seed: UInt64, _ tokens: [[DeviceToken]], _ gateway: SimulatedGateway, _ disk: RecordedDisk,
+    _ checkpointByteCount: Int, stepLimit: Int?
   ) throws {
     let loop = SimulatedLoop(seed: seed)
     let driver = JournalDriver(loop: loop)
@@ -79,7 +86,8 @@ struct RecordedCampaigns {
     configuration.policy.quiet = .seconds(2)
     let apps = Self.apps.enumerated().map { index, name in
       configuration.id = name
-      let dialer = SimulatedDialer(loop: loop, gateway: gateway, topic: name, faults: network, seed: seed &+ UInt64(index))
+      let dialer = SimulatedDialer(
+        loop: loop, gateway: gateway, topic: name, faults: network, seed: seed &+ UInt64(index))
       return App(configuration: configuration, dialer: dialer, loops: [loop], seed: seed, journal: journal)
     }
     let servers = apps.map { app in Task(executorPreference: loop) { await app.run() } }
@@ -88,7 +96,8 @@ struct RecordedCampaigns {
     _ = Task(executorPreference: loop) {
       if journal.campaigns.isEmpty {
         let beginnings = Self.apps.enumerated().map { index, name in
-          EngineJournal.Beginning(app: name, campaign: Campaign(payload: index == 0 ? Simulation.commonPayload : []), context: [UInt8(index)])
+          EngineJournal.Beginning(
+            app: name, campaign: Campaign(payload: index == 0 ? Simulation.commonPayload : []), context: [UInt8(index)])
         }
         _ = try? await journal.begin(beginnings)
       }
@@ -107,10 +116,13 @@ struct RecordedCampaigns {
       }
     }
     let ending = loop.run(limit: .seconds(3600), stepLimit: stepLimit ?? 1_000_000) {
-      ended.count.withLock { $0 } == 2 || stepLimit == nil && !journal.campaigns.isEmpty && journal.campaigns.allSatisfy { $0.phase == .ended }
+      ended.count.withLock { $0 } == 2
+        || stepLimit == nil && !journal.campaigns.isEmpty && journal.campaigns.allSatisfy { $0.phase == .ended }
     }
     guard stepLimit == nil else {
-      guard ending == .outOfSteps else { throw Problem(description: "the first process was to be killed, but \(ending)") }
+      guard ending == .outOfSteps else {
+        throw Problem(description: "the first process was to be killed, but \(ending)")
+      }
       // From here on the process writes to no disk.
       disk.disk.restart()
       journal.abandon()
@@ -122,7 +134,8 @@ struct RecordedCampaigns {
       try? await journal.close()
       ended.isClosed.withLock { $0 = true }
     }
-    guard loop.run(limit: .seconds(3600), stepLimit: 1_000_000, until: { ended.isClosed.withLock { $0 } }) == .done else {
+    guard loop.run(limit: .seconds(3600), stepLimit: 1_000_000, until: { ended.isClosed.withLock { $0 } }) == .done
+    else {
       throw Problem(description: "the journal was not closed")
     }
   }
@@ -154,7 +167,9 @@ struct RecordedCampaigns {
     for state in report.campaigns {
       let campaign = state.campaign
       let index = Int(campaign.context.first ?? 0)
-      guard campaign.app == Self.apps[index], journal.payload(of: campaign) == (index == 0 ? Simulation.commonPayload : []) else {
+      guard campaign.app == Self.apps[index],
+        journal.payload(of: campaign) == (index == 0 ? Simulation.commonPayload : [])
+      else {
         throw Problem(description: "a campaign that was not begun")
       }
       var open: [UInt64: RecoveredRun.Fate] = [:]
@@ -162,15 +177,23 @@ struct RecordedCampaigns {
         var problem: String?
         recovered.forEach { notification in
           let actual = unsafe Expected(token: Array(notification.token), payload: Array(notification.payload))
-          if actual != expected(index, line: notification.line) { problem = "line \(notification.line) has another token or payload" }
-          if open.updateValue(recovered.fate, forKey: notification.line) != nil { problem = "line \(notification.line) is open twice" }
+          if actual != expected(index, line: notification.line) {
+            problem = "line \(notification.line) has another token or payload"
+          }
+          if open.updateValue(recovered.fate, forKey: notification.line) != nil {
+            problem = "line \(notification.line) is open twice"
+          }
           if notification.line > campaign.readLine { problem = "line \(notification.line) was never taken in" }
         }
         if let problem { throw Problem(description: problem) }
       }
       let account = campaign.account
-      guard account.submitted == account.settled + open.count else { throw Problem(description: "\(account) with \(open.count) left") }
-      guard state.unsettled == open.count, state.unsent == open.values.count(where: { $0 == .unsent }) else { throw Problem(description: "\(state)") }
+      guard account.submitted == account.settled + open.count else {
+        throw Problem(description: "\(account) with \(open.count) left")
+      }
+      guard state.unsettled == open.count, state.unsent == open.values.count(where: { $0 == .unsent }) else {
+        throw Problem(description: "\(state)")
+      }
       found.campaigns[index] = Found.Campaign(
         readLine: campaign.readLine, account: account, isEnded: campaign.phase == .ended, lost: state.lost, open: open)
     }
@@ -189,9 +212,12 @@ struct RecordedCampaigns {
         return "campaign \(index) has been read less far than before"
       }
       let counts = [
-        \Account.confirmed, \.quiet, \.rejectedTotal, \.expired, \.held, \.cancelled, \.unknown, \.resent, \.possibleDuplicates, \.possibleCopies,
+        \Account.confirmed, \.quiet, \.rejectedTotal, \.expired, \.held, \.cancelled, \.unknown, \.resent,
+        \.possibleDuplicates, \.possibleCopies,
       ]
-      guard counts.allSatisfy({ before.account[keyPath: $0] <= after.account[keyPath: $0] }) else { return "\(after.account) after \(before.account)" }
+      guard counts.allSatisfy({ before.account[keyPath: $0] <= after.account[keyPath: $0] }) else {
+        return "\(after.account) after \(before.account)"
+      }
       guard before.isEnded ? after.isEnded : true else { return "campaign \(index) is open after its end" }
       let reopened = after.open.keys.filter { $0 <= before.readLine && before.open[$0] == nil }
       guard reopened.isEmpty else { return "lines \(reopened) are open again" }
@@ -206,12 +232,16 @@ struct RecordedCampaigns {
     for (index, before) in whole.campaigns {
       guard let after = found.campaigns[index] else {
         // Its record is lost. It cannot be resumed, but that is reported.
-        if found.strayCount < before.open.count { problems.append("campaign \(index) is gone, \(found.strayCount) of its notifications are reported") }
+        if found.strayCount < before.open.count {
+          problems.append("campaign \(index) is gone, \(found.strayCount) of its notifications are reported")
+        }
         continue
       }
       // Notifications that were taken in, are not open any more, and will not be read again.
       let missing = before.open.keys.filter { $0 <= after.readLine && after.open[$0] == nil }
-      if missing.count > after.lost { problems.append("lines \(missing.sorted()) are gone, \(after.lost) are counted as lost") }
+      if missing.count > after.lost {
+        problems.append("lines \(missing.sorted()) are gone, \(after.lost) are counted as lost")
+      }
       for (line, fate) in after.open {
         if fate == .unsent, before.open[line] != .unsent {
           problems.append("line \(line) counts as unsent, but is \(before.open[line].map { "\($0)" } ?? "settled")")

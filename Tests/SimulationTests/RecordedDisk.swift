@@ -30,7 +30,9 @@ final class RecordedDisk: JournalFiles {
     return File(file, name, self)
   }
 
-  func open(_ name: String, writable: Bool) throws(JournalFileError) -> any JournalFile { File(try disk.open(name, writable: writable), name, self) }
+  func open(_ name: String, writable: Bool) throws(JournalFileError) -> any JournalFile {
+    File(try disk.open(name, writable: writable), name, self)
+  }
 
   func delete(_ name: String) throws(JournalFileError) {
     try disk.delete(name)
@@ -49,7 +51,9 @@ final class RecordedDisk: JournalFiles {
     func byteCount() throws(JournalFileError) -> Int { try file.byteCount() }
     func sync() throws(JournalFileError) { try file.sync() }
     func close() { file.close() }
-    func read(at offset: Int, into buffer: UnsafeMutableRawBufferPointer) throws(JournalFileError) -> Int { try unsafe file.read(at: offset, into: buffer) }
+    func read(at offset: Int, into buffer: UnsafeMutableRawBufferPointer) throws(JournalFileError) -> Int {
+      try unsafe file.read(at: offset, into: buffer)
+    }
 
     func append(_ bytes: UnsafeRawBufferPointer) throws(JournalFileError) {
       try unsafe file.append(bytes)
@@ -64,7 +68,9 @@ final class RecordedDisk: JournalFiles {
 
   /// Calls `body` with every state in which a killed process could have left the disk, in order:
   /// after each operation, and after each `step` bytes of a write.
-  static func forEachState(of operations: [Operation], step: Int, _ body: (_ operation: Int, Contents) throws -> Void) rethrows {
+  static func forEachState(
+    of operations: [Operation], step: Int, _ body: (_ operation: Int, Contents) throws -> Void
+  ) rethrows {
     var contents: Contents = [:]
     for (index, operation) in operations.enumerated() {
       switch operation {

@@ -53,11 +53,13 @@ struct Scenario: CustomStringConvertible {
     configuration.dialAttempts = 50
     configuration.connectionsPerMinute = 60_000
     var policy = LanePolicy()
-    policy.confirm = Bool.random(using: &random) || configuration.command == .simple && Bool.random(using: &random) ? .probe : .quiet
+    policy.confirm =
+      Bool.random(using: &random) || configuration.command == .simple && Bool.random(using: &random) ? .probe : .quiet
     policy.onUnknown = [.resend, .resend, .hold, .drop].randomElement(using: &random) ?? .resend
     policy.hasIdentifiers = configuration.command != .simple
     policy.ringBlockCount = [256, 512, 4_096].randomElement(using: &random) ?? 4_096
-    policy.windowCount = Bool.random(using: &random) ? policy.ringBlockCount : Int.random(in: 1...policy.ringBlockCount, using: &random)
+    policy.windowCount =
+      Bool.random(using: &random) ? policy.ringBlockCount : Int.random(in: 1...policy.ringBlockCount, using: &random)
     policy.quiet = .seconds(Int.random(in: 2...6, using: &random))
     configuration.policy = policy
 
@@ -73,7 +75,9 @@ struct Scenario: CustomStringConvertible {
       faults.namesRefusedFrame = false
       // "Missing device token" without an identifier would look like a probe's answer, although the
       // frame has a token. No sender could know.
-      for index in faults.refuse.indices where faults.refuse[index].status == .missingDeviceToken { faults.refuse[index].status = .invalidToken }
+      for index in faults.refuse.indices where faults.refuse[index].status == .missingDeviceToken {
+        faults.refuse[index].status = .invalidToken
+      }
       features.append("identifier 0")
     }
     if Int.random(in: 0..<6, using: &random) == 0 {
@@ -126,12 +130,15 @@ struct Scenario: CustomStringConvertible {
 
   private mutating func refuseSome(_ faults: inout Faults, _ random: inout SeededGenerator) {
     refused = Set(tokens.filter { _ in Int.random(in: 0..<50, using: &random) == 0 }.prefix(12))
-    let status = GatewayStatus.documented.filter { ![.noErrors, .shutdown].contains($0) }.randomElement(using: &random) ?? .invalidToken
+    let status =
+      GatewayStatus.documented.filter { ![.noErrors, .shutdown].contains($0) }.randomElement(using: &random)
+      ?? .invalidToken
     faults.refuse = [Faults.Refuse(Faults.Selection(tokens: refused), status: status)]
   }
 
   private mutating func poisonSome(_ faults: inout Faults, _ random: inout SeededGenerator) {
-    poisoned = Set(tokens.filter { !refused.contains($0) }.shuffled(using: &random).prefix(Int.random(in: 1...2, using: &random)))
+    poisoned = Set(
+      tokens.filter { !refused.contains($0) }.shuffled(using: &random).prefix(Int.random(in: 1...2, using: &random)))
     faults.poison = [Faults.Selection(tokens: poisoned)]
   }
 

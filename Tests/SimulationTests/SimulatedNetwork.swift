@@ -99,7 +99,8 @@ final class SimulatedDialer: Dialer, @unchecked Sendable {
     // The dials of a dead process reach nothing.
     let refused = !isDead && service.refusesCertificate()
     let link = SimulatedLink(
-      loop: self.loop, service: service, delegate: delegate, faults: faults, outage: outage, seed: isDead ? 0 : random.next())
+      loop: self.loop, service: service, delegate: delegate, faults: faults, outage: outage,
+      seed: isDead ? 0 : random.next())
     links.append(link)
     if isDead { return link }
     let outageKind = outage?.contains(self.loop.now) == true ? faults.outage?.kind : nil
@@ -163,7 +164,8 @@ final class SimulatedLink: Link, @unchecked Sendable {
   }
 
   init(
-    loop: SimulatedLoop, service: any SimulatedEndpoint, delegate: any LinkDelegate, faults: NetworkFaults, outage: Range<Instant>?,
+    loop: SimulatedLoop, service: any SimulatedEndpoint, delegate: any LinkDelegate, faults: NetworkFaults,
+    outage: Range<Instant>?,
     seed: UInt64
   ) {
     self.loop = loop
@@ -231,7 +233,9 @@ final class SimulatedLink: Link, @unchecked Sendable {
   /// An alert later than a refusal of the certificate can be. The gateway may have read something
   /// by then.
   private func planLateAlert() {
-    guard faults.lateAlertPerMille > 0, Int.random(in: 0..<1000, using: &random) < faults.lateAlertPerMille else { return }
+    guard faults.lateAlertPerMille > 0, Int.random(in: 0..<1000, using: &random) < faults.lateAlertPerMille else {
+      return
+    }
     _ = loop.schedule(at: loop.now + .milliseconds(Int.random(in: faults.lateAlertDelay, using: &random))) {
       guard !self.isCut, self.connection != nil else { return }
       self.cut(.credentialRefused("simulated, late"))
@@ -329,7 +333,8 @@ final class SimulatedLink: Link, @unchecked Sendable {
   }
 
   private func nextUpstream(byteCount: Int) -> Instant {
-    let travel = Duration.microseconds(Int.random(in: faults.latency, using: &random) + byteCount * 1000 / faults.bytesPerMillisecond)
+    let travel = Duration.microseconds(
+      Int.random(in: faults.latency, using: &random) + byteCount * 1000 / faults.bytesPerMillisecond)
     upstreamAt = max(upstreamAt + .nanoseconds(1), loop.now + travel)
     return upstreamAt
   }
@@ -388,7 +393,8 @@ final class SimulatedLink: Link, @unchecked Sendable {
   }
 
   private func downstream(_ event: @escaping @Sendable (SimulatedLink) -> Void) {
-    downstreamAt = max(downstreamAt + .nanoseconds(1), loop.now + .microseconds(Int.random(in: faults.latency, using: &random)))
+    downstreamAt = max(
+      downstreamAt + .nanoseconds(1), loop.now + .microseconds(Int.random(in: faults.latency, using: &random)))
     _ = loop.schedule(at: downstreamAt) { event(self) }
   }
 
@@ -422,7 +428,9 @@ private final class BinaryPeer: SimulatedPeer {
   }
 
   func opened(now: Instant) -> [PeerAction] { connection.opened(now: now).map(PeerAction.init) }
-  func received(_ bytes: UnsafeRawBufferPointer, now: Instant) -> [PeerAction] { unsafe connection.received(bytes, now: now).map(PeerAction.init) }
+  func received(_ bytes: UnsafeRawBufferPointer, now: Instant) -> [PeerAction] {
+    unsafe connection.received(bytes, now: now).map(PeerAction.init)
+  }
   func woken(now: Instant) -> [PeerAction] { connection.woken(now: now).map(PeerAction.init) }
   func peerClosed(now: Instant) -> [PeerAction] { connection.peerClosed(now: now).map(PeerAction.init) }
   func ended() { connection.ended() }

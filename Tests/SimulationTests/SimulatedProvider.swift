@@ -88,7 +88,9 @@ final class SimulatedProvider: SimulatedEndpoint, @unchecked Sendable {
     return now < end
   }
 
-  fileprivate func draws(_ perMille: Int) -> Bool { perMille > 0 && Int.random(in: 0..<1000, using: &random) < perMille }
+  fileprivate func draws(_ perMille: Int) -> Bool {
+    perMille > 0 && Int.random(in: 0..<1000, using: &random) < perMille
+  }
 }
 
 /// One connection to the service.
@@ -126,7 +128,8 @@ private final class ProviderPeer: SimulatedPeer {
     while let event = session?.nextEvent() {
       switch event {
       case .request(let request): if let due = took(request, now: now) { actions.append(.wake(at: due)) }
-      case .streamLimitExceeded(_, let open, let limit): provider.violations.append("\(open) streams where \(limit) were allowed")
+      case .streamLimitExceeded(_, let open, let limit):
+        provider.violations.append("\(open) streams where \(limit) were allowed")
       case .ended(let streamID, _): waiting.removeAll { $0.streamID == streamID }
       case .goAway: break
       }
@@ -149,7 +152,9 @@ private final class ProviderPeer: SimulatedPeer {
 
   func peerClosed(now: Instant) -> [PeerAction] {
     // Requests that have arrived may still be accepted.
-    for request in waiting where provider.faults.refused[request.token] == nil && Bool.random(using: &provider.random) { take(request.token) }
+    for request in waiting where provider.faults.refused[request.token] == nil && Bool.random(using: &provider.random) {
+      take(request.token)
+    }
     waiting = []
     return []
   }
@@ -159,7 +164,8 @@ private final class ProviderPeer: SimulatedPeer {
   }
 
   private func took(_ request: HTTP2Request, now: Instant) -> Instant? {
-    guard let path = request.text(of: ":path"), path.hasPrefix("/3/device/"), let token = try? DeviceToken(parsing: String(path.dropFirst(10))),
+    guard let path = request.text(of: ":path"), path.hasPrefix("/3/device/"),
+      let token = try? DeviceToken(parsing: String(path.dropFirst(10))),
       let identifier = unsafe request.value(of: "apns-id").map({ unsafe Array($0) })
     else {
       provider.violations.append("a request without token or identifier")
@@ -168,7 +174,9 @@ private final class ProviderPeer: SimulatedPeer {
     let payload = unsafe Array(request.body)
     provider.requests.append((token, String(decoding: identifier, as: UTF8.self), payload))
     requestCount += 1
-    if let after = provider.faults.deafAfter, requestCount > after, !isDeaf, provider.deafCount < provider.faults.deafConnections {
+    if let after = provider.faults.deafAfter, requestCount > after, !isDeaf,
+      provider.deafCount < provider.faults.deafConnections
+    {
       isDeaf = true
       provider.deafCount += 1
     }
@@ -184,7 +192,9 @@ private final class ProviderPeer: SimulatedPeer {
       return []
     }
     defer { changeLimit() }
-    if let from = faults.forbiddenFrom, provider.requests.count > from { return respond(request, 403, .invalidProviderToken) }
+    if let from = faults.forbiddenFrom, provider.requests.count > from {
+      return respond(request, 403, .invalidProviderToken)
+    }
     if faults.cutting.contains(request.token) { return cut(with: request) }
     // Not a verdict on the notification, so it must not be rejected for this.
     if provider.isOutOfOrder(now: now) { return respond(request, 503, .serviceUnavailable) }
@@ -194,11 +204,13 @@ private final class ProviderPeer: SimulatedPeer {
       return []
     }
     if provider.draws(faults.shutdownPerMille) {
-      return Bool.random(using: &provider.random) ? respond(request, 503, .shutdown) : respond(request, 400, .idleTimeout)
+      return Bool.random(using: &provider.random)
+        ? respond(request, 503, .shutdown) : respond(request, 400, .idleTimeout)
     }
     if provider.draws(faults.unavailablePerMille) {
       provider.putOff.insert(request.token)
-      return Bool.random(using: &provider.random) ? respond(request, 500, .internalServerError) : respond(request, 503, .serviceUnavailable)
+      return Bool.random(using: &provider.random)
+        ? respond(request, 500, .internalServerError) : respond(request, 503, .serviceUnavailable)
     }
     if provider.draws(faults.tooManyPerMille) {
       provider.putOff.insert(request.token)
@@ -236,7 +248,9 @@ private final class ProviderPeer: SimulatedPeer {
     isGoingAway = true
     // No request above it has been or will be accepted.
     let open = waiting.map(\.streamID).filter { $0 > highestProcessed }
-    let last = Bool.random(using: &provider.random) ? highestProcessed : open.randomElement(using: &provider.random) ?? highestProcessed
+    let last =
+      Bool.random(using: &provider.random)
+      ? highestProcessed : open.randomElement(using: &provider.random) ?? highestProcessed
     waiting.removeAll { $0.streamID > last }
     session?.sendGoAway(lastStreamID: last, code: .noError, debugData: Array(#"{"reason":"Shutdown"}"#.utf8))
   }

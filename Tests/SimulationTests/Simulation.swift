@@ -25,7 +25,10 @@ struct Simulation {
     weak var dialer: SimulatedDialer?
 
     var problems: [String] {
-      [app.map { _ in "the app" }, shared.map { _ in "what its lanes share" }, loop.map { _ in "the loop" }, dialer.map { _ in "the dialer" }].compactMap {
+      [
+        app.map { _ in "the app" }, shared.map { _ in "what its lanes share" }, loop.map { _ in "the loop" },
+        dialer.map { _ in "the dialer" },
+      ].compactMap {
         $0.map { "\($0) is still there" }
       }
     }
@@ -40,7 +43,8 @@ struct Simulation {
   private func perform() -> (problems: [String], gateway: ScenarioGateway, steps: Int, remains: Remains) {
     let loop = SimulatedLoop(seed: scenario.seed)
     let gateway = ScenarioGateway(scenario)
-    let dialer = SimulatedDialer(loop: loop, service: gateway.service, faults: scenario.network, seed: scenario.seed &+ 1)
+    let dialer = SimulatedDialer(
+      loop: loop, service: gateway.service, faults: scenario.network, seed: scenario.seed &+ 1)
     let app = App(configuration: scenario.configuration, dialer: dialer, loops: [loop], seed: scenario.seed &+ 2)
     let outcomes = OutcomeBook()
     let result = Mutex<Account?>(nil)
@@ -48,8 +52,10 @@ struct Simulation {
     let remains = Remains(app: app, shared: app.shared, loop: loop, dialer: dialer)
     _ = Task(executorPreference: loop) { await app.run() }
     _ = Task(executorPreference: loop) { [scenario] in
-      async let personal = Self.send(scenario.tokens.prefix(scenario.personalCount), isPersonal: true, scenario, app, loop, outcomes)
-      async let common = Self.send(scenario.tokens.dropFirst(scenario.personalCount), isPersonal: false, scenario, app, loop, outcomes)
+      async let personal = Self.send(
+        scenario.tokens.prefix(scenario.personalCount), isPersonal: true, scenario, app, loop, outcomes)
+      async let common = Self.send(
+        scenario.tokens.dropFirst(scenario.personalCount), isPersonal: false, scenario, app, loop, outcomes)
       let sum = await personal + common
       result.withLock { $0 = sum }
     }
@@ -62,7 +68,8 @@ struct Simulation {
     }
     // Deliveries in flight must not change the truth afterwards.
     _ = loop.run(limit: .seconds(30), stepLimit: 1_000_000) { false }
-    var check = AccountCheck(tokens: scenario.tokens, account: account, outcomes: outcomes.outcomes, arrivals: gateway.arrivals)
+    var check = AccountCheck(
+      tokens: scenario.tokens, account: account, outcomes: outcomes.outcomes, arrivals: gateway.arrivals)
     check.isPartial = scenario.cancelAfter != nil || app.failure != nil
     gateway.explain(&check)
     let steps = loop.steps
@@ -77,10 +84,15 @@ struct Simulation {
   }
 
   private static func send(
-    _ tokens: ArraySlice<DeviceToken>, isPersonal: Bool, _ scenario: Scenario, _ app: App, _ loop: SimulatedLoop, _ outcomes: OutcomeBook
+    _ tokens: ArraySlice<DeviceToken>, isPersonal: Bool, _ scenario: Scenario, _ app: App, _ loop: SimulatedLoop,
+    _ outcomes: OutcomeBook
   ) async -> Account {
-    let campaign = Campaign(payload: isPersonal ? [] : commonPayload, expiration: scenario.expiration, priority: 10, seed: scenario.identifierSeed(isPersonal))
-    guard !tokens.isEmpty, let run = try? CampaignRun(campaign, through: app, listener: outcomes) else { return Account() }
+    let campaign = Campaign(
+      payload: isPersonal ? [] : commonPayload, expiration: scenario.expiration, priority: 10,
+      seed: scenario.identifierSeed(isPersonal))
+    guard !tokens.isEmpty, let run = try? CampaignRun(campaign, through: app, listener: outcomes) else {
+      return Account()
+    }
     if let after = scenario.cancelAfter { _ = loop.schedule(at: loop.now + after) { run.cancel() } }
     if isPersonal, let audience = try? PersonalAudience(Array(tokens)) {
       try? await run.run(audience, chunk: AudienceChunk(entryLimit: 64, payloadCapacity: 4_096))
@@ -104,7 +116,8 @@ final class ScenarioGateway: @unchecked Sendable {
   init(_ scenario: Scenario) {
     self.scenario = scenario
     provider = scenario.provider.map { SimulatedProvider(faults: $0, seed: scenario.seed &+ 3) }
-    service = provider ?? BinaryService(gateway: SimulatedGateway(rules: scenario.rules, memory: memory), topic: Scenario.topic)
+    service =
+      provider ?? BinaryService(gateway: SimulatedGateway(rules: scenario.rules, memory: memory), topic: Scenario.topic)
   }
 
   /// How often each token was accepted.
@@ -131,7 +144,9 @@ final class ScenarioGateway: @unchecked Sendable {
   /// that fails may mean that an outage has begun.
   func copyProblems() -> [String] {
     let faults = scenario.rules.common
-    guard provider == nil, !scenario.killsAtRandom, faults.close == nil, faults.reset == nil, scenario.network.outage == nil else { return [] }
+    guard provider == nil, !scenario.killsAtRandom, faults.close == nil, faults.reset == nil,
+      scenario.network.outage == nil
+    else { return [] }
     let policy = scenario.configuration.policy
     let hasProbes = policy.confirm == .probe && policy.hasIdentifiers && faults.namesProbe
     let logarithm = Int.bitWidth - 1 - policy.windowCount.leadingZeroBitCount
@@ -149,17 +164,21 @@ final class ScenarioGateway: @unchecked Sendable {
   /// Checks that every device got its own payload.
   private func misdirected() -> [String] {
     let personal = Set(scenario.tokens.prefix(scenario.personalCount))
-    let sent = provider?.requests.map { ($0.token, $0.payload) } ?? memory.frames.compactMap { frame in frame.token.map { ($0, frame.payload) } }
+    let sent =
+      provider?.requests.map { ($0.token, $0.payload) }
+      ?? memory.frames.compactMap { frame in frame.token.map { ($0, frame.payload) } }
     return sent.compactMap { token, payload in
       let expected = personal.contains(token) ? PersonalAudience.payload(of: token) : Simulation.commonPayload
-      return payload == expected ? nil : "\(token) was sent \(String(decoding: payload, as: UTF8.self)), which is not its payload"
+      return payload == expected
+        ? nil : "\(token) was sent \(String(decoding: payload, as: UTF8.self)), which is not its payload"
     }
   }
 
   /// Everything that the gateway received, in order.
   var trace: String {
     if let provider { return provider.requests.map { "\($0.token) \($0.identifier)" }.joined(separator: "\n") }
-    return memory.frames.map { "\($0.connection) \($0.token?.description ?? "-") \($0.identifier ?? 0)" }.joined(separator: "\n")
+    return memory.frames.map { "\($0.connection) \($0.token?.description ?? "-") \($0.identifier ?? 0)" }.joined(
+      separator: "\n")
   }
 }
 
@@ -171,13 +190,17 @@ extension Scenario {
   var killsAtRandom: Bool {
     let breakpoints = [rules.common.close, rules.common.reset, rules.common.shutDown].compactMap { $0 }
     // An outage that accepts what it does not answer, or one beside other closes.
-    let hasOtherClosures = !breakpoints.isEmpty || provider.map { $0.cutPerMille > 0 || $0.silentPerMille > 0 || $0.deafAfter != nil } == true
+    let hasOtherClosures =
+      !breakpoints.isEmpty
+      || provider.map { $0.cutPerMille > 0 || $0.silentPerMille > 0 || $0.deafAfter != nil } == true
     if let outage = network.outage, outage.kind == .closesBehindData || hasOtherClosures { return true }
-    return network.resetPerMille > 0 || network.lateAlertPerMille > 0 || breakpoints.contains { $0.after <= 1 && $0.connections ?? .max > 1 }
+    return network.resetPerMille > 0 || network.lateAlertPerMille > 0
+      || breakpoints.contains { $0.after <= 1 && $0.connections ?? .max > 1 }
   }
 
   /// Whether the gateway answers a token with a silent close.
   func kills(_ token: DeviceToken) -> Bool {
-    poisoned.contains(token) || refused.contains(token) && (!configuration.policy.hasIdentifiers || !rules.common.namesRefusedFrame)
+    poisoned.contains(token)
+      || refused.contains(token) && (!configuration.policy.hasIdentifiers || !rules.common.namesRefusedFrame)
   }
 }

@@ -19,7 +19,9 @@ internal import Testing
     #expect(together.account.confirmed == Self.count)
     #expect(together.account.inFlight == 0)
     // Simulated time: the same work at the same times, except for random latencies.
-    #expect(together.finishedAt.since(.start) <= alone.finishedAt.since(.start) * 1.2, "\(neighbour): \(together.finishedAt) against \(alone.finishedAt)")
+    #expect(
+      together.finishedAt.since(.start) <= alone.finishedAt.since(.start) * 1.2,
+      "\(neighbour): \(together.finishedAt) against \(alone.finishedAt)")
   }
 
   @Test(
@@ -111,7 +113,9 @@ internal import Testing
   private static func send(through app: App) async -> Account {
     var random = SeededGenerator(seed: 3)
     let tokens = (0..<count).compactMap { _ in DeviceToken(bytes: random.bytes(32)) }
-    guard let run = try? CampaignRun(Campaign(payload: Array(#"{"aps":{}}"#.utf8)), through: app) else { return Account() }
+    guard let run = try? CampaignRun(Campaign(payload: Array(#"{"aps":{}}"#.utf8)), through: app) else {
+      return Account()
+    }
     try? await run.run(TokenList(tokens), chunk: AudienceChunk())
     return run.ledger.account
   }

@@ -67,7 +67,9 @@ internal import Testing
     #expect(outcomes.accepted.isEmpty)
   }
 
-  @Test("a replaced credential: the connection is confirmed and left, and nothing is sent twice", arguments: Transport.allCases)
+  @Test(
+    "a replaced credential: the connection is confirmed and left, and nothing is sent twice",
+    arguments: Transport.allCases)
   func renewal(transport: Transport) {
     // Without probes the connection of the binary protocol would stay, too.
     let (site, source, outcomes) = Self.site(transport, confirm: .quiet)
@@ -90,7 +92,9 @@ internal import Testing
     #expect(run.ledger.account.possibleDuplicates == 0)
   }
 
-  private static func site(_ transport: Transport, confirm: LanePolicy.Confirm = .probe) -> (site: WaitingSite, source: FedSource, outcomes: HeardOutcomes) {
+  private static func site(
+    _ transport: Transport, confirm: LanePolicy.Confirm = .probe
+  ) -> (site: WaitingSite, source: FedSource, outcomes: HeardOutcomes) {
     (WaitingSite(transport, confirm), FedSource(), HeardOutcomes(hearsOfAccepted: true))
   }
 }

@@ -18,7 +18,8 @@ package struct AccountCheck {
   /// The campaign was stopped, so not everything was submitted.
   package var isPartial = false
 
-  package init(tokens: [DeviceToken], account: Account, outcomes: [DeviceToken: Outcome], arrivals: [DeviceToken: Int]) {
+  package init(tokens: [DeviceToken], account: Account, outcomes: [DeviceToken: Outcome], arrivals: [DeviceToken: Int])
+  {
     self.tokens = tokens
     self.account = account
     self.outcomes = outcomes
@@ -29,7 +30,9 @@ package struct AccountCheck {
   package func problems() -> [String] {
     var problems: [String] = []
     if account.inFlight != 0 { problems.append("\(account.inFlight) notifications have no outcome") }
-    if !isPartial, account.submitted != tokens.count { problems.append("\(account.submitted) submitted of \(tokens.count)") }
+    if !isPartial, account.submitted != tokens.count {
+      problems.append("\(account.submitted) submitted of \(tokens.count)")
+    }
     if account.submitted - account.accepted != outcomes.count {
       problems.append("\(outcomes.count) outcomes listed, \(account.submitted - account.accepted) counted")
     }
@@ -41,7 +44,9 @@ package struct AccountCheck {
       if count > 1 { duplicates += 1 }
       copies += max(0, count - 1)
       if let outcome = outcomes[token] {
-        if let problem = problem(with: outcome, arrivals: count, token: token) { problems.append("\(token) \(problem)") }
+        if let problem = problem(with: outcome, arrivals: count, token: token) {
+          problems.append("\(token) \(problem)")
+        }
       } else if count == 0 {
         // Counted as accepted, or never submitted.
         missing += 1
@@ -49,8 +54,12 @@ package struct AccountCheck {
     }
     let lost = missing - (tokens.count - account.submitted)
     if lost != 0 { problems.append("\(lost) notifications are counted as accepted but did not arrive") }
-    if duplicates > account.possibleDuplicates { problems.append("\(duplicates) arrived twice, \(account.possibleDuplicates) listed as possible duplicates") }
-    if copies > account.possibleCopies { problems.append("\(copies) copies arrived, \(account.possibleCopies) listed as possible") }
+    if duplicates > account.possibleDuplicates {
+      problems.append("\(duplicates) arrived twice, \(account.possibleDuplicates) listed as possible duplicates")
+    }
+    if copies > account.possibleCopies {
+      problems.append("\(copies) copies arrived, \(account.possibleCopies) listed as possible")
+    }
     return problems
   }
 

@@ -1,7 +1,9 @@
 /// Calls `body` with a copy of the bytes in an allocation of exactly their size. AddressSanitizer
 /// then reports a read of even one byte beyond them. An array's own storage has spare room in which
 /// such a read would stay unnoticed.
-package func withExactBytes<R>(_ bytes: some Collection<UInt8>, _ body: (UnsafeRawBufferPointer) throws -> R) rethrows -> R {
+package func withExactBytes<R>(
+  _ bytes: some Collection<UInt8>, _ body: (UnsafeRawBufferPointer) throws -> R
+) rethrows -> R {
   let copy = UnsafeMutableRawBufferPointer.allocate(byteCount: bytes.count, alignment: 1)
   defer { unsafe copy.deallocate() }
   unsafe copy.copyBytes(from: bytes)

@@ -54,7 +54,9 @@ package final class SimulatedDisk: JournalFiles {
   package func failWrite(after count: Int, _ fault: Fault) { state.withLock { $0.writeFault = (count, fault) } }
 
   /// The sync after `count` others fails.
-  package func failSync(after count: Int, code: Int32 = EIO) { state.withLock { $0.syncFault = (count, .failedSync(code: code)) } }
+  package func failSync(after count: Int, code: Int32 = EIO) {
+    state.withLock { $0.syncFault = (count, .failedSync(code: code)) }
+  }
 
   package var isOff: Bool { state.withLock { $0.isOff } }
   package var syncCount: Int { state.withLock { $0.syncCount } }
@@ -118,7 +120,9 @@ package final class SimulatedDisk: JournalFiles {
 
   package var fileNames: [String] { state.withLock { $0.names.keys.sorted() } }
 
-  package func contents(_ name: String) -> [UInt8]? { state.withLock { state in state.names[name].map { state.nodes[$0].visible } } }
+  package func contents(_ name: String) -> [UInt8]? {
+    state.withLock { state in state.names[name].map { state.nodes[$0].visible } }
+  }
 
   /// Stores a file durably. It replaces a file with that name.
   package func put(_ name: String, _ bytes: [UInt8]) {
@@ -140,14 +144,17 @@ package final class SimulatedDisk: JournalFiles {
   // MARK: What the journal does with it
 
   private func operate<Value: Sendable>(
-    _ operation: JournalFileError.Operation, _ name: String, life: Int? = nil, _ body: (inout State) throws(JournalFileError) -> Value
+    _ operation: JournalFileError.Operation, _ name: String, life: Int? = nil,
+    _ body: (inout State) throws(JournalFileError) -> Value
   ) throws(JournalFileError) -> Value {
     let result: Result<Value, JournalFileError> = state.withLock { state in
       if let steps = state.stepsLeft {
         if steps == 0 { state.isOff = true }
         state.stepsLeft = max(0, steps - 1)
       }
-      guard !state.isOff, life == nil || life == state.life else { return .failure(JournalFileError(operation, path: name, code: ENODEV)) }
+      guard !state.isOff, life == nil || life == state.life else {
+        return .failure(JournalFileError(operation, path: name, code: ENODEV))
+      }
       do throws(JournalFileError) { return .success(try body(&state)) } catch { return .failure(error) }
     }
     return try result.get()
@@ -161,7 +168,9 @@ package final class SimulatedDisk: JournalFiles {
     }
   }
 
-  package func list() throws(JournalFileError) -> [String] { try operate(.list, path) { state in Array(state.names.keys) } }
+  package func list() throws(JournalFileError) -> [String] {
+    try operate(.list, path) { state in Array(state.names.keys) }
+  }
 
   package func create(_ name: String) throws(JournalFileError) -> any JournalFile {
     try operate(.create, name) { state throws(JournalFileError) in
@@ -182,7 +191,9 @@ package final class SimulatedDisk: JournalFiles {
 
   package func delete(_ name: String) throws(JournalFileError) {
     try operate(.delete, name) { state throws(JournalFileError) in
-      guard state.names.removeValue(forKey: name) != nil else { throw JournalFileError(.delete, path: name, code: ENOENT) }
+      guard state.names.removeValue(forKey: name) != nil else {
+        throw JournalFileError(.delete, path: name, code: ENOENT)
+      }
       state.nameChanges.append(.unlink(name))
     }
   }
@@ -227,7 +238,9 @@ package final class SimulatedDisk: JournalFiles {
       self.life = life
     }
 
-    func byteCount() throws(JournalFileError) -> Int { try disk.operate(.read, name, life: life) { [node] in $0.nodes[node].visible.count } }
+    func byteCount() throws(JournalFileError) -> Int {
+      try disk.operate(.read, name, life: life) { [node] in $0.nodes[node].visible.count }
+    }
 
     func append(_ bytes: UnsafeRawBufferPointer) throws(JournalFileError) {
       let bytes = unsafe Array(bytes)
@@ -254,7 +267,8 @@ package final class SimulatedDisk: JournalFiles {
     }
 
     func read(at offset: Int, into buffer: UnsafeMutableRawBufferPointer) throws(JournalFileError) -> Int {
-      let bytes = try disk.operate(.read, name, life: life) { [node] in Array($0.nodes[node].visible.dropFirst(offset)) }
+      let bytes = try disk.operate(.read, name, life: life) { [node] in Array($0.nodes[node].visible.dropFirst(offset))
+      }
       let count = min(bytes.count, buffer.count)
       unsafe buffer.copyBytes(from: bytes.prefix(count))
       return count

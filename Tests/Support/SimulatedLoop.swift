@@ -118,7 +118,8 @@ package final class SimulatedLoop: Loop, SerialExecutor, TaskExecutor, @unchecke
   private func run(_ next: Ready) {
     switch next {
     case .block(let block): block()
-    case .job(let job): unsafe job.runSynchronously(isolatedTo: asUnownedSerialExecutor(), taskExecutor: asUnownedTaskExecutor())
+    case .job(let job):
+      unsafe job.runSynchronously(isolatedTo: asUnownedSerialExecutor(), taskExecutor: asUnownedTaskExecutor())
     }
   }
 
@@ -164,7 +165,9 @@ package final class SimulatedLoop: Loop, SerialExecutor, TaskExecutor, @unchecke
       var parent = 0
       while true {
         let children = [2 * parent + 1, 2 * parent + 2].filter { $0 < heap.count }
-        guard let child = children.min(by: { heap[$0].comes(before: heap[$1]) }), heap[child].comes(before: heap[parent]) else { return first }
+        guard let child = children.min(by: { heap[$0].comes(before: heap[$1]) }),
+          heap[child].comes(before: heap[parent])
+        else { return first }
         heap.swapAt(child, parent)
         parent = child
       }

@@ -70,7 +70,8 @@ enum Arrows {
       }
       guard file.isSource else { continue }
       guard let may = allowed[module] else {
-        add(entry, "the module \(module) is not in Arrows.swift: add it with the arrows of ARCHITECTURE.md, \"Code map\"")
+        add(
+          entry, "the module \(module) is not in Arrows.swift: add it with the arrows of ARCHITECTURE.md, \"Code map\"")
         continue
       }
       if may.contains(entry.module) { continue }

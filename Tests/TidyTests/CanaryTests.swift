@@ -14,17 +14,32 @@ struct CanaryTests {
   }
 
   static let planted: [Planted] = [
-    Planted(path: "Sources/PushEngine/A.swift", text: "internal import PushGateway\n", expected: "PushEngine must not import PushGateway"),
-    Planted(path: "Sources/PushGateway/A.swift", text: "package import PushEngine\n", expected: "PushGateway must not import PushEngine"),
-    Planted(path: "Sources/PushWire/A.swift", text: "internal import Glibc\n", expected: "PushWire must not import Glibc"),
-    Planted(path: "Sources/PushWire/A.swift", text: "internal import PushTransport\n", expected: "PushWire must not import PushTransport"),
-    Planted(path: "Sources/PushServer/A.swift", text: "internal import COpenSSL\n", expected: "only PushTransport imports COpenSSL"),
-    Planted(path: "Sources/PushEngine/A.swift", text: "internal import struct Foundation.Date\n", expected: "PushEngine must not import Foundation"),
-    Planted(path: "Sources/Fresh/A.swift", text: "internal import PushWire\n", expected: "the module Fresh is not in Arrows.swift"),
+    Planted(
+      path: "Sources/PushEngine/A.swift", text: "internal import PushGateway\n",
+      expected: "PushEngine must not import PushGateway"),
+    Planted(
+      path: "Sources/PushGateway/A.swift", text: "package import PushEngine\n",
+      expected: "PushGateway must not import PushEngine"),
+    Planted(
+      path: "Sources/PushWire/A.swift", text: "internal import Glibc\n", expected: "PushWire must not import Glibc"),
+    Planted(
+      path: "Sources/PushWire/A.swift", text: "internal import PushTransport\n",
+      expected: "PushWire must not import PushTransport"),
+    Planted(
+      path: "Sources/PushServer/A.swift", text: "internal import COpenSSL\n",
+      expected: "only PushTransport imports COpenSSL"),
+    Planted(
+      path: "Sources/PushEngine/A.swift", text: "internal import struct Foundation.Date\n",
+      expected: "PushEngine must not import Foundation"),
+    Planted(
+      path: "Sources/Fresh/A.swift", text: "internal import PushWire\n",
+      expected: "the module Fresh is not in Arrows.swift"),
     Planted(path: "Sources/PushServer/A.swift", text: "import PushWire\n", expected: "has no access level"),
     Planted(path: "Tests/PushWireTests/A.swift", text: "@testable import PushWire\n", expected: "has no access level"),
     Planted(path: "Sources/PushEngine/A.swift", text: "func f() { Task { await g() } }\n", expected: "loose task"),
-    Planted(path: "Sources/PushEngine/A.swift", text: "func f() { Task(priority: .high) { await g() } }\n", expected: "loose task"),
+    Planted(
+      path: "Sources/PushEngine/A.swift", text: "func f() { Task(priority: .high) { await g() } }\n",
+      expected: "loose task"),
     Planted(path: "Sources/PushEngine/A.swift", text: "func f() { Task.detached { } }\n", expected: "detached task"),
     Planted(path: "Sources/PushGateway/A.swift", text: "DispatchQueue.main.async {}\n", expected: "dispatch queue"),
     Planted(path: "Sources/PushServer/A.swift", text: "print(\"hello\")\n", expected: "print"),
@@ -34,19 +49,29 @@ struct CanaryTests {
     Planted(path: "Sources/PushWire/A.swift", text: "// TODO: later\n", expected: "note to self"),
     Planted(path: "ops/test", text: "# FIXME\n", expected: "note to self"),
     Planted(path: "Sources/PushServer/A.swift", text: "let a = unsafe b[0]\n", expected: "unsafe code"),
-    Planted(path: "Sources/PushServer/A.swift", text: "final class A: @unchecked Sendable {}\n", expected: "unchecked Sendable"),
-    Planted(path: "Sources/PushTransport/Ring/A.swift", text: "final class A: @unchecked Sendable {}\n", expected: "without a Sync comment"),
-    Planted(path: "Sources/PushWire/A.swift", text: String(repeating: "\n", count: Rules.lineLimit + 1), expected: "lines, at most"),
+    Planted(
+      path: "Sources/PushServer/A.swift", text: "final class A: @unchecked Sendable {}\n",
+      expected: "unchecked Sendable"),
+    Planted(
+      path: "Sources/PushTransport/Ring/A.swift", text: "final class A: @unchecked Sendable {}\n",
+      expected: "without a Sync comment"),
+    Planted(
+      path: "Sources/PushWire/A.swift", text: String(repeating: "\n", count: Rules.lineLimit + 1),
+      expected: "lines, at most"),
     Planted(path: "ops/server.pem", text: "anything\n", expected: "key material"),
     Planted(
-      path: "Tests/Support/A.swift", text: "let pem = \"\"\"\n-----BEGIN PRIVATE KEY-----\n\(String(repeating: "A", count: 64))\n", expected: "a PEM block"),
+      path: "Tests/Support/A.swift",
+      text: "let pem = \"\"\"\n-----BEGIN PRIVATE KEY-----\n\(String(repeating: "A", count: 64))\n",
+      expected: "a PEM block"),
     Planted(path: "README.md", text: "Look into \("/")home/someone/carillon.\n", expected: "path of one machine"),
   ]
 
   @Test("the checker finds a planted violation", arguments: planted)
   func findsPlanted(planted: Planted) throws {
     let findings = try Rules.allFindings(in: SourceFile(path: planted.path, text: planted.text))
-    #expect(findings.contains { $0.message.contains(planted.expected) }, "planted in \(planted.path): \(planted.text.prefix(80)); found \(findings)")
+    #expect(
+      findings.contains { $0.message.contains(planted.expected) },
+      "planted in \(planted.path): \(planted.text.prefix(80)); found \(findings)")
   }
 
   @Test("the checker leaves clean code, comments and strings alone")
@@ -71,7 +96,8 @@ struct CanaryTests {
   @Test("code after a string or comment on the same line is checked too")
   func looksAfterStrings() throws {
     let texts = [
-      #"let a = "x"; let b = try! c()"#, "/* a */ let b = try! c()", ##"let a = #"\"# ; let b = try! c()"##, "let a = \"\"\"\n  \"\n  \"\"\"; let b = try! c()",
+      #"let a = "x"; let b = try! c()"#, "/* a */ let b = try! c()", ##"let a = #"\"# ; let b = try! c()"##,
+      "let a = \"\"\"\n  \"\n  \"\"\"; let b = try! c()",
     ]
     for text in texts {
       let findings = try Rules.allFindings(in: SourceFile(path: "Sources/PushEngine/A.swift", text: text))

@@ -41,7 +41,9 @@ enum Rules {
     ("Sources/PushJournal/Segment/", "frames are laid out in raw memory for LZ4, and files are the kernel's"),
     ("Sources/PushJournal/Commit/", "records are copied into blocks; the lock and the thread are the C library's"),
     ("Sources/PushJournal/Recovery/", "records are handed out in place, where LZ4 has put them"),
-    ("Sources/PushEngine/Campaign/", "audiences are scanned in place, and go from the chunk into the ring as raw bytes"),
+    (
+      "Sources/PushEngine/Campaign/", "audiences are scanned in place, and go from the chunk into the ring as raw bytes"
+    ),
     ("Sources/PushEngine/Journal/", "records are written into and read from the memory of the journal"),
     ("Sources/PushEngine/Account/CampaignLedger.swift", "the report reads tokens from the ring's records"),
     ("Sources/PushEngine/Pool/", "lanes pack frames into the batch buffer and take raw bytes from the link"),
@@ -62,11 +64,14 @@ enum Rules {
   /// Folders with `@unchecked Sendable` types. Each of these has a comment that starts with
   /// "Sync:".
   static let uncheckedFolders = [
-    "Sources/PushTransport/Ring/", "Sources/PushTransport/TLS/", "Sources/PushTransport/HTTP2/", "Sources/PushTransport/Loop/", "Sources/PushWire/Binary/",
+    "Sources/PushTransport/Ring/", "Sources/PushTransport/TLS/", "Sources/PushTransport/HTTP2/",
+    "Sources/PushTransport/Loop/", "Sources/PushWire/Binary/",
     "Sources/PushJournal/Commit/", "Sources/PushJournal/Segment/", "Sources/PushEngine/Campaign/Audience", "Tests/",
   ]
 
-  private static let belowTheCommand: @Sendable (SourceFile) -> Bool = { $0.isSwift && $0.isSource && $0.module != "CarillonCommand" }
+  private static let belowTheCommand: @Sendable (SourceFile) -> Bool = {
+    $0.isSwift && $0.isSource && $0.module != "CarillonCommand"
+  }
   private static let allSwift: @Sendable (SourceFile) -> Bool = { $0.isSwift }
   /// The rules' own files contain the forbidden words.
   private static let isNoRule: @Sendable (SourceFile) -> Bool = { !$0.path.hasPrefix("Tests/TidyTests/") }
@@ -76,26 +81,35 @@ enum Rules {
       name: "loose task", words: ["Task"], pattern: #"\bTask\s*(?:\([^)]*\)\s*)?\{"#, covers: belowTheCommand,
       instead: "start long-lived work as a child in a task group's run(), or post to the loop"),
     Rule(
-      name: "detached task", words: ["Task"], pattern: #"\bTask\s*\.\s*(?:detached|immediateDetached)\b"#, covers: belowTheCommand,
+      name: "detached task", words: ["Task"], pattern: #"\bTask\s*\.\s*(?:detached|immediateDetached)\b"#,
+      covers: belowTheCommand,
       instead: "use a child task of run(), or an actor on its event loop"),
     Rule(
-      name: "dispatch queue", words: ["Dispatch"], pattern: #"\bDispatch(?:Queue|Group|Semaphore|Source)\b"#, covers: belowTheCommand,
+      name: "dispatch queue", words: ["Dispatch"], pattern: #"\bDispatch(?:Queue|Group|Semaphore|Source)\b"#,
+      covers: belowTheCommand,
       instead: "use the Loop seam, an actor, or Mutex"),
     Rule(
       name: "print", words: ["rint"], pattern: #"(?:^|[^.\w])(?:debugPrint|print)\s*\("#, covers: belowTheCommand,
       instead: "return the value to the command, which alone writes to the terminal"),
-    Rule(name: "forced try", words: ["try!"], pattern: #"\btry!"#, covers: allSwift, instead: "throw a typed error (in tests: `try` or #require)"),
-    Rule(name: "forced cast", words: ["as!"], pattern: #"\bas!"#, covers: allSwift, instead: "use `as?` and handle the other case (in tests: #require)"),
+    Rule(
+      name: "forced try", words: ["try!"], pattern: #"\btry!"#, covers: allSwift,
+      instead: "throw a typed error (in tests: `try` or #require)"),
+    Rule(
+      name: "forced cast", words: ["as!"], pattern: #"\bas!"#, covers: allSwift,
+      instead: "use `as?` and handle the other case (in tests: #require)"),
     Rule(
       name: "fatalError", words: ["fatalError"], pattern: #"\bfatalError\s*\("#, covers: allSwift,
-      instead: "return an error for wrong input; for a programming error call preconditionFailure with the event and the state"),
+      instead:
+        "return an error for wrong input; for a programming error call preconditionFailure with the event and the state"
+    ),
     Rule(
       name: "note to self", words: ["TODO", "FIXME", "XXX"], pattern: #"\b(?:TODO|FIXME|XXX)\b"#, inComments: true,
       covers: { isNoRule($0) && ($0.isSwift || $0.path.hasPrefix("ops/") || $0.path.hasPrefix(".ci/")) },
       instead: "do it, or open an issue and leave the code without it"),
     Rule(
       name: "unsafe code", words: ["unsafe"], pattern: #"\bunsafe\b(?!.*asUnownedSerialExecutor)"#,
-      covers: { file in file.isSwift && file.module != nil && !unsafeFolders.contains { file.path.hasPrefix($0.prefix) } },
+      covers: { file in file.isSwift && file.module != nil && !unsafeFolders.contains { file.path.hasPrefix($0.prefix) }
+      },
       instead: "use Span or the safe calls of Ring, TLS or the codec, or add the folder to Rules.unsafeFolders"),
     Rule(
       name: "unchecked Sendable", words: ["@unchecked"], pattern: #"@unchecked\s+Sendable\b"#,
@@ -125,7 +139,10 @@ enum Rules {
     guard file.isSwift else { return [] }
     let lines = file.text.split(separator: "\n", omittingEmptySubsequences: false).count
     guard lines > lineLimit + 1 else { return [] }
-    return [Finding(path: file.path, line: lineLimit + 1, message: "\(lines) lines, at most \(lineLimit): split it by subject")]
+    return [
+      Finding(
+        path: file.path, line: lineLimit + 1, message: "\(lines) lines, at most \(lineLimit): split it by subject")
+    ]
   }
 
   /// Certificates and keys are made when they are needed and never committed, neither as files nor
@@ -133,7 +150,11 @@ enum Rules {
   static func keyMaterial(in file: SourceFile) -> [Finding] {
     let ending = file.path.split(separator: ".").last.map(String.init) ?? ""
     if ["pem", "p12", "pfx", "p8", "key", "crt", "cer", "der"].contains(ending) {
-      return [Finding(path: file.path, line: 1, message: "key material must not be in the repository: make it at test time with CertificateMaker")]
+      return [
+        Finding(
+          path: file.path, line: 1,
+          message: "key material must not be in the repository: make it at test time with CertificateMaker")
+      ]
     }
     guard file.text.mentions("-----BEGIN") else { return [] }
     let lines = file.text.split(separator: "\n", omittingEmptySubsequences: false)
@@ -143,13 +164,16 @@ enum Rules {
       // line alone.
       guard lines[index + 1].firstMatch(of: #/^\s*[A-Za-z0-9+\/=]{40,}\s*$/#) != nil else { continue }
       findings.append(
-        Finding(path: file.path, line: index + 1, message: "a PEM block in the repository: make certificates and keys at test time with CertificateMaker"))
+        Finding(
+          path: file.path, line: index + 1,
+          message: "a PEM block in the repository: make certificates and keys at test time with CertificateMaker"))
     }
     return findings
   }
 
   static let machinePath = Rule(
-    name: "path of one machine", words: ["/work", "/root", "/home", "/Users"], pattern: #"(?:^|[^\w.~$}\-/])/(?:work|root|home|Users)/\w"#, inComments: true,
+    name: "path of one machine", words: ["/work", "/root", "/home", "/Users"],
+    pattern: #"(?:^|[^\w.~$}\-/])/(?:work|root|home|Users)/\w"#, inComments: true,
     covers: isNoRule,
     instead: "use a path relative to the repository, or a temporary directory made at run time")
 

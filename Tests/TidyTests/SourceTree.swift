@@ -43,7 +43,8 @@ struct Finding: CustomStringConvertible {
 
 enum SourceTree {
   /// The top of the repository, derived from this file's path at compile time.
-  static let root = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
+  static let root = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+    .deletingLastPathComponent()
 
   private static let skippedFolders: Set<String> = [".build", ".git", ".swiftpm", "node_modules"]
   private static let skippedFiles: Set<String> = ["Package.resolved", ".git"]
@@ -62,7 +63,9 @@ enum SourceTree {
         if skippedFolders.contains(name) { walk.skipDescendants() }
         continue
       }
-      guard !skippedFiles.contains(name), let data = FileManager.default.contents(atPath: rootPath + path) else { continue }
+      guard !skippedFiles.contains(name), let data = FileManager.default.contents(atPath: rootPath + path) else {
+        continue
+      }
       guard let text = String(data: data, encoding: .utf8) else { continue }
       files.append(SourceFile(path: path, text: text))
     }

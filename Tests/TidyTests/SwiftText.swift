@@ -83,7 +83,8 @@ enum SwiftText {
       blank(isMultiline ? 3 : 1)
       while position < source.count {
         if isEscape(hashes: hashes) {
-          let isInterpolation = position + 1 + hashes < source.count && source[position + 1 + hashes] == UInt8(ascii: "(")
+          let isInterpolation =
+            position + 1 + hashes < source.count && source[position + 1 + hashes] == UInt8(ascii: "(")
           blank(2 + hashes)
           if isInterpolation { blankInterpolation() }
         } else if closes(hashes: hashes, isMultiline: isMultiline) {

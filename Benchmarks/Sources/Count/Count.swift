@@ -13,7 +13,9 @@ internal import Workloads
     let filter = CommandLine.arguments.dropFirst().first ?? ""
     for workload in Workload.all where filter.isEmpty || workload.name.contains(filter) {
       do {
-        print(workload.name, workload.operations, try allocations(of: workload), workload.mayAllocate ? "may" : "never", workload.unit)
+        print(
+          workload.name, workload.operations, try allocations(of: workload), workload.mayAllocate ? "may" : "never",
+          workload.unit)
       } catch {
         print("\(workload.name) failed: \(error)")
         exit(3)

@@ -17,7 +17,8 @@ internal import Synchronization
 
   package init(_ template: String) throws {
     let columns = "token,name,city\n"
-    let header = AudienceHeader(columns: ["token", "name", "city"], tokenColumn: 0, byteCount: columns.utf8.count, firstLine: 2)
+    let header = AudienceHeader(
+      columns: ["token", "name", "city"], tokenColumn: 0, byteCount: columns.utf8.count, firstLine: 2)
     renderer = try PayloadTemplate(parsing: Array(template.utf8)).renderer(for: header, byteLimit: 2048)
     record = AudienceRecord(columnLimit: 3)
   }
@@ -81,7 +82,9 @@ package final class InsideJournal {
       let run = JournalledRun(lane: lane, range: position..<end, campaign: campaign, count: piece.count)
       let mark = AudienceMark(offset: position * 65, line: position + 1)
       let read = AudiencePosition(mark: mark, readLine: end, submitted: Int(end))
-      guard journal.enqueue(EnqueueHeader(run: run, position: read), piece.shape, piece.entries(of: chunk)) else { return false }
+      guard journal.enqueue(EnqueueHeader(run: run, position: read), piece.shape, piece.entries(of: chunk)) else {
+        return false
+      }
       guard journal.intend(lane: lane, through: end) != nil else { return false }
       journal.record(.settled(run, .accepted(.confirmed)))
       position = end

@@ -8,14 +8,17 @@ extension Workload {
 
   private static let tokenFile = reading("Audience.tokens", lines: Samples.tokenTexts(lineCount))
 
-  private static let csvFile = reading("Audience.csv", lines: ["token,name,city"] + Samples.tokenTexts(lineCount).map { "\($0),Ada,London" })
+  private static let csvFile = reading(
+    "Audience.csv", lines: ["token,name,city"] + Samples.tokenTexts(lineCount).map { "\($0),Ada,London" })
 
   /// The same with a payload for each row.
   private static let personalFile = reading(
     "Audience.csvTemplate", lines: ["token,name,city"] + Samples.tokenTexts(lineCount).map { "\($0),Ada,London" },
     template: #"{"aps":{"alert":"Hello {{name}} in {{city}}, there is something new"}}"#)
 
-  private static func reading(_ name: String, lines: @autoclosure @escaping @Sendable () -> [String], template: String? = nil) -> Workload {
+  private static func reading(
+    _ name: String, lines: @autoclosure @escaping @Sendable () -> [String], template: String? = nil
+  ) -> Workload {
     Workload(name, lineCount, "lines") {
       let file = try UnnamedFile(lines().joined(separator: "\n") + "\n")
       let template = try template.map { try PayloadTemplate(parsing: Array($0.utf8)) }

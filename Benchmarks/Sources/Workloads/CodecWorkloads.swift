@@ -12,11 +12,14 @@ extension Workload {
 
   private static func encoding(_ command: FrameVersion) -> Workload {
     Workload("Encode.command\(command.rawValue)", frameCount, "frames") {
-      let (tokens, payload, buffer) = (RawMemory(Samples.tokens(tokenCount)), RawMemory(Samples.payload), RawMemory(byteCount: 512))
+      let (tokens, payload, buffer) = (
+        RawMemory(Samples.tokens(tokenCount)), RawMemory(Samples.payload), RawMemory(byteCount: 512)
+      )
       return Iteration {
         for index in 0..<frameCount {
           _ = unsafe FrameEncoder.encode(
-            command, token: tokens.piece(index % tokenCount * 32, 32), payload: payload.readable, identifier: UInt32(truncatingIfNeeded: index),
+            command, token: tokens.piece(index % tokenCount * 32, 32), payload: payload.readable,
+            identifier: UInt32(truncatingIfNeeded: index),
             expiration: 1_900_000_000, priority: 10, into: buffer.bytes)
         }
       }
@@ -26,23 +29,34 @@ extension Workload {
   /// What a campaign uses: a prepared frame gets its token and its identifier.
   private static let template = Workload("Encode.template", frameCount, "frames") {
     let tokens = RawMemory(Samples.tokens(tokenCount))
-    let frames = FrameTemplate(command: .framed, payload: Samples.payload, tokenByteCount: 32, expiration: 1_900_000_000, priority: 10)
+    let frames = FrameTemplate(
+      command: .framed, payload: Samples.payload, tokenByteCount: 32, expiration: 1_900_000_000, priority: 10)
     let buffer = RawMemory(byteCount: frames.frameByteCount)
     return Iteration {
-      guard let token = unsafe tokens.bytes.baseAddress, let destination = unsafe buffer.bytes.baseAddress else { return }
+      guard let token = unsafe tokens.bytes.baseAddress, let destination = unsafe buffer.bytes.baseAddress else {
+        return
+      }
       for index in 0..<frameCount {
-        unsafe frames.encode(token: token + index % tokenCount * 32, identifier: UInt32(truncatingIfNeeded: index), into: destination)
+        unsafe frames.encode(
+          token: token + index % tokenCount * 32, identifier: UInt32(truncatingIfNeeded: index), into: destination)
       }
     }
   }
 
   private static func decoding(_ command: FrameVersion) -> Workload {
     Workload("Decode.command\(command.rawValue)", frameCount, "frames") {
-      let frames = FrameTemplate(command: command, payload: Samples.payload, tokenByteCount: 32, expiration: 1_900_000_000, priority: 10)
-      let (tokens, stream) = (RawMemory(Samples.tokens(tokenCount)), RawMemory(byteCount: frameCount * frames.frameByteCount))
-      guard let token = unsafe tokens.bytes.baseAddress, let destination = unsafe stream.bytes.baseAddress else { return Iteration {} }
+      let frames = FrameTemplate(
+        command: command, payload: Samples.payload, tokenByteCount: 32, expiration: 1_900_000_000, priority: 10)
+      let (tokens, stream) = (
+        RawMemory(Samples.tokens(tokenCount)), RawMemory(byteCount: frameCount * frames.frameByteCount)
+      )
+      guard let token = unsafe tokens.bytes.baseAddress, let destination = unsafe stream.bytes.baseAddress else {
+        return Iteration {}
+      }
       for index in 0..<frameCount {
-        unsafe frames.encode(token: token + index % tokenCount * 32, identifier: UInt32(index), into: destination + index * frames.frameByteCount)
+        unsafe frames.encode(
+          token: token + index % tokenCount * 32, identifier: UInt32(index),
+          into: destination + index * frames.frameByteCount)
       }
       var decoder = FrameDecoder()
       return Iteration {

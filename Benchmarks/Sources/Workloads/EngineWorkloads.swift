@@ -12,10 +12,13 @@ extension Workload {
 
   /// What a campaign's reader and a lane write for a chunk of 1024: the enqueue record, an intent,
   /// an outcome. They allocate for each of these, never for a notification.
-  private static let enqueue = Workload("EngineJournal.chunk", InsideJournal.notificationCount, "notifications", mayAllocate: true) {
+  private static let enqueue = Workload(
+    "EngineJournal.chunk", InsideJournal.notificationCount, "notifications", mayAllocate: true
+  ) {
     let inside = try InsideJournal(MemoryFiles(keepsContent: false), tokens: Samples.tokens(InsideJournal.chunkCount))
     return Iteration(
-      reset: inside.makeDurable, run: { try WorkloadFailure.check(inside.takeInAndSettle(), "the journal has no room") })
+      reset: inside.makeDurable, run: { try WorkloadFailure.check(inside.takeInAndSettle(), "the journal has no room") }
+    )
   }
 
   /// The accounting of a campaign: one call for a chunk taken in, one for a settled run.

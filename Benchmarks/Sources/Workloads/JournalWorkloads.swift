@@ -22,7 +22,9 @@ extension Workload {
     return Iteration(
       reset: {
         driver.makeDurable()
-        for _ in 0..<(4 << 20) / recordByteCount { _ = try unsafe driver.journal.append(kind: 1, payload: tokens.readable) }
+        for _ in 0..<(4 << 20) / recordByteCount {
+          _ = try unsafe driver.journal.append(kind: 1, payload: tokens.readable)
+        }
       }, run: driver.makeDurable)
   }
 

@@ -49,7 +49,9 @@ private final class MemoryFile: JournalFile {
 
   func read(at offset: Int, into buffer: UnsafeMutableRawBufferPointer) throws(JournalFileError) -> Int {
     let count = unsafe max(0, min(buffer.count, content.count - offset))
-    unsafe content.withUnsafeBytes { unsafe buffer.copyMemory(from: UnsafeRawBufferPointer(rebasing: $0[offset..<offset + count])) }
+    unsafe content.withUnsafeBytes {
+      unsafe buffer.copyMemory(from: UnsafeRawBufferPointer(rebasing: $0[offset..<offset + count]))
+    }
     return count
   }
 

@@ -16,10 +16,15 @@ extension Workload {
       let (tokens, payload) = (RawMemory(Samples.tokens(notificationCount)), RawMemory(ownPayload))
       let size = RingRecord.blockCount(tokenByteCount: 32, payloadByteCount: ownPayload.count)
       for index in 0..<notificationCount {
-        guard var claim = ring.claim(minimum: size, maximum: size) else { throw WorkloadFailure(description: "the ring is full") }
-        _ = unsafe claim.append(RingRecord.Header(ordinal: UInt64(index), campaign: 1), token: tokens.piece(index * 32, 32), payload: payload.readable)
+        guard var claim = ring.claim(minimum: size, maximum: size) else {
+          throw WorkloadFailure(description: "the ring is full")
+        }
+        _ = unsafe claim.append(
+          RingRecord.Header(ordinal: UInt64(index), campaign: 1), token: tokens.piece(index * 32, 32),
+          payload: payload.readable)
       }
-      let frames = CampaignFrames(campaign: 1, command: .framed, payload: Samples.payload, expiration: 1_900_000_000, priority: 10)
+      let frames = CampaignFrames(
+        campaign: 1, command: .framed, payload: Samples.payload, expiration: 1_900_000_000, priority: 10)
       var packer = FramePacker(byteCountBound: 64 * 1024, buffers: LoopBuffers())
       return Iteration {
         var (from, count) = (ring.settled, 0)

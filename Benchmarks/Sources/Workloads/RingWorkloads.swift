@@ -45,7 +45,8 @@ extension Workload {
     while ordinal < count, var claim = ring.claim(minimum: 1, maximum: claimCount) {
       for index in 0..<claim.remainingBlockCount {
         let header = RingRecord.Header(ordinal: ordinal, campaign: 1)
-        _ = unsafe claim.append(header, token: tokens.piece(index * 32, 32), payload: UnsafeRawBufferPointer(start: nil, count: 0))
+        _ = unsafe claim.append(
+          header, token: tokens.piece(index * 32, 32), payload: UnsafeRawBufferPointer(start: nil, count: 0))
         ordinal += 1
       }
       claim.publish()
@@ -60,6 +61,7 @@ extension Workload {
     ring.setSent(to)
     ring.settle(through: to)
     _ = ring.sleep(seen: to)
-    try WorkloadFailure.check(count == notificationCount, "\(count) notifications came out of the ring, not \(notificationCount)")
+    try WorkloadFailure.check(
+      count == notificationCount, "\(count) notifications came out of the ring, not \(notificationCount)")
   }
 }

@@ -45,7 +45,9 @@ enum Samples {
 
   var readable: UnsafeRawBufferPointer { unsafe UnsafeRawBufferPointer(bytes) }
 
-  func piece(_ start: Int, _ count: Int) -> UnsafeRawBufferPointer { unsafe UnsafeRawBufferPointer(rebasing: bytes[start..<start + count]) }
+  func piece(_ start: Int, _ count: Int) -> UnsafeRawBufferPointer {
+    unsafe UnsafeRawBufferPointer(rebasing: bytes[start..<start + count])
+  }
 }
 
 /// A file without a name. It is gone when its last user has closed it.

@@ -32,7 +32,8 @@ extension Workload {
     let channel = EmbeddedChannel()
     try channel.pipeline.syncOperations.addHandlers([socket, handler])
     channel.pipeline.fireChannelActive()
-    try WorkloadFailure.check(handshake.client.isEstablished && handshake.server.isEstablished, "the handshake was not completed")
+    try WorkloadFailure.check(
+      handshake.client.isEstablished && handshake.server.isEstablished, "the handshake was not completed")
     let batch = RawMemory(byteCount: batchByteCount)
     return Iteration {
       let before = socket.byteCount
@@ -54,9 +55,12 @@ private struct Handshake {
     let trust = "/tmp/carillon-benchmark-ca-\(getpid()).pem"
     try authority.write(to: trust)
     defer { _ = unsafe unlink(trust) }
-    let issued = (server: try authority.issue(.server(at: now)), app: try authority.issue(.app(topic: "com.example.news", at: now)))
+    let issued = (
+      server: try authority.issue(.server(at: now)), app: try authority.issue(.app(topic: "com.example.news", at: now))
+    )
     let clients = ClientCertificatePolicy(request: .required, trust: .file(trust))
-    server = try TLSSession(TLSContext(server: TLSServerConfiguration(credential: issued.server.credential, clients: clients)))
+    server = try TLSSession(
+      TLSContext(server: TLSServerConfiguration(credential: issued.server.credential, clients: clients)))
     let configuration = TLSClientConfiguration(credential: issued.app.credential, trust: .file(trust))
     client = try TLSSession(TLSContext(client: configuration), host: "localhost")
   }
@@ -69,8 +73,12 @@ private struct Handshake {
       let (atServer, atClient) = (toServer, toClient)
       toServer.clear()
       toClient.clear()
-      _ = unsafe atServer.withUnsafeReadableBytes { unsafe server.receive($0, plaintext: &plaintext, output: &toClient) }
-      _ = unsafe atClient.withUnsafeReadableBytes { unsafe client.receive($0, plaintext: &plaintext, output: &toServer) }
+      _ = unsafe atServer.withUnsafeReadableBytes {
+        unsafe server.receive($0, plaintext: &plaintext, output: &toClient)
+      }
+      _ = unsafe atClient.withUnsafeReadableBytes {
+        unsafe client.receive($0, plaintext: &plaintext, output: &toServer)
+      }
     }
     try WorkloadFailure.check(client.isEstablished && server.isEstablished, "the handshake was not completed")
     return self

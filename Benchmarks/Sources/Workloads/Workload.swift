@@ -12,7 +12,10 @@ package struct Workload: Sendable {
   /// Makes everything that the iterations need.
   package let prepare: @Sendable () throws -> Iteration
 
-  init(_ name: String, _ operations: Int, _ unit: String, mayAllocate: Bool = false, prepare: @escaping @Sendable () throws -> Iteration) {
+  init(
+    _ name: String, _ operations: Int, _ unit: String, mayAllocate: Bool = false,
+    prepare: @escaping @Sendable () throws -> Iteration
+  ) {
     self.name = name
     self.operations = operations
     self.unit = unit

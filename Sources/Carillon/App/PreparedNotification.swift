@@ -36,7 +36,8 @@ struct PreparedNotification: Sendable {
     common?.collapseIdentifier = nil
     common?.expiration = nil
     common?.priority = nil
-    group = Group(headers: common, expiration: expiration, priority: headers?.priority ?? notification.priority?.rawValue)
+    group = Group(
+      headers: common, expiration: expiration, priority: headers?.priority ?? notification.priority?.rawValue)
   }
 
   static func headers(

@@ -22,7 +22,8 @@ extension PushApp {
   ) async throws(CarillonError) -> PushCampaign {
     let plan = try await planned(notification, name)
     if let column = plan.template?.columns.first {
-      throw CarillonError(.payload, "The notification has the placeholder {{\(column)}}, but tokens alone bring no values.")
+      throw CarillonError(
+        .payload, "The notification has the placeholder {{\(column)}}, but tokens alone bring no values.")
     }
     return try await begin(plan, .list(TokenList(tokens.map(\.wire)), count: tokens.count), notAccepted)
   }
@@ -111,7 +112,8 @@ struct CampaignPlan: Sendable {
 
 extension PushApp {
   /// A new campaign, checked.
-  fileprivate func planned(_ notification: PushNotification, _ name: String) async throws(CarillonError) -> CampaignPlan {
+  fileprivate func planned(_ notification: PushNotification, _ name: String) async throws(CarillonError) -> CampaignPlan
+  {
     let runtime = try await core.runtime(of: entry)
     let json = notification.json
     let template: PayloadTemplate

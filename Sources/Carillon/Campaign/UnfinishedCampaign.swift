@@ -140,7 +140,9 @@ public struct UnfinishedCampaign: Sendable, Identifiable {
     }
     let template: PayloadTemplate?
     do throws(PayloadTemplateError) {
-      template = try note.template.map { text throws(PayloadTemplateError) in try PayloadTemplate(parsing: Array(text.utf8)) }
+      template = try note.template.map { text throws(PayloadTemplateError) in
+        try PayloadTemplate(parsing: Array(text.utf8))
+      }
     } catch {
       throw CarillonError(.journalContent, "The campaign \(id): \(error).")
     }

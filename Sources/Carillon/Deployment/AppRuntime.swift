@@ -24,7 +24,9 @@ final class AppEntry: Sendable {
     state = Mutex(State(settings: settings, credential: try Self.resolve(settings, registry)))
   }
 
-  static func resolve(_ settings: AppSettings, _ registry: ProviderTokenRegistry) throws(CarillonError) -> ResolvedCredential {
+  static func resolve(
+    _ settings: AppSettings, _ registry: ProviderTokenRegistry
+  ) throws(CarillonError) -> ResolvedCredential {
     do throws(CredentialError) {
       return try ResolvedCredential.load(settings, registry: registry, validAt: Int64(NIOLoop.wallClock))
     } catch {

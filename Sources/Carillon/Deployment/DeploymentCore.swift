@@ -148,7 +148,8 @@ final class DeploymentCore: Sendable {
   func runtime(of entry: AppEntry) async throws(CarillonError) -> AppRuntime {
     await started.wait()
     guard case .running = state.withLock({ $0.phase }) else {
-      throw started.isOpen ? Self.hasEnded : CarillonError(.cancelled, "The task was cancelled before the deployment ran.")
+      throw started.isOpen
+        ? Self.hasEnded : CarillonError(.cancelled, "The task was cancelled before the deployment ran.")
     }
     guard let runtime = entry.runtime else {
       throw CarillonError(.cancelled, "The app \"\(entry.id)\" was removed from its deployment.")

@@ -104,7 +104,8 @@ package final class CampaignLedger: Sendable {
   func report(_ record: RingRecord, _ outcome: Outcome, goneSince: UInt64?) {
     guard let listener, !outcome.isAccepted else { return }
     listener.notAccepted(
-      line: record.ordinal, token: unsafe DeviceToken(bytes: record.token)?.description ?? "", outcome: outcome, goneSince: goneSince)
+      line: record.ordinal, token: unsafe DeviceToken(bytes: record.token)?.description ?? "", outcome: outcome,
+      goneSince: goneSince)
   }
 
   /// Reports recovered notifications that get an outcome without being resent, except for the first

@@ -34,7 +34,8 @@ package actor App {
   ///   - journal: Records everything that another process must know if this one ends unexpectedly.
   ///   - events: Called on the app's loop with what happens to its connections.
   package init(
-    configuration: AppConfiguration, dialer: any Dialer, loops: [any Loop], firstLoop: Int = 0, seed: UInt64, budget: RingBudget? = nil,
+    configuration: AppConfiguration, dialer: any Dialer, loops: [any Loop], firstLoop: Int = 0, seed: UInt64,
+    budget: RingBudget? = nil,
     journal: EngineJournal? = nil, events: (@Sendable (AppEvent) -> Void)? = nil
   ) {
     precondition(!loops.isEmpty, "an app needs a loop")
@@ -49,12 +50,14 @@ package actor App {
     home = loops[first]
     pool = PoolMachine(
       limits: PoolMachine.Limits(
-        lanes: configuration.connections, connectionsPerMinute: configuration.connectionsPerMinute, dialAttempts: configuration.dialAttempts),
+        lanes: configuration.connections, connectionsPerMinute: configuration.connectionsPerMinute,
+        dialAttempts: configuration.dialAttempts),
       now: loops[first].now)
     let report = Mailbox<LaneEvent>()
     self.report = report
     let shared = AppShared(
-      app: configuration.id, loop: loops[first], rateLimit: configuration.rateLimit, breaker: configuration.badTokenBreaker,
+      app: configuration.id, loop: loops[first], rateLimit: configuration.rateLimit,
+      breaker: configuration.badTokenBreaker,
       status: AppStatus(patience: configuration.patience, planCheck: { report.put(.troubled(checkAt: $0)) }),
       journal: journal,
       starved: { report.put(.starved) },
@@ -64,7 +67,9 @@ package actor App {
     journal?.onFailure { [weak shared] reason in shared?.cancelAll(failure: reason) }
     for index in 0..<configuration.connections.lowerBound {
       shared.scheduler.add(
-        Self.makeLane(index, of: configuration, dialer: dialer, loops: self.loops, shared: shared, budget: budget, seed: seed, report: report))
+        Self.makeLane(
+          index, of: configuration, dialer: dialer, loops: self.loops, shared: shared, budget: budget, seed: seed,
+          report: report))
     }
   }
 
@@ -155,7 +160,8 @@ package actor App {
   private func addLanes(_ count: Int) {
     for _ in 0..<count {
       let lane = Self.makeLane(
-        shared.scheduler.lanes.count, of: laneConfiguration, dialer: dialer, loops: loops, shared: shared, budget: budget, seed: seed,
+        shared.scheduler.lanes.count, of: laneConfiguration, dialer: dialer, loops: loops, shared: shared,
+        budget: budget, seed: seed,
         report: report)
       shared.scheduler.add(lane)
       // It may need a connection before it has anything to send.
@@ -207,7 +213,8 @@ package actor App {
   }
 
   private static func makeLane(
-    _ index: Int, of configuration: AppConfiguration, dialer: any Dialer, loops: [any Loop], shared: AppShared, budget: RingBudget?,
+    _ index: Int, of configuration: AppConfiguration, dialer: any Dialer, loops: [any Loop], shared: AppShared,
+    budget: RingBudget?,
     seed: UInt64, report: Mailbox<LaneEvent>
   ) -> Lane {
     let loop = loops[index % loops.count]
@@ -215,7 +222,9 @@ package actor App {
     let lane = Lane(
       configuration: configuration, isKept: index < configuration.connections.lowerBound, loop: loop, dialer: dialer,
       shared: shared, budget: budget, seed: seed, report: { report.put($0) })
-    if let number = lane.journalNumber { shared.journal?.onPinned(lane: number) { [weak lane] end in lane?.compact(before: end) } }
+    if let number = lane.journalNumber {
+      shared.journal?.onPinned(lane: number) { [weak lane] end in lane?.compact(before: end) }
+    }
     return lane
   }
 }

@@ -92,7 +92,8 @@ final class LaneScheduler: Sendable {
   /// there is enough room.
   func roomMade(ring: NotificationRing, backlog: BacklogGauge) {
     guard isWaitedFor else { return }
-    let isEnough = ring.freeBlockCount >= ring.blockCountLimit / 8 && backlog.backlog(of: ring) <= backlog.blockCount / 2
+    let isEnough =
+      ring.freeBlockCount >= ring.blockCountLimit / 8 && backlog.backlog(of: ring) <= backlog.blockCount / 2
     if isEnough { resumeWaiters() }
   }
 

@@ -122,7 +122,8 @@ package struct AudienceEntry: Sendable {
     unsafe entries = .allocate(capacity: entryLimit)
     unsafe fill = .allocate(capacity: 1)
     unsafe fill.initialize(to: Fill())
-    unsafe tokens = .allocate(byteCount: entryLimit * (AudienceReader.textByteLimit + RingRecord.OwnHeaders.byteCountLimit), alignment: 16)
+    unsafe tokens = .allocate(
+      byteCount: entryLimit * (AudienceReader.textByteLimit + RingRecord.OwnHeaders.byteCountLimit), alignment: 16)
     unsafe payloads = .allocate(byteCount: max(1, payloadCapacity), alignment: 16)
   }
 
@@ -154,7 +155,8 @@ package struct AudienceEntry: Sendable {
 
   /// The entry's own headers. Valid until the chunk is filled again.
   package func ownHeaders(of entry: AudienceEntry) -> RingRecord.OwnHeaders {
-    unsafe RingRecord.OwnHeaders(code: entry.headersCode, start: UnsafeRawPointer(tokens + Int(entry.tokenOffset) + Int(entry.tokenByteCount)))
+    unsafe RingRecord.OwnHeaders(
+      code: entry.headersCode, start: UnsafeRawPointer(tokens + Int(entry.tokenOffset) + Int(entry.tokenByteCount)))
   }
 
   /// The payload made for this entry; empty when the campaign has one payload for all. Valid until
@@ -168,8 +170,10 @@ package struct AudienceEntry: Sendable {
   package func text(of entry: AudienceEntry) -> String {
     let bytes = unsafe token(of: entry)
     switch entry.kind {
-    case .ready, .payloadTooLarge, .malformedIdentifier, .malformedCollapseIdentifier: return unsafe Self.hexadecimal(bytes)
-    case .malformedToken, .malformedRow, .malformedText, .overlongLine: return unsafe String(decoding: bytes, as: UTF8.self)
+    case .ready, .payloadTooLarge, .malformedIdentifier, .malformedCollapseIdentifier:
+      return unsafe Self.hexadecimal(bytes)
+    case .malformedToken, .malformedRow, .malformedText, .overlongLine:
+      return unsafe String(decoding: bytes, as: UTF8.self)
     }
   }
 

@@ -45,7 +45,8 @@ package enum AudienceFormatError: Error, Hashable, Sendable {
 
   func sentence(_ name: String) -> String {
     switch self {
-    case .empty: "\(name) holds no device token: give one token per line, or CSV with a header that has a column \"token\"."
+    case .empty:
+      "\(name) holds no device token: give one token per line, or CSV with a header that has a column \"token\"."
     case .notUTF8: "\(name) is UTF-16: save it as UTF-8."
     case .noTokenColumn(let line, let columns, ","):
       "\(name), line \(line): the header has no column \"token\" (it has \(AudienceHeader.list(columns))): "
@@ -53,7 +54,8 @@ package enum AudienceFormatError: Error, Hashable, Sendable {
     case .noTokenColumn(let line, _, let separator):
       "\(name), line \(line): the columns seem to be separated by \(separator): "
         + "separate them by commas, and name the one with the device tokens \"token\"."
-    case .duplicateColumn(let line, let column): "\(name), line \(line): the header has the column \"\(column)\" twice: give each column a name of its own."
+    case .duplicateColumn(let line, let column):
+      "\(name), line \(line): the header has the column \"\(column)\" twice: give each column a name of its own."
     }
   }
 }

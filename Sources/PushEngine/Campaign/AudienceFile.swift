@@ -39,7 +39,8 @@ internal import Synchronization
   ///   - makeRenderer: Called once with the header. Returns the renderer of each line's payload;
   ///     nil: one payload for all. Its errors are rethrown.
   package init(
-    path: String, from mark: AudienceMark? = nil, readsHeaders: Bool = false, renderer makeRenderer: (AudienceHeader) throws -> PayloadRenderer? = { _ in nil }
+    path: String, from mark: AudienceMark? = nil, readsHeaders: Bool = false,
+    renderer makeRenderer: (AudienceHeader) throws -> PayloadRenderer? = { _ in nil }
   ) throws {
     self.path = path
     input = try AudienceInput(path: path, blockByteCount: Self.blockByteCount)
@@ -56,7 +57,8 @@ internal import Synchronization
       position = header.byteCount
     }
     self.mark = start
-    reader = AudienceReader(header, renderer: try makeRenderer(header), readsHeaders: readsHeaders, firstLine: self.mark.line)
+    reader = AudienceReader(
+      header, renderer: try makeRenderer(header), readsHeaders: readsHeaders, firstLine: self.mark.line)
     consumed.store(Int(clamping: self.mark.offset), ordering: .relaxed)
   }
 
@@ -67,7 +69,9 @@ internal import Synchronization
   /// - Throws: ``AudienceError``, also when the whole file had no entry, or a line has no end.
   package func fill(_ chunk: AudienceChunk) throws(AudienceError) -> AudienceSupply {
     chunk.removeAll()
-    if let restart = reader.restart { mark = AudienceMark(offset: UInt64(consumedByteCount - restart.carriedByteCount), line: restart.line) }
+    if let restart = reader.restart {
+      mark = AudienceMark(offset: UInt64(consumedByteCount - restart.carriedByteCount), line: restart.line)
+    }
     chunk.mark = mark
     var blockCount = 0
     while !isFinished {
@@ -112,7 +116,8 @@ internal import Synchronization
     let readLineCount = Int(clamping: line) - Int(clamping: header.firstLine)
     let readByteCount = offset - header.byteCount
     if readLineCount > 0, readByteCount > 0 {
-      unread.estimatedLineCount = Int((Double(unread.byteCount ?? 0) * Double(readLineCount) / Double(readByteCount)).rounded(.up))
+      unread.estimatedLineCount = Int(
+        (Double(unread.byteCount ?? 0) * Double(readLineCount) / Double(readByteCount)).rounded(.up))
     }
     return unread
   }
@@ -123,7 +128,9 @@ internal import Synchronization
         // A file is read as far as a header can reach, so that one without a row is noticed. A pipe
         // may pause, so it is read no further than necessary.
         let isEnough = input.byteCount == nil || input.isAtEnd || input.count > AudienceReader.lineByteLimit
-        if isEnough, let header = try AudienceHeader.detect(unsafe Array(input.bytes), isWhole: input.isAtEnd) { return header }
+        if isEnough, let header = try AudienceHeader.detect(unsafe Array(input.bytes), isWhole: input.isAtEnd) {
+          return header
+        }
       } catch {
         throw AudienceError(path: input.path, problem: .format(error))
       }

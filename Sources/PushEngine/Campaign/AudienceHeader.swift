@@ -51,7 +51,9 @@ package struct AudienceHeader: Hashable, Sendable {
       if let second, isToken(second.bytes) { return plain }
       throw .noTokenColumn(line: first.line, columns: columns, separator: separator)
     }
-    for (index, name) in columns.enumerated() where !name.isEmpty && columns[..<index].contains(name) { throw .duplicateColumn(line: first.line, name: name) }
+    for (index, name) in columns.enumerated() where !name.isEmpty && columns[..<index].contains(name) {
+      throw .duplicateColumn(line: first.line, name: name)
+    }
     if isWhole, lines.nextWithText() == nil { throw .empty }
     return AudienceHeader(columns: columns, tokenColumn: tokenColumn, byteCount: first.end, firstLine: first.line + 1)
   }
@@ -74,7 +76,9 @@ package struct AudienceHeader: Hashable, Sendable {
 
   private static func names(in line: [UInt8]) -> [String] {
     var record = AudienceRecord(columnLimit: line.count + 1)
-    guard unsafe line.withUnsafeBytes({ unsafe record.split($0) }) else { return [String(decoding: line, as: UTF8.self)] }
+    guard unsafe line.withUnsafeBytes({ unsafe record.split($0) }) else {
+      return [String(decoding: line, as: UTF8.self)]
+    }
     var names: [String] = []
     for index in 0..<record.count {
       let field = record[index]

@@ -57,7 +57,9 @@ internal import PushWire
   ///   - readsHeaders: True: the columns `apns-id` and `collapse-id` set a notification's own
   ///     headers where they are not empty. False: they are ordinary columns.
   ///   - firstLine: The number of the first line, if it is not the one after the header.
-  package init(_ header: AudienceHeader, renderer: PayloadRenderer? = nil, readsHeaders: Bool = false, firstLine: UInt64? = nil) {
+  package init(
+    _ header: AudienceHeader, renderer: PayloadRenderer? = nil, readsHeaders: Bool = false, firstLine: UInt64? = nil
+  ) {
     isCSV = header.isCSV
     columnCount = max(1, header.columns.count)
     tokenColumn = header.tokenColumn
@@ -148,14 +150,17 @@ internal import PushWire
   /// Reads the record that begins at `position`. Returns where the next one begins; nil if this one
   /// does not end in `bytes`, or is too long.
   @inline(__always)
-  private mutating func takeRecord(_ bytes: UnsafeRawBufferPointer, at position: Int, into chunk: AudienceChunk) -> Int? {
+  private mutating func takeRecord(_ bytes: UnsafeRawBufferPointer, at position: Int, into chunk: AudienceChunk) -> Int?
+  {
     guard let base = bytes.baseAddress else { return nil }
     // The usual case is a complete line without quotes.
     let found = unsafe memchr(base + position, Int32(UInt8(ascii: "\n")), bytes.count - position)
     if let found = unsafe found {
       let end = unsafe UnsafeRawPointer(found) - base
       let text = unsafe UnsafeRawBufferPointer(start: base + position, count: end - position)
-      if text.count <= Self.lineByteLimit, unsafe !isCSV || memchr(base + position, Int32(UInt8(ascii: "\"")), text.count) == nil {
+      if text.count <= Self.lineByteLimit,
+        unsafe !isCSV || memchr(base + position, Int32(UInt8(ascii: "\"")), text.count) == nil
+      {
         unsafe take(text, into: chunk)
         line += 1
         return end + 1
@@ -165,9 +170,11 @@ internal import PushWire
   }
 
   @inline(never)
-  private mutating func takeQuoted(_ bytes: UnsafeRawBufferPointer, at position: Int, into chunk: AudienceChunk) -> Int? {
+  private mutating func takeQuoted(_ bytes: UnsafeRawBufferPointer, at position: Int, into chunk: AudienceChunk) -> Int?
+  {
     recordEnd = AudienceRecordEnd(isCSV: isCSV)
-    let reach = unsafe UnsafeRawBufferPointer(rebasing: bytes[position..<min(bytes.count, position + Self.lineByteLimit + 1)])
+    let reach = unsafe UnsafeRawBufferPointer(
+      rebasing: bytes[position..<min(bytes.count, position + Self.lineByteLimit + 1)])
     if let end = unsafe recordEnd.find(reach, from: 0) {
       return unsafe position + settle(UnsafeRawBufferPointer(rebasing: reach[..<end]), into: chunk) + 1
     }
@@ -177,7 +184,9 @@ internal import PushWire
 
   /// Continues a record, or an overlong line, that an earlier block began. Returns the offset after
   /// it.
-  private mutating func continueRecord(_ block: UnsafeRawBufferPointer, from start: Int, into chunk: AudienceChunk) -> Int {
+  private mutating func continueRecord(
+    _ block: UnsafeRawBufferPointer, from start: Int, into chunk: AudienceChunk
+  ) -> Int {
     let rest = unsafe UnsafeRawBufferPointer(rebasing: block[start...])
     if carried == .overlongLine {
       let end = unsafe Self.lineEnd(rest)
@@ -237,7 +246,9 @@ internal import PushWire
   /// Takes a complete record without its line end, or only its first line if it spans several and
   /// is invalid. Returns how many bytes it took.
   private mutating func settle(_ bytes: UnsafeRawBufferPointer, into chunk: AudienceChunk) -> Int {
-    if isCSV, let end = unsafe Self.lineEnd(bytes), unsafe !(record.split(Self.trimmed(bytes)) && record.count == columnCount) {
+    if isCSV, let end = unsafe Self.lineEnd(bytes),
+      unsafe !(record.split(Self.trimmed(bytes)) && record.count == columnCount)
+    {
       return unsafe takeFirstLine(bytes, end: end, into: chunk)
     }
     unsafe take(bytes, into: chunk)
@@ -252,7 +263,9 @@ internal import PushWire
   }
 
   private static func lineEnd(_ bytes: UnsafeRawBufferPointer) -> Int? {
-    guard let base = bytes.baseAddress, let found = unsafe memchr(base, Int32(UInt8(ascii: "\n")), bytes.count) else { return nil }
+    guard let base = bytes.baseAddress, let found = unsafe memchr(base, Int32(UInt8(ascii: "\n")), bytes.count) else {
+      return nil
+    }
     return unsafe UnsafeRawPointer(found) - base
   }
 
@@ -276,7 +289,8 @@ internal import PushWire
 
   @inline(__always)
   private func takeToken(_ text: UnsafeRawBufferPointer, into chunk: AudienceChunk) {
-    let destination = unsafe UnsafeMutableRawBufferPointer(start: chunk.tokens + chunk.tokenEnd, count: Self.textByteLimit)
+    let destination = unsafe UnsafeMutableRawBufferPointer(
+      start: chunk.tokens + chunk.tokenEnd, count: Self.textByteLimit)
     do throws(DeviceTokenError) {
       let count = try unsafe DeviceToken.parse(text, into: destination)
       add(.ready, textCount: count, payloadCount: 0, to: chunk)
@@ -294,7 +308,8 @@ internal import PushWire
     }
     let field = record[tokenColumn]
     let tokenText = unsafe UnsafeRawBufferPointer(rebasing: text[field.start..<field.end])
-    let destination = unsafe UnsafeMutableRawBufferPointer(start: chunk.tokens + chunk.tokenEnd, count: Self.textByteLimit)
+    let destination = unsafe UnsafeMutableRawBufferPointer(
+      start: chunk.tokens + chunk.tokenEnd, count: Self.textByteLimit)
     let tokenCount: Int
     do throws(DeviceTokenError) {
       tokenCount = try unsafe DeviceToken.parse(tokenText, into: destination)
@@ -309,7 +324,8 @@ internal import PushWire
       add(.ready, textCount: tokenCount, payloadCount: 0, to: chunk)
       return
     }
-    let room = unsafe UnsafeMutableRawBufferPointer(start: chunk.payloads + chunk.payloadEnd, count: chunk.payloadCapacity - chunk.payloadEnd)
+    let room = unsafe UnsafeMutableRawBufferPointer(
+      start: chunk.payloads + chunk.payloadEnd, count: chunk.payloadCapacity - chunk.payloadEnd)
     switch unsafe renderer.render(record, of: text, into: room) {
     case .rendered(let count): add(.ready, textCount: tokenCount, payloadCount: count, to: chunk)
     case .tooLarge: add(.payloadTooLarge, textCount: tokenCount, payloadCount: 0, to: chunk)
@@ -318,11 +334,15 @@ internal import PushWire
   }
 
   /// Takes a row with own headers, whose token has been read.
-  private func takePersonal(_ text: UnsafeRawBufferPointer, tokenText: UnsafeRawBufferPointer, tokenCount: Int, into chunk: AudienceChunk) {
+  private func takePersonal(
+    _ text: UnsafeRawBufferPointer, tokenText: UnsafeRawBufferPointer, tokenCount: Int, into chunk: AudienceChunk
+  ) {
     var identifier: APNSIdentifier?
     if let field = identifierColumn.map({ record[$0] }), field.start < field.end {
       identifier = unsafe APNSIdentifier(parsing: UnsafeRawBufferPointer(rebasing: text[field.start..<field.end]))
-      guard identifier != nil else { return add(.malformedIdentifier, textCount: tokenCount, payloadCount: 0, to: chunk) }
+      guard identifier != nil else {
+        return add(.malformedIdentifier, textCount: tokenCount, payloadCount: 0, to: chunk)
+      }
     }
     var place = unsafe chunk.tokens + chunk.tokenEnd + tokenCount
     if let identifier {
@@ -338,7 +358,8 @@ internal import PushWire
     }
     var payloadCount = 0
     if let renderer {
-      let room = unsafe UnsafeMutableRawBufferPointer(start: chunk.payloads + chunk.payloadEnd, count: chunk.payloadCapacity - chunk.payloadEnd)
+      let room = unsafe UnsafeMutableRawBufferPointer(
+        start: chunk.payloads + chunk.payloadEnd, count: chunk.payloadCapacity - chunk.payloadEnd)
       switch unsafe renderer.render(record, of: text, into: room) {
       case .rendered(let count): payloadCount = count
       case .tooLarge: return add(.payloadTooLarge, textCount: tokenCount, payloadCount: 0, to: chunk)
@@ -351,17 +372,23 @@ internal import PushWire
 
   /// Copies a field without the second of each pair of quotes. Nil unless it can be a header's
   /// value: printable ASCII without spaces at the ends, at most 64 bytes.
-  private static func copyHeaderValue(_ field: AudienceRecord.Field, of text: UnsafeRawBufferPointer, to place: UnsafeMutableRawPointer) -> Int? {
+  private static func copyHeaderValue(
+    _ field: AudienceRecord.Field, of text: UnsafeRawBufferPointer, to place: UnsafeMutableRawPointer
+  ) -> Int? {
     var count = 0
     var position = field.start
     while position < field.end {
       let byte = unsafe text[position]
-      guard (0x20...0x7E).contains(byte), count < RingRecord.OwnHeaders.collapseIdentifierByteCountLimit else { return nil }
+      guard (0x20...0x7E).contains(byte), count < RingRecord.OwnHeaders.collapseIdentifierByteCountLimit else {
+        return nil
+      }
       unsafe place.storeBytes(of: byte, toByteOffset: count, as: UInt8.self)
       count += 1
       position += field.isQuoted && byte == UInt8(ascii: "\"") ? 2 : 1
     }
-    guard unsafe place.load(as: UInt8.self) != 0x20, unsafe place.load(fromByteOffset: count - 1, as: UInt8.self) != 0x20 else { return nil }
+    guard unsafe place.load(as: UInt8.self) != 0x20,
+      unsafe place.load(fromByteOffset: count - 1, as: UInt8.self) != 0x20
+    else { return nil }
     return count
   }
 
@@ -371,15 +398,21 @@ internal import PushWire
     if count < text.count {
       while count > 0, unsafe text[count] & 0xC0 == 0x80 { count -= 1 }
     }
-    if count > 0, let source = text.baseAddress { unsafe (chunk.tokens + chunk.tokenEnd).copyMemory(from: source, byteCount: count) }
+    if count > 0, let source = text.baseAddress {
+      unsafe (chunk.tokens + chunk.tokenEnd).copyMemory(from: source, byteCount: count)
+    }
     add(kind, textCount: count, payloadCount: 0, to: chunk)
   }
 
   @inline(__always)
-  private func add(_ kind: AudienceEntry.Kind, textCount: Int, headersCode: UInt8 = 0, payloadCount: Int, to chunk: AudienceChunk) {
+  private func add(
+    _ kind: AudienceEntry.Kind, textCount: Int, headersCode: UInt8 = 0, payloadCount: Int, to chunk: AudienceChunk
+  ) {
     let entry = AudienceEntry(
-      line: line, payloadOffset: UInt32(truncatingIfNeeded: chunk.payloadEnd), payloadByteCount: UInt32(truncatingIfNeeded: payloadCount),
-      tokenOffset: UInt32(truncatingIfNeeded: chunk.tokenEnd), tokenByteCount: UInt8(truncatingIfNeeded: textCount), kind: kind,
+      line: line, payloadOffset: UInt32(truncatingIfNeeded: chunk.payloadEnd),
+      payloadByteCount: UInt32(truncatingIfNeeded: payloadCount),
+      tokenOffset: UInt32(truncatingIfNeeded: chunk.tokenEnd), tokenByteCount: UInt8(truncatingIfNeeded: textCount),
+      kind: kind,
       headersCode: headersCode)
     unsafe (chunk.entries + chunk.count).initialize(to: entry)
     chunk.count += 1

@@ -17,7 +17,10 @@ package struct Campaign: Sendable {
   /// Random by default. A campaign that is resumed from a journal uses the journal's.
   package var seed: IdentifierSeed
 
-  package init(payload: [UInt8], expiration: UInt32? = nil, priority: UInt8? = nil, headers: ProviderHeaders? = nil, seed: IdentifierSeed = .random()) {
+  package init(
+    payload: [UInt8], expiration: UInt32? = nil, priority: UInt8? = nil, headers: ProviderHeaders? = nil,
+    seed: IdentifierSeed = .random()
+  ) {
     self.payload = payload
     self.expiration = expiration
     self.priority = priority
@@ -35,7 +38,9 @@ package struct Campaign: Sendable {
 }
 
 extension IdentifierSeed {
-  package static func random() -> IdentifierSeed { IdentifierSeed(high: .random(in: 0 ... .max), low: .random(in: 0 ... .max)) }
+  package static func random() -> IdentifierSeed {
+    IdentifierSeed(high: .random(in: 0 ... .max), low: .random(in: 0 ... .max))
+  }
 }
 
 /// The source of a campaign's entries, a chunk at a time.
@@ -77,7 +82,9 @@ package struct CampaignRun: Sendable {
   ///   ``EngineJournal/begin(_:)`` or ``EngineJournal/campaigns``. The work of earlier processes is
   ///   part of its account, and what they left is sent first. Nil when the app has no journal.
   /// - Throws: ``AppFailure`` when the app has failed.
-  package init(_ campaign: Campaign, through app: App, journalled number: UInt64? = nil, listener: (any OutcomeListener)? = nil) throws(AppFailure) {
+  package init(
+    _ campaign: Campaign, through app: App, journalled number: UInt64? = nil, listener: (any OutcomeListener)? = nil
+  ) throws(AppFailure) {
     shared = app.shared
     policy = app.configuration.policy
     let journalled = number.flatMap { app.shared.journal?.campaign($0) }
@@ -90,13 +97,17 @@ package struct CampaignRun: Sendable {
         switch configuration.transport {
         case .binary:
           CampaignFrames(
-            campaign: number, command: configuration.command, payload: campaign.payload, expiration: campaign.expiration, priority: campaign.priority)
+            campaign: number, command: configuration.command, payload: campaign.payload,
+            expiration: campaign.expiration, priority: campaign.priority)
         case .http2(let settings):
           CampaignFrames(
-            campaign: number, authority: settings.authority, headers: campaign.requestHeaders, credential: settings.credential, payload: campaign.payload,
+            campaign: number, authority: settings.authority, headers: campaign.requestHeaders,
+            credential: settings.credential, payload: campaign.payload,
             seed: journalled?.seed ?? campaign.seed)
         }
-      return CampaignLedger(frames: frames, journalNumber: journalled?.number, account: journalled?.account ?? Account(), listener: listener)
+      return CampaignLedger(
+        frames: frames, journalNumber: journalled?.number, account: journalled?.account ?? Account(), listener: listener
+      )
     }
   }
 
@@ -121,7 +132,9 @@ package struct CampaignRun: Sendable {
     shared.close(ledger)
     await ledger.finished()
     shared.campaigns.forget(ledger)
-    if let number = journalled?.number, problem == nil, !ledger.isCancelled || ledger.isAbandoned { shared.journal?.end(number) }
+    if let number = journalled?.number, problem == nil, !ledger.isCancelled || ledger.isAbandoned {
+      shared.journal?.end(number)
+    }
     if let problem { throw problem }
   }
 

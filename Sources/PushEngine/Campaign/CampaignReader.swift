@@ -24,7 +24,9 @@ struct CampaignReader {
     self.shared = shared
     self.policy = policy
     progress = journalled.map(ReadingProgress.init)
-    unread = journalled.map { UnreadAudience(mark: $0.readLine == 0 ? nil : $0.mark, line: $0.readLine + 1) } ?? UnreadAudience()
+    unread =
+      journalled.map { UnreadAudience(mark: $0.readLine == 0 ? nil : $0.mark, line: $0.readLine + 1) }
+      ?? UnreadAudience()
   }
 
   // MARK: Recovered runs
@@ -67,7 +69,8 @@ struct CampaignReader {
 
   private func resolve(_ recovered: RecoveredRun, _ outcome: Outcome) {
     ledger.report(recovered, outcome)
-    let run = JournalledRun(lane: recovered.lane, range: recovered.range, campaign: recovered.campaign, count: recovered.count)
+    let run = JournalledRun(
+      lane: recovered.lane, range: recovered.range, campaign: recovered.campaign, count: recovered.count)
     shared.journal?.record(.resolved(run, outcome))
     ledger.settled(recovered.count, outcome)
   }
@@ -92,7 +95,9 @@ struct CampaignReader {
         rejectMalformed(chunk)
         _ = await submit(chunk)
         unread = UnreadAudience(chunk, from: nextIndex)
-        if let number = ledger.journalNumber, let rest = progress?.tellRest(of: chunk) { shared.journal?.record(.position(campaign: number, rest)) }
+        if let number = ledger.journalNumber, let rest = progress?.tellRest(of: chunk) {
+          shared.journal?.record(.position(campaign: number, rest))
+        }
       }
     }
   }
@@ -129,7 +134,9 @@ struct CampaignReader {
       guard allowed > 0 else { return taken }
       var left = allowed
       while left > 0, next < chunk.count {
-        guard let room = await shared.scheduler.room(for: RingRecord.blockCountLimit, isCancelled: isCancelled) else { return taken }
+        guard let room = await shared.scheduler.room(for: RingRecord.blockCountLimit, isCancelled: isCancelled) else {
+          return taken
+        }
         // A notification takes at least one block. Each claim has a fixed cost, so a claim is not
         // too small.
         let limit = min(left, max(room.blockCount, Self.smallestClaim))
@@ -151,13 +158,17 @@ struct CampaignReader {
 
   /// Writes up to `limit` of the chunk's entries, from `next` on, into the lane's ring as one
   /// claim.
-  private mutating func fill(_ lane: Lane, from chunk: AudienceChunk, next: inout Int, origin: inout UInt64, limit: Int) -> Filling {
+  private mutating func fill(
+    _ lane: Lane, from chunk: AudienceChunk, next: inout Int, origin: inout UInt64, limit: Int
+  ) -> Filling {
     let wanted = ChunkRun(chunk, from: next, limit: limit, recordByteCountLimit: shared.journal?.recordByteCountLimit)
     guard wanted.count > 0 else {
       next = chunk.count
       return .took(0)
     }
-    guard var claim = lane.ring.claim(minimum: wanted.firstBlockCount, maximum: wanted.blockCount) else { return .took(0) }
+    guard var claim = lane.ring.claim(minimum: wanted.firstBlockCount, maximum: wanted.blockCount) else {
+      return .took(0)
+    }
     let run = wanted.prefix(blockCount: claim.remainingBlockCount)
     if let journal = shared.journal, !write(run, of: chunk, at: claim.position, origin: origin, of: lane, to: journal) {
       // No lane has seen the claim, so it becomes padding.
@@ -173,10 +184,13 @@ struct CampaignReader {
     for index in run.first..<run.end {
       let entry = chunk[index]
       guard entry.kind == .ready else { continue }
-      let header = RingRecord.Header(ordinal: entry.line, campaign: ledger.frames.campaign, mayHaveArrived: mayHaveArrived)
+      let header = RingRecord.Header(
+        ordinal: entry.line, campaign: ledger.frames.campaign, mayHaveArrived: mayHaveArrived)
       let fits =
         entry.headersCode != 0
-        ? unsafe claim.append(header, token: chunk.token(of: entry), headers: chunk.ownHeaders(of: entry), payload: chunk.payload(of: entry))
+        ? unsafe claim.append(
+          header, token: chunk.token(of: entry), headers: chunk.ownHeaders(of: entry), payload: chunk.payload(of: entry)
+        )
         : unsafe claim.append(header, token: chunk.token(of: entry), payload: chunk.payload(of: entry))
       precondition(fits, "a run that does not fit its claim")
     }
@@ -188,15 +202,18 @@ struct CampaignReader {
   }
 
   private mutating func write(
-    _ run: ChunkRun, of chunk: AudienceChunk, at position: UInt64, origin: UInt64, of lane: Lane, to journal: EngineJournal
+    _ run: ChunkRun, of chunk: AudienceChunk, at position: UInt64, origin: UInt64, of lane: Lane,
+    to journal: EngineJournal
   ) -> Bool {
     guard let campaign = ledger.journalNumber, let number = lane.journalNumber else { return true }
-    let taken = JournalledRun(lane: number, range: position..<(position + UInt64(run.blockCount)), campaign: campaign, count: run.count)
+    let taken = JournalledRun(
+      lane: number, range: position..<(position + UInt64(run.blockCount)), campaign: campaign, count: run.count)
     var header = EnqueueHeader(run: taken, position: nil)
     let end = journal.plantedMistake == .positionsRunAhead ? chunk.count : run.end
     if let from = chunk.origin {
       let range = origin..<(origin + UInt64(run.blockCount))
-      header.source = EnqueueHeader.Source(lane: from.lane, range: range, newlyDoubted: newlyDoubtedCount(run, of: chunk))
+      header.source = EnqueueHeader.Source(
+        lane: from.lane, range: range, newlyDoubted: newlyDoubtedCount(run, of: chunk))
       header.isInDoubt = from.fate != .unsent
     } else {
       header.position = progress?.position(before: end, of: chunk)

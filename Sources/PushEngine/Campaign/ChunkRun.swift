@@ -17,12 +17,15 @@ struct ChunkRun {
 
   /// Up to `limit` entries from `start` on, as many as fit one record of the journal.
   init(_ chunk: AudienceChunk, from start: Int, limit: Int, recordByteCountLimit: Int?) {
-    self.init(chunk, from: start, count: limit, blockCount: .max, byteCount: recordByteCountLimit.map { $0 - EnqueueHeader.byteCountLimit } ?? .max)
+    self.init(
+      chunk, from: start, count: limit, blockCount: .max,
+      byteCount: recordByteCountLimit.map { $0 - EnqueueHeader.byteCountLimit } ?? .max)
   }
 
   /// As many of the entries as fit `blockCount`.
   func prefix(blockCount: Int) -> ChunkRun {
-    blockCount >= self.blockCount ? self : ChunkRun(chunk, from: first, count: count, blockCount: blockCount, byteCount: .max)
+    blockCount >= self.blockCount
+      ? self : ChunkRun(chunk, from: first, count: count, blockCount: blockCount, byteCount: .max)
   }
 
   private init(_ chunk: AudienceChunk, from start: Int, count: Int, blockCount: Int, byteCount: Int) {
@@ -64,7 +67,8 @@ extension AudienceChunk {
   fileprivate func notification(_ entry: AudienceEntry) -> EnqueuedNotification {
     let token = unsafe token(of: entry)
     return unsafe EnqueuedNotification(
-      line: entry.line, token: token, headersCode: entry.headersCode, headersStart: token.baseAddress.map { unsafe $0 + token.count },
+      line: entry.line, token: token, headersCode: entry.headersCode,
+      headersStart: token.baseAddress.map { unsafe $0 + token.count },
       payload: payload(of: entry))
   }
 }

@@ -25,10 +25,13 @@ struct RecoveredAudience {
     guard index < recoveredRuns.count else { return false }
     let recovered = recoveredRuns[index]
     var place = cursor ?? recovered.start
-    chunk.origin = AudienceChunk.Origin(lane: recovered.lane, fate: recovered.fate, position: recovered.runStart + place.blockOffset)
+    chunk.origin = AudienceChunk.Origin(
+      lane: recovered.lane, fate: recovered.fate, position: recovered.runStart + place.blockOffset)
     recovered.content.walk(&place) { notification in
       guard takenCount + chunk.count < recovered.count, chunk.hasRoom(for: notification) else { return false }
-      unsafe chunk.append(line: notification.line, token: notification.token, headers: notification.headers, payload: notification.payload)
+      unsafe chunk.append(
+        line: notification.line, token: notification.token, headers: notification.headers, payload: notification.payload
+      )
       return true
     }
     cursor = place

@@ -68,7 +68,9 @@ package struct PayloadTemplate: Sendable {
       switch segment {
       case .text(let range): pieces.append(.text(start: range.lowerBound, count: range.count))
       case .column(let name):
-        guard let index = header.columns.firstIndex(of: name) else { throw .missingColumn(name: name, existing: header.columns) }
+        guard let index = header.columns.firstIndex(of: name) else {
+          throw .missingColumn(name: name, existing: header.columns)
+        }
         pieces.append(.column(index))
       }
     }
@@ -94,7 +96,8 @@ package enum PayloadTemplateError: Error, Hashable, Sendable, CustomStringConver
     case .unclosed(let line, let column):
       "line \(line), column \(column): the placeholder that begins here is not closed: "
         + "write {{name}}, or \\u007b{ for the braces themselves"
-    case .unnamed(let line, let column): "line \(line), column \(column): the placeholder names no column: write {{name}}"
+    case .unnamed(let line, let column):
+      "line \(line), column \(column): the placeholder names no column: write {{name}}"
     case .missingColumn(let name, let existing) where existing.isEmpty:
       "the payload has the placeholder {{\(name)}}, but the token file has no columns: "
         + "give CSV with a header that has \"token\" and \"\(name)\""
@@ -133,8 +136,12 @@ private struct TemplateParser {
 
   private mutating func placeholder() throws(PayloadTemplateError) {
     var end = position + 2
-    while end + 1 < source.count, source[end] != UInt8(ascii: "\""), !(source[end] == UInt8(ascii: "}") && source[end + 1] == UInt8(ascii: "}")) { end += 1 }
-    guard end + 1 < source.count, source[end] == UInt8(ascii: "}") else { throw .unclosed(line: place.line, column: place.column) }
+    while end + 1 < source.count, source[end] != UInt8(ascii: "\""),
+      !(source[end] == UInt8(ascii: "}") && source[end + 1] == UInt8(ascii: "}"))
+    { end += 1 }
+    guard end + 1 < source.count, source[end] == UInt8(ascii: "}") else {
+      throw .unclosed(line: place.line, column: place.column)
+    }
     var name = source[position + 2..<end]
     while let first = name.first, AudienceReader.isSpace(first) { name.removeFirst() }
     while let last = name.last, AudienceReader.isSpace(last) { name.removeLast() }

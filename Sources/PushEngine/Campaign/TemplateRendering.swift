@@ -18,7 +18,9 @@ package struct PayloadRenderer: Sendable {
 
   /// Writes the payload for `record`, whose fields lie in `text`, to the beginning of
   /// `destination`. Allocates nothing.
-  func render(_ record: borrowing AudienceRecord, of text: UnsafeRawBufferPointer, into destination: UnsafeMutableRawBufferPointer) -> Result {
+  func render(
+    _ record: borrowing AudienceRecord, of text: UnsafeRawBufferPointer, into destination: UnsafeMutableRawBufferPointer
+  ) -> Result {
     let limit = min(byteLimit, destination.count)
     var end = 0
     for piece in pieces {
@@ -34,7 +36,8 @@ package struct PayloadRenderer: Sendable {
         let field = record[index]
         let value = unsafe UnsafeRawBufferPointer(rebasing: text[field.start..<field.end])
         guard unsafe UTF8Check.isValid(value) else { return .notUTF8 }
-        guard let next = unsafe Self.escape(value, isQuoted: field.isQuoted, into: destination, from: end, limit: limit) else { return .tooLarge }
+        guard let next = unsafe Self.escape(value, isQuoted: field.isQuoted, into: destination, from: end, limit: limit)
+        else { return .tooLarge }
         end = next
       }
     }
@@ -44,7 +47,8 @@ package struct PayloadRenderer: Sendable {
   /// Writes a value as the inside of a JSON string. Returns the offset after it, or nil if it
   /// exceeds the limit.
   private static func escape(
-    _ value: UnsafeRawBufferPointer, isQuoted: Bool, into destination: UnsafeMutableRawBufferPointer, from start: Int, limit: Int
+    _ value: UnsafeRawBufferPointer, isQuoted: Bool, into destination: UnsafeMutableRawBufferPointer, from start: Int,
+    limit: Int
   ) -> Int? {
     var end = start
     var position = 0

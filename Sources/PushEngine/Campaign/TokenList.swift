@@ -29,7 +29,9 @@ package final class TokenList: AudienceSource {
 extension AudienceChunk {
   /// Adds one entry that is ready to be sent. The chunk must have room for it.
   func append(line: UInt64, token: DeviceToken) {
-    unsafe token.withUnsafeBytes { unsafe append(line: line, token: $0, payload: UnsafeRawBufferPointer(start: nil, count: 0)) }
+    unsafe token.withUnsafeBytes {
+      unsafe append(line: line, token: $0, payload: UnsafeRawBufferPointer(start: nil, count: 0))
+    }
   }
 
   /// The same with a payload of its own, unless it is empty. The chunk must have room for that too.
@@ -41,11 +43,16 @@ extension AudienceChunk {
   package func append(
     line: UInt64, token: UnsafeRawBufferPointer, headers: RingRecord.OwnHeaders, payload: UnsafeRawBufferPointer
   ) {
-    precondition(count < entryLimit && payloadEnd + payload.count <= payloadCapacity && token.count <= AudienceReader.textByteLimit, "the chunk is full")
+    precondition(
+      count < entryLimit && payloadEnd + payload.count <= payloadCapacity
+        && token.count <= AudienceReader.textByteLimit, "the chunk is full")
     if let source = token.baseAddress { unsafe (tokens + tokenEnd).copyMemory(from: source, byteCount: token.count) }
-    if let source = payload.baseAddress { unsafe (payloads + payloadEnd).copyMemory(from: source, byteCount: payload.count) }
+    if let source = payload.baseAddress {
+      unsafe (payloads + payloadEnd).copyMemory(from: source, byteCount: payload.count)
+    }
     let entry = AudienceEntry(
-      line: line, payloadOffset: UInt32(payloadEnd), payloadByteCount: UInt32(payload.count), tokenOffset: UInt32(tokenEnd),
+      line: line, payloadOffset: UInt32(payloadEnd), payloadByteCount: UInt32(payload.count),
+      tokenOffset: UInt32(tokenEnd),
       tokenByteCount: UInt8(token.count), kind: .ready, headersCode: headers.code)
     unsafe (entries + count).initialize(to: entry)
     if let source = unsafe headers.bytes.baseAddress {
@@ -105,13 +112,15 @@ extension AudienceChunk {
   ///
   /// - Parameter line: Returns the line of the entry with this index, from 0.
   package func append(count added: Int, tokens bytes: UnsafeRawBufferPointer, line: (Int) -> UInt64) {
-    precondition(added >= 0 && count + added <= entryLimit && bytes.count >= added * 32, "too many entries for the chunk")
+    precondition(
+      added >= 0 && count + added <= entryLimit && bytes.count >= added * 32, "too many entries for the chunk")
     guard let source = bytes.baseAddress else { return }
     unsafe (tokens + tokenEnd).copyMemory(from: source, byteCount: added * 32)
     let (first, firstToken) = (count, tokenEnd)
     for index in 0..<added {
       let entry = AudienceEntry(
-        line: line(index), payloadOffset: 0, payloadByteCount: 0, tokenOffset: UInt32(firstToken + index * 32), tokenByteCount: 32, kind: .ready)
+        line: line(index), payloadOffset: 0, payloadByteCount: 0, tokenOffset: UInt32(firstToken + index * 32),
+        tokenByteCount: 32, kind: .ready)
       unsafe (entries + first + index).initialize(to: entry)
     }
     tokenEnd += added * 32

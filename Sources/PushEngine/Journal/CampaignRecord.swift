@@ -50,7 +50,8 @@ package struct JournalledCampaign: Hashable, Sendable {
 
 extension JournalledCampaign {
   var byteCount: Int {
-    8 + 8 + 4 + 4 + app.utf8.count + 1 + 8 + 5 + 1 + (1 + (headers?.byteCount ?? 0)) + 16 + RecordWriter.byteCount(context) + account.byteCount + 24
+    8 + 8 + 4 + 4 + app.utf8.count + 1 + 8 + 5 + 1 + (1 + (headers?.byteCount ?? 0)) + 16
+      + RecordWriter.byteCount(context) + account.byteCount + 24
   }
 
   func write(to record: inout RecordWriter) {
@@ -100,7 +101,9 @@ extension JournalledCampaign {
 extension ProviderHeaders {
   fileprivate var texts: [String?] { [topic, collapseIdentifier, channelIdentifier] }
 
-  fileprivate var byteCount: Int { 4 + pushType.rawValue.utf8.count + texts.reduce(0) { $0 + 1 + ($1.map { 4 + $0.utf8.count } ?? 0) } }
+  fileprivate var byteCount: Int {
+    4 + pushType.rawValue.utf8.count + texts.reduce(0) { $0 + 1 + ($1.map { 4 + $0.utf8.count } ?? 0) }
+  }
 
   fileprivate func write(to record: inout RecordWriter) {
     record.write(Array(pushType.rawValue.utf8))
@@ -127,7 +130,10 @@ extension Account {
   fileprivate var byteCount: Int { rejected.keys.reduce(Self.countsByteCount + 4) { $0 + $1.codeByteCount + 8 } }
 
   fileprivate func write(to record: inout RecordWriter) {
-    let counts = [submitted, confirmed, quiet, suppressed, expired, held, cancelled, unknown, resent, possibleDuplicates, possibleCopies]
+    let counts = [
+      submitted, confirmed, quiet, suppressed, expired, held, cancelled, unknown, resent, possibleDuplicates,
+      possibleCopies,
+    ]
     for count in counts { record.write(UInt64(count)) }
     record.write(UInt32(rejected.count))
     for (reason, count) in rejected {

@@ -26,7 +26,9 @@ extension EngineJournal {
       while numbers.count < beginnings.count {
         let beginning = beginnings[numbers.count]
         let result: Result<(UInt64, JournalPosition), JournalError> = state.withLock { state in
-          do throws(JournalError) { return .success(try begin(beginning, group, count: beginnings.count, &state)) } catch { return .failure(error) }
+          do throws(JournalError) {
+            return .success(try begin(beginning, group, count: beginnings.count, &state))
+          } catch { return .failure(error) }
         }
         if case .failure(.full) = result {
           await room()
@@ -43,12 +45,15 @@ extension EngineJournal {
     }
   }
 
-  private func begin(_ beginning: Beginning, _ group: UInt64, count: Int, _ state: inout State) throws(JournalError) -> (UInt64, JournalPosition) {
+  private func begin(
+    _ beginning: Beginning, _ group: UInt64, count: Int, _ state: inout State
+  ) throws(JournalError) -> (UInt64, JournalPosition) {
     let payload = beginning.campaign.payload
     var known = state.contents.payloads.first { $0.value == payload }?.key
     if known == nil {
       let number = state.contents.takeNumber()
-      _ = try append(kind: JournalEvent.Kind.payload, byteCount: 8 + RecordWriter.byteCount(payload), &state) { record in
+      _ = try append(kind: JournalEvent.Kind.payload, byteCount: 8 + RecordWriter.byteCount(payload), &state) {
+        record in
         record.write(number)
         record.write(payload)
       }
@@ -63,7 +68,9 @@ extension EngineJournal {
     campaign.headers?.expiration = nil
     campaign.headers?.priority = nil
     campaign.seed = beginning.campaign.seed
-    let position = try append(kind: JournalEvent.Kind.campaign, byteCount: campaign.byteCount, &state) { campaign.write(to: &$0) }
+    let position = try append(kind: JournalEvent.Kind.campaign, byteCount: campaign.byteCount, &state) {
+      campaign.write(to: &$0)
+    }
     state.contents.put(campaign)
     return (campaign.number, position)
   }
@@ -95,13 +102,19 @@ extension EngineJournal {
   }
 
   /// Every campaign that the journal knows, by number. Ended ones stay until the next checkpoint after their whole group has ended.
-  package var campaigns: [JournalledCampaign] { state.withLock { $0.contents.campaigns.values.sorted { $0.number < $1.number } } }
+  package var campaigns: [JournalledCampaign] {
+    state.withLock { $0.contents.campaigns.values.sorted { $0.number < $1.number } }
+  }
 
   func campaign(_ number: UInt64) -> JournalledCampaign? { state.withLock { $0.contents.campaigns[number] } }
 
   /// The payload that everyone in the campaign gets who has none of his own.
-  package func payload(of campaign: JournalledCampaign) -> [UInt8] { state.withLock { $0.contents.payloads[campaign.payload] ?? [] } }
+  package func payload(of campaign: JournalledCampaign) -> [UInt8] {
+    state.withLock { $0.contents.payloads[campaign.payload] ?? [] }
+  }
 
   /// What earlier processes have left of the campaign without an outcome.
-  package func recoveredRuns(of campaign: UInt64) -> [RecoveredRun] { state.withLock { $0.contents.recoveredRuns(of: campaign) } }
+  package func recoveredRuns(of campaign: UInt64) -> [RecoveredRun] {
+    state.withLock { $0.contents.recoveredRuns(of: campaign) }
+  }
 }

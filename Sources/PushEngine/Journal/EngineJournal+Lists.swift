@@ -42,7 +42,9 @@ extension EngineJournal {
     var found: [SettledNotification] = []
     do throws(JournalError) {
       _ = try unsafe Journal.inspect(directory: directory) { position, kind, bytes in
-        if let (run, outcome) = unsafe settlement(kind, bytes), run.campaign == campaign { found += contents.notifications(of: run, outcome) }
+        if let (run, outcome) = unsafe settlement(kind, bytes), run.campaign == campaign {
+          found += contents.notifications(of: run, outcome)
+        }
         // A damaged record was told of when the journal was opened.
         try? unsafe contents.read(position, kind: kind, bytes)
       }
@@ -53,7 +55,9 @@ extension EngineJournal {
   }
 
   private static func settlement(_ kind: UInt8, _ bytes: UnsafeRawBufferPointer) -> (JournalledRun, Outcome)? {
-    guard [JournalEvent.Kind.settled, JournalEvent.Kind.answered, JournalEvent.Kind.resolved].contains(kind) else { return nil }
+    guard [JournalEvent.Kind.settled, JournalEvent.Kind.answered, JournalEvent.Kind.resolved].contains(kind) else {
+      return nil
+    }
     var record = unsafe RecordReader(bytes)
     switch try? JournalEvent(kind: kind, reading: &record) {
     case .settled(let run, let outcome), .answered(let run, let outcome), .resolved(let run, let outcome):

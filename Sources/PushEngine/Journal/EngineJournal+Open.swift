@@ -44,7 +44,9 @@ extension EngineJournal {
   ) throws(JournalProblem) -> (
     journal: EngineJournal, report: JournalReport
   ) {
-    try unsafe open(options) { (options, record) throws(JournalError) in try unsafe Journal.open(directory: directory, options: options, record: record) }
+    try unsafe open(options) { (options, record) throws(JournalError) in
+      try unsafe Journal.open(directory: directory, options: options, record: record)
+    }
   }
 
   /// The same over any files, run by hand: see `Journal.open(_:options:runByHand:record:)` and ``run(now:)``. For simulations.
@@ -77,7 +79,11 @@ extension EngineJournal {
       throw problem
     }
     let report = reading.finish(opened.recovery)
-    return (EngineJournal(journal: opened.journal, contents: reading.contents, wasClosed: report.recordsAreClosed, options: options), report)
+    return (
+      EngineJournal(
+        journal: opened.journal, contents: reading.contents, wasClosed: report.recordsAreClosed, options: options),
+      report
+    )
   }
 
   /// Whether the directory is there, and is a journal's.

@@ -63,7 +63,9 @@ package final class EngineJournal: Sendable {
     state.withLock { state in Self.fail(reason, &state) }()
   }
 
-  private static func fail(_ error: JournalError, _ state: inout State) -> @Sendable () -> Void { fail("\(error)", &state) }
+  private static func fail(_ error: JournalError, _ state: inout State) -> @Sendable () -> Void {
+    fail("\(error)", &state)
+  }
 
   /// Returns what to call, outside the lock.
   private static func fail(_ reason: String, _ state: inout State) -> @Sendable () -> Void {
@@ -148,7 +150,9 @@ package final class EngineJournal: Sendable {
     let (isWritten, tell): (Bool, (@Sendable () -> Void)?) = state.withLock { state in
       guard state.failure == nil, state.overflow.isEmpty else { return (false, nil) }
       do throws(JournalError) {
-        let position = try append(kind: JournalEvent.Kind.enqueue, byteCount: header.byteCount + shape.byteCount, &state) { record in
+        let position = try append(
+          kind: JournalEvent.Kind.enqueue, byteCount: header.byteCount + shape.byteCount, &state
+        ) { record in
           header.write(to: &record)
           shape.write(source, to: &record)
         }
@@ -237,13 +241,16 @@ package final class EngineJournal: Sendable {
       _ = try write(.numbersTaken(below: state.contents.nextNumber), &state)
       // In the order of their numbers: the same events make the same journal.
       for (number, payload) in state.contents.payloads.sorted(by: { $0.key < $1.key }) {
-        _ = try append(kind: JournalEvent.Kind.payload, byteCount: 8 + RecordWriter.byteCount(payload), &state) { record in
+        _ = try append(kind: JournalEvent.Kind.payload, byteCount: 8 + RecordWriter.byteCount(payload), &state) {
+          record in
           record.write(number)
           record.write(payload)
         }
       }
       for campaign in state.contents.campaigns.values.sorted(by: { $0.number < $1.number }) {
-        _ = try append(kind: JournalEvent.Kind.campaign, byteCount: campaign.byteCount, &state) { campaign.write(to: &$0) }
+        _ = try append(kind: JournalEvent.Kind.campaign, byteCount: campaign.byteCount, &state) {
+          campaign.write(to: &$0)
+        }
       }
       for lane in state.contents.lanes.values.sorted(by: { $0.number < $1.number }) {
         let record = lane.record
@@ -268,7 +275,9 @@ package final class EngineJournal: Sendable {
   /// How far is a multiple of what is unsettled altogether, so that the journal stays in proportion to it, and writing again stays a fraction of writing.
   private func compactPinned(_ state: inout State) throws(JournalError) {
     let reach = max(8 * checkpointByteCount, 2 * state.contents.unsettledByteCount)
-    guard let limit = state.checkpoints.last(where: { state.byteCount - $0.byteCount > reach })?.position else { return }
+    guard let limit = state.checkpoints.last(where: { state.byteCount - $0.byteCount > reach })?.position else {
+      return
+    }
     for (number, lane) in state.contents.lanes.sorted(by: { $0.key < $1.key }) {
       if lane.isLive {
         if let end = lane.end(before: limit) { state.compactors[number]?(end) }
@@ -277,7 +286,9 @@ package final class EngineJournal: Sendable {
       for run in lane.runs(before: limit) {
         guard let (part, content) = run.part else { continue }
         let header = EnqueueHeader(run: part, position: nil, isInDoubt: run.isInDoubt, isRewritten: true)
-        let position = try append(kind: JournalEvent.Kind.enqueue, byteCount: header.byteCount + content.bytes.count, &state) { record in
+        let position = try append(
+          kind: JournalEvent.Kind.enqueue, byteCount: header.byteCount + content.bytes.count, &state
+        ) { record in
           header.write(to: &record)
           unsafe content.bytes.withUnsafeBytes { unsafe record.write(raw: $0) }
         }
@@ -311,7 +322,9 @@ package final class EngineJournal: Sendable {
     await drained()
     state.withLock { state in
       // Whoever is killed while closing may be asked for the accounts of what has ended; a closed journal's have been given.
-      if state.failure == nil, state.overflow.isEmpty { checkpoint(&state, keeping: state.contents.endedGroups.subtracting(forgetsEnded ? givenGroups : [])) }
+      if state.failure == nil, state.overflow.isEmpty {
+        checkpoint(&state, keeping: state.contents.endedGroups.subtracting(forgetsEnded ? givenGroups : []))
+      }
     }
     do throws(JournalError) {
       try await journal.close()

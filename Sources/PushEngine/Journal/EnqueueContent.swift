@@ -11,7 +11,10 @@ internal import PushTransport
   /// Empty when it is the campaign's.
   let payload: UnsafeRawBufferPointer
 
-  init(line: UInt64, token: UnsafeRawBufferPointer, headersCode: UInt8, headersStart: UnsafeRawPointer?, payload: UnsafeRawBufferPointer) {
+  init(
+    line: UInt64, token: UnsafeRawBufferPointer, headersCode: UInt8, headersStart: UnsafeRawPointer?,
+    payload: UnsafeRawBufferPointer
+  ) {
     self.line = line
     unsafe self.token = unsafe token
     self.headersCode = headersCode
@@ -144,7 +147,8 @@ struct EnqueueContent: Hashable, Sendable {
     headerLengthsOffset = tokensOffset + tokenByteCount
     headersOffset = headerLengthsOffset + (hasHeaders ? count : 0)
     guard headersOffset <= bytes.count else { throw .tooShort }
-    payloadLengthsOffset = headersOffset + bytes[headerLengthsOffset..<headersOffset].reduce(0) { $0 + RingRecord.OwnHeaders.byteCount($1) }
+    payloadLengthsOffset =
+      headersOffset + bytes[headerLengthsOffset..<headersOffset].reduce(0) { $0 + RingRecord.OwnHeaders.byteCount($1) }
     payloadsOffset = payloadLengthsOffset + (hasPayloads ? 2 * count : 0)
     guard payloadsOffset <= bytes.count else { throw .tooShort }
     if tokensAreUniform, !hasHeaders, !hasPayloads {
@@ -159,9 +163,13 @@ struct EnqueueContent: Hashable, Sendable {
         throw .outOfRange
       }
       payloadEnd += payload
-      blockCount += UInt64(RingRecord.blockCount(tokenByteCount: token, payloadByteCount: RingRecord.OwnHeaders.byteCount(headers) + payload))
+      blockCount += UInt64(
+        RingRecord.blockCount(
+          tokenByteCount: token, payloadByteCount: RingRecord.OwnHeaders.byteCount(headers) + payload))
     }
-    guard payloadEnd == bytes.count, blockCount == run.range.upperBound - run.range.lowerBound else { throw .outOfRange }
+    guard payloadEnd == bytes.count, blockCount == run.range.upperBound - run.range.lowerBound else {
+      throw .outOfRange
+    }
   }
 
   private func lengths(of index: Int) -> (token: Int, headers: UInt8, payload: Int) {

@@ -63,7 +63,10 @@ struct EnqueueHeader: Hashable, Sendable {
     }
   }
 
-  init(run: JournalledRun, position: AudiencePosition?, source: Source? = nil, isInDoubt: Bool = false, isRewritten: Bool = false) {
+  init(
+    run: JournalledRun, position: AudiencePosition?, source: Source? = nil, isInDoubt: Bool = false,
+    isRewritten: Bool = false
+  ) {
     self.run = run
     self.position = position
     self.source = source
@@ -76,7 +79,8 @@ struct EnqueueHeader: Hashable, Sendable {
     let flags = try record.read(UInt8.self)
     position = flags & Flag.position == 0 ? nil : try AudiencePosition(reading: &record)
     if flags & Flag.source != 0 {
-      source = Source(lane: try record.read(), range: try record.readRange(), newlyDoubted: Int(try record.read(UInt32.self)))
+      source = Source(
+        lane: try record.read(), range: try record.readRange(), newlyDoubted: Int(try record.read(UInt32.self)))
     }
     isInDoubt = flags & Flag.inDoubt != 0
     isRewritten = flags & Flag.rewritten != 0

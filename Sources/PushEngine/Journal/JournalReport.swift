@@ -57,7 +57,9 @@ struct JournalReading {
     do throws(RecordError) {
       try unsafe contents.read(position, kind: kind, bytes)
     } catch {
-      problem = JournalProblem(kind: .damaged, "the journal's record \(position) is none that this program writes (kind \(kind), \(error.reason))")
+      problem = JournalProblem(
+        kind: .damaged,
+        "the journal's record \(position) is none that this program writes (kind \(kind), \(error.reason))")
     }
   }
 
@@ -70,7 +72,8 @@ struct JournalReading {
       report.strayCount = contents.strayCount
     }
     for campaign in contents.campaigns.values.sorted(by: { $0.number < $1.number }) {
-      var state = JournalReport.CampaignState(campaign: campaign, payloadByteCount: contents.payloads[campaign.payload]?.count ?? 0)
+      var state = JournalReport.CampaignState(
+        campaign: campaign, payloadByteCount: contents.payloads[campaign.payload]?.count ?? 0)
       for recovered in contents.recoveredRuns(of: campaign.number) {
         if recovered.fate == .unsent { state.unsent += recovered.count } else { state.unknown += recovered.count }
       }

@@ -102,7 +102,9 @@ struct JournalState {
 
   // MARK: Letting go
 
-  mutating func remove(where isGone: (JournalledCampaign) -> Bool) { campaigns = campaigns.filter { !isGone($0.value) } }
+  mutating func remove(where isGone: (JournalledCampaign) -> Bool) {
+    campaigns = campaigns.filter { !isGone($0.value) }
+  }
 
   func isGroupEnded(_ group: UInt64) -> Bool { campaigns.values.allSatisfy { $0.group != group || $0.phase == .ended } }
 
@@ -137,7 +139,8 @@ struct JournalState {
 
   /// Notifications without an outcome whose campaigns are not known.
   var strayCount: Int {
-    lanes.values.flatMap { lane in lane.campaigns.filter { campaigns[$0] == nil }.flatMap { lane.recoveredRuns(of: $0) } }.map(\.count).reduce(0, +)
+    lanes.values.flatMap { lane in lane.campaigns.filter { campaigns[$0] == nil }.flatMap { lane.recoveredRuns(of: $0) }
+    }.map(\.count).reduce(0, +)
   }
 
   /// What earlier processes have left without an outcome: for each lane in the order of its ring.

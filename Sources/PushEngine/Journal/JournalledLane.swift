@@ -261,7 +261,8 @@ struct JournalledLane {
     let runs = self.runs[firstRun...].filter { $0.run.campaign == campaign }
     let pieces = returned.pieces(of: campaign)
     // In order: what has gone on from here is told by how far.
-    let partlyReturned = pieces.isEmpty ? [] : (kept.filter { $0.run.campaign == campaign } + runs).sorted { $0.start < $1.start }
+    let partlyReturned =
+      pieces.isEmpty ? [] : (kept.filter { $0.run.campaign == campaign } + runs).sorted { $0.start < $1.start }
     for piece in pieces {
       for run in partlyReturned {
         let from = max(run.start, piece.run.range.lowerBound, taken)
@@ -300,11 +301,13 @@ struct JournalledLane {
     add(run, boundary, range.upperBound, run.isInDoubt ? .doubted : .unsent, to: &found)
   }
 
-  private func add(_ run: Run, _ from: UInt64, _ to: UInt64, _ fate: RecoveredRun.Fate, to found: inout [RecoveredRun]) {
+  private func add(_ run: Run, _ from: UInt64, _ to: UInt64, _ fate: RecoveredRun.Fate, to found: inout [RecoveredRun])
+  {
     guard from < to, let content = run.content else { return }
     for range in moved.holes(in: from..<to) {
       let start = run.run.range.lowerBound
-      let recovered = RecoveredRun(lane: number, campaign: run.run.campaign, fate: fate, range: range, content: content, runStart: start)
+      let recovered = RecoveredRun(
+        lane: number, campaign: run.run.campaign, fate: fate, range: range, content: content, runStart: start)
       if let recovered { found.append(recovered) }
     }
   }
@@ -319,11 +322,15 @@ struct JournalledLane {
   }
 
   /// Runs that are in records before `position`, the oldest record first.
-  func runs(before position: JournalPosition) -> [Run] { (kept + runs[firstRun...]).filter { $0.position < position }.sorted { $0.position < $1.position } }
+  func runs(before position: JournalPosition) -> [Run] {
+    (kept + runs[firstRun...]).filter { $0.position < position }.sorted { $0.position < $1.position }
+  }
 
   /// Where in the ring the runs end that are in records before `position`; nil if there are none, or
   /// nothing of them is in the ring: then the lane could not write them again.
-  func end(before position: JournalPosition) -> UInt64? { runs[firstRun...].last { $0.position < position && !isSettled($0) }?.end }
+  func end(before position: JournalPosition) -> UInt64? {
+    runs[firstRun...].last { $0.position < position && !isSettled($0) }?.end
+  }
 
   /// Notifications that are not known to be settled.
   var unsettledCount: Int { runs[firstRun...].reduce(0) { $0 + $1.run.count } + kept.reduce(0) { $0 + $1.run.count } }

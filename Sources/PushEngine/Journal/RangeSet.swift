@@ -17,7 +17,11 @@ struct RangeSet: Hashable {
       merged = min(merged.lowerBound, ranges[end].lowerBound)..<max(merged.upperBound, ranges[end].upperBound)
       end += 1
     }
-    if end == index + 1 { ranges[index] = merged } else { ranges.replaceSubrange(index..<end, with: CollectionOfOne(merged)) }
+    if end == index + 1 {
+      ranges[index] = merged
+    } else {
+      ranges.replaceSubrange(index..<end, with: CollectionOfOne(merged))
+    }
   }
 
   mutating func removeFirst() {

@@ -70,7 +70,9 @@ package struct RecoveredRun: Hashable, Sendable, EnqueueSource {
     forEach { notification in
       defer { index += 1 }
       guard index >= skipped else { return }
-      listener.notAccepted(line: notification.line, token: unsafe DeviceToken(bytes: notification.token)?.description ?? "", outcome: outcome)
+      listener.notAccepted(
+        line: notification.line, token: unsafe DeviceToken(bytes: notification.token)?.description ?? "",
+        outcome: outcome)
     }
     listener.flush()
   }
@@ -82,7 +84,11 @@ extension JournalledLane.Run {
     guard let content else { return nil }
     if start..<end == run.range { return (run, content) }
     let range = start..<end
-    guard let rest = RecoveredRun(lane: run.lane, campaign: run.campaign, fate: .unsent, range: range, content: content, runStart: run.range.lowerBound) else {
+    guard
+      let rest = RecoveredRun(
+        lane: run.lane, campaign: run.campaign, fate: .unsent, range: range, content: content,
+        runStart: run.range.lowerBound)
+    else {
       return nil
     }
     var shape = EnqueueShape()

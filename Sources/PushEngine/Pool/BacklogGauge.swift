@@ -19,7 +19,8 @@ final class BacklogGauge: Sendable {
   /// - Parameter largest: blocks; no backlog is longer.
   init(batchByteCount: Int, largest: Int) {
     self.batchByteCount = batchByteCount
-    let start = BacklogLimit(start: Self.smallest(batchByteCount, frameByteCount: Self.usualFrameByteCount), largest: largest)
+    let start = BacklogLimit(
+      start: Self.smallest(batchByteCount, frameByteCount: Self.usualFrameByteCount), largest: largest)
     machine = Mutex(start)
     limit = Atomic(start.blockCount)
   }

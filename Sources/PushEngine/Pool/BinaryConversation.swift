@@ -99,7 +99,8 @@ final class BinaryConversation: Conversation {
       guard record.isNotification else {
         let end = position + record.blockCount
         let kind = FramePacker.Run.Kind.padding
-        took(FramePacker.Run(kind: kind, end: end, lastStart: position, count: 0), campaign: 0, fate: kind.fate, now: now)
+        took(
+          FramePacker.Run(kind: kind, end: end, lastStart: position, count: 0), campaign: 0, fate: kind.fate, now: now)
         position = end
         continue
       }
@@ -111,7 +112,9 @@ final class BinaryConversation: Conversation {
         position = run.end
         continue
       }
-      guard let run = packer.pack(from: position, to: to, ring: ring, frames: ledger.frames, now: unixSeconds) else { break }
+      guard let run = packer.pack(from: position, to: to, ring: ring, frames: ledger.frames, now: unixSeconds) else {
+        break
+      }
       took(run, campaign: record.campaign, fate: run.kind.fate, now: now)
       if run.kind == .packed { packedCount += run.count }
       if isResend, run.kind == .packed { context.recorder.resent(run.count, of: ledger) }

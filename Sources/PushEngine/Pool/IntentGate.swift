@@ -80,7 +80,9 @@ struct IntentGate {
   /// Writes the next intent, if it is time for one. False: there is no room for it.
   private mutating func writeIntent(_ backlog: Backlog, walk: some RecordWalk) -> Bool {
     let last = max(asked?.through ?? through, backlog.sent)
-    guard backlog.published > last, last - backlog.sent <= max(lowBlockCount, UInt64(backlog.step / 2)) else { return true }
+    guard backlog.published > last, last - backlog.sent <= max(lowBlockCount, UInt64(backlog.step / 2)) else {
+      return true
+    }
     let end = Self.end(of: backlog, walk: walk)
     guard end > last else { return true }
     guard let position = journal.intend(lane: lane, through: end) else { return false }
@@ -97,7 +99,9 @@ struct IntentGate {
     // No notification takes less than a block. Where they take just that, counting them would be a look
     // at each for nothing.
     if backlog.published - backlog.sent <= step { return backlog.published }
-    if walk.position(after: 1, from: backlog.sent, limit: backlog.published) == backlog.sent + 1 { return backlog.sent + step }
+    if walk.position(after: 1, from: backlog.sent, limit: backlog.published) == backlog.sent + 1 {
+      return backlog.sent + step
+    }
     return walk.position(after: backlog.step, from: backlog.sent, limit: backlog.published)
   }
 

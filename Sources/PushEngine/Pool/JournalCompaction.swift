@@ -21,9 +21,11 @@ extension Lane {
         position += record.blockCount
         continue
       }
-      let run = RingRun(ring, from: position, before: end, byteCountLimit: journal.recordByteCountLimit - EnqueueHeader.byteCountLimit)
+      let run = RingRun(
+        ring, from: position, before: end, byteCountLimit: journal.recordByteCountLimit - EnqueueHeader.byteCountLimit)
       let header = EnqueueHeader(
-        run: JournalledRun(lane: journalNumber, range: position..<run.end, campaign: campaign, count: run.shape.count), position: nil,
+        run: JournalledRun(lane: journalNumber, range: position..<run.end, campaign: campaign, count: run.shape.count),
+        position: nil,
         isInDoubt: record.mayHaveArrived, isRewritten: true)
       guard journal.enqueue(header, run.shape, run) else {
         guard journal.failure == nil else { return }
@@ -49,7 +51,9 @@ struct RingRun: EnqueueSource {
   ///   - start: of a notification.
   ///   - limit: a record that begins before it counts.
   ///   - blockCountLimit: all of them fit; at least the first's.
-  init(_ ring: NotificationRing, from start: UInt64, before limit: UInt64, byteCountLimit: Int, blockCountLimit: Int = .max) {
+  init(
+    _ ring: NotificationRing, from start: UInt64, before limit: UInt64, byteCountLimit: Int, blockCountLimit: Int = .max
+  ) {
     self.ring = ring
     self.start = start
     end = start
@@ -58,7 +62,8 @@ struct RingRun: EnqueueSource {
     while end < limit, shape.count < Self.countLimit {
       let record = ring.record(at: end)
       guard Int(end - start) + Int(record.blockCount) <= blockCountLimit else { return }
-      guard record.isNotification, record.campaign == first.campaign, record.mayHaveArrived == first.mayHaveArrived else { return }
+      guard record.isNotification, record.campaign == first.campaign, record.mayHaveArrived == first.mayHaveArrived
+      else { return }
       let notification = Self.notification(record)
       byteCountLeft -= EnqueueShape.byteCountLimit(of: notification)
       guard shape.count == 0 || byteCountLeft >= 0 else { return }
@@ -79,6 +84,7 @@ struct RingRun: EnqueueSource {
   private static func notification(_ record: RingRecord) -> EnqueuedNotification {
     let headers = record.ownHeaders
     return unsafe EnqueuedNotification(
-      line: record.ordinal, token: record.token, headersCode: headers.code, headersStart: headers.bytes.baseAddress, payload: record.payload)
+      line: record.ordinal, token: record.token, headersCode: headers.code, headersStart: headers.bytes.baseAddress,
+      payload: record.payload)
   }
 }

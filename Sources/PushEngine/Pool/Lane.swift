@@ -49,7 +49,8 @@ actor Lane: LinkDelegate {
     idle = LaneIdle(ring: ring, loop: loop, scheduler: shared.scheduler)
     let owner = LaneReference()
     let context = LaneContext(
-      configuration: configuration, ring: ring, loop: loop, shared: shared, backlog: backlog, gate: gate, report: report,
+      configuration: configuration, ring: ring, loop: loop, shared: shared, backlog: backlog, gate: gate,
+      report: report,
       intentAnswered: { [loop] in loop.execute { owner.lane?.assumeIsolated { $0.intentGranted() } } })
     self.context = context
     conversation =

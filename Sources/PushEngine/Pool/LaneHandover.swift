@@ -93,8 +93,11 @@ extension Lane {
     let first = ring.record(at: start)
     guard let ledger = shared.campaigns[first.campaign], !ledger.isCancelled else { return nil }
     let byteCountLimit = shared.journal.map { $0.recordByteCountLimit - EnqueueHeader.byteCountLimit } ?? .max
-    let wanted = RingRun(ring, from: start, before: min(limit, start + UInt64(blockCount)), byteCountLimit: byteCountLimit)
-    guard var claim = lane.ring.claim(minimum: Int(first.blockCount), maximum: Int(wanted.end - start)) else { return nil }
+    let wanted = RingRun(
+      ring, from: start, before: min(limit, start + UInt64(blockCount)), byteCountLimit: byteCountLimit)
+    guard var claim = lane.ring.claim(minimum: Int(first.blockCount), maximum: Int(wanted.end - start)) else {
+      return nil
+    }
     let run = RingRun(
       ring, from: start, before: wanted.end, byteCountLimit: byteCountLimit,
       blockCountLimit: claim.remainingBlockCount)

@@ -118,7 +118,9 @@ extension RequestConversation {
     var verdict = ProviderAnswer.verdict(status: response.status, reason: body.reason)
     switch verdict {
     case .gone:
-      if let since = body.timestampMilliseconds, let position = machine.position(of: response.tag) { goneSince[position] = since }
+      if let since = body.timestampMilliseconds, let position = machine.position(of: response.tag) {
+        goneSince[position] = since
+      }
     case .disputesToken: verdict = complain(.invalid, response)
     case .expiredToken: verdict = complain(.expired, response)
     case .keepsToken: _ = complain(.tooManyUpdates, response)
@@ -130,7 +132,9 @@ extension RequestConversation {
         status: response.status, UnsafeRawBufferPointer(rebasing: response.body[range]))
     }
     let refusal = ProviderRefusal(status: response.status, reason: body.reason, otherReason: other)
-    machine.answered(response.tag, verdict, outcome: .rejected(.provider(refusal)), retryAfter: response.retryAfter, token: token, now: loop.now)
+    machine.answered(
+      response.tag, verdict, outcome: .rejected(.provider(refusal)), retryAfter: response.retryAfter, token: token,
+      now: loop.now)
   }
 
   /// Tells the source what the service thinks of its token; returns what that means for the notification.

@@ -30,7 +30,9 @@ struct SettlementRecorder {
   /// A campaign stays known until every one of its notifications has left the rings.
   mutating func ledger(of campaign: UInt32) -> CampaignLedger {
     if let ledger, ledger.frames.campaign == campaign { return ledger }
-    guard let found = shared.campaigns[campaign] else { preconditionFailure("a notification of a campaign that was forgotten") }
+    guard let found = shared.campaigns[campaign] else {
+      preconditionFailure("a notification of a campaign that was forgotten")
+    }
     ledger = found
     return found
   }
@@ -48,9 +50,13 @@ struct SettlementRecorder {
     for settlement in settlements where settlement.count > 0 { report(settlement, goneSince) }
     journal(settlements)
     if let observer {
-      for settlement in settlements where settlement.count > 0 { observer.settled(settlement, ring: ring, now: loop.now) }
+      for settlement in settlements where settlement.count > 0 {
+        observer.settled(settlement, ring: ring, now: loop.now)
+      }
     }
-    for settlement in settlements where settlement.count > 0 { ledger(of: settlement.campaign).settled(settlement.count, settlement.outcome) }
+    for settlement in settlements where settlement.count > 0 {
+      ledger(of: settlement.campaign).settled(settlement.count, settlement.outcome)
+    }
   }
 
   private mutating func report(_ settlement: Settlement, _ goneSince: [UInt64: UInt64]) {
@@ -83,7 +89,8 @@ struct SettlementRecorder {
   private mutating func write(_ settlement: Settlement, to journal: EngineJournal, lane: UInt64) {
     let ledger = ledger(of: settlement.campaign)
     guard let campaign = ledger.journalNumber else { return }
-    let run = JournalledRun(lane: lane, range: settlement.from..<settlement.to, campaign: campaign, count: settlement.count)
+    let run = JournalledRun(
+      lane: lane, range: settlement.from..<settlement.to, campaign: campaign, count: settlement.count)
     switch settlement.outcome {
     case .cancelled where !ledger.isAbandoned:
       journal.record(records.unsent(run, false))

@@ -20,7 +20,9 @@ package struct FaultJudge: FrameJudge {
 
   /// `connection`: the number of this connection among its app's, from 1.
   package init(_ faults: Faults, connection: Int) {
-    refuse = faults.refuse.compactMap { rule in TokenMatcher(rule.selection, connection: connection).map { ($0, rule.status) } }
+    refuse = faults.refuse.compactMap { rule in
+      TokenMatcher(rule.selection, connection: connection).map { ($0, rule.status) }
+    }
     poison = faults.poison.compactMap { TokenMatcher($0, connection: connection) }
     func count(_ breakpoint: Faults.Breakpoint?) -> Int {
       guard let breakpoint, connection <= breakpoint.connections ?? .max else { return -1 }

@@ -29,14 +29,20 @@ extension FaultRules {
     for (topic, value) in try apps.map() {
       var reader = try RuleReader(value.tree, path: value.path)
       for key in ["handshake-delay", "latency"] {
-        if let value = reader.take(key) { throw value.error("is allowed at the top level only: before the handshake the app is not known") }
+        if let value = reader.take(key) {
+          throw value.error("is allowed at the top level only: before the handshake the app is not known")
+        }
       }
-      if let value = reader.take("environment") { throw value.error("is allowed at the top level only: it holds for the service as a whole") }
+      if let value = reader.take("environment") {
+        throw value.error("is allowed at the top level only: it holds for the service as a whole")
+      }
       var faults = common
       if let value = reader.take("http2") {
         var reader = try RuleReader(value.tree, path: value.path)
         for key in ServiceSettings.keyNames {
-          if let value = reader.take(key) { throw value.error("is allowed at the top level only: it holds for the service as a whole") }
+          if let value = reader.take(key) {
+            throw value.error("is allowed at the top level only: it holds for the service as a whole")
+          }
         }
         faults.http2 = try ServiceFaults(&reader, over: common.http2)
         try reader.finish()
@@ -67,7 +73,9 @@ extension Faults {
       }
     }
     if let value = reader.take("answer-delay") { answerDelay = try value.duration() }
-    if let value = reader.take("answer-identifier") { namesRefusedFrame = try value.choice(["zero": false, "real": true]) }
+    if let value = reader.take("answer-identifier") {
+      namesRefusedFrame = try value.choice(["zero": false, "real": true])
+    }
     if let value = reader.take("probe-identifier") { namesProbe = try value.choice(["zero": false, "real": true]) }
     if let value = reader.take("shutdown") { shutDown = try Breakpoint(value) }
     if let value = reader.take("close") { close = try Breakpoint(value) }
@@ -112,7 +120,9 @@ extension Faults.Selection {
     }
     every = try reader.take("every")?.integer(in: 1...Int.max)
     connections = try reader.take("connections")?.integer(in: 1...Int.max)
-    guard every != nil || !tokens.isEmpty || !prefixes.isEmpty else { throw reader.error("selects nothing: give tokens, prefixes or every") }
+    guard every != nil || !tokens.isEmpty || !prefixes.isEmpty else {
+      throw reader.error("selects nothing: give tokens, prefixes or every")
+    }
     try reader.finish()
   }
 }
@@ -125,8 +135,11 @@ extension Faults.Breakpoint {
 
   /// Reads all remaining keys of `reader`.
   init(_ reader: inout RuleReader) throws(FaultRulesError) {
-    guard let after = reader.take("after") else { throw reader.error("needs the key \"after\", a number of accepted frames") }
-    self.init(after: try after.integer(in: 0...Int.max), connections: try reader.take("connections")?.integer(in: 1...Int.max))
+    guard let after = reader.take("after") else {
+      throw reader.error("needs the key \"after\", a number of accepted frames")
+    }
+    self.init(
+      after: try after.integer(in: 0...Int.max), connections: try reader.take("connections")?.integer(in: 1...Int.max))
     try reader.finish()
   }
 }
@@ -149,7 +162,9 @@ extension FeedbackTuple {
   fileprivate init(_ value: RuleValue) throws(FaultRulesError) {
     var reader = try RuleReader(value.tree, path: value.path)
     guard let token = reader.take("token") else { throw reader.error("needs the key \"token\"") }
-    guard let timestamp = reader.take("timestamp") else { throw reader.error("needs the key \"timestamp\", in UNIX seconds") }
+    guard let timestamp = reader.take("timestamp") else {
+      throw reader.error("needs the key \"timestamp\", in UNIX seconds")
+    }
     self.init(timestamp: UInt32(try timestamp.integer(in: 0...Int(UInt32.max))), token: try token.token())
     try reader.finish()
   }

@@ -60,7 +60,9 @@ package struct FaultRules: Hashable, Sendable {
   }
 
   /// Whether a certificate of any app is refused.
-  var refusesCertificates: Bool { common.refuseCertificate != nil || apps.values.contains { $0.refuseCertificate != nil } }
+  var refusesCertificates: Bool {
+    common.refuseCertificate != nil || apps.values.contains { $0.refuseCertificate != nil }
+  }
 }
 
 /// The faults of one app. By default there are none.

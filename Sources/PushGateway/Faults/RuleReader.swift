@@ -70,7 +70,9 @@ struct RuleValue {
 
   func choice(_ choices: [String: Bool]) throws(FaultRulesError) -> Bool {
     let text = try text()
-    guard let choice = choices[text] else { throw error("\"\(text)\" is not one of \(choices.keys.sorted().joined(separator: ", "))") }
+    guard let choice = choices[text] else {
+      throw error("\"\(text)\" is not one of \(choices.keys.sorted().joined(separator: ", "))")
+    }
     return choice
   }
 

@@ -34,13 +34,15 @@ extension RuleTree: Decodable {
       } else if let number = try? value.decode(Int.self) {
         self = .text(String(number))
       } else {
-        throw DecodingError.dataCorruptedError(in: value, debugDescription: "expected a text, a whole number, true or false")
+        throw DecodingError.dataCorruptedError(
+          in: value, debugDescription: "expected a text, a whole number, true or false")
       }
     }
   }
 }
 
-extension RuleTree: ExpressibleByStringLiteral, ExpressibleByIntegerLiteral, ExpressibleByBooleanLiteral, ExpressibleByArrayLiteral,
+extension RuleTree: ExpressibleByStringLiteral, ExpressibleByIntegerLiteral, ExpressibleByBooleanLiteral,
+  ExpressibleByArrayLiteral,
   ExpressibleByDictionaryLiteral
 {
   package typealias Key = String
@@ -65,5 +67,7 @@ package struct FaultRulesError: Error, Hashable, Sendable, CustomStringConvertib
     self.problem = problem
   }
 
-  package var description: String { path.isEmpty ? "The fault rules: \(problem)." : "The fault rule \(path): \(problem)." }
+  package var description: String {
+    path.isEmpty ? "The fault rules: \(problem)." : "The fault rule \(path): \(problem)."
+  }
 }

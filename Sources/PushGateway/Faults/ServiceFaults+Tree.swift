@@ -19,7 +19,9 @@ extension ServiceSettings.KeyFile {
   fileprivate init(_ value: RuleValue) throws(FaultRulesError) {
     var reader = try RuleReader(value.tree, path: value.path)
     func text(_ key: String) throws(FaultRulesError) -> String {
-      guard let text = try reader.take(key)?.text(), !text.isEmpty else { throw value.error("needs the key \"\(key)\"") }
+      guard let text = try reader.take(key)?.text(), !text.isEmpty else {
+        throw value.error("needs the key \"\(key)\"")
+      }
       return text
     }
     self.init(file: try text("file"), keyIdentifier: try text("key-id"), teamIdentifier: try text("team-id"))
@@ -50,7 +52,8 @@ extension ServiceFaults {
         let refusal = try ServiceRefusal(&entry, defaultReason: .badDeviceToken)
         let timestamp = try entry.take("timestamp")?.integer(in: 0...Int.max)
         let times = try entry.take("times")?.integer(in: 1...Int.max)
-        refuse.append(Refuse(try Faults.Selection(&entry), refusal, timestamp: timestamp.map { Int64($0) }, times: times))
+        refuse.append(
+          Refuse(try Faults.Selection(&entry), refusal, timestamp: timestamp.map { Int64($0) }, times: times))
       }
     }
     if let value = reader.take("bursts") {
@@ -71,7 +74,9 @@ extension ServiceFaults {
         var entry = try RuleReader(entry.tree, path: entry.path)
         let code = try entry.take("code")?.integer(in: 0...Int(UInt32.max)) ?? 7
         let isTaken = try entry.take("taken")?.choice(["true": true, "false": false]) ?? false
-        if isTaken, code == 7 { throw entry.error("accepts a request, but code 7 (REFUSED_STREAM) says the opposite; give another code") }
+        if isTaken, code == 7 {
+          throw entry.error("accepts a request, but code 7 (REFUSED_STREAM) says the opposite; give another code")
+        }
         reset.append(Reset(try Faults.Selection(&entry), code: UInt32(code), isTaken: isTaken))
       }
     }
@@ -92,7 +97,8 @@ extension ServiceFaults {
       var entry = try RuleReader(value.tree, path: value.path)
       guard let length = entry.take("for") else { throw value.error("needs the key \"for\", a duration such as 15s") }
       let from = try entry.take("from")?.duration() ?? .zero
-      outage = Outage(from: from, length: try length.duration(), try ServiceRefusal(&entry, defaultReason: .serviceUnavailable))
+      outage = Outage(
+        from: from, length: try length.duration(), try ServiceRefusal(&entry, defaultReason: .serviceUnavailable))
       try entry.finish()
     }
     if let value = reader.take("garbage") {
@@ -110,7 +116,9 @@ extension ServiceFaults {
       limits = []
       for entry in try value.listOrOne() {
         var reader = try RuleReader(entry.tree, path: entry.path)
-        guard let limit = try reader.take("to")?.integer(in: limitRange) else { throw entry.error("needs the key \"to\", a number of streams") }
+        guard let limit = try reader.take("to")?.integer(in: limitRange) else {
+          throw entry.error("needs the key \"to\", a number of streams")
+        }
         limits.append(LimitChange(try Faults.Breakpoint(&reader), limit: limit))
       }
     }
@@ -140,8 +148,12 @@ extension ServiceFaults {
 extension ServiceFaults.Burst {
   fileprivate init(_ value: RuleValue) throws(FaultRulesError) {
     var reader = try RuleReader(value.tree, path: value.path)
-    guard let every = try reader.take("every")?.integer(in: 1...Int.max) else { throw value.error("needs the key \"every\", a number of requests") }
-    guard let length = try reader.take("length")?.integer(in: 1...every) else { throw value.error("needs the key \"length\", a number of requests") }
+    guard let every = try reader.take("every")?.integer(in: 1...Int.max) else {
+      throw value.error("needs the key \"every\", a number of requests")
+    }
+    guard let length = try reader.take("length")?.integer(in: 1...every) else {
+      throw value.error("needs the key \"length\", a number of requests")
+    }
     self.init(every: every, length: length, try ServiceRefusal(&reader, defaultReason: .serviceUnavailable))
     connections = try reader.take("connections")?.integer(in: 1...Int.max)
     try reader.finish()

@@ -64,7 +64,9 @@ package struct ServiceFaults: Hashable, Sendable {
   package init() {}
 
   /// The stream limit at the beginning of a connection.
-  func firstLimit(hasCertificate: Bool) -> Int { min(firstStreamLimit ?? (hasCertificate ? streamLimit : 1), streamLimit) }
+  func firstLimit(hasCertificate: Bool) -> Int {
+    min(firstStreamLimit ?? (hasCertificate ? streamLimit : 1), streamLimit)
+  }
 }
 
 extension ServiceFaults {
@@ -96,7 +98,9 @@ extension ServiceFaults {
     /// Only on the app's first connections; nil: on all.
     package var connections: Int?
 
-    package init(every: Int, length: Int, _ refusal: ServiceRefusal = ServiceRefusal(.serviceUnavailable), connections: Int? = nil) {
+    package init(
+      every: Int, length: Int, _ refusal: ServiceRefusal = ServiceRefusal(.serviceUnavailable), connections: Int? = nil
+    ) {
       self.every = every
       self.length = length
       self.refusal = refusal
@@ -190,7 +194,9 @@ extension ServiceFaults {
     package var length: Duration
     package var refusal: ServiceRefusal
 
-    package init(from: Duration = .zero, length: Duration, _ refusal: ServiceRefusal = ServiceRefusal(.serviceUnavailable)) {
+    package init(
+      from: Duration = .zero, length: Duration, _ refusal: ServiceRefusal = ServiceRefusal(.serviceUnavailable)
+    ) {
       self.from = from
       self.length = length
       self.refusal = refusal

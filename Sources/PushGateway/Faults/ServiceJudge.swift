@@ -41,7 +41,9 @@ struct ServiceJudge {
     resets = faults.reset.compactMap { Rule($0.selection, connection: connection, $0) }
     silences = faults.noAnswer.compactMap { Rule($0.selection, connection: connection, $0) }
     refusals = faults.refuse.enumerated().compactMap { Rule($1.selection, connection: connection, $0) }
-    bursts = faults.bursts.enumerated().filter { connection <= $1.connections ?? .max }.map { ($1, faults.refuse.count + $0) }
+    bursts = faults.bursts.enumerated().filter { connection <= $1.connections ?? .max }.map {
+      ($1, faults.refuse.count + $0)
+    }
     answers = faults.refuse + faults.bursts.map { ServiceFaults.Refuse(Faults.Selection(), $0.refusal) }
     hasRules = !poison.isEmpty || !resets.isEmpty || !silences.isEmpty || !refusals.isEmpty || !bursts.isEmpty
     self.counts = counts
@@ -53,13 +55,19 @@ struct ServiceJudge {
     seen += 1
     guard hasRules else { return .take }
     for rule in poison where unsafe rule.matcher.matches(token, ordinal: seen) { return .cut(rule.effect) }
-    for rule in resets where unsafe rule.matcher.matches(token, ordinal: seen) { return .reset(code: rule.effect.code, isTaken: rule.effect.isTaken) }
-    for rule in silences where unsafe rule.matcher.matches(token, ordinal: seen) { return .noAnswer(isTaken: rule.effect.isTaken) }
+    for rule in resets where unsafe rule.matcher.matches(token, ordinal: seen) {
+      return .reset(code: rule.effect.code, isTaken: rule.effect.isTaken)
+    }
+    for rule in silences where unsafe rule.matcher.matches(token, ordinal: seen) {
+      return .noAnswer(isTaken: rule.effect.isTaken)
+    }
     for rule in refusals where unsafe rule.matcher.matches(token, ordinal: seen) {
       if let times = answers[rule.effect].times, unsafe !counts.count(token, limit: times) { continue }
       return .refuse(rule.effect)
     }
-    for (burst, number) in bursts where (seen - 1) % burst.every >= burst.every - burst.length { return .refuse(number) }
+    for (burst, number) in bursts where (seen - 1) % burst.every >= burst.every - burst.length {
+      return .refuse(number)
+    }
     return .take
   }
 }
@@ -96,7 +104,8 @@ struct DelayClock {
   mutating func next() -> Duration {
     switch delay {
     case .fixed(let duration): duration
-    case .uniform(let least, let most): least + .nanoseconds(Int64(Double((most - least).wholeNanoseconds) * fraction()))
+    case .uniform(let least, let most):
+      least + .nanoseconds(Int64(Double((most - least).wholeNanoseconds) * fraction()))
     case .exponential(let mean): .nanoseconds(Int64(Double(mean.wholeNanoseconds) * min(-log(1 - fraction()), 100)))
     }
   }

@@ -23,7 +23,9 @@ final class ConnectionRegistry: Sendable {
     let identifier = ObjectIdentifier(channel)
     let address = channel.remoteAddress?.ipAddress ?? ""
     let wait: Duration? = state.withLock { state in
-      guard !state.isStopping, state.channels.count < limit, let wait = state.admission.admit(address, now: now) else { return nil }
+      guard !state.isStopping, state.channels.count < limit, let wait = state.admission.admit(address, now: now) else {
+        return nil
+      }
       state.channels[identifier] = channel
       return wait
     }

@@ -52,7 +52,8 @@ final class FeedbackHandler: ChannelInboundHandler {
   private func handshakeEnded(succeeded: Bool, _ context: ChannelHandlerContext) {
     guard isHandshaking else { return }
     isHandshaking = false
-    registry.handshakeEnded(context.channel, succeeded: succeeded, now: Instant(nanoseconds: NIODeadline.now().uptimeNanoseconds))
+    registry.handshakeEnded(
+      context.channel, succeeded: succeeded, now: Instant(nanoseconds: NIODeadline.now().uptimeNanoseconds))
     if !succeeded { gateway.handshakeFailed() }
   }
 

@@ -35,7 +35,8 @@ final class GatewayHandler: ChannelInboundHandler {
       isHandshaking = false
       registry.handshakeEnded(context.channel, succeeded: true, now: Self.now)
       connection = gateway.connect(
-        topic: Topic.of(identity), isForOtherEnvironment: gateway.rules.isForOtherEnvironment(identity?.environments ?? []))
+        topic: Topic.of(identity),
+        isForOtherEnvironment: gateway.rules.isForOtherEnvironment(identity?.environments ?? []))
       perform(connection?.opened(now: Self.now) ?? [], context)
     case TLSEvent.inputClosed:
       perform(connection?.peerClosed(now: Self.now) ?? [], context)
@@ -95,7 +96,9 @@ extension GatewayHandler {
         resumption = schedule(at: until, context) { handler, context in handler.setReading(true, context) }
       case .wake(let time):
         wakeUp?.cancel()
-        wakeUp = schedule(at: time, context) { handler, context in handler.perform(handler.connection?.woken(now: Self.now) ?? [], context) }
+        wakeUp = schedule(at: time, context) { handler, context in
+          handler.perform(handler.connection?.woken(now: Self.now) ?? [], context)
+        }
       }
     }
   }
@@ -108,7 +111,9 @@ extension GatewayHandler {
   /// Closes with a RST, by a linger time of zero. The close bypasses TLS, which would send
   /// close_notify first.
   private func reset(_ context: ChannelHandlerContext) {
-    if let options = context.channel as? any SocketOptionProvider { _ = options.setSoLinger(linger(l_onoff: 1, l_linger: 0)) }
+    if let options = context.channel as? any SocketOptionProvider {
+      _ = options.setSoLinger(linger(l_onoff: 1, l_linger: 0))
+    }
     do {
       try context.pipeline.syncOperations.context(handlerType: TLSHandler.self).close(mode: .all, promise: nil)
     } catch {
@@ -123,7 +128,9 @@ extension GatewayHandler {
     _ body: @escaping @Sendable (GatewayHandler, ChannelHandlerContext) -> Void
   ) -> Scheduled<Void> {
     let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
-    return context.eventLoop.scheduleTask(deadline: .uptimeNanoseconds(min(time.nanoseconds, UInt64(Int64.max)))) { body(bound.value.0, bound.value.1) }
+    return context.eventLoop.scheduleTask(deadline: .uptimeNanoseconds(min(time.nanoseconds, UInt64(Int64.max)))) {
+      body(bound.value.0, bound.value.1)
+    }
   }
 }
 

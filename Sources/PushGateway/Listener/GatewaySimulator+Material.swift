@@ -8,11 +8,17 @@ extension GatewaySimulator {
     let feedback: TLSContext
     let http2: TLSContext
 
-    init(_ configuration: Configuration, credential: Credential, clientAuthority: String?, gateway simulated: SimulatedGateway) throws(CredentialError) {
+    init(
+      _ configuration: Configuration, credential: Credential, clientAuthority: String?,
+      gateway simulated: SimulatedGateway
+    ) throws(CredentialError) {
       let clients = ClientCertificatePolicy(
-        request: configuration.requiresClientCertificate ? .required : .optional, trust: clientAuthority.map { .file($0) })
+        request: configuration.requiresClientCertificate ? .required : .optional,
+        trust: clientAuthority.map { .file($0) })
       var choosyClients = clients
-      if configuration.rules.refusesCertificates { choosyClients.refuse = { simulated.refusesCertificate(topic: Topic.of($0)) ? .unknown : nil } }
+      if configuration.rules.refusesCertificates {
+        choosyClients.refuse = { simulated.refusesCertificate(topic: Topic.of($0)) ? .unknown : nil }
+      }
       var choosy = TLSServerConfiguration(credential: credential, clients: choosyClients)
       choosy.sendsTickets = configuration.sendsTickets
       var http2 = choosy
@@ -40,7 +46,8 @@ extension GatewaySimulator {
     for file in files {
       keys.append(
         ServiceKey(
-          keyIdentifier: file.keyIdentifier, teamIdentifier: file.teamIdentifier, key: try ProviderPublicKey.load(file: file.file), topics: file.topics))
+          keyIdentifier: file.keyIdentifier, teamIdentifier: file.teamIdentifier,
+          key: try ProviderPublicKey.load(file: file.file), topics: file.topics))
     }
     return (keys, throwAway)
   }

@@ -85,7 +85,8 @@ package final class GatewaySimulator: Sendable {
   private let registries: [ConnectionRegistry]
 
   private init(
-    _ gateway: SimulatedGateway, _ service: SimulatedService, certificates: CertificateMaker.Files?, throwAwayKey: ServiceSettings.KeyFile?,
+    _ gateway: SimulatedGateway, _ service: SimulatedService, certificates: CertificateMaker.Files?,
+    throwAwayKey: ServiceSettings.KeyFile?,
     listeners: Listeners, loops: LoopGroup, registries: [ConnectionRegistry]
   ) {
     self.gateway = gateway
@@ -115,16 +116,20 @@ package final class GatewaySimulator: Sendable {
     let keys = try tokenKeys(configuration)
     let record: RecordFile? = if let path = configuration.recordPath { try RecordFile(path: path) } else { nil }
     let gateway = SimulatedGateway(rules: configuration.rules, recordFile: record, memory: configuration.memory)
-    let service = SimulatedService(rules: configuration.rules, keys: keys.keys, recordFile: record, memory: configuration.recordedRequests) { _ in
+    let service = SimulatedService(
+      rules: configuration.rules, keys: keys.keys, recordFile: record, memory: configuration.recordedRequests
+    ) { _ in
       wallClockMilliseconds
     }
-    let contexts = try Contexts(configuration, credential: credential, clientAuthority: clientAuthority, gateway: gateway)
+    let contexts = try Contexts(
+      configuration, credential: credential, clientAuthority: clientAuthority, gateway: gateway)
 
     let loops = LoopGroup(threads: max(1, configuration.threads))
     var open: [TLSListener] = []
     var registries: [ConnectionRegistry] = []
     func listen(
-      _ port: Int, _ context: TLSContext, _ handler: @escaping @Sendable (TLSHandler, ConnectionRegistry) -> any ChannelHandler
+      _ port: Int, _ context: TLSContext,
+      _ handler: @escaping @Sendable (TLSHandler, ConnectionRegistry) -> any ChannelHandler
     ) async throws(SimulatorError) -> TLSListener {
       let registry = ConnectionRegistry(limit: configuration.connectionLimit)
       registries.append(registry)
@@ -140,13 +145,18 @@ package final class GatewaySimulator: Sendable {
     }
     do throws(SimulatorError) {
       let listeners = Listeners(
-        gateway: try await listen(configuration.gatewayPort, contexts.gateway) { GatewayHandler(gateway, registry: $1) },
-        feedback: try await listen(configuration.feedbackPort, contexts.feedback) { FeedbackHandler(gateway, registry: $1) },
+        gateway: try await listen(configuration.gatewayPort, contexts.gateway) {
+          GatewayHandler(gateway, registry: $1)
+        },
+        feedback: try await listen(configuration.feedbackPort, contexts.feedback) {
+          FeedbackHandler(gateway, registry: $1)
+        },
         http2: try await serve(configuration.http2Port, .notifications),
         channels: try await serve(configuration.channelsPort, .channels)
       )
       return GatewaySimulator(
-        gateway, service, certificates: certificates, throwAwayKey: keys.throwAway, listeners: listeners, loops: loops, registries: registries)
+        gateway, service, certificates: certificates, throwAwayKey: keys.throwAway, listeners: listeners, loops: loops,
+        registries: registries)
     } catch {
       for listener in open { await listener.close() }
       await loops.shutDown()
@@ -155,7 +165,8 @@ package final class GatewaySimulator: Sendable {
   }
 
   private static func listen(
-    _ configuration: Configuration, _ port: Int, _ context: TLSContext, _ loops: LoopGroup, _ registry: ConnectionRegistry,
+    _ configuration: Configuration, _ port: Int, _ context: TLSContext, _ loops: LoopGroup,
+    _ registry: ConnectionRegistry,
     handler: @escaping @Sendable (TLSHandler) -> any ChannelHandler
   ) async throws(SimulatorError) -> TLSListener {
     let handshakeDelay = configuration.rules.handshakeDelay
@@ -165,15 +176,21 @@ package final class GatewaySimulator: Sendable {
     // accept.
     options.handshakeTimeout = options.handshakeTimeout + handshakeDelay + latency * 3 + AdmissionControl.longestWait
     do {
-      return try await TLSListener.bind(host: configuration.host, port: port, group: loops, context: context, options: options) { channel, tls in
+      return try await TLSListener.bind(
+        host: configuration.host, port: port, group: loops, context: context, options: options
+      ) { channel, tls in
         let now = Instant(nanoseconds: NIODeadline.now().uptimeNanoseconds)
         guard let wait = registry.admit(channel, now: now) else { throw SimulatorError(description: "turned away") }
-        if latency > .zero { try channel.pipeline.syncOperations.addHandler(LatencyHandler(roundTrip: latency), position: .first) }
+        if latency > .zero {
+          try channel.pipeline.syncOperations.addHandler(LatencyHandler(roundTrip: latency), position: .first)
+        }
         try channel.pipeline.syncOperations.addHandler(handler(tls))
         guard wait + handshakeDelay > .zero else { return }
         // While nothing is read, TLS cannot begin.
         try channel.syncOptions?.setOption(.autoRead, value: false)
-        channel.eventLoop.scheduleTask(in: TimeAmount(wait + handshakeDelay)) { try? channel.syncOptions?.setOption(.autoRead, value: true) }
+        channel.eventLoop.scheduleTask(in: TimeAmount(wait + handshakeDelay)) {
+          try? channel.syncOptions?.setOption(.autoRead, value: true)
+        }
       }
     } catch {
       throw SimulatorError(description: "Cannot listen on \(configuration.host), port \(port): \(error).")

@@ -63,7 +63,9 @@ final class LatencyHandler: ChannelDuplexHandler {
     stop()
   }
 
-  private static func now(_ context: ChannelHandlerContext) -> Instant { Instant(nanoseconds: context.eventLoop.now.uptimeNanoseconds) }
+  private static func now(_ context: ChannelHandlerContext) -> Instant {
+    Instant(nanoseconds: context.eventLoop.now.uptimeNanoseconds)
+  }
 
   /// Copies bytes out of a buffer that is mostly empty. Otherwise thousands of small reads or
   /// writes in flight would hold too much memory.
@@ -240,10 +242,13 @@ extension LatencyHandler {
   }
 
   private func schedule(
-    at due: Instant, _ context: ChannelHandlerContext, _ body: @escaping @Sendable (LatencyHandler, ChannelHandlerContext) -> Void
+    at due: Instant, _ context: ChannelHandlerContext,
+    _ body: @escaping @Sendable (LatencyHandler, ChannelHandlerContext) -> Void
   ) -> Timer {
     let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
-    let scheduled = context.eventLoop.scheduleTask(deadline: .uptimeNanoseconds(min(due.nanoseconds, UInt64(Int64.max)))) {
+    let scheduled = context.eventLoop.scheduleTask(
+      deadline: .uptimeNanoseconds(min(due.nanoseconds, UInt64(Int64.max)))
+    ) {
       body(bound.value.0, bound.value.1)
     }
     return Timer(due: due, scheduled: scheduled)

@@ -146,7 +146,9 @@ final class ServiceHandler: ChannelInboundHandler {
     if let timer, timer.time <= wake { return }
     timer?.scheduled.cancel()
     let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
-    let scheduled = context.eventLoop.scheduleTask(deadline: .uptimeNanoseconds(min(wake.nanoseconds, UInt64(Int64.max)))) {
+    let scheduled = context.eventLoop.scheduleTask(
+      deadline: .uptimeNanoseconds(min(wake.nanoseconds, UInt64(Int64.max)))
+    ) {
       let (handler, context) = bound.value
       handler.timer = nil
       handler.connection?.woken(now: Self.now)

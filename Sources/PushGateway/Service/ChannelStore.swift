@@ -20,7 +20,8 @@ final class ChannelStore: Sendable {
     let bytes = (0..<16).map { _ in UInt8.random(in: 0 ... .max) }
     let identifier = Self.text(bytes)
     return channels.withLock { channels in
-      guard channels[app] != nil || channels.count < Self.appLimit, channels[app, default: [:]].count < Self.limit else { return nil }
+      guard channels[app] != nil || channels.count < Self.appLimit, channels[app, default: [:]].count < Self.limit
+      else { return nil }
       channels[app, default: [:]][identifier] = channel
       return identifier
     }
@@ -29,14 +30,18 @@ final class ChannelStore: Sendable {
   func channel(_ identifier: String, app: String) -> Channel? { channels.withLock { $0[app]?[identifier] } }
 
   /// Removes a channel; false: it does not exist.
-  func remove(_ identifier: String, app: String) -> Bool { channels.withLock { $0[app]?.removeValue(forKey: identifier) != nil } }
+  func remove(_ identifier: String, app: String) -> Bool {
+    channels.withLock { $0[app]?.removeValue(forKey: identifier) != nil }
+  }
 
   /// All channel identifiers of an app, in alphabetical order.
   func all(app: String) -> [String] { channels.withLock { $0[app].map { $0.keys.sorted() } ?? [] } }
 
   /// Base64 with padding, as the service writes channel identifiers.
   private static func text(_ bytes: [UInt8]) -> String {
-    let text = Base64URL.encode(bytes).map { $0 == UInt8(ascii: "-") ? UInt8(ascii: "+") : $0 == UInt8(ascii: "_") ? UInt8(ascii: "/") : $0 }
+    let text = Base64URL.encode(bytes).map {
+      $0 == UInt8(ascii: "-") ? UInt8(ascii: "+") : $0 == UInt8(ascii: "_") ? UInt8(ascii: "/") : $0
+    }
     let padding = [UInt8](repeating: UInt8(ascii: "="), count: (4 - text.count % 4) % 4)
     return String(decoding: text + padding, as: UTF8.self)
   }
@@ -51,7 +56,8 @@ final class ChannelStore: Sendable {
         padding += 1
         continue
       }
-      let isDigit = (byte | 0x20) &- 0x61 < 26 || byte &- 0x30 < 10 || byte == UInt8(ascii: "+") || byte == UInt8(ascii: "/")
+      let isDigit =
+        (byte | 0x20) &- 0x61 < 26 || byte &- 0x30 < 10 || byte == UInt8(ascii: "+") || byte == UInt8(ascii: "/")
       guard isDigit, padding == 0 else { return false }
     }
     return padding <= 2

@@ -22,7 +22,9 @@ struct ConnectionFaults {
   init(_ faults: ServiceFaults, connection: Int, seen: Int) {
     self.seen = seen
     func add(_ breakpoint: Faults.Breakpoint, _ event: Event) {
-      if connection <= breakpoint.connections ?? .max, breakpoint.after > seen { events.append((breakpoint.after, event)) }
+      if connection <= breakpoint.connections ?? .max, breakpoint.after > seen {
+        events.append((breakpoint.after, event))
+      }
     }
     // The order of events that are due at the same request.
     for cut in faults.cut { add(cut.breakpoint, .cut(cut)) }
@@ -48,7 +50,9 @@ struct ConnectionFaults {
 
   /// The cut that is due at the request that has just been counted.
   func cutDue() -> ServiceFaults.Cut? {
-    guard position < events.count, events[position].after <= seen, case .cut(let cut) = events[position].event else { return nil }
+    guard position < events.count, events[position].after <= seen, case .cut(let cut) = events[position].event else {
+      return nil
+    }
     return cut
   }
 }

@@ -104,7 +104,9 @@ struct DelayedAnswers {
     var index = position
     while true {
       var least = index
-      for child in [2 * index + 1, 2 * index + 2] where child < heap.count && heap[child].due < heap[least].due { least = child }
+      for child in [2 * index + 1, 2 * index + 2] where child < heap.count && heap[child].due < heap[least].due {
+        least = child
+      }
       if least == index { return }
       heap.swapAt(index, least)
       index = least

@@ -38,7 +38,11 @@ extension ServiceConnection {
         }
         session.reset(request.streamID, HTTP2ErrorCode(rawValue: code))
       case .cut(let poison):
-        if poison.isTaken { take(request, app, identifier: identifier, isAnswered: false) } else { app.truth.dropped += 1 }
+        if poison.isTaken {
+          take(request, app, identifier: identifier, isAnswered: false)
+        } else {
+          app.truth.dropped += 1
+        }
         self.cut(isReset: poison.isReset)
       }
     }
@@ -81,14 +85,18 @@ extension ServiceConnection {
 
   /// - Parameter made: The identifier that the service responds with where the client chose none;
   ///   otherwise nil.
-  func take(_ request: ServiceRequest, _ app: ServiceApp, identifier: APNSIdentifier?, made: APNSIdentifier? = nil, isAnswered: Bool) {
+  func take(
+    _ request: ServiceRequest, _ app: ServiceApp, identifier: APNSIdentifier?, made: APNSIdentifier? = nil,
+    isAnswered: Bool
+  ) {
     let made = made ?? (identifier == nil ? newIdentifier() : nil)
     if isBroadcast { app.truth.broadcasts += 1 } else { app.truth.accepted += 1 }
     if !isAnswered { app.truth.unanswered += 1 }
     if let identifier { app.identifiers.append(DuplicateFilter.hash(identifier.high, identifier.low)) }
     unsafe recorder?.append(request, app: app.name, token: token, made: made, refusal: nil, isAnswered: isAnswered)
     unsafe service.memory?.append(
-      request, app: app.name, connection: number, token: token, identifier: identifier, refusal: nil, isAnswered: isAnswered)
+      request, app: app.name, connection: number, token: token, identifier: identifier, refusal: nil,
+      isAnswered: isAnswered)
     announce(normalLimit)
   }
 
@@ -98,31 +106,41 @@ extension ServiceConnection {
     app.truth.refused[refusal, default: 0] += 1
     unsafe recorder?.append(request, app: app.name, token: token, made: made, refusal: refusal, isAnswered: true)
     unsafe service.memory?.append(
-      request, app: app.name, connection: number, token: token, identifier: identifier, refusal: refusal, isAnswered: true)
+      request, app: app.name, connection: number, token: token, identifier: identifier, refusal: refusal,
+      isAnswered: true)
     answer(request, app, status: refusal.status, body: refusal.body(timestamp: timestamp), isTaken: false, made: made)
     if refusal.status < 500, let limit = app.faults.errorStreamLimit { announce(limit) }
   }
 
   /// Responds with the request's `apns-id`, or with `made` where the request has no valid one.
-  private func answer(_ request: ServiceRequest, _ app: ServiceApp, status: UInt16, body: [UInt8], isTaken: Bool, made: APNSIdentifier?) {
+  private func answer(
+    _ request: ServiceRequest, _ app: ServiceApp, status: UInt16, body: [UInt8], isTaken: Bool, made: APNSIdentifier?
+  ) {
     if made == nil, let identifier = unsafe request.identifier {
       return unsafe answer(request.streamID, app, status: status, identifier: identifier, body: body, isTaken: isTaken)
     }
     unsafe withUnsafeTemporaryAllocation(byteCount: APNSIdentifier.textByteCount, alignment: 1) { text in
       unsafe (made ?? newIdentifier()).write(into: text)
-      unsafe answer(request.streamID, app, status: status, identifier: UnsafeRawBufferPointer(text), body: body, isTaken: isTaken)
+      unsafe answer(
+        request.streamID, app, status: status, identifier: UnsafeRawBufferPointer(text), body: body, isTaken: isTaken)
     }
   }
 
-  private func answer(_ streamID: Int32, _ app: ServiceApp, status: UInt16, identifier: UnsafeRawBufferPointer, body: [UInt8], isTaken: Bool) {
+  private func answer(
+    _ streamID: Int32, _ app: ServiceApp, status: UInt16, identifier: UnsafeRawBufferPointer, body: [UInt8],
+    isTaken: Bool
+  ) {
     if app.delays != nil, let delay = app.delays?.next(), delay > .zero {
       unsafe delayed.insert(
         DelayedAnswer(
-          due: (now + delay).nextMillisecond, streamID: streamID, status: status, identifier: Array(identifier), body: body, isTaken: isTaken, app: app))
+          due: (now + delay).nextMillisecond, streamID: streamID, status: status, identifier: Array(identifier),
+          body: body, isTaken: isTaken, app: app))
       return
     }
     if isTaken { answersInside += 1 }
-    unsafe body.withUnsafeBytes { unsafe session.respond(streamID, status: status, identifier: identifier, fields: dateFields, body: $0) }
+    unsafe body.withUnsafeBytes {
+      unsafe session.respond(streamID, status: status, identifier: identifier, fields: dateFields, body: $0)
+    }
   }
 }
 

@@ -9,7 +9,9 @@ extension ServiceConnection {
   func broadcastRequest(_ request: ServiceRequest) {
     isBroadcast = true
     let name = unsafe Text.string(UnsafeRawBufferPointer(rebasing: request.path.dropFirst(19)))
-    guard ServiceTopic.isUsable(name), !name.isEmpty else { return self.refuse(request, self.app(of: request), ServiceRefusal(.badPath)) }
+    guard ServiceTopic.isUsable(name), !name.isEmpty else {
+      return self.refuse(request, self.app(of: request), ServiceRefusal(.badPath))
+    }
     let app = self.app(named: name)
     func refuse(_ reason: ProviderReason) { self.refuse(request, app, ServiceRefusal(reason)) }
 
@@ -30,10 +32,14 @@ extension ServiceConnection {
     case .success(let found): channel = found.channel
     case .failure(let refusal): return refuse(refusal.reason)
     }
-    guard let expiration = unsafe request.expiration.flatMap({ unsafe Text.number($0) }), channel.storesMessages || expiration == 0 else {
+    guard let expiration = unsafe request.expiration.flatMap({ unsafe Text.number($0) }),
+      channel.storesMessages || expiration == 0
+    else {
       return refuse(.badExpirationDate)
     }
-    if let priority = unsafe request.priority, unsafe !(Text.equal(priority, "10") || Text.equal(priority, "5") || Text.equal(priority, "1")) {
+    if let priority = unsafe request.priority,
+      unsafe !(Text.equal(priority, "10") || Text.equal(priority, "5") || Text.equal(priority, "1"))
+    {
       return refuse(.badPriority)
     }
     if let reason = checkPayload(request, limit: Self.broadcastPayloadLimit) { return refuse(reason) }
@@ -45,7 +51,8 @@ extension ServiceConnection {
     let path = unsafe Text.string(request.path)
     let parts = path.split(separator: "/", omittingEmptySubsequences: false).map(String.init)
     let last = parts.last.map { $0.split(separator: "?", omittingEmptySubsequences: false).map(String.init) } ?? []
-    guard parts.count == 5, parts[0].isEmpty, parts[1] == "1", parts[2] == "apps", !parts[3].isEmpty, ServiceTopic.isUsable(parts[3]),
+    guard parts.count == 5, parts[0].isEmpty, parts[1] == "1", parts[2] == "apps", !parts[3].isEmpty,
+      ServiceTopic.isUsable(parts[3]),
       last.first == "channels" || last.first == "all-channels"
     else { return self.refuse(request, self.app(of: request), ServiceRefusal(.badPath)) }
     let name = parts[3]
@@ -58,7 +65,9 @@ extension ServiceConnection {
     if let refusal = checkCredential(request) { return self.refuse(request, app, refusal) }
     if last.count > 1 { return refuse(.badRequestParameters) }
     if request.hasDuplicate { return refuse(.duplicateHeaders) }
-    if let text = unsafe request.requestIdentifier, unsafe APNSIdentifier(parsing: text) == nil { return refuse(.badMessageIdentifier) }
+    if let text = unsafe request.requestIdentifier, unsafe APNSIdentifier(parsing: text) == nil {
+      return refuse(.badMessageIdentifier)
+    }
     if let reason = checkBundle(name, request) { return refuse(reason) }
     guard app.faults.allowsBroadcast else { return refuse(.featureNotEnabled) }
     announce(normalLimit)
@@ -71,9 +80,15 @@ extension ServiceConnection {
     switch unsafe findChannel(request.channel, app: name) {
     case .failure(let refusal): refuse(refusal.reason)
     case .success(let found) where method == "GET":
-      answer(request, 200, body: "{\"message-storage-policy\":\(found.channel.storesMessages ? 1 : 0),\"push-type\":\"LiveActivity\"}")
+      answer(
+        request, 200,
+        body: "{\"message-storage-policy\":\(found.channel.storesMessages ? 1 : 0),\"push-type\":\"LiveActivity\"}")
     case .success(let found):
-      if service.channels.remove(found.identifier, app: name) { answer(request, 204) } else { refuse(.channelNotRegistered) }
+      if service.channels.remove(found.identifier, app: name) {
+        answer(request, 204)
+      } else {
+        refuse(.channelNotRegistered)
+      }
     }
   }
 
@@ -81,13 +96,18 @@ extension ServiceConnection {
     func refuse(_ reason: ProviderReason) { self.refuse(request, app, ServiceRefusal(reason)) }
     if request.bodyByteCount == 0 { return refuse(.payloadEmpty) }
     let body: JSONValue
-    do throws(JSONError) { body = try unsafe JSONValue(parsing: request.body) } catch { return refuse(.badRequestPayload) }
+    do throws(JSONError) { body = try unsafe JSONValue(parsing: request.body) } catch {
+      return refuse(.badRequestPayload)
+    }
     guard case .object(let members) = body else { return refuse(.badRequestPayload) }
     guard let type = members.first(where: { $0.key == "push-type" })?.value else { return refuse(.missingPushType) }
     guard type == .string("LiveActivity") else { return refuse(.invalidPushType) }
     let policy = members.first { $0.key == "message-storage-policy" }?.value
     guard policy == .number("0") || policy == .number("1") else { return refuse(.badRequestPayload) }
-    guard let identifier = service.channels.create(ChannelStore.Channel(storesMessages: policy == .number("1")), app: app.name) else {
+    guard
+      let identifier = service.channels.create(
+        ChannelStore.Channel(storesMessages: policy == .number("1")), app: app.name)
+    else {
       return refuse(.cannotCreateChannel)
     }
     answer(request, 201, channel: identifier)
@@ -100,23 +120,34 @@ extension ServiceConnection {
   private func findChannel(
     _ text: UnsafeRawBufferPointer?, app: String
   ) -> Result<(identifier: String, channel: ChannelStore.Channel), ChannelRefusal> {
-    guard let text = unsafe text, text.count > 0 else { return .failure(ChannelRefusal(reason: .missingChannelIdentifier)) }
+    guard let text = unsafe text, text.count > 0 else {
+      return .failure(ChannelRefusal(reason: .missingChannelIdentifier))
+    }
     guard unsafe ChannelStore.isIdentifier(text) else { return .failure(ChannelRefusal(reason: .badChannelIdentifier)) }
     let identifier = unsafe Text.string(text)
-    guard let channel = service.channels.channel(identifier, app: app) else { return .failure(ChannelRefusal(reason: .channelNotRegistered)) }
+    guard let channel = service.channels.channel(identifier, app: app) else {
+      return .failure(ChannelRefusal(reason: .channelNotRegistered))
+    }
     return .success((identifier, channel))
   }
 
   /// Checks that the client may act for the app in the path.
   private func checkBundle(_ name: String, _ request: ServiceRequest) -> ProviderReason? {
-    if let token = token(of: request) { return token.key.topics.map { $0.contains(name) } ?? true ? nil : .topicMismatch }
+    if let token = token(of: request) {
+      return token.key.topics.map { $0.contains(name) } ?? true ? nil : .topicMismatch
+    }
     return client.topics?.contains(name) == true ? nil : .topicMismatch
   }
 
   private func answer(_ request: ServiceRequest, _ status: UInt16, channel: String? = nil, body: String = "") {
-    let requestIdentifier = unsafe request.requestIdentifier.map { unsafe Text.string($0) } ?? newIdentifier().description
-    var fields = [HTTP2Field("date", HTTPDate.text(unixSeconds)), HTTP2Field("apns-request-id", requestIdentifier, isIndexed: false)]
+    let requestIdentifier =
+      unsafe request.requestIdentifier.map { unsafe Text.string($0) } ?? newIdentifier().description
+    var fields = [
+      HTTP2Field("date", HTTPDate.text(unixSeconds)),
+      HTTP2Field("apns-request-id", requestIdentifier, isIndexed: false),
+    ]
     if let channel { fields.append(HTTP2Field("apns-channel-id", channel, isIndexed: false)) }
-    session.respond(request.streamID, status: status, identifier: nil, fields: ResponseFields(fields), body: Array(body.utf8))
+    session.respond(
+      request.streamID, status: status, identifier: nil, fields: ResponseFields(fields), body: Array(body.utf8))
   }
 }

@@ -18,7 +18,9 @@ extension ServiceConnection {
 
   private func deviceRequest(_ request: ServiceRequest) {
     let prefixCount = 10  // "/3/device/"
-    if unsafe request.path.count > 9, unsafe request.path[9] != UInt8(ascii: "/") { return self.refuse(request, app(of: request), ServiceRefusal(.badPath)) }
+    if unsafe request.path.count > 9, unsafe request.path[9] != UInt8(ascii: "/") {
+      return self.refuse(request, app(of: request), ServiceRefusal(.badPath))
+    }
     let text = unsafe UnsafeRawBufferPointer(rebasing: request.path.dropFirst(prefixCount))
     tokenByteCount = unsafe decodeToken(text)
     let credentialRefusal = checkCredential(request)
@@ -32,7 +34,9 @@ extension ServiceConnection {
     var identifier: APNSIdentifier?
     if let text = unsafe request.identifier {
       identifier = unsafe APNSIdentifier(parsing: text)
-      if unsafe identifier == nil || isStrict && text.contains(where: { (0x41...0x5A).contains($0) }) { return refuse(.badMessageIdentifier) }
+      if unsafe identifier == nil || isStrict && text.contains(where: { (0x41...0x5A).contains($0) }) {
+        return refuse(.badMessageIdentifier)
+      }
     }
     if let refusal = route.refusal { return self.refuse(request, app, refusal) }
     if text.count == 0 { return refuse(.missingDeviceToken) }
@@ -86,8 +90,14 @@ extension ServiceConnection {
 
   func route(of request: ServiceRequest) -> ServiceRoute {
     let token = token(of: request)
-    if let lastRoute, token === routeToken, unsafe Self.same(routeTopic, request.topic), unsafe Self.same(routeType, request.pushType) { return lastRoute }
-    let made = unsafe makeRoute(topic: request.topic.map { unsafe Text.string($0) }, type: request.pushType.map { unsafe Text.string($0) }, token: token)
+    if let lastRoute, token === routeToken, unsafe Self.same(routeTopic, request.topic),
+      unsafe Self.same(routeType, request.pushType)
+    {
+      return lastRoute
+    }
+    let made = unsafe makeRoute(
+      topic: request.topic.map { unsafe Text.string($0) }, type: request.pushType.map { unsafe Text.string($0) },
+      token: token)
     lastRoute = made
     routeToken = token
     routeTopic = unsafe request.topic.map { unsafe Array($0) }
@@ -107,14 +117,18 @@ extension ServiceConnection {
     // A certificate for one app implies the topic.
     if topic == nil, token == nil, let topics = client.topics, topics.count == 1 { topic = topics[0] }
     if type == nil, let topic { rules = ServiceTopic.of(suffixOf: topic) }
-    let name = topic.flatMap { ServiceTopic.isUsable($0) ? ServiceTopic.app(of: $0) : nil } ?? client.topics?.first ?? Topic.anonymous
+    let name =
+      topic.flatMap { ServiceTopic.isUsable($0) ? ServiceTopic.app(of: $0) : nil } ?? client.topics?.first
+      ?? Topic.anonymous
     func route(_ reason: ProviderReason?) -> ServiceRoute {
       ServiceRoute(
-        app: app(named: name), refusal: reason.map { ServiceRefusal($0) }, payloadLimit: rules.payloadLimit, needsPriorityFive: rules.needsPriorityFive)
+        app: app(named: name), refusal: reason.map { ServiceRefusal($0) }, payloadLimit: rules.payloadLimit,
+        needsPriorityFive: rules.needsPriorityFive)
     }
     if case .some(.none) = pushType { return route(.invalidPushType) }
     guard let topic else { return route(.missingTopic) }
-    guard ServiceTopic.isUsable(topic), topic.hasSuffix(rules.suffix), topic != rules.suffix || rules.suffix.isEmpty else { return route(.badTopic) }
+    guard ServiceTopic.isUsable(topic), topic.hasSuffix(rules.suffix), topic != rules.suffix || rules.suffix.isEmpty
+    else { return route(.badTopic) }
     if let token {
       let isCovered = token.key.topics.map { $0.contains(topic) || $0.contains(name) } ?? true
       return route(isCovered && pushType != .mdm ? nil : .topicDisallowed)
@@ -130,13 +144,17 @@ extension ServiceConnection {
   private func checkHeaders(_ request: ServiceRequest, needsPriorityFive: Bool) -> ProviderReason? {
     if let priority = unsafe request.priority {
       let isFive = unsafe Text.equal(priority, "5")
-      guard unsafe isFive || !needsPriorityFive && (Text.equal(priority, "10") || Text.equal(priority, "1")) else { return .badPriority }
+      guard unsafe isFive || !needsPriorityFive && (Text.equal(priority, "10") || Text.equal(priority, "1")) else {
+        return .badPriority
+      }
     } else if needsPriorityFive {
       // The default priority is 10, which these types do not allow.
       return .badPriority
     }
     if let expiration = unsafe request.expiration, unsafe Text.number(expiration) == nil { return .badExpirationDate }
-    if let collapse = unsafe request.collapseIdentifier, !(1...64).contains(collapse.count) { return .badCollapseIdentifier }
+    if let collapse = unsafe request.collapseIdentifier, !(1...64).contains(collapse.count) {
+      return .badCollapseIdentifier
+    }
     return nil
   }
 

@@ -90,7 +90,9 @@ package final class ServiceConnection {
   private var identifiers = APNSIdentifierSequence(seed: (UInt64.random(in: 0 ... .max), UInt64.random(in: 0 ... .max)))
   private var identifierCount: UInt64 = 0
 
-  init(to service: SimulatedService, client: ServiceClient, purpose: Purpose, now: Instant, buffers: LoopBuffers) throws(HTTP2Failure) {
+  init(
+    to service: SimulatedService, client: ServiceClient, purpose: Purpose, now: Instant, buffers: LoopBuffers
+  ) throws(HTTP2Failure) {
     self.service = service
     self.client = client
     self.purpose = purpose
@@ -147,7 +149,8 @@ package final class ServiceConnection {
     while let answer = delayed.takeFirst(upTo: now) {
       unsafe answer.identifier.withUnsafeBytes { identifier in
         unsafe answer.body.withUnsafeBytes { body in
-          unsafe session.respond(answer.streamID, status: answer.status, identifier: identifier, fields: dateFields, body: body)
+          unsafe session.respond(
+            answer.streamID, status: answer.status, identifier: identifier, fields: dateFields, body: body)
         }
       }
       if answer.isTaken { answersInside += 1 }
@@ -217,7 +220,8 @@ package final class ServiceConnection {
   // MARK: Steps
 
   /// What a failing proxy between client and service would send.
-  private static let garbageText: StaticString = "HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+  private static let garbageText: StaticString =
+    "HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 
   /// Ends the connection with bytes that are not HTTP/2.
   func sendGarbage() {

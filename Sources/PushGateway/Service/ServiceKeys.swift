@@ -48,7 +48,9 @@ final class ServiceKeys: Sendable {
 
   /// The token in the value of `authorization`; nil: none of the keys has signed it.
   func token(_ authorization: UnsafeRawBufferPointer, now: Instant) -> Token? {
-    guard authorization.count <= ProviderTokenText.byteCountLimit, unsafe Self.isBearer(authorization) else { return nil }
+    guard authorization.count <= ProviderTokenText.byteCountLimit, unsafe Self.isBearer(authorization) else {
+      return nil
+    }
     let text = unsafe Array(authorization.dropFirst(7))
     if let token = known.withLock({ $0[text] }) { return token }
     guard let token = verify(text, now: now) else { return nil }
@@ -64,7 +66,9 @@ final class ServiceKeys: Sendable {
     let parsed: ProviderTokenText
     do throws(ProviderTokenError) { parsed = try ProviderTokenText(parsing: text) } catch { return nil }
     guard !isStrict || !parsed.hasFractionalTime,
-      let key = keys.first(where: { $0.keyIdentifier == parsed.keyIdentifier && $0.teamIdentifier == parsed.teamIdentifier }),
+      let key = keys.first(where: {
+        $0.keyIdentifier == parsed.keyIdentifier && $0.teamIdentifier == parsed.teamIdentifier
+      }),
       key.key.verifies(parsed.signature, over: parsed.signingInput, acceptsDER: !isStrict)
     else { return nil }
     return Token(key: key, issuedAt: parsed.issuedAt, firstSeen: now)
@@ -74,7 +78,9 @@ final class ServiceKeys: Sendable {
     guard value.count > 7 else { return false }
     // The scheme's name is compared without regard to case (RFC 9110, 11.1).
     let scheme: StaticString = "bearer "
-    for index in 0..<7 where unsafe (index < 6 ? value[index] | 0x20 : value[index]) != scheme.utf8Start[index] { return false }
+    for index in 0..<7 where unsafe (index < 6 ? value[index] | 0x20 : value[index]) != scheme.utf8Start[index] {
+      return false
+    }
     return true
   }
 }
@@ -106,7 +112,9 @@ struct ConnectionTokens {
 
   /// Nil: the token is valid.
   mutating func judge(_ authorization: UnsafeRawBufferPointer, now: Instant, unixSeconds: Int64) -> ServiceRefusal? {
-    if let current, unsafe currentText.holdsSameBytes(as: authorization) { return timeRefusal(current, now: now, unixSeconds: unixSeconds) }
+    if let current, unsafe currentText.holdsSameBytes(as: authorization) {
+      return timeRefusal(current, now: now, unixSeconds: unixSeconds)
+    }
     if let lastRefusal, unsafe refusedText.holdsSameBytes(as: authorization) { return lastRefusal }
     guard let token = unsafe keys.token(authorization, now: now) else {
       return unsafe refuse(authorization, ServiceRefusal(.invalidProviderToken))
@@ -116,11 +124,14 @@ struct ConnectionTokens {
     if token === current { return nil }
     if let current {
       // The first token binds the connection to its team. A topic-specific key binds it to the key.
-      guard token.key.teamIdentifier == current.key.teamIdentifier else { return unsafe refuse(authorization, ServiceRefusal(.invalidProviderToken)) }
+      guard token.key.teamIdentifier == current.key.teamIdentifier else {
+        return unsafe refuse(authorization, ServiceRefusal(.invalidProviderToken))
+      }
       if token.key.keyIdentifier != current.key.keyIdentifier, token.key.topics != nil || current.key.topics != nil {
         return unsafe refuse(authorization, ServiceRefusal(.unrelatedKeyIdentifier))
       }
-      if now.since(currentSince) < Self.updateInterval, timeRefusal(current, now: now, unixSeconds: unixSeconds) == nil {
+      if now.since(currentSince) < Self.updateInterval, timeRefusal(current, now: now, unixSeconds: unixSeconds) == nil
+      {
         return ServiceRefusal(.tooManyProviderTokenUpdates)
       }
     }

@@ -30,11 +30,15 @@ package struct ServiceRefusal: Hashable, Sendable {
   /// the engine's on purpose: tests compare the two.
   package static func status(of reason: ProviderReason) -> UInt16 {
     switch reason {
-    case .badChannelIdentifier, .badCollapseIdentifier, .badDeviceToken, .badExpirationDate, .badMessageIdentifier, .badPriority, .badRequestParameters,
-      .badRequestPayload, .badTopic, .cannotCreateChannel, .channelNotRegistered, .deviceTokenNotForTopic, .duplicateHeaders, .featureNotEnabled,
-      .idleTimeout, .invalidPushType, .missingChannelIdentifier, .missingDeviceToken, .missingPushType, .missingTopic, .payloadEmpty, .topicDisallowed:
+    case .badChannelIdentifier, .badCollapseIdentifier, .badDeviceToken, .badExpirationDate, .badMessageIdentifier,
+      .badPriority, .badRequestParameters,
+      .badRequestPayload, .badTopic, .cannotCreateChannel, .channelNotRegistered, .deviceTokenNotForTopic,
+      .duplicateHeaders, .featureNotEnabled,
+      .idleTimeout, .invalidPushType, .missingChannelIdentifier, .missingDeviceToken, .missingPushType, .missingTopic,
+      .payloadEmpty, .topicDisallowed:
       400
-    case .badCertificate, .badCertificateEnvironment, .badEnvironmentKeyIdentifier, .badEnvironmentKey, .expiredProviderToken, .forbidden,
+    case .badCertificate, .badCertificateEnvironment, .badEnvironmentKeyIdentifier, .badEnvironmentKey,
+      .expiredProviderToken, .forbidden,
       .invalidProviderToken, .missingProviderToken, .topicMismatch, .unrelatedKeyIdentifier:
       403
     case .badPath: 404

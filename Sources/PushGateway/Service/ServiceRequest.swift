@@ -38,14 +38,18 @@ struct ServiceRequest {
         } else if unsafe Text.equal(name, ":method") {
           unsafe method = request.value(index)
         }
-      case 10: if unsafe Text.equal(name, "apns-topic") { unsafe Self.take(request.value(index), &topic, &hasDuplicate) }
+      case 10:
+        if unsafe Text.equal(name, "apns-topic") { unsafe Self.take(request.value(index), &topic, &hasDuplicate) }
       case 13:
         if unsafe Text.equal(name, "authorization") {
           unsafe Self.take(request.value(index), &authorization, &hasDuplicate)
         } else if unsafe Text.equal(name, "apns-priority") {
           unsafe Self.take(request.value(index), &priority, &hasDuplicate)
         }
-      case 14: if unsafe Text.equal(name, "apns-push-type") { unsafe Self.take(request.value(index), &pushType, &hasDuplicate) }
+      case 14:
+        if unsafe Text.equal(name, "apns-push-type") {
+          unsafe Self.take(request.value(index), &pushType, &hasDuplicate)
+        }
       case 15:
         if unsafe Text.equal(name, "apns-expiration") {
           unsafe Self.take(request.value(index), &expiration, &hasDuplicate)
@@ -54,13 +58,18 @@ struct ServiceRequest {
         } else if unsafe Text.equal(name, "apns-request-id") {
           unsafe Self.take(request.value(index), &requestIdentifier, &hasDuplicate)
         }
-      case 16: if unsafe Text.equal(name, "apns-collapse-id") { unsafe Self.take(request.value(index), &collapseIdentifier, &hasDuplicate) }
+      case 16:
+        if unsafe Text.equal(name, "apns-collapse-id") {
+          unsafe Self.take(request.value(index), &collapseIdentifier, &hasDuplicate)
+        }
       default: break
       }
     }
   }
 
-  private static func take(_ value: UnsafeRawBufferPointer, _ field: inout UnsafeRawBufferPointer?, _ hasDuplicate: inout Bool) {
+  private static func take(
+    _ value: UnsafeRawBufferPointer, _ field: inout UnsafeRawBufferPointer?, _ hasDuplicate: inout Bool
+  ) {
     if unsafe field != nil { hasDuplicate = true }
     unsafe field = unsafe value
   }
@@ -70,7 +79,9 @@ struct ServiceRequest {
 enum Text {
   @inline(__always)
   static func equal(_ bytes: UnsafeRawBufferPointer, _ text: StaticString) -> Bool {
-    guard bytes.count == text.utf8CodeUnitCount, let base = bytes.baseAddress else { return bytes.count == 0 && text.utf8CodeUnitCount == 0 }
+    guard bytes.count == text.utf8CodeUnitCount, let base = bytes.baseAddress else {
+      return bytes.count == 0 && text.utf8CodeUnitCount == 0
+    }
     return unsafe memcmp(base, text.utf8Start, bytes.count) == 0
   }
 

@@ -40,7 +40,9 @@ struct ServiceTopic {
   static func app(of topic: String) -> String {
     for type in PushType.allCases {
       let suffix = of(type).suffix
-      if !suffix.isEmpty, topic.hasSuffix(suffix), topic.utf8.count > suffix.utf8.count { return String(topic.dropLast(suffix.count)) }
+      if !suffix.isEmpty, topic.hasSuffix(suffix), topic.utf8.count > suffix.utf8.count {
+        return String(topic.dropLast(suffix.count))
+      }
     }
     return topic
   }
@@ -49,7 +51,8 @@ struct ServiceTopic {
   static func isUsable(_ topic: String) -> Bool {
     topic.utf8.count <= 255
       && topic.utf8.allSatisfy { byte in
-        byte == UInt8(ascii: ".") || byte == UInt8(ascii: "-") || byte == UInt8(ascii: "_") || (byte | 0x20) &- 0x61 < 26 || byte &- 0x30 < 10
+        byte == UInt8(ascii: ".") || byte == UInt8(ascii: "-") || byte == UInt8(ascii: "_")
+          || (byte | 0x20) &- 0x61 < 26 || byte &- 0x30 < 10
       }
   }
 }

@@ -33,7 +33,8 @@ package final class SimulatedService: Sendable {
   ///
   /// Without record and memory, a request costs no allocation, no lock and no hash.
   package init(
-    rules: FaultRules = FaultRules(), keys: [ServiceKey] = [], recordFile: RecordFile? = nil, memory: RecordedRequests? = nil, now: Instant = .start,
+    rules: FaultRules = FaultRules(), keys: [ServiceKey] = [], recordFile: RecordFile? = nil,
+    memory: RecordedRequests? = nil, now: Instant = .start,
     clock: @escaping @Sendable (Instant) -> Int64
   ) {
     state = Mutex(rules)
@@ -58,7 +59,8 @@ package final class SimulatedService: Sendable {
   /// - Parameter buffers: Those of the connection's event loop, if there is one.
   /// - Throws: ``HTTP2Failure`` when nghttp2 is out of memory.
   package func connect(
-    _ client: ServiceClient, for purpose: ServiceConnection.Purpose = .notifications, now: Instant, buffers: LoopBuffers = LoopBuffers()
+    _ client: ServiceClient, for purpose: ServiceConnection.Purpose = .notifications, now: Instant,
+    buffers: LoopBuffers = LoopBuffers()
   ) throws(HTTP2Failure) -> ServiceConnection {
     try ServiceConnection(to: self, client: client, purpose: purpose, now: now, buffers: buffers)
   }
@@ -79,14 +81,17 @@ package struct ServiceClient: Hashable, Sendable {
   /// The protocol agreed by ALPN; nil: the client does not use ALPN.
   package var applicationProtocol: String?
 
-  package init(topics: [String]? = nil, userIdentifier: String? = nil, applicationProtocol: String? = ApplicationProtocol.http2) {
+  package init(
+    topics: [String]? = nil, userIdentifier: String? = nil, applicationProtocol: String? = ApplicationProtocol.http2
+  ) {
     self.topics = topics
     self.userIdentifier = userIdentifier
     self.applicationProtocol = applicationProtocol
   }
 
   package init(_ identity: PeerIdentity?, applicationProtocol: String?) {
-    self.init(topics: identity?.topics, userIdentifier: identity?.userIdentifier, applicationProtocol: applicationProtocol)
+    self.init(
+      topics: identity?.topics, userIdentifier: identity?.userIdentifier, applicationProtocol: applicationProtocol)
     environments = identity?.environments ?? []
   }
 }

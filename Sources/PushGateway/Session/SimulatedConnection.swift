@@ -26,7 +26,8 @@ package struct SimulatedConnection: ~Copyable {
     settings.checksJSON = gateway.rules.checksJSON
     session = GatewaySession(settings)
     judge = RecordingJudge(
-      FaultJudge(faults, connection: opened.ordinal), gateway: gateway, topic: topic, number: opened.number, closesAtOnce: isForOtherEnvironment)
+      FaultJudge(faults, connection: opened.ordinal), gateway: gateway, topic: topic, number: opened.number,
+      closesAtOnce: isForOtherEnvironment)
   }
 
   /// The first event: the TLS handshake is complete.
@@ -101,7 +102,8 @@ private struct RecordingJudge: FrameJudge, ~Copyable {
   mutating func ended(_ counts: GatewaySession.Counts) {
     recorder?.flush()
     memory?.ended(
-      RecordedFrames.Connection(topic: topic, number: number, accepted: counts.accepted, refusal: counts.refusal, discarded: counts.discarded))
+      RecordedFrames.Connection(
+        topic: topic, number: number, accepted: counts.accepted, refusal: counts.refusal, discarded: counts.discarded))
   }
 
   private mutating func record(_ frame: DecodedFrame, _ refusal: Refusal?) {

@@ -75,7 +75,11 @@ extension GroundTruth {
     var text = "{\"event\":\"stopped\",\"apps\":{"
     text += apps.sorted { $0.key < $1.key }.map { "\(JSONText.quoted($0)):\($1.json)" }.joined(separator: ",")
     text += "},\"failedHandshakes\":\(failedHandshakes)"
-    if !http2.isEmpty { text += ",\"http2\":{" + http2.sorted { $0.key < $1.key }.map { "\(JSONText.quoted($0)):\($1.json)" }.joined(separator: ",") + "}" }
+    if !http2.isEmpty {
+      text +=
+        ",\"http2\":{"
+        + http2.sorted { $0.key < $1.key }.map { "\(JSONText.quoted($0)):\($1.json)" }.joined(separator: ",") + "}"
+    }
     if let recordProblem { text += ",\"recordProblem\":\(JSONText.quoted(recordProblem))" }
     return text + "}"
   }
@@ -83,9 +87,12 @@ extension GroundTruth {
 
 extension AppTruth {
   package var json: String {
-    let reasons = refused.sorted { $0.key.rawValue < $1.key.rawValue }.map { "\(JSONText.quoted($0.description)):\($1)" }.joined(separator: ",")
+    let reasons = refused.sorted { $0.key.rawValue < $1.key.rawValue }.map {
+      "\(JSONText.quoted($0.description)):\($1)"
+    }.joined(separator: ",")
     let total = refused.values.reduce(0, +)
-    return "{\"accepted\":\(accepted),\"refused\":{\"total\":\(total),\"byReason\":{\(reasons)}},\"poisoned\":\(poisoned),"
+    return
+      "{\"accepted\":\(accepted),\"refused\":{\"total\":\(total),\"byReason\":{\(reasons)}},\"poisoned\":\(poisoned),"
       + "\"probes\":\(probes),\"discarded\":\(discarded),"
       + "\"connections\":\(connections),\"certificatesRefused\":\(certificatesRefused),"
       + "\"bytes\":\(bytes),\"feedbackServed\":\(feedbackServed)}"

@@ -20,7 +20,9 @@ package final class RecordFile: Sendable {
   /// - Throws: ``RecordFileError``, a sentence.
   package init(path: String) throws(RecordFileError) {
     let descriptor = unsafe open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o600)
-    guard descriptor >= 0 else { throw RecordFileError(description: "The record \(path) cannot be written: \(Self.reason(errno)).") }
+    guard descriptor >= 0 else {
+      throw RecordFileError(description: "The record \(path) cannot be written: \(Self.reason(errno)).")
+    }
     state = Mutex(State(descriptor: descriptor))
     self.path = path
   }

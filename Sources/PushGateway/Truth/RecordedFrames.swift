@@ -64,7 +64,9 @@ package final class RecordedFrames: Sendable {
 
   func append(_ decoded: DecodedFrame, topic: String, connection: Int, refusal: Refusal?) {
     state.withLock { state in
-      if unsafe !state.lastPayload.holdsSameBytes(as: decoded.payload) { state.lastPayload = unsafe Array(decoded.payload) }
+      if unsafe !state.lastPayload.holdsSameBytes(as: decoded.payload) {
+        state.lastPayload = unsafe Array(decoded.payload)
+      }
       state.frames.append(
         unsafe Frame(
           topic: topic,

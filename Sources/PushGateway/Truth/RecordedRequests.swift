@@ -60,14 +60,17 @@ package final class RecordedRequests: Sendable {
     state.withLock { state in
       var deliveries: [Delivery: Int] = [:]
       for request in state.requests where request.refusal == nil && request.app == app {
-        if let token = request.token { deliveries[Delivery(token: token, identifier: request.identifier), default: 0] += 1 }
+        if let token = request.token {
+          deliveries[Delivery(token: token, identifier: request.identifier), default: 0] += 1
+        }
       }
       return deliveries
     }
   }
 
   func append(
-    _ request: ServiceRequest, app: String, connection: Int, token: UnsafeRawBufferPointer, identifier: APNSIdentifier?, refusal: ServiceRefusal?,
+    _ request: ServiceRequest, app: String, connection: Int, token: UnsafeRawBufferPointer, identifier: APNSIdentifier?,
+    refusal: ServiceRefusal?,
     isAnswered: Bool
   ) {
     func text(_ bytes: UnsafeRawBufferPointer?) -> String? { unsafe bytes.map { unsafe Text.string($0) } }
@@ -78,10 +81,13 @@ package final class RecordedRequests: Sendable {
       }
       state.requests.append(
         unsafe Request(
-          app: app, topic: request.topic == nil ? nil : state.lastTopic.text, connection: connection, streamID: request.streamID,
+          app: app, topic: request.topic == nil ? nil : state.lastTopic.text, connection: connection,
+          streamID: request.streamID,
           token: DeviceToken(bytes: token),
-          channel: text(request.channel), identifier: identifier, pushType: text(request.pushType), priority: text(request.priority),
-          expiration: text(request.expiration), collapseIdentifier: text(request.collapseIdentifier), payload: state.lastPayload, refusal: refusal,
+          channel: text(request.channel), identifier: identifier, pushType: text(request.pushType),
+          priority: text(request.priority),
+          expiration: text(request.expiration), collapseIdentifier: text(request.collapseIdentifier),
+          payload: state.lastPayload, refusal: refusal,
           isAnswered: isAnswered
         )
       )

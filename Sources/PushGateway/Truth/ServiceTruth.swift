@@ -41,7 +41,8 @@ package struct ServiceTruth: Hashable, Sendable {
 extension ServiceTruth {
   /// The counts as one JSON object, keys in a fixed order.
   package var json: String {
-    let reasons = refused.map { ("\($0)", $1) }.sorted { $0.0 < $1.0 }.map { "\(JSONText.quoted($0)):\($1)" }.joined(separator: ",")
+    let reasons = refused.map { ("\($0)", $1) }.sorted { $0.0 < $1.0 }.map { "\(JSONText.quoted($0)):\($1)" }.joined(
+      separator: ",")
     return "{\"accepted\":\(accepted),\"refused\":{\"total\":\(refusedCount),\"byReason\":{\(reasons)}},"
       + "\"unanswered\":\(unanswered),"
       + "\"dropped\":\(dropped),\"unprocessed\":\(unprocessed),\"duplicates\":\(duplicates),"

@@ -20,7 +20,10 @@
   /// The longest payload of a record, in bytes.
   package let payloadByteCountLimit: Int
 
-  init(writer: SegmentWriter, lock: any JournalLock, options: JournalOptions, next: UInt64, wakeByHand: (@Sendable () -> Void)?) {
+  init(
+    writer: SegmentWriter, lock: any JournalLock, options: JournalOptions, next: UInt64,
+    wakeByHand: (@Sendable () -> Void)?
+  ) {
     self.writer = writer
     self.lock = lock
     self.wakeByHand = wakeByHand
@@ -38,14 +41,20 @@
   /// - Throws: `.full` when all blocks wait for the disk (see ``whenRoom(_:)``), `.recordTooLarge`,
   ///   `.failed`, `.closed`.
   package func append(kind: UInt8, payload: UnsafeRawBufferPointer) throws(JournalError) -> JournalPosition {
-    try unsafe append(kind: kind, byteCount: payload.count) { destination in unsafe destination.copyMemory(from: payload) }
+    try unsafe append(kind: kind, byteCount: payload.count) { destination in
+      unsafe destination.copyMemory(from: payload)
+    }
   }
 
   /// Appends a record of `byteCount` bytes that `fill` writes in place. `fill` must write all of
   /// them, be fast because other appenders wait, and not call the journal.
-  package func append(kind: UInt8, byteCount: Int, fill: (UnsafeMutableRawBufferPointer) -> Void) throws(JournalError) -> JournalPosition {
+  package func append(
+    kind: UInt8, byteCount: Int, fill: (UnsafeMutableRawBufferPointer) -> Void
+  ) throws(JournalError) -> JournalPosition {
     precondition(kind != RecordFormat.ownKind, "kind 0 is the journal's own")
-    guard byteCount <= payloadByteCountLimit else { throw .recordTooLarge(byteCount: byteCount, limit: payloadByteCountLimit) }
+    guard byteCount <= payloadByteCountLimit else {
+      throw .recordTooLarge(byteCount: byteCount, limit: payloadByteCountLimit)
+    }
     monitor.lock()
     if let refusal = state.refusal {
       monitor.unlock()
@@ -119,7 +128,8 @@
   ///
   /// `run` is called at once if the result is known, otherwise on the journal's thread. It must not
   /// block.
-  package func whenDurable(_ position: JournalPosition, _ run: @escaping @Sendable (Result<Void, JournalError>) -> Void) {
+  package func whenDurable(_ position: JournalPosition, _ run: @escaping @Sendable (Result<Void, JournalError>) -> Void)
+  {
     monitor.lock()
     precondition(position.rawValue < state.next, "this record has not been appended")
     if position.rawValue <= state.durable {
@@ -157,7 +167,9 @@
   /// Returns when the record at `position` and all before it are durable as ``JournalSync``
   /// defines. Cancelling the task does not shorten the wait.
   package func durable(through position: JournalPosition) async throws(JournalError) {
-    let result = await withCheckedContinuation { continuation in whenDurable(position) { continuation.resume(returning: $0) } }
+    let result = await withCheckedContinuation { continuation in
+      whenDurable(position) { continuation.resume(returning: $0) }
+    }
     try result.get()
   }
 

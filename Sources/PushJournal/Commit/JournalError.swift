@@ -19,11 +19,13 @@ package enum JournalError: Error, Hashable, Sendable, CustomStringConvertible {
     switch self {
     case .inUse(let path, let pid?): "the journal \(path) is in use by process \(pid)"
     case .inUse(let path, nil): "the journal \(path) is in use by another process"
-    case .notOurs(let path, let owner): "the journal \(path) belongs to another user (\(owner)): name a folder of your own"
+    case .notOurs(let path, let owner):
+      "the journal \(path) belongs to another user (\(owner)): name a folder of your own"
     case .file(let error): "\(error)"
     case .damaged(let damage): "the journal is damaged: \(damage)"
     case .full: "the journal is full: the disk is too slow"
-    case .recordTooLarge(let byteCount, let limit): "a journal record of \(byteCount) bytes is too large: the limit is \(limit)"
+    case .recordTooLarge(let byteCount, let limit):
+      "a journal record of \(byteCount) bytes is too large: the limit is \(limit)"
     case .failed(let error): "the journal has stopped: \(error)"
     case .closed: "the journal is closed"
     }

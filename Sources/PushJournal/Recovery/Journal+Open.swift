@@ -10,10 +10,13 @@ extension Journal {
   ///   records before that place have been passed to `record`. A torn tail is no error: it is cut
   ///   off and reported in the result.
   package static func open(
-    directory path: String, options: JournalOptions = JournalOptions(), record: (JournalPosition, UInt8, UnsafeRawBufferPointer) -> Void
+    directory path: String, options: JournalOptions = JournalOptions(),
+    record: (JournalPosition, UInt8, UnsafeRawBufferPointer) -> Void
   ) throws(JournalError) -> (journal: Journal, recovery: JournalRecovery) {
     let files = try JournalError.wrapping { () throws(JournalFileError) in try PosixFiles(directory: path) }
-    if let owner = try JournalError.wrapping({ () throws(JournalFileError) in try files.foreignOwner }) { throw .notOurs(path: path, owner: owner) }
+    if let owner = try JournalError.wrapping({ () throws(JournalFileError) in try files.foreignOwner }) {
+      throw .notOurs(path: path, owner: owner)
+    }
     return try unsafe open(files, options: options, runByHand: nil, record: record)
   }
 
@@ -27,15 +30,20 @@ extension Journal {
     _ files: any JournalFiles, options: JournalOptions = JournalOptions(), runByHand: (@Sendable () -> Void)?,
     record: (JournalPosition, UInt8, UnsafeRawBufferPointer) -> Void
   ) throws(JournalError) -> (journal: Journal, recovery: JournalRecovery) {
-    precondition(options.blockByteCount <= FrameFormat.contentByteCountLimit && options.blockByteCount >= 256, "a block has 256 bytes to 1 MiB")
+    precondition(
+      options.blockByteCount <= FrameFormat.contentByteCountLimit && options.blockByteCount >= 256,
+      "a block has 256 bytes to 1 MiB")
     precondition(options.blockCount >= 2, "at least two blocks: one to fill, one to write")
     let lock = try takeLock(files)
     do throws(JournalError) {
       var scanner = JournalScanner(files, skipsDamage: options.skipsDamage)
       let recovery = try unsafe scanner.scan(record)
       let identity = scanner.journal ?? UInt64.random(in: .min ... .max)
-      let writer = try JournalError.wrapping { () throws(JournalFileError) in try makeWriter(files, options: options, journal: identity, recovery) }
-      let journal = Journal(writer: writer, lock: lock, options: options, next: recovery.next.rawValue, wakeByHand: runByHand)
+      let writer = try JournalError.wrapping { () throws(JournalFileError) in
+        try makeWriter(files, options: options, journal: identity, recovery)
+      }
+      let journal = Journal(
+        writer: writer, lock: lock, options: options, next: recovery.next.rawValue, wakeByHand: runByHand)
       if runByHand == nil {
         let code = DiskThread.start { journal.runThread() }
         guard code == 0 else { throw JournalError.file(JournalFileError(.startThread, path: files.path, code: code)) }
@@ -80,7 +88,8 @@ extension Journal {
       defer { file.close() }
       try file.sync()
     }
-    let writer = try SegmentWriter(files, options: options, journal: journal, recovered: recovered, number: (last?.number ?? 0) + 1)
+    let writer = try SegmentWriter(
+      files, options: options, journal: journal, recovered: recovered, number: (last?.number ?? 0) + 1)
     // Damage may hide the records of a segment that looks empty. It is kept for inspection.
     if recovery.damage.isEmpty { try writer.deleteEmpty(recovered.segments.filter(\.records.isEmpty).map(\.name)) }
     try writer.release(before: recovery.released.rawValue)
@@ -102,7 +111,8 @@ extension Journal {
   package static func inspect(
     directory path: String, record: (JournalPosition, UInt8, UnsafeRawBufferPointer) -> Void
   ) throws(JournalError) -> JournalRecovery {
-    try unsafe inspect(JournalError.wrapping { () throws(JournalFileError) in try PosixFiles(existing: path) }, record: unsafe record)
+    try unsafe inspect(
+      JournalError.wrapping { () throws(JournalFileError) in try PosixFiles(existing: path) }, record: unsafe record)
   }
 
   /// Returns every place in the directory that a crash does not explain, and the torn tail if there

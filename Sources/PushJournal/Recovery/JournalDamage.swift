@@ -52,7 +52,8 @@ extension JournalDamage.Problem: CustomStringConvertible {
     case .noSegmentHeader: "the segment header is missing or misplaced"
     case .wrongNumber(let number): "the header says segment \(number)"
     case .otherJournal: "the frame belongs to another journal"
-    case .missing(let records): "records \(records.lowerBound) to \(records.upperBound - 1) are missing before this place"
+    case .missing(let records):
+      "records \(records.lowerBound) to \(records.upperBound - 1) are missing before this place"
     case .repeated(let first): "records from \(first) on are repeated"
     }
   }

@@ -90,7 +90,8 @@ struct JournalScanner {
         // The first frame of a segment is synced before anything is written behind it.
         offset > 0 || (reader.byteCount <= SegmentHeader.frameByteCountLimit && rest.frameCount == 0)
       {
-        found.tornTail = JournalRecovery.TornTail(segment: name, offset: offset, byteCount: reader.byteCount - offset, frameCount: rest.frameCount)
+        found.tornTail = JournalRecovery.TornTail(
+          segment: name, offset: offset, byteCount: reader.byteCount - offset, frameCount: rest.frameCount)
         break
       }
       try damaged(name, at: offset, problem)
@@ -101,7 +102,8 @@ struct JournalScanner {
     }
     if records != nil || found.isClosed { found.recordsAreClosed = found.isClosed }
     let end = records?.upperBound ?? expected ?? 0
-    found.segments.append(JournalRecovery.Segment(name: name, number: number, byteCount: reader.byteCount, records: records ?? end..<end))
+    found.segments.append(
+      JournalRecovery.Segment(name: name, number: number, byteCount: reader.byteCount, records: records ?? end..<end))
   }
 
   private func read(_ reader: SegmentReader, at offset: Int) throws(JournalError) -> UnsafeRawBufferPointer {
@@ -113,7 +115,9 @@ struct JournalScanner {
     if let journal, frame.header.journal != journal { return .otherJournal }
     if let segment = frame.segment, segment.number != number { return .wrongNumber(segment.number) }
     // Behind damage, any frame of the segment may be the first sound one.
-    if (frame.segment != nil) != isFirst, !(isBehindDamage && !isFirst && frame.segment == nil) { return .noSegmentHeader }
+    if (frame.segment != nil) != isFirst, !(isBehindDamage && !isFirst && frame.segment == nil) {
+      return .noSegmentHeader
+    }
     guard let expected else { return nil }
     if frame.header.first < expected { return .repeated(first: frame.header.first) }
     if frame.header.first > expected {
@@ -134,7 +138,8 @@ struct JournalScanner {
     let content = unsafe frame.content
     // The decoder has checked that the content consists of whole records.
     while let record = unsafe RecordFormat.read(content, at: offset) {
-      unsafe body(JournalPosition(rawValue: position), record.kind, UnsafeRawBufferPointer(rebasing: content[record.payload]))
+      unsafe body(
+        JournalPosition(rawValue: position), record.kind, UnsafeRawBufferPointer(rebasing: content[record.payload]))
       position += 1
       offset = record.payload.upperBound
     }

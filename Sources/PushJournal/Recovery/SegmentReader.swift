@@ -25,7 +25,8 @@
   func bytes(at offset: Int) throws(JournalFileError) -> UnsafeRawBufferPointer {
     let end = min(byteCount, offset + FrameFormat.byteCountLimit)
     if !(loaded.lowerBound <= offset && end <= loaded.upperBound) { try load(from: offset) }
-    return unsafe UnsafeRawBufferPointer(rebasing: memory[(offset - loaded.lowerBound)..<(loaded.upperBound - loaded.lowerBound)])
+    return unsafe UnsafeRawBufferPointer(
+      rebasing: memory[(offset - loaded.lowerBound)..<(loaded.upperBound - loaded.lowerBound)])
   }
 
   private func load(from offset: Int) throws(JournalFileError) {
@@ -35,7 +36,8 @@
       unsafe base.copyMemory(from: base + (offset - loaded.lowerBound), byteCount: kept)
     }
     let wanted = unsafe min(memory.count, byteCount - offset) - kept
-    let count = try unsafe file.read(at: offset + kept, into: UnsafeMutableRawBufferPointer(rebasing: memory[kept..<(kept + wanted)]))
+    let count = try unsafe file.read(
+      at: offset + kept, into: UnsafeMutableRawBufferPointer(rebasing: memory[kept..<(kept + wanted)]))
     loaded = offset..<(offset + kept + count)
   }
 }

@@ -25,7 +25,8 @@ internal import CLZ4
   /// It is valid until the next call.
   func frame(_ content: UnsafeRawBufferPointer) -> UnsafeRawBufferPointer {
     precondition(content.count <= FrameFormat.contentByteCountLimit, "the content is too large for a frame")
-    let count = unsafe LZ4F_compressFrame(output.baseAddress, output.count, content.baseAddress, content.count, &preferences)
+    let count = unsafe LZ4F_compressFrame(
+      output.baseAddress, output.count, content.baseAddress, content.count, &preferences)
     // The only errors are wrong preferences and a buffer that is too small. Neither depends on the
     // content.
     precondition(LZ4F_isError(count) == 0, "LZ4 could not compress a frame")

@@ -52,29 +52,39 @@ internal import CLZ4
     guard hint == 0, produced == contentByteCount, consumed == byteCount else {
       unsafe LZ4F_resetDecompressionContext(context)
       let isError = LZ4F_isError(hint) != 0
-      return .problem(.unreadable(isError ? unsafe String(cString: LZ4F_getErrorName(hint)) : "more or less content than announced"))
+      return .problem(
+        .unreadable(isError ? unsafe String(cString: LZ4F_getErrorName(hint)) : "more or less content than announced"))
     }
     return unsafe parse(UnsafeRawBufferPointer(rebasing: output[..<contentByteCount]), byteCount: byteCount)
   }
 
   private func parse(_ content: UnsafeRawBufferPointer, byteCount: Int) -> Result {
-    guard var record = unsafe RecordFormat.read(content, at: 0), record.kind == RecordFormat.ownKind else { return .problem(.malformed) }
+    guard var record = unsafe RecordFormat.read(content, at: 0), record.kind == RecordFormat.ownKind else {
+      return .problem(.malformed)
+    }
     let segment = unsafe SegmentHeader.read(payload: UnsafeRawBufferPointer(rebasing: content[record.payload]))
     if let segment {
       guard segment.version == SegmentHeader.version else { return .problem(.version(segment.version)) }
-      guard let next = unsafe RecordFormat.read(content, at: record.payload.upperBound), next.kind == RecordFormat.ownKind else { return .problem(.malformed) }
+      guard let next = unsafe RecordFormat.read(content, at: record.payload.upperBound),
+        next.kind == RecordFormat.ownKind
+      else { return .problem(.malformed) }
       record = next
     }
-    guard let header = unsafe FrameHeader.read(payload: UnsafeRawBufferPointer(rebasing: content[record.payload])) else { return .problem(.malformed) }
+    guard let header = unsafe FrameHeader.read(payload: UnsafeRawBufferPointer(rebasing: content[record.payload]))
+    else { return .problem(.malformed) }
     let recordsOffset = record.payload.upperBound
     var offset = recordsOffset
     var count: UInt64 = 0
     while offset < content.count {
-      guard let record = unsafe RecordFormat.read(content, at: offset), record.kind != RecordFormat.ownKind else { return .problem(.malformed) }
+      guard let record = unsafe RecordFormat.read(content, at: offset), record.kind != RecordFormat.ownKind else {
+        return .problem(.malformed)
+      }
       offset = record.payload.upperBound
       count += 1
     }
     return .frame(
-      unsafe Frame(byteCount: byteCount, segment: segment, header: header, recordCount: count, content: content, recordsOffset: recordsOffset))
+      unsafe Frame(
+        byteCount: byteCount, segment: segment, header: header, recordCount: count, content: content,
+        recordsOffset: recordsOffset))
   }
 }

@@ -26,7 +26,9 @@ enum FrameFormat {
     let flags = unsafe bytes[4]
     let descriptor = unsafe bytes[5]
     // Version 01, content size, content checksum. Blocks may be linked or independent (bit 5).
-    guard flags & 0b1101_1111 == 0b0100_1100, descriptor & 0b1000_1111 == 0, descriptor >> 4 >= 4 else { return .problem(.foreignFrame) }
+    guard flags & 0b1101_1111 == 0b0100_1100, descriptor & 0b1000_1111 == 0, descriptor >> 4 >= 4 else {
+      return .problem(.foreignFrame)
+    }
     let contentByteCount = unsafe UInt64(littleEndian: bytes.loadUnaligned(fromByteOffset: 6, as: UInt64.self))
     guard contentByteCount <= UInt64(contentByteCountLimit) else { return .problem(.tooLarge) }
     let blockByteCountLimit = 1 << (8 + 2 * Int(descriptor >> 4))
@@ -53,7 +55,9 @@ extension FrameFormat {
     guard bytes.count >= 4 else { return nil }
     var offset = 0
     while offset <= bytes.count - 4 {
-      if unsafe UInt32(littleEndian: bytes.loadUnaligned(fromByteOffset: offset, as: UInt32.self)) == magic { return offset }
+      if unsafe UInt32(littleEndian: bytes.loadUnaligned(fromByteOffset: offset, as: UInt32.self)) == magic {
+        return offset
+      }
       offset += 1
     }
     return nil

@@ -23,7 +23,8 @@ struct FrameHeader: Hashable {
 
   /// Writes the whole record of `byteCount` bytes.
   func write(to destination: UnsafeMutableRawPointer) {
-    let prefix = unsafe RecordFormat.writePrefix(kind: RecordFormat.ownKind, payloadByteCount: Self.payloadByteCount, to: destination)
+    let prefix = unsafe RecordFormat.writePrefix(
+      kind: RecordFormat.ownKind, payloadByteCount: Self.payloadByteCount, to: destination)
     let payload = unsafe destination + prefix
     unsafe payload.storeBytes(of: Self.tag, as: UInt8.self)
     unsafe payload.storeBytes(of: journal.littleEndian, toByteOffset: 1, as: UInt64.self)
@@ -42,7 +43,9 @@ struct FrameHeader: Hashable {
       released: UInt64(littleEndian: unsafe payload.loadUnaligned(fromByteOffset: 25, as: UInt64.self)),
       isClosing: unsafe payload[33] == 1)
     // Positions in a forged file must not overflow when record counts are added to them.
-    guard header.first >= 1, header.first <= positionLimit, header.durable <= positionLimit, header.released <= positionLimit else { return nil }
+    guard header.first >= 1, header.first <= positionLimit, header.durable <= positionLimit,
+      header.released <= positionLimit
+    else { return nil }
     return header
   }
 
@@ -72,7 +75,8 @@ struct SegmentHeader: Hashable {
   private static let magic = UInt64(littleEndian: 0x4E4F_4C4C_4952_4143)
 
   func write(to destination: UnsafeMutableRawPointer) {
-    let prefix = unsafe RecordFormat.writePrefix(kind: RecordFormat.ownKind, payloadByteCount: Self.payloadByteCount, to: destination)
+    let prefix = unsafe RecordFormat.writePrefix(
+      kind: RecordFormat.ownKind, payloadByteCount: Self.payloadByteCount, to: destination)
     let payload = unsafe destination + prefix
     unsafe payload.storeBytes(of: Self.tag, as: UInt8.self)
     unsafe payload.storeBytes(of: Self.magic, toByteOffset: 1, as: UInt64.self)
@@ -82,10 +86,13 @@ struct SegmentHeader: Hashable {
 
   /// Reads a header of any version. The bytes behind it are known only for this program's version.
   static func read(payload: UnsafeRawBufferPointer) -> SegmentHeader? {
-    guard payload.count >= 11, unsafe payload[0] == tag, unsafe payload.loadUnaligned(fromByteOffset: 1, as: UInt64.self) == magic else { return nil }
+    guard payload.count >= 11, unsafe payload[0] == tag,
+      unsafe payload.loadUnaligned(fromByteOffset: 1, as: UInt64.self) == magic
+    else { return nil }
     let version = UInt16(littleEndian: unsafe payload.loadUnaligned(fromByteOffset: 9, as: UInt16.self))
     guard version == Self.version else { return SegmentHeader(version: version, number: 0) }
     guard payload.count == payloadByteCount else { return nil }
-    return SegmentHeader(version: version, number: UInt64(littleEndian: unsafe payload.loadUnaligned(fromByteOffset: 11, as: UInt64.self)))
+    return SegmentHeader(
+      version: version, number: UInt64(littleEndian: unsafe payload.loadUnaligned(fromByteOffset: 11, as: UInt64.self)))
   }
 }

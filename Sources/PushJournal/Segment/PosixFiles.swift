@@ -48,7 +48,9 @@ package struct PosixFiles: JournalFiles {
       errno = 0
       guard let entry = unsafe readdir(stream) else { break }
       let name = unsafe withUnsafePointer(to: &entry.pointee.d_name) { field in
-        unsafe field.withMemoryRebound(to: CChar.self, capacity: MemoryLayout.size(ofValue: field.pointee)) { unsafe String(cString: $0) }
+        unsafe field.withMemoryRebound(to: CChar.self, capacity: MemoryLayout.size(ofValue: field.pointee)) {
+          unsafe String(cString: $0)
+        }
       }
       names.append(name)
     }
@@ -64,14 +66,18 @@ package struct PosixFiles: JournalFiles {
     try openFile(name, flags: writable ? O_RDWR | O_APPEND : O_RDONLY, operation: .open)
   }
 
-  private func openFile(_ name: String, flags: Int32, operation: JournalFileError.Operation) throws(JournalFileError) -> PosixFile {
+  private func openFile(
+    _ name: String, flags: Int32, operation: JournalFileError.Operation
+  ) throws(JournalFileError) -> PosixFile {
     let number = unsafe openat(directory.number, name, flags | O_CLOEXEC | O_NOFOLLOW, 0o600)
     guard number >= 0 else { throw JournalFileError(operation, path: path + "/" + name, code: errno) }
     return PosixFile(Descriptor(number), path: path + "/" + name)
   }
 
   package func delete(_ name: String) throws(JournalFileError) {
-    guard unsafe unlinkat(directory.number, name, 0) == 0 else { throw JournalFileError(.delete, path: path + "/" + name, code: errno) }
+    guard unsafe unlinkat(directory.number, name, 0) == 0 else {
+      throw JournalFileError(.delete, path: path + "/" + name, code: errno)
+    }
   }
 
   package func syncDirectory() throws(JournalFileError) {

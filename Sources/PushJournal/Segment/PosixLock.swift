@@ -22,7 +22,9 @@ final class PosixLock: JournalLock {
       return .held(by: owner(number))
     }
     let text = Array("\(getpid())\n".utf8)
-    guard ftruncate(number, 0) == 0, unsafe pwrite(number, text, text.count, 0) == text.count else { throw JournalFileError(.lock, path: path, code: errno) }
+    guard ftruncate(number, 0) == 0, unsafe pwrite(number, text, text.count, 0) == text.count else {
+      throw JournalFileError(.lock, path: path, code: errno)
+    }
     return .taken(PosixLock(descriptor))
   }
 

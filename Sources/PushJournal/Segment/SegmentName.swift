@@ -15,7 +15,9 @@ package enum SegmentName {
   /// The number of the segment with this name; nil for any other file.
   package static func number(_ name: String) -> UInt64? {
     guard name.hasPrefix(prefix), name.hasSuffix(suffix) else { return nil }
-    guard let number = UInt64(name.dropFirst(prefix.count).dropLast(suffix.count)), number <= numberLimit, self.name(number) == name else { return nil }
+    guard let number = UInt64(name.dropFirst(prefix.count).dropLast(suffix.count)), number <= numberLimit,
+      self.name(number) == name
+    else { return nil }
     return number
   }
 }

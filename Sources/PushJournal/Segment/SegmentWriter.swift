@@ -15,7 +15,8 @@ internal import Glibc
   private let byteCountLimit: Int
   private let journal: UInt64
   private let compressor = FrameCompressor()
-  private let headers = UnsafeMutableRawBufferPointer.allocate(byteCount: SegmentHeader.byteCount + FrameHeader.byteCount, alignment: 16)
+  private let headers = UnsafeMutableRawBufferPointer.allocate(
+    byteCount: SegmentHeader.byteCount + FrameHeader.byteCount, alignment: 16)
   private var closed: [Closed]
   private var file: any JournalFile
   private var name: String
@@ -33,7 +34,9 @@ internal import Glibc
   private var releasedDurable: UInt64
 
   /// Creates a new segment behind the recovered ones, and makes it durable.
-  init(_ files: any JournalFiles, options: JournalOptions, journal: UInt64, recovered: JournalRecovery, number: UInt64) throws(JournalFileError) {
+  init(
+    _ files: any JournalFiles, options: JournalOptions, journal: UInt64, recovered: JournalRecovery, number: UInt64
+  ) throws(JournalFileError) {
     self.files = files
     self.journal = journal
     self.number = number
@@ -51,7 +54,9 @@ internal import Glibc
   private static func create(_ files: any JournalFiles, number: UInt64) throws(JournalFileError) -> any JournalFile {
     // Only a forged file name can lead here. A segment with a larger number would not be found
     // again.
-    guard number <= SegmentName.numberLimit else { throw JournalFileError(.create, path: SegmentName.name(number), code: EOVERFLOW) }
+    guard number <= SegmentName.numberLimit else {
+      throw JournalFileError(.create, path: SegmentName.name(number), code: EOVERFLOW)
+    }
     return try files.create(SegmentName.name(number))
   }
 

@@ -30,7 +30,8 @@ package struct CampaignEntry: Hashable, Sendable {
     try read(YAMLNode.read(file: file), apps: apps)
   }
 
-  package static func parse(_ text: String, file: String, apps: [String]) throws(ConfigurationError) -> [CampaignEntry] {
+  package static func parse(_ text: String, file: String, apps: [String]) throws(ConfigurationError) -> [CampaignEntry]
+  {
     try read(YAMLNode.parse(text, file: file), apps: apps)
   }
 

@@ -29,7 +29,8 @@ package struct CampaignFrames: Sendable {
     self.priority = priority
     request = nil
     identifiers = APNSIdentifierSequence(IdentifierSeed(high: 0, low: 0))
-    template = FrameTemplate(command: command, payload: payload, tokenByteCount: 32, expiration: expiration, priority: priority)
+    template = FrameTemplate(
+      command: command, payload: payload, tokenByteCount: 32, expiration: expiration, priority: priority)
   }
 
   /// For a campaign that is sent as requests.
@@ -41,7 +42,8 @@ package struct CampaignFrames: Sendable {
   ///   - authority, credential: see ``RequestTemplate``.
   ///   - seed: for the identifiers; the same each time the campaign is resumed.
   package init(
-    campaign: UInt32, authority: String, headers: ProviderHeaders, credential: ProviderCredentialKind, payload: [UInt8], seed: IdentifierSeed
+    campaign: UInt32, authority: String, headers: ProviderHeaders, credential: ProviderCredentialKind, payload: [UInt8],
+    seed: IdentifierSeed
   ) {
     self.campaign = campaign
     command = .framed
@@ -50,7 +52,8 @@ package struct CampaignFrames: Sendable {
     priority = headers.effectivePriority
     request = RequestTemplate(authority: authority, headers: headers, credential: credential, payload: payload)
     identifiers = APNSIdentifierSequence(seed)
-    template = FrameTemplate(command: .framed, payload: payload, tokenByteCount: 32, expiration: expiration, priority: priority)
+    template = FrameTemplate(
+      command: .framed, payload: payload, tokenByteCount: 32, expiration: expiration, priority: priority)
   }
 
   /// The `apns-id` of a notification: its own, or the one that the campaign's seed gives its line.
@@ -122,7 +125,8 @@ package struct FramePacker: ~Copyable {
 
   /// Adds one known-bad probe.
   package mutating func packProbe(_ command: FrameVersion, identifier: UInt32) {
-    byteCount += unsafe FrameEncoder.encodeProbe(command, identifier: identifier, into: UnsafeMutableRawBufferPointer(rebasing: buffer[byteCount...]))
+    byteCount += unsafe FrameEncoder.encodeProbe(
+      command, identifier: identifier, into: UnsafeMutableRawBufferPointer(rebasing: buffer[byteCount...]))
   }
 
   /// Packs notifications of one campaign, beginning at `from`. It stops at `to`, at another
@@ -134,7 +138,9 @@ package struct FramePacker: ~Copyable {
   ///   - now: seconds since 1970. Expiration is checked here, just before a notification is sent.
   /// - Returns: nil if nothing was taken: `from` is `to`, or the first frame would exceed the
   ///   bound.
-  package mutating func pack(from: UInt64, to: UInt64, ring: NotificationRing, frames: CampaignFrames, now: UInt32) -> Run? {
+  package mutating func pack(
+    from: UInt64, to: UInt64, ring: NotificationRing, frames: CampaignFrames, now: UInt32
+  ) -> Run? {
     guard from < to else { return nil }
     var run = Run(kind: .padding, end: from, lastStart: from, count: 0)
     let frameByteCount = frames.template.frameByteCount
@@ -163,7 +169,9 @@ package struct FramePacker: ~Copyable {
 
   /// Returns false if the frame does not fit into this batch.
   @inline(__always)
-  private mutating func packOne(_ record: RingRecord, position: UInt64, frames: CampaignFrames, frameByteCount: Int) -> Bool {
+  private mutating func packOne(
+    _ record: RingRecord, position: UInt64, frames: CampaignFrames, frameByteCount: Int
+  ) -> Bool {
     let identifier = ResendWindow.identifier(at: position)
     let token = unsafe record.token
     if record.isPlain, token.count == 32, let source = token.baseAddress, let destination = unsafe buffer.baseAddress {
@@ -177,27 +185,35 @@ package struct FramePacker: ~Copyable {
     }
     let own = unsafe record.payload
     if own.count > 0 { return unsafe packAny(record, payload: own, identifier: identifier, frames: frames) }
-    return unsafe frames.payload.withUnsafeBytes { unsafe packAny(record, payload: $0, identifier: identifier, frames: frames) }
+    return unsafe frames.payload.withUnsafeBytes {
+      unsafe packAny(record, payload: $0, identifier: identifier, frames: frames)
+    }
   }
 
   /// Packs a frame that is not made from the template.
-  private mutating func packAny(_ record: RingRecord, payload: UnsafeRawBufferPointer, identifier: UInt32, frames: CampaignFrames) -> Bool {
+  private mutating func packAny(
+    _ record: RingRecord, payload: UnsafeRawBufferPointer, identifier: UInt32, frames: CampaignFrames
+  ) -> Bool {
     let token = unsafe record.token
     let expiration = record.expiration ?? frames.expiration
     let priority = record.priority ?? frames.priority
     // The exact size matters only near the bound.
     if !hasRoom(for: Self.frameByteCountLimit) {
       let size = FrameEncoder.byteCount(
-        frames.command, tokenByteCount: token.count, payloadByteCount: payload.count, hasIdentifier: true, hasExpiration: expiration != nil,
+        frames.command, tokenByteCount: token.count, payloadByteCount: payload.count, hasIdentifier: true,
+        hasExpiration: expiration != nil,
         hasPriority: priority != nil)
       guard hasRoom(for: size) else { return false }
     }
     byteCount += unsafe FrameEncoder.encode(
-      frames.command, token: token, payload: payload, identifier: identifier, expiration: expiration, priority: priority,
+      frames.command, token: token, payload: payload, identifier: identifier, expiration: expiration,
+      priority: priority,
       into: UnsafeMutableRawBufferPointer(rebasing: buffer[byteCount...]))
     return true
   }
 
   @inline(__always)
-  private func hasRoom(for frameByteCount: Int) -> Bool { byteCount + frameByteCount <= byteCountBound || byteCount == 0 }
+  private func hasRoom(for frameByteCount: Int) -> Bool {
+    byteCount + frameByteCount <= byteCountBound || byteCount == 0
+  }
 }

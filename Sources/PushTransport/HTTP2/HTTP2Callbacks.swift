@@ -25,7 +25,9 @@ struct HTTP2Callbacks {
     var callbacks: OpaquePointer?
     var options: OpaquePointer?
     var session: OpaquePointer?
-    guard unsafe nghttp2_session_callbacks_new(&callbacks) == 0, unsafe nghttp2_option_new(&options) == 0 else { return nil }
+    guard unsafe nghttp2_session_callbacks_new(&callbacks) == 0, unsafe nghttp2_option_new(&options) == 0 else {
+      return nil
+    }
     defer {
       unsafe nghttp2_session_callbacks_del(callbacks)
       unsafe nghttp2_option_del(options)

@@ -21,7 +21,9 @@ enum HTTP2ClientCallbacks {
     }
   }
 
-  private static func core(_ data: UnsafeMutableRawPointer?) -> Core? { unsafe data?.assumingMemoryBound(to: HTTP2ClientCore.self) }
+  private static func core(_ data: UnsafeMutableRawPointer?) -> Core? {
+    unsafe data?.assumingMemoryBound(to: HTTP2ClientCore.self)
+  }
 
   private static func stream(_ session: OpaquePointer?, _ streamID: Int32) -> Stream? {
     unsafe nghttp2_session_get_stream_user_data(session, streamID)?.assumingMemoryBound(to: HTTP2ClientStream.self)
@@ -31,7 +33,9 @@ enum HTTP2ClientCallbacks {
 
   /// Says how much of a body goes into the next frame; ``sendBody`` then takes it from where it is.
   static let readBody: nghttp2_data_source_read_callback = { _, _, _, length, flags, source, _ in
-    guard let stream = unsafe source?.pointee.ptr?.assumingMemoryBound(to: HTTP2ClientStream.self), let flags = unsafe flags else {
+    guard let stream = unsafe source?.pointee.ptr?.assumingMemoryBound(to: HTTP2ClientStream.self),
+      let flags = unsafe flags
+    else {
       return Int(NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE.rawValue)
     }
     // The answer is there: the caller may have given its memory to something else by now.
@@ -41,7 +45,9 @@ enum HTTP2ClientCallbacks {
   }
 
   private static let sendBody: nghttp2_send_data_callback = { _, _, header, length, source, data in
-    guard let core = unsafe core(data), let stream = unsafe source?.pointee.ptr?.assumingMemoryBound(to: HTTP2ClientStream.self), let header = unsafe header
+    guard let core = unsafe core(data),
+      let stream = unsafe source?.pointee.ptr?.assumingMemoryBound(to: HTTP2ClientStream.self),
+      let header = unsafe header
     else { return NGHTTP2_ERR_CALLBACK_FAILURE.rawValue }
     return unsafe HTTP2Callbacks.send(
       header, of: stream.pointee.body, sent: &stream.pointee.sentByteCount, count: length, to: core.pointee.output,
@@ -67,7 +73,9 @@ enum HTTP2ClientCallbacks {
   // MARK: Receiving
 
   private static let onBeginHeaders: nghttp2_on_begin_headers_callback = { session, frame, data in
-    guard let frame = unsafe frame, let core = unsafe core(data), let stream = unsafe stream(session, frame.pointee.hd.stream_id) else { return 0 }
+    guard let frame = unsafe frame, let core = unsafe core(data),
+      let stream = unsafe stream(session, frame.pointee.hd.stream_id)
+    else { return 0 }
     unsafe core.pointee.headersBegan(stream)
     return 0
   }
@@ -75,7 +83,8 @@ enum HTTP2ClientCallbacks {
   private static let onHeader: nghttp2_on_header_callback = { _, _, name, nameCount, value, valueCount, _, data in
     guard let core = unsafe core(data), let stream = unsafe core.pointee.current else { return 0 }
     let isAcceptable = unsafe core.pointee.field(
-      stream, name: UnsafeRawBufferPointer(start: name, count: nameCount), value: UnsafeRawBufferPointer(start: value, count: valueCount))
+      stream, name: UnsafeRawBufferPointer(start: name, count: nameCount),
+      value: UnsafeRawBufferPointer(start: value, count: valueCount))
     return isAcceptable ? 0 : NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE.rawValue
   }
 
@@ -97,7 +106,8 @@ enum HTTP2ClientCallbacks {
       unsafe core.pointee.answered(stream)
       // An answer before the end of the request: the rest of the body is of no use to anyone, and its memory is no longer ours to read.
       if unsafe stream.pointee.sentByteCount < stream.pointee.bodyByteCount {
-        _ = unsafe nghttp2_submit_rst_stream(session, UInt8(NGHTTP2_FLAG_NONE.rawValue), header.stream_id, HTTP2ErrorCode.cancel.rawValue)
+        _ = unsafe nghttp2_submit_rst_stream(
+          session, UInt8(NGHTTP2_FLAG_NONE.rawValue), header.stream_id, HTTP2ErrorCode.cancel.rawValue)
       }
     case NGHTTP2_SETTINGS.rawValue:
       guard header.flags & UInt8(NGHTTP2_FLAG_ACK.rawValue) == 0 else { return 0 }

@@ -45,7 +45,9 @@ struct HTTP2ClientCore {
       unsafe stream.pointee.receivedBody?.deallocate()
     }
     for index in nextEvent..<events.count {
-      if case .response(let response) = events[index] { unsafe response.body.baseAddress.map { unsafe UnsafeMutableRawPointer(mutating: $0) }?.deallocate() }
+      if case .response(let response) = events[index] {
+        unsafe response.body.baseAddress.map { unsafe UnsafeMutableRawPointer(mutating: $0) }?.deallocate()
+      }
     }
     unsafe lentBody?.deallocate()
     unsafe freeBodies.forEach { unsafe $0.deallocate() }
@@ -61,22 +63,29 @@ struct HTTP2ClientCore {
   }
 
   /// False: the block is more than anyone needs to send.
-  mutating func field(_ stream: UnsafeMutablePointer<HTTP2ClientStream>, name: UnsafeRawBufferPointer, value: UnsafeRawBufferPointer) -> Bool {
+  mutating func field(
+    _ stream: UnsafeMutablePointer<HTTP2ClientStream>, name: UnsafeRawBufferPointer, value: UnsafeRawBufferPointer
+  ) -> Bool {
     unsafe stream.pointee.headerCount += 1
     unsafe stream.pointee.headerByteCount += Int32(clamping: name.count + value.count + 32)
-    guard unsafe stream.pointee.headerCount <= limits.headerCount, unsafe stream.pointee.headerByteCount <= limits.headerByteCount else { return false }
+    guard unsafe stream.pointee.headerCount <= limits.headerCount,
+      unsafe stream.pointee.headerByteCount <= limits.headerByteCount
+    else { return false }
     // Trailers say nothing that matters here.
     guard unsafe !stream.pointee.hasFinalHeaders else { return true }
     switch name.count {
     case 7 where unsafe HTTP2Text.equal(name, ":status"):
       unsafe stream.pointee.status = unsafe HTTP2Text.number(value).flatMap { UInt16(exactly: $0) } ?? 0
       return true
-    case 7 where unsafe HTTP2Text.equal(name, "apns-id"): unsafe stream.pointee.apnsID = unsafe APNSIdentifier(parsing: value)
-    case 14 where unsafe HTTP2Text.equal(name, "apns-unique-id"): unsafe stream.pointee.uniqueID = unsafe APNSIdentifier(parsing: value)
+    case 7 where unsafe HTTP2Text.equal(name, "apns-id"):
+      unsafe stream.pointee.apnsID = unsafe APNSIdentifier(parsing: value)
+    case 14 where unsafe HTTP2Text.equal(name, "apns-unique-id"):
+      unsafe stream.pointee.uniqueID = unsafe APNSIdentifier(parsing: value)
     case 11 where unsafe HTTP2Text.equal(name, "retry-after"):
       unsafe stream.pointee.retryAfter = unsafe HTTP2Text.number(value).flatMap { UInt32(exactly: $0) }
     // A clock is only of interest when the service complains; parsing it costs more than the rest of a good answer.
-    case 4 where unsafe stream.pointee.status >= 400 && HTTP2Text.equal(name, "date"): unsafe stream.pointee.date = unsafe HTTPDate.parse(value)
+    case 4 where unsafe stream.pointee.status >= 400 && HTTP2Text.equal(name, "date"):
+      unsafe stream.pointee.date = unsafe HTTPDate.parse(value)
     default: break
     }
     if unsafe stream.pointee.keepsEverything {
@@ -106,7 +115,9 @@ struct HTTP2ClientCore {
     let taken = min(room, bytes.count)
     if taken < bytes.count { unsafe stream.pointee.isBodyCut = true }
     guard taken > 0, let source = bytes.baseAddress else { return }
-    let body = unsafe stream.pointee.receivedBody ?? freeBodies.popLast() ?? .allocate(byteCount: limits.bodyByteCount, alignment: 16)
+    let body =
+      unsafe stream.pointee.receivedBody ?? freeBodies.popLast()
+      ?? .allocate(byteCount: limits.bodyByteCount, alignment: 16)
     unsafe stream.pointee.receivedBody = unsafe body
     unsafe (body + stream.pointee.receivedByteCount).copyMemory(from: source, byteCount: taken)
     unsafe stream.pointee.receivedByteCount += taken
@@ -119,7 +130,8 @@ struct HTTP2ClientCore {
     let streamID = unsafe stream.pointee.streamID
     let room = Self.replyByteCountLimit - (replies[streamID]?.body.count ?? 0)
     if room < bytes.count { unsafe stream.pointee.isBodyCut = true }
-    unsafe replies[streamID, default: HTTP2Reply(status: 0, fields: [], body: [])].body.append(contentsOf: bytes.prefix(room))
+    unsafe replies[streamID, default: HTTP2Reply(status: 0, fields: [], body: [])].body.append(
+      contentsOf: bytes.prefix(room))
   }
 
   /// The peer has sent all that it will on this stream.
@@ -129,14 +141,17 @@ struct HTTP2ClientCore {
     let body = unsafe stream.pointee.receivedBody
     unsafe stream.pointee.receivedBody = nil
     if unsafe stream.pointee.keepsEverything {
-      unsafe replies[stream.pointee.streamID, default: HTTP2Reply(status: 0, fields: [], body: [])].status = stream.pointee.status
+      unsafe replies[stream.pointee.streamID, default: HTTP2Reply(status: 0, fields: [], body: [])].status =
+        stream.pointee.status
     }
     unsafe events.append(
       .response(
         HTTP2Response(
-          streamID: stream.pointee.streamID, tag: stream.pointee.tag, status: stream.pointee.status, apnsID: stream.pointee.apnsID,
+          streamID: stream.pointee.streamID, tag: stream.pointee.tag, status: stream.pointee.status,
+          apnsID: stream.pointee.apnsID,
           uniqueID: stream.pointee.uniqueID, retryAfter: stream.pointee.retryAfter, date: stream.pointee.date,
-          body: UnsafeRawBufferPointer(start: body, count: body == nil ? 0 : stream.pointee.receivedByteCount), isBodyCut: stream.pointee.isBodyCut)))
+          body: UnsafeRawBufferPointer(start: body, count: body == nil ? 0 : stream.pointee.receivedByteCount),
+          isBodyCut: stream.pointee.isBodyCut)))
   }
 
   /// nghttp2 has forgotten the stream.
@@ -149,7 +164,8 @@ struct HTTP2ClientCore {
       unsafe events.append(
         .ended(
           HTTP2StreamEnd(
-            streamID: stream.pointee.streamID, tag: stream.pointee.tag, errorCode: code, isUnprocessed: isUnprocessed, status: stream.pointee.status)))
+            streamID: stream.pointee.streamID, tag: stream.pointee.tag, errorCode: code, isUnprocessed: isUnprocessed,
+            status: stream.pointee.status)))
     }
     unsafe release(stream)
   }
@@ -176,7 +192,9 @@ struct HTTP2ClientCore {
       unsafe stream.pointee.isAnswered = true
       unsafe stream.pointee.isAbandoned = true
       unsafe abandoned.append(
-        HTTP2StreamEnd(streamID: stream.pointee.streamID, tag: stream.pointee.tag, errorCode: .refusedStream, isUnprocessed: true, status: 0))
+        HTTP2StreamEnd(
+          streamID: stream.pointee.streamID, tag: stream.pointee.tag, errorCode: .refusedStream, isUnprocessed: true,
+          status: 0))
     }
     abandonedCount += abandoned.count
     events.append(contentsOf: abandoned.map(HTTP2ClientEvent.ended))

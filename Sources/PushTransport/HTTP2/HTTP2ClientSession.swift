@@ -68,7 +68,9 @@ package final class HTTP2ClientSession {
     unsafe scratch = .allocate(capacity: Scratch.byteCount)
     let settings: [nghttp2_settings_entry] = [
       nghttp2_settings_entry(settings_id: Int32(NGHTTP2_SETTINGS_ENABLE_PUSH.rawValue), value: 0),
-      nghttp2_settings_entry(settings_id: Int32(NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE.rawValue), value: UInt32(options.limits.headerByteCount)),
+      nghttp2_settings_entry(
+        settings_id: Int32(NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE.rawValue),
+        value: UInt32(options.limits.headerByteCount)),
     ]
     _ = unsafe nghttp2_submit_settings(session, UInt8(NGHTTP2_FLAG_NONE.rawValue), settings, settings.count)
   }
@@ -94,7 +96,9 @@ package final class HTTP2ClientSession {
   /// How many streams may be open now: what the peer's SETTINGS say at present, at most our own limit; 1 until they have come.
   package var streamLimit: Int {
     guard unsafe core.pointee.hasSettings else { return min(1, streamLimitOfOurs) }
-    return min(Int(unsafe nghttp2_session_get_remote_settings(session, NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS)), streamLimitOfOurs)
+    return min(
+      Int(unsafe nghttp2_session_get_remote_settings(session, NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS)),
+      streamLimitOfOurs)
   }
 
   /// What the peer's SETTINGS say themselves; nil until they have come. 2^32 − 1 means no limit.
@@ -108,11 +112,14 @@ package final class HTTP2ClientSession {
 
   /// False once the connection is going away or has failed.
   package var acceptsRequests: Bool {
-    unsafe core.pointee.failure == nil && core.pointee.goAway == nil && !core.pointee.isClosing && nghttp2_session_check_request_allowed(session) != 0
+    unsafe core.pointee.failure == nil && core.pointee.goAway == nil && !core.pointee.isClosing
+      && nghttp2_session_check_request_allowed(session) != 0
   }
 
   /// Nothing is under way in either direction, and nothing can be any more: the connection can be closed.
-  package var isFinished: Bool { unsafe nghttp2_session_want_read(session) == 0 && nghttp2_session_want_write(session) == 0 }
+  package var isFinished: Bool {
+    unsafe nghttp2_session_want_read(session) == 0 && nghttp2_session_want_write(session) == 0
+  }
 
   /// How often nghttp2 has asked the system for memory, for all sessions with the same buffers: constant in a steady state.
   package var allocationCount: Int { memory.allocationCount }
@@ -132,15 +139,18 @@ package final class HTTP2ClientSession {
   ///   - identifier: the `apns-id`; nil leaves it to the service.
   ///   - tag: comes back with the event that ends the stream.
   package func submit(
-    _ template: RequestTemplate, token: UnsafeRawBufferPointer, identifier: APNSIdentifier?, overrides: RequestOverrides = RequestOverrides(), tag: UInt64
+    _ template: RequestTemplate, token: UnsafeRawBufferPointer, identifier: APNSIdentifier?,
+    overrides: RequestOverrides = RequestOverrides(), tag: UInt64
   ) -> Submission {
-    unsafe submit(template, token: token, identifier: identifier, overrides: overrides, tag: tag, keepsEverything: false)
+    unsafe submit(
+      template, token: token, identifier: identifier, overrides: overrides, tag: tag, keepsEverything: false)
   }
 
   /// Submits a request whose whole reply is kept for ``takeReply(_:)``, once its response has been told as an event.
   package func submit(_ template: RequestTemplate, tag: UInt64) -> Submission {
     unsafe submit(
-      template, token: UnsafeRawBufferPointer(start: nil, count: 0), identifier: nil, overrides: RequestOverrides(), tag: tag, keepsEverything: true)
+      template, token: UnsafeRawBufferPointer(start: nil, count: 0), identifier: nil, overrides: RequestOverrides(),
+      tag: tag, keepsEverything: true)
   }
 
   /// The reply of a stream whose response has been told; nil for any other, and for the second call.
@@ -149,7 +159,8 @@ package final class HTTP2ClientSession {
   }
 
   private func submit(
-    _ template: RequestTemplate, token: UnsafeRawBufferPointer, identifier: APNSIdentifier?, overrides: RequestOverrides, tag: UInt64, keepsEverything: Bool
+    _ template: RequestTemplate, token: UnsafeRawBufferPointer, identifier: APNSIdentifier?,
+    overrides: RequestOverrides, tag: UInt64, keepsEverything: Bool
   ) -> Submission {
     guard acceptsRequests else { return .finished }
     guard openStreamCount < streamLimit else { return .full }
@@ -162,10 +173,12 @@ package final class HTTP2ClientSession {
     let payload = unsafe overrides.payload ?? template.payload
     unsafe stream.pointee.body = payload.baseAddress
     unsafe stream.pointee.bodyByteCount = payload.count
-    var provider = unsafe nghttp2_data_provider(source: nghttp2_data_source(ptr: stream), read_callback: HTTP2ClientCallbacks.readBody)
+    var provider = unsafe nghttp2_data_provider(
+      source: nghttp2_data_source(ptr: stream), read_callback: HTTP2ClientCallbacks.readBody)
     let streamID =
       payload.count == 0
-      ? unsafe nghttp2_submit_request(session, nil, fields, count, nil, stream) : unsafe nghttp2_submit_request(session, nil, fields, count, &provider, stream)
+      ? unsafe nghttp2_submit_request(session, nil, fields, count, nil, stream)
+      : unsafe nghttp2_submit_request(session, nil, fields, count, &provider, stream)
     guard streamID > 0 else {
       unsafe core.pointee.release(stream)
       return .finished
@@ -177,9 +190,12 @@ package final class HTTP2ClientSession {
   /// Gives a stream up: RST_STREAM with CANCEL. Its end is told as an event, unless it had its response already.
   package func cancel(_ streamID: Int32) {
     // RST_STREAM on a stream that was never opened would break the connection: nghttp2 sends one for a request that is cancelled twice before it is given out.
-    guard let stream = unsafe core.pointee.streams.find(streamID), unsafe !stream.pointee.isCancelled, unsafe !stream.pointee.isAnswered else { return }
+    guard let stream = unsafe core.pointee.streams.find(streamID), unsafe !stream.pointee.isCancelled,
+      unsafe !stream.pointee.isAnswered
+    else { return }
     unsafe stream.pointee.isCancelled = true
-    _ = unsafe nghttp2_submit_rst_stream(session, UInt8(NGHTTP2_FLAG_NONE.rawValue), streamID, HTTP2ErrorCode.cancel.rawValue)
+    _ = unsafe nghttp2_submit_rst_stream(
+      session, UInt8(NGHTTP2_FLAG_NONE.rawValue), streamID, HTTP2ErrorCode.cancel.rawValue)
   }
 
   /// Sends a PING, whose answer is told as ``HTTP2ClientEvent/pong(_:)``. Only the last one that was sent is waited for.
@@ -187,7 +203,8 @@ package final class HTTP2ClientSession {
     unsafe core.pointee.ping = number
     var bytes = number.bigEndian
     unsafe withUnsafeBytes(of: &bytes) { bytes in
-      _ = unsafe nghttp2_submit_ping(session, UInt8(NGHTTP2_FLAG_NONE.rawValue), bytes.baseAddress?.assumingMemoryBound(to: UInt8.self))
+      _ = unsafe nghttp2_submit_ping(
+        session, UInt8(NGHTTP2_FLAG_NONE.rawValue), bytes.baseAddress?.assumingMemoryBound(to: UInt8.self))
     }
   }
 
@@ -202,7 +219,9 @@ package final class HTTP2ClientSession {
   /// Take the events first. What had not been given out is certainly unsent.
   package func forEachOpenRequest(_ body: (_ tag: UInt64, _ streamID: Int32, _ wasSent: Bool) -> Void) {
     unsafe core.pointee.streams.forEachInUse { stream in
-      if unsafe !stream.pointee.isAnswered { unsafe body(stream.pointee.tag, stream.pointee.streamID, stream.pointee.isSent) }
+      if unsafe !stream.pointee.isAnswered {
+        unsafe body(stream.pointee.tag, stream.pointee.streamID, stream.pointee.isSent)
+      }
     }
   }
 
@@ -211,7 +230,8 @@ package final class HTTP2ClientSession {
   /// Takes bytes from the peer in. What they mean comes as events; failing is one of the things that can come of them (``failure``).
   package func receive(_ bytes: UnsafeRawBufferPointer) {
     guard unsafe core.pointee.failure == nil, bytes.count > 0 else { return }
-    let taken = unsafe nghttp2_session_mem_recv(session, bytes.baseAddress?.assumingMemoryBound(to: UInt8.self), bytes.count)
+    let taken = unsafe nghttp2_session_mem_recv(
+      session, bytes.baseAddress?.assumingMemoryBound(to: UInt8.self), bytes.count)
     if taken < 0 { unsafe core.pointee.failure = HTTP2Failure(library: taken) }
     if unsafe core.pointee.goAway != nil { unsafe core.pointee.abandonUnsent() }
   }
@@ -278,7 +298,9 @@ package final class HTTP2ClientSession {
     unsafe fields.update(from: template.fields.fields, count: template.fields.count)
     unsafe (fields + template.fields.count).update(from: authorizationFields.fields, count: authorizationFields.count)
     if template.isForDevices {
-      for index in 0..<Scratch.prefix.utf8CodeUnitCount { unsafe scratch[Scratch.path + index] = Scratch.prefix.utf8Start[index] }
+      for index in 0..<Scratch.prefix.utf8CodeUnitCount {
+        unsafe scratch[Scratch.path + index] = Scratch.prefix.utf8Start[index]
+      }
       // Copied by nghttp2: the next request has another one in the same place.
       unsafe fields[RequestTemplate.pathIndex] = HTTP2FieldList.field(
         .path, value: scratch, count: Scratch.prefix.utf8CodeUnitCount, isIndexed: false)
@@ -286,7 +308,9 @@ package final class HTTP2ClientSession {
   }
 
   /// Completes the list for one request and returns its length.
-  private func fill(_ template: RequestTemplate, token: UnsafeRawBufferPointer, identifier: APNSIdentifier?, overrides: RequestOverrides) -> Int {
+  private func fill(
+    _ template: RequestTemplate, token: UnsafeRawBufferPointer, identifier: APNSIdentifier?, overrides: RequestOverrides
+  ) -> Int {
     if template.isForDevices {
       let prefix = Scratch.prefix.utf8CodeUnitCount
       let digits = unsafe HTTP2Hexadecimal.write(token, into: scratch + prefix)
@@ -294,9 +318,11 @@ package final class HTTP2ClientSession {
     }
     var count = commonCount
     if let identifier {
-      unsafe identifier.write(into: UnsafeMutableRawBufferPointer(start: scratch + Scratch.identifier, count: APNSIdentifier.textByteCount))
+      unsafe identifier.write(
+        into: UnsafeMutableRawBufferPointer(start: scratch + Scratch.identifier, count: APNSIdentifier.textByteCount))
       unsafe fields[count] = HTTP2FieldList.field(
-        .identifier, value: scratch + Scratch.identifier, count: APNSIdentifier.textByteCount, isIndexed: !hasSentIdentifier)
+        .identifier, value: scratch + Scratch.identifier, count: APNSIdentifier.textByteCount,
+        isIndexed: !hasSentIdentifier)
       hasSentIdentifier = true
       count += 1
     }
@@ -321,10 +347,13 @@ package final class HTTP2ClientSession {
     }
     if let priority = overrides.priority {
       let digits = unsafe HTTP2Decimal.write(UInt32(priority), into: scratch + Scratch.priority)
-      unsafe fields[place(template.priorityIndex)] = HTTP2FieldList.field(.priority, value: scratch + Scratch.priority, count: digits, isIndexed: true)
+      unsafe fields[place(template.priorityIndex)] = HTTP2FieldList.field(
+        .priority, value: scratch + Scratch.priority, count: digits, isIndexed: true)
     }
     if let collapse = unsafe overrides.collapseIdentifier, let source = collapse.baseAddress {
-      precondition(collapse.count <= ProviderHeaders.collapseIdentifierByteCountLimit, "a collapse identifier that was not checked")
+      precondition(
+        collapse.count <= ProviderHeaders.collapseIdentifierByteCountLimit, "a collapse identifier that was not checked"
+      )
       unsafe UnsafeMutableRawPointer(scratch + Scratch.collapse).copyMemory(from: source, byteCount: collapse.count)
       unsafe fields[place(template.collapseIndex)] = HTTP2FieldList.field(
         .collapse, value: scratch + Scratch.collapse, count: collapse.count, isIndexed: false)

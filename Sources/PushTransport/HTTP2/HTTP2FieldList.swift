@@ -26,7 +26,8 @@ final class HTTP2FieldList: @unchecked Sendable {
       if !field.isIndexed { flags |= UInt8(NGHTTP2_NV_FLAG_NO_INDEX.rawValue) }
       let (name, value) = unsafe (put(field.name), put(field.value))
       unsafe (fields + index).initialize(
-        to: nghttp2_nv(name: name, value: value, namelen: field.name.utf8.count, valuelen: field.value.utf8.count, flags: flags))
+        to: nghttp2_nv(
+          name: name, value: value, namelen: field.name.utf8.count, valuelen: field.value.utf8.count, flags: flags))
     }
     unsafe self.text = unsafe text
     unsafe self.fields = unsafe fields
@@ -62,7 +63,8 @@ extension HTTP2FieldList {
     var flags = UInt8(NGHTTP2_NV_FLAG_NO_COPY_NAME.rawValue)
     if !isIndexed { flags |= UInt8(NGHTTP2_NV_FLAG_NO_INDEX.rawValue) }
     return unsafe nghttp2_nv(
-      name: UnsafeMutablePointer(mutating: text.utf8Start), value: value, namelen: text.utf8CodeUnitCount, valuelen: count, flags: flags)
+      name: UnsafeMutablePointer(mutating: text.utf8Start), value: value, namelen: text.utf8CodeUnitCount,
+      valuelen: count, flags: flags)
   }
 }
 

@@ -21,7 +21,9 @@ enum HTTP2ServerCallbacks {
     }
   }
 
-  private static func core(_ data: UnsafeMutableRawPointer?) -> Core? { unsafe data?.assumingMemoryBound(to: HTTP2ServerCore.self) }
+  private static func core(_ data: UnsafeMutableRawPointer?) -> Core? {
+    unsafe data?.assumingMemoryBound(to: HTTP2ServerCore.self)
+  }
 
   static func stream(_ session: OpaquePointer?, _ streamID: Int32) -> UnsafeMutablePointer<HTTP2ServerStream>? {
     unsafe nghttp2_session_get_stream_user_data(session, streamID)?.assumingMemoryBound(to: HTTP2ServerStream.self)
@@ -30,7 +32,9 @@ enum HTTP2ServerCallbacks {
   // MARK: Sending
 
   static let readBody: nghttp2_data_source_read_callback = { _, _, _, length, flags, source, _ in
-    guard let stream = unsafe source?.pointee.ptr?.assumingMemoryBound(to: HTTP2ServerStream.self), let flags = unsafe flags else {
+    guard let stream = unsafe source?.pointee.ptr?.assumingMemoryBound(to: HTTP2ServerStream.self),
+      let flags = unsafe flags
+    else {
       return Int(NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE.rawValue)
     }
     return unsafe HTTP2Callbacks.readBody(
@@ -38,7 +42,9 @@ enum HTTP2ServerCallbacks {
   }
 
   private static let sendBody: nghttp2_send_data_callback = { _, _, header, length, source, data in
-    guard let core = unsafe core(data), let stream = unsafe source?.pointee.ptr?.assumingMemoryBound(to: HTTP2ServerStream.self), let header = unsafe header
+    guard let core = unsafe core(data),
+      let stream = unsafe source?.pointee.ptr?.assumingMemoryBound(to: HTTP2ServerStream.self),
+      let header = unsafe header
     else { return NGHTTP2_ERR_CALLBACK_FAILURE.rawValue }
     return unsafe HTTP2Callbacks.send(
       header, of: UnsafeRawPointer(stream.pointee.answer.base), sent: &stream.pointee.sentByteCount, count: length,
@@ -46,7 +52,9 @@ enum HTTP2ServerCallbacks {
   }
 
   private static let beforeFrame: nghttp2_before_frame_send_callback = { _, frame, data in
-    guard let frame = unsafe frame, let core = unsafe core(data), unsafe UInt32(frame.pointee.hd.type) == NGHTTP2_GOAWAY.rawValue else { return 0 }
+    guard let frame = unsafe frame, let core = unsafe core(data),
+      unsafe UInt32(frame.pointee.hd.type) == NGHTTP2_GOAWAY.rawValue
+    else { return 0 }
     if unsafe core.pointee.ownGoAways > 0 {
       unsafe core.pointee.ownGoAways -= 1
     } else if unsafe core.pointee.failure == nil {
@@ -66,7 +74,9 @@ enum HTTP2ServerCallbacks {
       return 0
     }
     let stream = unsafe core.pointee.take(streamID)
-    guard unsafe nghttp2_session_set_stream_user_data(session, streamID, stream) == 0 else { return NGHTTP2_ERR_CALLBACK_FAILURE.rawValue }
+    guard unsafe nghttp2_session_set_stream_user_data(session, streamID, stream) == 0 else {
+      return NGHTTP2_ERR_CALLBACK_FAILURE.rawValue
+    }
     unsafe core.pointee.began(stream)
     return 0
   }
@@ -74,7 +84,8 @@ enum HTTP2ServerCallbacks {
   private static let onHeader: nghttp2_on_header_callback = { _, _, name, nameCount, value, valueCount, _, data in
     guard let core = unsafe core(data), let stream = unsafe core.pointee.current else { return 0 }
     let isAcceptable = unsafe core.pointee.field(
-      stream, name: UnsafeRawBufferPointer(start: name, count: nameCount), value: UnsafeRawBufferPointer(start: value, count: valueCount))
+      stream, name: UnsafeRawBufferPointer(start: name, count: nameCount),
+      value: UnsafeRawBufferPointer(start: value, count: valueCount))
     return isAcceptable ? 0 : NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE.rawValue
   }
 

@@ -86,20 +86,26 @@ struct HTTP2ServerCore {
     unsafe current = unsafe stream
     openCount += 1
     if let limit = enforcedLimit, openCount > Int(limit) {
-      unsafe events.append(.plain(.streamLimitExceeded(streamID: stream.pointee.streamID, openCount: openCount, limit: Int(limit))))
+      unsafe events.append(
+        .plain(.streamLimitExceeded(streamID: stream.pointee.streamID, openCount: openCount, limit: Int(limit))))
     }
   }
 
   /// False: the block is more than anyone needs to send.
-  mutating func field(_ stream: UnsafeMutablePointer<HTTP2ServerStream>, name: UnsafeRawBufferPointer, value: UnsafeRawBufferPointer) -> Bool {
+  mutating func field(
+    _ stream: UnsafeMutablePointer<HTTP2ServerStream>, name: UnsafeRawBufferPointer, value: UnsafeRawBufferPointer
+  ) -> Bool {
     // Trailers are not asked for.
     guard unsafe !stream.pointee.hasHeaders else { return true }
     unsafe stream.pointee.headerByteCount += name.count + value.count + 32
-    guard unsafe stream.pointee.headerByteCount <= limits.headerByteCount, unsafe stream.pointee.fieldCount < limits.headerCount else { return false }
+    guard unsafe stream.pointee.headerByteCount <= limits.headerByteCount,
+      unsafe stream.pointee.fieldCount < limits.headerCount
+    else { return false }
     let fields = unsafe stream.pointee.fields ?? .allocate(capacity: limits.headerCount)
     unsafe stream.pointee.fields = unsafe fields
     unsafe (fields + stream.pointee.fieldCount).initialize(
-      to: HTTP2FieldRange(start: Int32(stream.pointee.text.count), nameCount: Int32(name.count), valueCount: Int32(value.count)))
+      to: HTTP2FieldRange(
+        start: Int32(stream.pointee.text.count), nameCount: Int32(name.count), valueCount: Int32(value.count)))
     unsafe stream.pointee.fieldCount += 1
     unsafe stream.pointee.text.append(name)
     unsafe stream.pointee.text.append(value)
@@ -130,7 +136,8 @@ struct HTTP2ServerCore {
     unsafe stream.pointee.isClosed = true
     unsafe stream.pointee.releaseAnswerFields()
     if unsafe !stream.pointee.isAnswered {
-      unsafe events.append(.plain(.ended(streamID: stream.pointee.streamID, errorCode: HTTP2ErrorCode(rawValue: errorCode))))
+      unsafe events.append(
+        .plain(.ended(streamID: stream.pointee.streamID, errorCode: HTTP2ErrorCode(rawValue: errorCode))))
     }
     unsafe giveIfUnused(stream)
   }

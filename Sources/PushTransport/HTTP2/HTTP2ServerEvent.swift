@@ -33,7 +33,8 @@ package struct HTTP2Request {
   package func value(_ index: Int) -> UnsafeRawBufferPointer {
     precondition(index >= 0 && index < fieldCount, "field \(index) of \(fieldCount)")
     let field = unsafe fields[index]
-    return unsafe UnsafeRawBufferPointer(start: text + Int(field.start) + Int(field.nameCount), count: Int(field.valueCount))
+    return unsafe UnsafeRawBufferPointer(
+      start: text + Int(field.start) + Int(field.nameCount), count: Int(field.valueCount))
   }
 
   /// The first value of a field; nil if there is none. The name in lower case.
@@ -149,7 +150,8 @@ struct HTTP2ServerStream {
   var request: HTTP2Request? {
     guard let text = unsafe text.base, let fields = unsafe fields else { return nil }
     return unsafe HTTP2Request(
-      streamID: streamID, fieldCount: fieldCount, body: UnsafeRawBufferPointer(start: body.base, count: body.count), bodyByteCount: bodyByteCount, text: text,
+      streamID: streamID, fieldCount: fieldCount, body: UnsafeRawBufferPointer(start: body.base, count: body.count),
+      bodyByteCount: bodyByteCount, text: text,
       fields: fields)
   }
 }

@@ -36,7 +36,9 @@ package final class HTTP2ServerSession {
     let core = UnsafeMutablePointer<HTTP2ServerCore>.allocate(capacity: 1)
     unsafe core.initialize(to: HTTP2ServerCore(limits: options.limits, output: buffers.http2Output))
     let share = unsafe carillon_h2_share_new(memory.lists)
-    guard let share = unsafe share, let session = unsafe HTTP2ServerCallbacks.makeSession(core, share, answersPings: options.answersPings) else {
+    guard let share = unsafe share,
+      let session = unsafe HTTP2ServerCallbacks.makeSession(core, share, answersPings: options.answersPings)
+    else {
       unsafe carillon_h2_share_free(share)
       unsafe core.pointee.deallocate()
       unsafe core.deinitialize(count: 1)
@@ -50,12 +52,17 @@ package final class HTTP2ServerSession {
     unsafe fields = .allocate(capacity: Self.fieldCountLimit)
     unsafe statusText = .allocate(capacity: 3)
     var first = [
-      nghttp2_settings_entry(settings_id: Int32(NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE.rawValue), value: options.windowByteCount),
-      nghttp2_settings_entry(settings_id: Int32(NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE.rawValue), value: UInt32(options.limits.headerByteCount)),
+      nghttp2_settings_entry(
+        settings_id: Int32(NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE.rawValue), value: options.windowByteCount),
+      nghttp2_settings_entry(
+        settings_id: Int32(NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE.rawValue),
+        value: UInt32(options.limits.headerByteCount)),
     ]
     submitSettings(&first, streamLimit: options.streamLimit)
     let window = Int32(clamping: Int(options.windowByteCount) * 16)
-    if window > 65_535 { _ = unsafe nghttp2_session_set_local_window_size(session, UInt8(NGHTTP2_FLAG_NONE.rawValue), 0, window) }
+    if window > 65_535 {
+      _ = unsafe nghttp2_session_set_local_window_size(session, UInt8(NGHTTP2_FLAG_NONE.rawValue), 0, window)
+    }
   }
 
   deinit {
@@ -77,7 +84,9 @@ package final class HTTP2ServerSession {
   /// The highest stream that has been told.
   package var lastStreamID: Int32 { unsafe nghttp2_session_get_last_proc_stream_id(session) }
   /// Nothing is under way in either direction, and nothing can be any more: the connection can be closed.
-  package var isFinished: Bool { unsafe nghttp2_session_want_read(session) == 0 && nghttp2_session_want_write(session) == 0 }
+  package var isFinished: Bool {
+    unsafe nghttp2_session_want_read(session) == 0 && nghttp2_session_want_write(session) == 0
+  }
 
   /// How often nghttp2 has asked the system for memory, for all sessions with the same buffers: constant in a steady state.
   package var allocationCount: Int { memory.allocationCount }
@@ -95,9 +104,13 @@ package final class HTTP2ServerSession {
     _ streamID: Int32, status: UInt16, identifier: UnsafeRawBufferPointer? = nil, fields extra: ResponseFields? = nil,
     body: UnsafeRawBufferPointer = unsafe UnsafeRawBufferPointer(start: nil, count: 0)
   ) {
-    guard let stream = unsafe HTTP2ServerCallbacks.stream(session, streamID), unsafe !stream.pointee.isAnswered else { return }
+    guard let stream = unsafe HTTP2ServerCallbacks.stream(session, streamID), unsafe !stream.pointee.isAnswered else {
+      return
+    }
     unsafe stream.pointee.isAnswered = true
-    for (index, divisor) in [100, 10, 1].enumerated() { unsafe statusText[index] = 0x30 + UInt8(Int(status) / divisor % 10) }
+    for (index, divisor) in [100, 10, 1].enumerated() {
+      unsafe statusText[index] = 0x30 + UInt8(Int(status) / divisor % 10)
+    }
     // Copied by nghttp2 within the call.
     unsafe fields[0] = HTTP2FieldList.field(.status, value: statusText, count: 3, isIndexed: true)
     var count = 1
@@ -114,7 +127,8 @@ package final class HTTP2ServerSession {
     }
     if body.count > 0 {
       unsafe stream.pointee.answer.append(body)
-      var provider = unsafe nghttp2_data_provider(source: nghttp2_data_source(ptr: stream), read_callback: HTTP2ServerCallbacks.readBody)
+      var provider = unsafe nghttp2_data_provider(
+        source: nghttp2_data_source(ptr: stream), read_callback: HTTP2ServerCallbacks.readBody)
       _ = unsafe nghttp2_submit_response(session, streamID, fields, count, &provider)
     } else {
       _ = unsafe nghttp2_submit_response(session, streamID, fields, count, nil)
@@ -122,10 +136,16 @@ package final class HTTP2ServerSession {
   }
 
   /// The same with a body in an array.
-  package func respond(_ streamID: Int32, status: UInt16, identifier: [UInt8]?, fields: ResponseFields? = nil, body: [UInt8]) {
+  package func respond(
+    _ streamID: Int32, status: UInt16, identifier: [UInt8]?, fields: ResponseFields? = nil, body: [UInt8]
+  ) {
     unsafe body.withUnsafeBytes { body in
-      guard let identifier else { return unsafe respond(streamID, status: status, identifier: nil, fields: fields, body: body) }
-      unsafe identifier.withUnsafeBytes { unsafe respond(streamID, status: status, identifier: $0, fields: fields, body: body) }
+      guard let identifier else {
+        return unsafe respond(streamID, status: status, identifier: nil, fields: fields, body: body)
+      }
+      unsafe identifier.withUnsafeBytes {
+        unsafe respond(streamID, status: status, identifier: $0, fields: fields, body: body)
+      }
     }
   }
 
@@ -155,9 +175,13 @@ package final class HTTP2ServerSession {
   /// announced is written into the frame on its way out (``output(limit:)``).
   private func submitSettings(_ entries: inout [nghttp2_settings_entry], streamLimit: UInt32?) {
     if streamLimit != nil {
-      entries.append(nghttp2_settings_entry(settings_id: Int32(NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS.rawValue), value: Self.hardStreamLimit))
+      entries.append(
+        nghttp2_settings_entry(
+          settings_id: Int32(NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS.rawValue), value: Self.hardStreamLimit))
     }
-    guard unsafe nghttp2_submit_settings(session, UInt8(NGHTTP2_FLAG_NONE.rawValue), entries, entries.count) == 0 else { return }
+    guard unsafe nghttp2_submit_settings(session, UInt8(NGHTTP2_FLAG_NONE.rawValue), entries, entries.count) == 0 else {
+      return
+    }
     unsafe core.pointee.announced.append(streamLimit)
     unwritten.append(streamLimit)
   }
@@ -170,7 +194,8 @@ package final class HTTP2ServerSession {
   /// Takes bytes from the client in; the connection's preface comes first.
   package func receive(_ bytes: UnsafeRawBufferPointer) {
     guard unsafe core.pointee.failure == nil, bytes.count > 0 else { return }
-    let taken = unsafe nghttp2_session_mem_recv(session, bytes.baseAddress?.assumingMemoryBound(to: UInt8.self), bytes.count)
+    let taken = unsafe nghttp2_session_mem_recv(
+      session, bytes.baseAddress?.assumingMemoryBound(to: UInt8.self), bytes.count)
     if taken < 0 { unsafe core.pointee.failure = HTTP2Failure(library: taken) }
   }
 
@@ -209,8 +234,12 @@ package final class HTTP2ServerSession {
       }
       let start = unsafe core.pointee.output.count
       unsafe core.pointee.output.append(bytes, count: count)
-      let isSettings = unsafe count >= 9 && bytes[3] == UInt8(NGHTTP2_SETTINGS.rawValue) && bytes[4] & UInt8(NGHTTP2_FLAG_ACK.rawValue) == 0
-      if isSettings, !unwritten.isEmpty { unsafe core.pointee.output.writeStreamLimit(unwritten.removeFirst(), frameAt: start, byteCount: count) }
+      let isSettings =
+        unsafe count >= 9 && bytes[3] == UInt8(NGHTTP2_SETTINGS.rawValue)
+        && bytes[4] & UInt8(NGHTTP2_FLAG_ACK.rawValue) == 0
+      if isSettings, !unwritten.isEmpty {
+        unsafe core.pointee.output.writeStreamLimit(unwritten.removeFirst(), frameAt: start, byteCount: count)
+      }
     }
     return unsafe core.pointee.output.bytes
   }

@@ -69,11 +69,15 @@ package struct HTTP2Limits: Sendable {
 extension HTTP2Failure {
   /// What nghttp2 itself gives up for.
   init(library code: Int) {
-    self.init(errorCode: .internalError, description: unsafe "the HTTP/2 session failed: \(String(cString: nghttp2_strerror(Int32(code))))")
+    self.init(
+      errorCode: .internalError,
+      description: unsafe "the HTTP/2 session failed: \(String(cString: nghttp2_strerror(Int32(code))))")
   }
 
   /// What the GOAWAY says that nghttp2 sends to a peer that breaks the rules.
   init(goAway code: HTTP2ErrorCode, debugData: String) {
-    self.init(errorCode: code, description: "the peer broke a rule of HTTP/2 (\(code))" + (debugData.isEmpty ? "" : ": \(debugData)"))
+    self.init(
+      errorCode: code,
+      description: "the peer broke a rule of HTTP/2 (\(code))" + (debugData.isEmpty ? "" : ": \(debugData)"))
   }
 }

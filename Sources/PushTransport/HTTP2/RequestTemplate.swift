@@ -25,7 +25,9 @@ package final class RequestTemplate: @unchecked Sendable {
   ///   - authority: host, with the port unless it is 443.
   ///   - headers: checked before (``ProviderHeaders/check(payload:credential:)``).
   ///   - payload: of all requests that have none of their own.
-  package convenience init(authority: String, headers: ProviderHeaders, credential: ProviderCredentialKind, payload: [UInt8]) {
+  package convenience init(
+    authority: String, headers: ProviderHeaders, credential: ProviderCredentialKind, payload: [UInt8]
+  ) {
     let topic = headers.effectiveTopic(for: credential)
     var path = ""
     var list: [HTTP2Field] = []
@@ -39,7 +41,8 @@ package final class RequestTemplate: @unchecked Sendable {
     if let priority = headers.effectivePriority { list.append(HTTP2Field("apns-priority", String(priority))) }
     if let expiration = headers.expiration { list.append(HTTP2Field("apns-expiration", String(expiration))) }
     if let collapse = headers.collapseIdentifier { list.append(HTTP2Field("apns-collapse-id", collapse)) }
-    self.init(method: "POST", authority: authority, path: path, fields: list, payload: payload, isForDevices: path.isEmpty)
+    self.init(
+      method: "POST", authority: authority, path: path, fields: list, payload: payload, isForDevices: path.isEmpty)
   }
 
   /// A request of any kind: management of channels, or a test's.
@@ -47,11 +50,16 @@ package final class RequestTemplate: @unchecked Sendable {
     self.init(method: method, authority: authority, path: path, fields: fields, payload: payload, isForDevices: false)
   }
 
-  private init(method: String, authority: String, path: String, fields: [HTTP2Field], payload: [UInt8], isForDevices: Bool) {
-    precondition(fields.count + 4 <= Self.fieldCountLimit - 5, "at most \(Self.fieldCountLimit - 9) headers beside those that every request has")
+  private init(
+    method: String, authority: String, path: String, fields: [HTTP2Field], payload: [UInt8], isForDevices: Bool
+  ) {
+    precondition(
+      fields.count + 4 <= Self.fieldCountLimit - 5,
+      "at most \(Self.fieldCountLimit - 9) headers beside those that every request has")
     let all =
       [
-        HTTP2Field(":method", method), HTTP2Field(":scheme", "https"), HTTP2Field(":authority", authority), HTTP2Field(":path", path, isIndexed: false),
+        HTTP2Field(":method", method), HTTP2Field(":scheme", "https"), HTTP2Field(":authority", authority),
+        HTTP2Field(":path", path, isIndexed: false),
       ] + fields
     self.fields = HTTP2FieldList(all)
     self.isForDevices = isForDevices
@@ -69,7 +77,9 @@ package final class RequestTemplate: @unchecked Sendable {
 
   package let payloadByteCount: Int
   /// Lives as long as the template.
-  package var payload: UnsafeRawBufferPointer { unsafe UnsafeRawBufferPointer(rebasing: payloadBytes[..<payloadByteCount]) }
+  package var payload: UnsafeRawBufferPointer {
+    unsafe UnsafeRawBufferPointer(rebasing: payloadBytes[..<payloadByteCount])
+  }
 }
 
 /// What one notification has of its own. Whatever is nil is the campaign's.

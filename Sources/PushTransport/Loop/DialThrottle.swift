@@ -65,7 +65,9 @@ final class DialThrottle: @unchecked Sendable {
   }
 
   private func takeNext(_ name: String) -> (@Sendable (Place) -> Void)? {
-    guard var endpoint = endpoints[name], endpoint.nextWaiting < endpoint.waiting.count, endpoint.pace.begin() else { return nil }
+    guard var endpoint = endpoints[name], endpoint.nextWaiting < endpoint.waiting.count, endpoint.pace.begin() else {
+      return nil
+    }
     let dial = endpoint.waiting[endpoint.nextWaiting]
     endpoint.nextWaiting += 1
     if endpoint.nextWaiting == endpoint.waiting.count {

@@ -63,7 +63,9 @@ package struct SocketDialer: Dialer {
       // differs from a reset.
       .channelOption(.autoRead, value: false)
       .channelOption(.allowRemoteHalfClosure, value: true)
-      .channelOption(.writeBufferWaterMark, value: .init(low: options.writeLowWaterMark, high: options.writeHighWaterMark))
+      .channelOption(
+        .writeBufferWaterMark, value: .init(low: options.writeLowWaterMark, high: options.writeHighWaterMark)
+      )
       .channelOption(.tcpOption(.tcp_nodelay), value: 1)
       .channelOption(.socketOption(.so_keepalive), value: 1)
       .channelOption(.tcpOption(.init(rawValue: TCP_KEEPIDLE)), value: KeepAlive.idleSeconds)
@@ -73,7 +75,9 @@ package struct SocketDialer: Dialer {
     bootstrap.connect(host: host, port: port).whenComplete { result in
       switch result {
       case .success(let channel): link.connected(channel, tls: handler.value)
-      case .failure(let error): link.failedToConnect(.unreachable(ConnectFailure.describe(error, host: host, port: port, timeout: options.connectTimeout)))
+      case .failure(let error):
+        link.failedToConnect(
+          .unreachable(ConnectFailure.describe(error, host: host, port: port, timeout: options.connectTimeout)))
       }
     }
   }
@@ -102,7 +106,8 @@ private enum ConnectFailure {
   private static func reason(_ error: any Error, timeout: Duration) -> String {
     switch error {
     case let error as IOError:
-      error.errnoCode == ECONNREFUSED ? "connection refused, so no server listens there" : SecretFile.describe(error.errnoCode)
+      error.errnoCode == ECONNREFUSED
+        ? "connection refused, so no server listens there" : SecretFile.describe(error.errnoCode)
     case ChannelError.connectTimeout: "no answer within \(timeout)"
     default: "\(error)"
     }

@@ -7,7 +7,8 @@ extension Channel {
   fileprivate var unacknowledgedByteCount: Int? {
     // The value is 0x5411. Its own macro is not visible in Swift; this one has the same value.
     let siocOutQ = UInt(TIOCOUTQ)
-    return try? pipeline.syncOperations.withUnsafeTransportIfAvailable(of: NIOBSDSocket.Handle.self) { descriptor -> Int? in
+    return try? pipeline.syncOperations.withUnsafeTransportIfAvailable(of: NIOBSDSocket.Handle.self) {
+      descriptor -> Int? in
       var count: Int32 = 0
       return unsafe ioctl(descriptor, siocOutQ, &count) == 0 ? Int(count) : nil
     } ?? nil
@@ -167,9 +168,11 @@ final class SocketLink: Link, @unchecked Sendable {
   fileprivate func caught(_ error: any Error) {
     switch error {
     case TLSFailure.credentialRefused(let sentence): noticed(.credentialRefused(sentence))
-    case TLSFailure.peerNotTrusted(let sentence), TLSFailure.handshakeFailed(let sentence): noticed(.handshakeFailed(sentence))
+    case TLSFailure.peerNotTrusted(let sentence), TLSFailure.handshakeFailed(let sentence):
+      noticed(.handshakeFailed(sentence))
     case TLSFailure.broken(let sentence): noticed(.failed(sentence))
-    case let error as IOError where [ECONNRESET, EPIPE, ETIMEDOUT, EHOSTUNREACH, ENETUNREACH].contains(error.errnoCode): noticed(.reset)
+    case let error as IOError where [ECONNRESET, EPIPE, ETIMEDOUT, EHOSTUNREACH, ENETUNREACH].contains(error.errnoCode):
+      noticed(.reset)
     default: noticed(.failed("\(error)"))
     }
   }

@@ -40,8 +40,13 @@ package final class TLSListener: Sendable {
       .serverChannelOption(.backlog, value: 1024)
       .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
       .childChannelOption(.allowRemoteHalfClosure, value: true)
-      .childChannelOption(.writeBufferWaterMark, value: .init(low: options.writeLowWaterMark, high: options.writeHighWaterMark))
-      .childChannelOption(.recvAllocator, value: AdaptiveRecvByteBufferAllocator(minimum: 4096, initial: 16 * 1024, maximum: readByteCountLimit))
+      .childChannelOption(
+        .writeBufferWaterMark, value: .init(low: options.writeLowWaterMark, high: options.writeHighWaterMark)
+      )
+      .childChannelOption(
+        .recvAllocator,
+        value: AdaptiveRecvByteBufferAllocator(minimum: 4096, initial: 16 * 1024, maximum: readByteCountLimit)
+      )
       // The bytes of a read wait for their turn, so at most one read's bytes wait.
       .childChannelOption(.maxMessagesPerRead, value: 1)
       .childChannelOption(.tcpOption(.tcp_nodelay), value: 1)
@@ -49,9 +54,12 @@ package final class TLSListener: Sendable {
       .childChannelInitializer { child in
         child.eventLoop.makeCompletedFuture {
           let session = try TLSSession(context)
-          guard let loop = group.loop(of: child.eventLoop) else { preconditionFailure("the channel's loop belongs to another group") }
+          guard let loop = group.loop(of: child.eventLoop) else {
+            preconditionFailure("the channel's loop belongs to another group")
+          }
           let handler = TLSHandler(
-            session, peerClosePolicy: options.peerClosePolicy, handshakeTimeout: TimeAmount(options.handshakeTimeout), buffers: loop.buffers)
+            session, peerClosePolicy: options.peerClosePolicy, handshakeTimeout: TimeAmount(options.handshakeTimeout),
+            buffers: loop.buffers)
           try child.pipeline.syncOperations.addHandler(TurnHandler(handler, loop: loop))
           try child.pipeline.syncOperations.addHandler(handler)
           try configure(child, handler)

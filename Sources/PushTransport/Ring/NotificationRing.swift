@@ -66,14 +66,16 @@ package final class NotificationRing: @unchecked Sendable {
   ///   - budget: nil: all blocks may be used at any time. Ignored if the ring is hardly larger than
   ///     what is always allowed.
   package init(blockCount: Int, budget: RingBudget? = nil) {
-    precondition(blockCount >= 2 * RingRecord.blockCountLimit && blockCount & (blockCount - 1) == 0, "ring size \(blockCount)")
+    precondition(
+      blockCount >= 2 * RingRecord.blockCountLimit && blockCount & (blockCount - 1) == 0, "ring size \(blockCount)")
     self.blockCount = blockCount
     self.budget = blockCount >= 2 * Self.blockCountAlwaysAllowed ? budget : nil
     mask = UInt64(blockCount - 1)
     unsafe storage = Self.map(byteCount: blockCount * Self.blockByteCount)
     // Zeroed memory is a valid array of atomics with value zero. Zero is not a stamp, because a
     // stamp is the end of a chunk.
-    unsafe stamps = Self.map(byteCount: blockCount * MemoryLayout<Atomic<UInt64>>.stride).bindMemory(to: Atomic<UInt64>.self, capacity: blockCount)
+    unsafe stamps = Self.map(byteCount: blockCount * MemoryLayout<Atomic<UInt64>>.stride).bindMemory(
+      to: Atomic<UInt64>.self, capacity: blockCount)
   }
 
   deinit {
@@ -85,7 +87,8 @@ package final class NotificationRing: @unchecked Sendable {
   /// Maps address space only. Pages are allocated at their first use.
   private static func map(byteCount: Int) -> UnsafeMutableRawPointer {
     let flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE
-    guard let memory = unsafe mmap(nil, byteCount, PROT_READ | PROT_WRITE, flags, -1, 0), unsafe memory != MAP_FAILED else {
+    guard let memory = unsafe mmap(nil, byteCount, PROT_READ | PROT_WRITE, flags, -1, 0), unsafe memory != MAP_FAILED
+    else {
       preconditionFailure("no address space for a ring of \(byteCount) bytes")
     }
     return unsafe memory
@@ -102,7 +105,9 @@ extension NotificationRing {
   /// returned together with the rest.
   package var blockCountLimit: Int {
     guard let budget else { return blockCount }
-    return min(blockCount - Self.regionBlockCount, max(Self.blockCountAlwaysAllowed, min(grant.load(ordering: .relaxed), budget.share)))
+    return min(
+      blockCount - Self.regionBlockCount,
+      max(Self.blockCountAlwaysAllowed, min(grant.load(ordering: .relaxed), budget.share)))
   }
 
   private var reservedCount: UInt64 { reserved.load(ordering: .relaxed) & ~Self.isClosed }
@@ -125,7 +130,9 @@ extension NotificationRing {
   ///
   /// The caller must call ``takeWakeUp()`` after the claim has ended, even if it was not used.
   package func claim(minimum: Int, maximum: Int) -> RingClaim? {
-    precondition(minimum > 0 && minimum <= RingRecord.blockCountLimit && maximum >= minimum, "claim of \(minimum)...\(maximum) blocks")
+    precondition(
+      minimum > 0 && minimum <= RingRecord.blockCountLimit && maximum >= minimum,
+      "claim of \(minimum)...\(maximum) blocks")
     while true {
       let start = reserved.load(ordering: .relaxed)
       guard start & Self.isClosed == 0 else { return nil }
@@ -140,7 +147,8 @@ extension NotificationRing {
       let padding = beforeWrap < minimum ? beforeWrap : 0
       guard free >= padding + minimum else { return nil }
       let count = padding > 0 ? padding + min(maximum, free - padding) : min(maximum, free, beforeWrap)
-      let (exchanged, _) = reserved.compareExchange(expected: start, desired: start + UInt64(count), ordering: .acquiring)
+      let (exchanged, _) = reserved.compareExchange(
+        expected: start, desired: start + UInt64(count), ordering: .acquiring)
       guard exchanged else { continue }
       // Counted now and not when the consumer first looks: a thousand producers are faster than it.
       becameBusy()
@@ -164,7 +172,8 @@ extension NotificationRing {
         to = stamp
       }
       guard to > from else { return }
-      let (exchanged, current) = publishedCursor.compareExchange(expected: from, desired: to, ordering: .acquiringAndReleasing)
+      let (exchanged, current) = publishedCursor.compareExchange(
+        expected: from, desired: to, ordering: .acquiringAndReleasing)
       from = exchanged ? to : current
     }
   }
@@ -194,7 +203,9 @@ extension NotificationRing {
   package var sent: UInt64 { sentCursor.load(ordering: .relaxed) }
   package var settled: UInt64 { settledCursor.load(ordering: .relaxed) }
   /// True when everything claimed is published, so no producer is writing.
-  package var isFullyPublished: Bool { publishedCursor.load(ordering: .acquiring) == reserved.load(ordering: .acquiring) & ~Self.isClosed }
+  package var isFullyPublished: Bool {
+    publishedCursor.load(ordering: .acquiring) == reserved.load(ordering: .acquiring) & ~Self.isClosed
+  }
 
   /// Everything before `position` has been passed to TLS, or counts as passed after a rewind.
   package func setSent(_ position: UInt64) {
@@ -255,7 +266,8 @@ extension NotificationRing {
   package func becameIdle() -> Bool {
     guard isBusy else { return true }
     let position = settled
-    let (isEmpty, _) = reserved.compareExchange(expected: position, desired: position | Self.isClosed, ordering: .acquiringAndReleasing)
+    let (isEmpty, _) = reserved.compareExchange(
+      expected: position, desired: position | Self.isClosed, ordering: .acquiringAndReleasing)
     guard isEmpty else { return false }
     giveBack(0, blockCount)
     grant.store(Self.blockCountAlwaysAllowed, ordering: .relaxed)
@@ -268,7 +280,8 @@ extension NotificationRing {
   /// Stops accepting claims for good if the ring is empty; otherwise returns false.
   package func retire() -> Bool {
     let position = settled
-    let (isEmpty, _) = reserved.compareExchange(expected: position, desired: position | Self.isClosed, ordering: .acquiringAndReleasing)
+    let (isEmpty, _) = reserved.compareExchange(
+      expected: position, desired: position | Self.isClosed, ordering: .acquiringAndReleasing)
     guard isEmpty else { return false }
     giveBack(0, blockCount)
     if busy.exchange(false, ordering: .relaxed) { budget?.becameIdle() }
@@ -357,7 +370,8 @@ package struct RingClaim: ~Copyable {
 
   /// Writes a notification with headers of its own.
   package mutating func append(
-    _ header: RingRecord.Header, token: UnsafeRawBufferPointer, headers: RingRecord.OwnHeaders, payload: UnsafeRawBufferPointer
+    _ header: RingRecord.Header, token: UnsafeRawBufferPointer, headers: RingRecord.OwnHeaders,
+    payload: UnsafeRawBufferPointer
   ) -> Bool {
     let blocks = RingRecord.blockCount(tokenByteCount: token.count, payloadByteCount: headers.byteCount + payload.count)
     guard blocks <= remainingBlockCount else { return false }

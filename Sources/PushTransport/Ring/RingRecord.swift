@@ -25,7 +25,9 @@ package struct RingRecord {
     /// See ``RingRecord/mayHaveArrived``.
     package var mayHaveArrived: Bool
 
-    package init(ordinal: UInt64, campaign: UInt32, expiration: UInt32? = nil, priority: UInt8? = nil, mayHaveArrived: Bool = false) {
+    package init(
+      ordinal: UInt64, campaign: UInt32, expiration: UInt32? = nil, priority: UInt8? = nil, mayHaveArrived: Bool = false
+    ) {
       self.ordinal = ordinal
       self.campaign = campaign
       self.expiration = expiration
@@ -36,7 +38,8 @@ package struct RingRecord {
 
   /// The longest token has 100 bytes (BinaryProtocol.md, "Notification frames"), and the largest
   /// payload of any transport 5120.
-  package static let blockCountLimit = blockCount(tokenByteCount: 100, payloadByteCount: 5120 + OwnHeaders.byteCountLimit)
+  package static let blockCountLimit = blockCount(
+    tokenByteCount: 100, payloadByteCount: 5120 + OwnHeaders.byteCountLimit)
 
   private static let notification: UInt8 = 1
   private static let padding: UInt8 = 2
@@ -59,7 +62,8 @@ package struct RingRecord {
   }
 
   static func write(
-    _ header: Header, token: UnsafeRawBufferPointer, payload: UnsafeRawBufferPointer, blockCount: Int, to base: UnsafeMutableRawPointer
+    _ header: Header, token: UnsafeRawBufferPointer, payload: UnsafeRawBufferPointer, blockCount: Int,
+    to base: UnsafeMutableRawPointer
   ) {
     precondition(token.count <= 100 && payload.count <= 5120, "record of \(token.count) + \(payload.count) bytes")
     unsafe base.storeBytes(of: UInt32(truncatingIfNeeded: blockCount), as: UInt32.self)
@@ -83,7 +87,8 @@ package struct RingRecord {
 
   /// Writes a record with headers of its own.
   static func write(
-    _ header: Header, token: UnsafeRawBufferPointer, headers: OwnHeaders, payload: UnsafeRawBufferPointer, blockCount: Int,
+    _ header: Header, token: UnsafeRawBufferPointer, headers: OwnHeaders, payload: UnsafeRawBufferPointer,
+    blockCount: Int,
     to base: UnsafeMutableRawPointer
   ) {
     precondition(payload.count <= 5120, "a payload of \(payload.count) bytes")

@@ -30,14 +30,16 @@ package struct CertificateRequest: Sendable {
   /// A server certificate for `localhost`, 127.0.0.1, ::1 and the names given.
   package static func server(names: [String] = [], at now: Int64) -> CertificateRequest {
     var request = CertificateRequest(commonName: "localhost", usage: .server, validity: lasting(from: now))
-    request.serverNames = ["localhost", "127.0.0.1", "::1"] + names.filter { !["localhost", "127.0.0.1", "::1"].contains($0) }
+    request.serverNames =
+      ["localhost", "127.0.0.1", "::1"] + names.filter { !["localhost", "127.0.0.1", "::1"].contains($0) }
     return request
   }
 
   /// A certificate for one app. The topic is its UID and part of its common name, as in Apple's old
   /// provider certificates.
   package static func app(topic: String, at now: Int64) -> CertificateRequest {
-    var request = CertificateRequest(commonName: "Apple Push Services: \(topic)", usage: .client, validity: lasting(from: now))
+    var request = CertificateRequest(
+      commonName: "Apple Push Services: \(topic)", usage: .client, validity: lasting(from: now))
     request.userIdentifier = topic
     return request
   }
@@ -54,11 +56,13 @@ package final class CertificateAuthority: Sendable {
   /// Makes an authority that is valid a little longer than the certificates of
   /// ``CertificateRequest/lasting(from:)``.
   package init(
-    commonName: String = "Carillon throw-away authority", keyAlgorithm: CertificateRequest.KeyAlgorithm = .ecP256, at now: Int64
+    commonName: String = "Carillon throw-away authority", keyAlgorithm: CertificateRequest.KeyAlgorithm = .ecP256,
+    at now: Int64
   ) throws(CredentialError) {
     let validity = CertificateRequest.lasting(from: now)
     key = try CertificateBuilding.makeKey(keyAlgorithm)
-    let builder = try CertificateBuilding(key: key, validity: (validity.lowerBound - 400 * 86_400)...(validity.upperBound + 86_400))
+    let builder = try CertificateBuilding(
+      key: key, validity: (validity.lowerBound - 400 * 86_400)...(validity.upperBound + 86_400))
     try builder.setSubject(commonName: commonName, userIdentifier: nil)
     try builder.setIssuer(nil)
     try builder.addExtension(NID_basic_constraints, "critical,CA:TRUE")
@@ -80,14 +84,22 @@ package final class CertificateAuthority: Sendable {
     try builder.addExtension(NID_authority_key_identifier, "keyid", issuer: certificate)
     if !request.serverNames.isEmpty {
       try builder.addExtension(
-        NID_subject_alt_name, request.serverNames.map { (CertificateBuilding.isAddress($0) ? "IP:" : "DNS:") + $0 }.joined(separator: ","))
+        NID_subject_alt_name,
+        request.serverNames.map { (CertificateBuilding.isAddress($0) ? "IP:" : "DNS:") + $0 }.joined(separator: ","))
     }
-    if !request.topics.isEmpty { try builder.addExtension(AppleExtension.topics, AppleExtension.encode(topics: request.topics, kind: "app")) }
-    if !request.voipTopics.isEmpty { try builder.addExtension(AppleExtension.voipTopics, AppleExtension.encode(topics: request.voipTopics, kind: "voip")) }
+    if !request.topics.isEmpty {
+      try builder.addExtension(AppleExtension.topics, AppleExtension.encode(topics: request.topics, kind: "app"))
+    }
+    if !request.voipTopics.isEmpty {
+      try builder.addExtension(
+        AppleExtension.voipTopics, AppleExtension.encode(topics: request.voipTopics, kind: "voip"))
+    }
     // An ASN.1 NULL: the extension has no content.
     if request.environments.contains(.sandbox) { try builder.addExtension(AppleExtension.sandbox, [0x05, 0x00]) }
     if request.environments.contains(.production) { try builder.addExtension(AppleExtension.production, [0x05, 0x00]) }
-    return IssuedCertificate(credential: Credential(certificate: try builder.sign(with: key), chain: [], key: subjectKey), authority: certificate)
+    return IssuedCertificate(
+      credential: Credential(certificate: try builder.sign(with: key), chain: [], key: subjectKey),
+      authority: certificate)
   }
 
   package var inspection: CertificateInspection { CertificateInspection(certificate) }
@@ -118,8 +130,12 @@ package struct IssuedCertificate: Sendable {
 
   /// Writes PEM files, the key's with mode 0600. A passphrase encrypts the key. If the paths are
   /// the same, both go into one file with mode 0600.
-  package func writePEM(certificate path: String, key keyPath: String, passphrase: String? = nil) throws(CredentialError) {
-    guard let certificate = credential.certificate.pem, let key = credential.key.pem(passphrase: passphrase) else { throw .broken(OpenSSLErrors.take()) }
+  package func writePEM(
+    certificate path: String, key keyPath: String, passphrase: String? = nil
+  ) throws(CredentialError) {
+    guard let certificate = credential.certificate.pem, let key = credential.key.pem(passphrase: passphrase) else {
+      throw .broken(OpenSSLErrors.take())
+    }
     if path == keyPath {
       try SecretFile.write(certificate + key, to: path, mode: 0o600)
     } else {
@@ -129,7 +145,9 @@ package struct IssuedCertificate: Sendable {
   }
 
   /// Writes a PKCS#12 file (mode 0600) with certificate, key and authority.
-  package func writePKCS12(to path: String, passphrase: String, encryption: PKCS12Encryption = .modern) throws(CredentialError) {
+  package func writePKCS12(
+    to path: String, passphrase: String, encryption: PKCS12Encryption = .modern
+  ) throws(CredentialError) {
     OpenSSLErrors.clear()
     var libraryContext: OpaquePointer?
     if encryption == .legacy {
@@ -141,9 +159,11 @@ package struct IssuedCertificate: Sendable {
     _ = unsafe carillon_certificates_push(others, authority.pointer)
     // The MAC is set separately, because the old format demands SHA-1.
     let made = unsafe PKCS12_create_ex(
-      passphrase, CertificateFields(credential.certificate).commonName, credential.key.pointer, credential.certificate.pointer, others,
+      passphrase, CertificateFields(credential.certificate).commonName, credential.key.pointer,
+      credential.certificate.pointer, others,
       encryption == .legacy ? NID_pbe_WithSHA1And3_Key_TripleDES_CBC : NID_aes_256_cbc,
-      encryption == .legacy ? NID_pbe_WithSHA1And40BitRC2_CBC : NID_aes_256_cbc, Int32(PKCS12_DEFAULT_ITER), -1, 0, libraryContext, nil)
+      encryption == .legacy ? NID_pbe_WithSHA1And40BitRC2_CBC : NID_aes_256_cbc, Int32(PKCS12_DEFAULT_ITER), -1, 0,
+      libraryContext, nil)
     guard let container = unsafe made else { throw .broken(OpenSSLErrors.take()) }
     defer { unsafe PKCS12_free(container) }
     let digest = unsafe encryption == .legacy ? EVP_sha1() : EVP_sha256()

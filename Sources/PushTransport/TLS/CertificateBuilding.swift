@@ -57,14 +57,17 @@ internal import COpenSSL
   func addExtension(_ identifier: Int32, _ value: String, issuer: X509Handle? = nil) throws(CredentialError) {
     var context = unsafe X509V3_CTX()
     unsafe X509V3_set_ctx(&context, issuer?.pointer, certificate, nil, nil, 0)
-    guard let made = unsafe X509V3_EXT_conf_nid(nil, &context, identifier, value) else { throw .broken(OpenSSLErrors.take()) }
+    guard let made = unsafe X509V3_EXT_conf_nid(nil, &context, identifier, value) else {
+      throw .broken(OpenSSLErrors.take())
+    }
     defer { unsafe X509_EXTENSION_free(made) }
     unsafe try Self.check(X509_add_ext(certificate, made, -1))
   }
 
   /// Adds an extension whose content is in DER.
   func addExtension(_ identifier: String, _ der: [UInt8]) throws(CredentialError) {
-    guard let object = unsafe OBJ_txt2obj(identifier, 1), let data = unsafe ASN1_STRING_type_new(V_ASN1_OCTET_STRING) else {
+    guard let object = unsafe OBJ_txt2obj(identifier, 1), let data = unsafe ASN1_STRING_type_new(V_ASN1_OCTET_STRING)
+    else {
       throw .broken(OpenSSLErrors.take())
     }
     defer {
@@ -72,7 +75,9 @@ internal import COpenSSL
       unsafe ASN1_STRING_free(data)
     }
     unsafe try Self.check(ASN1_STRING_set(data, der, Int32(der.count)))
-    guard let made = unsafe X509_EXTENSION_create_by_OBJ(nil, object, 0, data) else { throw .broken(OpenSSLErrors.take()) }
+    guard let made = unsafe X509_EXTENSION_create_by_OBJ(nil, object, 0, data) else {
+      throw .broken(OpenSSLErrors.take())
+    }
     defer { unsafe X509_EXTENSION_free(made) }
     unsafe try Self.check(X509_add_ext(certificate, made, -1))
   }
@@ -85,7 +90,8 @@ internal import COpenSSL
 
   private func add(_ identifier: Int32, _ text: String, to name: OpaquePointer?) throws(CredentialError) {
     let bytes = Array(text.utf8)
-    unsafe try Self.check(X509_NAME_add_entry_by_NID(name, identifier, carillon_utf8_text, bytes, Int32(bytes.count), -1, 0))
+    unsafe try Self.check(
+      X509_NAME_add_entry_by_NID(name, identifier, carillon_utf8_text, bytes, Int32(bytes.count), -1, 0))
   }
 
   private static func check(_ result: Int32) throws(CredentialError) {

@@ -77,7 +77,9 @@ struct CertificateFields {
     guard let object = unsafe OBJ_txt2obj(identifier, 1) else { return nil }
     defer { unsafe ASN1_OBJECT_free(object) }
     let index = unsafe X509_get_ext_by_OBJ(certificate.pointer, object, -1)
-    guard index >= 0, let data = unsafe X509_EXTENSION_get_data(X509_get_ext(certificate.pointer, index)) else { return nil }
+    guard index >= 0, let data = unsafe X509_EXTENSION_get_data(X509_get_ext(certificate.pointer, index)) else {
+      return nil
+    }
     return unsafe bytes(of: data)
   }
 
@@ -109,6 +111,7 @@ struct CertificateFields {
     if bytes.count == 4 { return bytes.map { String($0) }.joined(separator: ".") }
     guard bytes.count == 16 else { return Digest.hexadecimal(bytes) }
     if bytes.dropLast().allSatisfy({ $0 == 0 }) { return "::" + (bytes[15] == 0 ? "" : String(bytes[15], radix: 16)) }
-    return stride(from: 0, to: 16, by: 2).map { String(UInt16(bytes[$0]) << 8 | UInt16(bytes[$0 + 1]), radix: 16) }.joined(separator: ":")
+    return stride(from: 0, to: 16, by: 2).map { String(UInt16(bytes[$0]) << 8 | UInt16(bytes[$0 + 1]), radix: 16) }
+      .joined(separator: ":")
   }
 }

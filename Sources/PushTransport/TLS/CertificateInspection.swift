@@ -78,7 +78,8 @@ package enum CredentialFinding: Sendable, Hashable, CustomStringConvertible {
   package var description: String {
     switch self {
     case .expired(let date): "expired on \(CivilTime.describe(date)); request a new certificate"
-    case .expiresSoon(let days, let date): "expires in \(days) day\(days == 1 ? "" : "s"), on \(CivilTime.describe(date)); request a new certificate now"
+    case .expiresSoon(let days, let date):
+      "expires in \(days) day\(days == 1 ? "" : "s"), on \(CivilTime.describe(date)); request a new certificate now"
     case .notYetValid(let date): "not valid before \(CivilTime.describe(date)); check this machine's clock"
     case .noTopic:
       "names no topic (neither a UID in the subject nor Apple's topics extension), "
@@ -111,7 +112,9 @@ package struct CredentialInspection: Sendable, Hashable {
 
   /// Reads a PEM, PKCS#12 or DER file. An expired certificate, a missing or foreign key, and open
   /// permissions are findings, not errors.
-  package static func load(file: String, passphraseFile: String? = nil, at unixSeconds: Int64) throws(CredentialError) -> CredentialInspection {
+  package static func load(
+    file: String, passphraseFile: String? = nil, at unixSeconds: Int64
+  ) throws(CredentialError) -> CredentialInspection {
     let passphraseContents: SecretFile.Contents?
     if let passphraseFile { passphraseContents = try SecretFile.read(passphraseFile) } else { passphraseContents = nil }
     let passphrase = passphraseContents?.firstLine
@@ -163,7 +166,8 @@ package struct CredentialInspection: Sendable, Hashable {
       open.append(.passphraseOpenToOthers(file: passphraseFile, mode: mode))
     }
     return CredentialInspection(
-      file: file, format: format, certificate: inspection, chain: certificates.map { CertificateFields($0).subject }, key: key,
+      file: file, format: format, certificate: inspection, chain: certificates.map { CertificateFields($0).subject },
+      key: key,
       findings: findings(inspection, key: key, open: open, at: unixSeconds))
   }
 

@@ -29,7 +29,8 @@ package struct CertificateMaker: Sendable {
     let server = CredentialFiles(certificate: "\(directory)/server.pem", key: "\(directory)/server.key")
     var files = Files(authority: "\(directory)/ca.pem", server: server, apps: [:], appContainers: [:])
     try authority.write(to: files.authority)
-    try authority.issue(.server(names: serverNames, at: now)).writePEM(certificate: server.certificate, key: "\(directory)/server.key")
+    try authority.issue(.server(names: serverNames, at: now)).writePEM(
+      certificate: server.certificate, key: "\(directory)/server.key")
     for topic in topics {
       var request = CertificateRequest.app(topic: topic, at: now)
       request.environments = [.sandbox, .production]

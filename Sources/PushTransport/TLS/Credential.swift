@@ -30,7 +30,8 @@ package struct Credential: Sendable {
   /// 0`).
   ///
   /// - Parameter unixSeconds: the time at which the certificate must be valid; nil: not checked.
-  package static func load(_ files: CredentialFiles, validAt unixSeconds: Int64?) throws(CredentialError) -> Credential {
+  package static func load(_ files: CredentialFiles, validAt unixSeconds: Int64?) throws(CredentialError) -> Credential
+  {
     let passphrase: [UInt8]?
     if let file = files.passphraseFile { passphrase = try SecretFile.readPassphrase(file) } else { passphrase = nil }
     let main = try SecretFile.read(files.certificate)
@@ -43,8 +44,12 @@ package struct Credential: Sendable {
     }
     if let now = unixSeconds {
       let validity = CertificateFields(credential.certificate).validity
-      if now > validity.upperBound { throw .expired(file: files.certificate, on: CivilTime.describe(validity.upperBound)) }
-      if now < validity.lowerBound { throw .notYetValid(file: files.certificate, until: CivilTime.describe(validity.lowerBound)) }
+      if now > validity.upperBound {
+        throw .expired(file: files.certificate, on: CivilTime.describe(validity.upperBound))
+      }
+      if now < validity.lowerBound {
+        throw .notYetValid(file: files.certificate, until: CivilTime.describe(validity.lowerBound))
+      }
     }
     return credential
   }
@@ -52,25 +57,32 @@ package struct Credential: Sendable {
   /// The content of the certificate.
   package var inspection: CertificateInspection { CertificateInspection(certificate) }
 
-  private static func loadPEM(_ main: SecretFile.Contents, files: CredentialFiles, passphrase: [UInt8]?) throws(CredentialError) -> Credential {
+  private static func loadPEM(
+    _ main: SecretFile.Contents, files: CredentialFiles, passphrase: [UInt8]?
+  ) throws(CredentialError) -> Credential {
     if PEMReading.hasKey(main.bytes) { try refuseIfOpen(main, files.certificate) }
     let certificates = try PEMReading.certificates(main.bytes, file: files.certificate)
     guard !certificates.isEmpty else { throw .certificateMissing(file: files.certificate) }
     return try combine(certificates, key: try loadKey(files, main: main, passphrase: passphrase), files: files)
   }
 
-  private static func loadBinary(_ main: SecretFile.Contents, files: CredentialFiles, passphrase: [UInt8]?) throws(CredentialError) -> Credential {
+  private static func loadBinary(
+    _ main: SecretFile.Contents, files: CredentialFiles, passphrase: [UInt8]?
+  ) throws(CredentialError) -> Credential {
     switch PKCS12Reading.read(main.bytes, passphrase: passphrase) {
     case .contents(let found):
       guard !found.certificates.isEmpty else { throw .certificateMissing(file: files.certificate) }
       if found.key != nil { try refuseIfOpen(main, files.certificate) }
       if let path = files.key {
-        return try combine(found.certificates, key: try loadKey(files, main: try SecretFile.read(path), passphrase: passphrase), files: files)
+        return try combine(
+          found.certificates, key: try loadKey(files, main: try SecretFile.read(path), passphrase: passphrase),
+          files: files)
       }
       guard let key = found.key else { throw .keyMissing(file: files.certificate) }
       return try combine(found.certificates, key: key, files: files)
     case .passphraseMissing: throw .passphraseMissing(file: files.certificate)
-    case .wrongPassphrase: throw .wrongPassphrase(file: files.certificate, passphraseFile: files.passphraseFile ?? "the passphrase file")
+    case .wrongPassphrase:
+      throw .wrongPassphrase(file: files.certificate, passphraseFile: files.passphraseFile ?? "the passphrase file")
     case .derivationTooLong(let rounds): throw .derivationTooLong(file: files.certificate, rounds: rounds)
     case .unsupported(let reason): throw .unsupported(file: files.certificate, reason: reason)
     case .notPKCS12:
@@ -80,7 +92,9 @@ package struct Credential: Sendable {
     }
   }
 
-  private static func loadKey(_ files: CredentialFiles, main: SecretFile.Contents, passphrase: [UInt8]?) throws(CredentialError) -> KeyHandle {
+  private static func loadKey(
+    _ files: CredentialFiles, main: SecretFile.Contents, passphrase: [UInt8]?
+  ) throws(CredentialError) -> KeyHandle {
     let path = files.key ?? files.certificate
     let contents: SecretFile.Contents
     if let key = files.key { contents = try SecretFile.read(key) } else { contents = main }
@@ -90,7 +104,8 @@ package struct Credential: Sendable {
       return key
     case .none: throw PEMReading.looksLikePEM(contents.bytes) ? .keyMissing(file: path) : .notRecognised(file: path)
     case .encrypted: throw .passphraseMissing(file: path)
-    case .wrongPassphrase: throw .wrongPassphrase(file: path, passphraseFile: files.passphraseFile ?? "the passphrase file")
+    case .wrongPassphrase:
+      throw .wrongPassphrase(file: path, passphraseFile: files.passphraseFile ?? "the passphrase file")
     case .derivationTooLong(let rounds): throw .derivationTooLong(file: path, rounds: rounds)
     case .damaged(let reason): throw .unsupported(file: path, reason: reason)
     }
@@ -98,7 +113,9 @@ package struct Credential: Sendable {
 
   /// The certificate that belongs to the key comes first, wherever it stands in the file. The
   /// others follow as its chain.
-  private static func combine(_ certificates: [X509Handle], key: KeyHandle, files: CredentialFiles) throws(CredentialError) -> Credential {
+  private static func combine(
+    _ certificates: [X509Handle], key: KeyHandle, files: CredentialFiles
+  ) throws(CredentialError) -> Credential {
     guard let leaf = certificates.firstIndex(where: { $0.matches(key) }) else {
       throw .keyMismatch(certificateFile: files.certificate, keyFile: files.key ?? files.certificate)
     }

@@ -48,27 +48,35 @@ package enum CredentialError: Error, Hashable, CustomStringConvertible {
     case .derivationTooLong(let file, let rounds):
       "\(file) needs at least \(rounds) rounds of key derivation, and the limit is \(DerivationBudget.roundLimit); "
         + "export it again with 600000 rounds for each key"
-    case .notRecognised(let file): "\(file) is neither a PEM nor a PKCS#12 file; export the certificate with its key as .p12 or .pem"
-    case .certificateMissing(let file): "\(file) holds no certificate; name the file with the certificate, and give a separate key file as the key"
-    case .keyMissing(let file): "\(file) holds no private key; export the certificate together with its key, or name the key's file as well"
+    case .notRecognised(let file):
+      "\(file) is neither a PEM nor a PKCS#12 file; export the certificate with its key as .p12 or .pem"
+    case .certificateMissing(let file):
+      "\(file) holds no certificate; name the file with the certificate, and give a separate key file as the key"
+    case .keyMissing(let file):
+      "\(file) holds no private key; export the certificate together with its key, or name the key's file as well"
     case .keyMismatch(let certificate, let key):
       certificate == key
         ? "the private key in \(key) does not belong to any certificate there; "
           + "export certificate and key again together"
         : "the private key in \(key) does not belong to the certificate in \(certificate); "
           + "name the key that the certificate was requested with"
-    case .passphraseMissing(let file): "\(file) is encrypted; put its passphrase into a file of its own and name that as the passphrase file"
-    case .wrongPassphrase(let file, let passphraseFile): "the passphrase in \(passphraseFile) does not open \(file); check that the two belong together"
+    case .passphraseMissing(let file):
+      "\(file) is encrypted; put its passphrase into a file of its own and name that as the passphrase file"
+    case .wrongPassphrase(let file, let passphraseFile):
+      "the passphrase in \(passphraseFile) does not open \(file); check that the two belong together"
     case .expired(let file, let date): "the certificate in \(file) expired on \(date); request a new one"
-    case .notYetValid(let file, let date): "the certificate in \(file) is not valid before \(date); check this machine's clock"
-    case .unsupported(let file, let reason): "OpenSSL cannot use \(file): \(reason); export it again with present-day algorithms"
+    case .notYetValid(let file, let date):
+      "the certificate in \(file) is not valid before \(date); check this machine's clock"
+    case .unsupported(let file, let reason):
+      "OpenSSL cannot use \(file): \(reason); export it again with present-day algorithms"
     case .notTokenKey(let file, let found):
       "\(file) holds \(found), not a token signing key (a P-256 private key); "
         + "name the .p8 file from the developer account"
     case .tokenKeyEncrypted(let file):
       "the key in \(file) is encrypted; a token signing key must be unencrypted; "
         + "convert it with: openssl pkcs8 -topk8 -nocrypt"
-    case .identifierUnusable(let file, let what): "the \(what) for \(file) must be 1 to 64 printable characters without spaces; usually it has ten"
+    case .identifierUnusable(let file, let what):
+      "the \(what) for \(file) must be 1 to 64 printable characters without spaces; usually it has ten"
     case .broken(let reason): "OpenSSL failed: \(reason); check its installation"
     }
   }
@@ -77,10 +85,13 @@ package enum CredentialError: Error, Hashable, CustomStringConvertible {
   private static func quoted(_ path: String) -> String {
     let plain = path.utf8.allSatisfy { byte in
       switch byte {
-      case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"), UInt8(ascii: "0")...UInt8(ascii: "9"): true
+      case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+        UInt8(ascii: "0")...UInt8(ascii: "9"):
+        true
       default: "/._-+@%,:".utf8.contains(byte)
       }
     }
-    return plain ? path : "'" + path.split(separator: "'", omittingEmptySubsequences: false).joined(separator: "'\\''") + "'"
+    return plain
+      ? path : "'" + path.split(separator: "'", omittingEmptySubsequences: false).joined(separator: "'\\''") + "'"
   }
 }

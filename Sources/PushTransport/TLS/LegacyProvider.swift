@@ -14,7 +14,8 @@ internal import COpenSSL
   private init?() {
     guard let context = unsafe OSSL_LIB_CTX_new() else { return nil }
     // The providers stay loaded as long as the context: for ever.
-    guard unsafe OSSL_PROVIDER_load(context, "legacy") != nil, unsafe OSSL_PROVIDER_load(context, "default") != nil else {
+    guard unsafe OSSL_PROVIDER_load(context, "legacy") != nil, unsafe OSSL_PROVIDER_load(context, "default") != nil
+    else {
       unsafe OSSL_LIB_CTX_free(context)
       OpenSSLErrors.clear()
       return nil

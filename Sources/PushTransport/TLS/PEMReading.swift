@@ -10,7 +10,9 @@ enum PEMReading {
     OpenSSLErrors.clear()
     var found: [X509Handle] = []
     unsafe withMemoryBIO(reading: bytes) { bio in
-      while let certificate = unsafe PEM_read_bio_X509(bio, nil, nil, nil) { unsafe found.append(X509Handle(taking: certificate)) }
+      while let certificate = unsafe PEM_read_bio_X509(bio, nil, nil, nil) {
+        unsafe found.append(X509Handle(taking: certificate))
+      }
     }
     // The end of the file is an error too, which says that there is no further PEM block.
     if let error = OpenSSLErrors.first(), error.library != ERR_LIB_PEM || error.reason != PEM_R_NO_START_LINE {
@@ -44,7 +46,9 @@ enum PEMReading {
     // legacy algorithms decide.
     guard case .key = first else {
       guard passphrase != nil, let legacy = LegacyProvider.shared else { return first }
-      if case .key(let key) = unsafe readKey(bytes, passphrase: passphrase, libraryContext: legacy.libraryContext), let usable = key.inDefaultContext() {
+      if case .key(let key) = unsafe readKey(bytes, passphrase: passphrase, libraryContext: legacy.libraryContext),
+        let usable = key.inDefaultContext()
+      {
         return .key(usable)
       }
       return first
@@ -81,9 +85,12 @@ enum PEMReading {
         unsafe PEM_read_bio_PrivateKey_ex(
           bio, nil,
           { destination, capacity, _, prompt in
-            guard let prompt = unsafe prompt?.assumingMemoryBound(to: Prompt.self), let destination = unsafe destination else { return -1 }
+            guard let prompt = unsafe prompt?.assumingMemoryBound(to: Prompt.self), let destination = unsafe destination
+            else { return -1 }
             unsafe prompt.pointee.asked = true
-            guard let passphrase = unsafe prompt.pointee.passphrase, passphrase.count <= Int(capacity) else { return -1 }
+            guard let passphrase = unsafe prompt.pointee.passphrase, passphrase.count <= Int(capacity) else {
+              return -1
+            }
             for (offset, byte) in passphrase.enumerated() { unsafe destination[offset] = CChar(bitPattern: byte) }
             return Int32(passphrase.count)
           }, prompt, libraryContext, nil)
@@ -101,6 +108,8 @@ enum PEMReading {
   private static func contains(_ bytes: [UInt8], _ text: String) -> Bool {
     let wanted = Array(text.utf8)
     guard let first = wanted.first, bytes.count >= wanted.count else { return false }
-    return bytes.indices.dropLast(wanted.count - 1).contains { bytes[$0] == first && bytes[$0..<($0 + wanted.count)].elementsEqual(wanted) }
+    return bytes.indices.dropLast(wanted.count - 1).contains {
+      bytes[$0] == first && bytes[$0..<($0 + wanted.count)].elementsEqual(wanted)
+    }
   }
 }

@@ -44,7 +44,9 @@ internal import COpenSSL
       guard unsafe try open(bags, depth: 0) else { return nil }
     }
     // The certificate of the key comes first.
-    if let key, let leaf = certificates.firstIndex(where: { unsafe X509_check_private_key($0.pointer, key.pointer) == 1 }) {
+    if let key,
+      let leaf = certificates.firstIndex(where: { unsafe X509_check_private_key($0.pointer, key.pointer) == 1 })
+    {
       certificates.insert(certificates.remove(at: leaf), at: 0)
     }
     // Certificates for other keys have left errors in the queue.
@@ -56,11 +58,15 @@ internal import COpenSSL
       guard let bag = unsafe OpaquePointer(OPENSSL_sk_value(bags, index)) else { return false }
       switch unsafe PKCS12_SAFEBAG_get_nid(bag) {
       case NID_keyBag where key == nil:
-        guard let found = unsafe EVP_PKCS82PKEY_ex(PKCS12_SAFEBAG_get0_p8inf(bag), libraryContext, nil) else { return false }
+        guard let found = unsafe EVP_PKCS82PKEY_ex(PKCS12_SAFEBAG_get0_p8inf(bag), libraryContext, nil) else {
+          return false
+        }
         key = unsafe KeyHandle(taking: found)
       case NID_pkcs8ShroudedKeyBag where key == nil:
         try budget.spend(unsafe carillon_signature_rounds(PKCS12_SAFEBAG_get0_pkcs8(bag)))
-        guard let opened = unsafe PKCS12_decrypt_skey_ex(bag, secret, secretCount, libraryContext, nil) else { return false }
+        guard let opened = unsafe PKCS12_decrypt_skey_ex(bag, secret, secretCount, libraryContext, nil) else {
+          return false
+        }
         defer { unsafe PKCS8_PRIV_KEY_INFO_free(opened) }
         guard let found = unsafe EVP_PKCS82PKEY_ex(opened, libraryContext, nil) else { return false }
         key = unsafe KeyHandle(taking: found)

@@ -30,7 +30,9 @@ enum PKCS12Reading {
     guard let key = found.key else { return second }
     // Keys and certificates are copied to the default library context.
     let certificates = found.certificates.compactMap { X509Handle(der: $0.der) }
-    guard let usable = key.inDefaultContext(), certificates.count == found.certificates.count else { return .unsupported(OpenSSLErrors.take()) }
+    guard let usable = key.inDefaultContext(), certificates.count == found.certificates.count else {
+      return .unsupported(OpenSSLErrors.take())
+    }
     return .contents(Contents(key: usable, certificates: certificates))
   }
 

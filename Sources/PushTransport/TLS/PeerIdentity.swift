@@ -30,7 +30,8 @@ package struct PeerIdentity: Sendable, Hashable {
     var topics = userIdentifier.map { [$0] } ?? []
     // A certificate may contain many thousands of topics.
     var known = Set(topics)
-    for topic in AppleExtension.topics(fields.extensionBytes(AppleExtension.topics) ?? []) where known.insert(topic).inserted {
+    for topic in AppleExtension.topics(fields.extensionBytes(AppleExtension.topics) ?? [])
+    where known.insert(topic).inserted {
       topics.append(topic)
     }
     self.topics = topics
@@ -65,7 +66,11 @@ enum AppleExtension {
 
   /// Makes the content of a topics extension: the inverse of ``topics(_:)``.
   static func encode(topics: [String], kind: String) -> [UInt8] {
-    element(sequenceTag, topics.flatMap { element(utf8StringTag, Array($0.utf8)) + element(sequenceTag, element(utf8StringTag, Array(kind.utf8))) })
+    element(
+      sequenceTag,
+      topics.flatMap {
+        element(utf8StringTag, Array($0.utf8)) + element(sequenceTag, element(utf8StringTag, Array(kind.utf8)))
+      })
   }
 
   private static func takeElement(_ bytes: inout ArraySlice<UInt8>) -> (tag: UInt8, value: ArraySlice<UInt8>)? {

@@ -12,7 +12,9 @@ package struct ProviderKey: Sendable {
 
   /// Reads a `.p8` file: PKCS#8 in PEM, unencrypted. Only its owner may have access (`mode & 077 ==
   /// 0`).
-  package static func load(file: String, keyIdentifier: String, teamIdentifier: String) throws(CredentialError) -> ProviderKey {
+  package static func load(
+    file: String, keyIdentifier: String, teamIdentifier: String
+  ) throws(CredentialError) -> ProviderKey {
     let contents = try SecretFile.read(file)
     let key = try readKey(contents.bytes, file: file)
     if contents.isOpenToOthers, let mode = contents.mode { throw .openToOthers(file: file, mode: mode) }
@@ -23,7 +25,8 @@ package struct ProviderKey: Sendable {
 
   /// Makes a key, for simulators and tests.
   package static func make(keyIdentifier: String, teamIdentifier: String) throws(CredentialError) -> ProviderKey {
-    ProviderKey(keyIdentifier: keyIdentifier, teamIdentifier: teamIdentifier, key: try CertificateBuilding.makeKey(.ecP256))
+    ProviderKey(
+      keyIdentifier: keyIdentifier, teamIdentifier: teamIdentifier, key: try CertificateBuilding.makeKey(.ecP256))
   }
 
   /// Writes the key as a `.p8` file (mode 0600).
@@ -40,7 +43,8 @@ package struct ProviderKey: Sendable {
 
   /// Signs a token with this time of issue, in seconds since 1970.
   package func token(issuedAt: Int64) throws(CredentialError) -> String {
-    let input = ProviderTokenText.signingInput(keyIdentifier: keyIdentifier, teamIdentifier: teamIdentifier, issuedAt: issuedAt)
+    let input = ProviderTokenText.signingInput(
+      keyIdentifier: keyIdentifier, teamIdentifier: teamIdentifier, issuedAt: issuedAt)
     return ProviderTokenText.text(signingInput: input, signature: try sign(input))
   }
 
@@ -53,7 +57,8 @@ package struct ProviderKey: Sendable {
     var der = [UInt8](repeating: 0, count: 128)
     var count = der.count
     guard unsafe EVP_DigestSignInit(context, nil, EVP_sha256(), nil, key.pointer) == 1,
-      unsafe EVP_DigestSign(context, &der, &count, input, input.count) == 1, let signature = ES256Signature.raw(der: Array(der[..<count]))
+      unsafe EVP_DigestSign(context, &der, &count, input, input.count) == 1,
+      let signature = ES256Signature.raw(der: Array(der[..<count]))
     else { throw .broken(OpenSSLErrors.take()) }
     return signature
   }
@@ -69,14 +74,17 @@ package struct ProviderKey: Sendable {
     case .none:
       let text = String(decoding: bytes, as: UTF8.self)
       let found =
-        text.contains("BEGIN CERTIFICATE") ? "a certificate" : text.contains("PUBLIC KEY") ? "a public key" : "no private key"
+        text.contains("BEGIN CERTIFICATE")
+        ? "a certificate" : text.contains("PUBLIC KEY") ? "a public key" : "no private key"
       throw .notTokenKey(file: file, found: found)
     }
   }
 
   private static func check(_ identifier: String, file: String, what: String) throws(CredentialError) {
     let isPlain = identifier.utf8.allSatisfy { (0x21...0x7E).contains($0) }
-    guard !identifier.isEmpty, isPlain, identifier.utf8.count <= 64 else { throw .identifierUnusable(file: file, what: what) }
+    guard !identifier.isEmpty, isPlain, identifier.utf8.count <= 64 else {
+      throw .identifierUnusable(file: file, what: what)
+    }
   }
 }
 
@@ -104,7 +112,9 @@ package struct ProviderPublicKey: Sendable {
       OpenSSLErrors.clear()
       let found = unsafe withMemoryBIO(reading: contents.bytes) { unsafe PEM_read_bio_PUBKEY($0, nil, nil, nil) } ?? nil
       OpenSSLErrors.clear()
-      guard let found = unsafe found else { throw .notTokenKey(file: file, found: "neither a public nor a private key") }
+      guard let found = unsafe found else {
+        throw .notTokenKey(file: file, found: "neither a public nor a private key")
+      }
       key = unsafe KeyHandle(taking: found)
     }
     if let other = ES256Signature.unsuitable(key) { throw .notTokenKey(file: file, found: other) }
@@ -116,7 +126,8 @@ package struct ProviderPublicKey: Sendable {
     guard x.count == 32, y.count == 32 else { return nil }
     // The SubjectPublicKeyInfo of a P-256 key, up to the uncompressed point.
     let prefix: [UInt8] = [
-      0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2A, 0x86, 0x48, 0xCE, 0x3D, 0x02, 0x01, 0x06, 0x08, 0x2A, 0x86, 0x48, 0xCE, 0x3D, 0x03, 0x01, 0x07, 0x03, 0x42,
+      0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2A, 0x86, 0x48, 0xCE, 0x3D, 0x02, 0x01, 0x06, 0x08, 0x2A, 0x86, 0x48, 0xCE,
+      0x3D, 0x03, 0x01, 0x07, 0x03, 0x42,
       0x00, 0x04,
     ]
     let der = prefix + x + y
@@ -200,7 +211,9 @@ enum ES256Signature {
     }
     var text = [CChar](repeating: 0, count: 64)
     var count = 0
-    guard unsafe EVP_PKEY_get_group_name(key.pointer, &text, text.count, &count) == 1 else { return "a key without a named curve" }
+    guard unsafe EVP_PKEY_get_group_name(key.pointer, &text, text.count, &count) == 1 else {
+      return "a key without a named curve"
+    }
     let name = String(decoding: text[..<count].map { UInt8(bitPattern: $0) }, as: UTF8.self)
     return name == "prime256v1" || name == "P-256" ? nil : "a key on the curve \(name)"
   }

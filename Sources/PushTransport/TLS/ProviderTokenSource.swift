@@ -47,7 +47,8 @@ package final class ProviderTokenSource: Sendable {
   private let state: Mutex<State>
 
   package init(key: ProviderKey, environment: String, policy: ProviderTokenMachine.Policy = .init()) {
-    owner = ProviderTokenOwner(teamIdentifier: key.teamIdentifier, keyIdentifier: key.keyIdentifier, environment: environment)
+    owner = ProviderTokenOwner(
+      teamIdentifier: key.teamIdentifier, keyIdentifier: key.keyIdentifier, environment: environment)
     self.key = key
     state = Mutex(State(machine: ProviderTokenMachine(policy: policy)))
   }
@@ -92,7 +93,9 @@ package final class ProviderTokenSource: Sendable {
   package func complained(
     _ complaint: ProviderTokenMachine.Complaint, generation: UInt64, date: Int64?, now: Instant, unixSeconds: Int64
   ) -> ProviderTokenMachine.Reaction {
-    state.withLock { $0.machine.complained(complaint, generation: generation, date: date, now: now, unixSeconds: unixSeconds) }
+    state.withLock {
+      $0.machine.complained(complaint, generation: generation, date: date, now: now, unixSeconds: unixSeconds)
+    }
   }
 }
 
@@ -114,7 +117,8 @@ package final class ProviderTokenRegistry: Sendable {
   /// The source for a key in an environment. It is the existing one, unless the owner's key has
   /// changed.
   package func source(for key: ProviderKey, environment: String) -> ProviderTokenSource {
-    let owner = ProviderTokenOwner(teamIdentifier: key.teamIdentifier, keyIdentifier: key.keyIdentifier, environment: environment)
+    let owner = ProviderTokenOwner(
+      teamIdentifier: key.teamIdentifier, keyIdentifier: key.keyIdentifier, environment: environment)
     return sources.withLock { sources in
       if let entry = sources[owner], entry.fingerprint == key.fingerprint { return entry.source }
       let source = ProviderTokenSource(key: key, environment: environment)

@@ -62,7 +62,9 @@ enum SecretFile {
     defer { _ = close(descriptor) }
     var done = 0
     while done < bytes.count {
-      let count = unsafe bytes.withUnsafeBytes { unsafe Glibc.write(descriptor, $0.baseAddress?.advanced(by: done), $0.count - done) }
+      let count = unsafe bytes.withUnsafeBytes {
+        unsafe Glibc.write(descriptor, $0.baseAddress?.advanced(by: done), $0.count - done)
+      }
       if count < 0, errno == EINTR { continue }
       guard count > 0 else { throw .unwritable(file: path, reason: describe(errno)) }
       done += count
@@ -70,7 +72,9 @@ enum SecretFile {
   }
 
   static func makeDirectory(_ path: String) throws(CredentialError) {
-    guard unsafe mkdir(path, 0o755) == 0 || errno == EEXIST else { throw .unwritable(file: path, reason: describe(errno)) }
+    guard unsafe mkdir(path, 0o755) == 0 || errno == EEXIST else {
+      throw .unwritable(file: path, reason: describe(errno))
+    }
   }
 
   static func describe(_ code: Int32) -> String {

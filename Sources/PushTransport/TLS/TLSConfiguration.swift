@@ -72,7 +72,9 @@ package struct TLSServerConfiguration: Sendable {
   /// (BinaryProtocol.md, "Decoding rules").
   package var sendsTickets = false
 
-  package init(credential: Credential, clients: ClientCertificatePolicy, versions: ClosedRange<TLSVersion> = .tls12 ... .tls13) {
+  package init(
+    credential: Credential, clients: ClientCertificatePolicy, versions: ClosedRange<TLSVersion> = .tls12 ... .tls13
+  ) {
     self.credential = credential
     self.clients = clients
     self.versions = versions

@@ -17,7 +17,8 @@ internal import COpenSSL
     applicationProtocols = configuration.applicationProtocols
     credential = configuration.credential
     // ALPN's format: a byte with the length precedes each name.
-    settings = try TLSSettings.client(configuration, protocolBytes: configuration.applicationProtocols.flatMap { [UInt8($0.utf8.count)] + $0.utf8 })
+    settings = try TLSSettings.client(
+      configuration, protocolBytes: configuration.applicationProtocols.flatMap { [UInt8($0.utf8.count)] + $0.utf8 })
     if let credential { try check(credential) }
   }
 

@@ -14,7 +14,9 @@ package enum TLSFailure: Error, Hashable, CustomStringConvertible {
 
   package var description: String {
     switch self {
-    case .credentialRefused(let sentence), .peerNotTrusted(let sentence), .handshakeFailed(let sentence), .broken(let sentence): sentence
+    case .credentialRefused(let sentence), .peerNotTrusted(let sentence), .handshakeFailed(let sentence),
+      .broken(let sentence):
+      sentence
     }
   }
 
@@ -64,7 +66,8 @@ package enum TLSFailure: Error, Hashable, CustomStringConvertible {
         // On a server this alert means that the client does not trust the server. It does not
         // concern a client's credential.
         return isServer
-          ? .handshakeFailed("the client does not accept our certificate: \(reason)") : .credentialRefused("the server refused our certificate: \(reason)")
+          ? .handshakeFailed("the client does not accept our certificate: \(reason)")
+          : .credentialRefused("the server refused our certificate: \(reason)")
       }
       if alert == handshakeFailureAlert, certificateRequested, !isServer {
         // OpenSSL's TLS 1.2 servers send this alert to a client without a certificate. They would
@@ -74,16 +77,23 @@ package enum TLSFailure: Error, Hashable, CustomStringConvertible {
       if alert == noApplicationProtocolAlert {
         return .handshakeFailed("the \(peer) speaks none of the protocols that we offer by ALPN")
       }
-      if alert == versionAlert { return .handshakeFailed("there is no TLS version that we and the \(peer) both accept") }
-      return isEstablished ? .broken("the \(peer) sent a TLS alert: \(text)") : .handshakeFailed("the \(peer) broke off the TLS handshake: \(text)")
+      if alert == versionAlert {
+        return .handshakeFailed("there is no TLS version that we and the \(peer) both accept")
+      }
+      return isEstablished
+        ? .broken("the \(peer) sent a TLS alert: \(text)")
+        : .handshakeFailed("the \(peer) broke off the TLS handshake: \(text)")
     }
     switch first.reason {
-    case SSL_R_UNSUPPORTED_PROTOCOL, SSL_R_NO_PROTOCOLS_AVAILABLE, SSL_R_WRONG_SSL_VERSION, SSL_R_VERSION_TOO_LOW, SSL_R_VERSION_TOO_HIGH:
+    case SSL_R_UNSUPPORTED_PROTOCOL, SSL_R_NO_PROTOCOLS_AVAILABLE, SSL_R_WRONG_SSL_VERSION, SSL_R_VERSION_TOO_LOW,
+      SSL_R_VERSION_TOO_HIGH:
       return .handshakeFailed("there is no TLS version that we and the \(peer) both accept")
-    case SSL_R_WRONG_VERSION_NUMBER, SSL_R_HTTP_REQUEST, SSL_R_HTTPS_PROXY_REQUEST, SSL_R_PACKET_LENGTH_TOO_LONG, SSL_R_BAD_PROTOCOL_VERSION_NUMBER:
+    case SSL_R_WRONG_VERSION_NUMBER, SSL_R_HTTP_REQUEST, SSL_R_HTTPS_PROXY_REQUEST, SSL_R_PACKET_LENGTH_TOO_LONG,
+      SSL_R_BAD_PROTOCOL_VERSION_NUMBER:
       if !isEstablished { return .handshakeFailed("the \(peer) does not speak TLS on this port") }
     case SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE: return .peerNotTrusted("the client showed no certificate")
-    case SSL_R_NO_APPLICATION_PROTOCOL: return .handshakeFailed("the \(peer) offers by ALPN none of the protocols that we speak")
+    case SSL_R_NO_APPLICATION_PROTOCOL:
+      return .handshakeFailed("the \(peer) offers by ALPN none of the protocols that we speak")
     case SSL_R_NO_SHARED_CIPHER: return .handshakeFailed("there is no cipher that we and the \(peer) both accept")
     default: break
     }

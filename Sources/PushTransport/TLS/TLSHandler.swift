@@ -96,7 +96,8 @@ package final class TLSHandler: ChannelDuplexHandler {
   /// - Parameter buffers: those of the channel's event loop if it has any; otherwise the handler's
   ///   own.
   package init(
-    _ session: TLSSession, peerClosePolicy: PeerClosePolicy = .close, handshakeTimeout: TimeAmount = .seconds(15), buffers: LoopBuffers = LoopBuffers()
+    _ session: TLSSession, peerClosePolicy: PeerClosePolicy = .close, handshakeTimeout: TimeAmount = .seconds(15),
+    buffers: LoopBuffers = LoopBuffers()
   ) {
     self.buffers = buffers
     self.session = session
@@ -207,7 +208,9 @@ package final class TLSHandler: ChannelDuplexHandler {
     }
     buffers.plaintext.clear()
     buffers.ciphertext.clear()
-    let progress = unsafe received.withUnsafeReadableBytes { unsafe session.receive($0, plaintext: &buffers.plaintext, output: &buffers.ciphertext) }
+    let progress = unsafe received.withUnsafeReadableBytes {
+      unsafe session.receive($0, plaintext: &buffers.plaintext, output: &buffers.ciphertext)
+    }
     let decrypted = buffers.plaintext
     if buffers.plaintext.capacity > LoopBuffers.byteCountKept { buffers.plaintext = ByteBuffer() }
     if buffers.ciphertext.readableBytes > 0 { writeCiphertext(context: context, promise: nil) }
@@ -338,7 +341,9 @@ package final class TLSHandler: ChannelDuplexHandler {
 
   private func abort(_ abort: TLSAbort, context: ChannelHandlerContext) {
     // Closing a socket with a linger time of zero makes a reset.
-    if abort == .reset, let socket = context.channel as? any SocketOptionProvider { _ = socket.setSoLinger(linger(l_onoff: 1, l_linger: 0)) }
+    if abort == .reset, let socket = context.channel as? any SocketOptionProvider {
+      _ = socket.setSoLinger(linger(l_onoff: 1, l_linger: 0))
+    }
     closeNow(context)
   }
 
@@ -359,7 +364,9 @@ package final class TLSHandler: ChannelDuplexHandler {
     schedule(after: drain.timeout, context) { handler, context in handler.closeNow(context) }
   }
 
-  private func encryptAndWrite(_ bytes: UnsafeRawBufferPointer, context: ChannelHandlerContext, promise: EventLoopPromise<Void>?) {
+  private func encryptAndWrite(
+    _ bytes: UnsafeRawBufferPointer, context: ChannelHandlerContext, promise: EventLoopPromise<Void>?
+  ) {
     buffers.ciphertext.clear()
     do throws(TLSFailure) {
       try unsafe session.write(bytes, output: &buffers.ciphertext)
@@ -403,7 +410,10 @@ package final class TLSHandler: ChannelDuplexHandler {
   }
 
   /// Sets the only timer: for the handshake, then for closing or draining.
-  private func schedule(after delay: TimeAmount, _ context: ChannelHandlerContext, _ body: @escaping @Sendable (TLSHandler, ChannelHandlerContext) -> Void) {
+  private func schedule(
+    after delay: TimeAmount, _ context: ChannelHandlerContext,
+    _ body: @escaping @Sendable (TLSHandler, ChannelHandlerContext) -> Void
+  ) {
     timer?.cancel()
     let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
     timer = context.eventLoop.scheduleTask(in: delay) { body(bound.value.0, bound.value.1) }

@@ -120,7 +120,9 @@ internal import PushWire
 
   /// Processes all of `ciphertext` and appends plaintext and ciphertext to the buffers. If the
   /// session ends in it, the buffers have everything from before the end.
-  package func receive(_ ciphertext: UnsafeRawBufferPointer, plaintext: inout ByteBuffer, output: inout ByteBuffer) -> Progress {
+  package func receive(
+    _ ciphertext: UnsafeRawBufferPointer, plaintext: inout ByteBuffer, output: inout ByteBuffer
+  ) -> Progress {
     var progress = Progress()
     guard end == nil, unsafe !ciphertext.isEmpty else { return progress }
     unsafe io.pointee.input = ciphertext.baseAddress?.assumingMemoryBound(to: UInt8.self)
@@ -170,7 +172,9 @@ internal import PushWire
     OpenSSLErrors.clear()
     let result = unsafe SSL_do_handshake(ssl)
     if result == 1 {
-      if !context.isServer, !context.applicationProtocols.isEmpty, applicationProtocol.map(context.applicationProtocols.contains) != true {
+      if !context.isServer, !context.applicationProtocols.isEmpty,
+        applicationProtocol.map(context.applicationProtocols.contains) != true
+      {
         let offered = context.applicationProtocols.joined(separator: " or ")
         let failure = TLSFailure.handshakeFailed(
           "the server did not agree to \(offered) by ALPN: it does not speak that protocol on this port")
@@ -223,7 +227,8 @@ internal import PushWire
 
   private func fail() -> TLSFailure {
     let failure = TLSFailure.classify(
-      isServer: context.isServer, isEstablished: isEstablished, isCredentialAccepted: isCredentialAccepted, certificateRequested: certificateRequested,
+      isServer: context.isServer, isEstablished: isEstablished, isCredentialAccepted: isCredentialAccepted,
+      certificateRequested: certificateRequested,
       distrust: isEstablished ? nil : distrust)
     end = .failed(failure)
     // A full handshake may succeed. If it fails, it says what is wrong with a certificate.
@@ -275,7 +280,8 @@ extension TLSSession {
 
   /// Selects one of the protocols that a client offers.
   static func selectProtocol(
-    _ ssl: OpaquePointer?, _ chosen: UnsafeMutablePointer<UnsafePointer<UInt8>?>?, _ chosenCount: UnsafeMutablePointer<UInt8>?,
+    _ ssl: OpaquePointer?, _ chosen: UnsafeMutablePointer<UnsafePointer<UInt8>?>?,
+    _ chosenCount: UnsafeMutablePointer<UInt8>?,
     _ offered: UnsafePointer<UInt8>?, _ count: UInt32
   ) -> Int32 {
     guard let session = unsafe session(ssl), let chosen = unsafe chosen, let chosenCount = unsafe chosenCount,
@@ -331,7 +337,8 @@ extension TLSSession {
   private static func mismatch(_ fields: CertificateFields, host: String) -> String {
     guard fields.hasAlternativeNames else {
       let name = fields.commonName.map { "; its common name, \(shown($0)), does not count" } ?? ""
-      return "the server's certificate has no subjectAltName, so it is valid for no host\(name); it needs one for \(host)"
+      return
+        "the server's certificate has no subjectAltName, so it is valid for no host\(name); it needs one for \(host)"
     }
     let names = fields.serverNames
     guard !names.isEmpty else { return "the server's certificate is valid for no host, so not for \(host)" }
@@ -357,7 +364,9 @@ extension TLSSession {
         return 0
       }
     }
-    if let refuse = policy.refuse, let leaf = unsafe copy(X509_STORE_CTX_get0_cert(store)), let refusal = refuse(PeerIdentity(leaf)) {
+    if let refuse = policy.refuse, let leaf = unsafe copy(X509_STORE_CTX_get0_cert(store)),
+      let refusal = refuse(PeerIdentity(leaf))
+    {
       unsafe X509_STORE_CTX_set_error(store, refusal.verifyError)
       session.distrust = "the server's policy refused the client's certificate"
       return 0

@@ -16,7 +16,9 @@ internal import Synchronization
 
   private init(isServer: Bool, versions: ClosedRange<TLSVersion>) throws(CredentialError) {
     OpenSSLErrors.clear()
-    guard let pointer = unsafe SSL_CTX_new(isServer ? TLS_server_method() : TLS_client_method()) else { throw .broken(OpenSSLErrors.take()) }
+    guard let pointer = unsafe SSL_CTX_new(isServer ? TLS_server_method() : TLS_client_method()) else {
+      throw .broken(OpenSSLErrors.take())
+    }
     unsafe self.pointer = pointer
     unsafe carillon_set_read_ahead(pointer)
     unsafe SSL_CTX_set_default_read_buffer_len(pointer, Self.readBufferByteCount)
@@ -46,9 +48,14 @@ internal import Synchronization
   private static let shared = Mutex<[Kind: Shared]>([:])
 
   /// The settings for a client's configuration; those in use if there are any.
-  static func client(_ configuration: TLSClientConfiguration, protocolBytes: [UInt8]) throws(CredentialError) -> TLSSettings {
-    let authorities: SecretFile.Contents? = if case .file(let path) = configuration.trust { try SecretFile.read(path) } else { nil }
-    let kind = Kind(trust: authorities.map { Digest.sha256($0.bytes) }, versions: configuration.versions, protocolBytes: protocolBytes)
+  static func client(
+    _ configuration: TLSClientConfiguration, protocolBytes: [UInt8]
+  ) throws(CredentialError) -> TLSSettings {
+    let authorities: SecretFile.Contents? =
+      if case .file(let path) = configuration.trust { try SecretFile.read(path) } else { nil }
+    let kind = Kind(
+      trust: authorities.map { Digest.sha256($0.bytes) }, versions: configuration.versions, protocolBytes: protocolBytes
+    )
     if let settings = shared.withLock({ $0[kind]?.settings }) { return settings }
     let settings = try TLSSettings(isServer: false, versions: configuration.versions)
     try settings.trust(configuration.trust, contents: authorities)
@@ -69,7 +76,9 @@ internal import Synchronization
     unsafe carillon_set_client_tickets(pointer)
     unsafe SSL_CTX_sess_set_new_cb(pointer, { ssl, session in unsafe TLSSession.ticketArrived(ssl, session) })
     // Unlike similar functions, this one returns 0 on success.
-    guard unsafe protocolBytes.isEmpty || SSL_CTX_set_alpn_protos(pointer, protocolBytes, UInt32(protocolBytes.count)) == 0 else {
+    guard
+      unsafe protocolBytes.isEmpty || SSL_CTX_set_alpn_protos(pointer, protocolBytes, UInt32(protocolBytes.count)) == 0
+    else {
       throw .broken(OpenSSLErrors.take())
     }
   }
@@ -92,7 +101,9 @@ internal import Synchronization
       unsafe carillon_set_server_sessions(pointer)
       unsafe SSL_CTX_set_num_tickets(pointer, 1)
       let name = Array("carillon".utf8)
-      guard unsafe SSL_CTX_set_session_id_context(pointer, name, UInt32(name.count)) == 1 else { throw .broken(OpenSSLErrors.take()) }
+      guard unsafe SSL_CTX_set_session_id_context(pointer, name, UInt32(name.count)) == 1 else {
+        throw .broken(OpenSSLErrors.take())
+      }
     } else {
       unsafe carillon_set_session_cache_off(pointer)
       unsafe SSL_CTX_set_num_tickets(pointer, 0)
@@ -105,13 +116,18 @@ internal import Synchronization
     if let authorities = configuration.clients.trust {
       try trust(authorities, contents: nil)
       // The names that the client receives. Without them, it still presents its certificate.
-      if case .file(let path) = authorities { unsafe SSL_CTX_set_client_CA_list(pointer, SSL_load_client_CA_file(path)) }
+      if case .file(let path) = authorities {
+        unsafe SSL_CTX_set_client_CA_list(pointer, SSL_load_client_CA_file(path))
+      }
       OpenSSLErrors.clear()
     }
     unsafe SSL_CTX_set_cert_verify_callback(pointer, { store, _ in unsafe TLSSession.verifyClient(store) }, nil)
     guard !configuration.applicationProtocols.isEmpty else { return }
     unsafe SSL_CTX_set_alpn_select_cb(
-      pointer, { ssl, chosen, chosenCount, offered, count, _ in unsafe TLSSession.selectProtocol(ssl, chosen, chosenCount, offered, count) }, nil)
+      pointer,
+      { ssl, chosen, chosenCount, offered, count, _ in
+        unsafe TLSSession.selectProtocol(ssl, chosen, chosenCount, offered, count)
+      }, nil)
   }
 
   private func use(_ credential: Credential) throws(CredentialError) {
@@ -128,7 +144,9 @@ internal import Synchronization
     OpenSSLErrors.clear()
     switch trust {
     case .system:
-      guard unsafe SSL_CTX_set_default_verify_paths(pointer) == 1 else { throw .broken("the system's root certificates: \(OpenSSLErrors.take())") }
+      guard unsafe SSL_CTX_set_default_verify_paths(pointer) == 1 else {
+        throw .broken("the system's root certificates: \(OpenSSLErrors.take())")
+      }
     case .file(let path):
       let contents = if let contents { contents } else { try SecretFile.read(path) }
       var authorities = try PEMReading.certificates(contents.bytes, file: path)
@@ -136,7 +154,9 @@ internal import Synchronization
       guard !authorities.isEmpty else { throw .certificateMissing(file: path) }
       let store = unsafe SSL_CTX_get_cert_store(pointer)
       for authority in authorities {
-        guard unsafe X509_STORE_add_cert(store, authority.pointer) == 1 else { throw .unsupported(file: path, reason: OpenSSLErrors.take()) }
+        guard unsafe X509_STORE_add_cert(store, authority.pointer) == 1 else {
+          throw .unsupported(file: path, reason: OpenSSLErrors.take())
+        }
       }
     }
   }
@@ -156,6 +176,7 @@ extension Credential {
 extension CredentialError {
   /// OpenSSL's reason for refusing a credential.
   static func unusable(_ credential: Credential) -> CredentialError {
-    .unsupported(file: "the certificate of \(CertificateFields(credential.certificate).subject)", reason: OpenSSLErrors.take())
+    .unsupported(
+      file: "the certificate of \(CertificateFields(credential.certificate).subject)", reason: OpenSSLErrors.take())
   }
 }

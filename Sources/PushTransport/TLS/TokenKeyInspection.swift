@@ -15,10 +15,13 @@ package struct TokenKeyInspection: Sendable, Hashable {
     let fingerprint = try ProviderKey.fingerprint(contents.bytes, file: file)
     var findings: [CredentialFinding] = []
     if contents.isOpenToOthers, let mode = contents.mode { findings.append(.openToOthers(file: file, mode: mode)) }
-    return TokenKeyInspection(file: file, keyType: "EC P-256", fingerprint: fingerprint, mode: contents.mode, findings: findings)
+    return TokenKeyInspection(
+      file: file, keyType: "EC P-256", fingerprint: fingerprint, mode: contents.mode, findings: findings)
   }
 }
 
 extension ProviderKey {
-  static func fingerprint(_ bytes: [UInt8], file: String) throws(CredentialError) -> String { ProviderPublicKey(try readKey(bytes, file: file)).fingerprint }
+  static func fingerprint(_ bytes: [UInt8], file: String) throws(CredentialError) -> String {
+    ProviderPublicKey(try readKey(bytes, file: file)).fingerprint
+  }
 }

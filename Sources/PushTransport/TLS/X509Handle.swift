@@ -76,7 +76,8 @@ internal import COpenSSL
     let secret = (passphrase ?? "").utf8.map { CChar(bitPattern: $0) }
     return unsafe bytesWritten { bio in
       unsafe PEM_write_bio_PKCS8PrivateKey(
-        bio, pointer, passphrase == nil ? nil : EVP_aes_256_cbc(), passphrase == nil ? nil : secret, Int32(secret.count), nil, nil) == 1
+        bio, pointer, passphrase == nil ? nil : EVP_aes_256_cbc(), passphrase == nil ? nil : secret,
+        Int32(secret.count), nil, nil) == 1
     }
   }
 }

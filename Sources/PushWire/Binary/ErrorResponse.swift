@@ -17,7 +17,8 @@ package struct ErrorResponse: Hashable, Sendable {
   /// The six bytes. A gateway must pass them to the socket in one write.
   package var bytes: [UInt8] {
     [
-      Self.command, status.rawValue, UInt8(truncatingIfNeeded: identifier >> 24), UInt8(truncatingIfNeeded: identifier >> 16),
+      Self.command, status.rawValue, UInt8(truncatingIfNeeded: identifier >> 24),
+      UInt8(truncatingIfNeeded: identifier >> 16),
       UInt8(truncatingIfNeeded: identifier >> 8), UInt8(truncatingIfNeeded: identifier),
     ]
   }
@@ -69,7 +70,9 @@ package struct ErrorResponseDecoder: Sendable {
       if pendingByteCount == ErrorResponse.byteCount {
         pendingByteCount = 0
         result = .response(
-          ErrorResponse(status: GatewayStatus(rawValue: UInt8(truncatingIfNeeded: pending >> 32)), identifier: UInt32(truncatingIfNeeded: pending))
+          ErrorResponse(
+            status: GatewayStatus(rawValue: UInt8(truncatingIfNeeded: pending >> 32)),
+            identifier: UInt32(truncatingIfNeeded: pending))
         )
         return result
       }

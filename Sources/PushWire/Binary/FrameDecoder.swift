@@ -81,7 +81,8 @@ package struct FrameDecoder: Sendable {
       case .refused(let status, let byteCount):
         let kept = pending
         pending.removeAll()
-        skippedByteCount = unsafe kept.withUnsafeBytes { unsafe refuse($0, status, byteCount: byteCount, body) } - kept.count
+        skippedByteCount =
+          unsafe kept.withUnsafeBytes { unsafe refuse($0, status, byteCount: byteCount, body) } - kept.count
         return
       }
     }
@@ -89,7 +90,9 @@ package struct FrameDecoder: Sendable {
 
   /// Delivers a rejected frame without waiting for its rest. Returns the frame's number of bytes
   /// from its beginning; unless the decoder has stopped, at least as many as `view` has of it.
-  private mutating func refuse(_ view: UnsafeRawBufferPointer, _ status: GatewayStatus, byteCount: Int?, _ body: (DecodedFrame) -> Bool) -> Int {
+  private mutating func refuse(
+    _ view: UnsafeRawBufferPointer, _ status: GatewayStatus, byteCount: Int?, _ body: (DecodedFrame) -> Bool
+  ) -> Int {
     isStopped = unsafe !body(FrameParser.refusal(view, status)) || !goesOn || byteCount == nil
     return isStopped ? view.count : byteCount ?? view.count
   }

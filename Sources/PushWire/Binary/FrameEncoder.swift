@@ -23,7 +23,8 @@ package enum FrameEncoder {
     switch command {
     case .simple: return 1 + 2 + 2 + content
     case .enhanced: return 1 + 4 + 4 + 2 + 2 + content
-    case .framed: return 1 + 4 + 3 + 3 + content + (hasIdentifier ? 7 : 0) + (hasExpiration ? 7 : 0) + (hasPriority ? 4 : 0)
+    case .framed:
+      return 1 + 4 + 3 + 3 + content + (hasIdentifier ? 7 : 0) + (hasExpiration ? 7 : 0) + (hasPriority ? 4 : 0)
     }
   }
 
@@ -95,10 +96,14 @@ package enum FrameEncoder {
   /// missing device token" and the probe's identifier, which settles everything before it
   /// (BinaryProtocol.md, "Known-bad probe"). Command 0 has no identifier and no answer, so it has
   /// no probe and the call traps.
-  package static func encodeProbe(_ command: FrameVersion, identifier: UInt32, into destination: UnsafeMutableRawBufferPointer) -> Int {
+  package static func encodeProbe(
+    _ command: FrameVersion, identifier: UInt32, into destination: UnsafeMutableRawBufferPointer
+  ) -> Int {
     precondition(command.carriesIdentifier, "command 0 has no probe")
     let nothing = unsafe UnsafeRawBufferPointer(start: nil, count: 0)
-    return unsafe encode(command, token: nothing, payload: nothing, identifier: identifier, expiration: nil, priority: nil, into: destination)
+    return unsafe encode(
+      command, token: nothing, payload: nothing, identifier: identifier, expiration: nil, priority: nil,
+      into: destination)
   }
 }
 

@@ -49,7 +49,9 @@ enum FrameParser {
       // The part of the frame that was read is intact, so it gets the status of a complete frame.
       // Its payload is not waited for.
       return .refused(
-        violation(tokenByteCount: tokenByteCount, payloadByteCount: payloadByteCount, limits, payloadLimit: payloadLimit) ?? .protocolError,
+        violation(
+          tokenByteCount: tokenByteCount, payloadByteCount: payloadByteCount, limits, payloadLimit: payloadLimit)
+          ?? .protocolError,
         byteCount: total
       )
     }
@@ -98,7 +100,9 @@ enum FrameParser {
   }
 
   /// The first of the statuses 2, 4, 5 and 7 that applies.
-  private static func violation(tokenByteCount: Int, payloadByteCount: Int, _ limits: DecoderLimits, payloadLimit: Int) -> GatewayStatus? {
+  private static func violation(
+    tokenByteCount: Int, payloadByteCount: Int, _ limits: DecoderLimits, payloadLimit: Int
+  ) -> GatewayStatus? {
     if tokenByteCount == 0 { return .missingDeviceToken }
     if payloadByteCount == 0 { return .missingPayload }
     if let expected = limits.tokenByteCount {
@@ -109,7 +113,8 @@ enum FrameParser {
     return payloadByteCount > payloadLimit ? .invalidPayloadSize : nil
   }
 
-  private static func readFixed(_ view: UnsafeRawBufferPointer, tokenLengthOffset: Int, into frame: inout DecodedFrame) {
+  private static func readFixed(_ view: UnsafeRawBufferPointer, tokenLengthOffset: Int, into frame: inout DecodedFrame)
+  {
     let tokenOffset = tokenLengthOffset + 2
     let payloadOffset = unsafe tokenOffset + half(view, at: tokenLengthOffset) + 2
     unsafe frame.token = UnsafeRawBufferPointer(rebasing: view[tokenOffset..<payloadOffset - 2])

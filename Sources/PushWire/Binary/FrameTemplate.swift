@@ -70,9 +70,12 @@ package struct FrameTemplate: Sendable {
     if tokenByteCount == 32 {
       // In practice every token has 32 bytes. Four loads and stores of known size replace a call.
       unsafe place.storeBytes(of: token.loadUnaligned(as: UInt64.self), as: UInt64.self)
-      unsafe place.storeBytes(of: token.loadUnaligned(fromByteOffset: 8, as: UInt64.self), toByteOffset: 8, as: UInt64.self)
-      unsafe place.storeBytes(of: token.loadUnaligned(fromByteOffset: 16, as: UInt64.self), toByteOffset: 16, as: UInt64.self)
-      unsafe place.storeBytes(of: token.loadUnaligned(fromByteOffset: 24, as: UInt64.self), toByteOffset: 24, as: UInt64.self)
+      unsafe place.storeBytes(
+        of: token.loadUnaligned(fromByteOffset: 8, as: UInt64.self), toByteOffset: 8, as: UInt64.self)
+      unsafe place.storeBytes(
+        of: token.loadUnaligned(fromByteOffset: 16, as: UInt64.self), toByteOffset: 16, as: UInt64.self)
+      unsafe place.storeBytes(
+        of: token.loadUnaligned(fromByteOffset: 24, as: UInt64.self), toByteOffset: 24, as: UInt64.self)
     } else {
       unsafe place.copyMemory(from: token, byteCount: tokenByteCount)
     }

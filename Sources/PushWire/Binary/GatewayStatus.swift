@@ -24,7 +24,8 @@ package struct GatewayStatus: RawRepresentable, Hashable, Sendable {
 
   /// Every status that the protocol defines, in numerical order.
   package static let documented: [GatewayStatus] = [
-    .noErrors, .processingError, .missingDeviceToken, .missingTopic, .missingPayload, .invalidTokenSize, .invalidTopicSize,
+    .noErrors, .processingError, .missingDeviceToken, .missingTopic, .missingPayload, .invalidTokenSize,
+    .invalidTopicSize,
     .invalidPayloadSize, .invalidToken, .shutdown, .protocolError, .unknown,
   ]
 

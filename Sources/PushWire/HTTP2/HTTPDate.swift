@@ -4,17 +4,22 @@ package enum HTTPDate {
   package static let byteCount = 29
 
   private static let days: [StaticString] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"]
-  private static let months: [StaticString] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
+  private static let months: [StaticString] = [
+    "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
+  ]
 
   /// Reads the one form that senders must use today; nil for any other. The day's name is not
   /// checked. Allocates nothing.
   package static func parse(_ text: UnsafeRawBufferPointer) -> Int64? {
-    guard text.count == byteCount, unsafe matches(text, 3, ", "), unsafe matches(text, 25, " GMT"), unsafe matches(text, 19, ":"),
-      unsafe matches(text, 22, ":"), unsafe matches(text, 7, " "), unsafe matches(text, 11, " "), unsafe matches(text, 16, " ")
+    guard text.count == byteCount, unsafe matches(text, 3, ", "), unsafe matches(text, 25, " GMT"),
+      unsafe matches(text, 19, ":"),
+      unsafe matches(text, 22, ":"), unsafe matches(text, 7, " "), unsafe matches(text, 11, " "),
+      unsafe matches(text, 16, " ")
     else { return nil }
     var month = 0
     while month < 12, unsafe !matches(text, 8, months[month]) { month += 1 }
-    guard month < 12, let day = unsafe number(text, 5, 2), let year = unsafe number(text, 12, 4), let hour = unsafe number(text, 17, 2),
+    guard month < 12, let day = unsafe number(text, 5, 2), let year = unsafe number(text, 12, 4),
+      let hour = unsafe number(text, 17, 2),
       let minute = unsafe number(text, 20, 2), let second = unsafe number(text, 23, 2)
     else { return nil }
     // Second 60 is a leap second.
@@ -52,7 +57,9 @@ package enum HTTPDate {
   }
 
   private static func matches(_ text: UnsafeRawBufferPointer, _ offset: Int, _ wanted: StaticString) -> Bool {
-    for index in 0..<wanted.utf8CodeUnitCount where unsafe text[offset + index] != wanted.utf8Start[index] { return false }
+    for index in 0..<wanted.utf8CodeUnitCount where unsafe text[offset + index] != wanted.utf8Start[index] {
+      return false
+    }
     return true
   }
 

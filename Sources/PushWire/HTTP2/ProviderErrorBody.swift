@@ -57,7 +57,9 @@ package struct ProviderErrorBody: Hashable, Sendable {
       case .endObject, .endArray: depth -= 1
       case .key(let range):
         let text = unsafe UnsafeRawBufferPointer(rebasing: bytes[range])
-        key = unsafe depth > 1 ? .other : Self.equal(text, "reason") ? .reason : Self.equal(text, "timestamp") ? .timestamp : .other
+        key =
+          unsafe depth > 1
+          ? .other : Self.equal(text, "reason") ? .reason : Self.equal(text, "timestamp") ? .timestamp : .other
       case .string(let range):
         guard depth == 1, key == .reason, reason == nil, otherReason == nil else { continue }
         reason = unsafe ProviderReason(bytes: UnsafeRawBufferPointer(rebasing: bytes[range]))

@@ -55,10 +55,14 @@ extension ProviderHeaders {
   private func checkTopic(_ credential: ProviderCredentialKind, _ found: inout [ProviderRuleViolation]) {
     // A broadcast has its bundle in the path instead of a header, but it needs a topic too.
     guard let topic = effectiveTopic(for: credential) else { return found.append(.topicMissing) }
-    guard Self.isHeaderValue(topic), !topic.utf8.contains(0x20), !topic.utf8.contains(UInt8(ascii: "/")) else { return found.append(.topicUnusable) }
+    guard Self.isHeaderValue(topic), !topic.utf8.contains(0x20), !topic.utf8.contains(UInt8(ascii: "/")) else {
+      return found.append(.topicUnusable)
+    }
     if case .certificate(let userIdentifier, let topics) = credential {
       if pushType == .mdm {
-        if let userIdentifier, topic != userIdentifier { found.append(.managementTopic(topic: topic, userIdentifier: userIdentifier)) }
+        if let userIdentifier, topic != userIdentifier {
+          found.append(.managementTopic(topic: topic, userIdentifier: userIdentifier))
+        }
       } else if !topics.isEmpty, !Self.covers(topics, topic, pushType) {
         found.append(.topicNotCovered(topic: topic, covered: topics))
       }
@@ -111,7 +115,11 @@ extension ProviderHeaders {
       if keys.hasAps { found.append(.managementWithAps) }
       return
     }
-    if keys.hasMDM { found.append(.mdmOutsideManagement) } else if !keys.hasAps, pushType.needsAps { found.append(.apsMissing) }
+    if keys.hasMDM {
+      found.append(.mdmOutsideManagement)
+    } else if !keys.hasAps, pushType.needsAps {
+      found.append(.apsMissing)
+    }
     if pushType == .liveActivity, keys.hasAps, !keys.hasEvent { found.append(.liveActivityWithoutEvent) }
   }
 }
@@ -161,17 +169,21 @@ extension ProviderRuleViolation: CustomStringConvertible {
     case .payloadTooLarge(let byteCount, let limit, let name):
       "The payload has \(byteCount) bytes, \(byteCount - limit) more than "
         + "a notification of type \(name) may have (\(limit))."
-    case .topicMissing: "There is no topic: set it to the app's bundle identifier, or use a certificate whose subject has a UID."
+    case .topicMissing:
+      "There is no topic: set it to the app's bundle identifier, or use a certificate whose subject has a UID."
     case .topicUnusable: "The topic must be printable ASCII without spaces or slashes."
-    case .topicNotCovered(let topic, let covered): "The certificate does not cover the topic \(topic), only \(covered.joined(separator: ", "))."
+    case .topicNotCovered(let topic, let covered):
+      "The certificate does not cover the topic \(topic), only \(covered.joined(separator: ", "))."
     case .priorityUnknown(let priority): "The priority must be 10, 5 or 1, not \(priority)."
     case .backgroundPriority(let priority): "A background notification must have priority 5, not \(priority)."
-    case .collapseIdentifierTooLong(let byteCount): "The collapse identifier has \(byteCount) bytes; at most 64 are allowed."
+    case .collapseIdentifierTooLong(let byteCount):
+      "The collapse identifier has \(byteCount) bytes; at most 64 are allowed."
     case .collapseIdentifierUnusable: "The collapse identifier must be printable ASCII, with no space at either end."
     case .locationNeedsToken: "A location notification can be sent with a token key only, not with a certificate."
     case .managementTopic(let topic, let userIdentifier):
       "The topic of device management is the UID of the certificate's subject, \(userIdentifier), not \(topic)."
-    case .managementNeedsCertificate: "A device management notification can be sent with its certificate only, not with a token key."
+    case .managementNeedsCertificate:
+      "A device management notification can be sent with its certificate only, not with a token key."
     case .managementWithAps: "The payload of device management is {\"mdm\":…} and must not contain aps."
     case .managementWithoutMDM: "The payload of device management must contain mdm."
     case .mdmOutsideManagement: "The payload contains mdm, so its push type must be mdm."

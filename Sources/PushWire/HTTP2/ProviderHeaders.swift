@@ -39,7 +39,9 @@ package struct ProviderHeaders: Hashable, Sendable {
 
   /// The value of `apns-priority`; nil leaves the header out. A background notification always has
   /// priority 5, so it is the default there.
-  package var effectivePriority: UInt8? { priority ?? (pushType == .background ? PushPriority.considerate.rawValue : nil) }
+  package var effectivePriority: UInt8? {
+    priority ?? (pushType == .background ? PushPriority.considerate.rawValue : nil)
+  }
 
   /// In bytes of uncompressed JSON: 4096, or 5120 for VoIP and broadcasts.
   package var payloadLimit: Int { payloadTransport.payloadLimit }

@@ -18,7 +18,9 @@ package struct ProviderTokenText: Hashable, Sendable {
   /// The bytes to sign for a new token.
   package static func signingInput(keyIdentifier: String, teamIdentifier: String, issuedAt: Int64) -> [UInt8] {
     let header = JSONValue.object([JSONMember("alg", .string("ES256")), JSONMember("kid", .string(keyIdentifier))])
-    let claims = JSONValue.object([JSONMember("iss", .string(teamIdentifier)), JSONMember("iat", .number(String(issuedAt)))])
+    let claims = JSONValue.object([
+      JSONMember("iss", .string(teamIdentifier)), JSONMember("iat", .number(String(issuedAt))),
+    ])
     return Base64URL.encode(header.encoded) + [dot] + Base64URL.encode(claims.encoded)
   }
 
@@ -35,13 +37,17 @@ package struct ProviderTokenText: Hashable, Sendable {
   package init(parsing bytes: [UInt8]) throws(ProviderTokenError) {
     guard bytes.count <= Self.byteCountLimit else { throw .notJWT }
     let parts = bytes.split(separator: Self.dot, omittingEmptySubsequences: false)
-    guard parts.count == 3, let header = Self.object(parts[0]), let claims = Self.object(parts[1]), let signature = Base64URL.decode(parts[2]) else {
+    guard parts.count == 3, let header = Self.object(parts[0]), let claims = Self.object(parts[1]),
+      let signature = Base64URL.decode(parts[2])
+    else {
       throw .notJWT
     }
     guard case .string("ES256") = header["alg"] else { throw .otherAlgorithm }
     guard case .string(let keyIdentifier) = header["kid"] else { throw .keyIdentifierMissing }
     guard case .string(let teamIdentifier) = claims["iss"] else { throw .issuerMissing }
-    guard case .number(let time) = claims["iat"], let seconds = Double(time), seconds.magnitude < 1e15 else { throw .timeMissing }
+    guard case .number(let time) = claims["iat"], let seconds = Double(time), seconds.magnitude < 1e15 else {
+      throw .timeMissing
+    }
     self.keyIdentifier = keyIdentifier
     self.teamIdentifier = teamIdentifier
     issuedAt = Int64(seconds.rounded(.down))

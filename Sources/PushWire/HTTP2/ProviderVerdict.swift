@@ -114,7 +114,9 @@ package enum ProviderAnswer {
   package static func verdict(status: UInt16, reason: ProviderReason?) -> ProviderVerdict {
     if status == 200 { return .accepted }
     if let reason {
-      for row in table where row.reason == reason && (row.status == status || row.status == nil && status >= 400) { return row.verdict }
+      for row in table where row.reason == reason && (row.status == status || row.status == nil && status >= 400) {
+        return row.verdict
+      }
     }
     for row in table where row.reason == nil && row.status == status { return row.verdict }
     switch status {

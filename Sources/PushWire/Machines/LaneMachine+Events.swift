@@ -28,7 +28,9 @@ extension LaneMachine {
   }
 
   /// `count` notifications of one campaign have had their turn, the last one from `lastStart`.
-  package mutating func packed(to end: UInt64, lastStart: UInt64, count: Int, campaign: UInt32, fate: ResendWindow.Fate, now: Instant) {
+  package mutating func packed(
+    to end: UInt64, lastStart: UInt64, count: Int, campaign: UInt32, fate: ResendWindow.Fate, now: Instant
+  ) {
     // If the peer is behind, then from now on, and not since it last had something to acknowledge.
     if window.isDelivered { connection.progressAt = now }
     window.append(to: end, lastStart: lastStart, count: count, campaign: campaign, fate: fate, now: now)
@@ -81,7 +83,8 @@ extension LaneMachine {
       return
     }
     switch response.status {
-    case .shutdown where policy.plantedMistake == .shutdownIsRefusal: respondedWithRefusal(response, now: now, walk: walk)
+    case .shutdown where policy.plantedMistake == .shutdownIsRefusal:
+      respondedWithRefusal(response, now: now, walk: walk)
     case .shutdown, .noErrors: respondedWithLastGood(response.identifier, walk: walk)
     default: respondedWithRefusal(response, now: now, walk: walk)
     }
@@ -94,7 +97,8 @@ extension LaneMachine {
       settleAll(as: .accepted(.confirmed), walk: walk)
     } else if let named = notification(named: identifier, walk: walk) {
       settle(through: named.end, as: .accepted(.confirmed), walk: walk)
-    } else if policy.hasIdentifiers, let last = window.lastSettledStart, identifier == ResendWindow.identifier(at: last) {
+    } else if policy.hasIdentifiers, let last = window.lastSettledStart, identifier == ResendWindow.identifier(at: last)
+    {
       // The last notification settled before the window: nothing in the window was accepted.
     } else {
       return closedSilently(walk: walk)

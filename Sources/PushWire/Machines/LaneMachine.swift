@@ -40,7 +40,8 @@ package struct LaneMachine: ~Copyable {
     package var isCancelled: Bool
 
     package init(
-      now: Instant, published: UInt64, freeBlockCount: Int, blockCountLimit: Int, isWritable: Bool, acknowledged: UInt64, isDraining: Bool,
+      now: Instant, published: UInt64, freeBlockCount: Int, blockCountLimit: Int, isWritable: Bool,
+      acknowledged: UInt64, isDraining: Bool,
       mayDialAhead: Bool = false, isCancelled: Bool
     ) {
       self.now = now
@@ -78,7 +79,8 @@ package struct LaneMachine: ~Copyable {
     package var isUnresponsive = false
 
     fileprivate var hasAny: Bool {
-      hasRewound || madeProgress || isUnresponsive || discardedFrom != nil || !mayHaveArrived.isEmpty || !settlements.isEmpty
+      hasRewound || madeProgress || isUnresponsive || discardedFrom != nil || !mayHaveArrived.isEmpty
+        || !settlements.isEmpty
     }
   }
 
@@ -209,7 +211,9 @@ package struct LaneMachine: ~Copyable {
       observePeer(input)
       if let step = stepIfStalled(input, walk: walk) { return step }
       if let probe = connection.probe { return stepWhileProbing(probe, now: input.now) }
-      if let poisonSearch, let suspect = poisonSearch.suspect, !suspect.controlSucceeded { return stepOfControl(now: input.now) }
+      if let poisonSearch, let suspect = poisonSearch.suspect, !suspect.controlSucceeded {
+        return stepOfControl(now: input.now)
+      }
       if poisonSearch?.isProbeOnTrial == true, probesWork { return .probe(identifier: nextProbeIdentifier) }
       return stepWhileOpen(input, walk: walk)
     }
@@ -241,7 +245,9 @@ package struct LaneMachine: ~Copyable {
 
   private mutating func stepIfStalled(_ input: Input, walk: any RecordWalk) -> Step? {
     let limit = input.isCancelled ? min(policy.stall, policy.quiet * 4) : policy.stall
-    guard !window.isDelivered, max(connection.progressAt, connection.lastActivity) + limit <= input.now else { return nil }
+    guard !window.isDelivered, max(connection.progressAt, connection.lastActivity) + limit <= input.now else {
+      return nil
+    }
     phase = .leaving
     closedSilently(walk: walk)
     return .leave
@@ -273,13 +279,17 @@ package struct LaneMachine: ~Copyable {
     }
     // A probe before the ring is full lets the producers fill the rest while its answer is on the
     // way.
-    let isNearlyFull = input.freeBlockCount < input.blockCountLimit / 4 && window.sent - window.settled >= UInt64(input.blockCountLimit / 2)
+    let isNearlyFull =
+      input.freeBlockCount < input.blockCountLimit / 4
+      && window.sent - window.settled >= UInt64(input.blockCountLimit / 2)
     let room = isNearlyFull && probesWork ? 0 : max(0, policy.windowCount - window.sentCount)
     if room == 0 { mustConfirm = true }
     // A notification takes at least one block, so this many blocks are never too many
     // notifications.
     limit = min(limit, window.sent + UInt64(room))
-    if window.sent < limit, let remaining = connection.slowStart?.remaining(sentCount: connection.sentCount, now: input.now) {
+    if window.sent < limit,
+      let remaining = connection.slowStart?.remaining(sentCount: connection.sentCount, now: input.now)
+    {
       guard remaining > 0 else { return .wait(until: earliest(connection.slowStart?.nextAt, quietDeadline)) }
       limit = min(limit, window.sent + UInt64(remaining))
     }

@@ -43,7 +43,9 @@ package struct PoolMachine: Sendable {
     self.limits = limits
     laneCount = limits.lanes.lowerBound
     newLaneCount = limits.lanes.lowerBound
-    bucket = TokenBucket(perSecond: limits.connectionsPerMinute / 60, burst: max(Double(limits.lanes.upperBound), limits.connectionsPerMinute / 4), now: now)
+    bucket = TokenBucket(
+      perSecond: limits.connectionsPerMinute / 60,
+      burst: max(Double(limits.lanes.upperBound), limits.connectionsPerMinute / 4), now: now)
   }
 
   /// Asks for permission to open a connection.

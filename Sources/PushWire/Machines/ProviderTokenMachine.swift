@@ -76,7 +76,9 @@ package struct ProviderTokenMachine: Sendable {
   /// - Parameter unixSeconds: the local clock.
   package mutating func token(now: Instant, unixSeconds: Int64) -> Decision {
     let issuedAt = unixSeconds + correction
-    guard let present else { return notBefore.map { $0 > now ? .wait(until: $0) : .mint(issuedAt: issuedAt) } ?? .mint(issuedAt: issuedAt) }
+    guard let present else {
+      return notBefore.map { $0 > now ? .wait(until: $0) : .mint(issuedAt: issuedAt) } ?? .mint(issuedAt: issuedAt)
+    }
     if present.isRefused {
       if isCorrectable(present, now: now) {
         exceptedUntil = now + policy.replacementAge
@@ -110,7 +112,9 @@ package struct ProviderTokenMachine: Sendable {
   /// - Parameters:
   ///   - date: the `date` header of the answer, in seconds since 1970.
   ///   - unixSeconds: the local clock.
-  package mutating func complained(_ complaint: Complaint, generation: UInt64, date: Int64?, now: Instant, unixSeconds: Int64) -> Reaction {
+  package mutating func complained(
+    _ complaint: Complaint, generation: UInt64, date: Int64?, now: Instant, unixSeconds: Int64
+  ) -> Reaction {
     // The refusal concerns a token that has been replaced. The present one may be good.
     guard generation == self.generation, let token = present else { return .resend }
     if complaint == .tooManyUpdates {
@@ -120,7 +124,9 @@ package struct ProviderTokenMachine: Sendable {
     }
     if let date {
       let measured = date - unixSeconds
-      if (measured - correction).magnitude >= UInt64(policy.skewTolerance) { correction = measured.magnitude < UInt64(policy.skewTolerance) ? 0 : measured }
+      if (measured - correction).magnitude >= UInt64(policy.skewTolerance) {
+        correction = measured.magnitude < UInt64(policy.skewTolerance) ? 0 : measured
+      }
     }
     let wasWrong = (correction - token.correction).magnitude >= UInt64(policy.skewTolerance)
     switch complaint {
@@ -138,7 +144,8 @@ package struct ProviderTokenMachine: Sendable {
 
   /// A token that was made with a wrong clock and was never accepted may be replaced at once.
   private func isCorrectable(_ token: Token, now: Instant) -> Bool {
-    exceptedUntil <= now && !token.isAccepted && (correction - token.correction).magnitude >= UInt64(policy.skewTolerance)
+    exceptedUntil <= now && !token.isAccepted
+      && (correction - token.correction).magnitude >= UInt64(policy.skewTolerance)
   }
 
   private func earliestReplacement(of token: Token) -> Instant {

@@ -98,7 +98,8 @@ struct RequestsInFlight {
     }
     let index = firstFree
     firstFree = slots[Int(index)].next
-    slots[Int(index)] = Slot(entry: entry, serial: serial, streamID: streamID, submittedAt: now, previous: last, next: -1)
+    slots[Int(index)] = Slot(
+      entry: entry, serial: serial, streamID: streamID, submittedAt: now, previous: last, next: -1)
     serial += 1
     if last >= 0 { slots[Int(last)].next = index } else { first = index }
     last = index
@@ -229,7 +230,9 @@ struct RetryQueue {
       var parent = 0
       while true {
         var least = parent
-        for child in [2 * parent + 1, 2 * parent + 2] where child < items.count && items[child].key < items[least].key { least = child }
+        for child in [2 * parent + 1, 2 * parent + 2] where child < items.count && items[child].key < items[least].key {
+          least = child
+        }
         guard least != parent else { return }
         items.swapAt(parent, least)
         parent = least

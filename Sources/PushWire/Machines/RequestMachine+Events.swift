@@ -307,7 +307,8 @@ extension RequestMachine {
 
   mutating func settle(_ entry: RequestEntry, as outcome: Outcome) {
     map.mark(entry.position, entry.end)
-    let settlement = Settlement(from: entry.position, to: entry.end, count: 1, campaign: entry.campaign, outcome: outcome)
+    let settlement = Settlement(
+      from: entry.position, to: entry.end, count: 1, campaign: entry.campaign, outcome: outcome)
     if let last = effects.settlements.indices.last {
       if effects.settlements[last].join(settlement) { return }
       if settlement.from < effects.settlements[last].from { effects.isInOrder = false }

@@ -41,7 +41,10 @@ package struct RequestMachine: ~Copyable {
     /// Everything in the ring was cancelled. It can be settled without a connection.
     package var isCancelled: Bool
 
-    package init(now: Instant, published: UInt64, isWritable: Bool, availableStreamCount: Int, acceptsRequests: Bool, isCancelled: Bool) {
+    package init(
+      now: Instant, published: UInt64, isWritable: Bool, availableStreamCount: Int, acceptsRequests: Bool,
+      isCancelled: Bool
+    ) {
       self.now = now
       self.published = published
       self.isWritable = isWritable
@@ -281,7 +284,9 @@ package struct RequestMachine: ~Copyable {
 
   /// Gives up one request without an answer in time. Returns its stream.
   private mutating func giveUpOverdue(now: Instant) -> Int32? {
-    guard let oldest = inFlight.oldest, oldest.submittedAt + requests.timeout <= now, let entry = inFlight.remove(oldest.tag) else { return nil }
+    guard let oldest = inFlight.oldest, oldest.submittedAt + requests.timeout <= now,
+      let entry = inFlight.remove(oldest.tag)
+    else { return nil }
     if requests.plantedMistake == .timeoutIsHarmless {
       retries.append(entry)
     } else {
@@ -304,7 +309,9 @@ package struct RequestMachine: ~Copyable {
 
   /// When to send a PING to find out whether the connection is alive.
   private var pingAt: Instant? {
-    if inFlight.count > 0 || connection.unheardSince != nil { return (connection.unheardSince ?? connection.heardAt) + requests.silence }
+    if inFlight.count > 0 || connection.unheardSince != nil {
+      return (connection.unheardSince ?? connection.heardAt) + requests.silence
+    }
     return isKept ? connection.heardAt + requests.pingInterval : nil
   }
 

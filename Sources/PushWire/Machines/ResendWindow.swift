@@ -109,7 +109,9 @@ package struct ResendWindow: ~Copyable {
 
   /// Records that `count` notifications of one campaign have had their turn, up to `end`, the last
   /// one from `lastStart`.
-  package mutating func append(to end: UInt64, lastStart: UInt64, count: Int, campaign: UInt32, fate: Fate, now: Instant) {
+  package mutating func append(
+    to end: UInt64, lastStart: UInt64, count: Int, campaign: UInt32, fate: Fate, now: Instant
+  ) {
     precondition(end > sent && lastStart >= sent && lastStart < end, "a run must move forward")
     runs.append(Run(end: end, lastStart: lastStart, count: count, campaign: campaign, fate: fate, sentAt: now))
     if fate == .sent { sentCount += count }
@@ -119,12 +121,16 @@ package struct ResendWindow: ~Copyable {
 
   /// Settles everything before `position`, which must be a record start in the window. What was
   /// sent gets `outcome`, the rest the outcome of its fate.
-  package mutating func settle(through position: UInt64, as outcome: Outcome, walk: any RecordWalk, into settlements: inout [Settlement]) {
+  package mutating func settle(
+    through position: UInt64, as outcome: Outcome, walk: any RecordWalk, into settlements: inout [Settlement]
+  ) {
     precondition(position >= settled && position <= sent, "settling outside the window")
     while settled < position, var run = runs.first {
       let end = min(run.end, position)
       let count = end == run.end ? run.count : walk.notificationCount(from: settled, to: end)
-      settlements.append(Settlement(from: settled, to: end, count: count, campaign: run.campaign, outcome: run.fate.outcome(ifSent: outcome)))
+      settlements.append(
+        Settlement(
+          from: settled, to: end, count: count, campaign: run.campaign, outcome: run.fate.outcome(ifSent: outcome)))
       if run.fate == .sent { sentCount -= count }
       if end == run.end {
         if run.fate == .sent { lastSettledStart = run.lastStart }
@@ -141,7 +147,10 @@ package struct ResendWindow: ~Copyable {
   /// Settles runs at the front that were not sent, because they need no answer.
   package mutating func settleUnsentFront(into settlements: inout [Settlement]) {
     while let run = runs.first, run.fate != .sent {
-      settlements.append(Settlement(from: settled, to: run.end, count: run.count, campaign: run.campaign, outcome: run.fate.outcome(ifSent: .unknown)))
+      settlements.append(
+        Settlement(
+          from: settled, to: run.end, count: run.count, campaign: run.campaign,
+          outcome: run.fate.outcome(ifSent: .unknown)))
       removeFirstRun()
       settled = run.end
     }

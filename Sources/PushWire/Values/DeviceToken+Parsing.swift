@@ -5,7 +5,9 @@ extension DeviceToken {
   /// Accepts what `init(parsing:)` accepts. The destination needs half as many bytes as there are
   /// digits. If it is smaller, or the token exceeds 100 bytes, the error is `.tooLong`. After an
   /// error, the content of the destination is undefined.
-  package static func parse(_ text: UnsafeRawBufferPointer, into destination: UnsafeMutableRawBufferPointer) throws(DeviceTokenError) -> Int {
+  package static func parse(
+    _ text: UnsafeRawBufferPointer, into destination: UnsafeMutableRawBufferPointer
+  ) throws(DeviceTokenError) -> Int {
     let digits = text.count
     // Campaign files have millions of lines that are bare digits, usually 64.
     if digits > 0, digits % 8 == 0, digits / 2 <= Swift.min(destination.count, byteCountLimit),
@@ -21,7 +23,8 @@ extension DeviceToken {
   ///
   /// It uses words because Swift compiles some operations on 16 bytes to a hundred scalar
   /// instructions.
-  private static func parseBare(_ text: UnsafeRawBufferPointer, into destination: UnsafeMutableRawBufferPointer) -> Bool {
+  private static func parseBare(_ text: UnsafeRawBufferPointer, into destination: UnsafeMutableRawBufferPointer) -> Bool
+  {
     var bad = SIMD2<UInt64>(repeating: 0)
     var offset = 0
     while offset + 16 <= text.count {
@@ -30,7 +33,8 @@ extension DeviceToken {
       offset += 16
     }
     if offset < text.count {
-      let bytes = bytes(of: SIMD2(unsafe text.loadUnaligned(fromByteOffset: offset, as: UInt64.self), lanes(0x30)[0]), &bad)
+      let bytes = bytes(
+        of: SIMD2(unsafe text.loadUnaligned(fromByteOffset: offset, as: UInt64.self), lanes(0x30)[0]), &bad)
       unsafe destination.storeBytes(of: UInt32(truncatingIfNeeded: bytes[0]), toByteOffset: offset / 2, as: UInt32.self)
     }
     bad &= lanes(0x80)
@@ -63,10 +67,14 @@ extension DeviceToken {
 
   /// Parses one character at a time. Handles spaces, `<>` and odd lengths, and finds the place of
   /// an error.
-  private static func parseAny(_ text: UnsafeRawBufferPointer, into destination: UnsafeMutableRawBufferPointer) throws(DeviceTokenError) -> Int {
+  private static func parseAny(
+    _ text: UnsafeRawBufferPointer, into destination: UnsafeMutableRawBufferPointer
+  ) throws(DeviceTokenError) -> Int {
     var range = 0..<text.count
     unsafe trimSpaces(text, &range)
-    if let first = range.first, let last = range.last, unsafe text[first] == UInt8(ascii: "<"), unsafe text[last] == UInt8(ascii: ">") {
+    if let first = range.first, let last = range.last, unsafe text[first] == UInt8(ascii: "<"),
+      unsafe text[last] == UInt8(ascii: ">")
+    {
       range = first + 1..<last
     }
     let limit = Swift.min(destination.count, byteCountLimit)

@@ -20,7 +20,8 @@ package enum JSONScanner {
 
   /// Reads one whole value and returns its kind. `depthLimit` is the number of nested arrays and
   /// objects, at most 64.
-  package static func validate(_ bytes: UnsafeRawBufferPointer, depthLimit: Int = depthLimit) throws(JSONError) -> Kind {
+  package static func validate(_ bytes: UnsafeRawBufferPointer, depthLimit: Int = depthLimit) throws(JSONError) -> Kind
+  {
     var reader = unsafe JSONReader(bytes, depthLimit: depthLimit)
     let kind: Kind =
       switch try unsafe reader.next() {
@@ -179,7 +180,9 @@ struct JSONReader {
     if unsafe peek() == UInt8(ascii: "-") { unsafe position += 1 }
     let isZero = unsafe peek() == UInt8(ascii: "0")
     let integerDigits = unsafe skipDigits()
-    guard integerDigits > 0, !isZero || integerDigits == 1 else { throw unsafe JSONError(offset: start, problem: numberProblem(integerDigits)) }
+    guard integerDigits > 0, !isZero || integerDigits == 1 else {
+      throw unsafe JSONError(offset: start, problem: numberProblem(integerDigits))
+    }
     if unsafe peek() == UInt8(ascii: ".") {
       unsafe position += 1
       let digits = unsafe skipDigits()
@@ -228,7 +231,8 @@ struct JSONReader {
     guard let byte = unsafe peek() else { throw unsafe failure(.unexpectedEnd) }
     unsafe position += 1
     switch byte {
-    case UInt8(ascii: "\""), UInt8(ascii: "\\"), UInt8(ascii: "/"), UInt8(ascii: "b"), UInt8(ascii: "f"), UInt8(ascii: "n"), UInt8(ascii: "r"),
+    case UInt8(ascii: "\""), UInt8(ascii: "\\"), UInt8(ascii: "/"), UInt8(ascii: "b"), UInt8(ascii: "f"),
+      UInt8(ascii: "n"), UInt8(ascii: "r"),
       UInt8(ascii: "t"):
       return
     case UInt8(ascii: "u"):
@@ -272,7 +276,9 @@ struct JSONReader {
   }
 
   private mutating func skipSpace() {
-    while let byte = unsafe peek(), byte == 0x20 || byte == 0x0A || byte == 0x0D || byte == 0x09 { unsafe position += 1 }
+    while let byte = unsafe peek(), byte == 0x20 || byte == 0x0A || byte == 0x0D || byte == 0x09 {
+      unsafe position += 1
+    }
   }
 
   private func failure(_ problem: JSONError.Problem) -> JSONError {

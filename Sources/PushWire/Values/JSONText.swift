@@ -65,7 +65,8 @@ package enum JSONText {
     let first = unsafe hexadecimal(text, at: index)
     index += 4
     guard (0xD800..<0xDC00).contains(first) else { return Unicode.Scalar(first) }
-    guard index + 6 <= text.count, unsafe text[index] == UInt8(ascii: "\\") && text[index + 1] == UInt8(ascii: "u") else { return nil }
+    guard index + 6 <= text.count, unsafe text[index] == UInt8(ascii: "\\") && text[index + 1] == UInt8(ascii: "u")
+    else { return nil }
     let second = unsafe hexadecimal(text, at: index + 2)
     guard (0xDC00..<0xE000).contains(second) else { return nil }
     index += 6

@@ -149,7 +149,8 @@ struct JSONParser {
 
   private mutating func text(_ range: Range<Int>) -> String {
     var hasLoneSurrogate = false
-    let text = unsafe JSONText.unescape(UnsafeRawBufferPointer(rebasing: bytes[range]), hasLoneSurrogate: &hasLoneSurrogate)
+    let text = unsafe JSONText.unescape(
+      UnsafeRawBufferPointer(rebasing: bytes[range]), hasLoneSurrogate: &hasLoneSurrogate)
     if hasLoneSurrogate { unsafe remarks.append((path, .loneSurrogate)) }
     return text
   }

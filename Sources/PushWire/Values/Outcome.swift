@@ -75,7 +75,8 @@ extension LineDefect: CustomStringConvertible {
 
 extension Rejection {
   /// The rejections of lines that never became notifications, in the order of the journal's counts.
-  package static let atIntake: [Rejection] = [.malformedToken, .payloadTooLarge] + LineDefect.allCases.map(Rejection.unusableLine)
+  package static let atIntake: [Rejection] =
+    [.malformedToken, .payloadTooLarge] + LineDefect.allCases.map(Rejection.unusableLine)
 }
 
 extension Rejection: CustomStringConvertible {

@@ -4,7 +4,9 @@ extension ProviderHeaders {
   /// ``check(payload:credential:)`` checks headers and push types, the payload's size, and what the
   /// payload must contain as a whole. `Payload.check` then checks its keys and values.
   package func findings(payload: [UInt8], credential: ProviderCredentialKind) -> [PayloadFinding] {
-    let broken = check(payload: payload, credential: credential).map { PayloadFinding(severity: .error, path: JSONPath(), sentence: $0.description) }
+    let broken = check(payload: payload, credential: credential).map {
+      PayloadFinding(severity: .error, path: JSONPath(), sentence: $0.description)
+    }
     guard !payload.isEmpty else { return broken }
     var checker = PayloadChecker()
     unsafe payload.withUnsafeBytes { bytes in
@@ -63,7 +65,9 @@ struct PayloadChecker {
 
   mutating func checkSize(_ byteCount: Int, _ transport: PayloadTransport, limit: Int) {
     if byteCount > limit {
-      error(JSONPath(), "The payload has \(byteCount) bytes, \(byteCount - limit) more than \(transport.name) allows (\(limit)).")
+      error(
+        JSONPath(),
+        "The payload has \(byteCount) bytes, \(byteCount - limit) more than \(transport.name) allows (\(limit)).")
     }
   }
 
@@ -73,7 +77,8 @@ struct PayloadChecker {
     let root = JSONPath()
     var range = 0..<bytes.count
     if unsafe bytes.starts(with: [0xEF, 0xBB, 0xBF]) {
-      error(root, "The payload begins with a byte order mark (EF BB BF), which JSON does not allow: save it without one.")
+      error(
+        root, "The payload begins with a byte order mark (EF BB BF), which JSON does not allow: save it without one.")
       range.removeFirst(3)
     }
     if let last = range.last, unsafe bytes[last] == 0 {
@@ -145,7 +150,9 @@ struct PayloadChecker {
         "The payload only wakes the app, so its priority should be 5, "
           + "but commands 0 and 1 always mean priority 10: use command 2.")
     default:
-      if priority == 10 { error(path, "The payload only wakes the app, for which priority 10 is an error: use priority 5.") }
+      if priority == 10 {
+        error(path, "The payload only wakes the app, for which priority 10 is an error: use priority 5.")
+      }
     }
   }
 
@@ -153,7 +160,9 @@ struct PayloadChecker {
   mutating func checkPushType(_ members: [JSONMember], _ pushType: PushType, priority: UInt8?) {
     guard pushType == .alert, Self.onlyWakes(members) else { return }
     if priority == 10 {
-      error(Self.wakingPath, "The payload only wakes the app, for which priority 10 is an error: use the push type background.")
+      error(
+        Self.wakingPath,
+        "The payload only wakes the app, for which priority 10 is an error: use the push type background.")
     } else {
       warning(
         Self.wakingPath,
@@ -166,6 +175,7 @@ struct PayloadChecker {
 
   private static func onlyWakes(_ members: [JSONMember]) -> Bool {
     guard case .object(let aps)? = members.last(where: { $0.key == "aps" })?.value else { return false }
-    return aps.contains { $0.key == "content-available" } && !aps.contains { ["alert", "badge", "sound", "event"].contains($0.key) }
+    return aps.contains { $0.key == "content-available" }
+      && !aps.contains { ["alert", "badge", "sound", "event"].contains($0.key) }
   }
 }

@@ -21,16 +21,22 @@ enum PayloadRule {
   typealias Keys = [String: PayloadRule]
 
   static let aps: Keys = [
-    "alert": .alert, "badge": .integer, "sound": .sound, "thread-id": .string, "category": .string, "content-available": .flag,
-    "mutable-content": .flag, "target-content-id": .string, "interruption-level": .oneOf(Aps.InterruptionLevel.allCases.map(\.rawValue)),
-    "relevance-score": .number, "filter-criteria": .string, "stale-date": .integer, "content-state": .object, "timestamp": .integer,
-    "event": .oneOf(Aps.Event.allCases.map(\.rawValue)), "dismissal-date": .integer, "attributes-type": .string, "attributes": .object,
+    "alert": .alert, "badge": .integer, "sound": .sound, "thread-id": .string, "category": .string,
+    "content-available": .flag,
+    "mutable-content": .flag, "target-content-id": .string,
+    "interruption-level": .oneOf(Aps.InterruptionLevel.allCases.map(\.rawValue)),
+    "relevance-score": .number, "filter-criteria": .string, "stale-date": .integer, "content-state": .object,
+    "timestamp": .integer,
+    "event": .oneOf(Aps.Event.allCases.map(\.rawValue)), "dismissal-date": .integer, "attributes-type": .string,
+    "attributes": .object,
     "input-push-token": .flag, "input-push-channel": .string, "content-changed": .boolean, "url-args": .strings,
   ]
 
   static let alertKeys: Keys = [
-    "title": .localizable, "subtitle": .localizable, "body": .localizable, "title-loc-key": .stringOrNull, "title-loc-args": .strings,
-    "subtitle-loc-key": .stringOrNull, "subtitle-loc-args": .strings, "loc-key": .string, "loc-args": .strings, "action-loc-key": .stringOrNull,
+    "title": .localizable, "subtitle": .localizable, "body": .localizable, "title-loc-key": .stringOrNull,
+    "title-loc-args": .strings,
+    "subtitle-loc-key": .stringOrNull, "subtitle-loc-args": .strings, "loc-key": .string, "loc-args": .strings,
+    "action-loc-key": .stringOrNull,
     "action": .string, "launch-image": .string, "summary-arg": .string, "summary-arg-count": .integer, "sound": .string,
   ]
 
@@ -71,7 +77,8 @@ extension PayloadChecker {
 
   private mutating func check(_ value: JSONValue, by rule: PayloadRule, at path: JSONPath) {
     switch (rule, value) {
-    case (.string, .string), (.stringOrNull, .string), (.stringOrNull, .null), (.number, .number), (.boolean, .bool), (.object, .object),
+    case (.string, .string), (.stringOrNull, .string), (.stringOrNull, .null), (.number, .number), (.boolean, .bool),
+      (.object, .object),
       (.alert, .string), (.sound, .string), (.localizable, .string):
       break
     case (.strings, .array(let values)):
@@ -111,14 +118,17 @@ extension PayloadChecker {
 
   /// The score is from 0 to 1, except in Live Activities, which have an event.
   private mutating func checkRelevance(_ members: [JSONMember], at path: JSONPath) {
-    guard case .number(let text)? = members.last(where: { $0.key == "relevance-score" })?.value, !members.contains(where: { $0.key == "event" }),
+    guard case .number(let text)? = members.last(where: { $0.key == "relevance-score" })?.value,
+      !members.contains(where: { $0.key == "event" }),
       let score = Double(text), !(0...1).contains(score)
     else { return }
     warning(path.appending(key: "relevance-score"), "It should be from 0 to 1, not \(text).")
   }
 
   private mutating func checkBadge(_ members: [JSONMember], at path: JSONPath) {
-    guard case .number(let text)? = members.last(where: { $0.key == "badge" })?.value, let badge = Double(text), badge < 0 else { return }
+    guard case .number(let text)? = members.last(where: { $0.key == "badge" })?.value, let badge = Double(text),
+      badge < 0
+    else { return }
     warning(path.appending(key: "badge"), "It should not be negative; 0 removes the badge.")
   }
 }

@@ -7,7 +7,9 @@ extension String {
   package var escapedForTerminal: String {
     guard utf8.contains(where: { !(0x20...0x7E).contains($0) }) else { return self }
     var text = ""
-    for scalar in unicodeScalars { scalar.isShowable ? text.unicodeScalars.append(scalar) : text.append("\\u{\(String(scalar.value, radix: 16))}") }
+    for scalar in unicodeScalars {
+      scalar.isShowable ? text.unicodeScalars.append(scalar) : text.append("\\u{\(String(scalar.value, radix: 16))}")
+    }
     return text
   }
 

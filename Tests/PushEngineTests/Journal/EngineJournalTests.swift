@@ -115,7 +115,8 @@ internal import Testing
     let count: UInt64 = 8_000
     func enqueue(_ position: UInt64, campaign: UInt64) {
       let source = TestSource(notifications: [TestNotification(line: position, token: Array(repeating: 7, count: 32))])
-      let header = EnqueueHeader(run: JournalledRun(lane: lane, range: position..<(position + 1), campaign: campaign, count: 1), position: nil)
+      let header = EnqueueHeader(
+        run: JournalledRun(lane: lane, range: position..<(position + 1), campaign: campaign, count: 1), position: nil)
       #expect(journal.enqueue(header, source.shape, source))
     }
     for position in 0..<count {
@@ -124,9 +125,11 @@ internal import Testing
     }
     run()
     for position in 0..<count {
-      let run = JournalledRun(lane: lane, range: position..<(position + 1), campaign: numbers[Int(position % 2)], count: 1)
+      let run = JournalledRun(
+        lane: lane, range: position..<(position + 1), campaign: numbers[Int(position % 2)], count: 1)
       // The last of the first campaign had been sent.
-      journal.record(position == count - 2 ? .settled(run, .accepted(.quiet)) : .returned(run, isInDoubt: position % 2 == 1))
+      journal.record(
+        position == count - 2 ? .settled(run, .accepted(.quiet)) : .returned(run, isInDoubt: position % 2 == 1))
     }
     run()
     for position in count..<(count + 20) {
@@ -137,8 +140,12 @@ internal import Testing
     let copy = SimulatedDisk()
     for name in disk.fileNames { copy.put(name, disk.contents(name) ?? []) }
     let (again, report) = try EngineJournal.open(copy, options: options, runByHand: {})
-    #expect(again.recoveredRuns(of: numbers[0]).flatMap(\.notifications).map(\.line) == stride(from: 0, to: count - 2, by: 2).map { $0 })
-    #expect(again.recoveredRuns(of: numbers[1]).flatMap(\.notifications).map(\.line) == stride(from: 1, to: count, by: 2).map { $0 })
+    #expect(
+      again.recoveredRuns(of: numbers[0]).flatMap(\.notifications).map(\.line)
+        == stride(from: 0, to: count - 2, by: 2).map { $0 })
+    #expect(
+      again.recoveredRuns(of: numbers[1]).flatMap(\.notifications).map(\.line)
+        == stride(from: 1, to: count, by: 2).map { $0 })
     #expect(Set(again.recoveredRuns(of: numbers[0]).map(\.fate)) == [.unsent])
     #expect(Set(again.recoveredRuns(of: numbers[1]).map(\.fate)) == [.doubted])
     #expect(report.campaigns.map(\.unsent) == [Int(count) / 2 - 1, 0, 20])

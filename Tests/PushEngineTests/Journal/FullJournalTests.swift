@@ -70,10 +70,13 @@ struct SmallJournal {
   }
 
   func enqueue(_ count: Int, from start: UInt64, of campaign: UInt64, in lane: UInt64) -> Bool {
-    let notifications = (0..<count).map { TestNotification(line: start + UInt64($0) + 1, token: Array(repeating: UInt8($0 & 0xFF), count: 32)) }
+    let notifications = (0..<count).map {
+      TestNotification(line: start + UInt64($0) + 1, token: Array(repeating: UInt8($0 & 0xFF), count: 32))
+    }
     let run = JournalledRun(lane: lane, range: start..<(start + UInt64(count)), campaign: campaign, count: count)
     let submitted = Int(start) + count
-    let position = AudiencePosition(mark: AudienceMark(offset: start, line: start + 1), readLine: UInt64(submitted), submitted: submitted)
+    let position = AudiencePosition(
+      mark: AudienceMark(offset: start, line: start + 1), readLine: UInt64(submitted), submitted: submitted)
     let source = TestSource(notifications: notifications)
     return journal.enqueue(EnqueueHeader(run: run, position: position), source.shape, source)
   }
@@ -81,7 +84,9 @@ struct SmallJournal {
   /// Records outcomes one at a time until the journal is full, and then some more.
   func overfill(of campaign: UInt64, in lane: UInt64, count: Int) {
     for index in 0..<UInt64(count) {
-      journal.record(.settled(JournalledRun(lane: lane, range: index..<(index + 1), campaign: campaign, count: 1), .accepted(.quiet)))
+      journal.record(
+        .settled(JournalledRun(lane: lane, range: index..<(index + 1), campaign: campaign, count: 1), .accepted(.quiet))
+      )
     }
   }
 }
@@ -117,7 +122,9 @@ struct SmallJournal {
     #expect(small.journal.state.withLock { $0.overflow.count } > 100)
     let closing = Task { try await small.journal.close() }
     // Either it closes the journal at once, or it waits for room.
-    while small.journal.journal.monitor.locked({ small.journal.journal.state.phase == .open && small.journal.journal.state.roomWaiters.count < 2 }) {
+    while small.journal.journal.monitor.locked({
+      small.journal.journal.state.phase == .open && small.journal.journal.state.roomWaiters.count < 2
+    }) {
       await Task.yield()
     }
     try await small.drive { try await closing.value }
@@ -140,7 +147,8 @@ struct SmallJournal {
     #expect(small.enqueue(4, from: 5, of: campaign, in: lane))
     #expect(small.journal.intend(lane: lane, through: 9) != nil)
     small.run(102)
-    small.journal.record(.settled(JournalledRun(lane: lane, range: 0..<9, campaign: campaign, count: 4), .accepted(.quiet)))
+    small.journal.record(
+      .settled(JournalledRun(lane: lane, range: 0..<9, campaign: campaign, count: 4), .accepted(.quiet)))
     #expect(small.enqueue(1, from: 9, of: campaign, in: lane))
     #expect(small.journal.intend(lane: lane, through: 10) != nil)
     for second in 103...105 { small.run(second) }
@@ -177,14 +185,18 @@ struct SmallJournal {
     let small = try SmallJournal(SimulatedDisk())
     let (campaign, _) = try await small.begin(count: 10)
     for _ in 0..<300 { small.journal.record(.resent(campaign: campaign, count: 1)) }
-    let beginnings = (0..<3).map { EngineJournal.Beginning(app: "app", campaign: Campaign(payload: [9]), context: Array(repeating: $0, count: 200)) }
+    let beginnings = (0..<3).map {
+      EngineJournal.Beginning(app: "app", campaign: Campaign(payload: [9]), context: Array(repeating: $0, count: 200))
+    }
     let numbers = try await small.drive { try await small.journal.begin(beginnings) }
     let again = try SmallJournal(small.copy())
     #expect(again.journal.campaigns.map(\.number) == [campaign] + numbers)
     #expect(Set(again.journal.campaigns.map(\.group)).count == 2)
   }
 
-  @Test("a journal that fails reports it once to each listener, drops waiting records, and accepts no more", arguments: [false, true])
+  @Test(
+    "a journal that fails reports it once to each listener, drops waiting records, and accepts no more",
+    arguments: [false, true])
   func failing(isWrite: Bool) async throws {
     let small = try SmallJournal(SimulatedDisk())
     let (campaign, lane) = try await small.begin(count: 10)
@@ -215,6 +227,8 @@ struct SmallJournal {
     // Everything durable is present.
     small.disk.restart()
     let again = try SmallJournal(small.copy())
-    #expect(again.journal.recoveredRuns(of: campaign).map(\.count).reduce(0, +) == again.journal.campaign(campaign)?.account.inFlight)
+    #expect(
+      again.journal.recoveredRuns(of: campaign).map(\.count).reduce(0, +)
+        == again.journal.campaign(campaign)?.account.inFlight)
   }
 }

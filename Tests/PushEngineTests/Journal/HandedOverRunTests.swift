@@ -8,7 +8,9 @@ internal import Testing
   private static func lane(_ ranges: Range<UInt64>...) -> JournalledLane {
     var lane = JournalledLane(number: 1, app: "news")
     lane.isLive = true
-    for (index, range) in ranges.enumerated() { lane.enqueued(Self.run(range, at: UInt64(index + 1)), isRewritten: false) }
+    for (index, range) in ranges.enumerated() {
+      lane.enqueued(Self.run(range, at: UInt64(index + 1)), isRewritten: false)
+    }
     return lane
   }
 

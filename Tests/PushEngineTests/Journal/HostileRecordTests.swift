@@ -13,7 +13,8 @@ internal import Testing
 @Suite struct HostileRecordTests {
   /// Numbers at the limits of arithmetic.
   private static let extremes: [UInt64] = [
-    .max, .max - 1, 1 << 63, (1 << 63) - 1, 1 << 62, (1 << 62) - 1, (1 << 48) + 1, 1 << 48, UInt64(UInt32.max), 1 << 31, 257, 100, 1, 0,
+    .max, .max - 1, 1 << 63, (1 << 63) - 1, 1 << 62, (1 << 62) - 1, (1 << 48) + 1, 1 << 48, UInt64(UInt32.max), 1 << 31,
+    257, 100, 1, 0,
   ]
 
   private static let kinds = Array(UInt8(0)...20)
@@ -24,7 +25,9 @@ internal import Testing
     case 0: return Record.payload(random.number(8), random.bytes(20)).map { (JournalEvent.Kind.payload, $0) }
     case 1:
       var campaign = random.campaign()
-      (campaign.number, campaign.group, campaign.groupCount) = (random.number(8), random.number(3), Int.random(in: 1...3, using: &random))
+      (campaign.number, campaign.group, campaign.groupCount) = (
+        random.number(8), random.number(3), Int.random(in: 1...3, using: &random)
+      )
       return Record.bytes(campaign).map { (JournalEvent.Kind.campaign, $0) }
     case 2:
       var lane = JournalledLane(number: random.number(8), app: "app")
@@ -41,8 +44,11 @@ internal import Testing
       let notifications = random.notifications()
       let start = random.number(200)
       let run = JournalledRun(
-        lane: random.number(8), range: start..<(start + notifications.map(\.blockCount).reduce(0, +)), campaign: random.number(8), count: notifications.count)
-      return Record.bytes(random.header(run), TestSource(notifications: notifications)).map { (JournalEvent.Kind.enqueue, $0) }
+        lane: random.number(8), range: start..<(start + notifications.map(\.blockCount).reduce(0, +)),
+        campaign: random.number(8), count: notifications.count)
+      return Record.bytes(random.header(run), TestSource(notifications: notifications)).map {
+        (JournalEvent.Kind.enqueue, $0)
+      }
     default:
       var event = random.event()
       switch event {
@@ -64,7 +70,9 @@ internal import Testing
 
   private static func smallRun(_ random: inout SeededGenerator) -> JournalledRun {
     let start = random.number(200)
-    return JournalledRun(lane: random.number(8), range: start..<(start + random.number(60)), campaign: random.number(8), count: random.count(60))
+    return JournalledRun(
+      lane: random.number(8), range: start..<(start + random.number(60)), campaign: random.number(8),
+      count: random.count(60))
   }
 
   /// A valid record with some bytes removed, added or flipped, or with a number from the limits.
@@ -75,14 +83,19 @@ internal import Testing
     case 1: bytes += random.bytes(Int.random(in: 1...9, using: &random))
     case 2: kind = random.pick(kinds, or: 0)
     case 3: bytes = random.bytes(Int.random(in: 0...200, using: &random))
-    case 4: for _ in 0..<3 where !bytes.isEmpty { bytes[Int.random(in: bytes.indices, using: &random)] = UInt8.random(in: 0...255, using: &random) }
+    case 4:
+      for _ in 0..<3 where !bytes.isEmpty {
+        bytes[Int.random(in: bytes.indices, using: &random)] = UInt8.random(in: 0...255, using: &random)
+      }
     default:
       for _ in 0..<Int.random(in: 1...3, using: &random) {
         let width = random.chance(70) ? 8 : 4
         guard bytes.count >= width else { break }
         // Most fields are at the front.
         let offset =
-          random.chance(50) ? Int.random(in: 0...min(8, bytes.count - width), using: &random) * 4 : Int.random(in: 0...(bytes.count - width), using: &random)
+          random.chance(50)
+          ? Int.random(in: 0...min(8, bytes.count - width), using: &random) * 4
+          : Int.random(in: 0...(bytes.count - width), using: &random)
         guard offset + width <= bytes.count else { continue }
         let number = random.pick(extremes, or: .max)
         for index in 0..<width { bytes[offset + index] = UInt8(truncatingIfNeeded: number >> UInt64(8 * index)) }
@@ -103,7 +116,9 @@ internal import Testing
       _ = contents.balance(campaign, recoveredRuns: left)
       let account = contents.campaigns[campaign]?.account ?? Account()
       #expect(account.inFlight == left)
-      if let journalled = contents.campaigns[campaign] { _ = SettledLines(of: journalled, recoveredRuns: recoveredRuns).contains(.max) }
+      if let journalled = contents.campaigns[campaign] {
+        _ = SettledLines(of: journalled, recoveredRuns: recoveredRuns).contains(.max)
+      }
       count += left
     }
     for lane in contents.lanes.values {
@@ -162,7 +177,8 @@ internal import Testing
 
   @Test("the counts of many reasons cannot add up to more than the total")
   func manyRejections() throws {
-    let campaign = JournalledCampaign(number: 1, group: 1, app: "", payload: 0, expiration: nil, priority: nil, context: [])
+    let campaign = JournalledCampaign(
+      number: 1, group: 1, app: "", payload: 0, expiration: nil, priority: nil, context: [])
     let sound = try #require(Record.bytes(campaign))
     // The number of reasons stands before the mark and the line.
     var bytes = Array(sound.dropLast(28))
@@ -188,8 +204,11 @@ internal import Testing
         guard let record = random.chance(85) ? Self.sound(&random) : Self.mutated(&random) else { continue }
         var contents = JournalState()
         // A single invalid record would hide all others.
-        guard random.chance(15) || (try? contents.read(1, kind: record.kind, record.bytes)) != nil, record.kind > 0 else { continue }
-        _ = try unsafe journal.append(kind: record.kind, byteCount: record.bytes.count) { unsafe $0.copyBytes(from: record.bytes) }
+        guard random.chance(15) || (try? contents.read(1, kind: record.kind, record.bytes)) != nil, record.kind > 0
+        else { continue }
+        _ = try unsafe journal.append(kind: record.kind, byteCount: record.bytes.count) {
+          unsafe $0.copyBytes(from: record.bytes)
+        }
       }
       journal.close { _ in }
       _ = journal.run(now: .seconds(1))
@@ -217,7 +236,8 @@ internal import Testing
       let next = journal.run(now: loop.now.since(.start))
       if let next { _ = loop.schedule(at: .start + next) { runJournal() } }
     }
-    let (journal, _) = try EngineJournal.open(disk, options: EngineJournalOptions(), runByHand: { loop.execute { runJournal() } })
+    let (journal, _) = try EngineJournal.open(
+      disk, options: EngineJournalOptions(), runByHand: { loop.execute { runJournal() } })
     driver.withLock { $0 = journal }
     loop.execute { runJournal() }
     var configuration = AppConfiguration(id: "app")
@@ -229,7 +249,8 @@ internal import Testing
     let ended = EndedRuns()
     let campaigns = journal.campaigns.filter { $0.phase == .open }
     for campaign in campaigns {
-      let sent = Campaign(payload: journal.payload(of: campaign), expiration: campaign.expiration, priority: campaign.priority)
+      let sent = Campaign(
+        payload: journal.payload(of: campaign), expiration: campaign.expiration, priority: campaign.priority)
       let run = try CampaignRun(sent, through: app, journalled: campaign.number)
       let tokens = (0..<10).compactMap { DeviceToken(bytes: Array(repeating: $0, count: 32)) }
       _ = Task(executorPreference: loop) {
@@ -238,7 +259,9 @@ internal import Testing
         ended.inFlight.withLock { $0 += run.ledger.account.inFlight }
       }
     }
-    let ending = loop.run(limit: .seconds(3600), stepLimit: 1_000_000) { ended.count.withLock { $0 } == campaigns.count }
+    let ending = loop.run(limit: .seconds(3600), stepLimit: 1_000_000) {
+      ended.count.withLock { $0 } == campaigns.count
+    }
     #expect(ending == .done, "seed \(seed): \(ending)")
     #expect(journal.failure == nil)
     #expect(ended.inFlight.withLock { $0 } == 0)
@@ -248,7 +271,8 @@ internal import Testing
 
   @Test("a mark outside the file, or outside all numbers, is an end or an error")
   func hostileMarks() throws {
-    let path = FileManager.default.temporaryDirectory.appending(path: "carillon-marks-\(UUID().uuidString)").path(percentEncoded: false)
+    let path = FileManager.default.temporaryDirectory.appending(path: "carillon-marks-\(UUID().uuidString)").path(
+      percentEncoded: false)
     try "\(Audience.token)\n\(Audience.other)\n".write(toFile: path, atomically: false, encoding: .utf8)
     defer { try? FileManager.default.removeItem(atPath: path) }
     for offset in Self.extremes {
@@ -256,7 +280,8 @@ internal import Testing
         // A position that a journal's record can contain.
         let position = AudiencePosition(mark: AudienceMark(offset: offset, line: line), readLine: line, submitted: 0)
         let bytes = try #require(Record.bytes(.position(campaign: 1, position)))
-        guard (try? Record.read(bytes) { try JournalEvent(kind: JournalEvent.Kind.position, reading: &$0) }) != nil else { continue }
+        guard (try? Record.read(bytes) { try JournalEvent(kind: JournalEvent.Kind.position, reading: &$0) }) != nil
+        else { continue }
         let chunk = AudienceChunk(entryLimit: 1)
         if let file = try? AudienceFile(path: path, from: position.mark) {
           while (try? file.fill(chunk)) == .entries { #expect(chunk.count == 1) }

@@ -15,7 +15,9 @@ internal import Testing
     var blockCount: UInt64 = 1
 
     func notificationCount(from: UInt64, to: UInt64) -> Int { Int((to - from + blockCount - 1) / blockCount) }
-    func position(after count: Int, from: UInt64, limit: UInt64) -> UInt64 { min(from + UInt64(count) * blockCount, limit) }
+    func position(after count: Int, from: UInt64, limit: UInt64) -> UInt64 {
+      min(from + UInt64(count) * blockCount, limit)
+    }
     func end(ofNotificationAt position: UInt64, from: UInt64) -> UInt64? { position + blockCount }
   }
 
@@ -84,7 +86,8 @@ internal import Testing
   func neverBeyond() throws {
     for seed in UInt64(1)...150 {
       var random = SeededGenerator(seed: seed)
-      let sync = random.pick([.always, .interval(.milliseconds(10)), .interval(.milliseconds(200))], or: JournalSync.always)
+      let sync = random.pick(
+        [.always, .interval(.milliseconds(10)), .interval(.milliseconds(200))], or: JournalSync.always)
       let small = try SmallJournal(SimulatedDisk(), sync: sync)
       let askers = (0..<Int.random(in: 1...3, using: &random)).map { _ in Asker(small) }
       var ends = askers.map { _ in UInt64(0) }
@@ -173,7 +176,8 @@ internal import Testing
     #expect(asker.intents.map(\.through) == [20])
   }
 
-  @Test("a lane whose intent is lost with the journal may not send, and its owner is notified", arguments: [false, true])
+  @Test(
+    "a lane whose intent is lost with the journal may not send, and its owner is notified", arguments: [false, true])
   func failing(isFull: Bool) throws {
     let small = try SmallJournal(SimulatedDisk())
     let asker = Asker(small)

@@ -99,7 +99,8 @@ struct JournalModel {
 
   private mutating func change(_ run: JournalledRun, _ body: (inout Entry) -> Void) {
     guard var lane = lanes[run.lane] else { return }
-    for index in lane.entries.indices where lane.entries[index].campaign == run.campaign && run.range.contains(lane.entries[index].start) {
+    for index in lane.entries.indices
+    where lane.entries[index].campaign == run.campaign && run.range.contains(lane.entries[index].start) {
       body(&lane.entries[index])
     }
     lanes[run.lane] = lane
@@ -110,7 +111,9 @@ struct JournalModel {
     if let source = header.source {
       campaigns[header.run.campaign]?.account.possibleDuplicates += source.newlyDoubted
       if header.isInDoubt { campaigns[header.run.campaign]?.account.possibleCopies += notifications.count }
-      change(JournalledRun(lane: source.lane, range: source.range, campaign: header.run.campaign, count: 0)) { $0.state = .gone }
+      change(JournalledRun(lane: source.lane, range: source.range, campaign: header.run.campaign, count: 0)) {
+        $0.state = .gone
+      }
     }
     var start = header.run.range.lowerBound
     for notification in notifications {
@@ -126,7 +129,9 @@ struct JournalModel {
 
   private mutating func move(_ number: UInt64, to position: AudiencePosition) {
     guard var campaign = campaigns[number] else { return }
-    (campaign.mark, campaign.readLine, campaign.account.submitted) = (position.mark, position.readLine, position.submitted)
+    (campaign.mark, campaign.readLine, campaign.account.submitted) = (
+      position.mark, position.readLine, position.submitted
+    )
     for (reason, count) in position.rejected { campaign.account.count(.rejected(reason), count) }
     campaigns[number] = campaign
   }
@@ -138,7 +143,9 @@ struct JournalModel {
 
   // MARK: What is left
 
-  func isForgettable(_ campaign: JournalledCampaign) -> Bool { campaigns.values.allSatisfy { $0.group != campaign.group || $0.phase == .ended } }
+  func isForgettable(_ campaign: JournalledCampaign) -> Bool {
+    campaigns.values.allSatisfy { $0.group != campaign.group || $0.phase == .ended }
+  }
 
   /// Grouped by lane, in the order of its ring.
   func left(of campaign: UInt64, isLive: Bool = false) -> [Left] {
@@ -164,18 +171,27 @@ struct JournalModel {
   func differences(from journal: EngineJournal, _ report: JournalReport? = nil) -> [String] {
     var found: [String] = []
     let known = Dictionary(uniqueKeysWithValues: journal.campaigns.map { ($0.number, $0) })
-    for campaign in campaigns.values where known[campaign.number] == nil && !isForgettable(campaign) { found.append("campaign \(campaign.number) is gone") }
+    for campaign in campaigns.values where known[campaign.number] == nil && !isForgettable(campaign) {
+      found.append("campaign \(campaign.number) is gone")
+    }
     for (number, campaign) in known {
       guard let expected = campaigns[number] else {
         found.append("campaign \(number) was never begun")
         continue
       }
-      if campaign != expected { found.append("campaign \(number) differs: \(Self.fields(campaign).filter { !Self.fields(expected).contains($0) })") }
-      if !isForgettable(expected), journal.payload(of: campaign) != payloads[number] { found.append("campaign \(number) has another payload") }
+      if campaign != expected {
+        found.append(
+          "campaign \(number) differs: \(Self.fields(campaign).filter { !Self.fields(expected).contains($0) })")
+      }
+      if !isForgettable(expected), journal.payload(of: campaign) != payloads[number] {
+        found.append("campaign \(number) has another payload")
+      }
       let expectedLeft = left(of: number)
       let actual = journal.recoveredRuns(of: number).flatMap(Self.left)
       if campaign.phase == .open, actual != expectedLeft {
-        let (lacking, excess) = (expectedLeft.filter { !actual.contains($0) }, actual.filter { !expectedLeft.contains($0) })
+        let (lacking, excess) = (
+          expectedLeft.filter { !actual.contains($0) }, actual.filter { !expectedLeft.contains($0) }
+        )
         let again = Dictionary(grouping: actual, by: \.notification.line).filter { $0.value.count > 1 }.keys.sorted()
         found.append(
           "campaign \(number) has \(actual.count) left, not \(expectedLeft.count): "
@@ -183,7 +199,9 @@ struct JournalModel {
       }
       if let state = report?.campaigns.first(where: { $0.campaign.number == number }), campaign.phase == .open {
         let unsent = expectedLeft.count { $0.fate == .unsent }
-        if (state.unsent, state.unknown, state.lost) != (unsent, expectedLeft.count - unsent, 0) { found.append("campaign \(number) is reported as \(state)") }
+        if (state.unsent, state.unknown, state.lost) != (unsent, expectedLeft.count - unsent, 0) {
+          found.append("campaign \(number) is reported as \(state)")
+        }
       }
     }
     return found

@@ -62,7 +62,10 @@ final class JournalWorld {
     case ..<69: giveBack()
     case ..<74: doubt()
     case ..<76: rewind()
-    case ..<77: if let campaign = openCampaign() { record(.resent(campaign: campaign, count: Int.random(in: 1...9, using: &random))) }
+    case ..<77:
+      if let campaign = openCampaign() {
+        record(.resent(campaign: campaign, count: Int.random(in: 1...9, using: &random)))
+      }
     case ..<79: readMalformed()
     case ..<81: try restate()
     case ..<84: endCampaigns()
@@ -103,7 +106,9 @@ final class JournalWorld {
     let differences = model.differences(from: journal, report)
     guard differences.isEmpty else { throw Wrong(description: differences.joined(separator: "; ")) }
     left = [:]
-    for campaign in journal.campaigns where campaign.phase == .open { left[campaign.number] = model.left(of: campaign.number) }
+    for campaign in journal.campaigns where campaign.phase == .open {
+      left[campaign.number] = model.left(of: campaign.number)
+    }
   }
 
   /// Runs the journal until `body` has ended.
@@ -132,7 +137,9 @@ final class JournalWorld {
     let copy = SimulatedDisk()
     for name in disk.fileNames { copy.put(name, disk.contents(name) ?? []) }
     let next = unsafe try Journal.inspect(copy) { _, _, _ in }.next.rawValue
-    guard next > journal.journal.durablePosition.rawValue, var expected = history.last(where: { $0.position < next })?.model else {
+    guard next > journal.journal.durablePosition.rawValue,
+      var expected = history.last(where: { $0.position < next })?.model
+    else {
       throw Wrong(description: "what was durable is gone")
     }
     expected.endLife()
@@ -170,13 +177,18 @@ final class JournalWorld {
     let payloads = [random.bytes(3), [1, 2, 3]]
     let beginnings = (0..<Int.random(in: 1...3, using: &random)).map { index in
       EngineJournal.Beginning(
-        app: random.text(), campaign: Campaign(payload: random.pick(payloads, or: []), expiration: random.chance(50) ? 77 : nil, priority: 5),
+        app: random.text(),
+        campaign: Campaign(
+          payload: random.pick(payloads, or: []), expiration: random.chance(50) ? 77 : nil, priority: 5),
         context: random.bytes(index * 20))
     }
     let numbers = try await drive { [journal] in try await journal.begin(beginnings) }
     for (number, beginning) in zip(numbers, beginnings) {
-      guard let campaign = journal.campaign(number), model.campaigns[number] == nil else { throw Wrong(description: "campaign \(number) is not new") }
-      guard campaign.app == beginning.app, campaign.context == beginning.context, campaign.expiration == beginning.campaign.expiration, campaign.priority == 5,
+      guard let campaign = journal.campaign(number), model.campaigns[number] == nil else {
+        throw Wrong(description: "campaign \(number) is not new")
+      }
+      guard campaign.app == beginning.app, campaign.context == beginning.context,
+        campaign.expiration == beginning.campaign.expiration, campaign.priority == 5,
         campaign.groupCount == numbers.count, campaign.phase == .open, campaign.account == Account()
       else { throw Wrong(description: "a campaign that was not begun") }
       model.campaigns[number] = campaign
@@ -217,7 +229,9 @@ final class JournalWorld {
 
   /// The next entries of a campaign's audience.
   private func read(_ number: UInt64) -> (notifications: [TestNotification], position: AudiencePosition) {
-    let campaign = model.campaigns[number] ?? JournalledCampaign(number: 0, group: 0, app: "", payload: 0, expiration: nil, priority: nil, context: [])
+    let campaign =
+      model.campaigns[number]
+      ?? JournalledCampaign(number: 0, group: 0, app: "", payload: 0, expiration: nil, priority: nil, context: [])
     var line = campaign.readLine
     let (isPersonal, tokensAreUniform, linesFollow) = (random.chance(30), random.chance(70), random.chance(70))
     let notifications = (0..<Int.random(in: 1...8, using: &random)).map { _ in
@@ -226,8 +240,11 @@ final class JournalWorld {
         line: line, token: random.bytes(tokensAreUniform ? 32 : Int.random(in: 1...100, using: &random)),
         payload: isPersonal ? random.bytes(Int.random(in: 0...200, using: &random)) : [])
     }
-    var position = AudiencePosition(mark: mark(), readLine: line + UInt64.random(in: 0...2, using: &random), submitted: campaign.account.submitted)
-    for reason in Rejection.atIntake where random.chance(15) { position.rejected[reason] = Int.random(in: 1...3, using: &random) }
+    var position = AudiencePosition(
+      mark: mark(), readLine: line + UInt64.random(in: 0...2, using: &random), submitted: campaign.account.submitted)
+    for reason in Rejection.atIntake where random.chance(15) {
+      position.rejected[reason] = Int.random(in: 1...3, using: &random)
+    }
     position.submitted += notifications.count + position.rejected.values.reduce(0, +)
     return (notifications, position)
   }
@@ -236,13 +253,16 @@ final class JournalWorld {
     // Other claims may have become padding.
     let start = lane.end + (random.chance(10) ? UInt64.random(in: 1...9, using: &random) : 0)
     let blockCount = notifications.map(\.blockCount).reduce(0, +)
-    return JournalledRun(lane: lane.number, range: start..<(start + blockCount), campaign: campaign, count: notifications.count)
+    return JournalledRun(
+      lane: lane.number, range: start..<(start + blockCount), campaign: campaign, count: notifications.count)
   }
 
   private func take(in notifications: [TestNotification], _ header: EnqueueHeader) throws {
     let source = TestSource(notifications: notifications)
     let position = journal.journal.nextPosition.rawValue
-    guard journal.enqueue(header, source.shape, source) else { throw Wrong(description: "no room: \(journal.failure ?? "full")") }
+    guard journal.enqueue(header, source.shape, source) else {
+      throw Wrong(description: "no room: \(journal.failure ?? "full")")
+    }
     model.apply(header, notifications)
     note(position)
   }
@@ -262,12 +282,16 @@ final class JournalWorld {
     let range = first.start..<taken.reduce(first.start) { $0 + $1.notification.blockCount }
     left[number]?.removeFirst(taken.count)
     if first.fate != .unsent, random.chance(40) {
-      record(.resolved(JournalledRun(lane: first.lane, range: range, campaign: number, count: taken.count), random.chance(50) ? .held : .unknown))
+      record(
+        .resolved(
+          JournalledRun(lane: first.lane, range: range, campaign: number, count: taken.count),
+          random.chance(50) ? .held : .unknown))
       return
     }
     let notifications = taken.map(\.notification)
     var header = EnqueueHeader(run: run(notifications, campaign: number, in: lane), position: nil)
-    header.source = EnqueueHeader.Source(lane: first.lane, range: range, newlyDoubted: first.fate == .unknown ? taken.count : 0)
+    header.source = EnqueueHeader.Source(
+      lane: first.lane, range: range, newlyDoubted: first.fate == .unknown ? taken.count : 0)
     header.isInDoubt = first.fate != .unsent
     try take(in: notifications, header)
   }
@@ -277,7 +301,9 @@ final class JournalWorld {
   private func restate() throws {
     let asked = pinned.ends.withLock { exchange(&$0, with: [:]) }.sorted { $0.key < $1.key }
     for (number, end) in asked where random.chance(90) { try restate(number, before: end) }
-    guard random.chance(30), let lane = liveLane(where: { !$0.ringEntries.isEmpty }), let end = lane.ringEntries.randomElement(using: &random)?.end else {
+    guard random.chance(30), let lane = liveLane(where: { !$0.ringEntries.isEmpty }),
+      let end = lane.ringEntries.randomElement(using: &random)?.end
+    else {
       return
     }
     restateCount += 1
@@ -290,17 +316,22 @@ final class JournalWorld {
     while let first = rest.first {
       var run: [JournalModel.Entry] = []
       for entry in rest {
-        guard entry.campaign == first.campaign, entry.isDoubted == first.isDoubted, entry.start == run.last?.end ?? entry.start else { break }
+        guard entry.campaign == first.campaign, entry.isDoubted == first.isDoubted,
+          entry.start == run.last?.end ?? entry.start
+        else { break }
         run.append(entry)
       }
       run = Array(run.prefix(Int.random(in: 1...6, using: &random)))
       rest = rest.dropFirst(run.count)
       let range = first.start..<(run.last?.end ?? first.end)
-      var header = EnqueueHeader(run: JournalledRun(lane: number, range: range, campaign: first.campaign, count: run.count), position: nil)
+      var header = EnqueueHeader(
+        run: JournalledRun(lane: number, range: range, campaign: first.campaign, count: run.count), position: nil)
       (header.isInDoubt, header.isRewritten) = (first.isDoubted, true)
       let source = TestSource(notifications: run.map(\.notification))
       let position = journal.journal.nextPosition.rawValue
-      guard journal.enqueue(header, source.shape, source) else { throw Wrong(description: "no room: \(journal.failure ?? "full")") }
+      guard journal.enqueue(header, source.shape, source) else {
+        throw Wrong(description: "no room: \(journal.failure ?? "full")")
+      }
       note(position)
       // The process may end between two of them, and outcomes may come in between.
       if random.chance(5) { return }
@@ -310,7 +341,9 @@ final class JournalWorld {
 
   private func intend() {
     guard let lane = liveLane(where: { $0.intent < $0.end }) else { return }
-    guard let through = (lane.boundaries + [lane.end]).filter({ $0 > lane.intent }).randomElement(using: &random) else { return }
+    guard let through = (lane.boundaries + [lane.end]).filter({ $0 > lane.intent }).randomElement(using: &random) else {
+      return
+    }
     let position = journal.journal.nextPosition.rawValue
     guard journal.intend(lane: lane.number, through: through) != nil else { return }
     model.apply(.intent(lane: lane.number, through: through))
@@ -319,22 +352,35 @@ final class JournalWorld {
 
   /// Neighbours of one campaign at the front of a lane's ring; anywhere in the ring if the lane's
   /// outcomes come in any order.
-  private func front(where isGood: (JournalModel.Lane, JournalModel.Entry) -> Bool) -> (run: JournalledRun, first: JournalModel.Entry)? {
-    guard let lane = liveLane(where: { lane in lane.ringEntries.first.map { isGood(lane, $0) } ?? false }), let first = lane.ringEntries.first else {
+  private func front(
+    where isGood: (JournalModel.Lane, JournalModel.Entry) -> Bool
+  ) -> (run: JournalledRun, first: JournalModel.Entry)? {
+    guard let lane = liveLane(where: { lane in lane.ringEntries.first.map { isGood(lane, $0) } ?? false }),
+      let first = lane.ringEntries.first
+    else {
       return nil
     }
     if lane.isApart { return anywhere(in: lane) { isGood(lane, $0) } }
-    let same = lane.ringEntries.prefix { $0.campaign == first.campaign && $0.isDoubted == first.isDoubted && isGood(lane, $0) }
+    let same = lane.ringEntries.prefix {
+      $0.campaign == first.campaign && $0.isDoubted == first.isDoubted && isGood(lane, $0)
+    }
     let taken = same.prefix(Int.random(in: 1...same.count, using: &random))
-    return (JournalledRun(lane: lane.number, range: lane.settled..<(taken.last?.end ?? 0), campaign: first.campaign, count: taken.count), first)
+    return (
+      JournalledRun(
+        lane: lane.number, range: lane.settled..<(taken.last?.end ?? 0), campaign: first.campaign, count: taken.count),
+      first
+    )
   }
 
-  private func anywhere(in lane: JournalModel.Lane, where isGood: (JournalModel.Entry) -> Bool) -> (run: JournalledRun, first: JournalModel.Entry)? {
+  private func anywhere(
+    in lane: JournalModel.Lane, where isGood: (JournalModel.Entry) -> Bool
+  ) -> (run: JournalledRun, first: JournalModel.Entry)? {
     guard let first = lane.ringEntries.filter(isGood).randomElement(using: &random) else { return nil }
     let limit = Int.random(in: 1...6, using: &random)
     var (end, count) = (first.start, 0)
     for entry in lane.ringEntries where entry.start >= first.start && count < limit {
-      guard entry.start == end, entry.campaign == first.campaign, entry.isDoubted == first.isDoubted, isGood(entry) else { break }
+      guard entry.start == end, entry.campaign == first.campaign, entry.isDoubted == first.isDoubted, isGood(entry)
+      else { break }
       (end, count) = (entry.end, count + 1)
     }
     return (JournalledRun(lane: lane.number, range: first.start..<end, campaign: first.campaign, count: count), first)
@@ -361,14 +407,17 @@ final class JournalWorld {
     guard let lane = liveLane(where: { $0.settled < $0.intent }) else { return }
     let ends = lane.boundaries.filter { $0 > lane.settled && $0 <= lane.intent }
     guard let end = ends.randomElement(using: &random) else { return }
-    let range = (random.chance(70) ? lane.settled : ends.filter { $0 < end }.randomElement(using: &random) ?? lane.settled)..<end
+    let range =
+      (random.chance(70) ? lane.settled : ends.filter { $0 < end }.randomElement(using: &random) ?? lane.settled)..<end
     var counts: [UInt64: (new: Int, all: Int)] = [:]
     for entry in lane.ringEntries where range.contains(entry.start) {
       counts[entry.campaign, default: (0, 0)].all += 1
       if !entry.isDoubted { counts[entry.campaign, default: (0, 0)].new += 1 }
     }
     for (campaign, count) in counts.sorted(by: { $0.key < $1.key }) {
-      record(.doubted(JournalledRun(lane: lane.number, range: range, campaign: campaign, count: count.new), copies: count.all))
+      record(
+        .doubted(
+          JournalledRun(lane: lane.number, range: range, campaign: campaign, count: count.new), copies: count.all))
       if random.chance(20) { run() }
     }
   }
@@ -384,14 +433,17 @@ final class JournalWorld {
 
   private func readMalformed() {
     guard let number = openCampaign(), let campaign = model.campaigns[number] else { return }
-    var position = AudiencePosition(mark: mark(), readLine: campaign.readLine + 3, submitted: campaign.account.submitted + 3)
+    var position = AudiencePosition(
+      mark: mark(), readLine: campaign.readLine + 3, submitted: campaign.account.submitted + 3)
     position.rejected = random.chance(50) ? [.malformedToken: 3] : [.unusableLine(.row): 1, .payloadTooLarge: 2]
     record(.position(campaign: number, position))
   }
 
   private func endCampaigns() {
     for campaign in model.campaigns.values.sorted(by: { $0.number < $1.number }) where campaign.phase == .open {
-      guard left[campaign.number]?.isEmpty ?? true, model.left(of: campaign.number, isLive: true).isEmpty, random.chance(70) else { continue }
+      guard left[campaign.number]?.isEmpty ?? true, model.left(of: campaign.number, isLive: true).isEmpty,
+        random.chance(70)
+      else { continue }
       record(.ended(campaign: campaign.number))
     }
   }

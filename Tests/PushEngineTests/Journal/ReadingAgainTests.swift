@@ -30,14 +30,18 @@ internal import Testing
       case 8: text += "\"\n"
       case 9: text += random.pick(["\"", ",", "\(token)"], or: "")
       case 10: text += "\(other),é\(name)\r\n"
-      case 11...17: text += isCSV ? "\(random.chance(50) ? token : other),\(name)\n" : "\(random.chance(50) ? token : other)\n"
+      case 11...17:
+        text += isCSV ? "\(random.chance(50) ? token : other),\(name)\n" : "\(random.chance(50) ? token : other)\n"
       case 18: text += String(repeating: "y", count: limit + Int.random(in: -2...2, using: &random)) + "\n"
       case 19:
         // A record of many lines that is just short enough, or just too long.
         let line = String(repeating: "q", count: 999) + "\n"
         let start = "\(token),\"" + String(repeating: line, count: 65)
-        text += start + String(repeating: "r", count: limit - start.utf8.count - 1 + Int.random(in: -2...2, using: &random)) + "\"\n"
-      default: text += "\(token),\"" + String(repeating: "z", count: Int.random(in: limit...3 * limit, using: &random)) + "\n"
+        text +=
+          start + String(repeating: "r", count: limit - start.utf8.count - 1 + Int.random(in: -2...2, using: &random))
+          + "\"\n"
+      default:
+        text += "\(token),\"" + String(repeating: "z", count: Int.random(in: limit...3 * limit, using: &random)) + "\n"
       }
     }
     if random.chance(40) { text.removeLast() }
@@ -47,7 +51,9 @@ internal import Testing
   private static func rows(_ chunk: AudienceChunk) -> [Row] {
     (0..<chunk.count).map { index in
       let entry = chunk[index]
-      return Row(line: entry.line, kind: entry.kind, text: chunk.text(of: entry), payload: unsafe String(decoding: chunk.payload(of: entry), as: UTF8.self))
+      return Row(
+        line: entry.line, kind: entry.kind, text: chunk.text(of: entry),
+        payload: unsafe String(decoding: chunk.payload(of: entry), as: UTF8.self))
     }
   }
 
@@ -56,7 +62,8 @@ internal import Testing
   /// Reads `bytes` from `mark` on in random blocks and chunks. Before each block and chunk, calls
   /// `body` with the number of rows so far and a mark at which another reader could begin.
   private static func read(
-    _ bytes: [UInt8], from mark: AudienceMark, _ header: AudienceHeader, _ renderer: PayloadRenderer?, _ random: inout SeededGenerator,
+    _ bytes: [UInt8], from mark: AudienceMark, _ header: AudienceHeader, _ renderer: PayloadRenderer?,
+    _ random: inout SeededGenerator,
     _ body: (Int, AudienceMark?) -> Void = { _, _ in }
   ) -> [Row] {
     var reader = AudienceReader(header, renderer: renderer, firstLine: mark.line)
@@ -77,7 +84,9 @@ internal import Testing
       var offset = 0
       while offset < block.count || reader.hasLines {
         look(reader)
-        let used = unsafe block.withUnsafeBytes { unsafe reader.read(UnsafeRawBufferPointer(rebasing: $0[offset...]), into: chunk) }
+        let used = unsafe block.withUnsafeBytes {
+          unsafe reader.read(UnsafeRawBufferPointer(rebasing: $0[offset...]), into: chunk)
+        }
         offset += used
         position += used
         empty()
@@ -91,7 +100,9 @@ internal import Testing
     }
   }
 
-  @Test("from any mark of a reader, another reader gives the same entries with the same lines", arguments: 0..<2 as Range<UInt64>)
+  @Test(
+    "from any mark of a reader, another reader gives the same entries with the same lines",
+    arguments: 0..<2 as Range<UInt64>)
   func restart(part: UInt64) throws {
     var (marks, gaps) = (0, 0)
     for seed in stride(from: 1 + part, through: 150, by: 2) {
@@ -99,7 +110,9 @@ internal import Testing
       let (bytes, isCSV) = Self.file(&random)
       guard let header = try AudienceHeader.detect(bytes, isWhole: true) else { continue }
       let template = isCSV && random.chance(50) ? #"{"a":"{{name}}"}"# : nil
-      let renderer = try template.map { try PayloadTemplate(parsing: Array($0.utf8)).renderer(for: header, byteLimit: 200) }
+      let renderer = try template.map {
+        try PayloadTemplate(parsing: Array($0.utf8)).renderer(for: header, byteLimit: 200)
+      }
       let start = AudienceMark(offset: UInt64(header.byteCount), line: header.firstLine)
       var found: [AudienceMark: Int] = [:]
       let whole = Self.read(bytes, from: start, header, renderer, &random) { count, mark in
@@ -117,9 +130,12 @@ internal import Testing
 
   // MARK: The file
 
-  @Test("a file opened again at any chunk's mark gives every entry after the last one taken in, once", arguments: 0..<2 as Range<UInt64>)
+  @Test(
+    "a file opened again at any chunk's mark gives every entry after the last one taken in, once",
+    arguments: 0..<2 as Range<UInt64>)
   func fileAgain(part: UInt64) throws {
-    let path = FileManager.default.temporaryDirectory.appending(path: "carillon-again-\(UUID().uuidString)").path(percentEncoded: false)
+    let path = FileManager.default.temporaryDirectory.appending(path: "carillon-again-\(UUID().uuidString)").path(
+      percentEncoded: false)
     defer { try? FileManager.default.removeItem(atPath: path) }
     var restarts = 0
     for seed in stride(from: 1001 + part, through: 1150, by: 2) {
@@ -129,8 +145,12 @@ internal import Testing
       if random.chance(10) { while bytes.count < 600_000 { bytes += Self.file(&random).text.dropFirst(200) } }
       try Data(bytes).write(to: URL(fileURLWithPath: path))
       let template = try isCSV && random.chance(50) ? PayloadTemplate(parsing: Array(#"{"a":"{{name}}"}"#.utf8)) : nil
-      func open(_ mark: AudienceMark?) throws -> AudienceFile { try AudienceFile(path: path, from: mark) { try template?.renderer(for: $0, byteLimit: 200) } }
-      func chunk() -> AudienceChunk { AudienceChunk(entryLimit: random.pick([1, 3, 10, 100], or: 3), payloadCapacity: 1_000) }
+      func open(_ mark: AudienceMark?) throws -> AudienceFile {
+        try AudienceFile(path: path, from: mark) { try template?.renderer(for: $0, byteLimit: 200) }
+      }
+      func chunk() -> AudienceChunk {
+        AudienceChunk(entryLimit: random.pick([1, 3, 10, 100], or: 3), payloadCapacity: 1_000)
+      }
 
       let file = try open(nil)
       let first = chunk()
@@ -141,11 +161,14 @@ internal import Testing
         whole += Self.rows(first)
         chunks.append((first.mark, before...(whole.last?.line ?? before)))
       }
-      #expect(zip(whole, whole.dropFirst()).allSatisfy { $0.line < $1.line }, "seed \(seed): the lines of entries must grow")
+      #expect(
+        zip(whole, whole.dropFirst()).allSatisfy { $0.line < $1.line }, "seed \(seed): the lines of entries must grow")
       for (mark, taken) in chunks.shuffled(using: &random).prefix(6) + chunks.suffix(1) {
         restarts += 1
         // A part of the chunk has been taken in, up to some line, or nothing of it.
-        let line = random.chance(30) ? random.pick([taken.lowerBound, taken.upperBound], or: 0) : UInt64.random(in: taken, using: &random)
+        let line =
+          random.chance(30)
+          ? random.pick([taken.lowerBound, taken.upperBound], or: 0) : UInt64.random(in: taken, using: &random)
         let again = try open(mark)
         let next = chunk()
         var rows: [Row] = []

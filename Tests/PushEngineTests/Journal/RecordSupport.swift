@@ -14,7 +14,9 @@ struct TestNotification: Hashable {
   var payload: [UInt8] = []
 
   var blockCount: UInt64 {
-    UInt64(RingRecord.blockCount(tokenByteCount: token.count, payloadByteCount: (identifier == nil ? 0 : 16) + collapse.count + payload.count))
+    UInt64(
+      RingRecord.blockCount(
+        tokenByteCount: token.count, payloadByteCount: (identifier == nil ? 0 : 16) + collapse.count + payload.count))
   }
 
   init(line: UInt64, token: [UInt8], payload: [UInt8] = []) {
@@ -24,7 +26,8 @@ struct TestNotification: Hashable {
   }
 
   init(_ notification: EnqueuedNotification) {
-    self.init(line: notification.line, token: unsafe Array(notification.token), payload: unsafe Array(notification.payload))
+    self.init(
+      line: notification.line, token: unsafe Array(notification.token), payload: unsafe Array(notification.payload))
     identifier = notification.headers.identifier
     collapse = unsafe Array(notification.headers.collapseIdentifier)
   }
@@ -40,7 +43,8 @@ struct TestSource: EnqueueSource {
           withOwnHeaders(identifier: notification.identifier, collapse: notification.collapse) { headers in
             unsafe body(
               EnqueuedNotification(
-                line: notification.line, token: token, headersCode: headers.code, headersStart: headers.bytes.baseAddress, payload: payload))
+                line: notification.line, token: token, headersCode: headers.code,
+                headersStart: headers.bytes.baseAddress, payload: payload))
           }
         }
       }
@@ -68,7 +72,9 @@ enum Record {
   }
 
   static func bytes(_ event: JournalEvent) -> [UInt8]? { bytes(event.byteCount) { event.write(to: &$0) } }
-  static func bytes(_ campaign: JournalledCampaign) -> [UInt8]? { bytes(campaign.byteCount) { campaign.write(to: &$0) } }
+  static func bytes(_ campaign: JournalledCampaign) -> [UInt8]? {
+    bytes(campaign.byteCount) { campaign.write(to: &$0) }
+  }
   static func bytes(_ lane: JournalledLane) -> [UInt8]? { bytes(lane.record.byteCount) { lane.record.write(to: &$0) } }
 
   static func bytes(_ header: EnqueueHeader, _ source: TestSource) -> [UInt8]? {
@@ -100,7 +106,9 @@ enum Record {
 extension JournalState {
   /// Reads a record as the reading of a journal does.
   mutating func read(_ position: UInt64, kind: UInt8, _ bytes: [UInt8]) throws {
-    try unsafe withExactBytes(bytes) { memory in try unsafe read(JournalPosition(rawValue: position), kind: kind, memory) }
+    try unsafe withExactBytes(bytes) { memory in
+      try unsafe read(JournalPosition(rawValue: position), kind: kind, memory)
+    }
   }
 }
 
@@ -127,7 +135,9 @@ extension EnqueueContent {
 // MARK: - Random values
 
 extension SeededGenerator {
-  mutating func pick<Value>(_ values: [Value], or fallback: Value) -> Value { values.randomElement(using: &self) ?? fallback }
+  mutating func pick<Value>(_ values: [Value], or fallback: Value) -> Value {
+    values.randomElement(using: &self) ?? fallback
+  }
 
   /// A small, a large or any number, at most `limit`.
   mutating func number(_ limit: UInt64) -> UInt64 {
@@ -141,7 +151,9 @@ extension SeededGenerator {
 
   mutating func count(_ limit: UInt64 = 1 << 48) -> Int { Int(number(limit)) }
 
-  mutating func text() -> String { pick(["", "a", "com.example.app", "Jürgen's \u{1F514}", String(repeating: "x", count: 300)], or: "") }
+  mutating func text() -> String {
+    pick(["", "a", "com.example.app", "Jürgen's \u{1F514}", String(repeating: "x", count: 300)], or: "")
+  }
 
   mutating func ringRange() -> Range<UInt64> {
     let (first, second) = (number((1 << 62) - 1), number((1 << 62) - 1))
@@ -155,15 +167,24 @@ extension SeededGenerator {
   mutating func outcome() -> Outcome {
     pick(
       [
-        .accepted(.confirmed), .accepted(.quiet), .suppressed, .expired, .held, .cancelled, .unknown, .rejected(.closedWithoutReason),
+        .accepted(.confirmed), .accepted(.quiet), .suppressed, .expired, .held, .cancelled, .unknown,
+        .rejected(.closedWithoutReason),
         .rejected(.provider(ProviderRefusal(status: 400, reason: nil, otherReason: "Überlast"))),
         .rejected(.provider(ProviderRefusal(status: 451, reason: nil, otherReason: String(repeating: "過", count: 64)))),
         .rejected(.gaveUp(ProviderRefusal(status: 503, reason: nil, otherReason: "Overload"))),
         .rejected(.streamRefused), .rejected(.malformedToken), .rejected(.payloadTooLarge),
         .rejected(.status(GatewayStatus(rawValue: UInt8.random(in: 0...255, using: &self)))),
         .rejected(.unusableLine(pick(LineDefect.allCases, or: .row))),
-        .rejected(.provider(ProviderRefusal(status: UInt16.random(in: 100...999, using: &self), reason: ProviderReason.allCases.randomElement(using: &self)))),
-        .rejected(.gaveUp(ProviderRefusal(status: UInt16.random(in: 100...999, using: &self), reason: ProviderReason.allCases.randomElement(using: &self)))),
+        .rejected(
+          .provider(
+            ProviderRefusal(
+              status: UInt16.random(in: 100...999, using: &self),
+              reason: ProviderReason.allCases.randomElement(using: &self)))),
+        .rejected(
+          .gaveUp(
+            ProviderRefusal(
+              status: UInt16.random(in: 100...999, using: &self),
+              reason: ProviderReason.allCases.randomElement(using: &self)))),
       ], or: .unknown)
   }
 
@@ -179,14 +200,20 @@ extension SeededGenerator {
 
   mutating func audiencePosition() -> AudiencePosition {
     AudiencePosition(
-      mark: AudienceMark(offset: number((1 << 62) - 1), line: number((1 << 62) - 1)), readLine: number((1 << 62) - 1), submitted: count(),
-      rejected: Dictionary(uniqueKeysWithValues: Rejection.atIntake.filter { _ in chance(30) }.map { ($0, 1 + count(UInt64(UInt32.max - 1))) }))
+      mark: AudienceMark(offset: number((1 << 62) - 1), line: number((1 << 62) - 1)), readLine: number((1 << 62) - 1),
+      submitted: count(),
+      rejected: Dictionary(
+        uniqueKeysWithValues: Rejection.atIntake.filter { _ in chance(30) }.map {
+          ($0, 1 + count(UInt64(UInt32.max - 1)))
+        }))
   }
 
   mutating func campaign() -> JournalledCampaign {
     var campaign = JournalledCampaign(
-      number: number(.max), group: number(.max), groupCount: count(UInt64(UInt32.max)), app: text(), payload: number(.max),
-      expiration: chance(50) ? UInt32(number(UInt64(UInt32.max))) : nil, priority: chance(50) ? UInt8.random(in: 1...255, using: &self) : nil,
+      number: number(.max), group: number(.max), groupCount: count(UInt64(UInt32.max)), app: text(),
+      payload: number(.max),
+      expiration: chance(50) ? UInt32(number(UInt64(UInt32.max))) : nil,
+      priority: chance(50) ? UInt8.random(in: 1...255, using: &self) : nil,
       context: bytes(Int.random(in: 0...200, using: &self)))
     campaign.phase = chance(50) ? .open : .ended
     campaign.seed = IdentifierSeed(high: next(), low: next())
@@ -222,7 +249,10 @@ extension SeededGenerator {
 
   mutating func header(_ run: JournalledRun) -> EnqueueHeader {
     var header = EnqueueHeader(run: run, position: chance(50) ? audiencePosition() : nil)
-    if chance(50) { header.source = EnqueueHeader.Source(lane: number(.max), range: ringRange(), newlyDoubted: count(UInt64(UInt32.max))) }
+    if chance(50) {
+      header.source = EnqueueHeader.Source(
+        lane: number(.max), range: ringRange(), newlyDoubted: count(UInt64(UInt32.max)))
+    }
     header.isInDoubt = chance(50)
     header.isRewritten = chance(50)
     return header
@@ -235,11 +265,14 @@ extension SeededGenerator {
     var line = number(.max)
     return (0..<Int.random(in: 1...40, using: &self)).map { _ in
       line = linesFollow ? line &+ 1 : number(.max)
-      let tokenByteCount = tokensAreUniform ? 32 : pick([1, 31, 32, 33, 99, 100, Int.random(in: 1...100, using: &self)], or: 32)
+      let tokenByteCount =
+        tokensAreUniform ? 32 : pick([1, 31, 32, 33, 99, 100, Int.random(in: 1...100, using: &self)], or: 32)
       let payloadByteCount = chance(payloadPercent) ? pick([1, 31, 32, 33, 255, 256, 2048, 5120], or: 1) : 0
       var notification = TestNotification(line: line, token: bytes(tokenByteCount), payload: bytes(payloadByteCount))
       if chance(headersPercent) { notification.identifier = APNSIdentifier(high: next(), low: next()) }
-      if chance(headersPercent) { notification.collapse = bytes(pick([1, 63, 64, Int.random(in: 1...64, using: &self)], or: 1)) }
+      if chance(headersPercent) {
+        notification.collapse = bytes(pick([1, 63, 64, Int.random(in: 1...64, using: &self)], or: 1))
+      }
       return notification
     }
   }

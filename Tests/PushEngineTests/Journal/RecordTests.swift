@@ -45,7 +45,9 @@ internal import Testing
       }
       let bytes = try #require(Record.bytes(lane), "seed \(seed)")
       let read = try Record.read(bytes) { JournalledLane(try LaneRecord(reading: &$0), runsOf: nil) }
-      #expect((read.number, read.app, read.settled, read.intent) == (lane.number, lane.app, lane.settled, lane.intent), "seed \(seed)")
+      #expect(
+        (read.number, read.app, read.settled, read.intent) == (lane.number, lane.app, lane.settled, lane.intent),
+        "seed \(seed)")
       // A dictionary can write its entries in another order, so the sorted bytes are compared.
       #expect(Record.bytes(read)?.sorted() == bytes.sorted(), "seed \(seed)")
     }
@@ -85,7 +87,8 @@ internal import Testing
     var random = SeededGenerator(seed: 1)
     let notifications = (1...1024).map { TestNotification(line: UInt64($0), token: random.bytes(32)) }
     let run = JournalledRun(lane: 1, range: 0..<1024, campaign: 1, count: 1024)
-    let header = EnqueueHeader(run: run, position: AudiencePosition(mark: AudienceMark(offset: 0, line: 1), readLine: 1024, submitted: 1024))
+    let header = EnqueueHeader(
+      run: run, position: AudiencePosition(mark: AudienceMark(offset: 0, line: 1), readLine: 1024, submitted: 1024))
     let bytes = try #require(Record.bytes(header, TestSource(notifications: notifications)))
     #expect(bytes.count <= 1024 * 32 + 128)
   }
@@ -100,16 +103,20 @@ internal import Testing
       for notification in notifications { starts.append((starts.last ?? 0) + notification.blockCount) }
       let end = starts.last ?? start
       let run = JournalledRun(lane: 3, range: start..<end, campaign: 4, count: notifications.count)
-      let bytes = try #require(Record.bytes(EnqueueHeader(run: run, position: nil), TestSource(notifications: notifications)))
+      let bytes = try #require(
+        Record.bytes(EnqueueHeader(run: run, position: nil), TestSource(notifications: notifications)))
       let content = try Record.read(bytes) { record in
         _ = try EnqueueHeader(reading: &record)
         return try EnqueueContent(reading: &record, run: run)
       }
-      let (first, second) = (UInt64.random(in: 0...(end + 5), using: &random), UInt64.random(in: 0...(end + 5), using: &random))
+      let (first, second) = (
+        UInt64.random(in: 0...(end + 5), using: &random), UInt64.random(in: 0...(end + 5), using: &random)
+      )
       let range = min(first, second)..<max(first, second)
       // A notification belongs to the piece in which it begins.
       let expected = notifications.indices.filter { range.contains(starts[$0]) }
-      let recovered = RecoveredRun(lane: 3, campaign: 4, fate: .unknown, range: range, content: content, runStart: start)
+      let recovered = RecoveredRun(
+        lane: 3, campaign: 4, fate: .unknown, range: range, content: content, runStart: start)
       #expect(recovered?.notifications ?? [] == expected.map { notifications[$0] }, "seed \(seed)")
       #expect(recovered?.count ?? 0 == expected.count, "seed \(seed)")
       if let firstIndex = expected.first, let lastIndex = expected.last {

@@ -7,7 +7,9 @@ internal import Testing
 
 /// What a lane enters in the accounts of its campaigns and in the journal.
 @Suite struct SettlementRecorderTests {
-  @Test("a notification that a cancelled campaign gives back in doubt counts once as a possible duplicate", arguments: [true, false])
+  @Test(
+    "a notification that a cancelled campaign gives back in doubt counts once as a possible duplicate",
+    arguments: [true, false])
   func givenBackInDoubt(comesInOrder: Bool) async throws {
     let small = try SmallJournal(SimulatedDisk())
     let (campaign, lane) = try await small.begin(count: 3)

@@ -18,7 +18,9 @@ struct FaultTests {
     Faults.Selection(every: 5),
   ]
 
-  @Test("a selected frame is refused with the rule's status; earlier frames are accepted, later ones discarded", arguments: selections)
+  @Test(
+    "a selected frame is refused with the rule's status; earlier frames are accepted, later ones discarded",
+    arguments: selections)
   func refusal(selection: Faults.Selection) {
     var faults = Faults()
     faults.refuse = [Faults.Refuse(selection, status: .missingTopic)]
@@ -27,13 +29,18 @@ struct FaultTests {
     #expect(driver.visible == [.answer(.missingTopic, 5), .halfClose])
     let truth = driver.ended()
     #expect((truth.accepted, truth.discarded, truth.refused) == (4, 4, [.missingTopic: 1]))
-    #expect(driver.memory.accepted(topic: "app").keys.sorted { $0.description < $1.description } == (1...4).map { .numbered($0) })
+    #expect(
+      driver.memory.accepted(topic: "app").keys.sorted { $0.description < $1.description }
+        == (1...4).map { .numbered($0) })
   }
 
   @Test("the first matching rule decides, and the default status is 8")
   func firstRule() {
     var faults = Faults()
-    faults.refuse = [Faults.Refuse(Faults.Selection(tokens: [.numbered(3)])), Faults.Refuse(Faults.Selection(every: 3), status: .unknown)]
+    faults.refuse = [
+      Faults.Refuse(Faults.Selection(tokens: [.numbered(3)])),
+      Faults.Refuse(Faults.Selection(every: 3), status: .unknown),
+    ]
     var driver = Driver(faults: faults)
     driver.receive(Self.frames(1...3))
     #expect(driver.visible == [.answer(.invalidToken, 3), .halfClose])
@@ -61,7 +68,9 @@ struct FaultTests {
     #expect((truth.accepted, truth.discarded, truth.poisoned, truth.refused) == (1, 1, 1, [:]))
   }
 
-  @Test("a delayed error response leaves on time, and frames that arrive until then are discarded", arguments: [FrameVersion.simple, .framed])
+  @Test(
+    "a delayed error response leaves on time, and frames that arrive until then are discarded",
+    arguments: [FrameVersion.simple, .framed])
   func delay(command: FrameVersion) {
     var faults = Faults()
     faults.refuse = [Faults.Refuse(Faults.Selection(tokens: [.numbered(2)]))]
@@ -94,7 +103,9 @@ struct FaultTests {
     #expect(driver.visible == [.answer(.missingDeviceToken, 9), .close])
   }
 
-  @Test("error responses can carry identifier 0, separately for notifications and probes", arguments: [true, false], [true, false])
+  @Test(
+    "error responses can carry identifier 0, separately for notifications and probes", arguments: [true, false],
+    [true, false])
   func identifierZero(frames: Bool, probes: Bool) {
     var faults = Faults()
     faults.refuse = [Faults.Refuse(Faults.Selection(every: 1))]

@@ -23,7 +23,10 @@ struct Driver: ~Copyable {
     self.init(rules)
   }
 
-  init(_ gateway: SimulatedGateway, _ memory: RecordedFrames = RecordedFrames(), topic: String = "app", now: Instant = .start + .seconds(1)) {
+  init(
+    _ gateway: SimulatedGateway, _ memory: RecordedFrames = RecordedFrames(), topic: String = "app",
+    now: Instant = .start + .seconds(1)
+  ) {
     self.gateway = gateway
     self.memory = memory
     self.now = now
@@ -62,5 +65,7 @@ extension [GatewayAction] {
 }
 
 extension GatewayAction {
-  static func answer(_ status: GatewayStatus, _ identifier: UInt32) -> GatewayAction { .send(ErrorResponse(status: status, identifier: identifier)) }
+  static func answer(_ status: GatewayStatus, _ identifier: UInt32) -> GatewayAction {
+    .send(ErrorResponse(status: status, identifier: identifier))
+  }
 }

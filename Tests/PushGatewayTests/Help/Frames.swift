@@ -14,7 +14,9 @@ enum Frames {
     [1] + u32(identifier) + u32(0) + u16(token.count) + token + u16(payload.count) + payload
   }
 
-  static func framed(_ identifier: UInt32?, _ token: [UInt8]? = token(1), _ payload: [UInt8]? = payload, more: [UInt8] = []) -> [UInt8] {
+  static func framed(
+    _ identifier: UInt32?, _ token: [UInt8]? = token(1), _ payload: [UInt8]? = payload, more: [UInt8] = []
+  ) -> [UInt8] {
     var items: [UInt8] = []
     if let token { items += item(1, token) }
     if let payload { items += item(2, payload) }
@@ -24,7 +26,9 @@ enum Frames {
   }
 
   /// A frame of any command. Command 0 has no identifier.
-  static func frame(_ command: FrameVersion, _ identifier: UInt32, _ token: [UInt8] = token(1), _ payload: [UInt8] = payload) -> [UInt8] {
+  static func frame(
+    _ command: FrameVersion, _ identifier: UInt32, _ token: [UInt8] = token(1), _ payload: [UInt8] = payload
+  ) -> [UInt8] {
     switch command {
     case .simple: simple(token, payload)
     case .enhanced: enhanced(identifier, token, payload)
@@ -39,7 +43,9 @@ enum Frames {
   /// 32 bytes that end in the number.
   static func token(_ number: UInt32) -> [UInt8] { Array(repeating: 0xAB, count: 28) + u32(number) }
 
-  static func u16(_ value: Int) -> [UInt8] { [UInt8(truncatingIfNeeded: value >> 8), UInt8(truncatingIfNeeded: value)] }
+  static func u16(_ value: Int) -> [UInt8] {
+    [UInt8(truncatingIfNeeded: value >> 8), UInt8(truncatingIfNeeded: value)]
+  }
   static func u32(_ value: UInt32) -> [UInt8] { u16(Int(value >> 16)) + u16(Int(value & 0xFFFF)) }
 }
 

@@ -7,7 +7,8 @@ enum HTTP2Wire {
 
   static func frame(_ type: UInt8, _ flags: UInt8, _ stream: Int32, _ payload: [UInt8]) -> [UInt8] {
     let count = payload.count
-    return [UInt8(count >> 16), UInt8(count >> 8 & 255), UInt8(count & 255), type, flags] + word(UInt32(stream)) + payload
+    return [UInt8(count >> 16), UInt8(count >> 8 & 255), UInt8(count & 255), type, flags] + word(UInt32(stream))
+      + payload
   }
 
   static func word(_ value: UInt32) -> [UInt8] { (0..<4).map { UInt8(truncatingIfNeeded: value >> (24 - 8 * $0)) } }
@@ -65,7 +66,9 @@ enum HTTP2Wire {
       guard bytes.count - offset >= 9 + count else { break }
       let stream = bytes[offset + 5..<offset + 9].reduce(0) { $0 << 8 | UInt32($1) } & 0x7FFF_FFFF
       frames.append(
-        Frame(type: bytes[offset + 3], flags: bytes[offset + 4], stream: Int32(stream), payload: Array(bytes[offset + 9..<offset + 9 + count])))
+        Frame(
+          type: bytes[offset + 3], flags: bytes[offset + 4], stream: Int32(stream),
+          payload: Array(bytes[offset + 9..<offset + 9 + count])))
       offset += 9 + count
     }
     bytes.removeFirst(offset)

@@ -37,7 +37,8 @@ final class RawClient: LinkDelegate {
       try await body { topic, toFeedback in
         let certificates = try #require(simulator.certificates)
         let files = try #require(certificates.apps[topic])
-        let configuration = TLSClientConfiguration(credential: try Credential.load(files, validAt: nil), trust: .file(certificates.authority))
+        let configuration = TLSClientConfiguration(
+          credential: try Credential.load(files, validAt: nil), trust: .file(certificates.authority))
         let port = toFeedback ? simulator.feedbackPort : simulator.gatewayPort
         let dialer = SocketDialer(host: "127.0.0.1", port: port, context: try TLSContext(client: configuration))
         let client = RawClient(loop)
@@ -119,7 +120,9 @@ final class RawClient: LinkDelegate {
   }
 
   func linkOpened(_ link: any Link) { change { $0.isOpen = true } }
-  func link(_ link: any Link, received bytes: UnsafeRawBufferPointer) { change { unsafe $0.received.append(contentsOf: bytes) } }
+  func link(_ link: any Link, received bytes: UnsafeRawBufferPointer) {
+    change { unsafe $0.received.append(contentsOf: bytes) }
+  }
   func link(_ link: any Link, isWritable: Bool) { pump() }
   func linkClosed(_ link: any Link, reason: LinkClosure) { change { $0.closure = reason } }
 }

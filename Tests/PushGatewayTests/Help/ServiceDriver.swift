@@ -18,16 +18,23 @@ final class ServiceDriver {
   private var inbox: [UInt8] = []
   private var nextStream: Int32 = 1
   /// Sent with each request, unless the request overrides them.
-  var defaults: [(String, String)] = [(":method", "POST"), (":scheme", "https"), (":authority", "localhost"), ("apns-topic", topic)]
+  var defaults: [(String, String)] = [
+    (":method", "POST"), (":scheme", "https"), (":authority", "localhost"), ("apns-topic", topic),
+  ]
 
-  static func service(_ rules: FaultRules = FaultRules(), keys: [ServiceKey] = []) -> (SimulatedService, RecordedRequests) {
+  static func service(
+    _ rules: FaultRules = FaultRules(), keys: [ServiceKey] = []
+  ) -> (SimulatedService, RecordedRequests) {
     let memory = RecordedRequests()
-    let service = SimulatedService(rules: rules, keys: keys, memory: memory) { epoch * 1000 + Int64($0.nanoseconds / 1_000_000) }
+    let service = SimulatedService(rules: rules, keys: keys, memory: memory) {
+      epoch * 1000 + Int64($0.nanoseconds / 1_000_000)
+    }
     return (service, memory)
   }
 
   init(
-    _ made: (SimulatedService, RecordedRequests), client: ServiceClient = ServiceClient(topics: [topic], userIdentifier: topic),
+    _ made: (SimulatedService, RecordedRequests),
+    client: ServiceClient = ServiceClient(topics: [topic], userIdentifier: topic),
     for purpose: ServiceConnection.Purpose = .notifications, now: Instant = .start + .seconds(1)
   ) throws {
     (service, memory) = made
@@ -83,7 +90,9 @@ final class ServiceDriver {
   }
 
   @discardableResult
-  func send(path: String? = nil, token: [UInt8] = token, _ fields: [(String, String)] = [], body: [UInt8] = payload) -> Int32 {
+  func send(
+    path: String? = nil, token: [UInt8] = token, _ fields: [(String, String)] = [], body: [UInt8] = payload
+  ) -> Int32 {
     let made = request(path: path, token: token, fields, body: body)
     receive(made.bytes)
     return made.stream
@@ -130,13 +139,17 @@ final class ServiceDriver {
   func reset(_ stream: Int32) -> UInt32? { frames.first { $0.type == 3 && $0.stream == stream }?.word(at: 0) }
 
   var goAways: [(lastStreamID: Int32, code: UInt32, text: String)] {
-    frames.filter { $0.type == 7 }.map { (Int32($0.word(at: 0)), $0.word(at: 4), String(decoding: $0.payload.dropFirst(8), as: UTF8.self)) }
+    frames.filter { $0.type == 7 }.map {
+      (Int32($0.word(at: 0)), $0.word(at: 4), String(decoding: $0.payload.dropFirst(8), as: UTF8.self))
+    }
   }
 
   /// All announced limits of concurrent streams.
   var limits: [UInt32] {
     frames.filter { $0.type == 4 && $0.flags & 1 == 0 }.flatMap { frame in
-      stride(from: 0, to: frame.payload.count - 5, by: 6).compactMap { frame.payload[$0 + 1] == 3 ? frame.word(at: $0 + 2) : nil }
+      stride(from: 0, to: frame.payload.count - 5, by: 6).compactMap {
+        frame.payload[$0 + 1] == 3 ? frame.word(at: $0 + 2) : nil
+      }
     }
   }
 }

@@ -14,7 +14,8 @@ struct AdmissionControlTests {
       waits.append(control.admit("a", now: at(1000)))
       control.failed("a", now: at(1000))
     }
-    let expected: [Duration?] = Array(repeating: .zero, count: 11) + [.milliseconds(50), .milliseconds(100), .milliseconds(200)]
+    let expected: [Duration?] =
+      Array(repeating: .zero, count: 11) + [.milliseconds(50), .milliseconds(100), .milliseconds(200)]
     #expect(Array(waits.prefix(14)) == expected)
     #expect(waits.compactMap { $0 }.max() ?? .zero <= AdmissionControl.longestWait)
     #expect(control.admit("b", now: at(1000)) == .zero)

@@ -7,7 +7,9 @@ internal import Testing
 struct DelayLineTests {
   private func at(_ milliseconds: Int64) -> Instant { .start + .milliseconds(milliseconds) }
 
-  @Test("elements come out in order, never early, and at most one step of the grid late", arguments: 0..<50 as Range<UInt64>)
+  @Test(
+    "elements come out in order, never early, and at most one step of the grid late", arguments: 0..<50 as Range<UInt64>
+  )
   func order(seed: UInt64) {
     var random = SeededGenerator(seed: seed)
     let delay = Duration.nanoseconds(Int64.random(in: 0...60_000_000, using: &random))

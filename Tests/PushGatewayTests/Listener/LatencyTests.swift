@@ -9,7 +9,9 @@ internal import Testing
 struct LatencyTests {
   private static let latency = Duration.milliseconds(100)
 
-  private static func error(_ status: GatewayStatus, _ identifier: UInt32) -> [UInt8] { SimulatorTests.error(status, identifier) }
+  private static func error(_ status: GatewayStatus, _ identifier: UInt32) -> [UInt8] {
+    SimulatorTests.error(status, identifier)
+  }
 
   @Test("a client is connected after two round trips, and has the error response after a third")
   func roundTrips() async throws {

@@ -23,22 +23,28 @@ struct ServiceOverTLSTests {
       return "\(directory)/\(name)"
     }
 
-    func bearer(issuedAt: Int64 = Int64(Date().timeIntervalSince1970)) throws -> String { "authorization: bearer " + (try key.token(issuedAt: issuedAt)) }
+    func bearer(issuedAt: Int64 = Int64(Date().timeIntervalSince1970)) throws -> String {
+      "authorization: bearer " + (try key.token(issuedAt: issuedAt))
+    }
 
     /// Posts `body` by nghttp with the app's certificate (`certificate`; nil: none). Returns
     /// nghttp's output.
     func post(
-      _ path: String, certificate: String? = topic, _ headers: [String], method: String = "POST", body: [UInt8] = ServiceDriver.payload
+      _ path: String, certificate: String? = topic, _ headers: [String], method: String = "POST",
+      body: [UInt8] = ServiceDriver.payload
     ) async throws -> String {
       var arguments = ["-v", "-y", "-t", "20", "-H", ":method: \(method)"] + headers.flatMap { ["-H", $0] }
       if !body.isEmpty { arguments += ["-d", try file("body-\(UUID().uuidString)", body)] }
-      if let files = certificate.flatMap({ simulator.certificates?.apps[$0] }) { arguments += ["--cert", files.certificate, "--key", files.key ?? ""] }
+      if let files = certificate.flatMap({ simulator.certificates?.apps[$0] }) {
+        arguments += ["--cert", files.certificate, "--key", files.key ?? ""]
+      }
       return try await ForeignProgram.run("nghttp", arguments + [url(path)]).text
     }
   }
 
   private func with(
-    rules: (inout FaultRules) -> Void = { _ in }, configure: (inout GatewaySimulator.Configuration) -> Void = { _ in }, _ body: (Site) async throws -> Void
+    rules: (inout FaultRules) -> Void = { _ in }, configure: (inout GatewaySimulator.Configuration) -> Void = { _ in },
+    _ body: (Site) async throws -> Void
   ) async throws {
     let memory = RecordedRequests()
     try await withSimulator(
@@ -52,9 +58,13 @@ struct ServiceOverTLSTests {
       },
       { simulator, _ in
         let file = try #require(simulator.throwAwayKey)
-        let key = try ProviderKey.load(file: file.file, keyIdentifier: file.keyIdentifier, teamIdentifier: file.teamIdentifier)
+        let key = try ProviderKey.load(
+          file: file.file, keyIdentifier: file.keyIdentifier, teamIdentifier: file.teamIdentifier)
         let directory = URL(fileURLWithPath: file.file).deletingLastPathComponent().path
-        try await body(Site(simulator: simulator, memory: memory, directory: directory, port: try #require(simulator.http2Port), key: key))
+        try await body(
+          Site(
+            simulator: simulator, memory: memory, directory: directory, port: try #require(simulator.http2Port),
+            key: key))
       })
   }
 
@@ -63,7 +73,8 @@ struct ServiceOverTLSTests {
   @Test("nghttp with a certificate gets 200, its own apns-id as it wrote it, and the date")
   func nghttp() async throws {
     try await with { site in
-      let text = try await site.post(Self.path, ["apns-topic: \(Self.topic)", "apns-id: 9F3B2C4D-0000-4000-8000-00000000000A"])
+      let text = try await site.post(
+        Self.path, ["apns-topic: \(Self.topic)", "apns-id: 9F3B2C4D-0000-4000-8000-00000000000A"])
       #expect(text.contains(":status: 200"), "\(text)")
       #expect(text.contains("apns-id: 9F3B2C4D-0000-4000-8000-00000000000A"), "\(text)")
       let date = try #require(text.firstMatch(of: /date: ([^\n\r]+)/)).1
@@ -87,7 +98,8 @@ struct ServiceOverTLSTests {
       let text = try await ForeignProgram.run(
         "h2load",
         [
-          "-n", "\(total)", "-c", "\(clients)", "-m", "\(streams)", "-d", try site.file("payload", ServiceDriver.payload), "-H", "apns-topic: \(Self.topic)",
+          "-n", "\(total)", "-c", "\(clients)", "-m", "\(streams)", "-d",
+          try site.file("payload", ServiceDriver.payload), "-H", "apns-topic: \(Self.topic)",
           "-H", try site.bearer(), site.url(Self.path),
         ]
       ).text
@@ -111,7 +123,8 @@ struct ServiceOverTLSTests {
       let text = try await ForeignProgram.run(
         "h2load",
         [
-          "-n", "4000", "-c", "2", "-m", "50", "-d", try site.file("payload", ServiceDriver.payload), "-H", "apns-topic: \(Self.topic)",
+          "-n", "4000", "-c", "2", "-m", "50", "-d", try site.file("payload", ServiceDriver.payload), "-H",
+          "apns-topic: \(Self.topic)",
           "-H", "apns-id: \(identifier)", "-H", try site.bearer(), site.url(Self.path),
         ]
       ).text
@@ -125,7 +138,9 @@ struct ServiceOverTLSTests {
     }
   }
 
-  @Test("requests above a GOAWAY's last stream are not in the truth; those below are answered before the end", arguments: [0, 3])
+  @Test(
+    "requests above a GOAWAY's last stream are not in the truth; those below are answered before the end",
+    arguments: [0, 3])
   func goAway(delay: Int) async throws {
     try await with(rules: {
       $0.common.http2.goAway = ServiceFaults.GoAway(Faults.Breakpoint(after: 777), reason: "Shutdown")
@@ -134,7 +149,8 @@ struct ServiceOverTLSTests {
       let text = try await ForeignProgram.run(
         "h2load",
         [
-          "-n", "4000", "-c", "2", "-m", "100", "-d", try site.file("payload", ServiceDriver.payload), "-H", "apns-topic: \(Self.topic)", "-H",
+          "-n", "4000", "-c", "2", "-m", "100", "-d", try site.file("payload", ServiceDriver.payload), "-H",
+          "apns-topic: \(Self.topic)", "-H",
           try site.bearer(), site.url(Self.path),
         ]
       ).text
@@ -147,13 +163,18 @@ struct ServiceOverTLSTests {
     }
   }
 
-  @Test("a signature in DER, as from Pushy, and a fraction in iat, as from PyPI's apns2, are accepted unless strict", arguments: [false, true])
+  @Test(
+    "a signature in DER, as from Pushy, and a fraction in iat, as from PyPI's apns2, are accepted unless strict",
+    arguments: [false, true])
   func foreignTokens(isStrict: Bool) async throws {
     try await with(rules: { $0.service.isStrict = isStrict }) { site in
       let key = try #require(site.simulator.throwAwayKey)
       func sign(_ time: String) async throws -> (input: String, der: [UInt8]) {
-        let parts = [#"{"alg":"ES256","kid":"\#(key.keyIdentifier)"}"#, #"{"iss":"\#(key.teamIdentifier)","iat":\#(time)}"#]
-        let input = parts.map { String(decoding: Base64URL.encode(Array($0.utf8)), as: UTF8.self) }.joined(separator: ".")
+        let parts = [
+          #"{"alg":"ES256","kid":"\#(key.keyIdentifier)"}"#, #"{"iss":"\#(key.teamIdentifier)","iat":\#(time)}"#,
+        ]
+        let input = parts.map { String(decoding: Base64URL.encode(Array($0.utf8)), as: UTF8.self) }.joined(
+          separator: ".")
         let output = "\(site.directory)/signature"
         let ending = try await ForeignProgram.run(
           "openssl", ["dgst", "-sha256", "-sign", key.file, "-out", output, try site.file("input", Array(input.utf8))])
@@ -165,11 +186,13 @@ struct ServiceOverTLSTests {
       let whole = try await sign("\(now)")
       let fractional = try await sign("\(now).25")
       let tokens = [
-        ("r‖s", "\(whole.input).\(text(try raw(whole.der)))", true), ("DER", "\(whole.input).\(text(whole.der))", !isStrict),
+        ("r‖s", "\(whole.input).\(text(try raw(whole.der)))", true),
+        ("DER", "\(whole.input).\(text(whole.der))", !isStrict),
         ("fraction", "\(fractional.input).\(text(try raw(fractional.der)))", !isStrict),
       ]
       for (name, token, isTaken) in tokens {
-        let answer = try await site.post(Self.path, certificate: nil, ["apns-topic: \(Self.topic)", "authorization: bearer \(token)"])
+        let answer = try await site.post(
+          Self.path, certificate: nil, ["apns-topic: \(Self.topic)", "authorization: bearer \(token)"])
         #expect(answer.contains(isTaken ? ":status: 200" : #"{"reason":"InvalidProviderToken"}"#), "\(name): \(answer)")
         #expect(answer.contains("SETTINGS_MAX_CONCURRENT_STREAMS(0x03):1]"))
       }
@@ -193,7 +216,10 @@ struct ServiceOverTLSTests {
   func withoutALPN(isStrict: Bool) async throws {
     try await with(rules: { $0.service.isStrict = isStrict }) { site in
       let files = try #require(site.simulator.certificates?.apps[Self.topic])
-      let fields = [(":method", "POST"), (":scheme", "https"), (":authority", "localhost"), (":path", Self.path), ("apns-topic", Self.topic)]
+      let fields = [
+        (":method", "POST"), (":scheme", "https"), (":authority", "localhost"), (":path", Self.path),
+        ("apns-topic", Self.topic),
+      ]
       let bytes = HTTP2Wire.preface + HTTP2Wire.settings + HTTP2Wire.request(1, fields, body: ServiceDriver.payload)
       let script = """
         import socket, ssl, sys, binascii
@@ -212,7 +238,10 @@ struct ServiceOverTLSTests {
         """
       let ending = try await ForeignProgram.run(
         "python3",
-        ["-c", script, "\(site.port)", try #require(site.simulator.certificates).authority, files.certificate, files.key ?? "", Digest.hexadecimal(bytes)])
+        [
+          "-c", script, "\(site.port)", try #require(site.simulator.certificates).authority, files.certificate,
+          files.key ?? "", Digest.hexadecimal(bytes),
+        ])
       #expect(ending.text == (isStrict ? "closed\n" : "answered\n"))
       #expect(site.memory.requests.count == (isStrict ? 0 : 1))
     }
@@ -221,7 +250,9 @@ struct ServiceOverTLSTests {
   @Test("a connection cut after a request was accepted: no response, and the truth counts it")
   func cut() async throws {
     for (isTaken, isReset) in [(true, true), (false, false)] {
-      try await with(rules: { $0.common.http2.cut = [ServiceFaults.Cut(Faults.Breakpoint(after: 1), isTaken: isTaken, isReset: isReset)] }) { site in
+      try await with(rules: {
+        $0.common.http2.cut = [ServiceFaults.Cut(Faults.Breakpoint(after: 1), isTaken: isTaken, isReset: isReset)]
+      }) { site in
         let text = try await site.post(Self.path, ["apns-topic: \(Self.topic)"])
         #expect(!text.contains(":status:"), "\(text)")
         let truth = try #require(await site.simulator.stop(grace: .zero).http2[Self.topic])
@@ -248,19 +279,23 @@ struct ServiceOverTLSTests {
   func channels() async throws {
     try await with { site in
       let channels = try #require(site.simulator.channelsPort)
-      let manager = Site(simulator: site.simulator, memory: site.memory, directory: site.directory, port: channels, key: site.key)
+      let manager = Site(
+        simulator: site.simulator, memory: site.memory, directory: site.directory, port: channels, key: site.key)
       let made = try await manager.post(
         "/1/apps/\(Self.topic)/channels", ["apns-request-id: 9f3b2c4d-0000-4000-8000-00000000000a"],
         body: Array(#"{"message-storage-policy":1,"push-type":"LiveActivity"}"#.utf8))
       #expect(made.contains(":status: 201"), "\(made)")
       #expect(made.contains("apns-request-id: 9f3b2c4d-0000-4000-8000-00000000000a"), "\(made)")
       let channel = String(try #require(made.firstMatch(of: /apns-channel-id: ([A-Za-z0-9+\/=]+)/)).1)
-      let list = try await manager.post("/1/apps/\(Self.topic)/all-channels", [try site.bearer()], method: "GET", body: [])
+      let list = try await manager.post(
+        "/1/apps/\(Self.topic)/all-channels", [try site.bearer()], method: "GET", body: [])
       #expect(list.contains(#"{"channels":["\#(channel)"]}"#), "\(list)")
       let sent = try await site.post(
-        "/4/broadcasts/apps/\(Self.topic)", ["apns-channel-id: \(channel)", "apns-push-type: liveactivity", "apns-expiration: 0"])
+        "/4/broadcasts/apps/\(Self.topic)",
+        ["apns-channel-id: \(channel)", "apns-push-type: liveactivity", "apns-expiration: 0"])
       #expect(sent.contains(":status: 200"), "\(sent)")
-      let gone = try await manager.post("/1/apps/\(Self.topic)/channels", ["apns-channel-id: \(channel)"], method: "DELETE", body: [])
+      let gone = try await manager.post(
+        "/1/apps/\(Self.topic)/channels", ["apns-channel-id: \(channel)"], method: "DELETE", body: [])
       #expect(gone.contains(":status: 204"), "\(gone)")
       #expect(await site.simulator.stop(grace: .zero).http2[Self.topic]?.broadcasts == 1)
     }
@@ -273,10 +308,16 @@ struct ServiceOverTLSTests {
     try await with(configure: { $0.recordPath = path }) { site in
       let identifier = "9F3B2C4D-0000-4000-8000-00000000000A"
       _ = try await site.post(
-        Self.path, ["apns-topic: \(Self.topic).voip", "apns-push-type: voip", "apns-id: \(identifier)", "apns-priority: 10", "apns-collapse-id: \"a\\b\""])
+        Self.path,
+        [
+          "apns-topic: \(Self.topic).voip", "apns-push-type: voip", "apns-id: \(identifier)", "apns-priority: 10",
+          "apns-collapse-id: \"a\\b\"",
+        ])
       _ = try await site.post("/3/device/zz", ["apns-topic: \(Self.topic)"])
       #expect(await site.simulator.stop().recordProblem == nil)
-      let lines = try String(contentsOfFile: path, encoding: .utf8).split(separator: "\n").map { try JSONSerialization.jsonObject(with: Data($0.utf8)) }
+      let lines = try String(contentsOfFile: path, encoding: .utf8).split(separator: "\n").map {
+        try JSONSerialization.jsonObject(with: Data($0.utf8))
+      }
       let records = try #require(lines as? [[String: Any]])
       #expect(records.count == 2)
       #expect(records[0]["app"] as? String == Self.topic)

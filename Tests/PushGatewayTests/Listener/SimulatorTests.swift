@@ -8,9 +8,13 @@ internal import Testing
 /// The simulator over real TLS, with clients that know nothing of the protocol.
 @Suite(.timeLimit(.minutes(20)))
 struct SimulatorTests {
-  static func error(_ status: GatewayStatus, _ identifier: UInt32) -> [UInt8] { [8, status.rawValue] + Frames.u32(identifier) }
+  static func error(_ status: GatewayStatus, _ identifier: UInt32) -> [UInt8] {
+    [8, status.rawValue] + Frames.u32(identifier)
+  }
 
-  @Test("good frames are accepted in silence, and the probe after them is answered", arguments: [FrameVersion.enhanced, .framed])
+  @Test(
+    "good frames are accepted in silence, and the probe after them is answered",
+    arguments: [FrameVersion.enhanced, .framed])
   func accepted(command: FrameVersion) async throws {
     try await withSimulator { simulator, memory in
       try await RawClient.with(simulator) { connect in
@@ -26,7 +30,9 @@ struct SimulatorTests {
     }
   }
 
-  @Test("the error response arrives complete while the client keeps writing at full speed", arguments: [0, 30], [1, 300] as [UInt32])
+  @Test(
+    "the error response arrives complete while the client keeps writing at full speed", arguments: [0, 30],
+    [1, 300] as [UInt32])
   func resetSafety(delay: Int, position: UInt32) async throws {
     var faults = Faults()
     faults.refuse = [Faults.Refuse(Faults.Selection(tokens: [.numbered(position)]))]
@@ -135,7 +141,8 @@ struct SimulatorTests {
   func certificateRefused() async throws {
     var faults = Faults()
     faults.refuseCertificate = Faults.CertificateRefusal(connections: 2)
-    try await withSimulator(faults, topics: ["app", "other"], configure: { $0.rules.apps["other"] = Faults() }) { simulator, memory in
+    try await withSimulator(faults, topics: ["app", "other"], configure: { $0.rules.apps["other"] = Faults() }) {
+      simulator, memory in
       try await RawClient.with(simulator) { connect in
         for _ in 1...2 {
           let client = try await connect("app", false)

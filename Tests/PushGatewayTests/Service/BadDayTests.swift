@@ -8,7 +8,9 @@ internal import Testing
 struct BadDayTests {
   @Test("a poison token ends the connection without a GOAWAY, and later requests are counted")
   func poison() throws {
-    let driver = try ServiceDriver(faults: { $0.poison = [ServiceFaults.Poison(Faults.Selection(tokens: [.numbered(3)]))] })
+    let driver = try ServiceDriver(faults: {
+      $0.poison = [ServiceFaults.Poison(Faults.Selection(tokens: [.numbered(3)]))]
+    })
     driver.send(numbers: 1...5)
     #expect(driver.connection.end == .close)
     driver.send(numbers: 6...7)
@@ -64,7 +66,10 @@ struct BadDayTests {
     #expect(String(decoding: first, as: UTF8.self).hasPrefix("HTTP/1.1 502") == (after == 0))
     #expect(connection.end == (after == 0 ? .close : nil))
     guard after > 0 else { return }
-    let fields = [(":method", "POST"), (":scheme", "https"), (":authority", "localhost"), (":path", "/3/device/" + Digest.hexadecimal(Frames.token(1)))]
+    let fields = [
+      (":method", "POST"), (":scheme", "https"), (":authority", "localhost"),
+      (":path", "/3/device/" + Digest.hexadecimal(Frames.token(1))),
+    ]
     let requests = [1, 3, 5].flatMap { HTTP2Wire.request($0, fields, body: ServiceDriver.payload) }
     let bytes = HTTP2Wire.preface + HTTP2Wire.settings + requests
     unsafe bytes.withUnsafeBytes { unsafe connection.received($0, now: .start + .seconds(1)) }
@@ -89,7 +94,8 @@ struct BadDayTests {
   @Test("both services refuse a certificate for the other environment only; one for both or none is accepted")
   func environment() throws {
     for (isSandbox, environments, isRefused) in [
-      (false, [.sandbox], true), (true, [.production], true), (false, [.production], false), (true, [.sandbox], false), (false, [], false),
+      (false, [.sandbox], true), (true, [.production], true), (false, [.production], false), (true, [.sandbox], false),
+      (false, [], false),
       (false, [.sandbox, .production], false),
     ] as [(Bool, Set<PushEnvironment>, Bool)] {
       var rules = FaultRules()
@@ -98,7 +104,8 @@ struct BadDayTests {
       client.environments = environments
       let driver = try ServiceDriver(ServiceDriver.service(rules), client: client)
       #expect(driver.answer(driver.send()) == (isRefused ? #"{"reason":"BadCertificateEnvironment"}"# : "200"))
-      var connection = SimulatedGateway(rules: rules).connect(topic: "app", isForOtherEnvironment: rules.isForOtherEnvironment(environments))
+      var connection = SimulatedGateway(rules: rules).connect(
+        topic: "app", isForOtherEnvironment: rules.isForOtherEnvironment(environments))
       #expect(connection.opened(now: .start + .seconds(1)).contains(.halfClose) == isRefused)
     }
   }

@@ -40,7 +40,9 @@ struct ChannelTests {
     let delete = [(":method", "DELETE"), ("apns-channel-id", gone)]
     #expect(driver.answer(driver.send(path: Self.path, delete, body: [])) == "no body", "204")
     #expect(driver.reason(driver.send(path: Self.path, delete, body: [])) == "ChannelNotRegistered")
-    #expect(driver.reason(driver.send(path: Self.path, [(":method", "GET"), ("apns-channel-id", gone)], body: [])) == "ChannelNotRegistered")
+    #expect(
+      driver.reason(driver.send(path: Self.path, [(":method", "GET"), ("apns-channel-id", gone)], body: []))
+        == "ChannelNotRegistered")
     #expect(list(driver) == Array(channels.dropFirst()))
   }
 
@@ -91,9 +93,14 @@ struct ChannelTests {
     manager.send(path: Self.path, body: Self.stored)
     let kept = try #require(list(manager).first { $0 != fleeting })
     let driver = try ServiceDriver(made)
-    func outcome(_ changes: [(String, String)] = [], channel: String = kept, body: [UInt8] = ServiceDriver.payload) -> String? {
-      let base = [("apns-topic", ""), ("apns-channel-id", channel), ("apns-push-type", "liveactivity"), ("apns-expiration", "0")]
-      let stream = driver.send(path: Self.broadcast, base.filter { entry in !changes.contains { $0.0 == entry.0 } } + changes, body: body)
+    func outcome(
+      _ changes: [(String, String)] = [], channel: String = kept, body: [UInt8] = ServiceDriver.payload
+    ) -> String? {
+      let base = [
+        ("apns-topic", ""), ("apns-channel-id", channel), ("apns-push-type", "liveactivity"), ("apns-expiration", "0"),
+      ]
+      let stream = driver.send(
+        path: Self.broadcast, base.filter { entry in !changes.contains { $0.0 == entry.0 } } + changes, body: body)
       return driver.reason(stream) ?? driver.answer(stream)
     }
     #expect(outcome() == "200")
@@ -111,7 +118,9 @@ struct ChannelTests {
     #expect(outcome([(":method", "GET")]) == "MethodNotAllowed")
     #expect(outcome(body: []) == "PayloadEmpty")
     #expect(outcome(body: Array(#"{"a":""#.utf8) + [UInt8](repeating: 0x20, count: 5112) + Array(#""}"#.utf8)) == "200")
-    #expect(outcome(body: Array(#"{"a":""#.utf8) + [UInt8](repeating: 0x20, count: 5113) + Array(#""}"#.utf8)) == "PayloadTooLarge")
+    #expect(
+      outcome(body: Array(#"{"a":""#.utf8) + [UInt8](repeating: 0x20, count: 5113) + Array(#""}"#.utf8))
+        == "PayloadTooLarge")
     #expect(driver.reason(driver.send(path: "/4/broadcasts/apps/com.example.other")) == "TopicMismatch")
     #expect(driver.memory.requests.first?.channel == kept)
     #expect(driver.memory.requests.first?.token == nil)

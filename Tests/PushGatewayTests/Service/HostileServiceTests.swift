@@ -45,11 +45,15 @@ struct HostileServiceTests {
       default: bytes.insert(contentsOf: random.bytes(Int.random(in: 1...30, using: &random)), at: place)
       }
     }
-    for piece in bytes.cut(64, using: &random) { unsafe withExactBytes(piece) { unsafe driver.connection.received($0, now: driver.now) } }
+    for piece in bytes.cut(64, using: &random) {
+      unsafe withExactBytes(piece) { unsafe driver.connection.received($0, now: driver.now) }
+    }
     driver.pass(.seconds(1))
     let truth = driver.ended()
     #expect(truth.accepted <= 5, "seed \(random.seed)")
-    #expect(driver.memory.requests.count { $0.refusal == nil } == driver.service.truth().values.reduce(0) { $0 + $1.accepted }, "seed \(random.seed)")
+    #expect(
+      driver.memory.requests.count { $0.refusal == nil }
+        == driver.service.truth().values.reduce(0) { $0 + $1.accepted }, "seed \(random.seed)")
   }
 
   @Test("header values of all kinds get a response", arguments: 0..<300)
@@ -57,16 +61,22 @@ struct HostileServiceTests {
     var random = SeededGenerator(seed: UInt64.random(in: 0 ... .max))
     let driver = try ServiceDriver { _ in }
     let names = [
-      "apns-id", "apns-topic", "apns-push-type", "apns-priority", "apns-expiration", "apns-collapse-id", "apns-channel-id", "authorization", "apns-request-id",
+      "apns-id", "apns-topic", "apns-push-type", "apns-priority", "apns-expiration", "apns-collapse-id",
+      "apns-channel-id", "authorization", "apns-request-id",
     ]
     let alphabet = Array("0123456789abcdefABCDEF-. /bearer={}\"\\éß😀+")
     func text(_ limit: Int) -> String {
       // Spaces at the ends are refused by the HTTP/2 session already.
-      "x" + String((0..<Int.random(in: 0...limit, using: &random)).map { _ in alphabet.randomElement(using: &random) ?? "x" }) + "y"
+      "x"
+        + String(
+          (0..<Int.random(in: 0...limit, using: &random)).map { _ in alphabet.randomElement(using: &random) ?? "x" })
+        + "y"
     }
     for _ in 0..<20 {
       let name = names.randomElement(using: &random) ?? "apns-id"
-      let paths = ["/3/device/" + text(90), "/4/broadcasts/apps/" + text(30), "/" + text(20), nil].map { $0?.filter { $0 != " " } }
+      let paths = ["/3/device/" + text(90), "/4/broadcasts/apps/" + text(30), "/" + text(20), nil].map {
+        $0?.filter { $0 != " " }
+      }
       driver.send(path: paths.randomElement(using: &random) ?? nil, [(name, text(100))])
     }
     #expect(driver.answer(driver.send()) == "200", "seed \(random.seed)")
@@ -86,7 +96,10 @@ struct HostileServiceTests {
     var most = 0
     for index in 0..<10_000 {
       // Headers that never end their stream.
-      receive(HTTP2Wire.frame(1, 4, Int32(index * 2 + 1), HTTP2Wire.block([(":method", "POST"), (":path", "/"), (":scheme", "https"), (":authority", "x")])))
+      receive(
+        HTTP2Wire.frame(
+          1, 4, Int32(index * 2 + 1),
+          HTTP2Wire.block([(":method", "POST"), (":path", "/"), (":scheme", "https"), (":authority", "x")])))
       most = max(most, silent.session.openStreamCount)
     }
     #expect((1000..<3000).contains(most), "\(most), then \(silent.session.openStreamCount)")
@@ -97,7 +110,9 @@ struct HostileServiceTests {
   @Test("invented topics do not make the truth grow without limit")
   func topics() throws {
     let key = try ProviderKey.make(keyIdentifier: "K", teamIdentifier: "T")
-    let (service, memory) = ServiceDriver.service(keys: [ServiceKey(keyIdentifier: "K", teamIdentifier: "T", key: key.publicKey)])
+    let (service, memory) = ServiceDriver.service(keys: [
+      ServiceKey(keyIdentifier: "K", teamIdentifier: "T", key: key.publicKey)
+    ])
     let token = ("authorization", "bearer " + (try key.token(issuedAt: ServiceDriver.epoch)))
     for connection in 0..<6 {
       let driver = try ServiceDriver((service, memory), client: ServiceClient())

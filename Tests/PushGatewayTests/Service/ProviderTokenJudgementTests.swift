@@ -31,11 +31,16 @@ struct ProviderTokenJudgementTests {
     let driver = try driver()
     let token = try bearer(key)
     #expect(driver.answer(driver.send(token)) == "200")
-    #expect(driver.answer(driver.send(token + [("apns-topic", "com.example.other.location-query"), ("apns-push-type", "location")])) == "200")
+    #expect(
+      driver.answer(
+        driver.send(token + [("apns-topic", "com.example.other.location-query"), ("apns-push-type", "location")]))
+        == "200")
     #expect(driver.reason(driver.send(token + [("apns-topic", "")])) == "MissingTopic")
     #expect(driver.reason(driver.send(token + [("apns-push-type", "mdm")])) == "TopicDisallowed")
     #expect(driver.reason(driver.send()) == "MissingProviderToken")
-    #expect(driver.answer(driver.send([("authorization", token[0].1.replacing("bearer", with: "Bearer"))])) == "200", "the scheme is not case-sensitive")
+    #expect(
+      driver.answer(driver.send([("authorization", token[0].1.replacing("bearer", with: "Bearer"))])) == "200",
+      "the scheme is not case-sensitive")
     driver.connection.ended()
     #expect(driver.service.truth()["com.example.other"]?.accepted == 1)
   }
@@ -47,14 +52,18 @@ struct ProviderTokenJudgementTests {
     let driver = try driver()
     let good = try key.token(issuedAt: Self.epoch)
     let parts = good.split(separator: ".").map(String.init)
-    let claims = String(decoding: Base64URL.encode(Array(#"{"iss":"TEAM000002","iat":1800000000}"#.utf8)), as: UTF8.self)
+    let claims = String(
+      decoding: Base64URL.encode(Array(#"{"iss":"TEAM000002","iat":1800000000}"#.utf8)), as: UTF8.self)
     var bad = [
-      try stranger.token(issuedAt: Self.epoch), try renamed.token(issuedAt: Self.epoch), "x", "a.b.c", parts[0] + "." + parts[1],
+      try stranger.token(issuedAt: Self.epoch), try renamed.token(issuedAt: Self.epoch), "x", "a.b.c",
+      parts[0] + "." + parts[1],
       parts[0] + "." + claims + "." + parts[2], good + "A", String(repeating: "a", count: 5000),
     ]
     // The same with one bit of the signature changed.
     let signature = Base64URL.decode(Array(parts[2].utf8)) ?? []
-    bad.append(parts[0] + "." + parts[1] + "." + String(decoding: Base64URL.encode([signature[0] ^ 1] + signature.dropFirst()), as: UTF8.self))
+    bad.append(
+      parts[0] + "." + parts[1] + "."
+        + String(decoding: Base64URL.encode([signature[0] ^ 1] + signature.dropFirst()), as: UTF8.self))
     for token in bad {
       #expect(driver.reason(driver.send([("authorization", "bearer " + token)])) == "InvalidProviderToken", "\(token)")
       #expect(driver.reason(driver.send([("authorization", "basic " + good)])) == "InvalidProviderToken")
@@ -64,7 +73,10 @@ struct ProviderTokenJudgementTests {
 
   @Test("a token lives for an hour from its iat, which may not be in the future")
   func times() throws {
-    for (offset, reason) in [(0, nil), (-3599, nil), (-3602, "ExpiredProviderToken"), (30, "InvalidProviderToken"), (4000, "InvalidProviderToken")]
+    for (offset, reason) in [
+      (0, nil), (-3599, nil), (-3602, "ExpiredProviderToken"), (30, "InvalidProviderToken"),
+      (4000, "InvalidProviderToken"),
+    ]
       as [(Int64, String?)]
     {
       let driver = try driver()
@@ -104,7 +116,8 @@ struct ProviderTokenJudgementTests {
     #expect(driver.answer(driver.send(first)) == "200")
     driver.pass(.seconds(1141))
     #expect(driver.answer(driver.send(third)) == "200")
-    #expect(driver.reason(driver.send(first)) == "TooManyProviderTokenUpdates", "going back to the old one is a change too")
+    #expect(
+      driver.reason(driver.send(first)) == "TooManyProviderTokenUpdates", "going back to the old one is a change too")
     // Another connection has its own interval.
     let another = try ServiceDriver((driver.service, driver.memory), client: ServiceClient(), now: driver.now)
     #expect(another.answer(another.send(second)) == "200")
@@ -124,7 +137,9 @@ struct ProviderTokenJudgementTests {
     let topical = try driver(keys: [serviceKey(key, topics: [ServiceDriver.topic]), serviceKey(other)])
     let token = try bearer(key)
     #expect(topical.answer(topical.send(token)) == "200")
-    #expect(topical.answer(topical.send(token + [("apns-topic", ServiceDriver.topic + ".voip"), ("apns-push-type", "voip")])) == "200")
+    #expect(
+      topical.answer(topical.send(token + [("apns-topic", ServiceDriver.topic + ".voip"), ("apns-push-type", "voip")]))
+        == "200")
     #expect(topical.reason(topical.send(token + [("apns-topic", "com.example.other")])) == "TopicDisallowed")
     topical.pass(.seconds(1200))
     #expect(topical.reason(topical.send(try bearer(other))) == "UnrelatedKeyIdInToken")
@@ -142,7 +157,9 @@ struct ProviderTokenJudgementTests {
     let another = try ServiceDriver((driver.service, driver.memory), client: ServiceClient(), now: driver.now)
     #expect(another.reason(another.send(token)) == "ExpiredProviderToken")
     #expect(another.answer(another.send(try bearer(key, at: 20))) == "200")
-    #expect(driver.answer(driver.send(try bearer(key, at: 21))) == "200", "the first token has expired, so a change is not too early")
+    #expect(
+      driver.answer(driver.send(try bearer(key, at: 21))) == "200",
+      "the first token has expired, so a change is not too early")
   }
 
   @Test("with a certificate and a token, the token counts")

@@ -18,7 +18,9 @@ struct RequestRulesTests {
     var testDescription: String { name }
   }
 
-  private static func long(_ count: Int) -> [UInt8] { Array(#"{"a":""#.utf8) + [UInt8](repeating: 0x78, count: count - 8) + Array(#""}"#.utf8) }
+  private static func long(_ count: Int) -> [UInt8] {
+    Array(#"{"a":""#.utf8) + [UInt8](repeating: 0x78, count: count - 8) + Array(#""}"#.utf8)
+  }
   private static let token = Digest.hexadecimal(ServiceDriver.token)
   private static let topic = ServiceDriver.topic
 
@@ -29,7 +31,8 @@ struct RequestRulesTests {
     Row(name: "the root", path: "/", reason: "BadPath", status: 404),
     Row(name: "a channel's management", path: "/1/apps/\(topic)/channels", reason: "BadPath", status: 404),
     Row(name: "another method", fields: [(":method", "GET")], reason: "MethodNotAllowed", status: 405),
-    Row(name: "another method on another path", path: "/x", fields: [(":method", "PUT")], reason: "BadPath", status: 404),
+    Row(
+      name: "another method on another path", path: "/x", fields: [(":method", "PUT")], reason: "BadPath", status: 404),
     Row(name: "no token", path: "/3/device/", reason: "MissingDeviceToken"),
     Row(name: "no slash", path: "/3/device", reason: "MissingDeviceToken"),
     Row(name: "no digits", path: "/3/device/" + String(repeating: "zz", count: 32), reason: "BadDeviceToken"),
@@ -41,12 +44,21 @@ struct RequestRulesTests {
     Row(name: "a query", path: "/3/device/\(token)?x=1", reason: "BadDeviceToken"),
     Row(name: "an apns-id", fields: [("apns-id", "9f3b2c4d-0000-4000-8000-00000000000a")], reason: nil),
     Row(name: "an apns-id in upper case", fields: [("apns-id", "9F3B2C4D-0000-4000-8000-00000000000A")], reason: nil),
-    Row(name: "an apns-id without hyphens", fields: [("apns-id", "9f3b2c4d00004000800000000000000a")], reason: "BadMessageId"),
-    Row(name: "an apns-id of other letters", fields: [("apns-id", "9f3b2c4d-0000-4000-8000-00000000000g")], reason: "BadMessageId"),
-    Row(name: "an apns-id twice", fields: [("apns-id", "9f3b2c4d-0000-4000-8000-00000000000a"), ("apns-id", "x")], reason: "DuplicateHeaders"),
+    Row(
+      name: "an apns-id without hyphens", fields: [("apns-id", "9f3b2c4d00004000800000000000000a")],
+      reason: "BadMessageId"),
+    Row(
+      name: "an apns-id of other letters", fields: [("apns-id", "9f3b2c4d-0000-4000-8000-00000000000g")],
+      reason: "BadMessageId"),
+    Row(
+      name: "an apns-id twice", fields: [("apns-id", "9f3b2c4d-0000-4000-8000-00000000000a"), ("apns-id", "x")],
+      reason: "DuplicateHeaders"),
     Row(name: "a topic twice", fields: [("apns-topic", topic), ("apns-topic", topic)], reason: "DuplicateHeaders"),
-    Row(name: "a priority twice", fields: [("apns-priority", "5"), ("apns-priority", "5")], reason: "DuplicateHeaders"),
-    Row(name: "unknown headers twice", fields: [("x-a", "5"), ("x-a", "5"), ("apns-other", "1"), ("apns-other", "2")], reason: nil),
+    Row(
+      name: "a priority twice", fields: [("apns-priority", "5"), ("apns-priority", "5")], reason: "DuplicateHeaders"),
+    Row(
+      name: "unknown headers twice", fields: [("x-a", "5"), ("x-a", "5"), ("apns-other", "1"), ("apns-other", "2")],
+      reason: nil),
     Row(name: "another topic", fields: [("apns-topic", "com.example.other")], reason: "TopicDisallowed"),
     Row(name: "a topic that begins the same", fields: [("apns-topic", topic + "s")], reason: "TopicDisallowed"),
     Row(name: "an invalid topic", fields: [("apns-topic", "com.example/news")], reason: "BadTopic"),
@@ -56,38 +68,65 @@ struct RequestRulesTests {
     Row(name: "priority 7", fields: [("apns-priority", "7")], reason: "BadPriority"),
     Row(name: "priority 05", fields: [("apns-priority", "05")], reason: "BadPriority"),
     Row(name: "background with 5", fields: [("apns-push-type", "background"), ("apns-priority", "5")], reason: nil),
-    Row(name: "background with 10", fields: [("apns-push-type", "background"), ("apns-priority", "10")], reason: "BadPriority"),
+    Row(
+      name: "background with 10", fields: [("apns-push-type", "background"), ("apns-priority", "10")],
+      reason: "BadPriority"),
     Row(name: "background with the default", fields: [("apns-push-type", "background")], reason: "BadPriority"),
     Row(name: "an unknown type", fields: [("apns-push-type", "Alert")], reason: "InvalidPushType"),
     Row(name: "expiration 0", fields: [("apns-expiration", "0")], reason: nil),
     Row(name: "expiration", fields: [("apns-expiration", "1800000000")], reason: nil),
     Row(name: "a negative expiration", fields: [("apns-expiration", "-1")], reason: "BadExpirationDate"),
     Row(name: "a fractional expiration", fields: [("apns-expiration", "1.5")], reason: "BadExpirationDate"),
-    Row(name: "64 bytes of collapse-id", fields: [("apns-collapse-id", String(repeating: "x", count: 64))], reason: nil),
-    Row(name: "65 bytes of collapse-id", fields: [("apns-collapse-id", String(repeating: "x", count: 65))], reason: "BadCollapseId"),
-    Row(name: "64 characters in 65 bytes", fields: [("apns-collapse-id", String(repeating: "x", count: 63) + "é")], reason: "BadCollapseId"),
+    Row(
+      name: "64 bytes of collapse-id", fields: [("apns-collapse-id", String(repeating: "x", count: 64))], reason: nil),
+    Row(
+      name: "65 bytes of collapse-id", fields: [("apns-collapse-id", String(repeating: "x", count: 65))],
+      reason: "BadCollapseId"),
+    Row(
+      name: "64 characters in 65 bytes", fields: [("apns-collapse-id", String(repeating: "x", count: 63) + "é")],
+      reason: "BadCollapseId"),
     Row(name: "no payload", body: [], reason: "PayloadEmpty"),
     Row(name: "4096 bytes", body: long(4096), reason: nil),
     Row(name: "4097 bytes", body: long(4097), reason: "PayloadTooLarge", status: 413),
     Row(name: "fifty thousand bytes", body: long(50_000), reason: "PayloadTooLarge", status: 413),
     Row(name: "a payload that is not JSON", body: Array("{\"aps\":".utf8), reason: "BadRequestPayload"),
     Row(name: "a payload that is not an object", body: Array("[]".utf8), reason: "BadRequestPayload"),
-    Row(name: "voip", fields: [("apns-topic", topic + ".voip"), ("apns-push-type", "voip")], body: long(5120), reason: nil),
     Row(
-      name: "voip, 5121 bytes", fields: [("apns-topic", topic + ".voip"), ("apns-push-type", "voip")], body: long(5121), reason: "PayloadTooLarge", status: 413),
+      name: "voip", fields: [("apns-topic", topic + ".voip"), ("apns-push-type", "voip")], body: long(5120), reason: nil
+    ),
+    Row(
+      name: "voip, 5121 bytes", fields: [("apns-topic", topic + ".voip"), ("apns-push-type", "voip")], body: long(5121),
+      reason: "PayloadTooLarge", status: 413),
     Row(name: "voip without its type", fields: [("apns-topic", topic + ".voip")], body: long(5120), reason: nil),
     Row(name: "voip without its suffix", fields: [("apns-push-type", "voip")], reason: "BadTopic"),
-    Row(name: "complication", fields: [("apns-topic", topic + ".complication"), ("apns-push-type", "complication")], reason: nil),
-    Row(name: "controls", fields: [("apns-topic", topic + ".push-type.controls"), ("apns-push-type", "controls")], reason: nil),
-    Row(name: "fileprovider", fields: [("apns-topic", topic + ".pushkit.fileprovider"), ("apns-push-type", "fileprovider")], reason: nil),
-    Row(name: "liveactivity", fields: [("apns-topic", topic + ".push-type.liveactivity"), ("apns-push-type", "liveactivity")], reason: nil),
-    Row(name: "pushtotalk", fields: [("apns-topic", topic + ".voip-ptt"), ("apns-push-type", "pushtotalk")], reason: nil),
-    Row(name: "widgets", fields: [("apns-topic", topic + ".push-type.widgets"), ("apns-push-type", "widgets")], reason: nil),
-    Row(name: "location by certificate", fields: [("apns-topic", topic + ".location-query"), ("apns-push-type", "location")], reason: "TopicDisallowed"),
+    Row(
+      name: "complication", fields: [("apns-topic", topic + ".complication"), ("apns-push-type", "complication")],
+      reason: nil),
+    Row(
+      name: "controls", fields: [("apns-topic", topic + ".push-type.controls"), ("apns-push-type", "controls")],
+      reason: nil),
+    Row(
+      name: "fileprovider",
+      fields: [("apns-topic", topic + ".pushkit.fileprovider"), ("apns-push-type", "fileprovider")], reason: nil),
+    Row(
+      name: "liveactivity",
+      fields: [("apns-topic", topic + ".push-type.liveactivity"), ("apns-push-type", "liveactivity")], reason: nil),
+    Row(
+      name: "pushtotalk", fields: [("apns-topic", topic + ".voip-ptt"), ("apns-push-type", "pushtotalk")], reason: nil),
+    Row(
+      name: "widgets", fields: [("apns-topic", topic + ".push-type.widgets"), ("apns-push-type", "widgets")],
+      reason: nil),
+    Row(
+      name: "location by certificate",
+      fields: [("apns-topic", topic + ".location-query"), ("apns-push-type", "location")], reason: "TopicDisallowed"),
     Row(name: "mdm with the certificate's UID", fields: [("apns-push-type", "mdm")], reason: nil),
-    Row(name: "mdm with another topic", fields: [("apns-push-type", "mdm"), ("apns-topic", "com.apple.mgmt.x")], reason: "TopicDisallowed"),
+    Row(
+      name: "mdm with another topic", fields: [("apns-push-type", "mdm"), ("apns-topic", "com.apple.mgmt.x")],
+      reason: "TopicDisallowed"),
     Row(name: "no topic, by a certificate for one", fields: [("apns-topic", "")], reason: nil),
-    Row(name: "an invalid token", fields: [("authorization", "bearer x.y.z")], reason: "InvalidProviderToken", status: 403),
+    Row(
+      name: "an invalid token", fields: [("authorization", "bearer x.y.z")], reason: "InvalidProviderToken", status: 403
+    ),
   ]
 
   @Test("each row of the rules", arguments: rows)
@@ -126,7 +165,8 @@ struct RequestRulesTests {
 
   @Test("a certificate for several topics needs the topic named, and covers its push types")
   func severalTopics() throws {
-    let client = ServiceClient(topics: ["com.example.a", "com.example.b", "com.example.b.voip"], userIdentifier: "com.example.a")
+    let client = ServiceClient(
+      topics: ["com.example.a", "com.example.b", "com.example.b.voip"], userIdentifier: "com.example.a")
     let driver = try ServiceDriver(ServiceDriver.service(), client: client)
     #expect(driver.reason(driver.send([("apns-topic", "")])) == "MissingTopic")
     #expect(driver.answer(driver.send([("apns-topic", "com.example.b")])) == "200")
@@ -154,9 +194,11 @@ struct RequestRulesTests {
     #expect(driver.reason(driver.send([("apns-id", "9F3B2C4D-0000-4000-8000-00000000000A")])) == "BadMessageId")
     #expect(driver.answer(driver.send([("apns-id", "9f3b2c4d-0000-4000-8000-00000000000a")])) == "200")
     let (service, memory) = ServiceDriver.service(rules)
-    let silent = try ServiceDriver((service, memory), client: ServiceClient(topics: [ServiceDriver.topic], applicationProtocol: nil))
+    let silent = try ServiceDriver(
+      (service, memory), client: ServiceClient(topics: [ServiceDriver.topic], applicationProtocol: nil))
     #expect(silent.connection.end == .close)
-    let lenient = try ServiceDriver(ServiceDriver.service(), client: ServiceClient(topics: [ServiceDriver.topic], applicationProtocol: nil))
+    let lenient = try ServiceDriver(
+      ServiceDriver.service(), client: ServiceClient(topics: [ServiceDriver.topic], applicationProtocol: nil))
     #expect(lenient.answer(lenient.send()) == "200")
   }
 
@@ -165,7 +207,8 @@ struct RequestRulesTests {
     let driver = try ServiceDriver(ServiceDriver.service())
     let identifier = "9f3b2c4d-0000-4000-8000-00000000000a"
     let fields = [
-      ("apns-id", identifier), ("apns-push-type", "alert"), ("apns-priority", "5"), ("apns-expiration", "7"), ("apns-collapse-id", "c"),
+      ("apns-id", identifier), ("apns-push-type", "alert"), ("apns-priority", "5"), ("apns-expiration", "7"),
+      ("apns-collapse-id", "c"),
     ]
     driver.send(fields)
     driver.send(fields)

@@ -9,7 +9,8 @@ struct ServiceFaultTests {
   func refuse() throws {
     let driver = try ServiceDriver { faults in
       faults.refuse = [
-        ServiceFaults.Refuse(Faults.Selection(tokens: [.numbered(3)]), ServiceRefusal(.unregistered), timestamp: 1_700_000_000_123),
+        ServiceFaults.Refuse(
+          Faults.Selection(tokens: [.numbered(3)]), ServiceRefusal(.unregistered), timestamp: 1_700_000_000_123),
         ServiceFaults.Refuse(Faults.Selection(tokens: [.numbered(4)]), .expiredToken),
         ServiceFaults.Refuse(Faults.Selection(prefixes: ["dead"])),
         ServiceFaults.Refuse(Faults.Selection(every: 5), ServiceRefusal(status: 418, reason: "Teapot")),
@@ -23,13 +24,18 @@ struct ServiceFaultTests {
     #expect(driver.reason(driver.send(token: [0xDE, 0xAD] + [UInt8](repeating: 1, count: 30))) == "BadDeviceToken")
     let truth = driver.ended()
     #expect(truth.accepted == 6)
-    #expect(truth.refused.map { "\($0): \($1)" }.sorted() == ["400 BadDeviceToken: 1", "410 ExpiredToken: 1", "410 Unregistered: 1", "418 Teapot: 2"])
+    #expect(
+      truth.refused.map { "\($0): \($1)" }.sorted() == [
+        "400 BadDeviceToken: 1", "410 ExpiredToken: 1", "410 Unregistered: 1", "418 Teapot: 2",
+      ])
   }
 
   @Test("a rule with times refuses a token that often, over all connections, and others are accepted")
   func times() throws {
     var rules = FaultRules()
-    rules.common.http2.refuse = [ServiceFaults.Refuse(Faults.Selection(tokens: [.numbered(2)]), .tooManyRequests, times: 3)]
+    rules.common.http2.refuse = [
+      ServiceFaults.Refuse(Faults.Selection(tokens: [.numbered(2)]), .tooManyRequests, times: 3)
+    ]
     let made = ServiceDriver.service(rules)
     let (first, second) = (try ServiceDriver(made), try ServiceDriver(made))
     #expect(first.send(numbers: 1...3).map { first.reason($0) } == [nil, "TooManyRequests", nil])
@@ -41,13 +47,16 @@ struct ServiceFaultTests {
   @Test("bursts refuse the last requests of each interval")
   func bursts() throws {
     let driver = try ServiceDriver { $0.bursts = [ServiceFaults.Burst(every: 10, length: 3)] }
-    let refused = driver.send(numbers: 1...20).enumerated().filter { driver.reason($1) == "ServiceUnavailable" }.map(\.offset)
+    let refused = driver.send(numbers: 1...20).enumerated().filter { driver.reason($1) == "ServiceUnavailable" }.map(
+      \.offset)
     #expect(refused == [7, 8, 9, 17, 18, 19])
   }
 
   @Test("a request without a response, accepted or not, leaves the stream open", arguments: [true, false])
   func noAnswer(isTaken: Bool) throws {
-    let driver = try ServiceDriver { $0.noAnswer = [ServiceFaults.Silence(Faults.Selection(every: 2), isTaken: isTaken)] }
+    let driver = try ServiceDriver {
+      $0.noAnswer = [ServiceFaults.Silence(Faults.Selection(every: 2), isTaken: isTaken)]
+    }
     let streams = driver.send(numbers: 1...4)
     #expect(streams.map { driver.answer($0) } == ["200", nil, "200", nil])
     driver.pass(.seconds(60))
@@ -62,7 +71,9 @@ struct ServiceFaultTests {
     "RST_STREAM with REFUSED_STREAM means not processed; with another code it may be processed",
     arguments: [(7, false), (2, true), (8, false)] as [(UInt32, Bool)])
   func reset(code: UInt32, isTaken: Bool) throws {
-    let driver = try ServiceDriver { $0.reset = [ServiceFaults.Reset(Faults.Selection(every: 3), code: code, isTaken: isTaken)] }
+    let driver = try ServiceDriver {
+      $0.reset = [ServiceFaults.Reset(Faults.Selection(every: 3), code: code, isTaken: isTaken)]
+    }
     let streams = driver.send(numbers: 1...6)
     #expect(streams.map { driver.reset($0) } == [nil, nil, code, nil, nil, code])
     #expect(streams.map { driver.answer($0) } == ["200", "200", nil, "200", "200", nil])
@@ -84,7 +95,9 @@ struct ServiceFaultTests {
 
   @Test(
     "responses are delayed by a distribution with the right mean",
-    arguments: [ServiceFaults.Delay.uniform(.milliseconds(10), .milliseconds(30)), .exponential(mean: .milliseconds(20))])
+    arguments: [
+      ServiceFaults.Delay.uniform(.milliseconds(10), .milliseconds(30)), .exponential(mean: .milliseconds(20)),
+    ])
   func delays(delay: ServiceFaults.Delay) throws {
     let driver = try ServiceDriver { $0.delay = delay }
     let start = driver.now
@@ -143,7 +156,8 @@ struct ServiceFaultTests {
   func limits() throws {
     let driver = try ServiceDriver { faults in
       faults.limits = [
-        ServiceFaults.LimitChange(Faults.Breakpoint(after: 3), limit: 5), ServiceFaults.LimitChange(Faults.Breakpoint(after: 6), limit: 70),
+        ServiceFaults.LimitChange(Faults.Breakpoint(after: 3), limit: 5),
+        ServiceFaults.LimitChange(Faults.Breakpoint(after: 6), limit: 70),
       ]
       faults.errorStreamLimit = 2
       faults.refuse = [ServiceFaults.Refuse(Faults.Selection(tokens: [.numbered(8)]))]
@@ -194,7 +208,10 @@ struct ServiceFaultTests {
   @Test("a stream below the last one that is completed after the GOAWAY is still processed")
   func goAwayInterleaved() throws {
     let driver = try ServiceDriver { $0.goAway = ServiceFaults.GoAway(Faults.Breakpoint(after: 1)) }
-    let (slow, fast, late) = (driver.request(token: Frames.token(1)), driver.request(token: Frames.token(2)), driver.request(token: Frames.token(3)))
+    let (slow, fast, late) = (
+      driver.request(token: Frames.token(1)), driver.request(token: Frames.token(2)),
+      driver.request(token: Frames.token(3))
+    )
     let bodyByteCount = 9 + ServiceDriver.payload.count
     driver.receive(Array(slow.bytes.dropLast(bodyByteCount)))
     driver.receive(fast.bytes)
@@ -206,11 +223,14 @@ struct ServiceFaultTests {
 
   @Test("a connection is cut at the n-th request, accepted or not", arguments: [true, false], [true, false])
   func cut(isTaken: Bool, isReset: Bool) throws {
-    let driver = try ServiceDriver { $0.cut = [ServiceFaults.Cut(Faults.Breakpoint(after: 3), isTaken: isTaken, isReset: isReset)] }
+    let driver = try ServiceDriver {
+      $0.cut = [ServiceFaults.Cut(Faults.Breakpoint(after: 3), isTaken: isTaken, isReset: isReset)]
+    }
     let streams = driver.send(numbers: 1...5)
     #expect(driver.connection.end == (isReset ? .reset : .close))
     // A reset loses responses in flight; an end of the stream does not.
-    #expect(streams.map { driver.answer($0) } == (isReset ? [nil, nil, nil, nil, nil] : ["200", "200", nil, nil, nil]))
+    #expect(
+      streams.map { driver.answer($0) } == (isReset ? [nil, nil, nil, nil, nil] : ["200", "200", nil, nil, nil]))
     driver.send()
     let truth = driver.ended()
     // The last request arrived after the end.
@@ -226,7 +246,9 @@ struct ServiceFaultTests {
     #expect(try ServiceDriver(made).connection.end == .close)
     let second = try ServiceDriver(made)
     #expect(second.answer(second.send()) == "200")
-    let away = try ServiceDriver { $0.goAway = ServiceFaults.GoAway(Faults.Breakpoint(after: 0), reason: "BadCertificateEnvironment") }
+    let away = try ServiceDriver {
+      $0.goAway = ServiceFaults.GoAway(Faults.Breakpoint(after: 0), reason: "BadCertificateEnvironment")
+    }
     #expect(away.goAways.first ?? (1, 1, "") == (0, 0, #"{"reason":"BadCertificateEnvironment"}"#))
     #expect(away.connection.end == .close)
   }
@@ -235,7 +257,10 @@ struct ServiceFaultTests {
   func drain() throws {
     let driver = try ServiceDriver { $0.drain = ServiceFaults.Drain(Faults.Breakpoint(after: 2), answers: 3) }
     let streams = driver.send(numbers: 1...7)
-    #expect(streams.map { driver.answer($0) } == ["200", "200"] + Array(repeating: #"{"reason":"Shutdown"}"#, count: 3) + [nil, nil])
+    #expect(
+      streams.map { driver.answer($0) } == ["200", "200"] + Array(repeating: #"{"reason":"Shutdown"}"#, count: 3) + [
+        nil, nil,
+      ])
     #expect(driver.goAways.first ?? (0, 1, "") == (streams[4], 0, #"{"reason":"Shutdown"}"#))
     let truth = driver.ended()
     #expect((truth.accepted, truth.refused, truth.unprocessed) == (2, [ServiceRefusal(.shutdown): 3], 2))
@@ -278,7 +303,8 @@ struct ServiceFaultTests {
     chat.http2.goAway = ServiceFaults.GoAway(Faults.Breakpoint(after: 2))
     rules.apps = [ServiceDriver.topic: news, "com.example.chat": chat]
     let key = try ProviderKey.make(keyIdentifier: "K", teamIdentifier: "T")
-    let made = ServiceDriver.service(rules, keys: [ServiceKey(keyIdentifier: "K", teamIdentifier: "T", key: key.publicKey)])
+    let made = ServiceDriver.service(
+      rules, keys: [ServiceKey(keyIdentifier: "K", teamIdentifier: "T", key: key.publicKey)])
     let driver = try ServiceDriver(made, client: ServiceClient())
     driver.defaults.append(("authorization", "bearer " + (try key.token(issuedAt: ServiceDriver.epoch))))
     var reasons: [String?] = []

@@ -27,8 +27,14 @@ struct ChunkingTests {
     var faults = Faults()
     let some = Int.random(in: 0...40, using: &random)
     if random.chance(20) { faults.refuse = [Faults.Refuse(Faults.Selection(tokens: [.numbered(UInt32(some + 1))]))] }
-    if random.chance(10) { faults.refuse.append(Faults.Refuse(Faults.Selection(every: some + 1), status: .processingError)) }
-    if random.chance(10) { faults.poison = [Faults.Selection(prefixes: [String(repeating: "ab", count: 28) + "000000" + (random.chance(50) ? "1" : "2a")])] }
+    if random.chance(10) {
+      faults.refuse.append(Faults.Refuse(Faults.Selection(every: some + 1), status: .processingError))
+    }
+    if random.chance(10) {
+      faults.poison = [
+        Faults.Selection(prefixes: [String(repeating: "ab", count: 28) + "000000" + (random.chance(50) ? "1" : "2a")])
+      ]
+    }
     if random.chance(10) { faults.shutDown = Faults.Breakpoint(after: some) }
     if random.chance(10) { faults.close = Faults.Breakpoint(after: some) }
     if random.chance(10) { faults.reset = Faults.Breakpoint(after: some) }
@@ -62,7 +68,9 @@ struct ChunkingTests {
     }
   }
 
-  @Test("random bytes never crash a session and are never accepted without being a frame", arguments: 0..<200 as Range<UInt64>)
+  @Test(
+    "random bytes never crash a session and are never accepted without being a frame",
+    arguments: 0..<200 as Range<UInt64>)
   func randomBytes(seed: UInt64) {
     var random = SeededGenerator(seed: seed)
     var driver = Driver()
@@ -76,7 +84,9 @@ struct ChunkingTests {
     #expect(driver.ended().accepted == 0, "seed \(seed)")
   }
 
-  @Test("frames changed at random never crash a session; accepted ones have a 32-byte token and a JSON object", arguments: 0..<300 as Range<UInt64>)
+  @Test(
+    "frames changed at random never crash a session; accepted ones have a 32-byte token and a JSON object",
+    arguments: 0..<300 as Range<UInt64>)
   func mutations(seed: UInt64) {
     var random = SeededGenerator(seed: seed)
     var bytes = Self.stream(&random)

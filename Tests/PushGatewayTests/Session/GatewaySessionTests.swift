@@ -8,10 +8,13 @@ struct GatewaySessionTests {
   @Test("valid frames of every command are accepted without a response", arguments: FrameVersion.allCases)
   func silence(command: FrameVersion) {
     var driver = Driver()
-    for identifier in 1...100 as ClosedRange<UInt32> { driver.receive(Frames.frame(command, identifier, Frames.token(identifier))) }
+    for identifier in 1...100 as ClosedRange<UInt32> {
+      driver.receive(Frames.frame(command, identifier, Frames.token(identifier)))
+    }
     #expect(driver.visible == [])
     #expect(driver.ended().accepted == 100)
-    #expect(driver.memory.accepted(topic: "app") == Dictionary(uniqueKeysWithValues: (1...100).map { (.numbered($0), 1) }))
+    #expect(
+      driver.memory.accepted(topic: "app") == Dictionary(uniqueKeysWithValues: (1...100).map { (.numbered($0), 1) }))
   }
 
   struct Fault: Sendable, CustomTestStringConvertible {
@@ -26,21 +29,44 @@ struct GatewaySessionTests {
   static let faults: [Fault] = [
     Fault(testDescription: "unknown command", bytes: [9, 1, 2, 3], status: .protocolError, identifier: 0),
     Fault(testDescription: "unknown item", bytes: Frames.framed(7, more: Frames.item(9, [1])), status: .protocolError),
-    Fault(testDescription: "duplicate item", bytes: Frames.framed(7, more: Frames.item(1, Frames.token(2))), status: .protocolError),
-    Fault(testDescription: "priority of length 4 with one byte", bytes: Frames.framed(7, more: [5, 0, 4, 10]), status: .protocolError),
+    Fault(
+      testDescription: "duplicate item", bytes: Frames.framed(7, more: Frames.item(1, Frames.token(2))),
+      status: .protocolError),
+    Fault(
+      testDescription: "priority of length 4 with one byte", bytes: Frames.framed(7, more: [5, 0, 4, 10]),
+      status: .protocolError),
     Fault(testDescription: "frame above the limit", bytes: [2, 0, 1, 0, 0], status: .protocolError, identifier: 0),
     Fault(testDescription: "no token", bytes: Frames.framed(7, nil), status: .missingDeviceToken),
-    Fault(testDescription: "token of 31 bytes", bytes: Frames.framed(7, Array(repeating: 1, count: 31)), status: .invalidTokenSize),
-    Fault(testDescription: "token of 31 bytes, command 1", bytes: Frames.enhanced(7, Array(repeating: 1, count: 31)), status: .invalidTokenSize),
+    Fault(
+      testDescription: "token of 31 bytes", bytes: Frames.framed(7, Array(repeating: 1, count: 31)),
+      status: .invalidTokenSize),
+    Fault(
+      testDescription: "token of 31 bytes, command 1", bytes: Frames.enhanced(7, Array(repeating: 1, count: 31)),
+      status: .invalidTokenSize),
     Fault(testDescription: "no payload", bytes: Frames.framed(7, Frames.token(1), nil), status: .missingPayload),
-    Fault(testDescription: "empty payload, command 1", bytes: Frames.enhanced(7, Frames.token(1), []), status: .missingPayload),
-    Fault(testDescription: "payload above 2048", bytes: Frames.framed(7, Frames.token(1), json(2049)), status: .invalidPayloadSize),
-    Fault(testDescription: "payload above 256, command 1", bytes: Frames.enhanced(7, Frames.token(1), json(257)), status: .invalidPayloadSize),
-    Fault(testDescription: "payload cut off", bytes: Frames.framed(7, Frames.token(1), Array(#"{"aps":{"al"#.utf8)), status: .processingError),
-    Fault(testDescription: "payload an array", bytes: Frames.enhanced(7, Frames.token(1), Array("[1]".utf8)), status: .processingError),
-    Fault(testDescription: "command 0: payload above 256", bytes: Frames.simple(Frames.token(1), json(257)), status: .invalidPayloadSize, answers: false),
-    Fault(testDescription: "command 0: no token", bytes: Frames.simple([]), status: .missingDeviceToken, answers: false),
-    Fault(testDescription: "command 0: not JSON", bytes: Frames.simple(Frames.token(1), [1, 2]), status: .processingError, answers: false),
+    Fault(
+      testDescription: "empty payload, command 1", bytes: Frames.enhanced(7, Frames.token(1), []),
+      status: .missingPayload),
+    Fault(
+      testDescription: "payload above 2048", bytes: Frames.framed(7, Frames.token(1), json(2049)),
+      status: .invalidPayloadSize),
+    Fault(
+      testDescription: "payload above 256, command 1", bytes: Frames.enhanced(7, Frames.token(1), json(257)),
+      status: .invalidPayloadSize),
+    Fault(
+      testDescription: "payload cut off", bytes: Frames.framed(7, Frames.token(1), Array(#"{"aps":{"al"#.utf8)),
+      status: .processingError),
+    Fault(
+      testDescription: "payload an array", bytes: Frames.enhanced(7, Frames.token(1), Array("[1]".utf8)),
+      status: .processingError),
+    Fault(
+      testDescription: "command 0: payload above 256", bytes: Frames.simple(Frames.token(1), json(257)),
+      status: .invalidPayloadSize, answers: false),
+    Fault(
+      testDescription: "command 0: no token", bytes: Frames.simple([]), status: .missingDeviceToken, answers: false),
+    Fault(
+      testDescription: "command 0: not JSON", bytes: Frames.simple(Frames.token(1), [1, 2]), status: .processingError,
+      answers: false),
   ]
 
   static func json(_ byteCount: Int) -> [UInt8] {
@@ -77,7 +103,9 @@ struct GatewaySessionTests {
     #expect(driver.memory.frames[3].payload == Array(#"{"mdm":"x"}"#.utf8))
   }
 
-  @Test("a known-bad probe is answered with status 2 and its identifier, and does not count as a notification", arguments: [FrameVersion.enhanced, .framed])
+  @Test(
+    "a known-bad probe is answered with status 2 and its identifier, and does not count as a notification",
+    arguments: [FrameVersion.enhanced, .framed])
   func probe(command: FrameVersion) {
     var driver = Driver()
     driver.receive(Frames.frame(command, 1) + Frames.probe(command, 0x8000_0001))
@@ -98,7 +126,8 @@ struct GatewaySessionTests {
     #expect(driver.ended().accepted == 1)
   }
 
-  @Test("the gateway's own shutdown names the last frame accepted, 0 when there is none", arguments: [0, 3] as [UInt32])
+  @Test(
+    "the gateway's own shutdown names the last frame accepted, 0 when there is none", arguments: [0, 3] as [UInt32])
   func shutdown(count: UInt32) {
     var driver = Driver()
     for identifier in 0..<count { driver.receive(Frames.framed(identifier + 1)) }
@@ -136,7 +165,8 @@ struct GatewaySessionTests {
     #expect(receive(block, &session, &judge) == [])
   }
 
-  private func receive(_ bytes: [UInt8], _ session: inout GatewaySession, _ judge: inout FaultJudge) -> [GatewayAction] {
+  private func receive(_ bytes: [UInt8], _ session: inout GatewaySession, _ judge: inout FaultJudge) -> [GatewayAction]
+  {
     unsafe bytes.withUnsafeBytes { unsafe session.received($0, now: .start, judge: &judge) }
   }
 

@@ -9,7 +9,9 @@ struct DuplicateFilterTests {
   func bounds() {
     var filter = DuplicateFilter()
     let sequence = APNSIdentifierSequence(seed: (7, 9))
-    func hashes(_ range: Range<UInt64>) -> [UInt64] { range.map { DuplicateFilter.hash(sequence[$0].high, sequence[$0].low) } }
+    func hashes(_ range: Range<UInt64>) -> [UInt64] {
+      range.map { DuplicateFilter.hash(sequence[$0].high, sequence[$0].low) }
+    }
     #expect(filter.insert(hashes(0..<2_300_000)) == 0)
     #expect(filter.insert(hashes(1_300_000..<2_300_000)) == 1_000_000)
     #expect(filter.insert(hashes(0..<1000)) == 0, "old identifiers are dropped")

@@ -20,7 +20,9 @@ struct GroundTruthTests {
       rules.common.poison = [Faults.Selection(tokens: [.numbered(4)])]
       let gateway = SimulatedGateway(rules: rules, recordFile: try RecordFile(path: path))
       var first = Driver(gateway, topic: "com.example.\"news\"")
-      first.receive(Frames.framed(1, Frames.token(1)) + Frames.simple(Frames.token(2), Array("{}".utf8)) + Frames.enhanced(3, Frames.token(3)))
+      first.receive(
+        Frames.framed(1, Frames.token(1)) + Frames.simple(Frames.token(2), Array("{}".utf8))
+          + Frames.enhanced(3, Frames.token(3)))
       var second = Driver(gateway, topic: "b")
       second.receive(Frames.framed(nil, Frames.token(4)))
       var third = Driver(gateway, topic: "b")
@@ -97,7 +99,8 @@ struct GroundTruthTests {
   @Test("tokens accepted twice are found as duplicates")
   func duplicates() {
     var driver = Driver()
-    driver.receive(Frames.framed(1, Frames.token(1)) + Frames.framed(2, Frames.token(2)) + Frames.framed(3, Frames.token(1)))
+    driver.receive(
+      Frames.framed(1, Frames.token(1)) + Frames.framed(2, Frames.token(2)) + Frames.framed(3, Frames.token(1)))
     #expect(driver.memory.accepted(topic: "app") == [.numbered(1): 2, .numbered(2): 1])
     #expect(driver.memory.accepted(topic: "other") == [:])
   }
@@ -110,7 +113,8 @@ struct GroundTruthTests {
     truth.apps["b"]?.accepted = 5
     truth.apps["b"]?.refused = [.unknown: 1, .invalidToken: 2]
     truth.recordProblem = "no \"space\""
-    let zeros = #""poisoned":0,"probes":0,"discarded":0,"connections":0,"certificatesRefused":0,"bytes":0,"feedbackServed":0}"#
+    let zeros =
+      #""poisoned":0,"probes":0,"discarded":0,"connections":0,"certificatesRefused":0,"bytes":0,"feedbackServed":0}"#
     #expect(
       truth.json == #"{"event":"stopped","apps":{"a\u000a":{"accepted":0,"refused":{"total":0,"byReason":{}},"# + zeros
         + #","b":{"accepted":5,"refused":{"total":3,"byReason":{"8 invalid token":2,"255 unknown":1}},"# + zeros

@@ -30,7 +30,9 @@ struct TruthSumTests {
     truth.accepted + truth.refused.values.reduce(0, +) + truth.poisoned + truth.probes + truth.discarded
   }
 
-  @Test("every frame that arrives is counted once, with any faults, however the bytes are cut", arguments: 0..<500 as Range<UInt64>)
+  @Test(
+    "every frame that arrives is counted once, with any faults, however the bytes are cut",
+    arguments: 0..<500 as Range<UInt64>)
   func frames(seed: UInt64) {
     var random = SeededGenerator(seed: seed)
     let frames = (1...UInt32.random(in: 1...120, using: &random)).map { Self.frame($0, &random) }
@@ -50,7 +52,8 @@ struct TruthSumTests {
   @Test("after a frame that cannot be decoded, later frames are still counted one by one")
   func behindViolation() {
     var driver = Driver(faults: Faults())
-    driver.receive(FaultTests.frames(1...3) + Frames.framed(4, Frames.token(4), Frames.payload, more: Frames.item(9, [1])))
+    driver.receive(
+      FaultTests.frames(1...3) + Frames.framed(4, Frames.token(4), Frames.payload, more: Frames.item(9, [1])))
     driver.receive(FaultTests.frames(5...9) + Frames.framed(10, [1, 2]) + FaultTests.frames(11...12))
     let truth = driver.ended()
     #expect((truth.accepted, truth.refused.values.reduce(0, +), truth.discarded) == (3, 1, 8))
@@ -67,7 +70,8 @@ struct TruthSumTests {
     // the end.
     let frames = (1...UInt32(200)).map { Self.frame($0, &random) }.filter { $0.count < 200 }.prefix(100)
     let bytes = Array(frames.joined())
-    try await withSimulator(faults, configure: { $0.rules.latency = .milliseconds(seed < 3 ? 0 : 40) }) { simulator, memory in
+    try await withSimulator(faults, configure: { $0.rules.latency = .milliseconds(seed < 3 ? 0 : 40) }) {
+      simulator, memory in
       try await RawClient.with(simulator) { connect in
         let client = try await connect("app", false)
         client.send(bytes)
@@ -81,7 +85,9 @@ struct TruthSumTests {
     }
   }
 
-  @Test("every complete request that arrives is counted once, with any faults, however the bytes are cut", arguments: 0..<300 as Range<UInt64>)
+  @Test(
+    "every complete request that arrives is counted once, with any faults, however the bytes are cut",
+    arguments: 0..<300 as Range<UInt64>)
   func requests(seed: UInt64) throws {
     var random = SeededGenerator(seed: seed)
     let driver = try ServiceDriver(faults: { Self.change(&$0, &random) })
@@ -91,7 +97,9 @@ struct TruthSumTests {
       var fields: [(String, String)] = []
       if random.chance(5) { fields.append(("apns-priority", "7")) }
       if random.chance(3) { fields.append((":method", "GET")) }
-      bytes += driver.request(token: Frames.token(UInt32(number)), fields, body: random.chance(3) ? [] : ServiceDriver.payload).bytes
+      bytes +=
+        driver.request(token: Frames.token(UInt32(number)), fields, body: random.chance(3) ? [] : ServiceDriver.payload)
+        .bytes
     }
     for piece in bytes.cut([9, 300, 20_000].randomElement(using: &random) ?? 9, using: &random) {
       driver.receive(piece)
@@ -100,17 +108,25 @@ struct TruthSumTests {
     driver.pass(.seconds(1))
     _ = driver.ended()
     let truth = driver.service.truth().values.reduce(into: ServiceTruth()) { $0.add($1) }
-    #expect(truth.accepted + truth.broadcasts + truth.refusedCount + truth.dropped + truth.unprocessed == count, "seed \(seed): \(truth)")
+    #expect(
+      truth.accepted + truth.broadcasts + truth.refusedCount + truth.dropped + truth.unprocessed == count,
+      "seed \(seed): \(truth)")
   }
 
   private static func change(_ faults: inout ServiceFaults, _ random: inout SeededGenerator) {
     let some = Int.random(in: 1...100, using: &random)
     if random.chance(20) { faults.refuse = [ServiceFaults.Refuse(Faults.Selection(every: some))] }
-    if random.chance(10) { faults.reset = [ServiceFaults.Reset(Faults.Selection(every: some), code: random.chance(50) ? 7 : 2)] }
-    if random.chance(10) { faults.noAnswer = [ServiceFaults.Silence(Faults.Selection(every: some), isTaken: random.chance(50))] }
+    if random.chance(10) {
+      faults.reset = [ServiceFaults.Reset(Faults.Selection(every: some), code: random.chance(50) ? 7 : 2)]
+    }
+    if random.chance(10) {
+      faults.noAnswer = [ServiceFaults.Silence(Faults.Selection(every: some), isTaken: random.chance(50))]
+    }
     if random.chance(25) { faults.goAway = ServiceFaults.GoAway(Faults.Breakpoint(after: some), reason: "Shutdown") }
     if random.chance(15) { faults.drain = ServiceFaults.Drain(Faults.Breakpoint(after: some), answers: 5) }
-    if random.chance(15) { faults.cut = [ServiceFaults.Cut(Faults.Breakpoint(after: some), isTaken: random.chance(50), isReset: false)] }
+    if random.chance(15) {
+      faults.cut = [ServiceFaults.Cut(Faults.Breakpoint(after: some), isTaken: random.chance(50), isReset: false)]
+    }
     if random.chance(15) { faults.poison = [ServiceFaults.Poison(Faults.Selection(tokens: [.numbered(UInt32(some))]))] }
     if random.chance(15) { faults.garbage = Faults.Breakpoint(after: some) }
     if random.chance(20) { faults.delay = .fixed(.milliseconds(20)) }

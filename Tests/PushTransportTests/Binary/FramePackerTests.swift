@@ -31,7 +31,8 @@ struct FramePackerTests {
     unsafe decoder.consume(bytes) { frame in
       frames.append(
         unsafe Read(
-          command: frame.command, token: Array(frame.token), payload: Array(frame.payload), identifier: frame.identifier, expiration: frame.expiration,
+          command: frame.command, token: Array(frame.token), payload: Array(frame.payload),
+          identifier: frame.identifier, expiration: frame.expiration,
           priority: frame.priority, violation: frame.violation))
       return true
     }
@@ -39,11 +40,15 @@ struct FramePackerTests {
     return frames
   }
 
-  private func frames(_ campaign: UInt32 = 1, _ command: FrameVersion = .framed, expiration: UInt32? = nil, priority: UInt8? = nil) -> CampaignFrames {
+  private func frames(
+    _ campaign: UInt32 = 1, _ command: FrameVersion = .framed, expiration: UInt32? = nil, priority: UInt8? = nil
+  ) -> CampaignFrames {
     CampaignFrames(campaign: campaign, command: command, payload: payload, expiration: expiration, priority: priority)
   }
 
-  private func sample(_ ordinal: UInt64, campaign: UInt32 = 1, expiration: UInt32? = nil, payload: [UInt8] = []) -> Sample {
+  private func sample(
+    _ ordinal: UInt64, campaign: UInt32 = 1, expiration: UInt32? = nil, payload: [UInt8] = []
+  ) -> Sample {
     Sample(ordinal: ordinal, campaign: campaign, expiration: expiration, token: token, payload: payload)
   }
 
@@ -66,19 +71,22 @@ struct FramePackerTests {
   }
 
   @Test(
-    "a batch has exactly the frames of its notifications, byte for byte as FrameEncoder writes them", arguments: FrameVersion.allCases,
+    "a batch has exactly the frames of its notifications, byte for byte as FrameEncoder writes them",
+    arguments: FrameVersion.allCases,
     1...8 as ClosedRange<UInt64>)
   func sameAsEncoder(_ command: FrameVersion, _ seed: UInt64) {
     var random = SeededGenerator(seed: seed)
     let common = frames(
-      7, command, expiration: [nil, 0, 2_000_000_000].randomElement(using: &random) ?? nil, priority: [nil, 5, 10].randomElement(using: &random) ?? nil)
+      7, command, expiration: [nil, 0, 2_000_000_000].randomElement(using: &random) ?? nil,
+      priority: [nil, 5, 10].randomElement(using: &random) ?? nil)
     let ring = NotificationRing(blockCount: 1024)
     var expected: [UInt8] = []
     var expectedReads: [Read] = []
     for ordinal in 0..<60 as Range<UInt64> {
       if random.chance(20) { ring.addPadding(Int.random(in: 1...5, using: &random)) }
       let own = Sample(
-        ordinal: ordinal, campaign: 7, expiration: random.chance(20) ? 1_900_000_000 : nil, priority: random.chance(20) ? 5 : nil,
+        ordinal: ordinal, campaign: 7, expiration: random.chance(20) ? 1_900_000_000 : nil,
+        priority: random.chance(20) ? 5 : nil,
         token: random.bytes(random.chance(50) ? 32 : Int.random(in: 1...100, using: &random)),
         payload: random.chance(30) ? random.bytes(Int.random(in: 1...300, using: &random)) : [])
       #expect(ring.add(own))
@@ -87,21 +95,24 @@ struct FramePackerTests {
       let identifier = ResendWindow.identifier(at: starts.last ?? .max)
       let content = own.payload.isEmpty ? payload : own.payload
       let size = FrameEncoder.byteCount(
-        command, tokenByteCount: own.token.count, payloadByteCount: content.count, hasIdentifier: true, hasExpiration: true, hasPriority: true)
+        command, tokenByteCount: own.token.count, payloadByteCount: content.count, hasIdentifier: true,
+        hasExpiration: true, hasPriority: true)
       let expiration = own.expiration ?? common.expiration
       let priority = own.priority ?? common.priority
       expected += unsafe writingExactBytes(size) { memory in
         unsafe own.token.withUnsafeBytes { token in
           unsafe content.withUnsafeBytes { payload in
             unsafe FrameEncoder.encode(
-              command, token: token, payload: payload, identifier: identifier, expiration: expiration, priority: priority, into: memory)
+              command, token: token, payload: payload, identifier: identifier, expiration: expiration,
+              priority: priority, into: memory)
           }
         }
       }
       expectedReads.append(
         Read(
           command: command, token: own.token, payload: content, identifier: command == .simple ? nil : identifier,
-          expiration: command == .simple ? nil : command == .enhanced ? expiration ?? 0 : expiration, priority: command == .framed ? priority : nil))
+          expiration: command == .simple ? nil : command == .enhanced ? expiration ?? 0 : expiration,
+          priority: command == .framed ? priority : nil))
     }
     var packer = FramePacker(byteCountBound: 1 << 20, buffers: LoopBuffers())
     packer.clear()
@@ -120,7 +131,9 @@ struct FramePackerTests {
     #expect(ring.add(Sample(ordinal: 2, campaign: 1, expiration: 0, priority: 5, token: token, payload: own)))
     var packer = FramePacker(byteCountBound: 4096, buffers: LoopBuffers())
     packer.clear()
-    let run = packer.pack(from: 0, to: ring.published, ring: ring, frames: frames(1, .framed, expiration: 1_800_000_000, priority: 10), now: 1_700_000_000)
+    let run = packer.pack(
+      from: 0, to: ring.published, ring: ring, frames: frames(1, .framed, expiration: 1_800_000_000, priority: 10),
+      now: 1_700_000_000)
     #expect(run == Run(kind: .packed, end: 3, lastStart: 1, count: 2))
     #expect(
       unsafe decode(packer.bytes) == [
@@ -162,7 +175,8 @@ struct FramePackerTests {
       #expect(run.count == min(most, 1024 - Int(position)))
       #expect(packer.byteCount == run.count * common.frameByteCount)
       #expect(packer.isFull == (position + UInt64(run.count) < 1024))
-      #expect(unsafe decode(packer.bytes).map(\.identifier) == (position..<run.end).map { ResendWindow.identifier(at: $0) })
+      #expect(
+        unsafe decode(packer.bytes).map(\.identifier) == (position..<run.end).map { ResendWindow.identifier(at: $0) })
       position = run.end
     }
     #expect(packer.pack(from: 1024, to: 1024, ring: ring, frames: common, now: 0) == nil)
@@ -172,7 +186,8 @@ struct FramePackerTests {
   func largestFrame() {
     let ring = NotificationRing(blockCount: 256)
     let large = Sample(
-      ordinal: 1, campaign: 1, expiration: .max, priority: 10, token: [UInt8](repeating: 1, count: 100), payload: [UInt8](repeating: 0x20, count: 5120))
+      ordinal: 1, campaign: 1, expiration: .max, priority: 10, token: [UInt8](repeating: 1, count: 100),
+      payload: [UInt8](repeating: 0x20, count: 5120))
     #expect(ring.add(sample(0)) && ring.add(large) && ring.add(sample(2)))
     let common = frames()
     var packer = FramePacker(byteCountBound: common.frameByteCount + 1, buffers: LoopBuffers())
@@ -190,13 +205,21 @@ struct FramePackerTests {
   @Test("another campaign ends a run, and the next call continues in the same buffer")
   func campaigns() {
     let ring = NotificationRing(blockCount: 256)
-    for (ordinal, campaign) in [(1, 1), (2, 1), (3, 2), (4, 1)] as [(UInt64, UInt32)] { #expect(ring.add(sample(ordinal, campaign: campaign))) }
+    for (ordinal, campaign) in [(1, 1), (2, 1), (3, 2), (4, 1)] as [(UInt64, UInt32)] {
+      #expect(ring.add(sample(ordinal, campaign: campaign)))
+    }
     var packer = FramePacker(byteCountBound: 65_536, buffers: LoopBuffers())
     packer.clear()
     let other = CampaignFrames(campaign: 2, command: .framed, payload: Array("{}".utf8), expiration: nil, priority: nil)
-    #expect(packer.pack(from: 0, to: 4, ring: ring, frames: frames(), now: 0) == Run(kind: .packed, end: 2, lastStart: 1, count: 2))
-    #expect(packer.pack(from: 2, to: 4, ring: ring, frames: other, now: 0) == Run(kind: .packed, end: 3, lastStart: 2, count: 1))
-    #expect(packer.pack(from: 3, to: 4, ring: ring, frames: frames(), now: 0) == Run(kind: .packed, end: 4, lastStart: 3, count: 1))
+    #expect(
+      packer.pack(from: 0, to: 4, ring: ring, frames: frames(), now: 0)
+        == Run(kind: .packed, end: 2, lastStart: 1, count: 2))
+    #expect(
+      packer.pack(from: 2, to: 4, ring: ring, frames: other, now: 0)
+        == Run(kind: .packed, end: 3, lastStart: 2, count: 1))
+    #expect(
+      packer.pack(from: 3, to: 4, ring: ring, frames: frames(), now: 0)
+        == Run(kind: .packed, end: 4, lastStart: 3, count: 1))
     #expect(unsafe decode(packer.bytes).map(\.payload) == [payload, payload, Array("{}".utf8), payload])
     #expect(unsafe decode(packer.bytes).map(\.identifier) == [1, 2, 3, 4])
   }
@@ -211,17 +234,24 @@ struct FramePackerTests {
     ring.addPadding(4)
     var packer = FramePacker(byteCountBound: 65_536, buffers: LoopBuffers())
     packer.clear()
-    #expect(packer.pack(from: 0, to: 3, ring: ring, frames: frames(), now: 0) == Run(kind: .padding, end: 3, lastStart: 0, count: 0))
+    #expect(
+      packer.pack(from: 0, to: 3, ring: ring, frames: frames(), now: 0)
+        == Run(kind: .padding, end: 3, lastStart: 0, count: 0))
     #expect(packer.byteCount == 0)
-    #expect(packer.pack(from: 0, to: ring.published, ring: ring, frames: frames(), now: 0) == Run(kind: .packed, end: 11, lastStart: 6, count: 2))
+    #expect(
+      packer.pack(from: 0, to: ring.published, ring: ring, frames: frames(), now: 0)
+        == Run(kind: .packed, end: 11, lastStart: 6, count: 2))
     #expect(unsafe decode(packer.bytes).map(\.identifier) == [4, 7])
-    #expect(packer.pack(from: 7, to: 11, ring: ring, frames: frames(), now: 0) == Run(kind: .padding, end: 11, lastStart: 7, count: 0))
+    #expect(
+      packer.pack(from: 7, to: 11, ring: ring, frames: frames(), now: 0)
+        == Run(kind: .padding, end: 11, lastStart: 7, count: 0))
   }
 
   @Test(
     "expiration is checked against now: its own before the campaign's, 0 never expires",
     arguments: [
-      (nil, nil, false), (nil, 0, false), (nil, 1_000, true), (nil, 1_001, false), (0, 999, false), (1_000, nil, true), (999, 0, true), (1_001, 5, false),
+      (nil, nil, false), (nil, 0, false), (nil, 1_000, true), (nil, 1_001, false), (0, 999, false), (1_000, nil, true),
+      (999, 0, true), (1_001, 5, false),
     ] as [(UInt32?, UInt32?, Bool)])
   func expiration(_ own: UInt32?, _ common: UInt32?, _ isExpired: Bool) {
     let ring = NotificationRing(blockCount: 256)
@@ -257,7 +287,8 @@ struct FramePackerTests {
     #expect(unsafe decode(packer.bytes).map(\.identifier) == [1, 5])
   }
 
-  @Test("a probe is a frame that must be refused, and the last one of a batch", arguments: [FrameVersion.enhanced, .framed])
+  @Test(
+    "a probe is a frame that must be refused, and the last one of a batch", arguments: [FrameVersion.enhanced, .framed])
   func probe(_ command: FrameVersion) {
     let ring = NotificationRing(blockCount: 256)
     #expect(ring.add(sample(1)))

@@ -32,7 +32,9 @@ final class HTTP2TestClient: LinkDelegate, @unchecked Sendable {
   private let identifiers = APNSIdentifierSequence(seed: (1, 2))
   private let outcome = Mutex<(result: Result?, waiting: CheckedContinuation<Result, Never>?)>((nil, nil))
 
-  init(total: UInt64, template: RequestTemplate, options: HTTP2ClientSession.Options = .init(), batch: Int = .max) throws {
+  init(
+    total: UInt64, template: RequestTemplate, options: HTTP2ClientSession.Options = .init(), batch: Int = .max
+  ) throws {
     session = try HTTP2ClientSession(options: options)
     self.total = total
     self.template = template
@@ -85,8 +87,13 @@ final class HTTP2TestClient: LinkDelegate, @unchecked Sendable {
     var count = 0
     while submitted < total, session.availableStreamCount > 0, count < batch {
       let tag = submitted
-      let token = unsafe DeviceToken(bytes: withUnsafeBytes(of: tag.bigEndian) { unsafe Array($0) } + [UInt8](repeating: 7, count: 24))?.bytes ?? []
-      let submission = unsafe token.withUnsafeBytes { unsafe session.submit(template, token: $0, identifier: identifiers[tag], tag: tag) }
+      let token =
+        unsafe DeviceToken(
+          bytes: withUnsafeBytes(of: tag.bigEndian) { unsafe Array($0) } + [UInt8](repeating: 7, count: 24))?.bytes
+        ?? []
+      let submission = unsafe token.withUnsafeBytes {
+        unsafe session.submit(template, token: $0, identifier: identifiers[tag], tag: tag)
+      }
       guard case .submitted = submission else { break }
       submitted += 1
       count += 1

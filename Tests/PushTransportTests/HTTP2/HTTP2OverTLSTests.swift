@@ -11,11 +11,14 @@ struct HTTP2OverTLSTests {
   private static let payload = Array(#"{"aps":{"alert":"Hello from a test"}}"#.utf8)
 
   private func template(_ authority: String = "localhost") -> RequestTemplate {
-    RequestTemplate(authority: authority, headers: ProviderHeaders(topic: "com.example.news"), credential: .token, payload: Self.payload)
+    RequestTemplate(
+      authority: authority, headers: ProviderHeaders(topic: "com.example.news"), credential: .token,
+      payload: Self.payload)
   }
 
   private func listen(
-    _ group: LoopGroup, _ material: Material, protocols: [String] = [ApplicationProtocol.http2], options: HTTP2ServerSession.Options = .init(),
+    _ group: LoopGroup, _ material: Material, protocols: [String] = [ApplicationProtocol.http2],
+    options: HTTP2ServerSession.Options = .init(),
     seen: HTTP2TestServer.SharedSeen
   ) async throws -> TLSListener {
     let context = try material.serverContext(clients: ClientCertificatePolicy.none, protocols: protocols)
@@ -29,7 +32,8 @@ struct HTTP2OverTLSTests {
     options: HTTP2ClientSession.Options = .init(), batch: Int = .max
   ) async throws -> HTTP2TestClient.Result {
     let client = try HTTP2TestClient(total: total, template: template(), options: options, batch: batch)
-    let dialer = SocketDialer(host: "localhost", port: port, context: try material.clientContext(credential: .some(nil), protocols: protocols))
+    let dialer = SocketDialer(
+      host: "localhost", port: port, context: try material.clientContext(credential: .some(nil), protocols: protocols))
     _ = dialer.dial(on: group.loops[0], delegate: client)
     return await client.wait()
   }
@@ -43,15 +47,21 @@ struct HTTP2OverTLSTests {
       options.streamLimit = streamLimit
       let total: UInt64 = streamLimit == 1 ? 500 : 10_000
       let listener = try await listen(group, material, options: options, seen: seen)
-      let result = try await send(total, port: listener.port, material: material, group: group, batch: streamLimit == 7 ? 2 : .max)
-      #expect(result.statuses == [200: Int(total)] && result.wrongIdentifiers == 0 && result.hasPong && result.closure == .byUs)
+      let result = try await send(
+        total, port: listener.port, material: material, group: group, batch: streamLimit == 7 ? 2 : .max)
+      #expect(
+        result.statuses == [200: Int(total)] && result.wrongIdentifiers == 0 && result.hasPong
+          && result.closure == .byUs)
       #expect(result.largestStreamCount == Int(min(streamLimit, 1000)) && result.failure == nil)
-      #expect(seen.value.requests == Int(total) && seen.value.paths.count == Int(total) && seen.value.protocols == ["h2"])
+      #expect(
+        seen.value.requests == Int(total) && seen.value.paths.count == Int(total) && seen.value.protocols == ["h2"])
       await listener.close()
     }
   }
 
-  @Test("a connection to a server that does not select h2 ends with a sentence that says so", arguments: TLSVersion.allCases)
+  @Test(
+    "a connection to a server that does not select h2 ends with a sentence that says so", arguments: TLSVersion.allCases
+  )
   func alpn(version: TLSVersion) async throws {
     let material = try Material()
     try await withLoops { group in
@@ -62,9 +72,13 @@ struct HTTP2OverTLSTests {
       let both = try await listen(group, material, protocols: ["http/1.1", "h2"], seen: seen)
       func closure(_ listener: TLSListener, _ protocols: [String]) async throws -> LinkClosure? {
         let recorder = Recorder()
-        let context = try material.clientContext(credential: .some(nil), versions: version...version, protocols: protocols)
-        let link = SocketDialer(host: "localhost", port: listener.port, context: context).dial(on: group.loops[0], delegate: recorder)
-        let events = await recorder.wait { $0.contains { if case .opened = $0 { true } else if case .closed = $0 { true } else { false } } }
+        let context = try material.clientContext(
+          credential: .some(nil), versions: version...version, protocols: protocols)
+        let link = SocketDialer(host: "localhost", port: listener.port, context: context).dial(
+          on: group.loops[0], delegate: recorder)
+        let events = await recorder.wait {
+          $0.contains { if case .opened = $0 { true } else if case .closed = $0 { true } else { false } }
+        }
         guard case .closed(let reason) = events.first else {
           await group.loops[0].run { link.close() }
           return nil
@@ -74,7 +88,9 @@ struct HTTP2OverTLSTests {
       #expect(
         try await closure(silent, ["h2"])
           == .handshakeFailed("the server did not agree to h2 by ALPN: it does not speak that protocol on this port"))
-      #expect(try await closure(other, ["h2"]) == .handshakeFailed("the server speaks none of the protocols that we offer by ALPN"))
+      #expect(
+        try await closure(other, ["h2"])
+          == .handshakeFailed("the server speaks none of the protocols that we offer by ALPN"))
       #expect(try await closure(both, ["h2"]) == nil)
       // Clients of the binary protocol and HTTP/2 clients without ALPN are accepted.
       #expect(try await closure(both, []) == nil)
@@ -90,15 +106,19 @@ struct HTTP2OverTLSTests {
     defer { server.child.terminate() }
     try await withLoops { group in
       let result = try await send(5000, port: server.port, material: material, group: group)
-      #expect(result.statuses == [200: 5000] && result.bodies == [Self.payload] && result.ended.isEmpty && result.hasPong)
-      #expect(result.largestStreamCount == 50 && result.failure == nil, "the limit that the server named is reached and never passed")
+      #expect(
+        result.statuses == [200: 5000] && result.bodies == [Self.payload] && result.ended.isEmpty && result.hasPong)
+      #expect(
+        result.largestStreamCount == 50 && result.failure == nil,
+        "the limit that the server named is reached and never passed")
     }
   }
 
   @Test("nghttpd with windows of its own size receives every body whole", arguments: ["14", "16"])
   func nghttpdWindows(bits: String) async throws {
     let material = try Material()
-    let server = try await ForeignHTTP2.server(material, arguments: ["--echo-upload", "-m", "1000", "-w", bits, "-W", bits, "-b", "7"])
+    let server = try await ForeignHTTP2.server(
+      material, arguments: ["--echo-upload", "-m", "1000", "-w", bits, "-W", bits, "-b", "7"])
     defer { server.child.terminate() }
     try await withLoops { group in
       let result = try await send(3000, port: server.port, material: material, group: group)
@@ -117,7 +137,9 @@ struct HTTP2OverTLSTests {
     }
   }
 
-  @Test("h2load drives our server with several connections, and every request succeeds", arguments: [["-c", "1", "-m", "1"], ["-c", "3", "-m", "100"]])
+  @Test(
+    "h2load drives our server with several connections, and every request succeeds",
+    arguments: [["-c", "1", "-m", "1"], ["-c", "3", "-m", "100"]])
   func h2load(arguments: [String]) async throws {
     let material = try Material()
     try await withLoops { group in
@@ -132,7 +154,9 @@ struct HTTP2OverTLSTests {
           "https://127.0.0.1:\(listener.port)/3/device/\(String(repeating: "ab", count: 32))",
         ], program: try ForeignHTTP2.path("h2load"))
       #expect(text.contains("\(total) succeeded, 0 failed, 0 errored, 0 timeout"), "\(text)")
-      #expect(seen.value.requests == total && seen.value.failures.isEmpty && seen.value.last?.body == String(decoding: Self.payload, as: UTF8.self))
+      #expect(
+        seen.value.requests == total && seen.value.failures.isEmpty
+          && seen.value.last?.body == String(decoding: Self.payload, as: UTF8.self))
       await listener.close()
     }
   }
@@ -147,13 +171,16 @@ struct HTTP2OverTLSTests {
       try Data(Self.payload).write(to: URL(fileURLWithPath: file))
       let text = try OpenSSLCommand.run(
         [
-          "-v", "-y", "-d", file, "-H", ":method: POST", "-H", "apns-id: 9F3B2C4D-0000-4000-8000-00000000000A", "--trailer", "x-trailer: 1",
+          "-v", "-y", "-d", file, "-H", ":method: POST", "-H", "apns-id: 9F3B2C4D-0000-4000-8000-00000000000A",
+          "--trailer", "x-trailer: 1",
           "https://127.0.0.1:\(listener.port)/3/device/00",
         ], program: try ForeignHTTP2.path("nghttp"))
-      #expect(text.contains(":status: 200") && text.contains("apns-id: 9F3B2C4D-0000-4000-8000-00000000000A"), "\(text)")
+      #expect(
+        text.contains(":status: 200") && text.contains("apns-id: 9F3B2C4D-0000-4000-8000-00000000000A"), "\(text)")
       let last = try #require(seen.value.last)
       #expect(
-        last[":path"] == "/3/device/00" && last[":method"] == "POST" && last["x-trailer"] == nil && last.body == String(decoding: Self.payload, as: UTF8.self))
+        last[":path"] == "/3/device/00" && last[":method"] == "POST" && last["x-trailer"] == nil
+          && last.body == String(decoding: Self.payload, as: UTF8.self))
       await listener.close()
     }
   }
@@ -164,14 +191,16 @@ enum ForeignHTTP2 {
   static func path(_ name: String) throws -> String {
     let candidates = ["/usr/bin/\(name)", "/usr/sbin/\(name)", "/usr/local/bin/\(name)"]
     guard let path = candidates.first(where: { FileManager.default.isExecutableFile(atPath: $0) }) else {
-      throw OpenSSLCommand.Failure(description: "\(name) is missing: ops/test installs nghttp2-client and nghttp2-server")
+      throw OpenSSLCommand.Failure(
+        description: "\(name) is missing: ops/test installs nghttp2-client and nghttp2-server")
     }
     return path
   }
 
   /// Starts nghttpd on a free port with the material's server certificate, and waits until it
   /// accepts connections.
-  static func server(_ material: Material, arguments: [String]) async throws -> (child: OpenSSLCommand.Child, port: Int) {
+  static func server(_ material: Material, arguments: [String]) async throws -> (child: OpenSSLCommand.Child, port: Int)
+  {
     let (certificate, key) = (material.directory.file("h2.pem"), material.directory.file("h2.key"))
     try material.server.writePEM(certificate: certificate, key: key)
     // nghttpd cannot choose a port. A port that was free may be taken when it starts, so there are
@@ -179,7 +208,8 @@ enum ForeignHTTP2 {
     for _ in 0..<10 {
       let port = try freePort()
       let child = try OpenSSLCommand.Child(
-        ["-a", "127.0.0.1", "-d", material.directory.path] + arguments + [String(port), key, certificate], program: path("nghttpd"))
+        ["-a", "127.0.0.1", "-d", material.directory.path] + arguments + [String(port), key, certificate],
+        program: path("nghttpd"))
       if await child.listens(on: port) { return (child, port) }
     }
     throw OpenSSLCommand.Failure(description: "nghttpd found no free port")
@@ -209,7 +239,9 @@ enum ForeignHTTP2 {
     address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
     address.sin_port = UInt16(port).bigEndian
     return unsafe withUnsafePointer(to: &address) { pointer in
-      unsafe pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { unsafe connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size)) == 0 }
+      unsafe pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+        unsafe connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size)) == 0
+      }
     }
   }
 }

@@ -44,7 +44,8 @@ struct HTTP2Pair {
   }
 
   static let template = RequestTemplate(
-    authority: "api.example.com", headers: ProviderHeaders(topic: "com.example.news"), credential: .token, payload: Array(#"{"aps":{"alert":"Hello"}}"#.utf8))
+    authority: "api.example.com", headers: ProviderHeaders(topic: "com.example.news"), credential: .token,
+    payload: Array(#"{"aps":{"alert":"Hello"}}"#.utf8))
 
   static let token = [UInt8]((0..<32).map { UInt8(truncatingIfNeeded: $0 &* 37 &+ 5) })
 
@@ -54,9 +55,12 @@ struct HTTP2Pair {
 
   @discardableResult
   func submit(
-    _ template: RequestTemplate = template, token: [UInt8] = token, identifier: APNSIdentifier? = nil, overrides: RequestOverrides = .init(), tag: UInt64
+    _ template: RequestTemplate = template, token: [UInt8] = token, identifier: APNSIdentifier? = nil,
+    overrides: RequestOverrides = .init(), tag: UInt64
   ) -> HTTP2ClientSession.Submission {
-    unsafe token.withUnsafeBytes { unsafe client.submit(template, token: $0, identifier: identifier, overrides: overrides, tag: tag) }
+    unsafe token.withUnsafeBytes {
+      unsafe client.submit(template, token: $0, identifier: identifier, overrides: overrides, tag: tag)
+    }
   }
 
   mutating func takeClientOutput(limit: Int = 1 << 18) {
@@ -93,7 +97,8 @@ struct HTTP2Pair {
     while let event = server.nextEvent() {
       switch event {
       case .request(let request): noticed.append(.request(Seen(request)))
-      case .streamLimitExceeded(let streamID, let openCount, let limit): noticed.append(.overLimit(streamID, open: openCount, limit: limit))
+      case .streamLimitExceeded(let streamID, let openCount, let limit):
+        noticed.append(.overLimit(streamID, open: openCount, limit: limit))
       case .ended(let streamID, let code): noticed.append(.ended(streamID, code))
       case .goAway: noticed.append(.goAway)
       }

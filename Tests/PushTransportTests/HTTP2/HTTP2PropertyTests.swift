@@ -41,7 +41,8 @@ private struct Exchange {
     server.windowByteCount = [100, 5000, 65_535].randomElement(using: &random) ?? 65_535
     pair = try HTTP2Pair(server: server)
     template = RequestTemplate(
-      authority: "api.example.com", headers: ProviderHeaders(topic: "com.example.news"), credential: .token, payload: Array("{}".utf8))
+      authority: "api.example.com", headers: ProviderHeaders(topic: "com.example.news"), credential: .token,
+      payload: Array("{}".utf8))
   }
 
   mutating func run(steps: Int) {
@@ -78,14 +79,16 @@ private struct Exchange {
   private mutating func submit() {
     let tag = UInt64(sent.count)
     let request = Sent(
-      token: random.bytes(Int.random(in: 1...100, using: &random)), body: random.bytes(Int.random(in: 0..<[3, 300, 6000][Int(tag % 3)], using: &random)),
+      token: random.bytes(Int.random(in: 1...100, using: &random)),
+      body: random.bytes(Int.random(in: 0..<[3, 300, 6000][Int(tag % 3)], using: &random)),
       identifier: APNSIdentifier(high: random.next(), low: random.next()))
     let body = UnsafeMutableRawBufferPointer.allocate(byteCount: request.body.count, alignment: 1)
     unsafe body.copyBytes(from: request.body)
     var overrides = RequestOverrides()
     unsafe overrides.payload = UnsafeRawBufferPointer(body)
     let available = pair.client.availableStreamCount
-    let submission = pair.submit(template, token: request.token, identifier: request.identifier, overrides: overrides, tag: tag)
+    let submission = pair.submit(
+      template, token: request.token, identifier: request.identifier, overrides: overrides, tag: tag)
     guard case .submitted(let streamID) = submission else {
       unsafe body.deallocate()
       if available > 0 { problems.append("\(submission) although \(available) streams were free") }
@@ -106,7 +109,8 @@ private struct Exchange {
     let status = [200, 200, 200, 400, 410, 500, 503].randomElement(using: &random) ?? 200 as UInt16
     let body = status == 200 ? [] : random.bytes(Int.random(in: 0..<1000, using: &random))
     answers[tag] = .response(status, body)
-    pair.server.respond(streamID, status: status, identifier: sent[tag].map { Array($0.identifier.description.utf8) }, body: body)
+    pair.server.respond(
+      streamID, status: status, identifier: sent[tag].map { Array($0.identifier.description.utf8) }, body: body)
   }
 
   private mutating func reset(_ streamID: Int32) {
@@ -117,7 +121,9 @@ private struct Exchange {
   }
 
   private mutating func cancel() {
-    guard let streamID = tagOfStream.keys.sorted().randomElement(using: &random), let tag = tagOfStream[streamID], ends[tag] == nil else { return }
+    guard let streamID = tagOfStream.keys.sorted().randomElement(using: &random), let tag = tagOfStream[streamID],
+      ends[tag] == nil
+    else { return }
     cancelled.insert(tag)
     pair.client.cancel(streamID)
   }
@@ -127,7 +133,8 @@ private struct Exchange {
     let last = pair.server.lastStreamID
     let chosen = last == 0 ? 0 : Int32.random(in: 0...(last / 2), using: &random) * 2 + 1
     goAway = min(chosen, last)
-    pair.server.sendGoAway(lastStreamID: min(chosen, last), code: .noError, debugData: Array(#"{"reason":"Shutdown"}"#.utf8))
+    pair.server.sendGoAway(
+      lastStreamID: min(chosen, last), code: .noError, debugData: Array(#"{"reason":"Shutdown"}"#.utf8))
   }
 
   private mutating func carry(_ count: Int) {
@@ -155,9 +162,12 @@ private struct Exchange {
         waiting.append(request.streamID)
         if !seen.insert(tag).inserted { problems.append("request \(tag) twice") }
         let path = "/3/device/" + (DeviceToken(bytes: wanted.token)?.description ?? "")
-        if request[":path"] != path || request["apns-id"] != wanted.identifier.description { problems.append("headers of \(tag)") }
+        if request[":path"] != path || request["apns-id"] != wanted.identifier.description {
+          problems.append("headers of \(tag)")
+        }
         if request.body != String(decoding: wanted.body, as: UTF8.self) { problems.append("body of \(tag)") }
-      case .overLimit(let streamID, let open, let limit): problems.append("stream \(streamID): \(open) open, \(limit) allowed")
+      case .overLimit(let streamID, let open, let limit):
+        problems.append("stream \(streamID): \(open) open, \(limit) allowed")
       case .ended(let streamID, _): waiting.removeAll { $0 == streamID }
       case .goAway: problems.append("the client left")
       }
@@ -184,7 +194,9 @@ private struct Exchange {
       switch (ends[tag], answers[tag]) {
       case (nil, _): problems.append("no end for \(tag)")
       case (.response(_, let status, let identifier, let body), .response(let wanted, let bytes)):
-        if status != wanted || identifier != sent[tag]?.identifier || body != String(decoding: bytes, as: UTF8.self) { problems.append("answer to \(tag)") }
+        if status != wanted || identifier != sent[tag]?.identifier || body != String(decoding: bytes, as: UTF8.self) {
+          problems.append("answer to \(tag)")
+        }
       case (.ended(_, let code, let isUnprocessed), .reset(let wanted)) where code == wanted:
         if isUnprocessed != (wanted == .refusedStream) { problems.append("end of \(tag)") }
       case (.ended(_, let code, let isUnprocessed), let answer):
@@ -195,7 +207,9 @@ private struct Exchange {
         if !(cancelled.contains(tag) && code == .cancel) && !(isGivenUp && code == .refusedStream && isUnprocessed) {
           problems.append("\(tag) ended by \(code) instead of \(String(describing: answer))")
         }
-        if isUnprocessed, code != .refusedStream, seen.contains(tag) { problems.append("\(tag) was seen and called unsent") }
+        if isUnprocessed, code != .refusedStream, seen.contains(tag) {
+          problems.append("\(tag) was seen and called unsent")
+        }
       default: problems.append("\(tag): \(String(describing: ends[tag])) for \(String(describing: answers[tag]))")
       }
     }
@@ -232,7 +246,10 @@ struct HTTP2PropertyTests {
     carry()
     for tag in 0..<6 as Range<UInt64> { pair.submit(identifier: APNSIdentifier(high: tag, low: tag), tag: tag) }
     carry()
-    for request in pair.requests { pair.server.respond(request.streamID, status: request.streamID == 5 ? 410 : 200, identifier: nil, body: [123, 125]) }
+    for request in pair.requests {
+      pair.server.respond(
+        request.streamID, status: request.streamID == 5 ? 410 : 200, identifier: nil, body: [123, 125])
+    }
     pair.client.ping(5)
     carry()
     pair.server.sendGoAway(lastStreamID: 11, code: .noError, debugData: [1, 2, 3])
@@ -240,7 +257,9 @@ struct HTTP2PropertyTests {
     return (toServer, toClient)
   }
 
-  @Test("bytes that are damaged, missing, repeated or random never trap; they end in a failure or in events", arguments: 0..<60)
+  @Test(
+    "bytes that are damaged, missing, repeated or random never trap; they end in a failure or in events",
+    arguments: 0..<60)
   func hostile(number: Int) throws {
     let seed = UInt64.random(in: .min ... .max)
     var random = SeededGenerator(seed: seed)
@@ -257,7 +276,9 @@ struct HTTP2PropertyTests {
         pair.carryToClient(Int.random(in: 1...300, using: &random))
         pair.takeServerEvents()
         pair.takeClientEvents()
-        if let request = pair.requests.randomElement(using: &random) { pair.server.respond(request.streamID, status: 200, identifier: nil, body: [1]) }
+        if let request = pair.requests.randomElement(using: &random) {
+          pair.server.respond(request.streamID, status: 200, identifier: nil, body: [1])
+        }
         pair.submit(tag: 99)
         _ = unsafe pair.client.output()
         _ = unsafe pair.server.output()
@@ -286,7 +307,8 @@ struct HTTP2PropertyTests {
   private func frame(_ random: inout SeededGenerator) -> [UInt8] {
     let payload = random.bytes(Int.random(in: 0..<40, using: &random))
     return [
-      0, 0, UInt8(payload.count), UInt8.random(in: 0...11, using: &random), UInt8.random(in: 0...0x2F, using: &random), 0, 0, 0,
+      0, 0, UInt8(payload.count), UInt8.random(in: 0...11, using: &random), UInt8.random(in: 0...0x2F, using: &random),
+      0, 0, 0,
       UInt8.random(in: 0...13, using: &random),
     ]
       + payload
@@ -327,7 +349,10 @@ struct HTTP2PropertyTests {
           tag += 1
         }
         pair.settle()
-        for request in pair.requests { pair.server.respond(request.streamID, status: 200, identifier: Array((request["apns-id"] ?? "").utf8), body: []) }
+        for request in pair.requests {
+          pair.server.respond(
+            request.streamID, status: 200, identifier: Array((request["apns-id"] ?? "").utf8), body: [])
+        }
         pair.noticed = []
         pair.settle()
       }

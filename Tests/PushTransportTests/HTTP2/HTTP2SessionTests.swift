@@ -18,13 +18,19 @@ struct HTTP2SessionTests {
     let request = try #require(pair.requests.first)
     #expect(
       request.fields == [
-        ":method: POST", ":scheme: https", ":authority: api.example.com", ":path: /3/device/\(DeviceToken(bytes: HTTP2Pair.token)?.description ?? "")",
-        "apns-topic: com.example.news", "apns-push-type: alert", "authorization: bearer abc", "apns-id: \(identifier.description)",
+        ":method: POST", ":scheme: https", ":authority: api.example.com",
+        ":path: /3/device/\(DeviceToken(bytes: HTTP2Pair.token)?.description ?? "")",
+        "apns-topic: com.example.news", "apns-push-type: alert", "authorization: bearer abc",
+        "apns-id: \(identifier.description)",
       ])
     #expect(request.body == #"{"aps":{"alert":"Hello"}}"#)
-    pair.server.respond(1, status: 410, identifier: Array(identifier.description.utf8), body: Array(#"{"reason":"Unregistered"}"#.utf8))
+    pair.server.respond(
+      1, status: 410, identifier: Array(identifier.description.utf8), body: Array(#"{"reason":"Unregistered"}"#.utf8))
     pair.settle()
-    #expect(pair.heard == [.settings, .response(tag: 7, status: 410, identifier: identifier, body: #"{"reason":"Unregistered"}"#)])
+    #expect(
+      pair.heard == [
+        .settings, .response(tag: 7, status: 410, identifier: identifier, body: #"{"reason":"Unregistered"}"#),
+      ])
     #expect(pair.client.openStreamCount == 0 && pair.server.openStreamCount == 0)
   }
 
@@ -148,7 +154,8 @@ struct HTTP2SessionTests {
     for tag in 0..<3 as Range<UInt64> { rude.submit(tag: tag) }
     rude.settle()
     #expect(rude.noticed.contains(.overLimit(5, open: 3, limit: 2)) && rude.requests.count == 3)
-    rude.server.sendGoAway(lastStreamID: 3, code: .refusedStream, debugData: Array("Maximum active streams violated for this endpoint".utf8))
+    rude.server.sendGoAway(
+      lastStreamID: 3, code: .refusedStream, debugData: Array("Maximum active streams violated for this endpoint".utf8))
     rude.settle()
     #expect(rude.client.goAway?.errorCode.rawValue == 7 && rude.client.goAway?.lastStreamID == 3)
     #expect(rude.heard.contains(.ended(tag: 2, code: .refusedStream, isUnprocessed: true)))
@@ -162,10 +169,13 @@ struct HTTP2SessionTests {
     pair.settle()
     pair.server.sendGoAway(lastStreamID: 5, code: .noError, debugData: Array(#"{"reason":"Shutdown"}"#.utf8))
     pair.settle()
-    #expect(pair.client.goAway == HTTP2GoAway(lastStreamID: 5, errorCode: .noError, debugData: Array(#"{"reason":"Shutdown"}"#.utf8)))
+    #expect(
+      pair.client.goAway
+        == HTTP2GoAway(lastStreamID: 5, errorCode: .noError, debugData: Array(#"{"reason":"Shutdown"}"#.utf8)))
     #expect(
       Set(pair.heard.dropFirst()) == [
-        .goAway, .ended(tag: 3, code: .refusedStream, isUnprocessed: true), .ended(tag: 4, code: .refusedStream, isUnprocessed: true),
+        .goAway, .ended(tag: 3, code: .refusedStream, isUnprocessed: true),
+        .ended(tag: 4, code: .refusedStream, isUnprocessed: true),
       ])
     #expect(pair.submit(tag: 9) == .finished && !pair.client.acceptsRequests)
     #expect(Set(pair.noticed.suffix(2)) == [.ended(7, .refusedStream), .ended(9, .refusedStream)])
@@ -202,7 +212,8 @@ struct HTTP2SessionTests {
     pair.settle()
     #expect(
       Set(pair.heard.dropFirst()) == [
-        .ended(tag: 0, code: .refusedStream, isUnprocessed: true), .ended(tag: 1, code: .internalError, isUnprocessed: false),
+        .ended(tag: 0, code: .refusedStream, isUnprocessed: true),
+        .ended(tag: 1, code: .internalError, isUnprocessed: false),
         .response(tag: 2, status: 200, identifier: nil, body: ""),
       ])
   }
@@ -215,7 +226,8 @@ struct HTTP2SessionTests {
     pair.settle()
     pair.client.cancel(1)
     pair.settle()
-    #expect(pair.heard.last == .ended(tag: 1, code: .cancel, isUnprocessed: false) && pair.noticed.last == .ended(1, .cancel))
+    #expect(
+      pair.heard.last == .ended(tag: 1, code: .cancel, isUnprocessed: false) && pair.noticed.last == .ended(1, .cancel))
     pair.server.respond(1, status: 200, identifier: nil, body: [])
     pair.settle()
     #expect(pair.heard.count == 2)
@@ -250,7 +262,8 @@ struct HTTP2SessionTests {
     pair.settle()
     let payload = (0..<50_000).map { UInt8(ascii: "a") + UInt8($0 % 26) }
     let template = RequestTemplate(
-      authority: "a", headers: ProviderHeaders(topic: "t"), credential: .token, payload: window == 1 ? Array(payload[..<300]) : payload)
+      authority: "a", headers: ProviderHeaders(topic: "t"), credential: .token,
+      payload: window == 1 ? Array(payload[..<300]) : payload)
     for tag in 0..<5 as Range<UInt64> { pair.submit(template, tag: tag) }
     pair.settle()
     #expect(pair.requests.count == 5)
@@ -294,7 +307,8 @@ struct HTTP2SessionTests {
     pair.server.respond(3, status: 400, identifier: nil, fields: many, body: [])
     pair.server.respond(5, status: 200, identifier: nil, body: [])
     pair.settle()
-    #expect(pair.heard.contains(.response(tag: 1, status: 400, identifier: nil, body: String(repeating: "z", count: 1024))))
+    #expect(
+      pair.heard.contains(.response(tag: 1, status: 400, identifier: nil, body: String(repeating: "z", count: 1024))))
     #expect(pair.heard.contains(.ended(tag: 2, code: .internalError, isUnprocessed: false)))
     #expect(pair.heard.contains(.response(tag: 3, status: 200, identifier: nil, body: "")))
   }
@@ -304,15 +318,21 @@ struct HTTP2SessionTests {
     var pair = try HTTP2Pair()
     pair.settle()
     let template = RequestTemplate(
-      method: "GET", authority: "a", path: "/1/apps/com.example.news/all-channels", fields: [HTTP2Field("apns-request-id", "x")], payload: [])
+      method: "GET", authority: "a", path: "/1/apps/com.example.news/all-channels",
+      fields: [HTTP2Field("apns-request-id", "x")], payload: [])
     guard case .submitted(let streamID) = pair.client.submit(template, tag: 5) else {
       Issue.record("not submitted")
       return
     }
     pair.settle()
-    #expect(pair.requests.first?.fields.prefix(4) == [":method: GET", ":scheme: https", ":authority: a", ":path: /1/apps/com.example.news/all-channels"])
+    #expect(
+      pair.requests.first?.fields.prefix(4) == [
+        ":method: GET", ":scheme: https", ":authority: a", ":path: /1/apps/com.example.news/all-channels",
+      ])
     let body = [UInt8](repeating: 0x31, count: 100_000)
-    pair.server.respond(streamID, status: 201, identifier: nil, fields: ResponseFields([HTTP2Field("apns-channel-id", "abc=")]), body: body)
+    pair.server.respond(
+      streamID, status: 201, identifier: nil, fields: ResponseFields([HTTP2Field("apns-channel-id", "abc=")]),
+      body: body)
     pair.settle()
     #expect(pair.heard.last == .response(tag: 5, status: 201, identifier: nil, body: ""))
     let reply = try #require(pair.client.takeReply(streamID))

@@ -15,7 +15,8 @@ struct NotificationRingBudgetTests {
   private func fill(_ ring: NotificationRing) {
     while var claim = ring.claim(minimum: 1, maximum: 1024) {
       while unsafe token.withUnsafeBytes({
-        unsafe claim.append(RingRecord.Header(ordinal: 1, campaign: 1), token: $0, payload: UnsafeRawBufferPointer(start: nil, count: 0))
+        unsafe claim.append(
+          RingRecord.Header(ordinal: 1, campaign: 1), token: $0, payload: UnsafeRawBufferPointer(start: nil, count: 0))
       }) {}
     }
   }
@@ -64,7 +65,9 @@ struct NotificationRingBudgetTests {
       guard var claim = ring.claim(minimum: 1, maximum: 1) else { continue }
       #expect(
         unsafe token.withUnsafeBytes {
-          unsafe claim.append(RingRecord.Header(ordinal: 1, campaign: 1), token: $0, payload: UnsafeRawBufferPointer(start: nil, count: 0))
+          unsafe claim.append(
+            RingRecord.Header(ordinal: 1, campaign: 1), token: $0, payload: UnsafeRawBufferPointer(start: nil, count: 0)
+          )
         })
       claim.publish()
       settleAll(ring)
@@ -92,7 +95,9 @@ struct NotificationRingBudgetTests {
     func submit(_ ordinal: UInt64) -> Bool {
       guard var claim = ring.claim(minimum: 1, maximum: 1) else { return false }
       return unsafe token.withUnsafeBytes {
-        unsafe claim.append(RingRecord.Header(ordinal: ordinal, campaign: 1), token: $0, payload: UnsafeRawBufferPointer(start: nil, count: 0))
+        unsafe claim.append(
+          RingRecord.Header(ordinal: ordinal, campaign: 1), token: $0,
+          payload: UnsafeRawBufferPointer(start: nil, count: 0))
       }
     }
     #expect(submit(1))
@@ -125,25 +130,33 @@ struct NotificationRingBudgetTests {
             _ = other.becameIdle()
           }
         }
-        if Bool.random(using: &random), var claim = ring.claim(minimum: 2, maximum: Int.random(in: 2...3_000, using: &random)) {
+        if Bool.random(using: &random),
+          var claim = ring.claim(minimum: 2, maximum: Int.random(in: 2...3_000, using: &random))
+        {
           let limit = ring.blockCountLimit
           while claim.remainingBlockCount >= 2 {
             let size = Int.random(in: 1...100, using: &random)
             let bytes = [UInt8](repeating: UInt8(truncatingIfNeeded: written), count: size)
             let fits = unsafe bytes.withUnsafeBytes {
-              unsafe claim.append(RingRecord.Header(ordinal: written, campaign: 1), token: $0, payload: UnsafeRawBufferPointer(start: nil, count: 0))
+              unsafe claim.append(
+                RingRecord.Header(ordinal: written, campaign: 1), token: $0,
+                payload: UnsafeRawBufferPointer(start: nil, count: 0))
             }
             guard fits else { break }
             written += 1
           }
           claim.publish()
-          if ring.published - ring.settled > UInt64(max(limit, Self.blockCount - 1024)) { problem = "holds \(ring.published - ring.settled)" }
+          if ring.published - ring.settled > UInt64(max(limit, Self.blockCount - 1024)) {
+            problem = "holds \(ring.published - ring.settled)"
+          }
         }
         while position < ring.published {
           let record = ring.record(at: position)
           if record.isNotification {
             let value = UInt8(truncatingIfNeeded: read)
-            if unsafe record.ordinal != read || !record.token.allSatisfy({ $0 == value }) { problem = "record \(read) at \(position) is \(record.ordinal)" }
+            if unsafe record.ordinal != read || !record.token.allSatisfy({ $0 == value }) {
+              problem = "record \(read) at \(position) is \(record.ordinal)"
+            }
             read += 1
           }
           position += record.blockCount
@@ -157,7 +170,8 @@ struct NotificationRingBudgetTests {
         if ring.settled == ring.published { _ = ring.becameIdle() }
       }
       withExtendedLifetime(others) {}
-      #expect(problem == nil && read == written && written > 100, "seed \(seed): \(problem ?? "") \(read) of \(written)")
+      #expect(
+        problem == nil && read == written && written > 100, "seed \(seed): \(problem ?? "") \(read) of \(written)")
     }
   }
 }

@@ -32,7 +32,9 @@ struct NotificationRingModelTests {
     /// Claims room for `sizes` records and writes as many of them as fit; the claim stays open.
     /// Returns false if there is no room.
     mutating func claim(_ sizes: [Int]) -> Bool {
-      guard let first = sizes.first, let claim = OpenClaim(ring, minimum: first, maximum: sizes.reduce(0, +)) else { return false }
+      guard let first = sizes.first, let claim = OpenClaim(ring, minimum: first, maximum: sizes.reduce(0, +)) else {
+        return false
+      }
       var samples: [Sample] = []
       for size in sizes {
         let sample = Sample(ordinal: nextOrdinal, blockCount: size)
@@ -111,7 +113,9 @@ struct NotificationRingModelTests {
     #expect(failures.count == 0, "\(failures.count) orders, such as \(failures.prefix(3))")
   }
 
-  @Test("any sequence of claims, publications, rewinds and settlements agrees with the model", arguments: 1...40 as ClosedRange<UInt64>)
+  @Test(
+    "any sequence of claims, publications, rewinds and settlements agrees with the model",
+    arguments: 1...40 as ClosedRange<UInt64>)
   func randomSequences(_ seed: UInt64) {
     var random = SeededGenerator(seed: seed)
     var pair = Pair(blockCount: [256, 512].randomElement(using: &random) ?? 256)
@@ -123,7 +127,9 @@ struct NotificationRingModelTests {
         let sizes = (0..<Int.random(in: 1...5, using: &random)).map { _ in Int.random(in: 1...largest, using: &random) }
         let free = pair.ring.freeBlockCount
         let fits = pair.claim(sizes)
-        #expect(fits || free < sizes[0] + RingRecord.blockCountLimit, "seed \(seed), step \(step): refused with \(free) blocks free")
+        #expect(
+          fits || free < sizes[0] + RingRecord.blockCountLimit,
+          "seed \(seed), step \(step): refused with \(free) blocks free")
       case 4..<8:
         guard let chunk = pair.open.keys.sorted().randomElement(using: &random) else { continue }
         pair.publish(chunk)
@@ -144,7 +150,8 @@ struct NotificationRingModelTests {
       }
       guard pair.agrees() else {
         Issue.record(
-          "seed \(seed), step \(step): published \(pair.ring.published), read \(pair.read.count)/\(pair.expected.count)")
+          "seed \(seed), step \(step): published \(pair.ring.published), read \(pair.read.count)/\(pair.expected.count)"
+        )
         return
       }
     }

@@ -18,7 +18,8 @@ struct NotificationRingRecordTests {
     var random = SeededGenerator(seed: UInt64(payload))
     for length in 1...100 {
       let sample = Sample(
-        ordinal: random.next(), campaign: UInt32(truncatingIfNeeded: random.next()), token: random.bytes(length), payload: random.bytes(payload))
+        ordinal: random.next(), campaign: UInt32(truncatingIfNeeded: random.next()), token: random.bytes(length),
+        payload: random.bytes(payload))
       let start = ring.published
       #expect(ring.add(sample))
       #expect(ring.samples(from: start) == [sample], "\(length) bytes of token")
@@ -33,7 +34,8 @@ struct NotificationRingRecordTests {
     let content = random.bytes(5120)
     var failures: [Int] = []
     for size in 0...5120 {
-      let sample = Sample(ordinal: UInt64(size), token: [UInt8](repeating: 0xAB, count: 32), payload: Array(content.prefix(size)))
+      let sample = Sample(
+        ordinal: UInt64(size), token: [UInt8](repeating: 0xAB, count: 32), payload: Array(content.prefix(size)))
       let neighbour = Sample(ordinal: .max, token: [UInt8](repeating: 0xFF, count: 32))
       let start = ring.published
       let added = ring.add(neighbour) && ring.add(sample) && ring.add(neighbour)
@@ -45,7 +47,10 @@ struct NotificationRingRecordTests {
 
   @Test(
     "expiration and priority are kept, also 0 and the largest; none means the campaign's",
-    arguments: [(nil, nil, true), (0, nil, false), (.max, nil, false), (nil, 5, false), (nil, 10, false), (1_700_000_000, 255, false)]
+    arguments: [
+      (nil, nil, true), (0, nil, false), (.max, nil, false), (nil, 5, false), (nil, 10, false),
+      (1_700_000_000, 255, false),
+    ]
       as [(UInt32?, UInt8?, Bool)])
   func header(_ expiration: UInt32?, _ priority: UInt8?, _ isPlain: Bool) {
     let ring = NotificationRing(blockCount: 256)
@@ -56,7 +61,8 @@ struct NotificationRingRecordTests {
     #expect(record.isPlain == isPlain)
   }
 
-  @Test("a record keeps its own identifier and collapse identifier, with either or both, and the next record has neither")
+  @Test(
+    "a record keeps its own identifier and collapse identifier, with either or both, and the next record has neither")
   func ownHeaders() {
     let ring = NotificationRing(blockCount: 256)
     var random = SeededGenerator(seed: 64)
@@ -64,7 +70,9 @@ struct NotificationRingRecordTests {
       var sample = Sample(ordinal: random.next(), token: random.bytes(Int.random(in: 1...100, using: &random)))
       if random.chance(60) { sample.identifier = APNSIdentifier(high: random.next(), low: random.next()) }
       if random.chance(60) { sample.collapse = random.bytes(Int.random(in: 1...64, using: &random)) }
-      if random.chance(50) { sample.payload = random.bytes(random.chance(10) ? 5120 : Int.random(in: 1...200, using: &random)) }
+      if random.chance(50) {
+        sample.payload = random.bytes(random.chance(10) ? 5120 : Int.random(in: 1...200, using: &random))
+      }
       if random.chance(30) { sample.priority = 5 }
       if random.chance(30) { sample.expiration = 7 }
       let start = ring.published
@@ -74,7 +82,8 @@ struct NotificationRingRecordTests {
         let record = ring.record(at: position)
         #expect(
           record.isPlain
-            == (sample.payload.isEmpty && sample.priority == nil && sample.expiration == nil && sample.collapse.isEmpty && sample.identifier == nil))
+            == (sample.payload.isEmpty && sample.priority == nil && sample.expiration == nil && sample.collapse.isEmpty
+              && sample.identifier == nil))
         record.mayHaveArrived = true
         #expect(Sample(record) == sample, "round \(round)")
       }
@@ -85,7 +94,8 @@ struct NotificationRingRecordTests {
   @Test("the largest notification has the longest token, the largest payload, and headers of its own")
   func largest() {
     let ring = NotificationRing(blockCount: 256)
-    var sample = Sample(ordinal: 1, token: [UInt8](repeating: 1, count: 100), payload: [UInt8](repeating: 2, count: 5120))
+    var sample = Sample(
+      ordinal: 1, token: [UInt8](repeating: 1, count: 100), payload: [UInt8](repeating: 2, count: 5120))
     sample.identifier = APNSIdentifier(high: 1, low: 2)
     sample.collapse = [UInt8](repeating: 3, count: 64)
     #expect(sample.blockCount == RingRecord.blockCountLimit)
@@ -96,7 +106,9 @@ struct NotificationRingRecordTests {
   @Test("ordinals are walked in order, neighbours with the same one together, without padding")
   func ordinals() {
     let ring = NotificationRing(blockCount: 256)
-    for ordinal in [7, 7, 7, 3, 9, 9] as [UInt64] { #expect(ring.add(Sample(ordinal: ordinal, token: [1], payload: ordinal == 9 ? [1, 2] : []))) }
+    for ordinal in [7, 7, 7, 3, 9, 9] as [UInt64] {
+      #expect(ring.add(Sample(ordinal: ordinal, token: [1], payload: ordinal == 9 ? [1, 2] : [])))
+    }
     var claim = ring.claim(minimum: 1, maximum: 5)
     _ = claim.take()
     #expect(ring.add(Sample(ordinal: 9, token: [1])))
@@ -143,16 +155,22 @@ struct NotificationRingRecordTests {
     _ = (ring.add(Sample(ordinal: 1, blockCount: 2)), ring.add(Sample(ordinal: 2, blockCount: 1)))
     ring.addPadding(4)
     #expect(ring.add(Sample(ordinal: 3, blockCount: 3)))
-    for (from, to, count) in [(0, 0, 0), (0, 3, 0), (0, 5, 1), (3, 5, 1), (3, 6, 2), (5, 10, 1), (0, 13, 3), (6, 13, 1)] as [(UInt64, UInt64, Int)] {
+    for (from, to, count) in [
+      (0, 0, 0), (0, 3, 0), (0, 5, 1), (3, 5, 1), (3, 6, 2), (5, 10, 1), (0, 13, 3), (6, 13, 1),
+    ] as [(UInt64, UInt64, Int)] {
       #expect(ring.notificationCount(from: from, to: to) == count, "\(from)..<\(to)")
     }
-    for (count, from, limit, position) in [(0, 0, 13, 0), (1, 0, 13, 5), (2, 0, 13, 6), (3, 0, 13, 13), (9, 0, 13, 13), (1, 6, 13, 13), (9, 0, 5, 5)]
+    for (count, from, limit, position) in [
+      (0, 0, 13, 0), (1, 0, 13, 5), (2, 0, 13, 6), (3, 0, 13, 13), (9, 0, 13, 13), (1, 6, 13, 13), (9, 0, 5, 5),
+    ]
       as [(Int, UInt64, UInt64, UInt64)]
     {
       #expect(ring.position(after: count, from: from, limit: limit) == position, "\(count) after \(from)")
     }
     let ends: [UInt64: UInt64] = [3: 5, 5: 6, 10: 13]
-    for position in 0..<13 as Range<UInt64> { #expect(ring.end(ofNotificationAt: position, from: 0) == ends[position], "\(position)") }
+    for position in 0..<13 as Range<UInt64> {
+      #expect(ring.end(ofNotificationAt: position, from: 0) == ends[position], "\(position)")
+    }
     #expect(ring.end(ofNotificationAt: 10, from: 5) == 13)
   }
 }

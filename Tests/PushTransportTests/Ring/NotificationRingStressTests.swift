@@ -15,7 +15,8 @@ struct NotificationRingStressTests {
     "four producers on a small ring: each notification is read once, whole and in order; no wake-up is lost",
     arguments: [(1, 256, 1), (2, 256, 4), (3, 512, 4), (4, 1024, 83), (5, 256, 83)] as [(UInt64, Int, Int)])
   func stress(_ seed: UInt64, _ blockCount: Int, _ largest: Int) {
-    let crew = Crew(ring: NotificationRing(blockCount: blockCount), producerCount: 4, countEach: largest > 10 ? 3_000 : 15_000)
+    let crew = Crew(
+      ring: NotificationRing(blockCount: blockCount), producerCount: 4, countEach: largest > 10 ? 3_000 : 15_000)
     for producer in 0..<crew.producerCount {
       Thread.detachNewThread { crew.produce(producer, seed: seed, largest: largest) }
     }
@@ -39,11 +40,15 @@ struct NotificationRingStressTests {
       let published = crew.ring.published
       crew.ring.forEachNotification(from: crew.ring.sent, to: published) { _, record in
         counts[Int(record.campaign)] += 1
-        if record.ordinal != counts[Int(record.campaign)] { finding = "\(record.ordinal) instead of \(counts[Int(record.campaign)])" }
+        if record.ordinal != counts[Int(record.campaign)] {
+          finding = "\(record.ordinal) instead of \(counts[Int(record.campaign)])"
+        }
       }
       crew.ring.setSent(published)
       crew.ring.settle(through: published)
-      if counts != crew.counts, crew.ring.sleep(seen: published), !crew.waitForWork() { finding = "lost wake-up after \(counts)" }
+      if counts != crew.counts, crew.ring.sleep(seen: published), !crew.waitForWork() {
+        finding = "lost wake-up after \(counts)"
+      }
     }
     crew.stop()
     #expect(finding == nil)
@@ -87,7 +92,9 @@ private final class Crew: Sendable {
         sched_yield()
         continue
       }
-      while ordinal <= countEach, Checked(producer: producer, ordinal: ordinal, blocks: blocks).append(to: &claim) { ordinal += 1 }
+      while ordinal <= countEach, Checked(producer: producer, ordinal: ordinal, blocks: blocks).append(to: &claim) {
+        ordinal += 1
+      }
       // Sometimes a producer is delayed between writing and publishing.
       if random.chance(5) { sched_yield() }
       claim.publish()
@@ -113,20 +120,27 @@ private struct Checked {
 
   private var tokenByteCount: Int { blocks == 1 ? 32 : 96 - Int(ordinal % 60) }
   private var payloadByteCount: Int { blocks == 1 ? 0 : min(5120, (blocks - 2) * NotificationRing.blockByteCount) }
-  private var checksum: UInt64 { (ordinal &* 0x9E37_79B9_7F4A_7C15) ^ UInt64(producer) << 56 ^ UInt64(blocks) &* 0xBF58_476D_1CE4_E5B9 }
+  private var checksum: UInt64 {
+    (ordinal &* 0x9E37_79B9_7F4A_7C15) ^ UInt64(producer) << 56 ^ UInt64(blocks) &* 0xBF58_476D_1CE4_E5B9
+  }
 
   func append(to claim: inout RingClaim) -> Bool {
     let header = RingRecord.Header(
-      ordinal: ordinal, campaign: UInt32(producer), expiration: UInt32(truncatingIfNeeded: checksum), priority: UInt8(blocks))
+      ordinal: ordinal, campaign: UInt32(producer), expiration: UInt32(truncatingIfNeeded: checksum),
+      priority: UInt8(blocks))
     return unsafe withContent { token, payload in unsafe claim.append(header, token: token, payload: payload) }
   }
 
   private func withContent<R>(_ body: (UnsafeRawBufferPointer, UnsafeRawBufferPointer) -> R) -> R {
     unsafe withUnsafeTemporaryAllocation(byteCount: tokenByteCount + payloadByteCount, alignment: 8) { memory in
       let word = checksum
-      for index in 0..<memory.count { unsafe memory[index] = UInt8(truncatingIfNeeded: word >> (UInt64(index) % 8 * 8)) }
+      for index in 0..<memory.count {
+        unsafe memory[index] = UInt8(truncatingIfNeeded: word >> (UInt64(index) % 8 * 8))
+      }
       let bytes = UnsafeRawBufferPointer(memory)
-      return unsafe body(UnsafeRawBufferPointer(rebasing: bytes[..<tokenByteCount]), UnsafeRawBufferPointer(rebasing: bytes[tokenByteCount...]))
+      return unsafe body(
+        UnsafeRawBufferPointer(rebasing: bytes[..<tokenByteCount]),
+        UnsafeRawBufferPointer(rebasing: bytes[tokenByteCount...]))
     }
   }
 
@@ -183,7 +197,9 @@ private struct Consumer {
       guard crew.ring.sent == published else { continue }
       settle(sentCount)
       crew.ring.settle(through: published)
-      if next != crew.counts, crew.ring.sleep(seen: published), !crew.waitForWork() { findings.append("a lost wake-up at \(published)") }
+      if next != crew.counts, crew.ring.sleep(seen: published), !crew.waitForWork() {
+        findings.append("a lost wake-up at \(published)")
+      }
     }
     return findings
   }
@@ -206,13 +222,17 @@ private struct Consumer {
     guard Checked.isIntact(record) else { return findings.append("a damaged record at \(position)") }
     if sentCount < window.count {
       let before = window[sentCount]
-      if before.position != position || before.end != end || before.producer != record.campaign || before.ordinal != record.ordinal {
+      if before.position != position || before.end != end || before.producer != record.campaign
+        || before.ordinal != record.ordinal
+      {
         findings.append("another record at \(position) after a rewind")
       }
     } else {
       let producer = Int(record.campaign)
       next[producer] += 1
-      if record.ordinal != next[producer] { findings.append("producer \(producer): \(record.ordinal) instead of \(next[producer])") }
+      if record.ordinal != next[producer] {
+        findings.append("producer \(producer): \(record.ordinal) instead of \(next[producer])")
+      }
       window.append(Entry(position: position, end: end, producer: record.campaign, ordinal: record.ordinal))
     }
     sentCount += 1

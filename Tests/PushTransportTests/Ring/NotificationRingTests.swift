@@ -59,7 +59,9 @@ struct NotificationRingTests {
         let at = wraps ? start + UInt64(256 - offset) : start
         var expected = [Placed(position: at, blockCount: UInt64(blocks), isNotification: true)]
         if wraps { expected.insert(Placed(position: start, blockCount: at - start, isNotification: false), at: 0) }
-        if ring.layout(from: start) != expected || ring.samples(from: start) != [sample] { failures.append("\(blocks) blocks at \(offset)") }
+        if ring.layout(from: start) != expected || ring.samples(from: start) != [sample] {
+          failures.append("\(blocks) blocks at \(offset)")
+        }
       }
     }
     #expect(failures.count == 0, "\(failures.prefix(5))")
@@ -77,13 +79,16 @@ struct NotificationRingTests {
     claim?.publish()
     #expect(
       ring.layout(from: 254) == [
-        Placed(position: 254, blockCount: 2, isNotification: false), Placed(position: 256, blockCount: 10, isNotification: false),
+        Placed(position: 254, blockCount: 2, isNotification: false),
+        Placed(position: 256, blockCount: 10, isNotification: false),
       ])
   }
 
   @Test("a claim at the wrap needs room for its padding too, and takes no more than there is")
   func roomAtWrap() {
-    for (settled, expected) in [(0, nil), (2, nil), (3, 3), (4, 4), (49, 49), (50, 50), (51, 50), (254, 50)] as [(UInt64, Int?)] {
+    for (settled, expected) in [(0, nil), (2, nil), (3, 3), (4, 4), (49, 49), (50, 50), (51, 50), (254, 50)]
+      as [(UInt64, Int?)]
+    {
       // Two blocks are left before the end of the memory, too few for a record of three. They are
       // free, and become padding.
       let ring = NotificationRing(blockCount: 256)
@@ -134,8 +139,10 @@ struct NotificationRingTests {
     if let third { third.publish() }
     #expect(
       ring.layout(from: 0) == [
-        Placed(position: 0, blockCount: 2, isNotification: true), Placed(position: 2, blockCount: 8, isNotification: false),
-        Placed(position: 10, blockCount: 5, isNotification: false), Placed(position: 15, blockCount: 1, isNotification: true),
+        Placed(position: 0, blockCount: 2, isNotification: true),
+        Placed(position: 2, blockCount: 8, isNotification: false),
+        Placed(position: 10, blockCount: 5, isNotification: false),
+        Placed(position: 15, blockCount: 1, isNotification: true),
         Placed(position: 16, blockCount: 1, isNotification: false),
       ])
     #expect(ring.samples(from: 0) == [first, small])
@@ -170,7 +177,9 @@ struct NotificationRingTests {
   @Test("sent goes back to any record that is not settled, and the same records are read again")
   func rewind() {
     let ring = NotificationRing(blockCount: 256)
-    for ordinal in 1...4 as ClosedRange<UInt64> { #expect(ring.add(Sample(ordinal: ordinal, blockCount: Int(ordinal)))) }
+    for ordinal in 1...4 as ClosedRange<UInt64> {
+      #expect(ring.add(Sample(ordinal: ordinal, blockCount: Int(ordinal))))
+    }
     ring.setSent(10)
     ring.settle(through: 1)
     let open = OpenClaim(ring, minimum: 1, maximum: 2)
@@ -181,7 +190,10 @@ struct NotificationRingTests {
     open?.publish()
     #expect(ring.samples(from: ring.sent).map(\.ordinal) == [3, 4, 5])
     ring.setSent(1)
-    #expect(ring.samples(from: ring.sent) == (2...4).map { Sample(ordinal: $0, blockCount: Int($0)) } + [Sample(ordinal: 5, blockCount: 1)])
+    #expect(
+      ring.samples(from: ring.sent) == (2...4).map { Sample(ordinal: $0, blockCount: Int($0)) } + [
+        Sample(ordinal: 5, blockCount: 1)
+      ])
     #expect(ring.freeBlockCount == 256 - 11, "a rewind gives no room back")
     ring.setSent(12)
     #expect(ring.backlogBlockCount == 0)

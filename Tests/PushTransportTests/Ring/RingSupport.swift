@@ -13,7 +13,10 @@ struct Sample: Hashable {
   var collapse: [UInt8] = []
   var payload: [UInt8]
 
-  init(ordinal: UInt64, campaign: UInt32 = 1, expiration: UInt32? = nil, priority: UInt8? = nil, token: [UInt8], payload: [UInt8] = []) {
+  init(
+    ordinal: UInt64, campaign: UInt32 = 1, expiration: UInt32? = nil, priority: UInt8? = nil, token: [UInt8],
+    payload: [UInt8] = []
+  ) {
     self.ordinal = ordinal
     self.campaign = campaign
     self.expiration = expiration
@@ -48,15 +51,20 @@ struct Sample: Hashable {
   }
 
   var blockCount: Int {
-    RingRecord.blockCount(tokenByteCount: token.count, payloadByteCount: (identifier == nil ? 0 : 16) + collapse.count + payload.count)
+    RingRecord.blockCount(
+      tokenByteCount: token.count, payloadByteCount: (identifier == nil ? 0 : 16) + collapse.count + payload.count)
   }
 
   func append(to claim: inout RingClaim) -> Bool {
     let header = RingRecord.Header(ordinal: ordinal, campaign: campaign, expiration: expiration, priority: priority)
     return unsafe token.withUnsafeBytes { token in
       unsafe payload.withUnsafeBytes { payload in
-        guard identifier != nil || !collapse.isEmpty else { return unsafe claim.append(header, token: token, payload: payload) }
-        return withOwnHeaders(identifier: identifier, collapse: collapse) { unsafe claim.append(header, token: token, headers: $0, payload: payload) }
+        guard identifier != nil || !collapse.isEmpty else {
+          return unsafe claim.append(header, token: token, payload: payload)
+        }
+        return withOwnHeaders(identifier: identifier, collapse: collapse) {
+          unsafe claim.append(header, token: token, headers: $0, payload: payload)
+        }
       }
     }
   }

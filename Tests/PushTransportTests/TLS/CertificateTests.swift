@@ -32,7 +32,9 @@ struct CertificateTests {
     let text = try OpenSSLCommand.run(["x509", "-in", path, "-noout", "-fingerprint", "-sha256", "-serial"])
     #expect(text.lowercased().replacingOccurrences(of: ":", with: "").contains(certificate.sha256))
     #expect(text.lowercased().contains("serial=\(certificate.serial)"))
-    let check = try OpenSSLCommand.run(["verify", "-x509_strict", "-purpose", "sslclient", "-CAfile", material.authorityFile, path])
+    let check = try OpenSSLCommand.run([
+      "verify", "-x509_strict", "-purpose", "sslclient", "-CAfile", material.authorityFile, path,
+    ])
     #expect(check.contains(": OK"))
   }
 
@@ -42,7 +44,9 @@ struct CertificateTests {
     let path = material.directory.file("a.pem")
     try material.app.writePEM(certificate: path, key: path)
     let end = material.app.credential.inspection.validity.upperBound
-    func findings(daysBefore: Int64) throws -> [CredentialFinding] { try CredentialInspection.load(file: path, at: end - daysBefore * 86_400 - 1).findings }
+    func findings(daysBefore: Int64) throws -> [CredentialFinding] {
+      try CredentialInspection.load(file: path, at: end - daysBefore * 86_400 - 1).findings
+    }
     #expect(try findings(daysBefore: 30) == [.noEnvironment])
     #expect(try findings(daysBefore: 29) == [.expiresSoon(daysLeft: 29, on: end), .noEnvironment])
     #expect(try findings(daysBefore: -1) == [.expired(on: end), .noEnvironment])
@@ -52,12 +56,16 @@ struct CertificateTests {
   @Test("an inspection opens PKCS#12 and DER, and reports open permissions and foreign keys")
   func formats() throws {
     let material = try Material()
-    let (container, pem, der) = (material.directory.file("a.p12"), material.directory.file("a.pem"), material.directory.file("a.cer"))
+    let (container, pem, der) = (
+      material.directory.file("a.p12"), material.directory.file("a.pem"), material.directory.file("a.cer")
+    )
     let pass = try material.directory.write("x\n", to: "a.pass")
     try material.app.writePKCS12(to: container, passphrase: "x", encryption: .legacy)
     let opened = try CredentialInspection.load(file: container, passphraseFile: pass, at: now)
     #expect(opened.format == .pkcs12 && opened.key == .matches && opened.chain == ["CN=Carillon throw-away authority"])
-    #expect(throws: CredentialError.passphraseMissing(file: container)) { try CredentialInspection.load(file: container, at: now) }
+    #expect(throws: CredentialError.passphraseMissing(file: container)) {
+      try CredentialInspection.load(file: container, at: now)
+    }
 
     try material.app.writePEM(certificate: pem, key: pem, passphrase: "y")
     #expect(try CredentialInspection.load(file: pem, at: now).key == .notOpened)
@@ -73,24 +81,29 @@ struct CertificateTests {
   func makeAll() throws {
     let scratch = try Scratch()
     let files = try CertificateMaker.makeAll(
-      in: scratch.file("certificates"), topics: ["com.example.a", "../evil"], serverNames: ["push.example.com", "10.1.2.3"], at: now)
+      in: scratch.file("certificates"), topics: ["com.example.a", "../evil"],
+      serverNames: ["push.example.com", "10.1.2.3"], at: now)
     let server = try Credential.load(files.server, validAt: now)
     #expect(server.inspection.serverNames == ["localhost", "127.0.0.1", "::1", "push.example.com", "10.1.2.3"])
     for set in [files.apps, files.appContainers] {
       #expect(set.count == 2)
       for (topic, app) in set { #expect(try Credential.load(app, validAt: now).inspection.topics == [topic]) }
     }
-    for name in try FileManager.default.contentsOfDirectory(atPath: scratch.file("certificates")) where !name.hasSuffix(".pem") {
+    for name in try FileManager.default.contentsOfDirectory(atPath: scratch.file("certificates"))
+    where !name.hasSuffix(".pem") {
       let attributes = try FileManager.default.attributesOfItem(atPath: scratch.file("certificates/" + name))
       #expect(attributes[.posixPermissions] as? Int == 0o600, "\(name)")
     }
-    try OpenSSLCommand.run(["verify", "-x509_strict", "-purpose", "sslserver", "-CAfile", files.authority, files.server.certificate])
+    try OpenSSLCommand.run([
+      "verify", "-x509_strict", "-purpose", "sslserver", "-CAfile", files.authority, files.server.certificate,
+    ])
   }
 
   @Test(
     "dates are written as the calendar has them",
     arguments: [
-      (0, "1970-01-01 00:00:00 UTC"), (951_782_400, "2000-02-29 00:00:00 UTC"), (4_107_542_399, "2100-02-28 23:59:59 UTC"), (-1, "1969-12-31 23:59:59 UTC"),
+      (0, "1970-01-01 00:00:00 UTC"), (951_782_400, "2000-02-29 00:00:00 UTC"),
+      (4_107_542_399, "2100-02-28 23:59:59 UTC"), (-1, "1969-12-31 23:59:59 UTC"),
     ] as [(Int64, String)])
   func dates(seconds: Int64, text: String) {
     #expect(CivilTime.describe(seconds) == text)
@@ -114,6 +127,8 @@ struct CertificateTests {
   @Test("SHA-256 of the empty string and of abc are the known values")
   func digest() {
     #expect(Digest.hexadecimal(Digest.sha256([])) == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855")
-    #expect(Digest.hexadecimal(Digest.sha256(Array("abc".utf8))) == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad")
+    #expect(
+      Digest.hexadecimal(Digest.sha256(Array("abc".utf8)))
+        == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad")
   }
 }

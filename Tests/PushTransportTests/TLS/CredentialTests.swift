@@ -12,13 +12,17 @@ struct CredentialTests {
     } catch { return error }
   }
 
-  @Test("PEM with the key in its own file or in the same file loads, for EC and RSA keys", arguments: CertificateRequest.KeyAlgorithm.allCases)
+  @Test(
+    "PEM with the key in its own file or in the same file loads, for EC and RSA keys",
+    arguments: CertificateRequest.KeyAlgorithm.allCases)
   func pem(algorithm: CertificateRequest.KeyAlgorithm) throws {
     let material = try Material()
     var request = CertificateRequest.app(topic: "com.example.a", at: now)
     request.keyAlgorithm = algorithm
     let issued = try material.authority.issue(request)
-    let (separate, key, joined) = (material.directory.file("a.pem"), material.directory.file("a.key"), material.directory.file("both.pem"))
+    let (separate, key, joined) = (
+      material.directory.file("a.pem"), material.directory.file("a.key"), material.directory.file("both.pem")
+    )
     try issued.writePEM(certificate: separate, key: key)
     try issued.writePEM(certificate: joined, key: joined)
     for files in [CredentialFiles(certificate: separate, key: key), CredentialFiles(certificate: joined)] {
@@ -35,8 +39,11 @@ struct CredentialTests {
     let material = try Material()
     let path = material.directory.file("app.pem")
     try material.app.writePEM(certificate: path, key: path)
-    let both = try String(contentsOfFile: material.authorityFile, encoding: .utf8) + String(contentsOfFile: path, encoding: .utf8)
-    let credential = try Credential.load(CredentialFiles(certificate: try material.directory.write(both, to: "reversed.pem")), validAt: now)
+    let both =
+      try String(contentsOfFile: material.authorityFile, encoding: .utf8)
+      + String(contentsOfFile: path, encoding: .utf8)
+    let credential = try Credential.load(
+      CredentialFiles(certificate: try material.directory.write(both, to: "reversed.pem")), validAt: now)
     #expect(credential.inspection == material.app.credential.inspection)
     #expect(credential.chain.count == 1)
   }
@@ -55,7 +62,9 @@ struct CredentialTests {
     #expect(refused?.description.contains(wrong) == true && refused?.description.contains(key) == true)
   }
 
-  @Test("our PKCS#12 opens, modern and legacy, and refuses a wrong or missing passphrase", arguments: IssuedCertificate.PKCS12Encryption.allCases)
+  @Test(
+    "our PKCS#12 opens, modern and legacy, and refuses a wrong or missing passphrase",
+    arguments: IssuedCertificate.PKCS12Encryption.allCases)
   func pkcs12(encryption: IssuedCertificate.PKCS12Encryption) throws {
     let material = try Material()
     let path = material.directory.file("a.p12")
@@ -67,7 +76,9 @@ struct CredentialTests {
     #expect(credential.chain.count == 1)
     // The key works in the default library context, which TLS uses.
     _ = try TLSContext(client: TLSClientConfiguration(credential: credential, trust: material.trust))
-    #expect(failure(CredentialFiles(certificate: path, passphraseFile: wrong)) == .wrongPassphrase(file: path, passphraseFile: wrong))
+    #expect(
+      failure(CredentialFiles(certificate: path, passphraseFile: wrong))
+        == .wrongPassphrase(file: path, passphraseFile: wrong))
     #expect(failure(CredentialFiles(certificate: path)) == .passphraseMissing(file: path))
   }
 
@@ -80,23 +91,28 @@ struct CredentialTests {
     // With RC2-40 for the key too, unlike Keychain's exports.
     let rc2 = ["-legacy", "-keypbe", "PBE-SHA1-RC2-40", "-certpbe", "PBE-SHA1-RC2-40"]
     let encryptions = [
-      ("modern", []), ("legacy", ["-legacy"]), ("3des", ["-keypbe", "PBE-SHA1-3DES", "-certpbe", "PBE-SHA1-3DES", "-macalg", "sha1"]),
+      ("modern", []), ("legacy", ["-legacy"]),
+      ("3des", ["-keypbe", "PBE-SHA1-3DES", "-certpbe", "PBE-SHA1-3DES", "-macalg", "sha1"]),
       ("rc2", rc2), ("rc2-key", ["-legacy", "-keypbe", "PBE-SHA1-RC2-40", "-certpbe", "NONE"]),
     ]
     for (name, options) in encryptions {
       let path = material.directory.file("\(name).p12")
-      try OpenSSLCommand.run(["pkcs12", "-export", "-in", certificate, "-inkey", key, "-out", path, "-passout", "file:\(pass)"] + options)
+      try OpenSSLCommand.run(
+        ["pkcs12", "-export", "-in", certificate, "-inkey", key, "-out", path, "-passout", "file:\(pass)"] + options)
       let credential = try Credential.load(CredentialFiles(certificate: path, passphraseFile: pass), validAt: now)
       #expect(credential.inspection.topics == ["com.example.news"], "\(name)")
     }
     for options in [[], ["-legacy"], rc2] {
       let open = material.directory.file("open.p12")
-      try OpenSSLCommand.run(["pkcs12", "-export", "-in", certificate, "-inkey", key, "-out", open, "-passout", "pass:"] + options)
+      try OpenSSLCommand.run(
+        ["pkcs12", "-export", "-in", certificate, "-inkey", key, "-out", open, "-passout", "pass:"] + options)
       _ = try Credential.load(CredentialFiles(certificate: open), validAt: now)
     }
     // A container with certificates only.
     let bare = material.directory.file("bare.p12")
-    try OpenSSLCommand.run(["pkcs12", "-export", "-nokeys", "-in", certificate, "-out", bare, "-passout", "file:\(pass)"])
+    try OpenSSLCommand.run([
+      "pkcs12", "-export", "-nokeys", "-in", certificate, "-out", bare, "-passout", "file:\(pass)",
+    ])
     #expect(failure(CredentialFiles(certificate: bare, passphraseFile: pass)) == .keyMissing(file: bare))
   }
 
@@ -107,21 +123,29 @@ struct CredentialTests {
     try material.app.writePKCS12(to: path, passphrase: "secret", encryption: .legacy)
     let text = try OpenSSLCommand.run(["pkcs12", "-in", path, "-legacy", "-info", "-noout", "-passin", "pass:secret"])
     #expect(text.contains("pbeWithSHA1And40BitRC2-CBC"))
-    #expect(throws: (any Error).self) { try OpenSSLCommand.run(["pkcs12", "-in", path, "-noout", "-passin", "pass:secret"]) }
+    #expect(throws: (any Error).self) {
+      try OpenSSLCommand.run(["pkcs12", "-in", path, "-noout", "-passin", "pass:secret"])
+    }
   }
 
   @Test("a key that others can read is refused with the chmod command to run", arguments: [0o644, 0o640, 0o604, 0o620])
   func openToOthers(mode: Int) throws {
     let material = try Material()
-    let (certificate, key, container) = (material.directory.file("a.pem"), material.directory.file("a key"), material.directory.file("a.p12"))
+    let (certificate, key, container) = (
+      material.directory.file("a.pem"), material.directory.file("a key"), material.directory.file("a.p12")
+    )
     let pass = try material.directory.write("secret\n", to: "a.pass")
     try material.app.writePEM(certificate: certificate, key: key)
     try material.app.writePKCS12(to: container, passphrase: "secret")
-    for path in [key, container] { try FileManager.default.setAttributes([.posixPermissions: mode], ofItemAtPath: path) }
+    for path in [key, container] {
+      try FileManager.default.setAttributes([.posixPermissions: mode], ofItemAtPath: path)
+    }
     let refused = failure(CredentialFiles(certificate: certificate, key: key))
     #expect(refused == .openToOthers(file: key, mode: UInt32(mode)))
     #expect(refused?.description.hasSuffix("run: chmod 600 '\(key)'") == true)
-    #expect(failure(CredentialFiles(certificate: container, passphraseFile: pass)) == .openToOthers(file: container, mode: UInt32(mode)))
+    #expect(
+      failure(CredentialFiles(certificate: container, passphraseFile: pass))
+        == .openToOthers(file: container, mode: UInt32(mode)))
   }
 
   @Test(
@@ -216,25 +240,35 @@ struct CredentialTests {
   @Test("a foreign key, an expired, a future, a missing, an unreadable and a garbage file each have their error")
   func otherErrors() throws {
     let material = try Material()
-    let (certificate, key, otherKey) = (material.directory.file("a.pem"), material.directory.file("a.key"), material.directory.file("b.key"))
+    let (certificate, key, otherKey) = (
+      material.directory.file("a.pem"), material.directory.file("a.key"), material.directory.file("b.key")
+    )
     try material.app.writePEM(certificate: material.directory.file("b.pem"), key: otherKey)
     try material.authority.issue(.app(topic: "com.example.b", at: now)).writePEM(certificate: certificate, key: key)
-    #expect(failure(CredentialFiles(certificate: certificate, key: otherKey)) == .keyMismatch(certificateFile: certificate, keyFile: otherKey))
+    #expect(
+      failure(CredentialFiles(certificate: certificate, key: otherKey))
+        == .keyMismatch(certificateFile: certificate, keyFile: otherKey))
 
     let end = CertificateRequest.lasting(from: now).upperBound
     let expired = failure(CredentialFiles(certificate: certificate, key: key), validAt: end + 10)
     #expect(expired?.description.hasPrefix("the certificate in \(certificate) expired on 20") == true)
-    #expect(failure(CredentialFiles(certificate: certificate, key: key), validAt: now - 86_400)?.description.contains("not valid before") == true)
+    #expect(
+      failure(CredentialFiles(certificate: certificate, key: key), validAt: now - 86_400)?.description.contains(
+        "not valid before") == true)
     #expect(failure(CredentialFiles(certificate: certificate, key: key), validAt: nil) == nil)
 
     let missing = material.directory.file("none.pem")
-    #expect(failure(CredentialFiles(certificate: missing)) == .unreadable(file: missing, reason: "No such file or directory"))
-    #expect(failure(CredentialFiles(certificate: material.directory.path)) == .unreadable(file: material.directory.path, reason: "it is a directory"))
+    #expect(
+      failure(CredentialFiles(certificate: missing)) == .unreadable(file: missing, reason: "No such file or directory"))
+    #expect(
+      failure(CredentialFiles(certificate: material.directory.path))
+        == .unreadable(file: material.directory.path, reason: "it is a directory"))
     for (name, text) in [("garbage", "this is no certificate"), ("empty", "")] {
       let path = try material.directory.write(text, to: name)
       #expect(failure(CredentialFiles(certificate: path)) == .notRecognised(file: path))
     }
-    let damaged = try material.directory.write("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", to: "damaged.pem")
+    let damaged = try material.directory.write(
+      "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", to: "damaged.pem")
     guard case .unsupported = failure(CredentialFiles(certificate: damaged)) else {
       Issue.record("a damaged certificate was accepted")
       return
@@ -245,7 +279,9 @@ struct CredentialTests {
   func trustFile() throws {
     let material = try Material()
     let missing = material.directory.file("none.pem")
-    #expect(throws: CredentialError.unreadable(file: missing, reason: "No such file or directory")) { try material.clientContext(trust: .file(missing)) }
+    #expect(throws: CredentialError.unreadable(file: missing, reason: "No such file or directory")) {
+      try material.clientContext(trust: .file(missing))
+    }
     let empty = try material.directory.write("nothing", to: "empty.pem")
     #expect(throws: CredentialError.certificateMissing(file: empty)) { try material.clientContext(trust: .file(empty)) }
     _ = try material.clientContext(trust: .system)

@@ -20,7 +20,9 @@ enum OpenSSLCommand {
     let output = pipe.fileHandleForReading.readDataToEndOfFile()
     process.waitUntilExit()
     let text = String(decoding: output, as: UTF8.self)
-    guard process.terminationStatus == 0 else { throw Failure(description: "\(program) \(arguments.joined(separator: " ")): \(text)") }
+    guard process.terminationStatus == 0 else {
+      throw Failure(description: "\(program) \(arguments.joined(separator: " ")): \(text)")
+    }
     return text
   }
 
@@ -28,7 +30,8 @@ enum OpenSSLCommand {
   final class Child: Sendable {
     private let process: Process
     private let input = Pipe()
-    private let output: Mutex<(text: String, waiting: [(String, CheckedContinuation<Bool, Never>)], ended: Bool)> = Mutex(("", [], false))
+    private let output: Mutex<(text: String, waiting: [(String, CheckedContinuation<Bool, Never>)], ended: Bool)> =
+      Mutex(("", [], false))
 
     init(_ arguments: [String], program: String = "/usr/bin/openssl") throws {
       process = Process()
@@ -95,7 +98,11 @@ enum OpenSSLCommand {
     // The line may be incomplete; its line end is missing then.
     while true {
       let after = child.text.components(separatedBy: "ACCEPT 127.0.0.1:").dropFirst().first ?? ""
-      if let line = after.split(separator: "\n", omittingEmptySubsequences: false).first, after.contains("\n"), let port = Int(line) { return (child, port) }
+      if let line = after.split(separator: "\n", omittingEmptySubsequences: false).first, after.contains("\n"),
+        let port = Int(line)
+      {
+        return (child, port)
+      }
       guard await child.waits(for: "\n") else { throw Failure(description: "s_server: \(child.text)") }
       await Task.yield()
     }

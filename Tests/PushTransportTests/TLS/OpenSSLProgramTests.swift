@@ -22,7 +22,9 @@ struct OpenSSLProgramTests {
     }
   }
 
-  @Test("our client uses s_server, presents its certificate, and reports an end without close_notify", arguments: ["-tls1_2", "-tls1_3"])
+  @Test(
+    "our client uses s_server, presents its certificate, and reports an end without close_notify",
+    arguments: ["-tls1_2", "-tls1_3"])
   func client(version: String) async throws {
     let files = try Files()
     let (server, port) = try await OpenSSLCommand.server([
@@ -31,7 +33,8 @@ struct OpenSSLProgramTests {
     defer { server.terminate() }
     try await withLoops(1) { group in
       let recorder = Recorder()
-      let link = SocketDialer(host: "localhost", port: port, context: try files.material.clientContext()).dial(on: group.loops[0], delegate: recorder)
+      let link = SocketDialer(host: "localhost", port: port, context: try files.material.clientContext()).dial(
+        on: group.loops[0], delegate: recorder)
       _ = await recorder.wait { $0.contains(.opened) }
       await group.loops[0].run { link.send(Array("hello from carillon\n".utf8)) }
       #expect(await server.waits(for: "hello from carillon"))
@@ -69,7 +72,9 @@ struct OpenSSLProgramTests {
     }
   }
 
-  @Test("s_server that demands a certificate from its own CA refuses ours, and a client without one", arguments: ["-tls1_2", "-tls1_3"], [true, false])
+  @Test(
+    "s_server that demands a certificate from its own CA refuses ours, and a client without one",
+    arguments: ["-tls1_2", "-tls1_3"], [true, false])
   func refused(version: String, shows: Bool) async throws {
     let files = try Files()
     let foreign = try Material()
@@ -108,7 +113,8 @@ struct OpenSSLProgramTests {
         _ = SocketDialer(host: "localhost", port: port, context: context).dial(on: group.loops[0], delegate: recorder)
         return await recorder.waitUntilClosure()
       }
-      guard case .handshakeFailed(let untrusted) = await closure(try files.material.clientContext(trust: other.trust)) else {
+      guard case .handshakeFailed(let untrusted) = await closure(try files.material.clientContext(trust: other.trust))
+      else {
         Issue.record("a foreign CA was accepted")
         return
       }
@@ -122,7 +128,8 @@ struct OpenSSLProgramTests {
   @Test("s_server with a certificate for another name is refused, and the error has that name")
   func wrongName() async throws {
     let files = try Files()
-    var request = CertificateRequest(commonName: "push.example.com", usage: .server, validity: CertificateRequest.lasting(from: now))
+    var request = CertificateRequest(
+      commonName: "push.example.com", usage: .server, validity: CertificateRequest.lasting(from: now))
     request.serverNames = ["push.example.com", "*.example.org"]
     let path = files.material.directory.file("other.pem")
     try files.material.authority.issue(request).writePEM(certificate: path, key: path)
@@ -130,17 +137,24 @@ struct OpenSSLProgramTests {
     defer { server.terminate() }
     try await withLoops(1) { group in
       let recorder = Recorder()
-      _ = SocketDialer(host: "localhost", port: port, context: try files.material.clientContext()).dial(on: group.loops[0], delegate: recorder)
-      #expect(await recorder.waitUntilClosure() == .handshakeFailed("the server's certificate is for push.example.com, *.example.org, not for localhost"))
+      _ = SocketDialer(host: "localhost", port: port, context: try files.material.clientContext()).dial(
+        on: group.loops[0], delegate: recorder)
+      #expect(
+        await recorder.waitUntilClosure()
+          == .handshakeFailed("the server's certificate is for push.example.com, *.example.org, not for localhost"))
     }
   }
 
-  @Test("s_client uses our server, gets no ticket, sees our half-close and continues to send", arguments: ["-tls1_2", "-tls1_3"])
+  @Test(
+    "s_client uses our server, gets no ticket, sees our half-close and continues to send",
+    arguments: ["-tls1_2", "-tls1_3"])
   func server(version: String) async throws {
     let files = try Files()
     try await withLoops(1) { group in
       let identity = Mutex<PeerIdentity?>(nil)
-      let listener = try await TLSListener.bind(host: "127.0.0.1", port: 0, group: group, context: try files.material.serverContext()) {
+      let listener = try await TLSListener.bind(
+        host: "127.0.0.1", port: 0, group: group, context: try files.material.serverContext()
+      ) {
         channel, _ in
         try channel.pipeline.syncOperations.addHandler(
           ServerHandler { channel, event in
@@ -154,7 +168,8 @@ struct OpenSSLProgramTests {
           })
       }
       let client = try OpenSSLCommand.Child([
-        "s_client", "-connect", "127.0.0.1:\(listener.port)", "-cert", files.app, "-CAfile", files.material.authorityFile, "-verify_return_error",
+        "s_client", "-connect", "127.0.0.1:\(listener.port)", "-cert", files.app, "-CAfile",
+        files.material.authorityFile, "-verify_return_error",
         "-verify_hostname",
         "localhost", version,
       ])
@@ -188,7 +203,8 @@ struct OpenSSLProgramTests {
       let client = try OpenSSLCommand.Child(["s_client", "-connect", "127.0.0.1:\(listener.port)", "-cert", files.app])
       defer { client.terminate() }
       #expect(await client.waits(for: "alert certificate revoked"))
-      #expect(await failures.first { _ in true } == .peerNotTrusted("the server's policy refused the client's certificate"))
+      #expect(
+        await failures.first { _ in true } == .peerNotTrusted("the server's policy refused the client's certificate"))
       await listener.close()
     }
   }

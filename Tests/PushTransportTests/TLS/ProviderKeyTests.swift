@@ -8,7 +8,9 @@ internal import Testing
 struct ProviderKeyTests {
   private let time: Int64 = 1_700_000_000
 
-  private func key() throws -> ProviderKey { try ProviderKey.make(keyIdentifier: "ABC123DEFG", teamIdentifier: "DEF123GHIJ") }
+  private func key() throws -> ProviderKey {
+    try ProviderKey.make(keyIdentifier: "ABC123DEFG", teamIdentifier: "DEF123GHIJ")
+  }
 
   private func load(_ file: String, key: String = "ABC123DEFG", team: String = "DEF123GHIJ") -> CredentialError? {
     do throws(CredentialError) {
@@ -27,7 +29,9 @@ struct ProviderKeyTests {
     let input = Array(
       ("eyJhbGciOiJFUzI1NiJ9."
         + "eyJpc3MiOiJqb2UiLA0KICJleHAiOjEzMDA4MTkzODAsDQogImh0dHA6Ly9leGFtcGxlLmNvbS9pc19yb290Ijp0cnVlfQ").utf8)
-    let signature = try #require(Base64URL.decode(Array("DtEhU3ljbEg8L38VWAfUAqOyKAM6-Xx-F4GawxaepmXFCgfTjDxw5djxLa8ISlSApmWQxfKTUJqPP3-Kg6NU1Q".utf8)))
+    let signature = try #require(
+      Base64URL.decode(
+        Array("DtEhU3ljbEg8L38VWAfUAqOyKAM6-Xx-F4GawxaepmXFCgfTjDxw5djxLa8ISlSApmWQxfKTUJqPP3-Kg6NU1Q".utf8)))
     #expect(key.verifies(signature, over: input))
     for index in [0, 31, 32, 63] {
       var other = signature
@@ -41,7 +45,9 @@ struct ProviderKeyTests {
     let der = try #require(ES256Signature.der(raw: signature))
     #expect(!key.verifies(der, over: input) && key.verifies(der, over: input, acceptsDER: true))
     #expect(!key.verifies([0x30, 0x00], over: input, acceptsDER: true))
-    #expect(ProviderPublicKey(x: [UInt8](repeating: 1, count: 32), y: [UInt8](repeating: 1, count: 32)) == nil, "a point that is not on the curve")
+    #expect(
+      ProviderPublicKey(x: [UInt8](repeating: 1, count: 32), y: [UInt8](repeating: 1, count: 32)) == nil,
+      "a point that is not on the curve")
   }
 
   @Test("a token verifies with the public half of its key and with no other")
@@ -50,7 +56,9 @@ struct ProviderKeyTests {
     for offset in 0..<50 {
       let text = try key.token(issuedAt: time + Int64(offset))
       let token = try ProviderTokenText(parsing: Array(text.utf8))
-      #expect(token.keyIdentifier == "ABC123DEFG" && token.teamIdentifier == "DEF123GHIJ" && token.issuedAt == time + Int64(offset))
+      #expect(
+        token.keyIdentifier == "ABC123DEFG" && token.teamIdentifier == "DEF123GHIJ"
+          && token.issuedAt == time + Int64(offset))
       #expect(token.signature.count == 64 && key.publicKey.verifies(token.signature, over: token.signingInput))
       #expect(try !self.key().publicKey.verifies(token.signature, over: token.signingInput))
     }
@@ -66,8 +74,11 @@ struct ProviderKeyTests {
 
     let token = try ProviderTokenText(parsing: Array(try key.token(issuedAt: time).utf8))
     try Data(token.signingInput).write(to: URL(fileURLWithPath: scratch.file("input")))
-    try Data(try #require(ES256Signature.der(raw: token.signature))).write(to: URL(fileURLWithPath: scratch.file("ours")))
-    let verdict = try OpenSSLCommand.run(["dgst", "-sha256", "-verify", publicFile, "-signature", scratch.file("ours"), scratch.file("input")])
+    try Data(try #require(ES256Signature.der(raw: token.signature))).write(
+      to: URL(fileURLWithPath: scratch.file("ours")))
+    let verdict = try OpenSSLCommand.run([
+      "dgst", "-sha256", "-verify", publicFile, "-signature", scratch.file("ours"), scratch.file("input"),
+    ])
     #expect(verdict.contains("Verified OK"))
 
     try OpenSSLCommand.run(["dgst", "-sha256", "-sign", file, "-out", scratch.file("theirs"), scratch.file("input")])
@@ -84,7 +95,9 @@ struct ProviderKeyTests {
   @Test("keys that openssl writes are read: PKCS#8 as from the developer account, and the older form")
   func formats() throws {
     let scratch = try Scratch()
-    try OpenSSLCommand.run(["genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256", "-out", scratch.file("a.p8")])
+    try OpenSSLCommand.run([
+      "genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256", "-out", scratch.file("a.p8"),
+    ])
     try OpenSSLCommand.run(["ecparam", "-name", "prime256v1", "-genkey", "-out", scratch.file("b.pem")])
     for name in ["a.p8", "b.pem"] {
       try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: scratch.file(name))
@@ -101,8 +114,12 @@ struct ProviderKeyTests {
       if case .notTokenKey(_, let found) = load(scratch.file(name)) { return found }
       return "\(String(describing: load(scratch.file(name))))"
     }
-    #expect(try found("p384.p8", ["genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-384"]) == "a key on the curve secp384r1")
-    #expect(try found("rsa.p8", ["genpkey", "-algorithm", "RSA", "-pkeyopt", "rsa_keygen_bits:2048"]) == "a key of the type RSA")
+    #expect(
+      try found("p384.p8", ["genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-384"])
+        == "a key on the curve secp384r1")
+    #expect(
+      try found("rsa.p8", ["genpkey", "-algorithm", "RSA", "-pkeyopt", "rsa_keygen_bits:2048"])
+        == "a key of the type RSA")
     #expect(try found("ed.p8", ["genpkey", "-algorithm", "ED25519"]) == "a key of the type ED25519")
     let file = scratch.file("key.p8")
     try key().write(to: file)
@@ -116,7 +133,8 @@ struct ProviderKeyTests {
     #expect(load(certificate) == .notTokenKey(file: certificate, found: "a certificate"))
     let text = try scratch.write("hello\n", to: "text.p8")
     #expect(load(text) == .notTokenKey(file: text, found: "no PEM text"))
-    let damaged = try scratch.write("-----BEGIN PRIVATE KEY-----\nMIGHAgEA\n-----END PRIVATE KEY-----\n", to: "damaged.p8")
+    let damaged = try scratch.write(
+      "-----BEGIN PRIVATE KEY-----\nMIGHAgEA\n-----END PRIVATE KEY-----\n", to: "damaged.p8")
     guard case .notTokenKey(_, let what) = load(damaged) else {
       Issue.record("a damaged key was accepted")
       return
@@ -146,7 +164,9 @@ struct ProviderKeyTests {
     // A replaced key: the same identifiers with another key, and another identifier.
     let replaced = try self.key()
     #expect(registry.source(for: replaced, environment: "production") !== source)
-    #expect(registry.source(for: try .make(keyIdentifier: "XYZ", teamIdentifier: "DEF123GHIJ"), environment: "production") !== source)
+    #expect(
+      registry.source(for: try .make(keyIdentifier: "XYZ", teamIdentifier: "DEF123GHIJ"), environment: "production")
+        !== source)
     #expect(source.mintedCount == 0)
   }
 
@@ -174,7 +194,9 @@ struct ProviderKeyTests {
       return
     }
     #expect(second.generation == 2 && second.authorization != first.authorization && source.mintedCount == 2)
-    #expect(source.complained(.expired, generation: 1, date: nil, now: later, unixSeconds: time + 46 * 60) == .resend && source.mintedCount == 2)
+    #expect(
+      source.complained(.expired, generation: 1, date: nil, now: later, unixSeconds: time + 46 * 60) == .resend
+        && source.mintedCount == 2)
     #expect(source.complained(.invalid, generation: 2, date: time, now: later, unixSeconds: time + 46 * 60) == .resend)
     #expect(source.clockCorrection == -46 * 60)
     guard case .token(let third) = source.token(now: later, unixSeconds: time + 46 * 60) else {

@@ -28,10 +28,18 @@ struct SessionPair {
     switch side {
     case .server:
       guard let piece = toServer.readSlice(length: min(count, toServer.readableBytes)) else { return }
-      if let end = unsafe piece.withUnsafeReadableBytes({ unsafe server.receive($0, plaintext: &atServer, output: &toClient) }).end { ends[.server] = end }
+      if let end = unsafe piece.withUnsafeReadableBytes({
+        unsafe server.receive($0, plaintext: &atServer, output: &toClient)
+      }).end {
+        ends[.server] = end
+      }
     case .client:
       guard let piece = toClient.readSlice(length: min(count, toClient.readableBytes)) else { return }
-      if let end = unsafe piece.withUnsafeReadableBytes({ unsafe client.receive($0, plaintext: &atClient, output: &toServer) }).end { ends[.client] = end }
+      if let end = unsafe piece.withUnsafeReadableBytes({
+        unsafe client.receive($0, plaintext: &atClient, output: &toServer)
+      }).end {
+        ends[.client] = end
+      }
     }
   }
 
@@ -44,7 +52,11 @@ struct SessionPair {
 
   mutating func write(_ bytes: [UInt8], from side: Side) throws {
     try unsafe bytes.withUnsafeBytes { raw in
-      if side == .client { try unsafe client.write(raw, output: &toServer) } else { try unsafe server.write(raw, output: &toClient) }
+      if side == .client {
+        try unsafe client.write(raw, output: &toServer)
+      } else {
+        try unsafe server.write(raw, output: &toClient)
+      }
     }
   }
 }

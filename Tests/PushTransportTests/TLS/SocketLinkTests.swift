@@ -10,9 +10,11 @@ internal import Testing
 @Suite("Links over real sockets", .timeLimit(.minutes(20)))
 struct SocketLinkTests {
   private func listen(
-    _ group: LoopGroup, _ context: TLSContext, options: TLSListener.Options = .init(), _ onEvent: @escaping @Sendable (any Channel, ServerHandler.Event) -> Void
+    _ group: LoopGroup, _ context: TLSContext, options: TLSListener.Options = .init(),
+    _ onEvent: @escaping @Sendable (any Channel, ServerHandler.Event) -> Void
   ) async throws -> TLSListener {
-    try await TLSListener.bind(host: "127.0.0.1", port: 0, group: group, context: context, options: options) { channel, _ in
+    try await TLSListener.bind(host: "127.0.0.1", port: 0, group: group, context: context, options: options) {
+      channel, _ in
       try channel.pipeline.syncOperations.addHandler(ServerHandler(onEvent))
     }
   }
@@ -21,13 +23,16 @@ struct SocketLinkTests {
     channel.writeAndFlush(ByteBuffer(bytes: bytes), promise: nil)
   }
 
-  @Test("what is sent returns from an echo server whole and in order, and close_notify ends it", arguments: TLSVersion.allCases)
+  @Test(
+    "what is sent returns from an echo server whole and in order, and close_notify ends it",
+    arguments: TLSVersion.allCases)
   func echo(version: TLSVersion) async throws {
     let material = try Material()
     try await withLoops { group in
       let identities = Mutex<[PeerIdentity?]>([])
       let (inputClosed, tellInputClosed) = AsyncStream.makeStream(of: Bool.self)
-      let listener = try await listen(group, try material.serverContext(versions: version...version)) { channel, event in
+      let listener = try await listen(group, try material.serverContext(versions: version...version)) {
+        channel, event in
         switch event {
         case .received(let bytes): Self.write(bytes, channel)
         case .tls(.handshakeCompleted(let identity)): identities.withLock { $0.append(identity) }
@@ -44,7 +49,9 @@ struct SocketLinkTests {
       _ = await recorder.wait { $0.contains(.opened) }
       let bytes = (0..<700_000).map { UInt8(truncatingIfNeeded: $0 &* 7 &+ $0 >> 8) }
       await loop.run {
-        for start in stride(from: 0, to: bytes.count, by: 100_000) { link.send(Array(bytes[start..<(start + 100_000)])) }
+        for start in stride(from: 0, to: bytes.count, by: 100_000) {
+          link.send(Array(bytes[start..<(start + 100_000)]))
+        }
       }
       #expect(await recorder.waitUntilReceived(bytes.count) == bytes)
       await loop.run { link.close() }
@@ -56,12 +63,16 @@ struct SocketLinkTests {
     }
   }
 
-  @Test("a refused client certificate is reported as such; with TLS 1.3 after the link has opened", arguments: TLSVersion.allCases)
+  @Test(
+    "a refused client certificate is reported as such; with TLS 1.3 after the link has opened",
+    arguments: TLSVersion.allCases)
   func refused(version: TLSVersion) async throws {
     let material = try Material()
     try await withLoops { group in
       let policy = ClientCertificatePolicy(request: .required) { _ in .revoked }
-      let listener = try await listen(group, try material.serverContext(clients: policy, versions: version...version)) { _, _ in }
+      let listener = try await listen(group, try material.serverContext(clients: policy, versions: version...version)) {
+        _, _ in
+      }
       let dialer = SocketDialer(host: "127.0.0.1", port: listener.port, context: try material.clientContext())
       let recorder = Recorder { link, event in
         if event == .opened { link.send([UInt8](repeating: 1, count: 50_000)) }
@@ -80,7 +91,8 @@ struct SocketLinkTests {
     try await withLoops { group in
       func closure(host: String, port: Int) async throws -> LinkClosure? {
         let recorder = Recorder()
-        _ = SocketDialer(host: host, port: port, context: try material.clientContext()).dial(on: group.loops[0], delegate: recorder)
+        _ = SocketDialer(host: host, port: port, context: try material.clientContext()).dial(
+          on: group.loops[0], delegate: recorder)
         return await recorder.waitUntilClosure()
       }
       let listener = try await listen(group, try material.serverContext()) { _, _ in }
@@ -88,16 +100,22 @@ struct SocketLinkTests {
       // An address without a listener, on the listener's port. A port that was closed may by now be
       // in use by another program.
       #expect(
-        try await closure(host: "127.0.0.2", port: port) == .unreachable("cannot connect to 127.0.0.2:\(port): connection refused, so no server listens there"))
+        try await closure(host: "127.0.0.2", port: port)
+          == .unreachable("cannot connect to 127.0.0.2:\(port): connection refused, so no server listens there"))
       await listener.close()
       #expect(
-        try await closure(host: "no-such-host.invalid", port: port) == .unreachable("cannot resolve no-such-host.invalid: there is no address for that name"))
+        try await closure(host: "no-such-host.invalid", port: port)
+          == .unreachable("cannot resolve no-such-host.invalid: there is no address for that name"))
 
       let plain = try await ServerBootstrap(group: group.eventLoopGroup).childChannelInitializer { channel in
-        channel.eventLoop.makeCompletedFuture { channel.writeAndFlush(ByteBuffer(string: "220 hello\r\n"), promise: nil) }
+        channel.eventLoop.makeCompletedFuture {
+          channel.writeAndFlush(ByteBuffer(string: "220 hello\r\n"), promise: nil)
+        }
       }.bind(host: "127.0.0.1", port: 0).get()
       let plainPort = try #require(plain.localAddress?.port)
-      #expect(try await closure(host: "127.0.0.1", port: plainPort) == .handshakeFailed("the server does not speak TLS on this port"))
+      #expect(
+        try await closure(host: "127.0.0.1", port: plainPort)
+          == .handshakeFailed("the server does not speak TLS on this port"))
       try await plain.close()
     }
   }
@@ -133,8 +151,11 @@ struct SocketLinkTests {
       var options = SocketDialer.Options()
       options.connectTimeout = .milliseconds(100)
       let recorder = Recorder()
-      _ = SocketDialer(host: "127.0.0.1", port: port, context: try material.clientContext(), options: options).dial(on: group.loops[0], delegate: recorder)
-      #expect(await recorder.waitUntilClosure() == .unreachable("cannot connect to 127.0.0.1:\(port): no answer within 0.1 seconds"))
+      _ = SocketDialer(host: "127.0.0.1", port: port, context: try material.clientContext(), options: options).dial(
+        on: group.loops[0], delegate: recorder)
+      #expect(
+        await recorder.waitUntilClosure()
+          == .unreachable("cannot connect to 127.0.0.1:\(port): no answer within 0.1 seconds"))
     }
   }
 
@@ -142,19 +163,23 @@ struct SocketLinkTests {
   func handshakeTimeout() async throws {
     let material = try Material()
     try await withLoops { group in
-      let silent = try await ServerBootstrap(group: group.eventLoopGroup).childChannelInitializer { $0.eventLoop.makeSucceededVoidFuture() }
-        .bind(host: "127.0.0.1", port: 0).get()
+      let silent = try await ServerBootstrap(group: group.eventLoopGroup).childChannelInitializer {
+        $0.eventLoop.makeSucceededVoidFuture()
+      }
+      .bind(host: "127.0.0.1", port: 0).get()
       let port = try #require(silent.localAddress?.port)
       var options = SocketDialer.Options()
       options.handshakeTimeout = .milliseconds(50)
       let recorder = Recorder()
-      _ = SocketDialer(host: "127.0.0.1", port: port, context: try material.clientContext(), options: options).dial(on: group.loops[0], delegate: recorder)
+      _ = SocketDialer(host: "127.0.0.1", port: port, context: try material.clientContext(), options: options).dial(
+        on: group.loops[0], delegate: recorder)
       guard case .handshakeFailed = await recorder.waitUntilClosure() else {
         Issue.record("\(recorder.events)")
         return
       }
       let impatient = Recorder()
-      let link = SocketDialer(host: "127.0.0.1", port: port, context: try material.clientContext()).dial(on: group.loops[0], delegate: impatient)
+      let link = SocketDialer(host: "127.0.0.1", port: port, context: try material.clientContext()).dial(
+        on: group.loops[0], delegate: impatient)
       await group.loops[0].run { link.close() }
       #expect(await impatient.waitUntilClosed() == [.closed(.byUs)])
       try await silent.close()
@@ -240,11 +265,15 @@ struct SocketLinkTests {
       }
       let context = try material.clientContext()
       // A client that ignores that the server has closed its side.
-      let client = try await ClientBootstrap(group: group.eventLoopGroup).channelOption(.allowRemoteHalfClosure, value: true).channelInitializer { channel in
+      let client = try await ClientBootstrap(group: group.eventLoopGroup).channelOption(
+        .allowRemoteHalfClosure, value: true
+      ).channelInitializer { channel in
         channel.eventLoop.makeCompletedFuture {
-          try channel.pipeline.syncOperations.addHandler(TLSHandler(TLSSession(context, host: "localhost"), peerClosePolicy: .report))
           try channel.pipeline.syncOperations.addHandler(
-            ServerHandler { channel, event in if case .tls(.handshakeCompleted) = event { Self.writeForEver(channel) } })
+            TLSHandler(TLSSession(context, host: "localhost"), peerClosePolicy: .report))
+          try channel.pipeline.syncOperations.addHandler(
+            ServerHandler { channel, event in if case .tls(.handshakeCompleted) = event { Self.writeForEver(channel) } }
+          )
         }
       }.connect(host: "127.0.0.1", port: listener.port).get()
       try await client.closeFuture.get()

@@ -50,18 +50,22 @@ struct Material {
   }
 
   func serverContext(
-    clients: ClientCertificatePolicy? = nil, versions: ClosedRange<TLSVersion> = .tls12 ... .tls13, protocols: [String] = []
+    clients: ClientCertificatePolicy? = nil, versions: ClosedRange<TLSVersion> = .tls12 ... .tls13,
+    protocols: [String] = []
   ) throws -> TLSContext {
     var configuration = TLSServerConfiguration(
-      credential: server.credential, clients: clients ?? ClientCertificatePolicy(request: .required, trust: trust), versions: versions)
+      credential: server.credential, clients: clients ?? ClientCertificatePolicy(request: .required, trust: trust),
+      versions: versions)
     configuration.applicationProtocols = protocols
     return try TLSContext(server: configuration)
   }
 
   func clientContext(
-    credential: Credential?? = nil, trust: Trust? = nil, versions: ClosedRange<TLSVersion> = .tls12 ... .tls13, protocols: [String] = []
+    credential: Credential?? = nil, trust: Trust? = nil, versions: ClosedRange<TLSVersion> = .tls12 ... .tls13,
+    protocols: [String] = []
   ) throws -> TLSContext {
-    var configuration = TLSClientConfiguration(credential: credential ?? app.credential, trust: trust ?? self.trust, versions: versions)
+    var configuration = TLSClientConfiguration(
+      credential: credential ?? app.credential, trust: trust ?? self.trust, versions: versions)
     configuration.applicationProtocols = protocols
     return try TLSContext(client: configuration)
   }
@@ -178,7 +182,9 @@ final class ServerHandler: ChannelInboundHandler {
     self.onEvent = onEvent
   }
 
-  func channelRead(context: ChannelHandlerContext, data: NIOAny) { onEvent(context.channel, .received(Array(unwrapInboundIn(data).readableBytesView))) }
+  func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+    onEvent(context.channel, .received(Array(unwrapInboundIn(data).readableBytesView)))
+  }
   func channelInactive(context: ChannelHandlerContext) { onEvent(context.channel, .inactive) }
   func errorCaught(context: ChannelHandlerContext, error: any Error) { onEvent(context.channel, .failed(error)) }
   func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {

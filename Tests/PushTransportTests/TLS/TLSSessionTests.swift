@@ -5,7 +5,9 @@ internal import Testing
 
 @Suite("TLS sessions without IO")
 struct TLSSessionTests {
-  @Test("any chunks of ciphertext give the same plaintext, in both directions, in TLS 1.2 and 1.3", arguments: TLSVersion.allCases)
+  @Test(
+    "any chunks of ciphertext give the same plaintext, in both directions, in TLS 1.2 and 1.3",
+    arguments: TLSVersion.allCases)
   func chunking(version: TLSVersion) throws {
     let material = try Material()
     let (client, server) = (try material.clientContext(versions: version...version), try material.serverContext())
@@ -83,21 +85,28 @@ struct TLSSessionTests {
   func refused(refusal: ClientCertificatePolicy.Refusal, version: TLSVersion) throws {
     let material = try Material()
     let policy = ClientCertificatePolicy(request: .required) { $0.topics == ["com.example.news"] ? refusal : nil }
-    var pair = try SessionPair(material.clientContext(versions: version...version), material.serverContext(clients: policy))
+    var pair = try SessionPair(
+      material.clientContext(versions: version...version), material.serverContext(clients: policy))
     pair.carryAll()
     #expect(pair.client.isEstablished == (version == .tls13))
     let reasons: [ClientCertificatePolicy.Refusal: String] = [
-      .bad: "bad certificate", .revoked: "certificate revoked", .expired: "certificate expired", .unknown: "certificate unknown",
+      .bad: "bad certificate", .revoked: "certificate revoked", .expired: "certificate expired",
+      .unknown: "certificate unknown",
       .unknownAuthority: "unknown certificate authority",
     ]
-    #expect(pair.ends[.client] == .failed(.credentialRefused("the server refused our certificate: \(reasons[refusal] ?? "")")))
+    #expect(
+      pair.ends[.client] == .failed(.credentialRefused("the server refused our certificate: \(reasons[refusal] ?? "")"))
+    )
     #expect(pair.ends[.server] == .failed(.peerNotTrusted("the server's policy refused the client's certificate")))
   }
 
-  @Test("a client without a certificate is refused where one is required, and both sides say so", arguments: TLSVersion.allCases)
+  @Test(
+    "a client without a certificate is refused where one is required, and both sides say so",
+    arguments: TLSVersion.allCases)
   func certificateRequired(version: TLSVersion) throws {
     let material = try Material()
-    var pair = try SessionPair(material.clientContext(credential: .some(nil), versions: version...version), material.serverContext())
+    var pair = try SessionPair(
+      material.clientContext(credential: .some(nil), versions: version...version), material.serverContext())
     pair.carryAll()
     guard case .failed(.credentialRefused) = pair.ends[.client] else {
       Issue.record("\(String(describing: pair.ends[.client]))")
@@ -110,15 +119,21 @@ struct TLSSessionTests {
   func policies() throws {
     let material = try Material()
     let foreign = try Material(topic: "com.example.foreign").app.credential
-    func outcome(_ policy: ClientCertificatePolicy, _ credential: Credential?) throws -> (identity: PeerIdentity?, end: TLSSession.End?) {
-      var pair = try SessionPair(material.clientContext(credential: .some(credential)), material.serverContext(clients: policy))
+    func outcome(
+      _ policy: ClientCertificatePolicy, _ credential: Credential?
+    ) throws -> (identity: PeerIdentity?, end: TLSSession.End?) {
+      var pair = try SessionPair(
+        material.clientContext(credential: .some(credential)), material.serverContext(clients: policy))
       pair.carryAll()
       return (pair.server.peerIdentity, pair.ends[.client])
     }
     #expect(try outcome(.none, material.app.credential) == (nil, nil))
     #expect(try outcome(ClientCertificatePolicy(request: .optional), nil) == (nil, nil))
-    #expect(try outcome(ClientCertificatePolicy(request: .required), foreign).identity?.topics == ["com.example.foreign"])
-    let identity = try outcome(ClientCertificatePolicy(request: .required, trust: material.trust), material.app.credential).identity
+    #expect(
+      try outcome(ClientCertificatePolicy(request: .required), foreign).identity?.topics == ["com.example.foreign"])
+    let identity = try outcome(
+      ClientCertificatePolicy(request: .required, trust: material.trust), material.app.credential
+    ).identity
     #expect(identity?.fingerprint == material.app.credential.inspection.sha256)
     #expect(
       try outcome(ClientCertificatePolicy(request: .required, trust: material.trust), foreign).end
@@ -126,7 +141,8 @@ struct TLSSessionTests {
   }
 
   @Test(
-    "a key from a PKCS#12 file signs the handshake, from a legacy file too", arguments: IssuedCertificate.PKCS12Encryption.allCases,
+    "a key from a PKCS#12 file signs the handshake, from a legacy file too",
+    arguments: IssuedCertificate.PKCS12Encryption.allCases,
     CertificateRequest.KeyAlgorithm.allCases)
   func containers(encryption: IssuedCertificate.PKCS12Encryption, algorithm: CertificateRequest.KeyAlgorithm) throws {
     let material = try Material()
@@ -137,7 +153,8 @@ struct TLSSessionTests {
     let pass = try material.directory.write("x", to: "a.pass")
     let credential = try Credential.load(CredentialFiles(certificate: path, passphraseFile: pass), validAt: now)
     for version in TLSVersion.allCases {
-      var pair = try SessionPair(material.clientContext(credential: credential, versions: version...version), material.serverContext())
+      var pair = try SessionPair(
+        material.clientContext(credential: credential, versions: version...version), material.serverContext())
       pair.carryAll()
       #expect(pair.ends.isEmpty && pair.server.peerIdentity?.topics == ["com.example.container"])
     }
@@ -149,8 +166,11 @@ struct TLSSessionTests {
     var request = CertificateRequest.app(topic: "com.example.filler", at: now)
     request.topics = (0..<200).map { "com.example.filler.\($0)" }
     let filler = try material.authority.issue(request).credential.certificate
-    let server = Credential(certificate: material.server.credential.certificate, chain: Array(repeating: filler, count: 8), key: material.server.credential.key)
-    let context = try TLSContext(server: TLSServerConfiguration(credential: server, clients: ClientCertificatePolicy(request: .required)))
+    let server = Credential(
+      certificate: material.server.credential.certificate, chain: Array(repeating: filler, count: 8),
+      key: material.server.credential.key)
+    let context = try TLSContext(
+      server: TLSServerConfiguration(credential: server, clients: ClientCertificatePolicy(request: .required)))
     for version in TLSVersion.allCases {
       var pair = try SessionPair(material.clientContext(versions: version...version), context)
       pair.carry(.max, to: .server)
@@ -174,7 +194,9 @@ struct TLSSessionTests {
     for host in ["push.example.com", "127.0.0.2", "::2"] {
       var pair = try SessionPair(client, server, host: host)
       pair.carryAll()
-      #expect(pair.ends[.client] == .failed(.peerNotTrusted("the server's certificate is for localhost, 127.0.0.1, ::1, not for \(host)")))
+      #expect(
+        pair.ends[.client]
+          == .failed(.peerNotTrusted("the server's certificate is for localhost, 127.0.0.1, ::1, not for \(host)")))
       #expect(!pair.client.isEstablished)
     }
   }
@@ -236,20 +258,25 @@ struct TLSSessionTests {
     func end(_ client: TLSContext, _ server: TLSContext) throws -> (client: String, server: String) {
       var pair = try SessionPair(client, server)
       pair.carryAll()
-      func sentence(_ side: SessionPair.Side) -> String { if case .failed(let failure) = pair.ends[side] { failure.description } else { "no failure" } }
+      func sentence(_ side: SessionPair.Side) -> String {
+        if case .failed(let failure) = pair.ends[side] { failure.description } else { "no failure" }
+      }
       return (sentence(.client), sentence(.server))
     }
     let untrusted = try end(material.clientContext(trust: other.trust), material.serverContext())
     #expect(untrusted.client.contains("is not trusted: ") && untrusted.client.contains("CN=localhost"))
     #expect(untrusted.server.hasPrefix("the client does not accept our certificate"))
-    #expect(try end(material.clientContext(trust: .system), material.serverContext()).client.contains("is not trusted: "))
+    #expect(
+      try end(material.clientContext(trust: .system), material.serverContext()).client.contains("is not trusted: "))
 
     var request = CertificateRequest.server(at: now)
     request.validity = (now - 200)...(now - 100)
-    let expired = try TLSContext(server: TLSServerConfiguration(credential: material.authority.issue(request).credential, clients: .none))
+    let expired = try TLSContext(
+      server: TLSServerConfiguration(credential: material.authority.issue(request).credential, clients: .none))
     #expect(try end(material.clientContext(), expired).client.contains("expired on 20"))
 
-    let versions = try end(material.clientContext(versions: .tls12 ... .tls12), material.serverContext(versions: .tls13 ... .tls13))
+    let versions = try end(
+      material.clientContext(versions: .tls12 ... .tls12), material.serverContext(versions: .tls13 ... .tls13))
     #expect(versions.client == "there is no TLS version that we and the server both accept")
     #expect(versions.server == "there is no TLS version that we and the client both accept")
   }
@@ -262,17 +289,23 @@ struct TLSSessionTests {
       var (plaintext, output) = (ByteBuffer(), ByteBuffer())
       return unsafe bytes.withUnsafeBytes { unsafe session.receive($0, plaintext: &plaintext, output: &output) }.end
     }
-    #expect(feed(Array("GET / HTTP/1.1\r\n\r\n".utf8), try TLSSession(context)) == .failed(.handshakeFailed("the client does not speak TLS on this port")))
+    #expect(
+      feed(Array("GET / HTTP/1.1\r\n\r\n".utf8), try TLSSession(context))
+        == .failed(.handshakeFailed("the client does not speak TLS on this port")))
     let client = try TLSSession(material.clientContext(), host: "localhost")
     var hello = ByteBuffer()
     _ = client.start(output: &hello)
-    #expect(feed(Array("220 smtp.example.com ESMTP\r\n".utf8), client) == .failed(.handshakeFailed("the server does not speak TLS on this port")))
+    #expect(
+      feed(Array("220 smtp.example.com ESMTP\r\n".utf8), client)
+        == .failed(.handshakeFailed("the server does not speak TLS on this port")))
 
     let seed = UInt64.random(in: .min ... .max)
     var random = Seeded(seed: seed)
     for _ in 0..<300 {
       var bytes = Array(hello.readableBytesView)
-      for _ in 0...Int.random(in: 0..<4, using: &random) { bytes[Int.random(in: 0..<bytes.count, using: &random)] = UInt8.random(in: 0...255, using: &random) }
+      for _ in 0...Int.random(in: 0..<4, using: &random) {
+        bytes[Int.random(in: 0..<bytes.count, using: &random)] = UInt8.random(in: 0...255, using: &random)
+      }
       _ = feed(bytes, try TLSSession(context))
     }
     // An established session with damaged ciphertext.

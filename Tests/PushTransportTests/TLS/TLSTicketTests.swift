@@ -5,9 +5,12 @@ internal import Testing
 
 @Suite("TLS session tickets")
 struct TLSTicketTests {
-  private func server(_ material: Material, tickets: Bool = true, clients: ClientCertificatePolicy? = nil) throws -> TLSContext {
+  private func server(
+    _ material: Material, tickets: Bool = true, clients: ClientCertificatePolicy? = nil
+  ) throws -> TLSContext {
     var configuration = TLSServerConfiguration(
-      credential: material.server.credential, clients: clients ?? ClientCertificatePolicy(request: .required, trust: material.trust))
+      credential: material.server.credential,
+      clients: clients ?? ClientCertificatePolicy(request: .required, trust: material.trust))
     configuration.sendsTickets = tickets
     return try TLSContext(server: configuration)
   }
@@ -84,7 +87,9 @@ struct TLSTicketTests {
     let material = try Material()
     let server = try server(material)
     let topics = ["com.example.one", "com.example.two"]
-    let contexts = try topics.map { topic in try material.clientContext(credential: material.authority.issue(.app(topic: topic, at: now)).credential) }
+    let contexts = try topics.map { topic in
+      try material.clientContext(credential: material.authority.issue(.app(topic: topic, at: now)).credential)
+    }
     #expect(contexts[0].settings === contexts[1].settings)
     for round in 0..<2 {
       for (context, topic) in zip(contexts, topics) {

@@ -8,8 +8,10 @@ struct ProviderAnswerTests {
   /// table.
   static let documented: [(UInt16, String, ProviderVerdict)] = [
     (200, "", .accepted),
-    (400, "BadCollapseId", .rejected), (400, "BadExpirationDate", .rejected), (400, "BadMessageId", .rejected), (400, "BadPriority", .rejected),
-    (400, "BadTopic", .rejected), (400, "DuplicateHeaders", .rejected), (400, "InvalidPushType", .rejected), (400, "MissingDeviceToken", .rejected),
+    (400, "BadCollapseId", .rejected), (400, "BadExpirationDate", .rejected), (400, "BadMessageId", .rejected),
+    (400, "BadPriority", .rejected),
+    (400, "BadTopic", .rejected), (400, "DuplicateHeaders", .rejected), (400, "InvalidPushType", .rejected),
+    (400, "MissingDeviceToken", .rejected),
     (400, "MissingTopic", .rejected), (400, "PayloadEmpty", .rejected),
     (400, "BadDeviceToken", .badToken), (400, "DeviceTokenNotForTopic", .badToken),
     (400, "TopicDisallowed", .pausesApp), (400, "IdleTimeout", .reconnects),
@@ -23,9 +25,12 @@ struct ProviderAnswerTests {
     (429, "TooManyRequests", .delaysToken), (429, "TooManyProviderTokenUpdates", .keepsToken),
     (500, "InternalServerError", .backsOff), (503, "ServiceUnavailable", .backsOff), (503, "Shutdown", .reconnects),
     // Section 6, broadcasts.
-    (400, "FeatureNotEnabled", .pausesApp), (400, "MissingChannelId", .rejected), (400, "BadChannelId", .rejected), (400, "ChannelNotRegistered", .rejected),
-    (410, "ChannelNotRegistered", .rejected), (400, "BadRequestParams", .rejected), (400, "BadRequestPayload", .rejected),
-    (400, "MissingPushType", .rejected), (400, "CannotCreateChannelConfig", .rejected), (500, "CannotCreateChannelConfig", .rejected),
+    (400, "FeatureNotEnabled", .pausesApp), (400, "MissingChannelId", .rejected), (400, "BadChannelId", .rejected),
+    (400, "ChannelNotRegistered", .rejected),
+    (410, "ChannelNotRegistered", .rejected), (400, "BadRequestParams", .rejected),
+    (400, "BadRequestPayload", .rejected),
+    (400, "MissingPushType", .rejected), (400, "CannotCreateChannelConfig", .rejected),
+    (500, "CannotCreateChannelConfig", .rejected),
     (403, "TopicMismatch", .pausesApp),
   ]
 
@@ -40,22 +45,30 @@ struct ProviderAnswerTests {
 
   @Test("every reason is in the table, and every row of it is documented")
   func complete() {
-    for reason in ProviderReason.allCases { #expect(ProviderAnswer.table.contains { $0.reason == reason }, "\(reason.rawValue)") }
+    for reason in ProviderReason.allCases {
+      #expect(ProviderAnswer.table.contains { $0.reason == reason }, "\(reason.rawValue)")
+    }
     for row in ProviderAnswer.table {
       guard let reason = row.reason else { continue }
       #expect(
-        Self.documented.contains { $0.1 == reason.rawValue && (row.status == nil || $0.0 == row.status) && $0.2 == row.verdict },
+        Self.documented.contains {
+          $0.1 == reason.rawValue && (row.status == nil || $0.0 == row.status) && $0.2 == row.verdict
+        },
         "\(row.status.map(String.init) ?? "any") \(reason.rawValue)")
     }
-    for verdict in ProviderVerdict.allCases where verdict != .unknown { #expect(ProviderAnswer.table.contains { $0.verdict == verdict }, "\(verdict)") }
+    for verdict in ProviderVerdict.allCases where verdict != .unknown {
+      #expect(ProviderAnswer.table.contains { $0.verdict == verdict }, "\(verdict)")
+    }
   }
 
   @Test(
     "an undocumented answer is judged by its status",
     arguments: [
-      (200, .accepted), (201, .unknown), (204, .unknown), (0, .unknown), (302, .unknown), (400, .rejected), (401, .rejected), (403, .pausesApp),
+      (200, .accepted), (201, .unknown), (204, .unknown), (0, .unknown), (302, .unknown), (400, .rejected),
+      (401, .rejected), (403, .pausesApp),
       (404, .rejected),
-      (410, .gone), (413, .rejected), (418, .rejected), (429, .delaysToken), (500, .backsOff), (502, .backsOff), (503, .backsOff), (599, .backsOff),
+      (410, .gone), (413, .rejected), (418, .rejected), (429, .delaysToken), (500, .backsOff), (502, .backsOff),
+      (503, .backsOff), (599, .backsOff),
       (600, .unknown), (999, .unknown),
     ] as [(UInt16, ProviderVerdict)])
   func fallback(status: UInt16, verdict: ProviderVerdict) {
@@ -67,7 +80,9 @@ struct ProviderAnswerTests {
 
   @Test("verdicts that end a notification, and verdicts that resend it")
   func finality() {
-    let again: Set<ProviderVerdict> = [.disputesToken, .expiredToken, .needsOwnConnection, .delaysToken, .keepsToken, .backsOff, .reconnects]
+    let again: Set<ProviderVerdict> = [
+      .disputesToken, .expiredToken, .needsOwnConnection, .delaysToken, .keepsToken, .backsOff, .reconnects,
+    ]
     for verdict in ProviderVerdict.allCases { #expect(verdict.isFinal == !again.contains(verdict), "\(verdict)") }
   }
 
@@ -83,7 +98,9 @@ struct ProviderAnswerTests {
     #expect("\(new)" == "400 SomethingNew" && ProviderRefusal(code: new.code, otherReason: new.otherReason) == new)
     let other = ProviderRefusal(status: 418, reason: nil)
     #expect(ProviderRefusal(code: other.code) == other && other.description == "418 without a known reason")
-    #expect(ProviderReason.badDeviceToken.code == 5 && ProviderReason.unrelatedKeyIdentifier.code == 42, "the numbers in journals never change")
+    #expect(
+      ProviderReason.badDeviceToken.code == 5 && ProviderReason.unrelatedKeyIdentifier.code == 42,
+      "the numbers in journals never change")
   }
 
   @Test(
@@ -108,21 +125,32 @@ struct ProviderAnswerTests {
 
   @Test("error bodies are read whatever else is in them; other bodies give nothing")
   func bodies() {
-    func read(_ text: String) -> ProviderErrorBody { unsafe withExactBytes(Array(text.utf8)) { unsafe ProviderErrorBody(parsing: $0) } }
-    #expect(read(#"{"reason":"Unregistered","timestamp":1700000000123}"#) == ProviderErrorBody(reason: .unregistered, timestampMilliseconds: 1_700_000_000_123))
+    func read(_ text: String) -> ProviderErrorBody {
+      unsafe withExactBytes(Array(text.utf8)) { unsafe ProviderErrorBody(parsing: $0) }
+    }
     #expect(
-      read(#" { "timestamp" : 1.5e3 , "x":[{"reason":"BadTopic"}], "reason" : "BadPath" } "#) == ProviderErrorBody(reason: .badPath, timestampMilliseconds: 1))
+      read(#"{"reason":"Unregistered","timestamp":1700000000123}"#)
+        == ProviderErrorBody(reason: .unregistered, timestampMilliseconds: 1_700_000_000_123))
     #expect(
-      read(#"{"reason":"Unregistered","reason":"BadPath","timestamp":1,"timestamp":2}"#) == ProviderErrorBody(reason: .unregistered, timestampMilliseconds: 1))
+      read(#" { "timestamp" : 1.5e3 , "x":[{"reason":"BadTopic"}], "reason" : "BadPath" } "#)
+        == ProviderErrorBody(reason: .badPath, timestampMilliseconds: 1))
+    #expect(
+      read(#"{"reason":"Unregistered","reason":"BadPath","timestamp":1,"timestamp":2}"#)
+        == ProviderErrorBody(reason: .unregistered, timestampMilliseconds: 1))
     #expect(read(#"{"reason":"Unregistered","timestamp":-1}"#) == ProviderErrorBody(reason: .unregistered))
-    #expect(read(#"{"reason":"Unregistered","timestamp":99999999999999999999999}"#) == ProviderErrorBody(reason: .unregistered))
+    #expect(
+      read(#"{"reason":"Unregistered","timestamp":99999999999999999999999}"#)
+        == ProviderErrorBody(reason: .unregistered))
     let new = read(#"{"reason":"SomethingNew"}"#)
     #expect(new.reason == nil && new.otherReason == 11..<23)
     let first = read(#"{"reason":"SomethingNew","reason":"BadPath"}"#)
     #expect(first.reason == nil && first.otherReason == 11..<23)
     #expect(read(#"{"reason":"","x":{"reason":"Inner"}}"#) == ProviderErrorBody())
     #expect(read(#"{"reason":7,"timestamp":"1"}"#) == ProviderErrorBody())
-    for text in ["", "[]", "null", #""BadPath""#, #"{"reason":"BadPath""#, #"{"reason":"BadPath"} x"#, "<html>", String(repeating: "[", count: 4000)] {
+    for text in [
+      "", "[]", "null", #""BadPath""#, #"{"reason":"BadPath""#, #"{"reason":"BadPath"} x"#, "<html>",
+      String(repeating: "[", count: 4000),
+    ] {
       #expect(read(text) == ProviderErrorBody(), "\(text)")
     }
     #expect(read(#"{"reason":"BadPath","x":"\#(String(repeating: "x", count: 5000))"}"#) == ProviderErrorBody())
@@ -132,9 +160,13 @@ struct ProviderAnswerTests {
   func hostileBodies() {
     let seed = UInt64.random(in: .min ... .max)
     var random = SeededGenerator(seed: seed)
-    let pieces = ["{", "}", "\"reason\"", ":", "\"Unregistered\"", "\"timestamp\"", "1", "e", ".", "-", "[", "]", ",", "null", "\\u00", "\"", "\u{7F}"]
+    let pieces = [
+      "{", "}", "\"reason\"", ":", "\"Unregistered\"", "\"timestamp\"", "1", "e", ".", "-", "[", "]", ",", "null",
+      "\\u00", "\"", "\u{7F}",
+    ]
     for _ in 0..<20_000 {
-      let text = (0..<Int.random(in: 0..<12, using: &random)).map { _ in pieces.randomElement(using: &random) ?? "" }.joined()
+      let text = (0..<Int.random(in: 0..<12, using: &random)).map { _ in pieces.randomElement(using: &random) ?? "" }
+        .joined()
       let bytes = random.chance(50) ? Array(text.utf8) : random.bytes(Int.random(in: 0..<64, using: &random))
       let body = unsafe withExactBytes(bytes) { unsafe ProviderErrorBody(parsing: $0) }
       #expect(body.reason == nil || body.reason == .unregistered, "seed \(seed)")

@@ -3,13 +3,19 @@ internal import Testing
 
 /// Headers and payload are checked together. Each rule is reported once.
 struct ProviderFindingsTests {
-  private func findings(_ payload: String, _ pushType: PushType = .alert, priority: UInt8? = nil, topic: String? = "com.example.news") -> [PayloadFinding] {
+  private func findings(
+    _ payload: String, _ pushType: PushType = .alert, priority: UInt8? = nil, topic: String? = "com.example.news"
+  ) -> [PayloadFinding] {
     var headers = ProviderHeaders(topic: topic, pushType: pushType)
     headers.priority = priority
-    return headers.findings(payload: Array(payload.utf8), credential: pushType == .mdm ? .certificate(userIdentifier: nil, topics: []) : .token)
+    return headers.findings(
+      payload: Array(payload.utf8),
+      credential: pushType == .mdm ? .certificate(userIdentifier: nil, topics: []) : .token)
   }
 
-  private func errors(_ findings: [PayloadFinding]) -> [String] { findings.filter { $0.severity == .error }.map(\.sentence) }
+  private func errors(_ findings: [PayloadFinding]) -> [String] {
+    findings.filter { $0.severity == .error }.map(\.sentence)
+  }
 
   @Test("a good notification of any type has no finding")
   func good() {
@@ -25,9 +31,14 @@ struct ProviderFindingsTests {
   func once() {
     #expect(errors(findings(#"{"call":1}"#)) == ["The payload does not contain aps."])
     #expect(errors(findings("")) == ["The payload is empty."])
-    #expect(errors(findings(#"{"aps":{"content-available":1}}"#, .background, priority: 10)) == ["A background notification must have priority 5, not 10."])
+    #expect(
+      errors(findings(#"{"aps":{"content-available":1}}"#, .background, priority: 10)) == [
+        "A background notification must have priority 5, not 10."
+      ])
     let large = #"{"aps":{"alert":"\#(String(repeating: "x", count: 4100))"}}"#
-    #expect(errors(findings(large)).count == 1 && errors(findings(large))[0].contains("more than a notification of type alert may have (4096)"))
+    #expect(
+      errors(findings(large)).count == 1
+        && errors(findings(large))[0].contains("more than a notification of type alert may have (4096)"))
     #expect(findings(large, .voip).isEmpty)
     #expect(errors(findings(#"{"aps":{"badge":"1"}}"#, topic: nil)).count == 2)
   }

@@ -11,9 +11,12 @@ struct ProviderValuesTests {
     let bytes = unsafe withUnsafeBytes(of: uuid.uuid) { unsafe Array($0) }
     let identifier = try #require(APNSIdentifier(bytes: bytes))
     #expect(identifier.description == uuid.uuidString.lowercased())
-    #expect(APNSIdentifier(parsing: uuid.uuidString) == identifier && APNSIdentifier(parsing: identifier.description) == identifier)
+    #expect(
+      APNSIdentifier(parsing: uuid.uuidString) == identifier
+        && APNSIdentifier(parsing: identifier.description) == identifier)
     for text in [
-      "", "x", uuid.uuidString + "0", String(uuid.uuidString.dropLast()), uuid.uuidString.replacingOccurrences(of: "-", with: "_"),
+      "", "x", uuid.uuidString + "0", String(uuid.uuidString.dropLast()),
+      uuid.uuidString.replacingOccurrences(of: "-", with: "_"),
       "g" + uuid.uuidString.dropFirst(),
     ] {
       #expect(APNSIdentifier(parsing: text) == nil, "\(text)")
@@ -52,21 +55,31 @@ struct ProviderValuesTests {
     var random = SeededGenerator(seed: .random(in: .min ... .max))
     for _ in 0..<5000 {
       let seconds = Int64.random(in: 0..<253_402_300_800, using: &random)
-      unsafe #expect(withExactBytes(Array(HTTPDate.text(seconds).utf8)) { unsafe HTTPDate.parse($0) } == seconds, "seed \(random.seed)")
+      unsafe #expect(
+        withExactBytes(Array(HTTPDate.text(seconds).utf8)) { unsafe HTTPDate.parse($0) } == seconds,
+        "seed \(random.seed)")
       var bytes = Array(HTTPDate.text(seconds).utf8)
       bytes[Int.random(in: 0..<29, using: &random)] = UInt8.random(in: .min ... .max, using: &random)
       _ = unsafe withExactBytes(bytes) { unsafe HTTPDate.parse($0) }
       _ = unsafe withExactBytes(bytes.dropLast(Int.random(in: 0..<29, using: &random))) { unsafe HTTPDate.parse($0) }
     }
-    for text in ["", "Sunday, 06-Nov-94 08:49:37 GMT", "Sun, 06 Nov 1994 08:49:37 CET", "Sun, 32 Nov 1994 08:49:37 GMT", "Sun, 06 Nov 1994 24:49:37 GMT"] {
+    for text in [
+      "", "Sunday, 06-Nov-94 08:49:37 GMT", "Sun, 06 Nov 1994 08:49:37 CET", "Sun, 32 Nov 1994 08:49:37 GMT",
+      "Sun, 06 Nov 1994 24:49:37 GMT",
+    ] {
       unsafe #expect(withExactBytes(Array(text.utf8)) { unsafe HTTPDate.parse($0) } == nil, "\(text)")
     }
   }
 
   @Test("base64url is as in RFC 4648, for every length")
   func base64() {
-    for (bytes, text) in [("", ""), ("f", "Zg"), ("fo", "Zm8"), ("foo", "Zm9v"), ("foob", "Zm9vYg"), ("fooba", "Zm9vYmE"), ("foobar", "Zm9vYmFy")] {
-      #expect(Base64URL.encode(Array(bytes.utf8)) == Array(text.utf8) && Base64URL.decode(Array(text.utf8)) == Array(bytes.utf8))
+    for (bytes, text) in [
+      ("", ""), ("f", "Zg"), ("fo", "Zm8"), ("foo", "Zm9v"), ("foob", "Zm9vYg"), ("fooba", "Zm9vYmE"),
+      ("foobar", "Zm9vYmFy"),
+    ] {
+      #expect(
+        Base64URL.encode(Array(bytes.utf8)) == Array(text.utf8)
+          && Base64URL.decode(Array(text.utf8)) == Array(bytes.utf8))
     }
     #expect(Base64URL.encode([0xFB, 0xFF]) == Array("-_8".utf8))
     for text in ["Zg==", "Z", "Zh", "+/8", "Zm 9v"] { #expect(Base64URL.decode(Array(text.utf8)) == nil, "\(text)") }
@@ -79,13 +92,20 @@ struct ProviderValuesTests {
 
   @Test("a provider token names issuer and time, and each defect has its error")
   func tokens() throws {
-    let input = ProviderTokenText.signingInput(keyIdentifier: "ABC123DEFG", teamIdentifier: "DEF123GHIJ", issuedAt: 1_437_179_036)
+    let input = ProviderTokenText.signingInput(
+      keyIdentifier: "ABC123DEFG", teamIdentifier: "DEF123GHIJ", issuedAt: 1_437_179_036)
     let parts = String(decoding: input, as: UTF8.self).split(separator: ".")
-    #expect(Base64URL.decode(Array(parts[0].utf8)).map { String(decoding: $0, as: UTF8.self) } == #"{"alg":"ES256","kid":"ABC123DEFG"}"#)
-    #expect(Base64URL.decode(Array(parts[1].utf8)).map { String(decoding: $0, as: UTF8.self) } == #"{"iss":"DEF123GHIJ","iat":1437179036}"#)
+    #expect(
+      Base64URL.decode(Array(parts[0].utf8)).map { String(decoding: $0, as: UTF8.self) }
+        == #"{"alg":"ES256","kid":"ABC123DEFG"}"#)
+    #expect(
+      Base64URL.decode(Array(parts[1].utf8)).map { String(decoding: $0, as: UTF8.self) }
+        == #"{"iss":"DEF123GHIJ","iat":1437179036}"#)
     let text = ProviderTokenText.text(signingInput: input, signature: [1, 2, 3])
     let token = try ProviderTokenText(parsing: Array(text.utf8))
-    #expect(token.keyIdentifier == "ABC123DEFG" && token.teamIdentifier == "DEF123GHIJ" && token.issuedAt == 1_437_179_036 && !token.hasFractionalTime)
+    #expect(
+      token.keyIdentifier == "ABC123DEFG" && token.teamIdentifier == "DEF123GHIJ" && token.issuedAt == 1_437_179_036
+        && !token.hasFractionalTime)
     #expect(token.signingInput == input && token.signature == [1, 2, 3])
 
     func made(_ header: String, _ claims: String) -> [UInt8] {
@@ -107,7 +127,10 @@ struct ProviderValuesTests {
     #expect(error(made(good.header, #"{"iat":5}"#)) == .issuerMissing)
     #expect(error(made(good.header, #"{"iss":"T","iat":"5"}"#)) == .timeMissing)
     #expect(error(made(good.header, #"{"iss":"T","iat":1e300}"#)) == .timeMissing)
-    for bytes in [Array("a.b".utf8), Array("....".utf8), [], made("[]", good.claims), made(good.header, "5"), [UInt8](repeating: 0x41, count: 5000)] {
+    for bytes in [
+      Array("a.b".utf8), Array("....".utf8), [], made("[]", good.claims), made(good.header, "5"),
+      [UInt8](repeating: 0x41, count: 5000),
+    ] {
       #expect(error(bytes) == .notJWT)
     }
     var random = SeededGenerator(seed: .random(in: .min ... .max))

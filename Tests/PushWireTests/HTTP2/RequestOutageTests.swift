@@ -82,7 +82,8 @@ internal import Testing
       lane.passToNextRequest()
       lane.answerAll(.backsOff, outcome: Self.refused)
     }
-    #expect(lane.outcomes.keys.sorted() == [0, 1, 2, 3, 4] && lane.outcomes.values.allSatisfy { $0 == .accepted(.confirmed) })
+    #expect(
+      lane.outcomes.keys.sorted() == [0, 1, 2, 3, 4] && lane.outcomes.values.allSatisfy { $0 == .accepted(.confirmed) })
   }
 
   @Test("a burst among final answers delays only the notifications that it hit")

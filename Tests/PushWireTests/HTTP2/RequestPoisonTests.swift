@@ -46,7 +46,8 @@ internal import Testing
   }
 
   @Test(
-    "one poison in a full window is condemned, all others are accepted, and none is sent more than five times", arguments: [0, 1, 499, 998, 999] as [UInt64])
+    "one poison in a full window is condemned, all others are accepted, and none is sent more than five times",
+    arguments: [0, 1, 499, 998, 999] as [UInt64])
   func one(bad: UInt64) {
     let lane = RequestDriver(streamLimit: 1000, isKept: false)
     lane.publish(2_000)
@@ -56,7 +57,9 @@ internal import Testing
     #expect(service.cuts <= 5 && lane.failures == 0, "\(service.cuts) connections")
   }
 
-  @Test("several are found, wherever they are", arguments: [[3, 4], [0, 999], [100, 101, 102, 700], [0, 1, 2, 3, 4, 5, 6, 7]] as [[UInt64]])
+  @Test(
+    "several are found, wherever they are",
+    arguments: [[3, 4], [0, 999], [100, 101, 102, 700], [0, 1, 2, 3, 4, 5, 6, 7]] as [[UInt64]])
   func several(bad: [UInt64]) {
     let lane = RequestDriver(streamLimit: 1000, isKept: false)
     lane.publish(1_500)
@@ -126,7 +129,9 @@ internal import Testing
     expect(lane, condemned: [], of: 6, copies: 3)
   }
 
-  @Test("with another policy for unknown notifications there is no search", arguments: [(LanePolicy.OnUnknown.hold, Outcome.held), (.drop, .unknown)])
+  @Test(
+    "with another policy for unknown notifications there is no search",
+    arguments: [(LanePolicy.OnUnknown.hold, Outcome.held), (.drop, .unknown)])
   func policies(onUnknown: LanePolicy.OnUnknown, outcome: Outcome) {
     let lane = RequestDriver { policy, _ in policy.onUnknown = onUnknown }
     lane.publish(10)
@@ -148,7 +153,9 @@ internal import Testing
     lane.close()
     lane.input.isCancelled = true
     lane.pump()
-    #expect(lane.settled == 50 && lane.outcomes.values.count { $0 == .unknown } == 16 && lane.outcomes.values.count { $0 == .cancelled } == 34)
+    #expect(
+      lane.settled == 50 && lane.outcomes.values.count { $0 == .unknown } == 16
+        && lane.outcomes.values.count { $0 == .cancelled } == 34)
   }
 
   private func expect(_ lane: RequestDriver, condemned: Set<UInt64>, of count: UInt64, copies: Int = 5) {
@@ -156,7 +163,9 @@ internal import Testing
     var sent: [UInt64: Int] = [:]
     for position in lane.requested { sent[position, default: 0] += 1 }
     for position in 0..<count {
-      #expect(lane.outcomes[position] == (condemned.contains(position) ? .rejected(.closedWithoutReason) : .accepted(.confirmed)), "\(position)")
+      #expect(
+        lane.outcomes[position]
+          == (condemned.contains(position) ? .rejected(.closedWithoutReason) : .accepted(.confirmed)), "\(position)")
       #expect(sent[position, default: 0] <= copies, "\(position)")
     }
   }

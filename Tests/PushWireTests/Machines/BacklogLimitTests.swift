@@ -4,7 +4,9 @@ internal import Testing
 @Suite("BacklogLimit")
 struct BacklogLimitTests {
   /// A lane that sends so many blocks a second, whose backlog a reader keeps at its limit.
-  private func settledLimit(perSecond: Double, start: Int = 512, largest: Int = 65_536, smallest: Int = 512, seconds: Double = 5) -> Int {
+  private func settledLimit(
+    perSecond: Double, start: Int = 512, largest: Int = 65_536, smallest: Int = 512, seconds: Double = 5
+  ) -> Int {
     var limit = BacklogLimit(start: start, largest: largest)
     var (now, published, done) = (Instant.start, UInt64(0), 0.0)
     let step = 0.001
@@ -52,7 +54,8 @@ struct BacklogLimitTests {
     for step in 0..<100 {
       let now = Instant.start + .milliseconds(step * 10)
       limit.update(published: UInt64(step * 10 + 10), done: UInt64(step * 10), smallest: 512, now: now)
-      limit.update(published: UInt64(step * 10 + 10), done: UInt64(step * 10 + 10), smallest: 512, now: now + .milliseconds(1))
+      limit.update(
+        published: UInt64(step * 10 + 10), done: UInt64(step * 10 + 10), smallest: 512, now: now + .milliseconds(1))
     }
     #expect(limit.blockCount == 1_000)
   }

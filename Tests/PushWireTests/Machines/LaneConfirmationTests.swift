@@ -5,7 +5,9 @@ internal import Testing
 @Suite("LaneMachine, confirming")
 struct LaneConfirmationTests {
   /// A lane that has sent everything and awaits the answer to its probe.
-  private func probing(_ count: UInt64 = 10, _ change: (inout LanePolicy) -> Void = { _ in }) -> (lane: LaneDriver, probe: UInt32) {
+  private func probing(
+    _ count: UInt64 = 10, _ change: (inout LanePolicy) -> Void = { _ in }
+  ) -> (lane: LaneDriver, probe: UInt32) {
     let lane = LaneDriver(change)
     lane.input.isDraining = true
     lane.connectAndSend(count)
@@ -85,7 +87,9 @@ struct LaneConfirmationTests {
     #expect(lane.outcomes.isEmpty && lane.inDoubt == [0..<10])
   }
 
-  @Test("a probe that is not answered: after the quiet period everything is accepted as quiet, the connection is left, and no more probes are sent")
+  @Test(
+    "a probe that is not answered: after the quiet period everything is accepted as quiet, the connection is left, and no more probes are sent"
+  )
   func notAnswered() {
     let (lane, _) = probing()
     lane.pass(.milliseconds(4_999))
@@ -201,7 +205,8 @@ struct LaneConfirmationTests {
     #expect(lane.outcome(0..<10) == .accepted(.quiet))
   }
 
-  @Test("a peer that stops reading is not quiet but deaf: silence about what it has counts only from when it reads again")
+  @Test(
+    "a peer that stops reading is not quiet but deaf: silence about what it has counts only from when it reads again")
   func deaf() {
     let lane = LaneDriver { $0.confirm = .quiet }
     lane.connectAndSend(10)
@@ -267,7 +272,9 @@ struct LaneConfirmationTests {
     #expect(lane.next() == .pack(from: 0, to: 10))
   }
 
-  @Test("a peer that reads nothing is left after two minutes, sooner when all is cancelled, and what it had is in doubt", arguments: [120, 20])
+  @Test(
+    "a peer that reads nothing is left after two minutes, sooner when all is cancelled, and what it had is in doubt",
+    arguments: [120, 20])
   func stalled(seconds: Int) {
     let lane = LaneDriver { $0.confirm = .quiet }
     lane.peerReads = false

@@ -15,7 +15,8 @@ struct LaneConnectionTests {
   }
 
   @Test(
-    "failed attempts are repeated after longer and longer pauses, and nothing becomes unknown by them", arguments: [LaneClosure.silent, .nothingWasRead])
+    "failed attempts are repeated after longer and longer pauses, and nothing becomes unknown by them",
+    arguments: [LaneClosure.silent, .nothingWasRead])
   func backoff(_ closure: LaneClosure) {
     let lane = LaneDriver()
     lane.input.published = 5
@@ -49,7 +50,9 @@ struct LaneConnectionTests {
     #expect(lane.failures == 0 && lane.next() == .dial)
   }
 
-  @Test("a connection long without use is left, also when there is something to send again: it may be dead without our knowing")
+  @Test(
+    "a connection long without use is left, also when there is something to send again: it may be dead without our knowing"
+  )
   func idle() {
     for published in [10, 20] as [UInt64] {
       let lane = LaneDriver { $0.confirm = .quiet }

@@ -49,7 +49,8 @@ final class LaneDriver {
     change(&policy)
     machine = LaneMachine(policy: policy, seed: seed)
     input = LaneMachine.Input(
-      now: Instant(nanoseconds: 1_000_000_000), published: 0, freeBlockCount: 1 << 20, blockCountLimit: policy.ringBlockCount, isWritable: true,
+      now: Instant(nanoseconds: 1_000_000_000), published: 0, freeBlockCount: 1 << 20,
+      blockCountLimit: policy.ringBlockCount, isWritable: true,
       acknowledged: 0,
       isDraining: false, isCancelled: false)
   }

@@ -21,7 +21,9 @@ struct LaneSearchTests {
 
   /// Plays a gateway that closes without a word on every poisoned notification, a round trip of 50
   /// ms away, until everything is settled.
-  private func play(_ count: UInt64, poison: Set<UInt64>, _ confirmation: Confirmation) -> (lane: LaneDriver, cost: Cost)? {
+  private func play(
+    _ count: UInt64, poison: Set<UInt64>, _ confirmation: Confirmation
+  ) -> (lane: LaneDriver, cost: Cost)? {
     let lane = LaneDriver {
       $0.quiet = .seconds(1)
       $0.hasIdentifiers = confirmation != .commandWithoutIdentifiers
@@ -64,7 +66,9 @@ struct LaneSearchTests {
     return nil
   }
 
-  private func check(_ count: UInt64, poison: Set<UInt64>, _ confirmation: Confirmation, copies: Int, within limit: Duration) throws {
+  private func check(
+    _ count: UInt64, poison: Set<UInt64>, _ confirmation: Confirmation, copies: Int, within limit: Duration
+  ) throws {
     let (lane, cost) = try #require(play(count, poison: poison, confirmation), "\(poison.sorted()): it does not end")
     let rejected = Set(lane.outcomes.filter { $0.value == .rejected(.closedWithoutReason) }.map(\.key))
     #expect(rejected == poison && lane.outcomes.count == Int(count) && !lane.settledTwice)
@@ -80,13 +84,16 @@ struct LaneSearchTests {
     return positions
   }
 
-  @Test("one among 20,000 is found with at most 5 copies of anything where probes are answered", arguments: 1...6 as ClosedRange<UInt64>)
+  @Test(
+    "one among 20,000 is found with at most 5 copies of anything where probes are answered",
+    arguments: 1...6 as ClosedRange<UInt64>)
   func probes(_ seed: UInt64) throws {
     try check(20_000, poison: positions(1, of: 20_000, seed: seed), .probes, copies: 5, within: .seconds(25))
   }
 
   @Test(
-    "without probes with at most log₂ of the window, and within 25 s", arguments: Confirmation.allCases.dropFirst(), 1...6 as ClosedRange<UInt64>)
+    "without probes with at most log₂ of the window, and within 25 s", arguments: Confirmation.allCases.dropFirst(),
+    1...6 as ClosedRange<UInt64>)
   func quiet(_ confirmation: Confirmation, _ seed: UInt64) throws {
     try check(20_000, poison: positions(1, of: 20_000, seed: seed), confirmation, copies: 14, within: .seconds(25))
   }

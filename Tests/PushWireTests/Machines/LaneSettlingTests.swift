@@ -6,7 +6,11 @@ internal import Testing
 struct LaneSettlingTests {
   @Test(
     "a refusal confirms what was before it, rejects what it names, and sends the rest again on another connection",
-    arguments: [1, 5, 10] as [UInt32], [GatewayStatus.processingError, .missingPayload, .invalidToken, .protocolError, .unknown, GatewayStatus(rawValue: 77)])
+    arguments: [1, 5, 10] as [UInt32],
+    [
+      GatewayStatus.processingError, .missingPayload, .invalidToken, .protocolError, .unknown,
+      GatewayStatus(rawValue: 77),
+    ])
   func namedRefusal(_ identifier: UInt32, _ status: GatewayStatus) {
     let lane = LaneDriver()
     lane.connectAndSend(10)
@@ -71,7 +75,8 @@ struct LaneSettlingTests {
   @Test(
     "an identifier that is 0 or not in the window makes the whole window unknown: never settled, never dropped",
     arguments: [
-      (.invalidToken, 0), (.shutdown, 0), (.invalidToken, 11), (.shutdown, 11), (.invalidToken, 0x7FFF_FFFF), (.invalidToken, 0x8000_0000),
+      (.invalidToken, 0), (.shutdown, 0), (.invalidToken, 11), (.shutdown, 11), (.invalidToken, 0x7FFF_FFFF),
+      (.invalidToken, 0x8000_0000),
       (.protocolError, .max),
     ]
       as [(GatewayStatus, UInt32)])
@@ -103,7 +108,9 @@ struct LaneSettlingTests {
     }
   }
 
-  @Test("frames of command 0 have no identifiers: whatever number is answered, it is none of theirs", arguments: [GatewayStatus.invalidToken, .shutdown])
+  @Test(
+    "frames of command 0 have no identifiers: whatever number is answered, it is none of theirs",
+    arguments: [GatewayStatus.invalidToken, .shutdown])
   func commandWithoutIdentifiers(_ status: GatewayStatus) {
     let lane = LaneDriver { $0.hasIdentifiers = false }
     lane.connectAndSend(10)
@@ -133,7 +140,9 @@ struct LaneSettlingTests {
     }
   }
 
-  @Test("a gateway that refused us before it read anything has taken nothing: all is sent again, nothing is in doubt", arguments: LanePolicy.OnUnknown.allCases)
+  @Test(
+    "a gateway that refused us before it read anything has taken nothing: all is sent again, nothing is in doubt",
+    arguments: LanePolicy.OnUnknown.allCases)
   func nothingWasRead(_ onUnknown: LanePolicy.OnUnknown) {
     let lane = LaneDriver { $0.onUnknown = onUnknown }
     lane.connectAndSend(10)
@@ -150,7 +159,9 @@ struct LaneSettlingTests {
     case livedForASecond
   }
 
-  @Test("an alert about the certificate on a connection that has worked leaves the window in doubt", arguments: Work.allCases)
+  @Test(
+    "an alert about the certificate on a connection that has worked leaves the window in doubt",
+    arguments: Work.allCases)
   func lateAlert(_ work: Work) {
     let lane = LaneDriver { $0.confirm = .quiet }
     lane.connectAndSend(10)
@@ -197,7 +208,9 @@ struct LaneSettlingTests {
     #expect(lane.discardedFrom == 3 && lane.inDoubt.isEmpty)
   }
 
-  @Test("what was not sent keeps its own outcome, whatever becomes of its neighbours", arguments: LanePolicy.OnUnknown.allCases)
+  @Test(
+    "what was not sent keeps its own outcome, whatever becomes of its neighbours",
+    arguments: LanePolicy.OnUnknown.allCases)
   func unsentNeighbours(_ onUnknown: LanePolicy.OnUnknown) {
     let lane = LaneDriver { $0.onUnknown = onUnknown }
     lane.input.published = 12
@@ -214,7 +227,8 @@ struct LaneSettlingTests {
       #expect(lane.inDoubt == [2..<4, 6..<8])
       #expect(lane.outcomes.count == 2)
     } else {
-      #expect(lane.outcome(4..<6) == .cancelled && lane.outcome(8..<10) == .expired && lane.outcome(10..<12) == .unknown)
+      #expect(
+        lane.outcome(4..<6) == .cancelled && lane.outcome(8..<10) == .expired && lane.outcome(10..<12) == .unknown)
       #expect(lane.outcome(2..<4) == lane.outcome(6..<8))
     }
   }
@@ -232,7 +246,9 @@ struct LaneSettlingTests {
     #expect(lane.settled == 6 && lane.sent == 6)
   }
 
-  @Test("identifiers wrap from 0x7FFF_FFFF to 1, and an answer on either side of it settles exactly", arguments: 0..<8 as Range<UInt64>)
+  @Test(
+    "identifiers wrap from 0x7FFF_FFFF to 1, and an answer on either side of it settles exactly",
+    arguments: 0..<8 as Range<UInt64>)
   func wrapAround(_ offset: UInt64) {
     let lane = LaneDriver()
     let base = UInt64(ResendWindow.identifierCount) * 3 - 4

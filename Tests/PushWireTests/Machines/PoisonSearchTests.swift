@@ -52,7 +52,9 @@ struct PoisonSearchTests {
     return nil
   }
 
-  @Test("wherever it stands, the notification that kills connections is the only one that is rejected", arguments: Manner.allCases, 0..<16 as Range<UInt64>)
+  @Test(
+    "wherever it stands, the notification that kills connections is the only one that is rejected",
+    arguments: Manner.allCases, 0..<16 as Range<UInt64>)
   func onePoison(_ manner: Manner, _ position: UInt64) {
     let lane = lane(manner)
     lane.input.published = 16
@@ -69,7 +71,9 @@ struct PoisonSearchTests {
     #expect(!lane.settledTwice)
   }
 
-  @Test("several of them, also neighbours, are each found", arguments: Manner.allCases, [[0, 1], [3, 9, 10], [14, 15], [0, 7, 15]] as [Set<UInt64>])
+  @Test(
+    "several of them, also neighbours, are each found", arguments: Manner.allCases,
+    [[0, 1], [3, 9, 10], [14, 15], [0, 7, 15]] as [Set<UInt64>])
   func several(_ manner: Manner, _ poison: Set<UInt64>) {
     let lane = lane(manner)
     lane.input.published = 16
@@ -96,7 +100,8 @@ struct PoisonSearchTests {
     lane.respond(.missingDeviceToken, lane.probe())
     lane.close()
     lane.connect()
-    #expect(lane.next() == .pack(from: 0, to: 3), "two more stages and the second death of the one that is found: 3² ≥ 8")
+    #expect(
+      lane.next() == .pack(from: 0, to: 3), "two more stages and the second death of the one that is found: 3² ≥ 8")
     for (from, to) in [(0, 3), (3, 6), (6, 8)] as [(UInt64, UInt64)] {
       #expect(lane.next() == .pack(from: from, to: to))
       lane.pack(to: to)
@@ -113,7 +118,9 @@ struct PoisonSearchTests {
     #expect(lane.next() == .pack(from: 16, to: 32), "the search is over")
   }
 
-  @Test("a lone notification is condemned only after a connection without it has lived, and is acquitted when it then gets through")
+  @Test(
+    "a lone notification is condemned only after a connection without it has lived, and is acquitted when it then gets through"
+  )
   func acquitted() {
     let lane = LaneDriver()
     lane.connectAndSend(1)
@@ -131,7 +138,9 @@ struct PoisonSearchTests {
     #expect(lane.outcomes[0] == .accepted(.confirmed))
   }
 
-  @Test("the control without probes carries nothing at all and lives for a quiet period; the suspect then follows on the same connection")
+  @Test(
+    "the control without probes carries nothing at all and lives for a quiet period; the suspect then follows on the same connection"
+  )
   func silentControl() {
     let lane = LaneDriver { $0.hasIdentifiers = false }
     lane.connectAndSend(1)
@@ -223,7 +232,9 @@ struct PoisonSearchTests {
     #expect(lane.next() == .pack(from: 1, to: 2))
   }
 
-  @Test("a gateway that closes even connections that carry nothing is unresponsive after so many attempts, and nothing is rejected", arguments: [2, 5])
+  @Test(
+    "a gateway that closes even connections that carry nothing is unresponsive after so many attempts, and nothing is rejected",
+    arguments: [2, 5])
   func unresponsive(_ attempts: Int) {
     let lane = LaneDriver { $0.attempts = attempts }
     lane.connectAndSend(1)
@@ -249,7 +260,9 @@ struct PoisonSearchTests {
     #expect(lane.next() == .wait(until: lane.now + .seconds(5)))
   }
 
-  @Test("a suspect that is cancelled or has expired takes the suspicion with it: the next one is innocent until its own control", arguments: [true, false])
+  @Test(
+    "a suspect that is cancelled or has expired takes the suspicion with it: the next one is innocent until its own control",
+    arguments: [true, false])
   func suspectLeaves(_ isConnected: Bool) {
     let lane = LaneDriver()
     lane.connectAndSend(1)
@@ -270,7 +283,9 @@ struct PoisonSearchTests {
     lane.probe()
   }
 
-  @Test("held or dropped ones are not searched: they have their outcome at once", arguments: [LanePolicy.OnUnknown.hold, .drop])
+  @Test(
+    "held or dropped ones are not searched: they have their outcome at once",
+    arguments: [LanePolicy.OnUnknown.hold, .drop])
   func noSearch(_ onUnknown: LanePolicy.OnUnknown) {
     let lane = LaneDriver { $0.onUnknown = onUnknown }
     lane.connectAndSend(16)

@@ -59,7 +59,9 @@ struct PoolMachineTests {
   }
 
   /// What a reader that waits for room leads to, when it is looked at every so many milliseconds; nil: no lane was added.
-  private func addition(_ machine: inout PoolMachine, from start: Instant, for duration: Duration, mayGrow: Bool = true) -> (count: Int, at: Instant)? {
+  private func addition(
+    _ machine: inout PoolMachine, from start: Instant, for duration: Duration, mayGrow: Bool = true
+  ) -> (count: Int, at: Instant)? {
     var now = start
     while now < start + duration {
       if case .add(let count) = machine.starved(mayGrow: mayGrow, now: now) { return (count, now) }
@@ -91,7 +93,9 @@ struct PoolMachineTests {
     #expect(addition(&machine, from: at(9), for: .seconds(10)) == nil)
   }
 
-  @Test("a lane that has more to send again than it can soon is reason enough at once, but not before the last new lanes have connected")
+  @Test(
+    "a lane that has more to send again than it can soon is reason enough at once, but not before the last new lanes have connected"
+  )
   func surplus() {
     var machine = pool(lanes: 1...6)
     #expect(machine.starved(mayGrow: true, usefulLaneCount: 1, now: at(0)) != .add(1), "there is no connection yet")
@@ -104,7 +108,9 @@ struct PoolMachineTests {
 
     var far = pool(lanes: 1...6)
     opened(&far, 1, now: at(1))
-    #expect(far.starved(mayGrow: true, usefulLaneCount: 5, now: at(1)) == .add(4), "no doubling where it is known how many are needed")
+    #expect(
+      far.starved(mayGrow: true, usefulLaneCount: 5, now: at(1)) == .add(4),
+      "no doubling where it is known how many are needed")
     #expect(far.laneCount == 5)
     opened(&far, 4, now: at(2))
     #expect(far.starved(mayGrow: true, usefulLaneCount: 50, now: at(2)) == .add(1))

@@ -30,8 +30,11 @@ struct ProviderTokenMachineTests {
       }
     }
 
-    mutating func complain(_ complaint: ProviderTokenMachine.Complaint, generation: UInt64? = nil, date: Int64? = nil) -> ProviderTokenMachine.Reaction {
-      machine.complained(complaint, generation: generation ?? machine.generation, date: date, now: now, unixSeconds: unix)
+    mutating func complain(
+      _ complaint: ProviderTokenMachine.Complaint, generation: UInt64? = nil, date: Int64? = nil
+    ) -> ProviderTokenMachine.Reaction {
+      machine.complained(
+        complaint, generation: generation ?? machine.generation, date: date, now: now, unixSeconds: unix)
     }
   }
 
@@ -66,7 +69,9 @@ struct ProviderTokenMachineTests {
     driver.machine.accepted(generation: 1)
     driver.pass(minutes: 5)
     #expect(driver.complain(.expired, date: driver.unix) == .resend)
-    #expect(driver.machine.token(now: driver.now, unixSeconds: driver.unix) == .wait(until: Instant(nanoseconds: (1000 + 20 * 60) * 1_000_000_000)))
+    #expect(
+      driver.machine.token(now: driver.now, unixSeconds: driver.unix)
+        == .wait(until: Instant(nanoseconds: (1000 + 20 * 60) * 1_000_000_000)))
     driver.pass(minutes: 15)
     #expect(driver.use() == 2)
     // Late complaints about the old one change nothing.
@@ -74,7 +79,9 @@ struct ProviderTokenMachineTests {
     #expect(driver.use() == 2)
   }
 
-  @Test("a clock that is wrong by more than a minute is noticed from the date, and the token made anew, once", arguments: [-7200, -3600, 3600, 90] as [Int64])
+  @Test(
+    "a clock that is wrong by more than a minute is noticed from the date, and the token made anew, once",
+    arguments: [-7200, -3600, 3600, 90] as [Int64])
   func skew(error: Int64) {
     var driver = Driver()
     #expect(driver.use() == 1)
@@ -119,7 +126,9 @@ struct ProviderTokenMachineTests {
     #expect(driver.use() == 2)
   }
 
-  @Test("never two within 20 minutes, whatever the service says: but for one that nobody took, and that once in 20 minutes", arguments: 0..<200)
+  @Test(
+    "never two within 20 minutes, whatever the service says: but for one that nobody took, and that once in 20 minutes",
+    arguments: 0..<200)
   func never(number: Int) {
     let seed = UInt64.random(in: .min ... .max)
     var random = SeededGenerator(seed: seed)
@@ -132,15 +141,18 @@ struct ProviderTokenMachineTests {
       }
       if random.chance(30) {
         let date = random.chance(50) ? driver.unix + Int64.random(in: -5000...5000, using: &random) : nil
-        let complaint = [ProviderTokenMachine.Complaint.expired, .invalid, .tooManyUpdates].randomElement(using: &random) ?? .expired
-        let generation = driver.machine.generation > 0 && random.chance(20) ? driver.machine.generation - 1 : driver.machine.generation
+        let complaint =
+          [ProviderTokenMachine.Complaint.expired, .invalid, .tooManyUpdates].randomElement(using: &random) ?? .expired
+        let generation =
+          driver.machine.generation > 0 && random.chance(20) ? driver.machine.generation - 1 : driver.machine.generation
         _ = driver.complain(complaint, generation: generation, date: date)
       }
       driver.pass(minutes: Int.random(in: 0...6, using: &random))
     }
     #expect(driver.minted.count > 5)
     var exceptions: [UInt64] = []
-    for index in driver.minted.indices.dropFirst() where driver.minted[index].at - driver.minted[index - 1].at < 20 * 60 {
+    for index in driver.minted.indices.dropFirst() where driver.minted[index].at - driver.minted[index - 1].at < 20 * 60
+    {
       #expect(!accepted.contains(UInt64(index)), "seed \(seed)")
       exceptions.append(driver.minted[index].at)
     }

@@ -33,14 +33,18 @@ final class RequestDriver {
   private var nextStreamID: Int32 = 1
   private var takenPings = 0
 
-  init(streamLimit: Int = 100, isKept: Bool = true, seed: UInt64 = 1, _ change: (inout LanePolicy, inout RequestPolicy) -> Void = { _, _ in }) {
+  init(
+    streamLimit: Int = 100, isKept: Bool = true, seed: UInt64 = 1,
+    _ change: (inout LanePolicy, inout RequestPolicy) -> Void = { _, _ in }
+  ) {
     var policy = LanePolicy()
     var requests = RequestPolicy()
     change(&policy, &requests)
     self.streamLimit = streamLimit
     machine = RequestMachine(policy: policy, requests: requests, isKept: isKept, seed: seed)
     input = RequestMachine.Input(
-      now: Instant(nanoseconds: 1_000_000_000), published: 0, isWritable: true, availableStreamCount: 0, acceptsRequests: true, isCancelled: false)
+      now: Instant(nanoseconds: 1_000_000_000), published: 0, isWritable: true, availableStreamCount: 0,
+      acceptsRequests: true, isCancelled: false)
   }
 
   var sent: UInt64 { machine.sent }
@@ -93,13 +97,18 @@ final class RequestDriver {
   }
 
   private func take(_ entry: RequestEntry) {
-    if cancelledCampaigns.contains(entry.campaign) || input.isCancelled { return machine.passed(entry, as: entry.isInDoubt ? .unknown : .cancelled) }
-    if machine.pacesTokens, let until = machine.pacedUntil(tokens[entry.position] ?? Int(entry.position), now: input.now) {
+    if cancelledCampaigns.contains(entry.campaign) || input.isCancelled {
+      return machine.passed(entry, as: entry.isInDoubt ? .unknown : .cancelled)
+    }
+    if machine.pacesTokens,
+      let until = machine.pacedUntil(tokens[entry.position] ?? Int(entry.position), now: input.now)
+    {
       return machine.passed(entry, until: until)
     }
     let tag = machine.nextTag
     machine.submitted(entry, streamID: nextStreamID, now: input.now)
-    #expect(open.updateValue((tag, nextStreamID), forKey: entry.position) == nil, "\(entry.position) is under way twice")
+    #expect(
+      open.updateValue((tag, nextStreamID), forKey: entry.position) == nil, "\(entry.position) is under way twice")
     requested.append(entry.position)
     largestOpenCount = max(largestOpenCount, open.count)
     nextStreamID += 2
@@ -141,7 +150,8 @@ final class RequestDriver {
   func goAway() { machine.goingAway() }
 
   func answer(
-    _ position: UInt64, _ verdict: ProviderVerdict = .accepted, outcome: Outcome = .accepted(.confirmed), retryAfter: UInt32? = nil,
+    _ position: UInt64, _ verdict: ProviderVerdict = .accepted, outcome: Outcome = .accepted(.confirmed),
+    retryAfter: UInt32? = nil,
     token: Int? = nil
   ) {
     guard let request = open.removeValue(forKey: position) else {
@@ -152,7 +162,9 @@ final class RequestDriver {
     machine.answered(request.tag, verdict, outcome: outcome, retryAfter: retryAfter, token: token, now: input.now)
   }
 
-  func answerAll(_ verdict: ProviderVerdict = .accepted, outcome: Outcome = .accepted(.confirmed), retryAfter: UInt32? = nil) {
+  func answerAll(
+    _ verdict: ProviderVerdict = .accepted, outcome: Outcome = .accepted(.confirmed), retryAfter: UInt32? = nil
+  ) {
     for position in openPositions { answer(position, verdict, outcome: outcome, retryAfter: retryAfter) }
   }
 
@@ -207,7 +219,8 @@ final class RequestDriver {
   func look() {
     guard let effects = machine.takeEffects() else { return }
     for settlement in effects.settlements {
-      for position in settlement.from..<settlement.to where outcomes.updateValue(settlement.outcome, forKey: position) != nil { settledTwice = true }
+      for position in settlement.from..<settlement.to
+      where outcomes.updateValue(settlement.outcome, forKey: position) != nil { settledTwice = true }
     }
     settlements += effects.settlements
     inDoubt += effects.mayHaveArrived
@@ -220,7 +233,8 @@ final class RequestDriver {
   /// What the policy makes of a notification that nobody says anything about.
   func expect(unknown position: UInt64, under onUnknown: LanePolicy.OnUnknown) {
     switch onUnknown {
-    case .resend: #expect(inDoubt == [position..<position + 1] && openPositions.contains(position) && outcomes[position] == nil)
+    case .resend:
+      #expect(inDoubt == [position..<position + 1] && openPositions.contains(position) && outcomes[position] == nil)
     case .hold: #expect(outcomes[position] == .held && inDoubt.isEmpty)
     case .drop: #expect(outcomes[position] == .unknown && inDoubt.isEmpty)
     }

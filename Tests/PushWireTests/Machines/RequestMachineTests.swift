@@ -7,7 +7,9 @@ internal import Testing
 
   // MARK: Streams and order
 
-  @Test("nothing is dialled before there is something to send, and one request is under way for each stream that the peer allows")
+  @Test(
+    "nothing is dialled before there is something to send, and one request is under way for each stream that the peer allows"
+  )
   func limit() {
     let lane = RequestDriver(streamLimit: 3)
     #expect(lane.pump() == .wait(until: nil))
@@ -76,7 +78,10 @@ internal import Testing
 
   @Test(
     "a final answer settles its notification and no other",
-    arguments: [(ProviderVerdict.accepted, Outcome.accepted(.confirmed)), (.rejected, refused), (.badToken, refused), (.gone, refused)])
+    arguments: [
+      (ProviderVerdict.accepted, Outcome.accepted(.confirmed)), (.rejected, refused), (.badToken, refused),
+      (.gone, refused),
+    ])
   func final(verdict: ProviderVerdict, outcome: Outcome) {
     let lane = RequestDriver()
     lane.publish(3)
@@ -140,7 +145,8 @@ internal import Testing
     #expect(lane.settled == 4 && lane.outcomes.values.allSatisfy { $0 == .accepted(.confirmed) })
   }
 
-  @Test("a service that says when to come back is believed, within reason", arguments: [(UInt32(20), 20), (90_000, 300)])
+  @Test(
+    "a service that says when to come back is believed, within reason", arguments: [(UInt32(20), 20), (90_000, 300)])
   func retryAfter(asked: UInt32, expected: Int) {
     let lane = RequestDriver()
     lane.publish()
@@ -230,7 +236,9 @@ internal import Testing
     #expect(lane.requested == [0, 1, 2, 3, 2, 3, 4, 5] && lane.inDoubt.isEmpty && lane.failures == 0)
   }
 
-  @Test("a connection that dies leaves what was sent unknown, and what was not certainly unsent", arguments: LanePolicy.OnUnknown.allCases)
+  @Test(
+    "a connection that dies leaves what was sent unknown, and what was not certainly unsent",
+    arguments: LanePolicy.OnUnknown.allCases)
   func loss(onUnknown: LanePolicy.OnUnknown) {
     let lane = RequestDriver { policy, _ in policy.onUnknown = onUnknown }
     lane.publish(5)
@@ -267,7 +275,9 @@ internal import Testing
     #expect(lane.inDoubt.isEmpty && lane.requested == [0, 1, 0])
   }
 
-  @Test("after a connection that we left without an answer the next one gets a single request at first, and longer pauses follow each other")
+  @Test(
+    "after a connection that we left without an answer the next one gets a single request at first, and longer pauses follow each other"
+  )
   func trial() {
     let lane = RequestDriver(streamLimit: 10)
     lane.publish(10)

@@ -6,7 +6,9 @@ internal import Testing
 extension RequestMachineTests {
   // MARK: Time
 
-  @Test("a request without an answer is given up when its time is over, and its late answer counts for nothing", arguments: LanePolicy.OnUnknown.allCases)
+  @Test(
+    "a request without an answer is given up when its time is over, and its late answer counts for nothing",
+    arguments: LanePolicy.OnUnknown.allCases)
   func timeout(onUnknown: LanePolicy.OnUnknown) throws {
     let lane = RequestDriver { policy, requests in
       policy.onUnknown = onUnknown
@@ -170,7 +172,9 @@ extension RequestMachineTests {
     #expect(lane.failures == 1)
   }
 
-  @Test("when the service refuses the app nothing more is sent, on this connection or the next, and what is cancelled then leaves")
+  @Test(
+    "when the service refuses the app nothing more is sent, on this connection or the next, and what is cancelled then leaves"
+  )
   func paused() {
     let lane = RequestDriver(streamLimit: 2)
     lane.publish(5)
@@ -185,7 +189,8 @@ extension RequestMachineTests {
     #expect(lane.pump() == .wait(until: nil))
     lane.input.isCancelled = true
     lane.pump()
-    #expect(lane.settled == 5 && lane.outcomes == [0: .cancelled, 1: .unknown, 2: .cancelled, 3: .cancelled, 4: .cancelled])
+    #expect(
+      lane.settled == 5 && lane.outcomes == [0: .cancelled, 1: .unknown, 2: .cancelled, 3: .cancelled, 4: .cancelled])
   }
 
   // MARK: Cancelling
@@ -199,7 +204,8 @@ extension RequestMachineTests {
     lane.answer(1, .backsOff)
     lane.input.isCancelled = true
     lane.pump()
-    #expect(lane.openPositions == [0, 2] && lane.sent == 10 && lane.outcomes[1] == .cancelled && lane.outcomes.count == 8)
+    #expect(
+      lane.openPositions == [0, 2] && lane.sent == 10 && lane.outcomes[1] == .cancelled && lane.outcomes.count == 8)
     lane.answer(0)
     lane.answer(2)
     lane.pump()

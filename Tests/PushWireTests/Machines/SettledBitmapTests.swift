@@ -25,7 +25,9 @@ internal import Testing
       }
       while settled < model.count, model[settled] { settled += 1 }
       #expect(map.settled == UInt64(settled) && map.sent == UInt64(model.count), "seed \(seed)")
-      if let place = model.indices.suffix(3_000).randomElement(using: &random) { #expect(map.isSettled(UInt64(place)) == model[place], "seed \(seed)") }
+      if let place = model.indices.suffix(3_000).randomElement(using: &random) {
+        #expect(map.isSettled(UInt64(place)) == model[place], "seed \(seed)")
+      }
       if Int.random(in: 0..<50, using: &random) == 0 { map.release() }
     }
     for range in ranges { map.mark(UInt64(range.lowerBound), UInt64(range.upperBound)) }

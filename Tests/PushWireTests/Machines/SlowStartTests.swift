@@ -32,7 +32,8 @@ struct SlowStartTests {
     lane.input.isDraining = true
     let start = lane.now
     var cost = Cost()
-    cost.floor = campaign.frameTime * Int(campaign.count) + (campaign.dialTime + campaign.answerTime) * (refused.count + 1)
+    cost.floor =
+      campaign.frameTime * Int(campaign.count) + (campaign.dialTime + campaign.answerTime) * (refused.count + 1)
     var answer: (at: Instant, status: GatewayStatus, identifier: UInt32)?
     for _ in 0..<1_000_000 {
       if let due = answer, due.at <= lane.now {
@@ -80,7 +81,9 @@ struct SlowStartTests {
   @Test("a gateway next door: hardly more is sent again than is sent")
   func nearby() throws {
     let cost = try average(
-      Campaign(count: 60_000, oneIn: 1_000, answerTime: .milliseconds(1), dialTime: .milliseconds(2), frameTime: .microseconds(1)))
+      Campaign(
+        count: 60_000, oneIn: 1_000, answerTime: .milliseconds(1), dialTime: .milliseconds(2),
+        frameTime: .microseconds(1)))
     #expect(cost.resent <= 1.2, "\(cost.resent) sent again for each")
     #expect(cost.delay < 1.5, "\(cost.delay) of the time that the round trips and the frames take")
   }
@@ -97,7 +100,9 @@ struct SlowStartTests {
     return (Double(sum.sentCount) / Double(campaign.count * UInt64(seeds.count)) - 1, sum.elapsed / sum.floor)
   }
 
-  @Test("where connections end in refusals, what was sent counts as done when its answer would have come, long before it is settled")
+  @Test(
+    "where connections end in refusals, what was sent counts as done when its answer would have come, long before it is settled"
+  )
   func progress() throws {
     let lane = LaneDriver { $0.quiet = .seconds(5) }
     lane.input.published = 100

@@ -5,7 +5,9 @@ internal import Testing
 
 @Suite("Backoff")
 struct BackoffTests {
-  @Test("each failure doubles the delay, within half and all of it, up to the limit; a success starts again", arguments: 1...50 as ClosedRange<UInt64>)
+  @Test(
+    "each failure doubles the delay, within half and all of it, up to the limit; a success starts again",
+    arguments: 1...50 as ClosedRange<UInt64>)
   func growth(_ seed: UInt64) {
     var backoff = Backoff(base: .milliseconds(100), limit: .seconds(30), seed: seed)
     for round in 0..<2 {
@@ -51,7 +53,10 @@ struct TokenBucketTests {
   @Test("a burst at once, then the rate; unused time never saves up more than a burst")
   func table() {
     var bucket = TokenBucket(perSecond: 10, burst: 5, now: at(0))
-    for (time, wanted, got) in [(0, 3, 3), (0, 9, 2), (0, 1, 0), (99, 1, 0), (100, 1, 1), (250, 5, 1), (300, 5, 1), (100_000, 9, 5), (100_000, 1, 0)]
+    for (time, wanted, got) in [
+      (0, 3, 3), (0, 9, 2), (0, 1, 0), (99, 1, 0), (100, 1, 1), (250, 5, 1), (300, 5, 1), (100_000, 9, 5),
+      (100_000, 1, 0),
+    ]
       as [(UInt64, Int, Int)]
     {
       #expect(bucket.take(upTo: wanted, now: at(time)) == got, "at \(time) ms")
@@ -67,7 +72,9 @@ struct TokenBucketTests {
     #expect(bucket.take(upTo: 1, now: at(1_100)) == 1)
   }
 
-  @Test("whoever comes at the named moment gets one, and a millisecond part of the wait earlier nobody does", arguments: 1...60 as ClosedRange<UInt64>)
+  @Test(
+    "whoever comes at the named moment gets one, and a millisecond part of the wait earlier nobody does",
+    arguments: 1...60 as ClosedRange<UInt64>)
   func nextAt(_ seed: UInt64) {
     var random = SeededGenerator(seed: seed)
     let rate = ([0.05, 0.3, 1, 7, 999.5, 1_000_000] as [Double]).randomElement(using: &random) ?? 1
@@ -83,7 +90,8 @@ struct TokenBucketTests {
       var early = bucket
       #expect(early.take(upTo: 1, now: now + wait * 0.999) == 0, "seed \(seed), step \(step)")
       now = next
-      #expect(bucket.take(upTo: 1, now: now) == 1, "seed \(seed), step \(step): nothing at the named moment, rate \(rate)")
+      #expect(
+        bucket.take(upTo: 1, now: now) == 1, "seed \(seed), step \(step): nothing at the named moment, rate \(rate)")
     }
   }
 
@@ -110,7 +118,8 @@ struct BatchTimerTests {
   @Test("an idle socket and a full batch are written to at once, anything else waits for the deadline")
   func table() {
     for (waiting, isIdle, decision) in [
-      (1, true, .write), (1, false, .wait(until: at(105))), (999, false, .wait(until: at(105))), (1_000, false, .write), (5_000, false, .write),
+      (1, true, .write), (1, false, .wait(until: at(105))), (999, false, .wait(until: at(105))), (1_000, false, .write),
+      (5_000, false, .write),
     ]
       as [(Int, Bool, BatchTimer.Decision)]
     {

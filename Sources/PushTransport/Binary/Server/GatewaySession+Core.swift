@@ -143,15 +143,19 @@ extension GatewaySession.Core {
     lastAccepted = unsafe frame.identifier ?? 0
   }
 
-  private mutating func refuse(_ frame: DecodedFrame, as refusal: Refusal, now: Instant, judge: inout some FrameJudge & ~Copyable) {
+  private mutating func refuse(
+    _ frame: DecodedFrame, as refusal: Refusal, now: Instant, judge: inout some FrameJudge & ~Copyable
+  ) {
     counts.refusal = refusal
     unsafe judge.refused(frame, as: refusal)
     let answer: ErrorResponse? =
       switch refusal {
       case .poison: nil
       case .status where unsafe frame.command == .simple: nil
-      case .status(let status): unsafe ErrorResponse(status: status, identifier: settings.namesRefusedFrame ? frame.identifier ?? 0 : 0)
-      case .probe: unsafe ErrorResponse(status: .missingDeviceToken, identifier: settings.namesProbe ? frame.identifier ?? 0 : 0)
+      case .status(let status):
+        unsafe ErrorResponse(status: status, identifier: settings.namesRefusedFrame ? frame.identifier ?? 0 : 0)
+      case .probe:
+        unsafe ErrorResponse(status: .missingDeviceToken, identifier: settings.namesProbe ? frame.identifier ?? 0 : 0)
       }
     end(with: answer, now: now)
   }

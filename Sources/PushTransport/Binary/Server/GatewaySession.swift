@@ -30,7 +30,9 @@ package struct GatewaySession: ~Copyable {
   }
 
   /// The client's next bytes, cut anywhere.
-  package mutating func received(_ bytes: UnsafeRawBufferPointer, now: Instant, judge: inout some FrameJudge & ~Copyable) -> [GatewayAction] {
+  package mutating func received(
+    _ bytes: UnsafeRawBufferPointer, now: Instant, judge: inout some FrameJudge & ~Copyable
+  ) -> [GatewayAction] {
     core.beginRead(bytes.count, now: now)
     unsafe Self.decode(bytes, now: now, decoder: &decoder, core: &core, judge: &judge)
     core.endRead(holdsIncompleteFrame: decoder.pendingByteCount > 0, now: now)

@@ -22,7 +22,9 @@ try await withThrowingTaskGroup(of: Void.self) { group in
   let outcome = try await app.send(hello, to: DeviceToken(hex: String(repeating: "0a", count: 32)))
   print("one notification: \(outcome)")
 
-  let tokens = try (0..<1000).map { try DeviceToken(bytes: [UInt8($0 / 256), UInt8($0 % 256)] + [UInt8](repeating: 7, count: 30)) }
+  let tokens = try (0..<1000).map {
+    try DeviceToken(bytes: [UInt8($0 / 256), UInt8($0 % 256)] + [UInt8](repeating: 7, count: 30))
+  }
   let campaign = try await app.campaign(PushNotification(alert: "Sale"), to: tokens)
   let account = try await campaign.account()
   print("a campaign: \(account.accepted) of \(account.submitted) accepted")
