@@ -2,7 +2,7 @@ internal import Carillon
 
 extension AccountSnapshot {
   /// 0 when every notification was accepted, 1 otherwise.
-  var exitStatus: ExitStatus { apps.allSatisfy { $0.accepted == $0.submitted } ? .success : .findings }
+  var exitStatus: ExitStatus { apps.allSatisfy { $0.account.accepted == $0.account.submitted } ? .success : .findings }
 
   /// Prints the account on standard output, or on standard error if that cannot be written. Returns
   /// why it could not, in a sentence: whoever reads standard output must not take nothing for

@@ -115,7 +115,7 @@ struct SendShell: Sendable {
       }
     }
     if !isShown || !failures.isEmpty && ending.nothingWasSent && !ending.hasGivenUp { throw ExitStatus.couldNotRun }
-    if !audiences.isEmpty, account.apps.allSatisfy({ $0.submitted == 0 }) { throw ExitStatus.usage }
+    if !audiences.isEmpty, account.apps.allSatisfy({ $0.account.submitted == 0 }) { throw ExitStatus.usage }
     if !failures.isEmpty || !audiences.isEmpty || !incomplete.isEmpty { throw ExitStatus.findings }
     if account.exitStatus != .success { throw account.exitStatus }
   }

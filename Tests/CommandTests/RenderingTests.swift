@@ -9,28 +9,28 @@ internal import Testing
 struct RenderingTests {
   private var account: AccountSnapshot {
     var news = AccountSnapshot.App(id: "news \"1\"")
-    news.submitted = 1_000_000
-    news.confirmed = 990_000
-    news.quiet = 8_998
-    news.rejected = [
+    news.account.submitted = 1_000_000
+    news.account.confirmed = 990_000
+    news.account.quiet = 8_998
+    news.account.rejectedByReason = [
       "malformed token": 2, "10 shutdown": 0, "8 invalid token": 900, "closed without a reason": 1,
       "7 invalid payload size": 98,
     ]
-    news.unknown = 1
-    news.resent = 12
+    news.account.unknown = 1
+    news.account.resent = 12
     var chat = AccountSnapshot.App(id: "chat")
-    chat.submitted = 10
-    chat.confirmed = 10
+    chat.account.submitted = 10
+    chat.account.confirmed = 10
     return AccountSnapshot(apps: [news, chat], seconds: 2.0005)
   }
 
   @Test("the account as JSON has exactly the documented form")
   func json() {
     var app = AccountSnapshot.App(id: "a")
-    app.submitted = 3
-    app.confirmed = 1
-    app.quiet = 1
-    app.rejected = ["8 invalid token": 1]
+    app.account.submitted = 3
+    app.account.confirmed = 1
+    app.account.quiet = 1
+    app.account.rejectedByReason = ["8 invalid token": 1]
     let expected =
       #"{"apps":{"a":{"submitted":3,"accepted":{"confirmed":1,"quiet":1},"rejected":{"total":1,"byReason":{"8 invalid token":1}},"#
       + #""suppressed":0,"expired":0,"#

@@ -13,25 +13,26 @@ package enum AccountJSON {
   }
 
   private static func write(_ app: AccountSnapshot.App, to json: inout JSONWriter) {
-    json.field("submitted", app.submitted)
+    let account = app.account
+    json.field("submitted", account.submitted)
     json.object("accepted") {
-      $0.field("confirmed", app.confirmed)
-      $0.field("quiet", app.quiet)
+      $0.field("confirmed", account.confirmed)
+      $0.field("quiet", account.quiet)
     }
     json.object("rejected") {
-      $0.field("total", app.rejectedTotal)
+      $0.field("total", account.rejected)
       $0.object("byReason") {
-        for (reason, count) in AccountSnapshot.inOrder(app.rejected) { $0.field(reason, count) }
+        for (reason, count) in AccountSnapshot.inOrder(account.rejectedByReason) { $0.field(reason, count) }
       }
     }
-    json.field("suppressed", app.suppressed)
-    json.field("expired", app.expired)
-    json.field("held", app.held)
-    json.field("cancelled", app.cancelled)
-    json.field("unknown", app.unknown)
-    json.field("resent", app.resent)
-    json.field("possibleDuplicates", app.possibleDuplicates)
-    json.field("possibleCopies", app.possibleCopies)
+    json.field("suppressed", account.suppressed)
+    json.field("expired", account.expired)
+    json.field("held", account.held)
+    json.field("cancelled", account.cancelled)
+    json.field("unknown", account.unknown)
+    json.field("resent", account.resent)
+    json.field("possibleDuplicates", account.possibleDuplicates)
+    json.field("possibleCopies", account.possibleCopies)
     json.field("notes", (app.failure.map { ["stopped: \($0)"] } ?? []) + app.notes)
     json.array("neverRead", app.neverRead) { part, json in part.write(to: &json) }
   }

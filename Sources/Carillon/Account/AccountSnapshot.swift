@@ -1,23 +1,10 @@
-internal import PushEngine
 internal import PushWire
 
-/// What became of a campaign, as the command shows it: plain numbers per app.
+/// What became of a campaign through each of its apps, as the command shows it.
 package struct AccountSnapshot: Hashable, Sendable {
   package struct App: Hashable, Sendable {
     package var id: String
-    package var submitted = 0
-    package var confirmed = 0
-    package var quiet = 0
-    /// By reason, such as `8 invalid token` or `malformed token`.
-    package var rejected: [String: Int] = [:]
-    package var suppressed = 0
-    package var expired = 0
-    package var held = 0
-    package var cancelled = 0
-    package var unknown = 0
-    package var resent = 0
-    package var possibleDuplicates = 0
-    package var possibleCopies = 0
+    package var account: CampaignAccount
     /// Why the app stopped early, if it did; standard error says it beside the table.
     package var failure: String?
     /// What kept the app from progress, one phrase each.
@@ -25,12 +12,10 @@ package struct AccountSnapshot: Hashable, Sendable {
     /// Token files that were not read to their end.
     package var neverRead: [UnreadPart] = []
 
-    package init(id: String) { self.id = id }
-
-    package var accepted: Int { confirmed + quiet }
-    package var rejectedTotal: Int { rejected.values.reduce(0, +) }
-    /// With an outcome.
-    package var settled: Int { accepted + rejectedTotal + suppressed + expired + held + cancelled + unknown }
+    package init(id: String, account: CampaignAccount = CampaignAccount()) {
+      self.id = id
+      self.account = account
+    }
   }
 
   /// In the order in which they are shown.
@@ -41,15 +26,15 @@ package struct AccountSnapshot: Hashable, Sendable {
 
   /// Notifications that got their outcome, per second.
   package var perSecond: Double {
-    seconds > 0 ? Double(max(0, apps.map(\.settled).reduce(0, +) - settledBefore)) / seconds : 0
+    seconds > 0 ? Double(max(0, apps.map(\.account.settled).reduce(0, +) - settledBefore)) / seconds : 0
   }
 
   /// The same, with what has no outcome yet as unknown, so that it adds up although nobody waits
   /// any longer; and how many these are.
   package var asIfOver: (account: AccountSnapshot, inFlightCount: Int) {
     var over = self
-    for index in over.apps.indices { over.apps[index].unknown += over.apps[index].submitted - over.apps[index].settled }
-    return (over, over.apps.map(\.unknown).reduce(0, +) - apps.map(\.unknown).reduce(0, +))
+    for index in over.apps.indices { over.apps[index].account.unknown += apps[index].account.inFlight }
+    return (over, apps.map(\.account.inFlight).reduce(0, +))
   }
 
   /// The reasons of a rejection as they are listed: statuses by number, then the others by name.
@@ -61,25 +46,7 @@ package struct AccountSnapshot: Hashable, Sendable {
   }
 }
 
-extension AccountSnapshot.App {
-  init(id: String, account: Account) {
-    self.init(id: id)
-    submitted = account.submitted
-    confirmed = account.confirmed
-    quiet = account.quiet
-    rejected = Dictionary(account.rejected.map { ("\($0.key)", $0.value) }, uniquingKeysWith: +)
-    suppressed = account.suppressed
-    expired = account.expired
-    held = account.held
-    cancelled = account.cancelled
-    unknown = account.unknown
-    resent = account.resent
-    possibleDuplicates = account.possibleDuplicates
-    possibleCopies = account.possibleCopies
-  }
-
+extension CampaignAccount {
   /// Lines that never became a notification.
-  var rejectedAtIntake: Int {
-    Rejection.atIntake.map { rejected["\($0)"] ?? 0 }.reduce(0, +)
-  }
+  var rejectedAtIntake: Int { Rejection.atIntake.map { rejectedByReason[$0.description] ?? 0 }.reduce(0, +) }
 }

@@ -54,7 +54,7 @@ package struct RunningSend: Sendable {
 
   /// The account as it stands.
   package var account: AccountSnapshot {
-    let settledBefore = before.apps.map(\.settled).reduce(0, +)
+    let settledBefore = before.apps.map(\.account.settled).reduce(0, +)
     return Self.snapshot(plan, prepared, parts, host, since: started, settledBefore: settledBefore)
   }
 
@@ -65,7 +65,7 @@ package struct RunningSend: Sendable {
   package var progress: ProgressSnapshot {
     var progress = Self.progress(
       parts.map(\.campaign.audience), prepared, parts, host, elapsed: ContinuousClock.now - started)
-    progress.settledBefore = before.apps.map(\.settled).reduce(0, +)
+    progress.settledBefore = before.apps.map(\.account.settled).reduce(0, +)
     progress.fractionBefore = fractionBefore
     return progress
   }
@@ -119,10 +119,12 @@ package struct RunningSend: Sendable {
   private func nothingWasSent(_ account: AccountSnapshot) -> Bool {
     let isResumed = plan.entries.contains { $0.resumed != nil }
     func heard(_ app: AccountSnapshot.App) -> Int {
-      app.settled - app.cancelled - app.rejectedAtIntake - (isResumed ? app.unknown + app.held : 0)
+      let account = app.account
+      return account.settled - account.cancelled - account.rejectedAtIntake
+        - (isResumed ? account.unknown + account.held : 0)
     }
     return zip(account.apps, before.apps).allSatisfy { now, then in
-      heard(now) == heard(then) && now.resent == then.resent
+      heard(now) == heard(then) && now.account.resent == then.account.resent
     }
   }
 
@@ -136,7 +138,7 @@ package struct RunningSend: Sendable {
       let ended = plan.ended.filter { $0.app == app.settings.id }.map(\.account)
       let parts = parts.filter { $0.campaign.app == app.settings.id }
       let account = (parts.map(\.run.ledger.account) + ended).reduce(Account(), +)
-      var shown = AccountSnapshot.App(id: app.settings.id, account: account)
+      var shown = AccountSnapshot.App(id: app.settings.id, account: CampaignAccount(account))
       let unread = parts.compactMap { part in
         part.campaign.audience.unread(part.run.ledger.unread).map {
           UnreadPart(tokens: part.campaign.tokens, unread: $0)

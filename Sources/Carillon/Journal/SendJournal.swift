@@ -100,7 +100,7 @@ package struct SendJournal: Sendable {
   /// The account of campaigns that have ended.
   package func account(of ended: [JournalledCampaign]) -> AccountSnapshot {
     let accounts = Dictionary(grouping: ended, by: \.app).map { id, campaigns in
-      AccountSnapshot.App(id: id, account: campaigns.map(\.account).reduce(Account(), +))
+      AccountSnapshot.App(id: id, account: CampaignAccount(campaigns.map(\.account).reduce(Account(), +)))
     }
     return AccountSnapshot(apps: accounts.sorted { $0.id < $1.id }, seconds: 0)
   }
