@@ -100,6 +100,42 @@ internal import Testing
     }
   }
 
+  @Test("tokens of a wrong environment trip the breaker, which says so before the app stops")
+  func breaker() async throws {
+    try await withSimulator(apps: [Self.topic], faults: .refuse(every: 1, as: .badDeviceToken)) { simulator in
+      let app = try simulator.deployment.app(Self.topic)
+      let events = simulator.deployment.events
+      let ready = Mutex(false)
+      async let told: [DeploymentEvent.Kind] = {
+        var told: [DeploymentEvent.Kind] = []
+        var iterator = events.makeAsyncIterator()
+        ready.withLock { $0 = true }
+        while let event = await iterator.next(isolation: nil) {
+          switch event.kind {
+          case .breakerTripped: told.append(event.kind)
+          case .stopped:
+            told.append(event.kind)
+            return told
+          default: break
+          }
+        }
+        return told
+      }()
+      while !ready.withLock({ $0 }) { await Task.yield() }
+      let tokens = try (0..<20_000).map { try SendTests.token($0) }
+      let campaign = try await app.campaign(PushNotification(alert: "Hello"), to: tokens)
+      let error = await #expect(throws: CarillonError.self) { try await campaign.account() }
+      #expect(error?.code == .gateway)
+      let reason = try #require(app.stopReason)
+      #expect(reason.contains("answers call the device token bad"))
+      #expect(await told == [.breakerTripped(reason: reason), .stopped(reason: reason)])
+      let account = campaign.accountSoFar
+      #expect(account.rejectedByReason == ["400 BadDeviceToken": simulator.refused(Self.topic).count])
+      #expect(account.rejected >= 200)
+      #expect(account.submitted == account.rejected + account.cancelled)
+    }
+  }
+
   @Test("apps are added and removed while the deployment runs")
   func addAndRemove() async throws {
     let other = "com.example.other"

@@ -10,7 +10,7 @@ internal import Support
 /// A campaign over real TLS on loopback. The simulator runs in the same process.
 struct EndToEnd {
   var topic = "com.example.news"
-  var configuration = PushEngine.AppConfiguration(id: "news")
+  var configuration = AppRules(id: "news")
   var rules = FaultRules()
   var tokens: [PushWire.DeviceToken] = []
   var payload = #"{"aps":{"alert":"Hello"}}"#

@@ -85,7 +85,7 @@ internal import Testing
       return DeviceToken(bytes: (places.contains(index) ? [0xDE, 0xAD] : [0, 0]) + bytes.dropLast(2))
     }
     let bad = Set(places.map { campaign.tokens[$0] })
-    campaign.configuration = AppConfiguration(id: "foreign")
+    campaign.configuration = AppRules(id: "foreign")
     campaign.configuration.command = scenario.command
     campaign.configuration.connections = scenario.connections...scenario.connections
     campaign.configuration.policy.hasIdentifiers = scenario.command != .simple

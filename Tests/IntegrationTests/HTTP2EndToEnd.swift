@@ -13,7 +13,7 @@ internal import Synchronization
 struct HTTP2EndToEnd {
   static let topic = "com.example.news"
 
-  var configuration = PushEngine.AppConfiguration(id: HTTP2EndToEnd.topic)
+  var configuration = AppRules(id: HTTP2EndToEnd.topic)
   /// Changes the settings of the lanes.
   var adjust: @Sendable (inout HTTP2Settings) -> Void = { _ in }
   var faults = ServiceFaults()

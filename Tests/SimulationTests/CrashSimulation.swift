@@ -1,5 +1,6 @@
 internal import Glibc
 internal import PushGateway
+internal import PushJournal
 internal import PushTransport
 internal import PushWire
 internal import Support
@@ -22,7 +23,7 @@ struct CrashSimulation {
   }
 
   let scenario: Scenario
-  private let sync: EngineJournalOptions.Sync
+  private let sync: JournalSync
   private let checkpointByteCount: Int
   private let ends: [(end: End, after: Int)]
   /// The last process abandons the campaigns in place of resuming them.

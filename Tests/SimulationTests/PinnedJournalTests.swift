@@ -58,12 +58,12 @@ internal import Testing
     }
   }
 
-  private static var configuration: AppConfiguration {
+  private static var configuration: AppRules {
     var settings = HTTP2Settings(
       authority: "api.example.com", tokens: nil, credential: .certificate(userIdentifier: Scenario.topic, topics: []))
     settings.policy.backoff = .seconds(5) ... .seconds(5)
     settings.breaker = nil
-    var configuration = AppConfiguration(id: "simulated")
+    var configuration = AppRules(id: "simulated")
     configuration.transport = .http2(settings)
     configuration.connections = 1...1
     // The audience is taken in gradually, with checkpoints in between.

@@ -17,7 +17,7 @@ internal import Testing
   private static var slowScenario: Scenario {
     var scenario = Scenario.http2(seed: 1)
     scenario.tokens = Scenario.distinctTokens(4_000, seed: 5)
-    scenario.configuration = AppConfiguration(id: "simulated")
+    scenario.configuration = AppRules(id: "simulated")
     scenario.configuration.connections = 1...3
     scenario.configuration.policy.ringBlockCount = 256
     scenario.network = NetworkFaults()
@@ -104,7 +104,7 @@ internal import Testing
   @Test("the pool grows during a single long wait for room")
   func growsDuringOneWait() throws {
     let loop = SimulatedLoop(seed: 3)
-    var configuration = AppConfiguration(id: "simulated")
+    var configuration = AppRules(id: "simulated")
     configuration.connections = 1...3
     configuration.policy.ringBlockCount = 256
     // Each notification takes a quiet period of six seconds, so room comes once in several minutes.
@@ -139,7 +139,7 @@ internal import Testing
   @Test("the pool does not grow during a poison search")
   func staysDuringIsolation() throws {
     let loop = SimulatedLoop(seed: 3)
-    var configuration = AppConfiguration(id: "simulated")
+    var configuration = AppRules(id: "simulated")
     configuration.connections = 1...3
     configuration.connectionsPerMinute = 60_000
     configuration.policy.ringBlockCount = 256
@@ -162,7 +162,7 @@ internal import Testing
   @Test("after refusals, a spare connection is open for the next refusal, also at a low rate")
   func warmSpare() throws {
     let loop = SimulatedLoop(seed: 3)
-    var configuration = AppConfiguration(id: "simulated")
+    var configuration = AppRules(id: "simulated")
     configuration.connections = 1...3
     configuration.connectionsPerMinute = 60_000
     configuration.rateLimit = 100

@@ -78,7 +78,7 @@ struct RecordedCampaigns {
     driver.drive(journal)
     var network = NetworkFaults()
     network.resetPerMille = 30
-    var configuration = AppConfiguration(id: "one")
+    var configuration = AppRules(id: "one")
     configuration.batchByteCount = 600
     configuration.policy.ringBlockCount = 256
     configuration.connections = 1...2

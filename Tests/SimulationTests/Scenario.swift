@@ -7,7 +7,7 @@ internal import Support
 /// A random campaign with random faults. The seed determines all of it.
 struct Scenario: CustomStringConvertible {
   var seed: UInt64
-  var configuration = AppConfiguration(id: "simulated")
+  var configuration = AppRules(id: "simulated")
   var rules = FaultRules()
   /// Set for a scenario over HTTP/2.
   var provider: ProviderFaults?

@@ -103,7 +103,7 @@ internal import Testing
   }
 
   private static func app(_ id: String, loop: SimulatedLoop, gateway: SimulatedGateway, network: NetworkFaults) -> App {
-    var configuration = AppConfiguration(id: id)
+    var configuration = AppRules(id: id)
     configuration.connections = 2...2
     configuration.policy.ringBlockCount = 32_768
     let dialer = SimulatedDialer(loop: loop, gateway: gateway, topic: id, faults: network, seed: 11)

@@ -108,7 +108,7 @@ private final class WaitingSite: Sendable {
   let isReplaced = Atomic(false)
 
   init(_ transport: WaitingSourceTests.Transport, _ confirm: LanePolicy.Confirm) {
-    var configuration = AppConfiguration(id: "waiting")
+    var configuration = AppRules(id: "waiting")
     configuration.connections = 1...2
     configuration.policy.confirm = confirm
     let service: any SimulatedEndpoint

@@ -4,8 +4,8 @@ internal import PushWire
 
 extension AppSettings {
   /// What the engine makes of the settings.
-  package var engineConfiguration: PushEngine.AppConfiguration {
-    var configuration = PushEngine.AppConfiguration(id: id)
+  package var engineConfiguration: AppRules {
+    var configuration = AppRules(id: id)
     configuration.command = command
     configuration.connections = connections
     configuration.connectionsPerMinute = Double(connectionsPerMinuteOrDefault)

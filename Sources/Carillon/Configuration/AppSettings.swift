@@ -7,7 +7,7 @@ package struct AppSettings: Hashable, Sendable, Codable {
   package enum Transport: String, Hashable, Sendable, CaseIterable, Codable { case binary, http2 }
 
   /// Where the engine has a default of its own, it is the default here.
-  private static let engine = PushEngine.AppConfiguration(id: "")
+  private static let engine = AppRules(id: "")
 
   /// Letters, digits, `.`, `_` and `-`.
   package var id: String

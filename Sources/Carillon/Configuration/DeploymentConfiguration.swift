@@ -1,3 +1,5 @@
+internal import PushJournal
+
 /// What one YAML file says about a deployment: its apps, and the journal they share. Names and
 /// defaults are those of the file.
 package struct DeploymentConfiguration: Hashable, Sendable {
@@ -10,12 +12,22 @@ package struct DeploymentConfiguration: Hashable, Sendable {
 
 /// Where everything is written down that the next process must know, if this one ends unexpectedly.
 package struct JournalConfiguration: Hashable, Sendable {
+  /// The kinds of ``JournalSync`` by their names in the file and in flags.
   package enum Sync: String, Hashable, Sendable, CaseIterable { case always, interval, never }
 
   /// Nil: none; `carillon send` then sends without a journal.
   package var directory: String?
   package var sync = Sync.interval
-  package var interval = Duration.milliseconds(10)
+  /// Of ``Sync/interval``. Default 10 ms.
+  package var interval = JournalSync.intervalDefaultDuration
 
   package init() {}
+
+  var engineSync: JournalSync {
+    switch sync {
+    case .always: .always
+    case .interval: .interval(interval)
+    case .never: .never
+    }
+  }
 }

@@ -12,16 +12,11 @@ extension AppConfiguration {
       switch transport {
       case .http2(let environment):
         settings.transport = .http2
-        settings.environment = environment == .production ? .production : .sandbox
+        settings.environment = environment.wire
       case .binary(let environment, let frames):
         settings.transport = .binary
-        settings.environment = environment == .production ? .production : .sandbox
-        settings.command =
-          switch frames {
-          case .zero: .simple
-          case .one: .enhanced
-          case .two: .framed
-          }
+        settings.environment = environment.wire
+        settings.command = frames.wire
       }
       settings.gateway = gateway.map { Endpoint(host: $0.host, port: $0.port) }
       settings.trust = trustedAuthorities
@@ -31,12 +26,7 @@ extension AppConfiguration {
       settings.rateLimit = rateLimit
       settings.patience = patience
       settings.attempts = attempts
-      settings.onUnknown =
-        switch onUnknown {
-        case .resend: .resend
-        case .hold: .hold
-        case .drop: .drop
-        }
+      settings.onUnknown = onUnknown.wire
       settings.batching.maxBytes = batching.byteCount
       settings.batching.maxDelay = batching.delay
       settings.window.notifications = window.notifications

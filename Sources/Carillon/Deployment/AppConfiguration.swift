@@ -10,7 +10,8 @@ internal import PushWire
 /// news.rateLimit = 5_000
 /// ```
 ///
-/// Everything but the four arguments has a default that works.
+/// Everything but the four arguments has a default that works. The defaults are those of the
+/// configuration file.
 public struct AppConfiguration: Hashable, Sendable {
   /// Names the app within its deployment: letters, digits, `.`, `_` and `-`.
   public var id: String
@@ -32,7 +33,7 @@ public struct AppConfiguration: Hashable, Sendable {
   public var pushType = PushNotification.PushType.alert
   /// How many connections there may be. The first number is kept open, more are added while they
   /// help. Default 1…8.
-  public var connections = 1...8
+  public var connections = AppConfiguration.standard.connections
   /// New connections per minute, all together. Default nil: 3,000 for Apple's gateways, 60,000 for
   /// any other.
   public var connectionsPerMinute: Int?
@@ -40,13 +41,13 @@ public struct AppConfiguration: Hashable, Sendable {
   public var rateLimit: Double?
   /// How long the app keeps trying while nothing gets through at all, before it stops; see
   /// ``DeploymentEvent/Kind-swift.enum/stopped(reason:)``. Default 15 minutes.
-  public var patience = Duration.seconds(900)
+  public var patience = AppConfiguration.standard.patience
   /// How many connections may end around one notification, or how many "not now" it may get, before
   /// it is given up. Default 5.
-  public var attempts = 5
+  public var attempts = AppConfiguration.standard.attempts
   /// What becomes of notifications that may have arrived when their connection ended. Default
   /// ``UnknownPolicy/resend``.
-  public var onUnknown = UnknownPolicy.resend
+  public var onUnknown = UnknownPolicy(wire: AppConfiguration.standard.onUnknown)
   /// When frames or requests are written. The default suits campaigns and single sends alike.
   public var batching = Batching()
   /// How much may be in flight on one connection.
@@ -55,6 +56,9 @@ public struct AppConfiguration: Hashable, Sendable {
   public var settling = Settling()
   /// What concerns HTTP/2 alone.
   public var http2 = HTTP2()
+
+  /// Where every default above and below comes from.
+  private static let standard = AppSettings(id: "", credential: .certificate(CredentialFiles(certificate: "")))
 
   /// Describes an app.
   ///
@@ -84,21 +88,31 @@ extension AppConfiguration {
   }
 
   /// For which builds of the app.
-  public enum Environment: String, Hashable, Sendable, CaseIterable {
+  public struct Environment: Hashable, Sendable, CustomStringConvertible {
+    let wire: PushEnvironment
+
     /// The App Store's, and TestFlight's.
-    case production
+    public static let production = Environment(wire: .production)
     /// Those that Xcode installs.
-    case sandbox
+    public static let sandbox = Environment(wire: .sandbox)
+
+    /// `production` or `sandbox`.
+    public var description: String { wire.rawValue }
   }
 
   /// The layout of the binary protocol's frames: the command byte.
-  public enum FrameVersion: UInt8, Hashable, Sendable, CaseIterable {
+  public struct FrameVersion: Hashable, Sendable, CustomStringConvertible {
+    let wire: PushWire.FrameVersion
+
     /// Token and payload alone: no refusal says which notification it is about.
-    case zero = 0
+    public static let zero = FrameVersion(wire: .simple)
     /// With an identifier and an expiration date; payloads of 256 bytes.
-    case one = 1
+    public static let one = FrameVersion(wire: .enhanced)
     /// With a priority as well; payloads of 2,048 bytes.
-    case two = 2
+    public static let two = FrameVersion(wire: .framed)
+
+    /// The command byte: `0`, `1` or `2`.
+    public var description: String { "\(wire.rawValue)" }
   }
 
   /// A host and a port.
@@ -152,22 +166,27 @@ extension AppConfiguration {
   }
 
   /// What becomes of notifications that may have arrived when their connection ended.
-  public enum UnknownPolicy: String, Hashable, Sendable, CaseIterable {
+  public struct UnknownPolicy: Hashable, Sendable, CustomStringConvertible {
+    let wire: LanePolicy.OnUnknown
+
     /// They are sent again. Some may arrive twice: ``CampaignAccount/possibleDuplicates``.
-    case resend
+    public static let resend = UnknownPolicy(wire: .resend)
     /// They are not sent again, and end as ``PushOutcome/held``.
-    case hold
+    public static let hold = UnknownPolicy(wire: .hold)
     /// They are not sent again, and end as ``PushOutcome/unknown``.
-    case drop
+    public static let drop = UnknownPolicy(wire: .drop)
+
+    /// `resend`, `hold` or `drop`.
+    public var description: String { wire.rawValue }
   }
 
   /// When frames or requests are written.
   public struct Batching: Hashable, Sendable {
     /// At once when so many bytes wait. Default 64 KiB.
-    public var byteCount = 64 << 10
+    public var byteCount = AppConfiguration.standard.batching.maxBytes
     /// At the latest when the oldest has waited so long. Default 5 ms. Nothing waits while the
     /// socket is idle.
-    public var delay = Duration.milliseconds(5)
+    public var delay = AppConfiguration.standard.batching.maxDelay
 
     /// The default.
     public init() {}
@@ -176,9 +195,9 @@ extension AppConfiguration {
   /// How much may be in flight on one connection.
   public struct Window: Hashable, Sendable {
     /// Notifications. Default 262,144.
-    public var notifications = 262_144
+    public var notifications = AppConfiguration.standard.window.notifications
     /// Bytes of memory. Default 16 MiB.
-    public var bytes = 16 << 20
+    public var bytes = AppConfiguration.standard.window.bytes
 
     /// The default.
     public init() {}
@@ -188,10 +207,10 @@ extension AppConfiguration {
   public struct Settling: Hashable, Sendable {
     /// A notification counts as accepted when its connection has lived so long without an answer.
     /// Default 5 s.
-    public var quiet = Duration.seconds(5)
+    public var quiet = AppConfiguration.standard.settle.quiet
     /// At the end, send a notification that the gateway must refuse: its answer proves that all
     /// before it were accepted. Default true.
-    public var usesProbes = true
+    public var usesProbes = AppConfiguration.standard.settle.confirm == .probe
 
     /// The default.
     public init() {}
@@ -201,13 +220,13 @@ extension AppConfiguration {
   public struct HTTP2: Hashable, Sendable {
     /// How long an answer may take before the notification counts as one that may have arrived.
     /// Default 30 s.
-    public var requestTimeout = Duration.seconds(30)
+    public var requestTimeout = AppConfiguration.standard.requestTimeout
     /// Requests in flight on one connection, at most; the service's own limit counts too. Default
     /// 1,000.
-    public var concurrentRequests = 1000
+    public var concurrentRequests = AppConfiguration.standard.streams
     /// A connection on which nothing has happened for so long is asked for a sign of life. Default
     /// one hour.
-    public var pingInterval = Duration.seconds(3600)
+    public var pingInterval = AppConfiguration.standard.pingInterval
 
     /// The default.
     public init() {}

@@ -22,9 +22,16 @@ public struct DeploymentEvent: Hashable, Sendable {
     case waiting(Waiting)
     /// Something gets through again.
     case progressing
+    /// Half of the last 200 answers or more call the device token bad (400 BadDeviceToken or
+    /// DeviceTokenNotForTopic), which means a wrong environment or topic. ``stopped(reason:)``
+    /// follows. Over HTTP/2 only.
+    ///
+    /// - reason: how many of how many answers, in one sentence.
+    case breakerTripped(reason: String)
     /// The app sends nothing any more: the credential was refused, the gateway was never reached,
-    /// ``AppConfiguration/patience`` is over, or most device tokens are refused, which means a wrong
-    /// environment or topic. ``PushApp/restart()`` and ``PushApp/replaceCredential(_:)`` let it go on.
+    /// ``AppConfiguration/patience`` is over, or the breaker has tripped:
+    /// ``breakerTripped(reason:)``. ``PushApp/restart()`` and ``PushApp/replaceCredential(_:)`` let it
+    /// begin anew.
     case stopped(reason: String)
   }
 
@@ -61,6 +68,7 @@ struct AppOccurrence: Sendable {
       case .connectionEnded(let cause): .connectionEnded(reason: cause)
       case .waiting(let obstacle): .waiting(DeploymentEvent.Waiting(obstacle))
       case .progressing: .progressing
+      case .breakerTripped(let reason): .breakerTripped(reason: reason)
       case .stopped(let reason): .stopped(reason: reason)
       }
   }
@@ -74,6 +82,8 @@ struct AppOccurrence: Sendable {
     case .waiting(let waiting):
       logger.warning("nothing gets through", metadata: ["app": "\(app)", "cause": "\(waiting.cause)"])
     case .progressing: logger.info("something gets through again", metadata: ["app": "\(app)"])
+    case .breakerTripped(let reason):
+      logger.error("most device tokens are bad", metadata: ["app": "\(app)", "reason": "\(reason)"])
     case .stopped(let reason): logger.error("app has stopped", metadata: ["app": "\(app)", "reason": "\(reason)"])
     }
   }

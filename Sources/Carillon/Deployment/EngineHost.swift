@@ -4,10 +4,10 @@ package import PushTransport
 /// Everything that an app needs to run: its rules, and how to reach its gateway with its
 /// credential.
 package struct AppPlan: Sendable {
-  package var configuration: PushEngine.AppConfiguration
+  package var configuration: AppRules
   package var dialer: any Dialer
 
-  package init(configuration: PushEngine.AppConfiguration, dialer: any Dialer) {
+  package init(configuration: AppRules, dialer: any Dialer) {
     self.configuration = configuration
     self.dialer = dialer
   }

@@ -1,4 +1,5 @@
 internal import PushEngine
+internal import PushJournal
 
 /// Whether and where a deployment keeps a journal: what the next process must know if this one ends
 /// unexpectedly.
@@ -16,30 +17,30 @@ public struct JournalSettings: Hashable, Sendable {
   ///
   /// - Parameters:
   ///   - path: of the directory, which is made if it is not there.
-  ///   - sync: when the journal is safe from a loss of power. Default: within 10 ms.
+  ///   - sync: when the journal is safe from a loss of power. Default: within 10 ms
+  ///     (``Sync/default``).
   ///   - skipsDamage: open a journal that is damaged; what was lost there counts as unknown. Default
   ///     false: that is an error.
   public static func directory(
-    _ path: String, sync: Sync = .interval(.milliseconds(10)), skipsDamage: Bool = false
+    _ path: String, sync: Sync = .default, skipsDamage: Bool = false
   ) -> JournalSettings {
     var options = EngineJournalOptions()
-    options.sync =
-      switch sync {
-      case .always: .always
-      case .interval(let duration): .interval(duration)
-      case .never: .never
-      }
+    options.sync = sync.journal
     options.skipsDamage = skipsDamage
     return JournalSettings(directory: path, options: options)
   }
 
   /// When the journal is safe from a loss of power. From the end of the process it always is.
-  public enum Sync: Hashable, Sendable {
+  public struct Sync: Hashable, Sendable {
+    let journal: JournalSync
+
     /// At once: nothing is sent before.
-    case always
+    public static let always = Sync(journal: .always)
     /// Within this time: nothing is sent before.
-    case interval(Duration)
-    /// When the system gets to it.
-    case never
+    public static func interval(_ duration: Duration) -> Sync { Sync(journal: .interval(duration)) }
+    /// When the operating system writes it to the disk.
+    public static let never = Sync(journal: .never)
+    /// Within 10 ms: nothing is sent before.
+    public static let `default` = Sync(journal: .intervalDefault)
   }
 }

@@ -16,12 +16,7 @@ package struct SendJournal: Sendable {
   ) throws(CarillonError) -> SendJournal {
     var options = EngineJournalOptions()
     options.skipsDamage = skipsDamage
-    options.sync =
-      switch settings.sync {
-      case .always: .always
-      case .interval: .interval(settings.interval)
-      case .never: .never
-      }
+    options.sync = settings.engineSync
     do throws(JournalProblem) {
       let (journal, report) = try EngineJournal.open(directory: directory, options: options)
       return SendJournal(journal: journal, directory: directory, report: report, sync: settings.sync)

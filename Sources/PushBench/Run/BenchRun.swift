@@ -40,7 +40,7 @@ struct BenchRun: Sendable {
   private static func id(_ app: Int) -> String { "bench-\(app)" }
 
   private func plan(ofApp app: Int, _ route: BenchGateway.Route, recorder: BenchRecorder) -> AppPlan {
-    var configuration = PushEngine.AppConfiguration(id: Self.id(app))
+    var configuration = AppRules(id: Self.id(app))
     configuration.transport = route.transport(settings, app: app)
     configuration.command = plan.command
     configuration.connections = settings.connections...settings.connections

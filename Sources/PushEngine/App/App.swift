@@ -6,7 +6,7 @@ internal import PushWire
 /// It is called for each connection and each shortage, never for each notification. Notifications
 /// go from a campaign's reader through a ring to a lane. ``PoolMachine`` makes the decisions.
 package actor App {
-  package nonisolated let configuration: AppConfiguration
+  package nonisolated let configuration: AppRules
   package nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe home.executor.asUnownedSerialExecutor() }
 
   nonisolated let shared: AppShared
@@ -23,7 +23,7 @@ package actor App {
   /// ``AppEvent/waiting(_:)`` was told last.
   private var hasToldOfWaiting = false
   /// Of lanes that are made later.
-  private var laneConfiguration: AppConfiguration
+  private var laneConfiguration: AppRules
 
   /// - Parameters:
   ///   - dialer: Connects to the app's gateway with the app's credential.
@@ -34,7 +34,7 @@ package actor App {
   ///   - journal: Records everything that another process must know if this one ends unexpectedly.
   ///   - events: Called on the app's loop with what happens to its connections.
   package init(
-    configuration: AppConfiguration, dialer: any Dialer, loops: [any Loop], firstLoop: Int = 0, seed: UInt64,
+    configuration: AppRules, dialer: any Dialer, loops: [any Loop], firstLoop: Int = 0, seed: UInt64,
     budget: RingBudget? = nil,
     journal: EngineJournal? = nil, events: (@Sendable (AppEvent) -> Void)? = nil
   ) {
@@ -61,7 +61,7 @@ package actor App {
       status: AppStatus(patience: configuration.patience, planCheck: { report.put(.troubled(checkAt: $0)) }),
       journal: journal,
       starved: { report.put(.starved) },
-      stopped: { report.put(.stopped($0)) })
+      breakerTripped: { report.put(.breakerTripped($0)) }, stopped: { report.put(.stopped($0)) })
     self.shared = shared
     // What cannot be journaled may not be sent.
     journal?.onFailure { [weak shared] reason in shared?.cancelAll(failure: reason) }
@@ -130,6 +130,8 @@ package actor App {
     case .ended(let ending, let cause):
       events?(.connectionEnded(cause: ending == .ordinary ? nil : cause))
       if let reason = pool.ended(ending) { shared.cancelAll(failure: reason) }
+    case .breakerTripped(let reason):
+      events?(.breakerTripped(reason: reason))
     case .stopped(let reason):
       events?(.stopped(reason: reason))
     case .idled(let lane):
@@ -213,7 +215,7 @@ package actor App {
   }
 
   private static func makeLane(
-    _ index: Int, of configuration: AppConfiguration, dialer: any Dialer, loops: [any Loop], shared: AppShared,
+    _ index: Int, of configuration: AppRules, dialer: any Dialer, loops: [any Loop], shared: AppShared,
     budget: RingBudget?,
     seed: UInt64, report: Mailbox<LaneEvent>
   ) -> Lane {

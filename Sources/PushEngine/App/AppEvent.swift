@@ -8,6 +8,9 @@ package enum AppEvent: Hashable, Sendable {
   case waiting(Obstacle)
   /// Something gets through again.
   case progressing
+  /// Too many answers call the device token bad, which means a wrong environment or topic: how many,
+  /// in one sentence. ``stopped(reason:)`` follows.
+  case breakerTripped(reason: String)
   /// It sends nothing any more: why, in one sentence.
   case stopped(reason: String)
 }

@@ -17,21 +17,25 @@ final class AppShared: Sendable {
   let journal: EngineJournal?
   private let breaker: Mutex<BadTokenBreaker?>
   private let starved: @Sendable () -> Void
+  private let breakerTripped: @Sendable (String) -> Void
   private let stopped: @Sendable (String) -> Void
 
   /// - Parameters:
   ///   - loop: For timers.
   ///   - starved: Requests another lane from the app.
+  ///   - breakerTripped: Called once, when the breaker on bad tokens trips.
   ///   - stopped: Called once, when the app stops for good.
   init(
     app: String, loop: any Loop, rateLimit: Double?, breaker: BadTokenBreaker? = nil, status: AppStatus,
     journal: EngineJournal?, starved: @escaping @Sendable () -> Void,
+    breakerTripped: @escaping @Sendable (String) -> Void = { _ in },
     stopped: @escaping @Sendable (String) -> Void = { _ in }
   ) {
     self.app = app
     self.status = status
     self.journal = journal
     self.starved = starved
+    self.breakerTripped = breakerTripped
     self.stopped = stopped
     self.breaker = Mutex(breaker)
     scheduler = LaneScheduler(starved: starved)
@@ -83,7 +87,9 @@ final class AppShared: Sendable {
   /// `count` notifications were answered; `bad` of the responses call the token bad. Returns why
   /// the app must stop, or nil.
   func answered(_ count: Int, bad: Int) -> String? {
-    breaker.withLock { $0?.answered(count, bad: bad) }
+    let reason = breaker.withLock { $0?.answered(count, bad: bad) }
+    if let reason { breakerTripped(reason) }
+    return reason
   }
 
   // MARK: Growth

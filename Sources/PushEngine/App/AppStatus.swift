@@ -11,7 +11,7 @@ package final class AppStatus: Sendable {
   private let planCheck: @Sendable (Instant) -> Void
 
   /// - Parameters:
-  ///   - patience: See ``AppConfiguration/patience``.
+  ///   - patience: See ``AppRules/patience``.
   ///   - planCheck: Called outside the lock with the time at which the app must begin to call
   ///     ``check(now:hasWork:)``.
   init(patience: Duration, planCheck: @escaping @Sendable (Instant) -> Void) {

@@ -2,14 +2,7 @@ package import PushJournal
 
 /// How an ``EngineJournal`` is opened.
 package struct EngineJournalOptions: Hashable, Sendable {
-  package enum Sync: Hashable, Sendable {
-    case always
-    case interval(Duration)
-    case never
-  }
-
-  /// Default: every 10 ms.
-  package var sync = Sync.interval(.milliseconds(10))
+  package var sync = JournalSync.intervalDefault
   /// Go on over damaged places, and count what was lost there, instead of refusing to open.
   package var skipsDamage = false
   /// Bytes of records between two checkpoints. Default 16 MiB.
@@ -109,12 +102,7 @@ extension EngineJournal {
 extension EngineJournalOptions {
   fileprivate var forJournal: JournalOptions {
     var options = JournalOptions()
-    options.sync =
-      switch sync {
-      case .always: .always
-      case .interval(let delay): .interval(delay)
-      case .never: .never
-      }
+    options.sync = sync
     options.skipsDamage = skipsDamage
     return options
   }

@@ -18,7 +18,7 @@ final class BinaryConversation: Conversation {
 
   private static let acknowledgementAge = Duration.milliseconds(1)
 
-  init(_ configuration: AppConfiguration, _ context: LaneContext, seed: UInt64) {
+  init(_ configuration: AppRules, _ context: LaneContext, seed: UInt64) {
     self.context = context
     version = configuration.command
     intentStep = configuration.intentStep

@@ -35,7 +35,7 @@ actor Lane: LinkDelegate {
   ///   - isKept: an idle connection stays open.
   ///   - seed: of the jitter of its back-off.
   init(
-    configuration: AppConfiguration, isKept: Bool, loop: any Loop, dialer: any Dialer, shared: AppShared,
+    configuration: AppRules, isKept: Bool, loop: any Loop, dialer: any Dialer, shared: AppShared,
     budget: RingBudget?, seed: UInt64, report: @escaping @Sendable (LaneEvent) -> Void
   ) {
     self.loop = loop

@@ -21,7 +21,7 @@ final class LaneContext {
   private let intentAnswered: @Sendable () -> Void
 
   init(
-    configuration: AppConfiguration, ring: NotificationRing, loop: any Loop, shared: AppShared, backlog: BacklogGauge,
+    configuration: AppRules, ring: NotificationRing, loop: any Loop, shared: AppShared, backlog: BacklogGauge,
     gate: IntentGate?, report: @escaping @Sendable (LaneEvent) -> Void, intentAnswered: @escaping @Sendable () -> Void
   ) {
     self.ring = ring

@@ -10,6 +10,8 @@ enum LaneEvent: Sendable {
   case opened(isFirst: Bool)
   /// - cause: for people.
   case ended(PoolMachine.Ending, cause: String)
+  /// The breaker on bad tokens has tripped; ``stopped(_:)`` follows.
+  case breakerTripped(String)
   /// The app sends nothing any more.
   case stopped(String)
   /// Its connection was refused something, and no other lane has one that waits for work.

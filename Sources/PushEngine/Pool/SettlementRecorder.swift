@@ -15,7 +15,7 @@ struct SettlementRecorder {
   private(set) var ledger: CampaignLedger?
 
   init(
-    configuration: AppConfiguration, ring: NotificationRing, loop: any Loop, shared: AppShared, journalNumber: UInt64?,
+    configuration: AppRules, ring: NotificationRing, loop: any Loop, shared: AppShared, journalNumber: UInt64?,
     records: SettlementRecords
   ) {
     self.ring = ring

@@ -9,8 +9,9 @@ package enum JournalSync: Hashable, Sendable {
   /// power. Only the end of a segment is synced.
   case never
 
+  package static let intervalDefaultDuration = Duration.milliseconds(10)
   /// `.interval` of 10 ms.
-  package static let intervalDefault = JournalSync.interval(.milliseconds(10))
+  package static let intervalDefault = JournalSync.interval(intervalDefaultDuration)
 }
 
 /// Settings of a journal.

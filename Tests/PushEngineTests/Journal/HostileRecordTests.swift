@@ -240,7 +240,7 @@ internal import Testing
       disk, options: EngineJournalOptions(), runByHand: { loop.execute { runJournal() } })
     driver.withLock { $0 = journal }
     loop.execute { runJournal() }
-    var configuration = AppConfiguration(id: "app")
+    var configuration = AppRules(id: "app")
     configuration.connections = 1...1
     configuration.policy.onUnknown = [.resend, .hold, .drop][Int(seed % 3)]
     let app = App(configuration: configuration, dialer: DeafDialer(), loops: [loop], seed: seed, journal: journal)

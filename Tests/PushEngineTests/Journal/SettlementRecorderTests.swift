@@ -26,7 +26,7 @@ internal import Testing
     Self.fill(ring, count: 3, campaign: ledger.frames.campaign)
     small.journal.record(.intent(lane: lane, through: 3))
     var recorder = SettlementRecorder(
-      configuration: AppConfiguration(id: "app"), ring: ring, loop: loop, shared: shared, journalNumber: lane,
+      configuration: AppRules(id: "app"), ring: ring, loop: loop, shared: shared, journalNumber: lane,
       records: comesInOrder ? .fromTheFront : .anywhere)
     // The first was resent before; the others were sent once and have no attempts left.
     recorder.markMayHaveArrived(0..<1)

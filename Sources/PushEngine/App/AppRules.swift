@@ -2,7 +2,7 @@ package import PushTransport
 package import PushWire
 
 /// The settings of one app. The dialer knows the gateway's address and the credential.
-package struct AppConfiguration: Sendable {
+package struct AppRules: Sendable {
   package var id: String
   /// The protocol of its lanes. Default: the binary protocol.
   package var transport = AppTransport.binary
@@ -40,7 +40,7 @@ package struct AppConfiguration: Sendable {
 
 /// The protocol between an app's lanes and its gateway.
 package enum AppTransport: Sendable {
-  /// The binary provider protocol: ``AppConfiguration/command``, batches, probes.
+  /// The binary provider protocol: ``AppRules/command``, batches, probes.
   case binary
   /// The HTTP/2 provider API.
   case http2(HTTP2Settings)
@@ -86,7 +86,7 @@ package struct HTTP2Settings: Sendable {
   }
 }
 
-extension AppConfiguration {
+extension AppRules {
   var badTokenBreaker: BadTokenBreaker? {
     guard case .http2(let settings) = transport, let breaker = settings.breaker else { return nil }
     return BadTokenBreaker(share: breaker.share, sampleCount: breaker.sampleCount)
