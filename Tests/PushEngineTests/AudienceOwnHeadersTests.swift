@@ -13,7 +13,8 @@ struct AudienceOwnHeadersTests {
   func columns() throws {
     let file =
       head
-      + "\(token),\(identifier.uppercased()),Ann,score\n\(token),,Bob,\n\(token), ,Cy,\" a \"\"b\"\" \"\n\(token),\(identifier),Di,\n"
+      + "\(token),\(identifier.uppercased()),Ann,score\n\(token),,Bob,\n"
+      + "\(token), ,Cy,\" a \"\"b\"\" \"\n\(token),\(identifier),Di,\n"
     let rows = try Audience.rows(
       file.replacing("\" a", with: "\"a").replacing(" \"\n", with: "\"\n"), template: #"{"a":"{{name}}"}"#,
       readsHeaders: true)

@@ -9,7 +9,8 @@ struct AudienceReaderTests {
     "plain lines: blank ones are skipped, all kinds of line ends are read, malformed ones are reported with their line")
   func plainLines() throws {
     let file =
-      "\u{FEFF}\(token)\r\n\n   \n<\(other.prefix(8)) \(other.dropFirst(8))>\nnot a token\n\(token)0\n\(token.uppercased())"
+      "\u{FEFF}\(token)\r\n\n   \n<\(other.prefix(8)) \(other.dropFirst(8))>\nnot a token\n"
+      + "\(token)0\n\(token.uppercased())"
     let expected = [
       Row(line: 1, kind: .ready, text: token), Row(line: 4, kind: .ready, text: other),
       Row(line: 5, kind: .malformedToken, text: "not a token"),
@@ -21,7 +22,8 @@ struct AudienceReaderTests {
   @Test("CSV: the token column is found by name, fields may be quoted, and a record may span lines")
   func csv() throws {
     let file =
-      "\nname, Token ,note\r\nAnn,\(token),hello\r\n\"Bob, jr.\", \"\(other)\" ,\"two\nlines and \"\"quotes\"\"\"\r\n\n5\" tall,\(token),\n"
+      "\nname, Token ,note\r\nAnn,\(token),hello\r\n\"Bob, jr.\", \"\(other)\" ,"
+      + "\"two\nlines and \"\"quotes\"\"\"\r\n\n5\" tall,\(token),\n"
     let template = #"{"aps":{"alert":"{{name}}: {{note}}"}}"#
     let expected = [
       Row(line: 3, kind: .ready, text: token, payload: #"{"aps":{"alert":"Ann: hello"}}"#),

@@ -12,8 +12,8 @@ enum Seeds {
       // With a quiet period for each notification, one connection did not end within four hours.
       // The pool did not grow, because one long wait did not count as a shortage.
       2_002_897,
-      // At the beginning of an outage, the connection of a harmless notification died just after
-      // its control had lived. It was treated as poison.
+      // At the beginning of an outage, the connection of a harmless notification closed just after
+      // its control had succeeded. The notification was treated as poison.
       200_016_483,
     ])
 
@@ -25,14 +25,15 @@ enum Seeds {
       2_002_897,
       // A mistake of the simulation: the journal's driver set more and more timers.
       153_248_580,
-      // Each checkpoint asked a lane to compact what it had handed over to another lane, and the
+      // Each checkpoint asked a lane to compact notifications that had moved to another lane. The
       // records of that led to the next checkpoint.
       60_002_236,
       // A mistake of the simulation: bytes that waited for the gateway to read arrived in another
       // order.
       70_003_327,
-      // What had gone to another lane was forgotten when it lay between two parts that were given
-      // back as one range, so it was submitted twice. These two fail in a release build only.
+      // Notifications that had moved to another lane were forgotten when they lay between two parts
+      // that were returned as one range. So they were submitted twice. These two fail in a release
+      // build only.
       200_001_356, 200_014_954,
       // As above, a harmless notification at the beginning of an outage.
       200_016_483,
@@ -54,7 +55,7 @@ enum Seeds {
   static let providersThroughCrashes = seeds(
     500,
     known: [
-      // Cancelled with all attempts used: given back as if they already counted as possible
+      // Cancelled with all attempts used: returned as if they already counted as possible
       // duplicates, and delivered twice.
       1_001_105, 3_000_889, 3_000_950, 4_001_281,
       // As above, resent before the record of the doubt was durable.

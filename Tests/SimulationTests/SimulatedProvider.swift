@@ -17,7 +17,7 @@ struct ProviderFaults {
   var silentPerMille = 0
   /// Perhaps accepted, and the connection is cut.
   var cutPerMille = 0
-  /// An answer without meaning; perhaps accepted.
+  /// A response that is not part of the protocol; perhaps accepted.
   var oddPerMille = 0
   /// 503 Shutdown or 400 IdleTimeout: not accepted, and a new connection is requested.
   var shutdownPerMille = 0
@@ -31,7 +31,7 @@ struct ProviderFaults {
   var streamLimit: UInt32 = 100
   /// One stream at first, until a request was accepted.
   var startsAtOne = false
-  /// The limit changes now and then, also below the number of open streams.
+  /// The limit changes from time to time, also below the number of open streams.
   var limitChanges = false
   /// From this request on, everything is refused with 403.
   var forbiddenFrom: Int?

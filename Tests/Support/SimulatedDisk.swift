@@ -45,7 +45,7 @@ package final class SimulatedDisk: JournalFiles {
 
   package init() {}
 
-  // MARK: What a test does to it
+  // MARK: Controls for tests
 
   /// The power fails after this many more operations.
   package func fail(after steps: Int) { state.withLock { $0.stepsLeft = steps } }
@@ -141,7 +141,7 @@ package final class SimulatedDisk: JournalFiles {
     }
   }
 
-  // MARK: What the journal does with it
+  // MARK: JournalFiles
 
   private func operate<Value: Sendable>(
     _ operation: JournalFileError.Operation, _ name: String, life: Int? = nil,

@@ -42,7 +42,11 @@ enum Arrows {
   static func imports(of file: SourceFile) -> [Import] {
     var found: [Import] = []
     let declaration =
-      /^\s*(?:@\w+(?:\([^)]*\))?\s+)*((?:public|package|internal|fileprivate|private)\s+)?import\s+(?:(?:struct|class|enum|protocol|func|var|let|typealias)\s+)?(\w+)/
+      #/
+      ^\s*(?:@\w+(?:\([^)]*\))?\s+)*
+      ((?:public|package|internal|fileprivate|private)\s+)?
+      import\s+(?:(?:struct|class|enum|protocol|func|var|let|typealias)\s+)?(\w+)
+      /#
     for (index, line) in file.code.split(separator: "\n", omittingEmptySubsequences: false).enumerated() {
       guard line.mentions("import"), let match = line.firstMatch(of: declaration) else { continue }
       found.append(Import(module: String(match.2), line: index + 1, hasLevel: match.1 != nil))

@@ -1,8 +1,8 @@
 package import Carillon
 internal import Foundation
 
-/// Where the page goes: opened at once, so that a path that cannot be written is known before
-/// anything is measured.
+/// The file of the page. It is opened before anything is measured, so that a path that cannot be
+/// written is an early error.
 package struct BenchPageFile {
   private let path: String
   private let file: FileHandle

@@ -169,7 +169,7 @@ final class BenchSimulator: Sendable {
     close(output)
   }
 
-  // MARK: What it says
+  // MARK: Its output
 
   private static func number(_ key: String, in line: String) -> Int? {
     (try? JSONSerialization.jsonObject(with: Data(line.utf8)) as? [String: Any])?[key] as? Int

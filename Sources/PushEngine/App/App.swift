@@ -20,9 +20,9 @@ package actor App {
   private var isLooking = false
   private let report: Mailbox<LaneEvent>
   private let events: (@Sendable (AppEvent) -> Void)?
-  /// ``AppEvent/waiting(_:)`` was told last.
+  /// ``AppEvent/waiting(_:)`` was the last event of its kind.
   private var hasToldOfWaiting = false
-  /// Of lanes that are made later.
+  /// The configuration of lanes that are made later.
   private var laneConfiguration: AppRules
 
   /// - Parameters:
@@ -104,7 +104,7 @@ package actor App {
   }
 
   /// The app's credential has been replaced, and the dialer uses the new one. Connections with the
-  /// old one take nothing new, and are left when what is in flight has its outcome.
+  /// old one take nothing new, and are closed when everything in flight on them has its outcome.
   ///
   /// - Parameter tokens: Those of the new key; nil with a certificate.
   package func replaceCredential(tokens: ProviderTokenSource?) {

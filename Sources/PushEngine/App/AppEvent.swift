@@ -1,16 +1,16 @@
-/// What happens to an app's connections, for whoever watches it. A few a second at most, except where
-/// connections come and go faster.
+/// An event of an app's connections, for observers. A few a second at most, except when connections
+/// open and close faster.
 package enum AppEvent: Hashable, Sendable {
   case connected
-  /// - cause: nil if it had got something done, or had nothing to do.
+  /// - cause: nil if the connection got something done, or was idle.
   case connectionEnded(cause: String?)
-  /// Nothing gets through. Told again each second while that lasts.
+  /// Nothing gets through. Repeated each second while that lasts.
   case waiting(Obstacle)
   /// Something gets through again.
   case progressing
-  /// Too many answers call the device token bad, which means a wrong environment or topic: how many,
-  /// in one sentence. ``stopped(reason:)`` follows.
+  /// Too many answers call the device token bad, which means a wrong environment or topic. The reason
+  /// is one sentence with their number. ``stopped(reason:)`` follows.
   case breakerTripped(reason: String)
-  /// It sends nothing any more: why, in one sentence.
+  /// The app sends nothing any more. The reason is one sentence.
   case stopped(reason: String)
 }

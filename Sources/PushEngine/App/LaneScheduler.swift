@@ -65,7 +65,8 @@ final class LaneScheduler: Sendable {
           state.waiters.append(continuation)
           waiterCount.store(state.waiters.count, ordering: .sequentiallyConsistent)
         }
-        // Without this second look, room made between the first look and the wait would be missed.
+        // Without this second check, room made between the first check and the wait would be
+        // missed.
         if roomInLane(for: blockCount) != nil || isCancelled() { resumeWaiters() }
       }
     }

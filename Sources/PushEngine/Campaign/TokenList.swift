@@ -92,9 +92,9 @@ extension AudienceChunk {
     }
   }
 
-  /// Adds an entry that is rejected, and not sent.
+  /// Adds an entry that is rejected and not sent.
   package func appendUnusable(line: UInt64, token: DeviceToken, _ kind: AudienceEntry.Kind) {
-    // Of these kinds the entry holds what a report shows.
+    // For these kinds, the entry holds the text that a report shows.
     if kind == .malformedRow {
       let text = Array(token.description.utf8.prefix(AudienceReader.textByteLimit))
       unsafe text.withUnsafeBytes { text in

@@ -2,7 +2,8 @@ package import PushWire
 
 /// How far a campaign has come in its audience.
 package struct AudienceMark: Hashable, Sendable {
-  /// Where reading can begin again, in bytes: at the beginning of a line, at or before everything that is still to be taken in.
+  /// Where reading can start again, in bytes: the beginning of a line, at or before everything not
+  /// taken in yet.
   package var offset: UInt64
   /// The number of that line, from 1.
   package var line: UInt64
@@ -13,38 +14,42 @@ package struct AudienceMark: Hashable, Sendable {
   }
 }
 
-/// A campaign as the journal knows it: what it sends, and what has become of it so far. Written whole at its beginning and at each checkpoint; what
-/// happens between is in the other records.
+/// A campaign as the journal records it: what it sends, and its outcomes so far. It is written
+/// whole at its beginning and at each checkpoint. The other records say what happens in between.
 package struct JournalledCampaign: Hashable, Sendable {
   package enum Phase: UInt8, Hashable, Sendable {
-    /// Its audience has not been taken in to the end, or not all of that has its outcome.
+    /// The audience is not taken in completely, or some notifications have no outcome.
     case open = 0
     /// Every notification has its outcome.
     case ended = 1
   }
 
-  /// Unique in the journal, and never used again.
+  /// Unique in the journal and never used again.
   package var number: UInt64
-  /// Campaigns that were begun together have one number: none of them is forgotten before all have ended.
+  /// Campaigns that were begun together share one group number. None is forgotten before all have
+  /// ended.
   package var group: UInt64
-  /// How many campaigns the group has: one of which some are missing was never begun.
+  /// How many campaigns the group has. A group with missing campaigns was never begun.
   var groupCount = 1
   package var app: String
   package var phase = Phase.open
-  /// Of the payload that everyone gets who has none of his own; see ``JournalState/payloads``.
+  /// The number of the campaign's payload, for recipients without their own; see
+  /// ``JournalState/payloads``.
   var payload: UInt64
   package var expiration: UInt32?
   package var priority: UInt8?
-  /// Of a campaign for the provider API; without its expiration and priority, which are these.
+  /// The headers of a campaign for the provider API. Expiration and priority are the properties
+  /// above.
   package var headers: ProviderHeaders?
-  /// Where the identifiers of its notifications come from.
+  /// The seed of its notifications' identifiers.
   package var seed = IdentifierSeed(high: 0, low: 0)
-  /// What the program that began the campaign needs to go on with it; the engine does not look into it.
+  /// What the program that began the campaign needs to resume it. The engine does not read it.
   package var context: [UInt8]
   package var account = Account()
-  /// Where to go on reading.
+  /// Where to continue reading.
   package var mark = AudienceMark(offset: 0, line: 1)
-  /// Every entry up to this line has been taken in, or counted as one that cannot be sent; none behind it has.
+  /// Every entry up to this line was taken in, or counted as one that cannot be sent. No later
+  /// entry was.
   package internal(set) var readLine: UInt64 = 0
 }
 
@@ -97,7 +102,7 @@ extension JournalledCampaign {
 
 // MARK: - Headers
 
-/// What every campaign has anyway is not among them.
+/// Values that every campaign has anyway are not among them.
 extension ProviderHeaders {
   fileprivate var texts: [String?] { [topic, collapseIdentifier, channelIdentifier] }
 

@@ -3,7 +3,7 @@ internal import PushWire
 internal import Synchronization
 
 extension EngineJournal {
-  /// What the journal must know to begin a campaign.
+  /// What the journal needs to begin a campaign.
   package struct Beginning: Sendable {
     package var app: String
     package var campaign: Campaign
@@ -17,7 +17,8 @@ extension EngineJournal {
     }
   }
 
-  /// Begins campaigns that belong together. Returns their numbers, in the same order, when all of them are durable.
+  /// Begins campaigns that belong together. Returns their numbers, in the same order, when all of
+  /// them are durable.
   package func begin(_ beginnings: [Beginning]) async throws(JournalProblem) -> [UInt64] {
     let group = state.withLock { $0.contents.takeNumber() }
     var numbers: [UInt64] = []
@@ -64,7 +65,7 @@ extension EngineJournal {
       number: state.contents.takeNumber(), group: group, groupCount: count, app: beginning.app, payload: known ?? 0,
       expiration: beginning.campaign.expiration, priority: beginning.campaign.priority, context: beginning.context)
     campaign.headers = beginning.campaign.headers
-    // Those stand beside them.
+    // The journal keeps these two beside the headers.
     campaign.headers?.expiration = nil
     campaign.headers?.priority = nil
     campaign.seed = beginning.campaign.seed
@@ -78,14 +79,15 @@ extension EngineJournal {
   /// The campaign has its final account.
   func end(_ number: UInt64) { record(.ended(campaign: number)) }
 
-  /// Ends every open campaign: what is certainly unsent is cancelled, what may have arrived is unknown. Their accounts are whole after ``makeDurable()``.
+  /// Ends every open campaign: certainly unsent notifications are cancelled, those that may have
+  /// arrived are unknown. Their accounts are complete after ``makeDurable()``.
   ///
-  /// - Parameter listener: hears of everything that a campaign leaves behind.
+  /// - Parameter listener: gets every notification that a campaign leaves without an outcome.
   package func abandonCampaigns(_ listener: (JournalledCampaign) -> (any OutcomeListener)? = { _ in nil }) {
     for campaign in campaigns where campaign.phase == .open { abandon(campaign, listener(campaign)) }
   }
 
-  /// The same for one campaign that is open, and that this process has not resumed.
+  /// The same for one open campaign that this process has not resumed.
   package func abandonCampaign(_ number: UInt64) {
     if let campaign = campaign(number), campaign.phase == .open { abandon(campaign, nil) }
   }
@@ -101,19 +103,20 @@ extension EngineJournal {
     end(campaign.number)
   }
 
-  /// Every campaign that the journal knows, by number. Ended ones stay until the next checkpoint after their whole group has ended.
+  /// Every campaign in the journal, by number. Ended ones stay until the next checkpoint after
+  /// their whole group has ended.
   package var campaigns: [JournalledCampaign] {
     state.withLock { $0.contents.campaigns.values.sorted { $0.number < $1.number } }
   }
 
   func campaign(_ number: UInt64) -> JournalledCampaign? { state.withLock { $0.contents.campaigns[number] } }
 
-  /// The payload that everyone in the campaign gets who has none of his own.
+  /// The campaign's payload, for recipients without their own.
   package func payload(of campaign: JournalledCampaign) -> [UInt8] {
     state.withLock { $0.contents.payloads[campaign.payload] ?? [] }
   }
 
-  /// What earlier processes have left of the campaign without an outcome.
+  /// The notifications that earlier processes left without an outcome.
   package func recoveredRuns(of campaign: UInt64) -> [RecoveredRun] {
     state.withLock { $0.contents.recoveredRuns(of: campaign) }
   }

@@ -13,7 +13,7 @@ package struct UnsyncedList: Error, Hashable, Sendable {
   }
 }
 
-/// A notification that was settled without being accepted, as far as the journal still knows.
+/// A notification that was settled without being accepted, if the journal still has its record.
 package struct SettledNotification: Hashable, Sendable {
   package let line: UInt64
   /// In hexadecimal digits.
@@ -22,9 +22,9 @@ package struct SettledNotification: Hashable, Sendable {
 }
 
 extension EngineJournal {
-  /// Calls `sync` on the journal's thread before each group of records is written, unless the journal
-  /// never syncs. A list is written before the record that its row is about: so what is durable in
-  /// the journal is durable in the lists. When `sync` throws, the journal fails.
+  /// Calls `sync` on the journal's thread before each group of records is written, unless the
+  /// journal never syncs. A list's row is written before the record that it is about, so what is
+  /// durable in the journal is durable in the lists. If `sync` throws, the journal fails.
   package func beforeCommits(_ sync: @escaping @Sendable () throws(UnsyncedList) -> Void) {
     journal.willCommit { () throws(JournalFileError) in
       do throws(UnsyncedList) {
@@ -35,8 +35,8 @@ extension EngineJournal {
     }
   }
 
-  /// The notifications of a campaign that were settled without being accepted, whose enqueue records
-  /// are still in the journal. Reads all of it.
+  /// The notifications of a campaign that were settled without being accepted and whose enqueue
+  /// records are still in the journal. Reads the whole journal.
   package static func settled(of campaign: UInt64, directory: String) throws(JournalProblem) -> [SettledNotification] {
     var contents = JournalState()
     var found: [SettledNotification] = []
@@ -45,7 +45,7 @@ extension EngineJournal {
         if let (run, outcome) = unsafe settlement(kind, bytes), run.campaign == campaign {
           found += contents.notifications(of: run, outcome)
         }
-        // A damaged record was told of when the journal was opened.
+        // Damaged records were reported when the journal was opened.
         try? unsafe contents.read(position, kind: kind, bytes)
       }
     } catch {
@@ -69,7 +69,7 @@ extension EngineJournal {
 }
 
 extension JournalState {
-  /// The notifications of a run that is about to be settled; none where not all of them are known.
+  /// The notifications of a run that is about to be settled; none if some of them are not known.
   fileprivate func notifications(of run: JournalledRun, _ outcome: Outcome) -> [SettledNotification] {
     var found: [SettledNotification] = []
     for part in lanes[run.lane]?.contents(of: run) ?? [] {

@@ -3,27 +3,27 @@ package import PushJournal
 /// How an ``EngineJournal`` is opened.
 package struct EngineJournalOptions: Hashable, Sendable {
   package var sync = JournalSync.intervalDefault
-  /// Go on over damaged places, and count what was lost there, instead of refusing to open.
+  /// Skip damaged places and count what was lost there, instead of refusing to open.
   package var skipsDamage = false
   /// Bytes of records between two checkpoints. Default 16 MiB.
   package var checkpointByteCount = 16 << 20
 
-  /// A known mistake for the simulation to find, so that we know that it can. Only tests set it.
+  /// A known mistake that tests plant, to prove that the simulation finds it.
   package var plantedMistake: PlantedMistake?
 
   package enum PlantedMistake: Sendable, CaseIterable {
-    /// A lane sends as soon as its intent is written, whether that is durable or not.
+    /// A lane sends as soon as its intent is written, even if it is not durable.
     case intentsAreNotAwaited
-    /// What may have arrived before a crash is sent again as if it could not have.
+    /// Notifications that may have arrived before a crash are resent without being counted as such.
     case doubtIsNotCounted
-    /// The position in the audience is written for the whole chunk when its first part is taken in.
+    /// The position in the audience covers the whole chunk when only its first part is taken in.
     case positionsRunAhead
-    /// A checkpoint lets go of all that came before it, though some of that is not settled.
+    /// A checkpoint releases all earlier records, even those of unsettled notifications.
     case unsettledIsReleased
-    /// A lane goes on sending under the intent that a rewind has taken back.
+    /// A lane continues to send under an intent that a rewind has taken back.
     case rewindKeepsIntent
-    /// A rewind also forgets what an earlier connection may have delivered. Nothing that is sent shows
-    /// this as long as the campaign goes on: the journal's own tests find it.
+    /// A rewind also forgets what an earlier connection may have delivered. As long as the campaign
+    /// continues, nothing that is sent shows this; the journal's own tests find it.
     case rewindClearsDoubt
   }
 
@@ -31,7 +31,8 @@ package struct EngineJournalOptions: Hashable, Sendable {
 }
 
 extension EngineJournal {
-  /// Takes the directory, which is made if it is not there, and reads what earlier processes have left in it.
+  /// Takes ownership of the directory, creates it if it does not exist, and reads what earlier
+  /// processes left in it.
   package static func open(
     directory: String, options: EngineJournalOptions = EngineJournalOptions()
   ) throws(JournalProblem) -> (
@@ -42,7 +43,8 @@ extension EngineJournal {
     }
   }
 
-  /// The same over any files, run by hand: see `Journal.open(_:options:runByHand:record:)` and ``run(now:)``. For simulations.
+  /// The same over any files, for simulations, which call it step by step: see
+  /// `Journal.open(_:options:runByHand:record:)` and ``run(now:)``.
   package static func open(
     _ files: any JournalFiles, options: EngineJournalOptions, runByHand: @escaping @Sendable () -> Void
   ) throws(JournalProblem) -> (journal: EngineJournal, report: JournalReport) {
@@ -51,7 +53,8 @@ extension EngineJournal {
     }
   }
 
-  /// Does what is due at `now`. Returns when there will be something to do if nothing happens before; nil if never.
+  /// Does what is due at `now`. Returns when the next work is due if nothing happens before; nil if
+  /// never.
   package func run(now: Duration) -> Duration? { journal.run(now: now) }
 
   private typealias Record = (JournalPosition, UInt8, UnsafeRawBufferPointer) -> Void
@@ -79,13 +82,13 @@ extension EngineJournal {
     )
   }
 
-  /// Whether the directory is there, and is a journal's.
+  /// Whether the directory exists and contains a journal.
   package static func exists(directory: String) -> Bool {
     guard let names = try? PosixFiles(existing: directory).list() else { return false }
     return names.contains { SegmentName.number($0) != nil }
   }
 
-  /// Looks at a journal without owning or changing it.
+  /// Reads a journal without owning or changing it.
   package static func inspect(directory: String) throws(JournalProblem) -> JournalReport {
     var reading = JournalReading()
     let recovery: JournalRecovery

@@ -2,37 +2,44 @@ internal import PushJournal
 internal import PushWire
 internal import Synchronization
 
-/// The journal of a deployment, as readers and lanes write it: what is taken in, what may be sent, what came of it.
+/// The journal of a deployment, as readers and lanes write it: what was taken in, what may be sent,
+/// and the outcomes.
 ///
-/// Every record goes through one lock together with ``JournalState``, which is therefore at every moment what a reader of the journal would know. A checkpoint writes
-/// that down anew, so that the segments before it can go. The lock is taken once per chunk, batch or run, never once per notification.
+/// Every record goes through one lock together with ``JournalState``. So this state always equals
+/// what a reader of the journal would find. A checkpoint writes the state again, so that older
+/// segments can be deleted. The lock is taken once per chunk, batch or run, never once per
+/// notification.
 package final class EngineJournal: Sendable {
   struct State {
     var contents: JournalState
-    /// Events that found no room. They follow in order as soon as there is some; nothing else is written before them.
+    /// Events that found no room. They are written in order as soon as there is room, before
+    /// anything else.
     var overflow: [JournalEvent] = []
     var byteCountSinceCheckpoint = 0
-    /// Where checkpoints begin, and how many bytes had been taken in before them.
+    /// Where checkpoints begin, and how many bytes of enqueue records had been written before each.
     var checkpoints: [(position: JournalPosition, byteCount: Int)] = []
-    /// Bytes of enqueue records, without those that were only written again: what is pinned must not grow old by being renewed.
+    /// Bytes of enqueue records, without those that were rewritten: rewriting must not increase the
+    /// age of unsettled records.
     var byteCount = 0
-    /// Asks a lane of this process to write its unsettled runs again, up to a position of its ring. Called with the lock taken.
+    /// Asks a lane of this process to write its unsettled runs again, up to a position of its ring.
+    /// Called while the lock is held.
     var compactors: [UInt64: @Sendable (UInt64) -> Void] = [:]
-    /// Why nothing is written any more: a sentence.
+    /// Why nothing is written any more, as a sentence.
     var failure: String?
     var failureHandlers: [@Sendable (String) -> Void] = []
   }
 
   let state: Mutex<State>
   let journal: Journal
-  /// After so many bytes of records comes a checkpoint, and a new segment.
+  /// A checkpoint and a new segment follow after this many bytes of records.
   private let checkpointByteCount: Int
   let plantedMistake: EngineJournalOptions.PlantedMistake?
 
-  /// Groups that had ended when the journal was closed before.
+  /// Groups that had ended when an earlier process closed the journal.
   private let givenGroups: Set<UInt64>
 
-  /// - Parameter wasClosed: by the process that wrote the last records of `contents`.
+  /// - Parameter wasClosed: the process that wrote the last records of `contents` closed the
+  ///   journal.
   init(journal: Journal, contents: JournalState, wasClosed: Bool = false, options: EngineJournalOptions) {
     self.journal = journal
     givenGroups = wasClosed ? contents.endedGroups : []
@@ -46,10 +53,11 @@ package final class EngineJournal: Sendable {
 
   // MARK: Failing
 
-  /// Why nothing is written any more: a sentence.
+  /// Why nothing is written any more, as a sentence.
   package var failure: String? { state.withLock { $0.failure } }
 
-  /// Calls `handler` once when the journal can no longer be written, from any thread; at once if that has happened.
+  /// Calls `handler` once when the journal can no longer be written, from any thread; at once if it
+  /// has failed already.
   func onFailure(_ handler: @escaping @Sendable (String) -> Void) {
     let failure = state.withLock { state in
       if state.failure == nil { state.failureHandlers.append(handler) }
@@ -58,7 +66,8 @@ package final class EngineJournal: Sendable {
     if let failure { handler(failure) }
   }
 
-  /// Writes nothing any more, for a reason of the caller's: what he can no longer keep up with may not be settled here either.
+  /// Stops writing, for a reason of the caller's. If the caller cannot write its lists,
+  /// notifications may not be settled here either.
   package func stop(because reason: String) {
     state.withLock { state in Self.fail(reason, &state) }()
   }
@@ -67,7 +76,7 @@ package final class EngineJournal: Sendable {
     fail("\(error)", &state)
   }
 
-  /// Returns what to call, outside the lock.
+  /// Returns a function to call outside the lock.
   private static func fail(_ reason: String, _ state: inout State) -> @Sendable () -> Void {
     guard state.failure == nil else { return {} }
     state.failure = reason
@@ -126,7 +135,7 @@ package final class EngineJournal: Sendable {
   private func write(_ event: JournalEvent, _ state: inout State) throws(JournalError) -> JournalPosition {
     let position = try append(kind: event.kind, byteCount: event.byteCount, &state) { event.write(to: &$0) }
     state.contents.apply(event)
-    // However late it finds room.
+    // The lane exists from now on, even if the record is written later.
     if case .laneBegan(let lane, _) = event { state.contents.make(lane: lane, live: true) }
     return position
   }
@@ -143,9 +152,10 @@ package final class EngineJournal: Sendable {
     return position
   }
 
-  /// Writes what a claim takes in.
+  /// Writes an enqueue record for a claim.
   ///
-  /// - Returns: false when there is no room, or the journal has failed: wait for ``room()``, and look at ``failure``.
+  /// - Returns: false if there is no room or the journal has failed. Then wait for ``room()``, and
+  ///   check ``failure``.
   func enqueue(_ header: EnqueueHeader, _ shape: EnqueueShape, _ source: some EnqueueSource) -> Bool {
     let (isWritten, tell): (Bool, (@Sendable () -> Void)?) = state.withLock { state in
       guard state.failure == nil, state.overflow.isEmpty else { return (false, nil) }
@@ -176,7 +186,8 @@ package final class EngineJournal: Sendable {
 
   // MARK: Intents
 
-  /// Writes that everything in the lane's ring before `through` may be sent, once the returned position is durable. Nil when that is not possible now.
+  /// Writes that everything in the lane's ring before `through` may be sent once the returned
+  /// position is durable. Nil if that is not possible now.
   func intend(lane: UInt64, through: UInt64) -> JournalPosition? {
     let (position, tell): (JournalPosition?, (@Sendable () -> Void)?) = state.withLock { state in
       guard state.failure == nil, state.overflow.isEmpty else { return (nil, nil) }
@@ -191,7 +202,8 @@ package final class EngineJournal: Sendable {
     return position
   }
 
-  /// Calls `run` when everything up to `position` is durable. Where that can never be, ``onFailure(_:)`` is called instead.
+  /// Calls `run` when everything up to `position` is durable. If that becomes impossible,
+  /// ``onFailure(_:)`` is called instead.
   func whenDurable(_ position: JournalPosition, _ run: @escaping @Sendable () -> Void) {
     journal.whenDurable(position) { [self] result in
       switch result {
@@ -201,21 +213,22 @@ package final class EngineJournal: Sendable {
     }
   }
 
-  /// Has the journal commit at once: the writer of the record at `position` cannot go on before it is durable.
+  /// Makes the journal commit at once, because the writer of the record at `position` waits for it.
   func hurry(_ position: JournalPosition) { journal.hurry(position) }
 
   func isDurable(_ position: JournalPosition) -> Bool { journal.durablePosition >= position }
 
   // MARK: Lanes
 
-  /// A number for a lane of this process.
+  /// Assigns a number to a lane of this process.
   func addLane(app: String) -> UInt64 {
     let number = state.withLock { $0.contents.takeNumber() }
     record(.laneBegan(lane: number, app: app))
     return number
   }
 
-  /// - Parameter compact: asks the lane to write again, soon, what its ring holds unsettled before a position. Must not call the journal at once.
+  /// - Parameter compact: asks the lane to write again, soon, the unsettled part of its ring before
+  ///   a position. It must not call the journal directly.
   func onPinned(lane: UInt64, compact: @escaping @Sendable (UInt64) -> Void) {
     state.withLock { $0.compactors[lane] = compact }
   }
@@ -231,15 +244,17 @@ package final class EngineJournal: Sendable {
 
   // MARK: Checkpoints
 
-  /// Writes the whole state into a new segment, and lets go of what it replaces. Without room it is put off.
+  /// Writes the whole state into a new segment and releases the segments that it replaces. Without
+  /// room, the checkpoint is postponed.
   private func checkpoint(_ state: inout State, keeping kept: Set<UInt64> = []) {
     state.contents.prune(keeping: kept)
     do throws(JournalError) {
       try journal.startSegment()
       let start = journal.nextPosition
-      // Also of nothing else: without a record no segment begins, and the last one stays.
+      // Written even if the state is empty: without a record no segment begins, and the old one
+      // stays.
       _ = try write(.numbersTaken(below: state.contents.nextNumber), &state)
-      // In the order of their numbers: the same events make the same journal.
+      // In the order of their numbers, so that the same events make the same journal.
       for (number, payload) in state.contents.payloads.sorted(by: { $0.key < $1.key }) {
         _ = try append(kind: JournalEvent.Kind.payload, byteCount: 8 + RecordWriter.byteCount(payload), &state) {
           record in
@@ -262,17 +277,22 @@ package final class EngineJournal: Sendable {
       let oldest = plantedMistake == .unsettledIsReleased ? nil : state.contents.oldestPosition
       let needed = min(start, oldest ?? start)
       journal.release(before: needed)
-      // The one before the oldest record that is needed stays, to know that one's age.
+      // The checkpoint before the oldest record that is needed stays, because it gives that
+      // record's age.
       while state.checkpoints.count > 1, state.checkpoints[1].position <= needed { state.checkpoints.removeFirst() }
     } catch {
-      // What was written says nothing wrong; the next enqueue tries again. A failure shows there too. A record that is too large would be so again: that waits its turn.
+      // Everything written is correct, and the next enqueue tries the checkpoint again and reports
+      // a failure. A record that is too large would fail again, so the next try waits for the usual
+      // interval.
       if case .recordTooLarge = error { state.byteCountSinceCheckpoint = 0 }
     }
   }
 
-  /// One app that is stuck must not keep the segments of all others: what lies too far back is written again.
+  /// Rewrites unsettled records that lie too far back. Otherwise one stuck app would keep the
+  /// segments of all others.
   ///
-  /// How far is a multiple of what is unsettled altogether, so that the journal stays in proportion to it, and writing again stays a fraction of writing.
+  /// The distance is a multiple of the bytes that are unsettled in total. So the journal stays in
+  /// proportion to them, and rewriting stays a fraction of writing.
   private func compactPinned(_ state: inout State) throws(JournalError) {
     let reach = max(8 * checkpointByteCount, 2 * state.contents.unsettledByteCount)
     guard let limit = state.checkpoints.last(where: { state.byteCount - $0.byteCount > reach })?.position else {
@@ -314,14 +334,16 @@ package final class EngineJournal: Sendable {
     }
   }
 
-  /// Makes everything durable, leaves as little as possible on the disk, and gives the directory up.
+  /// Makes everything durable, leaves as little as possible on the disk, and releases the
+  /// directory.
   ///
-  /// - Parameter forgetsEnded: campaigns that had ended before the journal was opened go with it.
-  /// - Throws: if not all that was recorded has become durable.
+  /// - Parameter forgetsEnded: also forget campaigns that had ended before the journal was opened.
+  /// - Throws: if some records have not become durable.
   package func close(forgetsEnded: Bool = true) async throws(JournalProblem) {
     await drained()
     state.withLock { state in
-      // Whoever is killed while closing may be asked for the accounts of what has ended; a closed journal's have been given.
+      // If the process is killed while closing, its successor may need the accounts of ended
+      // campaigns. Accounts in a closed journal have been reported.
       if state.failure == nil, state.overflow.isEmpty {
         checkpoint(&state, keeping: state.contents.endedGroups.subtracting(forgetsEnded ? givenGroups : []))
       }
@@ -333,7 +355,7 @@ package final class EngineJournal: Sendable {
     }
   }
 
-  /// Writes nothing any more, as if the process had ended: for simulated crashes, which end no process.
+  /// Writes nothing any more, as if the process had ended. Simulated crashes use it.
   package func abandon() {
     state.withLock { state in Self.fail(JournalError.closed, &state) }()
   }

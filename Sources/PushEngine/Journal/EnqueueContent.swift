@@ -5,10 +5,11 @@ internal import PushTransport
   let line: UInt64
   /// 1…100 bytes.
   let token: UnsafeRawBufferPointer
-  /// Of headers of its own; 0 for most. Kept apart from their bytes, since a call into another module for each notification shows.
+  /// The kinds of its own headers; 0 for most. Separate from their bytes, because a call into
+  /// another module for each notification has a measurable cost.
   let headersCode: UInt8
   private let headersStart: UnsafeRawPointer?
-  /// Empty when it is the campaign's.
+  /// Empty if it has the campaign's payload.
   let payload: UnsafeRawBufferPointer
 
   init(
@@ -25,22 +26,23 @@ internal import PushTransport
   var headers: RingRecord.OwnHeaders { unsafe RingRecord.OwnHeaders(code: headersCode, start: headersStart) }
   var headersByteCount: Int { headersCode == 0 ? 0 : RingRecord.OwnHeaders.byteCount(headersCode) }
 
-  /// What it takes in a ring.
+  /// The blocks it takes in a ring.
   @inline(__always)
   var blockCount: UInt64 {
     let (tokenByteCount, otherByteCount) = unsafe (token.count, headersByteCount &+ payload.count)
-    // Nearly all: one that fits a block beside its header.
+    // The usual case: it fits one block beside its header.
     if tokenByteCount &+ otherByteCount <= 32 { return 1 }
     return UInt64(RingRecord.blockCount(tokenByteCount: tokenByteCount, payloadByteCount: otherByteCount))
   }
 }
 
-/// Something that can go through the same notifications in the same order any number of times: once for each column of a record.
+/// A source that can go through the same notifications, in the same order, any number of times:
+/// once for each column of a record.
 protocol EnqueueSource {
   func forEach(_ body: (EnqueuedNotification) -> Void)
 }
 
-/// What a number of notifications take in a record. Found out before anything is written.
+/// The size of a set of notifications in a record. Computed before anything is written.
 struct EnqueueShape {
   fileprivate enum Flag {
     static let linesFollow: UInt8 = 1
@@ -77,7 +79,7 @@ struct EnqueueShape {
     payloadByteCount &+= payloadBytes
   }
 
-  /// Bytes behind the header of the record.
+  /// Bytes after the header of the record.
   var byteCount: Int {
     let lines = flags & Flag.linesFollow == 0 ? 8 * count : 8
     let lengths = flags & Flag.uniformTokens == 0 ? count : 0
@@ -86,10 +88,11 @@ struct EnqueueShape {
     return 1 + lines + lengths + tokenByteCount + headers + payloads
   }
 
-  /// What ``byteCount`` has however few notifications there are.
+  /// The part of ``byteCount`` that does not depend on the number of notifications.
   static let fixedByteCount = 1 + 8
 
-  /// No notification adds more to ``byteCount``, whatever it does to the columns of the others.
+  /// The most that one notification adds to ``byteCount``, including its effect on the columns of
+  /// the others.
   static func byteCountLimit(of notification: EnqueuedNotification) -> Int {
     unsafe (8 + 1 + 1 + 2) &+ notification.token.count &+ notification.headersByteCount &+ notification.payload.count
   }
@@ -117,7 +120,8 @@ struct EnqueueShape {
   }
 }
 
-/// The notifications of an enqueue record that was read from the journal: its columns, kept as they are.
+/// The notifications of an enqueue record that was read from the journal. The columns are kept as
+/// they are.
 struct EnqueueContent: Hashable, Sendable {
   let bytes: [UInt8]
   private let count: Int
@@ -129,9 +133,9 @@ struct EnqueueContent: Hashable, Sendable {
   private let payloadLengthsOffset: Int
   private let payloadsOffset: Int
 
-  /// Takes the rest of a record.
+  /// Reads the rest of a record.
   ///
-  /// - Throws: unless it is exactly `run`'s notifications, in as many blocks as `run` has.
+  /// - Throws: unless it holds exactly `run`'s notifications, in as many blocks as `run` has.
   init(reading record: inout RecordReader, run: JournalledRun) throws(RecordError) {
     count = run.count
     bytes = try unsafe Array(record.readRaw(record.remaining))
@@ -187,7 +191,8 @@ struct EnqueueContent: Hashable, Sendable {
     return follows ? stored &+ UInt64(index) : stored
   }
 
-  /// Goes through the notifications from `cursor` on, until `body` returns false: then the cursor stays before that one.
+  /// Goes through the notifications from `cursor` on, until `body` returns false. Then the cursor
+  /// stays before that notification.
   func walk(_ cursor: inout Cursor, _ body: (EnqueuedNotification) -> Bool) {
     unsafe bytes.withUnsafeBytes { raw in
       while cursor.index < count {

@@ -1,34 +1,35 @@
-/// What stands before the notifications in an enqueue record: a run of one campaign, taken into one lane's ring by one claim.
+/// What precedes the notifications in an enqueue record: a run of one campaign, taken into one
+/// lane's ring by one claim.
 ///
 /// ```
 /// lane u64 · from u64 · to u64 · campaign u64 · count u32 · flags u8
 /// position 60 bytes, if flagged           how far the audience has been read
 /// source 8 + 16 bytes, newly doubted u32, if flagged
-/// first line u64, and the others too unless they follow one another
+/// first line u64, and the others too unless they are consecutive
 /// token lengths u8 each, unless all have 32 bytes
 /// tokens
 /// codes of own headers u8 each, and their bytes, if flagged: see RingRecord.OwnHeaders
 /// payload lengths u16 each and payloads, if flagged; length 0: the campaign's
 /// ```
 struct EnqueueHeader: Hashable, Sendable {
-  /// Notifications that an earlier process had taken in, and that go on from here.
+  /// Notifications that an earlier process took in and that this lane continues.
   struct Source: Hashable, Sendable {
     var lane: UInt64
     var range: Range<UInt64>
-    /// So many of them count as possible duplicates from now on.
+    /// How many of them become possible duplicates now.
     var newlyDoubted: Int
   }
 
   var run: JournalledRun
-  /// Nil where nothing new has been read.
+  /// Nil if nothing new was read.
   var position: AudiencePosition?
   var source: Source?
   /// An earlier connection may have delivered them.
   var isInDoubt = false
-  /// Taken over from another lane of the same process. That lane had nothing under way, so nothing is
-  /// sent twice because of it.
+  /// Taken over from another lane of the same process. That lane had nothing in flight, so the move
+  /// does not resend anything.
   var isMoved = false
-  /// Written again, so that the segment of the first writing can be deleted.
+  /// Written again, so that the segment with the first record can be deleted.
   var isRewritten = false
 
   private enum Flag {
@@ -39,7 +40,7 @@ struct EnqueueHeader: Hashable, Sendable {
     static let moved: UInt8 = 16
   }
 
-  /// No header is longer.
+  /// The size of the longest header.
   static let byteCountLimit = JournalledRun.byteCount + 1 + AudiencePosition.byteCount + 28
 
   var byteCount: Int {

@@ -1,11 +1,11 @@
 internal import PushJournal
 
-/// Why a journal cannot be used: one sentence for people.
+/// Why a journal cannot be used: one sentence for messages.
 package struct JournalProblem: Error, Hashable, Sendable, CustomStringConvertible {
   package enum Kind: Hashable, Sendable {
-    /// Another living process has it.
+    /// Another running process owns it.
     case inUse
-    /// Something in it that no crash explains.
+    /// It contains something that no crash explains.
     case damaged
     case other
   }
@@ -22,7 +22,8 @@ package struct JournalProblem: Error, Hashable, Sendable, CustomStringConvertibl
         return
       }
       let sentence =
-        "\(damage.segment) has version \(version) of the journal's format, and this program reads version \(JournalDamage.knownVersion) only: "
+        "\(damage.segment) has version \(version) of the journal's format, "
+        + "and this program reads version \(JournalDamage.knownVersion) only: "
         + "finish its campaign with the program that wrote it, or use another directory"
       self.init(kind: .other, sentence)
     case .notOurs, .file, .full, .recordTooLarge, .failed, .closed: self.init(kind: .other, "\(error)")

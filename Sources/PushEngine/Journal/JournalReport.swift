@@ -9,7 +9,7 @@ package struct JournalReport: Hashable, Sendable {
     package let recordCount: Int
   }
 
-  /// One campaign, and what is left of it.
+  /// One campaign and its notifications without an outcome.
   package struct CampaignState: Hashable, Sendable {
     package internal(set) var campaign: JournalledCampaign
     package let payloadByteCount: Int
@@ -17,7 +17,7 @@ package struct JournalReport: Hashable, Sendable {
     package var unsent = 0
     /// Notifications that may have arrived or not.
     package var unknown = 0
-    /// Notifications that damage has taken; they are in the account as unknown.
+    /// Notifications whose records are damaged. The account counts them as unknown.
     package var lost = 0
 
     package var unsettled: Int { unsent + unknown }
@@ -30,24 +30,25 @@ package struct JournalReport: Hashable, Sendable {
   package internal(set) var tornTail: String?
   /// Every place that a crash does not explain: segment, offset and reason.
   package internal(set) var damage: [String] = []
-  /// Notifications without an outcome whose campaigns are not known: damage has taken their records.
+  /// Notifications without an outcome whose campaigns are not known, because the campaigns' records
+  /// are damaged.
   package internal(set) var strayCount = 0
   package internal(set) var lostByteCount = 0
   package internal(set) var lostRecordCount = 0
-  /// Whether its last owner closed it in good order.
+  /// Whether its last owner closed it.
   package internal(set) var isClosed = false
-  /// The same of the last owner that wrote anything.
+  /// Whether the last owner that wrote anything closed it.
   package internal(set) var recordsAreClosed = false
 
   package var byteCount: Int { segments.map(\.byteCount).reduce(0, +) }
-  /// Campaigns that are to be gone on with.
+  /// Campaigns that can be resumed.
   package var unfinished: [CampaignState] { campaigns.filter { $0.campaign.phase == .open } }
 }
 
-/// Takes the records of a journal one after another.
+/// Reads the records of a journal one after another.
 struct JournalReading {
   private(set) var contents = JournalState()
-  /// The first record that is none of ours.
+  /// The first record that this program does not write.
   private(set) var problem: JournalProblem?
 
   init(plantedMistake: EngineJournalOptions.PlantedMistake? = nil) { contents.plantedMistake = plantedMistake }
@@ -63,7 +64,7 @@ struct JournalReading {
     }
   }
 
-  /// Puts the state in order after the last record.
+  /// Completes the state after the last record.
   mutating func finish(_ recovery: JournalRecovery) -> JournalReport {
     var report = JournalReport(recovery)
     contents.dropIncompleteGroups()
@@ -101,7 +102,9 @@ extension JournalReport {
 }
 
 extension JournalState {
-  /// A group that was not written to its end was never begun: its campaigns have sent nothing. One that lacks a campaign and has sent something has lost it to damage.
+  /// Removes incomplete groups. A group that was not written completely was never begun: its
+  /// campaigns have sent nothing. If one of its campaigns has sent something, the missing campaign
+  /// is lost to damage, and the group stays.
   mutating func dropIncompleteGroups() {
     var counts: [UInt64: Int] = [:]
     var begun: Set<UInt64> = []
@@ -112,15 +115,16 @@ extension JournalState {
     remove(where: { counts[$0.group] != $0.groupCount && !begun.contains($0.group) })
   }
 
-  /// Makes the account add up with what is left. Returns how many notifications are missing: they count as unknown.
+  /// Makes the account match the recovered notifications. Returns how many are missing: they count
+  /// as unknown.
   mutating func balance(_ number: UInt64, recoveredRuns: Int) -> Int {
     guard var campaign = campaigns[number] else { return 0 }
     let missing = campaign.account.inFlight - recoveredRuns
     if missing > 0 { campaign.account.count(.unknown, missing) }
-    // Damage has taken the word of how much was submitted.
+    // The record of the submitted count is damaged.
     if missing < 0 {
       campaign.account.submitted -= missing
-      // So many lie behind the line from which reading goes on.
+      // These lie behind the line at which reading continues, so they are read and sent again.
       campaign.account.possibleDuplicates -= missing
       campaign.account.possibleCopies -= missing
     }

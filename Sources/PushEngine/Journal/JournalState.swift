@@ -1,16 +1,17 @@
 internal import PushJournal
 internal import PushWire
 
-/// What the records of a journal amount to: every campaign with its account, and of every lane what it has taken in, may have sent, and has settled.
+/// The state that the records of a journal describe: every campaign with its account, and for every
+/// lane what it has taken in, may have sent, and has settled.
 ///
-/// The same value is fed by those who write the journal and by those who read it, with the same records in the same order: so what a new process knows is
-/// what the old one knew, up to the last record that reached the disk.
+/// Writers and readers of the journal apply the same records in the same order to this value. So a
+/// new process knows what the old one knew, up to the last durable record.
 struct JournalState {
   private(set) var campaigns: [UInt64: JournalledCampaign] = [:]
   /// The distinct payloads of campaigns, by number.
   private(set) var payloads: [UInt64: [UInt8]] = [:]
   private(set) var lanes: [UInt64: JournalledLane] = [:]
-  /// For the next campaign, group, lane or payload: they share one row of numbers.
+  /// The next number for a campaign, group, lane or payload: they share one sequence.
   private(set) var nextNumber: UInt64 = 1
   /// Only tests set it.
   var plantedMistake: EngineJournalOptions.PlantedMistake?
@@ -20,7 +21,7 @@ struct JournalState {
     return nextNumber
   }
 
-  /// No journal ever comes near the end of the numbers; a number there is a lie.
+  /// No journal comes near the end of the numbers, so such a number is corrupt.
   private mutating func noteNumber(_ number: UInt64) {
     if number < 1 << 62 { nextNumber = max(nextNumber, number + 1) }
   }
@@ -79,10 +80,11 @@ struct JournalState {
     }
   }
 
-  /// - Parameter content: nil when it is in the memory of a lane.
+  /// - Parameter content: nil if the lane has it in memory.
   mutating func apply(_ header: EnqueueHeader, at position: JournalPosition, content: EnqueueContent?) {
     let run = header.run
-    // Where damage has taken the records of both, their numbers must not go to others.
+    // If damage has taken the records of the lane and the campaign, their numbers must still not be
+    // used again.
     noteNumber(run.lane)
     noteNumber(run.campaign)
     if let read = header.position { campaigns[run.campaign]?.move(to: read) }
@@ -100,7 +102,7 @@ struct JournalState {
 
   mutating func make(lane number: UInt64, live isLive: Bool) { lanes[number]?.isLive = isLive }
 
-  // MARK: Letting go
+  // MARK: Forgetting
 
   mutating func remove(where isGone: (JournalledCampaign) -> Bool) {
     campaigns = campaigns.filter { !isGone($0.value) }
@@ -111,9 +113,10 @@ struct JournalState {
   /// The groups that have ended.
   var endedGroups: Set<UInt64> { Set(Set(campaigns.values.map(\.group)).filter(isGroupEnded)) }
 
-  /// Forgets what nobody will ask for again: campaigns whose whole group has ended, and lanes of other processes with nothing left in them.
+  /// Forgets what is no longer needed: campaigns whose whole group has ended, and empty lanes of
+  /// other processes.
   ///
-  /// - Parameter kept: groups whose accounts may still be asked for.
+  /// - Parameter kept: groups whose accounts may still be requested.
   mutating func prune(keeping kept: Set<UInt64> = []) {
     let ended = endedGroups.subtracting(kept)
     campaigns = campaigns.filter { !ended.contains($0.value.group) }
@@ -124,7 +127,8 @@ struct JournalState {
     payloads = payloads.filter { used.contains($0.key) }
   }
 
-  /// An estimate of what the unsettled part takes in records: a token, its share of a header, and no payload.
+  /// An estimate of the bytes that unsettled notifications take in records: a token and its share
+  /// of a header, without a payload.
   var unsettledByteCount: Int { lanes.values.reduce(0) { $0 + $1.unsettledCount } * 34 }
 
   /// The oldest enqueue record that is still needed.
@@ -143,7 +147,8 @@ struct JournalState {
     }.map(\.count).reduce(0, +)
   }
 
-  /// What earlier processes have left without an outcome: for each lane in the order of its ring.
+  /// The notifications that earlier processes left without an outcome. Each lane's come in the
+  /// order of its ring.
   func recoveredRuns(of campaign: UInt64) -> [RecoveredRun] {
     lanes.values.filter { !$0.isLive }.sorted { $0.number < $1.number }.flatMap { $0.recoveredRuns(of: campaign) }
   }
@@ -161,7 +166,7 @@ extension JournalledCampaign {
 // MARK: - Reading
 
 extension JournalState {
-  /// Takes one record of a journal.
+  /// Applies one record of a journal.
   mutating func read(_ position: JournalPosition, kind: UInt8, _ bytes: UnsafeRawBufferPointer) throws(RecordError) {
     var record = unsafe RecordReader(bytes)
     switch kind {

@@ -1,17 +1,18 @@
 internal import PushJournal
 
-/// One lane as the journal knows it: what its ring has taken in, how far it may have been sent, how far it is settled.
+/// One lane as the journal records it: what its ring has taken in, how far it may have been sent,
+/// how far it is settled.
 struct JournalledLane {
   /// What one enqueue record took in.
   struct Run {
     var run: JournalledRun
-    /// The record. Its segment stays until the run is settled.
+    /// The position of its record. The record's segment stays until the run is settled.
     var position: JournalPosition
-    /// What of it counts: the rest is in runs that were written again.
+    /// Where the valid part begins. The rest is in runs that were written again.
     var start: UInt64
     var end: UInt64
     var isInDoubt: Bool
-    /// Only of what an earlier process left behind.
+    /// Only for runs that an earlier process left.
     var content: EnqueueContent?
 
     init(run: JournalledRun, position: JournalPosition, isInDoubt: Bool, content: EnqueueContent?) {
@@ -22,24 +23,25 @@ struct JournalledLane {
 
   let number: UInt64
   let app: String
-  /// Of this process. What others left behind never moves again; it is only taken away.
+  /// A lane of this process. What other processes left is only taken away, never extended.
   var isLive = false
   /// Everything before it has left the ring.
   private(set) var settled: UInt64 = 0
-  /// What else has left it, where outcomes do not come in order.
+  /// Ranges that have left the ring out of order.
   private var ahead = RangeSet()
   private(set) var intent: UInt64 = 0
   /// In the order of the ring, from `firstRun` on.
   private var runs: [Run] = []
   private var firstRun = 0
-  /// Runs that are settled, but for what was returned of them.
+  /// Settled runs that still hold returned notifications.
   private var kept: [Run] = []
   private var returned = ReturnedRuns()
-  /// What already counts as possible duplicates: of each campaign by itself, since each has a record of its own, and a crash may come between them.
+  /// Ranges that already count as possible duplicates. They are kept per campaign, because each
+  /// campaign has its own record and a crash may come between two records.
   private var doubted: [LaneRecord.Doubt] = []
-  /// By campaign: what comes before this position has gone on from another lane, or was resolved.
+  /// By campaign: everything before this position has continued in another lane, or was resolved.
   private var taken: [UInt64: UInt64] = [:]
-  /// What this process has handed over to another of its lanes: it is in that lane's runs.
+  /// Ranges that moved to another lane of this process. They are in that lane's runs.
   private(set) var moved = RangeSet()
 
   init(number: UInt64, app: String) {
@@ -47,11 +49,11 @@ struct JournalledLane {
     self.app = app
   }
 
-  // MARK: What happens
+  // MARK: Events
 
   mutating func enqueued(_ run: Run, isRewritten: Bool) {
     guard isRewritten else {
-      // Nearly always the last: of two claims the second may be written first.
+      // Nearly always the last place. Of two claims, the second may be written first.
       var index = runs.count
       while index > firstRun, runs[index - 1].start > run.start { index -= 1 }
       runs.insert(run, at: index)
@@ -64,11 +66,12 @@ struct JournalledLane {
     }
   }
 
-  /// Takes the place of what `new` says again. What of a run is settled already need not be in it.
+  /// Replaces the earlier record of the notifications in `new`. Notifications that are settled
+  /// already may be missing in it.
   private mutating func replace(_ new: Run) {
     let range = new.run.range
     guard range.upperBound > settled else {
-      // Its first writing has gone with its segment; this reader has never seen it.
+      // The first record was deleted with its segment, so this reader has never seen it.
       if isReturned(new) { kept.append(new) }
       return
     }
@@ -80,7 +83,8 @@ struct JournalledLane {
         continue
       }
       if firstOpen(of: run) < range.lowerBound {
-        // Begins before it: nothing that is written again does, unless the reader has missed something.
+        // The run begins before `new`. Rewritten runs never do that, unless the reader has missed a
+        // record.
         index += 1
         continue
       }
@@ -94,14 +98,16 @@ struct JournalledLane {
     runs.insert(new, at: index)
   }
 
-  /// The first of a run that has not left the ring; its end if all of it has.
+  /// The position of the run's first notification that has not left the ring; the run's end if all
+  /// have.
   private func firstOpen(of run: Run) -> UInt64 {
     let start = max(run.start, settled)
     guard start < run.end, !ahead.isEmpty else { return start }
     return ahead.holes(in: start..<run.end).first?.lowerBound ?? run.end
   }
 
-  /// What was returned of a run, and has left the ring up to `position`, is not in what is written again of it.
+  /// Keeps the returned part of a run that has left the ring up to `position`, because a rewritten
+  /// record does not contain it.
   private mutating func keepReturned(of run: Run, before position: UInt64) {
     guard run.start < position else { return }
     var front = run
@@ -111,8 +117,9 @@ struct JournalledLane {
 
   mutating func intended(through position: UInt64) { intent = max(intent, position) }
 
-  /// What lies behind `position` was discarded unread, as far as the last connection goes. An earlier
-  /// one may have delivered some of it: that is in `doubted`, or in runs that are in doubt.
+  /// The last connection's gateway discarded everything behind `position` unread. An earlier
+  /// connection may have delivered some of it: that part is in `doubted`, or in runs that are in
+  /// doubt.
   mutating func rewound(to position: UInt64, clearsDoubt: Bool = false) {
     intent = min(intent, position)
     if clearsDoubt { doubted.removeAll { $0.range.upperBound > position } }
@@ -150,10 +157,10 @@ struct JournalledLane {
     settleApart(run.range)
   }
 
-  /// A run anywhere in the lane was given back.
+  /// A run anywhere in the lane was returned.
   ///
-  /// It becomes one with the campaign's last such run if nothing of the campaign lies between them:
-  /// neither what is open nor what has left the ring in whatever way.
+  /// It is joined with the campaign's last returned run if no other notification of the campaign,
+  /// open or gone, lies between them.
   mutating func withdrawn(_ run: JournalledRun, isInDoubt: Bool) {
     let fate = isInDoubt ? RecoveredRun.Fate.doubted : .unsent
     let joins = returned.gap(before: run, fate).map { !hasRun(of: run.campaign, in: $0) } ?? false
@@ -170,13 +177,14 @@ struct JournalledLane {
     }
   }
 
-  /// Where the first run begins. In a lane of this process, which has seen every claim, what lies before it is padding or settled; a reader may have missed runs that
-  /// are written again further on.
+  /// Where the first run begins. In a lane of this process, which has seen every claim, everything
+  /// before it is padding or settled. A reader may have missed runs that are written again later.
   private var firstOpen: UInt64 { firstRun < runs.count ? runs[firstRun].start : .max }
 
   private func isSettled(_ run: Run) -> Bool { run.end <= settled || ahead.contains(max(run.start, settled)..<run.end) }
 
-  /// Whether anything of the campaign that was taken in, and has not left the ring as a whole, lies in `range`.
+  /// Whether `range` contains notifications of the campaign that were taken in and have not left
+  /// the ring as a whole.
   private func hasRun(of campaign: UInt64, in range: Range<UInt64>) -> Bool {
     guard !range.isEmpty else { return false }
     var low = firstRun
@@ -195,7 +203,7 @@ struct JournalledLane {
   private func isReturned(_ run: Run) -> Bool { returned.overlaps(run.start..<run.end, of: run.run.campaign) }
 
   mutating func doubted(_ run: JournalledRun) {
-    // Where none is in doubt for the first time, earlier records cover all of the run.
+    // If nothing is in doubt for the first time, earlier records cover the whole run.
     guard run.count > 0, run.range.upperBound > settled else { return }
     doubted.append(LaneRecord.Doubt(campaign: run.campaign, range: run.range))
   }
@@ -210,7 +218,8 @@ struct JournalledLane {
     settleApart(range)
   }
 
-  /// Some of what happened is not known any more: that something is certainly unsent is nothing that the rest can say.
+  /// Some events are not known any more. So the remaining records no longer prove that anything is
+  /// unsent.
   mutating func distrust() {
     intent = max(intent, 1 << 62)
     returned.distrust()
@@ -218,18 +227,20 @@ struct JournalledLane {
 
   // MARK: What is left
 
-  /// Forgets what nothing is left of.
+  /// Forgets runs with nothing left.
   mutating func prune(isEnded: (UInt64) -> Bool) {
     let taken = taken
     func isGone(_ campaign: UInt64, _ end: UInt64) -> Bool { isEnded(campaign) || end <= taken[campaign] ?? 0 }
     returned.prune(isGone: { isGone($0, $1) }, isEnded: isEnded)
     kept = kept.filter { !isGone($0.run.campaign, $0.end) && isReturned($0) }
     guard !isLive else {
-      // What has left the ring ahead of others needs its record no more. It may be written again with the
-      // rest of the ring, but not once its campaign is forgotten, and must not keep old segments then.
+      // Runs that left the ring out of order need no record any more. They may be rewritten with
+      // the rest of the ring, but not once their campaign is forgotten. Then they must not keep old
+      // segments.
       runs = runs[firstRun...].filter { !isSettled($0) || isReturned($0) }
       firstRun = 0
-      // What was returned on both sides of it is told as one range, for whose readers it is a hole.
+      // Returned runs on both sides of it are reported as one range, and for their readers it is a
+      // hole.
       let needed = returned.start(before: settled)
       moved.keep { $0.upperBound > needed }
       return
@@ -246,21 +257,22 @@ struct JournalledLane {
   var oldestPosition: JournalPosition? {
     let oldestKept = kept.map(\.position).min()
     guard firstRun < runs.count else { return oldestKept }
-    // Where runs were written again, the first need not be the oldest.
+    // If runs were written again, the first need not be the oldest.
     let oldest = runs[firstRun...].lazy.map(\.position).min()
     return [oldestKept, oldest].compactMap { $0 }.min()
   }
 
-  /// The campaigns that it may have something of.
+  /// The campaigns whose notifications it may hold.
   var campaigns: Set<UInt64> { Set((kept + runs[firstRun...]).map(\.run.campaign)) }
 
-  /// Notifications of the campaign without an outcome that an earlier process left behind, in the order of the ring.
+  /// Notifications of the campaign that an earlier process left without an outcome, in the order of
+  /// the ring.
   func recoveredRuns(of campaign: UInt64) -> [RecoveredRun] {
     var found: [RecoveredRun] = []
     let taken = taken[campaign] ?? 0
     let runs = self.runs[firstRun...].filter { $0.run.campaign == campaign }
     let pieces = returned.pieces(of: campaign)
-    // In order: what has gone on from here is told by how far.
+    // Progress is a watermark, so they must be in the order of the ring.
     let partlyReturned =
       pieces.isEmpty ? [] : (kept.filter { $0.run.campaign == campaign } + runs).sorted { $0.start < $1.start }
     for piece in pieces {
@@ -275,14 +287,15 @@ struct JournalledLane {
       guard start < run.end else { continue }
       for hole in ahead.holes(in: start..<run.end) { addOpen(hole, of: run, doubted: doubted, to: &found) }
     }
-    // What has gone on from here is told by how far: so they are gone on with in the order of the ring.
+    // Progress is a watermark, so they are resumed in the order of the ring.
     return found.sorted { $0.range.lowerBound < $1.range.lowerBound }
   }
 
-  /// Adds what of a run has no outcome.
+  /// Adds the part of a run that has no outcome.
   ///
-  /// What had been sent again counts as a possible duplicate already. It may lie behind the intent,
-  /// too: that goes back when the last connection has discarded what an earlier one may have delivered.
+  /// Notifications that were sent again count as possible duplicates already. They may also lie
+  /// behind the intent: it is rewound when the last connection has discarded what an earlier one
+  /// may have delivered.
   private func addOpen(_ open: Range<UInt64>, of run: Run, doubted: [Range<UInt64>], to found: inout [RecoveredRun]) {
     var position = open.lowerBound
     for range in doubted where range.upperBound > position && range.lowerBound < open.upperBound {
@@ -294,7 +307,7 @@ struct JournalledLane {
     addUndoubted(position..<open.upperBound, of: run, to: &found)
   }
 
-  /// Adds what is in no doubted range.
+  /// Adds the part that is in no doubted range.
   private func addUndoubted(_ range: Range<UInt64>, of run: Run, to found: inout [RecoveredRun]) {
     let boundary = min(max(intent, range.lowerBound), range.upperBound)
     add(run, range.lowerBound, boundary, run.isInDoubt ? .doubted : .unknown, to: &found)
@@ -312,7 +325,7 @@ struct JournalledLane {
     }
   }
 
-  /// What the lane's runs hold of `run`: notifications of its campaign in its range.
+  /// The notifications of `run`, from the lane's runs of its campaign.
   func contents(of run: JournalledRun) -> [RecoveredRun] {
     var found: [RecoveredRun] = []
     for entry in kept + runs[firstRun...] where entry.run.campaign == run.campaign {
@@ -321,13 +334,13 @@ struct JournalledLane {
     return found
   }
 
-  /// Runs that are in records before `position`, the oldest record first.
+  /// Runs whose records lie before `position`, the oldest record first.
   func runs(before position: JournalPosition) -> [Run] {
     (kept + runs[firstRun...]).filter { $0.position < position }.sorted { $0.position < $1.position }
   }
 
-  /// Where in the ring the runs end that are in records before `position`; nil if there are none, or
-  /// nothing of them is in the ring: then the lane could not write them again.
+  /// Where in the ring the runs end whose records lie before `position`. Nil if there are none, or
+  /// none is in the ring any more: then the lane could not write them again.
   func end(before position: JournalPosition) -> UInt64? {
     runs[firstRun...].last { $0.position < position && !isSettled($0) }?.end
   }
@@ -349,7 +362,7 @@ extension JournalledLane {
     return record
   }
 
-  /// - Parameter earlier: the same lane as the records before have told of it: its runs count.
+  /// - Parameter earlier: the same lane by the earlier records. Its runs are taken over.
   init(_ record: LaneRecord, runsOf earlier: JournalledLane?) {
     self.init(number: record.number, app: record.app)
     intent = record.intent

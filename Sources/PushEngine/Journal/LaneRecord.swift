@@ -1,5 +1,5 @@
-/// What a checkpoint writes of a lane: all that ``JournalledLane`` knows but the runs, which have records
-/// of their own.
+/// What a checkpoint writes of a lane: everything that ``JournalledLane`` knows, except the runs,
+/// which have their own records.
 struct LaneRecord {
   /// Notifications of a campaign that count as possible duplicates.
   struct Doubt: Hashable {

@@ -30,32 +30,34 @@ struct JournalledRun: Hashable, Sendable {
 
 /// What happens between two checkpoints, except for ``EnqueueRecord``.
 enum JournalEvent: Hashable, Sendable {
-  /// A lane of an app: numbers are unique in the journal and never used again, so that positions of its ring mean one thing for ever.
+  /// A lane of an app. Numbers are unique in the journal and never used again, so a position of its
+  /// ring never becomes ambiguous.
   case laneBegan(lane: UInt64, app: String)
   /// Everything in the lane's ring before `through` may be given to TLS once this is durable.
   case intent(lane: UInt64, through: UInt64)
   /// The gateway has discarded everything in the lane's ring from `to` on that the last connection
-  /// carried: the intent goes back to there. What is doubted stays doubted.
+  /// carried. The intent goes back to `to`. Doubted notifications stay doubted.
   case rewound(lane: UInt64, to: UInt64)
   /// A run at the front of the lane has its outcome.
   case settled(JournalledRun, Outcome)
-  /// A run at the front of the lane was not sent, and is to be when the campaign goes on. In doubt: an earlier connection may have delivered it.
+  /// A run at the front of the lane was not sent, and will be sent when the campaign resumes. In
+  /// doubt: an earlier connection may have delivered it.
   case returned(JournalledRun, isInDoubt: Bool)
-  /// A run anywhere in the lane has its outcome: others before it may have none yet. Of lanes in which every notification gets an answer of its own.
+  /// A run anywhere in the lane has its outcome; notifications before it may have none yet. For
+  /// lanes in which every notification gets its own response.
   case answered(JournalledRun, Outcome)
   /// A run anywhere in the lane was not sent, as with `returned`.
   case withdrawn(JournalledRun, isInDoubt: Bool)
-  /// `copies` notifications of the run may have arrived, and will be sent again. Of these, as many
-  /// as the run's `count` says are in doubt for the first time: they count as possible duplicates
-  /// from now on.
+  /// `copies` notifications of the run may have arrived and will be sent again. The run's `count`
+  /// says how many of them are in doubt for the first time: these become possible duplicates.
   case doubted(JournalledRun, copies: Int)
-  /// A run that an earlier process left behind has its outcome without being sent again.
+  /// A run that an earlier process left has its outcome without being sent again.
   case resolved(JournalledRun, Outcome)
   /// `count` frames were sent again.
   case resent(campaign: UInt64, count: Int)
-  /// The audience has been read so far, and nothing of it could be sent.
+  /// The audience was read up to here, and no entry since the last position could be sent.
   case position(campaign: UInt64, AudiencePosition)
-  /// Every number below has been given away: so that none is given again when all that had one is forgotten.
+  /// Every number below was used. So none is used again when everything that had one is forgotten.
   case numbersTaken(below: UInt64)
   /// The campaign has its final account.
   case ended(campaign: UInt64)
@@ -68,9 +70,11 @@ struct AudiencePosition: Hashable, Sendable {
   var mark: AudienceMark
   /// Every entry up to this line has been taken in, or counted as one that cannot be sent.
   var readLine: UInt64
-  /// All that the campaign has submitted up to here, rejected lines included: a gap shows what damage has taken.
+  /// Everything that the campaign has submitted up to here, including rejected lines. A gap shows
+  /// what is lost to damage.
   var submitted: Int
-  /// Lines since the last position that could not be sent, by reason: each one of ``Rejection/atIntake``.
+  /// Lines since the last position that could not be sent, by reason; each reason is one of
+  /// ``Rejection/atIntake``.
   var rejected: [Rejection: Int]
 
   func write(to record: inout RecordWriter) {
@@ -98,7 +102,7 @@ struct AudiencePosition: Hashable, Sendable {
 }
 
 extension JournalEvent {
-  /// As it stands before each record.
+  /// The kind byte in front of each record.
   enum Kind {
     static let payload: UInt8 = 1
     static let campaign: UInt8 = 2

@@ -1,8 +1,8 @@
 internal import PushWire
 
-/// Outcomes and reasons as the journal writes them: kind u8, and of a rejection its own kind u8 and
-/// what goes with it u32. A reason of the service that is not in our table follows as the number of its
-/// bytes u8 and its text.
+/// Outcomes and reasons as the journal writes them: kind u8; for a rejection also its own kind u8
+/// and its detail u32. A reason of the service that is not in our table follows, as the number of
+/// its bytes u8 and its text.
 extension Outcome {
   var codeByteCount: Int {
     if case .rejected(let reason) = self { 1 + reason.codeByteCount } else { 1 + Rejection.leastCodeByteCount }
@@ -104,7 +104,7 @@ extension Rejection {
 
   private static func readReason(_ record: inout RecordReader) throws(RecordError) -> String {
     let count = Int(try record.read(UInt8.self))
-    // What we write is printable; what is read here may have been written by anybody.
+    // What we write is printable, but the file may have been written by another program.
     return unsafe ProviderRefusal.printable(try record.readRaw(count))
   }
 }

@@ -1,6 +1,7 @@
-/// Ranges of ring positions, in order and apart from each other: what of a lane is settled ahead of what is not.
+/// Separate ranges of ring positions, in order: the part of a lane that is settled out of order.
 ///
-/// As long as an array as there are holes: a few hundred where answers come out of order, none where they come in order.
+/// The array has one element per hole: a few hundred if responses come out of order, none if they
+/// come in order.
 struct RangeSet: Hashable {
   private(set) var ranges: [Range<UInt64>] = []
 
@@ -9,7 +10,7 @@ struct RangeSet: Hashable {
 
   mutating func insert(_ range: Range<UInt64>) {
     guard !range.isEmpty else { return }
-    // The first that ends at or behind its start: the two may touch.
+    // The first range that ends at or after the new range's start: the two may touch.
     let index = firstIndex(endingFrom: range.lowerBound)
     var merged = range
     var end = index
@@ -32,13 +33,13 @@ struct RangeSet: Hashable {
     ranges = ranges.filter(isKept)
   }
 
-  /// Whether all of `range`, which is not empty, is in them.
+  /// Whether all of `range`, which is not empty, is in the set.
   func contains(_ range: Range<UInt64>) -> Bool {
     let index = firstIndex(endingFrom: range.upperBound)
     return index < ranges.count && ranges[index].lowerBound <= range.lowerBound
   }
 
-  /// The parts of `range` that are in none of these, in order.
+  /// The parts of `range` that are not in the set, in order.
   func holes(in range: Range<UInt64>) -> [Range<UInt64>] {
     var found: [Range<UInt64>] = []
     var position = range.lowerBound
@@ -55,7 +56,7 @@ struct RangeSet: Hashable {
   private func firstIndex(endingFrom position: UInt64) -> Int {
     var low = 0
     var high = ranges.count
-    // Mostly at one of the two ends.
+    // The usual case: at one of the two ends.
     if let last = ranges.last, last.upperBound < position { return high }
     while low < high {
       let middle = (low + high) / 2

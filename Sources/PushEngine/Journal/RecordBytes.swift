@@ -1,9 +1,10 @@
-/// Writes the fields of a record one after another, in little-endian order, into memory of the journal.
+/// Writes the fields of a record one after another, in little-endian order, into the journal's
+/// memory.
 @safe struct RecordWriter: ~Copyable {
   private let memory: UnsafeMutableRawBufferPointer
   private(set) var byteCount = 0
 
-  /// - Parameter memory: as long as the record says it is; writing more is a programmer's error.
+  /// - Parameter memory: has the record's exact length. Writing more is a programming error.
   init(_ memory: UnsafeMutableRawBufferPointer) { unsafe self.memory = unsafe memory }
 
   mutating func write<Number: FixedWidthInteger>(_ number: Number) {
@@ -35,7 +36,8 @@
   static func byteCount(_ bytes: [UInt8]) -> Int { 4 + bytes.count }
 }
 
-/// Reads such fields. The journal's checksums speak for the bytes, not for whoever wrote them: every length is checked.
+/// Reads such fields. The journal's checksums protect the bytes, but do not show who wrote them, so
+/// every length is checked.
 @safe struct RecordReader: ~Copyable {
   private let memory: UnsafeRawBufferPointer
   private(set) var position = 0
@@ -53,7 +55,7 @@
 
   mutating func readFlag() throws(RecordError) -> Bool { try read(UInt8.self) != 0 }
 
-  /// So far below the limits of `Int` that sums of such numbers stay there.
+  /// Far enough below the limits of `Int` that sums of such numbers cannot overflow.
   static let countLimit = 1 << 48
 
   /// A number of notifications.
@@ -63,7 +65,8 @@
     return Int(value)
   }
 
-  /// A place in a file, in bytes or lines: so far below the limits of `Int` that one can go on counting from there.
+  /// A place in a file, in bytes or lines. Far enough below the limits of `Int` that counting on
+  /// from it cannot overflow.
   mutating func readPlace() throws(RecordError) -> UInt64 {
     let value = try read(UInt64.self)
     guard value < 1 << 62 else { throw .outOfRange }
@@ -92,13 +95,13 @@
 
   mutating func readString() throws(RecordError) -> String { String(decoding: try readBytes(), as: UTF8.self) }
 
-  /// Nothing may be left over.
+  /// Throws if bytes are left over.
   consuming func finish() throws(RecordError) {
     guard remaining == 0 else { throw .tooLong }
   }
 }
 
-/// Why a record of the journal is none that this program writes.
+/// Why this program cannot have written a record.
 enum RecordError: Error, Hashable, Sendable {
   case tooShort
   case tooLong

@@ -1,20 +1,22 @@
 internal import PushWire
 
-/// Neighbouring notifications that an earlier process took in and left without an outcome, all for the same reason.
+/// Neighbouring notifications that an earlier process took in and left without an outcome, all in
+/// the same state.
 package struct RecoveredRun: Hashable, Sendable, EnqueueSource {
   package enum Fate: UInt8, Hashable, Sendable {
-    /// No intent covers them, or they were given back unsent: they have certainly not arrived.
+    /// No intent covers them, or they were returned unsent: they have certainly not arrived.
     case unsent = 0
     /// They may have arrived or not.
     case unknown = 1
-    /// The same, and they count as possible duplicates already, because they were sent again before.
+    /// They may have arrived, and count as possible duplicates already, because they were sent
+    /// again before.
     case doubted = 2
   }
 
   package let lane: UInt64
   package let campaign: UInt64
   package let fate: Fate
-  /// Where they were in that lane's ring.
+  /// Their positions in that lane's ring.
   package let range: Range<UInt64>
   /// How many notifications.
   package let count: Int
@@ -64,7 +66,8 @@ package struct RecoveredRun: Hashable, Sendable, EnqueueSource {
     }
   }
 
-  /// Tells of each of them but the first few, and then that the journal is about to say so.
+  /// Reports each of them, except for the first few, and then flushes the listener, because the
+  /// journal is about to record them as settled.
   func report(_ outcome: Outcome, to listener: any OutcomeListener, skipping skipped: Int = 0) {
     var index = 0
     forEach { notification in
@@ -79,7 +82,8 @@ package struct RecoveredRun: Hashable, Sendable, EnqueueSource {
 }
 
 extension JournalledLane.Run {
-  /// What of it counts, as a run of its own with a content of its own; nil if that is nothing, or in the memory of a lane.
+  /// Its valid part, as a run and content of its own. Nil if that is empty, or in the memory of a
+  /// lane.
   var part: (run: JournalledRun, content: EnqueueContent)? {
     guard let content else { return nil }
     if start..<end == run.range { return (run, content) }

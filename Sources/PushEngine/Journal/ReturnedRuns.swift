@@ -1,21 +1,22 @@
-/// What left a lane's ring without having been sent, and is to be sent when its campaign goes on.
+/// Runs that left a lane's ring without being sent, and will be sent when their campaign resumes.
 ///
-/// Campaigns that are cancelled together leave a ring in turns, any number of them: neighbouring runs of
-/// a campaign become one piece, so memory does not grow with the turns.
+/// Campaigns that are cancelled together may leave a ring in any number of alternating runs.
+/// Neighbouring runs of a campaign are joined into one piece, so memory does not grow with their
+/// number.
 struct ReturnedRuns {
-  /// What of one campaign was returned. Others' notifications may lie between.
+  /// Returned notifications of one campaign. Those of other campaigns may lie between.
   struct Piece: Hashable {
     var run: JournalledRun
     var fate: RecoveredRun.Fate
   }
 
   private(set) var pieces: [Piece] = []
-  /// Where a campaign's last piece is, while nothing else has become of the campaign's notifications
-  /// behind it.
+  /// The index of a campaign's last piece, as long as no notification of the campaign behind it has
+  /// left the ring in another way.
   private var last: [UInt64: Int] = [:]
-  /// By campaign, where the furthest of what has left the ring out of order ends.
+  /// By campaign, the end of the furthest range that left the ring out of order.
   private var leftEnd: [UInt64: UInt64] = [:]
-  /// The same for all campaigns, as far as only a checkpoint knows of it.
+  /// The same for all campaigns, for ranges that only a checkpoint recorded.
   private var leftEndBefore: UInt64 = 0
 
   init() {}
@@ -26,9 +27,9 @@ struct ReturnedRuns {
     leftEndBefore = end
   }
 
-  // MARK: What happens
+  // MARK: Events
 
-  /// Something else became of a campaign's notifications at the front of the ring.
+  /// Notifications of the campaign at the front of the ring left it in another way.
   mutating func settled(_ campaign: UInt64) {
     if !last.isEmpty { last[campaign] = nil }
   }
@@ -50,8 +51,8 @@ struct ReturnedRuns {
     }
   }
 
-  /// What lies between the campaign's last piece and `run`, if nothing but that keeps the two from being
-  /// one piece; nil otherwise.
+  /// The range between the campaign's last piece and `run`, if the two can be joined across it; nil
+  /// otherwise.
   func gap(before run: JournalledRun, _ fate: RecoveredRun.Fate) -> Range<UInt64>? {
     let end = leftEnd(of: run.campaign)
     guard let index = last[run.campaign], pieces[index].fate == fate, pieces[index].run.range.upperBound == end,
@@ -81,14 +82,14 @@ struct ReturnedRuns {
 
   private func leftEnd(of campaign: UInt64) -> UInt64 { max(leftEnd[campaign] ?? 0, leftEndBefore) }
 
-  /// Records are missing: nothing is certainly unsent any more.
+  /// Records are missing, so no run is certainly unsent any more.
   mutating func distrust() {
     for index in pieces.indices where pieces[index].fate == .unsent { pieces[index].fate = .unknown }
     last = [:]
   }
 
   /// - Parameters:
-  ///   - isGone: of a campaign, whether everything before a position has gone on from another lane.
+  ///   - isGone: whether everything of a campaign before a position has continued in another lane.
   ///   - isEnded: whether a campaign has its final account.
   mutating func prune(isGone: (UInt64, UInt64) -> Bool, isEnded: (UInt64) -> Bool) {
     pieces.removeAll { isGone($0.run.campaign, $0.run.range.upperBound) }

@@ -1,10 +1,11 @@
-/// Which lines of a campaign's audience have their final outcome by the word of the journal: what an earlier process has listed about the others is void.
+/// Which lines of a campaign's audience have their final outcome by the journal. What an earlier
+/// process has listed about other lines is void.
 package struct SettledLines: Sendable {
   private let readLine: UInt64
-  /// In order: a million of them are to take no more than they must.
+  /// In order. A sorted array, because a million of them must not take more memory than needed.
   private let openLines: [UInt64]
 
-  /// To be made before the campaign goes on.
+  /// Call it before the campaign is resumed.
   package init(of campaign: JournalledCampaign, recoveredRuns: [RecoveredRun]) {
     readLine = campaign.readLine
     var open: [UInt64] = []

@@ -2,13 +2,15 @@ internal import PushTransport
 internal import PushWire
 internal import Synchronization
 
-/// A lane's ``BacklogLimit``, measured on the lane's loop and read by whoever chooses between lanes.
+/// A lane's ``BacklogLimit``. The lane updates it on its loop; the scheduler reads it to choose a
+/// lane.
 final class BacklogGauge: Sendable {
   private let limit: Atomic<Int>
   private let done = Atomic<UInt64>(0)
   private let connected = Atomic(false)
   private let machine: Mutex<BacklogLimit>
-  /// What other lanes have taken over: padding, as soon as the lane comes to it. In order.
+  /// Ranges of the ring, in order, that other lanes have taken over. When the lane reaches them,
+  /// they are padding.
   private let withdrawn = Mutex<[Range<UInt64>]>([])
   private let withdrawnBlockCount = Atomic<Int>(0)
   private let batchByteCount: Int
@@ -16,7 +18,7 @@ final class BacklogGauge: Sendable {
   /// Assumed until the size of a campaign's frames is known.
   private static let usualFrameByteCount = 128
 
-  /// - Parameter largest: blocks; no backlog is longer.
+  /// - Parameter largest: the longest backlog allowed, in blocks.
   init(batchByteCount: Int, largest: Int) {
     self.batchByteCount = batchByteCount
     let start = BacklogLimit(
@@ -25,22 +27,22 @@ final class BacklogGauge: Sendable {
     limit = Atomic(start.blockCount)
   }
 
-  /// The lane's connection is open: what it is given now is sent at once.
+  /// The lane's connection is open, so new notifications are sent at once.
   var isConnected: Bool {
     get { connected.load(ordering: .relaxed) }
     set { connected.store(newValue, ordering: .relaxed) }
   }
 
-  /// Blocks that the lane may have taken and not sent.
+  /// The longest backlog allowed, in blocks.
   var blockCount: Int { limit.load(ordering: .relaxed) }
 
-  /// Blocks that the lane has still to send, or to send again; only a hint.
+  /// Blocks that the lane has still to send, or to send again. Only a hint: the ring may change.
   func backlog(of ring: NotificationRing) -> Int {
     let blockCount = max(ring.backlogBlockCount, ring.blockCount(behind: done.load(ordering: .relaxed)))
     return max(0, blockCount - withdrawnBlockCount.load(ordering: .relaxed))
   }
 
-  /// Another lane has taken over what lies in `range`. On the lane's loop.
+  /// Another lane has taken over the notifications in `range`. Called on the lane's loop.
   func withdrew(_ range: Range<UInt64>) {
     withdrawn.withLock { ranges in
       if let last = ranges.last, last.upperBound == range.lowerBound {
@@ -61,7 +63,7 @@ final class BacklogGauge: Sendable {
     }
   }
 
-  /// To be called on the lane's loop, once a turn.
+  /// Called on the lane's loop, once a turn.
   ///
   /// - Parameter done: see ``BacklogLimit/update(published:done:smallest:now:)``.
   func update(published: UInt64, done: UInt64, frameByteCount: Int?, now: Instant) {
@@ -75,7 +77,7 @@ final class BacklogGauge: Sendable {
     if new != blockCount { limit.store(new, ordering: .relaxed) }
   }
 
-  /// Two batches: one on its way, one to follow it.
+  /// Two batches: one in flight and the next one.
   private static func smallest(_ batchByteCount: Int, frameByteCount: Int) -> Int {
     max(16, 2 * batchByteCount / max(NotificationRing.blockByteCount, frameByteCount))
   }

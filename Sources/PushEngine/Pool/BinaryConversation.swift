@@ -1,8 +1,8 @@
 internal import PushTransport
 internal import PushWire
 
-/// The binary protocol: frames in batches, and one error response at most. ``LaneMachine`` decides; the
-/// ring is the resend window.
+/// The binary protocol: frames in batches, and one error response at most. ``LaneMachine`` decides.
+/// The ring is the resend window.
 final class BinaryConversation: Conversation {
   private let context: LaneContext
   private let version: FrameVersion
@@ -11,9 +11,9 @@ final class BinaryConversation: Conversation {
   private var packer: FramePacker
   private var decoder = ErrorResponseDecoder()
   private var lastAcknowledged: (byteCount: UInt64, at: Instant)?
-  /// Why the present connection ends, where that is known before it closes.
+  /// Why the present connection ends, if known before it closes.
   private var endCause: String?
-  /// The credential was replaced after the present dial had begun.
+  /// The credential was replaced after the present dial began.
   private var isRenewalDue = false
 
   private static let acknowledgementAge = Duration.milliseconds(1)
@@ -44,8 +44,7 @@ final class BinaryConversation: Conversation {
     case .dial: return .dial
     case .pack(let from, let last):
       let to = context.permitted(through: last, sent: machine.sent, step: intentStep)
-      // After a connection that ended without a word, there is nothing else to send than what is in
-      // doubt. The journal wakes the lane.
+      // After a silent close, only notifications in doubt can be sent. The journal wakes the lane.
       let mayResend = context.mayResend()
       guard from < to, mayResend else { return .sleep(until: nil) }
       if let deadline = context.batchDeadline(count: Int(clamping: to - from)) { return .sleep(until: deadline) }
@@ -74,8 +73,8 @@ final class BinaryConversation: Conversation {
       mayDialAhead: !isDraining && !context.isShutDown, isCancelled: shared.campaigns.isCancelled)
   }
 
-  /// How much of what was sent on the present connection the peer's system had acknowledged, at most a
-  /// moment ago: asking is a system call, and the machine counts in longer times.
+  /// How much of what was sent on the present connection the peer's system has acknowledged. The
+  /// value may be slightly old: asking is a system call, and the machine works with longer times.
   private func acknowledged(now: Instant) -> UInt64 {
     guard let link = context.link else { return 0 }
     if let seen = lastAcknowledged, now < seen.at + Self.acknowledgementAge { return seen.byteCount }
@@ -141,7 +140,7 @@ final class BinaryConversation: Conversation {
     machine.packed(to: run.end, lastStart: run.lastStart, count: run.count, campaign: campaign, fate: fate, now: now)
   }
 
-  /// The neighbours that share one fate without being sent.
+  /// Neighbouring notifications that leave the ring for the same reason without being sent.
   private func skipCancelled(from: UInt64, to: UInt64, campaign: UInt32, abandoned: Bool) -> FramePacker.Run {
     var run = FramePacker.Run(kind: .packed, end: from, lastStart: from, count: 0)
     while run.end < to {
@@ -158,8 +157,8 @@ final class BinaryConversation: Conversation {
 
   // MARK: Effects
 
-  /// Every event that has effects goes to the machine through here: what it leads to is carried out at
-  /// once.
+  /// Passes an event to the machine and carries out its effects at once. Every event with effects
+  /// goes through here.
   private func perform<Result>(_ event: () -> Result) -> Result {
     let result = event()
     let effects = machine.takeEffects()
@@ -170,10 +169,10 @@ final class BinaryConversation: Conversation {
 
   private func carryOut(_ effects: LaneMachine.Effects) {
     context.doubted(effects.mayHaveArrived)
-    // The next connection is to find that durable.
+    // This must be durable before the next connection sends again.
     if !effects.mayHaveArrived.isEmpty { _ = context.mayResend() }
     context.recorder.settle(effects.settlements)
-    // What is condemned after its last connection has gone counts as sent once more.
+    // A notification that is rejected after its last connection has closed counts as sent.
     if machine.settled > ring.sent { ring.setSent(machine.settled) }
     if machine.settled > ring.settled { ring.settle(through: machine.settled) }
     if effects.hasRewound { ring.setSent(machine.sent) }
@@ -194,7 +193,7 @@ final class BinaryConversation: Conversation {
   // MARK: Connections
 
   func renewConnection(tokens: ProviderTokenSource?) {
-    // One that is about to open shows the old credential too.
+    // A connection that is being opened still uses the old credential.
     isRenewalDue = !machine.isOpen && !machine.isDisconnected
     machine.renewConnection()
   }
@@ -235,8 +234,8 @@ final class BinaryConversation: Conversation {
       ending: closure.ending(failures: machine.failures), cause: endCause ?? reason.cause, retryAt: machine.retryAt)
   }
 
-  /// Where connections end in refusals, what this one has learned helps the other lanes, and they may
-  /// send sooner what waits here.
+  /// After refusals, other lanes use what this connection has learned, and take over notifications
+  /// that they can send sooner.
   func handOver(from lane: Lane) {
     guard machine.canHandOver else { return }
     let statistics = machine.refusalStatistics

@@ -1,18 +1,18 @@
 internal import PushJournal
 internal import PushWire
 
-/// How far a lane may send: up to the last intent that is durable.
+/// How far a lane may send: up to the last durable intent.
 ///
-/// After a crash everything that an intent covers may have arrived, so an intent runs ahead of what is
-/// sent by one step at most. The next one is asked for when half of the present one is used up, and the
-/// journal is hurried where the lane would otherwise have to wait for it.
+/// After a crash, everything that an intent covers may have arrived. So an intent covers at most
+/// one step more than what is sent. The next intent is written when half of the present one is used
+/// up. The journal commits at once if the lane would otherwise have to wait.
 struct IntentGate {
-  /// What the lane could send, if the journal let it.
+  /// What the lane could send if the journal allowed it.
   struct Backlog {
-    /// Where a record begins: everything before it has been sent.
+    /// Where a record begins. Everything before it has been sent.
     var sent: UInt64
     var published: UInt64
-    /// So many notifications ahead of `sent` an intent may reach.
+    /// An intent may cover at most this many notifications behind `sent`.
     var step: Int
   }
 
@@ -24,32 +24,34 @@ struct IntentGate {
 
   private enum Doubt {
     case durable
-    /// The record of it is written; one more must follow whose position is known.
+    /// The record is written. A later record, whose position is known, must follow.
     case written
-    /// It is durable when this is.
+    /// The doubt is durable when the record at this position is.
     case awaited(JournalPosition)
   }
 
   let lane: UInt64
   /// Everything in the ring that begins before it may be given to TLS.
   private(set) var through: UInt64 = 0
-  /// Where the last intent that was written ends; nil: none counts.
+  /// Where the last written intent ends; nil: no intent is valid.
   var askedThrough: UInt64? { asked?.through }
   private let journal: EngineJournal
   /// The last intent that was written.
   private var asked: Intent?
-  /// The intent whose durability is waited for.
+  /// The intent that the lane waits for.
   private var awaited: Intent?
   private var isWaiting = false
-  /// The next intent is asked for when no more than this is left of the last one, in blocks.
+  /// The next intent is written when no more blocks than this are left of the last one.
   private var lowBlockCount: UInt64 = 0
-  /// The lane has nothing to send with until the next intent is durable, however little that is.
+  /// The intent was rewound, so the lane can send nothing before the next one is durable, however
+  /// small that is.
   private var wasRewound = false
   /// See ``doubted()``.
   private var doubt = Doubt.durable
 
-  /// So much is worth a commit of its own. What is less comes so slowly that it can wait for the end of
-  /// the journal's interval: otherwise each notification of a trickle would cost a sync.
+  /// A step of this size is worth a commit of its own. Smaller steps come so slowly that they can
+  /// wait for the journal's interval. Otherwise a trickle would cost one sync for each
+  /// notification.
   private static let urgentBlockCount: UInt64 = 256
 
   init(journal: EngineJournal, lane: UInt64) {
@@ -57,9 +59,10 @@ struct IntentGate {
     self.lane = lane
   }
 
-  /// Sees to it that the next step of the backlog may be sent soon.
+  /// Requests the next intent, so that the next step of the backlog can be sent soon.
   ///
-  /// - Parameter answered: called, on any thread, when ``granted()`` is to be called and there may be more to send.
+  /// - Parameter answered: called on any thread when ``granted()`` is to be called and there may be
+  ///   more to send.
   mutating func ask(_ backlog: Backlog, walk: some RecordWalk, answered: @escaping @Sendable () -> Void) {
     guard writeIntent(backlog, walk: walk) else {
       guard !isWaiting, journal.failure == nil else { return }
@@ -77,7 +80,7 @@ struct IntentGate {
     journal.whenDurable(asked.position, answered)
   }
 
-  /// Writes the next intent, if it is time for one. False: there is no room for it.
+  /// Writes the next intent, if it is due. False: the journal has no room.
   private mutating func writeIntent(_ backlog: Backlog, walk: some RecordWalk) -> Bool {
     let last = max(asked?.through ?? through, backlog.sent)
     guard backlog.published > last, last - backlog.sent <= max(lowBlockCount, UInt64(backlog.step / 2)) else {
@@ -92,12 +95,12 @@ struct IntentGate {
     return true
   }
 
-  /// Where a step ends: behind no more than its number of notifications. Possibly within a record, which
-  /// is then covered as a whole, since it begins before that.
+  /// Where a step ends: behind no more than its number of notifications. The end may lie within a
+  /// record. The intent then covers that whole record, since it begins before the end.
   private static func end(of backlog: Backlog, walk: some RecordWalk) -> UInt64 {
     let step = UInt64(backlog.step)
-    // No notification takes less than a block. Where they take just that, counting them would be a look
-    // at each for nothing.
+    // A notification takes at least one block. If each takes exactly one, counting them would read
+    // every header for nothing.
     if backlog.published - backlog.sent <= step { return backlog.published }
     if walk.position(after: 1, from: backlog.sent, limit: backlog.published) == backlog.sent + 1 {
       return backlog.sent + step
@@ -105,7 +108,7 @@ struct IntentGate {
     return walk.position(after: backlog.step, from: backlog.sent, limit: backlog.published)
   }
 
-  /// Has the journal commit at once where the step is what the lane waits for.
+  /// Makes the journal commit at once if the lane waits for this step.
   private mutating func hurry(_ backlog: Backlog) {
     guard let asked, !asked.isHurried else { return }
     let isCut = asked.through < backlog.published
@@ -115,14 +118,14 @@ struct IntentGate {
     wasRewound = false
   }
 
-  /// The answer is there.
+  /// The journal has answered a request.
   mutating func granted() {
     isWaiting = false
     takeDurable()
     awaited = nil
   }
 
-  /// Intents that were written while the awaited one was on its way to the disk have mostly gone with it.
+  /// Intents written during a commit have usually become durable with it.
   private mutating func takeDurable() {
     if let asked, journal.isDurable(asked.position) {
       through = max(through, asked.through)
@@ -133,18 +136,18 @@ struct IntentGate {
 
   /// The journal has a new record of notifications that may have arrived and will be sent again.
   ///
-  /// They may be sent again when that record is durable: otherwise a crash could hide that there
-  /// are two copies. However many notifications there are, this costs one commit.
+  /// They are sent again only when that record is durable. Otherwise a crash could hide that there
+  /// are two copies. This costs one commit for any number of notifications.
   mutating func doubted() {
     doubt = .written
   }
 
-  /// Whether what is in doubt may be sent again.
+  /// Whether notifications in doubt may be sent again.
   ///
-  /// - Parameter answered: called, on any thread, when ``granted()`` is to be called; then ask again.
+  /// - Parameter answered: called on any thread when ``granted()`` is to be called; then ask again.
   mutating func mayResend(answered: @escaping @Sendable () -> Void) -> Bool {
     if case .written = doubt {
-      // The same intent once more: it is durable after the doubt.
+      // Writes the same intent once more. It becomes durable after the doubt.
       guard let position = journal.intend(lane: lane, through: asked?.through ?? through) else {
         guard !isWaiting, journal.failure == nil else { return false }
         isWaiting = true
@@ -165,12 +168,12 @@ struct IntentGate {
     return false
   }
 
-  /// What was sent from `position` on was certainly discarded: after a crash it has not arrived from here.
-  /// It needs an intent again.
+  /// The gateway has discarded everything from `position` on, so these notifications have not
+  /// arrived. They need a new intent.
   mutating func rewind(to position: UInt64) {
     guard max(through, asked?.through ?? 0) > position else { return }
     journal.record(.rewound(lane: lane, to: position))
-    // Intents that are on their way to the disk lie before that record: they say nothing any more.
+    // Intents that are not durable yet precede the rewind record, which cancels them.
     asked = nil
     awaited = nil
     lowBlockCount = 0

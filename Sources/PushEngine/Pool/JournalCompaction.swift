@@ -1,8 +1,10 @@
 internal import PushTransport
 
-/// A lane's unsettled notifications, written into the journal once more, because their first writing lies so far back that it keeps old segments alive.
+/// A lane's unsettled notifications are written into the journal again when their old records keep
+/// old segments from being deleted.
 extension Lane {
-  /// Writes what lies in the ring before `end`, a record at a time, waiting for room in the journal where it must.
+  /// Writes what lies in the ring before `end`, one record at a time. Waits for room in the journal
+  /// where needed.
   nonisolated func compact(before end: UInt64) {
     loop.execute { self.assumeIsolated { $0.compact(from: $0.ring.settled, before: end) } }
   }
@@ -17,7 +19,8 @@ extension Lane {
         continue
       }
       guard let campaign = shared.campaigns[record.campaign]?.journalNumber else {
-        // Its campaign has ended and is forgotten; it lies here only because others before it are not settled.
+        // Its campaign has ended and is forgotten. It stays in the ring only because others before
+        // it are not settled.
         position += record.blockCount
         continue
       }
@@ -38,7 +41,8 @@ extension Lane {
   }
 }
 
-/// Neighbouring notifications of a ring, without padding between them, of one campaign and one degree of doubt.
+/// Neighbouring notifications of a ring, without padding between them, of one campaign and with one
+/// degree of doubt.
 struct RingRun: EnqueueSource {
   private(set) var shape = EnqueueShape()
   private(set) var end: UInt64
@@ -48,9 +52,9 @@ struct RingRun: EnqueueSource {
   private static let countLimit = 1024
 
   /// - Parameters:
-  ///   - start: of a notification.
-  ///   - limit: a record that begins before it counts.
-  ///   - blockCountLimit: all of them fit; at least the first's.
+  ///   - start: where a notification begins.
+  ///   - limit: a record that begins before it is included.
+  ///   - blockCountLimit: the run takes no more blocks, except for its first notification.
   init(
     _ ring: NotificationRing, from start: UInt64, before limit: UInt64, byteCountLimit: Int, blockCountLimit: Int = .max
   ) {

@@ -1,19 +1,20 @@
 internal import PushTransport
 internal import PushWire
 
-/// One slot of an app's pool: a ring, at most one live connection, and the ``Conversation`` on it. Bound
-/// to one event loop, which is its executor.
+/// One slot of an app's pool: a ring, at most one live connection, and the ``Conversation`` on it.
+/// It is bound to one event loop, which is its executor.
 ///
-/// A lane outlives its connections; the ring holds what is not settled yet. The lane has the pump, the
-/// timer, the link and the app's permission to connect. What is said, and what an event means, is its
-/// conversation's: ``BinaryConversation`` or ``RequestConversation``. Nobody above knows which one it is.
+/// A lane outlives its connections. The ring holds what is not settled yet. The lane owns the pump,
+/// the timer, the link and the app's permission to connect. The conversation makes the bytes and
+/// interprets events: ``BinaryConversation`` or ``RequestConversation``. The code above the lane
+/// does not depend on which one it is.
 ///
-/// Asked once per chunk, never once per notification.
+/// The lane is called once per chunk, never once per notification.
 actor Lane: LinkDelegate {
   nonisolated let ring: NotificationRing
   nonisolated let loop: any Loop
   nonisolated let shared: AppShared
-  /// How much it takes ahead of what it has sent.
+  /// The limit of its backlog.
   nonisolated let backlog: BacklogGauge
   /// The lane's number in the journal, if there is one.
   nonisolated let journalNumber: UInt64?
@@ -28,12 +29,12 @@ actor Lane: LinkDelegate {
   private var isWaitingToDial = false
   private var isPumpScheduled = false
 
-  /// After so many writes the loop serves its other lanes and reads its sockets.
+  /// After this many writes the loop serves its other lanes and reads its sockets.
   private static let writesPerTurn = 4
 
   /// - Parameters:
   ///   - isKept: an idle connection stays open.
-  ///   - seed: of the jitter of its back-off.
+  ///   - seed: for the jitter of its back-off.
   init(
     configuration: AppRules, isKept: Bool, loop: any Loop, dialer: any Dialer, shared: AppShared,
     budget: RingBudget?, seed: UInt64, report: @escaping @Sendable (LaneEvent) -> Void
@@ -62,7 +63,7 @@ actor Lane: LinkDelegate {
     owner.lane = self
   }
 
-  /// The app lets this lane connect.
+  /// The app allows this lane to connect.
   func connect() {
     isWaitingToDial = false
     guard !context.isShutDown, context.link == nil, conversation.isDisconnected else { return }
@@ -70,29 +71,31 @@ actor Lane: LinkDelegate {
     context.link = dialer.dial(on: loop, delegate: self)
   }
 
-  /// Closes the connection for good. What is still in the window then counts by the app's policy.
+  /// Closes the connection for good. The app's policy decides what becomes of the notifications in
+  /// the window.
   func shutDown() {
     context.isShutDown = true
     context.link?.close()
   }
 
-  /// The credential has been replaced: the present connection takes nothing new, and is left when what
-  /// is in flight on it has its outcome.
+  /// The credential has been replaced. The present connection takes nothing new, and is closed when
+  /// everything in flight on it has its outcome.
   ///
-  /// - Parameter tokens: of the next connection.
+  /// - Parameter tokens: for the next connection.
   func renewConnection(tokens: ProviderTokenSource?) {
     conversation.renewConnection(tokens: tokens)
     requestPump()
   }
 
-  /// Takes itself out of the pool, if its ring is empty.
+  /// Leaves the pool, if its ring is empty.
   func retire() {
     if conversation.isDisconnected, retireRing() { context.isShutDown = true } else { report(.stayed) }
   }
 
-  /// Closes the ring, so that whoever has just chosen it finds no room in it and looks for another.
+  /// Closes the ring, so that a reader that has just chosen this lane finds no room and chooses
+  /// another.
   ///
-  /// - Returns: false: somebody was faster, and it stays.
+  /// - Returns: false if a reader was faster. Then the lane stays.
   private func retireRing() -> Bool {
     shared.scheduler.remove(self)
     if ring.retire() {
@@ -105,12 +108,13 @@ actor Lane: LinkDelegate {
 
   // MARK: The pump
 
-  /// Something was published, or has changed that the conversation should know of. From any thread.
+  /// Something was published, or something else changed that concerns the conversation. From any
+  /// thread.
   nonisolated func wake() {
     loop.execute { self.assumeIsolated { $0.requestPump() } }
   }
 
-  /// To be called after a claim was published: wakes the lane only if it sleeps. From any thread.
+  /// Called after a claim was published. Wakes the lane only if it sleeps. From any thread.
   nonisolated func published() {
     if ring.takeWakeUp() { wake() }
   }
@@ -128,7 +132,7 @@ actor Lane: LinkDelegate {
   }
 
   private func pump() {
-    // A connection that would carry nothing is not waited for.
+    // While draining, the lane does not wait for a connection that would carry nothing.
     if let link = context.link, !conversation.isOpen, shared.campaigns.isDraining, shared.campaigns.isCancelled {
       link.close()
     }
@@ -160,7 +164,7 @@ actor Lane: LinkDelegate {
     if wasBusy, !ring.isBusy { conversation.becameIdle() }
   }
 
-  /// The time has come that ``LaneIdle`` was to wait for.
+  /// The timer of ``LaneIdle`` has fired.
   func timerFired() {
     idle.woke()
     requestPump()
@@ -178,7 +182,7 @@ actor Lane: LinkDelegate {
   }
 
   nonisolated func link(_ link: any Link, received bytes: UnsafeRawBufferPointer) {
-    // The call comes on this actor's own executor and ends before the buffer does.
+    // The call runs on this actor's own executor and ends before the buffer does.
     nonisolated(unsafe) let bytes = unsafe bytes
     assumeIsolated { unsafe $0.received(link, bytes) }
   }
@@ -227,6 +231,6 @@ actor Lane: LinkDelegate {
 }
 
 extension Lane {
-  /// It has a connection and nothing to send over it.
+  /// It has an open connection and nothing to send.
   nonisolated var isSpare: Bool { backlog.isConnected && ring.published == ring.settled }
 }

@@ -1,12 +1,13 @@
 internal import PushTransport
 internal import PushWire
 
-/// What a lane and its conversation share: ring, link, recorder, intents. Used on the lane's loop alone.
+/// What a lane and its conversation share: ring, link, recorder, intents. Used only on the lane's
+/// loop.
 final class LaneContext {
   let ring: NotificationRing
   let loop: any Loop
   let shared: AppShared
-  /// How much the lane takes ahead of what it has sent.
+  /// The limit of the lane's backlog.
   let backlog: BacklogGauge
   let report: @Sendable (LaneEvent) -> Void
   let batchByteCount: Int
@@ -17,7 +18,7 @@ final class LaneContext {
   /// Nil without a journal.
   private var gate: IntentGate?
   private var growthHold = GrowthHold()
-  /// Called, on any thread, when an intent has become durable.
+  /// Called on any thread when an intent has become durable.
   private let intentAnswered: @Sendable () -> Void
 
   init(
@@ -40,13 +41,13 @@ final class LaneContext {
 
   // MARK: Intents
 
-  /// How far of what could be sent the journal lets it; asks for more.
+  /// How far the journal allows the lane to send. Requests the next intent.
   ///
   /// - Parameters:
   ///   - sent: everything before it has been sent.
-  ///   - step: so many notifications ahead of `sent` an intent may reach.
+  ///   - step: an intent may cover at most this many notifications behind `sent`.
   func permitted(through end: UInt64, sent: UInt64, step: Int) -> UInt64 {
-    // What was cancelled is not sent, and needs no durable intent.
+    // Cancelled notifications are not sent, so they need no durable intent.
     guard gate != nil, !shared.campaigns.isCancelled else { return end }
     requestIntent(sent: sent, step: step)
     return min(end, gate?.through ?? end)
@@ -57,8 +58,8 @@ final class LaneContext {
       IntentGate.Backlog(sent: sent, published: ring.published, step: step), walk: ring, answered: intentAnswered)
   }
 
-  /// What lies behind `position` needs an intent again. Asks for it, so that it is durable when the next
-  /// connection needs it.
+  /// Everything behind `position` needs a new intent. Requests it now, so that it is durable when
+  /// the next connection needs it.
   func rewindIntent(to position: UInt64, sent: UInt64, step: Int) {
     gate?.rewind(to: position)
     if !shared.campaigns.isCancelled { requestIntent(sent: sent, step: step) }
@@ -66,27 +67,28 @@ final class LaneContext {
 
   func intentGranted() { gate?.granted() }
 
-  /// These notifications may have arrived, and will be sent again.
+  /// These notifications may have arrived and will be sent again.
   func doubted(_ ranges: [Range<UInt64>]) {
     guard !ranges.isEmpty else { return }
     for range in ranges { recorder.markMayHaveArrived(range) }
     gate?.doubted()
   }
 
-  /// False until the journal is sure of what is in doubt.
+  /// False until the journal's record of the doubt is durable.
   func mayResend() -> Bool {
     shared.campaigns.isCancelled || gate?.mayResend(answered: intentAnswered) ?? true
   }
 
   // MARK: Batches
 
-  /// Bytes that a notification takes on the wire. One with a payload of its own takes about as many as
-  /// in the ring; of the others the frame's size is known.
+  /// Bytes that a notification takes on the wire. One with its own payload takes about as many as
+  /// in the ring. For the others the frame's size is known.
   private var frameByteCount: Int {
     max(NotificationRing.blockByteCount, recorder.ledger?.frames.frameByteCount ?? 0)
   }
 
-  /// Until when `count` notifications wait for more to be written with them; nil: they are written now.
+  /// Until when `count` notifications wait for more, to be written together; nil: they are written
+  /// now.
   func batchDeadline(count: Int) -> Instant? {
     guard let link else { return nil }
     switch batchTimer.decide(waiting: count * frameByteCount, socketIsIdle: link.isIdle, now: loop.now) {
@@ -99,7 +101,7 @@ final class LaneContext {
 
   /// Measures how fast the backlog is sent.
   ///
-  /// - Parameter done: how far the lane has come for good.
+  /// - Parameter done: everything before it is final.
   func measureBacklog(published: UInt64, done: UInt64) {
     backlog.update(
       published: published, done: done, frameByteCount: recorder.ledger?.frames.frameByteCount, now: loop.now)

@@ -1,32 +1,32 @@
 internal import PushTransport
 internal import PushWire
 
-/// What the app's actor hears of a lane.
+/// What a lane reports to the app's actor.
 enum LaneEvent: Sendable {
   case wantsConnection(Lane)
   /// A connection has opened.
   ///
-  /// - isFirst: the lane had none before.
+  /// - isFirst: the lane's first connection.
   case opened(isFirst: Bool)
-  /// - cause: for people.
+  /// - cause: for messages.
   case ended(PoolMachine.Ending, cause: String)
   /// The breaker on bad tokens has tripped; ``stopped(_:)`` follows.
   case breakerTripped(String)
-  /// The app sends nothing any more.
+  /// The app must send nothing more.
   case stopped(String)
-  /// Its connection was refused something, and no other lane has one that waits for work.
+  /// A notification on the lane's connection was refused, and no other lane has a spare connection.
   case lacksSpare
-  /// The app makes no progress, and must check that at this moment; see ``AppStatus``.
+  /// The app makes no progress and must check again at this moment; see ``AppStatus``.
   case troubled(checkAt: Instant)
   case starved
-  /// It has left its connection, since there was nothing to do.
+  /// It has closed its connection because it was idle.
   case idled(Lane)
-  /// It was to go, but has got something to do.
+  /// It was asked to retire, but has new work.
   case stayed
 }
 
 extension LinkClosure {
-  /// What it says about the notifications that were sent.
+  /// What the closure means for the notifications in flight.
   var forLane: LaneClosure {
     switch self {
     case .byPeer, .truncated, .reset, .failed, .unreachable, .handshakeFailed: .silent
@@ -35,7 +35,7 @@ extension LinkClosure {
     }
   }
 
-  /// What it says to people.
+  /// The cause, for messages.
   var cause: String {
     switch self {
     case .byPeer, .truncated: "the gateway closed the connection without an answer"
@@ -45,15 +45,16 @@ extension LinkClosure {
     }
   }
 
-  /// The same on a connection that has worked: an alert about the certificate is no verdict on it
-  /// there. If the certificate has been withdrawn, the next connection is refused at once.
+  /// The same closure on a connection that has worked. There, an alert about the certificate does
+  /// not prove that the certificate is bad. If it has been revoked, the next connection is refused
+  /// at once.
   var onWorkingConnection: LinkClosure {
     if case .credentialRefused(let text) = self { .failed(text) } else { self }
   }
 
-  /// What it says to the pool.
+  /// What the closure means for the pool.
   ///
-  /// - Parameter failures: connections in a row, up to this one, that got nothing done.
+  /// - Parameter failures: consecutive connections, including this one, that got nothing done.
   func ending(failures: Int) -> PoolMachine.Ending {
     switch self {
     case .unreachable(let text), .handshakeFailed(let text): .unreachable(text)

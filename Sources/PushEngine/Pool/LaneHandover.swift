@@ -1,31 +1,32 @@
 internal import PushTransport
 internal import PushWire
 
-/// A lane gives what it cannot send soon to lanes that can.
+/// A lane moves notifications that it cannot send soon to lanes that can.
 ///
-/// Success over the binary protocol is silent, so a lane has often sent a whole audience before the
-/// first refusal says that nearly all of it must be sent again. And at the end of a campaign some lanes
-/// have more refused tokens left than others. When a connection has ended in a refusal, nothing is under
-/// way: what follows may as well go to another lane.
+/// Success over the binary protocol is silent. So a lane has often sent a whole audience before the
+/// first refusal shows that nearly all of it must be sent again. At the end of a campaign, some
+/// lanes have more bad tokens left than others. When a connection has ended in a refusal, nothing
+/// is in flight, so the notifications behind the refused one can move to another lane.
 extension Lane {
   /// Blocks that a lane keeps in any case.
   ///
-  /// As much as a connection may send at once, so that most have something to be refused; at the
-  /// campaign's end as much as one gets through. At most two full batches of usual notifications.
+  /// Normally as much as a connection may send at once, so that most connections have something to
+  /// refuse. At the campaign's end, as much as one connection gets done. At most two full batches
+  /// of usual notifications.
   static func smallestShare(_ statistics: RefusalStatistics, isDraining: Bool) -> Int {
     guard let gap = statistics.gap else { return 512 }
     return Int(min(max(64, gap * (isDraining ? 1 : 5)), 512))
   }
 
-  /// Gives away what is more than this lane's share of all that the app's lanes hold; all of it, if
-  /// another lane waits with a connection and has room for it.
+  /// Moves what exceeds this lane's share of all that the app's lanes hold. Moves everything if
+  /// another lane has a spare connection and room for it.
   ///
   /// - Parameters:
-  ///   - smallest: blocks; less is not worth the work.
-  ///   - start: everything before it is settled, and nothing behind it is under way.
-  ///   - highWater: what lies before it has been sent at least once.
-  ///   - sentAgain: so many of a campaign that have been sent here go to another lane, which knows nothing
-  ///     of that.
+  ///   - smallest: blocks; moving less is not worth the work.
+  ///   - start: everything before it is settled, and nothing behind it is in flight.
+  ///   - highWater: everything before it has been sent at least once.
+  ///   - sentAgain: reports how many notifications of a campaign were sent here before they moved.
+  ///     The other lane does not know that.
   nonisolated func shareBacklog(
     notUnder smallest: Int, from start: UInt64, highWater: UInt64, sentAgain: (Int, CampaignLedger) -> Void
   ) {
@@ -39,7 +40,7 @@ extension Lane {
     }
     let all = others.reduce(held) { $0 + $1.backlog.backlog(of: $1.ring) }
     let share = max(min(smallest, ring.blockCount / 8), all / (others.count + 1))
-    // A little more than a share is not worth the work.
+    // Moving slightly more than a share is not worth the work.
     guard held > share + share / 2 else { return }
     var position = recordStart(after: UInt64(share), from: start, before: published)
     for lane in others where position < published {
@@ -49,7 +50,7 @@ extension Lane {
     }
   }
 
-  /// Moves as much as another lane is to have. Returns where the rest begins.
+  /// Moves as much as another lane can take. Returns where the rest begins.
   @discardableResult
   private nonisolated func give(
     from start: UInt64, before limit: UInt64, to lane: Lane, blockCount: Int, highWater: UInt64,
@@ -73,7 +74,8 @@ extension Lane {
     return position
   }
 
-  /// Behind notifications of so many blocks; what went to other lanes before lies between them.
+  /// Where the record behind `blockCount` blocks of notifications begins. Ranges that moved to
+  /// other lanes earlier may lie between.
   private nonisolated func recordStart(after blockCount: UInt64, from start: UInt64, before end: UInt64) -> UInt64 {
     var (position, left) = (start, blockCount)
     while position < end, left > 0 {
@@ -84,8 +86,8 @@ extension Lane {
     return position
   }
 
-  /// Moves neighbouring notifications of one campaign. Returns where those behind them begin; nil if the
-  /// other lane, or the journal, has no room.
+  /// Moves neighbouring notifications of one campaign. Returns where the next ones begin; nil if
+  /// the other lane or the journal has no room.
   private nonisolated func move(
     from start: UInt64, before limit: UInt64, to lane: Lane, blockCount: Int, highWater: UInt64,
     sentAgain: (Int, CampaignLedger) -> Void
@@ -120,8 +122,7 @@ extension Lane {
     return run.end
   }
 
-  /// What the claim takes in is journaled before the other lane can see it. False: there is no room in
-  /// the journal.
+  /// The claim is journaled before the other lane can see it. False: the journal has no room.
   private nonisolated func write(
     _ run: RingRun, of ledger: CampaignLedger, from start: UInt64, to lane: Lane, at position: UInt64,
     isInDoubt: Bool

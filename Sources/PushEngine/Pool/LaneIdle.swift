@@ -1,7 +1,8 @@
 internal import PushTransport
 internal import PushWire
 
-/// How a lane sleeps: until its ring has something, until a timer fires; and what it does about its memory meanwhile.
+/// How a lane sleeps: until its ring has something or a timer fires. Also frees the memory of an
+/// idle ring.
 struct LaneIdle {
   private let ring: NotificationRing
   private let loop: any Loop
@@ -9,7 +10,7 @@ struct LaneIdle {
   private var timer: (deadline: Instant, handle: any LoopTimer)?
   private var emptySince: Instant?
 
-  /// A ring that has been empty for so long gives its memory back.
+  /// A ring that has been empty for this long frees its memory.
   private static let ringIdleness = Duration.seconds(1)
 
   init(ring: NotificationRing, loop: any Loop, scheduler: LaneScheduler) {
@@ -18,10 +19,10 @@ struct LaneIdle {
     self.scheduler = scheduler
   }
 
-  /// Sleeps until `deadline`, or until somebody wakes the lane.
+  /// Sleeps until `deadline`, or until the lane is woken.
   ///
-  /// - Parameter published: of the ring, when the lane last asked its machine.
-  /// - Returns: false when more was published meanwhile: then the lane must look again.
+  /// - Parameter published: the ring's published position when the lane last asked its machine.
+  /// - Returns: false if more was published since: then the lane must look again.
   mutating func sleep(_ lane: Lane, until deadline: Instant?, seen published: UInt64) -> Bool {
     if let deadline { arm(deadline, for: lane) }
     lookAfterMemory(seen: published, for: lane)
@@ -40,12 +41,12 @@ struct LaneIdle {
     if now < since + Self.ringIdleness {
       arm(since + Self.ringIdleness, for: lane)
     } else if ring.becameIdle() {
-      // Whoever came meanwhile has found no room.
+      // Readers that came meanwhile found no room.
       scheduler.resumeWaiters()
     }
   }
 
-  /// A timer that is due earlier than needed stays: it only asks the machine once more.
+  /// A timer that fires earlier than needed stays: it only costs one more question to the machine.
   private mutating func arm(_ deadline: Instant, for lane: Lane) {
     if let timer, timer.deadline <= deadline { return }
     timer?.handle.cancel()

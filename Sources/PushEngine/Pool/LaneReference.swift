@@ -1,6 +1,6 @@
 internal import Synchronization
 
-/// A lane for those whom it owns itself, and who may outlive it.
+/// A weak reference to a lane, for objects that the lane owns and that may outlive it.
 final class LaneReference: Sendable {
   private struct Weak {
     weak var lane: Lane?

@@ -1,14 +1,14 @@
 internal import PushTransport
 internal import PushWire
 
-/// The tokens of a connection: which one it carries now, and which one it carried before.
+/// The tokens of a connection: the present one and the previous one.
 struct ConnectionTokens {
   /// Nil with a certificate.
   var present: ProviderToken?
-  /// Requests with a smaller tag carried the token before.
+  /// Requests with a smaller tag carried the previous token.
   private var since: UInt64 = 0
   private var generationBefore: UInt64 = 0
-  /// The service has taken a request with the present one, and the source knows.
+  /// The service has accepted a request with the present token, and the source knows.
   var isAccepted = false
   var lookedAt = Instant.start
 
@@ -17,7 +17,7 @@ struct ConnectionTokens {
     isAccepted = false
   }
 
-  /// From this tag on, requests carry another one.
+  /// From this tag on, requests carry a new token.
   mutating func renewed(_ token: ProviderToken, from tag: UInt64) {
     generationBefore = present?.generation ?? 0
     present = token
@@ -25,7 +25,7 @@ struct ConnectionTokens {
     isAccepted = false
   }
 
-  /// Which one the request carried.
+  /// The generation of the token that the request carried.
   func generation(of tag: UInt64) -> UInt64 { tag < since ? generationBefore : present?.generation ?? 0 }
 }
 
@@ -38,7 +38,7 @@ extension RequestConversation {
     case never(String)
   }
 
-  /// Sees to it that there is a token to connect with, where there has to be one.
+  /// Makes sure that there is a token to connect with, if one is needed.
   func authorize() -> Authorization {
     guard let source = tokenSource else { return .ready }
     let now = loop.now
@@ -54,7 +54,7 @@ extension RequestConversation {
     }
   }
 
-  /// Now and then: whether there is a newer token. Asking costs a mutex.
+  /// Checks from time to time whether there is a newer token. The check costs a mutex.
   func renewAuthorization() {
     guard let source = tokenSource, let session, machine.isOpen else { return }
     let now = loop.now
@@ -66,16 +66,16 @@ extension RequestConversation {
       tokens.renewed(token, from: machine.nextTag)
       session.setAuthorization(token.authorization)
     case .wait:
-      // What this connection carries has been refused.
+      // The service has refused the token of this connection.
       machine.goingAway()
     case .failed(let error):
       pauseApp("no provider token can be made: \(error)")
     }
   }
 
-  // MARK: What the peer says
+  // MARK: Answers of the peer
 
-  /// Why a connection ended, for people.
+  /// Why a connection ended, for messages.
   func cause(of closure: LinkClosure) -> String {
     if let failure = session?.failure { return failure.description }
     guard let goAway = session?.goAway else { return closure.cause }
@@ -137,9 +137,10 @@ extension RequestConversation {
       now: loop.now)
   }
 
-  /// Tells the source what the service thinks of its token; returns what that means for the notification.
+  /// Reports the service's complaint to the token source. Returns what it means for the
+  /// notification.
   private func complain(_ complaint: ProviderTokenMachine.Complaint, _ response: HTTP2Response) -> ProviderVerdict {
-    // Without a token there is none to make better.
+    // Without a token, nothing can be renewed.
     guard let source = tokenSource else { return .pausesApp }
     let reaction = source.complained(
       complaint, generation: tokens.generation(of: response.tag), date: response.date, now: loop.now,

@@ -1,29 +1,29 @@
 internal import PushTransport
 internal import PushWire
 
-/// The HTTP/2 provider API: each notification is a request with an answer of its own.
-/// ``RequestMachine`` decides; `HTTP2ClientSession` makes bytes.
+/// The HTTP/2 provider API: each notification is a request with its own response.
+/// ``RequestMachine`` decides; `HTTP2ClientSession` makes the bytes.
 ///
-/// What the peer answers, and what the credential is, is in `RequestConversation+Answers.swift`.
+/// Responses and credentials are in `RequestConversation+Answers.swift`.
 final class RequestConversation: Conversation {
   let settings: HTTP2Settings
-  /// Where the tokens of the present connection come from; nil with a certificate.
+  /// The token source of the present connection; nil with a certificate.
   private(set) var tokenSource: ProviderTokenSource?
-  /// The same of the next connection, if the credential has been replaced.
+  /// The token source of the next connection, if the credential has been replaced.
   private var nextSource: ProviderTokenSource??
   let context: LaneContext
   var machine: RequestMachine
   private(set) var session: HTTP2ClientSession?
   var tokens = ConnectionTokens()
-  /// By position, what a 410 said of a device, until it is settled.
+  /// By position: the time that a 410 gave for the device, until the notification is settled.
   var goneSince: [UInt64: UInt64] = [:]
   private var batch = RequestBatch()
   private var seenCancellations = 0
 
-  /// Intents run ahead by as many requests as may be under way, and this many more: with few streams,
-  /// answers come faster than the journal could follow.
+  /// An intent covers as many requests as may be in flight, and this many more. With few streams,
+  /// responses come faster than the journal can commit.
   private static let intentMargin = 400
-  /// And by no more than over the binary protocol.
+  /// But no more than over the binary protocol.
   private static let intentLimit = 8192
 
   init(_ policy: LanePolicy, _ settings: HTTP2Settings, _ context: LaneContext, isKept: Bool, seed: UInt64) {
@@ -85,14 +85,14 @@ final class RequestConversation: Conversation {
       flush()
       context.link?.close()
     case .wait(let deadline):
-      // Bytes that are given out may end streams, and make room for others.
+      // These bytes may end streams, which makes room for others.
       if !flush() { return .sleep(until: deadline) }
     }
     guard batch.byteCount >= context.batchByteCount else { return .proceed }
     return afterFlush(.wrote)
   }
 
-  /// Nothing that was made ready stays here.
+  /// Flushes before the step is returned: no prepared bytes stay here.
   private func afterFlush(_ step: LaneStep) -> LaneStep {
     flush()
     return step
@@ -107,13 +107,14 @@ final class RequestConversation: Conversation {
 
   // MARK: Sending
 
-  /// Until when the requests wait for company, if they do.
+  /// Until when the requests wait for more, to be written together; nil: they do not wait.
   private func batchDeadline(count: Int) -> Instant? {
     guard batch.byteCount == 0, let deadline = context.batchDeadline(count: max(1, count)) else { return nil }
     return min(deadline, machine.deadline ?? deadline)
   }
 
-  /// Takes up to `count` notifications up, until the batch is full. False: the connection takes no more.
+  /// Takes up to `count` notifications, until the batch is full. False: the connection takes no
+  /// more.
   private func take(from: UInt64, to: UInt64, count: Int) -> Bool {
     let now = loop.now
     let unixSeconds = loop.unixSeconds
@@ -135,8 +136,8 @@ final class RequestConversation: Conversation {
     return true
   }
 
-  /// Makes a request of a notification, or passes it over where it is not to be sent any more. False:
-  /// the connection takes no more.
+  /// Makes a request of a notification, or skips it if it must not be sent any more. False: the
+  /// connection takes no more.
   private func take(_ entry: RequestEntry, _ record: RingRecord, now: Instant, unixSeconds: UInt32) -> Bool {
     let ledger = context.recorder.ledger(of: entry.campaign)
     if ledger.isCancelled {
@@ -168,8 +169,8 @@ final class RequestConversation: Conversation {
     return true
   }
 
-  /// Gives the session's bytes to the link, as one write unless they are very many. False: there were
-  /// none.
+  /// Passes the session's bytes to the link, as one write unless they are very many. False: there
+  /// were none.
   @discardableResult
   private func flush() -> Bool {
     guard let session, let link = context.link else { return false }
@@ -194,13 +195,13 @@ final class RequestConversation: Conversation {
 
   // MARK: Effects
 
-  /// Events whose effects are to be carried out at once go to the machine through here. Answers of one
-  /// read are many events: neighbours among them become one run.
+  /// Passes events to the machine and carries out their effects at once. The responses of one read
+  /// are many events: neighbours among them become one run.
   func perform<Result>(_ event: () -> Result) -> Result {
     let result = event()
     let effects = machine.takeEffects()
     context.update(isSearching: machine.isSearching)
-    // Streams are refused also where the service has only just begun to allow more of them.
+    // Streams are also refused when the service has only just begun to allow more of them.
     if let trouble = effects?.trouble, trouble.cause != .streamRefused {
       shared.growth.hold(nextTryAt: trouble.nextTryAt, now: loop.now)
     }
@@ -235,8 +236,8 @@ final class RequestConversation: Conversation {
     shared.scheduler.roomMade(ring: ring, backlog: context.backlog)
   }
 
-  /// The credential, the topic or the tokens are at fault, not a connection: the app stops at once, and
-  /// not by way of its actor, which lanes may be ahead of.
+  /// The credential, the topic or the tokens are wrong, not the connection. The app stops at once
+  /// and not through its actor, because lanes may run ahead of the actor.
   func pauseApp(_ reason: String) {
     machine.pause()
     shared.cancelAll(failure: reason)
@@ -278,7 +279,7 @@ final class RequestConversation: Conversation {
       return false
     }
     machine.opened(now: loop.now)
-    // It was dialled with the credential that has been replaced since.
+    // This connection was dialled with a credential that has been replaced since.
     if nextSource != nil { machine.goingAway() }
     return true
   }
@@ -297,7 +298,7 @@ final class RequestConversation: Conversation {
       if !wasSent { machine.ended(tag, .unprocessed, now: now) }
     }
     let cause = cause(of: reason)
-    // After bytes that are no HTTP/2 we close the link ourselves, but the peer has ended the connection.
+    // After bytes that are not HTTP/2 we close the link ourselves, but the fault is the peer's.
     let closure = session?.failure == nil ? reason.forLane : .silent
     let hasHeard = machine.hasHeard
     session = nil
@@ -321,14 +322,14 @@ extension RequestMachine.Cause: CustomStringConvertible {
 }
 
 extension RingRecord {
-  /// For telling device tokens apart that have to wait.
+  /// Distinguishes device tokens that have to wait.
   var tokenHash: Int {
     var hasher = Hasher()
     unsafe hasher.combine(bytes: token)
     return hasher.finalize()
   }
 
-  /// What it says otherwise than its campaign.
+  /// Headers of its own that differ from its campaign's.
   fileprivate func override(_ overrides: inout RequestOverrides) {
     overrides.expiration = expiration
     overrides.priority = priority
@@ -340,7 +341,7 @@ extension RingRecord {
 /// The requests that the next write will carry.
 private struct RequestBatch {
   private(set) var count = 0
-  /// An estimate, for deciding when it is full.
+  /// An estimate that decides when the batch is full.
   private(set) var byteCount = 0
   private var againCount = 0
   private var positions: Range<UInt64>?
@@ -355,7 +356,7 @@ private struct RequestBatch {
     }
   }
 
-  /// What is sent for the first time lies together in the ring; the rest only counts.
+  /// New notifications lie together in the ring. Resent ones are only counted.
   func report(to observer: any LaneObserver, ring: NotificationRing, byteCount: Int, now: Instant) {
     let share = byteCount / count
     if againCount > 0 {

@@ -1,8 +1,8 @@
 internal import PushTransport
 internal import PushWire
 
-/// Records what becomes of a lane's notifications: in the campaigns' ledgers, in the journal, with its
-/// observer. A run at a time.
+/// Records the outcomes of a lane's notifications, one run at a time: in the campaigns' ledgers, in
+/// the journal, and with the observer.
 struct SettlementRecorder {
   let observer: (any LaneObserver)?
   private let ring: NotificationRing
@@ -11,7 +11,7 @@ struct SettlementRecorder {
   private let journalNumber: UInt64?
   private let onUnknown: LanePolicy.OnUnknown
   private let records: SettlementRecords
-  /// Of the campaign that was asked for last.
+  /// The ledger that was used last.
   private(set) var ledger: CampaignLedger?
 
   init(
@@ -27,7 +27,7 @@ struct SettlementRecorder {
     onUnknown = configuration.policy.onUnknown
   }
 
-  /// A campaign stays known until every one of its notifications has left the rings.
+  /// A campaign stays known until all its notifications have left the rings.
   mutating func ledger(of campaign: UInt32) -> CampaignLedger {
     if let ledger, ledger.frames.campaign == campaign { return ledger }
     guard let found = shared.campaigns[campaign] else {
@@ -37,15 +37,16 @@ struct SettlementRecorder {
     return found
   }
 
-  /// So many notifications of the campaign were sent once more.
+  /// `count` notifications of the campaign were sent once more.
   func resent(_ count: Int, of ledger: CampaignLedger) {
     ledger.resent(count)
     if let number = ledger.journalNumber { shared.journal?.record(.resent(campaign: number, count: count)) }
   }
 
-  /// Listed first, then journaled, then counted: after a crash the list may say too much, which the journal shows, but never too little.
+  /// Listed first, then journaled, then counted. After a crash the list may contain too much, which
+  /// the journal shows, but never too little.
   ///
-  /// - Parameter goneSince: by position, what a 410 said; see ``OutcomeListener``.
+  /// - Parameter goneSince: by position, the time that a 410 gave; see ``OutcomeListener``.
   mutating func settle(_ settlements: [Settlement], goneSince: [UInt64: UInt64] = [:]) {
     for settlement in settlements where settlement.count > 0 { report(settlement, goneSince) }
     journal(settlements)
@@ -68,7 +69,7 @@ struct SettlementRecorder {
     if journalNumber != nil { ledger.flushReports() }
   }
 
-  /// Runs of one campaign with one outcome become one record, where the kind of record allows it.
+  /// Runs of one campaign with one outcome become one record, if the kind of record allows it.
   private mutating func journal(_ settlements: [Settlement]) {
     guard let journal = shared.journal, let journalNumber else { return }
     var joined: Settlement?
@@ -95,9 +96,9 @@ struct SettlementRecorder {
     case .cancelled where !ledger.isAbandoned:
       journal.record(records.unsent(run, false))
     case .unknown where ledger.isCancelled && !ledger.isAbandoned && onUnknown == .resend:
-      // Not sent again because the sending was stopped: that is for whoever goes on with it. Who
-      // does will not count it: one whose attempts were used up has not been counted yet either.
-      // Its next copy is counted when it is taken in again.
+      // The campaign was stopped, so this is not sent again now. The process that resumes the
+      // campaign counts the next copy when it takes the notification in. So no copy is counted
+      // here.
       markMayHaveArrived(run.range, isSentAgain: false)
       journal.record(records.unsent(run, true))
     default:
@@ -105,10 +106,10 @@ struct SettlementRecorder {
     }
   }
 
-  /// All of `range` was sent, may have arrived, and will be sent again. Counts each notification once
-  /// as a possible duplicate, and each time as a possible copy.
+  /// All of `range` was sent, may have arrived, and will be sent again. Counts each notification
+  /// once as a possible duplicate, and each time as a possible copy.
   ///
-  /// - Parameter isSentAgain: by this process: otherwise no copy is counted.
+  /// - Parameter isSentAgain: this process sends them again. Otherwise no copy is counted.
   mutating func markMayHaveArrived(_ range: Range<UInt64>, isSentAgain: Bool = true) {
     var counts: [UInt32: (new: Int, all: Int)] = [:]
     ring.forEachNotification(from: range.lowerBound, to: range.upperBound) { _, record in
@@ -128,22 +129,23 @@ struct SettlementRecorder {
   }
 }
 
-/// The journal records that say what became of a run: they depend on the order in which a lane's
-/// outcomes come.
+/// The journal records for a run's outcome. They depend on the order in which a lane's outcomes
+/// come.
 struct SettlementRecords: Sendable {
   /// The run has an outcome.
   let settled: @Sendable (JournalledRun, Outcome) -> JournalEvent
-  /// The run was not sent, and is to be when the campaign goes on; the flag: it may have arrived.
+  /// The run was not sent and will be sent when the campaign resumes. The flag: it may have
+  /// arrived.
   let unsent: @Sendable (JournalledRun, Bool) -> JournalEvent
-  /// Whether one record can say what became of both runs, the second of which comes later in the ring.
+  /// Whether one record can hold the outcome of both runs. The second comes later in the ring.
   let joins: @Sendable (Settlement, Settlement) -> Bool
 
-  /// Outcomes come in the order of the ring. A record is a watermark: everything before it has left the
-  /// ring too, and padding between runs does not matter.
+  /// Outcomes come in the order of the ring. A record is a watermark: everything before it has left
+  /// the ring too, so padding between runs does not matter.
   static let fromTheFront = SettlementRecords(
     settled: { .settled($0, $1) }, unsent: { .returned($0, isInDoubt: $1) }, joins: { _, _ in true })
 
-  /// Outcomes come in any order. A record says nothing of what lies before it.
+  /// Outcomes come in any order. A record says nothing about earlier positions.
   static let anywhere = SettlementRecords(
     settled: { .answered($0, $1) }, unsent: { .withdrawn($0, isInDoubt: $1) }, joins: { $0.to == $1.from })
 }

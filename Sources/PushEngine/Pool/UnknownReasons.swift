@@ -3,23 +3,23 @@ internal import Synchronization
 
 /// Reasons of an app's service that are not in our table, as accounts and lists show them.
 ///
-/// Bounded, since each is an entry of an account: further ones become ``another``. A reason that has
-/// come before allocates nothing.
+/// Their number is bounded, since each is an entry of an account. Further ones become ``another``.
+/// A known reason allocates nothing.
 final class UnknownReasons: Sendable {
-  /// Statuses count: the same reason with two statuses is two.
+  /// The same reason with two statuses counts as two.
   static let limit = 64
   static let another = "another reason"
 
   private struct Known {
     let status: UInt16
-    /// As the service wrote it, as far as it is shown.
+    /// As the service wrote it, cut at the length that is shown.
     let bytes: [UInt8]
     let text: String
   }
 
   private let known = Mutex<[Known]>([])
 
-  /// What to show in place of these bytes.
+  /// The text to show for these bytes.
   func text(status: UInt16, _ bytes: UnsafeRawBufferPointer) -> String {
     let start = unsafe UnsafeRawBufferPointer(rebasing: bytes.prefix(ProviderRefusal.otherReasonReadByteCount))
     // The call ends before the buffer does.

@@ -1,5 +1,5 @@
-/// The most common faults, as the flags of `carillon simulate` say them. They become the tree of a
-/// rules file, so that there is one meaning.
+/// The most common faults, as flags of `carillon simulate`. They are converted to the tree of a
+/// rules file, so that there is one definition of their meaning.
 package struct FaultShorthand: Sendable {
   package var refusePrefix: [String] = []
   package var refuseToken: [String] = []
@@ -25,7 +25,7 @@ package struct FaultShorthand: Sendable {
 
   package init() {}
 
-  /// The keys of a rules file that say the same.
+  /// The equivalent keys of a rules file.
   package var tree: [String: RuleTree] {
     var tree: [String: RuleTree] = [:]
     var refuse: [String: RuleTree] = [:]
@@ -67,7 +67,7 @@ package struct FaultShorthand: Sendable {
     return tree
   }
 
-  /// The same in the terms of the HTTP/2 service.
+  /// The equivalent rules of the HTTP/2 service.
   private func http2Tree(_ selection: [String: RuleTree]) -> [String: RuleTree] {
     var tree: [String: RuleTree] = [:]
     if !selection.isEmpty {
@@ -99,7 +99,7 @@ package struct FaultShorthand: Sendable {
     "\(duration.components.seconds * 1000 + duration.components.attoseconds / 1_000_000_000_000_000)ms"
   }
 
-  /// The flag of `carillon simulate` that set what stands at a path of the tree.
+  /// The flag of `carillon simulate` that set the value at a path of the tree.
   package func flag(for path: String) -> String {
     let flags = [
       "refuse[0].prefixes": "refuse-prefix", "refuse[0].tokens": "refuse-token", "refuse[0].every": "refuse-every",

@@ -3,8 +3,8 @@ internal import NIOPosix
 internal import PushTransport
 internal import PushWire
 
-/// Puts a ``SimulatedConnection`` behind TLS: passes on what arrives and carries out the actions.
-/// Lives on its channel's event loop.
+/// Connects a ``SimulatedConnection`` to TLS: passes received bytes to it and carries out its
+/// actions. Used on its channel's event loop only.
 final class GatewayHandler: ChannelInboundHandler {
   typealias InboundIn = ByteBuffer
   typealias OutboundOut = ByteBuffer

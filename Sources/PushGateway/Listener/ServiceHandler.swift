@@ -2,8 +2,8 @@ internal import NIOCore
 internal import PushTransport
 internal import PushWire
 
-/// Puts a ``ServiceConnection`` behind TLS: passes on what arrives, writes its output, wakes it and
-/// ends the connection. Lives on its channel's event loop.
+/// Connects a ``ServiceConnection`` to TLS: passes bytes in both directions, keeps its timer and
+/// ends the connection. Used on its channel's event loop only.
 final class ServiceHandler: ChannelInboundHandler {
   typealias InboundIn = ByteBuffer
 
@@ -108,7 +108,7 @@ final class ServiceHandler: ChannelInboundHandler {
     context.eventLoop.scheduleTask(in: TimeAmount(request.grace)) { bound.value.close(promise: nil) }
   }
 
-  // MARK: What the connection wants
+  // MARK: Output of the connection
 
   private func act(_ context: ChannelHandlerContext) {
     guard let connection, !isEnding else { return }

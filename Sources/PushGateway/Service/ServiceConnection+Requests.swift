@@ -57,7 +57,7 @@ extension ServiceConnection {
     }
   }
 
-  // MARK: Who sends
+  // MARK: The sender
 
   /// Nil: the client may send. A provider token takes precedence over the certificate.
   func checkCredential(_ request: ServiceRequest) -> ServiceRefusal? {

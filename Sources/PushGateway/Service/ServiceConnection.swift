@@ -192,7 +192,7 @@ package final class ServiceConnection {
     report()
   }
 
-  // MARK: What it wants
+  // MARK: Output and timer
 
   /// The next bytes to send, valid until the next call. Empty when there are none.
   package func output() -> UnsafeRawBufferPointer {
@@ -219,7 +219,7 @@ package final class ServiceConnection {
 
   // MARK: Steps
 
-  /// What a failing proxy between client and service would send.
+  /// Bytes such as a failing proxy between client and service sends.
   private static let garbageText: StaticString =
     "HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 

@@ -8,10 +8,10 @@ internal import Synchronization
 /// A listener puts it behind TLS; a simulation drives it in virtual time. Safe to use from any
 /// thread.
 package final class SimulatedService: Sendable {
-  /// What new connections meet.
+  /// The rules for new connections.
   package var rules: FaultRules { state.withLock { $0 } }
   private let state: Mutex<FaultRules>
-  /// Of the rules, asked for each request.
+  /// A copy of the rules' value, because every request needs it.
   let checksJSON: Bool
 
   let keys: ServiceKeys
@@ -48,7 +48,7 @@ package final class SimulatedService: Sendable {
     startedAt = clock(now) + clockOffset
   }
 
-  /// Changes what new connections meet. Keys and clock stay as they are.
+  /// Replaces the rules for new connections. Keys and clock stay as they are.
   package func replaceRules(_ rules: FaultRules) { state.withLock { $0 = rules } }
 
   /// The service's time, in milliseconds since 1970.

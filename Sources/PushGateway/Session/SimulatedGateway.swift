@@ -6,7 +6,7 @@ internal import Synchronization
 /// A listener puts it behind TLS; a simulation drives it in virtual time. Safe to use from any
 /// thread.
 package final class SimulatedGateway: Sendable {
-  /// What new connections meet.
+  /// The rules for new connections.
   package var rules: FaultRules { state.withLock { $0 } }
   /// The tuples that the feedback service has to deliver.
   package let feedback: FeedbackLists
@@ -28,7 +28,7 @@ package final class SimulatedGateway: Sendable {
     feedback = FeedbackLists(rules)
   }
 
-  /// Changes what new connections meet.
+  /// Replaces the rules for new connections.
   package func replaceRules(_ rules: FaultRules) { state.withLock { $0 = rules } }
 
   /// Whether to refuse the certificate of a client that has proved to be `topic`. Call it once for

@@ -69,7 +69,7 @@ extension Journal {
     var recovered = recovery
     if let tail = recovery.tornTail {
       if tail.offset == 0 {
-        // Not even the first frame is whole, so the segment has never had records.
+        // Not even the first frame is complete, so the segment never had records.
         try files.delete(tail.segment)
         try files.syncDirectory()
         recovered.segments.removeAll { $0.name == tail.segment }

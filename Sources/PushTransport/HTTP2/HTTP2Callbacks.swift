@@ -1,8 +1,9 @@
 internal import CNGHTTP2
 
-/// The functions that nghttp2 calls for one side of a session, and what both sides do in the same way.
+/// The functions that nghttp2 calls for one side of a session, and what both sides have in common.
 ///
-/// They are C functions: each gets the address of its core, and finds the stream by nghttp2's user data.
+/// They are C functions: each gets the address of its core, and finds the stream by nghttp2's user
+/// data.
 @safe
 struct HTTP2Callbacks {
   let beginHeaders: nghttp2_on_begin_headers_callback
@@ -17,7 +18,8 @@ struct HTTP2Callbacks {
   ///
   /// - Parameters:
   ///   - configure: sets the options.
-  ///   - create: makes the client's or server's session of callbacks and options; 0 if it could.
+  ///   - create: makes the client's or server's session from callbacks and options. Returns 0 on
+  ///     success.
   func makeSession(
     configure: (_ options: OpaquePointer?) -> Void,
     create: (_ session: inout OpaquePointer?, _ callbacks: OpaquePointer?, _ options: OpaquePointer?) -> Int32
@@ -44,8 +46,8 @@ struct HTTP2Callbacks {
     return unsafe session
   }
 
-  /// Says how much of a body goes into the next frame; ``send(_:of:sent:count:to:limit:)`` then takes it
-  /// from where it is.
+  /// Returns how much of a body goes into the next frame. ``send(_:of:sent:count:to:limit:)`` then
+  /// reads it in place.
   static func readBody(left: Int, length: Int, _ flags: UnsafeMutablePointer<UInt32>) -> Int {
     let count = min(left, length)
     unsafe flags.pointee |= UInt32(NGHTTP2_DATA_FLAG_NO_COPY.rawValue)
@@ -53,7 +55,7 @@ struct HTTP2Callbacks {
     return count
   }
 
-  /// Gives out a DATA frame: its header, and the next `count` bytes of `body`.
+  /// Outputs a DATA frame: its header, and the next `count` bytes of `body`.
   static func send(
     _ header: UnsafePointer<UInt8>, of body: UnsafeRawPointer?, sent: inout Int, count: Int, to output: HTTP2Output,
     limit: Int
@@ -79,7 +81,7 @@ extension HTTP2GoAway {
 }
 
 extension HTTP2Failure {
-  /// A GOAWAY that nghttp2 gives out by itself: the peer has broken the rules.
+  /// A GOAWAY that nghttp2 sends by itself, because the peer has broken the rules.
   init(givingOut frame: nghttp2_goaway) {
     let goAway = unsafe HTTP2GoAway(frame)
     self.init(goAway: goAway.errorCode, debugData: String(decoding: goAway.debugData, as: UTF8.self))

@@ -1,6 +1,7 @@
 internal import CNGHTTP2
 
-/// What nghttp2 calls: each finds the core by its address and the stream by nghttp2's user data, and passes on.
+/// The client's callbacks for nghttp2. Each finds the core by its address and the stream by
+/// nghttp2's user data, and calls the core.
 enum HTTP2ClientCallbacks {
   private typealias Core = UnsafeMutablePointer<HTTP2ClientCore>
   private typealias Stream = UnsafeMutablePointer<HTTP2ClientStream>
@@ -9,12 +10,13 @@ enum HTTP2ClientCallbacks {
     beginHeaders: onBeginHeaders, header: onHeader, frame: onFrame, data: onData, close: onClose, sendBody: sendBody,
     beforeFrame: beforeFrame)
 
-  /// A client's session that calls back with `core`, and takes its memory from what `share` names.
+  /// A client session that calls back with `core`, and allocates its memory from `share`.
   static func makeSession(
     _ core: UnsafeMutablePointer<HTTP2ClientCore>, _ share: UnsafeMutablePointer<carillon_h2_share>
   ) -> OpaquePointer? {
     unsafe callbacks.makeSession { options in
-      // Until the peer's SETTINGS have come: HTTP2ProviderAPI.md, "What our sender makes of it".
+      // Valid until the peer's SETTINGS arrive: see HTTP2ProviderAPI.md, "What our sender makes of
+      // it".
       unsafe nghttp2_option_set_peer_max_concurrent_streams(options, 1)
     } create: { session, callbacks, options in
       unsafe nghttp2_session_client_new3(&session, callbacks, core, options, carillon_h2_share_functions(share))
@@ -31,14 +33,14 @@ enum HTTP2ClientCallbacks {
 
   // MARK: Sending
 
-  /// Says how much of a body goes into the next frame; ``sendBody`` then takes it from where it is.
+  /// Returns how much of a body goes into the next frame. ``sendBody`` then reads it in place.
   static let readBody: nghttp2_data_source_read_callback = { _, _, _, length, flags, source, _ in
     guard let stream = unsafe source?.pointee.ptr?.assumingMemoryBound(to: HTTP2ClientStream.self),
       let flags = unsafe flags
     else {
       return Int(NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE.rawValue)
     }
-    // The answer is there: the caller may have given its memory to something else by now.
+    // The response has arrived, so the caller may have reused the body's memory.
     guard unsafe !stream.pointee.isAnswered else { return Int(NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE.rawValue) }
     return unsafe HTTP2Callbacks.readBody(
       left: stream.pointee.bodyByteCount - stream.pointee.sentByteCount, length: length, flags)
@@ -54,14 +56,15 @@ enum HTTP2ClientCallbacks {
       limit: core.pointee.outputLimit)
   }
 
-  /// Called when a frame is about to be given out. Its counterpart afterwards comes with the next frame only, which may be much later.
+  /// Called before a frame is output. The callback for "after" comes only with the next frame,
+  /// which may be much later.
   private static let beforeFrame: nghttp2_before_frame_send_callback = { session, frame, data in
     guard let frame = unsafe frame, let core = unsafe core(data) else { return 0 }
     switch unsafe UInt32(frame.pointee.hd.type) {
     case NGHTTP2_HEADERS.rawValue:
       if let stream = unsafe stream(session, frame.pointee.hd.stream_id) { unsafe stream.pointee.isSent = true }
     case NGHTTP2_GOAWAY.rawValue:
-      // One that we did not ask for: nghttp2 found something wrong.
+      // A GOAWAY that we did not request: nghttp2 has found an error.
       if unsafe !core.pointee.isClosing, unsafe core.pointee.failure == nil {
         unsafe core.pointee.failure = unsafe HTTP2Failure(givingOut: frame.pointee.goaway)
       }
@@ -104,7 +107,8 @@ enum HTTP2ClientCallbacks {
       if UInt32(header.type) == NGHTTP2_HEADERS.rawValue { unsafe core.pointee.headersEnded(stream) }
       guard isEnd else { return 0 }
       unsafe core.pointee.answered(stream)
-      // An answer before the end of the request: the rest of the body is of no use to anyone, and its memory is no longer ours to read.
+      // The response came before the end of the request. The service does not need the rest of the
+      // body, and its memory may no longer be read.
       if unsafe stream.pointee.sentByteCount < stream.pointee.bodyByteCount {
         _ = unsafe nghttp2_submit_rst_stream(
           session, UInt8(NGHTTP2_FLAG_NONE.rawValue), header.stream_id, HTTP2ErrorCode.cancel.rawValue)
@@ -114,7 +118,7 @@ enum HTTP2ClientCallbacks {
       unsafe core.pointee.hasSettings = true
       unsafe core.pointee.areSettingsTold = false
     case NGHTTP2_GOAWAY.rawValue:
-      // A peer may send any number of them: one event for those that come together.
+      // A peer may send any number of them, so those of one read become one event.
       let isTold = unsafe core.pointee.isGoAwayTold
       unsafe core.pointee.goAway = unsafe HTTP2GoAway(frame.pointee.goaway)
       if isTold {

@@ -1,14 +1,14 @@
 internal import CNGHTTP2
 internal import PushWire
 
-/// What a client session's call-backs work on: they get its address from nghttp2.
+/// The state of a client session for its callbacks. nghttp2 passes them its address.
 @safe
 struct HTTP2ClientCore {
   let output: HTTP2Output
   /// A flush ends when it has this many bytes.
   var outputLimit = 0
   var streams = HTTP2ClientStreams()
-  /// Streams of which everything has been told, but that nghttp2 still has.
+  /// Streams that have ended for the caller, but that nghttp2 has not closed yet.
   var abandonedCount = 0
   let limits: HTTP2Limits
 
@@ -29,7 +29,7 @@ struct HTTP2ClientCore {
   /// The ping without an answer.
   var ping: UInt64?
   var failure: HTTP2Failure?
-  /// The session is told to end by us: its GOAWAY is no failure.
+  /// We are closing the session, so its GOAWAY is not a failure.
   var isClosing = false
 
   init(limits: HTTP2Limits, output: HTTP2Output) {
@@ -38,7 +38,7 @@ struct HTTP2ClientCore {
     events.reserveCapacity(4)
   }
 
-  /// Everything that it owns. The session that calls back must be gone.
+  /// Frees everything that it owns. The nghttp2 session must be deleted before.
   mutating func deallocate() {
     unsafe streams.forEachInUse { stream in
       unsafe stream.pointee.template?.release()
@@ -54,7 +54,7 @@ struct HTTP2ClientCore {
     streams.deallocate()
   }
 
-  // MARK: What arrives
+  // MARK: Input
 
   mutating func headersBegan(_ stream: UnsafeMutablePointer<HTTP2ClientStream>) {
     unsafe current = unsafe stream
@@ -62,7 +62,7 @@ struct HTTP2ClientCore {
     unsafe stream.pointee.headerByteCount = 0
   }
 
-  /// False: the block is more than anyone needs to send.
+  /// False: the block is larger than any valid one.
   mutating func field(
     _ stream: UnsafeMutablePointer<HTTP2ClientStream>, name: UnsafeRawBufferPointer, value: UnsafeRawBufferPointer
   ) -> Bool {
@@ -71,7 +71,7 @@ struct HTTP2ClientCore {
     guard unsafe stream.pointee.headerCount <= limits.headerCount,
       unsafe stream.pointee.headerByteCount <= limits.headerByteCount
     else { return false }
-    // Trailers say nothing that matters here.
+    // Trailers contain nothing that is used.
     guard unsafe !stream.pointee.hasFinalHeaders else { return true }
     switch name.count {
     case 7 where unsafe HTTP2Text.equal(name, ":status"):
@@ -83,7 +83,8 @@ struct HTTP2ClientCore {
       unsafe stream.pointee.uniqueID = unsafe APNSIdentifier(parsing: value)
     case 11 where unsafe HTTP2Text.equal(name, "retry-after"):
       unsafe stream.pointee.retryAfter = unsafe HTTP2Text.number(value).flatMap { UInt32(exactly: $0) }
-    // A clock is only of interest when the service complains; parsing it costs more than the rest of a good answer.
+    // The service's clock is needed only for refusals. Parsing a date costs more than the rest of a
+    // successful response.
     case 4 where unsafe stream.pointee.status >= 400 && HTTP2Text.equal(name, "date"):
       unsafe stream.pointee.date = unsafe HTTPDate.parse(value)
     default: break
@@ -99,7 +100,7 @@ struct HTTP2ClientCore {
   mutating func headersEnded(_ stream: UnsafeMutablePointer<HTTP2ClientStream>) {
     unsafe current = nil
     guard unsafe !stream.pointee.hasFinalHeaders else { return }
-    // 1xx: the real ones are still to come.
+    // 1xx: the final headers are still to come.
     if unsafe (100..<200).contains(stream.pointee.status) {
       unsafe stream.pointee.status = 0
       if unsafe stream.pointee.keepsEverything { unsafe replies[stream.pointee.streamID] = nil }
@@ -123,7 +124,7 @@ struct HTTP2ClientCore {
     unsafe stream.pointee.receivedByteCount += taken
   }
 
-  /// Of replies kept whole.
+  /// The limit for replies that are kept as a whole.
   private static let replyByteCountLimit = 4 * 1024 * 1024
 
   private mutating func keep(_ stream: UnsafeMutablePointer<HTTP2ClientStream>, _ bytes: UnsafeRawBufferPointer) {
@@ -134,7 +135,7 @@ struct HTTP2ClientCore {
       contentsOf: bytes.prefix(room))
   }
 
-  /// The peer has sent all that it will on this stream.
+  /// The peer has sent everything on this stream.
   mutating func answered(_ stream: UnsafeMutablePointer<HTTP2ClientStream>) {
     guard unsafe !stream.pointee.isAnswered, unsafe stream.pointee.hasFinalHeaders else { return }
     unsafe stream.pointee.isAnswered = true
@@ -154,7 +155,7 @@ struct HTTP2ClientCore {
           isBodyCut: stream.pointee.isBodyCut)))
   }
 
-  /// nghttp2 has forgotten the stream.
+  /// nghttp2 has closed the stream.
   mutating func closed(_ stream: UnsafeMutablePointer<HTTP2ClientStream>, _ errorCode: UInt32) {
     if unsafe current == stream { unsafe current = nil }
     if unsafe !stream.pointee.isAnswered {
@@ -170,7 +171,7 @@ struct HTTP2ClientCore {
     unsafe release(stream)
   }
 
-  /// A pong that nobody waits for is none: a peer could send any number of them.
+  /// A pong without a ping is ignored: a peer could send any number of them.
   mutating func pongArrived(_ data: (UInt8, UInt8, UInt8, UInt8, UInt8, UInt8, UInt8, UInt8)) {
     let number = unsafe withUnsafeBytes(of: data) { unsafe UInt64(bigEndian: $0.loadUnaligned(as: UInt64.self)) }
     guard number == ping else { return }
@@ -184,7 +185,7 @@ struct HTTP2ClientCore {
     if unsafe freeBodies.count < Self.freeBodyLimit { unsafe freeBodies.append(body) } else { unsafe body.deallocate() }
   }
 
-  /// Requests that have not been given out never will be, once the peer has sent a GOAWAY.
+  /// After a GOAWAY of the peer, requests that were not output are never sent.
   mutating func abandonUnsent() {
     var abandoned: [HTTP2StreamEnd] = []
     unsafe streams.forEachInUse { stream in
@@ -208,7 +209,7 @@ struct HTTP2ClientCore {
   }
 }
 
-/// Comparisons on the raw bytes of header fields.
+/// Comparisons of the raw bytes of header fields.
 enum HTTP2Text {
   @inline(__always)
   static func equal(_ bytes: UnsafeRawBufferPointer, _ text: StaticString) -> Bool {

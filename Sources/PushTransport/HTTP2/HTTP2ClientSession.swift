@@ -1,17 +1,18 @@
 internal import CNGHTTP2
 package import PushWire
 
-/// The client's side of one HTTP/2 connection, without a socket or a clock: bytes in, events out; requests in, bytes out.
+/// The client's side of one HTTP/2 connection, without a socket or a clock: bytes in, events out;
+/// requests in, bytes out.
 ///
-/// Used by one thread at a time, in practice by the event loop of its connection. After each ``receive(_:)`` take the events, then ``output(limit:)`` until it
-/// is empty. In a steady state a request allocates nothing here; what nghttp2 allocates comes from
-/// lists that the event loop keeps.
+/// It is used by one thread at a time, in practice by its connection's event loop. After each
+/// ``receive(_:)``, take the events, then call ``output(limit:)`` until it is empty. In a steady
+/// state a request allocates nothing here. nghttp2 allocates from lists that the event loop keeps.
 @safe
 package final class HTTP2ClientSession {
   package struct Options: Sendable {
-    /// Streams open at once, whatever the peer would allow.
+    /// The most streams open at once. The peer's limit applies too.
     package var streamLimit = 1000
-    /// What a peer may make us keep: error bodies are below 100 bytes.
+    /// The limits of what the session keeps of the peer's data. Error bodies are below 100 bytes.
     package var limits: HTTP2Limits = {
       var limits = HTTP2Limits()
       limits.bodyByteCount = 1024
@@ -23,9 +24,10 @@ package final class HTTP2ClientSession {
 
   package enum Submission: Hashable, Sendable {
     case submitted(streamID: Int32)
-    /// As many streams are open as the peer, or we, allow at present.
+    /// The peer's or our own limit of open streams is reached.
     case full
-    /// No further request can go over this connection: it is going away, has failed, or has used up its stream numbers.
+    /// No further request can use this connection: it is going away, has failed, or has no stream
+    /// numbers left.
     case finished
   }
 
@@ -35,18 +37,20 @@ package final class HTTP2ClientSession {
   private let share: UnsafeMutablePointer<carillon_h2_share>
   private let streamLimitOfOurs: Int
 
-  // For one request at a time.
+  // The header fields of one request at a time.
   private let fields: UnsafeMutablePointer<nghttp2_nv>
   private let scratch: UnsafeMutablePointer<UInt8>
   private var loaded: RequestTemplate?
   private var authorization: [HTTP2Field] = []
   private var authorizationFields = HTTP2FieldList([])
   private var commonCount = 0
-  /// The first apns-id of a connection is indexed, so that later ones need not spell the name (HTTP2ProviderAPI.md, section 1).
+  /// The first apns-id of a connection is indexed, so that later ones do not repeat the field's
+  /// name (HTTP2ProviderAPI.md, section 1).
   private var hasSentIdentifier = false
 
-  /// - Parameter buffers: those of the connection's event loop, if it has any; otherwise the session's own.
-  /// - Throws: nghttp2 is out of memory.
+  /// - Parameter buffers: those of the connection's event loop, if it has any; otherwise the
+  ///   session's own.
+  /// - Throws: if nghttp2 is out of memory.
   package init(options: Options = Options(), buffers: LoopBuffers = LoopBuffers()) throws(HTTP2Failure) {
     let memory = buffers.http2Memory
     let core = UnsafeMutablePointer<HTTP2ClientCore>.allocate(capacity: 1)
@@ -84,16 +88,17 @@ package final class HTTP2ClientSession {
     unsafe scratch.deallocate()
   }
 
-  // MARK: How it stands
+  // MARK: State
 
-  /// Why nothing more can be done; nil as long as all is well.
+  /// Why the session cannot continue; nil if it can.
   package var failure: HTTP2Failure? { unsafe core.pointee.failure }
-  /// The last one that the peer has sent.
+  /// The last GOAWAY of the peer.
   package var goAway: HTTP2GoAway? { unsafe core.pointee.goAway }
-  /// Requests submitted and not ended.
+  /// Requests that were submitted and have not ended.
   package var openStreamCount: Int { unsafe core.pointee.streams.countInUse - core.pointee.abandonedCount }
 
-  /// How many streams may be open now: what the peer's SETTINGS say at present, at most our own limit; 1 until they have come.
+  /// The number of streams that may be open now: the peer's limit, at most our own; 1 until the
+  /// peer's SETTINGS arrive.
   package var streamLimit: Int {
     guard unsafe core.pointee.hasSettings else { return min(1, streamLimitOfOurs) }
     return min(
@@ -101,7 +106,7 @@ package final class HTTP2ClientSession {
       streamLimitOfOurs)
   }
 
-  /// What the peer's SETTINGS say themselves; nil until they have come. 2^32 − 1 means no limit.
+  /// The limit in the peer's SETTINGS; nil until they arrive. 2^32 − 1 means no limit.
   package var peerStreamLimit: UInt32? {
     guard unsafe core.pointee.hasSettings else { return nil }
     return unsafe nghttp2_session_get_remote_settings(session, NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS)
@@ -116,28 +121,31 @@ package final class HTTP2ClientSession {
       && nghttp2_session_check_request_allowed(session) != 0
   }
 
-  /// Nothing is under way in either direction, and nothing can be any more: the connection can be closed.
+  /// The connection can be closed: nothing is in flight in either direction, and nothing can
+  /// follow.
   package var isFinished: Bool {
     unsafe nghttp2_session_want_read(session) == 0 && nghttp2_session_want_write(session) == 0
   }
 
-  /// How often nghttp2 has asked the system for memory, for all sessions with the same buffers: constant in a steady state.
+  /// How often nghttp2 has allocated from the system, for all sessions with the same buffers.
+  /// Constant in a steady state.
   package var allocationCount: Int { memory.allocationCount }
 
   // MARK: Requests
 
-  /// The value of `authorization` for the requests to come, such as `bearer eyJ…`; nil: none, since the certificate says who we are.
+  /// The value of `authorization` for later requests, such as `bearer eyJ…`; nil with a
+  /// certificate.
   package func setAuthorization(_ value: String?) {
     authorizationFields = HTTP2FieldList(value.map { [HTTP2Field("authorization", $0, isIndexed: false)] } ?? [])
     loaded = nil
   }
 
-  /// Submits one request; its bytes come with the next ``output(limit:)``.
+  /// Submits one request. Its bytes come with the next ``output(limit:)``.
   ///
   /// - Parameters:
-  ///   - token: of the device; not looked at if the template has a path of its own.
-  ///   - identifier: the `apns-id`; nil leaves it to the service.
-  ///   - tag: comes back with the event that ends the stream.
+  ///   - token: of the device; ignored if the template has a path of its own.
+  ///   - identifier: the `apns-id`; nil: the service makes one.
+  ///   - tag: returned with the event that ends the stream.
   package func submit(
     _ template: RequestTemplate, token: UnsafeRawBufferPointer, identifier: APNSIdentifier?,
     overrides: RequestOverrides = RequestOverrides(), tag: UInt64
@@ -146,14 +154,16 @@ package final class HTTP2ClientSession {
       template, token: token, identifier: identifier, overrides: overrides, tag: tag, keepsEverything: false)
   }
 
-  /// Submits a request whose whole reply is kept for ``takeReply(_:)``, once its response has been told as an event.
+  /// Submits a request whose whole reply is kept for ``takeReply(_:)`` until after its response
+  /// event.
   package func submit(_ template: RequestTemplate, tag: UInt64) -> Submission {
     unsafe submit(
       template, token: UnsafeRawBufferPointer(start: nil, count: 0), identifier: nil, overrides: RequestOverrides(),
       tag: tag, keepsEverything: true)
   }
 
-  /// The reply of a stream whose response has been told; nil for any other, and for the second call.
+  /// The reply of a stream after its response event; nil for any other stream, and for the second
+  /// call.
   package func takeReply(_ streamID: Int32) -> HTTP2Reply? {
     unsafe core.pointee.replies.removeValue(forKey: streamID)
   }
@@ -187,9 +197,11 @@ package final class HTTP2ClientSession {
     return .submitted(streamID: streamID)
   }
 
-  /// Gives a stream up: RST_STREAM with CANCEL. Its end is told as an event, unless it had its response already.
+  /// Cancels a stream with RST_STREAM. Its end is reported as an event, unless it had its response
+  /// already.
   package func cancel(_ streamID: Int32) {
-    // RST_STREAM on a stream that was never opened would break the connection: nghttp2 sends one for a request that is cancelled twice before it is given out.
+    // RST_STREAM on a stream that was never opened would break the connection. nghttp2 sends one if
+    // a request is cancelled twice before it is output.
     guard let stream = unsafe core.pointee.streams.find(streamID), unsafe !stream.pointee.isCancelled,
       unsafe !stream.pointee.isAnswered
     else { return }
@@ -198,7 +210,8 @@ package final class HTTP2ClientSession {
       session, UInt8(NGHTTP2_FLAG_NONE.rawValue), streamID, HTTP2ErrorCode.cancel.rawValue)
   }
 
-  /// Sends a PING, whose answer is told as ``HTTP2ClientEvent/pong(_:)``. Only the last one that was sent is waited for.
+  /// Sends a PING. Its response is reported as ``HTTP2ClientEvent/pong(_:)``. Only a response to
+  /// the last ping counts.
   package func ping(_ number: UInt64) {
     unsafe core.pointee.ping = number
     var bytes = number.bigEndian
@@ -208,15 +221,17 @@ package final class HTTP2ClientSession {
     }
   }
 
-  /// Takes leave: GOAWAY without an error. Streams that are open end as refused by us; close the connection when the output has been sent.
+  /// Sends GOAWAY without an error. Open streams end as refused by us. Close the connection when
+  /// the output has been sent.
   package func close() {
     unsafe core.pointee.isClosing = true
     _ = unsafe nghttp2_session_terminate_session(session, HTTP2ErrorCode.noError.rawValue)
   }
 
-  /// Every request without an end, once the connection is gone: whether any of it was given out for sending, and its tag.
+  /// Calls `body` with every request that has not ended, once the connection is gone: its tag, its
+  /// stream, and whether any of it was output.
   ///
-  /// Take the events first. What had not been given out is certainly unsent.
+  /// Take the events first. A request that was not output is certainly unsent.
   package func forEachOpenRequest(_ body: (_ tag: UInt64, _ streamID: Int32, _ wasSent: Bool) -> Void) {
     unsafe core.pointee.streams.forEachInUse { stream in
       if unsafe !stream.pointee.isAnswered {
@@ -227,7 +242,7 @@ package final class HTTP2ClientSession {
 
   // MARK: Bytes and events
 
-  /// Takes bytes from the peer in. What they mean comes as events; failing is one of the things that can come of them (``failure``).
+  /// Processes bytes of the peer. The results are events; an error sets ``failure``.
   package func receive(_ bytes: UnsafeRawBufferPointer) {
     guard unsafe core.pointee.failure == nil, bytes.count > 0 else { return }
     let taken = unsafe nghttp2_session_mem_recv(
@@ -236,7 +251,7 @@ package final class HTTP2ClientSession {
     if unsafe core.pointee.goAway != nil { unsafe core.pointee.abandonUnsent() }
   }
 
-  /// The next event, in the order in which things happened; nil when there is none.
+  /// The next event, in order; nil if there is none.
   package func nextEvent() -> HTTP2ClientEvent? {
     if let body = unsafe core.pointee.lentBody {
       unsafe core.pointee.giveBack(body)
@@ -260,9 +275,10 @@ package final class HTTP2ClientSession {
     return event
   }
 
-  /// The next piece of what there is to send, valid until the next call to any session with the same buffers; empty when there is nothing.
+  /// The next bytes to send, valid until the next call to any session with the same buffers. Empty
+  /// if there is nothing to send.
   ///
-  /// - Parameter limit: a piece ends with the first frame that reaches it.
+  /// - Parameter limit: the bytes end with the first frame that reaches it.
   package func output(limit: Int = 256 * 1024) -> UnsafeRawBufferPointer {
     unsafe core.pointee.output.clear()
     unsafe core.pointee.outputLimit = limit
@@ -270,7 +286,7 @@ package final class HTTP2ClientSession {
       var bytes: UnsafePointer<UInt8>?
       let count = unsafe nghttp2_session_mem_send(session, &bytes)
       guard count > 0, let bytes = unsafe bytes else {
-        // Zero: either there is nothing more, or DATA frames alone have reached the limit.
+        // Zero: nothing more to send, or DATA frames have reached the limit.
         if count < 0, unsafe core.pointee.failure == nil { unsafe core.pointee.failure = HTTP2Failure(library: count) }
         break
       }
@@ -282,7 +298,7 @@ package final class HTTP2ClientSession {
   // MARK: Header lists
 
   private enum Scratch {
-    // "/3/device/" and 100 bytes of token in hexadecimal.
+    // The size of "/3/device/" and 100 bytes of token in hexadecimal.
     static let path = 0
     static let identifier = 224
     static let expiration = 272
@@ -301,13 +317,13 @@ package final class HTTP2ClientSession {
       for index in 0..<Scratch.prefix.utf8CodeUnitCount {
         unsafe scratch[Scratch.path + index] = Scratch.prefix.utf8Start[index]
       }
-      // Copied by nghttp2: the next request has another one in the same place.
+      // nghttp2 copies the path, because the next request overwrites it.
       unsafe fields[RequestTemplate.pathIndex] = HTTP2FieldList.field(
         .path, value: scratch, count: Scratch.prefix.utf8CodeUnitCount, isIndexed: false)
     }
   }
 
-  /// Completes the list for one request and returns its length.
+  /// Completes the fields for one request and returns their number.
   private func fill(
     _ template: RequestTemplate, token: UnsafeRawBufferPointer, identifier: APNSIdentifier?, overrides: RequestOverrides
   ) -> Int {
@@ -328,7 +344,7 @@ package final class HTTP2ClientSession {
     }
     if unsafe overrides.expiration != nil || overrides.priority != nil || overrides.collapseIdentifier != nil {
       apply(overrides, to: template, count: &count)
-      // The template's own fields have to be there for the next request.
+      // The next request must load the template's own fields again.
       loaded = nil
     }
     return count

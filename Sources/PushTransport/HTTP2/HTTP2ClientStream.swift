@@ -1,11 +1,12 @@
 internal import PushWire
 
-/// One request under way. Its memory has a fixed address, which nghttp2 keeps as the stream's user data.
+/// One request in flight. Its memory has a fixed address, which nghttp2 keeps as the stream's user
+/// data.
 @safe
 struct HTTP2ClientStream {
   var tag: UInt64 = 0
   var streamID: Int32 = 0
-  /// Next in the list of free ones.
+  /// The next stream in the free list.
   var nextFree: UnsafeMutablePointer<HTTP2ClientStream>?
   var isInUse = false
 
@@ -14,10 +15,10 @@ struct HTTP2ClientStream {
   var body: UnsafeRawPointer?
   var bodyByteCount = 0
   var sentByteCount = 0
-  /// Its headers have been given out for sending.
+  /// Its headers were output.
   var isSent = false
   var isCancelled = false
-  /// A GOAWAY has overtaken it: its end has been told, and nghttp2 will drop it when its turn comes, if ever.
+  /// A GOAWAY has ended it before it was sent. Its end was reported, and nghttp2 may drop it later.
   var isAbandoned = false
 
   // The response.
@@ -37,14 +38,15 @@ struct HTTP2ClientStream {
   var receivedByteCount = 0
 }
 
-/// Streams in chunks, so that none ever moves; reused from a list of free ones.
+/// Streams in chunks, so that none ever moves. Free ones are reused.
 @safe
 struct HTTP2ClientStreams {
   private var chunks: [UnsafeMutableBufferPointer<HTTP2ClientStream>] = unsafe []
   private var free: UnsafeMutablePointer<HTTP2ClientStream>?
   private(set) var countInUse = 0
 
-  /// The first chunk is small: most connections of a deployment with many apps carry a request now and then.
+  /// The first chunk is small: in a deployment with many apps, most connections carry only a few
+  /// requests.
   private static let chunkCounts = 8...128
 
   mutating func take() -> UnsafeMutablePointer<HTTP2ClientStream> {
@@ -64,7 +66,7 @@ struct HTTP2ClientStreams {
     countInUse -= 1
   }
 
-  /// Looks at every stream: for what is rare.
+  /// A linear search, only for rare events.
   func find(_ streamID: Int32) -> UnsafeMutablePointer<HTTP2ClientStream>? {
     var found: UnsafeMutablePointer<HTTP2ClientStream>?
     unsafe forEachInUse { stream in

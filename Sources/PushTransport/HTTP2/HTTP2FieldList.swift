@@ -1,9 +1,10 @@
 internal import CNGHTTP2
 
-/// Header fields laid out once, in the form in which nghttp2 takes them: nothing is copied when they are sent.
+/// Header fields in nghttp2's form, made once. Nothing is copied when they are sent.
 @safe
 final class HTTP2FieldList: @unchecked Sendable {
-  // Sync: written in init alone; afterwards only read, by nghttp2 too, which wants mutable pointers and never writes through them.
+  // Sync: written only in init, afterwards only read. nghttp2 demands mutable pointers, but never
+  // writes through them.
   let fields: UnsafeMutablePointer<nghttp2_nv>
   let count: Int
   private let text: UnsafeMutablePointer<UInt8>
@@ -70,19 +71,22 @@ extension HTTP2FieldList {
 
 /// Lower-case hexadecimal digits.
 enum HTTP2Hexadecimal {
-  /// Writes two digits for each byte, at most 100 bytes, and returns the number of digits. Eight digits at a time in one word, without a table.
+  /// Writes two digits for each byte, at most 100 bytes, and returns the number of digits. Works on
+  /// eight digits at a time in one word, without a table.
   @inline(__always)
   static func write(_ bytes: UnsafeRawBufferPointer, into destination: UnsafeMutablePointer<UInt8>) -> Int {
     let count = min(bytes.count, 100)
     let output = UnsafeMutableRawPointer(destination)
     var index = 0
     while index + 4 <= count {
-      // Bytes b3 b2 b1 b0 are spread to one per 16 bits, then each to two nibbles, the upper one first in memory.
+      // Spreads bytes b3 b2 b1 b0 to one per 16 bits, then each to two nibbles, the upper one first
+      // in memory.
       let four = unsafe UInt64(UInt32(littleEndian: bytes.loadUnaligned(fromByteOffset: index, as: UInt32.self)))
       let pairs = (four | four << 16) & 0x0000_FFFF_0000_FFFF
       let spread = (pairs | pairs << 8) & 0x00FF_00FF_00FF_00FF
       let nibbles = (spread >> 4 | spread << 8) & 0x0F0F_0F0F_0F0F_0F0F
-      // 0x76 + n has its top bit set exactly where n is at least 10: there "a" − 10 is added instead of "0".
+      // The top bit of 0x76 + n is set exactly if n is at least 10. Then "a" − 10 is added instead
+      // of "0".
       let letters = (nibbles &+ 0x7676_7676_7676_7676) >> 7 & 0x0101_0101_0101_0101
       let digits = nibbles &+ 0x3030_3030_3030_3030 &+ letters &* 0x27
       unsafe output.storeBytes(of: digits.littleEndian, toByteOffset: index * 2, as: UInt64.self)

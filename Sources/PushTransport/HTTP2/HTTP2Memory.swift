@@ -1,13 +1,14 @@
 internal import CNGHTTP2
 
-/// What nghttp2 has freed, kept for what it asks for next. All sessions of an event loop share one (``LoopBuffers``).
+/// A free list for nghttp2's allocations. All sessions of an event loop share one
+/// (``LoopBuffers``).
 @safe
 final class HTTP2Memory: @unchecked Sendable {
-  // Sync: used on one event loop alone; a session that ends elsewhere leaves it alone.
+  // Sync: used on one event loop only. A session that is freed on another thread does not touch it.
   let lists: UnsafeMutablePointer<carillon_h2_memory>
 
   init() {
-    // nil if the system has no memory, which no allocation in Swift survives either.
+    // Nil if the system has no memory. Swift's own allocations would fail then too.
     guard let lists = unsafe carillon_h2_memory_new() else { preconditionFailure("out of memory") }
     unsafe self.lists = unsafe lists
   }

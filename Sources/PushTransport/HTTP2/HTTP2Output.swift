@@ -1,15 +1,17 @@
-/// The bytes that a session has to send: one buffer, reused for every flush, so that all frames of a flush are one write.
+/// The output of a session: one buffer, reused for every flush, so that all frames of a flush are
+/// one write.
 ///
-/// It holds bytes only from the call that makes them to the write that copies them, so all sessions of an event loop share one (``LoopBuffers``).
+/// It holds bytes only between the call that makes them and the write that copies them. So all
+/// sessions of an event loop share one (``LoopBuffers``).
 @safe
 final class HTTP2Output: @unchecked Sendable {
-  // Sync: used on one event loop alone, by one session at a time.
+  // Sync: used on one event loop only, by one session at a time.
   private(set) var base = unsafe UnsafeMutableRawPointer?.none
   private(set) var count = 0
   private var capacity = 0
 
   private static let initialCapacity = 64 * 1024
-  /// A larger buffer is given back after use.
+  /// A larger buffer is freed after use.
   private static let capacityKept = 1024 * 1024
 
   deinit {

@@ -1,6 +1,6 @@
 internal import CNGHTTP2
 
-/// What nghttp2 calls on the server's side.
+/// The server's callbacks for nghttp2.
 enum HTTP2ServerCallbacks {
   private typealias Core = UnsafeMutablePointer<HTTP2ServerCore>
 
@@ -8,12 +8,12 @@ enum HTTP2ServerCallbacks {
     beginHeaders: onBeginHeaders, header: onHeader, frame: onFrame, data: onData, close: onClose, sendBody: sendBody,
     beforeFrame: beforeFrame)
 
-  /// A server's session that calls back with `core`, and takes its memory from what `share` names.
+  /// A server session that calls back with `core`, and allocates its memory from `share`.
   static func makeSession(
     _ core: UnsafeMutablePointer<HTTP2ServerCore>, _ share: UnsafeMutablePointer<carillon_h2_share>, answersPings: Bool
   ) -> OpaquePointer? {
     unsafe callbacks.makeSession { options in
-      // Kept streams would serve priorities, which the service ignores.
+      // Closed streams would be kept for priorities, which the service ignores.
       unsafe nghttp2_option_set_no_closed_streams(options, 1)
       unsafe nghttp2_option_set_no_auto_ping_ack(options, answersPings ? 0 : 1)
     } create: { session, callbacks, options in

@@ -1,6 +1,6 @@
 internal import CNGHTTP2
 
-/// What a server session's call-backs work on: they get its address from nghttp2.
+/// The state of a server session for its callbacks. nghttp2 passes them its address.
 @safe
 struct HTTP2ServerCore {
   let limits: HTTP2Limits
@@ -16,14 +16,15 @@ struct HTTP2ServerCore {
   var goAway: HTTP2GoAway?
   var isGoAwayTold = true
   var failure: HTTP2Failure?
-  /// GOAWAYs of ours that have not been given out yet: the others are nghttp2's own, about a peer that breaks the rules.
+  /// GOAWAYs of ours that were not output yet. Others come from nghttp2, about a peer that breaks
+  /// the rules.
   var ownGoAways = 0
 
-  /// Limits announced and not acknowledged yet, oldest first; nil for SETTINGS that do not say one.
+  /// Announced limits that are not acknowledged, oldest first; nil for SETTINGS without a limit.
   var announced: [UInt32?] = []
-  /// What the client is known to know; nil: nothing yet, so there is no limit.
+  /// The last limit that the client has acknowledged; nil: none yet, so there is no limit.
   var acknowledgedLimit: UInt32?
-  /// The largest limit that the client may still believe in.
+  /// The largest limit that the client may still use.
   var enforcedLimit: UInt32? {
     announced.reduce(acknowledgedLimit ?? .max) { max($0, $1 ?? 0) }
   }
@@ -72,7 +73,7 @@ struct HTTP2ServerCore {
     return unsafe stream
   }
 
-  /// Gives a stream back once nobody refers to it: neither nghttp2 nor an event.
+  /// Frees a stream when neither nghttp2 nor an event refers to it.
   private mutating func giveIfUnused(_ stream: UnsafeMutablePointer<HTTP2ServerStream>) {
     guard unsafe stream.pointee.isClosed, unsafe !stream.pointee.isTold, unsafe stream.pointee.isInUse else { return }
     unsafe stream.pointee.isInUse = false
@@ -80,7 +81,7 @@ struct HTTP2ServerCore {
     unsafe free = unsafe stream
   }
 
-  // MARK: What arrives
+  // MARK: Input
 
   mutating func began(_ stream: UnsafeMutablePointer<HTTP2ServerStream>) {
     unsafe current = unsafe stream
@@ -91,11 +92,11 @@ struct HTTP2ServerCore {
     }
   }
 
-  /// False: the block is more than anyone needs to send.
+  /// False: the block is larger than any valid one.
   mutating func field(
     _ stream: UnsafeMutablePointer<HTTP2ServerStream>, name: UnsafeRawBufferPointer, value: UnsafeRawBufferPointer
   ) -> Bool {
-    // Trailers are not asked for.
+    // Trailers are ignored.
     guard unsafe !stream.pointee.hasHeaders else { return true }
     unsafe stream.pointee.headerByteCount += name.count + value.count + 32
     guard unsafe stream.pointee.headerByteCount <= limits.headerByteCount,
@@ -129,7 +130,7 @@ struct HTTP2ServerCore {
     unsafe events.append(.request(stream))
   }
 
-  /// nghttp2 has forgotten the stream.
+  /// nghttp2 has closed the stream.
   mutating func closed(_ stream: UnsafeMutablePointer<HTTP2ServerStream>, _ errorCode: UInt32) {
     if unsafe current == stream { unsafe current = nil }
     openCount -= 1
@@ -142,7 +143,7 @@ struct HTTP2ServerCore {
     unsafe giveIfUnused(stream)
   }
 
-  /// The event taken last is done with.
+  /// The last event taken is no longer in use.
   mutating func returnLent() {
     guard let stream = unsafe lent else { return }
     unsafe lent = nil

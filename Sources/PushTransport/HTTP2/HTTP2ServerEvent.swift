@@ -1,25 +1,28 @@
-/// What a server session has heard.
+/// An event of a server session.
 @safe
 package enum HTTP2ServerEvent {
   /// A request is complete.
   case request(HTTP2Request)
-  /// A request has begun although as many streams are open as the client knows to be allowed. Its request is told all the same: whoever judges it decides.
+  /// A request has begun although the client already has as many open streams as its limit allows.
+  /// The request is reported as well, and the caller decides.
   case streamLimitExceeded(streamID: Int32, openCount: Int, limit: Int)
-  /// A stream has ended before it was answered: the client gave it up, or a GOAWAY of ours did.
+  /// A stream has ended before it was answered: the client has cancelled it, or our GOAWAY has
+  /// ended it.
   case ended(streamID: Int32, errorCode: HTTP2ErrorCode)
-  /// The client takes leave.
+  /// The client has sent a GOAWAY.
   case goAway
 }
 
-/// A complete request. Its bytes live until the next call of ``HTTP2ServerSession/nextEvent()``.
+/// A complete request. Its bytes are valid until the next call of
+/// ``HTTP2ServerSession/nextEvent()``.
 @safe
 package struct HTTP2Request {
   package let streamID: Int32
-  /// How many fields there are, pseudo-headers included, in the order of arrival.
+  /// The number of fields, including pseudo-headers, in the order of arrival.
   package let fieldCount: Int
   /// At most ``HTTP2Limits/bodyByteCount`` bytes.
   package let body: UnsafeRawBufferPointer
-  /// Of the whole body, also what was not kept.
+  /// The size of the whole body, including the part that was not kept.
   package let bodyByteCount: Int
   fileprivate let text: UnsafePointer<UInt8>
   fileprivate let fields: UnsafePointer<HTTP2FieldRange>
@@ -37,13 +40,13 @@ package struct HTTP2Request {
       start: text + Int(field.start) + Int(field.nameCount), count: Int(field.valueCount))
   }
 
-  /// The first value of a field; nil if there is none. The name in lower case.
+  /// The first value of a field; nil if there is none. The name must be in lower case.
   package func value(of name: StaticString) -> UnsafeRawBufferPointer? {
     for index in 0..<fieldCount where unsafe HTTP2Text.equal(self.name(index), name) { return unsafe value(index) }
     return nil
   }
 
-  /// The same as text; bytes that are not UTF-8 become U+FFFD.
+  /// The same as text. Bytes that are not UTF-8 become U+FFFD.
   package func text(of name: StaticString) -> String? {
     unsafe value(of: name).map { unsafe String(decoding: $0, as: UTF8.self) }
   }
@@ -54,14 +57,14 @@ package struct HTTP2Request {
   }
 }
 
-/// Where a field is in the text of its request.
+/// The place of a field in the text of its request.
 struct HTTP2FieldRange {
   var start: Int32
   var nameCount: Int32
   var valueCount: Int32
 }
 
-/// A growing piece of memory with a fixed bound on what may be kept of it.
+/// Growing memory. A limit bounds what is kept for reuse.
 @safe
 struct HTTP2Bytes {
   private(set) var base: UnsafeMutablePointer<UInt8>?
@@ -98,7 +101,7 @@ struct HTTP2Bytes {
   }
 }
 
-/// One stream of a client's, with a fixed address that nghttp2 keeps.
+/// One stream of a client. Its address is fixed, because nghttp2 keeps it.
 @safe
 struct HTTP2ServerStream {
   var streamID: Int32 = 0
@@ -112,19 +115,19 @@ struct HTTP2ServerStream {
   var fieldCount = 0
   var headerByteCount = 0
   var hasHeaders = false
-  /// Its request waits among the events, or was the last event that was taken.
+  /// Its request is a waiting event, or the last event that was taken.
   var isTold = false
   var isAnswered = false
-  /// nghttp2 has forgotten it.
+  /// nghttp2 has closed it.
   var isClosed = false
 
-  // The answer.
+  // The response.
   var answer = HTTP2Bytes()
   var sentByteCount = 0
-  /// nghttp2 reads them where they are.
+  /// nghttp2 reads them in place.
   var answerFields: Unmanaged<ResponseFields>?
 
-  /// For the next request, keeping the memory.
+  /// Prepares for the next request and keeps the memory.
   mutating func clear() {
     text.clear()
     body.clear()
@@ -146,7 +149,7 @@ struct HTTP2ServerStream {
     unsafe fields?.deallocate()
   }
 
-  /// Nil without fields, which no request that nghttp2 lets pass is.
+  /// Nil without fields. nghttp2 lets no such request pass.
   var request: HTTP2Request? {
     guard let text = unsafe text.base, let fields = unsafe fields else { return nil }
     return unsafe HTTP2Request(

@@ -1,23 +1,25 @@
 internal import CNGHTTP2
 
-/// The server's side of one HTTP/2 connection, without a socket or a clock: the mirror of ``HTTP2ClientSession``, for simulators.
+/// The server's side of one HTTP/2 connection, without a socket or a clock: the counterpart of
+/// ``HTTP2ClientSession``, for simulators.
 ///
-/// It reports what clients do wrong and leaves the judgement to its caller, as far as HTTP/2 lets it. Used by one thread at a time.
+/// It reports clients' mistakes and leaves the decision to its caller, as far as HTTP/2 allows. It
+/// is used by one thread at a time.
 @safe
 package final class HTTP2ServerSession {
   package struct Options: Sendable {
-    /// SETTINGS_MAX_CONCURRENT_STREAMS at first; nil: not said, which means no limit.
+    /// The first SETTINGS_MAX_CONCURRENT_STREAMS; nil: not announced, which means no limit.
     package var streamLimit: UInt32? = 1000
     package var limits = HTTP2Limits()
-    /// SETTINGS_INITIAL_WINDOW_SIZE, per stream. The connection's window is made as large as 16 of them.
+    /// SETTINGS_INITIAL_WINDOW_SIZE, per stream. The connection's window is 16 times as large.
     package var windowByteCount: UInt32 = 65_535
-    /// Whether PINGs are answered; a peer that has died does not.
+    /// Whether PINGs are answered. False simulates a dead peer.
     package var answersPings = true
 
     package init() {}
   }
 
-  /// More streams than this at once end the connection, whatever was announced.
+  /// More open streams than this end the connection, whatever limit was announced.
   private static let hardStreamLimit: UInt32 = 100_000
 
   private let core: UnsafeMutablePointer<HTTP2ServerCore>
@@ -29,8 +31,9 @@ package final class HTTP2ServerSession {
 
   private static let fieldCountLimit = 24
 
-  /// - Parameter buffers: those of the connection's event loop, if it has any; otherwise the session's own.
-  /// - Throws: nghttp2 is out of memory.
+  /// - Parameter buffers: those of the connection's event loop, if it has any; otherwise the
+  ///   session's own.
+  /// - Throws: if nghttp2 is out of memory.
   package init(options: Options = Options(), buffers: LoopBuffers = LoopBuffers()) throws(HTTP2Failure) {
     let memory = buffers.http2Memory
     let core = UnsafeMutablePointer<HTTP2ServerCore>.allocate(capacity: 1)
@@ -74,31 +77,33 @@ package final class HTTP2ServerSession {
     unsafe statusText.deallocate()
   }
 
-  // MARK: How it stands
+  // MARK: State
 
   package var failure: HTTP2Failure? { unsafe core.pointee.failure }
-  /// The client's own.
+  /// The last GOAWAY of the client.
   package var goAway: HTTP2GoAway? { unsafe core.pointee.goAway }
   /// Streams that have begun and not ended, answered or not.
   package var openStreamCount: Int { unsafe core.pointee.openCount }
-  /// The highest stream that has been told.
+  /// The highest stream that was reported.
   package var lastStreamID: Int32 { unsafe nghttp2_session_get_last_proc_stream_id(session) }
-  /// Nothing is under way in either direction, and nothing can be any more: the connection can be closed.
+  /// The connection can be closed: nothing is in flight in either direction, and nothing can
+  /// follow.
   package var isFinished: Bool {
     unsafe nghttp2_session_want_read(session) == 0 && nghttp2_session_want_write(session) == 0
   }
 
-  /// How often nghttp2 has asked the system for memory, for all sessions with the same buffers: constant in a steady state.
+  /// How often nghttp2 has allocated from the system, for all sessions with the same buffers.
+  /// Constant in a steady state.
   package var allocationCount: Int { memory.allocationCount }
 
-  // MARK: What the server says
+  // MARK: Responses and control
 
   /// Answers a stream. Ignored if it has ended or was answered before.
   ///
   /// - Parameters:
   ///   - status: 100…999.
   ///   - identifier: the `apns-id`, byte for byte; nil: none.
-  ///   - fields: beside these; in a ``ResponseFields`` made once.
+  ///   - fields: further fields; a ``ResponseFields`` can be reused.
   ///   - body: copied.
   package func respond(
     _ streamID: Int32, status: UInt16, identifier: UnsafeRawBufferPointer? = nil, fields extra: ResponseFields? = nil,
@@ -111,7 +116,7 @@ package final class HTTP2ServerSession {
     for (index, divisor) in [100, 10, 1].enumerated() {
       unsafe statusText[index] = 0x30 + UInt8(Int(status) / divisor % 10)
     }
-    // Copied by nghttp2 within the call.
+    // nghttp2 copies it within the call.
     unsafe fields[0] = HTTP2FieldList.field(.status, value: statusText, count: 3, isIndexed: true)
     var count = 1
     if let identifier = unsafe identifier, let base = identifier.baseAddress {
@@ -155,9 +160,11 @@ package final class HTTP2ServerSession {
     _ = unsafe nghttp2_submit_rst_stream(session, UInt8(NGHTTP2_FLAG_NONE.rawValue), streamID, code.rawValue)
   }
 
-  /// Sends GOAWAY. Open streams above `lastStreamID` end as ``HTTP2ServerEvent/ended(streamID:errorCode:)`` once it has been given out; later ones are ignored.
+  /// Sends GOAWAY. When it is output, open streams above `lastStreamID` end as
+  /// ``HTTP2ServerEvent/ended(streamID:errorCode:)``. Later streams are ignored.
   ///
-  /// - Parameter lastStreamID: may be any stream of the client's, also one in the middle of those that are open, but none above that of an earlier GOAWAY.
+  /// - Parameter lastStreamID: any stream of the client, also one between open streams, but none
+  ///   above that of an earlier GOAWAY.
   package func sendGoAway(lastStreamID: Int32, code: HTTP2ErrorCode, debugData: [UInt8] = []) {
     unsafe core.pointee.ownGoAways += 1
     let result = unsafe nghttp2_submit_goaway(
@@ -165,14 +172,16 @@ package final class HTTP2ServerSession {
     if result != 0 { unsafe core.pointee.ownGoAways -= 1 }
   }
 
-  /// Announces another limit of concurrent streams. Until the client has acknowledged it, what it knew before holds.
+  /// Announces another limit of concurrent streams. The old limit applies until the client has
+  /// acknowledged the new one.
   package func setStreamLimit(_ limit: UInt32) {
     var entries: [nghttp2_settings_entry] = []
     submitSettings(&entries, streamLimit: limit)
   }
 
-  /// nghttp2 itself ends connections with too many streams before anyone could judge them. So it is told a limit that nobody reaches, and the one that is
-  /// announced is written into the frame on its way out (``output(limit:)``).
+  /// nghttp2 itself ends connections with too many streams, before the caller can decide. So
+  /// nghttp2 gets a limit that is never reached, and the announced limit is written into the frame
+  /// when it is output (``output(limit:)``).
   private func submitSettings(_ entries: inout [nghttp2_settings_entry], streamLimit: UInt32?) {
     if streamLimit != nil {
       entries.append(
@@ -186,12 +195,12 @@ package final class HTTP2ServerSession {
     unwritten.append(streamLimit)
   }
 
-  /// Limits in SETTINGS that have not been given out yet.
+  /// Limits in SETTINGS that were not output yet.
   private var unwritten: [UInt32?] = []
 
   // MARK: Bytes and events
 
-  /// Takes bytes from the client in; the connection's preface comes first.
+  /// Processes bytes of the client. The connection's preface comes first.
   package func receive(_ bytes: UnsafeRawBufferPointer) {
     guard unsafe core.pointee.failure == nil, bytes.count > 0 else { return }
     let taken = unsafe nghttp2_session_mem_recv(
@@ -199,7 +208,7 @@ package final class HTTP2ServerSession {
     if taken < 0 { unsafe core.pointee.failure = HTTP2Failure(library: taken) }
   }
 
-  /// The next event, in the order in which things happened; nil when there is none.
+  /// The next event, in order; nil if there is none.
   package func nextEvent() -> HTTP2ServerEvent? {
     unsafe core.pointee.returnLent()
     while unsafe core.pointee.nextEvent < core.pointee.events.count {
@@ -211,7 +220,8 @@ package final class HTTP2ServerSession {
         return event
       case .request(let stream):
         unsafe core.pointee.lent = unsafe stream
-        // One that has ended meanwhile is told all the same, with its end: a gateway may have taken it before it heard of that.
+        // A stream that has ended meanwhile is still reported as a request, followed by its end. A
+        // real gateway may also have taken such a request before it noticed the end.
         if let request = unsafe stream.pointee.request { return .request(request) }
         unsafe core.pointee.returnLent()
       }
@@ -221,7 +231,8 @@ package final class HTTP2ServerSession {
     return nil
   }
 
-  /// The next piece of what there is to send, valid until the next call to any session with the same buffers; empty when there is nothing.
+  /// The next bytes to send, valid until the next call to any session with the same buffers. Empty
+  /// if there is nothing to send.
   package func output(limit: Int = 256 * 1024) -> UnsafeRawBufferPointer {
     unsafe core.pointee.output.clear()
     unsafe core.pointee.outputLimit = limit
@@ -245,7 +256,7 @@ package final class HTTP2ServerSession {
   }
 }
 
-/// Header fields of responses, laid out once.
+/// Header fields of responses, made once.
 package final class ResponseFields: Sendable {
   let list: HTTP2FieldList
 
@@ -257,7 +268,8 @@ package final class ResponseFields: Sendable {
 }
 
 extension HTTP2Output {
-  /// Puts the limit into a SETTINGS frame that was appended at `start`; nil: there is none in it.
+  /// Writes the limit into a SETTINGS frame that was appended at `start`; nil: the frame has no
+  /// limit.
   func writeStreamLimit(_ limit: UInt32?, frameAt start: Int, byteCount: Int) {
     guard let limit, let base = unsafe base else { return }
     var offset = start + 9

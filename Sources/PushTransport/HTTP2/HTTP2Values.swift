@@ -12,40 +12,41 @@ package struct HTTP2ErrorCode: RawRepresentable, Hashable, Sendable {
   package static let protocolError = HTTP2ErrorCode(rawValue: 1)
   package static let internalError = HTTP2ErrorCode(rawValue: 2)
   package static let flowControlError = HTTP2ErrorCode(rawValue: 3)
-  /// Nothing was done with the stream: its request may be sent again.
+  /// The peer did not process the stream, so its request may be sent again.
   package static let refusedStream = HTTP2ErrorCode(rawValue: 7)
   package static let cancel = HTTP2ErrorCode(rawValue: 8)
   package static let enhanceYourCalm = HTTP2ErrorCode(rawValue: 11)
 }
 
 extension HTTP2ErrorCode: CustomStringConvertible {
-  /// Such as `7 REFUSED_STREAM`.
+  /// For example `7 REFUSED_STREAM`.
   package var description: String { unsafe "\(rawValue) \(String(cString: nghttp2_http2_strerror(rawValue)))" }
 }
 
-/// A GOAWAY of the peer's.
+/// A GOAWAY of the peer.
 package struct HTTP2GoAway: Hashable, Sendable {
   /// Streams above it were not processed and never will be.
   package let lastStreamID: Int32
   package let errorCode: HTTP2ErrorCode
-  /// At most 1 KiB of the debug data; the service writes `{"reason":…}` into it.
+  /// At most 1 KiB of the debug data. The service writes `{"reason":…}`.
   package let debugData: [UInt8]
 }
 
-/// Why a session cannot go on: the peer broke the rules of HTTP/2, or nghttp2 could not go on.
+/// Why a session cannot continue: the peer broke the rules of HTTP/2, or nghttp2 has failed.
 package struct HTTP2Failure: Error, Hashable, Sendable, CustomStringConvertible {
-  /// What we tell the peer in our GOAWAY.
+  /// The error code of our GOAWAY.
   package let errorCode: HTTP2ErrorCode
-  /// Such as "the peer broke a rule of HTTP/2: SETTINGS: stream_id != 0".
+  /// For example "the peer broke a rule of HTTP/2: SETTINGS: stream_id != 0".
   package let description: String
 }
 
-/// One header field to be sent.
+/// One header field to send.
 package struct HTTP2Field: Hashable, Sendable {
   /// In lower case.
   package var name: String
   package var value: String
-  /// False: a literal that no one may put into a dynamic table (RFC 7541, 6.2.3), for secrets and for what never comes twice.
+  /// False: a literal that must not enter a dynamic table (RFC 7541, 6.2.3), for secrets and for
+  /// values that never repeat.
   package var isIndexed: Bool
 
   package init(_ name: String, _ value: String, isIndexed: Bool = true) {
@@ -55,26 +56,27 @@ package struct HTTP2Field: Hashable, Sendable {
   }
 }
 
-/// What a peer may make us keep, per stream.
+/// Limits of what a session keeps for the peer, per stream.
 package struct HTTP2Limits: Sendable {
-  /// Names and values of one header block together, with 32 bytes for each field as in SETTINGS_MAX_HEADER_LIST_SIZE.
+  /// Names and values of one header block in total, plus 32 bytes for each field as in
+  /// SETTINGS_MAX_HEADER_LIST_SIZE.
   package var headerByteCount = 16 * 1024
   package var headerCount = 64
-  /// Bytes of a body beyond it are counted, and thrown away.
+  /// Bytes of a body beyond this are counted and discarded.
   package var bodyByteCount = 8 * 1024
 
   package init() {}
 }
 
 extension HTTP2Failure {
-  /// What nghttp2 itself gives up for.
+  /// A failure of nghttp2 itself.
   init(library code: Int) {
     self.init(
       errorCode: .internalError,
       description: unsafe "the HTTP/2 session failed: \(String(cString: nghttp2_strerror(Int32(code))))")
   }
 
-  /// What the GOAWAY says that nghttp2 sends to a peer that breaks the rules.
+  /// The reason in the GOAWAY that nghttp2 sends to a peer that breaks the rules.
   init(goAway code: HTTP2ErrorCode, debugData: String) {
     self.init(
       errorCode: code,

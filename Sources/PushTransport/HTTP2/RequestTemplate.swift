@@ -1,30 +1,32 @@
 internal import CNGHTTP2
 package import PushWire
 
-/// What all requests of a campaign have in common, laid out once: headers and payload.
+/// The headers and payload that all requests of a campaign share, made once.
 ///
-/// The path and what single notifications have of their own is filled in when a request is submitted.
+/// The path and a notification's own values are filled in when a request is submitted.
 @safe
 package final class RequestTemplate: @unchecked Sendable {
-  // Sync: written in init alone, only read afterwards.
-  /// The first four are :method, :scheme, :authority and :path; the path's value is empty for requests to devices.
+  // Sync: written only in init, afterwards only read. The first four are :method, :scheme,
+  // :authority and :path. The path's value is empty for requests to devices.
   let fields: HTTP2FieldList
-  /// Where the headers are that a notification may have a value of its own for; nil: not among the campaign's.
+  /// Where the headers are that a notification may override; nil: the campaign does not have the
+  /// header.
   let expirationIndex: Int?
   let priorityIndex: Int?
   let collapseIndex: Int?
-  /// Requests go to `/3/device/` and the token.
+  /// Requests go to `/3/device/` followed by the token.
   let isForDevices: Bool
   private let payloadBytes: UnsafeMutableRawBufferPointer
 
   static let pathIndex = 3
-  /// The template's headers and those that a request may add: authorization, apns-id, expiration, priority, collapse-id.
+  /// The template's headers and those that a request may add: authorization, apns-id, expiration,
+  /// priority, collapse-id.
   static let fieldCountLimit = 24
 
   /// - Parameters:
   ///   - authority: host, with the port unless it is 443.
   ///   - headers: checked before (``ProviderHeaders/check(payload:credential:)``).
-  ///   - payload: of all requests that have none of their own.
+  ///   - payload: for all requests without one of their own.
   package convenience init(
     authority: String, headers: ProviderHeaders, credential: ProviderCredentialKind, payload: [UInt8]
   ) {
@@ -45,7 +47,7 @@ package final class RequestTemplate: @unchecked Sendable {
       method: "POST", authority: authority, path: path, fields: list, payload: payload, isForDevices: path.isEmpty)
   }
 
-  /// A request of any kind: management of channels, or a test's.
+  /// A request of any kind: for the management of channels, and for tests.
   package convenience init(method: String, authority: String, path: String, fields: [HTTP2Field], payload: [UInt8]) {
     self.init(method: method, authority: authority, path: path, fields: fields, payload: payload, isForDevices: false)
   }
@@ -76,20 +78,20 @@ package final class RequestTemplate: @unchecked Sendable {
   }
 
   package let payloadByteCount: Int
-  /// Lives as long as the template.
+  /// Valid as long as the template.
   package var payload: UnsafeRawBufferPointer {
     unsafe UnsafeRawBufferPointer(rebasing: payloadBytes[..<payloadByteCount])
   }
 }
 
-/// What one notification has of its own. Whatever is nil is the campaign's.
+/// A notification's own values. Nil means the campaign's value.
 @safe
 package struct RequestOverrides {
   package var expiration: UInt32?
   package var priority: UInt8?
-  /// Checked before; read during the call alone.
+  /// Checked before. Read only during the call.
   package var collapseIdentifier: UnsafeRawBufferPointer?
-  /// Instead of the template's payload. It must stay as it is until the stream has ended.
+  /// Replaces the template's payload. The bytes must not change until the stream has ended.
   package var payload: UnsafeRawBufferPointer?
 
   package init() {}

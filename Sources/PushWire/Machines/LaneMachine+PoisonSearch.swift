@@ -35,7 +35,7 @@ extension LaneMachine {
   }
 
   /// The suspect's connection has closed although the control before it succeeded. An outage may
-  /// have begun between the two, so another control must succeed before the suspect is condemned.
+  /// have begun between the two, so another control must succeed before the suspect is rejected.
   private mutating func diedAfterControl(walk: any RecordWalk) {
     if policy.plantedMistake == .outageIsVerdict { return settleAll(as: .rejected(.closedWithoutReason), walk: walk) }
     guard let end = window.frontEnd, let campaign = window.frontCampaign else { return }
@@ -56,8 +56,8 @@ extension LaneMachine {
     searchFollows()
   }
 
-  /// The control after the suspect has failed, or could not connect. The suspect is sent again when
-  /// the gateway works again.
+  /// The control after the suspect has failed, or could not connect, so the suspect's closed
+  /// connection proves nothing. The suspect is sent again when the gateway works again.
   mutating func acquit() {
     guard let suspect = poisonSearch?.suspect, suspect.accusedIn != nil else { return }
     poisonSearch?.suspect?.accusedIn = nil
@@ -69,7 +69,7 @@ extension LaneMachine {
   private mutating func controlFailed() {
     acquit()
     guard var suspect = poisonSearch?.suspect else { return }
-    // Perhaps this gateway closes because of the probe. The next control carries nothing at all.
+    // This gateway may close because of the probe, so the next control carries nothing at all.
     if connection.probe != nil { probesWork = false }
     suspect.failures += 1
     poisonSearch?.suspect = suspect

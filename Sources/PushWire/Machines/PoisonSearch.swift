@@ -46,7 +46,7 @@ struct PoisonSearch {
     var failures: Int
     /// A connection without it has succeeded since the last one closed. Only then is it sent again.
     var controlSucceeded: Bool
-    /// Its campaign, set when its connection has closed after a successful control. It is condemned
+    /// Its campaign, set when its connection has closed after a successful control. It is rejected
     /// when another control succeeds. If that control fails, an outage had begun, and the suspect's
     /// closed connection proves nothing.
     var accusedIn: UInt32?
@@ -58,8 +58,8 @@ struct PoisonSearch {
   private var largestCount = 0
   /// Where the present stage ends; nil until it has been computed.
   private(set) var stageEnd: UInt64?
-  /// A connection closed with a probe outstanding, and this gateway has never answered one. Perhaps
-  /// it closes because of the probe, so the next connection carries only a probe.
+  /// A connection closed with a probe in flight, and this gateway has never answered one. It may
+  /// close because of the probe, so the next connection carries only a probe.
   var isProbeOnTrial = false
   var suspect: Suspect?
   /// Something has been confirmed since the last connection closed.

@@ -8,7 +8,7 @@
 //
 // A suspect that is alone on a connection that is cut is accused. It waits until another request
 // has been answered on a later connection, and is sent alone once more. If that connection is cut
-// too, the notification is condemned as soon as another request has been answered. If a connection
+// too, the notification is rejected as soon as another request has been answered. If a connection
 // ends before that, an outage had begun. The second cut then proves nothing, and the suspect waits
 // again. So with a thousand in flight, no notification is sent more than five times without an
 // outage.
@@ -92,8 +92,7 @@ extension RequestMachine {
     lastGoodSerial >= accused.cutMark || connection.isControlled
   }
 
-  /// Condemns suspects if the service worked before and after the connection that carried only
-  /// them.
+  /// Rejects suspects if the service worked before and after the connection that carried only them.
   private mutating func condemn() {
     while let accused = search?.accused.first, accused.awaitsControl, hasLivedSince(accused) {
       search?.accused.removeFirst()

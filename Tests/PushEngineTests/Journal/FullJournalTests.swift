@@ -81,7 +81,7 @@ struct SmallJournal {
     return journal.enqueue(EnqueueHeader(run: run, position: position), source.shape, source)
   }
 
-  /// Records outcomes one at a time until the journal is full, and then some more.
+  /// Records outcomes one at a time until the journal is full, and then a few more.
   func overfill(of campaign: UInt64, in lane: UInt64, count: Int) {
     for index in 0..<UInt64(count) {
       journal.record(

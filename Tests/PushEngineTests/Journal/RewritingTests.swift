@@ -61,7 +61,7 @@ internal import Testing
     contents.apply(Self.header(lane: 1, 100..<120), at: JournalPosition(rawValue: 3), content: nil)
     contents.apply(.withdrawn(JournalledRun(lane: 1, range: 100..<120, campaign: 7, count: 20), isInDoubt: false))
     #expect(contents.lanes[1]?.end(before: limit) == 100)
-    // The open notifications have been compacted; the record of those given back is as old as
+    // The open notifications have been compacted. The record of the returned ones is as old as
     // before.
     contents.apply(Self.header(lane: 1, 0..<100, isRewritten: true), at: JournalPosition(rawValue: 11), content: nil)
     #expect(contents.lanes[1]?.end(before: limit) == nil)

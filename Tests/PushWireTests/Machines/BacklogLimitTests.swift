@@ -3,7 +3,8 @@ internal import Testing
 
 @Suite("BacklogLimit")
 struct BacklogLimitTests {
-  /// A lane that sends so many blocks a second, whose backlog a reader keeps at its limit.
+  /// The limit of a lane that sends `perSecond` blocks a second and whose reader keeps the backlog
+  /// full.
   private func settledLimit(
     perSecond: Double, start: Int = 512, largest: Int = 65_536, smallest: Int = 512, seconds: Double = 5
   ) -> Int {

@@ -87,9 +87,7 @@ struct LaneConfirmationTests {
     #expect(lane.outcomes.isEmpty && lane.inDoubt == [0..<10])
   }
 
-  @Test(
-    "a probe that is not answered: after the quiet period everything is accepted as quiet, the connection is left, and no more probes are sent"
-  )
+  @Test("an unanswered probe: after the quiet period everything is accepted as quiet, and no more probes are sent")
   func notAnswered() {
     let (lane, _) = probing()
     lane.pass(.milliseconds(4_999))

@@ -50,9 +50,7 @@ struct LaneConnectionTests {
     #expect(lane.failures == 0 && lane.next() == .dial)
   }
 
-  @Test(
-    "a connection long without use is left, also when there is something to send again: it may be dead without our knowing"
-  )
+  @Test("a connection that was idle for long is replaced, also for resends: it may be dead unnoticed")
   func idle() {
     for published in [10, 20] as [UInt64] {
       let lane = LaneDriver { $0.confirm = .quiet }

@@ -24,20 +24,20 @@ struct DenseWalk: RecordWalk {
   }
 }
 
-/// Plays the shell of a lane: carries out what the machine says and remembers what became of every notification.
+/// A test's lane: carries out the machine's steps and records the outcome of every notification.
 final class LaneDriver {
   private var machine: LaneMachine
   var walk = DenseWalk()
   var input: LaneMachine.Input
   private var streamEnd: UInt64 = 0
-  /// Whether the peer's system acknowledges what is sent, at once.
+  /// Whether the peer's system acknowledges sent bytes at once.
   var peerReads = true {
     didSet { acknowledge() }
   }
   /// By position, in the order in which they were settled.
   private(set) var outcomes: [UInt64: Outcome] = [:]
   private(set) var settledTwice = false
-  /// What the last look at the effects brought.
+  /// The results of the last call of `takeEffects`.
   private(set) var inDoubt: [Range<UInt64>] = []
   private(set) var hasRewound = false
   private(set) var discardedFrom: UInt64?
@@ -69,7 +69,7 @@ final class LaneDriver {
 
   func pass(_ duration: Duration) { input.now = input.now + duration }
 
-  /// Dials when the machine says so, however long it wants to wait before, and opens the connection.
+  /// Dials when the machine requests it, after any wait, and opens the connection.
   func connect() {
     var step = next()
     if case .wait(let until?) = step, isDisconnected {
@@ -93,13 +93,13 @@ final class LaneDriver {
     close()
   }
 
-  /// A connection that the machine has just asked for.
+  /// Opens a connection that the machine has just requested.
   func beginConnection() {
     machine.dialled()
     open()
   }
 
-  /// A probe that the machine has just asked for.
+  /// Sends a probe that the machine has just requested.
   func beginProbe() { machine.probed(now: now) }
 
   func open() {
@@ -108,7 +108,7 @@ final class LaneDriver {
     machine.opened(now: now)
   }
 
-  /// The peer's system has everything; nothing happens while the peer does not read.
+  /// The peer's system acknowledges everything, unless the peer does not read.
   private func acknowledge() {
     if peerReads { input.acknowledged = streamEnd }
   }
@@ -121,7 +121,8 @@ final class LaneDriver {
     machine.handedOver(through: streamEnd)
     acknowledge()
     look()
-    // The lane asks again after each batch, and so the machine sees that the socket has taken it. The answer stands until something happens.
+    // The lane asks the machine again after each batch, so the machine sees that the socket has
+    // taken it. The result stays valid until the next event.
     _ = machine.next(input, walk: walk)
   }
 
@@ -130,7 +131,7 @@ final class LaneDriver {
     look()
   }
 
-  /// Sends as long as the machine says to send, and returns what it says then.
+  /// Sends until the machine returns another step, and returns that step.
   func sendAll() -> LaneMachine.Step {
     while true {
       let step = next()
@@ -147,7 +148,7 @@ final class LaneDriver {
     pack(to: published)
   }
 
-  /// Sends the probe that the machine must ask for now; returns its identifier.
+  /// Sends the probe that the machine must request now. Returns its identifier.
   @discardableResult
   func probe() -> UInt32 {
     guard case .probe(let identifier) = next() else {
@@ -181,7 +182,7 @@ final class LaneDriver {
     input.isWritable = isWritable
   }
 
-  /// The outcome that all of `range` have in common; nil when they have several, or none.
+  /// The common outcome of all notifications in `range`; nil if there are several, or none.
   func outcome(_ range: Range<UInt64>) -> Outcome? {
     let all = Set(range.map { outcomes[$0] })
     return all.count == 1 ? all.first ?? nil : nil
@@ -194,7 +195,7 @@ final class LaneDriver {
       return
     }
     for settlement in effects.settlements {
-      // Large stretches of padding that tests use to get far are not worth remembering.
+      // Tests skip long stretches of padding to reach high positions. These are not recorded.
       guard settlement.count > 0 else { continue }
       for position in settlement.from..<settlement.to where !walk.padding.contains(position) {
         if outcomes.updateValue(settlement.outcome, forKey: position) != nil { settledTwice = true }

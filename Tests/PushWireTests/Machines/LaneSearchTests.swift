@@ -19,8 +19,8 @@ struct LaneSearchTests {
     case commandWithoutIdentifiers
   }
 
-  /// Plays a gateway that closes without a word on every poisoned notification, a round trip of 50
-  /// ms away, until everything is settled.
+  /// Plays a gateway with a round trip of 50 ms that closes silently on every poisoned
+  /// notification, until everything is settled.
   private func play(
     _ count: UInt64, poison: Set<UInt64>, _ confirmation: Confirmation
   ) -> (lane: LaneDriver, cost: Cost)? {
@@ -156,7 +156,7 @@ struct LaneSearchTests {
     }
     #expect(lane.isUnresponsive, "an outage is no poison")
     #expect(lane.outcomes.isEmpty)
-    // The first connection waits for nothing, the second as after any failure.
+    // There is no pause before the first connection, and the usual one before the second.
     #expect(pauses.dropFirst(2).allSatisfy { $0 <= .milliseconds(50) }, "\(pauses)")
     #expect(controls.count == 7 && (controls.last ?? .zero) >= .milliseconds(800), "\(controls)")
   }

@@ -151,11 +151,11 @@ struct LaneSettlingTests {
     #expect(lane.discardedFrom == 0 && !lane.hasWorked)
   }
 
-  /// How a connection has shown that the gateway takes our certificate.
+  /// How a connection has shown that the gateway accepts our certificate.
   enum Work: CaseIterable {
     case settledSomething
     case heardPartOfAnAnswer
-    /// Neither, but an alert that comes seconds later is none about the handshake.
+    /// Neither. But an alert that comes seconds later does not concern the handshake.
     case livedForASecond
   }
 

@@ -1,10 +1,11 @@
 internal import PushWire
 internal import Testing
 
-/// The spec's "Poison search": one bad notification must not use up its neighbours, nor end them.
+/// The spec's "Poison search": one bad notification must not use up its neighbours' attempts, and
+/// must not cause their rejection.
 @Suite("LaneMachine, isolation")
 struct PoisonSearchTests {
-  /// What a gateway does with a notification that it cannot bear.
+  /// What a gateway does with a poisoned notification.
   enum Manner: CaseIterable {
     case closes
     case closesOnProbesToo
@@ -17,7 +18,8 @@ struct PoisonSearchTests {
     LaneDriver { if manner == .commandWithoutIdentifiers { $0.hasIdentifiers = false } }
   }
 
-  /// Plays such a gateway until the lane has settled everything; returns the number of connections, nil when it does not come to an end.
+  /// Plays such a gateway until the lane has settled everything. Returns the number of connections;
+  /// nil if the lane does not finish.
   private func play(_ lane: LaneDriver, _ manner: Manner, poison: Set<UInt64>) -> Int? {
     var connections = 0
     lane.input.isDraining = true
@@ -96,7 +98,8 @@ struct PoisonSearchTests {
     lane.probe()
     lane.close()
     lane.connect()
-    // No probe has been answered here yet: one goes alone, to see whether the gateway dies of it.
+    // No probe has been answered here yet, so the first is sent alone, to see whether the gateway
+    // closes because of it.
     lane.respond(.missingDeviceToken, lane.probe())
     lane.close()
     lane.connect()
@@ -118,9 +121,7 @@ struct PoisonSearchTests {
     #expect(lane.next() == .pack(from: 16, to: 32), "the search is over")
   }
 
-  @Test(
-    "a lone notification is condemned only after a connection without it has lived, and is acquitted when it then gets through"
-  )
+  @Test("a lone notification is rejected only after a control has succeeded, and not if it then gets through")
   func acquitted() {
     let lane = LaneDriver()
     lane.connectAndSend(1)
@@ -138,9 +139,7 @@ struct PoisonSearchTests {
     #expect(lane.outcomes[0] == .accepted(.confirmed))
   }
 
-  @Test(
-    "the control without probes carries nothing at all and lives for a quiet period; the suspect then follows on the same connection"
-  )
+  @Test("a control without probes carries nothing for a quiet period; then the suspect follows on its connection")
   func silentControl() {
     let lane = LaneDriver { $0.hasIdentifiers = false }
     lane.connectAndSend(1)
@@ -160,7 +159,7 @@ struct PoisonSearchTests {
     #expect(lane.outcomes[0] == .rejected(.closedWithoutReason) && lane.sent == 1)
   }
 
-  /// One notification that has died alone, then after a control that has lived.
+  /// A notification whose connection closed when it was alone, after a control that succeeded.
   private func diedAfterControl() -> LaneDriver {
     let lane = LaneDriver()
     lane.connectAndSend(1)
@@ -233,7 +232,7 @@ struct PoisonSearchTests {
   }
 
   @Test(
-    "a gateway that closes even connections that carry nothing is unresponsive after so many attempts, and nothing is rejected",
+    "a gateway that closes even empty connections is unresponsive after the attempts, and nothing is rejected",
     arguments: [2, 5])
   func unresponsive(_ attempts: Int) {
     let lane = LaneDriver { $0.attempts = attempts }
@@ -261,7 +260,7 @@ struct PoisonSearchTests {
   }
 
   @Test(
-    "a suspect that is cancelled or has expired takes the suspicion with it: the next one is innocent until its own control",
+    "a suspect that is cancelled or has expired ends the suspicion: the next one needs its own control",
     arguments: [true, false])
   func suspectLeaves(_ isConnected: Bool) {
     let lane = LaneDriver()

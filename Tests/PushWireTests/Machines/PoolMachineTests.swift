@@ -58,7 +58,8 @@ struct PoolMachineTests {
     #expect(machine.ended(.refused("unknown CA")) == "the gateway refused the certificate: unknown CA")
   }
 
-  /// What a reader that waits for room leads to, when it is looked at every so many milliseconds; nil: no lane was added.
+  /// When a waiting reader adds lanes, if its shortage is checked every 20 ms; nil: no lane was
+  /// added.
   private func addition(
     _ machine: inout PoolMachine, from start: Instant, for duration: Duration, mayGrow: Bool = true
   ) -> (count: Int, at: Instant)? {
@@ -77,7 +78,7 @@ struct PoolMachineTests {
   @Test("a shortage that lasts doubles the lanes up to the limit, each time after the new ones have connected")
   func growth() {
     var machine = pool(lanes: 1...6)
-    // The first connection is not there yet: more of them would not be sooner.
+    // The first connection is not open yet, and further ones would not open earlier.
     #expect(addition(&machine, from: at(0), for: .seconds(5)) == nil)
     opened(&machine, 1, now: at(5))
     let first = addition(&machine, from: at(5), for: .seconds(1))
@@ -93,9 +94,7 @@ struct PoolMachineTests {
     #expect(addition(&machine, from: at(9), for: .seconds(10)) == nil)
   }
 
-  @Test(
-    "a lane that has more to send again than it can soon is reason enough at once, but not before the last new lanes have connected"
-  )
+  @Test("a lane with too much to resend adds lanes at once, but not before the last new lanes have connected")
   func surplus() {
     var machine = pool(lanes: 1...6)
     #expect(machine.starved(mayGrow: true, usefulLaneCount: 1, now: at(0)) != .add(1), "there is no connection yet")

@@ -4,7 +4,7 @@ internal import Testing
 
 @Suite("when provider tokens are made")
 struct ProviderTokenMachineTests {
-  /// A machine with two clocks; obeys it, and counts what it makes.
+  /// A machine with two clocks. Carries out its decisions and counts the tokens.
   private struct Driver {
     var machine = ProviderTokenMachine()
     var seconds: UInt64 = 1000
@@ -57,7 +57,7 @@ struct ProviderTokenMachineTests {
     #expect(driver.use() == 1)
     driver.pass(minutes: 500)
     #expect(driver.use() == 2)
-    // The machine slept, and only the wall clock knows.
+    // The computer was suspended, so only the wall clock has advanced.
     driver.unix += 3600
     #expect(driver.use() == 3)
   }
@@ -95,7 +95,7 @@ struct ProviderTokenMachineTests {
     driver.pass(minutes: 1)
     #expect(driver.use() == 3)
     #expect(driver.minted[2].issuedAt == driver.unix - error)
-    // The clock is set right: the next complaint takes the correction back.
+    // The clock is corrected. The next complaint removes the correction.
     driver.unix -= error
     driver.pass(minutes: 46)
     #expect(driver.use() == 4)

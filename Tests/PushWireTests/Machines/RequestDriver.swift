@@ -1,20 +1,20 @@
 internal import PushWire
 internal import Testing
 
-/// Plays the shell of a lane over HTTP/2: carries out what the machine says and remembers what became of every notification. Every block is one notification, except
-/// those that are padding.
+/// A test's lane over HTTP/2: carries out the machine's steps and records the outcome of every
+/// notification. Every block is one notification, except for padding.
 final class RequestDriver {
   private var machine: RequestMachine
   var input: RequestMachine.Input
   var padding: Set<UInt64> = []
   /// The peer's present limit.
   var streamLimit: Int
-  /// By position: a notification of this campaign, others of campaign 1.
+  /// By position: the campaign's number; 1 for positions that are not listed.
   var campaigns: [UInt64: UInt32] = [:]
-  /// By position: device tokens, where several notifications have the same one.
+  /// By position: device tokens, for tests in which several notifications have the same one.
   var tokens: [UInt64: Int] = [:]
   var cancelledCampaigns: Set<UInt32> = []
-  /// Position and tag of every request under way.
+  /// Position and tag of every request in flight.
   private(set) var open: [UInt64: (tag: UInt64, streamID: Int32)] = [:]
   /// Every request, in order.
   private(set) var requested: [UInt64] = []
@@ -22,7 +22,7 @@ final class RequestDriver {
   private(set) var pings: [UInt64] = []
   private(set) var outcomes: [UInt64: Outcome] = [:]
   private(set) var settledTwice = false
-  /// What the last looks at the effects brought, since they were cleared.
+  /// The results of the calls of `takeEffects` since the test last cleared them.
   var inDoubt: [Range<UInt64>] = []
   var settlements: [Settlement] = []
   private(set) var madeProgress = false
@@ -56,13 +56,14 @@ final class RequestDriver {
 
   func pass(_ duration: Duration) { input.now = input.now + duration }
 
-  /// One step, of which dialling is not carried out.
+  /// Returns the next step without carrying it out.
   func next() -> RequestMachine.Step {
     input.availableStreamCount = max(0, streamLimit - open.count)
     return machine.next(input)
   }
 
-  /// Carries everything out that needs no event, and returns what it then waits for, or the step that ends the connection or begins one.
+  /// Carries out every step that needs no event. Returns the wait, the close or the dial that
+  /// follows.
   @discardableResult
   func pump() -> RequestMachine.Step {
     for _ in 0..<1_000_000 {
@@ -114,7 +115,7 @@ final class RequestDriver {
     nextStreamID += 2
   }
 
-  /// Dials when the machine says so, however long it wants to wait before, and opens the connection.
+  /// Dials when the machine requests it, after any wait, and opens the connection.
   func connect() {
     var step = pump()
     for _ in 0..<100 {
@@ -168,7 +169,7 @@ final class RequestDriver {
     for position in openPositions { answer(position, verdict, outcome: outcome, retryAfter: retryAfter) }
   }
 
-  /// Lets time pass until there is a request under way.
+  /// Advances the time until a request is in flight.
   func passToNextRequest() {
     for _ in 0..<1_000 {
       guard case .wait(let until) = pump(), openPositions.isEmpty, let until else { return }
@@ -179,17 +180,17 @@ final class RequestDriver {
 
   func forgetAll() { open = [:] }
 
-  /// Requests under way in the order in which they were sent.
+  /// Requests in flight in the order in which they were sent.
   var openInOrder: [UInt64] { open.sorted { $0.value.streamID < $1.value.streamID }.map(\.key) }
 
-  /// The last ping, once.
+  /// Returns the last ping and clears it.
   func takePing() -> UInt64? {
     guard pings.count > takenPings else { return nil }
     takenPings = pings.count
     return pings.last
   }
 
-  /// The late word about a request that the machine has taken back.
+  /// A late response to a request that the machine has given up.
   func lateAnswer(_ tag: UInt64) {
     machine.answered(tag, .accepted, outcome: .accepted(.confirmed), retryAfter: nil, now: input.now)
   }
@@ -230,7 +231,7 @@ final class RequestDriver {
     badTokens += effects.badTokenCount
   }
 
-  /// What the policy makes of a notification that nobody says anything about.
+  /// Expects the policy's outcome for a notification without a response.
   func expect(unknown position: UInt64, under onUnknown: LanePolicy.OnUnknown) {
     switch onUnknown {
     case .resend:

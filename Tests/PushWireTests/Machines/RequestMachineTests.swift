@@ -7,9 +7,7 @@ internal import Testing
 
   // MARK: Streams and order
 
-  @Test(
-    "nothing is dialled before there is something to send, and one request is under way for each stream that the peer allows"
-  )
+  @Test("the lane dials when there is something to send, and uses every stream that the peer allows")
   func limit() {
     let lane = RequestDriver(streamLimit: 3)
     #expect(lane.pump() == .wait(until: nil))
@@ -94,7 +92,7 @@ internal import Testing
   }
 
   @Test(
-    "what the service could not do now waits, longer each time, while others go on; then it is given up, which names no dead token",
+    "what the service put off waits longer each time while others continue; then it is given up",
     arguments: [ProviderVerdict.backsOff, .delaysToken, .keepsToken])
   func backsOff(verdict: ProviderVerdict) {
     let refusal = ProviderRefusal(status: 503, reason: .serviceUnavailable)
@@ -251,7 +249,7 @@ internal import Testing
     lane.pump()
     switch onUnknown {
     case .resend:
-      // One of the two may be what ended the connection.
+      // One of these two requests may have caused the close.
       #expect(lane.openPositions == [0])
       lane.answerAll()
       lane.pump()
@@ -275,9 +273,7 @@ internal import Testing
     #expect(lane.inDoubt.isEmpty && lane.requested == [0, 1, 0])
   }
 
-  @Test(
-    "after a connection that we left without an answer the next one gets a single request at first, and longer pauses follow each other"
-  )
+  @Test("after an unanswered connection the next one begins with a single request, and pauses grow")
   func trial() {
     let lane = RequestDriver(streamLimit: 10)
     lane.publish(10)
@@ -338,7 +334,7 @@ internal import Testing
     lane.pump()
     for isRefused in [isRefusedFirst, !isRefusedFirst] {
       if isRefused { lane.end(0, .refused) } else { lane.answer(0, .backsOff, outcome: refusal) }
-      // The service is well between the two.
+      // The service works between the two.
       for _ in 0..<3 {
         lane.pass(.seconds(2))
         lane.pump()

@@ -48,7 +48,7 @@ extension RequestMachineTests {
       lane.pump()
       lane.pass(.seconds(4))
     }
-    // In doubt anew each time that it was sent again.
+    // Each resend puts it in doubt again.
     #expect(lane.outcomes == [0: .unknown] && lane.inDoubt == [0..<1, 0..<1] && lane.requested.count == 3)
   }
 
@@ -67,7 +67,7 @@ extension RequestMachineTests {
     #expect(lane.pump() == .wait(until: lane.input.now + .seconds(10)))
     #expect(lane.pings == [1, 2])
     lane.pass(.seconds(10))
-    // The request's own time is over with it.
+    // The request's own time-out ends with it.
     _ = lane.forget(0)
     #expect(lane.pump() == .leave)
   }
@@ -172,9 +172,7 @@ extension RequestMachineTests {
     #expect(lane.failures == 1)
   }
 
-  @Test(
-    "when the service refuses the app nothing more is sent, on this connection or the next, and what is cancelled then leaves"
-  )
+  @Test("when the service refuses the app, nothing more is sent on any connection until everything is cancelled")
   func paused() {
     let lane = RequestDriver(streamLimit: 2)
     lane.publish(5)

@@ -2,13 +2,13 @@ internal import PushWire
 internal import Support
 internal import Testing
 
-/// What refusals cost a lane whose gateway is far away.
+/// The cost of refusals on a lane whose gateway is far away.
 @Suite("SlowStart")
 struct SlowStartTests {
   /// A campaign over one lane with simulated time.
   private struct Campaign {
     var count: UInt64
-    /// One token in so many is refused.
+    /// One token in this many is refused.
     var oneIn: Int
     var answerTime = Duration.milliseconds(50)
     var dialTime = Duration.milliseconds(50)
@@ -23,7 +23,7 @@ struct SlowStartTests {
     var floor = Duration.zero
   }
 
-  /// Sends a campaign to a gateway that refuses by name and discards what follows.
+  /// Sends a campaign to a gateway that names refused notifications and discards what follows.
   private func send(_ campaign: Campaign, seed: UInt64) -> Cost? {
     var random = SeededGenerator(seed: seed)
     let refused = Set((0..<campaign.count).filter { _ in Int.random(in: 0..<campaign.oneIn, using: &random) == 0 })
@@ -70,7 +70,7 @@ struct SlowStartTests {
   }
 
   @Test(
-    "answers 50 ms away: at most 5 frames are sent again for each notification, and the refusals cost little more than their round trips",
+    "at 50 ms: at most 5 resends per notification, and refusals cost little more than their round trips",
     arguments: [Campaign(count: 60_000, oneIn: 1_000), Campaign(count: 10_000, oneIn: 100)])
   private func cost(_ campaign: Campaign) throws {
     let cost = try average(campaign)
@@ -100,9 +100,7 @@ struct SlowStartTests {
     return (Double(sum.sentCount) / Double(campaign.count * UInt64(seeds.count)) - 1, sum.elapsed / sum.floor)
   }
 
-  @Test(
-    "where connections end in refusals, what was sent counts as done when its answer would have come, long before it is settled"
-  )
+  @Test("where connections end in refusals, notifications count as done when their answer would have come")
   func progress() throws {
     let lane = LaneDriver { $0.quiet = .seconds(5) }
     lane.input.published = 100

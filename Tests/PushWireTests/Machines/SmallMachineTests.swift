@@ -171,7 +171,7 @@ struct QueueTests {
     var random = SeededGenerator(seed: seed)
     var queue = Queue<Int>()
     var model: [Int] = []
-    // Growing first, shrinking later: the circular buffer wraps at many sizes.
+    // First growing, then shrinking: the circular buffer wraps at many sizes.
     for step in 0..<3_000 {
       switch Int.random(in: 0..<100, using: &random) {
       case 0..<(step < 1_500 ? 60 : 40):

@@ -4,8 +4,8 @@ package import PushWire
 /// feedback service").
 ///
 /// It sends all tuples of a topic, a block at a time, and then closes. The next block is taken only
-/// when the one before has gone to the socket. A block that could not be written is given back: what
-/// was taken out of the list has been handed out.
+/// when the previous one was passed to the socket. Tuples taken from the list count as delivered,
+/// so a block that could not be written is returned.
 package struct FeedbackSession {
   /// About one TLS record in 32-byte tokens.
   package static let blockTupleCount = 400
@@ -14,7 +14,7 @@ package struct FeedbackSession {
 
   package init() {}
 
-  /// The bytes to write next; nil when there is nothing left, and the connection is to be closed.
+  /// The bytes to write next. Nil if nothing is left: then the connection must be closed.
   ///
   /// - Parameter take: takes up to that many tuples out of the topic's list.
   package mutating func next(_ take: (Int) -> [FeedbackTuple]) -> [UInt8]? {
@@ -32,7 +32,7 @@ package struct FeedbackSession {
     return block.count
   }
 
-  /// The bytes could not be written. Returns the tuples that belong back into the list.
+  /// The bytes could not be written. Returns the tuples to put back into the list.
   package mutating func failed() -> [FeedbackTuple] {
     defer { block = [] }
     return block

@@ -1,7 +1,7 @@
 import Carillon
 
-/// Consumer PORT FOLDER: sends over HTTP/2 to the simulator on that port, with the certificates that
-/// `carillon simulate --make-certificates FOLDER` has made.
+/// Consumer PORT FOLDER: sends over HTTP/2 to the simulator on that port, with the certificates
+/// that `carillon simulate --make-certificates FOLDER` has made.
 guard CommandLine.arguments.count == 3, let port = Int(CommandLine.arguments[1]) else {
   preconditionFailure("usage: Consumer PORT FOLDER")
 }
