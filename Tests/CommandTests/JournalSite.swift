@@ -59,6 +59,8 @@ final class JournalSite: Sendable {
       to: "campaign.yaml")
   }
 
+  /// Probes say what was accepted. The quiet period is so long because the gateway, in the test's own
+  /// process, may get no processor time for many seconds.
   private static func configuration(_ settings: Settings, port: Int) -> String {
     var text = "apps:\n"
     for (app, topic) in zip(apps, topics) {
@@ -69,7 +71,7 @@ final class JournalSite: Sendable {
             credential: { certificate: certs/\(topic).pem, key: certs/\(topic).key }
             connections: { min: \(settings.connections), max: \(settings.connections) }
             on-unknown: \(settings.onUnknown)
-            settle: { quiet: 2s }
+            settle: { quiet: 5m }
 
         """
       if let rate = settings.rate { text += "    rate-limit: \(rate)/s\n" }

@@ -158,13 +158,13 @@ struct SendTests {
           gateway: localhost:\(port)
           trust: \(certificates.files.authority)
           credential: { certificate: \(app.certificate), key: \(app.key ?? "") }
-          rate-limit: 100/s
+          rate-limit: 10/s
       """, to: "carillon.yaml")
     try place.write((1...5000).map { token($0) + "\n" }.joined(), to: "tokens.txt")
     let sender = try ChildProcess(
       ["send", "--config", "carillon.yaml", "--payload", "hello.json", "--tokens", "tokens.txt", "--json"],
       directory: place.url)
-    // Its first line of progress shows that it is sending. It needs 50 s for all.
+    // Its first line of progress shows that it is sending. It needs over eight minutes for all.
     try await waitUntil("the first line of progress") { !sender.errors.isEmpty }
     sender.send(signal)
     // As a shell does that receives a SIGHUP itself.
@@ -184,16 +184,14 @@ struct SendTests {
   @Test("a campaign that is interrupted twice ends at once, and notifications in flight count as unknown")
   func interruptedTwice() async throws {
     // A gateway that reads nothing for longer than the test, so everything stays in flight.
-    try place.write("stop-reading: { after: 0, for: 60s }\n", to: "rules.yaml")
+    try place.write("stop-reading: { after: 0, for: 1h }\n", to: "rules.yaml")
     let (simulator, port) = try await simulate(["--rules", "rules.yaml"])
     try place.write((1...5000).map { token($0) + "\n" }.joined(), to: "tokens.txt")
     let sender = try ChildProcess(
       [
         "send", "--gateway", "localhost:\(port)", "--payload", "hello.json", "--tokens", "tokens.txt", "--json",
-        "--settle-quiet", "60", "--outcomes",
-        "out.csv",
-      ]
-        + certificates.client,
+        "--settle-quiet", "1h", "--outcomes", "out.csv",
+      ] + certificates.client,
       directory: place.url)
     try await waitUntil("the first line of progress") { !sender.errors.isEmpty }
     sender.send(SIGINT)
