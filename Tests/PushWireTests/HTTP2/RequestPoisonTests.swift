@@ -46,7 +46,7 @@ internal import Testing
   }
 
   @Test(
-    "one poison in a full window is condemned, all others are accepted, and none is sent more than five times",
+    "one poison in a full window is rejected, all others are accepted, and none is sent more than five times",
     arguments: [0, 1, 499, 998, 999] as [UInt64])
   func one(bad: UInt64) {
     let lane = RequestDriver(streamLimit: 1000, isKept: false)
@@ -77,7 +77,7 @@ internal import Testing
     expect(lane, condemned: [42], of: 300)
   }
 
-  @Test("the only notification is condemned if a PING was answered before and after the second cut")
+  @Test("the only notification is rejected if a PING was answered before and after the second cut")
   func alone() {
     let lane = RequestDriver(isKept: false)
     lane.publish()
@@ -87,7 +87,7 @@ internal import Testing
     #expect(lane.requested.count == 2 && lane.pings.count == 2)
   }
 
-  @Test("a service that cuts every connection condemns none, is tried with growing pauses, and later gets everything")
+  @Test("a service that cuts every connection rejects none, is tried with growing pauses, and later gets everything")
   func outage() {
     let lane = RequestDriver(streamLimit: 1000, isKept: false)
     lane.publish(1_000)
@@ -102,7 +102,7 @@ internal import Testing
   }
 
   @Test(
-    "an outage that begins after the first control condemns nothing: the accused waits until the service works",
+    "an outage that begins after the first control rejects nothing: the accused one waits until the service works",
     arguments: [true, false])
   func outageBehindControl(isUnreachable: Bool) {
     let lane = RequestDriver(streamLimit: 1)

@@ -49,7 +49,7 @@ struct BacklogLimitTests {
     #expect(limit.blockCount == 3_000)
   }
 
-  @Test("a reader that brings little says nothing about the lane")
+  @Test("a slow reader does not change the lane's limit")
   func idleReader() {
     var limit = BacklogLimit(start: 1_000, largest: 65_536)
     for step in 0..<100 {

@@ -3,7 +3,7 @@ internal import Testing
 @testable internal import PushWire
 
 @Suite struct BadTokenBreakerTests {
-  @Test("few answers say nothing, and a share below the limit neither")
+  @Test("few answers do not trip it, and neither does a share below the limit")
   func quiet() {
     var breaker = BadTokenBreaker(share: 0.5, sampleCount: 200)
     #expect(breaker.answered(199, bad: 199) == nil)

@@ -14,7 +14,7 @@ struct LaneConfirmationTests {
     return (lane, lane.probe())
   }
 
-  @Test("when nothing more comes, a probe ends the connection; its answer confirms everything before it")
+  @Test("when nothing more comes, a probe is sent last; its answer confirms everything before it")
   func answered() {
     let (lane, probe) = probing()
     #expect(probe == 0x8000_0000)
@@ -47,7 +47,7 @@ struct LaneConfirmationTests {
     #expect(lane.outcome(0..<10) == .accepted(.confirmed))
   }
 
-  @Test("a refusal that comes while a probe is on its way settles by what it names")
+  @Test("a refusal that arrives while a probe is in flight settles by the notification that it names")
   func refusedWhileProbing() {
     let (lane, _) = probing()
     lane.respond(.invalidToken, 4)
@@ -60,7 +60,7 @@ struct LaneConfirmationTests {
     #expect(lane.probe() == 0x8000_0001)
   }
 
-  @Test("status 10 while a probe is on its way leaves what followed to be sent again")
+  @Test("after status 10 while a probe is in flight, the notifications behind it are resent")
   func shutdownWhileProbing() {
     let (lane, _) = probing()
     lane.respond(.shutdown, 4)
@@ -101,7 +101,7 @@ struct LaneConfirmationTests {
     #expect(lane.next() == .wait(until: lane.now + .seconds(5)))
   }
 
-  @Test("an error response that comes while the lane leaves after an unanswered probe is believed, not the silence")
+  @Test("an error response that arrives during the close after an unanswered probe still counts")
   func refusedWhileLeaving() {
     let (lane, _) = probing()
     lane.pass(.seconds(5))
@@ -112,7 +112,7 @@ struct LaneConfirmationTests {
     #expect(lane.outcomes.count == 4 && lane.sent == 4 && lane.inDoubt.isEmpty && !lane.settledTwice)
   }
 
-  @Test("the probe's own answer while the lane leaves confirms exactly, and probes go on being sent")
+  @Test("the probe's answer during the close confirms exactly, and probes are still sent later")
   func answeredWhileLeaving() {
     let (lane, probe) = probing()
     lane.pass(.seconds(5))
@@ -124,7 +124,7 @@ struct LaneConfirmationTests {
     lane.probe()
   }
 
-  @Test("bytes that are no error response, while the lane leaves after an unanswered probe, leave the window in doubt")
+  @Test("other bytes than an error response during the close after an unanswered probe put the window in doubt")
   func garbageWhileLeaving() {
     let (lane, _) = probing()
     lane.pass(.seconds(5))
@@ -135,7 +135,7 @@ struct LaneConfirmationTests {
     #expect(lane.outcomes.isEmpty && lane.sent == 0)
   }
 
-  @Test("a gateway that has answered probes is given four quiet periods, and goes on being probed")
+  @Test("a gateway that has answered probes gets four quiet periods for an answer, and further probes")
   func provenProbes() {
     let (lane, first) = probing()
     lane.respond(.missingDeviceToken, first)
@@ -151,7 +151,7 @@ struct LaneConfirmationTests {
     lane.probe()
   }
 
-  @Test("the connection ends while a probe is on its way: unknown, as without a probe")
+  @Test("a connection that ends while a probe is in flight leaves the window unknown, as without a probe")
   func closedWhileProbing() {
     let (lane, _) = probing()
     lane.close()
@@ -169,7 +169,7 @@ struct LaneConfirmationTests {
     #expect(lane.next() == .wait(until: lane.now + .seconds(5)))
   }
 
-  @Test("quiet: each run counts from its own sending, and a late answer about a later one still settles exactly")
+  @Test("each run has its own quiet period, and a late answer about a later run still settles exactly")
   func quiet() {
     let lane = LaneDriver { $0.confirm = .quiet }
     lane.connectAndSend(10)
@@ -203,8 +203,7 @@ struct LaneConfirmationTests {
     #expect(lane.outcome(0..<10) == .accepted(.quiet))
   }
 
-  @Test(
-    "a peer that stops reading is not quiet but deaf: silence about what it has counts only from when it reads again")
+  @Test("a peer that stops reading is not quiet: the quiet period begins when it reads again")
   func deaf() {
     let lane = LaneDriver { $0.confirm = .quiet }
     lane.connectAndSend(10)
@@ -219,7 +218,7 @@ struct LaneConfirmationTests {
     #expect(lane.outcomes.isEmpty)
   }
 
-  @Test("bytes that are on their way for a moment do not put off the quiet period of what came before them")
+  @Test("bytes in flight for a moment do not delay the quiet period of earlier ones")
   func onTheWay() {
     let lane = LaneDriver { $0.confirm = .quiet }
     lane.connectAndSend(10)
@@ -232,7 +231,7 @@ struct LaneConfirmationTests {
     #expect(lane.outcome(0..<10) == .accepted(.quiet) && lane.outcomes.count == 10)
   }
 
-  @Test("an expired notification behind one that was sent has nothing to deliver, and holds nobody up")
+  @Test("an expired notification behind a sent one has nothing to deliver and causes no delay")
   func expiredBehind() {
     let lane = LaneDriver { $0.confirm = .quiet }
     lane.input.published = 3
@@ -244,7 +243,7 @@ struct LaneConfirmationTests {
     #expect(lane.outcome(0..<2) == .accepted(.quiet) && lane.outcomes[2] == .expired)
   }
 
-  @Test("nor is it deaf to a probe")
+  @Test("the same with a probe in flight")
   func blockedProbe() {
     let lane = LaneDriver()
     lane.input.isDraining = true
@@ -271,7 +270,7 @@ struct LaneConfirmationTests {
   }
 
   @Test(
-    "a peer that reads nothing is left after two minutes, sooner when all is cancelled, and what it had is in doubt",
+    "a peer that reads nothing for two minutes is left, sooner if all is cancelled; its window is in doubt",
     arguments: [120, 20])
   func stalled(seconds: Int) {
     let lane = LaneDriver { $0.confirm = .quiet }
@@ -288,7 +287,7 @@ struct LaneConfirmationTests {
     #expect(lane.sent == 0 && lane.failures == 1)
   }
 
-  @Test("a gateway that dies of its first probe is shown one alone, and then none any more: nothing is halved")
+  @Test("a gateway that closes on its first probe gets one alone, and then none: no search begins")
   func probeOnTrial() {
     let lane = LaneDriver()
     lane.input.isDraining = true
@@ -306,7 +305,7 @@ struct LaneConfirmationTests {
     #expect(lane.next() == .wait(until: lane.now + .seconds(5)))
   }
 
-  @Test("a probe on trial that is answered is trusted, and the search for what killed the connection goes on")
+  @Test("after a lone probe is answered, probes are used again and the search continues")
   func probeAcquitted() {
     let lane = LaneDriver()
     lane.input.isDraining = true
@@ -320,7 +319,7 @@ struct LaneConfirmationTests {
     #expect(lane.next() == .pack(from: 0, to: 5))
   }
 
-  @Test("a conversation that ended in garbage is followed by back-off, although it is we who close")
+  @Test("malformed bytes cause back-off, although this side closes the connection")
   func garbageIsFailure() {
     let lane = LaneDriver()
     lane.connectAndSend(10)
@@ -345,7 +344,7 @@ struct LaneConfirmationTests {
     #expect(lane.next() == .pack(from: 10, to: 20))
   }
 
-  @Test("a full window without probes waits for its quiet period, then goes on with what has become free")
+  @Test("a full window without probes waits for its quiet period, then continues with the free space")
   func fullWindowQuiet() {
     let lane = LaneDriver {
       $0.windowCount = 10

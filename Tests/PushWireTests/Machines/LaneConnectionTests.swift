@@ -15,7 +15,7 @@ struct LaneConnectionTests {
   }
 
   @Test(
-    "failed attempts are repeated after longer and longer pauses, and nothing becomes unknown by them",
+    "failed attempts are retried after growing pauses, and nothing becomes unknown",
     arguments: [LaneClosure.silent, .nothingWasRead])
   func backoff(_ closure: LaneClosure) {
     let lane = LaneDriver()
@@ -66,7 +66,7 @@ struct LaneConnectionTests {
     }
   }
 
-  @Test("what was cancelled leaves without a connection, even during a back-off")
+  @Test("cancelled notifications are settled without a connection, even during a back-off")
   func cancelled() {
     let lane = LaneDriver()
     lane.input.published = 5
@@ -80,7 +80,7 @@ struct LaneConnectionTests {
     #expect(lane.next() == .wait(until: nil))
   }
 
-  @Test("what had expired when its turn came, but may have arrived before, is unknown")
+  @Test("an expired notification that may have arrived before is unknown")
   func expiredInDoubt() {
     let lane = LaneDriver()
     lane.connectAndSend(4)
@@ -91,7 +91,7 @@ struct LaneConnectionTests {
     #expect(lane.outcome(0..<4) == .unknown)
   }
 
-  @Test("a resend keeps its order, stays in front of new work, and counts as resend only up to what was sent before")
+  @Test("resends keep their order, precede new notifications, and end at the high-water mark")
   func order() {
     let lane = LaneDriver()
     lane.connectAndSend(10)

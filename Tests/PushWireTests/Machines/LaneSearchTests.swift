@@ -132,7 +132,7 @@ struct LaneSearchTests {
     #expect(connections <= 5)
   }
 
-  @Test("connections that die in a search are retried at once; those that carry nothing back off like any other")
+  @Test("connections that close in a search are retried at once; empty ones back off as usual")
   func backoff() {
     let lane = LaneDriver { $0.attempts = 8 }
     lane.input.isDraining = true

@@ -5,7 +5,7 @@ internal import Testing
 @Suite("LaneMachine, settling")
 struct LaneSettlingTests {
   @Test(
-    "a refusal confirms what was before it, rejects what it names, and sends the rest again on another connection",
+    "a refusal confirms what precedes it, rejects what it names, and the rest is resent on another connection",
     arguments: [1, 5, 10] as [UInt32],
     [
       GatewayStatus.processingError, .missingPayload, .invalidToken, .protocolError, .unknown,
@@ -36,7 +36,7 @@ struct LaneSettlingTests {
     }
   }
 
-  @Test("status 10 names the last that was sent successfully: not a failure", arguments: [1, 5, 10] as [UInt32])
+  @Test("status 10 names the last notification that was sent successfully, and is not a failure", arguments: [1, 5, 10] as [UInt32])
   func shutdown(_ identifier: UInt32) {
     let lane = LaneDriver()
     lane.connectAndSend(10)
@@ -46,7 +46,7 @@ struct LaneSettlingTests {
     #expect(lane.inDoubt.isEmpty && lane.madeProgress)
   }
 
-  @Test("status 10 that names the last one settled: nothing in the window was taken, and nothing is in doubt")
+  @Test("status 10 that names the last settled one: nothing in the window was accepted, and nothing is in doubt")
   func shutdownNamingSettled() {
     let lane = LaneDriver()
     lane.connectAndSend(4)
@@ -60,7 +60,7 @@ struct LaneSettlingTests {
     #expect(lane.inDoubt.isEmpty)
   }
 
-  @Test("status 10 that names what another connection settled is an identifier that this one never sent")
+  @Test("status 10 that names a notification of an earlier connection counts as an unknown identifier")
   func shutdownNamingOldConnection() {
     let lane = LaneDriver()
     lane.connectAndSend(4)
@@ -73,7 +73,7 @@ struct LaneSettlingTests {
   }
 
   @Test(
-    "an identifier that is 0 or not in the window makes the whole window unknown: never settled, never dropped",
+    "an identifier that is 0 or not in the window puts the whole window in doubt: never settled, never dropped",
     arguments: [
       (.invalidToken, 0), (.shutdown, 0), (.invalidToken, 11), (.shutdown, 11), (.invalidToken, 0x7FFF_FFFF),
       (.invalidToken, 0x8000_0000),
@@ -88,7 +88,7 @@ struct LaneSettlingTests {
     #expect(!lane.madeProgress)
   }
 
-  @Test("a refusal that names what the quiet period settled, or padding, or what was not sent, names nothing")
+  @Test("a refusal names nothing if it names padding, or what was settled by quiet period or not sent")
   func namesNothing() {
     for identifier in [2, 6, 8] as [UInt32] {
       let other = LaneDriver()
@@ -109,7 +109,7 @@ struct LaneSettlingTests {
   }
 
   @Test(
-    "frames of command 0 have no identifiers: whatever number is answered, it is none of theirs",
+    "frames of command 0 have no identifiers, so no number in an answer names one of them",
     arguments: [GatewayStatus.invalidToken, .shutdown])
   func commandWithoutIdentifiers(_ status: GatewayStatus) {
     let lane = LaneDriver { $0.hasIdentifiers = false }
@@ -127,7 +127,7 @@ struct LaneSettlingTests {
   }
 
   @Test(
-    "a connection that ends without a word: resent and counted as perhaps arrived, held, or dropped, as the app wants",
+    "after a silent close the app's policy decides: resent as possible duplicates, held, or dropped",
     arguments: [LaneClosure.silent, .byUs], LanePolicy.OnUnknown.allCases)
   func silent(_ closure: LaneClosure, _ onUnknown: LanePolicy.OnUnknown) {
     let lane = LaneDriver { $0.onUnknown = onUnknown }
@@ -141,7 +141,7 @@ struct LaneSettlingTests {
   }
 
   @Test(
-    "a gateway that refused us before it read anything has taken nothing: all is sent again, nothing is in doubt",
+    "a gateway that refused the certificate at first has read nothing: all is resent, nothing is in doubt",
     arguments: LanePolicy.OnUnknown.allCases)
   func nothingWasRead(_ onUnknown: LanePolicy.OnUnknown) {
     let lane = LaneDriver { $0.onUnknown = onUnknown }
@@ -196,7 +196,7 @@ struct LaneSettlingTests {
     #expect(lane.discardedFrom == nil)
   }
 
-  @Test("what an earlier connection may have delivered stays in doubt when a later one discards it")
+  @Test("a notification that an earlier connection may have delivered stays in doubt when a later one discards it")
   func discardedInDoubt() {
     let lane = LaneDriver()
     lane.connectAndSend(10)
@@ -209,7 +209,7 @@ struct LaneSettlingTests {
   }
 
   @Test(
-    "what was not sent keeps its own outcome, whatever becomes of its neighbours",
+    "unsent notifications keep their own outcome among sent neighbours",
     arguments: LanePolicy.OnUnknown.allCases)
   func unsentNeighbours(_ onUnknown: LanePolicy.OnUnknown) {
     let lane = LaneDriver { $0.onUnknown = onUnknown }
@@ -233,7 +233,7 @@ struct LaneSettlingTests {
     }
   }
 
-  @Test("what was not sent is settled as soon as nothing that was sent stands before it")
+  @Test("an unsent notification is settled when no sent one precedes it")
   func unsentBehindRefused() {
     let lane = LaneDriver()
     lane.input.published = 9
@@ -247,7 +247,7 @@ struct LaneSettlingTests {
   }
 
   @Test(
-    "identifiers wrap from 0x7FFF_FFFF to 1, and an answer on either side of it settles exactly",
+    "identifiers wrap from 0x7FFF_FFFF to 1, and an answer on either side of the wrap settles exactly",
     arguments: 0..<8 as Range<UInt64>)
   func wrapAround(_ offset: UInt64) {
     let lane = LaneDriver()
@@ -267,7 +267,7 @@ struct LaneSettlingTests {
     #expect(lane.settled == base + offset + 1 && lane.inDoubt.isEmpty)
   }
 
-  @Test("an answer after the conversation is over changes nothing")
+  @Test("an answer after the end of the connection changes nothing")
   func tooLate() {
     let lane = LaneDriver()
     lane.connectAndSend(10)

@@ -55,7 +55,7 @@ struct PoisonSearchTests {
   }
 
   @Test(
-    "wherever it stands, the notification that kills connections is the only one that is rejected",
+    "only the poisoned notification is rejected, at any place in the window",
     arguments: Manner.allCases, 0..<16 as Range<UInt64>)
   func onePoison(_ manner: Manner, _ position: UInt64) {
     let lane = lane(manner)
@@ -74,7 +74,7 @@ struct PoisonSearchTests {
   }
 
   @Test(
-    "several of them, also neighbours, are each found", arguments: Manner.allCases,
+    "several poisoned notifications are all found, also neighbours", arguments: Manner.allCases,
     [[0, 1], [3, 9, 10], [14, 15], [0, 7, 15]] as [Set<UInt64>])
   func several(_ manner: Manner, _ poison: Set<UInt64>) {
     let lane = lane(manner)
@@ -85,7 +85,7 @@ struct PoisonSearchTests {
     #expect(lane.outcomes.count == 16 && !lane.settledTwice)
   }
 
-  @Test("after a closure without a word half of them go first, and each stage is confirmed before the next")
+  @Test("after a silent close half of them are sent first, and each stage is confirmed before the next")
   func stages() {
     let lane = LaneDriver()
     lane.connectAndSend(16)
@@ -175,7 +175,7 @@ struct PoisonSearchTests {
     return lane
   }
 
-  @Test("a suspect that dies twice is condemned when a control has lived before and after its last death")
+  @Test("a suspect is rejected after two closes, if a control has succeeded before and after the last one")
   func condemned() {
     let lane = diedAfterControl()
     lane.connect()
@@ -188,7 +188,7 @@ struct PoisonSearchTests {
   }
 
   @Test(
-    "an outage that begins behind the first control condemns nothing: the suspect waits until the gateway is well",
+    "an outage that begins after the first control rejects nothing: the suspect waits until the gateway works",
     arguments: [true, false])
   func outageBehindControl(isUnreachable: Bool) {
     let lane = diedAfterControl()
@@ -213,7 +213,7 @@ struct PoisonSearchTests {
     #expect(lane.outcomes[0] == .accepted(.confirmed))
   }
 
-  @Test("a control whose probe is not answered for as long as an answer may take has lived")
+  @Test("a control succeeds when its probe stays unanswered for the longest time of an answer")
   func unansweredControl() {
     let lane = LaneDriver()
     lane.input.isDraining = true
@@ -247,7 +247,7 @@ struct PoisonSearchTests {
     #expect(lane.outcomes.isEmpty && lane.failures == attempts)
   }
 
-  @Test("when the control's probe is what the gateway closes on, the next control carries nothing")
+  @Test("if the gateway closes because of the control's probe, the next control carries nothing")
   func probeKills() {
     let lane = LaneDriver()
     lane.connectAndSend(1)
@@ -283,7 +283,7 @@ struct PoisonSearchTests {
   }
 
   @Test(
-    "held or dropped ones are not searched: they have their outcome at once",
+    "with hold or drop there is no search: the outcome follows at once",
     arguments: [LanePolicy.OnUnknown.hold, .drop])
   func noSearch(_ onUnknown: LanePolicy.OnUnknown) {
     let lane = LaneDriver { $0.onUnknown = onUnknown }

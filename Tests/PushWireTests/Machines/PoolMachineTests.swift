@@ -9,7 +9,7 @@ struct PoolMachineTests {
     PoolMachine(limits: .init(lanes: lanes, connectionsPerMinute: perMinute, dialAttempts: attempts), now: at(0))
   }
 
-  @Test("new connections: a burst, then so many per minute, and the moment to come back is the right one")
+  @Test("new connections: a burst, then the rate per minute, and the announced time is exact")
   func rate() {
     var machine = pool(lanes: 1...2, perMinute: 12)
     // A quarter of a minute's connections at once, then one every five seconds.
@@ -34,7 +34,7 @@ struct PoolMachineTests {
     #expect(machine.mayDial(now: at(0)) != .now)
   }
 
-  @Test("a gateway that was never reached is given up after so many attempts, with the last reason")
+  @Test("a gateway that was never reached is given up after the attempts, with the last reason")
   func unreachable() {
     var machine = pool(attempts: 3)
     #expect(machine.ended(.unreachable("first")) == nil)
@@ -42,7 +42,7 @@ struct PoolMachineTests {
     #expect(machine.ended(.unreachable("third")) == "third")
   }
 
-  @Test("once it was reached, no number of endings gives it up: that is a matter of patience")
+  @Test("a gateway that was reached once is not given up by a number of failures, only by patience")
   func reachedBefore() {
     var machine = pool(attempts: 3)
     machine.opened(isFirst: true, now: at(0))

@@ -51,7 +51,7 @@ struct ProviderTokenMachineTests {
     #expect(zip(driver.minted, driver.minted.dropFirst()).allSatisfy { $1.at - $0.at == 45 * 60 })
   }
 
-  @Test("after a long rest the next use makes a new one")
+  @Test("after a long pause the next use makes a new token")
   func rest() {
     var driver = Driver()
     #expect(driver.use() == 1)
@@ -62,7 +62,7 @@ struct ProviderTokenMachineTests {
     #expect(driver.use() == 3)
   }
 
-  @Test("a token that has been taken and is then called expired is replaced when it is 20 minutes old, not before")
+  @Test("an accepted token that is refused as expired is replaced when it is 20 minutes old, not before")
   func expired() {
     var driver = Driver()
     #expect(driver.use() == 1)
@@ -80,7 +80,7 @@ struct ProviderTokenMachineTests {
   }
 
   @Test(
-    "a clock that is wrong by more than a minute is noticed from the date, and the token made anew, once",
+    "the response's date reveals a clock that is wrong by more than a minute, and one new token is made",
     arguments: [-7200, -3600, 3600, 90] as [Int64])
   func skew(error: Int64) {
     var driver = Driver()
@@ -103,7 +103,7 @@ struct ProviderTokenMachineTests {
     #expect(driver.machine.correction == 0 && driver.use() == 5)
   }
 
-  @Test("an invalid token with clocks that agree is the key's fault: the app pauses, and none is made")
+  @Test("an invalid token while the clocks agree means a wrong key: the app pauses, and none is made")
   func invalid() {
     var driver = Driver()
     #expect(driver.use() == 1)
@@ -112,7 +112,7 @@ struct ProviderTokenMachineTests {
     #expect(driver.use() == 1 && driver.minted.count == 1)
   }
 
-  @Test("a service that calls every token too new makes us keep the present one for 20 minutes more")
+  @Test("after TooManyProviderTokenUpdates the present token is kept for 20 more minutes")
   func tooManyUpdates() {
     var driver = Driver()
     #expect(driver.use() == 1)
@@ -127,7 +127,7 @@ struct ProviderTokenMachineTests {
   }
 
   @Test(
-    "never two within 20 minutes, whatever the service says: but for one that nobody took, and that once in 20 minutes",
+    "two tokens are at least 20 minutes apart; only one that was never accepted is replaced earlier, once",
     arguments: 0..<200)
   func never(number: Int) {
     let seed = UInt64.random(in: .min ... .max)

@@ -23,7 +23,7 @@ internal import Testing
     #expect(lane.settled == 2 && lane.largestOpenCount == 3)
   }
 
-  @Test("when the limit falls below what is under way nothing new goes out until there is room again")
+  @Test("when the limit falls below the requests in flight, nothing new is sent until there is room")
   func fallingLimit() {
     let lane = RequestDriver(streamLimit: 5)
     lane.publish(10)
@@ -40,7 +40,7 @@ internal import Testing
     #expect(lane.requested.count == 6)
   }
 
-  @Test("outcomes come in any order, neighbours become one run, and settled follows over what is complete")
+  @Test("outcomes come in any order, neighbours become one run, and settled moves over what is complete")
   func order() {
     let lane = RequestDriver()
     lane.publish(8)
@@ -120,7 +120,7 @@ internal import Testing
     #expect("\(Rejection.gaveUp(refusal))" == "given up after 503 ServiceUnavailable")
   }
 
-  @Test("a device token that has had too many requests waits with all its notifications, and others go on")
+  @Test("a device token with too many requests waits with all its notifications, and others continue")
   func pacing() {
     let lane = RequestDriver(streamLimit: 1)
     lane.publish(4)
@@ -144,7 +144,7 @@ internal import Testing
   }
 
   @Test(
-    "a service that says when to come back is believed, within reason", arguments: [(UInt32(20), 20), (90_000, 300)])
+    "the service's Retry-After counts, up to a limit", arguments: [(UInt32(20), 20), (90_000, 300)])
   func retryAfter(asked: UInt32, expected: Int) {
     let lane = RequestDriver()
     lane.publish()
@@ -155,7 +155,7 @@ internal import Testing
   }
 
   @Test(
-    "a finished connection is left once it has answered, and the notification goes over the next one, first of all",
+    "a finishing connection is closed after its last answer, and the notification is first on the next one",
     arguments: [ProviderVerdict.expiredToken, .disputesToken, .needsOwnConnection, .reconnects])
   func reconnects(verdict: ProviderVerdict) {
     let lane = RequestDriver(streamLimit: 3)
@@ -174,7 +174,7 @@ internal import Testing
     #expect(lane.requested == [0, 1, 2, 1, 3, 4] && lane.inDoubt.isEmpty)
   }
 
-  @Test("an answer that means nothing leaves its notification unknown", arguments: LanePolicy.OnUnknown.allCases)
+  @Test("an answer outside the protocol leaves its notification unknown", arguments: LanePolicy.OnUnknown.allCases)
   func meaningless(onUnknown: LanePolicy.OnUnknown) {
     let lane = RequestDriver { policy, _ in policy.onUnknown = onUnknown }
     lane.publish(2)
@@ -188,7 +188,7 @@ internal import Testing
 
   // MARK: Streams that end without an answer
 
-  @Test("a refused stream is sent again at once and without doubt; refused again and again, not in a tight loop")
+  @Test("a refused stream is resent at once and without doubt; repeated refusals cause pauses")
   func refusedStream() {
     let lane = RequestDriver()
     lane.publish()
@@ -215,7 +215,7 @@ internal import Testing
     #expect(lane.openPositions.contains(0))
   }
 
-  @Test("after a GOAWAY what lies above it goes over the next connection, what lies below is waited for")
+  @Test("after a GOAWAY, requests above it are resent on the next connection, and lower ones get their answers")
   func goAway() {
     let lane = RequestDriver(streamLimit: 4)
     lane.publish(6)
@@ -235,7 +235,7 @@ internal import Testing
   }
 
   @Test(
-    "a connection that dies leaves what was sent unknown, and what was not certainly unsent",
+    "a connection that ends leaves sent notifications unknown, and others certainly unsent",
     arguments: LanePolicy.OnUnknown.allCases)
   func loss(onUnknown: LanePolicy.OnUnknown) {
     let lane = RequestDriver { policy, _ in policy.onUnknown = onUnknown }
@@ -293,7 +293,7 @@ internal import Testing
     #expect(lane.openPositions.count > 1)
   }
 
-  @Test("a stream that is refused again and again while others are answered is given up when the attempts are used up")
+  @Test("a stream that is refused repeatedly while others are answered is given up after its attempts")
   func refusedForGood() {
     let lane = RequestDriver(streamLimit: 10) { policy, _ in policy.attempts = 4 }
     lane.publish(100)
@@ -325,7 +325,7 @@ internal import Testing
     #expect(lane.outcomes.isEmpty && lane.inDoubt.isEmpty)
   }
 
-  @Test("a refused stream is no attempt that a 5xx could follow, nor the reverse", arguments: [true, false])
+  @Test("refused streams and 5xx answers are counted apart", arguments: [true, false])
   func kindsOfFailure(isRefusedFirst: Bool) {
     let lane = RequestDriver(streamLimit: 10) { policy, _ in policy.attempts = 2 }
     let refusal = Outcome.rejected(.provider(ProviderRefusal(status: 503, reason: .serviceUnavailable)))
@@ -344,7 +344,7 @@ internal import Testing
     #expect(lane.outcomes[0] == nil && lane.outcomes.count == 29, "each of them was the first of its kind")
   }
 
-  @Test("only a connection that has heard nothing can say that nothing was read")
+  @Test("only a connection without any received bytes can prove that nothing was read")
   func lateAlert() {
     let lane = RequestDriver()
     lane.publish(3)

@@ -7,7 +7,7 @@ extension RequestMachineTests {
   // MARK: Time
 
   @Test(
-    "a request without an answer is given up when its time is over, and its late answer counts for nothing",
+    "a request without an answer times out, and a late answer is ignored",
     arguments: LanePolicy.OnUnknown.allCases)
   func timeout(onUnknown: LanePolicy.OnUnknown) throws {
     let lane = RequestDriver { policy, requests in
@@ -32,7 +32,7 @@ extension RequestMachineTests {
     #expect(lane.outcomes[0] != .accepted(.confirmed) && !lane.settledTwice)
   }
 
-  @Test("what never gets an answer is unknown when its attempts are used up")
+  @Test("a notification without any answer is unknown after its attempts")
   func timeoutsEnd() {
     let lane = RequestDriver { policy, requests in
       policy.attempts = 3
@@ -52,7 +52,7 @@ extension RequestMachineTests {
     #expect(lane.outcomes == [0: .unknown] && lane.inDoubt == [0..<1, 0..<1] && lane.requested.count == 3)
   }
 
-  @Test("with requests under way and nothing heard the peer is asked, and left if it does not answer")
+  @Test("with requests in flight and no received bytes, a PING is sent, and without a pong the connection is closed")
   func silence() {
     let lane = RequestDriver { _, requests in requests.pingTimeout = .seconds(10) }
     lane.publish()
@@ -72,7 +72,7 @@ extension RequestMachineTests {
     #expect(lane.pump() == .leave)
   }
 
-  @Test("requests that are given up, and others sent in their place, do not hide that the peer has died")
+  @Test("new requests in place of timed-out ones do not hide a dead peer")
   func deafPeer() {
     let lane = RequestDriver { policy, requests in
       policy.attempts = 50
@@ -92,7 +92,7 @@ extension RequestMachineTests {
     Issue.record("it stays")
   }
 
-  @Test("an idle connection that is kept is asked after an hour, and left if it does not answer")
+  @Test("an idle connection that is kept gets a PING after an hour, and is closed without a pong")
   func ping() {
     let lane = RequestDriver { _, requests in requests.pingTimeout = .seconds(10) }
     lane.publish()
@@ -114,7 +114,7 @@ extension RequestMachineTests {
     #expect(lane.pump() == .wait(until: nil), "nothing waits for a connection")
   }
 
-  @Test("an idle connection that is not to be kept is left, which is no failure")
+  @Test("an idle connection that is not kept is closed, which is not a failure")
   func idle() {
     let lane = RequestDriver(isKept: false)
     lane.publish()
@@ -128,7 +128,7 @@ extension RequestMachineTests {
     #expect(lane.failures == 0 && lane.pump() == .wait(until: nil))
   }
 
-  @Test("without a token to connect with it waits for one")
+  @Test("without a token the lane waits for one before it connects")
   func postponed() {
     let lane = RequestDriver()
     lane.publish()
@@ -141,7 +141,7 @@ extension RequestMachineTests {
 
   // MARK: Trouble
 
-  @Test("a service in trouble is not given more of it")
+  @Test("a service that answers 5xx gets no new notifications")
   func waitingLimit() {
     let lane = RequestDriver(streamLimit: 4) { _, requests in requests.waitingLimit = 8 }
     lane.publish(100)
@@ -153,7 +153,7 @@ extension RequestMachineTests {
     #expect(lane.sent == 8 && lane.waitingCount == 8)
   }
 
-  @Test("a peer that refuses every stream is left after a hundred of them")
+  @Test("a connection whose peer refuses every stream is replaced after a hundred of them")
   func refusesEverything() {
     let lane = RequestDriver(streamLimit: 10)
     lane.publish(10)
@@ -193,7 +193,7 @@ extension RequestMachineTests {
 
   // MARK: Cancelling
 
-  @Test("when all is cancelled the rest leaves the ring at once, and what is under way gets its answer")
+  @Test("when all is cancelled, the rest leaves the ring at once, and requests in flight get their answers")
   func cancelAll() {
     let lane = RequestDriver(streamLimit: 3)
     lane.publish(10)
@@ -210,7 +210,7 @@ extension RequestMachineTests {
     #expect(lane.settled == 10 && lane.outcomes[2] == .accepted(.confirmed))
   }
 
-  @Test("what waits in doubt when all is cancelled is unknown, without a connection too")
+  @Test("notifications that wait in doubt when all is cancelled are unknown, also without a connection")
   func cancelDoubt() {
     let lane = RequestDriver()
     lane.publish(3)

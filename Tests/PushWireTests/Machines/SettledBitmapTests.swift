@@ -4,7 +4,7 @@ internal import Testing
 @testable internal import PushWire
 
 @Suite struct SettledBitmapTests {
-  @Test("at random points it says what an array of flags says", arguments: 1...20 as ClosedRange<UInt64>)
+  @Test("random marks give the same result as an array of flags", arguments: 1...20 as ClosedRange<UInt64>)
   func model(seed: UInt64) {
     var random = SeededGenerator(seed: seed)
     var map = SettledBitmap()

@@ -78,7 +78,7 @@ struct SlowStartTests {
     #expect(cost.delay < 1.25, "\(cost.delay) of the time that the round trips and the frames take")
   }
 
-  @Test("a gateway next door: hardly more is sent again than is sent")
+  @Test("with a near gateway, resends are hardly more than the notifications")
   func nearby() throws {
     let cost = try average(
       Campaign(
@@ -125,7 +125,7 @@ struct SlowStartTests {
     #expect(lane.settled == 9)
   }
 
-  @Test("a lane that has heard no refusal for long is not held back")
+  @Test("a lane without recent refusals is not slowed down")
   func forgets() {
     let lane = LaneDriver()
     lane.connectAndSend(1_000)

@@ -6,7 +6,7 @@ internal import Testing
 @Suite("Backoff")
 struct BackoffTests {
   @Test(
-    "each failure doubles the delay, within half and all of it, up to the limit; a success starts again",
+    "each failure doubles the delay up to the limit, jitter takes up to half, and a success resets it",
     arguments: 1...50 as ClosedRange<UInt64>)
   func growth(_ seed: UInt64) {
     var backoff = Backoff(base: .milliseconds(100), limit: .seconds(30), seed: seed)
@@ -73,7 +73,7 @@ struct TokenBucketTests {
   }
 
   @Test(
-    "whoever comes at the named moment gets one, and a millisecond part of the wait earlier nobody does",
+    "one is available exactly at the announced time, and none just before",
     arguments: 1...60 as ClosedRange<UInt64>)
   func nextAt(_ seed: UInt64) {
     var random = SeededGenerator(seed: seed)
@@ -115,7 +115,7 @@ struct TokenBucketTests {
 struct BatchTimerTests {
   private func at(_ milliseconds: UInt64) -> Instant { Instant(nanoseconds: milliseconds * 1_000_000) }
 
-  @Test("an idle socket and a full batch are written to at once, anything else waits for the deadline")
+  @Test("a batch is written at once if the socket is idle or the batch is full; otherwise at the deadline")
   func table() {
     for (waiting, isIdle, decision) in [
       (1, true, .write), (1, false, .wait(until: at(105))), (999, false, .wait(until: at(105))), (1_000, false, .write),
@@ -128,7 +128,7 @@ struct BatchTimerTests {
     }
   }
 
-  @Test("a steady trickle is never held up: the deadline is that of the oldest frame, however many come after it")
+  @Test("the deadline is that of the oldest frame, so a steady trickle is not delayed further")
   func trickle() {
     var timer = BatchTimer(delay: .milliseconds(5))
     var writes: [UInt64] = []
@@ -166,7 +166,7 @@ struct BatchTimerTests {
 
 @Suite("Queue")
 struct QueueTests {
-  @Test("it behaves as an array does, at every size and after any sequence", arguments: 1...20 as ClosedRange<UInt64>)
+  @Test("the queue equals an array after any sequence of operations, at every size", arguments: 1...20 as ClosedRange<UInt64>)
   func model(_ seed: UInt64) {
     var random = SeededGenerator(seed: seed)
     var queue = Queue<Int>()

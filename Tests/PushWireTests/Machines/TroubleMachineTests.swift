@@ -26,7 +26,7 @@ struct TroubleMachineTests {
     #expect(machine.troubled("503 ServiceUnavailable", nextTryAt: nil, now: at(60)) == at(61))
   }
 
-  @Test("of the attempts that several lanes plan, the earliest that is still to come counts")
+  @Test("of the attempts that several lanes plan, the earliest future one counts")
   func nextTry() {
     var machine = TroubleMachine(patience: .seconds(100))
     _ = machine.troubled("a", nextTryAt: at(30), now: at(0))
@@ -40,7 +40,7 @@ struct TroubleMachineTests {
     #expect(machine.trouble?.nextTryAt == at(40), "the attempt at 10 s has been made")
   }
 
-  @Test("patience runs from the beginning of the trouble, whatever its causes, and starts anew after progress")
+  @Test("patience runs from the beginning of the trouble, for any causes, and restarts after progress")
   func patience() {
     var machine = TroubleMachine(patience: .seconds(900))
     #expect(machine.check(now: at(0), hasWork: true) == .calm)
@@ -73,7 +73,7 @@ struct TroubleMachineTests {
     #expect(machine.check(now: at(3001), hasWork: true) == .again(at: at(3002)))
   }
 
-  @Test("a limit of our own costs no patience, and is shown until shortly after its end")
+  @Test("the app's own limit uses no patience, and is shown until shortly after its end")
   func holds() {
     var machine = TroubleMachine(patience: .seconds(10))
     _ = machine.troubled("the connection was reset", nextTryAt: nil, now: at(0))
@@ -103,7 +103,7 @@ struct TroubleMachineTests {
     #expect(machine.notes.last?.cause == "cause 18")
   }
 
-  @Test("text of a peer's is made printable, and cut")
+  @Test("the peer's text is made printable and cut off")
   func printable() {
     var machine = TroubleMachine(patience: .seconds(1000))
     _ = machine.troubled("a\u{1B}[2J\u{202E}b", nextTryAt: nil, now: at(0))
@@ -114,7 +114,7 @@ struct TroubleMachineTests {
   }
 
   @Test(
-    "durations for people",
+    "durations in messages",
     arguments: [
       (Duration.milliseconds(900), "0 s"), (.seconds(59), "59 s"), (.seconds(60), "1 min"), (.seconds(900), "15 min"),
       (.seconds(904), "15 min 4 s"),
