@@ -21,7 +21,7 @@ package actor App {
   private let report: Mailbox<LaneEvent>
   private let events: (@Sendable (AppEvent) -> Void)?
   /// ``AppEvent/waiting(_:)`` was the last event of its kind.
-  private var hasToldOfWaiting = false
+  private var hasReportedWaiting = false
   /// The configuration of lanes that are made later.
   private var laneConfiguration: AppRules
 
@@ -201,12 +201,12 @@ package actor App {
     guard shared.campaigns.failure == nil else { return }
     switch shared.status.check(now: home.now, hasWork: shared.scheduler.hasWork) {
     case .calm:
-      if hasToldOfWaiting { events?(.progressing) }
-      hasToldOfWaiting = false
+      if hasReportedWaiting { events?(.progressing) }
+      hasReportedWaiting = false
     case .again(let instant):
       if let events, let obstacle {
         events(.waiting(obstacle))
-        hasToldOfWaiting = true
+        hasReportedWaiting = true
       }
       watchTrouble(at: instant)
     case .giveUp(let reason):

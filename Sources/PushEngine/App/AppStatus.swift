@@ -6,7 +6,7 @@ internal import Synchronization
 /// Usable from any thread. A lane reports what it cannot solve alone: a connection that ended
 /// without progress, or a temporary refusal.
 package final class AppStatus: Sendable {
-  private let state: Mutex<TroubleMachine>
+  private let state: Mutex<ProgressWatchdog>
   private let isTroubled = Atomic<Bool>(false)
   private let planCheck: @Sendable (Instant) -> Void
 
@@ -15,7 +15,7 @@ package final class AppStatus: Sendable {
   ///   - planCheck: Called outside the lock with the time at which the app must begin to call
   ///     ``check(now:hasWork:)``.
   init(patience: Duration, planCheck: @escaping @Sendable (Instant) -> Void) {
-    state = Mutex(TroubleMachine(patience: patience))
+    state = Mutex(ProgressWatchdog(patience: patience))
     self.planCheck = planCheck
   }
 
@@ -57,8 +57,8 @@ package final class AppStatus: Sendable {
 
   // MARK: Questions
 
-  /// See ``TroubleMachine/check(now:hasWork:)``.
-  func check(now: Instant, hasWork: Bool) -> TroubleMachine.Check {
+  /// See ``ProgressWatchdog/check(now:hasWork:)``.
+  func check(now: Instant, hasWork: Bool) -> ProgressWatchdog.Check {
     state.withLock { state in
       let check = state.check(now: now, hasWork: hasWork)
       if check == .calm { isTroubled.store(false, ordering: .releasing) }
@@ -83,11 +83,11 @@ package final class AppStatus: Sendable {
   /// The app was stopped because its patience was over.
   package var hasGivenUp: Bool { state.withLock { $0.hasGivenUp } }
 
-  package var trouble: TroubleMachine.Trouble? { state.withLock { $0.trouble } }
+  package var trouble: ProgressWatchdog.Trouble? { state.withLock { $0.trouble } }
 
   /// The distinct causes in the order of their first report, and the number of reports whose cause
   /// found no room among them.
-  package var notes: (listed: [TroubleMachine.Note], unlistedCount: Int) {
+  package var notes: (listed: [ProgressWatchdog.Note], unlistedCount: Int) {
     state.withLock { ($0.notes, $0.unlistedCount) }
   }
 }

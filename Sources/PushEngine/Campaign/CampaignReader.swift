@@ -95,7 +95,7 @@ struct CampaignReader {
         rejectMalformed(chunk)
         _ = await submit(chunk)
         unread = UnreadAudience(chunk, from: nextIndex)
-        if let number = ledger.journalNumber, let rest = progress?.tellRest(of: chunk) {
+        if let number = ledger.journalNumber, let rest = progress?.recordRest(of: chunk) {
           shared.journal?.record(.position(campaign: number, rest))
         }
       }
@@ -112,7 +112,7 @@ struct CampaignReader {
   private mutating func rejectMalformed(_ chunk: AudienceChunk) {
     progress?.began(chunk)
     guard chunk.readyCount < chunk.count else { return }
-    for index in (progress?.toldCount ?? 0)..<chunk.count {
+    for index in (progress?.recordedCount ?? 0)..<chunk.count {
       let entry = chunk[index]
       guard let reason = entry.kind.rejection else { continue }
       ledger.rejectedAtIntake(line: entry.line, token: chunk.text(of: entry), reason: reason)
@@ -124,7 +124,7 @@ struct CampaignReader {
   /// when the campaign was cancelled.
   private mutating func submit(_ chunk: AudienceChunk) async -> Int {
     var taken = 0
-    var next = chunk.origin == nil ? progress?.toldCount ?? 0 : 0
+    var next = chunk.origin == nil ? progress?.recordedCount ?? 0 : 0
     defer { nextIndex = next }
     var origin = chunk.origin?.position ?? 0
     while next < chunk.count {
@@ -219,7 +219,7 @@ struct CampaignReader {
       header.position = progress?.position(before: end, of: chunk)
     }
     guard journal.enqueue(header, run.shape, run.entries(of: chunk)) else { return false }
-    if let position = header.position { progress?.told(position, before: end) }
+    if let position = header.position { progress?.recorded(position, before: end) }
     return true
   }
 

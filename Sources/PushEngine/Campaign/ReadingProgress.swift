@@ -6,7 +6,7 @@ struct ReadingProgress {
   private var readLine: UInt64
   private var submitted: Int
   /// How many entries of the current chunk are in the journal, by this process or an earlier one.
-  private(set) var toldCount = 0
+  private(set) var recordedCount = 0
 
   init(_ campaign: JournalledCampaign) {
     mark = campaign.mark
@@ -16,34 +16,34 @@ struct ReadingProgress {
 
   mutating func began(_ chunk: AudienceChunk) {
     mark = chunk.mark
-    toldCount = 0
-    while toldCount < chunk.count, chunk[toldCount].line <= readLine { toldCount += 1 }
+    recordedCount = 0
+    while recordedCount < chunk.count, chunk[recordedCount].line <= readLine { recordedCount += 1 }
   }
 
   /// The campaign's position when the entries before `end` have been taken in. Entries that cannot
   /// be sent are counted in the same record as the next ones that can, never before. So one line
   /// divides the audience into the known and the unknown part.
   func position(before end: Int, of chunk: AudienceChunk) -> AudiencePosition {
-    var position = AudiencePosition(mark: mark, readLine: readLine, submitted: submitted + end - toldCount)
-    if end > toldCount { position.readLine = chunk[end - 1].line }
+    var position = AudiencePosition(mark: mark, readLine: readLine, submitted: submitted + end - recordedCount)
+    if end > recordedCount { position.readLine = chunk[end - 1].line }
     guard chunk.readyCount < chunk.count else { return position }
-    for index in toldCount..<end {
+    for index in recordedCount..<end {
       if let rejection = chunk[index].kind.rejection { position.rejected[rejection, default: 0] += 1 }
     }
     return position
   }
 
-  mutating func told(_ position: AudiencePosition, before end: Int) {
-    (readLine, submitted, toldCount) = (position.readLine, position.submitted, end)
+  mutating func recorded(_ position: AudiencePosition, before end: Int) {
+    (readLine, submitted, recordedCount) = (position.readLine, position.submitted, end)
   }
 
   /// The position to write after a chunk that ends with entries that cannot be sent.
-  mutating func tellRest(of chunk: AudienceChunk) -> AudiencePosition? {
-    var end = toldCount
+  mutating func recordRest(of chunk: AudienceChunk) -> AudiencePosition? {
+    var end = recordedCount
     while end < chunk.count, chunk[end].kind != .ready { end += 1 }
-    guard end > toldCount else { return nil }
+    guard end > recordedCount else { return nil }
     let position = position(before: end, of: chunk)
-    told(position, before: end)
+    recorded(position, before: end)
     return position
   }
 }

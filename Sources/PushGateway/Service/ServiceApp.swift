@@ -7,7 +7,7 @@ final class ServiceApp {
   let tokenByteCount: Int?
   /// The number of the connection among the app's, from 1.
   let ordinal: Int
-  var judge: ServiceJudge
+  var injector: RequestFaultInjector
   var delays: DelayClock?
   /// When all of the app's requests are refused, and how.
   private let outage: (begins: Instant, ends: Instant, refusal: ServiceRefusal)?
@@ -23,7 +23,7 @@ final class ServiceApp {
     ordinal = joined.ordinal
     faults = rules.http2
     tokenByteCount = rules.limits.tokenByteCount
-    judge = ServiceJudge(rules.http2, connection: joined.ordinal, counts: service.counts)
+    injector = RequestFaultInjector(rules.http2, connection: joined.ordinal, counts: service.counts)
     outage = rules.http2.outage.map { (joined.firstAt + $0.from, joined.firstAt + $0.from + $0.length, $0.refusal) }
     delays = rules.http2.delay.map { DelayClock($0, seed: joined.ordinal) }
   }

@@ -4,7 +4,7 @@ internal import PushWire
 // The verdicts on requests, and the responses.
 extension ServiceConnection {
   /// Applies the fault rules to a request that keeps the rules.
-  func judge(_ request: ServiceRequest, _ app: ServiceApp, identifier: APNSIdentifier?) {
+  func decide(_ request: ServiceRequest, _ app: ServiceApp, identifier: APNSIdentifier?) {
     bind(app)
     if let refusal = app.outage(now: now) { return refuse(request, app, refusal) }
     faults.count()
@@ -17,13 +17,13 @@ extension ServiceConnection {
       drainAnswersLeft = left - 1
       if left <= 1 { goAway(reason: ProviderReason.shutdown.rawValue) }
     } else {
-      switch unsafe app.judge.verdict(on: isBroadcast ? request.channel ?? token : token) {
+      switch unsafe app.injector.verdict(on: isBroadcast ? request.channel ?? token : token) {
       case .take:
         let made = identifier == nil ? newIdentifier() : nil
         take(request, app, identifier: identifier, made: made, isAnswered: true)
         answer(request, app, status: 200, body: [], isTaken: true, made: made)
       case .refuse(let number):
-        let rule = app.judge.refusal(number)
+        let rule = app.injector.refusal(number)
         let timestamp = rule.refusal.status == 410 ? rule.timestamp ?? service.startedAt : nil
         refuse(request, app, rule.refusal, timestamp: timestamp)
       case .noAnswer(let isTaken):

@@ -43,7 +43,7 @@ extension ServiceConnection {
       return refuse(.badPriority)
     }
     if let reason = checkPayload(request, limit: Self.broadcastPayloadLimit) { return refuse(reason) }
-    judge(request, app, identifier: identifier)
+    decide(request, app, identifier: identifier)
   }
 
   /// `/1/apps/<bundle>/channels` and `/1/apps/<bundle>/all-channels`

@@ -43,7 +43,7 @@ extension ServiceConnection {
     if tokenByteCount == 0 || tokenByteCount != app.tokenByteCount ?? tokenByteCount { return refuse(.badDeviceToken) }
     if let reason = checkHeaders(request, needsPriorityFive: route.needsPriorityFive) { return refuse(reason) }
     if let reason = checkPayload(request, limit: route.payloadLimit) { return refuse(reason) }
-    judge(request, app, identifier: identifier)
+    decide(request, app, identifier: identifier)
   }
 
   /// Decodes a token. Returns its number of bytes; 0: it is not a token.
@@ -66,7 +66,7 @@ extension ServiceConnection {
       if topics.isEmpty { return ServiceRefusal(.badCertificate) }
       return service.rules.isForOtherEnvironment(client.environments) ? ServiceRefusal(.badCertificateEnvironment) : nil
     }
-    return unsafe tokens.judge(authorization, now: now, unixSeconds: unixSeconds)
+    return unsafe tokens.check(authorization, now: now, unixSeconds: unixSeconds)
   }
 
   /// The provider token of a request; nil: the client sends by certificate.

@@ -4,8 +4,8 @@ package import PushWire
 /// The service's side of one HTTP/2 connection, without the connection: bytes and times in; bytes,
 /// a wake-up time and an end out.
 ///
-/// It applies the rules of HTTP2ProviderAPI. ``ServiceJudge`` and ``ConnectionFaults`` decide on
-/// requests that keep them.
+/// It applies the rules of HTTP2ProviderAPI. ``RequestFaultInjector`` and ``ConnectionFaults``
+/// decide on requests that keep them.
 ///
 /// After each event, in this order:
 /// - take ``output()`` until it is empty, unless ``end`` is ``End/reset``;

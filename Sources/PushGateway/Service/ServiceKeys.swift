@@ -111,7 +111,7 @@ struct ConnectionTokens {
   }
 
   /// Nil: the token is valid.
-  mutating func judge(_ authorization: UnsafeRawBufferPointer, now: Instant, unixSeconds: Int64) -> ServiceRefusal? {
+  mutating func check(_ authorization: UnsafeRawBufferPointer, now: Instant, unixSeconds: Int64) -> ServiceRefusal? {
     if let current, unsafe currentText.holdsSameBytes(as: authorization) {
       return timeRefusal(current, now: now, unixSeconds: unixSeconds)
     }

@@ -1,7 +1,7 @@
 package import PushTransport
 package import PushWire
 
-/// One client's connection to a ``SimulatedGateway``: a session with the fault rules as its judge.
+/// One client's connection to a ``SimulatedGateway``: a session with the fault rules as its policy.
 /// It counts and records.
 ///
 /// Events in, actions out, to be carried out in order. All calls must come from one thread or
@@ -13,7 +13,7 @@ package struct SimulatedConnection: ~Copyable {
   private let ledger: TruthLedger
   private let tally: ConnectionTally
   private var session: GatewaySession
-  private var judge: RecordingJudge
+  private var policy: RecordingPolicy
 
   init(to gateway: SimulatedGateway, topic: String, isForOtherEnvironment: Bool) {
     let faults = gateway.rules.faults(forTopic: topic)
@@ -25,19 +25,19 @@ package struct SimulatedConnection: ~Copyable {
     var settings = GatewaySession.Settings(faults)
     settings.checksJSON = gateway.rules.checksJSON
     session = GatewaySession(settings)
-    judge = RecordingJudge(
-      FaultJudge(faults, connection: opened.ordinal), gateway: gateway, topic: topic, number: opened.number,
+    policy = RecordingPolicy(
+      FrameFaultInjector(faults, connection: opened.ordinal), gateway: gateway, topic: topic, number: opened.number,
       closesAtOnce: isForOtherEnvironment)
   }
 
   /// The first event: the TLS handshake is complete.
   package mutating func opened(now: Instant) -> [GatewayAction] {
-    session.opened(now: now, judge: &judge)
+    session.opened(now: now, policy: &policy)
   }
 
   /// The client's next plain bytes, cut anywhere.
   package mutating func received(_ bytes: UnsafeRawBufferPointer, now: Instant) -> [GatewayAction] {
-    let actions = unsafe session.received(bytes, now: now, judge: &judge)
+    let actions = unsafe session.received(bytes, now: now, policy: &policy)
     tally.store(session.counts)
     return actions
   }
@@ -54,15 +54,15 @@ package struct SimulatedConnection: ~Copyable {
   /// The connection is gone. Its counts become final and its lines go to the record. No event may
   /// follow.
   package mutating func ended() {
-    judge.ended(session.counts)
+    policy.ended(session.counts)
     tally.store(session.counts)
     ledger.close(number)
   }
 }
 
 /// The verdicts of the fault rules, recorded.
-private struct RecordingJudge: FrameJudge, ~Copyable {
-  private var faults: FaultJudge
+private struct RecordingPolicy: FramePolicy, ~Copyable {
+  private var faults: FrameFaultInjector
   private var recorder: FrameRecorder?
   private let memory: RecordedFrames?
   private let ledger: TruthLedger
@@ -71,7 +71,7 @@ private struct RecordingJudge: FrameJudge, ~Copyable {
   private let records: Bool
   private let closesAtOnce: Bool
 
-  init(_ faults: FaultJudge, gateway: SimulatedGateway, topic: String, number: Int, closesAtOnce: Bool) {
+  init(_ faults: FrameFaultInjector, gateway: SimulatedGateway, topic: String, number: Int, closesAtOnce: Bool) {
     self.closesAtOnce = closesAtOnce
     self.faults = faults
     recorder = gateway.recordFile.map { FrameRecorder(file: $0, topic: topic, connection: number) }

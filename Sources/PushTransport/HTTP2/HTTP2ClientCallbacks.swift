@@ -119,11 +119,11 @@ enum HTTP2ClientCallbacks {
       unsafe core.pointee.areSettingsTold = false
     case NGHTTP2_GOAWAY.rawValue:
       // A peer may send any number of them, so those of one read become one event.
-      let isTold = unsafe core.pointee.isGoAwayTold
+      let isReported = unsafe core.pointee.isGoAwayReported
       unsafe core.pointee.goAway = unsafe HTTP2GoAway(frame.pointee.goaway)
-      if isTold {
+      if isReported {
         unsafe core.pointee.events.append(.goAway)
-        unsafe core.pointee.isGoAwayTold = false
+        unsafe core.pointee.isGoAwayReported = false
       }
     case NGHTTP2_PING.rawValue:
       guard header.flags & UInt8(NGHTTP2_FLAG_ACK.rawValue) != 0 else { return 0 }

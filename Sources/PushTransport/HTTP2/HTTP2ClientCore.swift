@@ -25,7 +25,7 @@ struct HTTP2ClientCore {
   var hasSettings = false
   var areSettingsTold = true
   var goAway: HTTP2GoAway?
-  var isGoAwayTold = true
+  var isGoAwayReported = true
   /// The ping without an answer.
   var ping: UInt64?
   var failure: HTTP2Failure?

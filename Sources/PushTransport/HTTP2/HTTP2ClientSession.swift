@@ -268,7 +268,7 @@ package final class HTTP2ClientSession {
     }
     let event = unsafe core.pointee.events[core.pointee.nextEvent]
     unsafe core.pointee.nextEvent += 1
-    if case .goAway = event { unsafe core.pointee.isGoAwayTold = true }
+    if case .goAway = event { unsafe core.pointee.isGoAwayReported = true }
     if case .response(let response) = event, let body = unsafe response.body.baseAddress {
       unsafe core.pointee.lentBody = unsafe UnsafeMutableRawPointer(mutating: body)
     }

@@ -107,11 +107,11 @@ enum HTTP2ServerCallbacks {
     case NGHTTP2_SETTINGS.rawValue:
       if header.flags & UInt8(NGHTTP2_FLAG_ACK.rawValue) != 0 { unsafe core.pointee.settingsAcknowledged() }
     case NGHTTP2_GOAWAY.rawValue:
-      let isTold = unsafe core.pointee.isGoAwayTold
+      let isReported = unsafe core.pointee.isGoAwayReported
       unsafe core.pointee.goAway = unsafe HTTP2GoAway(frame.pointee.goaway)
-      if isTold {
+      if isReported {
         unsafe core.pointee.events.append(.plain(.goAway))
-        unsafe core.pointee.isGoAwayTold = false
+        unsafe core.pointee.isGoAwayReported = false
       }
     default: break
     }

@@ -14,7 +14,7 @@ struct HTTP2ServerCore {
   var current: UnsafeMutablePointer<HTTP2ServerStream>?
   var openCount = 0
   var goAway: HTTP2GoAway?
-  var isGoAwayTold = true
+  var isGoAwayReported = true
   var failure: HTTP2Failure?
   /// GOAWAYs of ours that were not output yet. Others come from nghttp2, about a peer that breaks
   /// the rules.
@@ -75,7 +75,8 @@ struct HTTP2ServerCore {
 
   /// Frees a stream when neither nghttp2 nor an event refers to it.
   private mutating func giveIfUnused(_ stream: UnsafeMutablePointer<HTTP2ServerStream>) {
-    guard unsafe stream.pointee.isClosed, unsafe !stream.pointee.isTold, unsafe stream.pointee.isInUse else { return }
+    guard unsafe stream.pointee.isClosed, unsafe !stream.pointee.isReported, unsafe stream.pointee.isInUse
+    else { return }
     unsafe stream.pointee.isInUse = false
     unsafe stream.pointee.nextFree = unsafe free
     unsafe free = unsafe stream
@@ -125,8 +126,8 @@ struct HTTP2ServerCore {
   }
 
   mutating func requestEnded(_ stream: UnsafeMutablePointer<HTTP2ServerStream>) {
-    guard unsafe !stream.pointee.isTold, unsafe stream.pointee.hasHeaders else { return }
-    unsafe stream.pointee.isTold = true
+    guard unsafe !stream.pointee.isReported, unsafe stream.pointee.hasHeaders else { return }
+    unsafe stream.pointee.isReported = true
     unsafe events.append(.request(stream))
   }
 
@@ -147,7 +148,7 @@ struct HTTP2ServerCore {
   mutating func returnLent() {
     guard let stream = unsafe lent else { return }
     unsafe lent = nil
-    unsafe stream.pointee.isTold = false
+    unsafe stream.pointee.isReported = false
     unsafe giveIfUnused(stream)
   }
 

@@ -116,7 +116,7 @@ struct HTTP2ServerStream {
   var headerByteCount = 0
   var hasHeaders = false
   /// Its request is a waiting event, or the last event that was taken.
-  var isTold = false
+  var isReported = false
   var isAnswered = false
   /// nghttp2 has closed it.
   var isClosed = false
@@ -133,7 +133,7 @@ struct HTTP2ServerStream {
     body.clear()
     answer.clear()
     (streamID, bodyByteCount, fieldCount, headerByteCount, sentByteCount) = (0, 0, 0, 0, 0)
-    (hasHeaders, isTold, isAnswered, isClosed) = (false, false, false, false)
+    (hasHeaders, isReported, isAnswered, isClosed) = (false, false, false, false)
   }
 
   mutating func releaseAnswerFields() {

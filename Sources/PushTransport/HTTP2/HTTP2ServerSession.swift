@@ -216,7 +216,7 @@ package final class HTTP2ServerSession {
       unsafe core.pointee.nextEvent += 1
       switch event {
       case .plain(let event):
-        if case .goAway = event { unsafe core.pointee.isGoAwayTold = true }
+        if case .goAway = event { unsafe core.pointee.isGoAwayReported = true }
         return event
       case .request(let stream):
         unsafe core.pointee.lent = unsafe stream

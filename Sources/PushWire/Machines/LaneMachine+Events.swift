@@ -66,7 +66,7 @@ extension LaneMachine {
       // The response may have come late, after probes had been given up.
       probesWork = true
       poisonSearch?.isProbeOnTrial = false
-      controlLived()
+      controlSucceeded()
       settleAll(as: .accepted(.confirmed), walk: walk)
       madeProgress()
       return
@@ -77,7 +77,7 @@ extension LaneMachine {
       // probes are sent.
       probesWork = false
       poisonSearch?.isProbeOnTrial = false
-      controlLived()
+      controlSucceeded()
       settleAll(as: .accepted(.quiet), walk: walk)
       madeProgress()
       return
@@ -93,7 +93,7 @@ extension LaneMachine {
   /// Status 10 names the last notification that was sent successfully. It is not a failure.
   private mutating func respondedWithLastGood(_ identifier: UInt32, walk: any RecordWalk) {
     if let probe = connection.probe, identifier == probe.identifier {
-      controlLived()
+      controlSucceeded()
       settleAll(as: .accepted(.confirmed), walk: walk)
     } else if let named = notification(named: identifier, walk: walk) {
       settle(through: named.end, as: .accepted(.confirmed), walk: walk)
@@ -160,7 +160,7 @@ extension LaneMachine {
   /// The link has closed, or could not be opened.
   package mutating func closed(_ closure: LaneClosure, now: Instant, walk: any RecordWalk) {
     let wasOpen = isOpen
-    if case .dialling = phase { acquit() }
+    if case .dialling = phase { cancelRejection() }
     if let end = quietUntil {
       settle(through: end, as: .accepted(.quiet), walk: walk)
       quietUntil = nil

@@ -21,7 +21,7 @@ extension LaneMachine {
   private mutating func failedInFlight(walk: any RecordWalk) {
     connection.failedInSearch = poisonSearch != nil
     let isAlone = window.sentCount == 1
-    if isAlone, let suspect = poisonSearch?.suspect, suspect.controlSucceeded { return diedAfterControl(walk: walk) }
+    if isAlone, let suspect = poisonSearch?.suspect, suspect.controlSucceeded { return closedAfterControl(walk: walk) }
     if policy.plantedMistake != .duplicatesAreNotCounted { effects.mayHaveArrived = window.sentRanges }
     var search = poisonSearch ?? PoisonSearch()
     search.failed(through: window.sent, count: window.sentCount)
@@ -36,19 +36,20 @@ extension LaneMachine {
 
   /// The suspect's connection has closed although the control before it succeeded. An outage may
   /// have begun between the two, so another control must succeed before the suspect is rejected.
-  private mutating func diedAfterControl(walk: any RecordWalk) {
+  private mutating func closedAfterControl(walk: any RecordWalk) {
     if policy.plantedMistake == .outageIsVerdict { return settleAll(as: .rejected(.closedWithoutReason), walk: walk) }
     guard let end = window.frontEnd, let campaign = window.frontCampaign else { return }
     poisonSearch?.failed(through: end, count: 1)
-    poisonSearch?.suspect = PoisonSearch.Suspect(end: end, failures: 1, controlSucceeded: false, accusedIn: campaign)
+    poisonSearch?.suspect = PoisonSearch.Suspect(
+      end: end, failures: 1, controlSucceeded: false, rejectionCampaign: campaign)
     rewind()
   }
 
   /// A connection that carried nothing, or only a probe, has stayed open.
-  mutating func controlLived() {
+  mutating func controlSucceeded() {
     guard let suspect = poisonSearch?.suspect else { return }
     poisonSearch?.suspect?.controlSucceeded = true
-    guard let campaign = suspect.accusedIn, window.isEmpty else { return }
+    guard let campaign = suspect.rejectionCampaign, window.isEmpty else { return }
     // For the next suspect this control is the first one.
     poisonSearch?.hasSucceeded = true
     window.settleUnsent(
@@ -58,16 +59,16 @@ extension LaneMachine {
 
   /// The control after the suspect has failed, or could not connect, so the suspect's closed
   /// connection proves nothing. The suspect is sent again when the gateway works again.
-  mutating func acquit() {
-    guard let suspect = poisonSearch?.suspect, suspect.accusedIn != nil else { return }
-    poisonSearch?.suspect?.accusedIn = nil
+  mutating func cancelRejection() {
+    guard let suspect = poisonSearch?.suspect, suspect.rejectionCampaign != nil else { return }
+    poisonSearch?.suspect?.rejectionCampaign = nil
     if policy.plantedMistake != .duplicatesAreNotCounted { effects.mayHaveArrived.append(window.settled..<suspect.end) }
   }
 
   /// Even a connection without a notification was closed silently. This is an outage, and no
   /// notification is the cause.
   private mutating func controlFailed() {
-    acquit()
+    cancelRejection()
     guard var suspect = poisonSearch?.suspect else { return }
     // This gateway may close because of the probe, so the next control carries nothing at all.
     if connection.probe != nil { probesWork = false }
@@ -90,7 +91,7 @@ extension LaneMachine {
     if probesWork { return .probe(identifier: nextProbeIdentifier) }
     let deadline = connection.openedAt + policy.quiet
     guard deadline <= now else { return .wait(until: deadline) }
-    controlLived()
+    controlSucceeded()
     return .wait(until: now)
   }
 

@@ -322,7 +322,7 @@ package struct LaneMachine: ~Copyable {
     // No answer, and the connection is open. What was sent is accepted/quiet, and this connection
     // cannot be used any more.
     if !probesAreProven { probesWork = false }
-    controlLived()
+    controlSucceeded()
     quietUntil = window.sent
     phase = .leaving
     return .leave

@@ -49,7 +49,7 @@ struct PoisonSearch {
     /// Its campaign, set when its connection has closed after a successful control. It is rejected
     /// when another control succeeds. If that control fails, an outage had begun, and the suspect's
     /// closed connection proves nothing.
-    var accusedIn: UInt32?
+    var rejectionCampaign: UInt32?
   }
 
   /// In order; the first begins at *settled*.

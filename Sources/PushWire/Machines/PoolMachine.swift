@@ -66,7 +66,7 @@ package struct PoolMachine: Sendable {
   }
 
   /// A connection has ended. Returns the reason if the gateway must be given up at once. After a
-  /// first connection, only ``TroubleMachine`` gives a gateway up.
+  /// first connection, only ``ProgressWatchdog`` gives a gateway up.
   package mutating func ended(_ ending: Ending) -> String? {
     switch ending {
     case .ordinary, .fruitless:

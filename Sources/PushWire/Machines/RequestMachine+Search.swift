@@ -74,7 +74,7 @@ extension RequestMachine {
 
   private mutating func accuse(_ entry: RequestEntry) {
     var entry = entry
-    entry.awaitsControl = entry.soloCuts > 0 && hasLivedSince(entry)
+    entry.awaitsControl = entry.soloCuts > 0 && hasWorkedSince(entry)
     if entry.soloCuts < .max { entry.soloCuts += 1 }
     entry.cutMark = inFlight.nextSerial
     if entry.awaitsControl {
@@ -88,13 +88,13 @@ extension RequestMachine {
   }
 
   /// Whether the service has worked since it cut the connection that carried only this.
-  private func hasLivedSince(_ accused: RequestEntry) -> Bool {
+  private func hasWorkedSince(_ accused: RequestEntry) -> Bool {
     lastGoodSerial >= accused.cutMark || connection.isControlled
   }
 
   /// Rejects suspects if the service worked before and after the connection that carried only them.
-  private mutating func condemn() {
-    while let accused = search?.accused.first, accused.awaitsControl, hasLivedSince(accused) {
+  private mutating func rejectSuspects() {
+    while let accused = search?.accused.first, accused.awaitsControl, hasWorkedSince(accused) {
       search?.accused.removeFirst()
       settle(accused, as: .rejected(.closedWithoutReason))
     }
@@ -103,7 +103,7 @@ extension RequestMachine {
   /// A connection has ended, or could not be opened, before any answer. The same outage may have
   /// caused the last cut.
   mutating func controlFailed() {
-    condemn()
+    rejectSuspects()
     guard var accused = search?.accused, accused.first?.awaitsControl == true else { return }
     for index in accused.indices {
       accused[index].awaitsControl = false
@@ -119,7 +119,7 @@ extension RequestMachine {
   /// What the search sends now. Nil: nothing, and `room` is how many other requests may be sent.
   mutating func stepInSearch(_ input: Input, room: inout Int) -> Step? {
     guard search != nil else { return nil }
-    condemn()
+    rejectSuspects()
     if inFlight.count == 0 { search?.dropEmptyStages() }
     if let stage = search?.stages.last {
       let free = min(room, stage.width - inFlight.count)
@@ -134,7 +134,7 @@ extension RequestMachine {
       search = nil
       return nil
     }
-    if !accused.awaitsControl, hasLivedSince(accused) { return .again(accused) }
+    if !accused.awaitsControl, hasWorkedSince(accused) { return .again(accused) }
     // Another notification shows whether the service works.
     if retries.next == nil, !isTakingNew(input) { retries.hastenFirst { !$0.isPaced } }
     if retries.next != nil || isTakingNew(input) {

@@ -2,7 +2,7 @@
 //
 // An outage concerns the app, not a notification. It begins after ten answers in a row that are not
 // final. Then the lane sends single requests, with back-off, until one of them gets a final answer.
-// How long an app keeps trying is decided by ``TroubleMachine``.
+// How long an app keeps trying is decided by ``ProgressWatchdog``.
 
 extension RequestMachine {
   /// What keeps the lane from progress.

@@ -153,21 +153,22 @@ struct GatewaySessionTests {
   @Test("draining has a byte limit")
   func drainBytes() {
     var session = GatewaySession(GatewaySession.Settings())
-    var judge = FaultJudge(Faults(), connection: 1)
-    var actions = session.opened(now: .start, judge: &judge)
-    actions += receive(Frames.probe(.framed, 1), &session, &judge)
+    var policy = FrameFaultInjector(Faults(), connection: 1)
+    var actions = session.opened(now: .start, policy: &policy)
+    actions += receive(Frames.probe(.framed, 1), &session, &policy)
     let block = [UInt8](repeating: 2, count: 1 << 20)
-    for _ in 0..<64 { actions += receive(block, &session, &judge) }
+    for _ in 0..<64 { actions += receive(block, &session, &policy) }
     #expect(actions.visible == [.answer(.missingDeviceToken, 1), .halfClose])
-    #expect(receive([1], &session, &judge) == [.close])
+    #expect(receive([1], &session, &policy) == [.close])
     let isClosed = session.isClosed
     #expect(isClosed)
-    #expect(receive(block, &session, &judge) == [])
+    #expect(receive(block, &session, &policy) == [])
   }
 
-  private func receive(_ bytes: [UInt8], _ session: inout GatewaySession, _ judge: inout FaultJudge) -> [GatewayAction]
-  {
-    unsafe bytes.withUnsafeBytes { unsafe session.received($0, now: .start, judge: &judge) }
+  private func receive(
+    _ bytes: [UInt8], _ session: inout GatewaySession, _ policy: inout FrameFaultInjector
+  ) -> [GatewayAction] {
+    unsafe bytes.withUnsafeBytes { unsafe session.received($0, now: .start, policy: &policy) }
   }
 
   @Test("an idle connection is closed after two hours, one with traffic is not")

@@ -53,7 +53,7 @@ internal import Testing
     lane.publish(2_000)
     var service = Service(lane: lane, bad: [bad])
     service.run()
-    expect(lane, condemned: [bad], of: 2_000)
+    expect(lane, rejected: [bad], of: 2_000)
     #expect(service.cuts <= 5 && lane.failures == 0, "\(service.cuts) connections")
   }
 
@@ -65,7 +65,7 @@ internal import Testing
     lane.publish(1_500)
     var service = Service(lane: lane, bad: Set(bad))
     service.run()
-    expect(lane, condemned: Set(bad), of: 1_500)
+    expect(lane, rejected: Set(bad), of: 1_500)
   }
 
   @Test("the search works with any limit of the peer, and with one attempt too", arguments: [1, 2, 17, 100])
@@ -74,7 +74,7 @@ internal import Testing
     lane.publish(300)
     var service = Service(lane: lane, bad: [42])
     service.run()
-    expect(lane, condemned: [42], of: 300)
+    expect(lane, rejected: [42], of: 300)
   }
 
   @Test("the only notification is rejected if a PING was answered before and after the second cut")
@@ -83,7 +83,7 @@ internal import Testing
     lane.publish()
     var service = Service(lane: lane, bad: [0])
     service.run()
-    expect(lane, condemned: [0], of: 1)
+    expect(lane, rejected: [0], of: 1)
     #expect(lane.requested.count == 2 && lane.pings.count == 2)
   }
 
@@ -98,7 +98,7 @@ internal import Testing
     for position in UInt64(0)..<1_000 { #expect(lane.requested.count { $0 == position } <= 5) }
     service.isDown = false
     service.run()
-    expect(lane, condemned: [], of: 1_000, copies: 6)
+    expect(lane, rejected: [], of: 1_000, copies: 6)
   }
 
   @Test(
@@ -126,7 +126,7 @@ internal import Testing
     }
     var service = Service(lane: lane, bad: [])
     service.run()
-    expect(lane, condemned: [], of: 6, copies: 3)
+    expect(lane, rejected: [], of: 6, copies: 3)
   }
 
   @Test(
@@ -158,14 +158,14 @@ internal import Testing
         && lane.outcomes.values.count { $0 == .cancelled } == 34)
   }
 
-  private func expect(_ lane: RequestDriver, condemned: Set<UInt64>, of count: UInt64, copies: Int = 5) {
+  private func expect(_ lane: RequestDriver, rejected: Set<UInt64>, of count: UInt64, copies: Int = 5) {
     #expect(lane.settled == count && !lane.settledTwice)
     var sent: [UInt64: Int] = [:]
     for position in lane.requested { sent[position, default: 0] += 1 }
     for position in 0..<count {
       #expect(
         lane.outcomes[position]
-          == (condemned.contains(position) ? .rejected(.closedWithoutReason) : .accepted(.confirmed)), "\(position)")
+          == (rejected.contains(position) ? .rejected(.closedWithoutReason) : .accepted(.confirmed)), "\(position)")
       #expect(sent[position, default: 0] <= copies, "\(position)")
     }
   }

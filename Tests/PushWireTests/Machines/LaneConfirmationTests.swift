@@ -306,7 +306,7 @@ struct LaneConfirmationTests {
   }
 
   @Test("after a lone probe is answered, probes are used again and the search continues")
-  func probeAcquitted() {
+  func probeConfirmed() {
     let lane = LaneDriver()
     lane.input.isDraining = true
     lane.connectAndSend(10)

@@ -36,7 +36,7 @@ struct LaneSettlingTests {
     }
   }
 
-  @Test("status 10 names the last notification that was sent successfully, and is not a failure", arguments: [1, 5, 10] as [UInt32])
+  @Test("status 10 names the last accepted notification, and is not a failure", arguments: [1, 5, 10] as [UInt32])
   func shutdown(_ identifier: UInt32) {
     let lane = LaneDriver()
     lane.connectAndSend(10)

@@ -122,7 +122,7 @@ struct PoisonSearchTests {
   }
 
   @Test("a lone notification is rejected only after a control has succeeded, and not if it then gets through")
-  func acquitted() {
+  func notRejected() {
     let lane = LaneDriver()
     lane.connectAndSend(1)
     lane.close()
@@ -160,7 +160,7 @@ struct PoisonSearchTests {
   }
 
   /// A notification whose connection closed when it was alone, after a control that succeeded.
-  private func diedAfterControl() -> LaneDriver {
+  private func closedAfterControl() -> LaneDriver {
     let lane = LaneDriver()
     lane.connectAndSend(1)
     lane.close()
@@ -176,8 +176,8 @@ struct PoisonSearchTests {
   }
 
   @Test("a suspect is rejected after two closes, if a control has succeeded before and after the last one")
-  func condemned() {
-    let lane = diedAfterControl()
+  func rejected() {
+    let lane = closedAfterControl()
     lane.connect()
     lane.respond(.missingDeviceToken, lane.probe())
     lane.close()
@@ -191,7 +191,7 @@ struct PoisonSearchTests {
     "an outage that begins after the first control rejects nothing: the suspect waits until the gateway works",
     arguments: [true, false])
   func outageBehindControl(isUnreachable: Bool) {
-    let lane = diedAfterControl()
+    let lane = closedAfterControl()
     for failure in 1...3 {
       if isUnreachable {
         lane.dialAndFail()
@@ -277,7 +277,7 @@ struct PoisonSearchTests {
     #expect(lane.next() == .pack(from: 1, to: 2))
     lane.pack(to: 2)
     lane.close()
-    #expect(lane.outcomes[1] == nil, "condemned for its first death")
+    #expect(lane.outcomes[1] == nil, "rejected after its first close")
     lane.connect()
     lane.probe()
   }

@@ -166,7 +166,7 @@ struct BatchTimerTests {
 
 @Suite("Queue")
 struct QueueTests {
-  @Test("the queue equals an array after any sequence of operations, at every size", arguments: 1...20 as ClosedRange<UInt64>)
+  @Test("the queue equals an array after any operations, at every size", arguments: 1...20 as ClosedRange<UInt64>)
   func model(_ seed: UInt64) {
     var random = SeededGenerator(seed: seed)
     var queue = Queue<Int>()

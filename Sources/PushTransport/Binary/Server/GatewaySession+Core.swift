@@ -64,27 +64,27 @@ extension GatewaySession.Core {
   }
 
   /// Judges one frame. A frame that breaks a rule may be incomplete.
-  mutating func decoded(_ frame: DecodedFrame, now: Instant, judge: inout some FrameJudge & ~Copyable) {
+  mutating func decoded(_ frame: DecodedFrame, now: Instant, policy: inout some FramePolicy & ~Copyable) {
     guard case .reading = state else {
       counts.discarded += 1
       return
     }
     if let violation = unsafe frame.violation {
       let isProbe = unsafe violation == .missingDeviceToken && frame.identifier != nil
-      unsafe refuse(frame, as: isProbe ? .probe : .status(violation), now: now, judge: &judge)
+      unsafe refuse(frame, as: isProbe ? .probe : .status(violation), now: now, policy: &policy)
     } else if settings.checksJSON, unsafe !payloads.isValid(frame.payload) {
-      unsafe refuse(frame, as: .status(.processingError), now: now, judge: &judge)
+      unsafe refuse(frame, as: .status(.processingError), now: now, policy: &policy)
     } else {
-      switch unsafe judge.verdict(on: frame) {
+      switch unsafe policy.verdict(on: frame) {
       case .accept:
         unsafe accept(frame)
       case .acceptThen(let aftermath):
         unsafe accept(frame)
         follow(with: aftermath, now: now)
       case .refuse(let status):
-        unsafe refuse(frame, as: .status(status), now: now, judge: &judge)
+        unsafe refuse(frame, as: .status(status), now: now, policy: &policy)
       case .poison:
-        unsafe refuse(frame, as: .poison, now: now, judge: &judge)
+        unsafe refuse(frame, as: .poison, now: now, policy: &policy)
       }
     }
   }
@@ -144,10 +144,10 @@ extension GatewaySession.Core {
   }
 
   private mutating func refuse(
-    _ frame: DecodedFrame, as refusal: Refusal, now: Instant, judge: inout some FrameJudge & ~Copyable
+    _ frame: DecodedFrame, as refusal: Refusal, now: Instant, policy: inout some FramePolicy & ~Copyable
   ) {
     counts.refusal = refusal
-    unsafe judge.refused(frame, as: refusal)
+    unsafe policy.refused(frame, as: refusal)
     let answer: ErrorResponse? =
       switch refusal {
       case .poison: nil

@@ -4,7 +4,7 @@ package import PushWire
 /// out.
 ///
 /// It applies the rules of the protocol (BinaryProtocol, "Notification frames" and "The error
-/// response"). A ``FrameJudge`` decides on frames that keep the rules. Everything after a refused
+/// response"). A ``FramePolicy`` decides on frames that keep the rules. Everything after a refused
 /// frame is discarded until the connection is closed. How the bytes are cut into reads makes no
 /// difference.
 ///
@@ -24,17 +24,17 @@ package struct GatewaySession: ~Copyable {
   package var isClosed: Bool { core.isClosed }
 
   /// The first event: the connection is ready to be read.
-  package mutating func opened(now: Instant, judge: inout some FrameJudge & ~Copyable) -> [GatewayAction] {
-    core.opened(now: now, aftermath: judge.opened())
+  package mutating func opened(now: Instant, policy: inout some FramePolicy & ~Copyable) -> [GatewayAction] {
+    core.opened(now: now, aftermath: policy.opened())
     return core.takeActions()
   }
 
   /// The client's next bytes, cut anywhere.
   package mutating func received(
-    _ bytes: UnsafeRawBufferPointer, now: Instant, judge: inout some FrameJudge & ~Copyable
+    _ bytes: UnsafeRawBufferPointer, now: Instant, policy: inout some FramePolicy & ~Copyable
   ) -> [GatewayAction] {
     core.beginRead(bytes.count, now: now)
-    unsafe Self.decode(bytes, now: now, decoder: &decoder, core: &core, judge: &judge)
+    unsafe Self.decode(bytes, now: now, decoder: &decoder, core: &core, policy: &policy)
     core.endRead(holdsIncompleteFrame: decoder.pendingByteCount > 0, now: now)
     return core.takeActions()
   }
@@ -65,10 +65,10 @@ package struct GatewaySession: ~Copyable {
     now: Instant,
     decoder: inout FrameDecoder,
     core: inout Core,
-    judge: inout some FrameJudge & ~Copyable
+    policy: inout some FramePolicy & ~Copyable
   ) {
     unsafe decoder.consume(bytes) { frame in
-      unsafe core.decoded(frame, now: now, judge: &judge)
+      unsafe core.decoded(frame, now: now, policy: &policy)
       return true
     }
   }

@@ -2,13 +2,13 @@ internal import Testing
 
 @testable internal import PushWire
 
-@Suite("TroubleMachine")
-struct TroubleMachineTests {
+@Suite("ProgressWatchdog")
+struct ProgressWatchdogTests {
   private func at(_ seconds: Double) -> Instant { Instant(nanoseconds: UInt64(seconds * 1e9)) }
 
   @Test("trouble begins with the first report, keeps the last cause, and ends with progress")
   func beginsAndEnds() throws {
-    var machine = TroubleMachine(patience: .seconds(100))
+    var machine = ProgressWatchdog(patience: .seconds(100))
     #expect(machine.trouble == nil)
     #expect(machine.troubled("503 ServiceUnavailable", nextTryAt: at(3), now: at(1)) == at(2))
     #expect(machine.troubled("500 InternalServerError", nextTryAt: at(9), now: at(5)) == nil)
@@ -21,14 +21,14 @@ struct TroubleMachineTests {
     #expect(machine.check(now: at(50), hasWork: true) == .again(at: at(51)))
     machine.progressed()
     #expect(machine.check(now: at(51), hasWork: true) == .calm)
-    var impatient = TroubleMachine(patience: .milliseconds(300))
+    var impatient = ProgressWatchdog(patience: .milliseconds(300))
     #expect(impatient.troubled("503 ServiceUnavailable", nextTryAt: nil, now: at(1)) == at(1.3))
     #expect(machine.troubled("503 ServiceUnavailable", nextTryAt: nil, now: at(60)) == at(61))
   }
 
   @Test("of the attempts that several lanes plan, the earliest future one counts")
   func nextTry() {
-    var machine = TroubleMachine(patience: .seconds(100))
+    var machine = ProgressWatchdog(patience: .seconds(100))
     _ = machine.troubled("a", nextTryAt: at(30), now: at(0))
     _ = machine.troubled("a", nextTryAt: at(10), now: at(1))
     #expect(machine.trouble?.nextTryAt == at(10))
@@ -42,7 +42,7 @@ struct TroubleMachineTests {
 
   @Test("patience runs from the beginning of the trouble, for any causes, and restarts after progress")
   func patience() {
-    var machine = TroubleMachine(patience: .seconds(900))
+    var machine = ProgressWatchdog(patience: .seconds(900))
     #expect(machine.check(now: at(0), hasWork: true) == .calm)
     _ = machine.troubled("the connection was reset", nextTryAt: nil, now: at(10))
     var now = at(10)
@@ -65,7 +65,7 @@ struct TroubleMachineTests {
 
   @Test("an app without work is not in trouble")
   func withoutWork() {
-    var machine = TroubleMachine(patience: .seconds(10))
+    var machine = ProgressWatchdog(patience: .seconds(10))
     _ = machine.troubled("the connection was reset", nextTryAt: nil, now: at(0))
     #expect(machine.check(now: at(20), hasWork: false) == .calm)
     #expect(machine.trouble == nil)
@@ -75,7 +75,7 @@ struct TroubleMachineTests {
 
   @Test("the app's own limit uses no patience, and is shown until shortly after its end")
   func holds() {
-    var machine = TroubleMachine(patience: .seconds(10))
+    var machine = ProgressWatchdog(patience: .seconds(10))
     _ = machine.troubled("the connection was reset", nextTryAt: nil, now: at(0))
     machine.held("waiting for a new provider token", until: at(60), now: at(1))
     #expect(machine.check(now: at(59.5), hasWork: true) == .again(at: at(60)))
@@ -92,7 +92,7 @@ struct TroubleMachineTests {
 
   @Test("each distinct cause is one note, and there are no more than twenty")
   func notes() {
-    var machine = TroubleMachine(patience: .seconds(1000))
+    var machine = ProgressWatchdog(patience: .seconds(1000))
     for second in 0..<30 {
       _ = machine.troubled("503 ServiceUnavailable", nextTryAt: nil, now: at(Double(second)))
       _ = machine.troubled("cause \(second)", nextTryAt: nil, now: at(Double(second)))
@@ -105,7 +105,7 @@ struct TroubleMachineTests {
 
   @Test("the peer's text is made printable and cut off")
   func printable() {
-    var machine = TroubleMachine(patience: .seconds(1000))
+    var machine = ProgressWatchdog(patience: .seconds(1000))
     _ = machine.troubled("a\u{1B}[2J\u{202E}b", nextTryAt: nil, now: at(0))
     #expect(
       machine.trouble?.cause == #"a\u{1b}[2J\u{202e}b"# && machine.notes.map(\.cause) == [#"a\u{1b}[2J\u{202e}b"#])

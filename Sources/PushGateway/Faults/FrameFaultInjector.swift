@@ -3,7 +3,7 @@ package import PushWire
 
 /// Applies an app's fault rules to the frames of one connection. It counts frames and uses neither
 /// time nor random numbers, so the same frames get the same verdicts.
-package struct FaultJudge: FrameJudge {
+package struct FrameFaultInjector: FramePolicy {
   private let refuse: [(matcher: TokenMatcher, status: GatewayStatus)]
   private let poison: [TokenMatcher]
   /// The accepted frame after which each happens; -1: never.

@@ -26,9 +26,9 @@ package enum Aftermath: Hashable, Sendable {
   case stopReading(Duration)
 }
 
-/// Decides on the frames of one connection. In the simulator the fault rules do; another judge
+/// Decides on the frames of one connection. In the simulator the fault rules do; another policy
 /// needs no change of the session.
-package protocol FrameJudge: ~Copyable {
+package protocol FramePolicy: ~Copyable {
   /// Called once, before the first byte. Nil: the connection begins as usual.
   mutating func opened() -> Aftermath?
   /// Called once for every frame that keeps the rules, in order, until a verdict ends the

@@ -3,7 +3,7 @@
 /// A value without a clock. Trouble begins with the first report after the last progress. It ends
 /// with progress, or when the app has no work. An app in trouble waits and retries until its
 /// patience is over.
-package struct TroubleMachine: Sendable {
+package struct ProgressWatchdog: Sendable {
   /// The app makes no progress at present.
   package struct Trouble: Hashable, Sendable {
     /// What happened last, for example `503 ServiceUnavailable`.

@@ -5,7 +5,7 @@ internal import Synchronization
 /// The decision on a request that keeps the rules.
 enum ServiceVerdict {
   case take
-  /// The refusal's index in the app's rules; see ``ServiceJudge/refusal(_:)``.
+  /// The refusal's index in the app's rules; see ``RequestFaultInjector/refusal(_:)``.
   case refuse(Int)
   case noAnswer(isTaken: Bool)
   case reset(code: UInt32, isTaken: Bool)
@@ -14,7 +14,7 @@ enum ServiceVerdict {
 
 /// Applies one app's fault rules to the requests of one connection. It counts requests and uses no
 /// time, so the same requests get the same verdicts.
-struct ServiceJudge {
+struct RequestFaultInjector {
   private struct Rule<Effect> {
     let matcher: TokenMatcher
     let effect: Effect
