@@ -168,8 +168,8 @@ struct IntentGate {
     return false
   }
 
-  /// The gateway has discarded everything from `position` on, so these notifications have not
-  /// arrived. They need a new intent.
+  /// The gateway has discarded everything from `position` on that the last connection carried. To
+  /// send it again needs a new intent.
   mutating func rewind(to position: UInt64) {
     guard max(through, asked?.through ?? 0) > position else { return }
     journal.record(.rewound(lane: lane, to: position))

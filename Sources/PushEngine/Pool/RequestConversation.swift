@@ -298,7 +298,7 @@ final class RequestConversation: Conversation {
       if !wasSent { machine.ended(tag, .unprocessed, now: now) }
     }
     let cause = cause(of: reason)
-    // After bytes that are not HTTP/2 we close the link ourselves, but the fault is the peer's.
+    // After bytes that are not HTTP/2 we close the link ourselves, but it counts as a silent close.
     let closure = session?.failure == nil ? reason.forLane : .silent
     let hasHeard = machine.hasHeard
     session = nil

@@ -96,9 +96,8 @@ struct SettlementRecorder {
     case .cancelled where !ledger.isAbandoned:
       journal.record(records.unsent(run, false))
     case .unknown where ledger.isCancelled && !ledger.isAbandoned && onUnknown == .resend:
-      // The campaign was stopped, so this is not sent again now. The process that resumes the
-      // campaign counts the next copy when it takes the notification in. So no copy is counted
-      // here.
+      // The campaign was stopped, so the process that resumes it sends these again. That process
+      // counts the copies, but no possible duplicates, so they are counted here.
       markMayHaveArrived(run.range, isSentAgain: false)
       journal.record(records.unsent(run, true))
     default:
