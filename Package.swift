@@ -92,7 +92,7 @@ let package = Package(
     .testTarget(
       name: "CarillonTests",
       dependencies: [
-        "Carillon", "CarillonTesting",
+        "Carillon", "CarillonTesting", "PushTransport",
         .product(name: "Logging", package: "swift-log"),
         .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
       ],

@@ -60,7 +60,7 @@ struct FeedbackCommand: AsyncParsableCommand {
     let entries: any FeedbackOutput =
       if let output { try FeedbackFile(path: output, json: json) } else { try FeedbackPrinter(json: json) }
     let dialer = SocketDialer(host: endpoint.host, port: endpoint.port, context: context)
-    let count = try await FeedbackReader(dialer: dialer, output: entries).run(endpoint) {
+    let count = try await FeedbackReader(dialer: dialer, endpoint: endpoint, output: entries).run {
       StandardStream.error.writeLine("carillon: \($0.asSentence)")
     }
     StandardStream.error.writeLine("\(count) entr\(count == 1 ? "y" : "ies") read from \(endpoint).")
@@ -75,15 +75,12 @@ struct FeedbackCommand: AsyncParsableCommand {
     }
     let configuration = try failing { try DeploymentConfiguration.read(file: config) }
     let settings = try configuration.app(app, file: config)
-    let gateway = settings.gatewayOrDefault
-    let host =
-      settings.gateway == nil ? gateway.host.replacing("gateway.", with: "feedback.", maxReplacements: 1) : gateway.host
     guard settings.transport == .binary, let files = settings.credential.certificateFiles else {
       throw CommandFailure.usage(
         "The app \(settings.id) speaks HTTP/2, which has no feedback service: the answers to what is sent say which "
           + "devices are gone (carillon send --gone FILE)")
     }
-    return (service.flatMap(Endpoint.init) ?? Endpoint(host: host, port: 2196), files, settings.trust)
+    return (service.flatMap(Endpoint.init) ?? settings.feedbackOrDefault, files, settings.trust)
   }
 }
 

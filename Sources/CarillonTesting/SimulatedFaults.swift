@@ -78,7 +78,8 @@ public struct SimulatedFaults: Sendable, ExpressibleByArrayLiteral {
   /// The sender cannot know which of those in flight have arrived.
   ///
   /// - Parameters:
-  ///   - count: 0 with the binary protocol is right after the handshake; with HTTP/2 it counts as 1.
+  ///   - count: 0 with the binary protocol is right after the handshake; with HTTP/2 it counts as
+  ///     1.
   ///   - connections: only on the app's first connections. Default nil: on all.
   public static func close(after count: Int, connections: Int? = nil) -> SimulatedFaults {
     SimulatedFaults { rules in
@@ -102,20 +103,29 @@ public struct SimulatedFaults: Sendable, ExpressibleByArrayLiteral {
     }
   }
 
-  /// Refuses the certificate of the app's first connections, or of all. It has no effect on apps that
-  /// use a token key.
+  /// Refuses the certificate of the app's first connections, or of all. It has no effect on apps
+  /// that use a token key.
   public static func refuseCertificate(connections: Int? = nil) -> SimulatedFaults {
     SimulatedFaults { $0.common.refuseCertificate = Faults.CertificateRefusal(connections: connections) }
   }
 
-  /// The round trip of every connection, handshakes included. It holds from the simulator's start on.
+  /// The round trip of every connection, handshakes included. Default: that of the loopback
+  /// interface. Up to 5 s.
   public static func latency(_ roundTrip: Duration) -> SimulatedFaults {
     SimulatedFaults { $0.latency = roundTrip }
   }
 
   /// Answers every request with 503 for a while, from the app's first connection on (HTTP/2 only).
+  ///
+  /// Set by ``Simulator/setFaults(_:)``, it begins with the first connection after that.
   public static func outage(for duration: Duration) -> SimulatedFaults {
     SimulatedFaults { $0.common.http2.outage = ServiceFaults.Outage(length: duration) }
+  }
+
+  /// Cuts connections to the feedback service after so many entries, without closing TLS. The
+  /// reader cannot know whether that was all. Entries that were not handed out stay in the list.
+  public static func cutFeedback(after count: Int) -> SimulatedFaults {
+    SimulatedFaults { $0.common.feedbackCut = max(0, count) }
   }
 }
 

@@ -7,7 +7,8 @@ internal import PushWire
 /// A gateway for tests: it listens on free ports of the loopback interface, speaks TLS with
 /// throw-away certificates, and remembers everything that it was sent.
 ///
-/// ``withSimulator(apps:transport:faults:journal:_:)`` makes one, with a deployment that sends to it.
+/// ``withSimulator(apps:transport:faults:journal:_:)`` makes one, with a deployment that sends to
+/// it.
 public final class Simulator: Sendable {
   /// What the simulated apps speak.
   public enum Transport: Hashable, Sendable, CaseIterable {
@@ -49,6 +50,7 @@ public final class Simulator: Sendable {
         identity: .throwAway(directory: directory.path, topics: topics))
       configuration.http2Port = 0
       configuration.rules = faults.rules
+      configuration.mayRefuseCertificates = true
       configuration.memory = frames
       configuration.recordedRequests = requests
       configuration.threads = 1
@@ -109,9 +111,39 @@ public final class Simulator: Sendable {
 
   /// Replaces the faults.
   ///
-  /// Open connections are ended politely first, so that all that is sent after this call meets the new
-  /// faults. Latency and refused certificates stay as they were at the start.
+  /// Open connections are ended in good order first (status 10, or GOAWAY), so that all that is
+  /// sent after this call meets the new faults, latency included. Faults that are limited to an
+  /// app's first connections, or to a number of times, count from this call on.
   public func setFaults(_ faults: SimulatedFaults) async { await gateway.replaceRules(faults.rules) }
+
+  // MARK: The feedback service
+
+  /// The simulated feedback service of the binary protocol: for `feedback(from:)` of a ``PushApp``.
+  public var feedbackService: AppConfiguration.Gateway {
+    AppConfiguration.Gateway(host: "127.0.0.1", port: gateway.feedbackPort)
+  }
+
+  /// Puts devices into the list of the feedback service, behind those that wait there.
+  ///
+  /// - Parameters:
+  ///   - devices: with whole seconds, as the protocol has them. Those without a time get the
+  ///     present.
+  ///   - topic: of the app that they no longer have.
+  public func addFeedback(_ devices: [PushApp.GoneDevice], for topic: String) {
+    for device in devices {
+      let since = (device.since ?? Date()).timeIntervalSince1970
+      gateway.gateway.feedback.append(
+        FeedbackTuple(timestamp: UInt32(clamping: Int64(since)), token: device.token.gatewayToken), topic: topic)
+    }
+  }
+
+  /// The devices that the feedback service has not handed out yet, the oldest entry first.
+  public func waitingFeedback(for topic: String) -> [PushApp.GoneDevice] {
+    gateway.gateway.feedback.waiting(topic: topic).compactMap { tuple in
+      guard let token = try? Carillon.DeviceToken(bytes: tuple.token.bytes) else { return nil }
+      return PushApp.GoneDevice(token: token, since: Date(timeIntervalSince1970: TimeInterval(tuple.timestamp)))
+    }
+  }
 
   // MARK: What has come
 
@@ -134,7 +166,8 @@ public final class Simulator: Sendable {
 ///
 /// ```swift
 /// @Test func badTokensAreForgotten() async throws {
-///   try await withSimulator(apps: ["com.example.news"], faults: .refuse(prefix: "dead", as: .unregistered)) { simulator in
+///   let faults = SimulatedFaults.refuse(prefix: "dead", as: .unregistered)
+///   try await withSimulator(apps: ["com.example.news"], faults: faults) { simulator in
 ///     let service = MyService(push: simulator.deployment)
 ///     try await service.notifyEveryone()
 ///     #expect(simulator.accepted("com.example.news").count == 9)

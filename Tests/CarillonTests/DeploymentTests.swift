@@ -14,8 +14,9 @@ internal import Testing
     "a credential is replaced: the next notification goes over a new connection",
     arguments: Simulator.Transport.allCases)
   func credentialReplacement(transport: Simulator.Transport) async throws {
-    // Two topics, so two certificates; the second app's proves nothing about the first's topic over the
-    // binary protocol, where the certificate decides: so its notifications come as the second topic's.
+    // Two topics, so two certificates; the second app's proves nothing about the first's topic over
+    // the binary protocol, where the certificate decides: so its notifications come as the second
+    // topic's.
     let other = "com.example.other"
     try await withSimulator(apps: [Self.topic, other], transport: transport) { simulator in
       let app = try simulator.deployment.app(Self.topic)

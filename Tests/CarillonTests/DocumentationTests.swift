@@ -5,8 +5,8 @@ internal import Logging
 internal import ServiceLifecycle
 internal import Testing
 
-/// The Swift code of README and of the documentation: each piece stands here as it stands there, and
-/// runs. Whoever changes one changes the other.
+/// The Swift code of README and of the documentation: each piece stands here as it stands there,
+/// and runs. Whoever changes one changes the other.
 @Suite struct DocumentationTests {
   static let topic = SendTests.topic
 

@@ -138,6 +138,63 @@ internal import Testing
     }
   }
 
+  @Test("gone devices of the binary protocol come from the feedback service")
+  func feedback() async throws {
+    let token = try Self.token("dead")
+    try await withSimulator(apps: ["news"], transport: .binary) { simulator in
+      simulator.addFeedback([PushApp.GoneDevice(token: token)], for: "news")
+      let app = try simulator.deployment.app("news")
+      let service = simulator.feedbackService
+      for try await device in app.feedback(from: service) { try await forget(device.token) }
+      #expect(forgotten.tokens == [token])
+    }
+  }
+
+  @Test("events say why an app waits or has stopped")
+  func events() async throws {
+    try await withSimulator(apps: ["news"], faults: .refuse(every: 1, as: .badDeviceToken)) { simulator in
+      let deployment = simulator.deployment
+      let app = try deployment.app("news")
+      let tokens = try (0..<500).map { try Self.token("a\($0 + 1000)") }
+      let logger = CountingLogger()
+      await withTaskGroup { group in
+        group.addTask {
+          for await event in deployment.events {
+            switch event.kind {
+            case .waiting(let waiting): logger.warning("\(event.app) waits: \(waiting.cause)")
+            case .breakerTripped(let reason): logger.error("\(event.app): \(reason)")
+            case .stopped(let reason): logger.error("\(event.app) has stopped: \(reason)")
+            default: break
+            }
+          }
+        }
+        // Who listens later hears only of what happens later.
+        while logger.count < 2 {
+          await app.restart()
+          _ = try? await app.send(PushNotification(alert: "Hello"), to: tokens)
+        }
+        group.cancelAll()
+      }
+      #expect(logger.count >= 2)
+    }
+  }
+
+  @Test("a credential is replaced by files or from memory")
+  func replacement() async throws {
+    try await withSimulator(apps: ["news"]) { simulator in
+      let app = try simulator.deployment.app("news")
+      let error = await #expect(throws: CarillonError.self) {
+        let renewed = AppConfiguration.Credential.certificate(file: "news-2027.pem", key: "news-2027.key")
+        try await app.replaceCredential(renewed)
+      }
+      #expect(error?.message.contains("news-2027.pem") == true)
+      let material = try CredentialMaterial(simulator, topic: "news")
+      let (secret, keyID, teamID) = (material.tokenKey, material.keyID, material.teamID)
+      try await app.replaceCredential(.tokenKey(pem: secret, keyID: keyID, teamID: teamID))
+      #expect(try await app.send(PushNotification(alert: "Hello"), to: Self.token("0a")).isAccepted)
+    }
+  }
+
   /// What the guide's test is about.
   struct MyService {
     let push: Deployment
@@ -178,6 +235,8 @@ private final class CountingLogger: Sendable {
 
   var count: Int { messages.withLock { $0.count } }
 
+  func warning(_ message: String) { info(message) }
+  func error(_ message: String) { info(message) }
   func info(_ message: String) { messages.withLock { $0.append(message) } }
 }
 

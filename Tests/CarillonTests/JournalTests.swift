@@ -15,10 +15,11 @@ internal import Testing
 
   /// Runs a deployment of its own against the simulator, and ends it.
   private static func run<Result: Sendable>(
-    _ simulator: Simulator, journal: String, _ body: (Deployment) async throws -> Result
+    _ simulator: Simulator, journal: String, rateLimit: Double? = nil, _ body: (Deployment) async throws -> Result
   ) async throws -> Result {
-    let deployment = try Deployment(
-      apps: [simulator.configuration(for: topic)], journal: .directory(journal), threads: 1)
+    var configuration = try simulator.configuration(for: topic)
+    configuration.rateLimit = rateLimit
+    let deployment = try Deployment(apps: [configuration], journal: .directory(journal), threads: 1)
     return try await withThrowingTaskGroup(of: Void.self) { tasks in
       tasks.addTask { try await deployment.run() }
       let result = try await body(deployment)
@@ -92,6 +93,41 @@ internal import Testing
         } else {
           #expect(arrived.count == 20_000)
         }
+      }
+    }
+  }
+
+  @Test("a file is resumed only if it has not changed", arguments: Simulator.Transport.allCases)
+  func changedFile(transport: Simulator.Transport) async throws {
+    try await withSimulator(apps: [Self.topic], transport: transport) { simulator in
+      try await Self.withDirectory { journal in
+        let file = FileManager.default.temporaryDirectory.appendingPathComponent("\(UUID().uuidString).txt")
+        defer { try? FileManager.default.removeItem(at: file) }
+        let tokens = try (0..<20_000).map { try SendTests.token($0) }
+        let text = tokens.map { $0.hex + "\n" }.joined()
+        try Data(text.utf8).write(to: file)
+        // So slow that it does not come to its end.
+        try await Self.run(simulator, journal: journal, rateLimit: 500) { deployment in
+          let app = try deployment.app(Self.topic)
+          let campaign = try await app.campaign(PushNotification(alert: "Hello"), toTokensIn: file.path)
+          for await progress in campaign.progress where progress.account.submitted > 0 { break }
+        }
+        try await Self.run(simulator, journal: journal) { deployment in
+          let unfinished = try #require(deployment.unfinishedCampaigns.first)
+          // One line less, and another last digit.
+          for changed in [String(text.dropLast(65)), String(text.dropLast(2)) + "0\n"] {
+            try Data(changed.utf8).write(to: file)
+            let error = await #expect(throws: CarillonError.self) {
+              try await unfinished.resume(toTokensIn: file.path)
+            }
+            #expect(error?.code == .journalContent)
+            #expect(error?.message.contains("has changed since the campaign began") == true)
+          }
+          #expect(deployment.unfinishedCampaigns.count == 1)
+          try Data(text.utf8).write(to: file)
+          #expect(try await unfinished.resume(toTokensIn: file.path).account().accepted == 20_000)
+        }
+        #expect(Set(simulator.accepted(Self.topic).compactMap(\.token)) == Set(tokens))
       }
     }
   }

@@ -45,8 +45,8 @@ struct FeedbackReaderTests {
     let file = place.path("gone.csv")
     let output = try FeedbackFile(path: file, json: false)
     do {
-      let count = try await FeedbackReader(dialer: Service(pieces: pieces, closure: closure), output: output).run(
-        endpoint, notice: { _ in })
+      let service = Service(pieces: pieces, closure: closure)
+      let count = try await FeedbackReader(dialer: service, endpoint: endpoint, output: output).run { _ in }
       return (count, nil, try place.read("gone.csv"))
     } catch let failure as CarillonError {
       return (nil, failure, try place.read("gone.csv"))

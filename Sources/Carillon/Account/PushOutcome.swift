@@ -44,7 +44,8 @@ extension PushOutcome {
     /// `malformed token` for what was never sent.
     public let reason: String
     /// The device token is to blame: it is malformed, belongs to another app or environment, or its
-    /// device no longer has the app. Nothing should be sent to it again before it is registered anew.
+    /// device no longer has the app. Nothing should be sent to it again before it is registered
+    /// anew.
     public let isTokenInvalid: Bool
     /// Of a device that no longer has the app (410): when the service last found that. A token that
     /// was registered again after this time is good. Nil for every other reason.

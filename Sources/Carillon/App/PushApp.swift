@@ -28,16 +28,16 @@ public struct PushApp: Sendable, Identifiable {
   /// ``pendingLimit`` of an app wait for their outcome, the call waits for its turn; cancelling the
   /// task then takes the notification back. Once it was handed over, cancelling has no effect.
   ///
-  /// With a journal, what was handed over survives the end of the process: the next one finds it among
-  /// ``Deployment/unfinishedCampaigns``. An orderly end leaves nothing, since every caller got an
-  /// outcome.
+  /// With a journal, what was handed over survives the end of the process: the next one finds it
+  /// among ``Deployment/unfinishedCampaigns``. An orderly end leaves nothing, since every caller
+  /// got an outcome.
   ///
   /// - Returns: the outcome. That the gateway refuses the notification is no error.
   /// - Throws: ``CarillonError/Code-swift.struct/payload`` if the gateway would refuse the
   ///   notification whatever the device, ``CarillonError/Code-swift.struct/gateway`` if the app has
   ///   stopped, ``CarillonError/Code-swift.struct/journal`` if the journal cannot be written, and
-  ///   ``CarillonError/Code-swift.struct/cancelled`` if it was not handed over because the deployment
-  ///   has ended, the app was removed or the task was cancelled.
+  ///   ``CarillonError/Code-swift.struct/cancelled`` if it was not handed over because the
+  ///   deployment has ended, the app was removed or the task was cancelled.
   public func send(_ notification: PushNotification, to token: DeviceToken) async throws(CarillonError) -> PushOutcome {
     let runtime = try await core.runtime(of: entry)
     let prepared = try prepare(notification)
@@ -50,8 +50,8 @@ public struct PushApp: Sendable, Identifiable {
 
   /// Sends several notifications and returns their outcomes, in the same order.
   ///
-  /// Faster than a task for each. When the task is cancelled, notifications that were not handed over
-  /// by then end as ``PushOutcome/cancelled``.
+  /// Faster than a task for each. When the task is cancelled, notifications that were not handed
+  /// over by then end as ``PushOutcome/cancelled``.
   ///
   /// - Throws: as ``send(_:to:)->PushOutcome``:
   ///   ``CarillonError/Code-swift.struct/payload`` before anything is sent,
@@ -97,9 +97,9 @@ public struct PushApp: Sendable, Identifiable {
   /// Gives the app another credential while it sends.
   ///
   /// The files are read and checked first; if they cannot be used, nothing changes. New connections
-  /// show the new credential from then on. Those that show the old one take nothing new, and are closed
-  /// when what is in flight on them has its outcome. Campaigns and single sends go on. An app that has
-  /// stopped begins anew.
+  /// show the new credential from then on. Those that show the old one take nothing new, and are
+  /// closed when what is in flight on them has its outcome. Campaigns and single sends go on. An
+  /// app that has stopped begins anew.
   ///
   /// - Throws: ``CarillonError/Code-swift.struct/credential`` or
   ///   ``CarillonError/Code-swift.struct/configuration``.
@@ -107,21 +107,22 @@ public struct PushApp: Sendable, Identifiable {
     try await core.replaceCredential(of: entry, credential.settings)
   }
 
-  /// Why the app sends nothing any more, in one sentence; nil while it does, and before the deployment
-  /// runs. See ``DeploymentEvent/Kind-swift.enum/stopped(reason:)``.
+  /// Why the app sends nothing any more, in one sentence; nil while it does, and before the
+  /// deployment runs. See ``DeploymentEvent/Kind-swift.enum/stopped(reason:)``.
   public var stopReason: String? { entry.runtime?.app.failure }
 
   /// Lets an app that has stopped begin anew: for when the reason was removed elsewhere.
   ///
-  /// Its campaigns have ended when it stopped; with a journal they stay unfinished there, for the next
-  /// process. An app that has not stopped stays as it is.
+  /// Its campaigns have ended when it stopped; with a journal they stay unfinished there, for the
+  /// next process. An app that has not stopped stays as it is.
   public func restart() async { await core.restart(entry) }
 
-  /// Devices that no longer have the app, as the service finds them: 410 over HTTP/2.
+  /// Devices that no longer have the app, as the service finds them: 410 over HTTP/2. Over the
+  /// binary protocol the feedback service lists them: ``feedback(from:)``.
   ///
-  /// Each loop over it hears of what is found from its beginning on, until the app is removed or the
-  /// deployment ends. One that falls behind by more than 16,384 devices loses the oldest. Devices that
-  /// a campaign found can be had from its `notAccepted` without any loss.
+  /// Each loop over it hears of what is found from its beginning on, until the app is removed or
+  /// the deployment ends. One that falls behind by more than 16,384 devices loses the oldest.
+  /// Devices that a campaign found can be had from its `notAccepted` without any loss.
   public var goneDevices: some AsyncSequence<GoneDevice, Never> & Sendable {
     MulticastSequence(source: entry.goneDevices) { device, _ in device }
   }
@@ -154,5 +155,15 @@ extension PushApp {
     /// When the service last found that it is gone, if the service said so. A token that was
     /// registered again after this time is good.
     public let since: Date?
+
+    /// Names a device that no longer has the app.
+    ///
+    /// - Parameters:
+    ///   - token: the device's token.
+    ///   - since: when it was found that it is gone. Default nil: not known.
+    public init(token: DeviceToken, since: Date? = nil) {
+      self.token = token
+      self.since = since
+    }
   }
 }

@@ -50,8 +50,8 @@ private final class BatchAnswers: Sendable {
 
 /// The single sends of one app: callers wait here for their outcomes.
 ///
-/// Notifications with the same headers share a run, which is a campaign of the engine whose audience
-/// is a queue. A run that nobody uses for a while ends.
+/// Notifications with the same headers share a run, which is a campaign of the engine whose
+/// audience is a queue. A run that nobody uses for a while ends.
 final class SingleSends: Sendable {
   private struct State {
     var runs: [PreparedNotification.Group: SendRun] = [:]

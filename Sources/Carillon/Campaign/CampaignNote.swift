@@ -8,6 +8,9 @@ struct CampaignNote: Hashable, Sendable, Codable {
   var name = ""
   /// The notification, if it has placeholders: the journal keeps only what all have in common.
   var template: String?
+  /// Of the token file that it reads: it can only be resumed with the same one. Nil for other
+  /// recipients, and for files that cannot be read twice, such as pipes.
+  var tokens: FileFingerprint?
 
   var bytes: [UInt8] {
     let encoder = JSONEncoder()

@@ -7,8 +7,16 @@ struct FileFingerprint: Hashable, Sendable, Codable {
   /// In hexadecimal, as `sha256sum` prints it.
   var sha256: String
 
+  /// The same for a regular file; nil for anything else, such as a pipe, which cannot be read
+  /// twice.
+  static func ofRegularFile(_ path: String) throws(CarillonError) -> FileFingerprint? {
+    var status = stat()
+    guard unsafe stat(path, &status) == 0, status.st_mode & S_IFMT == S_IFREG else { return nil }
+    return try read(path)
+  }
+
   /// Reads all of the file.
-  static func read(_ path: String) throws -> FileFingerprint {
+  static func read(_ path: String) throws(CarillonError) -> FileFingerprint {
     func failure(_ code: Int32) -> CarillonError {
       CarillonError(
         .audience,
@@ -33,7 +41,7 @@ struct FileFingerprint: Hashable, Sendable, Codable {
   }
 
   /// How the file at `path` differs from what it was, in a sentence; nil if it does not.
-  func difference(of path: String) throws -> String? {
+  func difference(of path: String) throws(CarillonError) -> String? {
     let now = try FileFingerprint.read(path)
     if now == self { return nil }
     let what =

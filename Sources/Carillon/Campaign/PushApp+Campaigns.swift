@@ -11,11 +11,11 @@ extension PushApp {
   ///   - notification: what everybody gets. It must not have placeholders.
   ///   - tokens: to whom.
   ///   - name: for people, and for ``UnfinishedCampaign/name``. Default: none.
-  ///   - notAccepted: called with every notification that was not accepted, from any thread and from
-  ///     several at once. It must return soon. Default nil.
-  /// - Throws: ``CarillonError/Code-swift.struct/payload``, ``CarillonError/Code-swift.struct/gateway``,
-  ///   ``CarillonError/Code-swift.struct/journal`` or ``CarillonError/Code-swift.struct/cancelled``, as
-  ///   ``send(_:to:)->PushOutcome`` does.
+  ///   - notAccepted: called with every notification that was not accepted, from any thread and
+  ///     from several at once. It must return soon. Default nil.
+  /// - Throws: ``CarillonError/Code-swift.struct/payload``,
+  ///   ``CarillonError/Code-swift.struct/gateway``, ``CarillonError/Code-swift.struct/journal`` or
+  ///   ``CarillonError/Code-swift.struct/cancelled``, as ``send(_:to:)->PushOutcome`` does.
   public func campaign(
     _ notification: PushNotification, to tokens: [DeviceToken], name: String = "",
     notAccepted: (@Sendable (UnacceptedNotification) -> Void)? = nil
@@ -30,17 +30,18 @@ extension PushApp {
 
   /// Sends a notification to everybody that a sequence yields.
   ///
-  /// Returns when the campaign has begun; it goes on by itself. The sequence is read in a task of the
-  /// deployment's, as fast as the gateway takes notifications. When the campaign or the deployment
-  /// ends before, that task is cancelled: a sequence that ignores this delays the end.
+  /// Returns when the campaign has begun; it goes on by itself. The sequence is read in a task of
+  /// the deployment's, as fast as the gateway takes notifications. When the campaign or the
+  /// deployment ends before, that task is cancelled: a sequence that ignores this delays the end.
   ///
   /// - Parameters:
-  ///   - notification: what everybody gets. `{{name}}` in it stands for the recipient's value `name`.
+  ///   - notification: what everybody gets. `{{name}}` in it stands for the recipient's value
+  ///     `name`.
   ///   - recipients: to whom. When it throws, what was read gets its outcome, and
   ///     ``PushCampaign/account()`` throws.
   ///   - name: for people, and for ``UnfinishedCampaign/name``. Default: none.
-  ///   - notAccepted: called with every notification that was not accepted, from any thread and from
-  ///     several at once. It must return soon. Default nil.
+  ///   - notAccepted: called with every notification that was not accepted, from any thread and
+  ///     from several at once. It must return soon. Default nil.
   /// - Throws: as ``campaign(_:to:name:notAccepted:)-(_,[DeviceToken],_,_)``.
   public func campaign<Recipients: AsyncSequence & Sendable>(
     _ notification: PushNotification, to recipients: Recipients, name: String = "",
@@ -52,24 +53,28 @@ extension PushApp {
 
   /// Sends a notification to every line of a file.
   ///
-  /// Returns when the campaign has begun; it goes on by itself. The file has one token per line, or is
-  /// CSV with a header that has a column `token`; over HTTP/2 the columns `apns-id` and `collapse-id`
-  /// say headers of single notifications. Lines that cannot be used are rejected one by one.
+  /// Returns when the campaign has begun; it goes on by itself. The file has one token per line, or
+  /// is CSV with a header that has a column `token`; over HTTP/2 the columns `apns-id` and
+  /// `collapse-id` say headers of single notifications. Lines that cannot be used are rejected one
+  /// by one.
   ///
   /// - Parameters:
   ///   - notification: what everybody gets. `{{name}}` in it stands for the column `name`.
-  ///   - path: of the file. It must not change before the campaign has ended.
+  ///   - path: of the file. It must not change before the campaign has ended. With a journal, the
+  ///     file is read once more at the beginning: its SHA-256 proves later that it is the same.
   ///   - name: for people, and for ``UnfinishedCampaign/name``. Default: none.
-  ///   - notAccepted: called with every notification that was not accepted, from any thread and from
-  ///     several at once. It must return soon. Default nil.
+  ///   - notAccepted: called with every notification that was not accepted, from any thread and
+  ///     from several at once. It must return soon. Default nil.
   /// - Throws: ``CarillonError/Code-swift.struct/audience`` if the file cannot be opened or has no
   ///   token, and as ``campaign(_:to:name:notAccepted:)-(_,[DeviceToken],_,_)``.
   public func campaign(
     _ notification: PushNotification, toTokensIn path: String, name: String = "",
     notAccepted: (@Sendable (UnacceptedNotification) -> Void)? = nil
   ) async throws(CarillonError) -> PushCampaign {
-    let plan = try await planned(notification, name)
-    return try await begin(plan, try plan.source(file: path, from: nil), notAccepted)
+    var plan = try await planned(notification, name)
+    let source = try plan.source(file: path, from: nil)
+    if core.journal != nil { plan.note.tokens = try FileFingerprint.ofRegularFile(path) }
+    return try await begin(plan, source, notAccepted)
   }
 }
 

@@ -6,13 +6,14 @@ internal import Synchronization
 /// A campaign on its way: one notification to many recipients.
 ///
 /// ```swift
-/// let campaign = try await news.campaign(PushNotification(alert: "Sale ends {{day}}"), to: recipients)
+/// let sale = PushNotification(alert: "Sale ends {{day}}")
+/// let campaign = try await news.campaign(sale, to: recipients)
 /// for await progress in campaign.progress { print(progress.account.accepted) }
 /// let account = try await campaign.account()
 /// ```
 ///
-/// It goes on whether or not anybody looks. Back-pressure reaches its recipients: an `AsyncSequence`
-/// is read as fast as the gateway takes notifications, and no faster.
+/// It goes on whether or not anybody looks. Back-pressure reaches its recipients: an
+/// `AsyncSequence` is read as fast as the gateway takes notifications, and no faster.
 public final class PushCampaign: Sendable {
   /// Why a campaign ended before it was through.
   private enum Ending {
@@ -95,12 +96,11 @@ public final class PushCampaign: Sendable {
   /// The account when the campaign has ended.
   ///
   /// - Throws: if it ended before it was through, other than by ``cancel()``:
-  ///   ``CarillonError/Code-swift.struct/audience`` if its recipients could not be read to their end,
-  ///   ``CarillonError/Code-swift.struct/gateway`` if its app has stopped, and
+  ///   ``CarillonError/Code-swift.struct/audience`` if its recipients could not be read to their
+  ///   end, ``CarillonError/Code-swift.struct/gateway`` if its app has stopped, and
   ///   ``CarillonError/Code-swift.struct/cancelled`` if the deployment has ended or the app was
-  ///   removed. ``accountSoFar`` is final then. Also
-  ///   ``CarillonError/Code-swift.struct/cancelled`` if the task that waits is cancelled; the campaign
-  ///   goes on.
+  ///   removed. ``accountSoFar`` is final then. Also ``CarillonError/Code-swift.struct/cancelled``
+  ///   if the task that waits is cancelled; the campaign goes on.
   public func account() async throws(CarillonError) -> CampaignAccount {
     await ended.wait()
     guard ended.isOpen else { throw CarillonError(.cancelled, "The task was cancelled before the campaign had ended.") }

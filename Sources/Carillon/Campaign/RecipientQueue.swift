@@ -51,15 +51,15 @@ final class RecipientQueue: AudienceSource {
 
   // MARK: The task that fills it
 
-  /// Puts in what the sequence yields until it ends, fails, or the task is cancelled: then without an
-  /// end.
+  /// Puts in what the sequence yields until it ends, fails, or the task is cancelled: then without
+  /// an end.
   func fill<Recipients: AsyncSequence>(from recipients: Recipients) async where Recipients.Element == Recipient {
     do {
       for try await recipient in recipients {
         guard await add(recipient) else { return }
       }
-      // Sequences end when their task is cancelled. That is not the end of the recipients: the campaign
-      // is cancelled too, and the journal must not call it complete.
+      // Sequences end when their task is cancelled. That is not the end of the recipients: the
+      // campaign is cancelled too, and the journal must not call it complete.
       if !Task.isCancelled { finish(nil) }
     } catch {
       if !Task.isCancelled { finish(AudienceError(path: "", problem: .cannotRead("\(error)"))) }

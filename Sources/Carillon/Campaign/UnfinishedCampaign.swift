@@ -11,8 +11,8 @@ internal import PushWire
 /// }
 /// ```
 ///
-/// Resume it with the same recipients: those that were read before are passed over. What was read and
-/// has certainly not been sent is sent first; what may have arrived goes by the app's
+/// Resume it with the same recipients: those that were read before are passed over. What was read
+/// and has certainly not been sent is sent first; what may have arrived goes by the app's
 /// ``AppConfiguration/onUnknown``. The account covers all processes together.
 public struct UnfinishedCampaign: Sendable, Identifiable {
   /// Its number in the journal.
@@ -52,10 +52,11 @@ public struct UnfinishedCampaign: Sendable, Identifiable {
 
   /// Sends what was read, and reads nothing more.
   ///
-  /// - Parameter notAccepted: as in ``PushApp/campaign(_:to:name:notAccepted:)-(_,[DeviceToken],_,_)``.
+  /// - Parameter notAccepted: as in
+  ///   ``PushApp/campaign(_:to:name:notAccepted:)-(_,[DeviceToken],_,_)``.
   /// - Throws: ``CarillonError/Code-swift.struct/configuration`` if the deployment has no such app,
-  ///   ``CarillonError/Code-swift.struct/journalContent`` if the app's transport is another one now, or
-  ///   the campaign was resumed or abandoned before; and as that method.
+  ///   ``CarillonError/Code-swift.struct/journalContent`` if the app's transport is another one
+  ///   now, or the campaign was resumed or abandoned before; and as that method.
   public func resume(
     notAccepted: (@Sendable (UnacceptedNotification) -> Void)? = nil
   ) async throws(CarillonError) -> PushCampaign {
@@ -93,22 +94,28 @@ public struct UnfinishedCampaign: Sendable, Identifiable {
   /// Goes on with a file.
   ///
   /// - Parameters:
-  ///   - path: of the same file as before, which must not have changed.
+  ///   - path: of the same file as before, which must not have changed. Its size and SHA-256 are
+  ///     compared, unless it was no regular file.
   ///   - notAccepted: called for each notification that is not accepted.
-  /// - Throws: as ``resume(notAccepted:)``, and ``CarillonError/Code-swift.struct/audience`` if the
-  ///   file cannot be read.
+  /// - Throws: as ``resume(notAccepted:)``, ``CarillonError/Code-swift.struct/journalContent`` if
+  ///   the file has changed since the campaign began, and
+  ///   ``CarillonError/Code-swift.struct/audience`` if it cannot be read. The campaign stays
+  ///   unfinished then.
   public func resume(
     toTokensIn path: String, notAccepted: (@Sendable (UnacceptedNotification) -> Void)? = nil
   ) async throws(CarillonError) -> PushCampaign {
     let mark = campaign.mark.offset == 0 ? nil : campaign.mark
-    return try await resume(notAccepted) { plan throws(CarillonError) in try plan.source(file: path, from: mark) }
+    return try await resume(notAccepted) { plan throws(CarillonError) in
+      if let difference = try note.tokens?.difference(of: path) { throw CarillonError(.journalContent, difference) }
+      return try plan.source(file: path, from: mark)
+    }
   }
 
   /// Gives it up: what was not sent counts as cancelled, what may have arrived as unknown.
   ///
   /// - Returns: the final account.
-  /// - Throws: ``CarillonError/Code-swift.struct/journalContent`` if it was resumed or abandoned before,
-  ///   and ``CarillonError/Code-swift.struct/journal`` if the journal cannot be written.
+  /// - Throws: ``CarillonError/Code-swift.struct/journalContent`` if it was resumed or abandoned
+  ///   before, and ``CarillonError/Code-swift.struct/journal`` if the journal cannot be written.
   @discardableResult
   public func abandon() async throws(CarillonError) -> CampaignAccount {
     let journal = try take()

@@ -1,11 +1,23 @@
 package import PushTransport
 
-/// How an app proves to its gateway who it is. Paths only: what the files hold is read when it is
-/// needed.
+/// How an app proves to its gateway who it is. Files are named by their paths, and read when they
+/// are needed.
 package enum AppCredential: Hashable, Sendable, Codable {
   case certificate(CredentialFiles)
   /// HTTP/2 only.
   case tokenKey(TokenKeyFile)
+  case certificateInMemory(Secret<CredentialBytes>)
+  /// HTTP/2 only. The content of a `.p8` file.
+  case tokenKeyInMemory(Secret<[UInt8]>, keyIdentifier: String, teamIdentifier: String)
+
+  /// Of a token key; nil for a certificate.
+  package var keyIdentifier: String? {
+    switch self {
+    case .certificate, .certificateInMemory: nil
+    case .tokenKey(let key): key.keyIdentifier
+    case .tokenKeyInMemory(_, let identifier, _): identifier
+    }
+  }
 
   package var certificateFiles: CredentialFiles? { if case .certificate(let files) = self { files } else { nil } }
 
@@ -20,8 +32,31 @@ package enum AppCredential: Hashable, Sendable, Codable {
     case .tokenKey(var key):
       key.file = change(key.file)
       return .tokenKey(key)
+    case .certificateInMemory, .tokenKeyInMemory: return self
     }
   }
+}
+
+/// Key material in memory. It is never printed, and never encoded: a journal must not hold it.
+package struct Secret<Value: Hashable & Sendable>: Hashable, Sendable, Codable, CustomStringConvertible,
+  CustomReflectable
+{
+  let value: Value
+
+  init(_ value: Value) { self.value = value }
+
+  package init(from decoder: any Decoder) throws {
+    throw DecodingError.dataCorrupted(
+      DecodingError.Context(codingPath: decoder.codingPath, debugDescription: "a secret is never written down"))
+  }
+
+  package func encode(to encoder: any Encoder) throws {
+    throw EncodingError.invalidValue(
+      self, EncodingError.Context(codingPath: encoder.codingPath, debugDescription: "a secret is never written down"))
+  }
+
+  package var description: String { "(secret)" }
+  package var customMirror: Mirror { Mirror(self, children: [:]) }
 }
 
 /// A key for provider tokens, as the developer account hands it out.

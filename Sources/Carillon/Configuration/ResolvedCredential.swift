@@ -26,9 +26,14 @@ package struct ResolvedCredential: Sendable {
     var tokens: ProviderTokenSource?
     switch settings.credential {
     case .certificate(let files): credential = try Credential.load(files, validAt: unixSeconds)
+    case .certificateInMemory(let bytes): credential = try Credential.load(bytes.value, validAt: unixSeconds)
     case .tokenKey(let file):
       let key = try ProviderKey.load(
         file: file.file, keyIdentifier: file.keyIdentifier, teamIdentifier: file.teamIdentifier)
+      tokens = registry.source(for: key, environment: settings.tokenEnvironment)
+    case .tokenKeyInMemory(let bytes, let keyIdentifier, let teamIdentifier):
+      let key = try ProviderKey.load(
+        bytes: bytes.value, keyIdentifier: keyIdentifier, teamIdentifier: teamIdentifier)
       tokens = registry.source(for: key, environment: settings.tokenEnvironment)
     }
     var client = TLSClientConfiguration(credential: credential, trust: settings.trust.map(Trust.file) ?? .system)

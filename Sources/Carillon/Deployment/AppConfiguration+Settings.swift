@@ -68,10 +68,10 @@ extension AppConfiguration {
     if let gateway {
       try demand((1...65535).contains(gateway.port) && !gateway.host.isEmpty, "\(gateway) is no gateway.")
     }
-    if case .tokenKey(let key) = credential.settings {
+    if let keyIdentifier = credential.settings.keyIdentifier {
       try demand(transport.isHTTP2, "a token key needs HTTP/2.")
       try demand(
-        !key.keyIdentifier.isEmpty, "the key's identifier is not in the name of its file: give it as keyID.")
+        !keyIdentifier.isEmpty, "the key's identifier is not in the name of its file: give it as keyID.")
     }
   }
 }

@@ -135,7 +135,8 @@ extension AppConfiguration {
   /// How an app proves to its gateway who it is.
   ///
   /// Files are read when a deployment is made, when an app is added to it, and when a credential is
-  /// replaced. Those that hold a private key or a passphrase must be their owner's alone (`chmod 600`).
+  /// replaced. Those that hold a private key or a passphrase must be their owner's alone (`chmod
+  /// 600`). Credentials in memory are not written to a file, a journal or a log.
   public struct Credential: Hashable, Sendable {
     let settings: AppCredential
 
@@ -149,6 +150,40 @@ extension AppConfiguration {
       var files = CredentialFiles(certificate: file, key: key)
       files.passphraseFile = passphraseFile
       return Credential(settings: .certificate(files))
+    }
+
+    /// A certificate with its key from memory, in PEM, for both transports.
+    ///
+    /// - Parameters:
+    ///   - pem: the certificate and its chain, and the private key unless `key` holds it.
+    ///   - key: the private key in PEM. Default nil: `pem` holds it.
+    ///   - passphrase: of the private key. Default nil: it is not encrypted.
+    public static func certificate(pem: [UInt8], key: [UInt8]? = nil, passphrase: String? = nil) -> Credential {
+      memory(CredentialBytes(certificate: pem, key: key, passphrase: passphrase.map { Array($0.utf8) }))
+    }
+
+    /// A certificate with its key from memory, in a PKCS#12 container, for both transports.
+    ///
+    /// - Parameters:
+    ///   - pkcs12: the content of a `.p12` file.
+    ///   - passphrase: of the container. Default nil: there is none.
+    public static func certificate(pkcs12: [UInt8], passphrase: String? = nil) -> Credential {
+      memory(CredentialBytes(certificate: pkcs12, passphrase: passphrase.map { Array($0.utf8) }))
+    }
+
+    private static func memory(_ bytes: CredentialBytes) -> Credential {
+      Credential(settings: .certificateInMemory(Secret(bytes)))
+    }
+
+    /// A key from memory that signs provider tokens (HTTP/2 only).
+    ///
+    /// - Parameters:
+    ///   - pem: the text of the `.p8` file from the developer account.
+    ///   - keyID: the key's ten characters.
+    ///   - teamID: the team's ten characters.
+    public static func tokenKey(pem: String, keyID: String, teamID: String) -> Credential {
+      let secret = Secret(Array(pem.utf8))
+      return Credential(settings: .tokenKeyInMemory(secret, keyIdentifier: keyID, teamIdentifier: teamID))
     }
 
     /// A key that signs provider tokens (HTTP/2 only).

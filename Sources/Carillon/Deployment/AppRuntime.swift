@@ -73,8 +73,8 @@ final class AppRuntime: Sendable {
     app = engine.makeApp(AppPlan(configuration: plan.configuration, dialer: dialer), events: events)
   }
 
-  /// New connections show the credential that the entry has now; those with the old one are left when
-  /// what is in flight on them has its outcome.
+  /// New connections show the credential that the entry has now; those with the old one are left
+  /// when what is in flight on them has its outcome.
   func replaceCredential() async {
     let credential = entry.credential
     dialer.replace(credential.plan(entry.settings).dialer)
@@ -137,8 +137,8 @@ final class RunningEngine: Sendable {
 
   /// Ends the threads.
   func shutDown() async {
-    // Lanes may wait for the journal: its answers still find their loops. An answer that never comes
-    // was given when the journal failed.
+    // Lanes may wait for the journal: its answers still find their loops. An answer that never
+    // comes was given when the journal failed.
     try? await journal?.makeDurable()
     await group.shutDown()
   }

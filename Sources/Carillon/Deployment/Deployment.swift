@@ -11,17 +11,18 @@ public import ServiceLifecycle
 ///
 /// try await withThrowingTaskGroup { group in
 ///   group.addTask { try await deployment.run() }
-///   let outcome = try await deployment.app("news").send(PushNotification(alert: "Hello"), to: token)
+///   let app = try deployment.app("news")
+///   let outcome = try await app.send(PushNotification(alert: "Hello"), to: token)
 ///   group.cancelAll()
 /// }
 /// ```
 ///
-/// Everything that lives long belongs to ``run()``. A call that needs a connection waits for it, and
-/// throws ``CarillonError/Code-swift.struct/cancelled`` after it has ended.
+/// Everything that lives long belongs to ``run()``. A call that needs a connection waits for it,
+/// and throws ``CarillonError/Code-swift.struct/cancelled`` after it has ended.
 ///
-/// When ``run()`` ends, by cancellation or by a graceful shutdown, single sends that were handed over
-/// are still sent, campaigns stop reading, what is in flight gets its outcome, connections are closed,
-/// and the journal is closed. That takes at most about twice the shutdown timeout.
+/// When ``run()`` ends, by cancellation or by a graceful shutdown, single sends that were handed
+/// over are still sent, campaigns stop reading, what is in flight gets its outcome, connections are
+/// closed, and the journal is closed. That takes at most about twice the shutdown timeout.
 public final class Deployment: Service, Sendable {
   let core: DeploymentCore
 
@@ -36,7 +37,8 @@ public final class Deployment: Service, Sendable {
   ///   - logger: where starts, ends and connection trouble are logged. Tokens and payloads are not.
   ///     Default nil: nowhere.
   /// - Throws: ``CarillonError/Code-swift.struct/configuration``,
-  ///   ``CarillonError/Code-swift.struct/credential`` or ``CarillonError/Code-swift.struct/journal``.
+  ///   ``CarillonError/Code-swift.struct/credential`` or
+  ///   ``CarillonError/Code-swift.struct/journal``.
   public init(
     apps: [AppConfiguration], journal: JournalSettings = .none, threads: Int? = nil,
     shutdownTimeout: Duration = .seconds(10), logger: Logger? = nil
@@ -51,8 +53,8 @@ public final class Deployment: Service, Sendable {
   ///
   /// A deployment runs once.
   ///
-  /// - Throws: ``CarillonError/Code-swift.struct/journal`` if the journal could not be closed in good
-  ///   order, and ``CarillonError/Code-swift.struct/configuration`` if it has run before.
+  /// - Throws: ``CarillonError/Code-swift.struct/journal`` if the journal could not be closed in
+  ///   good order, and ``CarillonError/Code-swift.struct/configuration`` if it has run before.
   public func run() async throws {
     let core = core
     try await withGracefulShutdownHandler {
@@ -64,8 +66,9 @@ public final class Deployment: Service, Sendable {
 
   /// What happens to the connections of all apps.
   ///
-  /// Each loop over it hears of what happens from its beginning on, until the deployment ends. One that
-  /// falls behind by more than 1,024 events loses the oldest: ``DeploymentEvent/droppedCount``.
+  /// Each loop over it hears of what happens from its beginning on, until the deployment ends. One
+  /// that falls behind by more than 1,024 events loses the oldest:
+  /// ``DeploymentEvent/droppedCount``.
   public var events: some AsyncSequence<DeploymentEvent, Never> & Sendable {
     MulticastSequence(source: core.events) { occurrence, droppedCount in
       DeploymentEvent(app: occurrence.app, kind: occurrence.kind, droppedCount: droppedCount)
@@ -91,8 +94,9 @@ public final class Deployment: Service, Sendable {
 
   /// Removes an app, and returns when its connections are closed.
   ///
-  /// Single sends that were handed over are still sent, campaigns are cancelled (with a journal they
-  /// stay unfinished there), and what is in flight gets its outcome, for at most the shutdown timeout.
+  /// Single sends that were handed over are still sent, campaigns are cancelled (with a journal
+  /// they stay unfinished there), and what is in flight gets its outcome, for at most the shutdown
+  /// timeout.
   ///
   /// - Parameter id: the app's ``AppConfiguration/id``.
   /// - Throws: ``CarillonError/Code-swift.struct/configuration`` if there is none.

@@ -145,7 +145,9 @@ final class DeploymentCore: Sendable {
   }
 
   /// The engine's part of an app, as soon as the deployment runs.
-  func runtime(of entry: AppEntry) async throws(CarillonError) -> AppRuntime {
+  ///
+  /// - Parameter evenIfStopped: whether an app that sends nothing any more will do.
+  func runtime(of entry: AppEntry, evenIfStopped: Bool = false) async throws(CarillonError) -> AppRuntime {
     await started.wait()
     guard case .running = state.withLock({ $0.phase }) else {
       throw started.isOpen
@@ -154,7 +156,7 @@ final class DeploymentCore: Sendable {
     guard let runtime = entry.runtime else {
       throw CarillonError(.cancelled, "The app \"\(entry.id)\" was removed from its deployment.")
     }
-    if let failure = runtime.failure { throw failure }
+    if !evenIfStopped, let failure = runtime.failure { throw failure }
     return runtime
   }
 

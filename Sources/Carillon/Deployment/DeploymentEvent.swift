@@ -18,7 +18,8 @@ public struct DeploymentEvent: Hashable, Sendable {
     ///
     /// - reason: nil if it had got something done, or had nothing to do.
     case connectionEnded(reason: String?)
-    /// Nothing gets through. Told again each second while that lasts, and first after about a second.
+    /// Nothing gets through. Told again each second while that lasts, and first after about a
+    /// second.
     case waiting(Waiting)
     /// Something gets through again.
     case progressing
@@ -30,8 +31,8 @@ public struct DeploymentEvent: Hashable, Sendable {
     case breakerTripped(reason: String)
     /// The app sends nothing any more: the credential was refused, the gateway was never reached,
     /// ``AppConfiguration/patience`` is over, or the breaker has tripped:
-    /// ``breakerTripped(reason:)``. ``PushApp/restart()`` and ``PushApp/replaceCredential(_:)`` let it
-    /// begin anew.
+    /// ``breakerTripped(reason:)``. ``PushApp/restart()`` and ``PushApp/replaceCredential(_:)`` let
+    /// it begin anew.
     case stopped(reason: String)
   }
 

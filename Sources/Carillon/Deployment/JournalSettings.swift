@@ -19,8 +19,8 @@ public struct JournalSettings: Hashable, Sendable {
   ///   - path: of the directory, which is made if it is not there.
   ///   - sync: when the journal is safe from a loss of power. Default: within 10 ms
   ///     (``Sync/default``).
-  ///   - skipsDamage: open a journal that is damaged; what was lost there counts as unknown. Default
-  ///     false: that is an error.
+  ///   - skipsDamage: open a journal that is damaged; what was lost there counts as unknown.
+  ///     Default false: that is an error.
   public static func directory(
     _ path: String, sync: Sync = .default, skipsDamage: Bool = false
   ) -> JournalSettings {

@@ -8,6 +8,12 @@ package protocol FeedbackOutput: Sendable {
   func write(_ tuple: FeedbackTuple) -> String?
   /// Puts what was written onto the disk, if it goes to one.
   func synchronise() -> String?
+  /// No more entries should come before ``FeedbackReader/resume()`` is called.
+  var isFull: Bool { get }
+}
+
+extension FeedbackOutput {
+  package var isFull: Bool { false }
 }
 
 extension FeedbackTuple {

@@ -2,8 +2,8 @@ internal import PushWire
 
 /// Names one app on one device: the bytes that the app got from the system when it registered.
 ///
-/// Tokens have 32 bytes at present and may have up to 100. They are opaque: compare them, store them,
-/// send to them, and do not look into them.
+/// Tokens have 32 bytes at present and may have up to 100. They are opaque: compare them, store
+/// them, send to them, and do not look into them.
 public struct DeviceToken: Hashable, Sendable {
   let wire: PushWire.DeviceToken
 

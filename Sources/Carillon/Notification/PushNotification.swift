@@ -25,7 +25,8 @@ public struct PushNotification: Hashable, Sendable {
   /// How urgent its delivery is (`apns-priority`). Default nil: the service's, which is
   /// ``Priority/immediate``; of background notifications ``Priority/considerate``.
   public var priority: Priority?
-  /// Until when it is worth delivering (`apns-expiration`). Default nil: the service's, up to 30 days.
+  /// Until when it is worth delivering (`apns-expiration`). Default nil: the service's, up to 30
+  /// days.
   public var expiration: Expiration?
   /// Notifications with the same one replace each other on the device (`apns-collapse-id`, HTTP/2):
   /// 1 to 64 bytes of printable ASCII. Default nil: none.

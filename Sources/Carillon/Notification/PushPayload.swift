@@ -31,7 +31,8 @@ public struct PushPayload: Hashable, Sendable {
   /// Lets an extension of the app change the notification before it is shown (`mutable-content`).
   /// Default false.
   public var isMutableContent = false
-  /// How urgently the system shows it (`interruption-level`). Default nil: as ``InterruptionLevel/active``.
+  /// How urgently the system shows it (`interruption-level`). Default nil: as
+  /// ``InterruptionLevel/active``.
   public var interruptionLevel: InterruptionLevel?
   /// Its place in a summary, from 0 to 1; of a Live Activity any number (`relevance-score`).
   public var relevanceScore: Double?

@@ -98,7 +98,8 @@ final class Multicast<Element: Sendable>: Sendable {
 
     deinit { source.remove(number) }
 
-    /// The next value, and how many before it were lost; nil at the end, or when the task is cancelled.
+    /// The next value, and how many before it were lost; nil at the end, or when the task is
+    /// cancelled.
     func next() async -> (element: Element, droppedCount: Int)? {
       while !Task.isCancelled {
         switch source.take(number) {

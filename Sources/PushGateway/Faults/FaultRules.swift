@@ -85,6 +85,9 @@ package struct Faults: Hashable, Sendable {
   package var refuseCertificate: CertificateRefusal?
   /// What the feedback service delivers, once.
   package var feedback: [FeedbackTuple] = []
+  /// The feedback service ends its connections without close_notify after so many tuples. Not in
+  /// the file: for tests of readers.
+  package var feedbackCut: Int?
   package var limits = DecoderLimits()
   /// The faults of the HTTP/2 service. Of the others, only ``refuseCertificate`` and the token
   /// length in ``limits`` apply there.

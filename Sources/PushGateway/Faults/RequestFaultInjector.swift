@@ -78,6 +78,9 @@ final class RefusalCounts: Sendable {
   static let limit = 1 << 20
   private let counts = Mutex<[DeviceToken: Int]>([:])
 
+  /// Counts begin anew.
+  func reset() { counts.withLock { $0 = [:] } }
+
   /// Counts one refusal; false: `limit` was reached before.
   func count(_ token: UnsafeRawBufferPointer, limit: Int) -> Bool {
     guard let token = unsafe DeviceToken(bytes: token) else { return false }

@@ -13,6 +13,7 @@ final class FeedbackHandler: ChannelInboundHandler {
   private let gateway: SimulatedGateway
   private let registry: ConnectionRegistry
   private var session = FeedbackSession()
+  private var servedCount = 0
   private var isHandshaking = true
   private var timer: Scheduled<Void>?
 
@@ -58,15 +59,20 @@ final class FeedbackHandler: ChannelInboundHandler {
   }
 
   private func serve(_ topic: String, _ context: ChannelHandlerContext) {
-    guard let bytes = session.next({ gateway.feedback.take($0, topic: topic) }) else {
-      return context.close(mode: .output, promise: nil)
+    let cut = gateway.rules.faults(forTopic: topic).feedbackCut
+    let room = cut.map { max(0, $0 - servedCount) } ?? .max
+    guard let bytes = session.next({ gateway.feedback.take(min($0, room), topic: topic) }) else {
+      if cut == nil { return context.close(mode: .output, promise: nil) }
+      return context.triggerUserOutboundEvent(TLSAbort.close, promise: nil)
     }
     let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
     context.writeAndFlush(wrapOutboundOut(ByteBuffer(bytes: bytes))).whenComplete { result in
       let (handler, context) = bound.value
       switch result {
       case .success:
-        handler.gateway.feedbackServed(handler.session.wrote(), topic: topic)
+        let count = handler.session.wrote()
+        handler.servedCount += count
+        handler.gateway.feedbackServed(count, topic: topic)
         handler.serve(topic, context)
       case .failure:
         handler.gateway.feedback.giveBack(handler.session.failed(), topic: topic)

@@ -16,7 +16,7 @@ extension GatewaySimulator {
         request: configuration.requiresClientCertificate ? .required : .optional,
         trust: clientAuthority.map { .file($0) })
       var choosyClients = clients
-      if configuration.rules.refusesCertificates {
+      if configuration.rules.refusesCertificates || configuration.mayRefuseCertificates {
         choosyClients.refuse = { simulated.refusesCertificate(topic: Topic.of($0)) ? .unknown : nil }
       }
       var choosy = TLSServerConfiguration(credential: credential, clients: choosyClients)

@@ -33,6 +33,9 @@ package final class GatewaySimulator: Sendable {
     /// session presents none.
     package var sendsTickets = false
     package var rules = FaultRules()
+    /// ``GatewaySimulator/replaceRules(_:)`` may bring rules that refuse certificates, although
+    /// ``rules`` do not.
+    package var mayRefuseCertificates = false
     /// Where the record is written; nil: no record.
     package var recordPath: String?
     /// Where tests look up what was accepted.
@@ -133,7 +136,9 @@ package final class GatewaySimulator: Sendable {
     ) async throws(SimulatorError) -> TLSListener {
       let registry = ConnectionRegistry(limit: configuration.connectionLimit)
       registries.append(registry)
-      let listener = try await Self.listen(configuration, port, context, loops, registry) { handler($0, registry) }
+      let listener = try await Self.listen(configuration, gateway, port, context, loops, registry) {
+        handler($0, registry)
+      }
       open.append(listener)
       return listener
     }
@@ -165,22 +170,24 @@ package final class GatewaySimulator: Sendable {
   }
 
   private static func listen(
-    _ configuration: Configuration, _ port: Int, _ context: TLSContext, _ loops: LoopGroup,
-    _ registry: ConnectionRegistry,
+    _ configuration: Configuration, _ gateway: SimulatedGateway, _ port: Int, _ context: TLSContext,
+    _ loops: LoopGroup, _ registry: ConnectionRegistry,
     handler: @escaping @Sendable (TLSHandler) -> any ChannelHandler
   ) async throws(SimulatorError) -> TLSListener {
-    let handshakeDelay = configuration.rules.handshakeDelay
-    let latency = configuration.rules.latency
     var options = TLSListener.Options()
     // The client's last message of the handshake arrives two and a half round trips after the
-    // accept.
-    options.handshakeTimeout = options.handshakeTimeout + handshakeDelay + latency * 3 + AdmissionControl.longestWait
+    // accept. Rules that are set later leave the handshake as much time.
+    options.handshakeTimeout =
+      options.handshakeTimeout + configuration.rules.handshakeDelay + configuration.rules.latency * 3
+      + AdmissionControl.longestWait
     do {
       return try await TLSListener.bind(
         host: configuration.host, port: port, group: loops, context: context, options: options
       ) { channel, tls in
         let now = Instant(nanoseconds: NIODeadline.now().uptimeNanoseconds)
         guard let wait = registry.admit(channel, now: now) else { throw SimulatorError(description: "turned away") }
+        let rules = gateway.rules
+        let (handshakeDelay, latency) = (rules.handshakeDelay, rules.latency)
         if latency > .zero {
           try channel.pipeline.syncOperations.addHandler(LatencyHandler(roundTrip: latency), position: .first)
         }
@@ -198,8 +205,10 @@ package final class GatewaySimulator: Sendable {
   }
 
   /// Changes the faults. Connections that are open are ended as by ``stop(grace:)``, so that all
-  /// that is sent after this call meets the new rules. Latency, handshake delay and the refusal of
-  /// certificates stay as they were at the start.
+  /// that is sent after this call meets the new rules. Whatever counts connections or refusals, and
+  /// outages, begins anew. Certificates can be refused only if the rules at the start did, or with
+  /// ``Configuration/mayRefuseCertificates``. The feedback lists and the settings of the HTTP/2
+  /// service as a whole stay as they were.
   package func replaceRules(_ rules: FaultRules) async {
     gateway.replaceRules(rules)
     service.replaceRules(rules)

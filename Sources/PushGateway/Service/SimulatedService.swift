@@ -48,8 +48,13 @@ package final class SimulatedService: Sendable {
     startedAt = clock(now) + clockOffset
   }
 
-  /// Replaces the rules for new connections. Keys and clock stay as they are.
-  package func replaceRules(_ rules: FaultRules) { state.withLock { $0 = rules } }
+  /// Replaces the rules for new connections. What counts connections or refusals, and outages, begins
+  /// anew. Keys and clock stay as they are.
+  package func replaceRules(_ rules: FaultRules) {
+    state.withLock { $0 = rules }
+    ledger.rulesReplaced()
+    counts.reset()
+  }
 
   /// The service's time, in milliseconds since 1970.
   func unixMilliseconds(_ now: Instant) -> Int64 { clock(now) + clockOffset }

@@ -28,8 +28,12 @@ package final class SimulatedGateway: Sendable {
     feedback = FeedbackLists(rules)
   }
 
-  /// Replaces the rules for new connections.
-  package func replaceRules(_ rules: FaultRules) { state.withLock { $0 = rules } }
+  /// Replaces the rules for new connections. Rules for an app's first connections count from here on.
+  /// Feedback lists stay as they are.
+  package func replaceRules(_ rules: FaultRules) {
+    state.withLock { $0 = rules }
+    ledger.rulesReplaced()
+  }
 
   /// Whether to refuse the certificate of a client that has proved to be `topic`. Call it once for
   /// each connection attempt, before ``connect(topic:isForOtherEnvironment:)``.

@@ -11,8 +11,10 @@ final class ServiceLedger: Sendable {
   private struct App {
     var truth = ServiceTruth()
     var identifiers = DuplicateFilter()
-    /// When the app's first connection was opened.
+    /// When the app's first connection since the rules were set was opened.
     var firstAt: Instant?
+    /// The connections before the rules were set.
+    var earlierCount = 0
   }
 
   private struct State {
@@ -30,8 +32,8 @@ final class ServiceLedger: Sendable {
     }
   }
 
-  /// Adds a connection to an app. Returns its number among the app's connections, from 1, the name
-  /// under which it is counted, and the time of the app's first connection.
+  /// Adds a connection to an app. Returns its number among the app's connections since the rules
+  /// were set, from 1, the name under which it is counted, and the time of the first of them.
   func join(app: String, now: Instant) -> (ordinal: Int, name: String, firstAt: Instant) {
     state.withLock { state in
       let name = state.apps[app] != nil || state.apps.count < Self.appLimit ? app : Topic.anonymous
@@ -40,7 +42,17 @@ final class ServiceLedger: Sendable {
       let firstAt = entry.firstAt ?? now
       entry.firstAt = firstAt
       state.apps[name] = entry
-      return (entry.truth.connections, name, firstAt)
+      return (entry.truth.connections - entry.earlierCount, name, firstAt)
+    }
+  }
+
+  /// The rules were replaced: those for an app's first connections, and outages, count from here on.
+  func rulesReplaced() {
+    state.withLock { state in
+      for (name, app) in state.apps {
+        state.apps[name]?.firstAt = nil
+        state.apps[name]?.earlierCount = app.truth.connections
+      }
     }
   }
 

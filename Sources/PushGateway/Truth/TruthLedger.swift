@@ -7,7 +7,10 @@ internal import Synchronization
 final class TruthLedger: Sendable {
   private struct State {
     var closed = GroundTruth()
+    /// Since the rules were set.
     var attempts: [String: Int] = [:]
+    /// The connections of each topic before the rules were set.
+    var earlier: [String: Int] = [:]
     var live: [Int: (topic: String, tally: ConnectionTally)] = [:]
     var connectionCount = 0
   }
@@ -15,14 +18,23 @@ final class TruthLedger: Sendable {
   private let state = Mutex(State())
 
   /// Registers a connection. `number` counts all connections of the gateway, `ordinal` those of the
-  /// topic, both from 1.
+  /// topic since the rules were set, both from 1.
   func open(topic: String) -> (number: Int, ordinal: Int, tally: ConnectionTally) {
     let tally = ConnectionTally()
     return state.withLock { state in
       state.connectionCount += 1
       state.closed.apps[topic, default: AppTruth()].connections += 1
       state.live[state.connectionCount] = (topic, tally)
-      return (state.connectionCount, state.closed.apps[topic]?.connections ?? 1, tally)
+      let ordinal = (state.closed.apps[topic]?.connections ?? 1) - state.earlier[topic, default: 0]
+      return (state.connectionCount, ordinal, tally)
+    }
+  }
+
+  /// The rules were replaced: those for an app's first connections count from here on.
+  func rulesReplaced() {
+    state.withLock { state in
+      state.attempts = [:]
+      state.earlier = state.closed.apps.mapValues(\.connections)
     }
   }
 

@@ -84,6 +84,14 @@ final class SocketLink: Link, @unchecked Sendable {
     return buffered + (channel.unacknowledgedByteCount ?? 0)
   }
 
+  func setReading(_ reads: Bool) {
+    guard case .open(let channel, _) = state else { return }
+    isInCall = true
+    // Fails only when the channel is closed.
+    try? channel.syncOptions?.setOption(.autoRead, value: reads)
+    isInCall = false
+  }
+
   func close() {
     isInCall = true
     defer { isInCall = false }

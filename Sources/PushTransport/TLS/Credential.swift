@@ -17,6 +17,22 @@ package struct CredentialFiles: Sendable, Hashable, Codable {
   }
 }
 
+/// The same as bytes, for programs that keep their secrets elsewhere than in files.
+package struct CredentialBytes: Sendable, Hashable {
+  /// PEM with the certificate, its chain, and the key unless `key` is set; or PKCS#12.
+  package var certificate: [UInt8]
+  /// PEM with the private key.
+  package var key: [UInt8]?
+  /// The passphrase of the key or of the PKCS#12 container.
+  package var passphrase: [UInt8]?
+
+  package init(certificate: [UInt8], key: [UInt8]? = nil, passphrase: [UInt8]? = nil) {
+    self.certificate = certificate
+    self.key = key
+    self.passphrase = passphrase
+  }
+}
+
 /// A certificate with its chain and the private key that belongs to it, which one side of a TLS
 /// connection presents.
 package struct Credential: Sendable {
@@ -34,21 +50,59 @@ package struct Credential: Sendable {
   {
     let passphrase: [UInt8]?
     if let file = files.passphraseFile { passphrase = try SecretFile.readPassphrase(file) } else { passphrase = nil }
-    let main = try SecretFile.read(files.certificate)
+    return try load(
+      Input(names: files, main: try SecretFile.read(files.certificate), passphrase: passphrase), validAt: unixSeconds)
+  }
 
+  /// The same from memory.
+  package static func load(
+    _ bytes: CredentialBytes, validAt unixSeconds: Int64?
+  ) throws(CredentialError) -> Credential {
+    let names = CredentialFiles(
+      certificate: "the certificate in memory", key: bytes.key == nil ? nil : "the key in memory",
+      passphraseFile: bytes.passphrase == nil ? nil : "memory")
+    let input = Input(
+      names: names, main: SecretFile.Contents(bytes: bytes.certificate, mode: nil), keyBytes: bytes.key,
+      isInMemory: true, passphrase: bytes.passphrase)
+    return try load(input, validAt: unixSeconds)
+  }
+
+  /// A credential whose certificate has been read.
+  private struct Input {
+    /// Where its parts come from: paths, or phrases for errors.
+    let names: CredentialFiles
+    let main: SecretFile.Contents
+    /// The separate key, if it is in memory.
+    var keyBytes: [UInt8]?
+    var isInMemory = false
+    let passphrase: [UInt8]?
+
+    /// What holds the key.
+    func keyContents() throws(CredentialError) -> SecretFile.Contents {
+      if let keyBytes { return SecretFile.Contents(bytes: keyBytes, mode: nil) }
+      if let file = names.key { return try SecretFile.read(file) }
+      return main
+    }
+
+    func passphraseMissing(for name: String) -> CredentialError {
+      isInMemory ? .passphraseNotGiven(for: name) : .passphraseMissing(file: name)
+    }
+  }
+
+  private static func load(_ input: Input, validAt unixSeconds: Int64?) throws(CredentialError) -> Credential {
     let credential: Credential
-    if PEMReading.looksLikePEM(main.bytes) {
-      credential = try loadPEM(main, files: files, passphrase: passphrase)
+    if PEMReading.looksLikePEM(input.main.bytes) {
+      credential = try loadPEM(input)
     } else {
-      credential = try loadBinary(main, files: files, passphrase: passphrase)
+      credential = try loadBinary(input)
     }
     if let now = unixSeconds {
       let validity = CertificateFields(credential.certificate).validity
       if now > validity.upperBound {
-        throw .expired(file: files.certificate, on: CivilTime.describe(validity.upperBound))
+        throw .expired(file: input.names.certificate, on: CivilTime.describe(validity.upperBound))
       }
       if now < validity.lowerBound {
-        throw .notYetValid(file: files.certificate, until: CivilTime.describe(validity.lowerBound))
+        throw .notYetValid(file: input.names.certificate, until: CivilTime.describe(validity.lowerBound))
       }
     }
     return credential
@@ -57,57 +111,48 @@ package struct Credential: Sendable {
   /// The content of the certificate.
   package var inspection: CertificateInspection { CertificateInspection(certificate) }
 
-  private static func loadPEM(
-    _ main: SecretFile.Contents, files: CredentialFiles, passphrase: [UInt8]?
-  ) throws(CredentialError) -> Credential {
-    if PEMReading.hasKey(main.bytes) { try refuseIfOpen(main, files.certificate) }
-    let certificates = try PEMReading.certificates(main.bytes, file: files.certificate)
-    guard !certificates.isEmpty else { throw .certificateMissing(file: files.certificate) }
-    return try combine(certificates, key: try loadKey(files, main: main, passphrase: passphrase), files: files)
+  private static func loadPEM(_ input: Input) throws(CredentialError) -> Credential {
+    let (main, file) = (input.main, input.names.certificate)
+    if PEMReading.hasKey(main.bytes) { try refuseIfOpen(main, file) }
+    let certificates = try PEMReading.certificates(main.bytes, file: file)
+    guard !certificates.isEmpty else { throw .certificateMissing(file: file) }
+    return try combine(certificates, key: try loadKey(input), files: input.names)
   }
 
-  private static func loadBinary(
-    _ main: SecretFile.Contents, files: CredentialFiles, passphrase: [UInt8]?
-  ) throws(CredentialError) -> Credential {
-    switch PKCS12Reading.read(main.bytes, passphrase: passphrase) {
+  private static func loadBinary(_ input: Input) throws(CredentialError) -> Credential {
+    let (main, names) = (input.main, input.names)
+    switch PKCS12Reading.read(main.bytes, passphrase: input.passphrase) {
     case .contents(let found):
-      guard !found.certificates.isEmpty else { throw .certificateMissing(file: files.certificate) }
-      if found.key != nil { try refuseIfOpen(main, files.certificate) }
-      if let path = files.key {
-        return try combine(
-          found.certificates, key: try loadKey(files, main: try SecretFile.read(path), passphrase: passphrase),
-          files: files)
-      }
-      guard let key = found.key else { throw .keyMissing(file: files.certificate) }
-      return try combine(found.certificates, key: key, files: files)
-    case .passphraseMissing: throw .passphraseMissing(file: files.certificate)
+      guard !found.certificates.isEmpty else { throw .certificateMissing(file: names.certificate) }
+      if found.key != nil { try refuseIfOpen(main, names.certificate) }
+      if names.key != nil { return try combine(found.certificates, key: try loadKey(input), files: names) }
+      guard let key = found.key else { throw .keyMissing(file: names.certificate) }
+      return try combine(found.certificates, key: key, files: names)
+    case .passphraseMissing: throw input.passphraseMissing(for: names.certificate)
     case .wrongPassphrase:
-      throw .wrongPassphrase(file: files.certificate, passphraseFile: files.passphraseFile ?? "the passphrase file")
-    case .derivationTooLong(let rounds): throw .derivationTooLong(file: files.certificate, rounds: rounds)
-    case .unsupported(let reason): throw .unsupported(file: files.certificate, reason: reason)
+      throw .wrongPassphrase(file: names.certificate, passphraseFile: names.passphraseFile ?? "the passphrase file")
+    case .derivationTooLong(let rounds): throw .derivationTooLong(file: names.certificate, rounds: rounds)
+    case .unsupported(let reason): throw .unsupported(file: names.certificate, reason: reason)
     case .notPKCS12:
-      guard let certificate = X509Handle(der: main.bytes) else { throw .notRecognised(file: files.certificate) }
-      guard files.key != nil else { throw .keyMissing(file: files.certificate) }
-      return try combine([certificate], key: try loadKey(files, main: main, passphrase: passphrase), files: files)
+      guard let certificate = X509Handle(der: main.bytes) else { throw .notRecognised(file: names.certificate) }
+      guard names.key != nil else { throw .keyMissing(file: names.certificate) }
+      return try combine([certificate], key: try loadKey(input), files: names)
     }
   }
 
-  private static func loadKey(
-    _ files: CredentialFiles, main: SecretFile.Contents, passphrase: [UInt8]?
-  ) throws(CredentialError) -> KeyHandle {
-    let path = files.key ?? files.certificate
-    let contents: SecretFile.Contents
-    if let key = files.key { contents = try SecretFile.read(key) } else { contents = main }
-    switch PEMReading.key(contents.bytes, passphrase: passphrase) {
+  private static func loadKey(_ input: Input) throws(CredentialError) -> KeyHandle {
+    let name = input.names.key ?? input.names.certificate
+    let contents = try input.keyContents()
+    switch PEMReading.key(contents.bytes, passphrase: input.passphrase) {
     case .key(let key):
-      try refuseIfOpen(contents, path)
+      try refuseIfOpen(contents, name)
       return key
-    case .none: throw PEMReading.looksLikePEM(contents.bytes) ? .keyMissing(file: path) : .notRecognised(file: path)
-    case .encrypted: throw .passphraseMissing(file: path)
+    case .none: throw PEMReading.looksLikePEM(contents.bytes) ? .keyMissing(file: name) : .notRecognised(file: name)
+    case .encrypted: throw input.passphraseMissing(for: name)
     case .wrongPassphrase:
-      throw .wrongPassphrase(file: path, passphraseFile: files.passphraseFile ?? "the passphrase file")
-    case .derivationTooLong(let rounds): throw .derivationTooLong(file: path, rounds: rounds)
-    case .damaged(let reason): throw .unsupported(file: path, reason: reason)
+      throw .wrongPassphrase(file: name, passphraseFile: input.names.passphraseFile ?? "the passphrase file")
+    case .derivationTooLong(let rounds): throw .derivationTooLong(file: name, rounds: rounds)
+    case .damaged(let reason): throw .unsupported(file: name, reason: reason)
     }
   }
 

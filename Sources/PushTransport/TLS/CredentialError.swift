@@ -18,6 +18,8 @@ package enum CredentialError: Error, Hashable, CustomStringConvertible {
   case keyMissing(file: String)
   case keyMismatch(certificateFile: String, keyFile: String)
   case passphraseMissing(file: String)
+  /// The same of a credential in memory: `name` is a phrase.
+  case passphraseNotGiven(for: String)
   case wrongPassphrase(file: String, passphraseFile: String)
   /// `on` is a date such as 2026-11-21 03:30:00 UTC.
   case expired(file: String, on: String)
@@ -62,6 +64,7 @@ package enum CredentialError: Error, Hashable, CustomStringConvertible {
           + "name the key that the certificate was requested with"
     case .passphraseMissing(let file):
       "\(file) is encrypted; put its passphrase into a file of its own and name that as the passphrase file"
+    case .passphraseNotGiven(let name): "\(name) is encrypted; give its passphrase as well"
     case .wrongPassphrase(let file, let passphraseFile):
       "the passphrase in \(passphraseFile) does not open \(file); check that the two belong together"
     case .expired(let file, let date): "the certificate in \(file) expired on \(date); request a new one"

@@ -18,6 +18,21 @@ package struct ProviderKey: Sendable {
     let contents = try SecretFile.read(file)
     let key = try readKey(contents.bytes, file: file)
     if contents.isOpenToOthers, let mode = contents.mode { throw .openToOthers(file: file, mode: mode) }
+    return try make(key, keyIdentifier: keyIdentifier, teamIdentifier: teamIdentifier, file: file)
+  }
+
+  /// The same from the content of such a file.
+  package static func load(
+    bytes: [UInt8], keyIdentifier: String, teamIdentifier: String
+  ) throws(CredentialError) -> ProviderKey {
+    let name = "the token key in memory"
+    return try make(
+      try readKey(bytes, file: name), keyIdentifier: keyIdentifier, teamIdentifier: teamIdentifier, file: name)
+  }
+
+  private static func make(
+    _ key: KeyHandle, keyIdentifier: String, teamIdentifier: String, file: String
+  ) throws(CredentialError) -> ProviderKey {
     try check(keyIdentifier, file: file, what: "key identifier")
     try check(teamIdentifier, file: file, what: "team identifier")
     return ProviderKey(keyIdentifier: keyIdentifier, teamIdentifier: teamIdentifier, key: key)
