@@ -55,7 +55,8 @@ let package = Package(
       name: "CarillonTesting", dependencies: ["Carillon", "PushGateway", "PushTransport", "PushWire"],
       swiftSettings: settings),
     .target(
-      name: "PushServer", dependencies: ["Carillon", "PushWire", "PushTransport", "PushEngine", "Yams"],
+      name: "PushServer",
+      dependencies: ["Carillon", "PushWire", "PushTransport", "PushEngine", "PushGateway", "Yams"],
       swiftSettings: settings),
     .target(
       name: "PushBench",
@@ -92,14 +93,16 @@ let package = Package(
     .testTarget(
       name: "CarillonTests",
       dependencies: [
-        "Carillon", "CarillonTesting", "PushTransport",
+        "Carillon", "CarillonTesting", "PushEngine", "PushTransport", "PushWire", "Support",
         .product(name: "Logging", package: "swift-log"),
         .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
       ],
       swiftSettings: settings),
     .testTarget(
       name: "PushServerTests",
-      dependencies: ["Carillon", "PushServer", "PushEngine", "PushTransport", "PushWire", "Support"],
+      dependencies: [
+        "Carillon", "PushServer", "PushEngine", "PushGateway", "PushTransport", "PushWire", "Support",
+      ],
       swiftSettings: settings),
     .testTarget(
       name: "PushBenchTests",

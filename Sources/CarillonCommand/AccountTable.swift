@@ -24,7 +24,7 @@ enum AccountTable {
     add("still in flight") { $0.inFlight }
     add("sent again") { $0.resent }
     add("possible duplicates") { $0.possibleDuplicates }
-    // Mostly each of them was sent again once.
+    // The numbers are the same when each of them was sent again once.
     if account.apps.contains(where: { $0.account.possibleCopies != $0.account.possibleDuplicates }) {
       add("possible copies") { $0.possibleCopies }
     }

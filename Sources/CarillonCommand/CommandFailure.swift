@@ -6,8 +6,8 @@ internal import PushTransport
 /// How a command ends, for the shell (SendYourFirstCampaign.md, "Exit status").
 enum ExitStatus: Int32, Error {
   case success = 0
-  /// It ran, and the answer is not all good: rejections or unknowns, an expired certificate, a
-  /// payload that would be refused.
+  /// It ran, with findings: rejected or unknown notifications, an expired certificate, a payload
+  /// that would be refused.
   case findings = 1
   /// The flags, a file or the configuration are wrong.
   case usage = 2
@@ -15,8 +15,8 @@ enum ExitStatus: Int32, Error {
 }
 
 extension ExitStatus {
-  /// What the library's errors mean to a shell. Files and settings that are wrong are usage; what
-  /// the network or the system refuses is not.
+  /// The status for an error of the library. Wrong files and settings are usage errors; failures of
+  /// the network or the system are not.
   init(_ code: CarillonError.Code) {
     switch code {
     case .configuration, .credential, .payload, .audience, .list, .journalContent: self = .usage
@@ -26,10 +26,24 @@ extension ExitStatus {
   }
 }
 
-/// Why a command ends early, in one sentence for people.
+/// The reason why a command ends early, in one sentence for people.
 struct CommandFailure: Error {
   let status: ExitStatus
   let sentence: String
+}
+
+extension CommandFailure {
+  /// An error of the library, and what the user can do about it. Without a full stop, because the
+  /// advice may end with a command to copy.
+  init(_ error: CarillonError, advice: String) {
+    let fact = error.message.last == "." ? String(error.message.dropLast()) : error.message
+    self.init(status: ExitStatus(error.code), sentence: "\(fact); \(advice)")
+  }
+
+  /// An error of the library about the value of a flag.
+  init(_ error: CarillonError, flag: String) {
+    self.init(status: ExitStatus(error.code), sentence: "\(flag): \(error.message)")
+  }
 
   static func usage(_ sentence: String) -> CommandFailure {
     CommandFailure(status: .usage, sentence: sentence.asSentence)
@@ -38,7 +52,7 @@ struct CommandFailure: Error {
     CommandFailure(status: .couldNotRun, sentence: sentence.asSentence)
   }
 
-  /// Files and settings that are wrong are usage; what the network or the system refuses is not.
+  /// The failure for any error.
   static func describing(_ error: any Error) -> CommandFailure {
     switch error {
     case let failure as CommandFailure: failure
@@ -56,15 +70,16 @@ struct CommandFailure: Error {
 }
 
 /// Runs `body`, whose errors become failures.
-func failingLater<Result>(_ body: () async throws -> Result) async throws -> Result {
-  do { return try await body() } catch { throw CommandFailure.describing(error) }
-}
-
-/// Runs `body`, whose errors become failures that name `flag`, if one is given.
-func failing<Result>(flag: String? = nil, _ body: () throws -> Result) throws -> Result {
+///
+/// - Parameters:
+///   - flag: the sentence begins with it.
+///   - code: only sentences of errors with this code begin with the flag; nil: all.
+func failing<Result>(
+  flag: String? = nil, for code: CarillonError.Code? = nil, _ body: () throws -> Result
+) throws -> Result {
   do { return try body() } catch {
     let failure = CommandFailure.describing(error)
-    guard let flag else { throw failure }
+    guard let flag, code == nil || (error as? CarillonError)?.code == code else { throw failure }
     throw CommandFailure(status: failure.status, sentence: "\(flag): \(failure.sentence)")
   }
 }

@@ -6,26 +6,26 @@ internal import PushWire
 
 struct CredentialCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
-    commandName: "credential", abstract: "Looks at certificates and keys.", subcommands: [Inspect.self])
+    commandName: "credential", abstract: "Shows and checks certificates and keys.", subcommands: [Inspect.self])
 
   struct Inspect: ParsableCommand {
     static let configuration = CommandConfiguration(
-      abstract: "Says what a credential file holds: topics, environment, expiry, and what is wrong with it.",
+      abstract: "Shows the topics, environment and expiry of a credential file, and what is wrong with it.",
       discussion: """
-        Reads PEM, PKCS#12 (also as Keychain exports it) and DER, and token signing keys (.p8). Warns from 30 days \
-        before a certificate expires.
+        Reads PEM, PKCS#12 (also as Keychain exports it), DER and token signing keys (.p8). Warns during the last \
+        30 days before a certificate expires.
 
           carillon credential inspect news.p12 --passphrase-file news.pass
           carillon credential inspect AuthKey_ABC123DEFG.p8
 
-        Exit status: 0 it can be used (there may be warnings), 1 it cannot (expired, key of another certificate, \
-        key open to others), 2 it cannot be read.
+        Exit status: 0 it can be used (there may be warnings), 1 it cannot be used (expired, the key belongs to \
+        another certificate, other users can read the key), 2 it cannot be read.
         """)
 
     @Argument(help: "The credential: PEM, PKCS#12, DER or .p8.") var file: String
     @Option(help: .init("A file whose first line is the passphrase (default: none).", valueName: "file"))
     var passphraseFile: String?
-    @Flag(help: "One JSON object on standard output.") var json = false
+    @Flag(help: "Prints one JSON object on standard output.") var json = false
 
     func run() throws {
       let now = Int64(Date().timeIntervalSince1970)
@@ -42,7 +42,7 @@ struct CredentialCommand: ParsableCommand {
       if inspection.findings.contains(where: \.isFatal) { throw ExitStatus.findings }
     }
 
-    /// A file that holds a token signing key, and no certificate.
+    /// The key, if the file holds a token signing key and no certificate.
     private func tokenKey() throws -> TokenKeyInspection? {
       if file.lowercased().hasSuffix(".p8") { return try TokenKeyReport.inspection(of: file) }
       do throws(CredentialError) {
@@ -56,7 +56,7 @@ struct CredentialCommand: ParsableCommand {
   }
 }
 
-/// What `credential inspect` prints.
+/// The table of `credential inspect`.
 enum CredentialReport {
   static func table(_ inspection: CredentialInspection, at now: Int64) -> String {
     let certificate = inspection.certificate
@@ -70,7 +70,7 @@ enum CredentialReport {
     rows += [
       (
         "Environment",
-        environments(certificate).isEmpty ? "not said" : environments(certificate).joined(separator: ", ")
+        environments(certificate).isEmpty ? "not named" : environments(certificate).joined(separator: ", ")
       ),
       (
         "Valid",
@@ -83,7 +83,7 @@ enum CredentialReport {
     }
     if !inspection.chain.isEmpty { rows.append(("Chain", inspection.chain.joined(separator: "; "))) }
     let width = rows.map { $0.0.count }.max() ?? 0
-    // Names in a certificate are whatever its maker wrote.
+    // Names in a certificate may hold control characters.
     var lines = rows.map { $0.0.padding(toLength: width + 2, withPad: " ", startingAt: 0) + $0.1.escapedForTerminal }
     lines += inspection.findings.map { "\($0.isFatal ? "Error" : "Warning"): \($0.description.asSentence)" }
     return lines.joined(separator: "\n")

@@ -8,19 +8,20 @@ internal import PushWire
 struct FeedbackCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "feedback",
-    abstract: "Reads the list of devices that no longer have the app, until the service closes.",
+    abstract: "Reads the list of devices that no longer have the app, to its end.",
     discussion: """
-      The service clears the list as it is read, so each entry is written out before the next read, and a \
-      connection that breaks keeps what came before.
-      Read it about once a day, and stop sending to a token unless it was registered again after the time given.
+      The service clears the list as it is read. Each entry is written out before the next read, so a broken \
+      connection loses no entry that was read.
+      Read the list about once a day. Stop sending to its tokens, except those that were registered again after \
+      the time given.
 
         carillon feedback --service feedback.example.com:2196 \\
           --certificate news.pem --key news.key > gone.csv
         carillon feedback --config carillon.yaml --app news --json
 
-      Writes CSV with the header timestamp,token (UNIX seconds, hexadecimal digits), or with --json one object per line.
-      Exit status: 0 the list was read to its end, 1 the service ended the connection without closing TLS, so the list
-      may have been cut off, 2 wrong flags or files, 3 no connection, or it broke.
+      Writes CSV with the header timestamp,token (UNIX seconds, hexadecimal digits), or one object per line with --json.
+      Exit status: 0 the list was read to its end, 1 the service closed the connection without closing TLS, so the \
+      list may be incomplete, 2 wrong flags or files, 3 no connection, or the connection broke.
       """)
 
   @Option(
@@ -28,20 +29,20 @@ struct FeedbackCommand: AsyncParsableCommand {
       "The feedback service (default with --config: the app's gateway host, port 2196).", valueName: "host:port"))
   var service: String?
   @OptionGroup var identity: IdentityOptions
-  @Option(help: .init("A configuration file; --app says which of its apps.", valueName: "file")) var config: String?
+  @Option(help: .init("A configuration file; --app selects one of its apps.", valueName: "file")) var config: String?
   @Option(help: .init("The app in the configuration file (default: the only one).", valueName: "id")) var app: String?
   @Option(help: .init("Appends to this file (default: standard output).", valueName: "file")) var output: String?
-  @Flag(help: "JSON lines instead of CSV.") var json = false
+  @Flag(help: "Writes JSON lines instead of CSV.") var json = false
 
-  /// Called first thing by run(), not by the parser: an unknown flag is to be named before a
-  /// missing one.
+  /// Called by run() and not by the parser, so that an unknown flag is reported before a missing
+  /// one.
   private func check() throws {
     if let service { _ = try Options.endpoint(service, flag: "--service") }
     if config == nil {
       guard service != nil else {
-        throw ValidationError("--service HOST:PORT or --config FILE must say where to read from.")
+        throw ValidationError("The service is missing: --service HOST:PORT or --config FILE.")
       }
-      guard identity.certificate != nil else { throw ValidationError("--certificate FILE must say who reads.") }
+      guard identity.certificate != nil else { throw ValidationError("A credential is missing: --certificate FILE.") }
       if app != nil { throw ValidationError("--app needs --config.") }
     } else {
       try identity.refuse(besides: "--config")
@@ -58,7 +59,11 @@ struct FeedbackCommand: AsyncParsableCommand {
         client: TLSClientConfiguration(credential: credential, trust: trust.map(Trust.file) ?? .system))
     }
     let entries: any FeedbackOutput =
-      if let output { try FeedbackFile(path: output, json: json) } else { try FeedbackPrinter(json: json) }
+      if let output {
+        try failing(flag: "--output") { try FeedbackFile(path: output, json: json) }
+      } else {
+        try FeedbackPrinter(json: json)
+      }
     let dialer = SocketDialer(host: endpoint.host, port: endpoint.port, context: context)
     let count = try await FeedbackReader(dialer: dialer, endpoint: endpoint, output: entries).run {
       StandardStream.error.writeLine("carillon: \($0.asSentence)")
@@ -69,22 +74,22 @@ struct FeedbackCommand: AsyncParsableCommand {
   private func target() throws -> (Endpoint, CredentialFiles, trust: String?) {
     guard let config else {
       guard let service, let endpoint = Endpoint(service), let files = identity.files else {
-        throw CommandFailure.usage("--service and --certificate are needed")
+        throw CommandFailure.usage("The service or the credential is missing: --service HOST:PORT, --certificate FILE")
       }
       return (endpoint, files, identity.trust)
     }
     let configuration = try failing { try DeploymentConfiguration.read(file: config) }
-    let settings = try configuration.app(app, file: config)
+    let settings = try failing(flag: "--app") { try configuration.app(app, file: config) }
     guard settings.transport == .binary, let files = settings.credential.certificateFiles else {
       throw CommandFailure.usage(
-        "The app \(settings.id) speaks HTTP/2, which has no feedback service: the answers to what is sent say which "
-          + "devices are gone (carillon send --gone FILE)")
+        "The app \(settings.id) uses HTTP/2, which has no feedback service: its answers say which devices are gone, "
+          + "and carillon send --gone FILE lists them")
     }
     return (service.flatMap(Endpoint.init) ?? settings.feedbackOrDefault, files, settings.trust)
   }
 }
 
-/// Entries on standard output, each in a write of its own.
+/// Writes entries to standard output, each in a write of its own.
 private struct FeedbackPrinter: FeedbackOutput {
   let json: Bool
 
@@ -98,10 +103,10 @@ private struct FeedbackPrinter: FeedbackOutput {
   func synchronise() -> String? { nil }
 }
 
-/// Who connects, and whom it believes.
+/// The certificate of the client, and the authorities that it trusts.
 struct IdentityOptions: ParsableArguments {
   @Option(help: .init("The app's certificate, PEM or PKCS#12.", valueName: "file")) var certificate: String?
-  @Option(help: .init("The key of that certificate (default: it is in the same file).", valueName: "file"))
+  @Option(help: .init("The key of that certificate (default: the key in the same file).", valueName: "file"))
   var key: String?
   @Option(
     help: .init(
@@ -109,7 +114,7 @@ struct IdentityOptions: ParsableArguments {
   var passphraseFile: String?
   @Option(
     help: .init(
-      "The authorities that the gateway's certificate is checked against (default: the system's).", valueName: "file"))
+      "The trusted authorities for the gateway's certificate (default: the system's).", valueName: "file"))
   var trust: String?
 
   var files: CredentialFiles? {
@@ -118,14 +123,13 @@ struct IdentityOptions: ParsableArguments {
 
   func check() throws {
     guard certificate == nil else { return }
-    for (flag, value) in [("--key", key), ("--passphrase-file", passphraseFile)] where value != nil {
-      throw ValidationError("\(flag) needs --certificate.")
-    }
+    try Options.require("--certificate", for: [("--key", key != nil), ("--passphrase-file", passphraseFile != nil)])
   }
 
-  func refuse(besides other: String, because reason: String = "the configuration file says it") throws {
-    for (flag, value) in [
+  func refuse(besides other: String, because reason: String = "the configuration file sets it") throws {
+    let flags = [
       ("--certificate", certificate), ("--key", key), ("--passphrase-file", passphraseFile), ("--trust", trust),
-    ] where value != nil { throw ValidationError("\(flag) and \(other) exclude each other: \(reason).") }
+    ]
+    try Options.exclude(flags.map { ($0, $1 != nil) }, other, because: reason)
   }
 }

@@ -5,31 +5,34 @@ internal import PushEngine
 struct JournalCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "journal",
-    abstract: "Looks into the journal of carillon send --journal, checks it, or gives up what is left in it.",
+    abstract: "Shows or checks the journal of carillon send --journal, or abandons the campaigns in it.",
     subcommands: [JournalInspectCommand.self, JournalVerifyCommand.self, JournalAbandonCommand.self])
 }
 
 struct JournalInspectCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
-    commandName: "inspect", abstract: "Shows apps, campaigns, what is unsettled or unknown, and the segments on disk.",
+    commandName: "inspect",
+    abstract: "Shows the campaigns, unsettled and unknown notifications, and the segments on disk.",
     discussion: """
-      It changes nothing, and may be used while a send is running: then it shows how things stood a moment ago, \
-      and may see a half-written end.
+      It changes nothing, and can be used while a send is running. Then it shows a recent state, and may report \
+      a half-written end.
 
         carillon journal inspect DIR
         carillon journal inspect DIR --json
 
-      Every segment is a file of standard LZ4 frames: lz4 -dc SEGMENT reads it too.
+      Each segment is a file of standard LZ4 frames; lz4 -dc SEGMENT reads it too.
       Exit status: 0 nothing is left to do, 1 there are unfinished campaigns or damaged places, 2 there is no journal.
       """)
 
   @Argument(help: .init("The journal's directory.", valueName: "dir")) var directory: String
-  @Flag(help: "One JSON object on standard output.") var json = false
+  @Flag(help: "Prints one JSON object on standard output.") var json = false
 
   func run() throws {
     let report = try JournalDirectory.report(directory)
     StandardStream.output.writeLine(
-      json ? JournalReportJSON.text(report) : JournalReportTable.text(report, directory: directory))
+      json
+        ? JournalReportJSON.text(report)
+        : JournalReportTable.text(report, resumeCommand: JournalDirectory.resumeCommand(directory, report)))
     if !report.unfinished.isEmpty || !report.damage.isEmpty { throw ExitStatus.findings }
   }
 }
@@ -37,10 +40,10 @@ struct JournalInspectCommand: ParsableCommand {
 struct JournalVerifyCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "verify",
-    abstract: "Reads every byte of a journal, and lists each place that a crash does not explain.",
+    abstract: "Reads every byte of a journal, and lists all damage that a crash does not explain.",
     discussion: """
-      A half-written end is what a crash leaves and no damage: it is cut off when the journal is next opened. What \
-      may be in doubt because of it is said.
+      A crash leaves a half-written end. This is not damage: it is cut off when the journal is opened next. The \
+      report says what may be uncertain because of it.
 
         carillon journal verify DIR
 
@@ -48,7 +51,7 @@ struct JournalVerifyCommand: ParsableCommand {
       """)
 
   @Argument(help: .init("The journal's directory.", valueName: "dir")) var directory: String
-  @Flag(help: "One JSON object on standard output.") var json = false
+  @Flag(help: "Prints one JSON object on standard output.") var json = false
 
   func run() throws {
     let report = try JournalDirectory.report(directory)
@@ -63,28 +66,28 @@ struct JournalVerifyCommand: ParsableCommand {
 
 struct JournalAbandonCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
-    commandName: "abandon", abstract: "Gives up the unfinished campaigns of a journal: what was not sent is cancelled.",
+    commandName: "abandon",
+    abstract: "Abandons the unfinished campaigns of a journal, and cancels unsent notifications.",
     discussion: """
-      Prints the final account, and completes the list of outcomes, if there is one: what was taken in and \
-      certainly not sent is cancelled, what may have arrived is \
-      unknown. Lines that were never taken in are in neither. The directory can be used for a new campaign then.
+      Prints the final account, and completes the list of outcomes, if there is one. Notifications that were \
+      certainly not sent become cancelled; those that may have arrived become unknown. Lines of the token file \
+      that were never read are in neither. Afterwards the directory can be used for a new campaign.
 
         carillon journal abandon DIR
 
-      Exit status as of carillon send.
+      The exit status is that of carillon send.
       """)
 
   @Argument(help: .init("The journal's directory.", valueName: "dir")) var directory: String
-  @Flag(help: "Goes on over damaged places, and counts what was lost there.") var skipDamaged = false
-  @Flag(help: "The account as one JSON object on standard output.") var json = false
+  @Flag(help: "Skips damaged places, and counts what was lost there.") var skipDamaged = false
+  @Flag(help: "Prints the account as one JSON object on standard output.") var json = false
 
   func run() async throws {
     try JournalDirectory.check(directory)
-    let opened = try SendJournal.open(JournalConfiguration(), directory: directory, skipsDamage: skipDamaged)
-    opened.showFindings()
+    let opened = try SendJournal.openReporting(JournalConfiguration(), directory: directory, skipsDamage: skipDamaged)
     guard !opened.report.unfinished.isEmpty else {
       StandardStream.error.writeLine(
-        "carillon: the journal \(directory) holds nothing to give up: every campaign in it has ended.")
+        "carillon: the journal \(directory) holds nothing to abandon: every campaign in it has ended.")
       return try await opened.close(forgetsEnded: false)
     }
     let (ended, problem) = try await opened.abandon()
@@ -93,12 +96,18 @@ struct JournalAbandonCommand: AsyncParsableCommand {
   }
 }
 
-/// A directory that ought to hold a journal.
+/// A directory that should hold a journal.
 enum JournalDirectory {
   static func check(_ directory: String) throws {
     guard EngineJournal.exists(directory: directory) else {
       throw CommandFailure.usage("There is no journal in \(directory)")
     }
+  }
+
+  /// The command that resumes the campaign in a journal.
+  static func resumeCommand(_ directory: String, _ report: JournalReport? = nil) -> String {
+    "carillon send --resume --journal \(directory.asShellWord)"
+      + (report?.damage.isEmpty ?? true ? "" : " --skip-damaged")
   }
 
   static func report(_ directory: String) throws -> JournalReport {

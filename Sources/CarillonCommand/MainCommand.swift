@@ -4,9 +4,9 @@ internal import Foundation
 
 @main struct MainCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
-    commandName: "carillon", abstract: "Sends push notifications in bulk, and accounts for every single one.",
+    commandName: "carillon", abstract: "Sends push notifications in bulk, and accounts for every notification.",
     discussion: """
-      Try it without an account anywhere, in two terminals:
+      Try it with the built-in simulator, in two terminals:
 
         carillon simulate --make-certificates certs --app com.example.news
         carillon simulate --certificate certs/server.pem \\
@@ -17,8 +17,7 @@ internal import Foundation
           --key certs/com.example.news.key \\
           --payload hello.json --tokens tokens.txt
 
-      Exit status: 0 everything was accepted, 1 something was not (the account says what), 2 the flags, a file or \
-      the configuration are wrong, \
+      Exit status: 0 all accepted, 1 some were not (the account shows why), 2 wrong flags, files or configuration, \
       3 it could not run, or standard output could not be written.
       """,
     subcommands: [
@@ -28,22 +27,22 @@ internal import Foundation
 
   static func main() async {
     StandardStream.occupyClosedDescriptors()
-    // A reader of our output that goes away is an error of the write, not the end of the process.
+    // A closed pipe is an error of the write, and does not end the process.
     signal(SIGPIPE, SIG_IGN)
-    // So is a file that has reached the limit on its size (ulimit -f).
+    // The same for a file at its size limit (ulimit -f).
     signal(SIGXFSZ, SIG_IGN)
     let status = await run(arguments: Array(CommandLine.arguments.dropFirst()))
     Foundation.exit(afterOutput(status).rawValue)
   }
 
-  /// A result that did not reach standard output must not look like a result.
+  /// A result that did not reach standard output is a failure.
   private static func afterOutput(_ status: ExitStatus) -> ExitStatus {
     guard status == .success || status == .findings, let problem = StandardStream.output.problem else { return status }
     StandardStream.error.writeLine("carillon: standard output is not complete: \(problem).")
     return .couldNotRun
   }
 
-  /// Parses and runs, says what went wrong, and returns the exit status.
+  /// Parses the arguments, runs the command, reports errors, and returns the exit status.
   private static func run(arguments: [String]) async -> ExitStatus {
     do {
       var command = try parseAsRoot(arguments)
@@ -68,7 +67,7 @@ internal import Foundation
       let message = message(for: error)
       let lines = message.split(separator: "\n").map { $0.trimmingCharacters(in: .whitespaces) }.filter { !$0.isEmpty }
       StandardStream.error.writeLine(
-        "carillon: \(lines.joined(separator: " ").asSentence) Add --help to see what there is.")
+        "carillon: \(lines.joined(separator: " ").asSentence) Add --help for help.")
       return .usage
     }
   }

@@ -4,11 +4,26 @@ internal import PushWire
 
 /// Values that several commands take, checked in one place.
 enum Options {
-  /// Refuses flags that say what `other` says too.
+  /// Refuses flags that set the same as `other`.
   static func exclude(_ flags: [(String, Bool)], _ other: String, because reason: String) throws {
     for (flag, isGiven) in flags where isGiven {
       throw ValidationError("\(flag) and \(other) exclude each other: \(reason).")
     }
+  }
+
+  /// Refuses flags that have no meaning without `other`.
+  static func require(_ other: String, for flags: [(String, Bool)], because reason: String = "") throws {
+    for (flag, isGiven) in flags where isGiven { throw ValidationError("\(flag) needs \(other)\(reason).") }
+  }
+
+  /// Reads the value of a flag. An error names the flag.
+  static func value<Value>(_ flag: String, _ read: () throws(ValueError) -> Value) throws -> Value {
+    do throws(ValueError) { return try read() } catch { throw ValidationError("\(flag) \(error.problem).") }
+  }
+
+  static func check(_ number: Int?, flag: String, in range: ClosedRange<Int>) throws {
+    guard let number, !range.contains(number) else { return }
+    throw ValidationError("\(flag) must be from \(range.lowerBound) to \(range.upperBound), not \(number).")
   }
 
   static func command(_ number: Int) throws -> FrameVersion {
@@ -26,19 +41,16 @@ enum Options {
     return priority.rawValue
   }
 
-  static func port(_ number: Int, flag: String) throws {
-    guard (0...65535).contains(number) else {
-      throw ValidationError("\(flag) must be a port from 0 (any free one) to 65535, not \(number).")
-    }
+  static func port(_ number: Int?, flag: String) throws {
+    guard let number, !(0...65535).contains(number) else { return }
+    throw ValidationError("\(flag) must be a port from 0 (any free port) to 65535, not \(number).")
   }
 
   /// A duration with its unit, or a plain number of seconds.
-  static func duration(_ text: String, flag: String) throws -> Duration {
-    guard let duration = Quantity.duration(text) ?? Quantity.duration(text + "s") else {
-      throw ValidationError(
-        "\(flag) must be a duration such as 200ms or 5s (without a unit: seconds), not \"\(text)\".")
-    }
-    return duration
+  static func duration(
+    _ text: String, flag: String, in range: ClosedRange<Duration> = .zero ... .seconds(604_800)
+  ) throws -> Duration {
+    try value(flag) { () throws(ValueError) in try Quantity.duration(text, in: range, plainIsSeconds: true) }
   }
 
   static func endpoint(_ text: String, flag: String) throws -> Endpoint {

@@ -1,8 +1,8 @@
 internal import Carillon
 internal import PushWire
 
-/// Turns snapshots into lines on a terminal or in a log, and knows when it is time for one. Has no
-/// clock and writes nothing itself.
+/// Turns snapshots into lines on a terminal or in a log, and decides when a line is due. It has no
+/// clock and writes nothing.
 struct ProgressDisplay {
   typealias Style = ProgressStyle
 
@@ -11,7 +11,7 @@ struct ProgressDisplay {
   private var rate: ProgressRate
   private var isLineOpen = false
   private var waits = ProgressWaits()
-  /// Apps whose waiting the log knows of.
+  /// Waiting apps that the log already names.
   private var announced: Set<String> = []
 
   init(_ style: Style) {
@@ -36,12 +36,12 @@ struct ProgressDisplay {
     case .terminal(let columns):
       isLineOpen = true
       let line = waitingLine(snapshot, waiting, columns: columns) ?? terminalLine(snapshot, columns: columns)
-      // Back to the beginning of the line, and away with what is left of the last one.
+      // Back to the start of the line; then erase the rest of the previous text.
       return "\r" + Self.cut(line, to: columns - 1) + "\u{1B}[K"
     }
   }
 
-  /// What to write before anything else is written to the terminal: the bar goes away.
+  /// What to write before other text goes to the terminal: it erases the bar.
   mutating func clear() -> String {
     guard isLineOpen else { return "" }
     isLineOpen = false
@@ -63,15 +63,14 @@ struct ProgressDisplay {
     return "\(percent)\(counts(snapshot))\(timeLeft(snapshot))"
   }
 
-  /// A line for each app that waits: at once when it begins to, and then with every line of
-  /// progress.
+  /// A line for each waiting app: when its wait begins, and then with each line of progress.
   private mutating func announce(_ waiting: [ProgressWaits.Wait], all: Bool) -> String? {
-    let told = waiting.filter { all || !announced.contains($0.app) }
+    let lines = waiting.filter { all || !announced.contains($0.app) }
     announced = Set(waiting.map(\.app))
-    return told.isEmpty ? nil : told.map { $0.sentence + "\n" }.joined()
+    return lines.isEmpty ? nil : lines.map { $0.sentence + "\n" }.joined()
   }
 
-  /// The app that has waited longest takes the place of the bar; nil if none waits.
+  /// The line of the app that has waited longest, which replaces the bar; nil if no app waits.
   private func waitingLine(_ snapshot: ProgressSnapshot, _ waiting: [ProgressWaits.Wait], columns: Int) -> String? {
     guard let longest = waiting.max(by: { $0.lasting < $1.lasting }) else { return nil }
     let sentence = longest.sentence + (waiting.count > 1 ? " (and \(waiting.count - 1) more)" : "")

@@ -2,14 +2,13 @@ internal import Carillon
 internal import Foundation
 internal import PushEngine
 
-/// The terminal of `carillon send`: shows progress and the account, watches signals, and picks the
-/// exit status.
+/// The terminal of `carillon send`: progress, signals, the account and the exit status.
 struct SendShell: Sendable {
   /// One JSON object on standard output instead of a table.
   let json: Bool
   let opened: SendJournal?
 
-  /// How long a second signal waits for connections to close.
+  /// How long the command waits for connections to close after a second signal.
   private static let closingTime = Duration.seconds(2)
 
   /// Sends everything and prints the account.
@@ -17,20 +16,20 @@ struct SendShell: Sendable {
   /// - Throws: the exit status when it is not 0, or why nothing could be sent.
   func run(_ run: SendExecution, at unixSeconds: UInt32) async throws {
     let ending = try await run.run(at: unixSeconds, notice: { Self.say($0.asSentence) }, alongside: watch)
-    // Closing the journal removes the account of what has ended. So it is printed first: a process
-    // that is killed in between prints it again when it is resumed.
+    // Closing the journal removes the accounts of ended campaigns, so the account is printed first:
+    // after a kill in between, resuming prints it again.
     let unwritten = showsAccount(ending) ? ending.account.show(json: json) : nil
     let unjournalled = unwritten == nil ? await closeJournal() : nil
     let problems = ending.listProblems + [unwritten, ending.failures.isEmpty ? unjournalled : nil].compactMap { $0 }
     try finish(ending, incomplete: problems, isShown: unwritten == nil)
-    // All that was taken in may be accepted, but there was more.
+    // There are unread tokens, even if all notifications were accepted.
     if ending.wasInterrupted { throw ExitStatus.findings }
   }
 
   /// A text that ends with a command has no full stop, so that it can be copied.
   private static func say(_ text: String) { StandardStream.error.writeLine("carillon: \(text)") }
 
-  /// Returns what is wrong, in a sentence.
+  /// Returns a sentence if that fails.
   private func closeJournal() async -> String? {
     do throws(CarillonError) {
       try await opened?.close()
@@ -48,10 +47,10 @@ struct SendShell: Sendable {
       if StandardStream.error.isTerminal { _ = StandardStream.error.write(Array("\r\u{1B}[K".utf8)) }
       switch count {
       case 1:
-        Self.say("stopping: what is in flight is still accounted for; interrupt again to stop at once")
+        Self.say("stopping: waiting for notifications in flight; interrupt again to stop at once")
         running.cancel()
       case 2:
-        Self.say("closing every connection: what is in flight becomes unknown")
+        Self.say("closing every connection: notifications in flight become unknown")
         running.closeConnections()
         SignalWatch.after(Self.closingTime) { stopHere(running, ending) }
       default: stopHere(running, ending)
@@ -60,7 +59,7 @@ struct SendShell: Sendable {
     defer { watch.stop() }
     await showProgress(of: running)
     guard !ending.begin() else { return }
-    // The process is about to exit.
+    // stopHere(_:_:) is about to exit the process.
     while true { sleep(3600) }
   }
 
@@ -72,10 +71,10 @@ struct SendShell: Sendable {
     running.finishLists()
     if inFlightCount > 0 {
       Self.say(
-        "stopped at once: \(inFlightCount) notifications were still in flight; they count as unknown, and are "
-          + "not listed")
+        "stopped at once: \(inFlightCount) notifications were still in flight; they become unknown, and are not "
+          + "listed")
     }
-    if let opened { Self.say("what was not sent stays in the journal; go on by \(opened.resumeCommand)") }
+    if let opened { Self.say("unsent notifications stay in the journal; resume with \(opened.resumeCommand)") }
     Foundation.exit((isShown ? ExitStatus.findings : .couldNotRun).rawValue)
   }
 
@@ -92,26 +91,26 @@ struct SendShell: Sendable {
 
   // MARK: Ending
 
-  /// If nothing reached a gateway, people need only the reason; a machine still gets its object. A
-  /// gateway that took nothing until patience was over gets an account, with its notes.
+  /// If nothing reached a gateway, people need only the reason. Machines always get an object. A
+  /// gateway that accepted nothing until the patience ended gets an account, with its notes.
   private func showsAccount(_ ending: SendEnding) -> Bool {
     json || !ending.nothingWasSent || ending.failures.isEmpty || ending.hasGivenUp
   }
 
   /// - Parameters:
-  ///   - incomplete: why something that was to be written is not all there.
+  ///   - incomplete: sentences about lists, journal or account that could not be written.
   ///   - isShown: false: the account did not reach standard output.
   private func finish(_ ending: SendEnding, incomplete: [String], isShown: Bool) throws {
     let (audiences, failures, account) = (ending.audienceProblems, ending.failures, ending.account)
-    // A failed journal stops every app: one sentence for all of them.
+    // A failed journal stops every app, and is reported once for all.
     let stopped = failures.isEmpty ? nil : opened?.journal.failure
     let others = failures.filter { $0.reason != stopped }.map { "\($0.app) stopped: \($0.reason)" }
     for problem in audiences.map(\.description) + others + incomplete { Self.say(problem.asSentence) }
     if let opened {
       if let stopped {
-        Self.say("\(stopped); nothing more was taken in, and when that is mended, \(opened.resumeCommand) goes on")
+        Self.say("\(stopped); sending has stopped. When the cause is removed, resume with \(opened.resumeCommand)")
       } else if ending.wasInterrupted || !failures.isEmpty || !audiences.isEmpty {
-        Self.say("what was not sent stays in the journal; go on by \(opened.resumeCommand)")
+        Self.say("unsent notifications stay in the journal; resume with \(opened.resumeCommand)")
       }
     }
     if !isShown || !failures.isEmpty && ending.nothingWasSent && !ending.hasGivenUp { throw ExitStatus.couldNotRun }

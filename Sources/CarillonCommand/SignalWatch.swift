@@ -3,20 +3,20 @@ internal import Dispatch
 internal import Foundation
 internal import Synchronization
 
-/// Catches signals instead of dying of them.
+/// Catches signals that would end the process.
 final class SignalWatch: Sendable {
-  /// Dispatch's own objects may be used from any thread; it only does not say so to the compiler.
+  /// Dispatch objects may be used from any thread, but are not declared `Sendable`.
   private nonisolated(unsafe) let sources: [any DispatchSourceSignal]
 
   /// Signals that ask a command to stop.
   static let stopping = [SIGINT, SIGTERM, SIGHUP]
 
   /// A terminal that closes may send SIGHUP twice, from the kernel and from the shell. So SIGHUP
-  /// only counts as the first signal, never as the second one that stops at once. A command that
-  /// was started with SIGHUP ignored (`nohup`) goes on ignoring it.
+  /// counts only as the first signal, and never as the second, which stops at once. A command that
+  /// was started with SIGHUP ignored (`nohup`) continues to ignore it.
   ///
-  /// - Parameter handler: called for each signal that counts, one after the other, with how many
-  ///   there have been: 1, 2, …
+  /// - Parameter handler: called for each counted signal, one after the other, with its number: 1,
+  ///   2, …
   init(_ signals: [Int32] = SignalWatch.stopping, handler: @escaping @Sendable (Int) -> Void) {
     let queue = DispatchQueue(label: "carillon.signals")
     let counter = Counter()
@@ -34,13 +34,12 @@ final class SignalWatch: Sendable {
       source.activate()
       sources.append(source)
     }
-    // A signal that comes before its source is registered would be lost. Registering takes
-    // microseconds.
+    // A signal before its source is registered would be lost. Registering takes microseconds.
     for _ in sources { _ = registered.wait(timeout: .now() + .seconds(1)) }
     unsafe self.sources = sources
   }
 
-  /// Calls `body` when so much time has passed.
+  /// Calls `body` after the delay.
   static func after(_ delay: Duration, _ body: @escaping @Sendable () -> Void) {
     let (seconds, attoseconds) = delay.components
     let nanoseconds = Int(seconds) * 1_000_000_000 + Int(attoseconds / 1_000_000_000)
@@ -54,7 +53,7 @@ final class SignalWatch: Sendable {
       == unsafeBitCast(SIG_IGN, to: Int.self)
   }
 
-  /// The signals are ignored from here on.
+  /// Stops watching. The signals stay ignored.
   func stop() { for source in unsafe sources { source.cancel() } }
 
   /// A stream with one element per signal.
@@ -70,7 +69,7 @@ final class SignalWatch: Sendable {
   }
 }
 
-/// Lets one of several threads do what may be done only once.
+/// Lets exactly one of several threads do something.
 final class OnlyOnce: Sendable {
   private let hasBegun = Atomic(false)
 

@@ -2,41 +2,38 @@ internal import ArgumentParser
 internal import Carillon
 internal import PushGateway
 
-/// What `simulate` offers over HTTP/2, and whom it believes.
+/// The HTTP/2 services of `simulate`, and the token keys that they accept.
 struct SimulateHTTP2Options: ParsableArguments {
   @Option(
-    help: .init("The port of the HTTP/2 provider API; 0 picks a free one (default: not served).", valueName: "port"))
+    help: .init("The port of the HTTP/2 provider API; 0 picks a free port (default: not served).", valueName: "port"))
   var http2Port: Int?
   @Option(
     help: .init(
-      "The port for managing broadcast channels; 0 picks a free one (default: not served).", valueName: "port"))
+      "The port of the channel management service; 0 picks a free port (default: not served).", valueName: "port"))
   var channelsPort: Int?
   @Option(
     help: .init(
-      "A key whose provider tokens are believed, .p8 or public key in PEM; may be repeated (default: a throw-away "
-        + "one, made with the certificates).", valueName: "file")) var tokenKey: [String] = []
+      "A key whose provider tokens are accepted, .p8 or public key in PEM; may be repeated (default: a key made for "
+        + "this run).", valueName: "file")) var tokenKey: [String] = []
   @Option(help: .init("The key identifier of each --token-key, in the same order.", valueName: "id"))
   var keyId: [String] = []
-  @Option(help: .init("The team of each --token-key, or one for all.", valueName: "id")) var teamId: [String] = []
-  @Flag(help: "Refuses what Apple lets pass: no ALPN, DER signatures, fractional times in tokens, upper case apns-ids.")
+  @Option(help: .init("The team of each --token-key, or one team for all.", valueName: "id")) var teamId: [String] = []
+  @Flag(
+    help: "Refuses what Apple accepts: no ALPN, DER signatures, fractional times in tokens, upper-case apns-ids.")
   var strict = false
 
   func check() throws {
-    if let http2Port { try Options.port(http2Port, flag: "--http2-port") }
-    if let channelsPort { try Options.port(channelsPort, flag: "--channels-port") }
+    try Options.port(http2Port, flag: "--http2-port")
+    try Options.port(channelsPort, flag: "--channels-port")
     guard keyId.count == tokenKey.count else {
-      throw ValidationError("Each --token-key needs its --key-id: there are \(tokenKey.count) and \(keyId.count).")
+      throw ValidationError("Each --token-key needs a --key-id: there are \(tokenKey.count) and \(keyId.count).")
     }
     guard teamId.count == tokenKey.count || teamId.count == 1 && !tokenKey.isEmpty else {
       throw ValidationError(
-        "Each --token-key needs its --team-id, or one --team-id holds for all: there are "
-          + "\(tokenKey.count) and \(teamId.count).")
+        "Each --token-key needs a --team-id, or all have the same: there are \(tokenKey.count) and \(teamId.count).")
     }
     if http2Port == nil, channelsPort == nil {
-      if !tokenKey.isEmpty {
-        throw ValidationError("--token-key needs --http2-port: only the HTTP/2 provider API knows tokens.")
-      }
-      if strict { throw ValidationError("--strict needs --http2-port: it is about the HTTP/2 provider API.") }
+      try Options.require("--http2-port", for: [("--token-key", !tokenKey.isEmpty), ("--strict", strict)])
     }
   }
 

@@ -3,26 +3,26 @@ internal import Foundation
 internal import PushWire
 internal import Synchronization
 
-/// Standard output and error without a buffer: what is written is there for the reader when the
-/// call returns.
+/// Standard output and standard error without a buffer: a reader has the bytes when the call
+/// returns.
 final class StandardStream: Sendable {
   static let output = StandardStream(STDOUT_FILENO)
   static let error = StandardStream(STDERR_FILENO)
 
   private let descriptor: Int32
-  /// Writers on several threads take turns, so that lines stay whole. Holds why the first write
-  /// failed.
-  private let turn = Mutex<String?>(nil)
+  /// Held during a write, so that lines of several threads do not mix. Its value is the reason of
+  /// the first failure.
+  private let failure = Mutex<String?>(nil)
 
   init(_ descriptor: Int32) { self.descriptor = descriptor }
 
-  /// A command may be started with a standard stream closed. The next file or socket to be opened
-  /// would then get its number, and what is meant for standard output would go into it, to a
-  /// gateway for instance. To be called first of all.
+  /// Opens `/dev/null` for standard streams that are closed. Without this, the next file or socket
+  /// would get the number of standard output, and the account would be written to it. Call it first
+  /// of all.
   static func occupyClosedDescriptors() {
     for descriptor in STDIN_FILENO...STDERR_FILENO where fcntl(descriptor, F_GETFD) < 0 && errno == EBADF {
-      // The lowest free number is given out first, so it is this one. Reading it fails for output
-      // and writing it for input, as on a closed stream.
+      // The system uses the lowest free number, which is this one. As on a closed stream, output
+      // cannot be written and input cannot be read.
       _ = unsafe open("/dev/null", descriptor == STDIN_FILENO ? O_WRONLY : O_RDONLY)
     }
   }
@@ -36,8 +36,8 @@ final class StandardStream: Sendable {
     return Int(size.ws_col)
   }
 
-  /// The system's reason why something could not be written; nil: all was.
-  var problem: String? { turn.withLock { $0 } }
+  /// The system's reason why a write failed; nil: all writes succeeded.
+  var problem: String? { failure.withLock { $0 } }
 
   /// Writes a line. A failure does not stop the command: ``problem`` keeps it for the exit status.
   func writeLine(_ line: String) { _ = writeText(line) }
@@ -48,7 +48,7 @@ final class StandardStream: Sendable {
 
   /// Writes all of `bytes`. Returns the system's reason if that fails.
   func write(_ bytes: [UInt8]) -> String? {
-    turn.withLock { problem in
+    failure.withLock { problem in
       let reason = OutputFile.write(bytes, to: descriptor)
       problem = problem ?? reason
       return reason

@@ -2,9 +2,9 @@ internal import Carillon
 internal import Foundation
 internal import PushTransport
 
-/// What `credential inspect` prints of a token signing key.
+/// The table of `credential inspect` for a token signing key.
 enum TokenKeyReport {
-  /// Nil if the file is none, and its name does not say that it is one.
+  /// Reads the key. Nil if the file holds no token key, and is not named like one.
   static func inspection(of file: String) throws -> TokenKeyInspection? {
     do throws(CredentialError) { return try TokenKeyInspection.load(file: file) } catch {
       switch error {
@@ -18,7 +18,7 @@ enum TokenKeyReport {
     var rows: [(String, String)] = [
       ("File", "\(inspection.file) (token signing key)"),
       ("Key", "\(inspection.keyType), signs provider tokens (ES256)"),
-      ("Key ID", keyIdentifier(inspection) ?? "not in the file's name: the developer account shows it"),
+      ("Key ID", keyIdentifier(inspection) ?? "not in the name of the file; the developer account shows it"),
       ("SHA-256", inspection.fingerprint),
     ]
     if let mode = inspection.mode { rows.append(("Permissions", octal(mode))) }

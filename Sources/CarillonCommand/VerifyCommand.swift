@@ -5,27 +5,27 @@ struct VerifyCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "verify", abstract: "Compares an account and its list of outcomes with the record of a simulator.",
     discussion: """
-      Each refused line of the record is compared with its row of the list, each row of the list with the lines of its \
-      token, and every count of the account with rows and lines. The record must be of this campaign alone.
+      Compares each refused line of the record with its row in the list, each row of the list with the lines of its \
+      token, and each count of the account with rows and lines. The record must have only this campaign.
 
         carillon simulate --record record.jsonl …
         carillon send --outcomes list.csv --json … > account.json
         carillon verify --account account.json --outcomes list.csv \\
           --record record.jsonl
 
-      Exit status: 0 everything agrees, 1 it does not (the first 20 differences are listed), 2 a file cannot be read, \
-      or is not what its flag asks for.
+      Exit status: 0 everything agrees, 1 there are differences (the first 20 are listed), 2 a file cannot be read, \
+      or has the wrong content.
       """)
 
-  @Option(help: .init("What carillon send --json has printed.", valueName: "file")) var account: String
+  @Option(help: .init("The account that carillon send --json printed.", valueName: "file")) var account: String
   @Option(help: .init("The list of carillon send --outcomes.", valueName: "file")) var outcomes: String
   @Option(help: .init("The record of carillon simulate --record.", valueName: "file")) var record: String
   @Option(
     name: .customLong("app"),
     help: .init(
-      "Which topic of the record an app of the account is; may be repeated (default: the one that ends with the app).",
+      "The topic in the record for an app of the account; may be repeated (default: the topic that ends with the id).",
       valueName: "id=topic")) var apps: [String] = []
-  @Flag(help: "One JSON object on standard output.") var json = false
+  @Flag(help: "Prints one JSON object on standard output.") var json = false
 
   func run() throws {
     var topics: [String: String] = [:]

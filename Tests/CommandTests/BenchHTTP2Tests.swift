@@ -1,4 +1,5 @@
 internal import Foundation
+internal import Support
 internal import Testing
 
 /// `carillon bench` over HTTP/2, with short runs on this machine.
@@ -80,7 +81,7 @@ struct BenchHTTP2Tests {
   @Test(
     "a flag that does not fit the transport gives one sentence and exit status 2",
     arguments: [
-      (["--transport", "http2,http2"], "--transport names http2 twice"),
+      (["--transport", "http2,http2"], "--transport has the value http2 twice"),
       (["--transport", "http2", "--command", "1"], "--command needs --transport binary"),
       (["--transport", "http2", "--window", "9"], "--window needs"),
       (["--transport", "http2", "--confirm", "quiet"], "--confirm needs"),
@@ -92,18 +93,18 @@ struct BenchHTTP2Tests {
       (["--transport", "http2", "--streams", "65536"], "--streams must be from 1 to 65535, not 65536"),
       (
         ["--transport", "binary,http2", "--streams", "1,2"],
-        "--streams takes several values only if --transport begins with http2"
+        "--streams can have several values only if http2 is the first transport"
       ),
       (["--transport", "binary,http2", "--payload", "3000"], "--payload must be from 20 to 2048"),
       (["--transport", "http2", "--payload", "4097"], "--payload must be from 20 to 4096"),
       (["--transport", "http2", "--topic", "t"], "--topic needs --gateway"),
       (
         ["--transport", "binary,http2", "--gateway", "127.0.0.1:1", "--certificate", "c"],
-        "--gateway takes one --transport at a time"
+        "--gateway needs one --transport"
       ),
       (
         ["--transport", "http2", "--gateway", "127.0.0.1:1"],
-        "--certificate FILE or --token-key FILE must say who sends"
+        "A credential is missing: --certificate FILE or --token-key FILE"
       ),
       (
         ["--transport", "http2", "--gateway", "127.0.0.1:1", "--token-key", "k", "--certificate", "c"],

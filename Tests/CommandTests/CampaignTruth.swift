@@ -1,5 +1,6 @@
 internal import PushGateway
 internal import PushWire
+internal import Support
 
 /// All that is known of an ended campaign: what the commands report and what its gateway recorded.
 /// Compared line by line.

@@ -1,5 +1,6 @@
 internal import Foundation
 internal import PushTransport
+internal import Support
 
 /// Certificates for one test.
 struct CertificateFixture {

@@ -1,5 +1,6 @@
 internal import Foundation
 internal import PushTransport
+internal import Support
 internal import Testing
 
 @testable internal import Carillon
@@ -61,7 +62,7 @@ struct ChannelTests {
   @Test(
     "flags that do not fit, and a service that cannot be reached, give one sentence",
     arguments: [
-      (["list"], 2, "--token-key FILE, --certificate FILE or --config FILE must say who asks"),
+      (["list"], 2, "A credential is missing: --token-key FILE, --certificate FILE or --config FILE"),
       (["create", "--store", "all", "--certificate", "c"], 2, "all"),
       (["list", "--token-key", "k"], 2, "--token-key needs --team-id"),
       (["list", "--certificate", "c", "--app", "news"], 2, "--app needs --config"),

@@ -1,4 +1,5 @@
 internal import Foundation
+internal import Support
 internal import Synchronization
 internal import Testing
 
@@ -191,26 +192,4 @@ final class ChildProcess: Sendable {
       if goesOn { continuation.resume() }
     }
   }
-}
-
-/// A folder for one test, which is removed afterwards.
-final class Workplace: Sendable {
-  let url: URL
-
-  init() throws {
-    url = FileManager.default.temporaryDirectory.appending(path: "carillon-test-\(UUID().uuidString)")
-    try FileManager.default.createDirectory(at: url, withIntermediateDirectories: true)
-  }
-
-  deinit { try? FileManager.default.removeItem(at: url) }
-
-  func path(_ name: String) -> String { url.appending(path: name).path(percentEncoded: false) }
-
-  @discardableResult
-  func write(_ text: String, to name: String) throws -> String {
-    try text.write(toFile: path(name), atomically: false, encoding: .utf8)
-    return path(name)
-  }
-
-  func read(_ name: String) throws -> String { try String(contentsOfFile: path(name), encoding: .utf8) }
 }

@@ -105,7 +105,7 @@ struct CrashScenario: CustomStringConvertible {
         }
       case 0, 1:
         if SentAccount(ending) != nil { return ending }
-        if ending.errors.contains("nothing to go on with"), let printed, let account = SentAccount(printed) {
+        if ending.errors.contains("nothing to resume"), let printed, let account = SentAccount(printed) {
           // Killed between closing the journal and its exit. The exit status follows from the
           // account.
           let isAllAccepted = account.apps.values.allSatisfy { $0.acceptedTotal == $0.submitted }

@@ -1,5 +1,6 @@
 internal import Foundation
 internal import PushTransport
+internal import Support
 internal import Testing
 
 /// A simulator's HTTP/2 service, and a folder with a sender's files.

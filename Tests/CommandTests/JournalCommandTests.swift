@@ -93,7 +93,7 @@ extension JournalCampaigns {
         ].map(String.init)
         #expect(words == [expected[0], campaign.app, "unfinished"] + expected[1...], "\(table)\(json)")
       }
-      #expect(table.output.contains("Go on by: \(JournalSite.advice())\n"), "\(table)")
+      #expect(table.output.contains("Resume with: \(JournalSite.advice())\n"), "\(table)")
       let verified = try await site.journal("verify")
       #expect(verified.status == 0, "\(verified)")
       #expect(verified.output.contains(" sound records\n"), "\(verified)")

@@ -1,4 +1,5 @@
 internal import Foundation
+internal import Support
 internal import Testing
 
 extension JournalCampaigns {
@@ -60,11 +61,11 @@ extension JournalCampaigns {
       #expect(zip(verification.damage, places).allSatisfy { $0.hasPrefix($1 + ": ") }, "\(json)")
       let inspected = try await site.journal("inspect")
       #expect(inspected.status == 1, "\(inspected)")
-      #expect(inspected.output.contains("Go on by: \(JournalSite.advice()) --skip-damaged\n"), "\(inspected)")
+      #expect(inspected.output.contains("Resume with: \(JournalSite.advice()) --skip-damaged\n"), "\(inspected)")
 
       for ending in [try await site.resume(), try await site.journal("abandon"), try await site.send()] {
         expectOneSentence(ending, status: 3, containing: "the journal is damaged: \(places.first ?? ""): ")
-        #expect(ending.errors.contains("carillon journal verify journal lists every such place"), "\(ending)")
+        #expect(ending.errors.contains("carillon journal verify journal lists all damaged places"), "\(ending)")
       }
       #expect(await site.gateway.acceptedCount == arrived)
       #expect(try site.segments.map { try Data(contentsOf: $0) } == before)

@@ -23,7 +23,7 @@ extension JournalCampaigns {
         .reduce(0, +) ?? 0
       #expect(ending.status == (settled > 0 ? 1 : 3), "\(ending)", sourceLocation: sourceLocation)
       let sentence =
-        "carillon: \(reason); nothing more was taken in, and when that is mended, \(JournalSite.advice(sync)) goes on\n"
+        "carillon: \(reason); sending has stopped. When the cause is removed, resume with \(JournalSite.advice(sync))\n"
       // Lines of progress may come before it.
       #expect(ending.errors.hasSuffix(sentence), "\(ending)", sourceLocation: sourceLocation)
       #expect(!ending.hasForeignLines, "\(ending)", sourceLocation: sourceLocation)
@@ -58,7 +58,7 @@ extension JournalCampaigns {
       let site = try await JournalSite.simple(Self.paced, count: 4_000, nameByteCount: 600)
       var ending = try await site.send(preparation: Self.limited(2000))
       var count = 1
-      while ending.errors.contains(": File too large; nothing more was taken in"), count < 12 {
+      while ending.errors.contains(": File too large; sending has stopped"), count < 12 {
         #expect(try site.truthSoFar(ending).problems().isEmpty)
         ending = try await site.run(JournalSite.resumeArguments, preparation: Self.limited(2000 + 1000 * count))
         count += 1
@@ -87,7 +87,7 @@ extension JournalCampaigns {
       let site = try await JournalSite(JournalSite.Settings(), audiences: [(0, shape)], using: &random)
       // The rows take more room than the journal.
       let sent = try await site.send(preparation: Self.limited(1000))
-      expectAdvice(sent, "--outcomes: outcomes.csv cannot be written: File too large")
+      expectAdvice(sent, "the list of outcomes outcomes.csv cannot be written: File too large")
       let resumed = try await site.resume()
       #expect(resumed.status == 1, "\(resumed)")
       #expect(try await site.truth(resumed).problems().isEmpty)

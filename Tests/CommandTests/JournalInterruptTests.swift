@@ -36,7 +36,7 @@ extension JournalCampaigns {
         #expect(ending.status == 1, "\(ending)")
         #expect(
           ending.errors.contains(
-            "carillon: what was not sent stays in the journal; go on by \(JournalSite.advice())\n"), "\(ending)")
+            "carillon: unsent notifications stay in the journal; resume with \(JournalSite.advice())\n"), "\(ending)")
         let truth = try site.truthSoFar(ending)
         #expect(truth.problems().isEmpty)
         #expect(truth.rows.contains { $0.outcome == "cancelled" })
@@ -84,7 +84,8 @@ extension JournalCampaigns {
       let ending = await child.ending()
       #expect(ending.status == 1, "\(ending)")
       #expect(
-        ending.errors.contains("carillon: what was not sent stays in the journal; go on by \(JournalSite.advice())\n"),
+        ending.errors.contains(
+          "carillon: unsent notifications stay in the journal; resume with \(JournalSite.advice())\n"),
         "\(ending)")
       let account = try #require(SentAccount(ending), "\(ending)")
       #expect(account.apps.values.allSatisfy { $0.sum == $0.submitted }, "\(ending)")

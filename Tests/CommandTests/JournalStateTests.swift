@@ -101,7 +101,8 @@ extension JournalCampaigns {
       expectOneSentence(
         refused, status: 2,
         containing:
-          "other.yaml has no app \"news\", which the campaign in the journal journal sends through (it has mail, chat)")
+          "--config: other.yaml has no app \"news\", which the campaign in the journal journal sends through; "
+          + "it has mail, chat. Use a configuration with that app, or none")
       #expect(await site.gateway.acceptedCount == arrived)
       let resumed = try await site.resume()
       #expect(resumed.status == 0, "\(resumed)")
@@ -133,11 +134,12 @@ extension JournalCampaigns {
       try FileManager.default.createDirectory(
         atPath: site.place.path(JournalSite.outcomes), withIntermediateDirectories: false)
       expectOneSentence(
-        try await site.send(), status: 2, containing: "--outcomes: outcomes.csv cannot be written: Is a directory")
+        try await site.send(), status: 2,
+        containing: "the list of outcomes outcomes.csv cannot be written: Is a directory")
       for _ in 0..<2 {
         expectOneSentence(
           try await site.resume(), status: 2,
-          containing: "the process that had it last ended before its campaign had begun, and sent nothing")
+          containing: "the last process that used it ended before its campaign began, and sent nothing")
       }
       try FileManager.default.removeItem(atPath: site.place.path(JournalSite.outcomes))
       let sent = try await site.send()
@@ -155,8 +157,8 @@ extension JournalCampaigns {
         again, status: 2, containing: "The journal journal holds a campaign of news that has not ended (")
       #expect(
         again.errors.contains(
-          "go on with it by carillon send --resume --journal journal, "
-            + "or give it up by carillon journal abandon journal."), "\(again)")
+          "resume it with carillon send --resume --journal journal, "
+            + "or abandon it with carillon journal abandon journal\n"), "\(again)")
       #expect(await site.gateway.acceptedCount == arrived)
       let resumed = try await site.resume()
       #expect(resumed.status == 0, "\(resumed)")
@@ -168,7 +170,8 @@ extension JournalCampaigns {
       let site = try await JournalSite.simple(JournalSite.Settings(rate: 1000), count: 20_000)
       let child = try site.start(site.sendArguments())
       try await site.waitForArrivals(10, or: child)
-      let expected = "the journal journal is in use by process \(child.identifier): only one can have it at a time"
+      let expected =
+        "the journal journal is in use by process \(child.identifier): only one process can use it at a time"
       expectOneSentence(try await site.send(), status: 3, containing: expected)
       expectOneSentence(try await site.resume(), status: 3, containing: expected)
       expectOneSentence(try await site.journal("abandon"), status: 3, containing: expected)
@@ -227,7 +230,7 @@ extension JournalCampaigns {
         let resumed = try await site.resume()
         for sentence in sentences { expectOneSentence(resumed, status: 2, containing: sentence) }
         #expect(
-          resumed.errors.contains("put back what it was, or give the campaign up by carillon journal abandon journal."),
+          resumed.errors.contains("; restore what has changed, or abandon it with carillon journal abandon journal\n"),
           "\(resumed)")
       }
       try site.place.write(tokenText + "\n", to: tokens)
@@ -270,7 +273,7 @@ extension JournalCampaigns {
         let away = try await site.resume()
         #expect(away.status == 3, "\(away)")
         #expect(away.errors.contains("carillon: news stopped: cannot connect to localhost:"), "\(away)")
-        #expect(away.errors.contains("go on by carillon send --resume --journal journal\n"), "\(away)")
+        #expect(away.errors.contains("resume with carillon send --resume --journal journal\n"), "\(away)")
         let account = try #require(SentAccount(away)?.apps["news"], "\(away)")
         #expect(account.sum == account.submitted, "\(away)")
         // What may have arrived does not count as cancelled.

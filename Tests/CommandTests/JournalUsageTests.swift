@@ -1,5 +1,6 @@
 internal import Foundation
 internal import PushTransport
+internal import Support
 internal import Testing
 
 /// The flags of `send` for a journal, and their combinations.
@@ -15,7 +16,7 @@ struct JournalUsageTests {
   func excluded(flags: [String]) async throws {
     let ending = try await ChildProcess.run(["send", "--resume", "--journal", "j"] + flags)
     expectOneSentence(
-      ending, status: 2, containing: "\(flags[0]) and --resume exclude each other: the journal remembers it")
+      ending, status: 2, containing: "\(flags[0]) and --resume exclude each other: the journal stores it")
   }
 
   @Test(
@@ -48,7 +49,7 @@ struct JournalUsageTests {
     let usual = ["--payload", "hello.json"]
     expectOneSentence(
       try await send(usual + ["--tokens", "-", "--journal", "j"]), status: 2,
-      containing: "--tokens - and --journal exclude each other: standard input")
+      containing: "Standard input cannot be read again when the campaign is resumed")
     expectOneSentence(
       try await send(usual + ["--tokens", "tokens.txt", "--sync", "always"]), status: 2,
       containing: "--sync needs --journal DIR")

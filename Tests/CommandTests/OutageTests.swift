@@ -114,7 +114,7 @@ struct OutageTests {
     #expect(stopped.status == 1, "\(stopped)")
     let reason = "no progress for 2 s: \(outage.cause)"
     #expect(stopped.errors.contains("carillon: news stopped: \(reason)."), "\(stopped)")
-    #expect(stopped.errors.contains("what was not sent stays in the journal"), "\(stopped)")
+    #expect(stopped.errors.contains("unsent notifications stay in the journal"), "\(stopped)")
     let account = try #require(SentAccount(stopped)?.apps["news"], "\(stopped)")
     // A lane takes in only what it can send soon, so the rest of the audience may not have been
     // read.

@@ -1,6 +1,7 @@
 internal import Foundation
 internal import PushTransport
 internal import PushWire
+internal import Support
 internal import Testing
 
 /// The errors that `carillon send` finds in files before it sends. The gateway in the arguments is
@@ -151,7 +152,7 @@ struct SendFilesTests {
       containing: "wrong.yaml:4: unknown key \"topc\" in apps[0]; did you mean \"topic\"?")
     expectOneSentence(
       try await send(["--config", "good.yaml"] + usual), status: 2,
-      containing: "--app is needed, as good.yaml has several apps: news, chat")
+      containing: "--app: good.yaml has several apps, so one must be named: news, chat")
     expectOneSentence(
       try await send(["--config", "good.yaml", "--app", "nwes"] + usual), status: 2,
       containing: "did you mean \"news\"?")

@@ -1,5 +1,6 @@
 internal import Foundation
 internal import PushTransport
+internal import Support
 internal import Testing
 
 /// A journal over HTTP/2. `CrashDoubtTests` shows how many notifications a kill leaves in doubt.

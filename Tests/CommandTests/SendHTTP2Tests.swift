@@ -1,5 +1,6 @@
 internal import Foundation
 internal import PushTransport
+internal import Support
 internal import Testing
 
 /// `carillon send --transport http2` against the simulator's service, both as a user starts them.
@@ -188,7 +189,7 @@ struct SendHTTP2Tests {
         ["--transport", "http2", "--certificate", "c", "--settle-quiet", "1"],
         "--settle-quiet and --transport http2 exclude each other"
       ),
-      (["--transport", "http2"], "--certificate FILE or --token-key FILE must say who sends"),
+      (["--transport", "http2"], "A credential is missing: --certificate FILE or --token-key FILE"),
       (
         ["--transport", "http2", "--certificate", "c", "--token-key", "k"],
         "--certificate and --token-key exclude each other"
@@ -202,7 +203,7 @@ struct SendHTTP2Tests {
       ),
       (
         ["--transport", "http2", "--certificate", "c", "--request-timeout", "1h"],
-        "--request-timeout must be from 100ms to 10m"
+        "--request-timeout must be a duration from 100ms to 10m"
       ),
       (["--transport", "http2", "--certificate", "c", "--key-id", "K"], "--key-id needs --token-key"),
       (["--transport", "http2", "--certificate", "c", "--channel", "x"], "--tokens and --channel exclude each other"),
@@ -219,7 +220,7 @@ struct SendHTTP2Tests {
     arguments: [
       (["--push-type", "background", "--priority", "10"], "A background notification must have priority 5, not 10"),
       (["--push-type", "mdm"], "can be sent with its certificate only"),
-      (["--push-type", "mdm"], "more: carillon payload check --push-type mdm hello.json"),
+      (["--push-type", "mdm"], "The payload of device management must contain mdm. The payload"),
       (["--collapse-id", String(repeating: "x", count: 65)], "at most 64 are allowed"),
       (["--push-type", "liveactivity"], "must say which event it is"),
       (["--channel", "abc", "--push-type", "liveactivity"], "must have an expiration"),

@@ -257,7 +257,8 @@ struct SendTests {
     #expect(sent.status == 3, "\(sent)")
     #expect(
       sent.errors.contains(
-        "carillon: the account cannot be written to standard output: \(reason); it is on standard error"), "\(sent)")
+        "carillon: the account cannot be written to standard output: \(reason); it is on standard error instead"),
+      "\(sent)")
     let account = SentAccount(Ending(status: sent.status, output: sent.errors, errors: ""))?.apps[
       CertificateFixture.topic]
     #expect(account?.acceptedTotal == 1, "\(sent)")

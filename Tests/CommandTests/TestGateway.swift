@@ -2,6 +2,7 @@ internal import Foundation
 internal import PushGateway
 internal import PushTransport
 internal import PushWire
+internal import Support
 
 /// A gateway in the test's own process. Its record is the truth that accounts are compared with. It
 /// can be stopped and started again on the same port.

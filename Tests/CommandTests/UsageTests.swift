@@ -1,4 +1,5 @@
 internal import Foundation
+internal import Support
 internal import Testing
 
 /// Flags, help, and errors in files and flags.
@@ -41,10 +42,11 @@ struct UsageTests {
   @Test(
     "a wrong flag gives one sentence on standard error and exit status 2",
     arguments: [
-      (["send", "--tokenz", "x"], "--tokenz"), (["send"], "--payload FILE must say what to send"), (["bogus"], "bogus"),
-      (["send", "--payload", "p", "--tokens", "t"], "--gateway HOST:PORT or --config FILE must say where to send to"),
+      (["send", "--tokenz", "x"], "--tokenz"), (["send"], "The payload is missing: --payload FILE"),
+      (["bogus"], "bogus"),
+      (["send", "--payload", "p", "--tokens", "t"], "The gateway is missing: --gateway HOST:PORT or --config FILE"),
       (["send", "--payload", "p", "--tokens", "t", "--gateway", "nowhere"], "--gateway must be HOST:PORT"),
-      (["send", "--payload", "p", "--tokens", "t", "--gateway", "h:1"], "--certificate FILE must say who sends"),
+      (["send", "--payload", "p", "--tokens", "t", "--gateway", "h:1"], "A credential is missing: --certificate FILE"),
       (
         ["send", "--payload", "p", "--tokens", "t", "--gateway", "h:1", "--certificate", "c", "--connections", "0"],
         "--connections must be from 1 to 1000, not 0"
@@ -88,14 +90,14 @@ struct UsageTests {
       (["bench", "--latency", "1h"], "--latency must be from 0ms to 10s"),
       (["bench", "--latency", "100us"], "--latency must be whole milliseconds"),
       (["bench", "--gateway", "h:1", "--latency", "20ms"], "--latency needs the built-in simulator"),
-      (["feedback"], "--service HOST:PORT or --config FILE"),
-      (["feedback", "--service", "h:1"], "--certificate FILE must say who reads"),
+      (["feedback"], "The service is missing: --service HOST:PORT or --config FILE"),
+      (["feedback", "--service", "h:1"], "A credential is missing: --certificate FILE"),
       (["payload", "check", "x", "--command", "9"], "--command must be 0, 1 or 2, not 9"),
       (
         ["payload", "check", "x", "--command", "1", "--push-type", "voip"],
         "--command and --push-type exclude each other"
       ),
-      (["payload", "check", "x", "--priority", "1"], "--priority 1 is for HTTP/2"),
+      (["payload", "check", "x", "--priority", "1"], "--priority 1 needs HTTP/2"),
     ])
   func wrongFlags(arguments: [String], expected: String) async throws {
     let ending = try await ChildProcess.run(arguments)

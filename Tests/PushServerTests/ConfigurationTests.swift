@@ -121,7 +121,7 @@ struct ConfigurationTests {
       ),
       (
         "batching: { max-delay: 5 }",
-        "etc/carillon.yaml:4: apps[0].batching.max-delay must be a duration from 0us to 10s, not \"5\""
+        "etc/carillon.yaml:4: apps[0].batching.max-delay must be a duration from 0ms to 10s, not \"5\""
       ),
       (
         "window: { bytes: 64KB }",

@@ -16,7 +16,8 @@ enum Arrows {
     ],
     "CarillonTesting": ["Carillon", "PushGateway", "PushTransport", "PushWire", "Foundation"],
     "PushServer": [
-      "Carillon", "PushEngine", "PushStore", "PushTransport", "PushWire", "Hummingbird", "Yams", "Foundation",
+      "Carillon", "PushEngine", "PushGateway", "PushStore", "PushTransport", "PushWire", "Hummingbird", "Yams",
+      "Foundation",
     ],
     "PushBench": ["Carillon", "PushEngine", "PushTransport", "PushWire", "Histogram", "Foundation"],
     "CarillonCommand": [

@@ -39,7 +39,8 @@ struct CampaignContext: Codable, Sendable {
     } catch {
       throw CarillonError(
         .journal,
-        "The journal \(directory) holds a campaign that another version of carillon began: go on with that version.")
+        "The journal \(directory) holds a campaign that another version of carillon began: resume it with that version."
+      )
     }
   }
 

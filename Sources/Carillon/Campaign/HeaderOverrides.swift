@@ -18,12 +18,12 @@ package struct HeaderOverrides: Hashable, Sendable {
     self.channelIdentifier = channelIdentifier
   }
 
-  /// The first that is set, as the flag that sets it.
-  var flag: String? {
-    let flags = [
-      ("--topic", topic != nil), ("--push-type", pushType != nil), ("--collapse-id", collapseIdentifier != nil),
-      ("--channel", channelIdentifier != nil),
+  /// The name of the first that is set.
+  var name: String? {
+    let names = [
+      ("topic", topic != nil), ("push type", pushType != nil), ("collapse identifier", collapseIdentifier != nil),
+      ("channel", channelIdentifier != nil),
     ]
-    return flags.first { $0.1 }?.0
+    return names.first { $0.1 }?.0
   }
 }

@@ -21,7 +21,7 @@ package struct PreparedSend: Sendable {
     var tokens: String
     /// The campaign's in the journal, if there is one.
     var number: UInt64?
-    /// When it is gone on with, what its list of outcomes rightly says already.
+    /// If it is resumed, the lines whose rows in the list of outcomes are valid.
     var settledLines: SettledLines?
   }
 
@@ -33,6 +33,12 @@ package struct PreparedSend: Sendable {
   /// Findings that do not stop anything, one sentence each.
   package var warnings: [String] = []
 
-  /// A token file that cannot be read again, such as a pipe.
-  package var unrepeatableTokens: String? { campaigns.first { $0.audience.byteCount == nil }?.tokens }
+  /// Throws if a token file cannot be read again when the campaign is resumed, such as a pipe.
+  package func checkIsResumable() throws(CarillonError) {
+    guard let campaign = campaigns.first(where: { $0.audience.byteCount == nil }) else { return }
+    throw CarillonError(
+      .configuration,
+      "\(campaign.tokens) cannot be read again when the campaign is resumed, so a journal cannot be used: save it to a "
+        + "regular file first")
+  }
 }

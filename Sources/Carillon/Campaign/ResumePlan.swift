@@ -2,8 +2,7 @@ internal import PushEngine
 internal import PushTransport
 package import PushWire
 
-/// Makes a ``SendPlan`` of what a journal holds, after checking that the files it speaks of are
-/// still the same.
+/// Makes a ``SendPlan`` from a journal, after checking that the campaign's files have not changed.
 package struct ResumePlan {
   private let opened: SendJournal
   private let onUnknown: LanePolicy.OnUnknown?
@@ -11,9 +10,9 @@ package struct ResumePlan {
   private let configurationFile: String?
 
   /// - Parameters:
-  ///   - onUnknown: takes the place of what the campaigns began with.
+  ///   - onUnknown: replaces the setting that the campaigns began with.
   ///   - configuration: settings of apps that have changed since.
-  ///   - configurationFile: where they are from.
+  ///   - configurationFile: the file of the configuration, for errors.
   package init(
     opened: SendJournal, onUnknown: LanePolicy.OnUnknown?, configuration: DeploymentConfiguration?,
     configurationFile: String?
@@ -26,7 +25,7 @@ package struct ResumePlan {
 
   private var apps: [AppSettings] { configuration?.apps ?? [] }
 
-  /// Nil when there is nothing to go on with.
+  /// Nil when there is nothing to resume.
   package func plan(journal: SendPlan.JournalPlan) throws -> SendPlan? {
     let groups = Set(opened.report.unfinished.map(\.campaign.group))
     guard !groups.isEmpty else { return nil }
@@ -73,16 +72,13 @@ package struct ResumePlan {
     }
     try checkConfiguration(plan.apps.map(\.id))
     guard changed.isEmpty else {
-      throw CarillonError(
-        .journalContent,
-        "\(changed.joined(separator: "; ")): put back what it was, or give the campaign up by carillon journal "
-          + "abandon \(opened.directory.asShellWord).")
+      throw CarillonError(.journalContent, changed.joined(separator: "; "))
     }
     return plan
   }
 
-  /// A configuration that names none of the campaign's apps was given by mistake: it would change
-  /// nothing.
+  /// Throws if the configuration has none of the campaign's apps. It would change nothing, so it
+  /// was given by mistake.
   private func checkConfiguration(_ needed: [String]) throws {
     guard let configurationFile, !apps.contains(where: { needed.contains($0.id) }) else { return }
     let quoted = needed.map { "\"\($0)\"" }.joined(separator: ", ")
@@ -90,8 +86,7 @@ package struct ResumePlan {
     throw CarillonError(
       .configuration,
       "\(configurationFile) has no app \(quoted), which the campaign in the journal \(opened.directory) sends "
-        + "through (it has \(present)); "
-        + "give the configuration of that app, or leave --config out and name the journal by --journal")
+        + "through; it has \(present). Use a configuration with that app, or none")
   }
 
   /// How the headers of what is still to be sent would differ from what was sent; nil if they do

@@ -56,7 +56,7 @@ package struct SendExecution: Sendable {
     let unlisted = lists.finish()
     try? await opened?.journal.makeDurable()
     // A list that stopped the journal is reported as the reason for that.
-    if !(opened?.journal.failure.map(SendLists.isAboutList) ?? false) { ending.listProblems = unlisted }
+    if !(opened?.journal.failure.map(lists.hasReported) ?? false) { ending.listProblems = unlisted }
     return ending
   }
 

@@ -13,7 +13,7 @@ package struct SendPlan: Sendable {
   package var gone: String?
   /// The id was not given, so the account names the app by its certificate's topic.
   package var isNamedByTopic = false
-  /// Where to write down what a next process must know; nil: nowhere.
+  /// The journal, which lets a later process resume the campaign; nil: none.
   package var journal: JournalPlan?
   /// When the resumed campaigns began, in seconds since 1970.
   var begunAt: UInt32?
@@ -51,7 +51,7 @@ package struct SendPlan: Sendable {
     package var expiration: Expiration?
     package var priority: UInt8?
     package var overrides = HeaderOverrides()
-    /// What the journal knows of it, when it is gone on with.
+    /// The state in the journal, if it is resumed.
     var resumed: Resumed?
 
     package init(
@@ -86,8 +86,27 @@ package struct SendPlan: Sendable {
 
   func settings(_ app: String) -> AppSettings? { apps.first { $0.id == app } }
 
-  /// Same app, same token file as one before it.
-  package var entryThatIsThereTwice: Entry? {
+  /// Throws if the campaign could not be resumed from a journal.
+  ///
+  /// - Parameter name: of the campaign, for the error.
+  package func checkIsResumable(name: String) throws(CarillonError) {
+    if entries.contains(where: { $0.tokens == "-" }) {
+      throw CarillonError(
+        .configuration,
+        "Standard input cannot be read again when the campaign is resumed, so a journal cannot be used: save the "
+          + "tokens to a file first")
+    }
+    if outcomes != nil, let entry = repeatedEntry {
+      throw CarillonError(
+        .configuration,
+        "Two entries of \(name) send to \(entry.tokens) through \(entry.app), so the list of outcomes could not be "
+          + "assigned to them when the campaign is resumed: give one of them a copy of the file, or send them one "
+          + "after the other")
+    }
+  }
+
+  /// An entry with the app and the token file of an earlier one.
+  private var repeatedEntry: Entry? {
     entries.indices.first { index in
       entries[..<index].contains { $0.app == entries[index].app && $0.tokens == entries[index].tokens }
     }.map { entries[$0] }

@@ -40,7 +40,7 @@ extension SendPlan {
       if part.settings.transport == .binary {
         for column in audience.headerColumns where !entry.template.columns.contains(column) {
           prepared.warnings.append(
-            "\(entry.tokens) has the column \(column), which only HTTP/2 can send; it is not looked at.")
+            "\(entry.tokens) has the column \(column), which only HTTP/2 can send; it is ignored.")
         }
       }
       prepared.campaigns.append(
@@ -53,8 +53,8 @@ extension SendPlan {
     return prepared
   }
 
-  /// The journal's, if the campaign goes on; otherwise what was said of them, with the topic
-  /// spelled out, so that nothing but they decides about it later.
+  /// The journal's headers, if the campaign is resumed. Otherwise the plan's, with the full topic,
+  /// so that later changes of settings do not change it.
   private func headers(_ entry: Entry, _ part: PreparedSend.AppPart) -> ProviderHeaders {
     if let headers = entry.resumed?.campaign.headers { return headers }
     let overrides = entry.overrides
@@ -68,7 +68,7 @@ extension SendPlan {
     return headers
   }
 
-  /// The audience of a campaign that goes on, from its beginning.
+  /// The audience of a resumed campaign, from its beginning.
   func wholeAudience(
     _ entry: Entry, _ campaign: PreparedSend.CampaignPart, _ app: PreparedSend.AppPart
   ) throws -> SendAudience {
@@ -101,17 +101,17 @@ extension SendPlan {
     }
   }
 
-  /// Throws what would be refused; returns what only looks wrong.
+  /// Throws the first error; returns warnings.
   private func check(_ entry: Entry, command: FrameVersion) throws -> [String] {
-    if let flag = entry.overrides.flag {
+    if let name = entry.overrides.name {
       throw CarillonError(
         .configuration,
-        "\(flag) needs HTTP/2, but the app \(entry.app) speaks the binary protocol: give it transport: http2")
+        "A \(name) needs HTTP/2, but the app \(entry.app) uses the binary protocol: set transport: http2")
     }
     if entry.priority == PushPriority.low.rawValue {
       throw CarillonError(
         .configuration,
-        "Priority 1 needs HTTP/2, but the app \(entry.app) speaks the binary protocol: use 5 or 10")
+        "Priority 1 needs HTTP/2, but the app \(entry.app) uses the binary protocol: use 5 or 10")
     }
     let findings = Payload.check(entry.template.sample, for: .binary(command), priority: entry.priority)
     return try sentences(findings, of: entry) { "The payload \(entry.payloadFile) cannot be sent: \($0)" }
@@ -122,21 +122,25 @@ extension SendPlan {
   ) throws -> [String] {
     let findings = headers.findings(payload: entry.template.sample, credential: credential)
     let type = headers.pushType.rawValue
-    return try sentences(findings, of: entry, flags: " --push-type \(type)") {
+    return try sentences(findings, of: entry) {
       "\(entry.payloadFile) cannot be sent as a notification of type \(type): \($0)"
     }
   }
 
   private func sentences(
-    _ findings: [PayloadFinding], of entry: Entry, flags: String = "", failure: (String) -> String
+    _ findings: [PayloadFinding], of entry: Entry, failure: (String) -> String
   ) throws -> [String] {
-    if let error = findings.first(where: { $0.severity == .error }) {
-      let more = findings.count { $0.severity == .error } - 1
-      let advice = more > 0 ? " (and \(more) more: carillon payload check\(flags) \(entry.payloadFile))" : ""
-      throw CarillonError(.payload, "\(failure(error.sentence))\(advice)")
+    let errors = findings.filter { $0.severity == .error }.map(\.sentence)
+    if !errors.isEmpty {
+      let more = errors.count - Self.errorCountLimit
+      let text = errors.prefix(Self.errorCountLimit).joined(separator: " ")
+      throw CarillonError(.payload, "\(failure(text))\(more > 0 ? " (and \(more) more errors)" : "")")
     }
     return findings.map { "\(entry.payloadFile): \($0.path): \($0.sentence)" }
   }
+
+  /// The most errors of a payload in one message.
+  private static let errorCountLimit = 3
 
   private static func warnings(
     about certificate: CertificateInspection, of settings: AppSettings, at now: Int64

@@ -30,7 +30,7 @@ package struct ChannelService: Sendable {
     headers.channelIdentifier = ""
     guard let bundle = headers.bundleIdentifier(for: credential.kind) else {
       throw CarillonError(
-        .configuration, "--topic BUNDLE must say which app's channels, as the certificate does not")
+        .configuration, "the topic is missing: the certificate names no app")
     }
     self.bundle = bundle
   }

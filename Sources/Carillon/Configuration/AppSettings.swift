@@ -76,8 +76,16 @@ package struct AppSettings: Hashable, Sendable, Codable {
     connectionsPerMinute ?? (AppleHosts.isAppleName(gatewayOrDefault.host) ? 3_000 : 60_000)
   }
 
-  /// No setting allows more: a thousand a second is more than two cores can connect.
-  package static let connectionsPerMinuteBounds = 1...1_000_000
+  /// The values that settings may have, whether a file or a flag sets them.
+  package enum Bounds {
+    package static let connections = 1...1000
+    /// A thousand a second is more than two cores can connect.
+    package static let connectionsPerMinute = 1...1_000_000
+    package static let patience = Duration.seconds(1) ... .seconds(604_800)
+    package static let quiet = Duration.milliseconds(10) ... .seconds(3600)
+    package static let requestTimeout = Duration.milliseconds(100) ... .seconds(600)
+    package static let batchDelay = Duration.zero ... .seconds(10)
+  }
 
   /// The gateway to connect to. Apple switched its binary gateways off in 2021, so binary senders
   /// should name one.

@@ -29,6 +29,7 @@ package enum Quantity {
 
   /// Such as `5ms`, which ``duration(_:)`` reads.
   package static func describe(_ duration: Duration) -> String {
+    if duration == .zero { return "0ms" }
     let microseconds = duration.components.seconds * 1_000_000 + duration.components.attoseconds / 1_000_000_000_000
     for (unit, size) in [("h", 3_600_000_000 as Int64), ("m", 60_000_000), ("s", 1_000_000), ("ms", 1_000)]
     where microseconds >= size && microseconds % size == 0 {

@@ -35,13 +35,13 @@ package final class FeedbackFile: FeedbackOutput {
   ///
   /// - Parameters:
   ///   - json: lines of JSON instead of CSV.
-  ///   - flag: what named the file, for errors.
-  package init(path: String, json: Bool, flag: String = "--output") throws(CarillonError) {
+  ///   - title: how errors begin; nil: with the path.
+  package init(path: String, json: Bool, title: String? = nil) throws(CarillonError) {
     self.json = json
     do throws(OutputFile.Problem) {
       descriptor = try OutputFile.open(path, flags: O_APPEND)
     } catch {
-      throw CarillonError(.list, "\(flag): \(path) cannot be written: \(error.text)")
+      throw CarillonError(.list, "\(title ?? path) cannot be written: \(error.text)")
     }
     guard !json, lseek(descriptor, 0, SEEK_END) <= 0, let problem = write(FeedbackTuple.csvHeader) else { return }
     throw CarillonError(.output, "The output cannot be written: \(problem)")

@@ -12,11 +12,11 @@ extension JournalReport {
         + "not taken in," : "what was not taken in"
     let doubt = unfinished.isEmpty ? "what it says may be older than what was sent" : "\(doubted) may have been sent"
     return "\(tornTail); they are cut off when it is opened. A kill or a loss of power loses nothing with them that "
-      + "was sent, unless the journal was written with --sync never; if anything else has cut the file, \(doubt)"
+      + "was sent, unless it was written with the sync setting never; if anything else has cut the file, \(doubt)"
   }
 
   package var strayNotice: String {
     "\(NumberText.grouped(strayCount)) notifications without an outcome belong to campaigns whose own records are "
-      + "lost: they cannot be gone on with, and are in no account"
+      + "lost: they cannot be resumed, and are in no account"
   }
 }

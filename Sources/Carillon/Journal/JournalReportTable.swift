@@ -2,7 +2,9 @@ package import PushEngine
 
 /// What is in a journal, for people.
 package enum JournalReportTable {
-  package static func text(_ report: JournalReport, directory: String) -> String {
+  /// - Parameter resumeCommand: the command that resumes the campaigns, or prints their account if
+  ///   they have ended.
+  package static func text(_ report: JournalReport, resumeCommand: String) -> String {
     var lines: [String] = []
     if report.campaigns.isEmpty {
       lines.append(
@@ -29,11 +31,10 @@ package enum JournalReportTable {
           "unsent: certainly not sent. unknown: may have arrived or "
             + "not.\(hasLost ? " lost: damage has taken their records." : "")")
       }
-      let command = "carillon send --resume --journal \(directory.asShellWord)"
       if report.unfinished.isEmpty {
-        lines.append(report.isClosed ? "All have ended." : "All have ended; their account is given by: \(command)")
+        lines.append(report.isClosed ? "All have ended." : "All have ended. Print their account with: \(resumeCommand)")
       } else {
-        lines.append("Go on by: \(command)\(report.damage.isEmpty ? "" : " --skip-damaged")")
+        lines.append("Resume with: \(resumeCommand)")
       }
     }
     lines.append("")

@@ -6,31 +6,21 @@ package struct SendJournal: Sendable {
   package let directory: String
   /// What was found in it.
   package let report: JournalReport
-  let sync: JournalConfiguration.Sync
+  /// The setting that it was opened with.
+  package let sync: JournalConfiguration.Sync
 
   /// Opens a journal, or makes it.
   ///
-  /// - Parameter skipsDamage: continues behind damaged places, and counts what is lost there.
+  /// - Parameter skipsDamage: skips damaged places, and counts what is lost there. False: damage is
+  ///   an error.
   package static func open(
     _ settings: JournalConfiguration, directory: String, skipsDamage: Bool
-  ) throws(CarillonError) -> SendJournal {
+  ) throws(JournalProblem) -> SendJournal {
     var options = EngineJournalOptions()
     options.skipsDamage = skipsDamage
     options.sync = settings.engineSync
-    do throws(JournalProblem) {
-      let (journal, report) = try EngineJournal.open(directory: directory, options: options)
-      return SendJournal(journal: journal, directory: directory, report: report, sync: settings.sync)
-    } catch {
-      switch error.kind {
-      case .inUse: throw CarillonError(.journal, "\(error): only one can have it at a time")
-      case .damaged:
-        throw CarillonError(
-          .journal,
-          "\(error); carillon journal verify \(directory.asShellWord) lists every such place, and "
-            + "--skip-damaged goes on over them and counts what is lost")
-      case .other: throw CarillonError(.journal, "\(error)")
-      }
-    }
+    let (journal, report) = try EngineJournal.open(directory: directory, options: options)
+    return SendJournal(journal: journal, directory: directory, report: report, sync: settings.sync)
   }
 
   /// What is wrong with the journal although it could be opened, in sentences.
@@ -46,13 +36,6 @@ package struct SendJournal: Sendable {
     return findings
   }
 
-  /// The command that resumes what is left in it.
-  package var resumeCommand: String {
-    // The journal does not remember how durable it was asked to be.
-    let sync = sync == JournalConfiguration().sync ? "" : " --sync \(sync.rawValue)"
-    return "carillon send --resume --journal \(directory.asShellWord)" + sync
-  }
-
   /// Throws if an earlier campaign must be resumed first.
   package func checkIsFinished() throws(CarillonError) {
     guard let state = report.unfinished.first else { return }
@@ -60,8 +43,7 @@ package struct SendJournal: Sendable {
     throw CarillonError(
       .journalContent,
       "The journal \(directory) holds a campaign of \(campaign.app) that has not ended "
-        + "(\(campaign.account.settled) of \(campaign.account.submitted) notifications settled): go on with it by "
-        + "\(resumeCommand), or give it up by carillon journal abandon \(directory.asShellWord).")
+        + "(\(campaign.account.settled) of \(campaign.account.submitted) notifications settled)")
   }
 
   // MARK: Campaigns that have ended
@@ -76,13 +58,13 @@ package struct SendJournal: Sendable {
     guard report.isClosed || !ended.isEmpty && !report.recordsAreClosed else {
       throw CarillonError(
         .journalContent,
-        "The journal \(directory) holds nothing to go on with: the process that had it last ended before its campaign "
-          + "had begun, and sent nothing")
+        "The journal \(directory) holds nothing to resume: the last process that used it ended before its campaign "
+          + "began, and sent nothing")
     }
     return ended
   }
 
-  /// Completes the lists of campaigns that have ended. Returns what there is to tell, in sentences.
+  /// Completes the lists of campaigns that have ended. Returns sentences for the user.
   /// A list that cannot be completed does not stop the account.
   package func completeLists(of ended: [JournalledCampaign]) -> [String] {
     do {

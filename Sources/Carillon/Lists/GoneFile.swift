@@ -3,12 +3,10 @@ internal import PushEngine
 internal import PushTransport
 internal import Synchronization
 
-/// The tokens that nothing should be sent to any more, unless they were registered again after the
-/// time given: as `carillon feedback` lists them. Appended to, so that one file serves all
-/// campaigns; a row that stands twice says nothing wrong.
+/// The list of gone devices: tokens to send nothing to, unless they were registered again after
+/// the time given. It has the format of the feedback service's list. Rows are appended, so that one
+/// file serves all campaigns; a repeated row does no harm.
 final class GoneFile: Sendable {
-  static let flag = "--gone: "
-
   private struct State {
     var problem: String?
     /// Rows were written since the last sync.
@@ -23,7 +21,7 @@ final class GoneFile: Sendable {
   /// Opens the file, or makes it, with its header.
   init(path: String) throws(CarillonError) {
     self.path = path
-    output = try FeedbackFile(path: path, json: false, flag: "--gone")
+    output = try FeedbackFile(path: path, json: false, title: Self.title(path))
   }
 
   /// Every token in it; nil if it cannot be read, as a pipe.
@@ -52,15 +50,33 @@ final class GoneFile: Sendable {
   }
 
   private func fail(_ problem: String) {
-    let handler: (@Sendable (String) -> Void)? = state.withLock { state in
-      state.problem = state.problem ?? problem
-      return exchange(&state.failureHandler, with: nil)
+    let (first, handler): (String, (@Sendable (String) -> Void)?) = state.withLock { state in
+      let first = state.problem ?? problem
+      state.problem = first
+      return (first, exchange(&state.failureHandler, with: nil))
     }
-    handler?("\(Self.flag)\(path) cannot be written: \(problem)")
+    handler?(Self.failure(path, first))
   }
+
+  /// How sentences about the file begin.
+  private static func title(_ path: String) -> String { "the list of gone devices \(path)" }
+
+  private static func failure(_ path: String, _ problem: String) -> String {
+    "\(title(path)) cannot be written: \(problem)"
+  }
+
+  /// The sentence for ``onFailure(_:)``; nil if nothing has failed.
+  var failure: String? { state.withLock { $0.problem }.map { Self.failure(path, $0) } }
 
   func onFailure(_ handler: @escaping @Sendable (String) -> Void) { state.withLock { $0.failureHandler = handler } }
 
   /// Returns one sentence if the file is not complete.
-  func finish() -> String? { state.withLock { $0.problem }.map { "\(Self.flag)\(path) is not complete: \($0)" } }
+  func finish() -> String? {
+    state.withLock { $0.problem }.map { "\(Self.title(path)) is not complete: \($0)" }
+  }
+
+  /// That it lacks devices, in a sentence.
+  func lackSentence(_ count: Int) -> String {
+    "\(Self.title(path)) lacked \(count) of the devices that the service has called gone"
+  }
 }

@@ -9,8 +9,8 @@ struct GoneDevice: Hashable, Sendable {
   var since: UInt64?
 }
 
-/// Finds out which devices of resumed campaigns `--gone` has lost, and appends them again where
-/// they are known: from the list of outcomes, or from the journal.
+/// Finds out which devices of resumed campaigns the list of gone devices lacks, and appends those
+/// that the list of outcomes or the journal still has.
 struct GoneRestoration {
   /// What takes the place of a time that is not known: when the campaign began. A device that was
   /// registered since then is not called gone.
@@ -45,8 +45,7 @@ struct GoneRestoration {
     guard !lacking.isEmpty || lost > 0 else { return nil }
     let restored = lacking.isEmpty ? "" : "; \(lacking.count) \(lacking.count == 1 ? "is" : "are") written again"
     let unknown = lost == 0 ? "" : "; \(lost) cannot be, as the journal no longer holds their tokens"
-    return "\(GoneFile.flag)\(file.path) lacked \(lacking.count + lost) of the devices that the service has called "
-      + "gone\(restored)\(unknown)"
+    return "\(file.lackSentence(lacking.count + lost))\(restored)\(unknown)"
   }
 }
 

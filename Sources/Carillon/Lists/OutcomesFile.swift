@@ -26,8 +26,6 @@ final class OutcomesFile: Sendable {
     var failureHandler: (@Sendable (String) -> Void)?
   }
 
-  /// How every sentence about the file begins.
-  static let flag = "--outcomes: "
   /// 256 KiB wait in memory at most.
   private static let bufferByteCount = 256 * 1024
 
@@ -90,8 +88,18 @@ final class OutcomesFile: Sendable {
   }
 
   private static func failure(_ path: String, _ problem: String) -> CarillonError {
-    CarillonError(.list, "\(flag)\(path) cannot be written: \(problem)")
+    CarillonError(.list, failureSentence(path, problem))
   }
+
+  /// How sentences about the file begin.
+  private static func title(_ path: String) -> String { "the list of outcomes \(path)" }
+
+  private static func failureSentence(_ path: String, _ problem: String) -> String {
+    "\(title(path)) cannot be written: \(problem)"
+  }
+
+  /// The sentence for ``onFailure(_:)``; nil if nothing has failed.
+  var failure: String? { state.withLock { $0.problem }.map { Self.failureSentence(path, $0) } }
 
   private static func header(_ columns: OutcomesColumns) -> String { columns.names.joined(separator: ",") + "\n" }
 
@@ -112,7 +120,7 @@ final class OutcomesFile: Sendable {
   /// Writes what waits. Returns one sentence if the file is not complete.
   func finish() -> String? {
     change { flush(&$0) }
-    return state.withLock { $0.problem }.map { "\(Self.flag)\(path) is not complete: \($0)" }
+    return state.withLock { $0.problem }.map { "\(Self.title(path)) is not complete: \($0)" }
   }
 
   /// Makes durable what was written since the last call.
@@ -139,7 +147,7 @@ final class OutcomesFile: Sendable {
       guard let problem = state.problem else { return (nil, nil) }
       return (problem, exchange(&state.failureHandler, with: nil))
     }
-    if let problem, let handler { handler("\(Self.flag)\(path) cannot be written: \(problem)") }
+    if let problem, let handler { handler(Self.failureSentence(path, problem)) }
   }
 
   private func flush(_ state: inout State) {

@@ -1,11 +1,11 @@
 internal import PushEngine
 internal import PushWire
 
-/// The files in which `carillon send` lists notifications one by one.
+/// The files that list notifications one by one.
 struct SendLists: Sendable {
   /// What was not accepted.
   let outcomes: OutcomesFile?
-  /// Whose devices are gone.
+  /// Devices that are gone.
   let gone: GoneFile?
 
   /// What hears of one campaign; nil where nothing is listed.
@@ -32,10 +32,8 @@ struct SendLists: Sendable {
   /// Writes what waits. Returns a sentence for each that is not complete.
   func finish() -> [String] { [outcomes?.finish(), gone?.finish()].compactMap { $0 } }
 
-  /// Whether a failure is one that ``onFailure(_:)`` has reported.
-  static func isAboutList(_ failure: String) -> Bool {
-    failure.hasPrefix(OutcomesFile.flag) || failure.hasPrefix(GoneFile.flag)
-  }
+  /// Whether ``onFailure(_:)`` has reported this sentence.
+  func hasReported(_ failure: String) -> Bool { [outcomes?.failure, gone?.failure].contains(failure) }
 
   private struct Both: OutcomeListener {
     let gone: GoneFile

@@ -83,8 +83,8 @@ package struct Verification: Sendable {
     if alike.isEmpty { return nil }
     throw CarillonError(
       .configuration,
-      "\(alike.sorted().joined(separator: " and ")) of the record may both be the app \(id): say which by "
-        + "--app \(id)=\(alike.sorted().first ?? "")")
+      "\(alike.sorted().joined(separator: " and ")) of the record may both be the app \(id): name its topic, as in "
+        + "\(id)=\(alike.sorted().first ?? "")")
   }
 
   // MARK: One app
@@ -233,7 +233,7 @@ struct VerifiedAccount: Decodable {
   static func read(_ file: String) throws(CarillonError) -> [String: VerifiedAccount] {
     let bytes = try describingErrors { try TextFile.read(file) }
     guard let read = try? JSONDecoder().decode(File.self, from: Data(bytes)) else {
-      throw CarillonError(.configuration, "\(file) is no account as carillon send --json prints it")
+      throw CarillonError(.configuration, "\(file) is not an account in JSON")
     }
     return read.apps
   }

@@ -8,7 +8,7 @@ internal import Synchronization
 struct BenchCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "bench",
-    abstract: "Finds out what the engine and a gateway can do: throughput, CPU, latencies, memory.",
+    abstract: "Measures the engine with a gateway: throughput, CPU time, latencies, memory.",
     discussion: """
       Without --gateway it loads the built-in simulator, which runs in a process of its own on this machine.
 
@@ -22,18 +22,18 @@ struct BenchCommand: AsyncParsableCommand {
         carillon bench --gateway gateway.example.com:2195 --trust ca.pem \\
           --certificate news.pem --key news.key --connections 4
 
-      The first value of each list is the base; every other value is measured with the rest at the base, so --apps \
-      1,10 --payload 100,200 makes three points.
+      The first value of each list is the base. Every other value is measured with all other variables at their \
+      base: --apps 1,10 --payload 100,200 makes three points.
 
-      A closed loop (--rate max) hands over as much as the engine takes: it finds the limit, and its latencies are \
-      those of full queues. An open loop (--rate N) hands \
-      over by the clock: latency counts from the moment a notification was due, so that a sender that falls behind \
-      cannot hide it. The way to the socket ends when a \
-      batch is encrypted and handed over; the way to the answer when an answer tells the notification's fate. Over \
-      HTTP/2 each request has one; the binary protocol is \
-      silent on success, and there it is mostly the answer to a probe.
+      With --rate max (a closed loop) the sender hands over as much as the engine accepts. This finds the \
+      limit; its latencies are those of full queues. With --rate N (an open loop) the sender hands over at fixed \
+      times. Latency counts from the time at which a notification was due, so a sender that falls behind shows \
+      in the latencies.
+      The latency to the socket ends when a batch is encrypted and handed over. The latency to the answer ends \
+      when an answer settles the notification. HTTP/2 has an answer for each request. The binary protocol does \
+      not answer accepted notifications, so most of them are settled by the answer to a probe.
 
-      With --gateway it speaks one transport, as whoever a certificate or, over HTTP/2, a token key says.
+      With --gateway it uses one transport, and a certificate or, over HTTP/2, a token key.
 
       Apple's hosts are refused: load tests against them are abuse.
 
@@ -41,164 +41,162 @@ struct BenchCommand: AsyncParsableCommand {
       3 it could not run.
       """)
 
-  @Option(help: .init("A gateway of your own to load (default: the built-in simulator).", valueName: "host:port"))
+  @Option(
+    help: .init("The gateway to load, one of your own (default: the built-in simulator).", valueName: "host:port"))
   var gateway: String?
   @OptionGroup var identity: IdentityOptions
   @Option(help: .init("Apps, 1 to 1000, each with its own connections.", valueName: "n,…")) var apps = "1"
   @Option(help: .init("Connections of each app, 1 to 1000.", valueName: "n,…")) var connections = "1"
-  @Option(help: .init("The most bytes in one write; 1 writes each frame alone.", valueName: "size,…")) var batch =
-    "64KiB"
+  @Option(help: .init("The most bytes in one write; with 1, each frame is written alone.", valueName: "size,…"))
+  var batch = "64KiB"
   @Option(help: .init("Payload sizes, in bytes.", valueName: "n,…")) var payload = "200"
   @Option(help: .init("Notifications per second over all apps; max is as fast as possible.", valueName: "n|max,…"))
   var rate = "max"
   @Option(
     help: .init(
-      "The round trip to the built-in simulator, TCP's and TLS's handshakes included; see simulate --help "
+      "The round-trip time to the built-in simulator, also during the TCP and TLS handshakes; see simulate --help "
         + "(default: 0ms).", valueName: "time,…")) var latency: String?
   @Option(
     help: .init(
-      "One more app, which sends so many per second meanwhile: its latency shows what the others leave it "
+      "Adds an app that sends this many notifications per second; its latency shows what the others leave for it "
         + "(default: none).", valueName: "n")) var trickle: String?
-  @Option(help: .init("What is spoken: the binary protocol, the HTTP/2 provider API.", valueName: "binary|http2,…"))
+  @Option(help: .init("The transport: the binary protocol or the HTTP/2 provider API.", valueName: "binary|http2,…"))
   var transport = "binary"
-  @Option(help: .init("Over HTTP/2: requests in flight on one connection, at most (default: 1000).", valueName: "n,…"))
+  @Option(help: .init("HTTP/2: the most requests in flight on one connection (default: 1000).", valueName: "n,…"))
   var streams: String?
-  @OptionGroup var provider: BenchProviderFlags
-  @Option(help: .init("The frame layout of the binary protocol, 0, 1 or 2 (default: 2).", valueName: "n"))
+  @Option(
+    help: .init(
+      "With --gateway over HTTP/2: the app's bundle identifier (default: the certificate's; needed with --token-key).",
+      valueName: "bundle")) var topic: String?
+  @OptionGroup var key: TokenKeyOptions
+  @Option(help: .init("The frame version of the binary protocol, 0, 1 or 2 (default: 2).", valueName: "n"))
   var command: Int?
   @Option(help: .init("How long each point is measured (default: 5s).", valueName: "time")) var duration: String?
   @Option(help: .init("How long each point runs before it is measured (default: 1s).", valueName: "time"))
   var warmUp: String?
   @Option(
-    help: .init("Measure so many notifications instead, from the first connection to the last outcome.", valueName: "n")
-  ) var count: Int?
-  @Option(help: .init("How long a frame may wait for company.", valueName: "time")) var batchDelay = "5ms"
+    help: .init(
+      "Measures this many notifications instead, from the first connection to the last outcome.", valueName: "n"))
+  var count: Int?
+  @Option(help: .init("How long a frame may wait until its batch is written.", valueName: "time")) var batchDelay =
+    "5ms"
   @Option(help: .init("The most unsettled notifications on one binary connection (default: 262144).", valueName: "n"))
   var window: Int?
   @Option(
     help: .init(
-      "How the last binary notifications are settled: by a probe or by silence (default: probe).",
+      "How the last binary notifications are settled: by a probe or after a quiet period (default: probe).",
       valueName: "probe|quiet")) var confirm: LanePolicy.Confirm?
-  @Option(help: .init("How long silence must last to mean acceptance (default: 5s).", valueName: "time"))
+  @Option(help: .init("The quiet period after which notifications count as accepted (default: 5s).", valueName: "time"))
   var settleQuiet: String?
   @Option(help: .init("Threads of the sender (default: one per core).", valueName: "n")) var threads: Int?
-  @Flag(help: "The results as one JSON object on standard output.") var json = false
+  @Flag(help: "Prints the results as one JSON object on standard output.") var json = false
   @Option(help: .init("Writes one self-contained page with plots.", valueName: "file")) var html: String?
 
-  /// What the flags say.
+  /// The plan that the flags ask for.
   func plan() throws -> BenchPlan {
     var plan = BenchPlan()
-    plan.sweep.apps = try BenchFlags.counts(apps, flag: "--apps", in: 1...1000)
-    plan.sweep.connections = try BenchFlags.counts(connections, flag: "--connections", in: 1...1000)
-    plan.sweep.batchByteCounts = try BenchFlags.batches(batch)
-    plan.sweep.rates = try BenchFlags.rates(rate, flag: "--rate", example: "100,10000,max")
-    if let latency {
-      guard gateway == nil else {
-        throw ValidationError(
-          "--latency needs the built-in simulator, and --gateway names another gateway; leave one of them out.")
-      }
-      plan.sweep.latencies = try BenchFlags.latencies(latency)
-    }
     try planTransports(&plan)
+    if latency != nil, gateway != nil {
+      throw ValidationError("--latency needs the built-in simulator: leave out --latency or --gateway.")
+    }
+    // Payloads and streams depend on the transports.
+    let texts: [(BenchVariable, String?)] = [
+      (.apps, apps), (.connections, connections), (.streams, streams), (.batch, batch), (.payload, payload),
+      (.rate, rate), (.latency, latency),
+    ]
+    for (variable, text) in texts {
+      if let text { try set(variable, to: text, in: &plan) }
+    }
     plan.extent = try extent()
     if let trickle {
       guard count == nil else {
-        throw ValidationError("--trickle and --count exclude each other: a trickle has a time, not a number.")
+        throw ValidationError("--trickle and --count exclude each other: --trickle needs a --duration.")
       }
-      guard let rate = try BenchFlags.rates(trickle, flag: "--trickle", example: "100").first ?? nil else {
-        throw ValidationError("--trickle must be a number per second, not \"\(trickle)\".")
-      }
-      plan.trickle = rate
+      try Options.value("--trickle") { () throws(ValueError) in try plan.setTrickle(trickle) }
     }
-    plan.batchDelay = try BenchFlags.duration(batchDelay, flag: "--batch-delay", in: .zero ... .seconds(10))
+    plan.batchDelay = try Options.duration(batchDelay, flag: "--batch-delay", in: AppSettings.Bounds.batchDelay)
     plan.threads = threads ?? ProcessInfo.processInfo.activeProcessorCount
-    guard (1...256).contains(plan.threads) else {
-      throw ValidationError("--threads must be from 1 to 256, not \(plan.threads).")
-    }
+    try Options.check(plan.threads, flag: "--threads", in: BenchPlan.threadCounts)
     plan.target = try target(plan.sweep.transports)
     return plan
   }
 
-  /// What is spoken, and what belongs to one transport only.
-  private func planTransports(_ plan: inout BenchPlan) throws {
-    let spoken = try BenchTransports(transport)
-    plan.sweep.transports = spoken.transports
-    plan.sweep.streams = try spoken.streams(streams)
-    try spoken.refuseWithoutHTTP2(provider.given)
-    try spoken.refuseWithoutBinary([
-      ("--command", command != nil), ("--window", window != nil), ("--confirm", confirm != nil),
-      ("--settle-quiet", settleQuiet != nil),
-    ])
-    if let command { plan.command = try Options.command(command) }
-    if let window {
-      guard (1...262_144).contains(window) else {
-        throw ValidationError("--window must be from 1 to 262144, not \(window).")
-      }
-      plan.windowCount = window
-    }
-    plan.settle.confirm = confirm ?? .probe
-    plan.settle.quiet = try BenchFlags.duration(
-      settleQuiet ?? "5s", flag: "--settle-quiet", in: .milliseconds(10) ... .seconds(3600))
-    let limits = plan.sweep.transports.map {
-      $0 == .http2 ? PushType.alert.payloadLimit : plan.command.payloadLimitDefault
-    }
-    plan.sweep.payloadByteCounts = try BenchFlags.counts(
-      payload, flag: "--payload", in: BenchPayload.leastByteCount...(limits.min() ?? 256))
+  /// The flag of a variable has its name.
+  private func set(_ variable: BenchVariable, to text: String, in plan: inout BenchPlan) throws {
+    try Options.value("--\(variable.rawValue)") { () throws(ValueError) in try plan.set(variable, to: text) }
   }
+
+  /// The transports, and the flags that belong to one of them.
+  private func planTransports(_ plan: inout BenchPlan) throws {
+    try set(.transport, to: transport, in: &plan)
+    if !plan.sweep.transports.contains(.http2) {
+      try Options.require("--transport http2", for: [("--streams", streams != nil)] + provider)
+    }
+    if !plan.sweep.transports.contains(.binary) {
+      let flags = [
+        ("--command", command != nil), ("--window", window != nil), ("--confirm", confirm != nil),
+        ("--settle-quiet", settleQuiet != nil),
+      ]
+      try Options.require("--transport binary", for: flags, because: ": HTTP/2 has nothing like it")
+    }
+    if let command { plan.command = try Options.command(command) }
+    try Options.check(window, flag: "--window", in: BenchPlan.windowCounts)
+    if let window { plan.windowCount = window }
+    plan.settle.confirm = confirm ?? .probe
+    plan.settle.quiet = try Options.duration(
+      settleQuiet ?? "5s", flag: "--settle-quiet", in: AppSettings.Bounds.quiet)
+  }
+
+  private var provider: [(String, Bool)] { [("--topic", topic != nil)] + key.given }
 
   private func extent() throws -> BenchPlan.Extent {
     guard let count else {
       return .duration(
-        try BenchFlags.duration(duration ?? "5s", flag: "--duration", in: .milliseconds(100) ... .seconds(3600)),
-        warmUp: try BenchFlags.duration(warmUp ?? "1s", flag: "--warm-up", in: .zero ... .seconds(600)))
+        try Options.duration(duration ?? "5s", flag: "--duration", in: BenchPlan.durations),
+        warmUp: try Options.duration(warmUp ?? "1s", flag: "--warm-up", in: BenchPlan.warmUps))
     }
-    for (flag, value) in [("--duration", duration), ("--warm-up", warmUp)] where value != nil {
-      throw ValidationError("\(flag) and --count exclude each other: --count measures from beginning to end.")
-    }
-    guard (1...1_000_000_000).contains(count) else {
-      throw ValidationError("--count must be from 1 to 1000000000, not \(count).")
-    }
+    try Options.exclude(
+      [("--duration", duration != nil), ("--warm-up", warmUp != nil)], "--count",
+      because: "--count measures from the beginning to the end")
+    try Options.check(count, flag: "--count", in: BenchPlan.counts)
     return .count(count)
   }
 
   private func target(_ transports: [AppSettings.Transport]) throws -> BenchPlan.Target {
     try identity.check()
     guard let gateway else {
-      let given =
-        [("--certificate", identity.certificate), ("--trust", identity.trust)].compactMap { $1 == nil ? nil : $0 }
-        + provider.given
-      if let flag = given.first {
-        throw ValidationError("\(flag) needs --gateway; the built-in simulator brings its own certificates.")
-      }
+      try Options.require(
+        "--gateway",
+        for: [("--certificate", identity.certificate != nil), ("--trust", identity.trust != nil)] + provider,
+        because: "; the built-in simulator makes its own certificates")
       return .simulator
     }
     let endpoint = try Options.endpoint(gateway, flag: "--gateway")
-    if let refusal = AppleHosts.refusal(of: endpoint.host) { throw CommandFailure.usage("--gateway: \(refusal)") }
-    guard transports.count == 1 else {
-      throw ValidationError(
-        "--gateway takes one --transport at a time: a gateway has a port for each, and only one was named.")
+    if let refusal = AppleHosts.refusal(of: endpoint.host) {
+      throw CommandFailure.usage("--gateway: \(refusal)")
     }
-    try provider.key.check(hasCertificate: identity.certificate != nil, hasTopic: provider.topic != nil)
-    guard identity.certificate != nil || provider.key.tokenKey != nil else {
+    guard transports.count == 1 else {
+      throw ValidationError("--gateway needs one --transport: a gateway has one port for each, and only one is given.")
+    }
+    try key.check(hasCertificate: identity.certificate != nil, hasTopic: topic != nil)
+    guard identity.certificate != nil || key.isGiven else {
       throw ValidationError(
-        transports == [.http2]
-          ? "--certificate FILE or --token-key FILE must say who sends." : "--certificate FILE must say who sends.")
+        "A credential is missing: --certificate FILE\(transports == [.http2] ? " or --token-key FILE" : "").")
     }
     return .gateway(endpoint)
   }
 
   func run() async throws {
     let plan = try plan()
-    // Found out before the measuring, not after it.
-    let page = try html.map(BenchPageFile.init)
-    let credential = provider.key.file.map(AppCredential.tokenKey) ?? identity.files.map(AppCredential.certificate)
+    // Opened before anything is measured, so that a wrong path is reported first.
+    let page = try failing(flag: "--html") { try html.map(BenchPageFile.init) }
+    let credential = key.file.map(AppCredential.tokenKey) ?? identity.files.map(AppCredential.certificate)
     let driver = BenchDriver(
-      plan: plan, credential: credential, trust: identity.trust, topic: provider.topic,
-      simulatorExecutable: Self.executable)
+      plan: plan, credential: credential, trust: identity.trust, topic: topic, simulatorExecutable: Self.executable)
     let report = try await run(driver, plan.sweep)
     let text = json ? BenchJSON.text(report) : BenchTable.text(report)
     if let problem = StandardStream.output.write(Array((text + "\n").utf8)) {
-      throw CommandFailure.couldNotRun("the results cannot be written: \(problem)")
+      throw CommandFailure.couldNotRun("The results cannot be written: \(problem)")
     }
     try page?.write(BenchPage.text(report, at: Date()))
     guard !report.isInterrupted, report.agrees else { throw ExitStatus.findings }
@@ -206,12 +204,12 @@ struct BenchCommand: AsyncParsableCommand {
 }
 
 extension BenchCommand {
-  /// This program itself, which is the simulator too.
+  /// The path of this program, which is also the simulator.
   private static var executable: String {
     URL(filePath: "/proc/self/exe").resolvingSymlinksInPath().path(percentEncoded: false)
   }
 
-  /// Measures, and shows on standard error how far it is.
+  /// Measures, and shows progress on standard error.
   private func run(_ driver: BenchDriver, _ sweep: BenchSweep) async throws -> BenchReport {
     let stream = StandardStream.error
     let progress = Mutex(BenchProgress(stream.isTerminal ? .terminal(columns: stream.columnCount) : .log, sweep: sweep))
@@ -221,7 +219,7 @@ extension BenchCommand {
         driver.stop()
         show(
           progress.withLock { $0.clear() }
-            + "carillon: stopping: what is in flight is still measured; interrupt again to stop at once\n")
+            + "carillon: stopping: notifications in flight are still measured; interrupt again to stop at once\n")
       } else {
         driver.endSimulators()
         Foundation.exit(ExitStatus.findings.rawValue)

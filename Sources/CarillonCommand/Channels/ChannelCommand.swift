@@ -8,7 +8,7 @@ struct ChannelCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "channel", abstract: "Manages the broadcast channels of Live Activities.",
     discussion: """
-      A broadcast goes to everyone who follows a channel, as one request:
+      A broadcast is one request; it goes to every device that follows the channel:
 
         carillon channel create --store last --topic com.example.news \\
           --token-key AuthKey_ABC123DEFG.p8 --team-id DEF123GHIJ
@@ -17,7 +17,7 @@ struct ChannelCommand: ParsableCommand {
           --topic com.example.news \\
           --token-key AuthKey_ABC123DEFG.p8 --team-id DEF123GHIJ
 
-      Exit status: 0 it was done, 1 the service refused it, 2 wrong flags or files, 3 the service could not be asked.
+      Exit status: 0 it was done, 1 the service refused it, 2 wrong flags or files, 3 the service did not answer.
       """, subcommands: [Create.self, List.self, Read.self, Delete.self])
 
   /// `message-storage-policy`.
@@ -28,14 +28,14 @@ struct ChannelCommand: ParsableCommand {
 
   struct Create: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-      abstract: "Makes a channel, and prints its identifier.",
+      abstract: "Creates a channel, and prints its identifier.",
       discussion: "  carillon channel create --config carillon.yaml --app news --store last\n\nAn app can have "
         + "10,000 channels in an environment.")
 
     @Option(
       help: .init(
-        "Whether devices that are away get the most recent broadcast later (last), or none; to a channel that "
-          + "stores none, --expiration must be 0.", valueName: "none|last")) var store = Store.last
+        "What devices that are offline get later: the most recent broadcast (last) or nothing (none). For a "
+          + "channel with none, send with --expiration 0.", valueName: "none|last")) var store = Store.last
     @OptionGroup var options: ChannelOptions
 
     func run() async throws {
@@ -47,7 +47,7 @@ struct ChannelCommand: ParsableCommand {
 
   struct List: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-      abstract: "Prints the identifiers of all channels of an app, one a line.",
+      abstract: "Prints the identifiers of all channels of an app, one per line.",
       discussion: "  carillon channel list --config carillon.yaml --app news")
 
     @OptionGroup var options: ChannelOptions
@@ -64,13 +64,13 @@ struct ChannelCommand: ParsableCommand {
       StandardStream.output.writeLine(json.text)
     }
 
-    /// One line each, whatever the service calls them.
+    /// Control characters are escaped, so each identifier is one line.
     static func lines(_ channels: [String]) -> String { channels.map { $0.escapedForTerminal }.joined(separator: "\n") }
   }
 
   struct Read: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-      abstract: "Says whether a channel is there, and what it stores.",
+      abstract: "Shows whether a channel exists, and what it stores.",
       discussion: "  carillon channel read dHN0LXNyY2gtY2hubA== --config carillon.yaml --app news")
 
     @Argument(help: "The channel's identifier.") var channel: String
@@ -81,14 +81,14 @@ struct ChannelCommand: ParsableCommand {
       let store = try await options.service().storage(of: channel) == .none ? Store.none : .last
       if options.json { return ChannelCommand.show(channel, options) { $0.field("store", store.rawValue) } }
       let what =
-        store == .none ? "nothing: a broadcast reaches the devices that are there" : "the most recent broadcast"
+        store == .none ? "nothing: a broadcast reaches only devices that are online" : "the most recent broadcast"
       StandardStream.output.writeLine("\(channel.escapedForTerminal) stores \(what)")
     }
   }
 
   struct Delete: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-      abstract: "Deletes a channel; whoever follows it gets nothing any more.",
+      abstract: "Deletes a channel. Its followers get no more broadcasts.",
       discussion: "  carillon channel delete dHN0LXNyY2gtY2hubA== --config carillon.yaml --app news")
 
     @Argument(help: "The channel's identifier.") var channel: String
@@ -101,7 +101,7 @@ struct ChannelCommand: ParsableCommand {
     }
   }
 
-  /// The identifier on a line of its own, so that a shell can take it; or an object.
+  /// The identifier on a line of its own, for use in a shell; or a JSON object.
   fileprivate static func show(_ channel: String, _ options: ChannelOptions, more: (inout JSONWriter) -> Void) {
     guard options.json else { return StandardStream.output.writeLine(channel.escapedForTerminal) }
     var json = JSONWriter()

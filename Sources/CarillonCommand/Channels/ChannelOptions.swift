@@ -4,18 +4,19 @@ internal import PushServer
 internal import PushTransport
 internal import PushWire
 
-/// Where channels are managed, and as whom.
+/// The management service, the app and its credential.
 struct ChannelOptions: ParsableArguments {
-  @Option(help: .init("A configuration file; --app says which of its apps.", valueName: "file")) var config: String?
+  @Option(help: .init("A configuration file; --app selects one of its apps.", valueName: "file")) var config: String?
   @Option(help: .init("The app in the configuration file (default: the only one).", valueName: "id")) var app: String?
   @Option(
     help: .init(
-      "Whose channels: Apple keeps those of its environments apart (default: production).",
+      "The environment; each has channels of its own (default: production).",
       valueName: "production|sandbox")) var environment: PushEnvironment?
   @Option(
-    help: .init("The management service, if it is not Apple's: a simulator's --channels-port.", valueName: "host:port"))
+    help: .init(
+      "The management service (default: Apple's); for a simulator, its --channels-port.", valueName: "host:port"))
   var gateway: String?
-  @Option(help: .init("The app's bundle identifier (default: what the certificate says).", valueName: "bundle"))
+  @Option(help: .init("The app's bundle identifier (default: the certificate's).", valueName: "bundle"))
   var topic: String?
   @OptionGroup var identity: IdentityOptions
   @OptionGroup var key: TokenKeyOptions
@@ -27,34 +28,34 @@ struct ChannelOptions: ParsableArguments {
     if config != nil {
       try identity.refuse(besides: "--config")
       let besides = [("--environment", environment != nil), ("--topic", topic != nil)] + key.given
-      try Options.exclude(besides, "--config", because: "the configuration file says it")
+      try Options.exclude(besides, "--config", because: "the configuration file sets it")
       return
     }
     if app != nil { throw ValidationError("--app needs --config.") }
     guard identity.certificate != nil || key.isGiven else {
-      throw ValidationError("--token-key FILE, --certificate FILE or --config FILE must say who asks.")
+      throw ValidationError("A credential is missing: --token-key FILE, --certificate FILE or --config FILE.")
     }
-    try key.check(hasCertificate: identity.certificate != nil, hasTopic: topic != nil, who: "asks")
+    try key.check(hasCertificate: identity.certificate != nil, hasTopic: topic != nil)
   }
 
-  /// The app, as it sends.
+  /// The settings of the app.
   private func settings() throws -> AppSettings {
     if let config {
-      let configuration = try describingErrors { try DeploymentConfiguration.read(file: config) }
-      let settings = try configuration.app(app, file: config)
+      let configuration = try failing { try DeploymentConfiguration.read(file: config) }
+      let settings = try failing(flag: "--app") { try configuration.app(app, file: config) }
       guard settings.transport == .http2 else {
         throw CommandFailure.usage(
-          "The app \(settings.id) speaks the binary protocol, which has no channels: give it transport: http2")
+          "The app \(settings.id) uses the binary protocol, which has no channels: set transport: http2")
       }
       guard settings.gateway == nil || gateway != nil else {
         throw CommandFailure.usage(
-          "--gateway HOST:PORT must say where the channels are managed, as \(config) names a gateway that is not "
-            + "Apple's for the app \(settings.id)")
+          "--gateway HOST:PORT of the management service is missing: in \(config) the app \(settings.id) has a "
+            + "gateway of its own")
       }
       return settings
     }
     guard let credential = key.file.map(AppCredential.tokenKey) ?? identity.files.map(AppCredential.certificate) else {
-      throw CommandFailure.usage("--token-key or --certificate is needed")
+      throw CommandFailure.usage("A credential is missing: --token-key FILE or --certificate FILE")
     }
     var settings = AppSettings(id: topic ?? "app", credential: credential)
     settings.transport = .http2
@@ -66,6 +67,9 @@ struct ChannelOptions: ParsableArguments {
 
   /// Reads the credential.
   func service() throws -> ChannelService {
-    try ChannelService(for: settings(), at: gateway.flatMap(Endpoint.init), unixSeconds: Int64(NIOLoop.wallClock))
+    let settings = try settings()
+    return try failing(flag: config == nil ? "--topic" : nil, for: .configuration) {
+      try ChannelService(for: settings, at: gateway.flatMap(Endpoint.init), unixSeconds: Int64(NIOLoop.wallClock))
+    }
   }
 }

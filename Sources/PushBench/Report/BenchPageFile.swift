@@ -10,7 +10,7 @@ package struct BenchPageFile {
   package init(path: String) throws(CarillonError) {
     self.path = path
     guard FileManager.default.createFile(atPath: path, contents: nil), let file = FileHandle(forWritingAtPath: path)
-    else { throw CarillonError(.list, "--html: \(path) cannot be written") }
+    else { throw CarillonError(.list, "\(path) cannot be written") }
     self.file = file
   }
 

@@ -19,9 +19,8 @@ extension AppleHosts {
   }
 
   private static func sentence(_ host: String, _ fact: String) -> String {
-    "\(host) \(fact), and Apple's push service is not to be load-tested: it counts that as abuse, and may close the "
-      + "account. "
-      + "Leave --gateway out to test against the built-in simulator, or name a gateway of your own."
+    "\(host) \(fact). Apple treats load tests of its push service as abuse, and may close the account. Use the "
+      + "built-in simulator or a gateway of your own."
   }
 
   /// Whether a numeric address is in one of Apple's networks. IPv4 addresses mapped into IPv6 count

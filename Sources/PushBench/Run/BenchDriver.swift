@@ -82,7 +82,7 @@ package final class BenchDriver: Sendable {
     var gateway = BenchGateway(routes: [:])
     switch plan.target {
     case .gateway(let endpoint):
-      guard let credential else { throw CarillonError(.configuration, "--certificate FILE must say who sends") }
+      guard let credential else { throw CarillonError(.configuration, "the gateway \(endpoint) needs a credential") }
       for transport in plan.sweep.transports {
         gateway.routes[BenchGateway.RouteKey(transport: transport, latency: .zero)] = try BenchGateway.route(
           transport, to: endpoint, as: Array(repeating: credential, count: appCount), trust: trust, topic: topic)

@@ -34,10 +34,10 @@ struct BenchGateway: Sendable {
       let findings = campaign.requestHeaders.check(payload: campaign.payload, credential: credentials[app].kind)
       if findings.contains(.topicMissing) {
         throw CarillonError(
-          .configuration, "--topic BUNDLE is needed: the certificate does not say which app it is for")
+          .configuration, "the topic is missing: the certificate names no app")
       }
       if let finding = findings.first {
-        throw CarillonError(.payload, "nothing can be sent with --topic \(topic ?? ""): \(finding)")
+        throw CarillonError(.payload, "nothing can be sent with the topic \(topic ?? ""): \(finding)")
       }
       return campaign
     }

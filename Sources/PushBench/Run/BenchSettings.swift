@@ -61,7 +61,7 @@ package enum BenchVariable: String, CaseIterable, Sendable {
     case .batch: Quantity.describe(byteCount: settings.batchByteCount)
     case .payload: "\(settings.payloadByteCount)"
     case .rate: settings.rate.map { NumberText.grouped(Int($0.rounded())) } ?? "max"
-    case .latency: settings.latency == .zero ? "0ms" : Quantity.describe(settings.latency)
+    case .latency: Quantity.describe(settings.latency)
     }
   }
 }

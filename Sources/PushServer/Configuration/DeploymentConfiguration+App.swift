@@ -7,13 +7,13 @@ extension DeploymentConfiguration {
     guard let id else {
       guard apps.count == 1 else {
         throw CarillonError(
-          .configuration, "--app is needed, as \(file) has several apps: \(ids.joined(separator: ", "))")
+          .configuration, "\(file) has several apps, so one must be named: \(ids.joined(separator: ", "))")
       }
       return apps[0]
     }
     if let found = apps.first(where: { $0.id == id }) { return found }
     let advice =
       Suggestion.nearest(to: id, in: ids).map { "did you mean \"\($0)\"?" } ?? "it has \(ids.joined(separator: ", "))."
-    throw CarillonError(.configuration, "--app: \(file) has no app \"\(id)\"; \(advice)")
+    throw CarillonError(.configuration, "\(file) has no app \"\(id)\"; \(advice)")
   }
 }

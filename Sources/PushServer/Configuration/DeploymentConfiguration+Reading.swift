@@ -90,7 +90,7 @@ extension AppSettings {
     }
     if let value = reader.take("on-unknown") { onUnknown = try value.choice(LanePolicy.OnUnknown.self) }
     if let value = reader.take("attempts") { attempts = try value.integer(in: 1...RequestPolicy.attemptCountLimit) }
-    if let value = reader.take("patience") { patience = try value.duration(in: .seconds(1) ... .seconds(604_800)) }
+    if let value = reader.take("patience") { patience = try value.duration(in: Bounds.patience) }
     if let value = reader.take("rate-limit") { rateLimit = try value.rate() }
     try reader.finish()
   }
@@ -102,7 +102,7 @@ extension AppSettings {
     }
     if let value = reader.take("request-timeout") {
       try requireHTTP2(value)
-      requestTimeout = try value.duration(in: .milliseconds(100) ... .seconds(600))
+      requestTimeout = try value.duration(in: Bounds.requestTimeout)
     }
     if let value = reader.take("streams") {
       try requireHTTP2(value)
@@ -127,9 +127,9 @@ extension AppSettings {
   /// `{ min, max, per-minute }`. Without a max, a min above 8 is also the max.
   private mutating func takeConnections(_ node: YAMLNode) throws(ConfigurationError) {
     var reader = try YAMLReader(node)
-    let least = try reader.take("min")?.integer(in: 1...1000)
-    let most = try reader.take("max")?.integer(in: 1...1000)
-    connectionsPerMinute = try reader.take("per-minute")?.integer(in: Self.connectionsPerMinuteBounds)
+    let least = try reader.take("min")?.integer(in: Bounds.connections)
+    let most = try reader.take("max")?.integer(in: Bounds.connections)
+    connectionsPerMinute = try reader.take("per-minute")?.integer(in: Bounds.connectionsPerMinute)
     try reader.finish()
     let lower = least ?? 1
     let upper = most ?? max(8, lower)
@@ -143,7 +143,7 @@ extension AppSettings.Batching {
     self.init()
     var reader = try YAMLReader(node)
     if let value = reader.take("max-bytes") { maxBytes = try value.byteCount(in: 4 << 10...16 << 20) }
-    if let value = reader.take("max-delay") { maxDelay = try value.duration(in: .zero ... .seconds(10)) }
+    if let value = reader.take("max-delay") { maxDelay = try value.duration(in: AppSettings.Bounds.batchDelay) }
     try reader.finish()
   }
 }
@@ -162,7 +162,7 @@ extension AppSettings.Settle {
   fileprivate init(_ node: YAMLNode) throws(ConfigurationError) {
     self.init()
     var reader = try YAMLReader(node)
-    if let value = reader.take("quiet") { quiet = try value.duration(in: .milliseconds(10) ... .seconds(3600)) }
+    if let value = reader.take("quiet") { quiet = try value.duration(in: AppSettings.Bounds.quiet) }
     if let value = reader.take("confirm") { confirm = try value.choice(LanePolicy.Confirm.self) }
     try reader.finish()
   }

@@ -57,11 +57,7 @@ extension YAMLNode {
   }
 
   package func integer(in range: ClosedRange<Int>) throws(ConfigurationError) -> Int {
-    let text = try text()
-    guard let value = Int(text), range.contains(value) else {
-      throw error("must be a whole number from \(range.lowerBound) to \(range.upperBound), not \(text.cited)")
-    }
-    return value
+    try value { text throws(ValueError) in try Quantity.integer(text, in: range) }
   }
 
   /// One of the raw values of `Choice`.
@@ -75,25 +71,22 @@ extension YAMLNode {
   }
 
   package func byteCount(in range: ClosedRange<Int>) throws(ConfigurationError) -> Int {
-    let text = try text()
-    guard let value = Quantity.byteCount(text), range.contains(value) else {
-      throw error(
-        "must be a size from \(Quantity.describe(byteCount: range.lowerBound)) to "
-          + "\(Quantity.describe(byteCount: range.upperBound)), not \(text.cited)"
-      )
-    }
-    return value
+    try value { text throws(ValueError) in try Quantity.byteCount(text, in: range) }
   }
 
   package func duration(in range: ClosedRange<Duration>) throws(ConfigurationError) -> Duration {
+    try value { text throws(ValueError) in try Quantity.duration(text, in: range) }
+  }
+
+  private func value<Value>(
+    _ read: (String) throws(ValueError) -> Value
+  ) throws(ConfigurationError) -> Value {
     let text = try text()
-    guard let value = Quantity.duration(text), range.contains(value) else {
-      throw error(
-        "must be a duration from \(Quantity.describe(range.lowerBound)) to "
-          + "\(Quantity.describe(range.upperBound)), not \(text.cited)"
-      )
+    do throws(ValueError) {
+      return try read(text)
+    } catch {
+      throw self.error(error.problem)
     }
-    return value
   }
 
   /// Notifications per second.
@@ -109,10 +102,4 @@ extension YAMLNode {
   package func filePath() throws(ConfigurationError) -> String {
     FilePath.resolve(try text(), besides: file)
   }
-}
-
-extension String {
-  /// The text in quotation marks, for errors. Long texts are cut, and control characters are
-  /// escaped.
-  var cited: String { "\"\(escapedForTerminal(atMost: 64))\"" }
 }

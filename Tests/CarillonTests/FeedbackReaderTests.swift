@@ -1,13 +1,12 @@
 internal import Foundation
-internal import PushServer
 internal import PushTransport
 internal import PushWire
+internal import Support
 internal import Testing
 
 @testable internal import Carillon
-@testable internal import CarillonCommand
 
-/// How `carillon feedback` treats the end of the list.
+/// How the feedback reader treats the end of the list.
 struct FeedbackReaderTests {
   private let place: Workplace
   private let endpoint = Endpoint(host: "localhost", port: 2196)
@@ -56,7 +55,7 @@ struct FeedbackReaderTests {
   private static let tuple: [UInt8] = [0, 0, 0, 7, 0, 2, 0xAB, 0xCD]
 
   @Test(
-    "a list with close_notify is complete; one without is written and reported as cut, with exit status 1"
+    "a list with close_notify is complete; one without is written and reported as cut"
   )
   func truncation() async throws {
     let whole = try await read([Self.tuple], .byPeer)

@@ -1,10 +1,10 @@
 internal import Foundation
 internal import PushEngine
 internal import PushWire
+internal import Support
 internal import Testing
 
 @testable internal import Carillon
-@testable internal import CarillonCommand
 
 /// The list of outcomes of a resumed campaign.
 struct OutcomesListTests {
@@ -117,7 +117,8 @@ struct OutcomesListTests {
   }
 
   @Test(
-    "devices missing from --gone are appended again from the list of outcomes; those without a known token are counted")
+    "devices missing from the list of gone devices are appended again from the list of outcomes; those without a known token are counted"
+  )
   func gone() throws {
     try FileManager.default.createDirectory(atPath: place.path("journal"), withIntermediateDirectories: false)
     try place.write("timestamp,token\n1700000000,aa\n", to: "gone.csv")
