@@ -29,36 +29,43 @@ struct CredentialCommand: ParsableCommand {
 
     func run() throws {
       let now = Int64(Date().timeIntervalSince1970)
-      if passphraseFile == nil, let key = try tokenKey() {
-        StandardStream.output.writeLine(json ? TokenKeyJSON.text(key) : TokenKeyReport.table(key))
-        if key.findings.contains(where: \.isFatal) { throw ExitStatus.findings }
-        return
+      let inspected = try failing {
+        try InspectedCredential.load(file: file, passphraseFile: passphraseFile, at: now)
       }
-      let inspection = try failing {
-        try CredentialInspection.load(file: file, passphraseFile: passphraseFile, at: now)
-      }
-      StandardStream.output.writeLine(
-        json ? CredentialJSON.text(inspection, at: now) : CredentialReport.table(inspection, at: now))
-      if inspection.findings.contains(where: \.isFatal) { throw ExitStatus.findings }
-    }
-
-    /// The key, if the file holds a token signing key and no certificate.
-    private func tokenKey() throws -> TokenKeyInspection? {
-      if file.lowercased().hasSuffix(".p8") { return try TokenKeyReport.inspection(of: file) }
-      do throws(CredentialError) {
-        _ = try CredentialInspection.load(file: file, at: 0)
-        return nil
-      } catch {
-        guard case .certificateMissing = error else { return nil }
-        return try TokenKeyReport.inspection(of: file)
-      }
+      StandardStream.output.writeLine(json ? inspected.json(at: now) : CredentialReport.table(inspected, at: now))
+      if inspected.findings.contains(where: \.isFatal) { throw ExitStatus.findings }
     }
   }
 }
 
 /// The table of `credential inspect`.
 enum CredentialReport {
-  static func table(_ inspection: CredentialInspection, at now: Int64) -> String {
+  static func table(_ inspected: InspectedCredential, at now: Int64) -> String {
+    let rows =
+      switch inspected {
+      case .certificate(let inspection): Self.rows(inspection, at: now)
+      case .tokenKey(let inspection): Self.rows(inspection)
+      }
+    let width = rows.map { $0.0.count }.max() ?? 0
+    // Names in a certificate may hold control characters.
+    var lines = rows.map { $0.0.padding(toLength: width + 2, withPad: " ", startingAt: 0) + $0.1.escapedForTerminal }
+    lines += inspected.findings.map { "\($0.isFatal ? "Error" : "Warning"): \($0.description.asSentence)" }
+    return lines.joined(separator: "\n")
+  }
+
+  private static func rows(_ inspection: TokenKeyInspection) -> [(String, String)] {
+    let identifier = TokenKeyFile.keyIdentifier(inNameOf: inspection.file)
+    var rows = [
+      ("File", "\(inspection.file) (token signing key)"),
+      ("Key", "\(inspection.keyType), signs provider tokens (ES256)"),
+      ("Key ID", identifier ?? "not in the name of the file; the developer account shows it"),
+      ("SHA-256", inspection.fingerprint),
+    ]
+    if let mode = inspection.mode { rows.append(("Permissions", "0" + String(mode, radix: 8))) }
+    return rows
+  }
+
+  private static func rows(_ inspection: CredentialInspection, at now: Int64) -> [(String, String)] {
     let certificate = inspection.certificate
     let days = certificate.daysLeft(at: now)
     var rows: [(String, String)] = [
@@ -82,11 +89,7 @@ enum CredentialReport {
       rows.append(("Server names", certificate.serverNames.joined(separator: ", ")))
     }
     if !inspection.chain.isEmpty { rows.append(("Chain", inspection.chain.joined(separator: "; "))) }
-    let width = rows.map { $0.0.count }.max() ?? 0
-    // Names in a certificate may hold control characters.
-    var lines = rows.map { $0.0.padding(toLength: width + 2, withPad: " ", startingAt: 0) + $0.1.escapedForTerminal }
-    lines += inspection.findings.map { "\($0.isFatal ? "Error" : "Warning"): \($0.description.asSentence)" }
-    return lines.joined(separator: "\n")
+    return rows
   }
 
   private static func environments(_ certificate: CertificateInspection) -> [String] {

@@ -4,9 +4,7 @@ internal import PushWire
 /// Turns snapshots into lines on a terminal or in a log, and decides when a line is due. It has no
 /// clock and writes nothing.
 struct ProgressDisplay {
-  typealias Style = ProgressStyle
-
-  private let style: Style
+  private let style: ProgressStyle
   private var lastDrawn: Duration?
   private var rate: ProgressRate
   private var isLineOpen = false
@@ -14,7 +12,7 @@ struct ProgressDisplay {
   /// Waiting apps that the log already names.
   private var announced: Set<String> = []
 
-  init(_ style: Style) {
+  init(_ style: ProgressStyle) {
     self.style = style
     rate = ProgressRate(isSmoothed: style != .log)
   }

@@ -78,9 +78,7 @@ struct ProviderFlags: ParsableArguments {
     try key.check(hasCertificate: hasCertificate, hasTopic: topic != nil)
   }
 
-  func checkRequestTimeout() throws { _ = try requestTimeoutDuration() }
-
-  private func requestTimeoutDuration() throws -> Duration? {
+  func requestTimeoutDuration() throws -> Duration? {
     try requestTimeout.map {
       try Options.duration($0, flag: "--request-timeout", in: AppSettings.Bounds.requestTimeout)
     }

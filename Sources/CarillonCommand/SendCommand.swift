@@ -183,7 +183,7 @@ struct SendCommand: AsyncParsableCommand {
   }
 
   private func checkValues() throws {
-    try provider.checkRequestTimeout()
+    _ = try provider.requestTimeoutDuration()
     try Options.check(
       connectionsPerMinute, flag: "--connections-per-minute", in: AppSettings.Bounds.connectionsPerMinute)
     try Options.check(connections, flag: "--connections", in: AppSettings.Bounds.connections)

@@ -18,7 +18,8 @@ struct SendShell: Sendable {
     let ending = try await run.run(at: unixSeconds, notice: { Self.say($0.asSentence) }, alongside: watch)
     // Closing the journal removes the accounts of ended campaigns, so the account is printed first:
     // after a kill in between, resuming prints it again.
-    let unwritten = showsAccount(ending) ? ending.account.show(json: json) : nil
+    // If nothing was sent, people need only the reason. Machines always get an object.
+    let unwritten = json || !ending.failedBeforeSending ? ending.account.show(json: json) : nil
     let unjournalled = unwritten == nil ? await closeJournal() : nil
     let problems = ending.listProblems + [unwritten, ending.failures.isEmpty ? unjournalled : nil].compactMap { $0 }
     try finish(ending, incomplete: problems, isShown: unwritten == nil)
@@ -91,12 +92,6 @@ struct SendShell: Sendable {
 
   // MARK: Ending
 
-  /// If nothing reached a gateway, people need only the reason. Machines always get an object. A
-  /// gateway that accepted nothing until the patience ended gets an account, with its notes.
-  private func showsAccount(_ ending: SendEnding) -> Bool {
-    json || !ending.nothingWasSent || ending.failures.isEmpty || ending.hasGivenUp
-  }
-
   /// - Parameters:
   ///   - incomplete: sentences about lists, journal or account that could not be written.
   ///   - isShown: false: the account did not reach standard output.
@@ -113,7 +108,7 @@ struct SendShell: Sendable {
         Self.say("unsent notifications stay in the journal; resume with \(opened.resumeCommand)")
       }
     }
-    if !isShown || !failures.isEmpty && ending.nothingWasSent && !ending.hasGivenUp { throw ExitStatus.couldNotRun }
+    if !isShown || ending.failedBeforeSending { throw ExitStatus.couldNotRun }
     if !audiences.isEmpty, account.apps.allSatisfy({ $0.account.submitted == 0 }) { throw ExitStatus.usage }
     if !failures.isEmpty || !audiences.isEmpty || !incomplete.isEmpty { throw ExitStatus.findings }
     if account.exitStatus != .success { throw account.exitStatus }

@@ -142,12 +142,11 @@ extension JournalCampaigns {
       let resumed = try await site.resume()
       expectOneSentence(
         resumed, status: 2,
-        containing: "outcomes.csv, which lists what was not accepted so far, cannot be read: "
-          + "No such file or directory; put it back")
+        containing: "outcomes.csv cannot be read: No such file or directory; restore it, or put an empty file")
       #expect(await site.gateway.acceptedCount == arrived)
       let abandoned = try await site.journal("abandon", ["--json"])
       #expect(abandoned.status == 1, "\(abandoned)")
-      #expect(abandoned.errors.contains("carillon: what is given up is not listed: "), "\(abandoned)")
+      #expect(abandoned.errors.contains("carillon: the list of outcomes is not completed: "), "\(abandoned)")
       let account = try #require(SentAccount(abandoned), "\(abandoned)")
       #expect(account.apps.values.allSatisfy { $0.sum == $0.submitted }, "\(abandoned)")
     }

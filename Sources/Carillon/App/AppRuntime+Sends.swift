@@ -2,39 +2,39 @@ internal import PushEngine
 internal import PushWire
 
 extension AppRuntime {
-  /// What one run of single sends holds in memory at a time.
+  /// What a campaign of single notifications holds in memory at a time.
   private static let entryLimit = 256
   private static let payloadCapacity = 256 << 10
 
-  /// Starts a run of single sends.
-  func begin(_ run: SendRun, _ group: PreparedNotification.Group) {
-    run.prepare(loop: engine.loop) { [entry] in entry.goneDevices.send($0) }
-    let isTaken = engine.jobs.put { [self] in await serve(run, group) }
-    if !isTaken { run.ended(.failure(DeploymentCore.hasEnded)) }
+  /// Starts to send a queue of single notifications.
+  func begin(_ queue: SingleSendQueue, _ group: PreparedNotification.Group) {
+    queue.prepare(loop: engine.loop) { [entry] in entry.goneDevices.send($0) }
+    let isTaken = engine.jobs.put { [self] in await serve(queue, group) }
+    if !isTaken { queue.ended(.failure(DeploymentCore.hasEnded)) }
   }
 
-  private func serve(_ run: SendRun, _ group: PreparedNotification.Group) async {
+  private func serve(_ queue: SingleSendQueue, _ group: PreparedNotification.Group) async {
     do throws(CarillonError) {
-      try await send(run, group)
+      try await send(queue, group)
       // Those that were still in the queue when the app was stopped.
-      run.ended(.success(.cancelled))
+      queue.ended(.success(.cancelled))
     } catch {
-      run.ended(.failure(error))
+      queue.ended(.failure(error))
     }
-    sends.ended(run, group)
+    sends.ended(queue, group)
   }
 
-  private func send(_ run: SendRun, _ group: PreparedNotification.Group) async throws(CarillonError) {
+  private func send(_ queue: SingleSendQueue, _ group: PreparedNotification.Group) async throws(CarillonError) {
     let campaign = group.campaign()
     let number = try await engine.begin(campaign, app: entry.id, context: CampaignNote(isSingleSends: true))
-    let campaignRun = try begin(campaign, number, listener: run)
+    let campaignRun = try begin(campaign, number, listener: queue)
     // Whoever sent something got an outcome: nothing of it is to be sent again.
     let registered = runs.add(
-      RunRegistry.Run(drain: { run.finish() }, cancel: { campaignRun.abandon() }))
-    if registered == nil { run.finish() }
+      RunRegistry.Run(drain: { queue.finish() }, cancel: { campaignRun.abandon() }))
+    if registered == nil { queue.finish() }
     do throws(AudienceError) {
       try await campaignRun.run(
-        run, chunk: AudienceChunk(entryLimit: Self.entryLimit, payloadCapacity: Self.payloadCapacity))
+        queue, chunk: AudienceChunk(entryLimit: Self.entryLimit, payloadCapacity: Self.payloadCapacity))
     } catch {
       preconditionFailure("a queue cannot fail")
     }

@@ -50,11 +50,11 @@ private final class BatchAnswers: Sendable {
 
 /// The single sends of one app: callers wait here for their outcomes.
 ///
-/// Notifications with the same headers share a run, which is a campaign of the engine whose
-/// audience is a queue. A run that nobody uses for a while ends.
+/// Notifications with the same headers share a queue, which the engine sends as a campaign. A
+/// queue that is not used for a while ends.
 final class SingleSends: Sendable {
   private struct State {
-    var runs: [PreparedNotification.Group: SendRun] = [:]
+    var queues: [PreparedNotification.Group: SingleSendQueue] = [:]
     var pendingCount = 0
     var nextWaiter: UInt64 = 0
     var waiters: [(number: UInt64, continuation: CheckedContinuation<Bool, Never>)] = []
@@ -63,10 +63,10 @@ final class SingleSends: Sendable {
   }
 
   private let state = Mutex(State())
-  private let begin: @Sendable (SendRun, PreparedNotification.Group) -> Void
+  private let begin: @Sendable (SingleSendQueue, PreparedNotification.Group) -> Void
 
-  /// - Parameter begin: starts a run. It calls ``ended(_:_:)`` in the end.
-  init(begin: @escaping @Sendable (SendRun, PreparedNotification.Group) -> Void) { self.begin = begin }
+  /// - Parameter begin: starts to send a queue. It calls ``ended(_:_:)`` in the end.
+  init(begin: @escaping @Sendable (SingleSendQueue, PreparedNotification.Group) -> Void) { self.begin = begin }
 
   func send(_ prepared: PreparedNotification, to token: DeviceToken) async throws(CarillonError) -> PushOutcome {
     guard await takePlace() else {
@@ -98,31 +98,31 @@ final class SingleSends: Sendable {
 
   /// Hands a notification over; the caller has a place for it.
   private func enqueue(
-    _ prepared: PreparedNotification, to token: DeviceToken, _ answer: @escaping SendRun.Answer
+    _ prepared: PreparedNotification, to token: DeviceToken, _ answer: @escaping SingleSendQueue.Answer
   ) {
     while true {
-      let run = run(for: prepared.group)
-      if run.enqueue(prepared, to: token, answer) { return }
+      let queue = queue(for: prepared.group)
+      if queue.enqueue(prepared, to: token, answer) { return }
       // It has ended just now.
-      ended(run, prepared.group)
+      ended(queue, prepared.group)
     }
   }
 
-  private func run(for group: PreparedNotification.Group) -> SendRun {
-    let (run, isNew) = state.withLock { state in
-      if let run = state.runs[group] { return (run, false) }
-      let run = SendRun()
-      state.runs[group] = run
-      return (run, true)
+  private func queue(for group: PreparedNotification.Group) -> SingleSendQueue {
+    let (queue, isNew) = state.withLock { state in
+      if let queue = state.queues[group] { return (queue, false) }
+      let queue = SingleSendQueue()
+      state.queues[group] = queue
+      return (queue, true)
     }
-    if isNew { begin(run, group) }
-    return run
+    if isNew { begin(queue, group) }
+    return queue
   }
 
-  /// The run takes nothing more.
-  func ended(_ run: SendRun, _ group: PreparedNotification.Group) {
+  /// The queue takes nothing more.
+  func ended(_ queue: SingleSendQueue, _ group: PreparedNotification.Group) {
     state.withLock { state in
-      if state.runs[group] === run { state.runs[group] = nil }
+      if state.queues[group] === queue { state.queues[group] = nil }
     }
   }
 

@@ -1,7 +1,8 @@
 package import PushEngine
 internal import PushWire
 
-/// A send whose campaigns run: what watches and stops it. Every call may come from any thread.
+/// The handle of a send while its campaigns run: progress, account, and how to stop it. Every call
+/// may come from any thread. ``SendExecution`` makes it.
 package struct RunningSend: Sendable {
   private struct Part: Sendable {
     var campaign: PreparedSend.CampaignPart
@@ -192,4 +193,8 @@ package struct SendEnding: Sendable {
   package var nothingWasSent: Bool
   /// Why lists are not complete, one sentence each.
   package var listProblems: [String] = []
+
+  /// Apps failed before anything was sent, so there is nothing to account for. A gateway that
+  /// accepted nothing until the patience ended has an account, with its notes.
+  package var failedBeforeSending: Bool { nothingWasSent && !failures.isEmpty && !hasGivenUp }
 }

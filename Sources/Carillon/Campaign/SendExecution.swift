@@ -2,10 +2,11 @@ internal import Foundation
 internal import PushEngine
 internal import PushTransport
 
-/// Runs a send that was prepared, to its account.
+/// Carries out a prepared send: opens the lists, begins the campaigns in the journal, and runs them
+/// to the account.
 ///
-/// It prints nothing and knows no signal: what a person should read while it runs goes to `notice`,
-/// and ``RunningSend`` shows progress and stops it.
+/// It prints nothing and catches no signals. Sentences for the user go to `notice`; ``RunningSend``
+/// has the progress, and stops the send.
 package struct SendExecution: Sendable {
   let plan: SendPlan
   let prepared: PreparedSend

@@ -42,7 +42,7 @@ package struct ChannelService: Sendable {
       JSONMember("push-type", .string("LiveActivity")),
     ])
     guard let channel = try await ask("POST", body: body.encoded)["apns-channel-id"] else {
-      throw CarillonError(.gateway, "The service has made a channel, but does not say which")
+      throw CarillonError(.gateway, "The service created a channel, but did not return its identifier")
     }
     return channel
   }
@@ -87,7 +87,7 @@ package struct ChannelService: Sendable {
       let text = unsafe reply.body.withUnsafeBytes { unsafe ProviderErrorBody.reasonText(in: $0) }
       let refusal = ProviderRefusal(status: reply.status, reason: reason, otherReason: text)
       throw CarillonError(
-        .refused, "\(endpoint) refuses it: \(refusal)\(reason.flatMap(Self.advice).map { ": \($0)" } ?? "").")
+        .refused, "\(endpoint) refused the request: \(refusal)\(reason.flatMap(Self.advice).map { ": \($0)" } ?? "").")
     }
     return reply
   }

@@ -71,7 +71,7 @@ final class ProviderExchange: LinkDelegate {
       return Self.output(state.session)
     }
     if let output { return Self.send(output, over: link) }
-    finish(.failure(CarillonError(.gateway, "\(endpoint) takes no request")))
+    finish(.failure(CarillonError(.gateway, "\(endpoint) accepts no requests")))
     link.close()
   }
 

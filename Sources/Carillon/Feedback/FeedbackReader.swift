@@ -141,7 +141,7 @@ package final class FeedbackReader: LinkDelegate {
     case .reset:
       return failure(
         .gateway,
-        "The connection to \(endpoint) was reset\(sofar); what had not come yet is lost to the service, so try again")
+        "The connection to \(endpoint) was reset\(sofar); the rest of the list was not received, so read it again")
     case .unreachable(let why): return failure(.gateway, "\(endpoint) cannot be reached: \(why)")
     case .handshakeFailed(let why):
       return failure(.gateway, "The TLS handshake with \(endpoint) failed: \(why)")

@@ -1,6 +1,7 @@
 internal import PushEngine
 
-/// The list of outcomes of campaigns that are given up, which gets what was not sent too.
+/// The list of outcomes of abandoned campaigns, completed with the notifications that were not
+/// sent.
 struct AbandonedLists: Sendable {
   private var file: OutcomesFile?
   private var tokens: [UInt64: String] = [:]
@@ -24,8 +25,8 @@ struct AbandonedLists: Sendable {
       let history = try OutcomesHistory(path: path, columns: columns, sources: sources)
       file = try OutcomesFile(replacing: path, columns: columns, rows: history.rows)
     } catch {
-      // The campaigns are given up nevertheless.
-      problem = "what is given up is not listed: \(CarillonError(describing: error).message)"
+      // The campaigns are abandoned nevertheless.
+      problem = "the list of outcomes is not completed: \(CarillonError(describing: error).message)"
     }
   }
 

@@ -39,8 +39,8 @@ struct OutcomesHistory {
     guard problem == nil, let content = try? Data(contentsOf: URL(fileURLWithPath: path)) else {
       throw CarillonError(
         .list,
-        "\(path), which lists what was not accepted so far, cannot be read: \(problem ?? "it is no file"); put it "
-          + "back, or an empty file in its place if what it listed may be missing")
+        "the list of outcomes \(path) cannot be read: \(problem ?? "it is not a file"); restore it, or put an empty "
+          + "file in its place if its rows may be missing")
     }
     listed = sources.map { _ in Listed() }
     var isFirst = true

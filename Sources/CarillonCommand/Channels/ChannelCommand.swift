@@ -41,7 +41,9 @@ struct ChannelCommand: ParsableCommand {
     func run() async throws {
       try options.check()
       let channel = try await options.service().create(storing: store.storage)
-      ChannelCommand.show(channel, options) { $0.field("store", store.rawValue) }
+      // The identifier alone on its line, for use in a shell.
+      StandardStream.output.writeLine(
+        options.json ? ChannelJSON.text(channel, stores: store.storage) : channel.escapedForTerminal)
     }
   }
 
@@ -55,13 +57,8 @@ struct ChannelCommand: ParsableCommand {
     func run() async throws {
       try options.check()
       let channels = try await options.service().list()
-      guard options.json else {
-        if !channels.isEmpty { StandardStream.output.writeLine(Self.lines(channels)) }
-        return
-      }
-      var json = JSONWriter()
-      json.object { $0.field("channels", channels) }
-      StandardStream.output.writeLine(json.text)
+      if options.json { return StandardStream.output.writeLine(ChannelJSON.text(channels)) }
+      if !channels.isEmpty { StandardStream.output.writeLine(Self.lines(channels)) }
     }
 
     /// Control characters are escaped, so each identifier is one line.
@@ -78,10 +75,10 @@ struct ChannelCommand: ParsableCommand {
 
     func run() async throws {
       try options.check()
-      let store = try await options.service().storage(of: channel) == .none ? Store.none : .last
-      if options.json { return ChannelCommand.show(channel, options) { $0.field("store", store.rawValue) } }
+      let storage = try await options.service().storage(of: channel)
+      if options.json { return StandardStream.output.writeLine(ChannelJSON.text(channel, stores: storage)) }
       let what =
-        store == .none ? "nothing: a broadcast reaches only devices that are online" : "the most recent broadcast"
+        storage == .none ? "nothing: a broadcast reaches only devices that are online" : "the most recent broadcast"
       StandardStream.output.writeLine("\(channel.escapedForTerminal) stores \(what)")
     }
   }
@@ -97,18 +94,7 @@ struct ChannelCommand: ParsableCommand {
     func run() async throws {
       try options.check()
       try await options.service().delete(channel)
-      if options.json { ChannelCommand.show(channel, options) { $0.field("deleted", true) } }
+      if options.json { StandardStream.output.writeLine(ChannelJSON.text(deleted: channel)) }
     }
-  }
-
-  /// The identifier on a line of its own, for use in a shell; or a JSON object.
-  fileprivate static func show(_ channel: String, _ options: ChannelOptions, more: (inout JSONWriter) -> Void) {
-    guard options.json else { return StandardStream.output.writeLine(channel.escapedForTerminal) }
-    var json = JSONWriter()
-    json.object {
-      $0.field("channel", channel)
-      more(&$0)
-    }
-    StandardStream.output.writeLine(json.text)
   }
 }

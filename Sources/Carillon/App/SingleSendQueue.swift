@@ -3,9 +3,9 @@ internal import PushTransport
 internal import PushWire
 internal import Synchronization
 
-/// Single notifications with the same headers, on their way: the audience of a campaign of the
-/// engine, and the listener that hears of its outcomes.
-final class SendRun: AudienceSource, OutcomeListener {
+/// A queue of single notifications with the same headers, and the callers that wait for their
+/// outcomes. The engine sends it as a campaign: this is its audience and its listener.
+final class SingleSendQueue: AudienceSource, OutcomeListener {
   typealias Answer = @Sendable (Result<PushOutcome, CarillonError>) -> Void
 
   private struct Entry {
@@ -31,7 +31,7 @@ final class SendRun: AudienceSource, OutcomeListener {
   private let foundGone = Mutex<(@Sendable (PushApp.GoneDevice) -> Void)?>(nil)
   private let idleLoop = Mutex<(any Loop)?>(nil)
 
-  /// A run that nobody has used for so long ends.
+  /// A queue that is not used for this long ends.
   private static let idleLimit = Duration.seconds(1)
 
   init() {}
@@ -48,7 +48,7 @@ final class SendRun: AudienceSource, OutcomeListener {
 
   // MARK: Callers
 
-  /// Takes a notification in. False if the run takes nothing more.
+  /// Takes a notification in. False if the queue takes nothing more.
   func enqueue(_ notification: PreparedNotification, to token: DeviceToken, _ answer: @escaping Answer) -> Bool {
     let (isTaken, signal) = state.withLock { state -> (Bool, ReaderSignal?) in
       guard !state.isFinished else { return (false, nil) }
@@ -70,7 +70,7 @@ final class SendRun: AudienceSource, OutcomeListener {
     signal?.set()
   }
 
-  /// The run has ended: whoever still waits gets this answer.
+  /// The campaign has ended. Callers that still wait get this answer.
   func ended(_ result: Result<PushOutcome, CarillonError>) {
     let answers = state.withLock { state in
       state.isFinished = true
