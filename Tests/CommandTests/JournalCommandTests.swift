@@ -126,7 +126,7 @@ extension JournalCampaigns {
       #expect(SentAccount(resumed)?.apps == account.apps, "\(resumed)")
       expectOneSentence(
         try await site.journal("abandon"), status: 0,
-        containing: "holds nothing to give up: every campaign in it has ended")
+        containing: "holds nothing to abandon: every campaign in it has ended")
       #expect(await site.gateway.acceptedCount == arrived)
       #expect(try await site.journal("inspect").status == 0)
       // The directory can be used for the next campaign.

@@ -38,7 +38,7 @@ extension JournalCampaigns {
         #expect(SentAccount(resumed)?.apps["news"] == account, "\(resumed)")
         expectOneSentence(
           try await site.journal("abandon"), status: 0,
-          containing: "holds nothing to give up: every campaign in it has ended")
+          containing: "holds nothing to abandon: every campaign in it has ended")
       }
       let table = try await site.run(["send", "--resume", "--journal", JournalSite.journal])
       #expect(table.status == 1, "\(table)")

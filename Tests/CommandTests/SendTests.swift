@@ -239,7 +239,7 @@ struct SendTests {
       arguments("again") + ["--journal", "journal"], directory: place.url,
       preparation: "mkfifo again && { yes '' >again & } && exec")
     expectOneSentence(
-      again, status: 2, containing: "again cannot be read again after a crash, so it does not go with a journal")
+      again, status: 2, containing: "again cannot be read again when the campaign is resumed, so a journal cannot")
     simulator.send(SIGKILL)
     _ = await simulator.ending()
   }
