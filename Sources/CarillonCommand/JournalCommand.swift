@@ -75,7 +75,7 @@ struct JournalAbandonCommand: AsyncParsableCommand {
 
         carillon journal abandon DIR
 
-      The exit status is that of carillon send.
+      Exit status: that of carillon send.
       """)
 
   @Argument(help: .init("The journal's directory.", valueName: "dir")) var directory: String

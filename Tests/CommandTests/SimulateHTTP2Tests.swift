@@ -155,8 +155,8 @@ struct SimulateHTTP2Tests {
     try place.write("http2: { goaways: { after: 5 } }\n", to: "unknown.yaml")
     for (flags, status, expected) in [
       (["--http2-port", "70000"], 2, "--http2-port must be a port"),
-      (["--token-key", "x"], 2, "Each --token-key needs its --key-id: there are 1 and 0."),
-      (["--token-key", "x", "--key-id", "k"], 2, "Each --token-key needs its --team-id"),
+      (["--token-key", "x"], 2, "Each --token-key needs a --key-id: there are 1 and 0."),
+      (["--token-key", "x", "--key-id", "k"], 2, "Each --token-key needs a --team-id"),
       (["--token-key", "x", "--key-id", "k", "--team-id", "t"], 2, "--token-key needs --http2-port"),
       (["--strict"], 2, "--strict needs --http2-port"),
       (["--refuse-reason", "x"], 2, "--refuse-reason needs"),
