@@ -2,6 +2,7 @@ internal import Foundation
 internal import PushTransport
 internal import PushWire
 internal import Support
+internal import Synchronization
 internal import Testing
 
 @testable internal import Carillon
@@ -36,6 +37,30 @@ struct FeedbackReaderTests {
     let isIdle = true
     let handedOverByteCount: UInt64 = 0
     let unacknowledgedByteCount = 0
+  }
+
+  private final class PausableLink: Link {
+    private let reads = Atomic(true)
+    var isReading: Bool { reads.load(ordering: .relaxed) }
+    func setReading(_ reads: Bool) { self.reads.store(reads, ordering: .relaxed) }
+    func send(_ bytes: UnsafeRawBufferPointer) {}
+    func close() {}
+    let isWritable = true
+    let isIdle = true
+    let handedOverByteCount: UInt64 = 0
+    let unacknowledgedByteCount = 0
+  }
+
+  private struct OneLink: Dialer {
+    let link: PausableLink
+    func dial(on loop: any Loop, delegate: any LinkDelegate) -> any Link { link }
+  }
+
+  private final class LimitedOutput: FeedbackOutput {
+    let full = Atomic(false)
+    var isFull: Bool { full.load(ordering: .relaxed) }
+    func write(_ tuple: FeedbackTuple) -> String? { nil }
+    func synchronise() -> String? { nil }
   }
 
   private func read(
@@ -75,6 +100,23 @@ struct FeedbackReaderTests {
     #expect(
       empty.failure?.message
         == "localhost:2196 ended the connection without closing TLS; the list may have been cut off, so read it again.")
+  }
+
+  @Test("reading resumes, also if entries were delivered after it was paused")
+  func lateEntries() {
+    let (loop, link, output) = (SimulatedLoop(seed: 1), PausableLink(), LimitedOutput())
+    let reader = FeedbackReader(dialer: OneLink(link: link), endpoint: endpoint, output: output)
+    reader.start(on: loop) { _ in }
+    reader.linkOpened(link)
+    output.full.store(true, ordering: .relaxed)
+    unsafe Self.tuple.withUnsafeBytes { unsafe reader.link(link, received: $0) }
+    #expect(!link.isReading)
+    // The output has room, and then gets what was decrypted before the pause.
+    output.full.store(false, ordering: .relaxed)
+    unsafe Self.tuple.withUnsafeBytes { unsafe reader.link(link, received: $0) }
+    reader.resume()
+    _ = loop.run(limit: .seconds(1), stepLimit: 100) { link.isReading }
+    #expect(link.isReading)
   }
 
   @Test("only its owner can read the file with the tokens")

@@ -97,7 +97,8 @@ package final class FeedbackReader: LinkDelegate {
         if state.outputProblem == nil { state.count += 1 }
       }
       if state.outputProblem == nil { state.outputProblem = output.synchronise() }
-      state.isPaused = output.isFull
+      // Bytes that were decrypted before a pause come after it. Only ``resume()`` ends the pause.
+      state.isPaused = state.isPaused || output.isFull
       return (state.outputProblem != nil, state.isPaused)
     }
     if hasFailed { return link.close() }
