@@ -29,6 +29,9 @@ let package = Package(
     .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.6.0"),
     .package(url: "https://github.com/jpsim/Yams", from: "6.2.2"),
     .package(url: "https://github.com/HdrHistogram/hdrhistogram-swift", from: "0.2.0"),
+    .package(url: "https://github.com/hummingbird-project/hummingbird", from: "2.28.1", traits: []),
+    .package(url: "https://github.com/apple/swift-http-types", from: "1.8.0"),
+    .package(url: "https://github.com/groue/GRDB.swift", from: "7.10.0"),
   ],
   targets: [
     .systemLibrary(name: "COpenSSL", pkgConfig: "openssl", providers: [.apt(["libssl-dev"])]),
@@ -55,8 +58,18 @@ let package = Package(
       name: "CarillonTesting", dependencies: ["Carillon", "PushGateway", "PushTransport", "PushWire"],
       swiftSettings: settings),
     .target(
+      name: "PushStore", dependencies: ["PushWire", .product(name: "GRDB", package: "GRDB.swift")],
+      swiftSettings: settings),
+    .target(
       name: "PushServer",
-      dependencies: ["Carillon", "PushWire", "PushTransport", "PushEngine", "PushGateway", "Yams"],
+      dependencies: [
+        "Carillon", "PushWire", "PushTransport", "PushEngine", "PushGateway", "PushStore", "Yams",
+        .product(name: "Hummingbird", package: "hummingbird"),
+        .product(name: "HTTPTypes", package: "swift-http-types"),
+        .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+        .product(name: "UnixSignals", package: "swift-service-lifecycle"),
+        .product(name: "Logging", package: "swift-log"), nioCore,
+      ],
       swiftSettings: settings),
     .target(
       name: "PushBench",
@@ -69,7 +82,8 @@ let package = Package(
       name: "CarillonCommand",
       dependencies: [
         "Carillon", "PushWire", "PushTransport", "PushEngine", "PushGateway", "PushServer",
-        "PushBench",
+        "PushStore", "PushBench",
+        .product(name: "Logging", package: "swift-log"),
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
       ],
       swiftSettings: settings
@@ -98,6 +112,7 @@ let package = Package(
         .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
       ],
       swiftSettings: settings),
+    .testTarget(name: "PushStoreTests", dependencies: ["PushStore", "Support"], swiftSettings: settings),
     .testTarget(
       name: "PushServerTests",
       dependencies: [

@@ -16,13 +16,13 @@ enum Arrows {
     ],
     "CarillonTesting": ["Carillon", "PushGateway", "PushTransport", "PushWire", "Foundation"],
     "PushServer": [
-      "Carillon", "PushEngine", "PushGateway", "PushStore", "PushTransport", "PushWire", "Hummingbird", "Yams",
-      "Foundation",
+      "Carillon", "PushEngine", "PushGateway", "PushStore", "PushTransport", "PushWire", "Hummingbird", "HTTPTypes",
+      "NIOCore", "ServiceLifecycle", "UnixSignals", "Logging", "Yams", "Foundation",
     ],
     "PushBench": ["Carillon", "PushEngine", "PushTransport", "PushWire", "Histogram", "Foundation"],
     "CarillonCommand": [
-      "Carillon", "PushServer", "PushBench", "PushEngine", "PushGateway", "PushTransport", "PushWire", "ArgumentParser",
-      "Foundation", "Dispatch",
+      "Carillon", "PushServer", "PushStore", "PushBench", "PushEngine", "PushGateway", "PushTransport", "PushWire",
+      "ArgumentParser", "Logging", "Foundation", "Dispatch",
     ],
   ]
 

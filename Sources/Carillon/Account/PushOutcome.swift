@@ -1,5 +1,5 @@
 public import Foundation
-internal import PushWire
+package import PushWire
 
 /// How one notification ended. Every notification ends in exactly one of these.
 public enum PushOutcome: Hashable, Sendable {
@@ -91,7 +91,7 @@ extension PushWire.Rejection {
 
 extension PushWire.Outcome {
   /// The device no longer has the app.
-  var saysGone: Bool { if case .rejected(.provider(let refusal)) = self { refusal.isGone } else { false } }
+  package var saysGone: Bool { if case .rejected(.provider(let refusal)) = self { refusal.isGone } else { false } }
 }
 
 extension ProviderRefusal {

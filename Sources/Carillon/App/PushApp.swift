@@ -58,16 +58,7 @@ public struct PushApp: Sendable, Identifiable {
   ///   other errors when every notification that was handed over has its outcome.
   public func send(_ batch: [(PushNotification, DeviceToken)]) async throws(CarillonError) -> [PushOutcome] {
     let runtime = try await core.runtime(of: entry)
-    var prepared: [(PreparedNotification, DeviceToken)] = []
-    prepared.reserveCapacity(batch.count)
-    var last: (notification: PushNotification, prepared: PreparedNotification)?
-    for (notification, token) in batch {
-      let known = last?.notification == notification ? last?.prepared : nil
-      let one = if let known { known } else { try prepare(notification) }
-      last = (notification, one)
-      prepared.append((one, token))
-    }
-    return try await runtime.sends.send(prepared)
+    return try await runtime.sends.send(try prepare(batch))
   }
 
   /// Sends one notification to several devices and returns the outcomes, in the same order.
@@ -125,6 +116,21 @@ public struct PushApp: Sendable, Identifiable {
   /// Devices that a campaign found can be had from its `notAccepted` without any loss.
   public var goneDevices: some AsyncSequence<GoneDevice, Never> & Sendable {
     MulticastSequence(source: entry.goneDevices) { device, _ in device }
+  }
+
+  func prepare(
+    _ batch: [(PushNotification, DeviceToken)]
+  ) throws(CarillonError) -> [(PreparedNotification, DeviceToken)] {
+    var prepared: [(PreparedNotification, DeviceToken)] = []
+    prepared.reserveCapacity(batch.count)
+    var last: (notification: PushNotification, prepared: PreparedNotification)?
+    for (notification, token) in batch {
+      let known = last?.notification == notification ? last?.prepared : nil
+      let one = if let known { known } else { try prepare(notification) }
+      last = (notification, one)
+      prepared.append((one, token))
+    }
+    return prepared
   }
 
   func prepare(_ notification: PushNotification) throws(CarillonError) -> PreparedNotification {

@@ -11,6 +11,8 @@ struct CampaignNote: Hashable, Sendable, Codable {
   /// Of the token file that it reads: it can only be resumed with the same one. Nil for other
   /// recipients, and for files that cannot be read twice, such as pipes.
   var tokens: FileFingerprint?
+  /// The run whose notifications these are, for what a service took in: see ``IntakeRunID``.
+  var intakeRun: String?
 
   var bytes: [UInt8] {
     let encoder = JSONEncoder()
@@ -23,6 +25,10 @@ struct CampaignNote: Hashable, Sendable, Codable {
     self.isSingleSends = isSingleSends
     self.name = name
     self.template = template
+  }
+
+  init(intakeRun: IntakeRunID) {
+    self.intakeRun = NotificationID(run: intakeRun, line: 0).description
   }
 
   /// What another program wrote counts as a campaign without a name.

@@ -64,8 +64,16 @@ final class AppRuntime: Sendable {
   private let dialer: DialerSwitch
   let runs = RunRegistry()
   private let sendsOnce = Mutex<SingleSends?>(nil)
+  private let recorder: (any IntakeRecorder)?
+  private let intakeOnce = Mutex<AppIntake?>(nil)
 
-  init(_ entry: AppEntry, engine: RunningEngine, events: @escaping @Sendable (AppEvent) -> Void) {
+  /// - Parameter recorder: hears of what the app takes in without anybody waiting for it; nil: it does
+  ///   not.
+  init(
+    _ entry: AppEntry, engine: RunningEngine, recorder: (any IntakeRecorder)?,
+    events: @escaping @Sendable (AppEvent) -> Void
+  ) {
+    self.recorder = recorder
     self.entry = entry
     self.engine = engine
     let plan = entry.credential.plan(entry.settings)
@@ -89,6 +97,17 @@ final class AppRuntime: Sendable {
         if let self { begin(run, group) } else { run.ended(.failure(DeploymentCore.hasEnded)) }
       }
       sends = made
+      return made
+    }
+  }
+
+  /// What it takes in without anybody waiting for it. Nil without a recorder or a journal.
+  var intake: AppIntake? {
+    guard let recorder, let journal = engine.journal else { return nil }
+    return intakeOnce.withLock { intake in
+      if let intake { return intake }
+      let made = AppIntake(self, journal: journal, recorder: recorder)
+      intake = made
       return made
     }
   }

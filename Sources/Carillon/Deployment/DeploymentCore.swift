@@ -27,6 +27,8 @@ final class DeploymentCore: Sendable {
   private let threads: Int
   private let shutdownTimeout: Duration
   private let state: Mutex<State>
+  /// Apart from the state, because apps start while that is locked.
+  private let recorder = Mutex<(any IntakeRecorder)?>(nil)
   /// Opens when the deployment runs, or will never run.
   private let started = Gate()
   /// Opens when it is asked to end.
@@ -71,6 +73,12 @@ final class DeploymentCore: Sendable {
     }
   }
 
+  /// Hears of what is taken in without anybody waiting for it.
+  var intakeRecorder: (any IntakeRecorder)? {
+    get { recorder.withLock { $0 } }
+    set { recorder.withLock { $0 = newValue } }
+  }
+
   private static func duplicate(_ id: String) -> CarillonError {
     CarillonError(.configuration, "There are two apps with the id \"\(id)\".")
   }
@@ -112,7 +120,7 @@ final class DeploymentCore: Sendable {
 
   @discardableResult
   func start(_ entry: AppEntry, _ engine: RunningEngine) -> AppRuntime {
-    let runtime = AppRuntime(entry, engine: engine) { [weak self, id = entry.id] event in
+    let runtime = AppRuntime(entry, engine: engine, recorder: intakeRecorder) { [weak self, id = entry.id] event in
       let occurrence = AppOccurrence(id, event)
       guard let self else { return }
       occurrence.log(to: logger)

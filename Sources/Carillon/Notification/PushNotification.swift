@@ -113,6 +113,14 @@ extension PushNotification {
     /// Reloads widgets. Topic suffix `.push-type.widgets`.
     public static let widgets = PushType(wire: .widgets)
 
+    init(wire: PushWire.PushType) { self.wire = wire }
+
+    /// - Parameter name: the value of the header, such as `liveactivity`.
+    package init?(name: String) {
+      guard let wire = PushWire.PushType(rawValue: name) else { return nil }
+      self.init(wire: wire)
+    }
+
     /// The value of the header, such as `liveactivity`.
     public var description: String { wire.rawValue }
   }

@@ -334,6 +334,18 @@ package final class EngineJournal: Sendable {
     }
   }
 
+  /// Calls `run` when everything that was written so far is durable, or with why it never will be.
+  package func whenAllIsDurable(_ run: @escaping @Sendable (JournalProblem?) -> Void) {
+    let last = journal.nextPosition.rawValue - 1
+    guard last > 0 else { return run(nil) }
+    journal.whenDurable(JournalPosition(rawValue: last)) { result in
+      switch result {
+      case .success: run(nil)
+      case .failure(let error): run(JournalProblem(error))
+      }
+    }
+  }
+
   /// Makes everything durable, leaves as little as possible on the disk, and releases the
   /// directory.
   ///

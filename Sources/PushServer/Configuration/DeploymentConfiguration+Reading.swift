@@ -17,8 +17,13 @@ extension DeploymentConfiguration {
   }
 
   private init(_ node: YAMLNode) throws(ConfigurationError) {
-    self.init()
     var reader = try YAMLReader(node)
+    try self.init(&reader, node)
+  }
+
+  /// - Parameter reader: what it has left is an error.
+  init(_ reader: inout YAMLReader, _ node: YAMLNode) throws(ConfigurationError) {
+    self.init()
     if let value = reader.take("journal") { journal = try JournalConfiguration(value) }
     let apps = reader.take("apps")
     try reader.finish()

@@ -82,6 +82,14 @@ extension JSONValue {
     var parser = unsafe JSONParser(bytes)
     self = try unsafe parser.parse()
   }
+
+  /// The same for bytes that are no buffer of somebody's.
+  package init(parsing bytes: ArraySlice<UInt8>) throws(JSONError) {
+    let result = unsafe bytes.withUnsafeBytes { raw -> Result<JSONValue, JSONError> in
+      do throws(JSONError) { return .success(try unsafe JSONValue(parsing: raw)) } catch { return .failure(error) }
+    }
+    self = try result.get()
+  }
 }
 
 /// Builds a `JSONValue`, and notes what is well-formed but doubtful. The reader's depth limit

@@ -1,0 +1,163 @@
+internal import PushEngine
+internal import PushTransport
+internal import PushWire
+internal import Synchronization
+
+/// The notifications that one app takes in for good, without anybody waiting for their outcomes.
+///
+/// Those with the same headers share a run, which is a campaign of the engine whose audience is a
+/// queue. The rings of the app's lanes are the queue of what was acknowledged; here waits only what
+/// nobody was promised anything about.
+final class AppIntake: Sendable {
+  private let runtime: AppRuntime
+  private let journal: EngineJournal
+  private let recorder: any IntakeRecorder
+  private let runs = Mutex<[PreparedNotification.Group: IntakeRun]>([:])
+
+  private static let payloadCapacity = 256 << 10
+
+  init(_ runtime: AppRuntime, journal: EngineJournal, recorder: any IntakeRecorder) {
+    self.runtime = runtime
+    self.journal = journal
+    self.recorder = recorder
+  }
+
+  /// Bytes of payloads that no lane had room for yet.
+  var waitingByteCount: Int { runs.withLock { $0.values.map(\.waitingByteCount).reduce(0, +) } }
+
+  /// Takes notifications in and returns what each is called, in the same order, when all of them are
+  /// in the journal.
+  func submit(_ notifications: [(PreparedNotification, DeviceToken)]) async throws(CarillonError) -> [NotificationID] {
+    guard let first = notifications.first else { return [] }
+    let isUniform = notifications.allSatisfy { $0.0.group == first.0.group }
+    let parts = isUniform ? [first.0.group: Array(notifications.indices)] : groups(of: notifications)
+    let answers = IntakeAnswers(count: parts.count)
+    var names = [NotificationID?](repeating: nil, count: notifications.count)
+    for (group, indices) in parts {
+      let (run, line) = enqueue(isUniform ? notifications : indices.map { notifications[$0] }, group, answers)
+      for (offset, index) in indices.enumerated() {
+        names[index] = NotificationID(run: run.id, line: line + UInt32(offset))
+      }
+    }
+    try await answers.wait()
+    return names.compactMap { $0 }
+  }
+
+  private func groups(
+    of notifications: [(PreparedNotification, DeviceToken)]
+  ) -> [PreparedNotification.Group: [Int]] {
+    var groups: [PreparedNotification.Group: [Int]] = [:]
+    for (index, entry) in notifications.enumerated() { groups[entry.0.group, default: []].append(index) }
+    return groups
+  }
+
+  private func enqueue(
+    _ notifications: [(PreparedNotification, DeviceToken)], _ group: PreparedNotification.Group,
+    _ answers: IntakeAnswers
+  ) -> (IntakeRun, UInt32) {
+    while true {
+      let run = run(for: group)
+      if let line = run.enqueue(notifications, { answers.add($0) }) { return (run, line) }
+      // It has ended just now.
+      forget(run, group)
+    }
+  }
+
+  // MARK: Runs
+
+  private func run(for group: PreparedNotification.Group) -> IntakeRun {
+    let (run, isNew) = runs.withLock { runs in
+      if let run = runs[group] { return (run, false) }
+      let id = IntakeRunID(milliseconds: UInt64(NIOLoop.wallClock) * 1000, random: .random(in: 0 ... .max))
+      let run = IntakeRun(id, entry: runtime.entry, journal: journal, recorder: recorder, loop: runtime.engine.loop)
+      runs[group] = run
+      return (run, true)
+    }
+    if isNew { begin(run, group) }
+    return run
+  }
+
+  private func begin(_ run: IntakeRun, _ group: PreparedNotification.Group) {
+    let isTaken = runtime.engine.jobs.put { [self] in
+      await serve(run) { () throws(CarillonError) in
+        recorder.began(run.id, app: runtime.entry.id)
+        let campaign = group.campaign()
+        let number = try await runtime.engine.begin(
+          campaign, app: runtime.entry.id, context: CampaignNote(intakeRun: run.id))
+        return try runtime.begin(campaign, number, listener: run)
+      }
+      forget(run, group)
+    }
+    if !isTaken { run.ended(DeploymentCore.hasEnded, isSettled: false) }
+  }
+
+  private func forget(_ run: IntakeRun, _ group: PreparedNotification.Group) {
+    runs.withLock { runs in
+      if runs[group] === run { runs[group] = nil }
+    }
+  }
+
+  /// Goes on with what an earlier process took in.
+  func resume(_ campaign: JournalledCampaign, as id: IntakeRunID) {
+    let run = IntakeRun(
+      id, entry: runtime.entry, journal: journal, recorder: recorder, loop: runtime.engine.loop, isFinished: true)
+    // At once: whoever asks for one of them from now on is told that it is known. What had an outcome
+    // before is in the recorder.
+    recorder.began(id, app: runtime.entry.id)
+    recorder.acknowledged(id, through: .max)
+    runtime.engine.jobs.put { [self] in
+      await serve(run) { () throws(CarillonError) in
+        let sent = Campaign(
+          payload: journal.payload(of: campaign), expiration: campaign.expiration, priority: campaign.priority,
+          headers: campaign.headers, seed: campaign.seed)
+        return try runtime.begin(sent, campaign.number, listener: run)
+      }
+    }
+  }
+
+  private func serve(_ run: IntakeRun, _ begin: () async throws(CarillonError) -> CampaignRun) async {
+    do throws(CarillonError) {
+      let campaign = try await begin()
+      let registered = runtime.runs.add(
+        RunRegistry.Run(
+          drain: { run.finish() },
+          cancel: {
+            run.leave()
+            campaign.cancel()
+          }))
+      if registered == nil { run.finish() }
+      do throws(AudienceError) {
+        try await campaign.run(run, chunk: AudienceChunk(payloadCapacity: Self.payloadCapacity))
+      } catch {
+        preconditionFailure("a queue cannot fail")
+      }
+      let isSettled = !campaign.ledger.isCancelled
+      run.ended(runtime.failure ?? DeploymentCore.hasEnded, isSettled: isSettled)
+      if let registered { runtime.runs.remove(registered) }
+    } catch {
+      run.ended(error, isSettled: false)
+    }
+  }
+}
+
+/// The answers of the journal to one submission, which may go to several runs.
+private final class IntakeAnswers: Sendable {
+  private let state: Mutex<(missingCount: Int, error: CarillonError?)>
+  private let complete = Gate()
+
+  init(count: Int) { state = Mutex((count, nil)) }
+
+  func add(_ error: CarillonError?) {
+    let isComplete = state.withLock { state in
+      state.error = state.error ?? error
+      state.missingCount -= 1
+      return state.missingCount == 0
+    }
+    if isComplete { complete.open() }
+  }
+
+  func wait() async throws(CarillonError) {
+    await complete.waitInAnyCase()
+    if let error = state.withLock({ $0.error }) { throw error }
+  }
+}

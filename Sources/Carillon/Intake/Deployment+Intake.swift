@@ -1,0 +1,58 @@
+internal import PushEngine
+internal import PushWire
+
+extension Deployment {
+  /// Makes ``PushApp/submit(_:)`` possible: whatever is taken in, now or by an earlier process, is told
+  /// to `recorder`. To be called once, before the deployment runs.
+  ///
+  /// - Throws: ``CarillonError/Code-swift.struct/configuration`` without a journal.
+  package func recordIntake(with recorder: any IntakeRecorder) throws(CarillonError) {
+    guard let journal = core.journal else {
+      throw CarillonError(.configuration, "Taking notifications in needs a journal.")
+    }
+    journal.beforeCommits { () throws(UnsyncedList) in try recorder.makeDurable() }
+    core.intakeRecorder = recorder
+  }
+
+  /// Goes on with everything that earlier processes took in. Returns what belongs to apps that are not
+  /// there, or have stopped: it stays in the journal.
+  package func resumeIntake() async -> [(app: String, reason: String)] {
+    var left: [(app: String, reason: String)] = []
+    for state in core.unfinished {
+      let note = CampaignNote(reading: state.campaign.context)
+      guard let text = note.intakeRun, let run = NotificationID(text)?.run else { continue }
+      do throws(CarillonError) {
+        let entry = try core.entry(state.campaign.app)
+        let intake = try await core.runtime(of: entry).intake
+        guard let intake, core.take(unfinished: state.campaign.number) else { continue }
+        intake.resume(state.campaign, as: run)
+      } catch {
+        left.append((state.campaign.app, error.message))
+      }
+    }
+    return left
+  }
+}
+
+extension PushApp {
+  /// Takes notifications in for good: they are sent, whoever waits, and their outcomes go to the
+  /// recorder of the deployment. Returns when they are in the journal, as durably as it was told to be.
+  ///
+  /// - Returns: what each is called, in the same order.
+  /// - Throws: ``CarillonError/Code-swift.struct/payload`` before anything is taken in,
+  ///   ``CarillonError/Code-swift.struct/gateway`` if the app has stopped,
+  ///   ``CarillonError/Code-swift.struct/journal`` and ``CarillonError/Code-swift.struct/cancelled`` as
+  ///   ``send(_:to:)->PushOutcome`` does. After the last two some may be sent all the same.
+  package func submit(
+    _ notifications: [(PushNotification, DeviceToken)]
+  ) async throws(CarillonError) -> [NotificationID] {
+    guard let intake = try await core.runtime(of: entry).intake else {
+      throw CarillonError(.configuration, "The deployment has no recorder for what it takes in.")
+    }
+    return try await intake.submit(try prepare(notifications))
+  }
+
+  /// Bytes of payloads that were handed to ``submit(_:)`` and are not acknowledged yet, because no
+  /// connection has room for them.
+  package var waitingByteCount: Int { entry.runtime?.intake?.waitingByteCount ?? 0 }
+}

@@ -1,0 +1,32 @@
+package import PushEngine
+package import PushWire
+
+/// Keeps what became of notifications that a service took in, for those who ask later.
+///
+/// Called from the lanes' loops and the readers, also at the same time; every call returns soon and
+/// keeps what it was told in memory. What was told before the journal's next commit must be durable
+/// by then: ``Deployment/recordIntake(with:)`` sees to the call of ``makeDurable()``. So whatever the
+/// journal calls settled is kept here.
+package protocol IntakeRecorder: Sendable {
+  /// A run begins, or goes on after a restart.
+  func began(_ run: IntakeRunID, app: String)
+
+  /// Everything up to a line of the run is in the journal.
+  func acknowledged(_ run: IntakeRunID, through line: UInt64)
+
+  /// - Parameter lines: the lines of notifications that were accepted together.
+  func accepted(_ run: IntakeRunID, lines: [UInt64], _ confirmation: Confirmation)
+
+  /// - Parameters:
+  ///   - token: in hexadecimal digits.
+  ///   - goneSince: of a device that no longer has the app: when the service last found that, in
+  ///     milliseconds since 1970.
+  func notAccepted(
+    _ run: IntakeRunID, app: String, line: UInt64, token: String, outcome: Outcome, goneSince: UInt64?)
+
+  /// Everything in the run has its outcome, and nothing comes any more.
+  func ended(_ run: IntakeRunID)
+
+  /// Makes durable what was told so far. Called on the journal's thread, which waits for it.
+  func makeDurable() throws(UnsyncedList)
+}

@@ -1,0 +1,228 @@
+internal import PushEngine
+internal import PushTransport
+internal import PushWire
+internal import Synchronization
+
+/// Notifications that were handed over for good, with the same headers: the audience of a campaign of
+/// the engine, and the listener that hears of its outcomes.
+///
+/// Whoever hands something over is answered when it is in the journal.
+final class IntakeRun: AudienceSource, OutcomeListener {
+  typealias Answer = @Sendable (CarillonError?) -> Void
+
+  private struct Entry {
+    var token: PushWire.DeviceToken
+    var notification: PreparedNotification
+  }
+
+  private struct State {
+    /// Not yet read from `nextEntry` on; the first of those has the line `readLine + 1`.
+    var entries: [Entry] = []
+    var nextEntry = 0
+    var byteCount = 0
+    var lastLine: UInt64 = 0
+    /// The last that was read into a chunk.
+    var readLine: UInt64 = 0
+    /// The last whose record the journal has been asked to make durable.
+    var recordedLine: UInt64 = 0
+    /// By the last line of each; in that order.
+    var answers: [(line: UInt64, answer: Answer)] = []
+    var settledCount: UInt64 = 0
+    var signal: ReaderSignal?
+    /// Takes nothing more, and ends when it is empty.
+    var isFinished = false
+    var activeAt = Instant.start
+    var isTimerSet = false
+  }
+
+  let id: IntakeRunID
+  private let app: String
+  private let journal: EngineJournal
+  private let recorder: any IntakeRecorder
+  private let foundGone: @Sendable (PushApp.GoneDevice) -> Void
+  private let loop: any Loop
+  private let state = Mutex(State())
+  /// The process gives up what it has not sent: the journal keeps that for the next one.
+  private let isLeft = Atomic<Bool>(false)
+
+  /// A run that nobody has used for so long ends: an idle app costs nothing.
+  private static let idleLimit = Duration.seconds(60)
+  /// A run's lines must fit an identifier.
+  private static let lineLimit = UInt64(UInt32.max)
+
+  /// - Parameter isFinished: it takes nothing new, but goes on with what an earlier process left.
+  init(
+    _ id: IntakeRunID, entry: AppEntry, journal: EngineJournal, recorder: any IntakeRecorder, loop: any Loop,
+    isFinished: Bool = false
+  ) {
+    self.id = id
+    app = entry.id
+    self.journal = journal
+    self.recorder = recorder
+    self.loop = loop
+    foundGone = { [entry] in entry.goneDevices.send($0) }
+    state.withLock { $0.isFinished = isFinished }
+  }
+
+  // MARK: Callers
+
+  /// Takes notifications in, all or none. Returns the line of the first, or nil if the run takes
+  /// nothing more.
+  ///
+  /// - Parameter answer: called once: with nil when they are in the journal as durably as it was told
+  ///   to be, otherwise with why they are not. They may be sent all the same.
+  func enqueue(
+    _ notifications: some Collection<(PreparedNotification, DeviceToken)>, _ answer: @escaping Answer
+  ) -> UInt32? {
+    let (line, signal): (UInt32?, ReaderSignal?) = state.withLock { state in
+      let last = state.lastLine + UInt64(notifications.count)
+      guard !state.isFinished, last < Self.lineLimit else { return (nil, nil) }
+      let first = UInt32(state.lastLine + 1)
+      for (notification, token) in notifications {
+        state.entries.append(Entry(token: token.wire, notification: notification))
+        state.byteCount += notification.payload.count
+      }
+      state.lastLine = last
+      state.answers.append((last, answer))
+      return (first, state.signal)
+    }
+    signal?.set()
+    return line
+  }
+
+  /// Bytes of payloads that no lane had room for yet.
+  var waitingByteCount: Int { state.withLock { $0.byteCount } }
+
+  /// Nothing more is sent. What has no outcome yet gets it from a later process.
+  func leave() { isLeft.store(true, ordering: .relaxed) }
+
+  /// Takes nothing more; what was handed over is still sent.
+  func finish() {
+    let signal = state.withLock { state in
+      state.isFinished = true
+      return state.signal
+    }
+    signal?.set()
+  }
+
+  /// The run has ended: whoever still waits gets this answer.
+  ///
+  /// - Parameter isSettled: everything that it took in has its outcome.
+  func ended(_ error: CarillonError, isSettled: Bool) {
+    let answers = state.withLock { state in
+      state.isFinished = true
+      state.entries = []
+      defer { state.answers = [] }
+      return state.answers
+    }
+    for entry in answers { entry.answer(error) }
+    if isSettled { recorder.ended(id) }
+  }
+
+  // MARK: AudienceSource
+
+  func attach(_ signal: ReaderSignal) { state.withLock { $0.signal = signal } }
+
+  func fill(_ chunk: AudienceChunk) throws(AudienceError) -> AudienceSupply {
+    // The reader asks again when all of the chunk before is in a ring, and so in the journal.
+    let recorded: UInt64? = state.withLock { state in
+      guard state.recordedLine < state.readLine else { return nil }
+      state.recordedLine = state.readLine
+      return state.readLine
+    }
+    if let recorded { journal.whenAllIsDurable { [self] in acknowledge(through: recorded, $0) } }
+    chunk.removeAll()
+    return state.withLock { state in
+      while state.nextEntry < state.entries.count {
+        let entry = state.entries[state.nextEntry]
+        guard chunk.hasRoom(payloadByteCount: entry.notification.payload.count) else { break }
+        state.readLine += 1
+        if chunk.count == 0 { chunk.mark = AudienceMark(offset: state.readLine - 1, line: state.readLine) }
+        chunk.append(
+          line: state.readLine, token: entry.token, payload: entry.notification.payload,
+          identifier: entry.notification.identifier, collapseIdentifier: entry.notification.collapseID)
+        state.byteCount -= entry.notification.payload.count
+        state.nextEntry += 1
+      }
+      if state.nextEntry == state.entries.count {
+        state.entries.removeAll(keepingCapacity: state.entries.count <= 1024)
+        state.nextEntry = 0
+      }
+      if chunk.count > 0 { return .entries }
+      return state.isFinished ? .end : .waiting
+    }
+  }
+
+  private func acknowledge(through line: UInt64, _ problem: JournalProblem?) {
+    let answers = state.withLock { state in
+      let count = state.answers.firstIndex { $0.line > line } ?? state.answers.count
+      defer { state.answers.removeFirst(count) }
+      return state.answers[..<count].map(\.answer)
+    }
+    if problem == nil { recorder.acknowledged(id, through: line) }
+    let error = problem.map { CarillonError(.journal, "\($0)") }
+    for answer in answers { answer(error) }
+  }
+
+  // MARK: OutcomeListener
+
+  var hearsOfAccepted: Bool { true }
+
+  func accepted(lines: [UInt64], _ confirmation: PushWire.Confirmation) {
+    recorder.accepted(id, lines: lines, confirmation)
+    settled(lines.count)
+  }
+
+  func notAccepted(line: UInt64, token: String, outcome: PushWire.Outcome, goneSince: UInt64?) {
+    // With a journal, cancelling leaves a notification for the next process: that is no outcome.
+    if outcome == .cancelled || outcome == .unknown && isLeft.load(ordering: .relaxed) { return }
+    recorder.notAccepted(id, app: app, line: line, token: token, outcome: outcome, goneSince: goneSince)
+    if outcome.saysGone, let gone = try? DeviceToken(hex: token) {
+      foundGone(
+        PushApp.GoneDevice(token: gone, since: PushOutcome(outcome, goneSince: goneSince).rejection?.goneSince))
+    }
+    settled(1)
+  }
+
+  private func settled(_ count: Int) {
+    let now = loop.now
+    let isTimerNeeded = state.withLock { state in
+      state.settledCount += UInt64(count)
+      state.activeAt = now
+      guard state.settledCount == state.lastLine, !state.isTimerSet, !state.isFinished else { return false }
+      state.isTimerSet = true
+      return true
+    }
+    if isTimerNeeded { setTimer(at: now + Self.idleLimit) }
+  }
+
+  // MARK: Idleness
+
+  private func setTimer(at deadline: Instant) {
+    _ = loop.schedule(at: deadline) { [weak self] in self?.timerFired() }
+  }
+
+  private func timerFired() {
+    enum Next {
+      case nothing
+      case again(Instant)
+      case end(ReaderSignal?)
+    }
+    let next: Next = state.withLock { state in
+      state.isTimerSet = false
+      guard state.settledCount == state.lastLine, !state.isFinished else { return .nothing }
+      let end = state.activeAt + Self.idleLimit
+      guard end <= loop.now else {
+        state.isTimerSet = true
+        return .again(end)
+      }
+      state.isFinished = true
+      return .end(state.signal)
+    }
+    switch next {
+    case .nothing: break
+    case .again(let deadline): setTimer(at: deadline)
+    case .end(let signal): signal?.set()
+    }
+  }
+}

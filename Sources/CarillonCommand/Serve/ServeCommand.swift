@@ -1,0 +1,68 @@
+internal import ArgumentParser
+internal import Carillon
+internal import Foundation
+internal import Logging
+internal import PushServer
+
+struct ServeCommand: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "serve", abstract: "Runs the push service: many apps, fed over HTTP.",
+    discussion: """
+      Reads the apps, the journal and what to listen on from a file:
+
+        journal: { directory: journal, sync: interval }
+        api: { listen: 127.0.0.1:8480 }
+        apps:
+          - id: news
+            topic: com.example.news
+            transport: http2
+            credential: { key: AuthKey_ABC123DEFG.p8, team-id: DEF123GHIJ }
+
+      A first key, and a first notification:
+
+        carillon key create --config carillon.yaml --name me --scope send --scope read
+        curl -H "Authorization: Bearer $KEY" http://127.0.0.1:8480/v1/apps/news/notifications \\
+          -d '{"token":"…","payload":{"aps":{"alert":"Hello"}}}'
+
+      A notification that was answered with 202 is in the journal: it gets its outcome, also after a crash.
+
+      Exit status: 0 it was asked to end and did, 2 the configuration is wrong, 3 it could not run.
+      """)
+
+  @Option(help: .init("The configuration.", valueName: "file")) var config: String
+  @Flag(help: "Print one JSON object when it serves, with its ports.") var json = false
+
+  func run() async throws {
+    let configuration = try ServerFile.read(config)
+    var logger = Logger(label: "carillon") { StreamLogHandler.standardError(label: $0) }
+    logger.logLevel = .info
+    let daemon = try Daemon(configuration, storePath: ServerFile.storePath(configuration, config), logger: logger)
+    let json = json
+    do {
+      try await daemon.run { ports in
+        StandardStream.output.writeLine(
+          json
+            ? #"{"event":"ready","api":\#(ports.api),"admin":\#(ports.admin)}"#
+            : "Serves the API on port \(ports.api), health and metrics on port \(ports.admin).")
+      }
+    } catch let error as CarillonError {
+      throw error
+    } catch {
+      throw CommandFailure.couldNotRun("it cannot serve: \(error)")
+    }
+  }
+}
+
+/// The configuration file of the service.
+enum ServerFile {
+  static func read(_ path: String) throws -> ServerConfiguration {
+    do throws(ConfigurationError) { return try ServerConfiguration.read(file: path) } catch {
+      throw CommandFailure.usage("\(error)")
+    }
+  }
+
+  static func storePath(_ configuration: ServerConfiguration, _ file: String) -> String {
+    configuration.storePath
+      ?? URL(fileURLWithPath: file).deletingLastPathComponent().appendingPathComponent("store.db").path
+  }
+}

@@ -1,0 +1,55 @@
+package import Carillon
+
+/// What a configuration file says about `carillon serve`: its apps and its journal, what it listens
+/// on, and where it remembers things.
+package struct ServerConfiguration: Hashable, Sendable {
+  package struct API: Hashable, Sendable {
+    package var listen = Listen(host: "127.0.0.1", port: 8480)
+    /// Of a request's body.
+    package var maxBody = 16 << 20
+    package var maxConnections = 1024
+    package var idleTimeout = Duration.seconds(120)
+
+    package init() {}
+  }
+
+  package struct Admin: Hashable, Sendable {
+    package var listen = Listen(host: "127.0.0.1", port: 8481)
+
+    package init() {}
+  }
+
+  package struct Shutdown: Hashable, Sendable {
+    /// How long readiness is denied before the listener closes.
+    package var announce = Duration.zero
+    /// How long notifications in flight may take to get their outcome.
+    package var drain = Duration.seconds(10)
+
+    package init() {}
+  }
+
+  package var deployment: DeploymentConfiguration
+  package var api = API()
+  package var admin = Admin()
+  /// Of the SQLite file. Nil: `store.db` in the folder of the configuration file.
+  package var storePath: String?
+  package var shutdown = Shutdown()
+  /// How long outcomes and batches can be asked for after they ended.
+  package var retention = Duration.seconds(7 * 86_400)
+
+  package init(deployment: DeploymentConfiguration) { self.deployment = deployment }
+}
+
+/// An address to listen on.
+package struct Listen: Hashable, Sendable, CustomStringConvertible {
+  package var host: String
+  /// 0: any free one.
+  package var port: Int
+
+  package init(host: String, port: Int) {
+    self.host = host
+    self.port = port
+  }
+
+  package var description: String { "\(host.contains(":") ? "[\(host)]" : host):\(port)" }
+}

@@ -1,0 +1,31 @@
+internal import Hummingbird
+internal import Logging
+
+/// What a request brings along.
+struct ControlContext: RequestContext {
+  var coreContext: CoreRequestContextStorage
+
+  init(source: ApplicationRequestContextSource) {
+    coreContext = CoreRequestContextStorage(source: source)
+  }
+}
+
+/// Serves what the router finds, and says in one form what went wrong.
+struct ControlResponder<Router: HTTPResponder>: HTTPResponder where Router.Context == ControlContext {
+  let router: Router
+
+  func respond(to request: Request, context: ControlContext) async throws -> Response {
+    do {
+      let response = try await router.respond(to: request, context: context)
+      // What the router says of an address that it does not know.
+      if response.status == .notFound, response.body.contentLength == 0 { throw Problem.notFound }
+      return response
+    } catch {
+      let problem = Problem(describing: error)
+      if problem.status.kind == .serverError {
+        context.logger.warning("request failed", metadata: ["path": "\(request.uri.path)", "why": "\(problem.detail)"])
+      }
+      return problem.response(instance: request.uri.path)
+    }
+  }
+}

@@ -1,0 +1,95 @@
+internal import Carillon
+internal import Foundation
+internal import PushWire
+
+enum JSONBody {
+  /// - Throws: ``Problem`` saying where it is no JSON.
+  static func value(_ bytes: ArraySlice<UInt8>) throws -> JSONValue {
+    do throws(JSONError) { return try JSONValue(parsing: bytes) } catch {
+      throw Problem.malformed("The body is not JSON: \(error).")
+    }
+  }
+}
+
+/// One notification as a request describes it.
+struct NotificationRequest: Sendable {
+  var token: Carillon.DeviceToken
+  var notification: PushNotification
+
+  private static let fields: Set<String> = [
+    "token", "payload", "pushType", "priority", "expiration", "collapseId", "reference",
+  ]
+
+  /// - Throws: ``Problem`` naming the field that is wrong.
+  init(parsing bytes: ArraySlice<UInt8>) throws {
+    guard case .object(let members) = try JSONBody.value(bytes) else {
+      throw Problem.malformed("The body must be a JSON object.")
+    }
+    try self.init(members)
+  }
+
+  init(_ members: [JSONMember]) throws {
+    var fields: [String: JSONValue] = [:]
+    for member in members {
+      guard Self.fields.contains(member.key) else {
+        throw Problem.malformed("There is no field \"\(member.key)\".", pointer: "/\(member.key)")
+      }
+      guard fields.updateValue(member.value, forKey: member.key) == nil else {
+        throw Problem.malformed("The field stands twice.", pointer: "/\(member.key)")
+      }
+    }
+    guard let text = try Self.text(fields, "token") else {
+      throw Problem.malformed("The device's token is missing.", pointer: "/token")
+    }
+    do throws(CarillonError) { token = try Carillon.DeviceToken(hex: text) } catch {
+      throw Problem.malformed(error.message, pointer: "/token")
+    }
+    guard let payload = fields["payload"] else {
+      throw Problem.malformed("The payload is missing.", pointer: "/payload")
+    }
+    guard case .object = payload else { throw Problem.malformed("The payload must be an object.", pointer: "/payload") }
+    notification = PushNotification(json: payload.encoded)
+    if let type = try Self.text(fields, "pushType") {
+      guard let type = PushNotification.PushType(name: type) else {
+        throw Problem.malformed(
+          "There is no push type \"\(type)\": it is one of "
+            + PushType.allCases.map(\.rawValue).joined(separator: ", ") + ".", pointer: "/pushType")
+      }
+      notification.pushType = type
+    }
+    if let number = try Self.integer(fields, "priority") {
+      guard let priority = UInt8(exactly: number).flatMap(PushNotification.Priority.init(rawValue:)) else {
+        throw Problem.malformed("The priority must be 1, 5 or 10.", pointer: "/priority")
+      }
+      notification.priority = priority
+    }
+    if let number = try Self.integer(fields, "expiration") {
+      guard let seconds = UInt32(exactly: number) else {
+        throw Problem.malformed("The expiration must be in seconds since 1970, or 0.", pointer: "/expiration")
+      }
+      notification.expiration = seconds == 0 ? .notStored : .at(Date(timeIntervalSince1970: Double(seconds)))
+    }
+    notification.collapseID = try Self.text(fields, "collapseId")
+    if let reference = try Self.text(fields, "reference"), reference.utf8.count > 128 {
+      throw Problem.malformed("The reference has more than 128 bytes.", pointer: "/reference")
+    }
+  }
+
+  private static func text(_ fields: [String: JSONValue], _ name: String) throws -> String? {
+    switch fields[name] {
+    case nil, .null?: return nil
+    case .string(let text)?: return text
+    default: throw Problem.malformed("It must be a string.", pointer: "/\(name)")
+    }
+  }
+
+  private static func integer(_ fields: [String: JSONValue], _ name: String) throws -> Int? {
+    switch fields[name] {
+    case nil, .null?: return nil
+    case .number(let text)?:
+      if let number = Int(text) { return number }
+      fallthrough
+    default: throw Problem.malformed("It must be a whole number.", pointer: "/\(name)")
+    }
+  }
+}

@@ -1,0 +1,92 @@
+internal import Carillon
+internal import HTTPTypes
+internal import Hummingbird
+internal import NIOCore
+internal import PushStore
+
+/// Why a request was not served, as RFC 9457 has it.
+struct Problem: Error, Sendable {
+  /// One thing that is wrong with a request's body.
+  struct Detail: Sendable {
+    /// Where in the body, as RFC 6901 has it, such as `/payload`; nil in a list of lines.
+    var pointer: String?
+    /// From 1.
+    var line: Int?
+    var detail: String
+  }
+
+  var status: HTTPResponse.Status
+  var title: String
+  var detail: String
+  var errors: [Detail] = []
+  /// What would help.
+  var action: String?
+  /// Seconds.
+  var retryAfter: Int?
+
+  init(_ status: HTTPResponse.Status, _ title: String, _ detail: String, action: String? = nil) {
+    self.status = status
+    self.title = title
+    self.detail = detail
+    self.action = action
+  }
+
+  static let notFound = Problem(.notFound, "Not found", "There is nothing at this address, or this key may not see it.")
+
+  static func malformed(_ detail: String, pointer: String? = nil) -> Problem {
+    var problem = Problem(.badRequest, "Bad request", detail)
+    if let pointer { problem.errors = [Detail(pointer: pointer, detail: detail)] }
+    return problem
+  }
+
+  static func unavailable(_ detail: String, retryAfter: Int = 5) -> Problem {
+    var problem = Problem(.serviceUnavailable, "Service unavailable", detail)
+    problem.retryAfter = retryAfter
+    return problem
+  }
+
+  /// - Parameter instance: the path of the request.
+  func response(instance: String) -> Response {
+    var json = JSONWriter()
+    json.object { json in
+      json.field("title", title)
+      json.field("status", status.code)
+      json.field("detail", detail)
+      json.field("instance", instance)
+      if !errors.isEmpty {
+        json.array("errors", errors) { error, json in
+          json.field("pointer", error.pointer)
+          if let line = error.line { json.field("line", line) }
+          json.field("detail", error.detail)
+        }
+      }
+      json.field("action", action)
+    }
+    var response = Response(
+      status: status, headers: [.contentType: "application/problem+json"],
+      body: ResponseBody(byteBuffer: ByteBuffer(string: json.text)))
+    if let retryAfter { response.headers[.retryAfter] = String(retryAfter) }
+    if status == .unauthorized { response.headers[.wwwAuthenticate] = "Bearer" }
+    return response
+  }
+}
+
+extension Problem {
+  init(_ error: CarillonError) {
+    switch error.code {
+    case .payload: self.init(.unprocessableContent, "Not sendable", error.message)
+    case .gateway:
+      self = .unavailable(error.message, retryAfter: 60)
+      action = "See the app's state; it goes on when the reason is removed."
+    case .journal: self.init(.init(code: 507, reasonPhrase: "Insufficient Storage"), "Not durable", error.message)
+    default: self = .unavailable(error.message)
+    }
+  }
+
+  init(_ error: StoreError) {
+    switch error.kind {
+    case .full: self.init(.init(code: 507, reasonPhrase: "Insufficient Storage"), "Disk full", error.description)
+    default: self = .unavailable(error.description)
+    }
+  }
+}

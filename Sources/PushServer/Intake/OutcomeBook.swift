@@ -1,0 +1,142 @@
+package import Carillon
+package import PushEngine
+package import PushStore
+internal import PushTransport
+package import PushWire
+internal import Synchronization
+
+/// Keeps what became of the notifications that the service took in: in memory until the journal's next
+/// commit, then in the store.
+package final class OutcomeBook: IntakeRecorder {
+  private struct Run {
+    var app: String
+    var acknowledgedLine: UInt64 = 0
+  }
+
+  private struct State {
+    var changes = IntakeChanges()
+    /// Lines that were accepted, by run and confirmation, in the order in which that was heard.
+    var accepted: [StoredRunID: [Confirmation: [UInt32]]] = [:]
+    /// Those that have not ended, or whose outcomes are not all in the store.
+    var runs: [StoredRunID: Run] = [:]
+  }
+
+  private let store: any Store
+  private let state = Mutex(State())
+
+  package init(store: any Store) { self.store = store }
+
+  // MARK: IntakeRecorder
+
+  package func began(_ run: IntakeRunID, app: String) {
+    let id = StoredRunID(run)
+    state.withLock { state in
+      state.runs[id] = Run(app: app)
+      state.changes.began.append(IntakeChanges.Began(run: id, app: app, at: .now))
+    }
+  }
+
+  package func acknowledged(_ run: IntakeRunID, through line: UInt64) {
+    let id = StoredRunID(run)
+    state.withLock { $0.runs[id]?.acknowledgedLine = line }
+  }
+
+  package func accepted(_ run: IntakeRunID, lines: [UInt64], _ confirmation: Confirmation) {
+    let id = StoredRunID(run)
+    state.withLock { state in
+      state.accepted[id, default: [:]][confirmation, default: []] += lines.lazy.map { UInt32(truncatingIfNeeded: $0) }
+    }
+  }
+
+  package func notAccepted(
+    _ run: IntakeRunID, app: String, line: UInt64, token: String, outcome: Outcome, goneSince: UInt64?
+  ) {
+    let notification = StoredNotificationID(run: StoredRunID(run), line: UInt32(truncatingIfNeeded: line))
+    let (name, detail) = OutcomeText.of(outcome)
+    var gone: StoredGoneDevice?
+    if outcome.saysGone, let bytes = try? Carillon.DeviceToken(hex: token).bytes {
+      gone = StoredGoneDevice(
+        app: app, token: bytes, since: goneSince.map { StoreInstant(milliseconds: Int64(clamping: $0)) }, foundAt: .now)
+    }
+    state.withLock { state in
+      state.changes.notAccepted.append(
+        IntakeChanges.NotAccepted(notification: notification, state: name, detail: detail))
+      if let gone { state.changes.gone.append(gone) }
+    }
+  }
+
+  package func ended(_ run: IntakeRunID) {
+    let id = StoredRunID(run)
+    state.withLock { $0.changes.ended.append((id, .now)) }
+  }
+
+  package func makeDurable() throws(UnsyncedList) {
+    var (changes, accepted) = state.withLock { state in
+      (exchange(&state.changes, with: IntakeChanges()), exchange(&state.accepted, with: [:]))
+    }
+    for (run, lines) in accepted {
+      for (confirmation, lines) in lines { changes.add(lines, of: run, "\(confirmation)") }
+    }
+    guard !changes.isEmpty else { return }
+    do throws(StoreError) {
+      try store.write(changes)
+    } catch {
+      throw UnsyncedList(path: error.description, code: error.kind == .full ? 28 : 5)
+    }
+    state.withLock { state in for entry in changes.ended { state.runs[entry.run] = nil } }
+  }
+
+  // MARK: Questions
+
+  /// The app of a notification that was acknowledged and may have no outcome yet; nil if its run has
+  /// ended or is unknown, or it was not acknowledged.
+  func app(of notification: StoredNotificationID) -> String? {
+    state.withLock { state in
+      guard let run = state.runs[notification.run], UInt64(notification.line) <= run.acknowledgedLine else {
+        return nil
+      }
+      return run.app
+    }
+  }
+}
+
+extension IntakeChanges {
+  /// Neighbouring lines become one range.
+  fileprivate mutating func add(_ lines: [UInt32], of run: StoredRunID, _ confirmation: String) {
+    let sorted = lines.sorted()
+    guard var first = sorted.first else { return }
+    var last = first
+    for line in sorted.dropFirst() {
+      if line <= last &+ 1 {
+        last = line
+      } else {
+        accepted.append(Accepted(run: run, lines: first...last, confirmation: confirmation))
+        (first, last) = (line, line)
+      }
+    }
+    accepted.append(Accepted(run: run, lines: first...last, confirmation: confirmation))
+  }
+}
+
+extension StoredRunID {
+  init(_ run: IntakeRunID) { self.init(high: run.high, low: run.low) }
+}
+
+extension StoreInstant {
+  package static var now: StoreInstant { StoreInstant(milliseconds: Int64(NIOLoop.wallClock) * 1000) }
+}
+
+/// An outcome in the words of the interface.
+enum OutcomeText {
+  static func of(_ outcome: Outcome) -> (state: String, detail: String) {
+    switch outcome {
+    case .accepted(let confirmation): ("accepted", "\(confirmation)")
+    case .rejected(let reason): ("rejected", "\(reason)")
+    case .suppressed: ("suppressed", "")
+    case .expired: ("expired", "")
+    case .held: ("held", "")
+    case .cancelled: ("cancelled", "")
+    case .unknown: ("unknown", "")
+    }
+  }
+}

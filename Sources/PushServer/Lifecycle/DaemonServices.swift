@@ -1,0 +1,43 @@
+internal import Logging
+internal import PushStore
+internal import ServiceLifecycle
+
+/// Says that the service ends before it does, so that those who send to it can turn elsewhere.
+struct Announcement: Service {
+  let duration: Duration
+  let end: @Sendable () -> Void
+
+  func run() async throws {
+    try await gracefulShutdown()
+    end()
+    try? await Task.sleep(for: duration)
+  }
+}
+
+/// What is done now and then: writing down when keys were used, forgetting what is old.
+struct Upkeep: Service {
+  let store: any Store
+  let keys: KeyRing
+  let retention: Duration
+  let logger: Logger
+
+  private static let interval = Duration.seconds(30)
+
+  func run() async throws {
+    await cancelWhenGracefulShutdown {
+      while (try? await Task.sleep(for: Self.interval)) != nil { await turn() }
+    }
+    await turn()
+  }
+
+  private func turn() async {
+    do throws(StoreError) {
+      let uses = keys.takeUses()
+      if !uses.isEmpty { try await store.noteUse(of: uses) }
+      let oldest = StoreInstant(milliseconds: StoreInstant.now.milliseconds - retention.components.seconds * 1000)
+      try await store.forget(endedBefore: oldest)
+    } catch {
+      logger.error("the store cannot be written", metadata: ["why": "\(error)"])
+    }
+  }
+}

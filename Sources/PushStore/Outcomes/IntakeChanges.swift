@@ -1,0 +1,151 @@
+/// A run of notifications that share headers, as the intake numbers them.
+package struct StoredRunID: Hashable, Sendable {
+  package let high: UInt64
+  package let low: UInt32
+
+  package init(high: UInt64, low: UInt32) {
+    self.high = high
+    self.low = low
+  }
+}
+
+/// One notification: its run, and its line in it.
+package struct StoredNotificationID: Hashable, Sendable {
+  package let run: StoredRunID
+  package let line: UInt32
+
+  package init(run: StoredRunID, line: UInt32) {
+    self.run = run
+    self.line = line
+  }
+}
+
+/// What became of one notification.
+package struct StoredOutcome: Hashable, Sendable {
+  /// Such as `accepted`, `rejected`, `expired`, `unknown`.
+  package var state: String
+  /// Such as `confirmed`, `quiet` or `410 Unregistered`. Empty if there is nothing to add.
+  package var detail: String
+  package var app: String
+
+  package init(state: String, detail: String, app: String) {
+    self.state = state
+    self.detail = detail
+    self.app = app
+  }
+}
+
+/// How many notifications have which outcome.
+package struct OutcomeCounts: Hashable, Sendable {
+  /// By how that is known: `confirmed` or `quiet`.
+  package var accepted: [String: Int] = [:]
+  /// By state, then by detail.
+  package var others: [String: [String: Int]] = [:]
+
+  package init() {}
+
+  package var total: Int {
+    accepted.values.reduce(0, +) + others.values.reduce(0) { $0 + $1.values.reduce(0, +) }
+  }
+}
+
+/// What the intake has to tell at one time.
+package struct IntakeChanges: Sendable {
+  package struct Began: Sendable {
+    package var run: StoredRunID
+    package var app: String
+    package var at: StoreInstant
+
+    package init(run: StoredRunID, app: String, at: StoreInstant) {
+      self.run = run
+      self.app = app
+      self.at = at
+    }
+  }
+
+  /// Neighbouring lines that were accepted.
+  package struct Accepted: Sendable {
+    package var run: StoredRunID
+    package var lines: ClosedRange<UInt32>
+    package var confirmation: String
+
+    package init(run: StoredRunID, lines: ClosedRange<UInt32>, confirmation: String) {
+      self.run = run
+      self.lines = lines
+      self.confirmation = confirmation
+    }
+  }
+
+  package struct NotAccepted: Sendable {
+    package var notification: StoredNotificationID
+    package var state: String
+    package var detail: String
+
+    package init(notification: StoredNotificationID, state: String, detail: String) {
+      self.notification = notification
+      self.state = state
+      self.detail = detail
+    }
+  }
+
+  package var began: [Began] = []
+  package var accepted: [Accepted] = []
+  package var notAccepted: [NotAccepted] = []
+  package var gone: [StoredGoneDevice] = []
+  package var ended: [(run: StoredRunID, at: StoreInstant)] = []
+
+  package init() {}
+
+  package var isEmpty: Bool {
+    began.isEmpty && accepted.isEmpty && notAccepted.isEmpty && gone.isEmpty && ended.isEmpty
+  }
+}
+
+/// A device that no longer has the app.
+package struct StoredGoneDevice: Hashable, Sendable {
+  /// Its place in the sequence of all of them, from 1; 0 before it is stored.
+  package var number: Int64 = 0
+  package var app: String
+  package var token: [UInt8]
+  /// When the service last found that, if it said so.
+  package var since: StoreInstant?
+  package var foundAt: StoreInstant
+
+  package init(app: String, token: [UInt8], since: StoreInstant?, foundAt: StoreInstant) {
+    self.app = app
+    self.token = token
+    self.since = since
+    self.foundAt = foundAt
+  }
+}
+
+/// Notifications that were handed over in one request.
+package struct StoredBatch: Hashable, Sendable {
+  /// Neighbouring lines of a run.
+  package struct Part: Hashable, Sendable {
+    package var run: StoredRunID
+    package var lines: ClosedRange<UInt32>
+
+    package init(run: StoredRunID, lines: ClosedRange<UInt32>) {
+      self.run = run
+      self.lines = lines
+    }
+  }
+
+  package var id: StoredUUID
+  package var app: String
+  package var parts: [Part]
+  /// Lines that never became a notification.
+  package var rejectedCount: Int
+  package var createdAt: StoreInstant
+
+  package init(id: StoredUUID, app: String, parts: [Part], rejectedCount: Int, createdAt: StoreInstant) {
+    self.id = id
+    self.app = app
+    self.parts = parts
+    self.rejectedCount = rejectedCount
+    self.createdAt = createdAt
+  }
+
+  package var acceptedCount: Int { parts.reduce(0) { $0 + $1.lines.count } }
+}

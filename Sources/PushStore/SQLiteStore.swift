@@ -1,0 +1,65 @@
+internal import Foundation
+internal import GRDB
+
+/// The store in one SQLite file, for a deployment on one machine.
+///
+/// Every commit is durable when it returns: `synchronous` is FULL on the connection that writes, which
+/// is checked. Reads are short, so that the write-ahead log can always be emptied.
+package final class SQLiteStore: Store {
+  let pool: DatabasePool
+  let path: String
+
+  /// Opens the file, or makes it, and brings it up to date.
+  ///
+  /// - Throws: ``StoreError``: it cannot be opened, is no store, or was written by a newer version.
+  package init(path: String) throws(StoreError) {
+    self.path = path
+    do {
+      var configuration = Configuration()
+      configuration.foreignKeysEnabled = true
+      configuration.busyMode = .timeout(5)
+      configuration.prepareDatabase { database in
+        try database.execute(sql: "PRAGMA journal_size_limit = 67108864")
+      }
+      pool = try DatabasePool(path: path, configuration: configuration)
+      // It holds device tokens.
+      try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: path)
+      let migrator = Schema.migrator
+      if try pool.read(migrator.hasBeenSuperseded) {
+        throw StoreError(.unusable, "the store \(path) was written by a newer version of carillon; use that one")
+      }
+      try migrator.migrate(pool)
+      // DatabasePool sets NORMAL when it opens a file.
+      let level = try pool.writeWithoutTransaction { database in
+        try database.execute(sql: "PRAGMA synchronous = FULL")
+        return try Int.fetchOne(database, sql: "PRAGMA synchronous")
+      }
+      guard level == 2 else {
+        throw StoreError(.failed, "the store \(path) does not write durably: synchronous is not FULL")
+      }
+    } catch let error as StoreError {
+      throw error
+    } catch {
+      throw StoreError(error, path: path)
+    }
+  }
+
+  package func close() throws(StoreError) {
+    do { try pool.close() } catch { throw StoreError(error, path: path) }
+  }
+
+  func read<Value: Sendable>(_ body: @Sendable @escaping (Database) throws -> Value) async throws(StoreError) -> Value {
+    do { return try await pool.read(body) } catch { throw StoreError(error, path: path) }
+  }
+
+  func write<Value: Sendable>(
+    _ body: @Sendable @escaping (Database) throws -> Value
+  ) async throws(StoreError) -> Value {
+    do { return try await pool.write(body) } catch { throw StoreError(error, path: path) }
+  }
+}
+
+extension UInt64 {
+  /// The same bits, as SQLite's integers have them.
+  var stored: Int64 { Int64(bitPattern: self) }
+}

@@ -1,0 +1,32 @@
+internal import GRDB
+
+/// The store cannot do what was asked of it.
+package struct StoreError: Error, Hashable, Sendable, CustomStringConvertible {
+  package enum Kind: Hashable, Sendable {
+    /// The disk or the quota is full.
+    case full
+    /// The file is no store, is damaged, or belongs to a newer version.
+    case unusable
+    case failed
+  }
+
+  package let kind: Kind
+  /// A clause, such as `the store store.db cannot be written: disk I/O error`.
+  package let description: String
+
+  package init(_ kind: Kind, _ description: String) {
+    self.kind = kind
+    self.description = description
+  }
+
+  init(_ error: any Error, path: String) {
+    let kind: Kind
+    switch (error as? DatabaseError)?.resultCode {
+    case .SQLITE_FULL?: kind = .full
+    case .SQLITE_NOTADB?, .SQLITE_CORRUPT?: kind = .unusable
+    default: kind = .failed
+    }
+    let reason = (error as? DatabaseError)?.message ?? "\(error)"
+    self.init(kind, "the store \(path) cannot be used: \(reason)")
+  }
+}
