@@ -66,8 +66,10 @@ struct HTTP2Site {
     let record = place.path("truth.jsonl")
     await withCheckedContinuation { continuation in
       Thread.detachNewThread {
-        var status = stat()
-        while !sender.hasEnded, unsafe stat(record, &status) != 0 || status.st_size < byteCount { usleep(2_000) }
+        func recordedByteCount() -> Int {
+          (try? FileManager.default.attributesOfItem(atPath: record)[.size] as? Int) ?? 0
+        }
+        while !sender.hasEnded, recordedByteCount() < byteCount { usleep(2_000) }
         sender.send(SIGKILL)
         continuation.resume()
       }

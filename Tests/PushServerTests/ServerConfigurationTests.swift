@@ -1,0 +1,78 @@
+internal import Carillon
+internal import PushServer
+internal import Testing
+
+@Suite("The configuration of the service")
+struct ServerConfigurationTests {
+  private static let apps = """
+    apps:
+      - id: news
+        topic: com.example.news
+        transport: http2
+        credential: { key: AuthKey_ABC123DEFG.p8, team-id: DEF123GHIJ }
+    """
+
+  @Test("what is left out has a default; what is set counts")
+  func values() throws {
+    let least = try ServerConfiguration.parse("journal: { directory: j }\n" + Self.apps, file: "c.yaml")
+    #expect(least.api.listen == Listen(host: "127.0.0.1", port: 8480))
+    #expect(least.admin.listen == Listen(host: "127.0.0.1", port: 8481))
+    #expect(least.retention == .seconds(7 * 86_400))
+    #expect(least.deployment.apps.map(\.id) == ["news"])
+    let whole = try ServerConfiguration.parse(
+      """
+      journal: { directory: j, sync: always }
+      api: { listen: "[::1]:0", max-body: 1MiB, max-connections: 5, idle-timeout: 9s }
+      admin: { listen: 0.0.0.0:9 }
+      store: { path: s.db }
+      shutdown: { announce: 2s, drain: 3s }
+      retention: 24h
+      \(Self.apps)
+      """, file: "c.yaml")
+    #expect(whole.api.listen == Listen(host: "::1", port: 0))
+    #expect(whole.api.listen.description == "[::1]:0")
+    #expect(whole.api.maxBody == 1 << 20)
+    #expect(whole.api.maxConnections == 5)
+    #expect(whole.api.idleTimeout == .seconds(9))
+    #expect(whole.admin.listen.port == 9)
+    #expect(whole.storePath?.hasSuffix("s.db") == true)
+    #expect(whole.shutdown.announce == .seconds(2))
+    #expect(whole.shutdown.drain == .seconds(3))
+    #expect(whole.retention == .seconds(86_400))
+  }
+
+  @Test(
+    "a mistake is said with its line and its key",
+    arguments: [
+      ("", "journal"), ("journal: { directory: j }\napi: { listen: 8480 }", "host:port"),
+      ("journal: { directory: j }\napi: { listen: 0.0.0.0:8480 }", "without TLS"),
+      ("journal: { directory: j }\napi: { listn: a:1 }", "listn"), ("journal: { directory: j }\nstor: {}", "stor"),
+      ("journal: { directory: j }\nretention: 1s", "retention"),
+    ])
+  func mistakes(text: String, word: String) {
+    let error = #expect(throws: ConfigurationError.self) {
+      try ServerConfiguration.parse(text + "\n" + Self.apps, file: "c.yaml")
+    }
+    #expect(error?.description.contains("c.yaml") == true, "\(String(describing: error))")
+    #expect(error?.description.contains(word) == true, "\(String(describing: error))")
+  }
+}
+
+@Suite("Keys of the control interface")
+struct APIKeyTests {
+  @Test("a key is read back as it was written; no two are the same")
+  func roundTrip() throws {
+    let keys = (0..<100).map { _ in APIKey.make() }
+    #expect(Set(keys).count == keys.count)
+    for key in keys { #expect(APIKey(key.text) == key) }
+  }
+
+  @Test(
+    "what is no key is refused",
+    arguments: [
+      "", "car", "car__", "car_0_0", "cat_000000000000_" + String(repeating: "0", count: 64),
+      "car_00000000000G_" + String(repeating: "0", count: 64), "car_000000000000_" + String(repeating: "0", count: 63),
+      "car_000000000000_" + String(repeating: "0", count: 64) + "_",
+    ])
+  func hostile(text: String) { #expect(APIKey(text) == nil) }
+}

@@ -1,0 +1,178 @@
+internal import Foundation
+internal import PushStore
+internal import Support
+internal import Testing
+
+@Suite("The store")
+struct StoreTests {
+  private let folder = FileManager.default.temporaryDirectory.appending(path: "store-\(UUID().uuidString)")
+  private var path: String { folder.appending(path: "store.db").path }
+
+  init() throws { try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true) }
+
+  private static let run = StoredRunID(high: 0x0193_0000_0000_7abc, low: 0x8000_0001)
+
+  private static func began(_ app: String = "news") -> IntakeChanges {
+    var changes = IntakeChanges()
+    changes.began = [IntakeChanges.Began(run: run, app: app, at: StoreInstant(milliseconds: 1000))]
+    return changes
+  }
+
+  @Test("a key is found again, in order, and can be revoked once")
+  func keys() async throws {
+    let store = try SQLiteStore(path: path)
+    let first = StoredKey(
+      id: "a", name: "one", digest: [1, 2], scopes: ["send", "read"], apps: [], createdAt: StoreInstant(milliseconds: 1)
+    )
+    let second = StoredKey(
+      id: "b", name: "two", digest: [3], scopes: [], apps: ["news"], createdAt: StoreInstant(milliseconds: 2))
+    try await store.add(second)
+    try await store.add(first)
+    #expect(try await store.keys() == [first, second])
+    let instant = StoreInstant(milliseconds: 3)
+    #expect(try await store.revokeKey("a", at: instant))
+    #expect(try await !store.revokeKey("a", at: instant))
+    #expect(try await !store.revokeKey("c", at: instant))
+    try await store.noteUse(of: ["b": instant])
+    let keys = try await store.keys()
+    #expect(keys.map(\.revokedAt) == [instant, nil])
+    #expect(keys.map(\.lastUsedAt) == [nil, instant])
+    try store.close()
+  }
+
+  @Test("what is written is there after it was opened again, and the file is private")
+  func reopening() async throws {
+    var store = try SQLiteStore(path: path)
+    var changes = Self.began()
+    changes.accepted = [IntakeChanges.Accepted(run: Self.run, lines: 1...3, confirmation: "confirmed")]
+    try store.write(changes)
+    try store.close()
+    let attributes = try FileManager.default.attributesOfItem(atPath: path)
+    #expect(attributes[.posixPermissions] as? Int == 0o600)
+    store = try SQLiteStore(path: path)
+    let found = try await store.outcome(of: StoredNotificationID(run: Self.run, line: 2))
+    #expect(found == StoredOutcome(state: "accepted", detail: "confirmed", app: "news"))
+    #expect(try await store.outcome(of: StoredNotificationID(run: Self.run, line: 4)) == nil)
+    try store.close()
+  }
+
+  @Test("a file that is no store is refused with its name, and stays as it is")
+  func noStore() throws {
+    let text = String(repeating: "This is a letter.\n", count: 500)
+    try text.write(toFile: path, atomically: true, encoding: .utf8)
+    let error = #expect(throws: StoreError.self) { try SQLiteStore(path: path) }
+    #expect(error?.kind == .unusable)
+    #expect(error?.description.contains(path) == true)
+    #expect(try String(contentsOfFile: path, encoding: .utf8) == text)
+  }
+
+  @Test("lines are counted once, however often they were heard of", arguments: 0..<40)
+  func outcomes(seed: UInt64) async throws {
+    let store = try SQLiteStore(path: path)
+    try store.write(Self.began())
+    var random = SeededGenerator(seed: seed)
+    let limit: UInt32 = 200
+    var accepted: [UInt32: String] = [:]
+    var others: [UInt32: String] = [:]
+    for _ in 0..<60 {
+      var changes = IntakeChanges()
+      if random.chance(70) {
+        let first = UInt32.random(in: 1...limit, using: &random)
+        let last = UInt32.random(in: first...min(limit, first + 40), using: &random)
+        let confirmation = random.chance(50) ? "confirmed" : "quiet"
+        changes.accepted = [IntakeChanges.Accepted(run: Self.run, lines: first...last, confirmation: confirmation)]
+        for line in first...last where accepted[line] == nil { accepted[line] = confirmation }
+      } else {
+        let line = UInt32.random(in: 1...limit, using: &random)
+        let detail = random.chance(50) ? "8 invalid token" : "410 Unregistered"
+        let notification = StoredNotificationID(run: Self.run, line: line)
+        changes.notAccepted = [
+          IntakeChanges.NotAccepted(notification: notification, state: "rejected", detail: detail)
+        ]
+        others[line] = detail
+      }
+      try store.write(changes)
+    }
+    for line in 1...limit {
+      let found = try await store.outcome(of: StoredNotificationID(run: Self.run, line: line))
+      let expected =
+        accepted[line].map { StoredOutcome(state: "accepted", detail: $0, app: "news") }
+        ?? others[line].map { StoredOutcome(state: "rejected", detail: $0, app: "news") }
+      #expect(found == expected, "seed \(seed), line \(line)")
+    }
+    let first = UInt32.random(in: 1...limit, using: &random)
+    let range = first...UInt32.random(in: first...limit, using: &random)
+    let counts = try await store.outcomes(of: [StoredBatch.Part(run: Self.run, lines: range)])
+    var expected = OutcomeCounts()
+    for line in range {
+      if let confirmation = accepted[line] {
+        expected.accepted[confirmation, default: 0] += 1
+      } else if let detail = others[line] {
+        expected.others["rejected", default: [:]][detail, default: 0] += 1
+      }
+    }
+    #expect(counts == expected, "seed \(seed), lines \(range)")
+    try store.close()
+  }
+
+  @Test("a batch keeps its parts in order; what is not there is nil")
+  func batches() async throws {
+    let store = try SQLiteStore(path: path)
+    let other = StoredRunID(high: .max, low: .max)
+    let batch = StoredBatch(
+      id: StoredUUID(high: .max, low: 1), app: "news",
+      parts: [StoredBatch.Part(run: other, lines: 5...9), StoredBatch.Part(run: Self.run, lines: 1...UInt32.max)],
+      rejectedCount: 3, createdAt: StoreInstant(milliseconds: 7))
+    try await store.add(batch)
+    #expect(try await store.batch(batch.id) == batch)
+    #expect(try await store.batch(StoredUUID(high: 0, low: 1)) == nil)
+    try store.close()
+  }
+
+  @Test("gone devices have a stable order, a page after the other")
+  func goneDevices() async throws {
+    let store = try SQLiteStore(path: path)
+    var changes = Self.began()
+    for index in 1...25 {
+      let app = index % 5 == 0 ? "chat" : "news"
+      let since: StoreInstant? = index % 2 == 0 ? StoreInstant(milliseconds: Int64(index)) : nil
+      changes.gone.append(
+        StoredGoneDevice(app: app, token: [UInt8(index)], since: since, foundAt: StoreInstant(milliseconds: 9)))
+    }
+    try store.write(changes)
+    var found: [StoredGoneDevice] = []
+    while true {
+      let page = try await store.goneDevices(app: "news", after: found.last?.number ?? 0, limit: 7)
+      if page.isEmpty { break }
+      found += page
+    }
+    let expected = changes.gone.filter { $0.app == "news" }
+    #expect(found.map(\.token) == expected.map(\.token))
+    #expect(found.map(\.since) == expected.map(\.since))
+    try store.close()
+  }
+
+  @Test("what ended long ago is forgotten, what goes on is not")
+  func forgetting() async throws {
+    let store = try SQLiteStore(path: path)
+    var changes = Self.began()
+    let second = StoredRunID(high: 1, low: 2)
+    changes.began.append(IntakeChanges.Began(run: second, app: "news", at: StoreInstant(milliseconds: 1)))
+    for run in [Self.run, second] {
+      changes.accepted.append(IntakeChanges.Accepted(run: run, lines: 1...10_000, confirmation: "quiet"))
+      changes.notAccepted += (10_001...16_000).map {
+        IntakeChanges.NotAccepted(
+          notification: StoredNotificationID(run: run, line: $0), state: "expired", detail: "")
+      }
+    }
+    changes.ended = [(Self.run, StoreInstant(milliseconds: 50))]
+    try store.write(changes)
+    try await store.forget(endedBefore: StoreInstant(milliseconds: 50))
+    #expect(try await store.outcome(of: StoredNotificationID(run: Self.run, line: 1)) != nil)
+    try await store.forget(endedBefore: StoreInstant(milliseconds: 51))
+    #expect(try await store.outcome(of: StoredNotificationID(run: Self.run, line: 1)) == nil)
+    #expect(try await store.outcome(of: StoredNotificationID(run: Self.run, line: 16_000)) == nil)
+    #expect(try await store.outcome(of: StoredNotificationID(run: second, line: 16_000)) != nil)
+    try store.close()
+  }
+}
