@@ -21,8 +21,9 @@ internal import Foundation
       3 it could not run, or standard output could not be written.
       """,
     subcommands: [
-      SendCommand.self, ServeCommand.self, KeyCommand.self, SimulateCommand.self, BenchCommand.self, FeedbackCommand.self, JournalCommand.self,
-      CredentialCommand.self, PayloadCommand.self, ChannelCommand.self, VerifyCommand.self,
+      SendCommand.self, ServeCommand.self, KeyCommand.self, SimulateCommand.self, BenchCommand.self,
+      FeedbackCommand.self, JournalCommand.self, CredentialCommand.self, PayloadCommand.self, ChannelCommand.self,
+      VerifyCommand.self,
     ])
 
   static func main() async {

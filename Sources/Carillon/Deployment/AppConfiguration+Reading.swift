@@ -12,7 +12,8 @@ extension AppConfiguration {
     let environment = Environment(wire: settings.environment)
     self.init(
       id: settings.id, topic: topic,
-      transport: settings.transport == .http2 ? .http2(environment) : .binary(environment, frames: FrameVersion(wire: settings.command)),
+      transport: settings.transport == .http2
+        ? .http2(environment) : .binary(environment, frames: FrameVersion(wire: settings.command)),
       credential: Credential(settings: settings.credential))
     gateway = settings.gateway.map { Gateway(host: $0.host, port: Int($0.port)) }
     trustedAuthorities = settings.trust
