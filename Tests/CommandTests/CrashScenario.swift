@@ -113,7 +113,7 @@ struct CrashScenario: CustomStringConvertible {
         }
         result.problems.append("it ended without an account: \(ending)")
         return nil
-      case 2 where isBegun && ending.errors.contains(/There is no journal|before its campaign had begun/):
+      case 2 where isBegun && ending.errors.contains(/There is no journal|before its campaign began/):
         // Killed before the campaign was begun. Nothing has been sent, so it starts again.
         result.log.append("not begun: \(ending.errors)")
         let arrived = await site.gateway.acceptedCount
