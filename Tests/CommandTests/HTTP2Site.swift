@@ -30,11 +30,13 @@ struct HTTP2Site {
   }
 
   /// Starts a service that accepts the site's key and records requests in `truth.jsonl`.
-  func simulate(rules: String = "") async throws -> Service {
+  ///
+  /// - Parameter port: 0: any free one.
+  func simulate(rules: String = "", port: String = "0") async throws -> Service {
     try place.write(rules, to: "rules.yaml")
     let arguments =
       [
-        "simulate", "--gateway-port", "0", "--feedback-port", "0", "--http2-port", "0", "--channels-port", "0",
+        "simulate", "--gateway-port", "0", "--feedback-port", "0", "--http2-port", port, "--channels-port", "0",
         "--json", "--record", "truth.jsonl",
         "--token-key", Self.keyFile, "--key-id", Self.keyIdentifier, "--team-id", Self.team,
       ] + (rules.isEmpty ? [] : ["--rules", "rules.yaml"]) + certificates.server

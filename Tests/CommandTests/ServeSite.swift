@@ -50,25 +50,27 @@ struct ServeSite {
 
   init() throws { site = try HTTP2Site() }
 
-  func configure(_ upstream: HTTP2Site.Service, sync: String = "interval") throws {
+  func configure(
+    _ upstream: HTTP2Site.Service, sync: String = "interval", apps: [String] = ["news", "chat"]
+  ) throws {
+    let apps = apps.map { id in
+      """
+        - id: \(id)
+          topic: \(HTTP2Site.topic)
+          transport: http2
+          gateway: "localhost:\(upstream.port)"
+          trust: \(site.certificates.files.authority)
+          credential: { key: \(HTTP2Site.keyFile), team-id: \(HTTP2Site.team) }
+
+      """
+    }
     try site.place.write(
       """
       journal: { directory: journal, sync: \(sync) }
       api: { listen: "127.0.0.1:0" }
       admin: { listen: "127.0.0.1:0" }
       apps:
-        - id: news
-          topic: \(HTTP2Site.topic)
-          transport: http2
-          gateway: "localhost:\(upstream.port)"
-          trust: \(site.certificates.files.authority)
-          credential: { key: \(HTTP2Site.keyFile), team-id: \(HTTP2Site.team) }
-        - id: chat
-          topic: \(HTTP2Site.topic)
-          transport: http2
-          gateway: "localhost:\(upstream.port)"
-          trust: \(site.certificates.files.authority)
-          credential: { key: \(HTTP2Site.keyFile), team-id: \(HTTP2Site.team) }
+      \(apps.joined())
       """, to: "carillon.yaml")
   }
 

@@ -153,6 +153,37 @@ struct ServeTests {
     #expect(Set(all.values.filter { !$0.hasPrefix("dead") }) == accepted)
   }
 
+  @Test("SIGHUP adds and removes apps; a configuration that is wrong changes nothing")
+  func reload() async throws {
+    let serve = try ServeSite()
+    let upstream = try await serve.site.simulate()
+    try serve.configure(upstream)
+    let key = try await serve.key()
+    let service = try await serve.start()
+    func status(_ app: String) async throws -> Int {
+      try await serve.request(service.api, "/v1/apps/\(app)", key: key).status
+    }
+    try await waitUntil("the first apps are there") { try await status("chat") == 200 }
+    #expect(try await status("late") == 404)
+    try serve.configure(upstream, apps: ["news", "late"])
+    service.process.send(SIGHUP)
+    try await waitUntil("the apps are others") {
+      let (late, chat) = (try await status("late"), try await status("chat"))
+      return late == 200 && chat == 404
+    }
+    let reply = try await serve.request(
+      service.api, "/v1/apps/late/notifications", key: key, body: ServeSite.body(HTTP2Site.token(1)))
+    #expect(reply.status == 202, "\(reply.text)")
+    try serve.site.place.write("apps: 7\n", to: "carillon.yaml")
+    service.process.send(SIGHUP)
+    try await waitUntil("the mistake is logged") { service.process.errors.contains("stays as it was") }
+    #expect(try await status("late") == 200)
+    service.process.send(SIGTERM)
+    let ending = await service.process.ending()
+    #expect(ending.status == 0, "\(ending)")
+    #expect(try await serve.site.taken(upstream).count == 1)
+  }
+
   @Test("who has no key, the wrong scope or the wrong app learns no more than that")
   func keys() async throws {
     let serve = try ServeSite()

@@ -46,6 +46,9 @@ package struct AppSettings: Hashable, Sendable, Codable {
   package var patience = Self.engine.patience
   /// Notifications per second; nil: no limit.
   package var rateLimit: Double?
+  /// `queue: { bytes }`, of the service: payloads that wait to be acknowledged. Nil: see
+  /// ``queueByteCountOrDefault``.
+  package var queueByteCount: Int?
 
   package struct Batching: Hashable, Sendable, Codable {
     package var maxBytes = AppSettings.engine.batchByteCount
@@ -86,6 +89,9 @@ package struct AppSettings: Hashable, Sendable, Codable {
     package static let requestTimeout = Duration.milliseconds(100) ... .seconds(600)
     package static let batchDelay = Duration.zero ... .seconds(10)
   }
+
+  /// 16 MiB.
+  package var queueByteCountOrDefault: Int { queueByteCount ?? 16 << 20 }
 
   /// The gateway to connect to. Apple switched its binary gateways off in 2021, so binary senders
   /// should name one.

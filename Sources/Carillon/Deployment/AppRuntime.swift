@@ -78,7 +78,11 @@ final class AppRuntime: Sendable {
     self.engine = engine
     let plan = entry.credential.plan(entry.settings)
     dialer = DialerSwitch(plan.dialer)
-    app = engine.makeApp(AppPlan(configuration: plan.configuration, dialer: dialer), events: events)
+    var rules = plan.configuration
+    // A service takes notifications in whether or not its gateway is there at the start: only patience
+    // ends that.
+    if recorder != nil { rules.dialAttempts = .max }
+    app = engine.makeApp(AppPlan(configuration: rules, dialer: dialer), events: events)
   }
 
   /// New connections show the credential that the entry has now; those with the old one are left

@@ -24,7 +24,8 @@ struct ServeCommand: AsyncParsableCommand {
         curl -H "Authorization: Bearer $KEY" http://127.0.0.1:8480/v1/apps/news/notifications \\
           -d '{"token":"…","payload":{"aps":{"alert":"Hello"}}}'
 
-      A notification that was answered with 202 is in the journal: it gets its outcome, also after a crash.
+      A notification that was answered with 202 is in the journal: it gets its outcome, also after a crash. SIGHUP \
+      reads the apps and their credentials again.
 
       Exit status: 0 it was asked to end and did, 2 the configuration is wrong, 3 it could not run.
       """)
@@ -36,8 +37,10 @@ struct ServeCommand: AsyncParsableCommand {
     let configuration = try ServerFile.read(config)
     var logger = Logger(label: "carillon") { StreamLogHandler.standardError(label: $0) }
     logger.logLevel = .info
-    let daemon = try Daemon(configuration, storePath: ServerFile.storePath(configuration, config), logger: logger)
-    let json = json
+    let (config, json) = (config, json)
+    let daemon = try Daemon(
+      configuration, storePath: ServerFile.storePath(configuration, config), logger: logger
+    ) { try ServerFile.read(config) }
     do {
       try await daemon.run { ports in
         StandardStream.output.writeLine(

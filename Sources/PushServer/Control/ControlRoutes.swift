@@ -10,6 +10,8 @@ struct ControlRoutes: Sendable {
   let book: OutcomeBook
   let keys: KeyRing
   let settings: ServerConfiguration.API
+  /// By app: how many bytes of payloads may wait to be acknowledged.
+  let queueByteCount: @Sendable (String) -> Int
   /// False once the service ends: nothing is taken in any more.
   let isOpen: @Sendable () -> Bool
 
@@ -52,7 +54,7 @@ struct ControlRoutes: Sendable {
 
   private func postNotification(_ request: Request, _ context: ControlContext) async throws -> Response {
     let app = try await app(request, context, .send)
-    try demandOpen()
+    try demandRoom(app)
     let body = try NotificationRequest(parsing: try await request.wholeBody(limit: settings.maxBody)[...])
     let ids = try await app.submit([(body.notification, body.token)])
     guard let id = ids.first else { throw Problem.unavailable("The notification was not taken in.") }
@@ -64,7 +66,7 @@ struct ControlRoutes: Sendable {
 
   private func postBatch(_ request: Request, _ context: ControlContext) async throws -> Response {
     let app = try await app(request, context, .send)
-    try demandOpen()
+    try demandRoom(app)
     let body = BatchRequest(parsing: try await request.wholeBody(limit: settings.maxBody), app: app)
     var parts: [StoredBatch.Part] = []
     if !body.notifications.isEmpty {
@@ -136,8 +138,15 @@ struct ControlRoutes: Sendable {
     json.field("inFlight", submitted - counts.total)
   }
 
-  private func demandOpen() throws {
+  private func demandRoom(_ app: PushApp) throws {
     guard isOpen() else { throw Problem.unavailable("The service is ending.", retryAfter: 30) }
+    guard app.waitingByteCount < queueByteCount(app.id) else {
+      var problem = Problem(
+        .tooManyRequests, "Queue full", "The app's connections have no room, and its queue is full.",
+        action: "Send more slowly, or see why the app's gateway takes nothing.")
+      problem.retryAfter = 1
+      throw problem
+    }
   }
 
   // MARK: Apps

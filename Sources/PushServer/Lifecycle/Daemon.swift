@@ -16,6 +16,9 @@ package final class Daemon: Sendable {
   }
 
   private let configuration: ServerConfiguration
+  /// The configuration that counts at present, of apps: it changes when it is read again.
+  private let settings: Mutex<[String: AppSettings]>
+  private let read: @Sendable () throws -> ServerConfiguration
   private let logger: Logger
   private let store: SQLiteStore
   private let deployment: Deployment
@@ -26,9 +29,15 @@ package final class Daemon: Sendable {
 
   /// Opens the store and the journal, and reads every credential. Nothing listens yet.
   ///
+  /// - Parameter read: reads the configuration again, when SIGHUP asks for it.
   /// - Throws: ``CarillonError``.
-  package init(_ configuration: ServerConfiguration, storePath: String, logger: Logger) throws(CarillonError) {
+  package init(
+    _ configuration: ServerConfiguration, storePath: String, logger: Logger,
+    read: @escaping @Sendable () throws -> ServerConfiguration
+  ) throws(CarillonError) {
     self.configuration = configuration
+    self.read = read
+    settings = Mutex(Self.byID(configuration))
     self.logger = logger
     var apps: [AppConfiguration] = []
     for settings in configuration.deployment.apps { apps.append(try AppConfiguration(settings)) }
@@ -51,6 +60,7 @@ package final class Daemon: Sendable {
   package func run(ready: @escaping @Sendable (Ports) -> Void) async throws {
     let api = ControlRoutes(
       deployment: deployment, store: store, book: book, keys: keys, settings: configuration.api,
+      queueByteCount: { [self] app in settings.withLock { $0[app]?.queueByteCountOrDefault ?? 0 } },
       isOpen: { [self] in isReady.load(ordering: .relaxed) })
     let admin = AdminRoutes(
       isReady: { [self] in isReady.load(ordering: .relaxed) }, metrics: { [self] in metrics })
@@ -75,6 +85,7 @@ package final class Daemon: Sendable {
               listens(ready) { $0.admin = port }
             }),
           .init(service: deployment),
+          .init(service: Reloading { [self] in await reload() }),
           .init(service: apiListener),
           .init(
             service: Announcement(duration: configuration.shutdown.announce) { [self] in
@@ -83,6 +94,44 @@ package final class Daemon: Sendable {
         ], gracefulShutdownSignals: [.sigterm, .sigint], logger: logger))
     try await group.run()
     try store.close()
+  }
+
+  private static func byID(_ configuration: ServerConfiguration) -> [String: AppSettings] {
+    Dictionary(configuration.deployment.apps.map { ($0.id, $0) }) { first, _ in first }
+  }
+
+  /// Reads the configuration again: adds and removes apps, and reads every credential anew. What
+  /// cannot be read or used changes nothing.
+  private func reload() async {
+    let new: [String: AppSettings]
+    do { new = Self.byID(try read()) } catch {
+      return logger.error("the configuration stays as it was", metadata: ["why": "\(error)"])
+    }
+    let old = settings.withLock { $0 }
+    for id in old.keys where new[id] == nil {
+      settings.withLock { $0[id] = nil }
+      try? await deployment.remove(id)
+      logger.notice("app removed", metadata: ["app": "\(id)"])
+    }
+    for (id, app) in new {
+      do throws(CarillonError) {
+        let configuration = try AppConfiguration(app)
+        if var known = old[id] {
+          try await deployment.app(id).replaceCredential(configuration.credential)
+          known.credential = app.credential
+          known.queueByteCount = app.queueByteCount
+          if known != app { logger.warning("other settings count after the next start", metadata: ["app": "\(id)"]) }
+          settings.withLock { $0[id] = known }
+        } else {
+          try deployment.add(configuration)
+          settings.withLock { $0[id] = app }
+          logger.notice("app added", metadata: ["app": "\(id)"])
+        }
+      } catch {
+        logger.error("the app stays as it was", metadata: ["app": "\(id)", "why": "\(error.message)"])
+      }
+    }
+    logger.notice("configuration read again", metadata: ["apps": "\(new.count)"])
   }
 
   private func listener(
