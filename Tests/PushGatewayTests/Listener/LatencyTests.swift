@@ -104,18 +104,20 @@ struct LatencyTests {
   @Test("the feedback service has the same latency, its list is complete, and its blocks do not wait for each other")
   func feedback() async throws {
     let tuples = (1...3000).map { FeedbackTuple(timestamp: 1_400_000_000 + $0, token: .numbered($0)) }
-    try await withSimulator(configure: { $0.rules.latency = Self.latency }) { simulator, memory in
+    // So long that a busy processor counts little beside it.
+    let latency = Duration.seconds(1)
+    try await withSimulator(configure: { $0.rules.latency = latency }) { simulator, memory in
       try await RawClient.with(simulator) { connect in
         // Eight blocks one after the other would take seven more half round trips, each time.
         var least = Duration.seconds(60)
-        for attempt in 1...30 where attempt == 1 || least >= Self.latency * 5 {
+        for attempt in 1...10 where attempt == 1 || least >= latency * 5 {
           for tuple in tuples { simulator.gateway.feedback.append(tuple, topic: "app") }
           let start = ContinuousClock.now
           let client = try await connect("app", true)
           #expect(await client.ended() == tuples.flatMap(\.bytes))
           least = min(least, ContinuousClock.now - start)
         }
-        #expect(least < Self.latency * 5)
+        #expect(least < latency * 5)
       }
     }
   }
