@@ -65,6 +65,7 @@ let package = Package(
       dependencies: [
         "Carillon", "PushWire", "PushTransport", "PushEngine", "PushGateway", "PushStore", "Yams",
         .product(name: "Hummingbird", package: "hummingbird"),
+        .product(name: "HummingbirdCore", package: "hummingbird"),
         .product(name: "HTTPTypes", package: "swift-http-types"),
         .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
         .product(name: "UnixSignals", package: "swift-service-lifecycle"),

@@ -26,7 +26,8 @@ package final class SQLiteStore: Store {
       try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: path)
       let migrator = Schema.migrator
       if try pool.read(migrator.hasBeenSuperseded) {
-        throw StoreError(.unusable, "the store \(path) was written by a newer version of carillon; use that one")
+        throw StoreError(
+          .unusable, path: path, "the store \(path) was written by a newer version of carillon; use that one")
       }
       try migrator.migrate(pool)
       // DatabasePool sets NORMAL when it opens a file.
@@ -35,10 +36,8 @@ package final class SQLiteStore: Store {
         return try Int.fetchOne(database, sql: "PRAGMA synchronous")
       }
       guard level == 2 else {
-        throw StoreError(.failed, "the store \(path) does not write durably: synchronous is not FULL")
+        throw StoreError(.failed, path: path, "the store \(path) does not write durably: synchronous is not FULL")
       }
-    } catch let error as StoreError {
-      throw error
     } catch {
       throw StoreError(error, path: path)
     }

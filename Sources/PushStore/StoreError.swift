@@ -11,15 +11,22 @@ package struct StoreError: Error, Hashable, Sendable, CustomStringConvertible {
   }
 
   package let kind: Kind
+  /// Of the store.
+  package let path: String
   /// A clause, such as `the store store.db cannot be written: disk I/O error`.
   package let description: String
 
-  package init(_ kind: Kind, _ description: String) {
+  package init(_ kind: Kind, path: String, _ description: String) {
     self.kind = kind
+    self.path = path
     self.description = description
   }
 
   init(_ error: any Error, path: String) {
+    if let error = error as? StoreError {
+      self = error
+      return
+    }
     let kind: Kind
     switch (error as? DatabaseError)?.resultCode {
     case .SQLITE_FULL?: kind = .full
@@ -27,6 +34,6 @@ package struct StoreError: Error, Hashable, Sendable, CustomStringConvertible {
     default: kind = .failed
     }
     let reason = (error as? DatabaseError)?.message ?? "\(error)"
-    self.init(kind, "the store \(path) cannot be used: \(reason)")
+    self.init(kind, path: path, "the store \(path) cannot be used: \(reason)")
   }
 }

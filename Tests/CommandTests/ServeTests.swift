@@ -17,11 +17,11 @@ struct ServeTests {
     "http2: { refuse: [ { prefixes: [dead], reason: Unregistered, timestamp: 1700000000123 } ]\(more) }"
   }
 
-  @Test("a notification and a batch get the outcomes that the gateway's record has")
-  func outcomes() async throws {
+  @Test("a notification and a batch get the outcomes that the gateway's record has", arguments: ["interval", "never"])
+  func outcomes(sync: String) async throws {
     let serve = try ServeSite()
     let upstream = try await serve.site.simulate(rules: Self.refusing())
-    try serve.configure(upstream)
+    try serve.configure(upstream, sync: sync)
     let key = try await serve.key(["--scope", "send", "--scope", "read", "--scope", "feedback"])
     let service = try await serve.start()
 

@@ -16,8 +16,8 @@ enum Arrows {
     ],
     "CarillonTesting": ["Carillon", "PushGateway", "PushTransport", "PushWire", "Foundation"],
     "PushServer": [
-      "Carillon", "PushEngine", "PushGateway", "PushStore", "PushTransport", "PushWire", "Hummingbird", "HTTPTypes",
-      "NIOCore", "ServiceLifecycle", "UnixSignals", "Logging", "Yams", "Foundation",
+      "Carillon", "PushEngine", "PushGateway", "PushStore", "PushTransport", "PushWire", "Hummingbird",
+      "HummingbirdCore", "HTTPTypes", "NIOCore", "ServiceLifecycle", "UnixSignals", "Logging", "Yams", "Foundation",
     ],
     "PushBench": ["Carillon", "PushEngine", "PushTransport", "PushWire", "Histogram", "Foundation"],
     "CarillonCommand": [

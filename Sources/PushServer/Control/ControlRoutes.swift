@@ -1,6 +1,7 @@
 internal import Carillon
 internal import Hummingbird
 internal import PushStore
+internal import PushTransport
 internal import Synchronization
 
 /// The control interface, version 1.
@@ -180,7 +181,7 @@ struct ControlRoutes: Sendable {
     let devices = try await store.goneDevices(app: app.id, after: Int64(cursor), limit: limit)
     return .json { json in
       json.array("items", devices) { device, json in
-        json.field("token", device.token.map { String($0 >> 4, radix: 16) + String($0 & 15, radix: 16) }.joined())
+        json.field("token", Digest.hexadecimal(device.token))
         json.field("since", device.since.map(InstantText.text))
         json.field("foundAt", InstantText.text(device.foundAt))
       }

@@ -17,7 +17,7 @@ struct NotificationRequest: Sendable {
   var notification: PushNotification
 
   private static let fields: Set<String> = [
-    "token", "payload", "pushType", "priority", "expiration", "collapseId", "reference",
+    "token", "payload", "pushType", "priority", "expiration", "collapseId",
   ]
 
   /// - Throws: ``Problem`` naming the field that is wrong.
@@ -70,9 +70,6 @@ struct NotificationRequest: Sendable {
       notification.expiration = seconds == 0 ? .notStored : .at(Date(timeIntervalSince1970: Double(seconds)))
     }
     notification.collapseID = try Self.text(fields, "collapseId")
-    if let reference = try Self.text(fields, "reference"), reference.utf8.count > 128 {
-      throw Problem.malformed("The reference has more than 128 bytes.", pointer: "/reference")
-    }
   }
 
   private static func text(_ fields: [String: JSONValue], _ name: String) throws -> String? {

@@ -1,4 +1,5 @@
 package import Carillon
+internal import Glibc
 package import PushEngine
 package import PushStore
 internal import PushTransport
@@ -23,6 +24,9 @@ package final class OutcomeBook: IntakeRecorder {
 
   private let store: any Store
   private let state = Mutex(State())
+  /// Held while the store is written: whoever finds nothing to write must know that what another
+  /// thread took is durable. After a failure nothing is, so every later call fails as well.
+  private let failure = Mutex<UnsyncedList?>(nil)
 
   package init(store: any Store) { self.store = store }
 
@@ -71,6 +75,16 @@ package final class OutcomeBook: IntakeRecorder {
   }
 
   package func makeDurable() throws(UnsyncedList) {
+    let problem: UnsyncedList? = failure.withLock { failure in
+      if failure == nil {
+        do throws(UnsyncedList) { try write() } catch { failure = error }
+      }
+      return failure
+    }
+    if let problem { throw problem }
+  }
+
+  private func write() throws(UnsyncedList) {
     var (changes, accepted) = state.withLock { state in
       (exchange(&state.changes, with: IntakeChanges()), exchange(&state.accepted, with: [:]))
     }
@@ -81,7 +95,7 @@ package final class OutcomeBook: IntakeRecorder {
     do throws(StoreError) {
       try store.write(changes)
     } catch {
-      throw UnsyncedList(path: error.description, code: error.kind == .full ? 28 : 5)
+      throw UnsyncedList(path: error.path, code: error.kind == .full ? ENOSPC : EIO)
     }
     state.withLock { state in for entry in changes.ended { state.runs[entry.run] = nil } }
   }

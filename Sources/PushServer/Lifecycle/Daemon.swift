@@ -1,5 +1,6 @@
 package import Carillon
 internal import Hummingbird
+internal import HummingbirdCore
 package import Logging
 internal import NIOCore
 internal import PushStore
@@ -79,7 +80,9 @@ package final class Daemon: Sendable {
     let group = ServiceGroup(
       configuration: ServiceGroupConfiguration(
         services: [
-          .init(service: Upkeep(store: store, keys: keys, retention: configuration.retention, logger: logger)),
+          .init(
+            service: Upkeep(
+              store: store, book: book, keys: keys, retention: configuration.retention, logger: logger)),
           .init(
             service: listener(admin.responder, configuration.admin.listen) { [self] port in
               listens(ready) { $0.admin = port }
@@ -93,6 +96,8 @@ package final class Daemon: Sendable {
             }),
         ], gracefulShutdownSignals: [.sigterm, .sigint], logger: logger))
     try await group.run()
+    // A journal that never syncs has not asked for it.
+    try book.makeDurable()
     try store.close()
   }
 
@@ -142,7 +147,9 @@ package final class Daemon: Sendable {
       responder: responder,
       server: .http1(
         configuration: .init(idleTimeout: .nanoseconds(configuration.api.idleTimeout.nanoseconds))),
-      configuration: ApplicationConfiguration(address: .hostname(listen.host, port: listen.port), serverName: nil),
+      configuration: ApplicationConfiguration(
+        address: .hostname(listen.host, port: listen.port), serverName: nil,
+        availableConnectionsDelegate: MaximumAvailableConnections(configuration.api.maxConnections)),
       onServerRunning: { listens($0.localAddress?.port ?? 0) },
       logger: logger)
   }

@@ -1,4 +1,5 @@
 internal import Logging
+internal import PushEngine
 internal import PushStore
 internal import ServiceLifecycle
 internal import UnixSignals
@@ -27,23 +28,38 @@ struct Announcement: Service {
   }
 }
 
-/// What is done now and then: writing down when keys were used, forgetting what is old.
+/// What is done now and then: writing outcomes, and when keys were used; forgetting what is old.
 struct Upkeep: Service {
   let store: any Store
+  let book: OutcomeBook
   let keys: KeyRing
   let retention: Duration
   let logger: Logger
 
-  private static let interval = Duration.seconds(30)
+  /// Outcomes wait no longer in memory, also when the journal never syncs.
+  private static let interval = Duration.seconds(1)
+  /// Intervals between the other tasks.
+  private static let rareness = 30
 
   func run() async throws {
     await cancelWhenGracefulShutdown {
-      while (try? await Task.sleep(for: Self.interval)) != nil { await turn() }
+      var count = 0
+      while (try? await Task.sleep(for: Self.interval)) != nil {
+        writeOutcomes()
+        count += 1
+        if count % Self.rareness == 0 { await tidy() }
+      }
     }
-    await turn()
+    await tidy()
   }
 
-  private func turn() async {
+  private func writeOutcomes() {
+    do throws(UnsyncedList) { try book.makeDurable() } catch {
+      logger.error("the store cannot be written", metadata: ["path": "\(error.path)", "errno": "\(error.code)"])
+    }
+  }
+
+  private func tidy() async {
     do throws(StoreError) {
       let uses = keys.takeUses()
       if !uses.isEmpty { try await store.noteUse(of: uses) }

@@ -4,7 +4,7 @@ internal import GRDB
 extension SQLiteStore {
   package func write(_ changes: IntakeChanges) throws(StoreError) {
     do {
-      try pool.write { database in try OutcomeWriter(database).write(changes) }
+      try pool.write { database in try OutcomeWriter(database, path: path).write(changes) }
     } catch {
       throw StoreError(error, path: path)
     }
@@ -171,7 +171,12 @@ private struct OutcomeWriter {
   let database: Database
   private var numbers: [StoredRunID: Int64] = [:]
 
-  init(_ database: Database) { self.database = database }
+  private let path: String
+
+  init(_ database: Database, path: String) {
+    self.database = database
+    self.path = path
+  }
 
   func write(_ changes: IntakeChanges) throws {
     var writer = self
@@ -233,7 +238,7 @@ private struct OutcomeWriter {
     let number = try Int64.fetchOne(
       database, sql: "SELECT number FROM runs WHERE high = ? AND low = ?",
       arguments: [run.high.stored, Int64(run.low)])
-    guard let number else { throw StoreError(.unusable, "a run of notifications is missing in the store") }
+    guard let number else { throw StoreError(.unusable, path: path, "a run of notifications is missing in the store") }
     numbers[run] = number
     return number
   }
