@@ -60,9 +60,11 @@ package final class Daemon: Sendable {
   /// - Parameter ready: called once, when everything listens.
   package func run(ready: @escaping @Sendable (Ports) -> Void) async throws {
     let api = ControlRoutes(
-      deployment: deployment, store: store, book: book, keys: keys, settings: configuration.api,
-      queueByteCount: { [self] app in settings.withLock { $0[app]?.queueByteCountOrDefault ?? 0 } },
-      isOpen: { [self] in isReady.load(ordering: .relaxed) })
+      access: ControlAccess(deployment: deployment, keys: keys, settings: configuration.api), store: store,
+      book: book,
+      intake: IntakeLimit(
+        queueByteCount: { [self] app in settings.withLock { $0[app]?.queueByteCountOrDefault ?? 0 } },
+        isOpen: { [self] in isReady.load(ordering: .relaxed) }))
     let admin = AdminRoutes(
       isReady: { [self] in isReady.load(ordering: .relaxed) }, metrics: { [self] in metrics })
     var apiListener = listener(api.responder, configuration.api.listen) { [self] port in

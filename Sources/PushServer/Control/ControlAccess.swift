@@ -1,0 +1,38 @@
+internal import Carillon
+internal import Hummingbird
+
+/// Who may do what.
+struct ControlAccess: Sendable {
+  let deployment: Deployment
+  let keys: KeyRing
+  let settings: ServerConfiguration.API
+
+  /// The app of the request's path, if the caller may do this with it.
+  ///
+  /// - Throws: ``Problem``: 401, 403, or 404, also for an app that the key is not for.
+  func app(_ request: Request, _ context: ControlContext, _ scope: Scope) async throws -> PushApp {
+    let caller = try await keys.caller(request.headers[.authorization])
+    guard let id = context.parameters.get("app"), caller.sees(app: id),
+      let app = try? deployment.app(id)
+    else { throw Problem.notFound }
+    try demand(scope, of: caller)
+    return app
+  }
+
+  /// Whoever made a request that concerns no single app.
+  ///
+  /// - Throws: ``Problem``: 401 or 403.
+  func caller(_ request: Request, _ scope: Scope) async throws -> Caller {
+    let caller = try await keys.caller(request.headers[.authorization])
+    try demand(scope, of: caller)
+    return caller
+  }
+
+  private func demand(_ scope: Scope, of caller: Caller) throws {
+    guard caller.may(scope) else {
+      throw Problem(
+        .forbidden, "Not allowed", "The key lacks the scope \"\(scope.rawValue)\".",
+        action: "Make a key with this scope: carillon key create --scope \(scope.rawValue).")
+    }
+  }
+}

@@ -1,0 +1,121 @@
+internal import Carillon
+internal import Hummingbird
+internal import PushStore
+
+/// Single notifications and batches, and what became of them.
+struct NotificationRoutes: Sendable {
+  let access: ControlAccess
+  let store: any Store
+  let book: OutcomeBook
+  let intake: IntakeLimit
+
+  func add(to router: Router<ControlContext>) {
+    let app = router.group("v1/apps/{app}")
+    app.post("notifications", use: postNotification)
+    app.post("notifications:batch", use: postBatch)
+    app.get("notifications/{id}", use: getNotification)
+    app.get("batches/{id}", use: getBatch)
+  }
+
+  private func postNotification(_ request: Request, _ context: ControlContext) async throws -> Response {
+    let app = try await access.app(request, context, .send)
+    try intake.demandRoom(app)
+    let body = try NotificationRequest(parsing: try await request.wholeBody(limit: access.settings.maxBody)[...])
+    let ids = try await app.submit([(body.notification, body.token)])
+    guard let id = ids.first else { throw Problem.unavailable("The notification was not taken in.") }
+    return .json(.accepted) { json in
+      json.field("id", "\(id)")
+      json.field("state", "queued")
+    }
+  }
+
+  private func postBatch(_ request: Request, _ context: ControlContext) async throws -> Response {
+    let app = try await access.app(request, context, .send)
+    try intake.demandRoom(app)
+    let body = BatchRequest(parsing: try await request.wholeBody(limit: access.settings.maxBody), app: app)
+    var parts: [StoredBatch.Part] = []
+    if !body.notifications.isEmpty {
+      for id in try await app.submit(body.notifications) { parts.append(id) }
+    }
+    let run = IntakeRunID(milliseconds: UInt64(StoreInstant.now.milliseconds), random: .random(in: 0 ... .max))
+    let name = NotificationID(run: run, line: .random(in: 0 ... .max))
+    let batch = StoredBatch(
+      id: StoredUUID(name), app: app.id, parts: parts, rejectedCount: body.rejectedCount, createdAt: .now)
+    try await store.add(batch)
+    return .json(.accepted) { json in
+      json.field("batchId", "\(name)")
+      json.field("accepted", body.notifications.count)
+      json.field("rejected", body.rejectedCount)
+      json.array("errors", body.errors) { error, json in
+        json.field("line", error.line)
+        json.field("detail", error.detail)
+      }
+    }
+  }
+
+  private func getNotification(_ request: Request, _ context: ControlContext) async throws -> Response {
+    let app = try await access.app(request, context, .read)
+    guard let id = context.parameters.get("id").flatMap({ NotificationID($0) }) else { throw Problem.notFound }
+    let stored = StoredNotificationID(run: StoredRunID(id.run), line: id.line)
+    // The book is asked first: what leaves it is in the store by then.
+    let pending = book.app(of: stored)
+    let outcome = try await store.outcome(of: stored)
+    guard let owner = outcome?.app ?? pending, owner == app.id else { throw Problem.notFound }
+    return .json { json in
+      json.field("id", "\(id)")
+      json.field("state", outcome == nil ? "queued" : "finished")
+      json.field("outcome", outcome?.state)
+      json.field("reason", outcome.flatMap { $0.detail.isEmpty ? nil : $0.detail })
+    }
+  }
+
+  private func getBatch(_ request: Request, _ context: ControlContext) async throws -> Response {
+    let app = try await access.app(request, context, .read)
+    guard let id = context.parameters.get("id").flatMap({ NotificationID($0) }),
+      let batch = try await store.batch(StoredUUID(id)), batch.app == app.id
+    else { throw Problem.notFound }
+    let counts = try await store.outcomes(of: batch.parts)
+    return .json { json in
+      json.field("id", "\(id)")
+      json.field("state", counts.total == batch.acceptedCount ? "finished" : "queued")
+      json.field("rejectedLines", batch.rejectedCount)
+      json.object("account") { write(counts, submitted: batch.acceptedCount, to: &$0) }
+    }
+  }
+
+  /// As `carillon send --json` has an account, as far as single outcomes tell it.
+  private func write(_ counts: OutcomeCounts, submitted: Int, to json: inout JSONWriter) {
+    json.field("submitted", submitted)
+    json.object("accepted") {
+      $0.field("confirmed", counts.accepted["confirmed"] ?? 0)
+      $0.field("quiet", counts.accepted["quiet"] ?? 0)
+    }
+    let rejected = counts.others["rejected"] ?? [:]
+    json.object("rejected") {
+      $0.field("total", rejected.values.reduce(0, +))
+      $0.object("byReason") {
+        for (reason, count) in rejected.sorted(by: { $0.key < $1.key }) { $0.field(reason, count) }
+      }
+    }
+    for state in ["suppressed", "expired", "held", "cancelled", "unknown"] {
+      json.field(state, counts.others[state]?.values.reduce(0, +) ?? 0)
+    }
+    json.field("inFlight", submitted - counts.total)
+  }
+}
+
+extension [StoredBatch.Part] {
+  /// Adds a notification. Neighbours become one part.
+  fileprivate mutating func append(_ id: NotificationID) {
+    let run = StoredRunID(id.run)
+    if let last, last.run == run, last.lines.upperBound &+ 1 == id.line {
+      self[count - 1].lines = last.lines.lowerBound...id.line
+    } else {
+      append(StoredBatch.Part(run: run, lines: id.line...id.line))
+    }
+  }
+}
+
+extension StoredUUID {
+  init(_ id: NotificationID) { self.init(high: id.run.high, low: UInt64(id.run.low) << 32 | UInt64(id.line)) }
+}
