@@ -1,6 +1,7 @@
 internal import Carillon
 internal import PushEngine
 internal import PushGateway
+internal import PushServer
 internal import PushTransport
 
 /// How a command ends, for the shell (SendYourFirstCampaign.md, "Exit status").
@@ -45,6 +46,12 @@ extension CommandFailure {
     self.init(status: ExitStatus(error.code), sentence: "\(flag): \(error.message)")
   }
 
+  /// What a service refuses is wrong with the request, except when it has no room or a fault.
+  init(_ failure: ServiceFailure) {
+    let isWrong = failure.status.map { 400..<500 ~= $0 && $0 != 429 } ?? false
+    self.init(status: isWrong ? .usage : .couldNotRun, sentence: failure.sentence.asSentence)
+  }
+
   static func usage(_ sentence: String) -> CommandFailure {
     CommandFailure(status: .usage, sentence: sentence.asSentence)
   }
@@ -57,6 +64,7 @@ extension CommandFailure {
     switch error {
     case let failure as CommandFailure: failure
     case let error as CarillonError: CommandFailure(status: ExitStatus(error.code), sentence: error.message)
+    case let error as ServiceFailure: CommandFailure(error)
     case let error as ConfigurationError: .usage(error.description)
     case let error as AudienceError: .usage(error.description)
     case let error as CredentialError: .usage(error.description)

@@ -1,6 +1,7 @@
 internal import ArgumentParser
 internal import Carillon
 internal import Foundation
+internal import PushServer
 
 @main struct MainCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
@@ -21,7 +22,8 @@ internal import Foundation
       3 it could not run, or standard output could not be written.
       """,
     subcommands: [
-      SendCommand.self, ServeCommand.self, KeyCommand.self, SimulateCommand.self, BenchCommand.self,
+      SendCommand.self, ServeCommand.self, StatusCommand.self, AppCommand.self, KeyCommand.self, SimulateCommand.self,
+      BenchCommand.self,
       FeedbackCommand.self, JournalCommand.self, CredentialCommand.self, PayloadCommand.self, ChannelCommand.self,
       VerifyCommand.self,
     ])
@@ -55,7 +57,7 @@ internal import Foundation
   private static func report(_ error: any Error) -> ExitStatus {
     switch error {
     case let status as ExitStatus: return status
-    case is CommandFailure, is CarillonError:
+    case is CommandFailure, is CarillonError, is ServiceFailure:
       let failure = CommandFailure.describing(error)
       StandardStream.error.writeLine("carillon: \(failure.sentence)")
       return failure.status

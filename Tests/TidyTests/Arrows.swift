@@ -17,7 +17,8 @@ enum Arrows {
     "CarillonTesting": ["Carillon", "PushGateway", "PushTransport", "PushWire", "Foundation"],
     "PushServer": [
       "Carillon", "PushEngine", "PushGateway", "PushStore", "PushTransport", "PushWire", "Hummingbird",
-      "HummingbirdCore", "HTTPTypes", "NIOCore", "ServiceLifecycle", "UnixSignals", "Logging", "Yams", "Foundation",
+      "HummingbirdCore", "HTTPTypes", "NIOCore", "NIOPosix", "NIOHTTP1", "NIOHTTPTypes", "NIOHTTPTypesHTTP1",
+      "ServiceLifecycle", "UnixSignals", "Logging", "Yams", "Foundation",
     ],
     "PushBench": ["Carillon", "PushEngine", "PushTransport", "PushWire", "Histogram", "Foundation"],
     "CarillonCommand": [

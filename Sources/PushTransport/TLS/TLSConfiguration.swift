@@ -26,6 +26,9 @@ package struct TLSClientConfiguration: Sendable {
   package var credential: Credential?
   package var trust: Trust
   package var versions: ClosedRange<TLSVersion>
+  /// The SHA-256 of the only certificate that the server may present, whatever its names and its
+  /// issuer; nil: any certificate that ``trust`` covers.
+  package var onlyCertificate: [UInt8]?
   /// The protocols offered by ALPN (RFC 7301), best first, for example
   /// ``ApplicationProtocol/http2``. If there are any, the server must select one of them.
   package var applicationProtocols: [String] = []
@@ -34,6 +37,14 @@ package struct TLSClientConfiguration: Sendable {
     self.credential = credential
     self.trust = trust
     self.versions = versions
+  }
+
+  /// The SHA-256 of the first certificate in a PEM file.
+  package static func fingerprint(ofFile path: String) throws(CredentialError) -> [UInt8] {
+    guard let first = try PEMReading.certificates(SecretFile.read(path).bytes, file: path).first else {
+      throw .certificateMissing(file: path)
+    }
+    return CertificateFields(first).sha256
   }
 }
 

@@ -8,6 +8,8 @@ internal import COpenSSL
   let clients: ClientCertificatePolicy
   let applicationProtocols: [String]
   let tickets = TLSTickets()
+  /// As ``TLSClientConfiguration/onlyCertificate``.
+  let onlyCertificate: [UInt8]?
   /// A client's credential. A server's is in the settings.
   private let credential: Credential?
 
@@ -16,6 +18,7 @@ internal import COpenSSL
     clients = .none
     applicationProtocols = configuration.applicationProtocols
     credential = configuration.credential
+    onlyCertificate = configuration.onlyCertificate
     // ALPN's format: a byte with the length precedes each name.
     settings = try TLSSettings.client(
       configuration, protocolBytes: configuration.applicationProtocols.flatMap { [UInt8($0.utf8.count)] + $0.utf8 })
@@ -27,6 +30,7 @@ internal import COpenSSL
     clients = configuration.clients
     applicationProtocols = configuration.applicationProtocols
     credential = nil
+    onlyCertificate = nil
     settings = try TLSSettings.server(configuration)
   }
 

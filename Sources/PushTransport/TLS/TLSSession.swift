@@ -308,6 +308,9 @@ extension TLSSession {
 
   /// Runs OpenSSL's own check of chain, dates and name. A failure is kept as a sentence.
   static func verifyServer(_ store: OpaquePointer?) -> Int32 {
+    if let session = unsafe session(verifying: store), let only = session.context.onlyCertificate {
+      return unsafe verify(store, is: only, for: session)
+    }
     let result = unsafe X509_verify_cert(store)
     guard result != 1, let session = unsafe session(verifying: store) else { return result }
     let error = unsafe X509_STORE_CTX_get_error(store)
@@ -332,6 +335,16 @@ extension TLSSession {
         + "is not trusted: \(reason); name the CA file to trust if it is the right server"
     }
     return result
+  }
+
+  private static func verify(_ store: OpaquePointer?, is only: [UInt8], for session: TLSSession) -> Int32 {
+    guard let leaf = unsafe copy(X509_STORE_CTX_get0_cert(store)), CertificateFields(leaf).sha256 == only else {
+      unsafe X509_STORE_CTX_set_error(store, X509_V_ERR_CERT_REJECTED)
+      session.distrust = "the server's certificate is another one than the file that was named has"
+      return 0
+    }
+    unsafe X509_STORE_CTX_set_error(store, X509_V_OK)
+    return 1
   }
 
   private static func mismatch(_ fields: CertificateFields, host: String) -> String {

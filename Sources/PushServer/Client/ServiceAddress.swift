@@ -1,0 +1,53 @@
+package import PushTransport
+
+/// Where a running service is, and how its certificate is checked.
+package struct ServiceAddress: Hashable, Sendable, CustomStringConvertible {
+  /// What proves that the other side is the service.
+  package enum Proof: Hashable, Sendable {
+    /// No TLS.
+    case none
+    /// A certificate for the host, issued by an authority that is trusted.
+    case authority(Trust)
+    /// The certificate of this file, whatever its names and its issuer.
+    case certificate(file: String)
+  }
+
+  package var host: String
+  package var port: Int
+  package var proof: Proof
+
+  package init(host: String, port: Int, proof: Proof = .none) {
+    self.host = host
+    self.port = port
+    self.proof = proof
+  }
+
+  /// An address as `http://127.0.0.1:8480` or `https://push.example.com`; nil for any other text.
+  package init?(url: String, trust: Trust = .system) {
+    let isSecure = url.hasPrefix("https://")
+    guard isSecure || url.hasPrefix("http://") else { return nil }
+    var rest = url.dropFirst(isSecure ? 8 : 7)
+    if rest.last == "/" { rest.removeLast() }
+    var port = isSecure ? 443 : 80
+    if let colon = rest.lastIndex(of: ":"), rest.last != "]" {
+      guard let number = UInt16(rest[rest.index(after: colon)...]) else { return nil }
+      port = Int(number)
+      rest = rest[..<colon]
+    }
+    if rest.hasPrefix("["), rest.hasSuffix("]") { rest = rest.dropFirst().dropLast() }
+    guard !rest.isEmpty, !rest.contains(where: { "/?#@ ".contains($0) || !$0.isASCII }) else { return nil }
+    self.init(host: String(rest), port: port, proof: isSecure ? .authority(trust) : .none)
+  }
+
+  /// Where the service of a configuration listens, seen from its own machine.
+  package init(of configuration: ServerConfiguration) {
+    let listen = configuration.api.listen
+    let isAnywhere = ["0.0.0.0", "::"].contains(listen.host)
+    self.init(host: isAnywhere ? "localhost" : listen.host, port: listen.port)
+  }
+
+  package var description: String {
+    let scheme = proof == .none ? "http" : "https"
+    return "\(scheme)://\(host.contains(":") ? "[\(host)]" : host):\(port)"
+  }
+}

@@ -1,0 +1,107 @@
+internal import Glibc
+internal import HTTPTypes
+
+/// A request to a running service.
+package struct ServiceRequest: Sendable {
+  package enum Method: String, Sendable {
+    case get = "GET", post = "POST", put = "PUT", patch = "PATCH", delete = "DELETE"
+  }
+
+  package enum Body: Sendable {
+    case none
+    case bytes([UInt8])
+    /// A file, read in blocks. `-` is standard input.
+    case file(String)
+  }
+
+  package var method: Method
+  /// Such as `/v1/apps/news`. Whatever comes from outside must be written by ``segment(_:)``.
+  package var path: String
+  package var query: [(name: String, value: String)] = []
+  package var headers: [(name: String, value: String)] = []
+  package var body = Body.none
+
+  package init(_ method: Method, _ path: String) {
+    self.method = method
+    self.path = path
+  }
+
+  package static func get(_ path: String, query: [(name: String, value: String)] = []) -> ServiceRequest {
+    var request = ServiceRequest(.get, path)
+    request.query = query
+    return request
+  }
+
+  /// - Parameter json: the body; nil: none.
+  package static func post(_ path: String, json: String? = nil) -> ServiceRequest {
+    ServiceRequest(.post, path).with(json: json)
+  }
+
+  package static func patch(_ path: String, json: String) -> ServiceRequest {
+    ServiceRequest(.patch, path).with(json: json)
+  }
+
+  /// - Parameters:
+  ///   - file: its path. `-` is standard input.
+  ///   - type: such as `text/csv`.
+  package static func upload(_ path: String, file: String, type: String) -> ServiceRequest {
+    var request = ServiceRequest(.post, path)
+    request.headers.append(("content-type", type))
+    request.body = .file(file)
+    return request
+  }
+
+  private func with(json: String?) -> ServiceRequest {
+    guard let json else { return self }
+    var request = self
+    request.headers.append(("content-type", "application/json"))
+    request.body = .bytes(Array(json.utf8))
+    return request
+  }
+
+  /// A text as a part of a path, such as a token or a name.
+  package static func segment(_ text: String) -> String {
+    var result = ""
+    for byte in text.utf8 {
+      let isPlain =
+        switch byte {
+        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+          UInt8(ascii: "0")...UInt8(ascii: "9"):
+          true
+        default: "-._~".utf8.contains(byte)
+        }
+      let digits = String(byte, radix: 16, uppercase: true)
+      result += isPlain ? String(UnicodeScalar(byte)) : "%" + (digits.count == 1 ? "0" : "") + digits
+    }
+    return result
+  }
+
+  var target: String {
+    query.isEmpty
+      ? path
+      : path + "?" + query.map { "\(Self.segment($0.name))=\(Self.segment($0.value))" }.joined(separator: "&")
+  }
+}
+
+/// What a service answered.
+package struct ServiceReply: Sendable {
+  package var status: Int
+  /// Names in lower case.
+  package var headers: [String: String]
+  package var body: [UInt8]
+}
+
+/// Why a request to a running service was not served.
+package struct ServiceFailure: Error, Hashable, Sendable, CustomStringConvertible {
+  /// Of the answer; nil: there was none.
+  package var status: Int?
+  /// What is wrong and what helps.
+  package var sentence: String
+
+  package init(status: Int? = nil, _ sentence: String) {
+    self.status = status
+    self.sentence = sentence
+  }
+
+  package var description: String { sentence }
+}

@@ -1,0 +1,98 @@
+internal import Foundation
+internal import PushServer
+internal import Support
+internal import Testing
+
+@Suite("Commands that ask the running service", .timeLimit(.minutes(10)))
+struct ServiceClientTests {
+  @Test("status shows the apps; a wrong key, a missing one and a service that is away have one sentence each")
+  func status() async throws {
+    let serve = try ServeSite()
+    let upstream = try await serve.site.simulate()
+    try serve.configure(upstream)
+    let key = try await serve.key(["--scope", "read"])
+    try serve.site.place.write(key + "\n", to: "api.key")
+    let service = try await serve.start()
+    let url = "http://127.0.0.1:\(service.api)"
+    let shown = try await serve.site.run(["status", "--url", url, "--key-file", "api.key"])
+    #expect(shown.status == 0, "\(shown)")
+    #expect(shown.output.contains(/news +running/), "\(shown)")
+    #expect(shown.output.contains(/chat +running/), "\(shown)")
+    let json = try await serve.site.run(["status", "--url", url, "--key-file", "api.key", "--json"])
+    struct Apps: Decodable {
+      struct App: Decodable { let id: String }
+      let items: [App]
+    }
+    let apps = try JSONDecoder().decode(Apps.self, from: Data(json.output.utf8))
+    #expect(Set(apps.items.map(\.id)) == ["news", "chat"])
+
+    let missing = try await serve.site.run(["status", "--url", url])
+    #expect(missing.status == 2, "\(missing)")
+    #expect(missing.errors.contains("--key-file"), "\(missing)")
+    try serve.site.place.write("car_000000000000_" + String(repeating: "0", count: 64), to: "wrong.key")
+    let wrong = try await serve.site.run(["status", "--url", url, "--key-file", "wrong.key"])
+    #expect(wrong.status == 2, "\(wrong)")
+    #expect(wrong.errors.contains("The key is unknown"), "\(wrong)")
+    try serve.site.place.write("not a key", to: "text.key")
+    let text = try await serve.site.run(["status", "--url", url, "--key-file", "text.key"])
+    #expect(text.errors.contains("text.key holds no key"), "\(text)")
+    let neither = try await serve.site.run(["status"])
+    #expect(neither.status == 2 && neither.errors.contains("--config"), "\(neither)")
+
+    service.process.send(SIGTERM)
+    #expect(await service.process.ending().status == 0)
+    let away = try await serve.site.run(["status", "--url", url, "--key-file", "api.key"])
+    #expect(away.status == 3, "\(away)")
+    #expect(away.errors.contains("cannot be reached"), "\(away)")
+    upstream.simulator.send(SIGTERM)
+    _ = await upstream.simulator.ending()
+  }
+
+  @Test("a file is streamed up; an answer that comes before its end is heard")
+  func upload() async throws {
+    let serve = try ServeSite()
+    let upstream = try await serve.site.simulate()
+    try serve.configure(upstream)
+    let key = try await serve.key()
+    let service = try await serve.start()
+    let client = try ServiceClient(ServiceAddress(host: "127.0.0.1", port: service.api), key: key)
+    let lines = (0..<2_000).map { ServeSite.body(HTTP2Site.token($0)) }
+    try serve.site.place.write(lines.joined(separator: "\n"), to: "batch.ndjson")
+    let path = "/v1/apps/news/notifications:batch"
+    let reply = try await client.send(
+      .upload(path, file: serve.site.place.path("batch.ndjson"), type: "application/x-ndjson"))
+    #expect(reply.status == 202)
+    struct Taken: Decodable { let accepted: Int }
+    #expect(try reply.decoded(Taken.self).accepted == 2_000)
+
+    try serve.site.place.write(String(repeating: " ", count: 64 << 20), to: "huge")
+    let huge = await #expect(throws: ServiceFailure.self) {
+      try await client.send(.upload(path, file: serve.site.place.path("huge"), type: "application/x-ndjson"))
+    }
+    #expect(huge?.status == 413, "\(huge?.sentence ?? "")")
+    #expect(huge?.sentence.contains("16777216 bytes") == true, "\(huge?.sentence ?? "")")
+    let none = await #expect(throws: ServiceFailure.self) {
+      try await client.send(.upload(path, file: serve.site.place.path("none"), type: "application/x-ndjson"))
+    }
+    #expect(none?.sentence.contains("cannot be read") == true, "\(none?.sentence ?? "")")
+    let wrong = await #expect(throws: ServiceFailure.self) {
+      try await client.send(.post("/v1/apps/news/notifications", json: #"{"token":"zz","payload":{}}"#))
+    }
+    #expect(wrong?.sentence.contains("/token") == true, "\(wrong?.sentence ?? "")")
+
+    service.process.send(SIGTERM)
+    #expect(await service.process.ending().status == 0)
+    #expect(try await serve.site.taken(upstream).count == 2_000)
+  }
+
+  @Test(
+    "addresses of a service",
+    arguments: [
+      ("http://127.0.0.1:8480", "http://127.0.0.1:8480"), ("https://push.example.com", "https://push.example.com:443"),
+      ("http://[::1]:1/", "http://[::1]:1"), ("http://localhost", "http://localhost:80"), ("ftp://x", nil),
+      ("127.0.0.1:8480", nil), ("http://:1", nil), ("http://a:b", nil), ("http://a/b", nil), ("http://a:70000", nil),
+    ] as [(String, String?)])
+  func addresses(text: String, expected: String?) {
+    #expect(ServiceAddress(url: text)?.description == expected)
+  }
+}
