@@ -98,21 +98,4 @@ package struct FaultShorthand: Sendable {
   private static func milliseconds(_ duration: Duration) -> String {
     "\(duration.components.seconds * 1000 + duration.components.attoseconds / 1_000_000_000_000_000)ms"
   }
-
-  /// The flag of `carillon simulate` that set the value at a path of the tree.
-  package func flag(for path: String) -> String {
-    let flags = [
-      "refuse[0].prefixes": "refuse-prefix", "refuse[0].tokens": "refuse-token", "refuse[0].every": "refuse-every",
-      "refuse[0].status": "refuse-status", "poison[0].prefixes": "poison-prefix", "poison[0].tokens": "poison-token",
-      "http2.poison[0].prefixes": "poison-prefix", "http2.poison[0].tokens": "poison-token",
-      "http2.outage.for": "outage-for", "http2.outage.from": "outage-from", "http2.garbage": "garbage-after",
-      "shutdown": "shutdown-after", "close": "close-after", "reset": "reset-after",
-      "stop-reading.for": "stop-reading-for", "stop-reading": "stop-reading-after", "payload-limits": "payload-limit",
-      "http2.refuse[0].prefixes": "refuse-prefix", "http2.refuse[0].tokens": "refuse-token",
-      "http2.refuse[0].every": "refuse-every", "http2.refuse[0]": "refuse-reason", "http2.goaway": "shutdown-after",
-      "http2.cut[0]": closeAfter == nil ? "reset-after" : "close-after", "http2.cut[1]": "reset-after",
-      "http2.delay": "answer-delay",
-    ]
-    return flags.sorted { $0.key.count > $1.key.count }.first { path.hasPrefix($0.key) }?.value ?? path
-  }
 }

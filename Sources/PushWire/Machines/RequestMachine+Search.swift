@@ -6,7 +6,7 @@
 // of which again a sixteenth is in flight. With windows of up to 4096 requests, a suspect is alone
 // in the third stage.
 //
-// A suspect that is alone on a connection that is cut is accused. It waits until another request
+// A suspect that is alone on a connection that is cut is isolated. It waits until another request
 // has been answered on a later connection, and is sent alone once more. If that connection is cut
 // too, the notification is rejected as soon as another request has been answered. If a connection
 // ends before that, an outage had begun. The second cut then proves nothing, and the suspect waits
@@ -26,11 +26,11 @@ struct RequestSearch {
   var stages: [Stage] = []
   /// Suspects that were alone on a connection that was cut. Those with
   /// ``RequestEntry/awaitsControl`` come first.
-  var accused: [RequestEntry] = []
+  var isolated: [RequestEntry] = []
   /// Connections in a row that were cut before any final answer.
   var fruitlessCount = 0
 
-  var count: Int { stages.reduce(accused.count) { $0 + $1.suspects.count } }
+  var count: Int { stages.reduce(isolated.count) { $0 + $1.suspects.count } }
 
   private static let partCount = 16
 
@@ -49,8 +49,8 @@ struct RequestSearch {
       stages[last].suspects.removeLast()
       return true
     }
-    guard accused.first?.position == position else { return false }
-    accused.removeFirst()
+    guard isolated.first?.position == position else { return false }
+    isolated.removeFirst()
     return true
   }
 }
@@ -69,18 +69,18 @@ extension RequestMachine {
     }
     guard let first = lost.first else { return }
     if search == nil { search = RequestSearch() }
-    if lost.count == 1 { accuse(first) } else { search?.add(lost) }
+    if lost.count == 1 { isolate(first) } else { search?.add(lost) }
   }
 
-  private mutating func accuse(_ entry: RequestEntry) {
+  private mutating func isolate(_ entry: RequestEntry) {
     var entry = entry
     entry.awaitsControl = entry.soloCuts > 0 && hasWorkedSince(entry)
     if entry.soloCuts < .max { entry.soloCuts += 1 }
     entry.cutMark = inFlight.nextSerial
     if entry.awaitsControl {
-      search?.accused.insert(entry, at: 0)
+      search?.isolated.insert(entry, at: 0)
     } else if entry.soloCuts < max(2, attempts) {
-      search?.accused.append(entry)
+      search?.isolated.append(entry)
     } else {
       // If there is nothing to compare it with, the copies are bounded.
       settle(entry, as: .unknown)
@@ -88,15 +88,15 @@ extension RequestMachine {
   }
 
   /// Whether the service has worked since it cut the connection that carried only this.
-  private func hasWorkedSince(_ accused: RequestEntry) -> Bool {
-    lastGoodSerial >= accused.cutMark || connection.isControlled
+  private func hasWorkedSince(_ suspect: RequestEntry) -> Bool {
+    lastGoodSerial >= suspect.cutMark || connection.isControlled
   }
 
   /// Rejects suspects if the service worked before and after the connection that carried only them.
   private mutating func rejectSuspects() {
-    while let accused = search?.accused.first, accused.awaitsControl, hasWorkedSince(accused) {
-      search?.accused.removeFirst()
-      settle(accused, as: .rejected(.closedWithoutReason))
+    while let suspect = search?.isolated.first, suspect.awaitsControl, hasWorkedSince(suspect) {
+      search?.isolated.removeFirst()
+      settle(suspect, as: .rejected(.closedWithoutReason))
     }
   }
 
@@ -104,16 +104,16 @@ extension RequestMachine {
   /// caused the last cut.
   mutating func controlFailed() {
     rejectSuspects()
-    guard var accused = search?.accused, accused.first?.awaitsControl == true else { return }
-    for index in accused.indices {
-      accused[index].awaitsControl = false
-      accused[index].cutMark = inFlight.nextSerial
+    guard var isolated = search?.isolated, isolated.first?.awaitsControl == true else { return }
+    for index in isolated.indices {
+      isolated[index].awaitsControl = false
+      isolated[index].cutMark = inFlight.nextSerial
     }
     // The copies are bounded here too.
     let limit = max(3, attempts)
-    for entry in accused where entry.soloCuts >= limit { settle(entry, as: .unknown) }
-    accused.removeAll { $0.soloCuts >= limit }
-    search?.accused = accused
+    for entry in isolated where entry.soloCuts >= limit { settle(entry, as: .unknown) }
+    isolated.removeAll { $0.soloCuts >= limit }
+    search?.isolated = isolated
   }
 
   /// What the search sends now. Nil: nothing, and `room` is how many other requests may be sent.
@@ -130,11 +130,11 @@ extension RequestMachine {
       room = 0
       return nil
     }
-    guard let accused = search?.accused.first else {
+    guard let suspect = search?.isolated.first else {
       search = nil
       return nil
     }
-    if !accused.awaitsControl, hasWorkedSince(accused) { return .again(accused) }
+    if !suspect.awaitsControl, hasWorkedSince(suspect) { return .again(suspect) }
     // Another notification shows whether the service works.
     if retries.next == nil, !isTakingNew(input) { retries.hastenFirst { !$0.isPaced } }
     if retries.next != nil || isTakingNew(input) {
@@ -144,7 +144,7 @@ extension RequestMachine {
     room = 0
     // The connections of all of them were cut, and there is nothing to compare them with. They are
     // sent one after another.
-    if !accused.awaitsControl, let count = search?.accused.count, count > 1 { return .again(accused) }
+    if !suspect.awaitsControl, let count = search?.isolated.count, count > 1 { return .again(suspect) }
     return askForControl(now: input.now)
   }
 
@@ -165,6 +165,6 @@ extension RequestMachine {
     guard let search else { return }
     self.search = nil
     for stage in search.stages { for entry in stage.suspects { retries.append(entry) } }
-    for entry in search.accused { retries.append(entry) }
+    for entry in search.isolated { retries.append(entry) }
   }
 }

@@ -62,4 +62,21 @@ internal import Testing
     lane.prune { _ in true }
     #expect(lane.moved.ranges == [], "the campaign has ended, so nothing given back is left")
   }
+
+  @Test("what was settled between two returned runs is never returned, whenever the lane is pruned", arguments: 0..<8)
+  func settledBetween(prunes: Int) {
+    var lane = Self.lane(0..<30, 30..<60, 60..<90)
+    func run(_ range: Range<UInt64>) -> JournalledRun { JournalledRun(lane: 1, range: range, campaign: 7, count: 30) }
+    let steps: [(inout JournalledLane) -> Void] = [
+      { $0.returned(run(0..<30), isInDoubt: false) },
+      { $0.settled(run(30..<60)) },
+      { $0.returned(run(60..<90), isInDoubt: false) },
+    ]
+    for (index, step) in steps.enumerated() {
+      step(&lane)
+      if prunes & 1 << index != 0 { lane.prune { _ in false } }
+    }
+    #expect(lane.record.returned.map(\.run.range) == [0..<30, 60..<90])
+    #expect(lane.record.returned.map(\.run.count) == [30, 30])
+  }
 }

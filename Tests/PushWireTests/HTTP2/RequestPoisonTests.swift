@@ -102,7 +102,7 @@ internal import Testing
   }
 
   @Test(
-    "an outage that begins after the first control rejects nothing: the accused one waits until the service works",
+    "an outage that begins after the first control rejects nothing: the suspect waits until the service works",
     arguments: [true, false])
   func outageBehindControl(isUnreachable: Bool) {
     let lane = RequestDriver(streamLimit: 1)
