@@ -8,6 +8,7 @@ internal import GRDB
 package final class SQLiteStore: Store {
   let pool: DatabasePool
   let path: String
+  let writer: GroupWriter
 
   /// Opens the file, or makes it, and brings it up to date.
   ///
@@ -22,6 +23,7 @@ package final class SQLiteStore: Store {
         try database.execute(sql: "PRAGMA journal_size_limit = 67108864")
       }
       pool = try DatabasePool(path: path, configuration: configuration)
+      writer = GroupWriter(pool, path: path)
       // It holds device tokens.
       try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: path)
       let migrator = Schema.migrator
@@ -51,10 +53,11 @@ package final class SQLiteStore: Store {
     do { return try await pool.read(body) } catch { throw StoreError(error, path: path) }
   }
 
+  /// Concurrent calls share a commit. The body must be short.
   func write<Value: Sendable>(
     _ body: @Sendable @escaping (Database) throws -> Value
   ) async throws(StoreError) -> Value {
-    do { return try await pool.write(body) } catch { throw StoreError(error, path: path) }
+    try await writer.write(body)
   }
 }
 

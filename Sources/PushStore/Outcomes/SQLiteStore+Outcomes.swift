@@ -95,7 +95,7 @@ extension SQLiteStore {
       for (table, key) in [("accepted", "first"), ("notAccepted", "line")] {
         var count = portion
         while count == portion {
-          count = try await write { database in
+          count = try await writer.writeInBulk { database in
             try database.execute(
               sql: """
                 DELETE FROM \(table) WHERE run = ?1 AND \(key) IN (
@@ -203,9 +203,16 @@ private struct OutcomeWriter {
         ])
     }
     let add = try database.cachedStatement(sql: "INSERT INTO gone (app, token, since, foundAt) VALUES (?, ?, ?, ?)")
+    let suppress = try database.cachedStatement(
+      sql: """
+        UPDATE devices SET goneAt = max(coalesce(goneAt, ?1), ?1)
+        WHERE app = (SELECT number FROM deviceNames WHERE name = ?2) AND token = ?3
+        """)
     for entry in changes.gone {
       try add.execute(
         arguments: [entry.app, Data(entry.token), entry.since?.milliseconds, entry.foundAt.milliseconds])
+      try suppress.execute(
+        arguments: [(entry.since ?? entry.foundAt).milliseconds, entry.app, Data(entry.token)])
     }
     let end = try database.cachedStatement(sql: "UPDATE runs SET endedAt = ? WHERE high = ? AND low = ?")
     for entry in changes.ended {

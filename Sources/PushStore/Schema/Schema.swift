@@ -47,6 +47,7 @@ enum Schema {
           CREATE INDEX goneByApp ON gone (app, number);
           """)
     }
+    migrator.registerMigration("2: devices") { try $0.execute(sql: DeviceSchema.tables) }
     return migrator
   }
 }

@@ -1,0 +1,33 @@
+/// Devices and their tags.
+///
+/// Names of apps, languages and time zones are numbers in the rows of devices, because millions share
+/// a few of them. AUTOINCREMENT: a campaign's audience ends at a key, so no later device may get a key
+/// that was used before. `devices.tags` has the same tags as `deviceTags`, which is the index for
+/// filters.
+enum DeviceSchema {
+  static let tables = """
+    CREATE TABLE deviceNames (number INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE) STRICT;
+
+    CREATE TABLE devices (
+      number INTEGER PRIMARY KEY AUTOINCREMENT, app INTEGER NOT NULL REFERENCES deviceNames (number),
+      high INTEGER NOT NULL, low INTEGER NOT NULL, token BLOB NOT NULL,
+      language INTEGER REFERENCES deviceNames (number), timeZone INTEGER REFERENCES deviceNames (number),
+      tags TEXT NOT NULL, createdAt INTEGER NOT NULL, registeredAt INTEGER NOT NULL, goneAt INTEGER
+    ) STRICT;
+    CREATE UNIQUE INDEX devicesByToken ON devices (app, token);
+    CREATE UNIQUE INDEX devicesByID ON devices (high, low);
+    CREATE INDEX devicesByApp ON devices (app, number);
+
+    CREATE TABLE deviceTagNames (
+      number INTEGER PRIMARY KEY AUTOINCREMENT, app INTEGER NOT NULL REFERENCES deviceNames (number),
+      tag TEXT NOT NULL, deviceCount INTEGER NOT NULL DEFAULT 0, UNIQUE (app, tag)
+    ) STRICT;
+
+    CREATE TABLE deviceTags (
+      tag INTEGER NOT NULL REFERENCES deviceTagNames (number), device INTEGER NOT NULL,
+      PRIMARY KEY (tag, device)
+    ) STRICT, WITHOUT ROWID;
+
+    CREATE INDEX goneByToken ON gone (app, token);
+    """
+}

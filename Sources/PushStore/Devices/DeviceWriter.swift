@@ -1,0 +1,191 @@
+internal import Foundation
+internal import GRDB
+
+/// Changes devices within a transaction. To be used for one app and one transaction.
+struct DeviceWriter {
+  private let database: Database
+  private let app: String
+  private let appNumber: Int64
+  /// In this transaction.
+  private var names: [String: Int64] = [:]
+  private var tagNumbers: [String: Int64] = [:]
+  /// By number of the tag: devices added less devices removed.
+  private var countChanges: [Int64: Int] = [:]
+
+  init(_ database: Database, app: String) throws {
+    self.database = database
+    self.app = app
+    appNumber = try DeviceNames.make(app, database)
+  }
+
+  private struct Found {
+    var key: Int64
+    var id: StoredUUID
+    var tags: Set<String>
+    var registeredAt: Int64
+    var goneAt: Int64?
+  }
+
+  mutating func register(_ device: DeviceRegistration) throws -> RegisteredDevice {
+    let present = try find(device.token)
+    var replaced: Found?
+    if let token = device.replacedToken, token != device.token { replaced = try find(token) }
+    // The token is the new one's, so what is known of its being gone is as well.
+    let goneAt = try present.map(\.goneAt) ?? newestGone(device.token)
+    guard let kept = replaced ?? present else { return .created(try insert(device, goneAt: goneAt)) }
+    if let present, replaced != nil { try delete(present) }
+    try update(kept, device, goneAt: goneAt, registeredAt: max(kept.registeredAt, present?.registeredAt ?? 0))
+    return .updated(kept.id)
+  }
+
+  mutating func remove(token: [UInt8]) throws -> Bool {
+    guard let found = try find(token) else { return false }
+    try delete(found)
+    return true
+  }
+
+  /// To be called once, at the end: writes how many devices each tag has.
+  func finish() throws {
+    let statement = try database.cachedStatement(
+      sql: "UPDATE deviceTagNames SET deviceCount = deviceCount + ? WHERE number = ?")
+    let forget = try database.cachedStatement(sql: "DELETE FROM deviceTagNames WHERE number = ? AND deviceCount = 0")
+    for (tag, change) in countChanges.sorted(by: { $0.key < $1.key }) {
+      try statement.execute(arguments: [change, tag])
+      if change <= 0 { try forget.execute(arguments: [tag]) }
+    }
+  }
+
+  // MARK: Rows
+
+  private func find(_ token: [UInt8]) throws -> Found? {
+    let statement = try database.cachedStatement(
+      sql: "SELECT number, high, low, tags, registeredAt, goneAt FROM devices WHERE app = ? AND token = ?")
+    guard let row = try Row.fetchOne(statement, arguments: [appNumber, Data(token)]) else { return nil }
+    return Found(
+      key: row[0], id: StoredUUID(high: UInt64(bitPattern: row[1]), low: UInt64(bitPattern: row[2])),
+      tags: Set(DeviceTags.list(row[3])), registeredAt: row[4], goneAt: row[5])
+  }
+
+  private func newestGone(_ token: [UInt8]) throws -> Int64? {
+    let statement = try database.cachedStatement(
+      sql: "SELECT max(coalesce(since, foundAt)) FROM gone WHERE app = ? AND token = ?")
+    return try Int64.fetchOne(statement, arguments: [app, Data(token)])
+  }
+
+  private mutating func insert(_ device: DeviceRegistration, goneAt: Int64?) throws -> StoredUUID {
+    var tags: Set<String> = []
+    if case .set(let value) = device.tags { tags = value }
+    let statement = try database.cachedStatement(
+      sql: """
+        INSERT INTO devices (app, high, low, token, language, timeZone, tags, createdAt, registeredAt, goneAt)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8, ?9)
+        """)
+    try statement.execute(arguments: [
+      appNumber, device.newID.high.stored, device.newID.low.stored, Data(device.token), try number(device.language),
+      try number(device.timeZone), DeviceTags.text(tags), device.registeredAt.milliseconds, goneAt,
+    ])
+    let key = database.lastInsertedRowID
+    try changeTags(of: key, from: [], to: tags)
+    return device.newID
+  }
+
+  private mutating func update(
+    _ found: Found, _ device: DeviceRegistration, goneAt: Int64?, registeredAt: Int64
+  ) throws {
+    let statement = try database.cachedStatement(
+      sql: "UPDATE devices SET token = ?, registeredAt = ?, goneAt = ? WHERE number = ?")
+    try statement.execute(arguments: [
+      Data(device.token), max(registeredAt, device.registeredAt.milliseconds), goneAt, found.key,
+    ])
+    for (column, change) in [("language", device.language), ("timeZone", device.timeZone)] where change != .keep {
+      let statement = try database.cachedStatement(sql: "UPDATE devices SET \(column) = ? WHERE number = ?")
+      try statement.execute(arguments: [try number(change), found.key])
+    }
+    guard case .set(let tags) = device.tags, tags != found.tags else { return }
+    let write = try database.cachedStatement(sql: "UPDATE devices SET tags = ? WHERE number = ?")
+    try write.execute(arguments: [DeviceTags.text(tags), found.key])
+    try changeTags(of: found.key, from: found.tags, to: tags)
+  }
+
+  private mutating func delete(_ found: Found) throws {
+    try changeTags(of: found.key, from: found.tags, to: [])
+    try database.cachedStatement(sql: "DELETE FROM devices WHERE number = ?").execute(arguments: [found.key])
+  }
+
+  private mutating func changeTags(of key: Int64, from old: Set<String>, to new: Set<String>) throws {
+    let add = try database.cachedStatement(sql: "INSERT INTO deviceTags (tag, device) VALUES (?, ?)")
+    for tag in new.subtracting(old) {
+      let number = try tagNumber(tag)
+      try add.execute(arguments: [number, key])
+      countChanges[number, default: 0] += 1
+    }
+    let remove = try database.cachedStatement(sql: "DELETE FROM deviceTags WHERE tag = ? AND device = ?")
+    for tag in old.subtracting(new) {
+      let number = try tagNumber(tag)
+      try remove.execute(arguments: [number, key])
+      countChanges[number, default: 0] -= 1
+    }
+  }
+
+  // MARK: Names
+
+  private mutating func number(_ change: DeviceRegistration.Change<String?>) throws -> Int64? {
+    guard case .set(let name?) = change else { return nil }
+    if let number = names[name] { return number }
+    let number = try DeviceNames.make(name, database)
+    names[name] = number
+    return number
+  }
+
+  private mutating func tagNumber(_ tag: String) throws -> Int64 {
+    if let number = tagNumbers[tag] { return number }
+    let find = try database.cachedStatement(sql: "SELECT number FROM deviceTagNames WHERE app = ? AND tag = ?")
+    let number: Int64
+    if let found = try Int64.fetchOne(find, arguments: [appNumber, tag]) {
+      number = found
+    } else {
+      try database.cachedStatement(sql: "INSERT INTO deviceTagNames (app, tag) VALUES (?, ?)")
+        .execute(arguments: [appNumber, tag])
+      number = database.lastInsertedRowID
+    }
+    tagNumbers[tag] = number
+    return number
+  }
+}
+
+/// The tags in a row of a device.
+enum DeviceTags {
+  static func text(_ tags: Set<String>) -> String { tags.sorted().joined(separator: " ") }
+  static func list(_ text: String) -> [String] { text.split(separator: " ").map(String.init) }
+}
+
+/// Names of apps, languages and time zones.
+enum DeviceNames {
+  static func find(_ name: String, _ database: Database) throws -> Int64? {
+    try Int64.fetchOne(
+      database.cachedStatement(sql: "SELECT number FROM deviceNames WHERE name = ?"), arguments: [name])
+  }
+
+  static func make(_ name: String, _ database: Database) throws -> Int64 {
+    if let number = try find(name, database) { return number }
+    try database.cachedStatement(sql: "INSERT INTO deviceNames (name) VALUES (?)").execute(arguments: [name])
+    return database.lastInsertedRowID
+  }
+}
+
+/// Names by number, read when they are first needed.
+struct DeviceNameCache {
+  private let database: Database
+  private var names: [Int64: String] = [:]
+
+  init(_ database: Database) { self.database = database }
+
+  mutating func name(_ number: Int64?) throws -> String? {
+    guard let number else { return nil }
+    if let name = names[number] { return name }
+    let name = try String.fetchOne(
+      database.cachedStatement(sql: "SELECT name FROM deviceNames WHERE number = ?"), arguments: [number])
+    names[number] = name
+    return name
+  }
+}

@@ -1,0 +1,91 @@
+internal import Foundation
+internal import GRDB
+
+extension SQLiteStore {
+  /// One read looks at so many devices: some 20 ms.
+  private static let candidateLimit = 20_000
+
+  package func lastDeviceKey(app: String) async throws(StoreError) -> Int64 {
+    try await read { database in
+      guard let app = try DeviceNames.find(app, database) else { return 0 }
+      return try Int64.fetchOne(database, sql: "SELECT max(number) FROM devices WHERE app = ?", arguments: [app]) ?? 0
+    }
+  }
+
+  package func audiencePage(
+    app: String, filter: AudienceFilter, after key: Int64, through last: Int64, timeZone: String??, limit: Int
+  ) async throws(StoreError) -> [AudienceDevice] {
+    var devices: [AudienceDevice] = []
+    var next: Int64? = key
+    while let after = next, devices.count < limit {
+      let missing = limit - devices.count
+      let (found, end) = try await read { database -> ([AudienceDevice], Int64?) in
+        guard let query = try AudienceQuery(database, app: app, filter: filter, timeZone: timeZone) else {
+          return ([], nil)
+        }
+        var end: Int64?
+        if !query.isExact {
+          end = try query.end(database, after: after, through: last, candidateLimit: Self.candidateLimit)
+        }
+        let rows = try query.rows(
+          database, "devices.number, token, language, timeZone, goneAt >= registeredAt", after: after,
+          through: end ?? last, limit: missing)
+        return (try Self.devices(rows, database, count: missing), end)
+      }
+      devices += found
+      next = end
+    }
+    return devices
+  }
+
+  private static func devices(_ rows: RowCursor, _ database: Database, count: Int) throws -> [AudienceDevice] {
+    var names = DeviceNameCache(database)
+    var devices: [AudienceDevice] = []
+    devices.reserveCapacity(min(count, 10_000))
+    while let row = try rows.next() {
+      devices.append(
+        AudienceDevice(
+          key: row[0], token: try row.withUnsafeData(atIndex: 1) { $0.map { Array($0) } ?? [] },
+          language: try names.name(row[2]), timeZone: try names.name(row[3]), isSuppressed: row[4] ?? false))
+    }
+    return devices
+  }
+
+  package func audienceCount(
+    app: String, filter: AudienceFilter, through last: Int64
+  ) async throws(StoreError) -> Int {
+    try await timeZoneCounts(app, filter, last).values.reduce(0, +)
+  }
+
+  package func audienceTimeZones(
+    app: String, filter: AudienceFilter, through last: Int64
+  ) async throws(StoreError) -> [String?: Int] {
+    let counts = try await timeZoneCounts(app, filter, last)
+    return try await read { database in
+      var names = DeviceNameCache(database)
+      var zones: [String?: Int] = [:]
+      for (number, count) in counts { zones[try names.name(number)] = count }
+      return zones
+    }
+  }
+
+  /// By number of the time zone.
+  private func timeZoneCounts(
+    _ app: String, _ filter: AudienceFilter, _ last: Int64
+  ) async throws(StoreError) -> [Int64?: Int] {
+    var counts: [Int64?: Int] = [:]
+    var next: Int64? = 0
+    while let after = next {
+      let (found, end) = try await read { database -> ([Int64?: Int], Int64?) in
+        guard let query = try AudienceQuery(database, app: app, filter: filter, timeZone: nil) else {
+          return ([:], nil)
+        }
+        let end = try query.end(database, after: after, through: last, candidateLimit: Self.candidateLimit)
+        return (try query.timeZoneCounts(database, after: after, through: end ?? last), end)
+      }
+      counts.merge(found, uniquingKeysWith: +)
+      next = end
+    }
+    return counts
+  }
+}

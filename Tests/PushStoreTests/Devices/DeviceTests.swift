@@ -1,0 +1,142 @@
+internal import PushStore
+internal import Support
+internal import Testing
+
+@Suite("Devices in the store")
+struct DeviceTests {
+  private let place = try? Workplace()
+
+  private func open() throws -> SQLiteStore { try SQLiteStore(path: #require(place).path("store.db")) }
+
+  @Test("the store has what a simple model has, also after it was opened again", arguments: 0..<30)
+  func model(seed: UInt64) async throws {
+    var store = try open()
+    var model = DeviceModel()
+    var random = SeededGenerator(seed: seed)
+    for step in 0..<150 {
+      let app = DeviceModel.apps[random.chance(70) ? 0 : 1]
+      // Some registrations are older than what is known.
+      let instant = Int64(step * 10) - (random.chance(20) ? 300 : 0)
+      switch Int.random(in: 0..<100, using: &random) {
+      case ..<50:
+        let entry = random.registration(at: instant)
+        #expect(try await store.register(entry, app: app) == model.register(entry, app: app), "seed \(seed)")
+      case ..<65:
+        let entries = (0..<8).map { _ in random.registration(at: instant) }
+        let expected = entries.map { model.register($0, app: app) }
+        #expect(try await store.importDevices(entries, app: app) == expected, "seed \(seed)")
+      case ..<80:
+        let token = random.token()
+        #expect(
+          try await store.removeDevice(token: token, app: app) == model.remove(token: token, app: app), "seed \(seed)")
+      default:
+        var changes = IntakeChanges()
+        let since = random.chance(70) ? StoreInstant(milliseconds: instant) : nil
+        changes.gone = [
+          StoredGoneDevice(
+            app: app, token: random.token(), since: since, foundAt: StoreInstant(milliseconds: instant + 5))
+        ]
+        for device in changes.gone { model.noteGone(device) }
+        try store.write(changes)
+      }
+    }
+    try store.close()
+    store = try open()
+    for app in DeviceModel.apps { try await compare(store, model, app, &random) }
+    try store.close()
+  }
+
+  private func compare(
+    _ store: SQLiteStore, _ model: DeviceModel, _ app: String, _ random: inout SeededGenerator
+  ) async throws {
+    let seed = random.seed
+    for tag in [nil] + DeviceModel.tags.map(Optional.some) {
+      var found: [StoredDevice] = []
+      while true {
+        let page = try await store.devices(app: app, tag: tag, after: found.last?.key ?? 0, limit: 4)
+        found += page
+        if page.count < 4 { break }
+      }
+      #expect(found.map(\.key) == found.map(\.key).sorted())
+      for index in found.indices {
+        #expect(try await store.device(token: found[index].token, app: app) == found[index], "seed \(seed)")
+        #expect(try await store.device(id: found[index].id, app: app) == found[index], "seed \(seed)")
+        found[index].key = 0
+      }
+      let expected = model.audience(app, AudienceFilter(all: tag.map { [$0] } ?? []), timeZone: nil)
+      #expect(Set(found).symmetricDifference(expected).isEmpty, "seed \(seed)")
+      #expect(found.count == expected.count, "seed \(seed)")
+    }
+    let last = try await store.lastDeviceKey(app: app)
+    for _ in 0..<40 {
+      let filter = random.filter()
+      let zone: String?? = random.chance(60) ? .none : .some(random.chance(30) ? nil : DeviceModel.timeZones[0])
+      let limit = Int.random(in: 1...9, using: &random)
+      var found: [AudienceDevice] = []
+      while true {
+        let page = try await store.audiencePage(
+          app: app, filter: filter, after: found.last?.key ?? 0, through: last, timeZone: zone, limit: limit)
+        found += page
+        if page.count < limit { break }
+      }
+      let expected = model.audience(app, filter, timeZone: zone)
+      #expect(Set(found.map(\.token)) == Set(expected.map(\.token)), "seed \(seed), \(filter)")
+      #expect(found.count == expected.count, "seed \(seed), \(filter)")
+      #expect(found.map(\.key) == found.map(\.key).sorted(), "seed \(seed), \(filter)")
+      for device in found {
+        let known = expected.first { $0.token == device.token }
+        #expect(known?.language == device.language, "seed \(seed)")
+        #expect(known?.timeZone == device.timeZone, "seed \(seed)")
+        #expect(known?.isSuppressed == device.isSuppressed, "seed \(seed)")
+      }
+      guard zone == nil else { continue }
+      #expect(try await store.audienceCount(app: app, filter: filter, through: last) == expected.count, "seed \(seed)")
+      let zones = Dictionary(grouping: expected, by: \.timeZone).mapValues(\.count)
+      #expect(try await store.audienceTimeZones(app: app, filter: filter, through: last) == zones, "seed \(seed)")
+    }
+  }
+
+  @Test("a device that registers after the audience was fixed is not in it, also when keys became free")
+  func laterDevices() async throws {
+    let store = try open()
+    func register(_ token: UInt8) async throws {
+      _ = try await store.register(
+        DeviceRegistration(
+          token: [token], newID: StoredUUID(high: 1, low: UInt64(token)), registeredAt: StoreInstant(milliseconds: 1)),
+        app: "news")
+    }
+    for token in 1...5 { try await register(UInt8(token)) }
+    let last = try await store.lastDeviceKey(app: "news")
+    #expect(try await store.removeDevice(token: [5], app: "news"))
+    try await register(6)
+    let page = try await store.audiencePage(
+      app: "news", filter: AudienceFilter(), after: 0, through: last, timeZone: nil, limit: 10)
+    #expect(page.map(\.token) == [[1], [2], [3], [4]])
+    #expect(try await store.lastDeviceKey(app: "chat") == 0)
+    try store.close()
+  }
+
+  @Test("few matches among many devices: the page is full, though each read looks at a part")
+  func sparse() async throws {
+    let store = try open()
+    let count = 45_000
+    for start in stride(from: 0, to: count, by: 1_000) {
+      let entries = (start..<start + 1_000).map { index in
+        var entry = DeviceRegistration(
+          token: [UInt8(index >> 16), UInt8(index >> 8 & 255), UInt8(index & 255)],
+          newID: StoredUUID(high: 7, low: UInt64(index)), registeredAt: StoreInstant(milliseconds: 1))
+        entry.language = .set(index % 15_000 == 14_999 ? "fr" : "en")
+        entry.tags = .set(["all"])
+        return entry
+      }
+      _ = try await store.importDevices(entries, app: "news")
+    }
+    let filter = AudienceFilter(all: ["all"], languages: ["fr"])
+    let page = try await store.audiencePage(
+      app: "news", filter: filter, after: 0, through: .max, timeZone: nil, limit: 3)
+    #expect(page.map(\.language) == ["fr", "fr", "fr"])
+    #expect(try await store.audienceCount(app: "news", filter: filter, through: .max) == 3)
+    #expect(try await store.audienceCount(app: "news", filter: AudienceFilter(), through: .max) == count)
+    try store.close()
+  }
+}
