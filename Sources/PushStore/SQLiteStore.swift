@@ -45,6 +45,11 @@ package final class SQLiteStore: Store {
     }
   }
 
+  /// Size of the write-ahead log; 0 if there is none.
+  package var logByteCount: Int {
+    (try? FileManager.default.attributesOfItem(atPath: path + "-wal")[.size] as? Int) ?? 0
+  }
+
   package func close() throws(StoreError) {
     do { try pool.close() } catch { throw StoreError(error, path: path) }
   }

@@ -18,7 +18,7 @@ enum Arrows {
     "PushServer": [
       "Carillon", "PushEngine", "PushGateway", "PushStore", "PushTransport", "PushWire", "Hummingbird",
       "HummingbirdCore", "HTTPTypes", "NIOCore", "NIOPosix", "NIOHTTP1", "NIOHTTPTypes", "NIOHTTPTypesHTTP1",
-      "ServiceLifecycle", "UnixSignals", "Logging", "Yams", "Foundation",
+      "ServiceLifecycle", "UnixSignals", "Logging", "CoreMetrics", "Yams", "Foundation",
     ],
     "PushBench": ["Carillon", "PushEngine", "PushTransport", "PushWire", "Histogram", "Foundation"],
     "CarillonCommand": [

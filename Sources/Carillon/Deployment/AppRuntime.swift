@@ -15,6 +15,7 @@ final class AppEntry: Sendable {
   let id: String
   let configuration: AppConfiguration
   let goneDevices = Multicast<PushApp.GoneDevice>(bufferLimit: 16_384)
+  let tally = AppTally()
   private let state: Mutex<State>
 
   init(_ configuration: AppConfiguration, registry: ProviderTokenRegistry) throws(CarillonError) {
@@ -70,7 +71,7 @@ final class AppRuntime: Sendable {
   /// - Parameter recorder: hears of what the app takes in without anybody waiting for it; nil: it does
   ///   not.
   init(
-    _ entry: AppEntry, engine: RunningEngine, recorder: (any IntakeRecorder)?,
+    _ entry: AppEntry, engine: RunningEngine, recorder: (any IntakeRecorder)?, observer: (any LaneObserver)?,
     events: @escaping @Sendable (AppEvent) -> Void
   ) {
     self.recorder = recorder
@@ -82,7 +83,8 @@ final class AppRuntime: Sendable {
     // A service takes notifications in whether or not its gateway is there at the start: only patience
     // ends that.
     if recorder != nil { rules.dialAttempts = .max }
-    app = engine.makeApp(AppPlan(configuration: rules, dialer: dialer), events: events)
+    rules.observer = observer
+    app = engine.makeApp(AppPlan(configuration: rules, dialer: dialer), tally: entry.tally, events: events)
   }
 
   /// New connections show the credential that the entry has now; those with the old one are left
@@ -151,11 +153,11 @@ final class RunningEngine: Sendable {
   /// For timers.
   var loop: any Loop { group.loops[0] }
 
-  func makeApp(_ plan: AppPlan, events: @escaping @Sendable (AppEvent) -> Void) -> App {
+  func makeApp(_ plan: AppPlan, tally: AppTally, events: @escaping @Sendable (AppEvent) -> Void) -> App {
     let index = appCount.add(1, ordering: .relaxed).oldValue
     return App(
       configuration: plan.configuration, dialer: plan.dialer, loops: group.loops, firstLoop: index,
-      seed: .random(in: 0 ... .max), budget: budget, journal: journal, events: events)
+      seed: .random(in: 0 ... .max), budget: budget, journal: journal, tally: tally, events: events)
   }
 
   /// Ends the threads.

@@ -29,6 +29,7 @@ final class DeploymentCore: Sendable {
   private let state: Mutex<State>
   /// Apart from the state, because apps start while that is locked.
   private let recorder = Mutex<(any IntakeRecorder)?>(nil)
+  private let laneObserver = Mutex<(@Sendable (String) -> any LaneObserver)?>(nil)
   /// Opens when the deployment runs, or will never run.
   private let started = Gate()
   /// Opens when it is asked to end.
@@ -79,6 +80,12 @@ final class DeploymentCore: Sendable {
     set { recorder.withLock { $0 = newValue } }
   }
 
+  /// Observes the lanes of each app.
+  var makeLaneObserver: (@Sendable (String) -> any LaneObserver)? {
+    get { laneObserver.withLock { $0 } }
+    set { laneObserver.withLock { $0 = newValue } }
+  }
+
   private static func duplicate(_ id: String) -> CarillonError {
     CarillonError(.configuration, "There are two apps with the id \"\(id)\".")
   }
@@ -120,7 +127,9 @@ final class DeploymentCore: Sendable {
 
   @discardableResult
   func start(_ entry: AppEntry, _ engine: RunningEngine) -> AppRuntime {
-    let runtime = AppRuntime(entry, engine: engine, recorder: intakeRecorder) { [weak self, id = entry.id] event in
+    let runtime = AppRuntime(
+      entry, engine: engine, recorder: intakeRecorder, observer: makeLaneObserver?(entry.id)
+    ) { [weak self, id = entry.id] event in
       let occurrence = AppOccurrence(id, event)
       guard let self else { return }
       occurrence.log(to: logger)

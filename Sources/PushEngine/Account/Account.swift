@@ -47,18 +47,31 @@ package struct Account: Hashable, Sendable {
   /// The account of two campaigns of one app.
   package static func + (left: Account, right: Account) -> Account {
     var sum = left
-    sum.submitted += right.submitted
-    sum.confirmed += right.confirmed
-    sum.quiet += right.quiet
-    sum.rejected.merge(right.rejected, uniquingKeysWith: +)
-    sum.suppressed += right.suppressed
-    sum.expired += right.expired
-    sum.held += right.held
-    sum.cancelled += right.cancelled
-    sum.unknown += right.unknown
-    sum.resent += right.resent
-    sum.possibleDuplicates += right.possibleDuplicates
-    sum.possibleCopies += right.possibleCopies
+    sum += right
     return sum
+  }
+
+  package static func += (sum: inout Account, right: Account) { sum.add(right, times: 1) }
+
+  /// What was counted since the account was `earlier`.
+  package static func - (account: Account, earlier: Account) -> Account {
+    var difference = account
+    difference.add(earlier, times: -1)
+    return difference
+  }
+
+  private mutating func add(_ other: Account, times factor: Int) {
+    submitted += factor * other.submitted
+    confirmed += factor * other.confirmed
+    quiet += factor * other.quiet
+    for (reason, count) in other.rejected { rejected[reason, default: 0] += factor * count }
+    suppressed += factor * other.suppressed
+    expired += factor * other.expired
+    held += factor * other.held
+    cancelled += factor * other.cancelled
+    unknown += factor * other.unknown
+    resent += factor * other.resent
+    possibleDuplicates += factor * other.possibleDuplicates
+    possibleCopies += factor * other.possibleCopies
   }
 }

@@ -32,11 +32,12 @@ package actor App {
   ///   - budget: The memory that it shares with other apps; nil: as much as its configuration
   ///     allows.
   ///   - journal: Records everything that another process must know if this one ends unexpectedly.
+  ///   - tally: Counts what the app does.
   ///   - events: Called on the app's loop with what happens to its connections.
   package init(
     configuration: AppRules, dialer: any Dialer, loops: [any Loop], firstLoop: Int = 0, seed: UInt64,
     budget: RingBudget? = nil,
-    journal: EngineJournal? = nil, events: (@Sendable (AppEvent) -> Void)? = nil
+    journal: EngineJournal? = nil, tally: AppTally = AppTally(), events: (@Sendable (AppEvent) -> Void)? = nil
   ) {
     precondition(!loops.isEmpty, "an app needs a loop")
     let first = firstLoop % loops.count
@@ -59,7 +60,7 @@ package actor App {
       app: configuration.id, loop: loops[first], rateLimit: configuration.rateLimit,
       breaker: configuration.badTokenBreaker,
       status: AppStatus(patience: configuration.patience, planCheck: { report.put(.troubled(checkAt: $0)) }),
-      journal: journal,
+      journal: journal, tally: tally,
       starved: { report.put(.starved) },
       breakerTripped: { report.put(.breakerTripped($0)) }, stopped: { report.put(.stopped($0)) })
     self.shared = shared

@@ -7,7 +7,8 @@ internal import Synchronization
 final class AppShared: Sendable {
   /// The app's name in the journal.
   let app: String
-  let campaigns = CampaignRegistry()
+  let campaigns: CampaignRegistry
+  let tally: AppTally
   let scheduler: LaneScheduler
   let growth = PoolGrowth()
   let rate: RateLimiter
@@ -27,13 +28,15 @@ final class AppShared: Sendable {
   ///   - stopped: Called once, when the app stops for good.
   init(
     app: String, loop: any Loop, rateLimit: Double?, breaker: BadTokenBreaker? = nil, status: AppStatus,
-    journal: EngineJournal?, starved: @escaping @Sendable () -> Void,
+    journal: EngineJournal?, tally: AppTally = AppTally(), starved: @escaping @Sendable () -> Void,
     breakerTripped: @escaping @Sendable (String) -> Void = { _ in },
     stopped: @escaping @Sendable (String) -> Void = { _ in }
   ) {
     self.app = app
     self.status = status
     self.journal = journal
+    self.tally = tally
+    campaigns = CampaignRegistry(tally: tally)
     self.starved = starved
     self.breakerTripped = breakerTripped
     self.stopped = stopped

@@ -14,6 +14,9 @@ final class CampaignRegistry: Sendable {
   private let state = Mutex(State())
   private let openCount = Atomic<Int>(0)
   private let cancellations = Atomic<Int>(0)
+  private let tally: AppTally
+
+  init(tally: AppTally) { self.tally = tally }
 
   /// Opens a campaign's ledger. A failed app takes none.
   ///
@@ -28,6 +31,7 @@ final class CampaignRegistry: Sendable {
       return (ledger, state.failure)
     }
     if let failure { throw AppFailure(reason: failure) }
+    tally.began(ledger)
     openCount.add(1, ordering: .acquiringAndReleasing)
     return ledger
   }
@@ -46,6 +50,7 @@ final class CampaignRegistry: Sendable {
   /// The campaign has its final account; the lanes no longer need its ledger.
   func forget(_ ledger: CampaignLedger) {
     state.withLock { $0.ledgers[ledger.frames.campaign] = nil }
+    tally.ended(ledger)
   }
 
   subscript(campaign: UInt32) -> CampaignLedger? { state.withLock { $0.ledgers[campaign] } }

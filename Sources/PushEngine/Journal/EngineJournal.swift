@@ -218,6 +218,12 @@ package final class EngineJournal: Sendable {
 
   func isDurable(_ position: JournalPosition) -> Bool { journal.durablePosition >= position }
 
+  /// Calls `observe` after each commit, on the journal's thread: with the duration of the sync, nil
+  /// without one, and for how long the oldest record was not durable. It must return at once.
+  package func observeCommits(_ observe: @escaping @Sendable (_ sync: Duration?, _ lag: Duration) -> Void) {
+    journal.didCommit { observe($0.syncDuration, $0.lag) }
+  }
+
   // MARK: Lanes
 
   /// Assigns a number to a lane of this process.

@@ -221,6 +221,7 @@ actor Lane: LinkDelegate {
     guard link === context.link else { return }
     context.link = nil
     backlog.isConnected = false
+    shared.tally.connectionEnded(reason)
     let end = conversation.closed(reason)
     shared.status.ended(end.ending, cause: end.cause, nextTryAt: end.retryAt, now: loop.now)
     report(.ended(end.ending, cause: end.cause))

@@ -36,6 +36,8 @@ struct CommitQueue {
   var roomWaiters: [@Sendable () -> Void] = []
   /// See `Journal.willCommit(_:)`.
   var willCommit: (@Sendable () throws(JournalFileError) -> Void)?
+  /// See `Journal.didCommit(_:)`.
+  var didCommit: (@Sendable (JournalCommit) -> Void)?
   var closeWaiters: [@Sendable (Result<Void, JournalError>) -> Void] = []
 
   var releaseBefore: UInt64 = 0

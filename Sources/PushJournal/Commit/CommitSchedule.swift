@@ -34,7 +34,7 @@ struct CommitSchedule {
 
   let sync: JournalSync
   /// When the oldest record that is not durable was first seen.
-  private var dirtySince: Duration?
+  private(set) var dirtySince: Duration?
 
   init(sync: JournalSync) { self.sync = sync }
 

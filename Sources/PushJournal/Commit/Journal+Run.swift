@@ -84,6 +84,7 @@ extension Journal {
   }
 
   private func commit() throws(JournalFileError) {
+    let dirtySince = state.schedule.dirtySince
     state.schedule.commitBegan()
     if !state.current.isEmpty, !state.sealCurrent() {
       // While every block is full, there is none to fill during the write. So the present block is
@@ -93,10 +94,17 @@ extension Journal {
     }
     try write()
     let covered = state.written
+    let start = state.didCommit.map { _ in Monitor.now() }
     if state.schedule.sync != .never {
       try unlocked { () throws(JournalFileError) in try writer.sync() }
     }
     state.durable = covered
+    if let didCommit = state.didCommit, let start {
+      let end = Monitor.now()
+      didCommit(
+        JournalCommit(syncDuration: state.schedule.sync == .never ? nil : end - start, lag: end - (dirtySince ?? start))
+      )
+    }
     settleWaiters()
   }
 

@@ -182,6 +182,13 @@
     monitor.locked { state.willCommit = prepare }
   }
 
+  /// Sets a function that is called after each commit, for measurements. The function runs on the
+  /// journal's thread with its lock taken, so it must return at once and not call the journal.
+  package func didCommit(_ observe: @escaping @Sendable (JournalCommit) -> Void) {
+    precondition(wakeByHand == nil, "a journal that is run by hand has no clock")
+    monitor.locked { state.didCommit = observe }
+  }
+
   /// The position up to which everything is durable; 0 if nothing is.
   package var durablePosition: JournalPosition { monitor.locked { JournalPosition(rawValue: state.durable) } }
 
@@ -238,6 +245,15 @@
   private func wakeUp() {
     if let wakeByHand { wakeByHand() } else { monitor.signal() }
   }
+}
+
+/// How long a commit took.
+package struct JournalCommit: Hashable, Sendable {
+  /// Of the file's `fdatasync`. Nil under ``JournalSync/never``.
+  package let syncDuration: Duration?
+  /// How long the oldest of its records was not durable, from the moment when the journal's thread
+  /// first saw it.
+  package let lag: Duration
 }
 
 /// The space that a journal uses on disk.

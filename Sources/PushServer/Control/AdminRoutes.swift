@@ -5,7 +5,8 @@ internal import NIOCore
 /// What is asked by supervisors and monitors, on a listener of its own.
 struct AdminRoutes: Sendable {
   let isReady: @Sendable () -> Bool
-  let metrics: @Sendable () -> String
+  let metrics: @Sendable () -> [UInt8]
+  let requests: RequestMetrics
 
   var responder: ControlResponder<RouterResponder<ControlContext>> {
     let router = Router(context: ControlContext.self)
@@ -16,9 +17,9 @@ struct AdminRoutes: Sendable {
     }
     router.get("metrics") { [metrics] _, _ in
       Response(
-        status: .ok, headers: [.contentType: "text/plain; version=0.0.4; charset=utf-8"],
-        body: ResponseBody(byteBuffer: ByteBuffer(string: metrics())))
+        status: .ok, headers: [.contentType: MetricsText.contentType],
+        body: ResponseBody(byteBuffer: ByteBuffer(bytes: metrics())))
     }
-    return ControlResponder(router: router.buildResponder())
+    return ControlResponder(router: router.buildResponder(), metrics: requests)
   }
 }

@@ -13,8 +13,18 @@ struct ControlContext: RequestContext {
 /// Serves what the router finds, and says in one form what went wrong.
 struct ControlResponder<Router: HTTPResponder>: HTTPResponder where Router.Context == ControlContext {
   let router: Router
+  let metrics: RequestMetrics
 
   func respond(to request: Request, context: ControlContext) async throws -> Response {
+    let start = ContinuousClock.now
+    let response = await response(to: request, context: context)
+    metrics.record(
+      ContinuousClock.now - start, route: context.endpointPath.flatMap { $0 == "NotFound" ? nil : $0 },
+      method: request.method, status: response.status)
+    return response
+  }
+
+  private func response(to request: Request, context: ControlContext) async -> Response {
     do {
       let response = try await router.respond(to: request, context: context)
       // What the router says of an address that it does not know.

@@ -7,12 +7,13 @@ struct ControlRoutes: Sendable {
   let store: any Store
   let book: OutcomeBook
   let intake: IntakeLimit
+  let metrics: RequestMetrics
 
   var responder: ControlResponder<RouterResponder<ControlContext>> {
     let router = Router(context: ControlContext.self)
     NotificationRoutes(access: access, store: store, book: book, intake: intake).add(to: router)
     FeedbackRoutes(access: access, store: store).add(to: router)
     AppRoutes(access: access).add(to: router)
-    return ControlResponder(router: router.buildResponder())
+    return ControlResponder(router: router.buildResponder(), metrics: metrics)
   }
 }

@@ -25,6 +25,7 @@ package final class Daemon: Sendable {
   private let deployment: Deployment
   private let book: OutcomeBook
   private let keys: KeyRing
+  private let metrics = ServiceMetrics()
   private let isReady = Atomic<Bool>(false)
   private let ports = Mutex<(api: Int?, admin: Int?)>((nil, nil))
 
@@ -53,6 +54,7 @@ package final class Daemon: Sendable {
     book = OutcomeBook(store: store)
     keys = KeyRing(store: store)
     try deployment.recordIntake(with: book)
+    metrics.observe(deployment)
   }
 
   /// Serves until SIGTERM or SIGINT, or until its task is cancelled.
@@ -64,9 +66,13 @@ package final class Daemon: Sendable {
       book: book,
       intake: IntakeLimit(
         queueByteCount: { [self] app in settings.withLock { $0[app]?.queueByteCountOrDefault ?? 0 } },
-        isOpen: { [self] in isReady.load(ordering: .relaxed) }))
+        isOpen: { [self] in isReady.load(ordering: .relaxed) }),
+      metrics: metrics.requests)
     let admin = AdminRoutes(
-      isReady: { [self] in isReady.load(ordering: .relaxed) }, metrics: { [self] in metrics })
+      isReady: { [self] in isReady.load(ordering: .relaxed) },
+      metrics: { [self] in
+        metrics.text(deployment, store: store, isReady: isReady.load(ordering: .relaxed))
+      }, requests: metrics.requests)
     var apiListener = listener(api.responder, configuration.api.listen) { [self] port in
       isReady.store(true, ordering: .relaxed)
       listens(ready) { $0.api = port }
@@ -163,15 +169,6 @@ package final class Daemon: Sendable {
       return Ports(api: api, admin: admin)
     }
     if let both { ready(both) }
-  }
-
-  private var metrics: String {
-    var text = "# TYPE carillon_ready gauge\ncarillon_ready \(isReady.load(ordering: .relaxed) ? 1 : 0)\n"
-    text += "# TYPE carillon_app_paused gauge\n"
-    for app in deployment.apps {
-      text += "carillon_app_paused{app=\"\(app.id)\"} \(app.stopReason == nil ? 0 : 1)\n"
-    }
-    return text
   }
 }
 

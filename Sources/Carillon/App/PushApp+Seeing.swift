@@ -1,0 +1,30 @@
+package import PushEngine
+internal import PushTransport
+
+/// What a service shows of an app.
+extension PushApp {
+  /// What the app has done since the process began.
+  package var tally: AppTally { entry.tally }
+
+  /// When the certificate expires, in seconds since 1970. Nil with a token key, which does not.
+  package var credentialExpiry: Int64? { entry.credential.certificate?.validity.upperBound }
+}
+
+extension Deployment {
+  /// Lets `makeObserver` give each app an observer of its lanes. To be called once, before the
+  /// deployment runs.
+  package func observeLanes(_ makeObserver: @escaping @Sendable (_ app: String) -> any LaneObserver) {
+    core.makeLaneObserver = makeObserver
+  }
+
+  /// Calls `observe` after each commit of the journal. To be called once, before the deployment runs.
+  ///
+  /// - Parameter observe: gets how long the sync took (nil without one), and how long the oldest
+  ///   record was not durable. It must return at once.
+  package func observeCommits(_ observe: @escaping @Sendable (_ sync: Duration?, _ lag: Duration) -> Void) {
+    core.journal?.observeCommits(observe)
+  }
+
+  /// Why the journal is not written any more, as a sentence; nil while it is.
+  package var journalFailure: String? { core.journal?.failure }
+}

@@ -1,0 +1,76 @@
+/// The metrics of the service.
+///
+/// Names and labels are an interface: alert rules and dashboards use them. No label has a value that
+/// comes from a device, a campaign or a key.
+enum Metric {
+  // MARK: Per app
+
+  static let submitted = MetricDescription(
+    name: "carillon_notifications_submitted_total", help: "Notifications that were taken in.", kind: .counter)
+  static let outcomes = MetricDescription(
+    name: "carillon_notifications_total", help: "Notifications that have their outcome, by outcome and reason.",
+    kind: .counter)
+  static let resent = MetricDescription(
+    name: "carillon_notifications_resent_total", help: "How often a notification was sent again.", kind: .counter)
+  static let possibleDuplicates = MetricDescription(
+    name: "carillon_possible_duplicates_total",
+    help: "Notifications that were sent again although they may have arrived before.", kind: .counter)
+  static let reconnects = MetricDescription(
+    name: "carillon_reconnects_total", help: "Connections that ended or could not be opened, by cause.",
+    kind: .counter)
+  static let queueNotifications = MetricDescription(
+    name: "carillon_queue_notifications", help: "Notifications that were taken in and wait for a connection.",
+    kind: .gauge)
+  static let queueBytes = MetricDescription(
+    name: "carillon_queue_bytes", help: "Bytes of the payloads that wait for a connection.", kind: .gauge)
+  static let queueOldest = MetricDescription(
+    name: "carillon_queue_oldest_seconds", help: "Age of the oldest notification that waits for a connection.",
+    kind: .gauge)
+  static let window = MetricDescription(
+    name: "carillon_window_notifications", help: "Notifications with the app's connections that have no outcome.",
+    kind: .gauge)
+  static let connections = MetricDescription(
+    name: "carillon_connections", help: "Connections to the gateway, by state.", kind: .gauge)
+  static let paused = MetricDescription(
+    name: "carillon_app_paused", help: "1 if the app sends nothing for this reason, else 0.", kind: .gauge)
+  static let credentialExpiry = MetricDescription(
+    name: "carillon_credential_expiry_timestamp_seconds",
+    help: "When the app's certificate expires, in seconds since 1970. Token keys do not expire.", kind: .gauge)
+  static let deliveryDuration = MetricDescription(
+    name: "carillon_delivery_duration_seconds",
+    help: "How long a notification took, by stage: gateway is from the socket to the outcome.",
+    kind: .histogram(.durations([5, 10, 25, 50, 100, 250, 1_000, 5_000, 30_000, 300_000].map { .milliseconds($0) })))
+  static let batchSize = MetricDescription(
+    name: "carillon_batch_notifications", help: "Notifications that were written to a connection together.",
+    kind: .histogram(.counts([1, 4, 16, 64, 256, 1_024])))
+
+  // MARK: The service
+
+  static let ready = MetricDescription(
+    name: "carillon_ready", help: "1 if the service takes notifications in, else 0.", kind: .gauge)
+  static let journalSync = MetricDescription(
+    name: "carillon_journal_fsync_seconds", help: "How long the journal's file took to become durable.",
+    kind: .histogram(disk))
+  static let journalLag = MetricDescription(
+    name: "carillon_journal_lag_seconds", help: "How long the oldest record of a commit was not durable.",
+    kind: .histogram(disk))
+  static let journalFailed = MetricDescription(
+    name: "carillon_journal_failed", help: "1 if the journal can no longer be written, else 0.", kind: .gauge)
+  static let storeLog = MetricDescription(
+    name: "carillon_store_wal_bytes", help: "Size of the store's write-ahead log.", kind: .gauge)
+  static let requestDuration = MetricDescription(
+    name: "carillon_http_request_duration_seconds",
+    help: "From the head of a request to the head of its response, by route, method and status code.",
+    kind: .histogram(
+      .durations([1, 2.5, 5, 10, 25, 50, 100, 250, 1_000, 5_000, 30_000].map { .milliseconds($0) })))
+
+  private static let disk = HistogramBounds.durations(
+    [0.5, 1, 2.5, 5, 10, 25, 50, 100, 250, 1_000, 5_000].map { .milliseconds($0) })
+
+  /// In the order of the export.
+  static let all = [
+    ready, submitted, outcomes, resent, possibleDuplicates, reconnects, queueNotifications, queueBytes, queueOldest,
+    window, connections, paused, credentialExpiry, deliveryDuration, batchSize, journalSync, journalLag, journalFailed,
+    storeLog, requestDuration,
+  ]
+}

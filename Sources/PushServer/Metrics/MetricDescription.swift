@@ -1,0 +1,38 @@
+/// A metric as it is exported: its name, what it means, and its kind.
+struct MetricDescription: Hashable, Sendable {
+  enum Kind: Hashable, Sendable {
+    case counter
+    case gauge
+    case histogram(HistogramBounds)
+  }
+
+  /// In base units; with `_total` if it is a counter.
+  let name: String
+  /// One sentence.
+  let help: String
+  let kind: Kind
+}
+
+/// The upper bounds of a histogram's buckets, without the last one, which is infinite.
+struct HistogramBounds: Hashable, Sendable {
+  /// Ascending, in ticks.
+  let ticks: [Int]
+  /// Ticks in one unit of the metric.
+  let ticksPerUnit: Int
+
+  /// A thousand apps multiply the number of buckets, so there are few.
+  static let limit = 11
+
+  private init(ticks: [Int], ticksPerUnit: Int) {
+    precondition(ticks.count <= Self.limit, "\(ticks.count) buckets")
+    self.ticks = ticks
+    self.ticksPerUnit = ticksPerUnit
+  }
+
+  /// Durations, which are recorded in nanoseconds and exported in seconds.
+  static func durations(_ bounds: [Duration]) -> HistogramBounds {
+    HistogramBounds(ticks: bounds.map { Int($0 / .nanoseconds(1)) }, ticksPerUnit: 1_000_000_000)
+  }
+
+  static func counts(_ bounds: [Int]) -> HistogramBounds { HistogramBounds(ticks: bounds, ticksPerUnit: 1) }
+}
