@@ -50,8 +50,10 @@ struct ServeSite {
 
   init() throws { site = try HTTP2Site() }
 
+  /// - Parameter settings: further settings of each app, such as `queue: { bytes: 64KiB }`.
   func configure(
-    _ upstream: HTTP2Site.Service, sync: String = "interval", apps: [String] = ["news", "chat"]
+    _ upstream: HTTP2Site.Service, sync: String = "interval", apps: [String] = ["news", "chat"],
+    keyFile: String = HTTP2Site.keyFile, settings: String = ""
   ) throws {
     let apps = apps.map { id in
       """
@@ -60,7 +62,8 @@ struct ServeSite {
           transport: http2
           gateway: "localhost:\(upstream.port)"
           trust: \(site.certificates.files.authority)
-          credential: { key: \(HTTP2Site.keyFile), team-id: \(HTTP2Site.team) }
+          credential: { key: \(keyFile), team-id: \(HTTP2Site.team) }
+          \(settings)
 
       """
     }

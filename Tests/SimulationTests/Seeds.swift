@@ -62,6 +62,9 @@ enum Seeds {
       200_008_770, 200_016_079,
     ])
 
+  /// An app that takes in while its gateway is away, crashes.
+  static let intakes = seeds(300, known: [])
+
   private static func seeds(_ count: Int, known: [UInt64]) -> [UInt64] {
     let environment = ProcessInfo.processInfo.environment
     func number(_ name: String) -> UInt64? { environment[name].flatMap { UInt64($0) } }

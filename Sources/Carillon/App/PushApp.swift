@@ -98,9 +98,28 @@ public struct PushApp: Sendable, Identifiable {
     try await core.replaceCredential(of: entry, credential.settings)
   }
 
-  /// Why the app sends nothing any more, in one sentence; nil while it does, and before the
+  /// Why the app has stopped or is suspended, in one sentence; nil while it is not, and before the
   /// deployment runs. See ``DeploymentEvent/Kind-swift.enum/stopped(reason:)``.
-  public var stopReason: String? { entry.runtime?.app.failure }
+  public var stopReason: String? { entry.runtime.flatMap { $0.app.failure ?? $0.app.hold.suspension } }
+
+  /// Lets nothing new be sent until ``resume()``.
+  ///
+  /// What is in flight gets its outcome; then the app's connections are closed, and none is opened.
+  /// Campaigns and single sends wait. A pause may begin before the deployment runs, and does not
+  /// outlast the process.
+  public func pause() {
+    entry.isPaused = true
+    entry.runtime?.app.pause()
+  }
+
+  /// Lets a paused app go on, from where it was. Ends a suspension too.
+  public func resume() {
+    entry.isPaused = false
+    entry.runtime?.app.resume()
+  }
+
+  /// Whether ``pause()`` was called, and ``resume()`` not since.
+  public var isPaused: Bool { entry.isPaused }
 
   /// Lets an app that has stopped begin anew: for when the reason was removed elsewhere.
   ///

@@ -9,7 +9,7 @@ final class AppEntry: Sendable {
     var settings: AppSettings
     var credential: ResolvedCredential
     var runtime: AppRuntime?
-    var isRemoved = false
+    var isPaused = false
   }
 
   let id: String
@@ -44,9 +44,10 @@ final class AppEntry: Sendable {
     set { state.withLock { $0.runtime = newValue } }
   }
 
-  var isRemoved: Bool {
-    get { state.withLock { $0.isRemoved } }
-    set { state.withLock { $0.isRemoved = newValue } }
+  /// The operator has paused it.
+  var isPaused: Bool {
+    get { state.withLock { $0.isPaused } }
+    set { state.withLock { $0.isPaused = newValue } }
   }
 
   func replace(_ settings: AppSettings, _ credential: ResolvedCredential) {
@@ -80,11 +81,15 @@ final class AppRuntime: Sendable {
     let plan = entry.credential.plan(entry.settings)
     dialer = DialerSwitch(plan.dialer)
     var rules = plan.configuration
-    // A service takes notifications in whether or not its gateway is there at the start: only patience
-    // ends that.
-    if recorder != nil { rules.dialAttempts = .max }
+    // A service takes notifications in whether or not its gateway is there, and whatever it says
+    // about the credential.
+    if recorder != nil {
+      rules.dialAttempts = .max
+      rules.isSuspendable = true
+    }
     rules.observer = observer
     app = engine.makeApp(AppPlan(configuration: rules, dialer: dialer), tally: entry.tally, events: events)
+    if entry.isPaused { app.pause() }
   }
 
   /// New connections show the credential that the entry has now; those with the old one are left
@@ -93,6 +98,7 @@ final class AppRuntime: Sendable {
     let credential = entry.credential
     dialer.replace(credential.plan(entry.settings).dialer)
     await app.replaceCredential(tokens: credential.tokens)
+    app.restart()
   }
 
   /// Its single sends.
@@ -126,7 +132,8 @@ final class AppRuntime: Sendable {
   /// Ends what goes on, within the time, and closes every connection.
   func end(within duration: Duration) async {
     runs.drain()
-    await runs.finished.waitInAnyCase(atMost: duration, on: engine.loop)
+    // A paused app would not get anything done.
+    if !app.hold.isHeld { await runs.finished.waitInAnyCase(atMost: duration, on: engine.loop) }
     if !runs.finished.isOpen {
       runs.cancelAll()
       app.closeConnections()

@@ -15,6 +15,8 @@ final class DeploymentCore: Sendable {
   private struct State {
     var phase = Phase.idle
     var entries: [AppEntry] = []
+    /// Apps that were removed and hold what was taken in for good.
+    var parked: [ParkedApp] = []
     var hasRun = false
     /// Unfinished campaigns of the journal that nobody has resumed or abandoned.
     var unfinished: [JournalReport.CampaignState] = []
@@ -102,6 +104,7 @@ final class DeploymentCore: Sendable {
   }
 
   func add(_ configuration: AppConfiguration) throws(CarillonError) -> AppEntry {
+    if let entry = try takeBack(configuration) { return entry }
     let entry = try AppEntry(configuration, registry: registry)
     let isNew = state.withLock { state in
       guard !state.entries.contains(where: { $0.id == entry.id }) else { return false }
@@ -117,12 +120,47 @@ final class DeploymentCore: Sendable {
   func remove(_ id: String) async throws(CarillonError) {
     let entry = try entry(id)
     state.withLock { state in state.entries.removeAll { $0 === entry } }
-    entry.isRemoved = true
     if let runtime = entry.runtime {
       entry.runtime = nil
+      if await runtime.park(within: shutdownTimeout), park(ParkedApp(entry: entry, runtime: runtime)) { return }
       await runtime.end(within: shutdownTimeout)
     }
     entry.goneDevices.finish()
+  }
+
+  /// False once the deployment ends.
+  private func park(_ app: ParkedApp) -> Bool {
+    state.withLock { state in
+      guard case .running = state.phase else { return false }
+      state.parked.append(app)
+      return true
+    }
+  }
+
+  /// An app comes back that was removed while it held notifications, and goes on with them. Nil if it
+  /// cannot, because its settings are others: then they stay in the journal.
+  private func takeBack(_ configuration: AppConfiguration) throws(CarillonError) -> AppEntry? {
+    func isSame(_ parked: ParkedApp) -> Bool { parked.entry.id == configuration.id }
+    guard let parked = state.withLock({ $0.parked.first(where: isSame) }) else { return nil }
+    let settings = try configuration.settings
+    guard settings.suitsEngine(of: parked.entry.settings) else { return nil }
+    parked.entry.replace(settings, try AppEntry.resolve(settings, registry))
+    return state.withLock { state -> AppEntry? in
+      guard let index = state.parked.firstIndex(where: isSame), case .running(let engine) = state.phase,
+        !state.entries.contains(where: { $0.id == configuration.id })
+      else { return nil }
+      let app = state.parked.remove(at: index)
+      app.entry.runtime = app.runtime
+      state.entries.append(app.entry)
+      engine.jobs.put { await app.runtime.replaceCredential() }
+      return app.entry
+    }
+  }
+
+  /// The notifications that removed apps hold.
+  var parkedCounts: [String: Int] {
+    let parked = state.withLock { $0.parked }
+    return Dictionary(parked.map { ($0.entry.id, $0.runtime.app.activity.inFlightCount) }, uniquingKeysWith: +)
   }
 
   @discardableResult
@@ -151,8 +189,9 @@ final class DeploymentCore: Sendable {
     await restart(entry)
   }
 
-  /// Puts a new engine in the place of one that has stopped.
+  /// Puts a new engine in the place of one that has stopped, and ends a suspension.
   func restart(_ entry: AppEntry) async {
+    entry.runtime?.app.restart()
     let old: AppRuntime? = state.withLock { state in
       guard case .running(let engine) = state.phase, let old = entry.runtime, old.failure != nil else { return nil }
       start(entry, engine)
@@ -221,16 +260,16 @@ final class DeploymentCore: Sendable {
   private func finish(_ engine: RunningEngine) async {
     await ending.waitInAnyCase()
     logger.info("deployment ends")
-    let entries = state.withLock { state in
+    let (entries, parked) = state.withLock { state in
       state.phase = .ended
-      return state.entries
+      return (state.entries, state.parked)
     }
     await withDiscardingTaskGroup { tasks in
-      for runtime in entries.compactMap(\.runtime) {
+      for runtime in entries.compactMap(\.runtime) + parked.map(\.runtime) {
         tasks.addTask { [shutdownTimeout] in await runtime.end(within: shutdownTimeout) }
       }
     }
-    for entry in entries { entry.goneDevices.finish() }
+    for entry in entries + parked.map(\.entry) { entry.goneDevices.finish() }
     events.finish()
     engine.jobs.close()
   }

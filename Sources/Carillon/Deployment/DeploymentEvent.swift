@@ -29,6 +29,14 @@ public struct DeploymentEvent: Hashable, Sendable {
     ///
     /// - reason: how many of how many answers, in one sentence.
     case breakerTripped(reason: String)
+    /// The app of a service is suspended, for a reason that would have stopped another: see
+    /// ``stopped(reason:)``. It goes on after ``PushApp/restart()``, ``PushApp/resume()`` or
+    /// ``PushApp/replaceCredential(_:)``, and nothing is lost.
+    case suspended(reason: String)
+    /// ``PushApp/pause()`` was called.
+    case paused
+    /// The app was paused or suspended, and goes on.
+    case resumed
     /// The app sends nothing any more: the credential was refused, the gateway was never reached,
     /// ``AppConfiguration/patience`` is over, or the breaker has tripped:
     /// ``breakerTripped(reason:)``. ``PushApp/restart()`` and ``PushApp/replaceCredential(_:)`` let
@@ -70,6 +78,9 @@ struct AppOccurrence: Sendable {
       case .waiting(let obstacle): .waiting(DeploymentEvent.Waiting(obstacle))
       case .progressing: .progressing
       case .breakerTripped(let reason): .breakerTripped(reason: reason)
+      case .suspended(let reason): .suspended(reason: reason)
+      case .paused: .paused
+      case .resumed: .resumed
       case .stopped(let reason): .stopped(reason: reason)
       }
   }
@@ -85,6 +96,10 @@ struct AppOccurrence: Sendable {
     case .progressing: logger.info("something gets through again", metadata: ["app": "\(app)"])
     case .breakerTripped(let reason):
       logger.error("most device tokens are bad", metadata: ["app": "\(app)", "reason": "\(reason)"])
+    case .suspended(let reason):
+      logger.error("app is suspended", metadata: ["app": "\(app)", "reason": "\(reason)"])
+    case .paused: logger.notice("app is paused", metadata: ["app": "\(app)"])
+    case .resumed: logger.notice("app goes on", metadata: ["app": "\(app)"])
     case .stopped(let reason): logger.error("app has stopped", metadata: ["app": "\(app)", "reason": "\(reason)"])
     }
   }

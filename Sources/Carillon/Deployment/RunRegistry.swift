@@ -7,6 +7,8 @@ final class RunRegistry: Sendable {
     var drain: @Sendable () -> Void
     /// Ends as soon as it can.
     var cancel: @Sendable () -> Void
+    /// It may go on when its app was removed and comes back.
+    var isKept = false
   }
 
   private struct State {
@@ -47,8 +49,8 @@ final class RunRegistry: Sendable {
     if runs.isEmpty { finished.open() }
   }
 
-  func cancelAll() {
+  func cancelAll(where isMeant: (Run) -> Bool = { _ in true }) {
     let runs = state.withLock { Array($0.runs.values) }
-    for run in runs { run.cancel() }
+    for run in runs where isMeant(run) { run.cancel() }
   }
 }

@@ -6,13 +6,24 @@ internal import Synchronization
 /// The notifications that one app takes in for good, without anybody waiting for their outcomes.
 ///
 /// Those with the same headers share a run, which is a campaign of the engine whose audience is a
-/// queue. The rings of the app's lanes are the queue of what was acknowledged; here waits only what
-/// nobody was promised anything about.
+/// queue. What was acknowledged lies in the rings of the app's lanes, or in the run's reservoir in the
+/// journal if no lane has room; here waits only what nobody was promised anything about.
 final class AppIntake: Sendable {
   private let runtime: AppRuntime
   private let journal: EngineJournal
   private let recorder: any IntakeRecorder
-  private let runs = Mutex<[PreparedNotification.Group: IntakeRun]>([:])
+  /// By ``ClaimOrder/Rank``.
+  let gauges = ClaimOrder.Rank.allCases.map(IntakeGauge.init)
+  private let state = Mutex(State())
+
+  private struct State {
+    /// Those that take something in.
+    var runs: [PreparedNotification.Group: IntakeRun] = [:]
+    /// All that have not ended.
+    var all: [ObjectIdentifier: IntakeRun] = [:]
+    /// Opens when none is left.
+    var emptied: Gate?
+  }
 
   private static let payloadCapacity = 256 << 10
 
@@ -22,8 +33,15 @@ final class AppIntake: Sendable {
     self.recorder = recorder
   }
 
-  /// Bytes of payloads that no lane had room for yet.
-  var waitingByteCount: Int { runs.withLock { $0.values.map(\.waitingByteCount).reduce(0, +) } }
+  /// The memory of everything that was taken in and is in no lane yet.
+  var queuedByteCount: Int { gauges.reduce(0) { $0 + $1.byteCount } }
+
+  /// How long the oldest notification without an outcome has waited; zero: there is none.
+  var oldestAge: Duration {
+    let oldest = state.withLock { Array($0.all.values) }.compactMap(\.oldest).min()
+    let now = runtime.engine.loop.now
+    return oldest.map { $0 < now ? now.since($0) : .zero } ?? .zero
+  }
 
   /// Takes notifications in and returns what each is called, in the same order, when all of them are
   /// in the journal.
@@ -66,16 +84,22 @@ final class AppIntake: Sendable {
   // MARK: Runs
 
   private func run(for group: PreparedNotification.Group) -> IntakeRun {
-    let (run, isNew) = runs.withLock { runs in
-      if let run = runs[group] { return (run, false) }
-      let id = IntakeRunID(milliseconds: UInt64(NIOLoop.wallClock) * 1000, random: .random(in: 0 ... .max))
-      let run = IntakeRun(id, entry: runtime.entry, journal: journal, recorder: recorder, loop: runtime.engine.loop)
-      runs[group] = run
+    let (run, isNew) = state.withLock { state in
+      if let run = state.runs[group] { return (run, false) }
+      let id = IntakeRunID(
+        milliseconds: UInt64(clamping: NIOLoop.wallClockMilliseconds), random: .random(in: 0 ... .max))
+      let run = IntakeRun(
+        id, entry: runtime.entry, journal: journal, recorder: recorder, loop: runtime.engine.loop,
+        gauge: gauge(of: group.priority))
+      state.runs[group] = run
+      state.all[ObjectIdentifier(run)] = run
       return (run, true)
     }
     if isNew { begin(run, group) }
     return run
   }
+
+  private func gauge(of priority: UInt8?) -> IntakeGauge { gauges[ClaimOrder.Rank(priority: priority).rawValue] }
 
   private func begin(_ run: IntakeRun, _ group: PreparedNotification.Group) {
     let isTaken = runtime.engine.jobs.put { [self] in
@@ -87,20 +111,48 @@ final class AppIntake: Sendable {
         return try runtime.begin(campaign, number, listener: run)
       }
       forget(run, group)
+      hasEnded(run)
     }
-    if !isTaken { run.ended(DeploymentCore.hasEnded, isSettled: false) }
+    if !isTaken {
+      run.ended(DeploymentCore.hasEnded, isSettled: false)
+      hasEnded(run)
+    }
   }
 
   private func forget(_ run: IntakeRun, _ group: PreparedNotification.Group) {
-    runs.withLock { runs in
-      if runs[group] === run { runs[group] = nil }
+    state.withLock { state in
+      if state.runs[group] === run { state.runs[group] = nil }
     }
+  }
+
+  private func hasEnded(_ run: IntakeRun) {
+    let emptied = state.withLock { state in
+      state.all[ObjectIdentifier(run)] = nil
+      return state.all.isEmpty ? state.emptied : nil
+    }
+    emptied?.open()
+  }
+
+  /// Every run takes nothing more, and ends when everything that it took in has its outcome.
+  ///
+  /// - Returns: what opens when all have ended.
+  func finish() -> Gate {
+    let emptied = Gate()
+    let runs = state.withLock { state in
+      state.emptied = emptied
+      return Array(state.all.values)
+    }
+    for run in runs { run.finish() }
+    if runs.isEmpty { emptied.open() }
+    return emptied
   }
 
   /// Goes on with what an earlier process took in.
   func resume(_ campaign: JournalledCampaign, as id: IntakeRunID) {
     let run = IntakeRun(
-      id, entry: runtime.entry, journal: journal, recorder: recorder, loop: runtime.engine.loop, isFinished: true)
+      id, entry: runtime.entry, journal: journal, recorder: recorder, loop: runtime.engine.loop,
+      gauge: gauge(of: campaign.priority), resumedSince: began(id))
+    state.withLock { $0.all[ObjectIdentifier(run)] = run }
     // At once: whoever asks for one of them from now on is told that it is known. What had an outcome
     // before is in the recorder.
     recorder.began(id, app: runtime.entry.id)
@@ -112,7 +164,16 @@ final class AppIntake: Sendable {
           headers: campaign.headers, seed: campaign.seed)
         return try runtime.begin(sent, campaign.number, listener: run)
       }
+      hasEnded(run)
     }
+  }
+
+  /// When a run of an earlier process began, by the clock of this one.
+  private func began(_ id: IntakeRunID) -> Instant {
+    let now = runtime.engine.loop.now
+    let age = Duration.milliseconds(max(0, NIOLoop.wallClockMilliseconds - Int64(clamping: id.milliseconds)))
+    // The clock of this process may have begun later.
+    return Instant(nanoseconds: now.nanoseconds - min(now.nanoseconds, age.wholeNanoseconds))
   }
 
   private func serve(_ run: IntakeRun, _ begin: () async throws(CarillonError) -> CampaignRun) async {
@@ -124,7 +185,7 @@ final class AppIntake: Sendable {
           cancel: {
             run.leave()
             campaign.cancel()
-          }))
+          }, isKept: true))
       if registered == nil { run.finish() }
       do throws(AudienceError) {
         try await campaign.run(run, chunk: AudienceChunk(payloadCapacity: Self.payloadCapacity))

@@ -14,6 +14,10 @@ extension Deployment {
     core.intakeRecorder = recorder
   }
 
+  /// How many notifications apps have left in the journal that were removed, by their ids. Each goes
+  /// on with them when it is added again with the same settings, otherwise after the next start.
+  package var leftByRemovedApps: [String: Int] { core.parkedCounts }
+
   /// Goes on with everything that earlier processes took in. Returns what belongs to apps that are not
   /// there, or have stopped: it stays in the journal.
   package func resumeIntake() async -> [(app: String, reason: String)] {
@@ -36,7 +40,8 @@ extension Deployment {
 
 extension PushApp {
   /// Takes notifications in for good: they are sent, whoever waits, and their outcomes go to the
-  /// recorder of the deployment. Returns when they are in the journal, as durably as it was told to be.
+  /// recorder of the deployment. Returns when they are in the journal, as durably as it was told to be,
+  /// whether or not the gateway can be reached and the app is paused or suspended.
   ///
   /// - Returns: what each is called, in the same order.
   /// - Throws: ``CarillonError/Code-swift.struct/payload`` before anything is taken in,
@@ -52,7 +57,7 @@ extension PushApp {
     return try await intake.submit(try prepare(notifications))
   }
 
-  /// Bytes of payloads that were handed to ``submit(_:)`` and are not acknowledged yet, because no
-  /// connection has room for them.
-  package var waitingByteCount: Int { entry.runtime?.intake?.waitingByteCount ?? 0 }
+  /// The memory of everything that was handed to ``submit(_:)`` and given to no connection yet,
+  /// acknowledged or not.
+  package var queuedByteCount: Int { entry.runtime?.intake?.queuedByteCount ?? 0 }
 }

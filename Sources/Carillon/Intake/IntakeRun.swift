@@ -13,13 +13,15 @@ final class IntakeRun: AudienceSource, OutcomeListener {
   private struct Entry {
     var token: PushWire.DeviceToken
     var notification: PreparedNotification
+
+    /// The memory that it takes, about.
+    var byteCount: Int { notification.payload.count + 256 }
   }
 
   private struct State {
     /// Not yet read from `nextEntry` on; the first of those has the line `readLine + 1`.
     var entries: [Entry] = []
     var nextEntry = 0
-    var byteCount = 0
     var lastLine: UInt64 = 0
     /// The last that was read into a chunk.
     var readLine: UInt64 = 0
@@ -28,6 +30,7 @@ final class IntakeRun: AudienceSource, OutcomeListener {
     /// By the last line of each; in that order.
     var answers: [(line: UInt64, answer: Answer)] = []
     var settledCount: UInt64 = 0
+    var age = QueueAge()
     var signal: ReaderSignal?
     /// Takes nothing more, and ends when it is empty.
     var isFinished = false
@@ -41,6 +44,9 @@ final class IntakeRun: AudienceSource, OutcomeListener {
   private let recorder: any IntakeRecorder
   private let foundGone: @Sendable (PushApp.GoneDevice) -> Void
   private let loop: any Loop
+  private let gauge: IntakeGauge
+  /// Of a run that goes on after a restart: when it began, by this process's clock.
+  private let resumedSince: Instant?
   private let state = Mutex(State())
   /// The process gives up what it has not sent: the journal keeps that for the next one.
   private let isLeft = Atomic<Bool>(false)
@@ -50,18 +56,21 @@ final class IntakeRun: AudienceSource, OutcomeListener {
   /// A run's lines must fit an identifier.
   private static let lineLimit = UInt64(UInt32.max)
 
-  /// - Parameter isFinished: it takes nothing new, but goes on with what an earlier process left.
+  /// - Parameter resumedSince: it takes nothing new, but goes on with what an earlier process has
+  ///   left since then.
   init(
     _ id: IntakeRunID, entry: AppEntry, journal: EngineJournal, recorder: any IntakeRecorder, loop: any Loop,
-    isFinished: Bool = false
+    gauge: IntakeGauge, resumedSince: Instant? = nil
   ) {
     self.id = id
+    self.gauge = gauge
+    self.resumedSince = resumedSince
     app = entry.id
     self.journal = journal
     self.recorder = recorder
     self.loop = loop
     foundGone = { [entry] in entry.goneDevices.send($0) }
-    state.withLock { $0.isFinished = isFinished }
+    state.withLock { $0.isFinished = resumedSince != nil }
   }
 
   // MARK: Callers
@@ -74,15 +83,20 @@ final class IntakeRun: AudienceSource, OutcomeListener {
   func enqueue(
     _ notifications: some Collection<(PreparedNotification, DeviceToken)>, _ answer: @escaping Answer
   ) -> UInt32? {
+    let now = loop.now
     let (line, signal): (UInt32?, ReaderSignal?) = state.withLock { state in
       let last = state.lastLine + UInt64(notifications.count)
       guard !state.isFinished, last < Self.lineLimit else { return (nil, nil) }
       let first = UInt32(state.lastLine + 1)
+      var byteCount = 0
       for (notification, token) in notifications {
-        state.entries.append(Entry(token: token.wire, notification: notification))
-        state.byteCount += notification.payload.count
+        let entry = Entry(token: token.wire, notification: notification)
+        state.entries.append(entry)
+        byteCount += entry.byteCount
       }
+      gauge.waiting(count: notifications.count, byteCount: byteCount)
       state.lastLine = last
+      state.age.took(through: last, now: now)
       state.answers.append((last, answer))
       return (first, state.signal)
     }
@@ -90,8 +104,8 @@ final class IntakeRun: AudienceSource, OutcomeListener {
     return line
   }
 
-  /// Bytes of payloads that no lane had room for yet.
-  var waitingByteCount: Int { state.withLock { $0.byteCount } }
+  /// When the oldest notification without an outcome was taken in; nil: there is none.
+  var oldest: Instant? { resumedSince ?? state.withLock { $0.age.oldest } }
 
   /// Nothing more is sent. What has no outcome yet gets it from a later process.
   func leave() { isLeft.store(true, ordering: .relaxed) }
@@ -111,7 +125,9 @@ final class IntakeRun: AudienceSource, OutcomeListener {
   func ended(_ error: CarillonError, isSettled: Bool) {
     let answers = state.withLock { state in
       state.isFinished = true
-      state.entries = []
+      let left = state.entries[state.nextEntry...]
+      gauge.waiting(count: -left.count, byteCount: -left.reduce(0) { $0 + $1.byteCount })
+      (state.entries, state.nextEntry) = ([], 0)
       defer { state.answers = [] }
       return state.answers
     }
@@ -121,10 +137,13 @@ final class IntakeRun: AudienceSource, OutcomeListener {
 
   // MARK: AudienceSource
 
+  var reservoir: ReservoirGauge? { gauge.stored }
+
   func attach(_ signal: ReaderSignal) { state.withLock { $0.signal = signal } }
 
   func fill(_ chunk: AudienceChunk) throws(AudienceError) -> AudienceSupply {
-    // The reader asks again when all of the chunk before is in a ring, and so in the journal.
+    // The reader asks again when all of the chunk before is in a ring or a reservoir, and so in the
+    // journal.
     let recorded: UInt64? = state.withLock { state in
       guard state.recordedLine < state.readLine else { return nil }
       state.recordedLine = state.readLine
@@ -133,6 +152,7 @@ final class IntakeRun: AudienceSource, OutcomeListener {
     if let recorded { journal.whenAllIsDurable { [self] in acknowledge(through: recorded, $0) } }
     chunk.removeAll()
     return state.withLock { state in
+      var byteCount = 0
       while state.nextEntry < state.entries.count {
         let entry = state.entries[state.nextEntry]
         guard chunk.hasRoom(payloadByteCount: entry.notification.payload.count) else { break }
@@ -141,9 +161,10 @@ final class IntakeRun: AudienceSource, OutcomeListener {
         chunk.append(
           line: state.readLine, token: entry.token, payload: entry.notification.payload,
           identifier: entry.notification.identifier, collapseIdentifier: entry.notification.collapseID)
-        state.byteCount -= entry.notification.payload.count
+        byteCount += entry.byteCount
         state.nextEntry += 1
       }
+      if chunk.count > 0 { gauge.waiting(count: -chunk.count, byteCount: -byteCount) }
       if state.nextEntry == state.entries.count {
         state.entries.removeAll(keepingCapacity: state.entries.count <= 1024)
         state.nextEntry = 0
@@ -188,6 +209,7 @@ final class IntakeRun: AudienceSource, OutcomeListener {
     let now = loop.now
     let isTimerNeeded = state.withLock { state in
       state.settledCount += UInt64(count)
+      state.age.settled(state.settledCount)
       state.activeAt = now
       guard state.settledCount == state.lastLine, !state.isTimerSet, !state.isFinished else { return false }
       state.isTimerSet = true

@@ -16,6 +16,9 @@ package struct IntakeRunID: Hashable, Sendable {
     low = 0x8000_0000 | UInt32(truncatingIfNeeded: random >> 12) & 0x3FFF_FFFF
   }
 
+  /// When it was made, since 1970.
+  package var milliseconds: UInt64 { high >> 16 }
+
   /// - Returns: nil unless the two are what ``high`` and ``low`` of a run can be.
   package init?(high: UInt64, low: UInt32) {
     guard high >> 12 & 0xF == 7, low >> 30 == 2 else { return nil }

@@ -20,6 +20,8 @@ package final class CampaignLedger: Sendable {
   let frames: CampaignFrames
   /// The campaign's number in the journal; nil without a journal.
   let journalNumber: UInt64?
+  /// The order of its reader among those that want room in the lanes.
+  let rank: ClaimOrder.Rank
   private let listener: (any OutcomeListener)?
   /// The listener, if it wants accepted notifications too.
   private let acceptedListener: (any OutcomeListener)?
@@ -28,8 +30,12 @@ package final class CampaignLedger: Sendable {
   let readerSignal = ReaderSignal()
 
   /// - Parameter account: The campaign's account in earlier processes.
-  init(frames: CampaignFrames, journalNumber: UInt64?, account: Account, listener: (any OutcomeListener)?) {
+  init(
+    frames: CampaignFrames, journalNumber: UInt64?, rank: ClaimOrder.Rank = .high, account: Account,
+    listener: (any OutcomeListener)?
+  ) {
     self.frames = frames
+    self.rank = rank
     self.journalNumber = journalNumber
     self.listener = listener
     acceptedListener = listener?.hearsOfAccepted == true ? listener : nil

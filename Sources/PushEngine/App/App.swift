@@ -1,5 +1,5 @@
 package import PushTransport
-internal import PushWire
+package import PushWire
 
 /// One app, which is one topic with one credential: the control plane of its lanes.
 ///
@@ -60,9 +60,10 @@ package actor App {
       app: configuration.id, loop: loops[first], rateLimit: configuration.rateLimit,
       breaker: configuration.badTokenBreaker,
       status: AppStatus(patience: configuration.patience, planCheck: { report.put(.troubled(checkAt: $0)) }),
-      journal: journal, tally: tally,
+      journal: journal, tally: tally, isSuspendable: configuration.isSuspendable,
       starved: { report.put(.starved) },
-      breakerTripped: { report.put(.breakerTripped($0)) }, stopped: { report.put(.stopped($0)) })
+      breakerTripped: { report.put(.breakerTripped($0)) }, stopped: { report.put(.stopped($0)) },
+      holdChanged: { report.put(.holdChanged($0)) })
     self.shared = shared
     // What cannot be journaled may not be sent.
     journal?.onFailure { [weak shared] reason in shared?.cancelAll(failure: reason) }
@@ -84,8 +85,29 @@ package actor App {
   /// Why the app cannot send; nil if it can.
   package nonisolated var failure: String? { shared.campaigns.failure }
 
+  // MARK: Holding
+
+  /// Lets nothing new be sent until ``resume()``. What is in flight gets its outcome, then the
+  /// connections are closed. Campaigns go on afterwards.
+  package nonisolated func pause() { shared.pause() }
+
+  /// The same until ``resume()`` or ``restart()``, for a reason of the caller's.
+  package nonisolated func suspend(because reason: String) { shared.stop(because: reason) }
+
+  /// Ends a pause, and a suspension.
+  package nonisolated func resume() { shared.resume() }
+
+  /// Ends a suspension: its reason may be over.
+  package nonisolated func restart() { shared.restart() }
+
+  /// Whether and why it is paused or suspended.
+  package nonisolated var hold: AppHold { shared.holdState }
+
   /// Why the app makes no progress.
   package nonisolated var status: AppStatus { shared.status }
+
+  /// What its lanes do at present.
+  package nonisolated var activity: AppActivity { AppActivity(shared) }
 
   /// What stops the app's progress at present; nil: nothing.
   package nonisolated var obstacle: Obstacle? { shared.status.obstacle(now: home.now) }
@@ -130,11 +152,13 @@ package actor App {
       watchTrouble(at: instant)
     case .ended(let ending, let cause):
       events?(.connectionEnded(cause: ending == .ordinary ? nil : cause))
-      if let reason = pool.ended(ending) { shared.cancelAll(failure: reason) }
+      if let reason = pool.ended(ending) { shared.stop(because: reason) }
     case .breakerTripped(let reason):
       events?(.breakerTripped(reason: reason))
     case .stopped(let reason):
       events?(.stopped(reason: reason))
+    case .holdChanged(let event):
+      events?(event)
     case .idled(let lane):
       if pool.idled() { lane.loop.execute { lane.assumeIsolated { $0.retire() } } }
     case .stayed:
@@ -182,6 +206,8 @@ package actor App {
     // Without permission a lane stays as it is. When everything is cancelled it needs no
     // connection.
     guard shared.campaigns.failure == nil else { return }
+    // It asks again when the app goes on.
+    guard !shared.isHeld else { return lane.loop.execute { lane.assumeIsolated { $0.mayNotDial() } } }
     switch pool.mayDial(now: home.now) {
     case .now:
       lane.loop.execute { lane.assumeIsolated { $0.connect() } }
@@ -200,6 +226,10 @@ package actor App {
   /// Checks the trouble until it is over, or until patience ends.
   private func watchTrouble() {
     guard shared.campaigns.failure == nil else { return }
+    if shared.isHeld {
+      shared.status.restarted()
+      hasReportedWaiting = false
+    }
     switch shared.status.check(now: home.now, hasWork: shared.scheduler.hasWork) {
     case .calm:
       if hasReportedWaiting { events?(.progressing) }
@@ -211,7 +241,7 @@ package actor App {
       }
       watchTrouble(at: instant)
     case .giveUp(let reason):
-      shared.cancelAll(failure: reason)
+      shared.stop(because: reason)
     }
   }
 

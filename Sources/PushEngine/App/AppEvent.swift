@@ -9,8 +9,15 @@ package enum AppEvent: Hashable, Sendable {
   /// Something gets through again.
   case progressing
   /// Too many answers call the device token bad, which means a wrong environment or topic. The reason
-  /// is one sentence with their number. ``stopped(reason:)`` follows.
+  /// is one sentence with their number. ``stopped(reason:)`` or ``suspended(reason:)`` follows.
   case breakerTripped(reason: String)
+  /// The app sends nothing until it is resumed, or gets another credential. The reason is one
+  /// sentence.
+  case suspended(reason: String)
+  /// The app's operator has paused it.
+  case paused
+  /// The app goes on after it was suspended or paused.
+  case resumed
   /// The app sends nothing any more. The reason is one sentence.
   case stopped(reason: String)
 }

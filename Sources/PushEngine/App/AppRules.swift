@@ -26,6 +26,9 @@ package struct AppRules: Sendable {
   package var dialAttempts = 3
   /// How long an app that has reached its gateway keeps trying without progress. Default 15 min.
   package var patience = Duration.seconds(900)
+  /// With a journal: what would end all campaigns of the app, such as a refused credential, only
+  /// suspends it, see ``App/resume()``. For services that take in more all the time. Default false.
+  package var isSuspendable = false
   /// With a journal: how many notifications a binary lane's intents run ahead at most. After a
   /// crash, this many more than were sent may have arrived. Default 8192, about 32 full batches.
   /// The journal must stay ahead of the sending by that.

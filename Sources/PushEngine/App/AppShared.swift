@@ -12,27 +12,39 @@ final class AppShared: Sendable {
   let scheduler: LaneScheduler
   let growth = PoolGrowth()
   let rate: RateLimiter
+  /// For timers.
+  let loop: any Loop
   /// Why the app makes no progress.
   let status: AppStatus
   let unknownReasons = UnknownReasons()
   let journal: EngineJournal?
+  private let isSuspendable: Bool
+  private let hold = Mutex(AppHold())
+  private let heldGeneration = Atomic<Int>(0)
+  private let held = Atomic<Bool>(false)
+  private let freshBreaker: BadTokenBreaker?
   private let breaker: Mutex<BadTokenBreaker?>
   private let starved: @Sendable () -> Void
   private let breakerTripped: @Sendable (String) -> Void
   private let stopped: @Sendable (String) -> Void
+  private let holdChanged: @Sendable (AppEvent) -> Void
 
   /// - Parameters:
   ///   - loop: For timers.
   ///   - starved: Requests another lane from the app.
   ///   - breakerTripped: Called once, when the breaker on bad tokens trips.
   ///   - stopped: Called once, when the app stops for good.
+  ///   - holdChanged: Called when the app is suspended, paused or resumed.
   init(
     app: String, loop: any Loop, rateLimit: Double?, breaker: BadTokenBreaker? = nil, status: AppStatus,
-    journal: EngineJournal?, tally: AppTally = AppTally(), starved: @escaping @Sendable () -> Void,
+    journal: EngineJournal?, tally: AppTally = AppTally(), isSuspendable: Bool = false,
+    starved: @escaping @Sendable () -> Void,
     breakerTripped: @escaping @Sendable (String) -> Void = { _ in },
-    stopped: @escaping @Sendable (String) -> Void = { _ in }
+    stopped: @escaping @Sendable (String) -> Void = { _ in },
+    holdChanged: @escaping @Sendable (AppEvent) -> Void = { _ in }
   ) {
     self.app = app
+    self.loop = loop
     self.status = status
     self.journal = journal
     self.tally = tally
@@ -40,6 +52,9 @@ final class AppShared: Sendable {
     self.starved = starved
     self.breakerTripped = breakerTripped
     self.stopped = stopped
+    self.holdChanged = holdChanged
+    self.isSuspendable = isSuspendable
+    freshBreaker = breaker
     self.breaker = Mutex(breaker)
     scheduler = LaneScheduler(starved: starved)
     rate = RateLimiter(perSecond: rateLimit, loop: loop)
@@ -84,6 +99,47 @@ final class AppShared: Sendable {
     scheduler.resumeWaiters()
     scheduler.wakeAll()
   }
+
+  // MARK: Held apps
+
+  /// The app can no longer send with its credential, its gateway or these tokens: it is suspended,
+  /// or stops for good.
+  func stop(because reason: String) {
+    guard isSuspendable, journal != nil else { return cancelAll(failure: reason) }
+    change(.suspended(reason: reason)) { $0.suspended(reason) }
+  }
+
+  func pause() { change(.paused) { $0.paused() } }
+
+  /// The operator ends a pause or a suspension.
+  func resume() { change(.resumed) { $0.resumed() } }
+
+  /// The reason of a suspension may be over.
+  func restart() { change(.resumed) { $0.restarted() } }
+
+  private func change(_ event: AppEvent, _ body: (inout AppHold) -> Bool) {
+    let hasChanged = hold.withLock { hold in
+      guard body(&hold) else { return false }
+      held.store(hold.isHeld, ordering: .releasing)
+      heldGeneration.store(hold.generation, ordering: .releasing)
+      return true
+    }
+    guard hasChanged else { return }
+    status.restarted()
+    breaker.withLock { $0 = freshBreaker }
+    holdChanged(event)
+    scheduler.wakeAll()
+    // Readers with a reservoir wait no longer for lanes that will not work.
+    scheduler.resumeWaiters()
+  }
+
+  /// Nothing is dialled, and open connections take nothing new.
+  var isHeld: Bool { held.load(ordering: .acquiring) }
+
+  /// Changes with each beginning and end of a hold.
+  var holdGeneration: Int { heldGeneration.load(ordering: .acquiring) }
+
+  var holdState: AppHold { hold.withLock { $0 } }
 
   // MARK: The breaker
 

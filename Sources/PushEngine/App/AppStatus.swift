@@ -55,6 +55,14 @@ package final class AppStatus: Sendable {
     if ending != .ordinary { troubled(cause, nextTryAt: nextTryAt, now: now) }
   }
 
+  /// The app begins anew, or is held: what was before counts no more.
+  func restarted() {
+    state.withLock { state in
+      isTroubled.store(false, ordering: .releasing)
+      state.restarted()
+    }
+  }
+
   // MARK: Questions
 
   /// See ``ProgressWatchdog/check(now:hasWork:)``.

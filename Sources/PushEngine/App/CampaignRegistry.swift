@@ -55,6 +55,9 @@ final class CampaignRegistry: Sendable {
 
   subscript(campaign: UInt32) -> CampaignLedger? { state.withLock { $0.ledgers[campaign] } }
 
+  /// Notifications without an outcome, in lanes and in reservoirs.
+  var inFlightCount: Int { state.withLock { Array($0.ledgers.values) }.reduce(0) { $0 + $1.account.inFlight } }
+
   /// No campaign is being read: nothing more will come for now.
   var isDraining: Bool { openCount.load(ordering: .acquiring) == 0 }
 

@@ -1,4 +1,5 @@
 internal import PushTransport
+internal import PushWire
 internal import Synchronization
 
 /// The lanes of an app, and the readers that wait until one of them has room.
@@ -8,7 +9,30 @@ internal import Synchronization
 final class LaneScheduler: Sendable {
   private struct State {
     var lanes: [Lane] = []
-    var waiters: [CheckedContinuation<Void, Never>] = []
+    var waiters: [Waiter] = []
+    var order = ClaimOrder()
+
+    func room(for blockCount: Int, _ rank: ClaimOrder.Rank) -> Room? {
+      order.permits(rank) ? LaneScheduler.room(for: blockCount, in: lanes) : nil
+    }
+  }
+
+  /// What is told that there may be room.
+  private enum Waiter {
+    case reader(CheckedContinuation<Void, Never>)
+    case signal(ReaderSignal)
+
+    func wake() {
+      switch self {
+      case .reader(let continuation): continuation.resume()
+      case .signal(let signal): signal.set()
+      }
+    }
+
+    func isSame(as other: Waiter) -> Bool {
+      guard case .signal(let mine) = self, case .signal(let its) = other else { return false }
+      return mine === its
+    }
   }
 
   /// A lane, and how many blocks it accepts.
@@ -55,38 +79,74 @@ final class LaneScheduler: Sendable {
   // MARK: Room
 
   /// The lane that will send first, among those with room for `blockCount` blocks. Waits until
-  /// there is one. Nil: cancelled.
-  func room(for blockCount: Int, isCancelled: () -> Bool) async -> Room? {
+  /// there is one and it is the reader's turn. Nil: cancelled.
+  func room(for blockCount: Int, _ rank: ClaimOrder.Rank, isCancelled: () -> Bool) async -> Room? {
+    if isCancelled() { return nil }
+    if let room = roomNow(for: blockCount, rank) { return room }
+    state.withLock { $0.order.wanted(rank) }
+    defer { unwanted(rank) }
     while !isCancelled() {
-      if let room = roomInLane(for: blockCount) { return room }
+      if let room = roomNow(for: blockCount, rank) { return room }
       starved()
       await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
-        state.withLock { state in
-          state.waiters.append(continuation)
-          waiterCount.store(state.waiters.count, ordering: .sequentiallyConsistent)
-        }
-        // Without this second check, room made between the first check and the wait would be
-        // missed.
-        if roomInLane(for: blockCount) != nil || isCancelled() { resumeWaiters() }
+        wait(.reader(continuation), for: blockCount, rank)
+        if isCancelled() { resumeWaiters() }
       }
     }
     return nil
   }
 
-  private func roomInLane(for blockCount: Int) -> Room? {
+  /// The same without waiting. Nil: no lane has room, or it is the turn of another reader.
+  func roomNow(for blockCount: Int, _ rank: ClaimOrder.Rank) -> Room? {
     state.withLock { state in
-      var best: Room?
-      var leastLoad = Double.infinity
-      for lane in state.lanes where lane.ring.freeBlockCount >= blockCount + RingRecord.blockCountLimit {
-        let (backlog, limit) = (lane.backlog.backlog(of: lane.ring), lane.backlog.blockCount)
-        // Each limit is what its lane sends in the same time. Lanes without a connection come last.
-        let load = Double(backlog) / Double(limit) + (lane.backlog.isConnected ? 0 : 1)
-        if backlog < limit, load < leastLoad {
-          (best, leastLoad) = (Room(lane: lane, blockCount: limit - backlog), load)
-        }
-      }
-      return best
+      guard let room = state.room(for: blockCount, rank) else { return nil }
+      state.order.claimed(rank)
+      return room
     }
+  }
+
+  /// Sets the signal once when there may be room.
+  ///
+  /// - Parameter isNew: the reader wants room from now on, until ``unwanted(_:)``.
+  func signalRoom(_ signal: ReaderSignal, for blockCount: Int, _ rank: ClaimOrder.Rank, isNew: Bool) {
+    if isNew { state.withLock { $0.order.wanted(rank) } }
+    starved()
+    wait(.signal(signal), for: blockCount, rank)
+  }
+
+  /// A reader that wanted room has some, or wants none any more.
+  func unwanted(_ rank: ClaimOrder.Rank) {
+    state.withLock { $0.order.unwanted(rank) }
+    // It may have kept others from claiming.
+    if isWaitedFor { resumeWaiters() }
+  }
+
+  private func wait(_ waiter: Waiter, for blockCount: Int, _ rank: ClaimOrder.Rank) {
+    let others: [Waiter] = state.withLock { state in
+      // If it is the turn of another reader, that one looks again.
+      let others = state.order.permits(rank) ? [] : exchange(&state.waiters, with: [])
+      // A reader that was woken by something else may still be among them.
+      if !state.waiters.contains(where: { $0.isSame(as: waiter) }) { state.waiters.append(waiter) }
+      waiterCount.store(state.waiters.count, ordering: .sequentiallyConsistent)
+      return others
+    }
+    for other in others { other.wake() }
+    // Without this second check, room made between the first check and the wait would be missed.
+    if state.withLock({ $0.room(for: blockCount, rank) != nil }) { resumeWaiters() }
+  }
+
+  private static func room(for blockCount: Int, in lanes: [Lane]) -> Room? {
+    var best: Room?
+    var leastLoad = Double.infinity
+    for lane in lanes where lane.ring.freeBlockCount >= blockCount + RingRecord.blockCountLimit {
+      let (backlog, limit) = (lane.backlog.backlog(of: lane.ring), lane.backlog.blockCount)
+      // Each limit is what its lane sends in the same time. Lanes without a connection come last.
+      let load = Double(backlog) / Double(limit) + (lane.backlog.isConnected ? 0 : 1)
+      if backlog < limit, load < leastLoad {
+        (best, leastLoad) = (Room(lane: lane, blockCount: limit - backlog), load)
+      }
+    }
+    return best
   }
 
   /// A lane has sent or settled something. Cheap when no reader waits; otherwise resumes them once
@@ -108,6 +168,6 @@ final class LaneScheduler: Sendable {
       waiterCount.store(0, ordering: .sequentiallyConsistent)
       return state.waiters
     }
-    for waiter in waiters { waiter.resume() }
+    for waiter in waiters { waiter.wake() }
   }
 }

@@ -18,15 +18,20 @@ final class RateLimiter: Sendable {
   /// least one. 0: cancelled.
   func allowance(upTo count: Int, isCancelled: () -> Bool) async -> Int {
     while !isCancelled() {
-      let now = loop.now
-      let (allowed, nextAt): (Int, Instant) = bucket.withLock { bucket in
-        let taken = bucket?.take(upTo: count, now: now) ?? count
-        return (taken, bucket?.nextAt(now: now) ?? now)
-      }
+      let (allowed, nextAt) = allowanceNow(upTo: count)
       if allowed > 0 { return allowed }
       await sleep(until: nextAt)
     }
     return 0
+  }
+
+  /// The same without waiting: 0 if the limit allows none before `nextAt`.
+  func allowanceNow(upTo count: Int) -> (count: Int, nextAt: Instant) {
+    let now = loop.now
+    return bucket.withLock { bucket in
+      let taken = bucket?.take(upTo: count, now: now) ?? count
+      return (taken, bucket?.nextAt(now: now) ?? now)
+    }
   }
 
   func pause(_ duration: Duration) async {

@@ -50,10 +50,15 @@ package protocol AudienceSource: Sendable {
   /// A reader begins to read. A source that answers `waiting` keeps the signal, and sets it when it
   /// has something.
   func attach(_ signal: ReaderSignal)
+
+  /// Not nil: what no lane has room for is written into the journal and read on, see ``Reservoir``.
+  /// Nil, as by default: the reader waits until a lane has room.
+  var reservoir: ReservoirGauge? { get }
 }
 
 extension AudienceSource {
   package func attach(_ signal: ReaderSignal) {}
+  package var reservoir: ReservoirGauge? { nil }
 }
 
 package enum AudienceSupply: Hashable, Sendable {
@@ -90,7 +95,11 @@ package struct CampaignRun: Sendable {
     let journalled = number.flatMap { app.shared.journal?.campaign($0) }
     precondition((app.shared.journal == nil) == (journalled == nil), "a campaign belongs to the journal of its app")
     self.journalled = journalled
-    recoveredRuns = journalled.flatMap { app.shared.journal?.recoveredRuns(of: $0.number) } ?? []
+    // What has submitted nothing has left nothing.
+    recoveredRuns =
+      journalled.flatMap { campaign in
+        campaign.account.submitted == 0 ? nil : app.shared.journal?.recoveredRuns(of: campaign.number)
+      } ?? []
     let configuration = app.configuration
     ledger = try app.shared.campaigns.begin { number in
       let frames =
@@ -106,8 +115,8 @@ package struct CampaignRun: Sendable {
             seed: journalled?.seed ?? campaign.seed)
         }
       return CampaignLedger(
-        frames: frames, journalNumber: journalled?.number, account: journalled?.account ?? Account(), listener: listener
-      )
+        frames: frames, journalNumber: journalled?.number, rank: ClaimOrder.Rank(priority: campaign.priority),
+        account: journalled?.account ?? Account(), listener: listener)
     }
   }
 
@@ -121,9 +130,14 @@ package struct CampaignRun: Sendable {
   package func run(_ audience: some AudienceSource, chunk: AudienceChunk) async throws(AudienceError) {
     var reader = CampaignReader(ledger: ledger, shared: shared, policy: policy, journalled: journalled)
     let problem: AudienceError?
-    if !recoveredRuns.isEmpty { await reader.submit(recoveredRuns) }
+    let reservoir = audience.reservoir
+    if !recoveredRuns.isEmpty { await reader.submit(recoveredRuns, from: reservoir) }
     do throws(AudienceError) {
-      try await reader.submit(audience, chunk: chunk)
+      if let reservoir, let journal = shared.journal {
+        try await reader.submit(audience, chunk: chunk, storing: Reservoir(journal: journal, gauge: reservoir))
+      } else {
+        try await reader.submit(audience, chunk: chunk)
+      }
       problem = nil
     } catch {
       problem = error

@@ -14,10 +14,16 @@ struct CampaignReader {
   private(set) var unread: UnreadAudience?
   /// The first entry of the current chunk that was not taken in.
   private var nextIndex = 0
+  /// The scheduler counts this reader among those that want room.
+  var wantsRoom = false
+  /// What the rate limit has allowed and no lane has taken yet.
+  var allowedCount = 0
+  /// When the rate limit allows the next one, if it allows none now.
+  var allowedAt: Instant?
 
   /// The pause before an idle pipe is read again.
-  private static let pause = Duration.milliseconds(10)
-  private static let smallestClaim = 64
+  static let pause = Duration.milliseconds(10)
+  static let smallestClaim = 64
 
   init(ledger: CampaignLedger, shared: AppShared, policy: LanePolicy, journalled: JournalledCampaign?) {
     self.ledger = ledger
@@ -32,7 +38,19 @@ struct CampaignReader {
   // MARK: Recovered runs
 
   /// Sends what an earlier process took in, or settles it, as the policy says.
-  mutating func submit(_ recoveredRuns: [RecoveredRun]) async {
+  ///
+  /// - Parameter gauge: counts them until they are in lanes.
+  mutating func submit(_ recoveredRuns: [RecoveredRun], from gauge: ReservoirGauge? = nil) async {
+    var left = (count: recoveredRuns.map(\.count).reduce(0, +), byteCount: 0)
+    left.byteCount = recoveredRuns.map(\.memoryByteCount).reduce(0, +)
+    gauge?.add(count: left.count, byteCount: left.byteCount)
+    func took(_ count: Int) {
+      guard let gauge, count > 0 else { return }
+      let byteCount = left.byteCount * count / left.count
+      left = (left.count - count, left.byteCount - byteCount)
+      gauge.remove(count: count, byteCount: byteCount)
+    }
+    defer { took(left.count) }
     var audience = RecoveredAudience(recoveredRuns)
     let chunk = AudienceChunk(payloadCapacity: AudienceChunk.defaultPayloadCapacity)
     var taken = 0
@@ -40,17 +58,20 @@ struct CampaignReader {
       if let recovered = audience.untouched, let outcome = policy.outcome(of: recovered.fate) {
         resolve(recovered, outcome)
         taken += recovered.count
+        took(recovered.count)
         audience.skip()
         continue
       }
       guard audience.fill(chunk) else { break }
-      taken += await submit(chunk)
+      let count = await submit(chunk)
+      taken += count
+      took(count)
     }
     leave(recoveredRuns, behind: taken)
   }
 
   /// Leaves the rest in the journal. This process did not send it, but an earlier one may have.
-  private func leave(_ recoveredRuns: [RecoveredRun], behind taken: Int) {
+  func leave(_ recoveredRuns: [RecoveredRun], behind taken: Int) {
     var taken = taken
     for recovered in recoveredRuns {
       let skipped = min(taken, recovered.count)
@@ -94,22 +115,32 @@ struct CampaignReader {
       case .entries:
         rejectMalformed(chunk)
         _ = await submit(chunk)
-        unread = UnreadAudience(chunk, from: nextIndex)
-        if let number = ledger.journalNumber, let rest = progress?.recordRest(of: chunk) {
-          shared.journal?.record(.position(campaign: number, rest))
-        }
+        took(chunk, before: nextIndex)
       }
     }
   }
 
+  mutating func audienceEnded() { unread = nil }
+
+  /// Everything of the chunk before `end` was taken in.
+  mutating func took(_ chunk: AudienceChunk, before end: Int) {
+    unread = UnreadAudience(chunk, from: end)
+    if let number = ledger.journalNumber, let rest = progress?.recordRest(of: chunk) {
+      shared.journal?.record(.position(campaign: number, rest))
+    }
+  }
+
+  /// The first entry of the chunk that the journal does not have.
+  func firstNew(in chunk: AudienceChunk) -> Int { chunk.origin == nil ? progress?.recordedCount ?? 0 : 0 }
+
   /// This reader adds nothing while it waits, so lanes confirm what they have sent.
-  private func waitForSignal() async {
+  func waitForSignal() async {
     shared.readerWaits()
     await ledger.readerSignal.wait()
     shared.readerContinues()
   }
 
-  private mutating func rejectMalformed(_ chunk: AudienceChunk) {
+  mutating func rejectMalformed(_ chunk: AudienceChunk) {
     progress?.began(chunk)
     guard chunk.readyCount < chunk.count else { return }
     for index in (progress?.recordedCount ?? 0)..<chunk.count {
@@ -124,7 +155,7 @@ struct CampaignReader {
   /// when the campaign was cancelled.
   private mutating func submit(_ chunk: AudienceChunk) async -> Int {
     var taken = 0
-    var next = chunk.origin == nil ? progress?.recordedCount ?? 0 : 0
+    var next = firstNew(in: chunk)
     defer { nextIndex = next }
     var origin = chunk.origin?.position ?? 0
     while next < chunk.count {
@@ -134,9 +165,10 @@ struct CampaignReader {
       guard allowed > 0 else { return taken }
       var left = allowed
       while left > 0, next < chunk.count {
-        guard let room = await shared.scheduler.room(for: RingRecord.blockCountLimit, isCancelled: isCancelled) else {
-          return taken
-        }
+        guard
+          let room = await shared.scheduler.room(
+            for: RingRecord.blockCountLimit, ledger.rank, isCancelled: isCancelled)
+        else { return taken }
         // A notification takes at least one block. Each claim has a fixed cost, so a claim is not
         // too small.
         let limit = min(left, max(room.blockCount, Self.smallestClaim))
@@ -151,14 +183,14 @@ struct CampaignReader {
     return taken
   }
 
-  private enum Filling {
+  enum Filling {
     case took(Int)
     case journalIsFull
   }
 
   /// Writes up to `limit` of the chunk's entries, from `next` on, into the lane's ring as one
   /// claim.
-  private mutating func fill(
+  mutating func fill(
     _ lane: Lane, from chunk: AudienceChunk, next: inout Int, origin: inout UInt64, limit: Int
   ) -> Filling {
     let wanted = ChunkRun(chunk, from: next, limit: limit, recordByteCountLimit: shared.journal?.recordByteCountLimit)
@@ -208,18 +240,26 @@ struct CampaignReader {
     guard let campaign = ledger.journalNumber, let number = lane.journalNumber else { return true }
     let taken = JournalledRun(
       lane: number, range: position..<(position + UInt64(run.blockCount)), campaign: campaign, count: run.count)
-    var header = EnqueueHeader(run: taken, position: nil)
-    let end = journal.plantedMistake == .positionsRunAhead ? chunk.count : run.end
-    if let from = chunk.origin {
-      let range = origin..<(origin + UInt64(run.blockCount))
-      header.source = EnqueueHeader.Source(
-        lane: from.lane, range: range, newlyDoubted: newlyDoubtedCount(run, of: chunk))
-      header.isInDoubt = from.fate != .unsent
-    } else {
-      header.position = progress?.position(before: end, of: chunk)
+    guard let from = chunk.origin else {
+      return record(run, of: chunk, taken) { journal.enqueue($0, run.shape, run.entries(of: chunk)) }
     }
-    guard journal.enqueue(header, run.shape, run.entries(of: chunk)) else { return false }
-    if let position = header.position { progress?.recorded(position, before: end) }
+    var header = EnqueueHeader(run: taken, position: nil)
+    let range = origin..<(origin + UInt64(run.blockCount))
+    header.source = EnqueueHeader.Source(
+      lane: from.lane, range: range, newlyDoubted: newlyDoubtedCount(run, of: chunk))
+    header.isInDoubt = from.fate != .unsent
+    return journal.enqueue(header, run.shape, run.entries(of: chunk))
+  }
+
+  /// Writes an enqueue record with entries that were read from the audience, and the position
+  /// behind them.
+  mutating func record(
+    _ run: ChunkRun, of chunk: AudienceChunk, _ taken: JournalledRun, _ write: (EnqueueHeader) -> Bool
+  ) -> Bool {
+    let end = shared.journal?.plantedMistake == .positionsRunAhead ? chunk.count : run.end
+    let position = progress?.position(before: end, of: chunk)
+    guard write(EnqueueHeader(run: taken, position: position)) else { return false }
+    if let position { progress?.recorded(position, before: end) }
     return true
   }
 

@@ -42,7 +42,7 @@ struct RecoveredAudience {
 }
 
 extension AudienceChunk {
-  fileprivate func hasRoom(for notification: EnqueuedNotification) -> Bool {
+  func hasRoom(for notification: EnqueuedNotification) -> Bool {
     let byteCount = unsafe notification.payload.count
     return count < entryLimit && byteCount <= payloadCapacity - payloadEnd
   }

@@ -157,17 +157,30 @@ package final class EngineJournal: Sendable {
   /// - Returns: false if there is no room or the journal has failed. Then wait for ``room()``, and
   ///   check ``failure``.
   func enqueue(_ header: EnqueueHeader, _ shape: EnqueueShape, _ source: some EnqueueSource) -> Bool {
+    enqueue(header, byteCount: shape.byteCount, content: nil) { shape.write(source, to: &$0) }
+  }
+
+  /// Writes an enqueue record of a ``Reservoir``, and keeps its content in memory.
+  func store(_ header: EnqueueHeader, _ content: EnqueueContent) -> Bool {
+    enqueue(header, byteCount: content.bytes.count, content: content) { record in
+      unsafe content.bytes.withUnsafeBytes { unsafe record.write(raw: $0) }
+    }
+  }
+
+  private func enqueue(
+    _ header: EnqueueHeader, byteCount: Int, content: EnqueueContent?, _ write: (inout RecordWriter) -> Void
+  ) -> Bool {
     let (isWritten, tell): (Bool, (@Sendable () -> Void)?) = state.withLock { state in
       guard state.failure == nil, state.overflow.isEmpty else { return (false, nil) }
       do throws(JournalError) {
         let position = try append(
-          kind: JournalEvent.Kind.enqueue, byteCount: header.byteCount + shape.byteCount, &state
+          kind: JournalEvent.Kind.enqueue, byteCount: header.byteCount + byteCount, &state
         ) { record in
           header.write(to: &record)
-          shape.write(source, to: &record)
+          write(&record)
         }
-        state.contents.apply(header, at: position, content: nil)
-        if !header.isRewritten { state.byteCount += header.byteCount + shape.byteCount }
+        state.contents.apply(header, at: position, content: content)
+        if !header.isRewritten { state.byteCount += header.byteCount + byteCount }
         if state.byteCountSinceCheckpoint >= checkpointByteCount { checkpoint(&state) }
         return (true, nil)
       } catch {
@@ -232,6 +245,9 @@ package final class EngineJournal: Sendable {
     record(.laneBegan(lane: number, app: app))
     return number
   }
+
+  /// Assigns a number to a reservoir. The first record that it stores makes it known.
+  func takeReservoirNumber() -> UInt64 { state.withLock { $0.contents.takeNumber() } }
 
   /// - Parameter compact: asks the lane to write again, soon, the unsettled part of its ring before
   ///   a position. It must not call the journal directly.

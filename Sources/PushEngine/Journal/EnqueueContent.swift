@@ -176,6 +176,21 @@ struct EnqueueContent: Hashable, Sendable {
     }
   }
 
+  /// The content of a record that is about to be written.
+  init?(_ source: some EnqueueSource, shape: EnqueueShape, run: JournalledRun) {
+    let bytes = unsafe [UInt8](unsafeUninitializedCapacity: shape.byteCount) { memory, count in
+      var record = unsafe RecordWriter(UnsafeMutableRawBufferPointer(memory))
+      shape.write(source, to: &record)
+      count = record.byteCount
+    }
+    let content = unsafe bytes.withUnsafeBytes { memory in
+      var record = unsafe RecordReader(memory)
+      return try? EnqueueContent(reading: &record, run: run)
+    }
+    guard let content else { return nil }
+    self = content
+  }
+
   private func lengths(of index: Int) -> (token: Int, headers: UInt8, payload: Int) {
     let token = flags & EnqueueShape.Flag.uniformTokens == 0 ? Int(bytes[lengthsOffset + index]) : 32
     let headers = flags & EnqueueShape.Flag.headers == 0 ? 0 : bytes[headerLengthsOffset + index]

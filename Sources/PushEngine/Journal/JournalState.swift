@@ -127,9 +127,8 @@ struct JournalState {
     payloads = payloads.filter { used.contains($0.key) }
   }
 
-  /// An estimate of the bytes that unsettled notifications take in records: a token and its share
-  /// of a header, without a payload.
-  var unsettledByteCount: Int { lanes.values.reduce(0) { $0 + $1.unsettledCount } * 34 }
+  /// An estimate of the bytes that unsettled notifications take in records.
+  var unsettledByteCount: Int { lanes.values.reduce(0) { $0 + $1.unsettledByteCount } }
 
   /// The oldest enqueue record that is still needed.
   var oldestPosition: JournalPosition? { lanes.values.compactMap(\.oldestPosition).min() }

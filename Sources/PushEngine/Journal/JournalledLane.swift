@@ -75,7 +75,11 @@ struct JournalledLane {
       if isReturned(new) { kept.append(new) }
       return
     }
-    var index = firstRun
+    var index = firstIndex(endingAfter: range.lowerBound)
+    if index < runs.count, runs[index].start..<runs[index].end == range {
+      runs[index] = new
+      return
+    }
     while index < runs.count, runs[index].start < range.upperBound {
       let run = runs[index]
       if run.end <= range.lowerBound {
@@ -187,17 +191,23 @@ struct JournalledLane {
   /// the ring as a whole.
   private func hasRun(of campaign: UInt64, in range: Range<UInt64>) -> Bool {
     guard !range.isEmpty else { return false }
-    var low = firstRun
-    var high = runs.count
-    while low < high {
-      let middle = (low + high) / 2
-      if runs[middle].end <= range.lowerBound { low = middle + 1 } else { high = middle }
-    }
+    var low = firstIndex(endingAfter: range.lowerBound)
     while low < runs.count, runs[low].start < range.upperBound {
       if runs[low].run.campaign == campaign { return true }
       low += 1
     }
     return false
+  }
+
+  /// The first run in the ring that ends behind `position`.
+  private func firstIndex(endingAfter position: UInt64) -> Int {
+    var low = firstRun
+    var high = runs.count
+    while low < high {
+      let middle = (low + high) / 2
+      if runs[middle].end <= position { low = middle + 1 } else { high = middle }
+    }
+    return low
   }
 
   private func isReturned(_ run: Run) -> Bool { returned.overlaps(run.start..<run.end, of: run.run.campaign) }
@@ -347,6 +357,13 @@ struct JournalledLane {
 
   /// Notifications that are not known to be settled.
   var unsettledCount: Int { runs[firstRun...].reduce(0) { $0 + $1.run.count } + kept.reduce(0) { $0 + $1.run.count } }
+
+  /// An estimate of the bytes in records of notifications that are not known to be settled. Where
+  /// the content is not in memory: a token and its share of a header, without a payload.
+  var unsettledByteCount: Int {
+    func byteCount(_ run: Run) -> Int { run.content?.bytes.count ?? run.run.count * 34 }
+    return runs[firstRun...].reduce(0) { $0 + byteCount($1) } + kept.reduce(0) { $0 + byteCount($1) }
+  }
 }
 
 // MARK: - As a record

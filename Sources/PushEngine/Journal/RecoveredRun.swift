@@ -97,15 +97,7 @@ extension JournalledLane.Run {
     }
     var shape = EnqueueShape()
     rest.forEach { shape.add($0) }
-    let bytes = unsafe [UInt8](unsafeUninitializedCapacity: shape.byteCount) { memory, count in
-      var record = unsafe RecordWriter(UnsafeMutableRawBufferPointer(memory))
-      shape.write(rest, to: &record)
-      count = record.byteCount
-    }
     let part = JournalledRun(lane: run.lane, range: rest.range, campaign: run.campaign, count: rest.count)
-    return unsafe bytes.withUnsafeBytes { memory in
-      var record = unsafe RecordReader(memory)
-      return (try? EnqueueContent(reading: &record, run: part)).map { (part, $0) }
-    }
+    return EnqueueContent(rest, shape: shape, run: part).map { (part, $0) }
   }
 }

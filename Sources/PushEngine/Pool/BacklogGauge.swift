@@ -7,7 +7,7 @@ internal import Synchronization
 final class BacklogGauge: Sendable {
   private let limit: Atomic<Int>
   private let done = Atomic<UInt64>(0)
-  private let connected = Atomic(false)
+  private let state = Atomic<Int>(ConnectionState.closed.rawValue)
   private let machine: Mutex<BacklogLimit>
   /// Ranges of the ring, in order, that other lanes have taken over. When the lane reaches them,
   /// they are padding.
@@ -28,9 +28,17 @@ final class BacklogGauge: Sendable {
   }
 
   /// The lane's connection is open, so new notifications are sent at once.
-  var isConnected: Bool {
-    get { connected.load(ordering: .relaxed) }
-    set { connected.store(newValue, ordering: .relaxed) }
+  var isConnected: Bool { connection == .open }
+
+  enum ConnectionState: Int {
+    case closed
+    case opening
+    case open
+  }
+
+  var connection: ConnectionState {
+    get { ConnectionState(rawValue: state.load(ordering: .relaxed)) ?? .closed }
+    set { state.store(newValue.rawValue, ordering: .relaxed) }
   }
 
   /// The longest backlog allowed, in blocks.

@@ -198,6 +198,10 @@ final class BinaryConversation: Conversation {
     machine.renewConnection()
   }
 
+  func hold(_ isHeld: Bool) {
+    if isHeld { renewConnection(tokens: nil) }
+  }
+
   func prepareToDial() -> Bool {
     isRenewalDue = false
     machine.dialled()
@@ -227,7 +231,8 @@ final class BinaryConversation: Conversation {
 
   func closed(_ reason: LinkClosure) -> ConversationEnd {
     lastAcknowledged = nil
-    let closure = machine.hasWorked ? reason.onWorkingConnection : reason
+    // A refusal of a credential that has been replaced does not concern the next connection.
+    let closure = machine.hasWorked || isRenewalDue ? reason.onWorkingConnection : reason
     perform { machine.closed(reason.forLane, now: loop.now, walk: ring) }
     defer { endCause = nil }
     return ConversationEnd(

@@ -28,6 +28,8 @@ actor Lane: LinkDelegate {
   private var hasBeenOpen = false
   private var isWaitingToDial = false
   private var isPumpScheduled = false
+  /// See ``AppShared/holdGeneration``.
+  private var seenHold = 0
 
   /// After this many writes the loop serves its other lanes and reads its sockets.
   private static let writesPerTurn = 4
@@ -66,9 +68,17 @@ actor Lane: LinkDelegate {
   /// The app allows this lane to connect.
   func connect() {
     isWaitingToDial = false
+    guard !shared.isHeld else { return requestPump() }
     guard !context.isShutDown, context.link == nil, conversation.isDisconnected else { return }
     guard conversation.prepareToDial() else { return requestPump() }
+    backlog.connection = .opening
     context.link = dialer.dial(on: loop, delegate: self)
+  }
+
+  /// The app is held: the lane asks again when that is over.
+  func mayNotDial() {
+    isWaitingToDial = false
+    requestPump()
   }
 
   /// Closes the connection for good. The app's policy decides what becomes of the notifications in
@@ -136,6 +146,7 @@ actor Lane: LinkDelegate {
     if let link = context.link, !conversation.isOpen, shared.campaigns.isDraining, shared.campaigns.isCancelled {
       link.close()
     }
+    noticeHold()
     conversation.turnBegins()
     var writes = 0
     while true {
@@ -146,10 +157,22 @@ actor Lane: LinkDelegate {
         writes += 1
         if writes == Self.writesPerTurn { return requestPump() }
       case .yield: return requestPump()
+      // The end of the hold wakes the lane.
+      case .dial where shared.isHeld: return sleep(until: nil, seen: published)
       case .dial: return requestConnection()
       case .sleep(let deadline): return sleep(until: deadline, seen: published)
       }
     }
+  }
+
+  private func noticeHold() {
+    let generation = shared.holdGeneration
+    guard generation != seenHold else { return }
+    seenHold = generation
+    let isHeld = shared.isHeld
+    conversation.hold(isHeld)
+    // A connection that is being opened would carry nothing.
+    if isHeld, let link = context.link, !conversation.isOpen { link.close() }
   }
 
   private func requestConnection() {
@@ -200,7 +223,7 @@ actor Lane: LinkDelegate {
   private func opened(_ link: any Link) {
     guard link === context.link else { return }
     guard conversation.opened() else { return link.close() }
-    backlog.isConnected = true
+    backlog.connection = .open
     report(.opened(isFirst: !hasBeenOpen))
     hasBeenOpen = true
     context.measureBacklog(published: ring.published, done: conversation.progress)
@@ -220,7 +243,7 @@ actor Lane: LinkDelegate {
   private func closed(_ link: any Link, _ reason: LinkClosure) {
     guard link === context.link else { return }
     context.link = nil
-    backlog.isConnected = false
+    backlog.connection = .closed
     shared.tally.connectionEnded(reason)
     let end = conversation.closed(reason)
     shared.status.ended(end.ending, cause: end.cause, nextTryAt: end.retryAt, now: loop.now)

@@ -14,6 +14,8 @@ enum LaneEvent: Sendable {
   case breakerTripped(String)
   /// The app must send nothing more.
   case stopped(String)
+  /// The app was suspended, paused or resumed.
+  case holdChanged(AppEvent)
   /// A notification on the lane's connection was refused, and no other lane has a spare connection.
   case lacksSpare
   /// The app makes no progress and must check again at this moment; see ``AppStatus``.

@@ -226,7 +226,7 @@ final class RequestConversation: Conversation {
     if effects.answerCount > 0, let reason = shared.answered(effects.answerCount, bad: effects.badTokenCount) {
       pauseApp(reason)
     }
-    if case .rejected(let reason) = effects.pausedBy { pauseApp("the service refuses this app: \(reason)") }
+    if case .rejected(let reason) = effects.pausedBy { refused(reason) }
     roomMade()
   }
 
@@ -236,11 +236,27 @@ final class RequestConversation: Conversation {
     shared.scheduler.roomMade(ring: ring, backlog: context.backlog)
   }
 
+  /// The service refuses the credential of this connection, or the topic.
+  private func refused(_ reason: Rejection) {
+    // The next connection shows another credential.
+    guard nextSource == nil else {
+      if !shared.isHeld { machine.resume() }
+      return
+    }
+    pauseApp("the service refuses this app: \(reason)")
+  }
+
   /// The credential, the topic or the tokens are wrong, not the connection. The app stops at once
   /// and not through its actor, because lanes may run ahead of the actor.
   func pauseApp(_ reason: String) {
     machine.pause()
-    shared.cancelAll(failure: reason)
+    shared.stop(because: reason)
+  }
+
+  func hold(_ isHeld: Bool) {
+    guard isHeld else { return machine.resume() }
+    machine.pause()
+    if machine.isOpen { machine.goingAway() }
   }
 
   // MARK: Connections
@@ -280,7 +296,7 @@ final class RequestConversation: Conversation {
     }
     machine.opened(now: loop.now)
     // This connection was dialled with a credential that has been replaced since.
-    if nextSource != nil { machine.goingAway() }
+    if nextSource != nil || shared.isHeld { machine.goingAway() }
     return true
   }
 
@@ -304,7 +320,9 @@ final class RequestConversation: Conversation {
     session = nil
     batch = RequestBatch()
     perform { machine.closed(closure, now: now) }
-    let ending = (hasHeard ? reason.onWorkingConnection : reason).ending(failures: machine.failures)
+    // It does not concern the credential of the next connection.
+    let isOutdated = hasHeard || nextSource != nil
+    let ending = (isOutdated ? reason.onWorkingConnection : reason).ending(failures: machine.failures)
     return ConversationEnd(ending: ending, cause: cause, retryAt: machine.retryAt)
   }
 }

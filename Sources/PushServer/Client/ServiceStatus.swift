@@ -7,9 +7,13 @@ package struct ServiceStatus: Decodable, Sendable {
     package var id: String
     package var state: String
     package var reason: String?
-    package var connections: Int?
+    package var connections: Connections?
     package var queue: Queue?
     package var credentialExpiresAt: String?
+  }
+
+  package struct Connections: Decodable, Sendable {
+    package var open: Int?
   }
 
   package struct Queue: Decodable, Sendable {
@@ -23,7 +27,7 @@ package struct ServiceStatus: Decodable, Sendable {
   package static func table(_ apps: [App]) -> [String] {
     let rows = apps.map { app in
       [
-        app.id, app.state, app.connections.map { String($0) } ?? "-",
+        app.id, app.state, app.connections?.open.map { String($0) } ?? "-",
         app.queue?.notifications.map { String($0) } ?? "-",
         app.queue?.oldestSeconds.map { "\(Int($0)) s" } ?? "-",
         app.credentialExpiresAt ?? "-", app.reason ?? "",

@@ -1,13 +1,17 @@
 internal import Carillon
 internal import Hummingbird
+internal import PushStore
 
 /// The apps and their state.
 struct AppRoutes: Sendable {
   let access: ControlAccess
+  let store: any Store
 
   func add(to router: Router<ControlContext>) {
     router.get("v1/apps", use: getApps)
     router.get("v1/apps/{app}", use: getApp)
+    router.post("v1/apps/{app}:pause", use: pauseApp)
+    router.post("v1/apps/{app}:resume", use: resumeApp)
   }
 
   private func getApps(_ request: Request, _ context: ControlContext) async throws -> Response {
@@ -21,10 +25,43 @@ struct AppRoutes: Sendable {
     return .json { write(app, to: &$0) }
   }
 
+  private func pauseApp(_ request: Request, _ context: ControlContext) async throws -> Response {
+    let app = try await access.app(request, context, .admin)
+    // A pause that was answered outlasts the process.
+    try await store.pause(app: app.id, at: .now)
+    app.pause()
+    return .json(.accepted) { write(app, to: &$0) }
+  }
+
+  private func resumeApp(_ request: Request, _ context: ControlContext) async throws -> Response {
+    let app = try await access.app(request, context, .admin)
+    try await store.resume(app: app.id)
+    app.resume()
+    return .json(.accepted) { write(app, to: &$0) }
+  }
+
   private func write(_ app: PushApp, to json: inout JSONWriter) {
+    let status = app.status
     json.field("id", app.id)
     json.field("topic", app.configuration.topic)
-    json.field("state", app.stopReason == nil ? "running" : "stopped")
-    json.field("reason", app.stopReason)
+    json.field("transport", status.transport)
+    json.field("gateway", status.gateway)
+    json.field("state", status.state.rawValue)
+    json.field("reason", status.reason)
+    json.field("waitsFor", status.obstacle?.cause)
+    json.object("connections") {
+      $0.field("open", status.connections.open)
+      $0.field("opening", status.connections.opening)
+      $0.field("closed", status.connections.closed)
+    }
+    json.object("queue") {
+      $0.field("notifications", status.queue.notifications)
+      $0.field("bytes", status.queue.byteCount)
+      $0.field("oldestSeconds", Double(status.queue.oldestAge.components.seconds))
+    }
+    json.field("inFlight", status.windowNotifications)
+    json.field(
+      "credentialExpiresAt",
+      status.credentialExpiry.map { InstantText.text(StoreInstant(milliseconds: $0 * 1000)) })
   }
 }

@@ -13,7 +13,7 @@ struct ControlRoutes: Sendable {
     let router = Router(context: ControlContext.self)
     NotificationRoutes(access: access, store: store, book: book, intake: intake).add(to: router)
     FeedbackRoutes(access: access, store: store).add(to: router)
-    AppRoutes(access: access).add(to: router)
+    AppRoutes(access: access, store: store).add(to: router)
     return ControlResponder(router: router.buildResponder(), metrics: metrics)
   }
 }

@@ -3,7 +3,7 @@ internal import HTTPTypes
 
 /// Whether the service takes anything in.
 struct IntakeLimit: Sendable {
-  /// By app: how many bytes of payloads may wait to be acknowledged.
+  /// By app: the bytes of memory that notifications may take that no connection has taken.
   let queueByteCount: @Sendable (String) -> Int
   /// False once the service ends: nothing is taken in any more.
   let isOpen: @Sendable () -> Bool
@@ -11,7 +11,7 @@ struct IntakeLimit: Sendable {
   /// - Throws: ``Problem`` with 429 or 503.
   func demandRoom(_ app: PushApp) throws {
     guard isOpen() else { throw Problem.unavailable("The service is ending.", retryAfter: 30) }
-    guard app.waitingByteCount < queueByteCount(app.id) else {
+    guard app.queuedByteCount < queueByteCount(app.id) else {
       var problem = Problem(
         .tooManyRequests, "Queue full", "The app's connections have no room, and its queue is full.",
         action: "Send more slowly, or see why the app's gateway takes nothing.")

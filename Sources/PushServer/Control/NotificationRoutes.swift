@@ -21,6 +21,7 @@ struct NotificationRoutes: Sendable {
     let app = try await access.app(request, context, .send)
     try intake.demandRoom(app)
     let body = try NotificationRequest(parsing: try await request.wholeBody(limit: access.settings.maxBody)[...])
+    try intake.demandRoom(app)
     let ids = try await app.submit([(body.notification, body.token)])
     guard let id = ids.first else { throw Problem.unavailable("The notification was not taken in.") }
     return .json(.accepted) { json in
@@ -33,6 +34,8 @@ struct NotificationRoutes: Sendable {
     let app = try await access.app(request, context, .send)
     try intake.demandRoom(app)
     let body = BatchRequest(parsing: try await request.wholeBody(limit: access.settings.maxBody), app: app)
+    // While the body came, others may have filled the queue.
+    try intake.demandRoom(app)
     var parts: [StoredBatch.Part] = []
     if !body.notifications.isEmpty {
       for id in try await app.submit(body.notifications) { parts.append(id) }

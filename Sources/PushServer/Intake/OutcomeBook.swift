@@ -137,7 +137,7 @@ extension StoredRunID {
 }
 
 extension StoreInstant {
-  package static var now: StoreInstant { StoreInstant(milliseconds: Int64(NIOLoop.wallClock) * 1000) }
+  package static var now: StoreInstant { StoreInstant(milliseconds: NIOLoop.wallClockMilliseconds) }
 }
 
 /// An outcome in the words of the interface.

@@ -79,6 +79,7 @@ package final class Daemon: Sendable {
     }
     // Nobody asks before everything that the last process acknowledged is known.
     apiListener.beforeServerStarts { [self] in
+      await pauseApps()
       for left in await deployment.resumeIntake() {
         logger.warning(
           "notifications stay in the journal", metadata: ["app": "\(left.app)", "why": "\(left.reason)"])
@@ -109,6 +110,16 @@ package final class Daemon: Sendable {
     try store.close()
   }
 
+  /// Pauses the apps that were paused before the last process ended.
+  private func pauseApps() async {
+    do throws(StoreError) {
+      let paused = try await store.pausedApps()
+      for app in deployment.apps where paused[app.id] != nil { app.pause() }
+    } catch {
+      logger.error("paused apps send", metadata: ["why": "\(error)"])
+    }
+  }
+
   private static func byID(_ configuration: ServerConfiguration) -> [String: AppSettings] {
     Dictionary(configuration.deployment.apps.map { ($0.id, $0) }) { first, _ in first }
   }
@@ -125,6 +136,11 @@ package final class Daemon: Sendable {
       settings.withLock { $0[id] = nil }
       try? await deployment.remove(id)
       logger.notice("app removed", metadata: ["app": "\(id)"])
+      if let count = deployment.leftByRemovedApps[id] {
+        logger.warning(
+          "notifications stay in the journal until the app is added again",
+          metadata: ["app": "\(id)", "count": "\(count)"])
+      }
     }
     for (id, app) in new {
       do throws(CarillonError) {
@@ -136,7 +152,9 @@ package final class Daemon: Sendable {
           if known != app { logger.warning("other settings count after the next start", metadata: ["app": "\(id)"]) }
           settings.withLock { $0[id] = known }
         } else {
-          try deployment.add(configuration)
+          let paused = (try? await store.pausedApps()) ?? [:]
+          let added = try deployment.add(configuration)
+          if paused[id] != nil { added.pause() }
           settings.withLock { $0[id] = app }
           logger.notice("app added", metadata: ["app": "\(id)"])
         }
@@ -144,6 +162,8 @@ package final class Daemon: Sendable {
         logger.error("the app stays as it was", metadata: ["app": "\(id)", "why": "\(error.message)"])
       }
     }
+    // Apps that are new may have left something in an earlier process.
+    _ = await deployment.resumeIntake()
     logger.notice("configuration read again", metadata: ["apps": "\(new.count)"])
   }
 

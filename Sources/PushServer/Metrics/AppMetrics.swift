@@ -46,7 +46,7 @@ struct AppMetrics: Sendable {
     resent.set(total: account.resent)
     possibleDuplicates.set(total: account.possibleDuplicates)
     for (ending, counter) in endings { counter.set(total: push.tally.count(of: ending)) }
-    queueBytes.set(Double(push.waitingByteCount))
+    queueBytes.set(Double(push.queuedByteCount))
     for (_, gauge) in paused { gauge.set(push.stopReason == nil ? 0 : Int64(1)) }
     if let expiry = push.credentialExpiry {
       if credentialExpiry == nil { credentialExpiry = registry.gauge(Metric.credentialExpiry, [("app", app)]) }

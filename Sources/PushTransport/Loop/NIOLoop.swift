@@ -30,6 +30,13 @@ package final class NIOLoop: Loop {
     return UInt32(clamping: time.tv_sec)
   }
 
+  /// Milliseconds since 1970.
+  package static var wallClockMilliseconds: Int64 {
+    var time = timespec()
+    unsafe clock_gettime(CLOCK_REALTIME, &time)
+    return Int64(time.tv_sec) * 1000 + Int64(time.tv_nsec) / 1_000_000
+  }
+
   package func execute(_ job: @escaping @Sendable () -> Void) {
     eventLoop.execute(job)
   }

@@ -91,6 +91,11 @@ package struct ProgressWatchdog: Sendable {
     trouble = nil
   }
 
+  /// The app begins anew, or was told to wait: trouble from before counts no more.
+  package mutating func restarted() {
+    trouble = nil
+  }
+
   /// A local limit, not the peer, makes the app wait until `until`.
   package mutating func held(_ cause: String, until: Instant, now: Instant) {
     note(cause, now: now)
@@ -142,6 +147,7 @@ package struct ProgressWatchdog: Sendable {
     let end = max(trouble.since + patience, lastHold?.until ?? .start)
     if end <= now {
       hasGivenUp = true
+      isWatched = false
       return .giveUp("no progress for \(now.since(trouble.since).spoken): \(trouble.cause)")
     }
     return .again(at: min(end, now + Self.checkInterval))

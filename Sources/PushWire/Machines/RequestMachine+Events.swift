@@ -194,9 +194,15 @@ extension RequestMachine {
     }
   }
 
-  /// The app is about to stop and cancel everything. Sending more would waste notifications.
+  /// The app is about to stop and cancel everything, or is held. Sending more would waste
+  /// notifications.
   package mutating func pause() {
     isPaused = true
+  }
+
+  /// The app goes on.
+  package mutating func resume() {
+    isPaused = false
   }
 
   /// Notifications that wait for a retry are settled at once if their campaign is cancelled.

@@ -1,0 +1,108 @@
+package import PushEngine
+internal import PushTransport
+internal import PushWire
+
+/// What an app does at a moment, for those who look at it.
+package struct AppStatusSnapshot: Hashable, Sendable {
+  package enum State: String, Hashable, Sendable, CaseIterable {
+    /// It sends, as far as its gateway allows.
+    case running
+    /// Its operator has paused it.
+    case paused
+    /// Its credential was refused, its patience is over, or most of its tokens are bad. It takes
+    /// notifications in, and goes on when it is resumed or gets another credential.
+    case suspended
+    /// It sends nothing any more, and takes nothing in.
+    case stopped
+  }
+
+  package struct Connections: Hashable, Sendable {
+    package var open = 0
+    package var opening = 0
+    /// Lanes without a connection, which get one when they need it.
+    package var closed = 0
+  }
+
+  /// What was taken in, acknowledged or not, and has not been given to a connection.
+  package struct Queue: Hashable, Sendable {
+    package var notifications = 0
+    /// The memory that they take.
+    package var byteCount = 0
+    /// By priority: 10, 5 and 1.
+    package var byPriority: [Int: Int] = [:]
+    /// How long the oldest notification without an outcome has waited, in this queue or on a
+    /// connection. Zero: there is none.
+    package var oldestAge = Duration.zero
+  }
+
+  package var state = State.running
+  /// Why it is suspended or has stopped, in one sentence.
+  package var reason: String?
+  package var connections = Connections()
+  package var queue = Queue()
+  /// Notifications that were given to a connection, or wait for one that is about to send them.
+  package var windowNotifications = 0
+  /// What keeps a running app from progress at present.
+  package var obstacle: Obstacle?
+  /// Seconds since 1970; nil if nothing is known, as with token keys.
+  package var credentialExpiry: Int64?
+  /// `binary` or `http2`.
+  package var transport = ""
+  /// Host and port.
+  package var gateway = ""
+}
+
+extension PushApp {
+  /// What the app does at present. Costs a few locks: ask about once a second at most.
+  package var status: AppStatusSnapshot {
+    var status = AppStatusSnapshot()
+    let settings = entry.settings
+    status.transport = settings.transport.rawValue
+    status.gateway = "\(settings.gatewayOrDefault)"
+    status.credentialExpiry = entry.credential.certificate?.validity.upperBound
+    if entry.isPaused { status.state = .paused }
+    guard let runtime = entry.runtime else { return status }
+    let (app, intake) = (runtime.app, runtime.intake)
+    (status.state, status.reason) = Self.state(app)
+    let activity = app.activity
+    status.connections = AppStatusSnapshot.Connections(
+      open: activity.openCount, opening: activity.openingCount, closed: activity.closedCount)
+    status.obstacle = app.obstacle
+    if let intake { status.queue = intake.queue }
+    status.windowNotifications = max(0, activity.inFlightCount - (intake?.storedCount ?? 0))
+    return status
+  }
+
+  private static func state(_ app: App) -> (AppStatusSnapshot.State, String?) {
+    if let failure = app.failure { return (.stopped, failure) }
+    let hold = app.hold
+    if let suspension = hold.suspension { return (.suspended, suspension) }
+    return (hold.isPaused ? .paused : .running, nil)
+  }
+}
+
+extension AppIntake {
+  /// What lies in reservoirs.
+  var storedCount: Int { gauges.reduce(0) { $0 + $1.stored.count } }
+
+  var queue: AppStatusSnapshot.Queue {
+    var queue = AppStatusSnapshot.Queue()
+    for gauge in gauges {
+      queue.notifications += gauge.count
+      queue.byteCount += gauge.byteCount
+      queue.byPriority[gauge.rank.priority] = gauge.count
+    }
+    queue.oldestAge = oldestAge
+    return queue
+  }
+}
+
+extension ClaimOrder.Rank {
+  fileprivate var priority: Int {
+    switch self {
+    case .high: 10
+    case .normal: 5
+    case .low: 1
+    }
+  }
+}

@@ -1,0 +1,36 @@
+internal import PushEngine
+internal import PushTransport
+internal import PushWire
+
+/// An app that was removed while it held acknowledged notifications. Its engine stays, suspended,
+/// until the app comes back or the deployment ends; the journal has everything too.
+struct ParkedApp: Sendable {
+  let entry: AppEntry
+  let runtime: AppRuntime
+}
+
+extension AppRuntime {
+  static let removalReason = "it was removed from its deployment"
+
+  /// Ends everything except what was taken in for good, which is sent as far as the time allows.
+  ///
+  /// - Returns: false if nothing of it is left.
+  func park(within duration: Duration) async -> Bool {
+    guard let intake else { return false }
+    let emptied = intake.finish()
+    if !app.hold.isHeld { await emptied.waitInAnyCase(atMost: duration, on: engine.loop) }
+    guard !emptied.isOpen else { return false }
+    app.suspend(because: Self.removalReason)
+    runs.cancelAll { !$0.isKept }
+    return true
+  }
+}
+
+extension AppSettings {
+  /// Whether an engine that was made with these can go on with the other ones.
+  func suitsEngine(of other: AppSettings) -> Bool {
+    var own = self
+    (own.credential, own.queueByteCount) = (other.credential, other.queueByteCount)
+    return own == other
+  }
+}

@@ -1,0 +1,48 @@
+/// Why an app sends nothing at present although it could go on: its operator has paused it, or it
+/// was suspended because of its credential, its gateway or its tokens.
+///
+/// A value without a clock. The two reasons are independent: a new credential ends a suspension and
+/// no pause.
+package struct AppHold: Hashable, Sendable {
+  package private(set) var isPaused = false
+  /// Why it was suspended, as a sentence; nil if it was not.
+  package private(set) var suspension: String?
+  /// Grows with each change.
+  package private(set) var generation = 0
+
+  package init() {}
+
+  package var isHeld: Bool { isPaused || suspension != nil }
+
+  /// The operator pauses the app. Returns whether anything has changed.
+  package mutating func paused() -> Bool {
+    guard !isPaused else { return false }
+    isPaused = true
+    generation += 1
+    return true
+  }
+
+  /// Something that another connection would not mend. The first reason stays.
+  package mutating func suspended(_ reason: String) -> Bool {
+    guard suspension == nil else { return false }
+    suspension = reason
+    generation += 1
+    return true
+  }
+
+  /// The operator lets the app go on, whatever held it.
+  package mutating func resumed() -> Bool {
+    guard isHeld else { return false }
+    (isPaused, suspension) = (false, nil)
+    generation += 1
+    return true
+  }
+
+  /// What suspended it may be over.
+  package mutating func restarted() -> Bool {
+    guard suspension != nil else { return false }
+    suspension = nil
+    generation += 1
+    return true
+  }
+}

@@ -1,0 +1,247 @@
+internal import Foundation
+internal import PushTransport
+internal import Support
+internal import Testing
+
+/// What `carillon serve` acknowledges does not depend on its gateway.
+@Suite("carillon serve takes notifications in", .timeLimit(.minutes(20)))
+struct ServeIntakeTests {
+  private struct App: Decodable {
+    struct Connections: Decodable { let open: Int }
+    struct Queue: Decodable {
+      let notifications: Int
+      let bytes: Int
+      let oldestSeconds: Double
+    }
+    let state: String
+    let reason: String?
+    let connections: Connections
+    let queue: Queue
+    let inFlight: Int
+
+    var waiting: Int { queue.notifications + inFlight }
+  }
+
+  private struct Taken: Decodable {
+    let batchId: String
+    let accepted: Int
+  }
+
+  private struct Batch: Decodable {
+    struct Account: Decodable {
+      struct Accepted: Decodable { let confirmed: Int }
+      let accepted: Accepted
+      let inFlight: Int
+    }
+    let state: String
+    let account: Account
+  }
+
+  private let serve: ServeSite
+
+  init() throws { serve = try ServeSite() }
+
+  private func app(_ service: ServeSite.Service, _ key: String) async throws -> App {
+    try await serve.request(service.api, "/v1/apps/news", key: key).decoded(App.self)
+  }
+
+  /// - Returns: the batch's identifier.
+  private func post(_ tokens: Range<Int>, _ service: ServeSite.Service, _ key: String) async throws -> String {
+    let lines = tokens.map { ServeSite.body(HTTP2Site.token($0)) }
+    let reply = try await serve.request(
+      service.api, "/v1/apps/news/notifications:batch", key: key, body: lines.joined(separator: "\n"))
+    try #require(reply.status == 202, "\(reply.text)")
+    let taken = try reply.decoded(Taken.self)
+    #expect(taken.accepted == tokens.count)
+    return taken.batchId
+  }
+
+  private func allConfirmed(
+    _ batches: [String], of count: Int, _ service: ServeSite.Service, _ key: String
+  ) async throws {
+    var confirmed = 0
+    for batch in batches {
+      try await waitUntil("the batch \(batch) has ended") {
+        let reply = try await serve.request(service.api, "/v1/apps/news/batches/\(batch)", key: key)
+          .decoded(Batch.self)
+        guard reply.state == "finished" else { return false }
+        confirmed += reply.account.accepted.confirmed
+        return true
+      }
+    }
+    #expect(confirmed == count)
+  }
+
+  private func end(_ service: ServeSite.Service) async {
+    service.process.send(SIGTERM)
+    let ending = await service.process.ending()
+    #expect(ending.status == 0, "\(ending)")
+  }
+
+  private func stop(_ upstream: HTTP2Site.Service) async {
+    upstream.simulator.send(SIGTERM)
+    _ = await upstream.simulator.ending()
+  }
+
+  @Test("20,000 are acknowledged without a gateway, survive kill -9, and arrive exactly once")
+  func absentGateway() async throws {
+    let absent = try await serve.site.simulate()
+    try serve.configure(absent, sync: "always", apps: ["news"])
+    await stop(absent)
+    let key = try await serve.key()
+    var service = try await serve.start()
+    var batches: [String] = []
+    for part in 0..<20 { batches.append(try await post(part * 1_000..<(part + 1) * 1_000, service, key)) }
+    #expect(try await app(service, key).waiting == 20_000)
+    let single = try await serve.request(
+      service.api, "/v1/apps/news/notifications", key: key, body: ServeSite.body(HTTP2Site.token(20_000)))
+    let id = try single.decoded(ServeSite.Queued.self).id
+    #expect(try await state(of: id, service, key) == "queued")
+
+    service.process.send(SIGKILL)
+    _ = await service.process.ending()
+    service = try await serve.start()
+    let restarted = try await app(service, key)
+    #expect(restarted.waiting == 20_001)
+    #expect(restarted.state == "running")
+    #expect(try await state(of: id, service, key) == "queued")
+
+    let upstream = try await serve.site.simulate(port: absent.port)
+    try await allConfirmed(batches, of: 20_000, service, key)
+    _ = try await serve.finished(id, service, key: key)
+    #expect(try await app(service, key).waiting == 0)
+    #expect(try await app(service, key).queue.bytes == 0)
+    await end(service)
+    let record = try await serve.site.taken(upstream)
+    #expect(record.count == 20_001)
+    #expect(Set(record.compactMap(\.token)).count == 20_001)
+  }
+
+  private func state(of id: String, _ service: ServeSite.Service, _ key: String) async throws -> String {
+    try await serve.request(service.api, "/v1/apps/news/notifications/\(id)", key: key)
+      .decoded(ServeSite.Notification.self).state
+  }
+
+  @Test("a refused credential suspends the app; with the right one everything arrives")
+  func refusedCredential() async throws {
+    try ProviderKey.make(keyIdentifier: HTTP2Site.keyIdentifier, teamIdentifier: HTTP2Site.team).write(
+      to: serve.site.place.path("wrong.p8"))
+    let upstream = try await serve.site.simulate()
+    let wrong = "wrong.p8, key-id: \(HTTP2Site.keyIdentifier)"
+    try serve.configure(upstream, apps: ["news"], keyFile: wrong)
+    let key = try await serve.key()
+    let service = try await serve.start()
+    var batches = [try await post(0..<500, service, key)]
+    try await waitUntil("the app is suspended") { try await app(service, key).state == "suspended" }
+    #expect(try await app(service, key).reason?.contains("InvalidProviderToken") == true)
+    for part in 1..<10 { batches.append(try await post(part * 500..<(part + 1) * 500, service, key)) }
+    #expect(try await app(service, key).waiting == 5_000)
+    try await waitUntil("its connections are closed") { try await app(service, key).connections.open == 0 }
+
+    // The operator's word is not enough: the credential is still refused.
+    let reply = try await serve.request(service.api, "/v1/apps/news:resume", key: key, body: "")
+    #expect(reply.status == 202, "\(reply.text)")
+    try await waitUntil("the app is suspended again") { try await app(service, key).state == "suspended" }
+
+    try serve.configure(upstream, apps: ["news"])
+    service.process.send(SIGHUP)
+    try await allConfirmed(batches, of: 5_000, service, key)
+    #expect(try await app(service, key).state == "running")
+    await end(service)
+    let record = try await serve.site.taken(upstream)
+    #expect(record.count == 5_000)
+    #expect(Set(record.compactMap(\.token)).count == 5_000)
+  }
+
+  @Test("a pause holds back what is taken in, also through kill -9, until the operator resumes")
+  func pause() async throws {
+    let upstream = try await serve.site.simulate()
+    try serve.configure(upstream, sync: "always", apps: ["news"])
+    let key = try await serve.key()
+    let sender = try await serve.key(["--scope", "send"])
+    var service = try await serve.start()
+    var batches = [try await post(0..<10, service, key)]
+    try await allConfirmed(batches, of: 10, service, key)
+    let forbidden = try await serve.request(service.api, "/v1/apps/news:pause", key: sender, body: "")
+    #expect(forbidden.status == 403, "\(forbidden.text)")
+    for _ in 0..<2 {
+      let reply = try await serve.request(service.api, "/v1/apps/news:pause", key: key, body: "")
+      #expect(reply.status == 202, "\(reply.text)")
+    }
+    #expect(try await app(service, key).state == "paused")
+    batches.append(try await post(10..<3_000, service, key))
+    #expect(try await app(service, key).waiting == 2_990)
+    service.process.send(SIGKILL)
+    _ = await service.process.ending()
+    service = try await serve.start()
+    #expect(try await app(service, key).state == "paused")
+    #expect(try await app(service, key).waiting == 2_990)
+    for _ in 0..<2 {
+      let reply = try await serve.request(service.api, "/v1/apps/news:resume", key: key, body: "")
+      #expect(reply.status == 202, "\(reply.text)")
+    }
+    try await allConfirmed(batches, of: 3_000, service, key)
+    await end(service)
+    let record = try await serve.site.taken(upstream)
+    #expect(record.count == 3_000)
+  }
+
+  @Test("an app that is removed with notifications goes on with them when it is added again")
+  func removedApp() async throws {
+    let absent = try await serve.site.simulate()
+    try serve.configure(absent)
+    await stop(absent)
+    let key = try await serve.key()
+    let service = try await serve.start()
+    let batch = try await post(0..<3_000, service, key)
+    try serve.configure(absent, apps: ["chat"])
+    service.process.send(SIGHUP)
+    try await waitUntil("the log says what stays") {
+      service.process.errors.contains("stay in the journal until the app is added again")
+    }
+    #expect(try await serve.request(service.api, "/v1/apps/news", key: key).status == 404)
+    try serve.configure(absent)
+    service.process.send(SIGHUP)
+    try await waitUntil("the app is back") {
+      try await serve.request(service.api, "/v1/apps/news", key: key).status == 200
+    }
+    let upstream = try await serve.site.simulate(port: absent.port)
+    try await allConfirmed([batch, try await post(3_000..<3_100, service, key)], of: 3_100, service, key)
+    #expect(try await app(service, key).state == "running")
+    await end(service)
+    let record = try await serve.site.taken(upstream)
+    #expect(record.count == 3_100)
+    #expect(Set(record.compactMap(\.token)).count == 3_100)
+  }
+
+  @Test("a full queue is 429, and is taken in again when the gateway is there")
+  func fullQueue() async throws {
+    let absent = try await serve.site.simulate()
+    try serve.configure(absent, apps: ["news"], settings: "queue: { bytes: 256KiB }")
+    await stop(absent)
+    let key = try await serve.key()
+    let service = try await serve.start()
+    var count = 0
+    var refusal: ServeSite.Reply?
+    while refusal == nil, count < 100_000 {
+      let lines = (count..<(count + 100)).map { ServeSite.body(HTTP2Site.token($0)) }
+      let reply = try await serve.request(
+        service.api, "/v1/apps/news/notifications:batch", key: key, body: lines.joined(separator: "\n"))
+      if reply.status == 202 { count += 100 } else { refusal = reply }
+    }
+    #expect(refusal?.status == 429, "\(refusal?.text ?? "")")
+    #expect(count >= 1_000)
+    let bytes = try await app(service, key).queue.bytes
+    #expect(bytes >= 256 << 10 && bytes < 512 << 10)
+    let upstream = try await serve.site.simulate(port: absent.port)
+    try await waitUntil("it is taken in again") {
+      let reply = try await serve.request(
+        service.api, "/v1/apps/news/notifications", key: key, body: ServeSite.body(HTTP2Site.token(count)))
+      return reply.status == 202
+    }
+    try await waitUntil("everything has its outcome") { try await app(service, key).waiting == 0 }
+    await end(service)
+    let record = try await serve.site.taken(upstream)
+    #expect(Set(record.compactMap(\.token)).count == count + 1)
+  }
+}
