@@ -1,0 +1,153 @@
+internal import PushGateway
+internal import PushTransport
+internal import PushWire
+internal import Support
+internal import Synchronization
+internal import Testing
+
+@testable internal import PushEngine
+
+/// An app that is paused or suspended: nothing is dialled, nothing is lost, nothing is sent twice.
+@Suite struct HeldAppTests {
+  @Test("a paused app closes its connections and sends nothing; resumed, it goes on", arguments: [false, true])
+  func pause(isHTTP2: Bool) throws {
+    let site = try HeldSite(isHTTP2: isHTTP2)
+    site.add(5)
+    #expect(site.runUntil { site.acceptedCount == 5 })
+    site.app.pause()
+    #expect(site.runUntil { site.app.activity.openCount == 0 })
+    let dials = site.dialer.dials
+    site.add(500)
+    #expect(site.runUntil { site.acknowledgedCount == 505 })
+    site.pass(.seconds(3_000))
+    #expect(site.acceptedCount == 5)
+    #expect(site.dialer.dials == dials)
+    #expect(site.app.activity.inFlightCount == 500)
+    site.app.resume()
+    #expect(site.runUntil { site.acceptedCount == 505 })
+    site.finish()
+    #expect(site.runUntil { site.hasEnded })
+    #expect(site.account.accepted == 505)
+    #expect(site.account.resent == 0)
+    try site.close()
+  }
+
+  @Test("without progress the app is suspended, takes in on, and goes on when it is resumed", arguments: [false, true])
+  func patience(isHTTP2: Bool) throws {
+    let site = try HeldSite(
+      isHTTP2: isHTTP2, outage: NetworkFaults.Outage(kind: .unreachable, after: .zero, duration: .seconds(5_000)))
+    site.add(300)
+    #expect(site.runUntil { site.app.hold.suspension != nil })
+    #expect(site.app.hold.suspension?.contains("no progress") == true)
+    #expect(site.app.failure == nil)
+    let dials = site.dialer.dials
+    site.add(300)
+    #expect(site.runUntil { site.acknowledgedCount == 600 })
+    site.pass(.seconds(6_000))
+    #expect(site.dialer.dials == dials)
+    site.app.restart()
+    #expect(site.runUntil { site.acceptedCount == 600 })
+    site.finish()
+    #expect(site.runUntil { site.hasEnded })
+    #expect(site.account.accepted == 600)
+    try site.close()
+  }
+
+  @Test("a suspended app can be ended: what it holds stays in the journal, unsent")
+  func cancelling() throws {
+    let site = try HeldSite(isHTTP2: true)
+    site.app.pause()
+    site.add(400)
+    #expect(site.runUntil { site.acknowledgedCount == 400 })
+    site.cancel()
+    #expect(site.runUntil { site.hasEnded })
+    #expect(site.account.cancelled == 400)
+    #expect(site.storedCount == 0)
+    try site.close()
+    let reopened = try HeldSite(isHTTP2: true, disk: site.disk)
+    reopened.finish()
+    #expect(reopened.runUntil { reopened.hasEnded })
+    #expect(reopened.account.accepted == 400)
+    #expect(reopened.account.possibleCopies == 0)
+    try reopened.close()
+  }
+}
+
+/// One app with a journal on a simulated loop, fed by a test.
+private final class HeldSite: Sendable {
+  let loop = SimulatedLoop(seed: 21)
+  let disk: SimulatedDisk
+  let app: App
+  let dialer: SimulatedDialer
+  private let frames = RecordedFrames()
+  private let provider: SimulatedProvider?
+  private let journal: EngineJournal
+  private let driver: JournalDriver
+  private let process: IntakeProcess
+
+  init(isHTTP2: Bool, outage: NetworkFaults.Outage? = nil, disk: SimulatedDisk = SimulatedDisk()) throws {
+    self.disk = disk
+    driver = JournalDriver(loop: loop)
+    journal = try EngineJournal.open(disk, options: EngineJournalOptions(), runByHand: { [driver] in driver.poke() })
+      .journal
+    driver.drive(journal)
+    var rules = AppRules(id: "held")
+    rules.connections = 1...2
+    rules.batchByteCount = 300
+    rules.patience = .seconds(20)
+    rules.dialAttempts = .max
+    rules.isSuspendable = true
+    provider = isHTTP2 ? SimulatedProvider(faults: ProviderFaults(), seed: 22) : nil
+    if isHTTP2 {
+      rules.transport = .http2(
+        HTTP2Settings(
+          authority: "api.example.com", tokens: nil,
+          credential: .certificate(userIdentifier: Scenario.topic, topics: [])))
+    }
+    var faults = NetworkFaults()
+    faults.outage = outage
+    let service: any SimulatedEndpoint =
+      provider ?? BinaryService(gateway: SimulatedGateway(memory: frames), topic: Scenario.topic)
+    dialer = SimulatedDialer(loop: loop, service: service, faults: faults, seed: 23)
+    app = App(configuration: rules, dialer: dialer, loops: [loop], seed: 24, journal: journal)
+    process = IntakeProcess(app: app, journal: journal, loop: loop)
+    _ = Task(executorPreference: loop) { [app] in await app.run() }
+    process.resume()
+  }
+
+  var acceptedCount: Int { (provider?.accepted ?? frames.accepted(topic: Scenario.topic)).count }
+  var acknowledgedCount: Int { process.acknowledged.count }
+  var storedCount: Int { process.source.nowStoredCount }
+  var hasEnded: Bool { process.hasEnded }
+  var account: Account { process.accounts.values.reduce(Account(), +) }
+
+  func add(_ count: Int) {
+    process.source.add(Scenario.distinctTokens(count, seed: UInt64(process.source.addedCount + 1)))
+  }
+
+  func finish() { process.source.finish() }
+
+  func cancel() { process.cancel() }
+
+  func runUntil(_ isDone: () -> Bool) -> Bool {
+    loop.run(limit: .seconds(20_000), stepLimit: 3_000_000, until: isDone) == .done
+  }
+
+  func pass(_ duration: Duration) {
+    let end = loop.now + duration
+    _ = loop.schedule(at: end) {}
+    _ = runUntil { loop.now >= end }
+  }
+
+  func close() throws {
+    let closed = Mutex(false)
+    _ = Task(executorPreference: loop) { [self] in
+      await app.shutDown()
+      try? await journal.close()
+      closed.withLock { $0 = true }
+    }
+    #expect(runUntil { closed.withLock { $0 } })
+    disk.restart()
+    driver.stop()
+  }
+}

@@ -1,0 +1,131 @@
+internal import PushTransport
+internal import PushWire
+internal import Support
+internal import Synchronization
+
+@testable internal import PushEngine
+
+/// A process of the simulation: one campaign for what is new, and those of earlier processes.
+final class IntakeProcess: Sendable {
+  private struct State {
+    var runs: [UInt64: CampaignRun] = [:]
+    var runningCount = 0
+  }
+
+  let source: IntakeFeed
+  let loop: SimulatedLoop
+  private let app: App
+  private let journal: EngineJournal
+  private let state = Mutex(State())
+
+  init(app: App, journal: EngineJournal, loop: SimulatedLoop) {
+    self.app = app
+    self.journal = journal
+    self.loop = loop
+    source = IntakeFeed(journal)
+  }
+
+  var hasEnded: Bool { state.withLock { $0.runningCount } == 0 }
+  var acknowledged: [DeviceToken] { source.acknowledged }
+  var storedCount: Int { source.storedCount }
+  var accounts: [UInt64: Account] { state.withLock { $0.runs }.mapValues(\.ledger.account) }
+
+  func resume() {
+    for campaign in journal.campaigns where campaign.phase == .open {
+      let rest = IntakeFeed(journal)
+      rest.finish()
+      begin(rest, campaign.number)
+    }
+    begin(source, nil)
+  }
+
+  /// Ends every campaign, as the end of a process in good order does.
+  func cancel() { for run in state.withLock({ Array($0.runs.values) }) { run.cancel() } }
+
+  private func begin(_ source: IntakeFeed, _ number: UInt64?) {
+    state.withLock { $0.runningCount += 1 }
+    _ = Task(executorPreference: loop) { [self] in
+      await send(source, number)
+      state.withLock { $0.runningCount -= 1 }
+    }
+  }
+
+  private func send(_ source: IntakeFeed, _ known: UInt64?) async {
+    let campaign = Campaign(payload: Simulation.commonPayload, headers: ProviderHeaders(topic: Scenario.topic))
+    var number = known
+    if number == nil {
+      let beginning = EngineJournal.Beginning(app: "intake", campaign: campaign, context: [])
+      number = try? await journal.begin([beginning]).first
+    }
+    guard let number, let run = try? CampaignRun(campaign, through: app, journalled: number) else { return }
+    state.withLock { $0.runs[number] = run }
+    try? await run.run(source, chunk: AudienceChunk(entryLimit: 64, payloadCapacity: 8_192))
+  }
+}
+
+/// What clients hand over, and what was acknowledged.
+final class IntakeFeed: AudienceSource {
+  private struct State {
+    var tokens: [DeviceToken] = []
+    var readCount = 0
+    var recordedCount = 0
+    var acknowledgedCount = 0
+    var storedCount = 0
+    var isFinished = false
+    var signal: ReaderSignal?
+  }
+
+  private let journal: EngineJournal
+  private let state = Mutex(State())
+  private let gauge = ReservoirGauge()
+
+  init(_ journal: EngineJournal) { self.journal = journal }
+
+  var reservoir: ReservoirGauge? { gauge }
+  var acknowledged: [DeviceToken] { state.withLock { Array($0.tokens.prefix($0.acknowledgedCount)) } }
+  /// The most that lay in the reservoir, and what does now.
+  var storedCount: Int { state.withLock { $0.storedCount } }
+  var nowStoredCount: Int { gauge.count }
+  var addedCount: Int { state.withLock { $0.tokens.count } }
+
+  func attach(_ signal: ReaderSignal) { state.withLock { $0.signal = signal } }
+
+  func add(_ tokens: [DeviceToken]) { change { $0.tokens += tokens } }
+
+  func finish() { change { $0.isFinished = true } }
+
+  private func change(_ body: (inout State) -> Void) {
+    let signal = state.withLock { state in
+      body(&state)
+      return state.signal
+    }
+    signal?.set()
+  }
+
+  func fill(_ chunk: AudienceChunk) throws(AudienceError) -> AudienceSupply {
+    let recorded: Int? = state.withLock { state in
+      state.storedCount = max(state.storedCount, gauge.count)
+      guard state.recordedCount < state.readCount else { return nil }
+      state.recordedCount = state.readCount
+      return state.readCount
+    }
+    if let recorded {
+      journal.whenAllIsDurable { [self] problem in
+        guard problem == nil else { return }
+        state.withLock { $0.acknowledgedCount = recorded }
+      }
+    }
+    chunk.removeAll()
+    return state.withLock { state in
+      while state.readCount < state.tokens.count, chunk.count < chunk.entryLimit {
+        let token = state.tokens[state.readCount]
+        let payload = state.readCount % 3 == 0 ? Array(#"{"aps":{"badge":\#(state.readCount)}}"#.utf8) : []
+        guard chunk.hasRoom(payloadByteCount: payload.count) else { break }
+        state.readCount += 1
+        chunk.append(line: UInt64(state.readCount), token: token, payload: payload)
+      }
+      if chunk.count > 0 { return .entries }
+      return state.isFinished ? .end : .waiting
+    }
+  }
+}
