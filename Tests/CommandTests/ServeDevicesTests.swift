@@ -38,6 +38,7 @@ struct ServeDevicesTests {
     let upstream = try await serve.site.simulate()
     try serve.configure(upstream)
     let key = try await serve.key(["--scope", "devices"])
+    let reader = try await serve.key(["--scope", "read"])
     let service = try await serve.start()
     let token = HTTP2Site.token(1)
     func call(_ path: String, _ method: String = "GET", _ body: String? = nil) async throws -> ServeSite.Reply {
@@ -94,7 +95,6 @@ struct ServeDevicesTests {
       #expect(reply.status == 400, "\(body)")
       #expect(try reply.decoded(ServeSite.Problem.self).errors?.map(\.pointer) == [pointer], "\(body)")
     }
-    let reader = try await serve.key(["--scope", "read"])
     let refused = try await serve.request(
       service.api, "\(Self.path)/\(token)", key: reader, body: "{}", method: "PUT")
     #expect(refused.status == 403)
