@@ -15,6 +15,7 @@ struct ServeSite {
   struct Reply {
     let status: Int
     let body: Data
+    var headers: [String: String] = [:]
 
     func decoded<Value: Decodable>(_ type: Value.Type) throws -> Value { try JSONDecoder().decode(type, from: body) }
     var text: String { String(decoding: body, as: UTF8.self) }
@@ -96,16 +97,22 @@ struct ServeSite {
   }
 
   func request(
-    _ port: Int, _ path: String, key: String? = nil, body: String? = nil
+    _ port: Int, _ path: String, key: String? = nil, body: String? = nil, method: String? = nil,
+    headers: [String: String] = [:]
   ) async throws -> Reply {
     var request = URLRequest(url: try #require(URL(string: "http://127.0.0.1:\(port)\(path)")), timeoutInterval: 600)
     if let body {
       request.httpMethod = "POST"
       request.httpBody = Data(body.utf8)
     }
+    if let method { request.httpMethod = method }
+    for (name, value) in headers { request.setValue(value, forHTTPHeaderField: name) }
     if let key { request.setValue("Bearer \(key)", forHTTPHeaderField: "Authorization") }
     let (data, response) = try await session.data(for: request)
-    return Reply(status: (response as? HTTPURLResponse)?.statusCode ?? 0, body: data)
+    let answer = response as? HTTPURLResponse
+    var fields: [String: String] = [:]
+    for (name, value) in answer?.allHeaderFields ?? [:] { fields["\(name)".lowercased()] = "\(value)" }
+    return Reply(status: answer?.statusCode ?? 0, body: data, headers: fields)
   }
 
   static func body(_ token: String) -> String { #"{"token":"\#(token)","payload":{"aps":{"alert":"Hello"}}}"# }

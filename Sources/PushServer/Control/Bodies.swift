@@ -12,7 +12,9 @@ extension Problem {
     case let error as StoreError: self.init(error)
     case let error as any HTTPResponseError where error.status == .notFound: self = .notFound
     case let error as any HTTPResponseError: self.init(error.status, "\(error.status.reasonPhrase)", "\(error)")
-    default: self.init(.internalServerError, "Internal error", "The request could not be served: \(error).")
+    default:
+      self.init(.internalServerError, "Internal error", "The request could not be served: \(error).")
+      isDoubtful = true
     }
   }
 }

@@ -9,12 +9,16 @@ struct ControlAccess: Sendable {
 
   /// The app of the request's path, if the caller may do this with it.
   ///
+  /// - Parameter other: a scope that allows it as well.
   /// - Throws: ``Problem``: 401, 403, or 404, also for an app that the key is not for.
-  func app(_ request: Request, _ context: ControlContext, _ scope: Scope) async throws -> PushApp {
+  func app(
+    _ request: Request, _ context: ControlContext, _ scope: Scope, or other: Scope? = nil
+  ) async throws -> PushApp {
     let caller = try await keys.caller(request.headers[.authorization])
     guard let id = context.parameters.get("app"), caller.sees(app: id),
       let app = try? deployment.app(id)
     else { throw Problem.notFound }
+    if let other, caller.may(other) { return app }
     try demand(scope, of: caller)
     return app
   }

@@ -11,7 +11,9 @@ struct ControlRoutes: Sendable {
 
   var responder: ControlResponder<RouterResponder<ControlContext>> {
     let router = Router(context: ControlContext.self)
+    router.add(middleware: Idempotency(access: access, store: store))
     NotificationRoutes(access: access, store: store, book: book, intake: intake).add(to: router)
+    DeviceRoutes(access: access, store: store).add(to: router)
     FeedbackRoutes(access: access, store: store).add(to: router)
     AppRoutes(access: access, store: store).add(to: router)
     return ControlResponder(router: router.buildResponder(), metrics: metrics)

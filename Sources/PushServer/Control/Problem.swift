@@ -23,6 +23,8 @@ struct Problem: Error, Sendable {
   var action: String?
   /// Seconds.
   var retryAfter: Int?
+  /// What was asked for may have been done in part, or as a whole.
+  var isDoubtful = false
 
   init(_ status: HTTPResponse.Status, _ title: String, _ detail: String, action: String? = nil) {
     self.status = status
@@ -81,6 +83,8 @@ extension Problem {
     case .journal: self.init(.init(code: 507, reasonPhrase: "Insufficient Storage"), "Not durable", error.message)
     default: self = .unavailable(error.message)
     }
+    // Notifications can be with the engine by then.
+    isDoubtful = error.code == .journal || error.code == .cancelled
   }
 
   init(_ error: StoreError) {
@@ -88,5 +92,6 @@ extension Problem {
     case .full: self.init(.init(code: 507, reasonPhrase: "Insufficient Storage"), "Disk full", error.description)
     default: self = .unavailable(error.description)
     }
+    isDoubtful = true
   }
 }

@@ -1,0 +1,135 @@
+internal import Carillon
+internal import PushStore
+internal import PushWire
+
+/// What a request, or a line of an import, says of a device.
+struct DeviceRequest {
+  /// The fields of a registration.
+  static let fields: Set<String> = ["language", "timeZone", "tags", "replacesToken"]
+  /// Those of a line, which also names the device.
+  static let lineFields = fields.union(["token", "registeredAt"])
+
+  /// - Parameters:
+  ///   - body: a JSON object; an empty body is one without fields.
+  ///   - token: from the address.
+  /// - Throws: ``Problem`` naming the field that is wrong.
+  static func registration(
+    _ body: ArraySlice<UInt8>, token: Carillon.DeviceToken, now: StoreInstant
+  ) throws -> DeviceRegistration {
+    var reader = DeviceFields(body.isEmpty ? [] : try members(body), known: fields)
+    try reader.check()
+    return try reader.registration(token: token, now: now)
+  }
+
+  /// - Throws: ``Problem`` naming the field that is wrong.
+  static func registration(line: ArraySlice<UInt8>, now: StoreInstant) throws -> DeviceRegistration {
+    var reader = DeviceFields(try members(line), known: lineFields)
+    try reader.check()
+    return try reader.registration(token: nil, now: now)
+  }
+
+  private static func members(_ body: ArraySlice<UInt8>) throws -> [JSONMember] {
+    guard case .object(let members) = try JSONBody.value(body) else {
+      throw Problem.malformed("It must be a JSON object.")
+    }
+    return members
+  }
+}
+
+/// The fields of a device by name, however they were written.
+struct DeviceFields {
+  private let members: [JSONMember]
+  private let known: Set<String>
+  private var values: [String: JSONValue] = [:]
+
+  init(_ members: [JSONMember], known: Set<String>) {
+    self.members = members
+    self.known = known
+  }
+
+  mutating func check() throws {
+    for member in members {
+      guard known.contains(member.key) else {
+        throw Problem.malformed("There is no field \"\(member.key)\".", pointer: "/\(member.key)")
+      }
+      guard values.updateValue(member.value, forKey: member.key) == nil else {
+        throw Problem.malformed("The field stands twice.", pointer: "/\(member.key)")
+      }
+    }
+  }
+
+  func registration(token: Carillon.DeviceToken?, now: StoreInstant) throws -> DeviceRegistration {
+    guard let token = try token ?? self.token("token") else {
+      throw Problem.malformed("The device's token is missing.", pointer: "/token")
+    }
+    var registration = DeviceRegistration(
+      token: token.bytes, replacedToken: try self.token("replacesToken")?.bytes, newID: .make(at: now),
+      registeredAt: now)
+    if let value = values["language"] {
+      registration.language = .set(
+        try text("language", value).map { text in
+          guard let language = LanguageTag.normalised(text) else {
+            throw Problem.malformed(
+              "The language must be a tag as BCP 47 has it, such as de or en-GB.", pointer: "/language")
+          }
+          return language
+        })
+    }
+    if let value = values["timeZone"] {
+      registration.timeZone = .set(
+        try text("timeZone", value).map { name in
+          guard TimeZoneName.isValid(name) else {
+            throw Problem.malformed(
+              "The time zone must be a name of the IANA database, such as Europe/Berlin.", pointer: "/timeZone")
+          }
+          return name
+        })
+    }
+    if let value = values["tags"] { registration.tags = .set(try tags(value)) }
+    if let value = values["registeredAt"], let text = try text("registeredAt", value) {
+      guard let instant = InstantText.instant(text) else {
+        throw Problem.malformed(
+          "It must be an instant with its offset, such as 2026-01-31T12:00:00Z.", pointer: "/registeredAt")
+      }
+      guard instant <= now else { throw Problem.malformed("It must not be in the future.", pointer: "/registeredAt") }
+      registration.registeredAt = instant
+    }
+    return registration
+  }
+
+  private func tags(_ value: JSONValue) throws -> Set<String> {
+    guard value != .null else { return [] }
+    guard case .array(let elements) = value else {
+      throw Problem.malformed("The tags must be an array of strings.", pointer: "/tags")
+    }
+    // Before each of them is looked at.
+    guard elements.count <= 4 * DeviceTag.countLimit else {
+      throw Problem.malformed("A device has at most \(DeviceTag.countLimit) tags.", pointer: "/tags")
+    }
+    var texts: [String] = []
+    for (index, element) in elements.enumerated() {
+      guard case .string(let text) = element else {
+        throw Problem.malformed("A tag must be a string.", pointer: "/tags/\(index)")
+      }
+      texts.append(text)
+    }
+    do { return try DeviceTag.normalised(texts) } catch let problem as Problem {
+      throw Problem.malformed(problem.detail, pointer: "/tags")
+    }
+  }
+
+  private func token(_ name: String) throws -> Carillon.DeviceToken? {
+    guard let value = values[name], let text = try text(name, value) else { return nil }
+    do throws(CarillonError) { return try Carillon.DeviceToken(hex: text) } catch {
+      throw Problem.malformed(error.message, pointer: "/\(name)")
+    }
+  }
+
+  private func text(_ name: String, _ value: JSONValue) throws -> String? {
+    switch value {
+    case .null: return nil
+    case .string(let text): return text
+    default: throw Problem.malformed("It must be a string.", pointer: "/\(name)")
+    }
+  }
+}

@@ -1,0 +1,116 @@
+internal import Carillon
+internal import Hummingbird
+internal import PushStore
+internal import PushTransport
+
+/// The devices of an app.
+struct DeviceRoutes: Sendable {
+  let access: ControlAccess
+  let store: any Store
+
+  func add(to router: Router<ControlContext>) {
+    let app = router.group("v1/apps/{app}")
+    app.put("devices/{token}", use: putDevice)
+    app.get("devices/{token}", use: getDevice)
+    app.delete("devices/{token}", use: deleteDevice)
+    app.get("devices", use: getDevices)
+    app.post("devices:import", use: postImport)
+  }
+
+  private func putDevice(_ request: Request, _ context: ControlContext) async throws -> Response {
+    let app = try await access.app(request, context, .devices)
+    let token = try token(context)
+    let body = try await request.wholeBody(limit: DeviceImport.lineLimit)
+    let result = try await store.register(
+      try DeviceRequest.registration(body[...], token: token, now: .now), app: app.id)
+    guard let device = try await store.device(token: token.bytes, app: app.id) else {
+      throw Problem(.conflict, "Removed", "The device was removed while it was registered.")
+    }
+    let isNew = if case .created = result { true } else { false }
+    return .json(isNew ? .created : .ok) { Self.write(device, to: &$0) }
+  }
+
+  private func getDevice(_ request: Request, _ context: ControlContext) async throws -> Response {
+    let app = try await access.app(request, context, .devices, or: .read)
+    guard let device = try await store.device(token: try token(context).bytes, app: app.id) else {
+      throw Problem.notFound
+    }
+    return .json { Self.write(device, to: &$0) }
+  }
+
+  private func deleteDevice(_ request: Request, _ context: ControlContext) async throws -> Response {
+    let app = try await access.app(request, context, .devices)
+    guard try await store.removeDevice(token: try token(context).bytes, app: app.id) else { throw Problem.notFound }
+    return Response(status: .noContent)
+  }
+
+  private func getDevices(_ request: Request, _ context: ControlContext) async throws -> Response {
+    let app = try await access.app(request, context, .devices, or: .read)
+    let parameters = request.uri.queryParameters
+    let limit = try parameters.integer("limit", in: 1...1000) ?? 100
+    let cursor = try parameters.integer("cursor", in: 0...Int.max) ?? 0
+    let tag = try parameters["tag"].map { try DeviceTag.normalised(String($0)) }
+    let devices = try await store.devices(app: app.id, tag: tag, after: Int64(cursor), limit: limit)
+    return .json { json in
+      json.array("items", devices) { Self.write($0, to: &$1) }
+      if devices.count == limit, let last = devices.last { json.field("nextCursor", String(last.key)) }
+    }
+  }
+
+  /// The body is read at the pace of the store, and never held as a whole.
+  private func postImport(_ request: Request, _ context: ControlContext) async throws -> Response {
+    let app = try await access.app(request, context, .devices)
+    var devices = DeviceImport(now: .now)
+    do {
+      for try await part in request.body {
+        var rest = Array(part.readableBytesView)[...]
+        while !rest.isEmpty {
+          rest = try devices.take(rest)
+          if devices.isPortionFull { try await storePortion(of: &devices, app.id) }
+        }
+      }
+      try devices.finish()
+      try await storePortion(of: &devices, app.id)
+    } catch {
+      var problem = Problem(describing: error)
+      let count = devices.createdCount + devices.updatedCount
+      if count > 0 {
+        problem.detail += " The first \(count) devices are stored."
+        problem.action = problem.action ?? "Import the file again: devices that are there already are updated."
+      }
+      throw problem
+    }
+    return .json { json in
+      json.field("created", devices.createdCount)
+      json.field("updated", devices.updatedCount)
+      json.field("rejected", devices.rejectedCount)
+      json.array("errors", devices.errors) { error, json in
+        json.field("line", error.line)
+        json.field("detail", error.detail)
+      }
+    }
+  }
+
+  private func storePortion(of devices: inout DeviceImport, _ app: String) async throws {
+    guard !devices.portion.isEmpty else { return }
+    devices.stored(try await store.importDevices(devices.portion, app: app))
+  }
+
+  private func token(_ context: ControlContext) throws -> Carillon.DeviceToken {
+    do throws(CarillonError) { return try Carillon.DeviceToken(hex: context.parameters.get("token") ?? "") } catch {
+      throw Problem.malformed(error.message)
+    }
+  }
+
+  private static func write(_ device: StoredDevice, to json: inout JSONWriter) {
+    json.field("id", device.id.text)
+    json.field("token", Digest.hexadecimal(device.token))
+    json.field("language", device.language)
+    json.field("timeZone", device.timeZone)
+    json.field("tags", device.tags)
+    json.field("createdAt", InstantText.text(device.createdAt))
+    json.field("registeredAt", InstantText.text(device.registeredAt))
+    json.field("suppressed", device.isSuppressed)
+    json.field("goneAt", device.goneAt.map(InstantText.text))
+  }
+}

@@ -1,0 +1,146 @@
+internal import Carillon
+internal import HTTPTypes
+internal import Hummingbird
+internal import NIOCore
+internal import PushStore
+internal import PushTransport
+internal import Synchronization
+
+/// Carries a POST out once, however often its caller repeats it with the same `Idempotency-Key`.
+///
+/// A row in the store says that the request begins, before anything is done. So whatever happens
+/// afterwards, it is never carried out twice: without an answer in the store, a repetition is refused.
+struct Idempotency: RouterMiddleware {
+  typealias Context = ControlContext
+
+  let access: ControlAccess
+  let store: any Store
+  /// In this process.
+  private let running = RunningRequests()
+
+  init(access: ControlAccess, store: any Store) {
+    self.access = access
+    self.store = store
+  }
+
+  /// Keys are kept for so long.
+  static let age = Duration.seconds(24 * 3600)
+  private static let keyByteCountLimit = 255
+  private static let header = HTTPField.Name("Idempotency-Key")
+  private static let replayed = HTTPField.Name("Idempotent-Replayed")
+
+  func handle(
+    _ request: Request, context: ControlContext, next: (Request, ControlContext) async throws -> Response
+  ) async throws -> Response {
+    guard request.method == .post, !Self.isStreamed(request.uri.path),
+      let key = Self.header.flatMap({ request.headers[$0] })
+    else { return try await next(request, context) }
+    guard (1...Self.keyByteCountLimit).contains(key.utf8.count), key.utf8.allSatisfy({ (33...126).contains($0) }) else {
+      throw Problem.malformed(
+        "The header Idempotency-Key must have from 1 to \(Self.keyByteCountLimit) visible ASCII characters.")
+    }
+    let caller = try await access.keys.caller(request.headers[.authorization])
+    let body = try await request.wholeBody(limit: access.settings.maxBody)
+    let entry = IdempotentRequest(
+      caller: caller.keyID, key: key, digest: Self.digest(request, body), begunAt: .now)
+    let place = RunningRequests.Place(caller: caller.keyID, key: key)
+    let isFirst = running.add(place)
+    defer { if isFirst { running.remove(place) } }
+    switch try await store.begin(entry, oldest: Self.oldest(at: entry.begunAt)) {
+    case .new: return try await carryOut(request, body, entry, context, next)
+    case .answered(let answer): return Self.response(answer)
+    case .different:
+      throw Problem(
+        .unprocessableContent, "Key used before", "Another request had this Idempotency-Key.",
+        action: "Give each request a key of its own, and repeat a request unchanged.")
+    case .begun where !isFirst:
+      var problem = Problem(.conflict, "Still running", "A request with this Idempotency-Key is still running.")
+      problem.retryAfter = 1
+      throw problem
+    case .begun:
+      throw Problem(
+        .conflict, "Interrupted", "A request with this Idempotency-Key was interrupted, and may have been carried out.",
+        action: "Look whether it was, and send it with another key if not.")
+    }
+  }
+
+  static func oldest(at instant: StoreInstant) -> StoreInstant {
+    StoreInstant(milliseconds: instant.milliseconds - age.components.seconds * 1000)
+  }
+
+  private func carryOut(
+    _ request: Request, _ body: [UInt8], _ entry: IdempotentRequest, _ context: ControlContext,
+    _ next: (Request, ControlContext) async throws -> Response
+  ) async throws -> Response {
+    var request = request
+    request.body = RequestBody(buffer: ByteBuffer(bytes: body))
+    let response: Response
+    do { response = try await next(request, context) } catch {
+      let problem = Problem(describing: error)
+      if !problem.isDoubtful { try await store.withdraw(entry) }
+      throw problem
+    }
+    guard response.status.kind == .successful else {
+      try await store.withdraw(entry)
+      return response
+    }
+    let answer = StoredAnswer(
+      status: response.status.code, contentType: response.headers[.contentType],
+      body: try await CollectedBody.bytes(of: response.body))
+    try await store.finish(entry, answer)
+    return Response(
+      status: response.status, headers: response.headers, body: ResponseBody(byteBuffer: ByteBuffer(bytes: answer.body))
+    )
+  }
+
+  /// Bodies that are not held as a whole. Sending them twice does nothing more than sending them once.
+  private static func isStreamed(_ path: String) -> Bool {
+    path.hasSuffix("/devices:import") || path.hasSuffix("/audience")
+  }
+
+  private static func digest(_ request: Request, _ body: [UInt8]) -> [UInt8] {
+    Digest.sha256(Array("\(request.method.rawValue) \(request.uri.string)\n".utf8) + Digest.sha256(body))
+  }
+
+  private static func response(_ answer: StoredAnswer) -> Response {
+    var response = Response(
+      status: HTTPResponse.Status(code: answer.status),
+      body: ResponseBody(byteBuffer: ByteBuffer(bytes: answer.body)))
+    response.headers[.contentType] = answer.contentType
+    if let replayed { response.headers[replayed] = "true" }
+    return response
+  }
+}
+
+/// Requests with keys that this process carries out.
+private final class RunningRequests: Sendable {
+  struct Place: Hashable {
+    let caller: String
+    let key: String
+  }
+
+  private let places = Mutex<Set<Place>>([])
+
+  /// - Returns: false if it is there already.
+  func add(_ place: Place) -> Bool { places.withLock { $0.insert(place).inserted } }
+  func remove(_ place: Place) { places.withLock { _ = $0.remove(place) } }
+}
+
+/// The bytes of an answer.
+private struct CollectedBody: ResponseBodyWriter {
+  /// Shared, because the body takes a copy of its writer.
+  private final class Bytes {
+    var all: [UInt8] = []
+  }
+
+  private let bytes = Bytes()
+
+  static func bytes(of body: ResponseBody) async throws -> [UInt8] {
+    let writer = CollectedBody()
+    try await body.write(writer)
+    return writer.bytes.all
+  }
+
+  func write(_ buffer: ByteBuffer) async throws { bytes.all += buffer.readableBytesView }
+  consuming func finish(_ trailingHeaders: HTTPFields?) async throws {}
+}
