@@ -11,6 +11,7 @@ final class AppShared: Sendable {
   let scheduler: LaneScheduler
   let growth = PoolGrowth()
   let rate: RateLimiter
+  let turns: TurnShares
   /// Why the app makes no progress.
   let status: AppStatus
   let unknownReasons = UnknownReasons()
@@ -22,11 +23,13 @@ final class AppShared: Sendable {
 
   /// - Parameters:
   ///   - loop: For timers.
+  ///   - weight: See ``AppRules/weight``.
   ///   - starved: Requests another lane from the app.
   ///   - breakerTripped: Called once, when the breaker on bad tokens trips.
   ///   - stopped: Called once, when the app stops for good.
   init(
-    app: String, loop: any Loop, rateLimit: Double?, breaker: BadTokenBreaker? = nil, status: AppStatus,
+    app: String, loop: any Loop, rateLimit: Double?, weight: Int = 1, breaker: BadTokenBreaker? = nil,
+    status: AppStatus,
     journal: EngineJournal?, starved: @escaping @Sendable () -> Void,
     breakerTripped: @escaping @Sendable (String) -> Void = { _ in },
     stopped: @escaping @Sendable (String) -> Void = { _ in }
@@ -38,6 +41,7 @@ final class AppShared: Sendable {
     self.breakerTripped = breakerTripped
     self.stopped = stopped
     self.breaker = Mutex(breaker)
+    turns = TurnShares(weight: weight)
     scheduler = LaneScheduler(starved: starved)
     rate = RateLimiter(perSecond: rateLimit, loop: loop)
   }
