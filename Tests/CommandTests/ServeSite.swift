@@ -16,6 +16,8 @@ struct ServeSite {
     let status: Int
     let body: Data
     var headers: [String: String] = [:]
+    /// Seconds.
+    var retryAfter: Int? { headers["retry-after"].flatMap { Int($0) } }
 
     func decoded<Value: Decodable>(_ type: Value.Type) throws -> Value { try JSONDecoder().decode(type, from: body) }
     var text: String { String(decoding: body, as: UTF8.self) }
@@ -54,7 +56,7 @@ struct ServeSite {
   /// - Parameter settings: further settings of each app, such as `queue: { bytes: 64KiB }`.
   func configure(
     _ upstream: HTTP2Site.Service, sync: String = "interval", apps: [String] = ["news", "chat"],
-    keyFile: String = HTTP2Site.keyFile, settings: String = ""
+    keyFile: String = HTTP2Site.keyFile, settings: String = "", api: String = ""
   ) throws {
     let apps = apps.map { id in
       """
@@ -71,7 +73,7 @@ struct ServeSite {
     try site.place.write(
       """
       journal: { directory: journal, sync: \(sync) }
-      api: { listen: "127.0.0.1:0" }
+      api: { listen: "127.0.0.1:0"\(api) }
       admin: { listen: "127.0.0.1:0" }
       apps:
       \(apps.joined())
