@@ -48,6 +48,7 @@ enum Schema {
           """)
     }
     migrator.registerMigration("2: devices") { try $0.execute(sql: DeviceSchema.tables) }
+    migrator.registerMigration("3: campaigns") { try $0.execute(sql: CampaignSchema.tables) }
     return migrator
   }
 }
