@@ -147,6 +147,7 @@ package struct CampaignRun: Sendable {
     await ledger.finished()
     shared.campaigns.forget(ledger)
     if let number = journalled?.number, problem == nil, !ledger.isCancelled || ledger.isAbandoned {
+      ledger.reportEnd()
       shared.journal?.end(number)
     }
     if let problem { throw problem }
@@ -165,6 +166,13 @@ package struct CampaignRun: Sendable {
   package func abandon() {
     ledger.abandon()
     shared.wasCancelled()
+  }
+
+  /// After a run that ended early: the journal calls the campaign ended.
+  package func giveUp() {
+    guard let number = journalled?.number else { return }
+    ledger.reportEnd()
+    shared.journal?.end(number)
   }
 
   /// Stops reading the audience until ``resume()``. What was taken in is still sent: as much as the

@@ -7,6 +7,7 @@ struct ControlRoutes: Sendable {
   let store: any Store
   let book: OutcomeBook
   let intake: IntakeLimit
+  let campaigns: CampaignRunner
   let metrics: RequestMetrics
 
   var responder: ControlResponder<RouterResponder<ControlContext>> {
@@ -15,6 +16,7 @@ struct ControlRoutes: Sendable {
     NotificationRoutes(access: access, store: store, book: book, intake: intake).add(to: router)
     DeviceRoutes(access: access, store: store).add(to: router)
     FeedbackRoutes(access: access, store: store).add(to: router)
+    CampaignRoutes(access: access, runner: campaigns, isOpen: intake.isOpen).add(to: router)
     AppRoutes(access: access, store: store).add(to: router)
     return ControlResponder(router: router.buildResponder(), metrics: metrics)
   }
