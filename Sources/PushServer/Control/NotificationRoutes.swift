@@ -20,6 +20,7 @@ struct NotificationRoutes: Sendable {
   private func postNotification(_ request: Request, _ context: ControlContext) async throws -> Response {
     let app = try await access.app(request, context, .send)
     try intake.demandRoom(app)
+    try request.bodyType([.json])
     let body = try NotificationRequest(parsing: try await request.wholeBody(limit: access.settings.maxBody)[...])
     let ids = try await app.submit([(body.notification, body.token)])
     guard let id = ids.first else { throw Problem.unavailable("The notification was not taken in.") }
@@ -32,6 +33,7 @@ struct NotificationRoutes: Sendable {
   private func postBatch(_ request: Request, _ context: ControlContext) async throws -> Response {
     let app = try await access.app(request, context, .send)
     try intake.demandRoom(app)
+    try request.bodyType([.json, .lines])
     let body = BatchRequest(parsing: try await request.wholeBody(limit: access.settings.maxBody), app: app)
     var parts: [StoredBatch.Part] = []
     if !body.notifications.isEmpty {

@@ -23,6 +23,8 @@ struct Problem: Error, Sendable {
   var action: String?
   /// Seconds.
   var retryAfter: Int?
+  /// The methods of the address, with 405.
+  var allow: String?
 
   init(_ status: HTTPResponse.Status, _ title: String, _ detail: String, action: String? = nil) {
     self.status = status
@@ -46,7 +48,7 @@ struct Problem: Error, Sendable {
   }
 
   /// - Parameter instance: the path of the request.
-  func response(instance: String) -> Response {
+  func text(instance: String?) -> String {
     var json = JSONWriter()
     json.object { json in
       json.field("title", title)
@@ -62,10 +64,16 @@ struct Problem: Error, Sendable {
       }
       json.field("action", action)
     }
+    return json.text
+  }
+
+  /// - Parameter instance: the path of the request.
+  func response(instance: String) -> Response {
     var response = Response(
       status: status, headers: [.contentType: "application/problem+json"],
-      body: ResponseBody(byteBuffer: ByteBuffer(string: json.text)))
+      body: ResponseBody(byteBuffer: ByteBuffer(string: text(instance: instance))))
     if let retryAfter { response.headers[.retryAfter] = String(retryAfter) }
+    if let allow { response.headers[.allow] = allow }
     if status == .unauthorized { response.headers[.wwwAuthenticate] = "Bearer" }
     return response
   }
