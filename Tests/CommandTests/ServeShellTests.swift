@@ -27,6 +27,10 @@ struct ServeShellTests {
     #expect(!FileManager.default.fileExists(atPath: serve.site.place.path("journal")))
 
     let service = try await serve.start()
+    for name in ["store.db", "store.db-wal", "store.db-shm"] {
+      let file = try FileManager.default.attributesOfItem(atPath: serve.site.place.path(name))
+      #expect(file[.posixPermissions] as? Int == 0o600, "\(name) holds tokens")
+    }
     let text = try serve.site.place.read("carillon.yaml")
     try serve.site.place.write(
       text.replacing(#"api: { listen: "127.0.0.1:0" }"#, with: #"api: { listen: "127.0.0.1:\#(service.api)" }"#)

@@ -68,7 +68,7 @@ enum SetupText {
     "$carillon" serve --config carillon.yaml >serve.log 2>&1 &
     echo $! >>pids
     tries=0
-    until grep -q '^Serves' serve.log; do
+    until grep -qs '^Serves' serve.log; do
       tries=$((tries + 1))
       if [ $tries -gt 300 ] || ! kill -0 $! 2>/dev/null; then
         cat simulator.log serve.log >&2
