@@ -8,16 +8,19 @@ struct ControlRoutes: Sendable {
   let book: OutcomeBook
   let intake: IntakeLimit
   let campaigns: CampaignRunner
+  let reload: @Sendable () async -> ReloadReport
   let metrics: RequestMetrics
 
-  var responder: ControlResponder<RouterResponder<ControlContext>> {
-    let router = Router(context: ControlContext.self)
+  var responder: ControlResponder {
+    let router = ControlResponder.router
     router.add(middleware: Idempotency(access: access, store: store))
     NotificationRoutes(access: access, store: store, book: book, intake: intake).add(to: router)
     DeviceRoutes(access: access, store: store).add(to: router)
     FeedbackRoutes(access: access, store: store).add(to: router)
     CampaignRoutes(access: access, runner: campaigns, isOpen: intake.isOpen).add(to: router)
     AppRoutes(access: access, store: store).add(to: router)
-    return ControlResponder(router: router.buildResponder(), metrics: metrics)
+    DescriptionRoutes().add(to: router)
+    ReloadRoutes(access: access, reload: reload).add(to: router)
+    return ControlResponder(router, metrics: metrics)
   }
 }

@@ -20,6 +20,7 @@ struct NotificationRoutes: Sendable {
   private func postNotification(_ request: Request, _ context: ControlContext) async throws -> Response {
     let app = try await access.app(request, context, .send)
     try intake.demandRoom(app)
+    try request.bodyType([.json])
     let body = try NotificationRequest(parsing: try await access.body(of: request)[...])
     try intake.demandRoom(app)
     let ids = try await app.submit([(body.notification, body.token)])
@@ -33,6 +34,7 @@ struct NotificationRoutes: Sendable {
   private func postBatch(_ request: Request, _ context: ControlContext) async throws -> Response {
     let app = try await access.app(request, context, .send)
     try intake.demandRoom(app)
+    try request.bodyType([.json, .lines])
     let body = BatchRequest(parsing: try await access.body(of: request), app: app)
     // While the body came, others may have filled the queue.
     try intake.demandRoom(app)

@@ -25,6 +25,8 @@ struct Problem: Error, Sendable {
   var retryAfter: Int?
   /// What was asked for may have been done in part, or as a whole.
   var isDoubtful = false
+  /// The methods of the address, with 405.
+  var allow: String?
 
   init(_ status: HTTPResponse.Status, _ title: String, _ detail: String, action: String? = nil) {
     self.status = status
@@ -48,7 +50,7 @@ struct Problem: Error, Sendable {
   }
 
   /// - Parameter instance: the path of the request.
-  func response(instance: String) -> Response {
+  func text(instance: String?) -> String {
     var json = JSONWriter()
     json.object { json in
       json.field("title", title)
@@ -64,10 +66,16 @@ struct Problem: Error, Sendable {
       }
       json.field("action", action)
     }
+    return json.text
+  }
+
+  /// - Parameter instance: the path of the request.
+  func response(instance: String) -> Response {
     var response = Response(
       status: status, headers: [.contentType: "application/problem+json"],
-      body: ResponseBody(byteBuffer: ByteBuffer(string: json.text)))
+      body: ResponseBody(byteBuffer: ByteBuffer(string: text(instance: instance))))
     if let retryAfter { response.headers[.retryAfter] = String(retryAfter) }
+    if let allow { response.headers[.allow] = allow }
     if status == .unauthorized { response.headers[.wwwAuthenticate] = "Bearer" }
     return response
   }
