@@ -2,7 +2,7 @@
 ///
 /// Nothing here assumes one process, or SQLite. Every identifier is made by the caller, so that two
 /// machines can make them without having met.
-package protocol Store: KeyRecords, IntakeRecords, DeviceRecords, AudienceRecords {
+package protocol Store: KeyRecords, IntakeRecords, DeviceRecords, AudienceRecords, BridgeRecords {
   func close() throws(StoreError)
 }
 

@@ -48,6 +48,7 @@ enum Schema {
           """)
     }
     migrator.registerMigration("2: devices") { try $0.execute(sql: DeviceSchema.tables) }
+    migrator.registerMigration("3: bridge") { try $0.execute(sql: BridgeSchema.sql) }
     return migrator
   }
 }
