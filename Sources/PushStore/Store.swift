@@ -2,7 +2,9 @@
 ///
 /// Nothing here assumes one process, or SQLite. Every identifier is made by the caller, so that two
 /// machines can make them without having met.
-package protocol Store: KeyRecords, IntakeRecords, DeviceRecords, AudienceRecords, AppStateRecords, IdempotencyRecords, CampaignRecords {
+package protocol Store: KeyRecords, IntakeRecords, DeviceRecords, AudienceRecords, AppStateRecords, IdempotencyRecords,
+  CampaignRecords, BridgeRecords
+{
   func close() throws(StoreError)
 }
 

@@ -34,8 +34,17 @@ struct ServeCommand: AsyncParsableCommand {
   @Flag(help: "Print one JSON object when it serves, with its ports.") var json = false
   @Flag(help: "Read everything, say what the service would do, and end.") var check = false
 
+  @Option(help: .init("Say which app a client of the bridge would be, by its certificate, and end.", valueName: "file"))
+  var explainClient: String?
+
   func run() async throws {
     let configuration = try ServerFile.read(config)
+    if let explainClient {
+      let (isAccepted, text) = try BridgeExplanation.explain(explainClient, configuration)
+      StandardStream.output.writeLine(text)
+      if !isAccepted { throw ExitStatus.findings }
+      return
+    }
     if check { return try await check(configuration) }
     let log = ServiceLog(configuration.log) { StandardStream.error.writeLine($0) }
     let daemon = try Daemon(
@@ -46,7 +55,7 @@ struct ServeCommand: AsyncParsableCommand {
       try await daemon.run { ports in
         StandardStream.output.writeLine(
           json
-            ? #"{"event":"ready","api":\#(ports.api),"admin":\#(ports.admin)}"#
+            ? ports.readyJSON
             : "Serves the API on port \(ports.api), health and metrics on port \(ports.admin).")
       }
     } catch let error as CarillonError {

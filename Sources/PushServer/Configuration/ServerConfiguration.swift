@@ -50,6 +50,8 @@ package struct ServerConfiguration: Hashable, Sendable {
   package var storePath: String?
   package var shutdown = Shutdown()
   package var log = Log()
+  /// Nil: nobody is served over the binary protocol.
+  package var bridge: BridgeConfiguration?
   /// How long outcomes and batches can be asked for after they ended.
   package var retention = Duration.seconds(7 * 86_400)
 

@@ -10,6 +10,8 @@ struct ControlRoutes: Sendable {
   let campaigns: CampaignRunner
   let reload: @Sendable () async -> ReloadReport
   let metrics: RequestMetrics
+  /// Nil: the service has none.
+  let bridge: Bridge?
 
   var responder: ControlResponder {
     let router = ControlResponder.router
@@ -19,6 +21,7 @@ struct ControlRoutes: Sendable {
     FeedbackRoutes(access: access, store: store).add(to: router)
     CampaignRoutes(access: access, runner: campaigns, isOpen: intake.isOpen).add(to: router)
     AppRoutes(access: access, store: store).add(to: router)
+    BridgeRoutes(access: access, store: store, bridge: bridge).add(to: router)
     DescriptionRoutes().add(to: router)
     ReloadRoutes(access: access, reload: reload).add(to: router)
     return ControlResponder(router, metrics: metrics)

@@ -28,6 +28,9 @@ package final class OutcomeBook: IntakeRecorder {
   /// thread took is durable. After a failure nothing is, so every later call fails as well.
   private let failure = Mutex<UnsyncedList?>(nil)
 
+  /// Hears of outcomes at once.
+  private let watcher = Mutex<(any IntakeWatcher)?>(nil)
+
   /// The lists and accounts of campaigns.
   let campaigns: CampaignBook
 
@@ -35,6 +38,12 @@ package final class OutcomeBook: IntakeRecorder {
     self.store = store
     campaigns = CampaignBook(store: store)
   }
+
+  /// To be called before anything is taken in.
+  package func tell(_ watcher: any IntakeWatcher) { self.watcher.withLock { $0 = watcher } }
+
+  /// Adds what the bridge has to write.
+  func change(_ change: (inout BridgeChanges) -> Void) { state.withLock { change(&$0.changes.bridge) } }
 
   // MARK: IntakeRecorder
 
@@ -56,6 +65,7 @@ package final class OutcomeBook: IntakeRecorder {
     state.withLock { state in
       state.accepted[id, default: [:]][confirmation, default: []] += lines.lazy.map { UInt32(truncatingIfNeeded: $0) }
     }
+    watcher.withLock { $0 }?.accepted(run, lines: lines)
   }
 
   package func notAccepted(
@@ -73,6 +83,7 @@ package final class OutcomeBook: IntakeRecorder {
         IntakeChanges.NotAccepted(notification: notification, state: name, detail: detail))
       if let gone { state.changes.gone.append(gone) }
     }
+    watcher.withLock { $0 }?.notAccepted(run, line: line, outcome: outcome)
   }
 
   /// A campaign has found a device gone.
@@ -86,6 +97,7 @@ package final class OutcomeBook: IntakeRecorder {
   package func ended(_ run: IntakeRunID) {
     let id = StoredRunID(run)
     state.withLock { $0.changes.ended.append((id, .now)) }
+    watcher.withLock { $0 }?.ended(run)
   }
 
   package func makeDurable() throws(UnsyncedList) {

@@ -53,6 +53,7 @@ struct Upkeep: Service {
       let oldest = StoreInstant(milliseconds: StoreInstant.now.milliseconds - retention.components.seconds * 1000)
       try await store.forget(endedBefore: oldest)
       try await store.forgetRequests(begunBefore: Idempotency.oldest(at: .now))
+      try await store.forgetForwarded(before: StoreInstant(milliseconds: StoreInstant.now.milliseconds - 86_400_000))
     } catch {
       logger.error("the store cannot be written", metadata: ["why": "\(error)"])
     }

@@ -51,6 +51,7 @@ enum Schema {
     migrator.registerMigration("3: apps") { try $0.execute(sql: Schema.appStates) }
     migrator.registerMigration("4: idempotency") { try $0.execute(sql: IdempotencySchema.tables) }
     migrator.registerMigration("5: campaigns") { try $0.execute(sql: CampaignSchema.tables) }
+    migrator.registerMigration("6: bridge") { try $0.execute(sql: BridgeSchema.sql) }
     return migrator
   }
 }
