@@ -24,7 +24,7 @@ package final class SQLiteStore: Store {
       }
       // It holds device tokens. SQLite gives the files beside it the same mode.
       if !FileManager.default.fileExists(atPath: path) {
-        FileManager.default.createFile(atPath: path, contents: nil, attributes: [.posixPermissions: 0o600])
+        _ = FileManager.default.createFile(atPath: path, contents: nil, attributes: [.posixPermissions: 0o600])
       }
       pool = try DatabasePool(path: path, configuration: configuration)
       writer = GroupWriter(pool, path: path)

@@ -10,9 +10,12 @@ extension AudienceFilter {
     all = try fields.texts("all", limit: Self.wordLimit) ?? []
     any = try fields.texts("any", limit: Self.wordLimit) ?? []
     none = try fields.texts("none", limit: Self.wordLimit) ?? []
-    languages = try fields.texts("languages", limit: Self.wordLimit) ?? []
-    for language in languages where LanguageTag.canonical(language) == nil {
-      throw fields.wrong("languages", "\"\(language)\" is no language tag, such as \"de\" or \"pt-BR\".")
+    languages = []
+    for text in try fields.texts("languages", limit: Self.wordLimit) ?? [] {
+      guard let language = LanguageTag.normalised(text) else {
+        throw fields.wrong("languages", "\"\(text)\" is no language tag, such as \"de\" or \"pt-BR\".")
+      }
+      languages.append(language)
     }
     try fields.finish()
   }

@@ -114,7 +114,7 @@ struct CampaignPlan: Sendable {
     }
     for member in members {
       let pointer = "/variants/\(member.key)"
-      guard let language = LanguageTag.canonical(member.key) else {
+      guard let language = LanguageTag.normalised(member.key) else {
         throw Problem.malformed("\"\(member.key)\" is no language tag, such as \"de\" or \"pt-BR\".", pointer: pointer)
       }
       guard case .object = member.value else { throw Problem.malformed("It must be a payload.", pointer: pointer) }

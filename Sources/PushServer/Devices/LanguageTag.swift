@@ -30,6 +30,18 @@ enum LanguageTag {
     return result.joined(separator: "-")
   }
 
+  /// The best key for a device's language: the tag itself, or the longest beginning of it.
+  ///
+  /// - Parameter variants: their keys are normalised.
+  static func best<Value>(_ language: String, in variants: [String: Value]) -> Value? {
+    guard var tag = normalised(language) else { return nil }
+    while true {
+      if let value = variants[tag] { return value }
+      guard let end = tag.lastIndex(of: "-") else { return nil }
+      tag = String(tag[..<end])
+    }
+  }
+
   private static func isLetter(_ byte: UInt8) -> Bool { (65...90).contains(byte) || (97...122).contains(byte) }
   private static func isDigit(_ byte: UInt8) -> Bool { (48...57).contains(byte) }
 }

@@ -88,7 +88,8 @@ enum Metric {
   static let all = [
     ready, submitted, outcomes, resent, possibleDuplicates, reconnects, queueNotifications, queueBytes, queueOldest,
     window, connections, paused, credentialExpiry, deliveryDuration, batchSize, bridgeClients,
-    bridgeFrames, bridgeAlreadyDelivered, bridgeResponses, bridgeFeedback, bridgeRefused, journalSync, journalLag, journalFailed,
+    bridgeFrames, bridgeAlreadyDelivered, bridgeResponses, bridgeFeedback, bridgeRefused, journalSync, journalLag,
+    journalFailed,
     storeLog, requestDuration,
   ]
 }
