@@ -2,6 +2,7 @@ internal import Foundation
 internal import PushServer
 internal import Support
 internal import Synchronization
+internal import PushTransport
 internal import Testing
 
 @Suite("events and commands of campaigns", .timeLimit(.minutes(20)))

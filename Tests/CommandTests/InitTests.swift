@@ -21,7 +21,7 @@ struct InitTests {
     run.executableURL = URL(filePath: "/bin/sh")
     run.arguments = ["block.sh"]
     run.currentDirectoryURL = place.url
-    FileManager.default.createFile(atPath: place.path("block.out"), contents: nil)
+    _ = FileManager.default.createFile(atPath: place.path("block.out"), contents: nil)
     let output = try FileHandle(forWritingTo: URL(filePath: place.path("block.out")))
     run.standardOutput = output
     run.standardError = output

@@ -54,6 +54,10 @@ package struct AppSettings: Hashable, Sendable, Codable {
   /// `bridge: { clients }`, of the service: certificates of the app's clients over the binary protocol,
   /// each a file or `sha256:` with the fingerprint.
   package var bridgeClients: [String] = []
+  /// `time-zone`, of the service: for quiet hours, and for devices without a time zone. Nil: UTC.
+  package var timeZone: String?
+  /// `quiet-hours`, of the service, such as `22:00-08:00`. Nil: none.
+  package var quietHours: String?
 
   package struct Batching: Hashable, Sendable, Codable {
     package var maxBytes = AppSettings.engine.batchByteCount

@@ -69,7 +69,7 @@ package final class Bridge: Sendable {
   }
 
   func hasRoom(_ app: PushApp) -> Bool {
-    app.waitingByteCount < state.withLock { $0.queueByteCounts[app.id] ?? 0 }
+    app.queuedByteCount < state.withLock { $0.queueByteCounts[app.id] ?? 0 }
   }
 
   func app(_ id: String) -> BridgeApp {

@@ -35,7 +35,7 @@ struct CampaignRoutes: Sendable {
   }
 
   func campaign(_ context: ControlContext, of app: PushApp) async throws -> StoredCampaign {
-    guard let id = context.parameters.get("id").flatMap({ StoredUUID(text: $0) }),
+    guard let id = context.parameters.get("id").flatMap({ StoredUUID($0) }),
       let record = try await desk.store.campaign(id), record.app == app.id
     else { throw Problem.notFound }
     return record
@@ -46,7 +46,7 @@ struct CampaignRoutes: Sendable {
     let plan = try CampaignPlan(parsing: try await request.wholeBody(limit: access.settings.maxBody)[...])
     try plan.check(for: app)
     let record = StoredCampaign(
-      id: .makeCampaign(), app: app.id, state: CampaignState.draft.rawValue, content: plan.content, createdAt: .precise)
+      id: .make(), app: app.id, state: CampaignState.draft.rawValue, content: plan.content, createdAt: .now)
     try await desk.store.add(record)
     var response = try await answer(record, .created)
     response.headers[.location] = "/v1/apps/\(app.id)/campaigns/\(record.id.text)"
@@ -59,7 +59,7 @@ struct CampaignRoutes: Sendable {
     let limit = try parameters.integer("limit", in: 1...1000) ?? 100
     var cursor: StoredUUID?
     if let text = parameters["cursor"] {
-      guard let id = StoredUUID(text: text) else {
+      guard let id = StoredUUID(text) else {
         throw Problem.malformed("The parameter cursor must be the nextCursor of the page before.")
       }
       cursor = id
@@ -103,7 +103,7 @@ struct CampaignRoutes: Sendable {
   private func act(_ request: Request, _ context: ControlContext) async throws -> Response {
     let app = try await access.app(request, context, .campaigns)
     let parts = (context.parameters.get("id") ?? "").split(separator: ":", omittingEmptySubsequences: false)
-    guard parts.count == 2, let id = StoredUUID(text: parts[0]),
+    guard parts.count == 2, let id = StoredUUID(parts[0]),
       let record = try await desk.store.campaign(id), record.app == app.id
     else { throw Problem.notFound }
     let changed: StoredCampaign
@@ -128,7 +128,7 @@ struct CampaignRoutes: Sendable {
       }
       return .started(isDue: runner.isDue(plan))
     } _: { record in
-      if record.status == .running { record.startedAt = record.startedAt ?? .precise }
+      if record.status == .running { record.startedAt = record.startedAt ?? .now }
     }
   }
 

@@ -21,7 +21,7 @@ struct CampaignStanding: Sendable {
     if plan.isDryRun, record.endedAt != nil {
       app.notes.append("dry run: \(account.cancelled) of \(account.submitted) could be sent, and nothing was")
     }
-    let end = record.endedAt ?? .precise
+    let end = record.endedAt ?? .now
     let seconds = record.startedAt.map { Double(end.milliseconds - $0.milliseconds) / 1000 } ?? 0
     return AccountSnapshot(apps: [app], seconds: max(0, seconds))
   }
@@ -57,7 +57,7 @@ struct CampaignStandings: Sendable {
         remainders = known
         let name = record.id.name(part: part.number)
         if let left = known.first(where: { $0.name == name }) { standing.account = standing.account + left.account }
-        if part.dueAt > .precise { standing.nextPartAt = min(standing.nextPartAt ?? part.dueAt, part.dueAt) }
+        if part.dueAt > .now { standing.nextPartAt = min(standing.nextPartAt ?? part.dueAt, part.dueAt) }
       }
     }
     if parts.count > 1 { standing.fraction = Double(standing.endedPartCount) / Double(parts.count) }

@@ -106,6 +106,8 @@ extension AppSettings {
       }
       try bridge.finish()
     }
+    if let value = reader.take("time-zone") { timeZone = try value.timeZone() }
+    if let value = reader.take("quiet-hours") { quietHours = try value.quietHours() }
     if let value = reader.take("queue") {
       var queue = try YAMLReader(value)
       queueByteCount = try queue.take("bytes")?.byteCount(in: 64 << 10...4 << 30)

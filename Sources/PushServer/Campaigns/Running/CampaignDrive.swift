@@ -46,7 +46,7 @@ struct CampaignDrive: Sendable {
         case .again: continue
         case .wait: await live.wait(atMost: Self.longestWait)
         case .until(let instant):
-          let left = Duration.milliseconds(max(1, instant.milliseconds - StoreInstant.precise.milliseconds))
+          let left = Duration.milliseconds(max(1, instant.milliseconds - StoreInstant.now.milliseconds))
           await live.wait(atMost: min(left, Self.longestWait))
         }
       } catch let problem as Problem where problem.status == .conflict {
@@ -70,9 +70,9 @@ struct CampaignDrive: Sendable {
     case .scheduled: return try await begin(record, plan)
     case .running: return try await send(record, plan, &tasks)
     case .held:
-      if let obstacle = schedule.obstacle(plan, record.app, live, now: .precise) {
+      if let obstacle = schedule.obstacle(plan, record.app, live, now: .now) {
         live.pause()
-        return obstacle.until.map(Step.until) ?? .until(StoreInstant.precise.after(seconds: 5))
+        return obstacle.until.map(Step.until) ?? .until(StoreInstant.now.after(seconds: 5))
       }
       try await desk.change(live.id, { _ in .freed })
       return .again
@@ -86,10 +86,10 @@ struct CampaignDrive: Sendable {
 
   private func begin(_ record: StoredCampaign, _ plan: CampaignPlan) async throws -> Step {
     let due = schedule.due(plan)
-    let late = StoreInstant.precise.milliseconds - due.milliseconds
+    let late = StoreInstant.now.milliseconds - due.milliseconds
     guard late >= 0 else { return .until(due) }
     try await desk.change(live.id, { _ in .due }) { record in
-      record.startedAt = record.startedAt ?? .precise
+      record.startedAt = record.startedAt ?? .now
       // A minute more than the longest wait.
       if late > 120_000 {
         record.reason = "It began \(Duration.seconds(late / 1000).spoken) late, because the service did not run then."
@@ -104,7 +104,7 @@ struct CampaignDrive: Sendable {
   private func send(
     _ record: StoredCampaign, _ plan: CampaignPlan, _ tasks: inout DiscardingTaskGroup
   ) async throws -> Step {
-    if let obstacle = schedule.obstacle(plan, record.app, live, now: .precise) {
+    if let obstacle = schedule.obstacle(plan, record.app, live, now: .now) {
       live.pause()
       try await desk.change(live.id, { _ in .hindered }) { $0.reason = obstacle.reason }
       return .again
@@ -112,16 +112,16 @@ struct CampaignDrive: Sendable {
     live.resume()
     let record = try await withLastKey(record, plan)
     let all = try await divided(record, plan)
-    var next: StoreInstant? = schedule.nextQuietTime(plan, record.app, now: .precise)
+    var next: StoreInstant? = schedule.nextQuietTime(plan, record.app, now: .now)
     for part in all where part.endedAt == nil {
-      if part.dueAt > .precise {
+      if part.dueAt > .now {
         next = min(next ?? part.dueAt, part.dueAt)
       } else if !live.isLost(part: part.number), live.begin(part: part.number) {
         tasks.addTask { await send(part, record, plan) }
       }
     }
     guard all.contains(where: { $0.endedAt == nil }) else {
-      try await desk.change(live.id, { _ in .ended }) { $0.endedAt = .precise }
+      try await desk.change(live.id, { _ in .ended }) { $0.endedAt = .now }
       return .leave
     }
     return next.map(Step.until) ?? .wait
@@ -139,14 +139,14 @@ struct CampaignDrive: Sendable {
     let known = try await store.parts(of: record.id)
     if !known.isEmpty { return known }
     try await store.add(
-      [StoredCampaignPart(number: 0, dueAt: record.startedAt ?? .precise, content: [])], of: record.id)
+      [StoredCampaignPart(number: 0, dueAt: record.startedAt ?? .now, content: [])], of: record.id)
     return try await store.parts(of: record.id)
   }
 
   private func pause(_ record: StoredCampaign) async throws -> Step {
     let all = try await store.parts(of: record.id)
     if !all.isEmpty, all.allSatisfy({ $0.endedAt != nil }) {
-      try await desk.change(live.id, { _ in .ended }) { $0.endedAt = .precise }
+      try await desk.change(live.id, { _ in .ended }) { $0.endedAt = .now }
       return .leave
     }
     return live.isBusy ? .wait : .leave
@@ -168,10 +168,10 @@ struct CampaignDrive: Sendable {
       guard !live.isLost(part: part.number) else { return .leave }
       let nothing = AccountRecord(CampaignAccount()).bytes
       try store.end(
-        [EndedCampaignPart(campaign: record.id, number: part.number, account: nothing, endedAt: .precise)])
+        [EndedCampaignPart(campaign: record.id, number: part.number, account: nothing, endedAt: .now)])
     }
     guard !live.isBusy else { return .wait }
-    try await desk.change(live.id, { $0.status == .failed ? .failed : .cancelled }) { $0.endedAt = .precise }
+    try await desk.change(live.id, { $0.status == .failed ? .failed : .cancelled }) { $0.endedAt = .now }
     return .leave
   }
 
@@ -216,7 +216,7 @@ struct CampaignDrive: Sendable {
     try store.end(
       [
         EndedCampaignPart(
-          campaign: record.id, number: part.number, account: AccountRecord(account).bytes, endedAt: .precise)
+          campaign: record.id, number: part.number, account: AccountRecord(account).bytes, endedAt: .now)
       ])
   }
 

@@ -75,7 +75,4 @@ extension ZoneRules {
 extension StoreInstant {
   /// Whole seconds since 1970.
   var seconds: Int64 { milliseconds / 1000 }
-
-  /// Now, in milliseconds.
-  static var precise: StoreInstant { StoreInstant(milliseconds: Int64(Date().timeIntervalSince1970 * 1000)) }
 }
