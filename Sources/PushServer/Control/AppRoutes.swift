@@ -1,5 +1,6 @@
 internal import Carillon
 internal import Hummingbird
+internal import PushEngine
 internal import PushStore
 
 /// The apps and their state.
