@@ -22,7 +22,7 @@ struct ServerConfigurationTests {
     let whole = try ServerConfiguration.parse(
       """
       journal: { directory: j, sync: always }
-      api: { listen: "[::1]:0", max-body: 1MiB, max-connections: 5, idle-timeout: 9s }
+      api: { listen: "[::1]:0", max-body: 1MiB, max-connections: 5, idle-timeout: 9s, rate-limit: 300/m }
       admin: { listen: 0.0.0.0:9 }
       store: { path: s.db }
       shutdown: { announce: 2s, drain: 3s }
@@ -34,6 +34,9 @@ struct ServerConfigurationTests {
     #expect(whole.api.maxBody == 1 << 20)
     #expect(whole.api.maxConnections == 5)
     #expect(whole.api.idleTimeout == .seconds(9))
+    #expect(whole.api.rateLimit == 5)
+    #expect(least.api.rateLimit == nil)
+    #expect(least.deployment.apps.first?.weight == 1)
     #expect(whole.admin.listen.port == 9)
     #expect(whole.storePath?.hasSuffix("s.db") == true)
     #expect(whole.shutdown.announce == .seconds(2))

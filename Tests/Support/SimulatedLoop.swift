@@ -59,7 +59,7 @@ package final class SimulatedLoop: Loop, SerialExecutor, TaskExecutor, @unchecke
     state.withLock { $0.ready.append(.block(job)) }
   }
 
-  package func takeTurn(_ job: @escaping @Sendable () -> Void) { execute(job) }
+  package func takeTurn(_ share: TurnShare?, _ job: @escaping TurnShare.Job) { execute { _ = job() } }
 
   package func schedule(at deadline: Instant, _ job: @escaping @Sendable () -> Void) -> any LoopTimer {
     let handle = TimerHandle()

@@ -12,6 +12,7 @@ extension AppSettings {
     configuration.batchByteCount = batching.maxBytes
     configuration.batchDelay = batching.maxDelay
     configuration.rateLimit = rateLimit
+    configuration.weight = weight
     configuration.patience = patience
     configuration.policy.confirm = settle.confirm
     configuration.policy.quiet = settle.quiet

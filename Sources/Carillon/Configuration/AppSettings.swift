@@ -46,6 +46,8 @@ package struct AppSettings: Hashable, Sendable, Codable {
   package var patience = Self.engine.patience
   /// Notifications per second; nil: no limit.
   package var rateLimit: Double?
+  /// Its part of the processor when several apps have more to send than that manages.
+  package var weight = Self.engine.weight
   /// `queue: { bytes }`, of the service: payloads that wait to be acknowledged. Nil: see
   /// ``queueByteCountOrDefault``.
   package var queueByteCount: Int?
@@ -82,6 +84,7 @@ package struct AppSettings: Hashable, Sendable, Codable {
   /// The values that settings may have, whether a file or a flag sets them.
   package enum Bounds {
     package static let connections = 1...1000
+    package static let weight = 1...100
     /// A thousand a second is more than two cores can connect.
     package static let connectionsPerMinute = 1...1_000_000
     package static let patience = Duration.seconds(1) ... .seconds(604_800)

@@ -21,6 +21,7 @@ extension AppConfiguration {
     connections = settings.connections
     connectionsPerMinute = settings.connectionsPerMinute
     rateLimit = settings.rateLimit
+    weight = settings.weight
     patience = settings.patience
     attempts = settings.attempts
     onUnknown = UnknownPolicy(wire: settings.onUnknown)

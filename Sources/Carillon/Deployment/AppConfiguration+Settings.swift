@@ -24,6 +24,7 @@ extension AppConfiguration {
       settings.connections = connections
       settings.connectionsPerMinute = connectionsPerMinute
       settings.rateLimit = rateLimit
+      settings.weight = weight
       settings.patience = patience
       settings.attempts = attempts
       settings.onUnknown = onUnknown.wire
@@ -57,6 +58,7 @@ extension AppConfiguration {
     try demand(connections.lowerBound >= 1 && connections.upperBound <= 1000, "it may have 1 to 1,000 connections.")
     try demand(connectionsPerMinute ?? 1 > 0, "connectionsPerMinute must be above 0.")
     try demand(rateLimit ?? 1 > 0, "its rate limit must be above 0.")
+    try demand(AppSettings.Bounds.weight.contains(weight), "its weight must be from 1 to 100.")
     try demand(attempts >= 1, "attempts must be at least 1.")
     try demand(patience > .zero && settling.quiet > .zero, "patience and the quiet period must be above 0.")
     try demand((1...(16 << 20)).contains(batching.byteCount), "a batch may have 1 byte to 16 MiB.")

@@ -39,6 +39,9 @@ public struct AppConfiguration: Hashable, Sendable {
   public var connectionsPerMinute: Int?
   /// Notifications per second. Default nil: no limit.
   public var rateLimit: Double?
+  /// Its part of the processor when several apps have more to send than it manages: one with weight
+  /// 3 sends three times the bytes of one with weight 1. From 1 to 100. Default 1.
+  public var weight = AppConfiguration.standard.weight
   /// How long the app keeps trying while nothing gets through at all, before it stops; see
   /// ``DeploymentEvent/Kind-swift.enum/stopped(reason:)``. Default 15 minutes.
   public var patience = AppConfiguration.standard.patience

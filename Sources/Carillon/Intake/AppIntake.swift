@@ -47,7 +47,7 @@ final class AppIntake: Sendable {
   /// in the journal.
   func submit(_ notifications: [(PreparedNotification, DeviceToken)]) async throws(CarillonError) -> [NotificationID] {
     guard let first = notifications.first else { return [] }
-    let isUniform = notifications.allSatisfy { $0.0.group == first.0.group }
+    let isUniform = notifications.allSatisfy { $0.0.isGrouped(with: first.0) }
     let parts = isUniform ? [first.0.group: Array(notifications.indices)] : groups(of: notifications)
     let answers = IntakeAnswers(count: parts.count)
     var names = [NotificationID?](repeating: nil, count: notifications.count)

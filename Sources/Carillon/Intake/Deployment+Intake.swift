@@ -51,10 +51,17 @@ extension PushApp {
   package func submit(
     _ notifications: [(PushNotification, DeviceToken)]
   ) async throws(CarillonError) -> [NotificationID] {
+    try await submit(try prepare(notifications))
+  }
+
+  /// The same for notifications that are checked already.
+  package func submit(
+    _ notifications: [(PreparedNotification, DeviceToken)]
+  ) async throws(CarillonError) -> [NotificationID] {
     guard let intake = try await core.runtime(of: entry).intake else {
       throw CarillonError(.configuration, "The deployment has no recorder for what it takes in.")
     }
-    return try await intake.submit(try prepare(notifications))
+    return try await intake.submit(notifications)
   }
 
   /// The memory of everything that was handed to ``submit(_:)`` and given to no connection yet,

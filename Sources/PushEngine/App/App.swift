@@ -57,7 +57,7 @@ package actor App {
     let report = Mailbox<LaneEvent>()
     self.report = report
     let shared = AppShared(
-      app: configuration.id, loop: loops[first], rateLimit: configuration.rateLimit,
+      app: configuration.id, loop: loops[first], rateLimit: configuration.rateLimit, weight: configuration.weight,
       breaker: configuration.badTokenBreaker,
       status: AppStatus(patience: configuration.patience, planCheck: { report.put(.troubled(checkAt: $0)) }),
       journal: journal, tally: tally, isSuspendable: configuration.isSuspendable,

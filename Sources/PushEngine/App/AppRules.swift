@@ -18,6 +18,9 @@ package struct AppRules: Sendable {
   package var policy = LanePolicy()
   /// Notifications per second; nil: no limit.
   package var rateLimit: Double?
+  /// Its part of an event loop that several apps keep busy: a number in proportion to theirs, from
+  /// 1 on. Default 1.
+  package var weight = 1
   /// New connections per minute over all lanes, with a burst of a quarter of it. Default 3000:
   /// enough for a campaign in which one token in a thousand is refused, and few enough that a
   /// failure does not flood the gateway.

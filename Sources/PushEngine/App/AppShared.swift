@@ -14,6 +14,7 @@ final class AppShared: Sendable {
   let rate: RateLimiter
   /// For timers.
   let loop: any Loop
+  let turns: TurnShares
   /// Why the app makes no progress.
   let status: AppStatus
   let unknownReasons = UnknownReasons()
@@ -31,13 +32,14 @@ final class AppShared: Sendable {
 
   /// - Parameters:
   ///   - loop: For timers.
+  ///   - weight: See ``AppRules/weight``.
   ///   - starved: Requests another lane from the app.
   ///   - breakerTripped: Called once, when the breaker on bad tokens trips.
   ///   - stopped: Called once, when the app stops for good.
   ///   - holdChanged: Called when the app is suspended, paused or resumed.
   init(
-    app: String, loop: any Loop, rateLimit: Double?, breaker: BadTokenBreaker? = nil, status: AppStatus,
-    journal: EngineJournal?, tally: AppTally = AppTally(), isSuspendable: Bool = false,
+    app: String, loop: any Loop, rateLimit: Double?, weight: Int = 1, breaker: BadTokenBreaker? = nil,
+    status: AppStatus, journal: EngineJournal?, tally: AppTally = AppTally(), isSuspendable: Bool = false,
     starved: @escaping @Sendable () -> Void,
     breakerTripped: @escaping @Sendable (String) -> Void = { _ in },
     stopped: @escaping @Sendable (String) -> Void = { _ in },
@@ -56,6 +58,7 @@ final class AppShared: Sendable {
     self.isSuspendable = isSuspendable
     freshBreaker = breaker
     self.breaker = Mutex(breaker)
+    turns = TurnShares(weight: weight)
     scheduler = LaneScheduler(starved: starved)
     rate = RateLimiter(perSecond: rateLimit, loop: loop)
   }

@@ -20,6 +20,7 @@ actor Lane: LinkDelegate {
   nonisolated let journalNumber: UInt64?
   nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.executor.asUnownedSerialExecutor() }
 
+  private let share: TurnShare
   private let dialer: any Dialer
   private let report: @Sendable (LaneEvent) -> Void
   private let context: LaneContext
@@ -45,6 +46,7 @@ actor Lane: LinkDelegate {
     self.dialer = dialer
     self.shared = shared
     self.report = report
+    share = shared.turns.share(of: loop)
     backlog = BacklogGauge(batchByteCount: configuration.batchByteCount, largest: shared.backlogBlockCountLimit)
     ring = NotificationRing(blockCount: configuration.policy.ringBlockCount, budget: budget)
     let gate = shared.journal.map { IntentGate(journal: $0, lane: $0.addLane(app: shared.app)) }
@@ -129,17 +131,21 @@ actor Lane: LinkDelegate {
     if ring.takeWakeUp() { wake() }
   }
 
-  /// Takes a turn soon (``Loop/takeTurn(_:)``).
+  /// Takes a turn soon (``Loop/takeTurn(_:_:)``).
   private func requestPump() {
     guard !isPumpScheduled else { return }
     isPumpScheduled = true
-    loop.takeTurn {
+    loop.takeTurn(share) {
       self.assumeIsolated { lane in
         lane.isPumpScheduled = false
+        let before = lane.handedOverByteCount
         lane.pump()
+        return Int(clamping: max(before, lane.handedOverByteCount) - before)
       }
     }
   }
+
+  private var handedOverByteCount: UInt64 { context.link?.handedOverByteCount ?? 0 }
 
   private func pump() {
     // While draining, the lane does not wait for a connection that would carry nothing.

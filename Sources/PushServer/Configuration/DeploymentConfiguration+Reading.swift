@@ -97,6 +97,7 @@ extension AppSettings {
     if let value = reader.take("attempts") { attempts = try value.integer(in: 1...RequestPolicy.attemptCountLimit) }
     if let value = reader.take("patience") { patience = try value.duration(in: Bounds.patience) }
     if let value = reader.take("rate-limit") { rateLimit = try value.rate() }
+    if let value = reader.take("weight") { weight = try value.integer(in: Bounds.weight) }
     if let value = reader.take("queue") {
       var queue = try YAMLReader(value)
       queueByteCount = try queue.take("bytes")?.byteCount(in: 64 << 10...4 << 30)

@@ -43,6 +43,7 @@ extension ServerConfiguration.API {
     if let value = reader.take("idle-timeout") {
       idleTimeout = try value.duration(in: .seconds(1) ... .seconds(86_400))
     }
+    if let value = reader.take("rate-limit") { rateLimit = try value.rate() }
     try reader.finish()
     guard listen.isLoopback else {
       throw node.error("would serve \(listen) without TLS; listen on 127.0.0.1 behind a proxy that has a certificate")

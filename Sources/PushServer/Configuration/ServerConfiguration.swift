@@ -9,6 +9,8 @@ package struct ServerConfiguration: Hashable, Sendable {
     package var maxBody = 16 << 20
     package var maxConnections = 1024
     package var idleTimeout = Duration.seconds(120)
+    /// Requests of one key in a second; nil: any number.
+    package var rateLimit: Double?
 
     package init() {}
   }

@@ -2,60 +2,81 @@ internal import Carillon
 internal import PushWire
 
 /// The notifications of one request: an array of objects, or an object on each line.
+///
+/// A line that differs from an earlier one in its token alone is recognised by its bytes. It shares
+/// the earlier one's notification, which was parsed and checked once.
 struct BatchRequest: Sendable {
-  private(set) var notifications: [(PushNotification, Carillon.DeviceToken)] = []
+  private(set) var notifications: [(PreparedNotification, Carillon.DeviceToken)] = []
   private(set) var rejectedCount = 0
   /// Of the first hundred that were rejected.
   private(set) var errors: [(line: Int, detail: String)] = []
+  /// Lines that others may repeat. The one that was met last comes first.
+  private var shapes: [Shape] = []
+  private let app: PushApp
+
+  private struct Shape {
+    let line: JSONTokenLine
+    let notification: PreparedNotification
+  }
 
   private static let errorLimit = 100
+  /// As many as an app has languages. Comparing a line with all of them costs less than parsing it.
+  private static let shapeLimit = 64
 
   /// - Parameter app: what it would refuse is rejected here.
   init(parsing body: [UInt8], app: PushApp) {
+    self.app = app
     let first = body.first { !$0.isJSONSpace }
-    if first == UInt8(ascii: "[") { readArray(body, app) } else { readLines(body, app) }
+    if first == UInt8(ascii: "[") { readArray(body) } else { readLines(body) }
+    shapes = []
   }
 
-  private mutating func readArray(_ body: [UInt8], _ app: PushApp) {
-    do {
-      guard case .array(let elements) = try JSONBody.value(body[...]) else {
-        return reject(1, "The body must be an array.")
-      }
-      for (index, element) in elements.enumerated() {
-        guard case .object(let members) = element else {
-          reject(index + 1, "It must be an object.")
-          continue
-        }
-        add(index + 1, app) { try NotificationRequest(members) }
-      }
-    } catch let problem as Problem {
-      reject(1, problem.detail)
+  private mutating func readArray(_ body: [UInt8]) {
+    do throws(JSONError) {
+      let elements = try JSONScanner.elements(body) ?? []
+      for (index, range) in elements.enumerated() { add(index + 1, body, range) }
     } catch {
-      reject(1, "\(error)")
+      reject(1, "The body is not JSON: \(error).")
     }
   }
 
-  private mutating func readLines(_ body: [UInt8], _ app: PushApp) {
+  private mutating func readLines(_ body: [UInt8]) {
     var line = 0
-    for bytes in body.split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false) {
+    var start = 0
+    while start < body.count {
+      let end = JSONScanner.lineEnd(body, from: start)
       line += 1
-      guard bytes.contains(where: { !$0.isJSONSpace }) else { continue }
-      add(line, app) { try NotificationRequest(parsing: bytes) }
+      add(line, body, start..<end)
+      start = end + 1
     }
   }
 
-  private mutating func add(_ line: Int, _ app: PushApp, _ read: () throws -> NotificationRequest) {
+  private mutating func add(_ line: Int, _ body: [UInt8], _ range: Range<Int>) {
+    for index in shapes.indices {
+      guard let token = shapes[index].line.token(body, range) else { continue }
+      notifications.append((shapes[index].notification, Carillon.DeviceToken(token)))
+      if index > 0 { shapes.swapAt(0, index) }
+      return
+    }
+    let text = body[range]
+    guard text.contains(where: { !$0.isJSONSpace }) else { return }
     do {
-      let request = try read()
-      if let finding = app.check(request.notification).first(where: \.isError) {
-        return reject(line, finding.message)
-      }
-      notifications.append((request.notification, request.token))
+      let request = try NotificationRequest(parsing: text)
+      let notification = try app.prepare(request.notification)
+      notifications.append((notification, request.token))
+      if let line = JSONTokenLine(body, range) { remember(Shape(line: line, notification: notification)) }
     } catch let problem as Problem {
       reject(line, problem.errors.first?.pointer.map { "\($0): \(problem.detail)" } ?? problem.detail)
+    } catch let error as CarillonError {
+      reject(line, error.message)
     } catch {
       reject(line, "\(error)")
     }
+  }
+
+  private mutating func remember(_ shape: Shape) {
+    if shapes.count < Self.shapeLimit { shapes.append(shape) } else { shapes[Self.shapeLimit - 1] = shape }
+    shapes.swapAt(0, shapes.count - 1)
   }
 
   private mutating func reject(_ line: Int, _ detail: String) {

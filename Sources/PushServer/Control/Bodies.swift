@@ -24,6 +24,7 @@ extension Request {
   func wholeBody(limit: Int) async throws -> [UInt8] {
     if let length = headers[.contentLength].flatMap({ Int($0) }), length > limit { throw Self.tooLarge(limit) }
     var bytes: [UInt8] = []
+    bytes.reserveCapacity(max(0, min(headers[.contentLength].flatMap { Int($0) } ?? 0, 1 << 20)))
     for try await part in body {
       guard bytes.count + part.readableBytes <= limit else { throw Self.tooLarge(limit) }
       bytes.append(contentsOf: part.readableBytesView)

@@ -1,5 +1,7 @@
 internal import Hummingbird
+internal import NIOCore
 internal import PushStore
+internal import PushWire
 internal import Synchronization
 
 /// Whoever made a request.
@@ -29,14 +31,20 @@ final class KeyRing: Sendable {
   }
 
   private let store: any Store
+  /// Nil: keys may ask as often as they like.
+  private let rates: Mutex<KeyRates?>
   private let state = Mutex(State())
 
   /// A revoked key works for so long.
   private static let age = Duration.seconds(1)
 
-  init(store: any Store) { self.store = store }
+  /// - Parameter rate: requests of one key in a second; nil: any number.
+  init(store: any Store, rate: Double? = nil) {
+    self.store = store
+    rates = Mutex(rate.map(KeyRates.init))
+  }
 
-  /// - Throws: ``Problem`` with 401 without a valid key.
+  /// - Throws: ``Problem`` with 401 without a valid key, and with 429 for one that asks too often.
   func caller(_ header: String?) async throws -> Caller {
     let words = header?.split(separator: " ", maxSplits: 1)
     guard let words, words.count == 2, words[0].lowercased() == "bearer", let key = APIKey(words[1]) else {
@@ -48,7 +56,18 @@ final class KeyRing: Sendable {
       throw Problem(.unauthorized, "Unknown key", "The key is unknown, or was revoked.")
     }
     state.withLock { $0.uses[key.id] = .now }
+    try demandRate(key.id)
     return Caller(stored)
+  }
+
+  private func demandRate(_ id: String) throws {
+    let now = Instant(nanoseconds: NIODeadline.now().uptimeNanoseconds)
+    guard let next = rates.withLock({ $0?.admit(id, now: now) }) else { return }
+    var problem = Problem(
+      .tooManyRequests, "Too many requests", "The key makes more requests than the service allows.",
+      action: "Send notifications in batches, or raise rate-limit of the service's api.")
+    problem.retryAfter = max(1, Int(next.since(now).inSeconds.rounded(.up)))
+    throw problem
   }
 
   private func stored(_ id: String) async throws -> StoredKey? {

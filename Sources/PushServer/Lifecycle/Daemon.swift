@@ -52,7 +52,7 @@ package final class Daemon: Sendable {
     deployment = try Deployment(
       apps: apps, journal: journal, shutdownTimeout: configuration.shutdown.drain, logger: logger)
     book = OutcomeBook(store: store)
-    keys = KeyRing(store: store)
+    keys = KeyRing(store: store, rate: configuration.api.rateLimit)
     try deployment.recordIntake(with: book)
     metrics.observe(deployment)
   }

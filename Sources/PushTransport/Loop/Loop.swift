@@ -18,7 +18,11 @@ package protocol Loop: AnyObject, Sendable {
   func execute(_ job: @escaping @Sendable () -> Void)
   /// Runs `job` on the loop in its turn: after other jobs of this kind, and only after the loop has
   /// looked at its sockets. For work that may take long and repeats. Must be called on the loop.
-  func takeTurn(_ job: @escaping @Sendable () -> Void)
+  ///
+  /// - Parameters:
+  ///   - share: the app whose job it is: apps take turns by their weights. Nil: of no app.
+  ///   - job: returns how many bytes it has sent.
+  func takeTurn(_ share: TurnShare?, _ job: @escaping TurnShare.Job)
   /// Runs `job` on the loop at `deadline` or a little later.
   func schedule(at deadline: Instant, _ job: @escaping @Sendable () -> Void) -> any LoopTimer
 }

@@ -1,6 +1,7 @@
 internal import Glibc
 internal import NIOCore
 internal import NIOPosix
+internal import PushWire
 
 /// Runs long work on an event loop in turns with the loop's sockets.
 ///
@@ -10,17 +11,42 @@ internal import NIOPosix
 /// one millisecond. The rest of them waits for a byte that the loop sends to itself, because it
 /// receives that byte only by looking at all sockets.
 ///
+/// Apps that are ready at the same time share the loop by their weights: `TurnOrder`.
+///
 /// Used on the event loop only, except for init.
 final class LoopTurns: @unchecked Sendable {
   // Sync: every member is used on `eventLoop` only; init only stores.
   private let eventLoop: any EventLoop
-  private var waiting: [@Sendable () -> Void] = []
-  private var nextWaiting = 0
+  /// Which flow's job is next. The flow of jobs without a ``TurnShare`` is the first.
+  private var order = TurnOrder()
+  private var flows: [Flow] = []
   /// Until this time, jobs may run without a look at the sockets.
   private var sliceEnd = NIODeadline.uptimeNanoseconds(0)
   /// ``runJobs()`` is scheduled or running.
   private var isUnderWay = false
   private var signal = Signal.none
+
+  /// Jobs of one share, in order.
+  private struct Flow {
+    weak var share: TurnShare?
+    var waiting: [TurnShare.Job] = []
+    var nextWaiting = 0
+    /// Its share is gone, and its number may be used again.
+    var isFree = false
+
+    mutating func takeNext() -> TurnShare.Job {
+      let job = waiting[nextWaiting]
+      nextWaiting += 1
+      if nextWaiting == waiting.count {
+        waiting.removeAll(keepingCapacity: true)
+        nextWaiting = 0
+      } else if nextWaiting >= 256 {
+        waiting.removeFirst(nextWaiting)
+        nextWaiting = 0
+      }
+      return job
+    }
+  }
 
   private enum Signal {
     case none
@@ -37,18 +63,38 @@ final class LoopTurns: @unchecked Sendable {
 
   init(_ eventLoop: any EventLoop) {
     self.eventLoop = eventLoop
+    flows = [Flow()]
+    _ = order.add(weight: 1)
   }
 
   /// Runs the job in the present slice if that has not ended, otherwise after the sockets. Never
   /// runs it inside this call, because the caller may be in the middle of an operation.
-  func take(_ job: @escaping @Sendable () -> Void) {
-    waiting.append(job)
+  ///
+  /// - Parameter share: whose job it is; nil: of nobody in particular.
+  func take(_ share: TurnShare?, _ job: @escaping TurnShare.Job) {
+    let flow = share.map(flow) ?? 0
+    flows[flow].waiting.append(job)
+    order.ready(flow)
     guard !isUnderWay else { return }
     isUnderWay = true
     let now = NIODeadline.now()
     if now > sliceEnd + Self.rest { sliceEnd = now + Self.slice }
     guard now < sliceEnd else { return lookAtSockets() }
     eventLoop.execute { self.runJobs() }
+  }
+
+  private func flow(of share: TurnShare) -> Int {
+    if let flow = share.flow { return flow }
+    // Shares of apps that are gone make room first.
+    for index in flows.indices.dropFirst() where flows[index].share == nil && !flows[index].isFree {
+      flows[index].isFree = true
+      order.remove(index)
+    }
+    let flow = order.add(weight: share.weight)
+    if flow == flows.count { flows.append(Flow()) }
+    flows[flow] = Flow(share: share)
+    share.flow = flow
+    return flow
   }
 
   private func lookAtSockets() {
@@ -70,23 +116,12 @@ final class LoopTurns: @unchecked Sendable {
   }
 
   private func runJobs() {
-    while nextWaiting < waiting.count {
-      let job = waiting[nextWaiting]
-      nextWaiting += 1
-      job()
+    while let flow = order.next() {
+      let byteCount = flows[flow].takeNext()()
+      order.ran(flow, byteCount: byteCount)
       if NIODeadline.now() >= sliceEnd { break }
     }
-    if nextWaiting == waiting.count {
-      waiting.removeAll(keepingCapacity: true)
-      nextWaiting = 0
-      isUnderWay = false
-    } else {
-      if nextWaiting >= 256 {
-        waiting.removeFirst(nextWaiting)
-        nextWaiting = 0
-      }
-      lookAtSockets()
-    }
+    if order.isEmpty { isUnderWay = false } else { lookAtSockets() }
   }
 
   /// Registers one end of a pipe with the loop.

@@ -41,7 +41,7 @@ package final class NIOLoop: Loop {
     eventLoop.execute(job)
   }
 
-  package func takeTurn(_ job: @escaping @Sendable () -> Void) { turns.take(job) }
+  package func takeTurn(_ share: TurnShare?, _ job: @escaping TurnShare.Job) { turns.take(share, job) }
 
   package func schedule(at deadline: Instant, _ job: @escaping @Sendable () -> Void) -> any LoopTimer {
     // NIO's deadlines are signed inside, so a deadline of "never" becomes the latest possible one.

@@ -1,6 +1,6 @@
 internal import NIOCore
 
-/// Makes the bytes of an open connection wait for a turn on the event loop (``Loop/takeTurn(_:)``).
+/// Makes the bytes of an open connection wait for a turn on the event loop (``Loop/takeTurn(_:_:)``).
 ///
 /// A server that serves a thousand busy connections as it reads them would reach a new handshake
 /// only after all of them. Here handshakes do not wait, and each turn serves 64 KiB of one
@@ -48,9 +48,10 @@ final class TurnHandler: ChannelDuplexHandler {
     guard !isTurnTaken else { return }
     isTurnTaken = true
     let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
-    loop.takeTurn {
+    loop.takeTurn(nil) {
       bound.value.0.isTurnTaken = false
       bound.value.0.serve(bound.value.1, byteCount: Self.turnByteCount)
+      return 0
     }
   }
 

@@ -79,6 +79,9 @@ struct JSONReader {
     unsafe self.depthLimit = min(depthLimit, JSONScanner.depthLimit)
   }
 
+  /// How many bytes were read.
+  var offset: Int { unsafe position }
+
   mutating func next() throws(JSONError) -> JSONEvent {
     unsafe skipSpace()
     guard let byte = unsafe peek() else {

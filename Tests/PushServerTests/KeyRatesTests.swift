@@ -1,0 +1,39 @@
+internal import PushWire
+internal import Testing
+
+@testable internal import PushServer
+
+@Suite("Rates of keys")
+struct KeyRatesTests {
+  @Test("a key asks as often as its rate, others are not affected, and waiting helps")
+  func rates() throws {
+    var rates = KeyRates(perSecond: 10)
+    let start = Instant(nanoseconds: 5_000_000_000)
+    let first = (0..<10).map { _ in rates.admit("a", now: start) }
+    #expect(first.allSatisfy { $0 == nil })
+    let refused = rates.admit("a", now: start)
+    let next = try #require(refused)
+    #expect(next.since(start) <= .milliseconds(101))
+    #expect(next.since(start) >= .milliseconds(99))
+    let other = rates.admit("b", now: start)
+    #expect(other == nil)
+    let again = [rates.admit("a", now: next), rates.admit("a", now: next)]
+    #expect(again.map { $0 == nil } == [true, false])
+    // Refused requests cost nothing.
+    let later = (0..<11).map { _ in rates.admit("a", now: next + .seconds(1)) }
+    #expect(later.map { $0 == nil } == [Bool](repeating: true, count: 10) + [false])
+  }
+
+  @Test("a rate below one a second allows single requests")
+  func slow() throws {
+    var rates = KeyRates(perSecond: 0.5)
+    let now = Instant(nanoseconds: 1)
+    let first = rates.admit("a", now: now)
+    #expect(first == nil)
+    let refused = rates.admit("a", now: now)
+    let next = try #require(refused)
+    #expect(next.since(now) >= .milliseconds(1_999))
+    let second = rates.admit("a", now: next)
+    #expect(second == nil)
+  }
+}
