@@ -15,6 +15,8 @@ struct ServeSite {
   struct Reply {
     let status: Int
     let body: Data
+    /// Seconds.
+    let retryAfter: Int?
 
     func decoded<Value: Decodable>(_ type: Value.Type) throws -> Value { try JSONDecoder().decode(type, from: body) }
     var text: String { String(decoding: body, as: UTF8.self) }
@@ -53,7 +55,7 @@ struct ServeSite {
   /// - Parameter settings: further settings of each app, such as `queue: { bytes: 64KiB }`.
   func configure(
     _ upstream: HTTP2Site.Service, sync: String = "interval", apps: [String] = ["news", "chat"],
-    keyFile: String = HTTP2Site.keyFile, settings: String = ""
+    keyFile: String = HTTP2Site.keyFile, settings: String = "", api: String = ""
   ) throws {
     let apps = apps.map { id in
       """
@@ -70,7 +72,7 @@ struct ServeSite {
     try site.place.write(
       """
       journal: { directory: journal, sync: \(sync) }
-      api: { listen: "127.0.0.1:0" }
+      api: { listen: "127.0.0.1:0"\(api) }
       admin: { listen: "127.0.0.1:0" }
       apps:
       \(apps.joined())
@@ -105,7 +107,10 @@ struct ServeSite {
     }
     if let key { request.setValue("Bearer \(key)", forHTTPHeaderField: "Authorization") }
     let (data, response) = try await session.data(for: request)
-    return Reply(status: (response as? HTTPURLResponse)?.statusCode ?? 0, body: data)
+    let head = response as? HTTPURLResponse
+    return Reply(
+      status: head?.statusCode ?? 0, body: data,
+      retryAfter: head?.value(forHTTPHeaderField: "Retry-After").flatMap { Int($0) })
   }
 
   static func body(_ token: String) -> String { #"{"token":"\#(token)","payload":{"aps":{"alert":"Hello"}}}"# }

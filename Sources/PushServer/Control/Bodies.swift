@@ -20,17 +20,34 @@ extension Problem {
 extension Request {
   /// The whole body.
   ///
-  /// - Throws: ``Problem`` with 413 when there is more of it than the limit, and with 400 when it is cut off.
-  func wholeBody(limit: Int) async throws -> [UInt8] {
-    if let length = headers[.contentLength].flatMap({ Int($0) }), length > limit { throw Self.tooLarge(limit) }
+  /// - Parameter patience: see ``UploadPace``.
+  /// - Throws: ``Problem`` with 413 when there is more of it than the limit, with 408 when it arrives too
+  ///   slowly, with 503 when all bodies together take too much memory, and with 400 when it is cut off.
+  func wholeBody(limit: Int, patience: Duration = .seconds(30)) async throws -> [UInt8] {
+    let length = headers[.contentLength].flatMap { Int($0) } ?? 0
+    guard length <= limit else { throw Self.tooLarge(limit) }
+    let pace = UploadPace(beganAt: .now, patience: patience)
     var bytes: [UInt8] = []
-    bytes.reserveCapacity(max(0, min(headers[.contentLength].flatMap { Int($0) } ?? 0, 1 << 20)))
+    // What was announced may never come.
+    bytes.reserveCapacity(max(0, min(length, 1 << 20)))
+    defer { Self.memory.give(bytes.count) }
     for try await part in body {
       guard bytes.count + part.readableBytes <= limit else { throw Self.tooLarge(limit) }
+      guard !pace.isTooSlow(byteCount: bytes.count, now: .now) else { throw Self.tooSlow }
+      guard Self.memory.take(part.readableBytes) else {
+        throw Problem.unavailable("Too many large bodies arrive at the same time.", retryAfter: 1)
+      }
       bytes.append(contentsOf: part.readableBytesView)
     }
     return bytes
   }
+
+  /// Of the whole process: 256 MiB.
+  private static let memory = BodyMemory(limit: 256 << 20)
+
+  private static let tooSlow = Problem(
+    .requestTimeout, "Too slow", "The body arrives more slowly than \(UploadPace.leastBytesPerSecond) bytes a second.",
+    action: "Send smaller bodies over this connection.")
 
   private static func tooLarge(_ limit: Int) -> Problem {
     Problem(
@@ -47,4 +64,9 @@ extension Response {
       status: status, headers: [.contentType: "application/json"],
       body: ResponseBody(byteBuffer: ByteBuffer(string: json.text)))
   }
+}
+
+extension Instant {
+  /// Of the monotonic clock.
+  static var now: Instant { Instant(nanoseconds: NIODeadline.now().uptimeNanoseconds) }
 }

@@ -28,6 +28,11 @@ struct ControlAccess: Sendable {
     return caller
   }
 
+  /// The whole body of a request, within the limits of the interface.
+  func body(of request: Request) async throws -> [UInt8] {
+    try await request.wholeBody(limit: settings.maxBody, patience: settings.idleTimeout)
+  }
+
   private func demand(_ scope: Scope, of caller: Caller) throws {
     guard caller.may(scope) else {
       throw Problem(

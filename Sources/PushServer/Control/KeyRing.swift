@@ -1,5 +1,4 @@
 internal import Hummingbird
-internal import NIOCore
 internal import PushStore
 internal import PushWire
 internal import Synchronization
@@ -61,7 +60,7 @@ final class KeyRing: Sendable {
   }
 
   private func demandRate(_ id: String) throws {
-    let now = Instant(nanoseconds: NIODeadline.now().uptimeNanoseconds)
+    let now = Instant.now
     guard let next = rates.withLock({ $0?.admit(id, now: now) }) else { return }
     var problem = Problem(
       .tooManyRequests, "Too many requests", "The key makes more requests than the service allows.",

@@ -20,7 +20,7 @@ struct NotificationRoutes: Sendable {
   private func postNotification(_ request: Request, _ context: ControlContext) async throws -> Response {
     let app = try await access.app(request, context, .send)
     try intake.demandRoom(app)
-    let body = try NotificationRequest(parsing: try await request.wholeBody(limit: access.settings.maxBody)[...])
+    let body = try NotificationRequest(parsing: try await access.body(of: request)[...])
     try intake.demandRoom(app)
     let ids = try await app.submit([(body.notification, body.token)])
     guard let id = ids.first else { throw Problem.unavailable("The notification was not taken in.") }
@@ -33,7 +33,7 @@ struct NotificationRoutes: Sendable {
   private func postBatch(_ request: Request, _ context: ControlContext) async throws -> Response {
     let app = try await access.app(request, context, .send)
     try intake.demandRoom(app)
-    let body = BatchRequest(parsing: try await request.wholeBody(limit: access.settings.maxBody), app: app)
+    let body = BatchRequest(parsing: try await access.body(of: request), app: app)
     // While the body came, others may have filled the queue.
     try intake.demandRoom(app)
     var parts: [StoredBatch.Part] = []

@@ -1,0 +1,23 @@
+internal import PushWire
+
+/// Whether a request's body arrives fast enough.
+///
+/// A client that sends a byte now and then would otherwise hold a connection, and what it has sent so
+/// far in memory, for as long as it likes: the idle time-out counts from its last byte.
+struct UploadPace: Sendable {
+  private let beganAt: Instant
+  private let patience: Duration
+
+  /// Below a slow mobile connection.
+  static let leastBytesPerSecond = 4096
+
+  /// - Parameter patience: a body may take so long, and the time that its bytes take at the lowest rate.
+  init(beganAt: Instant, patience: Duration) {
+    self.beganAt = beganAt
+    self.patience = patience
+  }
+
+  func isTooSlow(byteCount: Int, now: Instant) -> Bool {
+    now.since(beganAt) > patience + .seconds(byteCount / Self.leastBytesPerSecond)
+  }
+}

@@ -1,0 +1,96 @@
+internal import Foundation
+internal import NIOCore
+internal import NIOPosix
+internal import Support
+internal import Synchronization
+internal import Testing
+
+/// Clients that behave badly, and what they cost the others: nothing.
+@Suite("Limits of carillon serve", .timeLimit(.minutes(20)))
+struct ServeLimitsTests {
+  @Test("a key that asks more often than allowed is told when to come back; other keys are not affected")
+  func rates() async throws {
+    let serve = try ServeSite()
+    let upstream = try await serve.site.simulate()
+    // One request in a hundred seconds: a slow machine changes nothing.
+    try serve.configure(upstream, api: ", rate-limit: 36/h")
+    let (first, second) = (try await serve.key(), try await serve.key())
+    let service = try await serve.start()
+    let path = "/v1/apps/news"
+    #expect(try await serve.request(service.api, path, key: first).status == 200)
+    let refused = try await serve.request(service.api, path, key: first)
+    #expect(refused.status == 429, "\(refused.text)")
+    #expect(refused.retryAfter.map { (1...101).contains($0) } == true, "\(String(describing: refused.retryAfter))")
+    #expect(try refused.decoded(ServeSite.Problem.self).action?.contains("rate-limit") == true)
+    #expect(try await serve.request(service.api, path, key: second).status == 200)
+    // Who has no valid key costs no key anything.
+    #expect(try await serve.request(service.api, path, key: "car_000000000000_0").status == 401)
+    service.process.send(SIGTERM)
+    #expect(await service.process.ending().status == 0)
+    upstream.simulator.send(SIGTERM)
+    _ = await upstream.simulator.ending()
+  }
+
+  @Test("slow uploaders are cut off, and others are served meanwhile")
+  func slowUploads() async throws {
+    let serve = try ServeSite()
+    let upstream = try await serve.site.simulate()
+    try serve.configure(upstream, api: ", idle-timeout: 2s")
+    let key = try await serve.key()
+    let service = try await serve.start()
+    let slow = SlowClients(port: service.api, key: key)
+    try await slow.connect(count: 40)
+    var served = 0
+    try await waitUntil("every slow client is cut off") {
+      // Each sends a byte, so that its connection is not idle.
+      await slow.sendByte()
+      let reply = try await serve.request(
+        service.api, "/v1/apps/news/notifications", key: key, body: ServeSite.body(HTTP2Site.token(served)))
+      #expect(reply.status == 202, "\(reply.text)")
+      served += 1
+      return slow.closedCount == 40
+    }
+    #expect(served > 1)
+    try await slow.end()
+    service.process.send(SIGTERM)
+    #expect(await service.process.ending().status == 0)
+    #expect(try await serve.site.taken(upstream).count == served)
+  }
+}
+
+/// Connections that announce a large body and send a byte of it now and then.
+private final class SlowClients: Sendable {
+  private let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
+  private let port: Int
+  private let head: String
+  private let channels = Mutex<[any Channel]>([])
+  private let closed = Atomic<Int>(0)
+
+  init(port: Int, key: String) {
+    self.port = port
+    head = """
+      POST /v1/apps/news/notifications:batch HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer \(key)\r\n\
+      content-type: application/x-ndjson\r\ncontent-length: 1000000\r\n\r\n
+      """
+  }
+
+  var closedCount: Int { closed.load(ordering: .relaxed) }
+
+  func connect(count: Int) async throws {
+    for _ in 0..<count {
+      let channel = try await ClientBootstrap(group: group).connect(host: "127.0.0.1", port: port).get()
+      channel.closeFuture.whenComplete { [self] _ in closed.add(1, ordering: .relaxed) }
+      channels.withLock { $0.append(channel) }
+      try await channel.writeAndFlush(ByteBuffer(string: head)).get()
+    }
+  }
+
+  func sendByte() async {
+    for channel in channels.withLock({ $0 }) { try? await channel.writeAndFlush(ByteBuffer(string: " ")).get() }
+  }
+
+  func end() async throws {
+    for channel in channels.withLock({ $0 }) { try? await channel.close().get() }
+    try await group.shutdownGracefully()
+  }
+}
