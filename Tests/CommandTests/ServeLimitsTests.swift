@@ -48,7 +48,7 @@ struct ServeLimitsTests {
         service.api, "/v1/apps/news/notifications", key: key, body: ServeSite.body(HTTP2Site.token(served)))
       #expect(reply.status == 202, "\(reply.text)")
       served += 1
-      return slow.closedCount == 40
+      return slow.refusedCount == 40
     }
     #expect(served > 1)
     try await slow.end()
@@ -60,11 +60,32 @@ struct ServeLimitsTests {
 
 /// Connections that announce a large body and send a byte of it now and then.
 private final class SlowClients: Sendable {
+  /// Counts connections that were answered by 408, or closed.
+  private final class Answer: ChannelInboundHandler {
+    typealias InboundIn = ByteBuffer
+
+    private let refused: @Sendable () -> Void
+    private var isRefused = false
+
+    init(refused: @escaping @Sendable () -> Void) { self.refused = refused }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+      if String(buffer: unwrapInboundIn(data)).hasPrefix("HTTP/1.1 408") { note() }
+    }
+
+    func channelInactive(context: ChannelHandlerContext) { note() }
+
+    private func note() {
+      if !isRefused { refused() }
+      isRefused = true
+    }
+  }
+
   private let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
   private let port: Int
   private let head: String
   private let channels = Mutex<[any Channel]>([])
-  private let closed = Atomic<Int>(0)
+  private let refused = Atomic<Int>(0)
 
   init(port: Int, key: String) {
     self.port = port
@@ -74,12 +95,18 @@ private final class SlowClients: Sendable {
       """
   }
 
-  var closedCount: Int { closed.load(ordering: .relaxed) }
+  var refusedCount: Int { refused.load(ordering: .relaxed) }
 
   func connect(count: Int) async throws {
     for _ in 0..<count {
-      let channel = try await ClientBootstrap(group: group).connect(host: "127.0.0.1", port: port).get()
-      channel.closeFuture.whenComplete { [self] _ in closed.add(1, ordering: .relaxed) }
+      let channel = try await ClientBootstrap(group: group)
+        .channelInitializer { [self] channel in
+          channel.eventLoop.makeCompletedFuture {
+            try channel.pipeline.syncOperations.addHandler(
+              Answer { [self] in refused.add(1, ordering: .relaxed) })
+          }
+        }
+        .connect(host: "127.0.0.1", port: port).get()
       channels.withLock { $0.append(channel) }
       try await channel.writeAndFlush(ByteBuffer(string: head)).get()
     }
