@@ -13,6 +13,8 @@ struct CampaignNote: Hashable, Sendable, Codable {
   var tokens: FileFingerprint?
   /// The run whose notifications these are, for what a service took in: see ``IntakeRunID``.
   var intakeRun: String?
+  /// What a service calls it: see ``ServedCampaign``.
+  var served: String?
 
   var bytes: [UInt8] {
     let encoder = JSONEncoder()

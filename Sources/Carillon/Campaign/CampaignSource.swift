@@ -8,6 +8,10 @@ enum CampaignSource: Sendable {
   case file(AudienceFile)
   /// The closure puts recipients into the queue until there are no more, or its task is cancelled.
   case queue(RecipientQueue, fill: @Sendable () async -> Void)
+  /// A service's, and what feeds it.
+  case served(any AudienceSource, feed: (@Sendable () async -> Void)?)
+  /// A file that is read at a rate, through a source around it.
+  case pacedFile(AudienceFile, any AudienceSource, perSecond: Double)
   /// Nobody new: what an earlier process has taken in is sent, and nothing else.
   case nobody
 
@@ -15,29 +19,38 @@ enum CampaignSource: Sendable {
     switch self {
     case .list(let list, _): try await run.run(list, chunk: chunk)
     case .file(let file): try await run.run(file, chunk: chunk)
+    case .pacedFile(_, let source, _): try await run.run(source, chunk: chunk)
     case .nobody: try await run.run(TokenList([]), chunk: chunk)
-    case .queue(let queue, let fill):
-      let result = await withTaskGroup(of: Void.self) { tasks -> Result<Void, AudienceError> in
-        tasks.addTask { await fill() }
-        defer { tasks.cancelAll() }
-        do throws(AudienceError) {
-          try await run.run(queue, chunk: chunk)
-          return .success(())
-        } catch {
-          return .failure(error)
-        }
-      }
-      try result.get()
+    case .served(let source, nil): try await run.run(source, chunk: chunk)
+    case .served(let source, let feed?): try await Self.run(run, source, chunk: chunk, feed)
+    case .queue(let queue, let fill): try await Self.run(run, queue, chunk: chunk, fill)
     }
+  }
+
+  /// Reads a source that `feed` puts things into meanwhile.
+  private static func run(
+    _ run: CampaignRun, _ source: any AudienceSource, chunk: AudienceChunk, _ feed: @escaping @Sendable () async -> Void
+  ) async throws(AudienceError) {
+    let result = await withTaskGroup(of: Void.self) { tasks -> Result<Void, AudienceError> in
+      tasks.addTask { await feed() }
+      defer { tasks.cancelAll() }
+      do throws(AudienceError) {
+        try await run.run(source, chunk: chunk)
+        return .success(())
+      } catch {
+        return .failure(error)
+      }
+    }
+    try result.get()
   }
 
   /// How much of it has been read, from 0 to 1; nil if nobody knows.
   func fractionRead(submitted: Int) -> Double? {
     switch self {
     case .list(_, let count): count == 0 ? 1 : min(1, Double(submitted) / Double(count))
-    case .file(let file):
+    case .file(let file), .pacedFile(let file, _, _):
       file.byteCount.map { $0 == 0 ? 1 : min(1, Double(file.consumedByteCount) / Double($0)) }
-    case .queue: nil
+    case .queue, .served: nil
     case .nobody: 1
     }
   }

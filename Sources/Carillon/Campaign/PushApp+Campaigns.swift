@@ -89,9 +89,14 @@ struct CampaignPlan: Sendable {
   var number: UInt64?
 
   var isHTTP2: Bool { sent.headers != nil }
-  var payloadCapacity: Int { template == nil ? 0 : AudienceChunk.defaultPayloadCapacity }
+  /// Recipients have payloads of their own, even without a template.
+  var hasVariants = false
+  /// Of the chunks that are read.
+  var entryLimit = AudienceChunk.defaultEntryLimit
 
-  private var byteLimit: Int {
+  var payloadCapacity: Int { template == nil && !hasVariants ? 0 : AudienceChunk.defaultPayloadCapacity }
+
+  var byteLimit: Int {
     isHTTP2 ? sent.requestHeaders.payloadLimit : runtime.entry.settings.command.payloadLimitDefault
   }
 
@@ -117,8 +122,7 @@ struct CampaignPlan: Sendable {
 
 extension PushApp {
   /// A new campaign, checked.
-  fileprivate func planned(_ notification: PushNotification, _ name: String) async throws(CarillonError) -> CampaignPlan
-  {
+  func planned(_ notification: PushNotification, _ name: String) async throws(CarillonError) -> CampaignPlan {
     let runtime = try await core.runtime(of: entry)
     let json = notification.json
     let template: PayloadTemplate
@@ -141,14 +145,20 @@ extension PushApp {
   func begin(
     _ plan: CampaignPlan, _ source: CampaignSource, _ notAccepted: (@Sendable (UnacceptedNotification) -> Void)?
   ) async throws(CarillonError) -> PushCampaign {
+    let listener = CampaignListener(goneDevices: entry.goneDevices, notAccepted: notAccepted)
+    return try await begin(plan, source, listener: listener)
+  }
+
+  func begin(
+    _ plan: CampaignPlan, _ source: CampaignSource, listener: any OutcomeListener
+  ) async throws(CarillonError) -> PushCampaign {
     let runtime = plan.runtime
     var number = plan.number
     if number == nil { number = try await runtime.engine.begin(plan.sent, app: id, context: plan.note) }
-    let listener = CampaignListener(goneDevices: entry.goneDevices, notAccepted: notAccepted)
     let run = try runtime.begin(plan.sent, number, listener: listener)
     let campaign = PushCampaign(
-      run, app: id, name: plan.note.name, source: source, payloadCapacity: plan.payloadCapacity,
-      loop: runtime.engine.loop)
+      run, app: id, name: plan.note.name, source: source,
+      chunk: AudienceChunk(entryLimit: plan.entryLimit, payloadCapacity: plan.payloadCapacity), loop: runtime.engine.loop)
     guard runtime.engine.jobs.put({ await campaign.serve(runtime) }) else { throw DeploymentCore.hasEnded }
     return campaign
   }

@@ -37,14 +37,14 @@ public final class PushCampaign: Sendable {
   private let ended = Gate()
 
   init(
-    _ run: CampaignRun, app: String, name: String, source: CampaignSource, payloadCapacity: Int, loop: any Loop
+    _ run: CampaignRun, app: String, name: String, source: CampaignSource, chunk: AudienceChunk, loop: any Loop
   ) {
     self.run = run
     self.app = app
     self.name = name
     self.source = source
     self.loop = loop
-    chunk = AudienceChunk(payloadCapacity: payloadCapacity)
+    self.chunk = chunk
   }
 
   // MARK: Its course

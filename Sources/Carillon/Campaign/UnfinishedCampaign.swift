@@ -32,8 +32,8 @@ public struct UnfinishedCampaign: Sendable, Identifiable {
   /// Notifications that may have arrived or not.
   public let unknownCount: Int
 
-  private let campaign: JournalledCampaign
-  private let note: CampaignNote
+  let campaign: JournalledCampaign
+  let note: CampaignNote
   private let core: DeploymentCore
 
   init(_ state: JournalReport.CampaignState, core: DeploymentCore) {
@@ -129,7 +129,7 @@ public struct UnfinishedCampaign: Sendable, Identifiable {
   }
 
   /// Nobody else may resume or abandon it from now on.
-  private func take() throws(CarillonError) -> EngineJournal {
+  func take() throws(CarillonError) -> EngineJournal {
     guard let journal = core.journal, core.take(unfinished: id) else {
       throw CarillonError(.journalContent, "The campaign \(id) was resumed or abandoned before.")
     }
@@ -141,8 +141,15 @@ public struct UnfinishedCampaign: Sendable, Identifiable {
     _ source: (CampaignPlan) throws(CarillonError) -> CampaignSource
   ) async throws(CarillonError) -> PushCampaign {
     let entry = try core.entry(app)
-    let runtime = try await core.runtime(of: entry)
-    guard (campaign.headers != nil) == (entry.settings.transport == .http2) else {
+    let plan = try plan(try await core.runtime(of: entry))
+    let opened = try source(plan)
+    _ = try take()
+    return try await PushApp(entry, core).begin(plan, opened, notAccepted)
+  }
+
+  /// The campaign as it began.
+  func plan(_ runtime: AppRuntime) throws(CarillonError) -> CampaignPlan {
+    guard (campaign.headers != nil) == (runtime.entry.settings.transport == .http2) else {
       throw CarillonError(.journalContent, "The campaign \(id) of the app \"\(app)\" began with another transport.")
     }
     let template: PayloadTemplate?
@@ -156,10 +163,7 @@ public struct UnfinishedCampaign: Sendable, Identifiable {
     let sent = Campaign(
       payload: core.journal?.payload(of: campaign) ?? [], expiration: campaign.expiration, priority: campaign.priority,
       headers: campaign.headers, seed: campaign.seed)
-    let plan = CampaignPlan(runtime: runtime, sent: sent, template: template, note: note, number: id)
-    let opened = try source(plan)
-    _ = try take()
-    return try await PushApp(entry, core).begin(plan, opened, notAccepted)
+    return CampaignPlan(runtime: runtime, sent: sent, template: template, note: note, number: id)
   }
 }
 

@@ -126,6 +126,9 @@ package final class CampaignLedger: Sendable {
 
   func flushReports() { listener?.flush() }
 
+  /// Tells the listener that the account is final.
+  func reportEnd() { listener?.ended(account) }
+
   /// Counts the outcome of `count` notifications.
   func settled(_ count: Int, _ outcome: Outcome) {
     change { $0.account.count(outcome, count) }

@@ -23,10 +23,16 @@ package protocol OutcomeListener: Sendable {
   /// What was reported so far must survive the end of the process, because the journal is about to
   /// record it as settled. Called only with a journal.
   func flush()
+
+  /// The campaign has its final account, and the journal is about to record that. Called only with a
+  /// journal, and not when the campaign can be resumed.
+  func ended(_ account: Account)
 }
 
 extension OutcomeListener {
   package func flush() {}
+
+  package func ended(_ account: Account) {}
 
   package var hearsOfAccepted: Bool { false }
 

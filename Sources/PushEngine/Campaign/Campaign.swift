@@ -147,6 +147,7 @@ package struct CampaignRun: Sendable {
     await ledger.finished()
     shared.campaigns.forget(ledger)
     if let number = journalled?.number, problem == nil, !ledger.isCancelled || ledger.isAbandoned {
+      ledger.reportEnd()
       shared.journal?.end(number)
     }
     if let problem { throw problem }

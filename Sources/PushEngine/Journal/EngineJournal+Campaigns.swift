@@ -88,8 +88,11 @@ extension EngineJournal {
   }
 
   /// The same for one open campaign that this process has not resumed.
-  package func abandonCampaign(_ number: UInt64) {
-    if let campaign = campaign(number), campaign.phase == .open { abandon(campaign, nil) }
+  ///
+  /// - Parameter listener: gets every notification that the campaign leaves without an outcome, and
+  ///   the final account.
+  package func abandonCampaign(_ number: UInt64, _ listener: (any OutcomeListener)? = nil) {
+    if let campaign = campaign(number), campaign.phase == .open { abandon(campaign, listener) }
   }
 
   private func abandon(_ campaign: JournalledCampaign, _ listener: (any OutcomeListener)?) {
@@ -100,6 +103,7 @@ extension EngineJournal {
         lane: recovered.lane, range: recovered.range, campaign: recovered.campaign, count: recovered.count)
       record(.resolved(run, outcome))
     }
+    if let listener { listener.ended(self.campaign(campaign.number)?.account ?? campaign.account) }
     end(campaign.number)
   }
 

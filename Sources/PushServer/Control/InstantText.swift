@@ -1,10 +1,31 @@
 internal import Foundation
 internal import PushStore
 
-/// Instants as RFC 3339 has them, in UTC.
+/// Instants as RFC 3339 has them.
 enum InstantText {
+  /// In UTC.
   static func text(_ instant: StoreInstant) -> String {
     Date(timeIntervalSince1970: Double(instant.milliseconds) / 1000).formatted(
       Date.ISO8601FormatStyle(includingFractionalSeconds: true))
+  }
+
+  /// Nil unless it is a date and a time with an offset.
+  static func instant(_ text: String) -> StoreInstant? {
+    let pattern =
+      #/
+      (\d{4}-\d\d-\d\d)[Tt](\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?([Zz]|[+\-](?:[01]\d|2[0-3]):[0-5]\d)
+      /#
+    guard let match = text.wholeMatch(of: pattern),
+      let local = LocalClock.seconds(date: match.1, time: match.2)
+    else { return nil }
+    let fraction = match.3.map { $0.prefix(3) } ?? ""
+    let milliseconds = Int64(fraction + String(repeating: "0", count: 3 - fraction.count)) ?? 0
+    var offset: Int64 = 0
+    if match.4.lowercased() != "z" {
+      let parts = match.4.dropFirst().split(separator: ":").compactMap { Int64($0) }
+      guard parts.count == 2 else { return nil }
+      offset = (parts[0] * 60 + parts[1]) * 60 * (match.4.hasPrefix("-") ? -1 : 1)
+    }
+    return StoreInstant(milliseconds: (local - offset) * 1000 + milliseconds)
   }
 }

@@ -1,0 +1,86 @@
+internal import PushEngine
+internal import PushWire
+
+extension PushApp {
+  /// Begins a service's campaign, or resumes it if an earlier process has begun it.
+  ///
+  /// Its account goes on from where it was. When it has ended, ``ServedEvents/ended`` has the final
+  /// account before the journal forgets the campaign.
+  package func serve(_ served: ServedCampaign, _ events: ServedEvents) async throws(CarillonError) -> PushCampaign {
+    let runtime = try await core.runtime(of: entry)
+    let unfinished = core.served(served.name)
+    var plan: CampaignPlan
+    let list: ServedList
+    if let unfinished, let journal = core.journal {
+      plan = try unfinished.plan(runtime)
+      let runs = journal.recoveredRuns(of: unfinished.id)
+      list = try ServedList(
+        resuming: served.list, settled: SettledLines(of: unfinished.campaign, recoveredRuns: runs))
+    } else {
+      plan = try await planned(served.notification, "")
+      plan.note.served = served.name
+      list = try ServedList(beginning: served.list)
+    }
+    plan.hasVariants = served.hasVariants
+    if let rate = served.rateLimit { plan.entryLimit = PacedAudience<TokenList>.entryLimit(perSecond: rate) }
+    let source = try source(served, plan, unfinished?.campaign)
+    _ = try unfinished?.take()
+    events.opened(list)
+    let listener = ServedListener(list: list.listener, goneDevices: entry.goneDevices, events: events)
+    return try await begin(plan, source, listener: listener)
+  }
+
+  private func source(
+    _ served: ServedCampaign, _ plan: CampaignPlan, _ resumed: JournalledCampaign?
+  ) throws(CarillonError) -> CampaignSource {
+    let source: CampaignSource
+    switch served.audience {
+    case .file(let path):
+      let mark = resumed.flatMap { $0.mark.offset == 0 ? nil : $0.mark }
+      source = try plan.source(file: path, from: mark)
+    case .source(let make):
+      let made = make(resumed?.readLine ?? 0)
+      source = .served(made.0, feed: made.feed)
+    }
+    guard let rate = served.rateLimit else { return source }
+    return source.paced(perSecond: rate)
+  }
+
+  /// Gives up a service's campaign that an earlier process began, and nobody has resumed.
+  ///
+  /// - Returns: false if the journal has none of this name.
+  package func abandon(served name: String, list path: String, _ events: ServedEvents) async throws(CarillonError)
+    -> Bool
+  {
+    guard let unfinished = core.served(name), let journal = core.journal else { return false }
+    let runs = journal.recoveredRuns(of: unfinished.id)
+    let list = try ServedList(
+      resuming: path, settled: SettledLines(of: unfinished.campaign, recoveredRuns: runs))
+    events.opened(list)
+    _ = try unfinished.take()
+    journal.abandonCampaign(
+      unfinished.id, ServedListener(list: list.listener, goneDevices: entry.goneDevices, events: events))
+    do throws(JournalProblem) {
+      try await journal.makeDurable()
+    } catch {
+      throw CarillonError(.journal, "\(error)")
+    }
+    return true
+  }
+}
+
+extension Deployment {
+  /// The campaigns of a service that earlier processes began, and nobody has resumed.
+  package var servedRemainders: [ServedRemainder] {
+    unfinishedCampaigns.compactMap { unfinished in
+      unfinished.note.served.map { ServedRemainder(app: unfinished.app, name: $0, account: unfinished.account) }
+    }
+  }
+}
+
+extension DeploymentCore {
+  fileprivate func served(_ name: String) -> UnfinishedCampaign? {
+    let found = unfinished.first { CampaignNote(reading: $0.campaign.context).served == name }
+    return found.map { UnfinishedCampaign($0, core: self) }
+  }
+}

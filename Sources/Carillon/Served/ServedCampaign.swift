@@ -1,0 +1,85 @@
+package import PushEngine
+internal import PushWire
+
+/// A campaign, or a part of one, of a service that keeps a record of its own: the journal knows it
+/// by its name, so that the next process finds it again.
+package struct ServedCampaign: Sendable {
+  package enum Audience: Sendable {
+    /// A token file.
+    case file(String)
+    /// Another source, which goes on behind a line; 0: from its beginning. Beside it, what feeds it.
+    case source(@Sendable (_ line: UInt64) -> (any AudienceSource, feed: (@Sendable () async -> Void)?))
+  }
+
+  /// Unique among the campaigns of the deployment.
+  package var name: String
+  package var notification: PushNotification
+  package var audience: Audience
+  /// Recipients bring payloads of their own, although the notification has no placeholders.
+  package var hasVariants = false
+  /// Notifications per second; nil: as fast as the app may.
+  package var rateLimit: Double?
+  /// The file that lists what was not accepted.
+  package var list: String
+
+  package init(name: String, notification: PushNotification, audience: Audience, list: String) {
+    self.name = name
+    self.notification = notification
+    self.audience = audience
+    self.list = list
+  }
+}
+
+/// What a service hears of its campaign, from any thread. Every call must return soon.
+package struct ServedEvents: Sendable {
+  /// The list is open: it must be synced before each commit of the journal, until the campaign ends.
+  package var opened: @Sendable (ServedList) -> Void
+  /// A device is gone: its token in hexadecimal digits, and since when in milliseconds since 1970.
+  package var gone: @Sendable (_ token: String, _ since: UInt64?) -> Void
+  /// The account is final. It must be durable before the journal's next commit.
+  package var ended: @Sendable (CampaignAccount) -> Void
+  /// Whether it was cancelled for good, so that what was not sent is listed as cancelled.
+  package var isCancelled: @Sendable () -> Bool
+
+  package init(
+    opened: @escaping @Sendable (ServedList) -> Void, gone: @escaping @Sendable (String, UInt64?) -> Void,
+    ended: @escaping @Sendable (CampaignAccount) -> Void, isCancelled: @escaping @Sendable () -> Bool
+  ) {
+    self.opened = opened
+    self.gone = gone
+    self.ended = ended
+    self.isCancelled = isCancelled
+  }
+}
+
+/// A campaign that an earlier process left in the journal.
+package struct ServedRemainder: Sendable {
+  package let app: String
+  package let name: String
+  /// So far.
+  package let account: CampaignAccount
+}
+
+/// Tells a service what becomes of its campaign.
+struct ServedListener: OutcomeListener {
+  let list: any OutcomeListener
+  let goneDevices: Multicast<PushApp.GoneDevice>
+  let events: ServedEvents
+
+  func notAccepted(line: UInt64, token: String, outcome: Outcome, goneSince: UInt64?) {
+    // With a journal, cancelling leaves a notification for the next process: that is no outcome.
+    if outcome == .cancelled, !events.isCancelled() { return }
+    if outcome.saysGone {
+      events.gone(token, goneSince)
+      if let token = try? DeviceToken(hex: token) {
+        let since = PushOutcome(outcome, goneSince: goneSince).rejection?.goneSince
+        goneDevices.send(PushApp.GoneDevice(token: token, since: since))
+      }
+    }
+    list.notAccepted(line: line, token: token, outcome: outcome, goneSince: goneSince)
+  }
+
+  func flush() { list.flush() }
+
+  func ended(_ account: Account) { events.ended(CampaignAccount(account)) }
+}

@@ -1,0 +1,48 @@
+internal import Foundation
+package import PushEngine
+
+/// The list of what was not accepted of a service's campaign: CSV, a row durable before the journal
+/// calls its notification settled.
+package struct ServedList: Sendable {
+  let file: OutcomesFile
+
+  /// The same for every transport, so that the lists of a campaign's parts can follow each other.
+  static let columns = OutcomesColumns(namesTime: true)
+
+  /// The first line, without its end.
+  package static var header: String { columns.names.joined(separator: ",") }
+
+  private init(file: OutcomesFile) { self.file = file }
+
+  /// Of a campaign that begins.
+  init(beginning path: String) throws(CarillonError) {
+    do {
+      self.init(file: try OutcomesFile(path: path, columns: Self.columns))
+    } catch {
+      throw CarillonError(describing: error)
+    }
+  }
+
+  /// Of a campaign that is resumed: rows about what is sent again are dropped.
+  init(resuming path: String, settled: SettledLines) throws(CarillonError) {
+    guard FileManager.default.fileExists(atPath: path) else {
+      try self.init(beginning: path)
+      return
+    }
+    do {
+      let history = try OutcomesHistory(
+        path: path, columns: Self.columns, sources: [OutcomesHistory.Source(app: "", tokens: "", settled: settled)])
+      self.init(file: try OutcomesFile(replacing: path, columns: Self.columns, rows: history.rows))
+    } catch {
+      throw CarillonError(describing: error)
+    }
+  }
+
+  var listener: any OutcomeListener { file.listener(app: "", tokens: "") }
+
+  /// Makes durable what was written since the last call.
+  package func sync() throws(UnsyncedList) { try file.sync() }
+
+  /// Writes what waits in memory.
+  package func flush() { _ = file.finish() }
+}

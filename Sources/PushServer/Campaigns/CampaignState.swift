@@ -1,0 +1,121 @@
+/// Where a campaign stands.
+enum CampaignState: String, Hashable, Sendable, CaseIterable {
+  /// It can be changed, and its audience uploaded.
+  case draft
+  /// Its audience was uploaded in part.
+  case uploading
+  /// It begins by itself at its time.
+  case scheduled
+  /// It sends, or waits for the time of its next part.
+  case running
+  /// A person stopped it until a person lets it go on.
+  case paused
+  /// It cannot send at present, and goes on by itself: quiet hours, or an app that has stopped.
+  case held
+  case finished
+  /// What was not sent by then is not sent. What was in flight still gets its outcome.
+  case cancelled
+  /// It cannot be sent to its end.
+  case failed
+
+  /// Nothing more is sent.
+  var isOver: Bool { [.finished, .cancelled, .failed].contains(self) }
+}
+
+/// What can happen to a campaign.
+enum CampaignEvent: Hashable, Sendable {
+  case uploadBegan
+  case uploadEnded(isComplete: Bool)
+  /// Its description changes.
+  case edited
+  /// It is to begin, now or at its time.
+  case started(isDue: Bool)
+  /// Its time has come.
+  case due
+  case paused
+  /// - isBegun: its time has come before.
+  case resumed(isBegun: Bool)
+  case cancelled
+  /// It cannot send at present.
+  case hindered
+  /// It can send again.
+  case freed
+  /// Everything has its outcome.
+  case ended
+  case failed
+}
+
+/// What an event makes of a campaign.
+enum CampaignTransition: Hashable, Sendable {
+  case to(CampaignState)
+  /// Nothing changes: that is so already, or makes no difference.
+  case stays
+  /// The event does not fit the state; a sentence.
+  case refused(String)
+}
+
+extension CampaignState {
+  func after(_ event: CampaignEvent) -> CampaignTransition {
+    switch event {
+    case .uploadBegan: uploadBegan
+    case .uploadEnded(let isComplete):
+      self == .uploading ? (isComplete ? .to(.draft) : .stays) : .refused(sentence("takes no upload"))
+    case .edited:
+      self == .draft || self == .scheduled
+        ? .stays : .refused(sentence("cannot be changed; only a draft or scheduled one can"))
+    case .started(let isDue): started(isDue)
+    case .due: self == .scheduled ? .to(.running) : .stays
+    case .paused: paused
+    case .resumed(let isBegun): resumed(isBegun)
+    case .cancelled: cancelled
+    case .hindered: self == .running ? .to(.held) : .stays
+    case .freed: self == .held ? .to(.running) : .stays
+    case .ended: [.running, .paused, .held].contains(self) ? .to(.finished) : .stays
+    case .failed: isOver ? .stays : .to(.failed)
+    }
+  }
+
+  private var uploadBegan: CampaignTransition {
+    switch self {
+    case .draft: .to(.uploading)
+    case .uploading: .stays
+    default: .refused(sentence("takes no audience any more"))
+    }
+  }
+
+  private func started(_ isDue: Bool) -> CampaignTransition {
+    switch self {
+    case .draft: .to(isDue ? .running : .scheduled)
+    case .uploading: .refused("The campaign's audience is not complete: upload the rest first.")
+    case .scheduled, .running, .held, .finished: .stays
+    case .paused: .refused("The campaign is paused: resume it.")
+    case .cancelled, .failed: .refused(sentence("cannot be started"))
+    }
+  }
+
+  private var paused: CampaignTransition {
+    switch self {
+    case .scheduled, .running, .held: .to(.paused)
+    case .paused: .stays
+    case .draft, .uploading, .finished, .cancelled, .failed: .refused(sentence("cannot be paused"))
+    }
+  }
+
+  private func resumed(_ isBegun: Bool) -> CampaignTransition {
+    switch self {
+    case .paused: .to(isBegun ? .running : .scheduled)
+    case .scheduled, .running, .held: .stays
+    case .draft, .uploading, .finished, .cancelled, .failed: .refused(sentence("cannot be resumed"))
+    }
+  }
+
+  private var cancelled: CampaignTransition {
+    switch self {
+    case .draft, .uploading, .scheduled, .running, .paused, .held: .to(.cancelled)
+    case .cancelled: .stays
+    case .finished, .failed: .refused(sentence("cannot be cancelled"))
+    }
+  }
+
+  private func sentence(_ rest: String) -> String { "The campaign is \(rawValue), so it \(rest)." }
+}

@@ -1,0 +1,40 @@
+internal import PushWire
+
+/// A send at the same wall-clock time everywhere.
+struct LocalSend: Hashable, Sendable {
+  enum MissingZone: String, Sendable { case appDefault, skip }
+  enum Past: String, Sendable { case now, skip }
+
+  /// See ``LocalClock``.
+  var local: Int64
+  /// For devices whose time zone is not known.
+  var missingTimeZone = MissingZone.appDefault
+  /// For those whose time has passed when the campaign starts.
+  var past = Past.now
+
+  init(local: Int64, missingTimeZone: MissingZone = .appDefault, past: Past = .now) {
+    self.local = local
+    self.missingTimeZone = missingTimeZone
+    self.past = past
+  }
+
+  init(_ value: JSONValue, at pointer: String) throws {
+    var fields = try FieldReader(value, at: pointer)
+    let parts = try fields.text("time")?.split(separator: "T", omittingEmptySubsequences: false) ?? []
+    guard parts.count == 2, let local = LocalClock.seconds(date: parts[0], time: parts[1]) else {
+      throw fields.wrong("time", "It must be a date and a time without offset, such as \"2027-01-31T09:00\".")
+    }
+    self.local = local
+    if let text = try fields.text("missingTimeZone") {
+      guard let choice = MissingZone(rawValue: text) else {
+        throw fields.wrong("missingTimeZone", "It must be \"appDefault\" or \"skip\".")
+      }
+      missingTimeZone = choice
+    }
+    if let text = try fields.text("past") {
+      guard let choice = Past(rawValue: text) else { throw fields.wrong("past", "It must be \"now\" or \"skip\".") }
+      past = choice
+    }
+    try fields.finish()
+  }
+}

@@ -1,0 +1,64 @@
+/// Hours of the day in which nothing is to be sent, such as 22:00 to 08:00.
+struct QuietHours: Hashable, Sendable, CustomStringConvertible {
+  /// Seconds of the day: the first one that is quiet, and the first one that is not.
+  let from: Int64
+  let to: Int64
+
+  init?(from: Int64, to: Int64) {
+    guard from != to, (0..<86_400).contains(from), (0..<86_400).contains(to) else { return nil }
+    (self.from, self.to) = (from, to)
+  }
+
+  /// Such as `22:00-08:00`.
+  init?(_ text: String) {
+    let parts = text.split(separator: "-", omittingEmptySubsequences: false)
+      .map { $0.trimmingPrefix { $0 == " " } }
+      .map { LocalClock.secondOfDay(String($0.reversed().drop { $0 == " " }.reversed())) }
+    guard parts.count == 2, let from = parts[0], let to = parts[1] else { return nil }
+    self.init(from: from, to: to)
+  }
+
+  var description: String { "\(Self.text(from))-\(Self.text(to))" }
+
+  private static func text(_ second: Int64) -> String {
+    func two(_ number: Int64) -> String { number < 10 ? "0\(number)" : "\(number)" }
+    return "\(two(second / 3600)):\(two(second / 60 % 60))"
+  }
+
+  /// Whether the wall clock shows a quiet time.
+  func contains(local: Int64) -> Bool {
+    let second = ((local % 86_400) + 86_400) % 86_400
+    return from < to ? (from..<to).contains(second) : second >= from || second < to
+  }
+
+  /// The first instant, not before this one, that is not quiet.
+  func end(notBefore instant: Int64, _ zone: ZoneRules) -> Int64 {
+    var instant = instant
+    // Clocks that are set back can show the quiet time again just after it has ended.
+    for _ in 0..<4 {
+      let local = zone.local(at: instant)
+      guard contains(local: local) else { return instant }
+      let second = ((local % 86_400) + 86_400) % 86_400
+      let midnight = local - second
+      let next = max(instant + 1, zone.firstInstant(showing: second < to ? midnight + to : midnight + 86_400 + to))
+      instant = next
+    }
+    return instant
+  }
+}
+
+/// What a campaign says about quiet hours.
+enum QuietHoursChoice: Hashable, Sendable {
+  case off
+  case hours(QuietHours)
+
+  init?(_ text: String) {
+    if text == "off" {
+      self = .off
+    } else if let hours = QuietHours(text) {
+      self = .hours(hours)
+    } else {
+      return nil
+    }
+  }
+}
