@@ -7,7 +7,7 @@ internal import GRDB
 /// is checked. Reads are short, so that the write-ahead log can always be emptied.
 package final class SQLiteStore: Store {
   let pool: DatabasePool
-  let path: String
+  package let path: String
   let writer: GroupWriter
 
   /// Opens the file, or makes it, and brings it up to date.

@@ -24,6 +24,12 @@ package struct AccountSnapshot: Hashable, Sendable {
   /// So many had their outcome before these seconds began.
   package var settledBefore = 0
 
+  package init(apps: [App], seconds: Double, settledBefore: Int = 0) {
+    self.apps = apps
+    self.seconds = seconds
+    self.settledBefore = settledBefore
+  }
+
   /// Notifications that got their outcome, per second.
   package var perSecond: Double {
     seconds > 0 ? Double(max(0, apps.map(\.account.settled).reduce(0, +) - settledBefore)) / seconds : 0

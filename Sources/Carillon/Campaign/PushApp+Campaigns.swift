@@ -89,12 +89,12 @@ struct CampaignPlan: Sendable {
   var number: UInt64?
 
   var isHTTP2: Bool { sent.headers != nil }
-  /// Recipients have payloads of their own, even without a template.
-  var hasVariants = false
+  /// Payloads in other languages, of a service's campaign.
+  var variants: [String: [UInt8]] = [:]
   /// Of the chunks that are read.
   var entryLimit = AudienceChunk.defaultEntryLimit
 
-  var payloadCapacity: Int { template == nil && !hasVariants ? 0 : AudienceChunk.defaultPayloadCapacity }
+  var payloadCapacity: Int { template == nil && variants.isEmpty ? 0 : AudienceChunk.defaultPayloadCapacity }
 
   var byteLimit: Int {
     isHTTP2 ? sent.requestHeaders.payloadLimit : runtime.entry.settings.command.payloadLimitDefault
@@ -108,15 +108,22 @@ struct CampaignPlan: Sendable {
 
   func source(file path: String, from mark: AudienceMark?) throws(CarillonError) -> CampaignSource {
     do {
-      let file = try AudienceFile(path: path, from: mark, readsHeaders: isHTTP2) { header in
-        try template?.renderer(for: header, byteLimit: byteLimit)
-      }
+      let file = try AudienceFile(path: path, from: mark, readsHeaders: isHTTP2, renderer: renderer)
       return .file(file)
     } catch let error as PayloadTemplateError {
       throw CarillonError(.payload, "The notification with \(path): \(error).")
     } catch {
       throw CarillonError(describing: error)
     }
+  }
+
+  private func renderer(_ header: AudienceHeader) throws -> PayloadRenderer? {
+    guard !variants.isEmpty else { return try template?.renderer(for: header, byteLimit: byteLimit) }
+    func renderer(_ json: [UInt8]) throws -> PayloadRenderer {
+      try PayloadTemplate(parsing: json).renderer(for: header, byteLimit: byteLimit)
+    }
+    let own = try template?.renderer(for: header, byteLimit: byteLimit) ?? renderer(sent.payload)
+    return own.with(variants: try variants.mapValues(renderer), in: header)
   }
 }
 

@@ -91,6 +91,9 @@ public final class PushCampaign: Sendable {
     run.abandon()
   }
 
+  /// After it could not be read to its end: it has ended in the journal too, and is not resumed.
+  package func giveUp() { run.giveUp() }
+
   // MARK: What came of it
 
   /// The account when the campaign has ended.
@@ -118,6 +121,9 @@ public final class PushCampaign: Sendable {
 
   /// What has become of its notifications so far. It adds up at every moment.
   public var accountSoFar: CampaignAccount { CampaignAccount(run.ledger.account) }
+
+  /// How much of its recipients has been read, from 0 to 1; nil if nobody knows.
+  package var fractionRead: Double? { source.fractionRead(submitted: accountSoFar.submitted) }
 
   /// Snapshots, four a second, the first at once and the last when the campaign has ended.
   ///

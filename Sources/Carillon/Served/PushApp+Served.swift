@@ -21,7 +21,7 @@ extension PushApp {
       plan.note.served = served.name
       list = try ServedList(beginning: served.list)
     }
-    plan.hasVariants = served.hasVariants
+    plan.variants = served.variants
     if let rate = served.rateLimit { plan.entryLimit = PacedAudience<TokenList>.entryLimit(perSecond: rate) }
     let source = try source(served, plan, unfinished?.campaign)
     _ = try unfinished?.take()

@@ -15,8 +15,9 @@ package struct ServedCampaign: Sendable {
   package var name: String
   package var notification: PushNotification
   package var audience: Audience
-  /// Recipients bring payloads of their own, although the notification has no placeholders.
-  package var hasVariants = false
+  /// Payloads in other languages, by language in lower case. A file says by its column `language` who
+  /// gets which; another source brings them itself.
+  package var variants: [String: [UInt8]] = [:]
   /// Notifications per second; nil: as fast as the app may.
   package var rateLimit: Double?
   /// The file that lists what was not accepted.

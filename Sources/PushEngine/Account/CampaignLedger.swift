@@ -73,12 +73,12 @@ package final class CampaignLedger: Sendable {
     state.withLock { $0.account.submitted += count }
   }
 
-  /// Counts a line that cannot be sent.
-  func rejectedAtIntake(line: UInt64, token: String, reason: Rejection) {
-    listener?.notAccepted(line: line, token: token, outcome: .rejected(reason))
+  /// Counts a line that is not sent.
+  func settledAtIntake(line: UInt64, token: String, _ outcome: Outcome) {
+    listener?.notAccepted(line: line, token: token, outcome: outcome)
     change {
       $0.account.submitted += 1
-      $0.account.count(.rejected(reason), 1)
+      $0.account.count(outcome, 1)
     }
   }
 

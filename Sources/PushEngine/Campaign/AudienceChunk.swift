@@ -21,11 +21,16 @@ package struct AudienceEntry: Sendable {
     case overlongLine
     /// The token is valid, but the payload made for it is above the limit.
     case payloadTooLarge
+    /// The device is known to be gone.
+    case suppressed
 
-    /// The outcome of a line that cannot be sent; nil if it can.
+    /// The outcome of a line that is not sent; nil if it is.
+    var outcome: Outcome? { self == .suppressed ? .suppressed : rejection.map(Outcome.rejected) }
+
+    /// Why a line cannot be sent; nil if it can, or is suppressed.
     package var rejection: Rejection? {
       switch self {
-      case .ready: nil
+      case .ready, .suppressed: nil
       case .malformedToken: .malformedToken
       case .payloadTooLarge: .payloadTooLarge
       case .malformedRow: .unusableLine(.row)
@@ -170,7 +175,7 @@ package struct AudienceEntry: Sendable {
   package func text(of entry: AudienceEntry) -> String {
     let bytes = unsafe token(of: entry)
     switch entry.kind {
-    case .ready, .payloadTooLarge, .malformedIdentifier, .malformedCollapseIdentifier:
+    case .ready, .payloadTooLarge, .suppressed, .malformedIdentifier, .malformedCollapseIdentifier:
       return unsafe Self.hexadecimal(bytes)
     case .malformedToken, .malformedRow, .malformedText, .overlongLine:
       return unsafe String(decoding: bytes, as: UTF8.self)

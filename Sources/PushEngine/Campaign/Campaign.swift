@@ -168,6 +168,13 @@ package struct CampaignRun: Sendable {
     shared.wasCancelled()
   }
 
+  /// After a run that ended early: the journal calls the campaign ended.
+  package func giveUp() {
+    guard let number = journalled?.number else { return }
+    ledger.reportEnd()
+    shared.journal?.end(number)
+  }
+
   /// Stops reading the audience until ``resume()``. What was taken in is still sent: as much as the
   /// lanes send within about 300 ms.
   package func pause() { ledger.setPaused(true) }

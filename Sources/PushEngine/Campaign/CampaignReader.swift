@@ -145,8 +145,8 @@ struct CampaignReader {
     guard chunk.readyCount < chunk.count else { return }
     for index in (progress?.recordedCount ?? 0)..<chunk.count {
       let entry = chunk[index]
-      guard let reason = entry.kind.rejection else { continue }
-      ledger.rejectedAtIntake(line: entry.line, token: chunk.text(of: entry), reason: reason)
+      guard let outcome = entry.kind.outcome else { continue }
+      ledger.settledAtIntake(line: entry.line, token: chunk.text(of: entry), outcome)
     }
     if progress != nil { ledger.flushReports() }
   }

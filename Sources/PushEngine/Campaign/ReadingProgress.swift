@@ -28,7 +28,9 @@ struct ReadingProgress {
     if end > recordedCount { position.readLine = chunk[end - 1].line }
     guard chunk.readyCount < chunk.count else { return position }
     for index in recordedCount..<end {
-      if let rejection = chunk[index].kind.rejection { position.rejected[rejection, default: 0] += 1 }
+      let kind = chunk[index].kind
+      if kind == .suppressed { position.suppressed += 1 }
+      if let rejection = kind.rejection { position.rejected[rejection, default: 0] += 1 }
     }
     return position
   }

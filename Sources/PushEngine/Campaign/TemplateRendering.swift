@@ -12,15 +12,47 @@ package struct PayloadRenderer: Sendable {
     case notUTF8
   }
 
+  /// The renderer for a language, in lower case, and for all that begin with it.
+  private struct Variant: Sendable {
+    let language: [UInt8]
+    let renderer: PayloadRenderer
+  }
+
   let source: [UInt8]
   let pieces: [Piece]
   package let byteLimit: Int
+  /// The longest languages first.
+  private var variants: [Variant] = []
+  private var languageColumn: Int?
+
+  init(source: [UInt8], pieces: [Piece], byteLimit: Int) {
+    (self.source, self.pieces, self.byteLimit) = (source, pieces, byteLimit)
+  }
+
+  /// The same with other payloads for rows whose column `language` says so. Without such a column all
+  /// get the same.
+  ///
+  /// - Parameter renderers: by language.
+  package func with(variants renderers: [String: PayloadRenderer], in header: AudienceHeader) -> PayloadRenderer {
+    var copy = self
+    copy.languageColumn = header.columns.firstIndex { $0.lowercased() == "language" }
+    copy.variants = renderers.map { Variant(language: Array($0.key.lowercased().utf8), renderer: $0.value) }
+    copy.variants.sort { $0.language.count > $1.language.count }
+    return copy
+  }
 
   /// Writes the payload for `record`, whose fields lie in `text`, to the beginning of
   /// `destination`. Allocates nothing.
   func render(
     _ record: borrowing AudienceRecord, of text: UnsafeRawBufferPointer, into destination: UnsafeMutableRawBufferPointer
   ) -> Result {
+    if let languageColumn {
+      let field = record[languageColumn]
+      let language = unsafe UnsafeRawBufferPointer(rebasing: text[field.start..<field.end])
+      for variant in variants where unsafe Self.begins(language, with: variant.language) {
+        return unsafe variant.renderer.render(record, of: text, into: destination)
+      }
+    }
     let limit = min(byteLimit, destination.count)
     var end = 0
     for piece in pieces {
@@ -42,6 +74,20 @@ package struct PayloadRenderer: Sendable {
       }
     }
     return .rendered(byteCount: end)
+  }
+
+  /// Whether a language is this one, or this one with a region or a script.
+  private static func begins(_ language: UnsafeRawBufferPointer, with tag: [UInt8]) -> Bool {
+    guard language.count >= tag.count else { return false }
+    for (index, expected) in tag.enumerated() {
+      var byte = unsafe language[index]
+      if (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains(byte) { byte += 32 }
+      if byte == UInt8(ascii: "_") { byte = UInt8(ascii: "-") }
+      guard byte == expected else { return false }
+    }
+    guard language.count > tag.count else { return true }
+    let next = unsafe language[tag.count]
+    return next == UInt8(ascii: "-") || next == UInt8(ascii: "_")
   }
 
   /// Writes a value as the inside of a JSON string. Returns the offset after it, or nil if it

@@ -4,6 +4,7 @@
 /// ```
 /// lane u64 · from u64 · to u64 · campaign u64 · count u32 · flags u8
 /// position 60 bytes, if flagged           how far the audience has been read
+/// suppressed lines u32, if flagged
 /// source 8 + 16 bytes, newly doubted u32, if flagged
 /// first line u64, and the others too unless they are consecutive
 /// token lengths u8 each, unless all have 32 bytes
@@ -38,13 +39,15 @@ struct EnqueueHeader: Hashable, Sendable {
     static let inDoubt: UInt8 = 4
     static let rewritten: UInt8 = 8
     static let moved: UInt8 = 16
+    static let suppressed: UInt8 = 32
   }
 
   /// The size of the longest header.
-  static let byteCountLimit = JournalledRun.byteCount + 1 + AudiencePosition.byteCount + 28
+  static let byteCountLimit = JournalledRun.byteCount + 1 + AudiencePosition.byteCount + 4 + 28
 
   var byteCount: Int {
-    JournalledRun.byteCount + 1 + (position == nil ? 0 : AudiencePosition.byteCount) + (source == nil ? 0 : 28)
+    JournalledRun.byteCount + 1 + (position.map { AudiencePosition.byteCount + $0.suppressedByteCount } ?? 0)
+      + (source == nil ? 0 : 28)
   }
 
   func write(to record: inout RecordWriter) {
@@ -55,8 +58,11 @@ struct EnqueueHeader: Hashable, Sendable {
     if isInDoubt { flags |= Flag.inDoubt }
     if isRewritten { flags |= Flag.rewritten }
     if isMoved { flags |= Flag.moved }
+    let suppressed = position?.suppressed ?? 0
+    if suppressed > 0 { flags |= Flag.suppressed }
     record.write(flags)
     position?.write(to: &record)
+    if suppressed > 0 { record.write(UInt32(clamping: suppressed)) }
     if let source {
       record.write(source.lane)
       record.write(source.range)
@@ -79,6 +85,10 @@ struct EnqueueHeader: Hashable, Sendable {
     run = try JournalledRun(reading: &record)
     let flags = try record.read(UInt8.self)
     position = flags & Flag.position == 0 ? nil : try AudiencePosition(reading: &record)
+    if flags & Flag.suppressed != 0 {
+      let suppressed = Int(try record.read(UInt32.self))
+      position?.suppressed = suppressed
+    }
     if flags & Flag.source != 0 {
       source = Source(
         lane: try record.read(), range: try record.readRange(), newlyDoubted: Int(try record.read(UInt32.self)))

@@ -76,6 +76,13 @@ struct AudiencePosition: Hashable, Sendable {
   /// Lines since the last position that could not be sent, by reason; each reason is one of
   /// ``Rejection/atIntake``.
   var rejected: [Rejection: Int]
+  /// Lines since the last position whose devices are known to be gone. Not among the bytes of the
+  /// position: a record says by its kind or a flag whether this number follows, so that the records of
+  /// older journals stay readable.
+  var suppressed = 0
+
+  /// The bytes of ``suppressed``, if there are some.
+  var suppressedByteCount: Int { suppressed > 0 ? 4 : 0 }
 
   func write(to record: inout RecordWriter) {
     for value in [mark.offset, mark.line, readLine, UInt64(submitted)] { record.write(value) }
@@ -121,6 +128,8 @@ extension JournalEvent {
     static let answered: UInt8 = 15
     static let withdrawn: UInt8 = 16
     static let rewound: UInt8 = 17
+    /// A position with suppressed lines.
+    static let positionSuppressed: UInt8 = 18
   }
 
   var kind: UInt8 {
@@ -133,7 +142,7 @@ extension JournalEvent {
     case .doubted: Kind.doubted
     case .resolved: Kind.resolved
     case .resent: Kind.resent
-    case .position: Kind.position
+    case .position(_, let position): position.suppressed > 0 ? Kind.positionSuppressed : Kind.position
     case .numbersTaken: Kind.numbersTaken
     case .ended: Kind.ended
     case .answered: Kind.answered
@@ -150,7 +159,7 @@ extension JournalEvent {
     case .returned, .withdrawn: JournalledRun.byteCount + 1
     case .doubted: JournalledRun.byteCount + 4
     case .resent: 8 + 4
-    case .position: 8 + AudiencePosition.byteCount
+    case .position(_, let position): 8 + AudiencePosition.byteCount + position.suppressedByteCount
     case .numbersTaken, .ended: 8
     }
   }
@@ -181,6 +190,7 @@ extension JournalEvent {
     case .position(let campaign, let position):
       record.write(campaign)
       position.write(to: &record)
+      if position.suppressed > 0 { record.write(UInt32(clamping: position.suppressed)) }
     case .numbersTaken(let number), .ended(let number):
       record.write(number)
     }
@@ -199,6 +209,11 @@ extension JournalEvent {
     case Kind.resolved: self = .resolved(try JournalledRun(reading: &record), try Outcome(reading: &record))
     case Kind.resent: self = .resent(campaign: try record.read(), count: Int(try record.read(UInt32.self)))
     case Kind.position: self = .position(campaign: try record.read(), try AudiencePosition(reading: &record))
+    case Kind.positionSuppressed:
+      let campaign = try record.read(UInt64.self)
+      var position = try AudiencePosition(reading: &record)
+      position.suppressed = Int(try record.read(UInt32.self))
+      self = .position(campaign: campaign, position)
     case Kind.ended: self = .ended(campaign: try record.read())
     case Kind.numbersTaken: self = .numbersTaken(below: try record.read())
     default: throw .unknownKind(kind)

@@ -1,5 +1,6 @@
 internal import Carillon
 internal import Foundation
+internal import HTTPTypes
 internal import PushStore
 internal import PushWire
 
@@ -155,6 +156,16 @@ struct CampaignPlan: Sendable {
     start = .local(try LocalSend(value, at: fields.place("localSend")))
   }
 
+  /// As it is stored.
+  var content: [UInt8] { JSONValue.object(members).encoded }
+
+  var isLocal: Bool { if case .local = start { true } else { false } }
+
+  /// The columns that its payloads need.
+  var placeholders: [String] {
+    ([notification.json] + variants.values).flatMap(PayloadPlaceholders.names)
+  }
+
   /// - Throws: ``Problem`` with 422 if the app's gateway would refuse a payload of it, and with 400
   ///   if it asks for what its audience cannot have.
   func check(for app: PushApp) throws {
@@ -169,7 +180,7 @@ struct CampaignPlan: Sendable {
   private func check(_ notification: PushNotification, _ pointer: String, _ app: PushApp) throws {
     let findings = app.check(notification).filter(\.isError)
     guard let first = findings.first else {
-      guard source == .devices, PayloadPlaceholders.areIn(notification.json) else { return }
+      guard source == .devices, !PayloadPlaceholders.names(in: notification.json).isEmpty else { return }
       throw Problem.malformed(
         "The payload has placeholders, but stored devices bring no values for them.", pointer: pointer)
     }

@@ -27,7 +27,6 @@ enum LanguageTag {
 }
 
 enum PayloadPlaceholders {
-  static func areIn(_ payload: [UInt8]) -> Bool {
-    (try? PayloadTemplate(parsing: payload)).map { !$0.columns.isEmpty } ?? false
-  }
+  /// Empty also for what is no payload.
+  static func names(in payload: [UInt8]) -> [String] { (try? PayloadTemplate(parsing: payload))?.columns ?? [] }
 }

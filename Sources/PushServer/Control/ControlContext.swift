@@ -1,11 +1,15 @@
 internal import Hummingbird
 internal import Logging
+internal import NIOCore
 
 /// What a request brings along.
 struct ControlContext: RequestContext {
   var coreContext: CoreRequestContextStorage
+  /// Of the request's connection.
+  let channel: any Channel
 
   init(source: ApplicationRequestContextSource) {
+    channel = source.channel
     coreContext = CoreRequestContextStorage(source: source)
   }
 }

@@ -7,12 +7,14 @@ struct ControlRoutes: Sendable {
   let store: any Store
   let book: OutcomeBook
   let intake: IntakeLimit
+  let campaigns: CampaignRunner
   let metrics: RequestMetrics
 
   var responder: ControlResponder<RouterResponder<ControlContext>> {
     let router = Router(context: ControlContext.self)
     NotificationRoutes(access: access, store: store, book: book, intake: intake).add(to: router)
     FeedbackRoutes(access: access, store: store).add(to: router)
+    CampaignRoutes(access: access, runner: campaigns, isOpen: intake.isOpen).add(to: router)
     AppRoutes(access: access, store: store).add(to: router)
     return ControlResponder(router: router.buildResponder(), metrics: metrics)
   }

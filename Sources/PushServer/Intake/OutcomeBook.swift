@@ -28,7 +28,13 @@ package final class OutcomeBook: IntakeRecorder {
   /// thread took is durable. After a failure nothing is, so every later call fails as well.
   private let failure = Mutex<UnsyncedList?>(nil)
 
-  package init(store: any Store) { self.store = store }
+  /// The lists and accounts of campaigns.
+  let campaigns: CampaignBook
+
+  package init(store: any Store) {
+    self.store = store
+    campaigns = CampaignBook(store: store)
+  }
 
   // MARK: IntakeRecorder
 
@@ -69,6 +75,14 @@ package final class OutcomeBook: IntakeRecorder {
     }
   }
 
+  /// A campaign has found a device gone.
+  func gone(app: String, token: String, since: UInt64?) {
+    guard let bytes = try? Carillon.DeviceToken(hex: token).bytes else { return }
+    let device = StoredGoneDevice(
+      app: app, token: bytes, since: since.map { StoreInstant(milliseconds: Int64(clamping: $0)) }, foundAt: .now)
+    state.withLock { $0.changes.gone.append(device) }
+  }
+
   package func ended(_ run: IntakeRunID) {
     let id = StoredRunID(run)
     state.withLock { $0.changes.ended.append((id, .now)) }
@@ -77,7 +91,10 @@ package final class OutcomeBook: IntakeRecorder {
   package func makeDurable() throws(UnsyncedList) {
     let problem: UnsyncedList? = failure.withLock { failure in
       if failure == nil {
-        do throws(UnsyncedList) { try write() } catch { failure = error }
+        do throws(UnsyncedList) {
+          try campaigns.makeDurable()
+          try write()
+        } catch { failure = error }
       }
       return failure
     }

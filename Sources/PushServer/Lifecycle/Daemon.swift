@@ -61,13 +61,19 @@ package final class Daemon: Sendable {
   ///
   /// - Parameter ready: called once, when everything listens.
   package func run(ready: @escaping @Sendable (Ports) -> Void) async throws {
+    let schedule = CampaignSchedule(deployment: deployment) { [self] app in
+      CampaignSchedule.App(settings.withLock { $0[app] })
+    }
+    let campaigns = CampaignRunner(
+      desk: CampaignDesk(store: store), spool: CampaignSpool(besides: store.path), book: book.campaigns, outcomes: book,
+      deployment: deployment, schedule: schedule, retention: configuration.retention, logger: logger)
     let api = ControlRoutes(
       access: ControlAccess(deployment: deployment, keys: keys, settings: configuration.api), store: store,
       book: book,
       intake: IntakeLimit(
         queueByteCount: { [self] app in settings.withLock { $0[app]?.queueByteCountOrDefault ?? 0 } },
         isOpen: { [self] in isReady.load(ordering: .relaxed) }),
-      metrics: metrics.requests)
+      campaigns: campaigns, metrics: metrics.requests)
     let admin = AdminRoutes(
       isReady: { [self] in isReady.load(ordering: .relaxed) },
       metrics: { [self] in
@@ -78,12 +84,13 @@ package final class Daemon: Sendable {
       listens(ready) { $0.api = port }
     }
     // Nobody asks before everything that the last process acknowledged is known.
-    apiListener.beforeServerStarts { [self] in
+    apiListener.beforeServerStarts { [self, campaigns] in
       await pauseApps()
       for left in await deployment.resumeIntake() {
         logger.warning(
           "notifications stay in the journal", metadata: ["app": "\(left.app)", "why": "\(left.reason)"])
       }
+      try await campaigns.recover()
     }
     // They are stopped in the reverse order.
     let group = ServiceGroup(
@@ -96,6 +103,7 @@ package final class Daemon: Sendable {
             service: listener(admin.responder, configuration.admin.listen) { [self] port in
               listens(ready) { $0.admin = port }
             }),
+          .init(service: campaigns),
           .init(service: deployment),
           .init(service: Reloading { [self] in await reload() }),
           .init(service: apiListener),

@@ -245,7 +245,8 @@ final class JournalWorld {
     for reason in Rejection.atIntake where random.chance(15) {
       position.rejected[reason] = Int.random(in: 1...3, using: &random)
     }
-    position.submitted += notifications.count + position.rejected.values.reduce(0, +)
+    if random.chance(20) { position.suppressed = Int.random(in: 1...3, using: &random) }
+    position.submitted += notifications.count + position.rejected.values.reduce(0, +) + position.suppressed
     return (notifications, position)
   }
 

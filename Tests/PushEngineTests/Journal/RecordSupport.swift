@@ -199,13 +199,15 @@ extension SeededGenerator {
   }
 
   mutating func audiencePosition() -> AudiencePosition {
-    AudiencePosition(
+    var position = AudiencePosition(
       mark: AudienceMark(offset: number((1 << 62) - 1), line: number((1 << 62) - 1)), readLine: number((1 << 62) - 1),
       submitted: count(),
       rejected: Dictionary(
         uniqueKeysWithValues: Rejection.atIntake.filter { _ in chance(30) }.map {
           ($0, 1 + count(UInt64(UInt32.max - 1)))
         }))
+    if chance(30) { position.suppressed = 1 + count(UInt64(UInt32.max - 1)) }
+    return position
   }
 
   mutating func campaign() -> JournalledCampaign {

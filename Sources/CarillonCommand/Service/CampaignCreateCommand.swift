@@ -1,0 +1,115 @@
+internal import ArgumentParser
+internal import Carillon
+internal import PushServer
+
+struct CampaignCreateCommand: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "create", abstract: "Makes a campaign, uploads its audience, and starts it if asked.",
+    discussion: "Prints the campaign's id on standard output.")
+
+  @OptionGroup var service: ServiceOptions
+  @Option(help: "The app's id.") var app: String
+  @Option(help: "What people call it.") var name: String
+  @Option(help: .init("The payload, as JSON; placeholders as for carillon send.", valueName: "file"))
+  var payload: String
+  @Option(help: .init("A payload for a language, such as de=de.json. May be repeated.", valueName: "lang=file"))
+  var variant: [String] = []
+  @Option(help: .init("The audience: CSV, one token per line, or NDJSON; - for standard input.", valueName: "file"))
+  var tokens: String?
+  @Flag(help: "The audience is the app's stored devices (instead of --tokens).") var devices = false
+  @Option(help: .init("Only devices with this tag. May be repeated: with all of them.", valueName: "tag"))
+  var all: [String] = []
+  @Option(help: .init("Only devices with one of these tags. May be repeated.", valueName: "tag"))
+  var any: [String] = []
+  @Option(help: .init("Only devices without this tag. May be repeated.", valueName: "tag"))
+  var none: [String] = []
+  @Option(help: .init("Only devices of this language. May be repeated.", valueName: "lang"))
+  var language: [String] = []
+  @Option(help: .init("When it begins, with offset, such as 2027-01-31T09:00:00+01:00.", valueName: "time"))
+  var sendAt: String?
+  @Option(
+    help: .init(
+      "The wall-clock time at which each device gets it, such as 2027-01-31T09:00.", valueName: "time"))
+  var localTime: String?
+  @Option(
+    help: .init("Devices without a time zone: appDefault (the default) or skip.", valueName: "rule"))
+  var missingTimeZone: String?
+  @Option(help: .init("Where the local time has passed: now (the default) or skip.", valueName: "rule"))
+  var past: String?
+  @Option(help: .init("The most notifications, such as 5000/s (default: what the app may).", valueName: "rate"))
+  var rateLimit: String?
+  @Option(help: .init("How long it is worth delivering, such as 24h; 0: not stored.", valueName: "duration"))
+  var expiresAfter: String?
+  @Option(help: .init("Nothing is sent in these hours, such as 22:00-08:00, or off.", valueName: "hours"))
+  var quietHours: String?
+  @Flag(help: "Count the audience and check the payloads; send nothing.") var dryRun = false
+  @Flag(help: "Start it.") var start = false
+  @Flag(help: "Show its progress until it ends.") var watch = false
+
+  func validate() throws {
+    guard (tokens == nil) == devices else { throw ValidationError("Name the audience by --tokens FILE or --devices.") }
+    let isFiltered = !(all + any + none + language).isEmpty
+    if isFiltered, !devices { throw ValidationError("--all, --any, --none and --language need --devices.") }
+    guard sendAt == nil || localTime == nil else { throw ValidationError("Use --send-at or --local-time, not both.") }
+    if localTime == nil, missingTimeZone != nil || past != nil {
+      throw ValidationError("--missing-time-zone and --past need --local-time.")
+    }
+    if watch, !start { throw ValidationError("--watch needs --start.") }
+  }
+
+  func run() async throws {
+    let client = try service.client()
+    let request = try description()
+    let path = "/v1/apps/\(ServiceRequest.segment(app))/campaigns"
+    let made = try await client.send(.post(path, json: request.json)).decoded(ServiceCampaign.self)
+    StandardStream.output.writeLine(made.id)
+    let campaign = CampaignCommand.path(app, made.id)
+    if let tokens {
+      let upload = try await client.send(.upload("\(campaign)/audience", file: tokens, type: "text/plain"))
+        .decoded(ServiceCampaign.Upload.self)
+      StandardStream.error.writeLine("uploaded \(NumberText.grouped(upload.lines)) lines")
+    }
+    guard start else { return }
+    _ = try await client.send(.post("\(campaign):start"))
+    if watch { try await CampaignWatchCommand.watch(client, campaign) }
+  }
+
+  private func description() throws -> ServiceCampaignRequest {
+    var request = try ServiceCampaignRequest(name: name, payload: try Self.read(payload), file: payload)
+    try request.set(
+      variants: try variant.map { entry in
+        let parts = entry.split(separator: "=", maxSplits: 1).map(String.init)
+        guard parts.count == 2 else {
+          throw CommandFailure.usage("--variant must be a language and a file, as in de=de.json, not \"\(entry)\"")
+        }
+        return (language: parts[0], payload: try Self.read(parts[1]), file: parts[1])
+      })
+    if devices { request.setDevices(all: all, any: any, none: none, languages: language) }
+    request.set("sendAt", sendAt)
+    if let localTime {
+      request.setLocalSend(time: localTime, missingTimeZone: missingTimeZone, past: past)
+    }
+    if let rateLimit {
+      guard let rate = Quantity.rate(rateLimit), rate >= 1 else {
+        throw CommandFailure.usage("--rate-limit must be a rate from 1/s, such as 5000/s, not \"\(rateLimit)\"")
+      }
+      request.set("rateLimit", Int(rate))
+    }
+    if let expiresAfter {
+      let seconds = expiresAfter == "0" ? 0 : Quantity.duration(expiresAfter).map { Int($0.components.seconds) }
+      guard let seconds else {
+        throw CommandFailure.usage("--expires-after must be a duration such as 24h, or 0, not \"\(expiresAfter)\"")
+      }
+      request.set("expiresAfter", seconds)
+    }
+    request.set("quietHours", quietHours)
+    request.set("dryRun", dryRun)
+    return request
+  }
+
+  private static let payloadByteLimit = 1 << 20
+
+  private static func read(_ file: String) throws -> [UInt8] {
+    Array(try TextFile.read(file, byteLimit: payloadByteLimit))
+  }
+}

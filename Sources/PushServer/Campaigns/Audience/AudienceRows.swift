@@ -1,0 +1,64 @@
+internal import PushWire
+
+/// Lines of NDJSON as rows of a token file with the columns that a campaign needs.
+struct AudienceRows: Sendable {
+  private let columns: [String]
+
+  /// Fields with the same meaning as a column of another name.
+  private static let names = ["apnsId": "apns-id", "collapseId": "collapse-id", "time-zone": "timeZone"]
+  private static let fixed = ["token", "apns-id", "collapse-id", "language", "timeZone"]
+
+  /// - Parameter placeholders: of the campaign's payloads.
+  init(placeholders: some Sequence<String>) {
+    var columns = Self.fixed
+    for name in placeholders where !columns.contains(name) { columns.append(name) }
+    self.columns = columns
+  }
+
+  /// The first line, with its end.
+  var header: [UInt8] { Array((columns.map(Self.quoted).joined(separator: ",") + "\n").utf8) }
+
+  /// Appends the row of one line. What is no object, or lacks a value that is needed, becomes a row
+  /// that cannot be sent.
+  ///
+  /// - Parameter line: nil: it was too long.
+  func append(_ line: [UInt8]?, to bytes: inout [UInt8]) {
+    guard let line else {
+      bytes += Array("malformed\n".utf8)
+      return
+    }
+    // A blank line is none of a token file's rows either.
+    guard line.contains(where: { !($0 == 32 || (9...13).contains($0)) }) else {
+      bytes.append(UInt8(ascii: "\n"))
+      return
+    }
+    guard let values = values(of: line) else {
+      let text = String(decoding: line.prefix(100), as: UTF8.self)
+      bytes += Array((Self.quoted(text) + "\n").utf8)
+      return
+    }
+    bytes += Array((columns.map { Self.quoted(values[$0] ?? "") }.joined(separator: ",") + "\n").utf8)
+  }
+
+  private func values(of line: [UInt8]) -> [String: String]? {
+    guard case .object(let members)? = try? JSONValue(parsing: line[...]) else { return nil }
+    var values: [String: String] = [:]
+    for member in members {
+      let name = Self.names[member.key] ?? member.key
+      switch member.value {
+      case .string(let text), .number(let text): values[name] = text
+      case .bool(let value): values[name] = value ? "true" : "false"
+      case .null: continue
+      case .object, .array:
+        if columns.contains(name) { return nil }
+      }
+    }
+    let needed = columns.filter { $0 == "token" || !Self.fixed.contains($0) }
+    return needed.allSatisfy { values[$0] != nil } ? values : nil
+  }
+
+  private static func quoted(_ text: String) -> String {
+    guard text.utf8.contains(where: { ",\"\r\n \t".utf8.contains($0) }) else { return text }
+    return "\"" + text.replacing("\"", with: "\"\"") + "\""
+  }
+}

@@ -1,0 +1,148 @@
+internal import Foundation
+internal import PushStore
+
+/// Writes an uploaded audience into a file, as it comes in: CSV as it is, NDJSON as rows of CSV.
+///
+/// Lines are counted as the sender counts them. An upload that is cut off ends with its last whole
+/// line, so that another one can go on there.
+struct AudienceUpload {
+  private enum Format: String {
+    case csv
+    case ndjson
+  }
+
+  /// What can be kept: whole lines.
+  private(set) var progress: StoredUpload
+  private let path: String
+  private let file: FileHandle
+  private let rows: AudienceRows
+  private var format: Format?
+  /// Lines that are there already.
+  private var skipCount: Int64
+  private var pending: [UInt8] = []
+  /// Where in the file `pending` begins.
+  private var writtenByteCount: Int64
+  /// The beginning of a line of NDJSON.
+  private var line: [UInt8] = []
+  private var isLineTooLong = false
+  private(set) var unsyncedByteCount = 0
+
+  private static let blockByteCount = 256 << 10
+  /// As long as a row of a token file may be.
+  private static let lineByteLimit = 64 << 10
+
+  /// - Parameters:
+  ///   - progress: of earlier uploads, which this one goes on with.
+  ///   - skipCount: so many lines at its beginning are there already.
+  /// - Throws: ``Problem`` with 507.
+  init(path: String, progress: StoredUpload, skipping skipCount: Int64, rows: AudienceRows) throws {
+    self.path = path
+    self.progress = progress
+    self.skipCount = skipCount
+    self.rows = rows
+    self.progress.isComplete = false
+    format = Format(rawValue: progress.format)
+    writtenByteCount = progress.byteCount
+    do {
+      if !FileManager.default.fileExists(atPath: path) {
+        _ = FileManager.default.createFile(atPath: path, contents: nil, attributes: [.posixPermissions: 0o600])
+      }
+      file = try FileHandle(forWritingTo: URL(fileURLWithPath: path))
+      try file.truncate(atOffset: UInt64(progress.byteCount))
+      try file.seek(toOffset: UInt64(progress.byteCount))
+    } catch {
+      throw CampaignSpool.problem(path, error)
+    }
+  }
+
+  mutating func take(_ bytes: some Collection<UInt8>) throws {
+    guard let format else {
+      guard let first = bytes.first(where: { !($0 == 32 || (9...13).contains($0)) }) else { return }
+      let found: Format = first == UInt8(ascii: "{") ? .ndjson : .csv
+      format = found
+      progress.format = found.rawValue
+      if found == .ndjson {
+        pending = rows.header
+        progress.byteCount += Int64(pending.count)
+      }
+      return try take(bytes)
+    }
+    switch format {
+    case .csv: takeLines(bytes[...])
+    case .ndjson: for byte in bytes { takeByte(byte) }
+    }
+    if pending.count >= Self.blockByteCount { try flush() }
+  }
+
+  private mutating func takeLines(_ bytes: some Collection<UInt8>) {
+    var rest = bytes[...]
+    while skipCount > 0 {
+      guard let end = rest.firstIndex(of: UInt8(ascii: "\n")) else { return }
+      rest = rest[rest.index(after: end)...]
+      skipCount -= 1
+    }
+    var count: Int64 = 0
+    for byte in rest {
+      pending.append(byte)
+      if byte == UInt8(ascii: "\n") {
+        count += 1
+        progress.byteCount = writtenByteCount + Int64(pending.count)
+      }
+    }
+    progress.lineCount += count
+  }
+
+  private mutating func takeByte(_ byte: UInt8) {
+    guard byte == UInt8(ascii: "\n") else {
+      if line.count < Self.lineByteLimit { line.append(byte) } else { isLineTooLong = true }
+      return
+    }
+    endLine()
+  }
+
+  private mutating func endLine() {
+    defer {
+      line.removeAll(keepingCapacity: true)
+      isLineTooLong = false
+    }
+    guard skipCount == 0 else {
+      skipCount -= 1
+      return
+    }
+    rows.append(isLineTooLong ? nil : line, to: &pending)
+    progress.lineCount += 1
+    progress.byteCount = writtenByteCount + Int64(pending.count)
+  }
+
+  private mutating func flush() throws {
+    guard !pending.isEmpty else { return }
+    do { try file.write(contentsOf: Data(pending)) } catch { throw CampaignSpool.problem(path, error) }
+    writtenByteCount += Int64(pending.count)
+    unsyncedByteCount += pending.count
+    pending.removeAll(keepingCapacity: true)
+  }
+
+  /// Makes durable what has come in. ``progress`` may be stored then.
+  mutating func sync() throws {
+    try flush()
+    do { try file.synchronize() } catch { throw CampaignSpool.problem(path, error) }
+    unsyncedByteCount = 0
+  }
+
+  /// The upload has ended as its sender wanted.
+  mutating func complete() throws {
+    switch format {
+    case .csv? where writtenByteCount + Int64(pending.count) > progress.byteCount: takeLines([UInt8(ascii: "\n")])
+    case .ndjson? where !line.isEmpty: endLine()
+    default: break
+    }
+    try sync()
+    progress.isComplete = true
+  }
+
+  /// The upload was cut off: the rest of its last line is dropped.
+  mutating func cut() throws {
+    try sync()
+    do { try file.truncate(atOffset: UInt64(progress.byteCount)) } catch { throw CampaignSpool.problem(path, error) }
+  }
+}

@@ -1,0 +1,135 @@
+internal import Carillon
+internal import Foundation
+internal import HTTPTypes
+internal import Hummingbird
+internal import NIOCore
+internal import PushStore
+
+extension CampaignRoutes {
+  private static let firstLineHeader = HTTPField.Name("Carillon-First-Line")
+  /// What has come in is made durable at least so often, so that a long upload survives.
+  private static let syncByteCount = 32 << 20
+  private static let blockByteCount = 64 << 10
+
+  // MARK: Audiences
+
+  func postAudience(_ request: Request, _ context: ControlContext) async throws -> Response {
+    let app = try await access.app(request, context, .campaigns)
+    var record = try await campaign(context, of: app)
+    let plan = try CampaignPlan(parsing: record.content[...])
+    guard plan.source == .upload else {
+      throw Problem(.conflict, "No upload", "The campaign's audience are stored devices, so nothing is uploaded.")
+    }
+    try checkType(request)
+    let first = try firstLine(request)
+    guard isOpen() else { throw Problem.unavailable("The service is ending.", retryAfter: 30) }
+    let live = desk.live(record.id, app: app.id)
+    guard live.beginUpload() else {
+      throw Problem(.conflict, "Upload under way", "Another upload of this audience goes on.")
+    }
+    defer { live.endUpload() }
+    record = try await desk.change(record.id, { _ in .uploadBegan })
+    let known = first == nil ? StoredUpload() : record.upload
+    let skipCount = known.lineCount + 1 - (first ?? 1)
+    guard skipCount >= 0 else {
+      throw Problem(
+        .conflict, "Lines missing", "The service has \(known.lineCount) lines of the audience.",
+        action: "Go on with Carillon-First-Line: \(known.lineCount + 1).")
+    }
+    try runner.spool.make(record.id)
+    var upload = try AudienceUpload(
+      path: runner.spool.audience(record.id), progress: known, skipping: skipCount,
+      rows: AudienceRows(placeholders: plan.placeholders))
+    return try await receive(&upload, request, record.id)
+  }
+
+  private func receive(
+    _ upload: inout AudienceUpload, _ request: Request, _ id: StoredUUID
+  ) async throws -> Response {
+    do {
+      for try await part in request.body {
+        try upload.take(part.readableBytesView)
+        if upload.unsyncedByteCount >= Self.syncByteCount { try await note(&upload, id) }
+        guard isOpen() else { throw Problem.unavailable("The service is ending.", retryAfter: 30) }
+      }
+      try upload.complete()
+    } catch {
+      try upload.cut()
+      try await note(&upload, id)
+      if let problem = error as? Problem { throw problem }
+      throw Problem(
+        .badRequest, "Cut off", "The upload was cut off after \(upload.progress.lineCount) lines.",
+        action: "Go on with Carillon-First-Line: \(upload.progress.lineCount + 1).")
+    }
+    let progress = upload.progress
+    try await desk.change(id, { _ in .uploadEnded(isComplete: true) }) { $0.upload = progress }
+    return .json { json in
+      json.field("lines", progress.lineCount)
+      json.field("complete", true)
+    }
+  }
+
+  /// Keeps what has come in so far.
+  private func note(_ upload: inout AudienceUpload, _ id: StoredUUID) async throws {
+    try upload.sync()
+    let progress = upload.progress
+    try await desk.change(id, { _ in .uploadEnded(isComplete: false) }) { $0.upload = progress }
+  }
+
+  private func checkType(_ request: Request) throws {
+    guard let type = request.headers[.contentType] else { return }
+    let name = type.split(separator: ";").first.map { $0.lowercased().filter { $0 != " " } } ?? ""
+    let known = [
+      "text/csv", "text/plain", "application/x-ndjson", "application/ndjson", "application/jsonl",
+      "application/octet-stream", "application/x-www-form-urlencoded",
+    ]
+    guard known.contains(name) else {
+      throw Problem(
+        .unsupportedMediaType, "Unknown format", "An audience is CSV or NDJSON, not \(name).",
+        action: "Send it as text/csv or application/x-ndjson.")
+    }
+  }
+
+  private func firstLine(_ request: Request) throws -> Int64? {
+    guard let name = Self.firstLineHeader, let text = request.headers[name] else { return nil }
+    guard let line = Int64(text), line >= 1 else {
+      throw Problem.malformed("The header Carillon-First-Line must be the number of a line, from 1.")
+    }
+    return line
+  }
+
+  // MARK: Lists
+
+  /// Everything that was not accepted, as it is at present.
+  func getOutcomes(_ request: Request, _ context: ControlContext) async throws -> Response {
+    let app = try await readable(request, context)
+    let record = try await campaign(context, of: app)
+    let parts = try await desk.store.parts(of: record.id)
+    var paths = [runner.spool.leftOut(record.id)]
+    for part in parts {
+      runner.book.flush(record.id.name(part: part.number))
+      paths.append(runner.spool.list(record.id, part: part.number))
+    }
+    let header = ByteBuffer(string: ServedList.header + "\n")
+    return Response(
+      status: .ok, headers: [.contentType: "text/csv; charset=utf-8"],
+      body: ResponseBody { [paths] writer in
+        try await writer.write(header)
+        for path in paths {
+          guard let file = FileHandle(forReadingAtPath: path) else { continue }
+          defer { try? file.close() }
+          var isHeader = true
+          while let block = try file.read(upToCount: Self.blockByteCount), !block.isEmpty {
+            var rest = block[...]
+            if isHeader {
+              guard let end = rest.firstIndex(of: UInt8(ascii: "\n")) else { continue }
+              rest = rest[(end + 1)...]
+              isHeader = false
+            }
+            if !rest.isEmpty { try await writer.write(ByteBuffer(bytes: rest)) }
+          }
+        }
+        try await writer.finish(nil)
+      })
+  }
+}

@@ -1,0 +1,159 @@
+internal import Carillon
+internal import HTTPTypes
+internal import Hummingbird
+internal import NIOCore
+internal import PushStore
+
+/// Campaigns: made, changed, started, watched.
+struct CampaignRoutes: Sendable {
+  let access: ControlAccess
+  let runner: CampaignRunner
+  let isOpen: @Sendable () -> Bool
+
+  var desk: CampaignDesk { runner.desk }
+  var standings: CampaignStandings { CampaignStandings(desk: runner.desk, deployment: access.deployment) }
+
+  func add(to router: Router<ControlContext>) {
+    let app = router.group("v1/apps/{app}")
+    app.post("campaigns", use: post)
+    app.get("campaigns", use: list)
+    app.get("campaigns/{id}", use: get)
+    app.patch("campaigns/{id}", use: patch)
+    // The last segment is the id, a colon and what is to be done.
+    app.post("campaigns/{id}", use: act)
+    app.post("campaigns/{id}/audience", use: postAudience)
+    app.get("campaigns/{id}/account", use: getAccount)
+    app.get("campaigns/{id}/outcomes.csv", use: getOutcomes)
+    addEvents(to: router)
+  }
+
+  /// Campaigns may be read by those who may read anything, or make them.
+  func readable(_ request: Request, _ context: ControlContext) async throws -> PushApp {
+    do { return try await access.app(request, context, .campaigns) } catch let problem as Problem
+      where problem.status == .forbidden
+    { return try await access.app(request, context, .read) }
+  }
+
+  func campaign(_ context: ControlContext, of app: PushApp) async throws -> StoredCampaign {
+    guard let id = context.parameters.get("id").flatMap({ StoredUUID(text: $0) }),
+      let record = try await desk.store.campaign(id), record.app == app.id
+    else { throw Problem.notFound }
+    return record
+  }
+
+  private func post(_ request: Request, _ context: ControlContext) async throws -> Response {
+    let app = try await access.app(request, context, .campaigns)
+    let plan = try CampaignPlan(parsing: try await request.wholeBody(limit: access.settings.maxBody)[...])
+    try plan.check(for: app)
+    let record = StoredCampaign(
+      id: .makeCampaign(), app: app.id, state: CampaignState.draft.rawValue, content: plan.content, createdAt: .precise)
+    try await desk.store.add(record)
+    var response = try await answer(record, .created)
+    response.headers[.location] = "/v1/apps/\(app.id)/campaigns/\(record.id.text)"
+    return response
+  }
+
+  private func list(_ request: Request, _ context: ControlContext) async throws -> Response {
+    let app = try await readable(request, context)
+    let parameters = request.uri.queryParameters
+    let limit = try parameters.integer("limit", in: 1...1000) ?? 100
+    var cursor: StoredUUID?
+    if let text = parameters["cursor"] {
+      guard let id = StoredUUID(text: text) else {
+        throw Problem.malformed("The parameter cursor must be the nextCursor of the page before.")
+      }
+      cursor = id
+    }
+    let records = try await desk.store.campaigns(app: app.id, before: cursor, limit: limit + 1)
+    var items: [String] = []
+    for record in records.prefix(limit) { items.append(try await standings.standing(record).json) }
+    var text = #"{"items":["# + items.joined(separator: ",") + "]"
+    if records.count > limit { text += #","nextCursor":"\#(records[limit - 1].id.text)""# }
+    return .json(text: text + "}")
+  }
+
+  private func get(_ request: Request, _ context: ControlContext) async throws -> Response {
+    let app = try await readable(request, context)
+    return try await answer(try await campaign(context, of: app))
+  }
+
+  private func patch(_ request: Request, _ context: ControlContext) async throws -> Response {
+    let app = try await access.app(request, context, .campaigns)
+    let record = try await campaign(context, of: app)
+    guard let expected = request.headers[.ifMatch] else {
+      throw Problem(
+        .preconditionRequired, "No If-Match", "The request has no header If-Match.",
+        action: "Read the campaign, and send its ETag as If-Match, so that no other change is lost.")
+    }
+    let changes = try await request.wholeBody(limit: access.settings.maxBody)
+    let changed = try await desk.change(record.id, { _ in .edited }) { record in
+      let tags = expected.split(separator: ",").map { $0.trimmingPrefix { $0 == " " } }
+      guard expected == "*" || tags.contains(where: { $0 == record.tag }) else {
+        throw Problem(
+          .preconditionFailed, "Changed meanwhile", "The campaign has changed since it was read.",
+          action: "Read it again, and decide anew.")
+      }
+      let plan = try CampaignPlan(parsing: record.content[...]).changed(by: changes[...])
+      try plan.check(for: app)
+      record.content = plan.content
+    }
+    return try await answer(changed)
+  }
+
+  private func act(_ request: Request, _ context: ControlContext) async throws -> Response {
+    let app = try await access.app(request, context, .campaigns)
+    let parts = (context.parameters.get("id") ?? "").split(separator: ":", omittingEmptySubsequences: false)
+    guard parts.count == 2, let id = StoredUUID(text: parts[0]),
+      let record = try await desk.store.campaign(id), record.app == app.id
+    else { throw Problem.notFound }
+    let changed: StoredCampaign
+    switch parts[1] {
+    case "start": changed = try await start(record)
+    case "pause": changed = try await desk.change(id, { _ in .paused })
+    case "resume": changed = try await desk.change(id, { .resumed(isBegun: $0.startedAt != nil) })
+    case "cancel": changed = try await desk.change(id, { _ in .cancelled })
+    default: throw Problem.notFound
+    }
+    return try await answer(changed, .accepted)
+  }
+
+  private func start(_ record: StoredCampaign) async throws -> StoredCampaign {
+    guard isOpen() else { throw Problem.unavailable("The service is ending.", retryAfter: 30) }
+    return try await desk.change(record.id) { record in
+      let plan = try CampaignPlan(parsing: record.content[...])
+      if record.status == .draft, plan.source == .upload, !record.upload.isComplete {
+        throw Problem(
+          .conflict, "No audience", "The campaign has no audience yet.",
+          action: "Upload one: POST …/campaigns/\(record.id.text)/audience.")
+      }
+      return .started(isDue: runner.isDue(plan))
+    } _: { record in
+      if record.status == .running { record.startedAt = record.startedAt ?? .precise }
+    }
+  }
+
+  private func getAccount(_ request: Request, _ context: ControlContext) async throws -> Response {
+    let app = try await readable(request, context)
+    let standing = try await standings.standing(try await campaign(context, of: app))
+    return .json(text: AccountJSON.text(standing.snapshot))
+  }
+
+  func answer(_ record: StoredCampaign, _ status: HTTPResponse.Status = .ok) async throws -> Response {
+    var response = Response.json(status, text: try await standings.standing(record).json)
+    response.headers[.eTag] = record.tag
+    return response
+  }
+}
+
+extension StoredCampaign {
+  /// Another one after every change.
+  var tag: String { "\"\(version)\"" }
+}
+
+extension Response {
+  static func json(_ status: HTTPResponse.Status = .ok, text: String) -> Response {
+    Response(
+      status: status, headers: [.contentType: "application/json"],
+      body: ResponseBody(byteBuffer: ByteBuffer(string: text)))
+  }
+}

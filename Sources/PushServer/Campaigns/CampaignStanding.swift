@@ -1,0 +1,67 @@
+internal import Carillon
+internal import PushStore
+
+/// How far a campaign has come.
+struct CampaignStanding: Sendable {
+  var record: StoredCampaign
+  var plan: CampaignPlan
+  var account = CampaignAccount()
+  /// Of parts that have been planned.
+  var partCount = 0
+  var endedPartCount = 0
+  /// When the next part begins, if one waits.
+  var nextPartAt: StoreInstant?
+  /// How much of its audience has been read, from 0 to 1; nil if nobody knows.
+  var fraction: Double?
+
+  /// As `carillon send --json` has it.
+  var snapshot: AccountSnapshot {
+    var app = AccountSnapshot.App(id: record.app, account: account)
+    if !record.reason.isEmpty { app.notes.append(record.reason) }
+    if plan.isDryRun, record.endedAt != nil {
+      app.notes.append("dry run: \(account.cancelled) of \(account.submitted) could be sent, and nothing was")
+    }
+    let end = record.endedAt ?? .precise
+    let seconds = record.startedAt.map { Double(end.milliseconds - $0.milliseconds) / 1000 } ?? 0
+    return AccountSnapshot(apps: [app], seconds: max(0, seconds))
+  }
+}
+
+/// Finds out how campaigns stand.
+struct CampaignStandings: Sendable {
+  let desk: CampaignDesk
+  let deployment: Deployment
+
+  /// Nil if there is no such campaign.
+  func standing(_ id: StoredUUID, app: String) async throws -> CampaignStanding? {
+    guard let record = try await desk.store.campaign(id), record.app == app else { return nil }
+    return try await standing(record)
+  }
+
+  func standing(_ record: StoredCampaign) async throws -> CampaignStanding {
+    var standing = CampaignStanding(record: record, plan: try CampaignPlan(parsing: record.content[...]))
+    guard record.startedAt != nil else { return standing }
+    let live = desk.live(record.id)
+    let parts = try await desk.store.parts(of: record.id)
+    standing.partCount = parts.count
+    var remainders: [ServedRemainder]?
+    for part in parts {
+      if let ended = part.account.flatMap(AccountRecord.init(reading:)) {
+        standing.account = standing.account + ended.account
+        standing.endedPartCount += 1
+      } else if let campaign = live?.campaign(part: part.number) {
+        standing.account = standing.account + campaign.accountSoFar
+        if parts.count == 1 { standing.fraction = campaign.fractionRead }
+      } else {
+        let known = remainders ?? deployment.servedRemainders
+        remainders = known
+        let name = record.id.name(part: part.number)
+        if let left = known.first(where: { $0.name == name }) { standing.account = standing.account + left.account }
+        if part.dueAt > .precise { standing.nextPartAt = min(standing.nextPartAt ?? part.dueAt, part.dueAt) }
+      }
+    }
+    if parts.count > 1 { standing.fraction = Double(standing.endedPartCount) / Double(parts.count) }
+    if record.status == .finished { standing.fraction = 1 }
+    return standing
+  }
+}

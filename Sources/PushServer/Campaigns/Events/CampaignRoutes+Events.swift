@@ -1,0 +1,101 @@
+internal import Carillon
+internal import Hummingbird
+internal import PushStore
+internal import PushWire
+internal import Synchronization
+
+extension CampaignRoutes {
+  func addEvents(to router: Router<ControlContext>) {
+    router.get("v1/apps/{app}/campaigns/{id}/events", use: getEvents)
+    router.get("v1/events", use: getAllEvents)
+  }
+
+  /// What happens to one campaign, until it has ended.
+  private func getEvents(_ request: Request, _ context: ControlContext) async throws -> Response {
+    let app = try await readable(request, context)
+    let id = try await campaign(context, of: app).id
+    let log = Mutex(CampaignEventLog())
+    return EventStream(isOpen: isOpen, channel: context.channel).response { [standings] elapsed in
+      if log.withLock({ $0.hasEnded }) { return nil }
+      guard let standing = try await standings.standing(id, app: app.id) else { return nil }
+      return log.withLock { $0.text(standing, now: elapsed) }
+    }
+  }
+
+  /// What happens to all campaigns and apps that the key sees.
+  private func getAllEvents(_ request: Request, _ context: ControlContext) async throws -> Response {
+    let caller = try await access.caller(request, .read)
+    let follower = CampaignFollower(standings: standings) { caller.sees(app: $0) }
+    return EventStream(isOpen: isOpen, channel: context.channel).response { elapsed in
+      try await follower.text(now: elapsed)
+    }
+  }
+}
+
+/// Follows every campaign that has not ended, and every app.
+private final class CampaignFollower: Sendable {
+  private struct State {
+    var logs: [StoredUUID: CampaignEventLog] = [:]
+    /// Why apps have stopped.
+    var stops: [String: String] = [:]
+  }
+
+  private let standings: CampaignStandings
+  private let sees: @Sendable (String) -> Bool
+  private let state = Mutex(State())
+
+  init(standings: CampaignStandings, sees: @escaping @Sendable (String) -> Bool) {
+    (self.standings, self.sees) = (standings, sees)
+  }
+
+  func text(now: Duration) async throws -> String {
+    var text = ""
+    for app in standings.deployment.apps where sees(app.id) {
+      let reason = app.stopReason
+      let isNew = state.withLock { state in
+        defer { state.stops[app.id] = reason }
+        return state.stops[app.id] != reason
+      }
+      guard isNew else { continue }
+      let data = JSONValue.object([
+        JSONMember("app", .string(app.id)), JSONMember("state", .string(reason == nil ? "running" : "stopped")),
+        JSONMember("reason", reason.map { .string($0) } ?? .null),
+      ])
+      text += EventStream.text(reason == nil ? "state" : "alarm", String(decoding: data.encoded, as: UTF8.self))
+    }
+    let open = try await standings.desk.store.openCampaigns().filter { sees($0.app) }
+    let known = state.withLock { Set($0.logs.keys) }
+    var records = open
+    for id in known.subtracting(open.map(\.id)) {
+      if let record = try await standings.desk.store.campaign(id) { records.append(record) }
+    }
+    for record in records {
+      let standing = try await standings.standing(record)
+      text += state.withLock { state in
+        let news = state.logs[record.id, default: CampaignEventLog()].text(standing, now: now)
+        if state.logs[record.id]?.hasEnded == true { state.logs[record.id] = nil }
+        return news
+      }
+    }
+    return text
+  }
+}
+
+extension CampaignEventLog {
+  /// The events that tell how a campaign stands now, as they are sent.
+  mutating func text(_ standing: CampaignStanding, now: Duration) -> String {
+    let progress = JSONValue.object(standing.progress)
+    let view = View(
+      state: standing.record.status, reason: standing.record.reason,
+      progress: String(decoding: progress.encoded, as: UTF8.self), hasEnded: standing.record.endedAt != nil)
+    return events(view, now: now).map { event in
+      var members = [
+        JSONMember("id", .string(standing.record.id.text)), JSONMember("app", .string(standing.record.app)),
+        JSONMember("state", .string(view.state.rawValue)),
+      ]
+      if !view.reason.isEmpty { members.append(JSONMember("reason", .string(view.reason))) }
+      if [.snapshot, .progress, .end].contains(event) { members.append(JSONMember("progress", progress)) }
+      return EventStream.text(event.rawValue, String(decoding: JSONValue.object(members).encoded, as: UTF8.self))
+    }.joined()
+  }
+}

@@ -1,0 +1,72 @@
+internal import Carillon
+internal import HTTPTypes
+internal import PushEngine
+internal import PushStore
+internal import Synchronization
+
+/// Changes campaigns in the store, one change at a time each, and wakes their drivers.
+final class CampaignDesk: Sendable {
+  let store: any Store
+  private let lives = Mutex<[StoredUUID: LiveCampaign]>([:])
+  /// Campaigns that need a driver.
+  let work = Mailbox<LiveCampaign>()
+
+  init(store: any Store) { self.store = store }
+
+  func live(_ id: StoredUUID, app: String) -> LiveCampaign {
+    lives.withLock { lives in
+      if let live = lives[id] { return live }
+      let live = LiveCampaign(id: id, app: app)
+      lives[id] = live
+      return live
+    }
+  }
+
+  func live(_ id: StoredUUID) -> LiveCampaign? { lives.withLock { $0[id] } }
+
+  /// The campaign is over, and nobody works for it.
+  func forget(_ id: StoredUUID) { lives.withLock { $0[id] = nil } }
+
+  func wake(_ campaign: StoredCampaign) {
+    let live = live(campaign.id, app: campaign.app)
+    live.signal.set()
+    work.put(live)
+  }
+
+  /// Changes a campaign as an event demands, and as `edit` says.
+  ///
+  /// - Throws: ``Problem`` with 404, or with 409 if the event does not fit the state; ``StoreError``;
+  ///   what `event` and `edit` throw.
+  @discardableResult
+  func change(
+    _ id: StoredUUID, _ event: (StoredCampaign) throws -> CampaignEvent,
+    _ edit: (inout StoredCampaign) throws -> Void = { _ in }
+  ) async throws -> StoredCampaign {
+    while true {
+      guard let old = try await store.campaign(id), let state = CampaignState(rawValue: old.state) else {
+        throw Problem.notFound
+      }
+      var new = old
+      switch state.after(try event(old)) {
+      case .refused(let why):
+        throw Problem(.conflict, "Wrong state", why)
+      case .stays: break
+      case .to(let next):
+        new.state = next.rawValue
+        new.reason = ""
+        // Nothing of it was sent, so nothing is waited for.
+        if next == .cancelled, old.startedAt == nil { new.endedAt = .now }
+      }
+      try edit(&new)
+      if new == old { return old }
+      guard try await store.update(new, from: old.version) else { continue }
+      new.version = old.version + 1
+      if new.state != old.state || new.content != old.content { wake(new) }
+      return new
+    }
+  }
+}
+
+extension StoredCampaign {
+  var status: CampaignState { CampaignState(rawValue: state) ?? .failed }
+}

@@ -1,0 +1,234 @@
+internal import Carillon
+internal import HTTPTypes
+internal import Logging
+internal import PushEngine
+internal import PushStore
+internal import PushWire
+
+/// Carries one campaign through its states until nothing is left to do for it.
+struct CampaignDrive: Sendable {
+  let desk: CampaignDesk
+  let deployment: Deployment
+  let parts: CampaignParts
+  let schedule: CampaignSchedule
+  let live: LiveCampaign
+  let logger: Logger
+
+  /// What else to wait for than a signal.
+  enum Step: Hashable {
+    /// There is nothing to do any more.
+    case leave
+    case wait
+    case until(StoreInstant)
+    case again
+  }
+
+  /// Clocks can be set, so it looks at them at least as often.
+  private static let longestWait = Duration.seconds(60)
+  private static let pauseAfterTrouble = Duration.seconds(1)
+
+  private var store: any Store { desk.store }
+
+  func run() async {
+    guard live.beginDriving() else { return }
+    await withDiscardingTaskGroup { tasks in
+      repeat {
+        await drive(&tasks)
+      } while !live.endDriving() && !Task.isCancelled
+    }
+  }
+
+  private func drive(_ tasks: inout DiscardingTaskGroup) async {
+    while !Task.isCancelled {
+      do {
+        switch try await step(&tasks) {
+        case .leave: return
+        case .again: continue
+        case .wait: await live.wait(atMost: Self.longestWait)
+        case .until(let instant):
+          let left = Duration.milliseconds(max(1, instant.milliseconds - StoreInstant.precise.milliseconds))
+          await live.wait(atMost: min(left, Self.longestWait))
+        }
+      } catch let problem as Problem where problem.status == .conflict {
+        // Somebody has changed it in between.
+        continue
+      } catch {
+        guard !Task.isCancelled else { return }
+        logger.error(
+          "the campaign waits", metadata: ["campaign": "\(live.id.text)", "why": "\(Problem(describing: error).detail)"])
+        await live.wait(atMost: Self.pauseAfterTrouble)
+      }
+    }
+  }
+
+  private func step(_ tasks: inout DiscardingTaskGroup) async throws -> Step {
+    guard let record = try await store.campaign(live.id) else { return .leave }
+    let plan = try CampaignPlan(parsing: record.content[...])
+    switch record.status {
+    case .draft, .uploading: return .leave
+    case .scheduled: return try await begin(record, plan)
+    case .running: return try await send(record, plan, &tasks)
+    case .held:
+      if let obstacle = schedule.obstacle(plan, record.app, live, now: .precise) {
+        live.pause()
+        return obstacle.until.map(Step.until) ?? .until(StoreInstant.precise.after(seconds: 5))
+      }
+      try await desk.change(live.id, { _ in .freed })
+      return .again
+    case .paused:
+      live.pause()
+      return try await pause(record)
+    case .cancelled, .failed: return try await settle(record)
+    case .finished: return .leave
+    }
+  }
+
+  private func begin(_ record: StoredCampaign, _ plan: CampaignPlan) async throws -> Step {
+    let due = schedule.due(plan)
+    let late = StoreInstant.precise.milliseconds - due.milliseconds
+    guard late >= 0 else { return .until(due) }
+    try await desk.change(live.id, { _ in .due }) { record in
+      record.startedAt = record.startedAt ?? .precise
+      // A minute more than the longest wait.
+      if late > 120_000 {
+        record.reason = "It began \(Duration.seconds(late / 1000).spoken) late, because the service did not run then."
+      }
+    }
+    if late > 120_000 {
+      logger.warning("a campaign begins late", metadata: ["campaign": "\(live.id.text)", "seconds": "\(late / 1000)"])
+    }
+    return .again
+  }
+
+  private func send(
+    _ record: StoredCampaign, _ plan: CampaignPlan, _ tasks: inout DiscardingTaskGroup
+  ) async throws -> Step {
+    if let obstacle = schedule.obstacle(plan, record.app, live, now: .precise) {
+      live.pause()
+      try await desk.change(live.id, { _ in .hindered }) { $0.reason = obstacle.reason }
+      return .again
+    }
+    live.resume()
+    let record = try await withLastKey(record, plan)
+    let all = try await divided(record, plan)
+    var next: StoreInstant? = schedule.nextQuietTime(plan, record.app, now: .precise)
+    for part in all where part.endedAt == nil {
+      if part.dueAt > .precise {
+        next = min(next ?? part.dueAt, part.dueAt)
+      } else if !live.isLost(part: part.number), live.begin(part: part.number) {
+        tasks.addTask { await send(part, record, plan) }
+      }
+    }
+    guard all.contains(where: { $0.endedAt == nil }) else {
+      try await desk.change(live.id, { _ in .ended }) { $0.endedAt = .precise }
+      return .leave
+    }
+    return next.map(Step.until) ?? .wait
+  }
+
+  /// Fixes which devices belong to the audience.
+  private func withLastKey(_ record: StoredCampaign, _ plan: CampaignPlan) async throws -> StoredCampaign {
+    guard plan.source == .devices, record.lastKey == nil else { return record }
+    let key = try await store.lastDeviceKey(app: record.app)
+    return try await desk.change(live.id, { _ in .due }) { $0.lastKey = $0.lastKey ?? key }
+  }
+
+  /// The parts of a campaign that has begun; they are made once.
+  private func divided(_ record: StoredCampaign, _ plan: CampaignPlan) async throws -> [StoredCampaignPart] {
+    let known = try await store.parts(of: record.id)
+    if !known.isEmpty { return known }
+    try await store.add(
+      [StoredCampaignPart(number: 0, dueAt: record.startedAt ?? .precise, content: [])], of: record.id)
+    return try await store.parts(of: record.id)
+  }
+
+  private func pause(_ record: StoredCampaign) async throws -> Step {
+    let all = try await store.parts(of: record.id)
+    if !all.isEmpty, all.allSatisfy({ $0.endedAt != nil }) {
+      try await desk.change(live.id, { _ in .ended }) { $0.endedAt = .precise }
+      return .leave
+    }
+    return live.isBusy ? .wait : .leave
+  }
+
+  /// Nothing more is sent: everything that was taken in gets its outcome.
+  private func settle(_ record: StoredCampaign) async throws -> Step {
+    guard record.endedAt == nil else { return .leave }
+    live.cancel()
+    for part in try await store.parts(of: record.id) where part.endedAt == nil && !live.isBusy(part: part.number) {
+      let app = try deployment.app(record.app)
+      let name = record.id.name(part: part.number)
+      if try await app.abandon(
+        served: name, list: parts.spool.list(record.id, part: part.number), parts.events(part, of: record))
+      {
+        try parts.book.close(name)
+        continue
+      }
+      guard !live.isLost(part: part.number) else { return .leave }
+      let nothing = AccountRecord(CampaignAccount()).bytes
+      try store.end(
+        [EndedCampaignPart(campaign: record.id, number: part.number, account: nothing, endedAt: .precise)])
+    }
+    guard !live.isBusy else { return .wait }
+    try await desk.change(live.id, { $0.status == .failed ? .failed : .cancelled }) { $0.endedAt = .precise }
+    return .leave
+  }
+
+  // MARK: One part
+
+  private func send(_ part: StoredCampaignPart, _ record: StoredCampaign, _ plan: CampaignPlan) async {
+    defer { live.ended(part: part.number) }
+    do {
+      let app = try deployment.app(record.app)
+      let campaign = try await app.serve(parts.served(part, of: record, plan), parts.events(part, of: record))
+      live.begun(part: part.number, campaign)
+      try await follow(part, record, campaign)
+    } catch let error as CarillonError {
+      await failed(part, error)
+    } catch {
+      logger.error("a campaign cannot be kept", metadata: ["campaign": "\(live.id.text)", "why": "\(error)"])
+      live.lost(part: part.number)
+    }
+  }
+
+  private func follow(_ part: StoredCampaignPart, _ record: StoredCampaign, _ campaign: PushCampaign) async throws {
+    // What was decided while it began.
+    switch try await store.campaign(record.id)?.status {
+    case .running?: break
+    case .paused?, .held?: campaign.pause()
+    default: campaign.cancel()
+    }
+    let account: CampaignAccount
+    do throws(CarillonError) {
+      account = try await campaign.account()
+    } catch {
+      guard error.code == .audience else { throw error }
+      campaign.giveUp()
+      try await end(part, record, campaign.accountSoFar)
+      throw error
+    }
+    try await end(part, record, account)
+  }
+
+  private func end(_ part: StoredCampaignPart, _ record: StoredCampaign, _ account: CampaignAccount) async throws {
+    try parts.book.close(record.id.name(part: part.number))
+    try store.end(
+      [
+        EndedCampaignPart(
+          campaign: record.id, number: part.number, account: AccountRecord(account).bytes, endedAt: .precise)
+      ])
+  }
+
+  private func failed(_ part: StoredCampaignPart, _ error: CarillonError) async {
+    switch error.code {
+    case .cancelled, .journal:
+      // The service ends, or cannot go on: the next process does.
+      live.lost(part: part.number)
+    case .gateway:
+      live.lost(part: part.number)
+      _ = try? await desk.change(live.id, { _ in .hindered }) { $0.reason = error.message }
+    default:
+      _ = try? await desk.change(live.id, { _ in .failed }) { $0.reason = error.message }
+    }
+  }
+}

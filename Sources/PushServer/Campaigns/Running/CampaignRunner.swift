@@ -1,0 +1,83 @@
+internal import Carillon
+internal import Logging
+internal import PushEngine
+internal import PushStore
+internal import ServiceLifecycle
+
+/// Sends the campaigns of a service, and forgets them in the end.
+final class CampaignRunner: Service {
+  let desk: CampaignDesk
+  let spool: CampaignSpool
+  let book: CampaignBook
+  private let outcomes: OutcomeBook
+  private let deployment: Deployment
+  private let schedule: CampaignSchedule
+  private let retention: Duration
+  private let logger: Logger
+
+  private static let tidyInterval = Duration.seconds(60)
+  private static let forgetLimit = 100
+
+  init(
+    desk: CampaignDesk, spool: CampaignSpool, book: CampaignBook, outcomes: OutcomeBook, deployment: Deployment,
+    schedule: CampaignSchedule, retention: Duration, logger: Logger
+  ) {
+    self.desk = desk
+    self.spool = spool
+    self.book = book
+    self.outcomes = outcomes
+    self.deployment = deployment
+    self.schedule = schedule
+    self.retention = retention
+    self.logger = logger
+  }
+
+  /// A campaign that is started now begins now.
+  func isDue(_ plan: CampaignPlan) -> Bool { schedule.due(plan) <= .precise }
+
+  /// Goes on with what earlier processes left.
+  func recover() async throws(StoreError) {
+    for campaign in try await desk.store.openCampaigns() { desk.wake(campaign) }
+  }
+
+  func run() async throws {
+    await withGracefulShutdownHandler {
+      await withDiscardingTaskGroup { tasks in
+        tasks.addTask { await self.tidy() }
+        while let lives = await desk.work.take() {
+          for live in lives { tasks.addTask { await self.drive(live) } }
+        }
+        tasks.cancelAll()
+      }
+    } onGracefulShutdown: {
+      self.desk.work.close()
+    }
+  }
+
+  private func drive(_ live: LiveCampaign) async {
+    let parts = CampaignParts(
+      spool: spool, book: book, outcomes: outcomes, store: desk.store, live: live)
+    await CampaignDrive(
+      desk: desk, deployment: deployment, parts: parts, schedule: schedule, live: live, logger: logger
+    ).run()
+  }
+
+  private func tidy() async {
+    while !Task.isCancelled {
+      do throws(StoreError) {
+        let oldest = StoreInstant(milliseconds: StoreInstant.now.milliseconds - retention.components.seconds * 1000)
+        var forgotten: [StoredUUID] = []
+        repeat {
+          forgotten = try await desk.store.forgetCampaigns(endedBefore: oldest, limit: Self.forgetLimit)
+          for id in forgotten {
+            spool.remove(id)
+            desk.forget(id)
+          }
+        } while forgotten.count == Self.forgetLimit
+      } catch {
+        logger.error("the store cannot be written", metadata: ["why": "\(error)"])
+      }
+      try? await Task.sleep(for: Self.tidyInterval)
+    }
+  }
+}

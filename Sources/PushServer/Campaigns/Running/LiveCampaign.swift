@@ -1,0 +1,92 @@
+internal import Carillon
+internal import PushEngine
+internal import PushStore
+internal import Synchronization
+
+/// What this process does at present for a campaign.
+final class LiveCampaign: Sendable {
+  private struct State {
+    var parts: [Int: PushCampaign] = [:]
+    /// Parts whose tasks run.
+    var busyParts: Set<Int> = []
+    var isDriven = false
+    var isWoken = false
+    /// Parts that have ended here without an end: only the next process can go on with them.
+    var lostParts: Set<Int> = []
+    var isUploading = false
+    var isCancelled = false
+  }
+
+  let id: StoredUUID
+  let app: String
+  private let state = Mutex(State())
+  /// Wakes the driver.
+  let signal = ReaderSignal()
+
+  init(id: StoredUUID, app: String) { (self.id, self.app) = (id, app) }
+
+  // MARK: Its driver
+
+  /// False if it has one, which looks again before it leaves.
+  func beginDriving() -> Bool {
+    state.withLock { state in
+      defer { (state.isDriven, state.isWoken) = (true, state.isDriven) }
+      return !state.isDriven
+    }
+  }
+
+  /// False if there is something new to look at.
+  func endDriving() -> Bool {
+    state.withLock { state in
+      defer { (state.isDriven, state.isWoken) = (state.isWoken, false) }
+      return !state.isWoken
+    }
+  }
+
+  // MARK: Its parts
+
+  /// False if a task sends the part already.
+  func begin(part: Int) -> Bool { state.withLock { $0.busyParts.insert(part).inserted } }
+
+  func begun(part: Int, _ campaign: PushCampaign) { state.withLock { $0.parts[part] = campaign } }
+
+  func ended(part: Int) {
+    state.withLock { state in
+      state.parts[part] = nil
+      state.busyParts.remove(part)
+    }
+    signal.set()
+  }
+
+  /// The part cannot go on in this process.
+  func lost(part: Int) { state.withLock { _ = $0.lostParts.insert(part) } }
+  func isLost(part: Int) -> Bool { state.withLock { $0.lostParts.contains(part) } }
+  var hasLost: Bool { state.withLock { !$0.lostParts.isEmpty } }
+
+  var isBusy: Bool { state.withLock { !$0.busyParts.isEmpty } }
+  func isBusy(part: Int) -> Bool { state.withLock { $0.busyParts.contains(part) } }
+  func campaign(part: Int) -> PushCampaign? { state.withLock { $0.parts[part] } }
+  private var campaigns: [PushCampaign] { state.withLock { Array($0.parts.values) } }
+
+  func pause() { for campaign in campaigns where !campaign.isPaused { campaign.pause() } }
+  func resume() { for campaign in campaigns where campaign.isPaused { campaign.resume() } }
+
+  func cancel() {
+    state.withLock { $0.isCancelled = true }
+    for campaign in campaigns { campaign.cancel() }
+  }
+
+  var isCancelled: Bool { state.withLock { $0.isCancelled } }
+
+  // MARK: Uploads
+
+  /// False if another upload goes on.
+  func beginUpload() -> Bool {
+    state.withLock { state in
+      defer { state.isUploading = true }
+      return !state.isUploading
+    }
+  }
+
+  func endUpload() { state.withLock { $0.isUploading = false } }
+}

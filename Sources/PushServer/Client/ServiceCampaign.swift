@@ -1,0 +1,114 @@
+internal import Carillon
+internal import PushWire
+
+/// A campaign of a running service, as the command shows it.
+package struct ServiceCampaign: Decodable, Sendable {
+  package struct Progress: Decodable, Sendable {
+    package var submitted: Int
+    package var accepted: Int
+    package var rejected: Int
+    package var others: Int
+    package var inFlight: Int
+    package var fractionRead: Double?
+  }
+
+  package struct List: Decodable, Sendable {
+    package var items: [ServiceCampaign]
+    package var nextCursor: String?
+  }
+
+  package struct Upload: Decodable, Sendable {
+    package var lines: Int
+    package var complete: Bool
+  }
+
+  package var id: String
+  package var name: String?
+  package var state: String
+  package var reason: String?
+  package var createdAt: String?
+  package var sendAt: String?
+  package var progress: Progress?
+  package var upload: Upload?
+
+  /// With a line of titles.
+  package static func table(_ campaigns: [ServiceCampaign]) -> [String] {
+    let rows = campaigns.map { campaign in
+      let progress = campaign.progress
+      return [
+        campaign.id, campaign.name ?? "", campaign.state, progress.map { NumberText.grouped($0.submitted) } ?? "-",
+        progress.map { NumberText.grouped($0.accepted) } ?? "-",
+        progress.map { NumberText.grouped($0.rejected + $0.others) } ?? "-", campaign.reason ?? "",
+      ]
+    }
+    let head = ["id", "name", "state", "submitted", "accepted", "not accepted", "reason"]
+    return TextTable.lines([head] + rows, leftAligned: [0, 1, 2, 6])
+  }
+}
+
+/// What a campaign of a running service is to do, for the request that makes it.
+package struct ServiceCampaignRequest: Sendable {
+  private var members: [JSONMember] = []
+
+  /// - Parameter payload: JSON.
+  /// - Throws: ``ServiceFailure`` if the payload is no JSON.
+  package init(name: String, payload: [UInt8], file: String) throws(ServiceFailure) {
+    members = [
+      JSONMember("name", .string(name)), JSONMember("payload", try Self.json(payload, file)),
+    ]
+  }
+
+  private static func json(_ bytes: [UInt8], _ file: String) throws(ServiceFailure) -> JSONValue {
+    do throws(JSONError) { return try JSONValue(parsing: bytes[...]) } catch {
+      throw ServiceFailure("\(file) is not JSON: \(error).")
+    }
+  }
+
+  /// Payloads by language: JSON, and the file that it came from.
+  package mutating func set(variants: [(language: String, payload: [UInt8], file: String)]) throws(ServiceFailure) {
+    guard !variants.isEmpty else { return }
+    var found: [JSONMember] = []
+    for variant in variants {
+      found.append(JSONMember(variant.language, try Self.json(variant.payload, variant.file)))
+    }
+    members.append(JSONMember("variants", .object(found)))
+  }
+
+  /// Stored devices as the audience.
+  package mutating func setDevices(all: [String], any: [String], none: [String], languages: [String]) {
+    func words(_ name: String, _ words: [String]) -> [JSONMember] {
+      words.isEmpty ? [] : [JSONMember(name, .array(words.map { .string($0) }))]
+    }
+    let filter = words("all", all) + words("any", any) + words("none", none) + words("languages", languages)
+    members.append(
+      JSONMember(
+        "audience", .object([JSONMember("source", .string("devices")), JSONMember("filter", .object(filter))])))
+  }
+
+  package mutating func set(_ name: String, _ text: String?) {
+    if let text { members.append(JSONMember(name, .string(text))) }
+  }
+
+  package mutating func set(_ name: String, _ number: Int?) {
+    if let number { members.append(JSONMember(name, .integer(number))) }
+  }
+
+  package mutating func set(_ name: String, _ flag: Bool) { if flag { members.append(JSONMember(name, .bool(true))) } }
+
+  /// The same wall-clock time everywhere.
+  package mutating func setLocalSend(time: String, missingTimeZone: String?, past: String?) {
+    var parts = [JSONMember("time", .string(time))]
+    if let missingTimeZone { parts.append(JSONMember("missingTimeZone", .string(missingTimeZone))) }
+    if let past { parts.append(JSONMember("past", .string(past))) }
+    members.append(JSONMember("localSend", .object(parts)))
+  }
+
+  package var json: String { String(decoding: JSONValue.object(members).encoded, as: UTF8.self) }
+}
+
+extension ServiceEvent {
+  /// The campaign that the event is about; nil for other events.
+  package var campaign: ServiceCampaign? {
+    try? ServiceReply(status: 200, headers: [:], body: Array(data.utf8)).decoded(ServiceCampaign.self)
+  }
+}

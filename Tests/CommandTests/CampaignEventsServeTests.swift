@@ -1,0 +1,106 @@
+internal import Foundation
+internal import PushServer
+internal import Support
+internal import Synchronization
+internal import Testing
+
+@Suite("events and commands of campaigns", .timeLimit(.minutes(20)))
+struct CampaignEventsServeTests {
+  private final class Heard: Sendable {
+    private let events = Mutex<[ServiceEvent]>([])
+    var all: [ServiceEvent] { events.withLock { $0 } }
+    func add(_ event: ServiceEvent) { events.withLock { $0.append(event) } }
+  }
+
+  @Test("events tell a campaign from its snapshot to its end; streams end with the service")
+  func events() async throws {
+    let serve = try ServeSite()
+    let upstream = try await serve.site.simulate()
+    try serve.configure(upstream)
+    let key = try await serve.key(["--scope", "campaigns", "--scope", "read"])
+    let service = try await serve.start()
+    let site = CampaignSite(service, key: key)
+    let path = try await site.make(#","rateLimit":2000"#)
+    _ = try await site.upload(path, (0..<5000).lazy.map { HTTP2Site.token($0) })
+    let address = try #require(ServiceAddress(url: "http://127.0.0.1:\(service.api)", trust: .system))
+    let client = try ServiceClient(address, key: key)
+    let (one, all) = (Heard(), Heard())
+    try await withThrowingTaskGroup(of: Void.self) { tasks in
+      tasks.addTask {
+        try await client.events(.get("/v1/apps/news\(path)/events")) { event in
+          one.add(event)
+          return true
+        }
+      }
+      tasks.addTask {
+        // It ends with the service, in good order or not.
+        _ = try? await client.events(.get("/v1/events")) { event in
+          all.add(event)
+          return true
+        }
+      }
+      try await waitUntil("both streams have begun") { !one.all.isEmpty && !all.all.isEmpty }
+      try await site.act(path, "start")
+      try await waitUntil("it sends") { try await site.campaign(path).progress.accepted > 500 }
+      try await site.act(path, "pause")
+      try await waitUntil("the pause is told") { one.all.contains { $0.campaign?.state == "paused" } }
+      try await site.act(path, "resume")
+      _ = try await site.ended(path)
+      // The stream of the campaign ends by itself.
+      try await tasks.next()
+      try await waitUntil("the end is told to all") { all.all.contains { $0.name == "end" } }
+      service.process.send(SIGTERM)
+      try await tasks.waitForAll()
+    }
+    #expect(await service.process.ending().status == 0)
+    let names = one.all.map(\.name)
+    #expect(names.first == "snapshot")
+    #expect(names.last == "end")
+    #expect(names.contains("progress"))
+    let states = one.all.compactMap { $0.name == "progress" ? nil : $0.campaign?.state }
+    #expect(states.last == "finished")
+    #expect(one.all.last?.campaign?.progress?.accepted == 5000)
+    upstream.simulator.send(SIGTERM)
+    _ = await upstream.simulator.ending()
+  }
+
+  @Test("carillon campaign makes, uploads, starts and watches a campaign, and shows its account and list")
+  func command() async throws {
+    let serve = try ServeSite()
+    let upstream = try await serve.site.simulate(rules: CampaignServeTests.dead)
+    try serve.configure(upstream)
+    let key = try await serve.key(["--scope", "campaigns", "--scope", "read"])
+    let service = try await serve.start()
+    try serve.site.place.write(key, to: "api.key")
+    try serve.site.place.write(
+      (0..<300).map { HTTP2Site.token($0, prefix: $0 < 3 ? "dead" : "00") }.joined(separator: "\n") + "\n",
+      to: "tokens.txt")
+    let url = ["--url", "http://127.0.0.1:\(service.api)", "--key-file", "api.key", "--app", "news"]
+    func run(_ arguments: [String], status: Int32 = 0) async throws -> Ending {
+      let ending = try await serve.site.run(["campaign"] + arguments + url)
+      #expect(ending.status == status, "\(arguments): \(ending)")
+      return ending
+    }
+    let made = try await run([
+      "create", "--name", "sale", "--payload", "hello.json", "--tokens", "tokens.txt", "--start", "--watch",
+      "--expires-after", "1h",
+    ])
+    let id = try #require(made.output.split(separator: "\n").first.map(String.init))
+    #expect(made.output.contains("410 Unregistered"))
+    #expect(made.errors.contains("finished: 100 % read, 297 accepted, 3 not, 0 in flight"))
+    #expect(try await run(["list"]).output.contains(id))
+    #expect(try await run(["account", id]).output.contains("297"))
+    #expect(try await run(["account", id, "--json"]).output.contains(#""submitted":300"#))
+    #expect(try await run(["outcomes", id]).output.split(separator: "\n").count == 4)
+    let draft = try await run(["create", "--name", "later", "--payload", "hello.json", "--tokens", "tokens.txt"])
+    let later = try #require(draft.output.split(separator: "\n").first.map(String.init))
+    _ = try await run(["pause", later], status: 2)
+    _ = try await run(["cancel", later])
+    _ = try await run(["start", later], status: 2)
+    _ = try await run(["watch", later], status: 1)
+    service.process.send(SIGTERM)
+    _ = await service.process.ending()
+    upstream.simulator.send(SIGTERM)
+    _ = await upstream.simulator.ending()
+  }
+}

@@ -1,0 +1,209 @@
+internal import Foundation
+internal import Support
+internal import Testing
+
+@Suite("campaigns of carillon serve", .timeLimit(.minutes(20)))
+struct CampaignServeTests {
+  static let dead = "http2: { refuse: [ { prefixes: [dead], reason: Unregistered, timestamp: 1700000000123 } ] }"
+
+  /// Each hundredth token is refused, and each thousandth line is no token.
+  static func line(_ number: Int) -> String {
+    if number % 1000 == 999 { return "no token \(number)" }
+    return HTTP2Site.token(number, prefix: number % 100 == 50 ? "dead" : "00")
+  }
+
+  @Test("an uploaded campaign's account equals the gateway's record")
+  func uploaded() async throws {
+    let serve = try ServeSite()
+    let upstream = try await serve.site.simulate(rules: Self.dead)
+    try serve.configure(upstream)
+    let key = try await serve.key(["--scope", "campaigns", "--scope", "feedback"])
+    let service = try await serve.start()
+    let site = CampaignSite(service, key: key)
+
+    let path = try await site.make()
+    let none = try await site.call("POST", "\(path):start")
+    #expect(none.status == 409, "without an audience: \(none.text)")
+    let lineCount = 20_000
+    let upload = try await site.upload(path, (0..<lineCount).lazy.map(Self.line))
+    #expect(upload == CampaignSite.Campaign.Upload(lines: lineCount, complete: true))
+    #expect(try await site.campaign(path).state == "draft")
+    try await site.act(path, "start")
+    let campaign = try await site.ended(path)
+    #expect(campaign.state == "finished")
+    // Starting it again changes nothing.
+    try await site.act(path, "start")
+
+    let account = try await site.account(path)
+    #expect(account.submitted == lineCount)
+    #expect(account.sum == lineCount)
+    #expect(account.rejected.byReason == ["410 Unregistered": 200, "malformed token": 20])
+    #expect(account.accepted.confirmed == lineCount - 220)
+
+    let outcomes = try await site.outcomes(path)
+    #expect(outcomes.count == 220)
+    let expected = Set((0..<lineCount).filter { $0 % 1000 == 999 || $0 % 100 == 50 }.map { String($0 + 1) })
+    #expect(Set(outcomes.map { $0[0] }) == expected)
+    let feedback = try await site.call("GET", "/feedback?limit=1000")
+    #expect(feedback.text.components(separatedBy: "\"token\"").count == 201)
+
+    service.process.send(SIGTERM)
+    let ending = await service.process.ending()
+    #expect(ending.status == 0, "\(ending)")
+    let taken = try await serve.site.taken(upstream)
+    #expect(taken.count == account.accepted.confirmed)
+    let sent = (0..<lineCount).filter { $0 % 1000 != 999 && $0 % 100 != 50 }.map { HTTP2Site.token($0) }
+    #expect(Set(taken.compactMap(\.token)) == Set(sent))
+  }
+
+  @Test("kill -9 in the middle, three times: the account goes on and equals the gateway's record")
+  func killed() async throws {
+    let serve = try ServeSite()
+    let upstream = try await serve.site.simulate(rules: Self.dead)
+    try serve.configure(upstream)
+    let key = try await serve.key(["--scope", "campaigns", "--scope", "read"])
+    let lineCount = 20_000
+    var path = ""
+    for life in 0..<3 {
+      let service = try await serve.start()
+      let site = CampaignSite(service, key: key)
+      if life == 0 {
+        path = try await site.make(#","rateLimit":4000"#)
+        _ = try await site.upload(path, (0..<lineCount).lazy.map(Self.line))
+        try await site.act(path, "start")
+      }
+      let enough = (life + 1) * 4_000
+      try await waitUntil("\(enough) are sent") { try await site.campaign(path).progress.accepted >= enough }
+      service.process.send(SIGKILL)
+      _ = await service.process.ending()
+    }
+    let service = try await serve.start()
+    let site = CampaignSite(service, key: key)
+    #expect(try await site.ended(path).state == "finished")
+    let account = try await site.account(path)
+    #expect(account.submitted == lineCount)
+    #expect(account.sum == lineCount)
+    #expect(account.unknown == 0)
+    #expect(account.rejected.byReason == ["410 Unregistered": 200, "malformed token": 20])
+    let outcomes = try await site.outcomes(path)
+    #expect(outcomes.count == 220)
+    service.process.send(SIGTERM)
+    _ = await service.process.ending()
+    let taken = try await serve.site.taken(upstream).compactMap(\.token)
+    let sent = (0..<lineCount).filter { $0 % 1000 != 999 && $0 % 100 != 50 }.map { HTTP2Site.token($0) }
+    #expect(Set(taken) == Set(sent))
+    #expect(taken.count - sent.count <= account.possibleDuplicates)
+  }
+
+  @Test("a campaign that is paused stays so through a restart; cancelled, everything has an outcome")
+  func pausedAndCancelled() async throws {
+    let serve = try ServeSite()
+    let upstream = try await serve.site.simulate()
+    try serve.configure(upstream)
+    let key = try await serve.key(["--scope", "campaigns", "--scope", "read"])
+    var service = try await serve.start()
+    var site = CampaignSite(service, key: key)
+    let tokens = (0..<20_000).lazy.map { HTTP2Site.token($0) }
+    let (resumed, cancelled) = (try await site.make(#","rateLimit":3000"#), try await site.make(#","rateLimit":3000"#))
+    for path in [resumed, cancelled] {
+      _ = try await site.upload(path, tokens)
+      try await site.act(path, "start")
+    }
+    for path in [resumed, cancelled] {
+      try await waitUntil("it sends") { try await site.campaign(path).progress.accepted >= 1000 }
+      try await site.act(path, "pause")
+      try await site.act(path, "pause")
+      #expect(try await site.campaign(path).state == "paused")
+    }
+    service.process.send(SIGKILL)
+    _ = await service.process.ending()
+    service = try await serve.start()
+    site = CampaignSite(service, key: key)
+    #expect(try await site.campaign(resumed).state == "paused")
+    let before = try await site.account(resumed)
+    #expect(before.submitted < 20_000)
+    #expect(try await site.account(resumed) == before)
+    try await site.act(cancelled, "cancel")
+    try await site.act(cancelled, "cancel")
+    #expect(try await site.ended(cancelled).state == "cancelled")
+    let rest = try await site.account(cancelled)
+    #expect(rest.submitted == rest.sum)
+    try await site.act(cancelled, "resume", status: 409)
+    try await site.act(resumed, "resume")
+    #expect(try await site.ended(resumed).state == "finished")
+    let account = try await site.account(resumed)
+    #expect(account.submitted == 20_000)
+    #expect(account.sum == 20_000)
+    service.process.send(SIGTERM)
+    #expect(await service.process.ending().status == 0)
+    let taken = try await serve.site.taken(upstream)
+    let copies = account.possibleDuplicates + rest.possibleDuplicates
+    let least = account.accepted.confirmed + rest.accepted.confirmed
+    #expect((least...(least + copies + rest.unknown)).contains(taken.count))
+  }
+
+  @Test("an upload goes on where it was cut; NDJSON brings values; a draft changes only with its tag")
+  func uploads() async throws {
+    let serve = try ServeSite()
+    let upstream = try await serve.site.simulate()
+    try serve.configure(upstream)
+    let key = try await serve.key(["--scope", "campaigns", "--scope", "read"])
+    let service = try await serve.start()
+    let site = CampaignSite(service, key: key)
+    let path = try await site.make(payload: #"{"aps":{"alert":"Hello {{name}}"}}"#)
+    func row(_ number: Int) -> String { #"{"token":"\#(HTTP2Site.token(number))","name":"N, \"\#(number)\""}"# }
+    _ = try await site.upload(path, (0..<100).map(row))
+    // Ten lines again, and ninety new ones, of which the last has no name.
+    let more = (90..<189).map(row) + [#"{"token":"\#(HTTP2Site.token(189))"}"#]
+    let upload = try await site.upload(path, more, headers: ["Carillon-First-Line": "91"])
+    #expect(upload == CampaignSite.Campaign.Upload(lines: 190, complete: true))
+    let gap = try await site.call("POST", "\(path)/audience", "ab\n", headers: ["Carillon-First-Line": "192"])
+    #expect(gap.status == 409, "\(gap.text)")
+    #expect(gap.text.contains("Carillon-First-Line: 191"))
+    #expect(try await site.call("POST", "\(path)/audience", "<a/>", headers: ["Content-Type": "text/xml"]).status == 415)
+
+    let rename = #"{"name":"autumn","rateLimit":null}"#
+    #expect(try await site.call("PATCH", path, rename).status == 428)
+    #expect(try await site.call("PATCH", path, rename, headers: ["If-Match": "\"0\""]).status == 412)
+    let tag = try #require(try await site.call("GET", path).headers["etag"])
+    let changed = try await site.call("PATCH", path, rename, headers: ["If-Match": tag])
+    #expect(changed.status == 200, "\(changed.text)")
+    #expect(try changed.decoded(CampaignSite.Campaign.self).name == "autumn")
+
+    try await site.act(path, "start")
+    #expect(try await site.ended(path).state == "finished")
+    let account = try await site.account(path)
+    #expect(account.submitted == 190)
+    #expect(account.accepted.confirmed == 189)
+    let late = try await site.call("PATCH", path, rename, headers: ["If-Match": "*"])
+    #expect(late.status == 409, "\(late.text)")
+    struct List: Decodable {
+      let items: [CampaignSite.Campaign]
+      let nextCursor: String?
+    }
+    var paths = [path]
+    for _ in 0..<4 { paths.append(try await site.make()) }
+    var found: [String] = []
+    var cursor = ""
+    repeat {
+      let page = try await site.call("GET", "/campaigns?limit=2\(cursor)").decoded(List.self)
+      found += page.items.map { "/campaigns/\($0.id)" }
+      cursor = page.nextCursor.map { "&cursor=\($0)" } ?? ""
+    } while !cursor.isEmpty
+    #expect(Set(found) == Set(paths))
+    #expect(found.count == 5)
+    for body in [
+      #"{"name":"x"}"#, #"{"payload":{"aps":{}}}"#, #"{"name":"x","payload":{"aps":{}},"colour":1}"#,
+      #"{"name":"x","payload":{"aps":{}},"sendAt":"2027-01-01T09:00:00"}"#,
+      #"{"name":"x","payload":{"aps":{}},"audience":{"source":"upload","filter":{}}}"#,
+    ] {
+      let answer = try await site.call("POST", "/campaigns", body)
+      #expect(answer.status == 400, "\(body): \(answer.text)")
+    }
+    #expect(try await site.call("POST", "/campaigns", #"{"name":"x","payload":{"aps":7}}"#).status == 422)
+    service.process.send(SIGTERM)
+    _ = await service.process.ending()
+    upstream.simulator.send(SIGTERM)
+    _ = await upstream.simulator.ending()
+  }
+}

@@ -1,0 +1,49 @@
+@testable internal import PushServer
+internal import Testing
+
+@Suite("states of a campaign")
+struct CampaignStateTests {
+  private static let events: [CampaignEvent] = [
+    .uploadBegan, .uploadEnded(isComplete: false), .uploadEnded(isComplete: true), .edited, .started(isDue: false),
+    .started(isDue: true), .due, .paused, .resumed(isBegun: false), .resumed(isBegun: true), .cancelled, .hindered,
+    .freed, .ended, .failed,
+  ]
+
+  /// Every state with every event, in the order above: a state, `=` for no change, `!` for refused.
+  private static let table: [(CampaignState, String)] = [
+    (.draft, "uploading ! ! = scheduled running = ! ! ! cancelled = = = failed"),
+    (.uploading, "= = draft ! ! ! = ! ! ! cancelled = = = failed"),
+    (.scheduled, "! ! ! = = = running paused = = cancelled = = = failed"),
+    (.running, "! ! ! ! = = = paused = = cancelled held = finished failed"),
+    (.paused, "! ! ! ! ! ! = = scheduled running cancelled = = finished failed"),
+    (.held, "! ! ! ! = = = paused = = cancelled = running finished failed"),
+    (.finished, "! ! ! ! = = = ! ! ! ! = = = ="),
+    (.cancelled, "! ! ! ! ! ! = ! ! ! = = = = ="),
+    (.failed, "! ! ! ! ! ! = ! ! ! ! = = = ="),
+  ]
+
+  @Test("every event in every state", arguments: table.map(\.0))
+  func transitions(state: CampaignState) throws {
+    let row = try #require(Self.table.first { $0.0 == state }).1.split(separator: " ").map(String.init)
+    try #require(row.count == Self.events.count)
+    for (event, expected) in zip(Self.events, row) {
+      let found =
+        switch state.after(event) {
+        case .to(let next): next.rawValue
+        case .stays: "="
+        case .refused: "!"
+        }
+      #expect(found == expected, "\(state) after \(event)")
+    }
+  }
+
+  @Test("the table has every state; one that is over is never left")
+  func exhaustive() {
+    #expect(Set(Self.table.map(\.0)) == Set(CampaignState.allCases))
+    for state in CampaignState.allCases where state.isOver {
+      for event in Self.events {
+        if case .to(let next) = state.after(event) { Issue.record("\(state) becomes \(next) by \(event)") }
+      }
+    }
+  }
+}
