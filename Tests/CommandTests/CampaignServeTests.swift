@@ -160,7 +160,8 @@ struct CampaignServeTests {
     let gap = try await site.call("POST", "\(path)/audience", "ab\n", headers: ["Carillon-First-Line": "192"])
     #expect(gap.status == 409, "\(gap.text)")
     #expect(gap.text.contains("Carillon-First-Line: 191"))
-    #expect(try await site.call("POST", "\(path)/audience", "<a/>", headers: ["Content-Type": "text/xml"]).status == 415)
+    #expect(
+      try await site.call("POST", "\(path)/audience", "<a/>", headers: ["Content-Type": "text/xml"]).status == 415)
 
     let rename = #"{"name":"autumn","rateLimit":null}"#
     #expect(try await site.call("PATCH", path, rename).status == 428)

@@ -165,7 +165,8 @@ extension PushApp {
     let run = try runtime.begin(plan.sent, number, listener: listener)
     let campaign = PushCampaign(
       run, app: id, name: plan.note.name, source: source,
-      chunk: AudienceChunk(entryLimit: plan.entryLimit, payloadCapacity: plan.payloadCapacity), loop: runtime.engine.loop)
+      chunk: AudienceChunk(entryLimit: plan.entryLimit, payloadCapacity: plan.payloadCapacity),
+      loop: runtime.engine.loop)
     guard runtime.engine.jobs.put({ await campaign.serve(runtime) }) else { throw DeploymentCore.hasEnded }
     return campaign
   }

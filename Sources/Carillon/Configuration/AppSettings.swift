@@ -49,6 +49,10 @@ package struct AppSettings: Hashable, Sendable, Codable {
   /// `queue: { bytes }`, of the service: payloads that wait to be acknowledged. Nil: see
   /// ``queueByteCountOrDefault``.
   package var queueByteCount: Int?
+  /// `time-zone`, of the service: for quiet hours, and for devices without a time zone. Nil: UTC.
+  package var timeZone: String?
+  /// `quiet-hours`, of the service, such as `22:00-08:00`. Nil: none.
+  package var quietHours: String?
 
   package struct Batching: Hashable, Sendable, Codable {
     package var maxBytes = AppSettings.engine.batchByteCount

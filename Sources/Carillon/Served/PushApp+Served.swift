@@ -49,7 +49,9 @@ extension PushApp {
   /// Gives up a service's campaign that an earlier process began, and nobody has resumed.
   ///
   /// - Returns: false if the journal has none of this name.
-  package func abandon(served name: String, list path: String, _ events: ServedEvents) async throws(CarillonError)
+  package func abandon(
+    served name: String, list path: String, _ events: ServedEvents
+  ) async throws(CarillonError)
     -> Bool
   {
     guard let unfinished = core.served(name), let journal = core.journal else { return false }

@@ -97,6 +97,8 @@ extension AppSettings {
     if let value = reader.take("attempts") { attempts = try value.integer(in: 1...RequestPolicy.attemptCountLimit) }
     if let value = reader.take("patience") { patience = try value.duration(in: Bounds.patience) }
     if let value = reader.take("rate-limit") { rateLimit = try value.rate() }
+    if let value = reader.take("time-zone") { timeZone = try value.timeZone() }
+    if let value = reader.take("quiet-hours") { quietHours = try value.quietHours() }
     if let value = reader.take("queue") {
       var queue = try YAMLReader(value)
       queueByteCount = try queue.take("bytes")?.byteCount(in: 64 << 10...4 << 30)

@@ -1,5 +1,6 @@
-@testable internal import PushServer
 internal import Testing
+
+@testable internal import PushServer
 
 @Suite("what followers of a campaign are told")
 struct CampaignEventLogTests {

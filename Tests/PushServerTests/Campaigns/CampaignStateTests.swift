@@ -1,5 +1,6 @@
-@testable internal import PushServer
 internal import Testing
+
+@testable internal import PushServer
 
 @Suite("states of a campaign")
 struct CampaignStateTests {

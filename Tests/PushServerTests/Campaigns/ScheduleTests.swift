@@ -1,8 +1,9 @@
 internal import Foundation
-@testable internal import PushServer
 internal import PushStore
 internal import Support
 internal import Testing
+
+@testable internal import PushServer
 
 @Suite("schedules of campaigns")
 struct ScheduleTests {

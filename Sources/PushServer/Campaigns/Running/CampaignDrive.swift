@@ -55,7 +55,8 @@ struct CampaignDrive: Sendable {
       } catch {
         guard !Task.isCancelled else { return }
         logger.error(
-          "the campaign waits", metadata: ["campaign": "\(live.id.text)", "why": "\(Problem(describing: error).detail)"])
+          "the campaign waits",
+          metadata: ["campaign": "\(live.id.text)", "why": "\(Problem(describing: error).detail)"])
         await live.wait(atMost: Self.pauseAfterTrouble)
       }
     }

@@ -17,7 +17,8 @@ enum LocalClock {
     let parts = time.split(separator: ":", omittingEmptySubsequences: false)
     guard parts.count == 2 || parts.count == 3, parts.allSatisfy({ $0.utf8.count == 2 }) else { return nil }
     let numbers = parts.compactMap { Int64($0) }
-    guard numbers.count == parts.count, (0...23).contains(numbers[0]), numbers.dropFirst().allSatisfy({ (0...59).contains($0) })
+    guard numbers.count == parts.count, (0...23).contains(numbers[0]),
+      numbers.dropFirst().allSatisfy({ (0...59).contains($0) })
     else { return nil }
     return numbers[0] * 3600 + numbers[1] * 60 + (numbers.count == 3 ? numbers[2] : 0)
   }
