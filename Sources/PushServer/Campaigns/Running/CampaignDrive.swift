@@ -63,7 +63,7 @@ struct CampaignDrive: Sendable {
   }
 
   private func step(_ tasks: inout DiscardingTaskGroup) async throws -> Step {
-    guard let record = try await store.campaign(live.id) else { return .leave }
+    guard !live.isLeft, let record = try await store.campaign(live.id) else { return .leave }
     let plan = try CampaignPlan(parsing: record.content[...])
     switch record.status {
     case .draft, .uploading: return .leave
@@ -224,7 +224,7 @@ struct CampaignDrive: Sendable {
     switch error.code {
     case .cancelled, .journal:
       // The service ends, or cannot go on: the next process does.
-      live.lost(part: part.number)
+      live.leave()
     case .gateway:
       live.lost(part: part.number)
       _ = try? await desk.change(live.id, { _ in .hindered }) { $0.reason = error.message }
