@@ -1,6 +1,5 @@
-internal import Testing
-
 @testable internal import PushServer
+internal import Testing
 
 @Suite("what followers of a campaign are told")
 struct CampaignEventLogTests {

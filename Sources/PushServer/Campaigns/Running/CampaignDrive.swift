@@ -111,7 +111,14 @@ struct CampaignDrive: Sendable {
     }
     live.resume()
     let record = try await withLastKey(record, plan)
-    let all = try await divided(record, plan)
+    let all: [StoredCampaignPart]
+    do {
+      all = try await divided(record, plan)
+    } catch where error is AudienceError || error is CarillonError {
+      let why = CarillonError(describing: error).message
+      try await desk.change(live.id, { _ in .failed }) { $0.reason = why }
+      return .again
+    }
     var next: StoreInstant? = schedule.nextQuietTime(plan, record.app, now: .precise)
     for part in all where part.endedAt == nil {
       if part.dueAt > .precise {
@@ -138,8 +145,14 @@ struct CampaignDrive: Sendable {
   private func divided(_ record: StoredCampaign, _ plan: CampaignPlan) async throws -> [StoredCampaignPart] {
     let known = try await store.parts(of: record.id)
     if !known.isEmpty { return known }
-    try await store.add(
-      [StoredCampaignPart(number: 0, dueAt: record.startedAt ?? .precise, content: [])], of: record.id)
+    let parts: [StoredCampaignPart]
+    if case .local(let send) = plan.start, !plan.isDryRun {
+      parts = try await CampaignDivision(spool: self.parts.spool, store: store, schedule: schedule)
+        .parts(of: record, plan, send)
+    } else {
+      parts = [StoredCampaignPart(number: 0, dueAt: record.startedAt ?? .precise, content: [])]
+    }
+    try await store.add(parts, of: record.id)
     return try await store.parts(of: record.id)
   }
 
@@ -180,6 +193,10 @@ struct CampaignDrive: Sendable {
   private func send(_ part: StoredCampaignPart, _ record: StoredCampaign, _ plan: CampaignPlan) async {
     defer { live.ended(part: part.number) }
     do {
+      if plan.isDryRun {
+        let account = try await DryRun(spool: parts.spool, store: store).account(record, plan)
+        return try await end(part, record, account)
+      }
       let app = try deployment.app(record.app)
       let campaign = try await app.serve(parts.served(part, of: record, plan), parts.events(part, of: record))
       live.begun(part: part.number, campaign)
