@@ -123,7 +123,7 @@ let package = Package(
     .testTarget(
       name: "PushServerTests",
       dependencies: [
-        "Carillon", "PushServer", "PushEngine", "PushGateway", "PushTransport", "PushWire", "Support",
+        "Carillon", "PushServer", "PushEngine", "PushGateway", "PushStore", "PushTransport", "PushWire", "Support",
         .product(name: "CoreMetrics", package: "swift-metrics"),
       ],
       swiftSettings: settings),
@@ -134,7 +134,7 @@ let package = Package(
     .testTarget(
       name: "CommandTests",
       dependencies: [
-        "Carillon", "CarillonCommand", "PushEngine", "PushGateway", "PushServer", "PushTransport", "PushWire",
+        "Carillon", "CarillonCommand", "PushEngine", "PushGateway", "PushServer", "PushStore", "PushTransport", "PushWire",
         "Support", nioCore, nioPosix,
       ],
       swiftSettings: settings),

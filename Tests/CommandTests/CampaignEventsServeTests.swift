@@ -1,5 +1,6 @@
 internal import Foundation
 internal import PushServer
+internal import PushTransport
 internal import Support
 internal import Synchronization
 internal import PushTransport

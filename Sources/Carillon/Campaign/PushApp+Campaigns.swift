@@ -106,9 +106,11 @@ struct CampaignPlan: Sendable {
     return .queue(queue) { await queue.fill(from: recipients) }
   }
 
-  func source(file path: String, from mark: AudienceMark?) throws(CarillonError) -> CampaignSource {
+  func source(
+    file path: String, from mark: AudienceMark?, selection: (AudienceHeader) -> RowSelection? = { _ in nil }
+  ) throws(CarillonError) -> CampaignSource {
     do {
-      let file = try AudienceFile(path: path, from: mark, readsHeaders: isHTTP2, renderer: renderer)
+      let file = try AudienceFile(path: path, from: mark, readsHeaders: isHTTP2, selection: selection, renderer: renderer)
       return .file(file)
     } catch let error as PayloadTemplateError {
       throw CarillonError(.payload, "The notification with \(path): \(error).")

@@ -28,6 +28,8 @@ internal import Synchronization
   private var position: Int
   private var isFinished = false
   private var hasEntries = false
+  /// Some of its lines are passed over.
+  private let isSelected: Bool
   /// See ``AudienceChunk/mark``.
   private var mark: AudienceMark
 
@@ -36,10 +38,12 @@ internal import Synchronization
   /// - Parameters:
   ///   - mark: Where to continue in a file that was read before; nil: after the header.
   ///   - readsHeaders: See ``AudienceReader``.
+  ///   - selection: Called once with the header; see ``AudienceReader``.
   ///   - makeRenderer: Called once with the header. Returns the renderer of each line's payload;
   ///     nil: one payload for all. Its errors are rethrown.
   package init(
     path: String, from mark: AudienceMark? = nil, readsHeaders: Bool = false,
+    selection: (AudienceHeader) -> RowSelection? = { _ in nil },
     renderer makeRenderer: (AudienceHeader) throws -> PayloadRenderer? = { _ in nil }
   ) throws {
     self.path = path
@@ -57,8 +61,11 @@ internal import Synchronization
       position = header.byteCount
     }
     self.mark = start
+    let rows = selection(header)
+    isSelected = rows != nil
     reader = AudienceReader(
-      header, renderer: try makeRenderer(header), readsHeaders: readsHeaders, firstLine: self.mark.line)
+      header, renderer: try makeRenderer(header), readsHeaders: readsHeaders, firstLine: self.mark.line,
+      selection: rows)
     consumed.store(Int(clamping: self.mark.offset), ordering: .relaxed)
   }
 
@@ -103,7 +110,7 @@ internal import Synchronization
     hasEntries = hasEntries || chunk.count > 0
     if chunk.count > 0 { return .entries }
     if !isFinished { return .nothingYet }
-    if !hasEntries { throw AudienceError(path: path, problem: .format(.empty)) }
+    if !hasEntries, !isSelected { throw AudienceError(path: path, problem: .format(.empty)) }
     return .end
   }
 

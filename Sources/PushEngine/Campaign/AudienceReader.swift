@@ -27,6 +27,7 @@ internal import PushWire
   private let identifierColumn: Int?
   private let collapseColumn: Int?
   private let renderer: PayloadRenderer?
+  private let selection: RowSelection?
   private var record: AudienceRecord
   private var recordEnd: AudienceRecordEnd
   /// The bytes described by ``carried``, from an earlier block or an earlier part of this one.
@@ -57,8 +58,10 @@ internal import PushWire
   ///   - readsHeaders: True: the columns `apns-id` and `collapse-id` set a notification's own
   ///     headers where they are not empty. False: they are ordinary columns.
   ///   - firstLine: The number of the first line, if it is not the one after the header.
+  ///   - selection: Other lines are passed over, as if they were blank.
   package init(
-    _ header: AudienceHeader, renderer: PayloadRenderer? = nil, readsHeaders: Bool = false, firstLine: UInt64? = nil
+    _ header: AudienceHeader, renderer: PayloadRenderer? = nil, readsHeaders: Bool = false, firstLine: UInt64? = nil,
+    selection: RowSelection? = nil
   ) {
     isCSV = header.isCSV
     columnCount = max(1, header.columns.count)
@@ -66,6 +69,7 @@ internal import PushWire
     identifierColumn = readsHeaders ? header.identifierColumn : nil
     collapseColumn = readsHeaders ? header.collapseColumn : nil
     self.renderer = renderer
+    self.selection = selection
     record = AudienceRecord(columnLimit: columnCount)
     recordEnd = AudienceRecordEnd(isCSV: isCSV)
     unsafe carry = .allocate(byteCount: Self.lineByteLimit, alignment: 16)
@@ -289,6 +293,7 @@ internal import PushWire
 
   @inline(__always)
   private func takeToken(_ text: UnsafeRawBufferPointer, into chunk: AudienceChunk) {
+    if let selection, unsafe !selection.contains(UnsafeRawBufferPointer(rebasing: text[..<0])) { return }
     let destination = unsafe UnsafeMutableRawBufferPointer(
       start: chunk.tokens + chunk.tokenEnd, count: Self.textByteLimit)
     do throws(DeviceTokenError) {
@@ -305,6 +310,11 @@ internal import PushWire
     guard unsafe record.split(text), record.count == columnCount else {
       unsafe addText(text, .malformedRow, to: chunk)
       return
+    }
+    if let selection {
+      let field = selection.column.map { record[$0] }
+      let value = unsafe UnsafeRawBufferPointer(rebasing: text[(field?.start ?? 0)..<(field?.end ?? 0)])
+      guard unsafe selection.contains(value) else { return }
     }
     let field = record[tokenColumn]
     let tokenText = unsafe UnsafeRawBufferPointer(rebasing: text[field.start..<field.end])
@@ -394,6 +404,7 @@ internal import PushWire
 
   /// Adds as much of `text` as a report shows, cut between characters.
   private func addText(_ text: UnsafeRawBufferPointer, _ kind: AudienceEntry.Kind, to chunk: AudienceChunk) {
+    if let selection, !selection.hasMalformed, kind == .malformedRow || kind == .overlongLine { return }
     var count = min(text.count, Self.textByteLimit)
     if count < text.count {
       while count > 0, unsafe text[count] & 0xC0 == 0x80 { count -= 1 }

@@ -28,17 +28,20 @@ extension CampaignRoutes {
       throw Problem(.conflict, "Upload under way", "Another upload of this audience goes on.")
     }
     defer { live.endUpload() }
-    record = try await desk.change(record.id, { _ in .uploadBegan })
-    let known = first == nil ? StoredUpload() : record.upload
-    let skipCount = known.lineCount + 1 - (first ?? 1)
+    let skipCount = first.map { record.upload.lineCount + 1 - $0 } ?? 0
     guard skipCount >= 0 else {
       throw Problem(
-        .conflict, "Lines missing", "The service has \(known.lineCount) lines of the audience.",
-        action: "Go on with Carillon-First-Line: \(known.lineCount + 1).")
+        .conflict, "Lines missing", "The service has \(record.upload.lineCount) lines of the audience.",
+        action: "Go on with Carillon-First-Line: \(record.upload.lineCount + 1).")
+    }
+    // Before the file is cut, so that no crash leaves a file that is shorter than the store says.
+    record = try await desk.change(record.id, { _ in .uploadBegan }) { record in
+      if first == nil { record.upload = StoredUpload() }
+      record.upload.isComplete = false
     }
     try runner.spool.make(record.id)
     var upload = try AudienceUpload(
-      path: runner.spool.audience(record.id), progress: known, skipping: skipCount,
+      path: runner.spool.audience(record.id), progress: record.upload, skipping: skipCount,
       rows: AudienceRows(placeholders: plan.placeholders))
     return try await receive(&upload, request, record.id)
   }

@@ -66,12 +66,14 @@ extension SQLiteStore {
     try await write { database in
       let statement = try database.cachedStatement(
         sql: """
-          INSERT INTO campaignParts (high, low, number, dueAt, content) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING
+          INSERT INTO campaignParts (high, low, number, dueAt, content, account, endedAt)
+          VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING
           """)
       for part in parts {
         try statement.execute(
           arguments: [
             campaign.high.stored, campaign.low.stored, part.number, part.dueAt.milliseconds, Data(part.content),
+            part.account.map { Data($0) }, part.endedAt?.milliseconds,
           ])
       }
     }

@@ -16,6 +16,8 @@ package protocol AudienceRecords: Sendable {
   func audiencePage(
     app: String, filter: AudienceFilter, after key: Int64, through last: Int64, timeZone: String??, limit: Int
   ) async throws(StoreError) -> [AudienceDevice]
+  /// Those of an app's devices with these keys that are there, in the order of the keys.
+  func audienceDevices(app: String, keys: [Int64]) async throws(StoreError) -> [AudienceDevice]
   /// How many devices the audience has, suppressed ones included.
   func audienceCount(app: String, filter: AudienceFilter, through last: Int64) async throws(StoreError) -> Int
   /// The time zones of the audience, with the number of devices in each. Nil: devices without one.

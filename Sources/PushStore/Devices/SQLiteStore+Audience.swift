@@ -38,6 +38,19 @@ extension SQLiteStore {
     return devices
   }
 
+  package func audienceDevices(app: String, keys: [Int64]) async throws(StoreError) -> [AudienceDevice] {
+    try await read { database in
+      guard let app = try DeviceNames.find(app, database) else { return [] }
+      let statement = try database.cachedStatement(
+        sql: """
+          SELECT number, token, language, timeZone, goneAt >= registeredAt FROM devices WHERE number = ? AND app = ?
+          """)
+      return try keys.flatMap { key in
+        try Self.devices(Row.fetchCursor(statement, arguments: [key, app]), database, count: 1)
+      }
+    }
+  }
+
   private static func devices(_ rows: RowCursor, _ database: Database, count: Int) throws -> [AudienceDevice] {
     var names = DeviceNameCache(database)
     var devices: [AudienceDevice] = []

@@ -11,8 +11,9 @@ internal import Synchronization
 /// A device's line is its key, which never changes. So a campaign that is resumed goes on behind the
 /// last key that was read, whatever was registered or deleted meanwhile.
 final class DeviceAudience: AudienceSource {
-  /// Reads the devices behind a key, in order. Fewer than the limit only at the end.
-  typealias Pages = @Sendable (_ key: Int64, _ limit: Int) async throws -> [AudienceDevice]
+  /// Reads devices behind a key, in order: at most so many, and the key behind which the next ones
+  /// are; nil at the end.
+  typealias Pages = @Sendable (_ key: Int64, _ limit: Int) async throws -> (devices: [AudienceDevice], next: Int64?)
 
   private struct State {
     var page: [AudienceDevice] = []
@@ -51,9 +52,9 @@ final class DeviceAudience: AudienceSource {
       do {
         let page = try await pages(key, Self.pageLimit)
         failureCount = 0
-        guard let last = page.last, await put(page) else { return finish(nil) }
-        key = last.key
-        if page.count < Self.pageLimit { return finish(nil) }
+        if !page.devices.isEmpty { guard await put(page.devices) else { return } }
+        guard let next = page.next else { return finish(nil) }
+        key = next
       } catch {
         failureCount += 1
         guard failureCount < Self.attemptLimit else { return finish("\(error)") }

@@ -63,7 +63,7 @@ struct CampaignDrive: Sendable {
   }
 
   private func step(_ tasks: inout DiscardingTaskGroup) async throws -> Step {
-    guard let record = try await store.campaign(live.id) else { return .leave }
+    guard !live.isLeft, let record = try await store.campaign(live.id) else { return .leave }
     let plan = try CampaignPlan(parsing: record.content[...])
     switch record.status {
     case .draft, .uploading: return .leave
@@ -111,8 +111,20 @@ struct CampaignDrive: Sendable {
     }
     live.resume()
     let record = try await withLastKey(record, plan)
+<<<<<<< 7572bac4cbfe9d8c3d5f2c0c441eee79a2b3cf96
     let all = try await divided(record, plan)
     var next: StoreInstant? = schedule.nextQuietTime(plan, record.app, now: .now)
+=======
+    let all: [StoredCampaignPart]
+    do {
+      all = try await divided(record, plan)
+    } catch where error is AudienceError || error is CarillonError {
+      let why = CarillonError(describing: error).message
+      try await desk.change(live.id, { _ in .failed }) { $0.reason = why }
+      return .again
+    }
+    var next: StoreInstant? = schedule.nextQuietTime(plan, record.app, now: .precise)
+>>>>>>> 487600bf56dc1217acc84e6dadd2bf082cb5d296
     for part in all where part.endedAt == nil {
       if part.dueAt > .now {
         next = min(next ?? part.dueAt, part.dueAt)
@@ -138,8 +150,19 @@ struct CampaignDrive: Sendable {
   private func divided(_ record: StoredCampaign, _ plan: CampaignPlan) async throws -> [StoredCampaignPart] {
     let known = try await store.parts(of: record.id)
     if !known.isEmpty { return known }
+<<<<<<< 7572bac4cbfe9d8c3d5f2c0c441eee79a2b3cf96
     try await store.add(
       [StoredCampaignPart(number: 0, dueAt: record.startedAt ?? .now, content: [])], of: record.id)
+=======
+    let parts: [StoredCampaignPart]
+    if case .local(let send) = plan.start, !plan.isDryRun {
+      parts = try await CampaignDivision(spool: self.parts.spool, store: store, schedule: schedule)
+        .parts(of: record, plan, send)
+    } else {
+      parts = [StoredCampaignPart(number: 0, dueAt: record.startedAt ?? .precise, content: [])]
+    }
+    try await store.add(parts, of: record.id)
+>>>>>>> 487600bf56dc1217acc84e6dadd2bf082cb5d296
     return try await store.parts(of: record.id)
   }
 
@@ -180,6 +203,10 @@ struct CampaignDrive: Sendable {
   private func send(_ part: StoredCampaignPart, _ record: StoredCampaign, _ plan: CampaignPlan) async {
     defer { live.ended(part: part.number) }
     do {
+      if plan.isDryRun {
+        let account = try await DryRun(spool: parts.spool, store: store).account(record, plan)
+        return try await end(part, record, account)
+      }
       let app = try deployment.app(record.app)
       let campaign = try await app.serve(parts.served(part, of: record, plan), parts.events(part, of: record))
       live.begun(part: part.number, campaign)
@@ -224,7 +251,7 @@ struct CampaignDrive: Sendable {
     switch error.code {
     case .cancelled, .journal:
       // The service ends, or cannot go on: the next process does.
-      live.lost(part: part.number)
+      live.leave()
     case .gateway:
       live.lost(part: part.number)
       _ = try? await desk.change(live.id, { _ in .hindered }) { $0.reason = error.message }

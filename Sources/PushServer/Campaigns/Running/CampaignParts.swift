@@ -15,22 +15,46 @@ struct CampaignParts: Sendable {
       name: record.id.name(part: part.number), notification: plan.notification, audience: .file(""),
       list: spool.list(record.id, part: part.number))
     switch plan.source {
-    case .upload: served.audience = .file(spool.audience(record.id))
-    case .devices: served.audience = devices(record, plan)
+    case .upload: served.audience = rows(part, of: record)
+    case .devices: served.audience = devices(part, of: record, plan)
     }
     served.variants = plan.variants
     served.rateLimit = plan.rateLimit.map(Double.init)
     return served
   }
 
-  private func devices(_ record: StoredCampaign, _ plan: CampaignPlan) -> ServedCampaign.Audience {
-    let (store, last) = (store, record.lastKey ?? 0)
+  private func rows(_ part: StoredCampaignPart, of record: StoredCampaign) -> ServedCampaign.Audience {
+    let path = spool.audience(record.id)
+    guard let content = CampaignDivision.Content(reading: part.content) else { return .file(path) }
+    return .file(path) { header in
+      RowSelection(
+        column: ZoneReading.column(of: header).flatMap { header.columns.firstIndex(of: $0) },
+        texts: Set(content.zones), isRest: content.isRest, hasMalformed: content.hasMalformed)
+    }
+  }
+
+  private func devices(
+    _ part: StoredCampaignPart, of record: StoredCampaign, _ plan: CampaignPlan
+  ) -> ServedCampaign.Audience {
+    let (store, app, last) = (store, record.app, record.lastKey ?? 0)
     let payloads = VariantPayloads(plan)
-    return .source { line in
-      let audience = DeviceAudience(after: Int64(clamping: line), payloads: payloads) { key, limit in
-        try await store.audiencePage(
-          app: record.app, filter: plan.filter, after: key, through: last, timeZone: nil, limit: limit)
+    let pages: DeviceAudience.Pages
+    if part.content.isEmpty {
+      pages = { key, limit in
+        let page = try await store.audiencePage(
+          app: app, filter: plan.filter, after: key, through: last, timeZone: nil, limit: limit)
+        return (page, page.count < limit ? nil : page.last?.key)
       }
+    } else {
+      let keys = DeviceKeys(path: spool.keys(record.id, part: part.number))
+      pages = { key, limit in
+        let found = try keys.next(after: key, limit: limit)
+        let devices = try await store.audienceDevices(app: app, keys: found)
+        return (devices, found.count < limit ? nil : found.last)
+      }
+    }
+    return .source { line in
+      let audience = DeviceAudience(after: Int64(clamping: line), payloads: payloads, pages: pages)
       return (audience, feed: { await audience.feed() })
     }
   }

@@ -13,6 +13,7 @@ final class LiveCampaign: Sendable {
     var isWoken = false
     /// Parts that have ended here without an end: only the next process can go on with them.
     var lostParts: Set<Int> = []
+    var isLeft = false
     var isUploading = false
     var isCancelled = false
   }
@@ -57,6 +58,10 @@ final class LiveCampaign: Sendable {
     }
     signal.set()
   }
+
+  /// This process ends, or has no such app any more: the next one goes on.
+  func leave() { state.withLock { $0.isLeft = true } }
+  var isLeft: Bool { state.withLock { $0.isLeft } }
 
   /// The part cannot go on in this process.
   func lost(part: Int) { state.withLock { _ = $0.lostParts.insert(part) } }

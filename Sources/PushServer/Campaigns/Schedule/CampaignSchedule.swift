@@ -25,7 +25,8 @@ struct CampaignSchedule: Sendable {
 
   /// When a campaign that was started begins.
   func due(_ plan: CampaignPlan) -> StoreInstant {
-    switch plan.start {
+    if plan.isDryRun { return StoreInstant(milliseconds: 0) }
+    return switch plan.start {
     case .now: StoreInstant(milliseconds: 0)
     case .at(let instant): instant
     case .local(let send): StoreInstant(milliseconds: (send.local - Self.earliestOffset) * 1000)
@@ -33,6 +34,7 @@ struct CampaignSchedule: Sendable {
   }
 
   func obstacle(_ plan: CampaignPlan, _ id: String, _ live: LiveCampaign, now: StoreInstant) -> Obstacle? {
+    if plan.isDryRun { return nil }
     if let reason = (try? deployment.app(id))?.stopReason { return Obstacle(reason: "The app has stopped: \(reason).") }
     if live.hasLost { return Obstacle(reason: "It goes on when the service starts again.") }
     let app = app(id)

@@ -1,0 +1,160 @@
+internal import Carillon
+internal import Foundation
+internal import PushEngine
+internal import PushStore
+
+/// Divides the audience of a local send into parts, one for each instant at which it is sent, and lists
+/// those who are left out. Everybody is in exactly one part, whatever changes in the store later.
+struct CampaignDivision: Sendable {
+  /// Whom a part is for, as the store keeps it.
+  struct Content: Codable, Sendable {
+    /// Of an upload: what rows have in the column of time zones.
+    var zones: [String] = []
+    /// The part has the rows with any other text instead.
+    var isRest = false
+    /// It has the lines that are no rows.
+    var hasMalformed = false
+    /// These are left out.
+    var isLeftOut = false
+
+    var bytes: [UInt8] { (try? JSONEncoder().encode(self)).map(Array.init) ?? [] }
+
+    init() {}
+
+    /// Nil: of a campaign without parts, which has everybody.
+    init?(reading bytes: [UInt8]) {
+      guard !bytes.isEmpty, let read = try? JSONDecoder().decode(Content.self, from: Data(bytes)) else { return nil }
+      self = read
+    }
+  }
+
+  /// What becomes of the audience.
+  struct Parts {
+    var ends: [Int64: Int] = [:]
+    var contents: [Content] = []
+    var leftOutCount = 0
+
+    /// The number of the part that is sent at an instant.
+    mutating func number(at instant: Int64) -> Int {
+      if let number = ends[instant] { return number }
+      let number = contents.count
+      ends[instant] = number
+      contents.append(Content())
+      return number
+    }
+  }
+
+  let spool: CampaignSpool
+  let store: any Store
+  let schedule: CampaignSchedule
+
+  private static let pageLimit = 4096
+  /// More than there are in the world.
+  private static let zoneLimit = 2_000
+
+  /// - Throws: ``Problem`` or ``CarillonError``. It can be called again then.
+  func parts(of record: StoredCampaign, _ plan: CampaignPlan, _ send: LocalSend) async throws -> [StoredCampaignPart] {
+    let app = schedule.app(record.app)
+    let now = StoreInstant.precise
+    var places = LocalSendPlan(
+      send, quietHours: schedule.hours(plan, app), now: now.seconds, appZone: ZoneRules(app.zone)
+    ) { name in
+      TimeZone(identifier: name).map { ZoneRules($0) }
+    }
+    try spool.make(record.id)
+    let leftOut = try SpoolFile(path: spool.leftOut(record.id))
+    try leftOut.append(ServedList.header + "\n")
+    let parts =
+      switch plan.source {
+      case .devices: try await devices(record, plan, &places, leftOut)
+      case .upload: try rows(record, &places, leftOut)
+      }
+    try leftOut.sync()
+    var stored: [StoredCampaignPart] = parts.ends.map { instant, number in
+      StoredCampaignPart(
+        number: number, dueAt: StoreInstant(milliseconds: instant * 1000), content: parts.contents[number].bytes)
+    }
+    if parts.leftOutCount > 0 {
+      var content = Content()
+      content.isLeftOut = true
+      var account = CampaignAccount()
+      account.submitted = parts.leftOutCount
+      account.suppressed = parts.leftOutCount
+      var part = StoredCampaignPart(number: parts.contents.count, dueAt: now, content: content.bytes)
+      part.account = AccountRecord(account).bytes
+      part.endedAt = now
+      stored.append(part)
+    }
+    return stored
+  }
+
+  /// The keys of the devices of each part go to a file of its own.
+  private func devices(
+    _ record: StoredCampaign, _ plan: CampaignPlan, _ places: inout LocalSendPlan, _ leftOut: SpoolFile
+  ) async throws -> Parts {
+    var parts = Parts()
+    var files: [Int: SpoolFile] = [:]
+    var key: Int64 = 0
+    while true {
+      let page = try await store.audiencePage(
+        app: record.app, filter: plan.filter, after: key, through: record.lastKey ?? 0, timeZone: nil,
+        limit: Self.pageLimit)
+      for device in page {
+        switch places.place(device.timeZone) {
+        case .at(let instant):
+          let number = parts.number(at: instant)
+          let file = try files[number] ?? SpoolFile(path: spool.keys(record.id, part: number))
+          files[number] = file
+          try file.append(DeviceKeys.bytes(device.key))
+        case .leftOut(let reason):
+          parts.leftOutCount += 1
+          let token = (try? Carillon.DeviceToken(bytes: device.token))?.hex ?? ""
+          try leftOut.append("\(device.key),\(token),suppressed,\(reason.rawValue),\n")
+        }
+      }
+      guard let last = page.last, page.count == Self.pageLimit else { break }
+      key = last.key
+    }
+    for file in files.values { try file.sync() }
+    // A campaign without anybody ends at once.
+    if parts.contents.isEmpty { _ = parts.number(at: StoreInstant.precise.seconds) }
+    return parts
+  }
+
+  /// The rows of an upload stay where they are: a part says which time zones it has.
+  private func rows(_ record: StoredCampaign, _ places: inout LocalSendPlan, _ leftOut: SpoolFile) throws -> Parts {
+    var parts = Parts()
+    let reading = try ZoneReading(path: spool.audience(record.id))
+    let missing = places.place(nil)
+    var known: [String: LocalSendPlan.Place] = [:]
+    while let rows = try reading.next() {
+      for row in rows {
+        var place = known[row.zone]
+        // Whatever is no time zone counts as none; so do more of them than there are.
+        if place == nil, known.count < Self.zoneLimit, !row.zone.isEmpty, TimeZone(identifier: row.zone) != nil {
+          place = places.place(row.zone)
+          known[row.zone] = place
+          if case .at(let instant)? = place {
+            let number = parts.number(at: instant)
+            parts.contents[number].zones.append(row.zone)
+          }
+        }
+        if case .leftOut(let reason) = place ?? missing {
+          parts.leftOutCount += 1
+          try leftOut.append("\(row.line),\(row.token),suppressed,\(reason.rawValue),\n")
+        }
+      }
+    }
+    if case .at(let instant) = missing {
+      let number = parts.number(at: instant)
+      let own = Set(parts.contents[number].zones)
+      parts.contents[number].zones = known.keys.filter { !own.contains($0) }.sorted()
+      parts.contents[number].isRest = true
+      parts.contents[number].hasMalformed = true
+    } else {
+      if parts.contents.isEmpty { _ = parts.number(at: StoreInstant.precise.seconds) }
+      parts.contents[0].hasMalformed = true
+    }
+    return parts
+  }
+}

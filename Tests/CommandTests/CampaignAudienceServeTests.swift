@@ -1,0 +1,173 @@
+internal import Foundation
+internal import PushStore
+internal import Support
+internal import Testing
+
+/// Campaigns to stored devices, and to people in several time zones.
+@Suite("audiences of carillon serve", .timeLimit(.minutes(20)))
+struct CampaignAudienceServeTests {
+  /// Registers devices before the service starts.
+  private static func register(
+    _ serve: ServeSite, _ devices: [(token: String, language: String?, zone: String?, tags: Set<String>)]
+  ) async throws {
+    let store = try SQLiteStore(path: serve.site.place.path("store.db"))
+    var registrations: [DeviceRegistration] = []
+    for (index, device) in devices.enumerated() {
+      let token = try #require(Self.bytes(device.token))
+      var registration = DeviceRegistration(
+        token: token, newID: StoredUUID(high: 0x0190_0000_0000_7000, low: UInt64(index)),
+        registeredAt: StoreInstant(milliseconds: 1_700_000_000_000))
+      registration.language = .set(device.language)
+      registration.timeZone = .set(device.zone)
+      registration.tags = .set(device.tags)
+      registrations.append(registration)
+    }
+    for start in stride(from: 0, to: registrations.count, by: 500) {
+      _ = try await store.importDevices(Array(registrations[start..<min(start + 500, registrations.count)]), app: "news")
+    }
+    try store.close()
+  }
+
+  private static func bytes(_ token: String) -> [UInt8]? {
+    let digits = token.compactMap(\.hexDigitValue)
+    guard digits.count == token.count else { return nil }
+    return stride(from: 0, to: digits.count, by: 2).map { UInt8(digits[$0] * 16 + digits[$0 + 1]) }
+  }
+
+  @Test("devices with a tag get the payload of their language; kill -9 changes nothing about who gets it")
+  func devices() async throws {
+    let serve = try ServeSite()
+    let upstream = try await serve.site.simulate(rules: CampaignServeTests.dead)
+    try serve.configure(upstream)
+    let count = 10_000
+    let languages = ["de-AT", "en", nil, "fr"]
+    try await Self.register(
+      serve,
+      (0..<count).map { number in
+        (
+          HTTP2Site.token(number, prefix: number % 100 == 50 ? "dead" : "00"), languages[number % 4], nil,
+          number % 2 == 0 ? ["fan"] : []
+        )
+      })
+    let key = try await serve.key(["--scope", "campaigns", "--scope", "read"])
+    var service = try await serve.start()
+    var site = CampaignSite(service, key: key)
+    let path = try await site.make(
+      """
+      ,"audience":{"source":"devices","filter":{"all":["fan"],"languages":["de","fr"]}},"rateLimit":1500,
+      "variants":{"de":{"aps":{"alert":"Hallo"}}}
+      """)
+    try await site.act(path, "start")
+    try await waitUntil("some are sent") { try await site.campaign(path).progress.accepted >= 500 }
+    service.process.send(SIGKILL)
+    _ = await service.process.ending()
+    service = try await serve.start()
+    site = CampaignSite(service, key: key)
+    #expect(try await site.ended(path).state == "finished")
+    // Every second device is a fan; of those, every second one speaks German, and the others none.
+    let expected = (0..<count).filter { $0 % 4 == 0 }
+    let account = try await site.account(path)
+    #expect(account.submitted == expected.count)
+    #expect(account.sum == expected.count)
+    let dead = expected.count { $0 % 100 == 50 }
+    #expect(account.rejected.total == dead)
+    service.process.send(SIGTERM)
+    _ = await service.process.ending()
+    let taken = try await serve.site.taken(upstream)
+    #expect(
+      Set(taken.compactMap(\.token)) == Set(expected.filter { $0 % 100 != 50 }.map { HTTP2Site.token($0) }))
+    #expect(taken.count - (expected.count - dead) <= account.possibleDuplicates)
+  }
+
+  @Test("a local send goes to each zone at its time, each device once; those left out are in the account")
+  func localSend() async throws {
+    let serve = try ServeSite()
+    let upstream = try await serve.site.simulate()
+    try serve.configure(upstream)
+    let zones = ["Etc/GMT-1", "Etc/GMT+1", nil, "nowhere"]
+    try await Self.register(
+      serve, (0..<400).map { (HTTP2Site.token($0), nil, zones[$0 % 4], []) })
+    let key = try await serve.key(["--scope", "campaigns", "--scope", "read"])
+    let service = try await serve.start()
+    let site = CampaignSite(service, key: key)
+    // It is this time at UTC+1 in a few seconds, and at UTC-1 two hours later.
+    let now = Date()
+    let local = now.addingTimeInterval(3600 + 4)
+    let text = local.formatted(
+      Date.ISO8601FormatStyle().year().month().day().time(includingFractionalSeconds: false))
+    let time = String(text.prefix(19))
+    let body = #","localSend":{"time":"\#(time)","missingTimeZone":"skip"}"#
+    let devices = try await site.make(#"\#(body),"audience":{"source":"devices"}"#)
+    let upload = try await site.make(body)
+    let rows = (0..<400).map { "\(HTTP2Site.token(1000 + $0)),\(zones[$0 % 4] ?? "")" } + ["broken"]
+    _ = try await site.upload(upload, ["token,timeZone"] + rows)
+    for path in [devices, upload] { try await site.act(path, "start") }
+    for (path, extra) in [(devices, 0), (upload, 1)] {
+      try await waitUntil("the first zone is sent") { try await site.campaign(path).progress.accepted == 100 }
+      let account = try await site.account(path)
+      #expect(account.suppressed == 200)
+      #expect(account.submitted == 300 + extra)
+      let reasons = try await site.outcomes(path).map { $0[3] }
+      #expect(reasons.count { $0 == "no time zone" } == 200)
+      #expect(try await site.campaign(path).state == "running")
+      try await site.act(path, "cancel")
+      _ = try await site.ended(path)
+    }
+    service.process.send(SIGTERM)
+    _ = await service.process.ending()
+    let taken = try await serve.site.taken(upstream).compactMap(\.token)
+    let expected = (0..<400).filter { $0 % 4 == 0 }.flatMap { [HTTP2Site.token($0), HTTP2Site.token(1000 + $0)] }
+    #expect(taken.sorted() == expected.sorted())
+  }
+
+  @Test("a campaign begins at its time, and a dry run sends nothing; quiet hours hold one back")
+  func schedules() async throws {
+    let serve = try ServeSite()
+    let upstream = try await serve.site.simulate()
+    try serve.configure(upstream)
+    let key = try await serve.key(["--scope", "campaigns", "--scope", "read"])
+    var service = try await serve.start()
+    var site = CampaignSite(service, key: key)
+    func instant(_ seconds: Double) -> String {
+      Date().addingTimeInterval(seconds).formatted(Date.ISO8601FormatStyle(includingFractionalSeconds: true))
+    }
+    let tokens = (0..<50).map { HTTP2Site.token($0) }
+    func started(_ rest: String) async throws -> String {
+      let path = try await site.make(rest)
+      _ = try await site.upload(path, tokens)
+      try await site.act(path, "start")
+      return path
+    }
+    let soon = try await started(#","sendAt":"\#(instant(3))""#)
+    #expect(try await site.campaign(soon).state == "scheduled")
+    let dry = try await started(#","dryRun":true"#)
+    #expect(try await site.ended(dry).state == "finished")
+    let counted = try await site.account(dry)
+    #expect(counted.submitted == 50)
+    #expect(counted.cancelled == 50)
+    #expect(counted.notes.contains { $0.contains("50 of 50 could be sent") })
+    // Quiet from a minute ago until an hour from now, in UTC.
+    let day = Int(Date().timeIntervalSince1970) % 86_400
+    func clock(_ second: Int) -> String {
+      let minute = (second + 86_400) / 60 % 1440
+      return String(format: "%02d:%02d", minute / 60, minute % 60)
+    }
+    let quiet = try await started(#","quietHours":"\#(clock(day - 60))-\#(clock(day + 3600))""#)
+    try await waitUntil("it is held") { try await site.campaign(quiet).state == "held" }
+    #expect(try await site.campaign(quiet).reason?.contains("Quiet hours") == true)
+    let missed = try await started(#","sendAt":"\#(instant(4))""#)
+    #expect(try await site.ended(soon).state == "finished")
+    service.process.send(SIGKILL)
+    _ = await service.process.ending()
+    service = try await serve.start()
+    site = CampaignSite(service, key: key)
+    #expect(try await site.ended(missed).state == "finished")
+    #expect(try await site.campaign(quiet).state == "held")
+    #expect(try await site.account(quiet).submitted == 0)
+    try await site.act(quiet, "cancel")
+    #expect(try await site.ended(quiet).state == "cancelled")
+    service.process.send(SIGTERM)
+    _ = await service.process.ending()
+    #expect(try await serve.site.taken(upstream).count == 100)
+  }
+}
