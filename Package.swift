@@ -77,7 +77,7 @@ let package = Package(
         .product(name: "NIOHTTPTypes", package: "swift-nio-extras"),
         .product(name: "NIOHTTPTypesHTTP1", package: "swift-nio-extras"), nioCore, nioPosix,
       ],
-      swiftSettings: settings),
+      resources: [.embedInCode("OpenAPI/openapi.yaml")], swiftSettings: settings),
     .target(
       name: "PushBench",
       dependencies: [

@@ -22,7 +22,8 @@ internal import PushServer
       3 it could not run, or standard output could not be written.
       """,
     subcommands: [
-      SendCommand.self, ServeCommand.self, StatusCommand.self, AppCommand.self, KeyCommand.self, SimulateCommand.self,
+      SendCommand.self, InitCommand.self, ServeCommand.self, StatusCommand.self, ReloadCommand.self, AppCommand.self,
+      KeyCommand.self, SimulateCommand.self,
       BenchCommand.self,
       FeedbackCommand.self, JournalCommand.self, CredentialCommand.self, PayloadCommand.self, ChannelCommand.self,
       VerifyCommand.self,

@@ -22,9 +22,12 @@ package final class SQLiteStore: Store {
       configuration.prepareDatabase { database in
         try database.execute(sql: "PRAGMA journal_size_limit = 67108864")
       }
+      // It holds device tokens. SQLite gives the files beside it the same mode.
+      if !FileManager.default.fileExists(atPath: path) {
+        _ = FileManager.default.createFile(atPath: path, contents: nil, attributes: [.posixPermissions: 0o600])
+      }
       pool = try DatabasePool(path: path, configuration: configuration)
       writer = GroupWriter(pool, path: path)
-      // It holds device tokens.
       try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: path)
       let migrator = Schema.migrator
       if try pool.read(migrator.hasBeenSuperseded) {

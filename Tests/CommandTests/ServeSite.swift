@@ -53,7 +53,7 @@ struct ServeSite {
   /// - Parameter settings: further settings of each app, such as `queue: { bytes: 64KiB }`.
   func configure(
     _ upstream: HTTP2Site.Service, sync: String = "interval", apps: [String] = ["news", "chat"],
-    keyFile: String = HTTP2Site.keyFile, settings: String = ""
+    keyFile: String = HTTP2Site.keyFile, settings: String = "", more: String = ""
   ) throws {
     let apps = apps.map { id in
       """
@@ -72,13 +72,16 @@ struct ServeSite {
       journal: { directory: journal, sync: \(sync) }
       api: { listen: "127.0.0.1:0" }
       admin: { listen: "127.0.0.1:0" }
+      \(more)
       apps:
       \(apps.joined())
       """, to: "carillon.yaml")
   }
 
-  func start() async throws -> Service {
-    let process = try ChildProcess(["serve", "--config", "carillon.yaml", "--json"], directory: site.place.url)
+  /// - Parameter preparation: as ``ChildProcess`` has it.
+  func start(preparation: String = "exec") async throws -> Service {
+    let process = try ChildProcess(
+      ["serve", "--config", "carillon.yaml", "--json"], directory: site.place.url, preparation: preparation)
     let line = try #require(await process.line(0), "it does not serve: \(process.errors)")
     struct Ready: Decodable {
       let api: Int

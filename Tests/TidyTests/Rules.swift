@@ -57,6 +57,7 @@ enum Rules {
     ("Sources/Carillon/Feedback/", "the link's raw bytes are decoded in place"),
     ("Sources/Carillon/Lists/", "lists are opened, synced and replaced by the C library"),
     ("Sources/PushBench/Run/", "the simulator is a child process, and tokens lie in one block of memory"),
+    ("Sources/PushServer/Supervision/", "the service manager's socket and clock are the C library's"),
     ("Sources/CarillonCommand/", "the command passes files and buffers to the codec, and sets signal handlers"),
     ("Tests/", "tests check memory layouts and buffers"),
   ]

@@ -159,6 +159,7 @@ final class RunningEngine: Sendable {
 
   /// For timers.
   var loop: any Loop { group.loops[0] }
+  var loops: [any Loop] { group.loops }
 
   func makeApp(_ plan: AppPlan, tally: AppTally, events: @escaping @Sendable (AppEvent) -> Void) -> App {
     let index = appCount.add(1, ordering: .relaxed).oldValue

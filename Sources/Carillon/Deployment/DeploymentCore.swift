@@ -216,6 +216,11 @@ final class DeploymentCore: Sendable {
     return runtime
   }
 
+  /// Nil before and after the deployment runs.
+  var runningEngine: RunningEngine? {
+    state.withLock { if case .running(let engine) = $0.phase { engine } else { nil } }
+  }
+
   static var hasEnded: CarillonError { CarillonError(.cancelled, "The deployment has ended.") }
 
   // MARK: Running

@@ -29,7 +29,7 @@ struct KeyCommand: AsyncParsableCommand {
       for app in app where !configuration.deployment.apps.contains(where: { $0.id == app }) {
         throw CommandFailure.usage("the configuration \(config) has no app \"\(app)\"")
       }
-      let keys = try KeyStore(path: ServerFile.storePath(configuration, config))
+      let keys = try KeyStore(path: configuration.storePath(besides: config))
       let key = try await keys.create(name: name, scopes: scope.isEmpty ? [.send, .read] : scope, apps: app)
       try keys.close()
       StandardStream.output.writeLine(json ? #"{"id":"\#(key.id)","key":"\#(key.text)"}"# : key.text)
@@ -42,7 +42,7 @@ struct KeyCommand: AsyncParsableCommand {
     @Option(help: .init("The configuration of the service.", valueName: "file")) var config: String
 
     func run() async throws {
-      let keys = try KeyStore(path: ServerFile.storePath(try ServerFile.read(config), config))
+      let keys = try KeyStore(path: try ServerFile.read(config).storePath(besides: config))
       let entries = try await keys.entries()
       try keys.close()
       let head = ["id", "name", "scopes", "apps", "created", "last used", "revoked"]
@@ -69,7 +69,7 @@ struct KeyCommand: AsyncParsableCommand {
     @Argument(help: "The key's id, as \"key list\" shows it.") var id: String
 
     func run() async throws {
-      let keys = try KeyStore(path: ServerFile.storePath(try ServerFile.read(config), config))
+      let keys = try KeyStore(path: try ServerFile.read(config).storePath(besides: config))
       let isRevoked = try await keys.revoke(id)
       try keys.close()
       guard isRevoked else { throw CommandFailure.usage("there is no key \(id) that could be revoked") }

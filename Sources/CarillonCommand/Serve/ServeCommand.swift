@@ -1,7 +1,6 @@
 internal import ArgumentParser
 internal import Carillon
 internal import Foundation
-internal import Logging
 internal import PushServer
 
 struct ServeCommand: AsyncParsableCommand {
@@ -24,23 +23,25 @@ struct ServeCommand: AsyncParsableCommand {
         curl -H "Authorization: Bearer $KEY" http://127.0.0.1:8480/v1/apps/news/notifications \\
           -d '{"token":"…","payload":{"aps":{"alert":"Hello"}}}'
 
-      A notification that was answered with 202 is in the journal: it gets its outcome, also after a crash. SIGHUP \
-      reads the apps and their credentials again.
+      A notification that was answered with 202 is in the journal: it gets its outcome, also after a crash. SIGHUP, \
+      "carillon reload" and a change of the files make it read the apps and their credentials again.
 
-      Exit status: 0 it was asked to end and did, 2 the configuration is wrong, 3 it could not run.
+      Exit status: 0 it was asked to end and did, or --check has found nothing wrong, 2 the configuration is wrong, \
+      3 it could not run.
       """)
 
   @Option(help: .init("The configuration.", valueName: "file")) var config: String
   @Flag(help: "Print one JSON object when it serves, with its ports.") var json = false
+  @Flag(help: "Read everything, say what the service would do, and end.") var check = false
 
   func run() async throws {
     let configuration = try ServerFile.read(config)
-    var logger = Logger(label: "carillon") { StreamLogHandler.standardError(label: $0) }
-    logger.logLevel = .info
-    let (config, json) = (config, json)
+    if check { return try await check(configuration) }
+    let log = ServiceLog(configuration.log) { StandardStream.error.writeLine($0) }
     let daemon = try Daemon(
-      configuration, storePath: ServerFile.storePath(configuration, config), logger: logger
-    ) { try ServerFile.read(config) }
+      configuration, file: config, log: log,
+      manager: ServiceManager(environment: ProcessInfo.processInfo.environment))
+    let json = json
     do {
       try await daemon.run { ports in
         StandardStream.output.writeLine(
@@ -54,6 +55,16 @@ struct ServeCommand: AsyncParsableCommand {
       throw CommandFailure.couldNotRun("it cannot serve: \(error)")
     }
   }
+
+  private func check(_ configuration: ServerConfiguration) async throws {
+    let report = await ServeCheck.run(configuration, file: config)
+    if json {
+      StandardStream.output.writeLine(report.json)
+    } else {
+      for line in report.lines { StandardStream.output.writeLine(line) }
+    }
+    if !report.problems.isEmpty { throw ExitStatus.usage }
+  }
 }
 
 /// The configuration file of the service.
@@ -62,10 +73,5 @@ enum ServerFile {
     do throws(ConfigurationError) { return try ServerConfiguration.read(file: path) } catch {
       throw CommandFailure.usage("\(error)")
     }
-  }
-
-  static func storePath(_ configuration: ServerConfiguration, _ file: String) -> String {
-    configuration.storePath
-      ?? URL(fileURLWithPath: file).deletingLastPathComponent().appendingPathComponent("store.db").path
   }
 }

@@ -43,7 +43,9 @@ package struct ServiceAddress: Hashable, Sendable, CustomStringConvertible {
   package init(of configuration: ServerConfiguration) {
     let listen = configuration.api.listen
     let isAnywhere = ["0.0.0.0", "::"].contains(listen.host)
-    self.init(host: isAnywhere ? "localhost" : listen.host, port: listen.port)
+    self.init(
+      host: isAnywhere ? "localhost" : listen.host, port: listen.port,
+      proof: configuration.api.certificate.map { .certificate(file: $0.certificate) } ?? .none)
   }
 
   package var description: String {

@@ -1,4 +1,6 @@
 package import Carillon
+internal import Logging
+internal import PushTransport
 internal import PushWire
 
 extension ServerConfiguration {
@@ -14,7 +16,7 @@ extension ServerConfiguration {
 
   private init(_ node: YAMLNode) throws(ConfigurationError) {
     var reader = try YAMLReader(node)
-    let parts = ["api", "admin", "store", "shutdown", "retention"].map { reader.take($0) }
+    let parts = ["api", "admin", "store", "shutdown", "retention", "log"].map { reader.take($0) }
     self.init(deployment: try DeploymentConfiguration(&reader, node))
     if let value = parts[0] { api = try API(value) }
     if let value = parts[1] { admin = try Admin(value) }
@@ -25,6 +27,7 @@ extension ServerConfiguration {
     }
     if let value = parts[3] { shutdown = try Shutdown(value) }
     if let value = parts[4] { retention = try value.duration(in: .seconds(60) ... .seconds(3660 * 86_400)) }
+    if let value = parts[5] { log = try Log(value) }
     guard deployment.journal.directory != nil else {
       throw node.error(
         "names no journal, without which an acknowledged notification could be lost; add "
@@ -43,10 +46,35 @@ extension ServerConfiguration.API {
     if let value = reader.take("idle-timeout") {
       idleTimeout = try value.duration(in: .seconds(1) ... .seconds(86_400))
     }
+    try takeCertificate(&reader)
     try reader.finish()
-    guard listen.isLoopback else {
-      throw node.error("would serve \(listen) without TLS; listen on 127.0.0.1 behind a proxy that has a certificate")
+    guard certificate != nil || listen.isLoopback else {
+      throw node.error(
+        "would serve \(listen) without TLS; name a certificate and its key, or listen on 127.0.0.1 behind a proxy")
     }
+  }
+}
+
+extension ServerConfiguration.API {
+  private mutating func takeCertificate(_ reader: inout YAMLReader) throws(ConfigurationError) {
+    let file = try reader.take("certificate")?.filePath()
+    let key = try reader.take("key")?.filePath()
+    let passphraseFile = try reader.take("passphrase-file")?.filePath()
+    if let file {
+      certificate = CredentialFiles(certificate: file, key: key, passphraseFile: passphraseFile)
+    } else if key != nil || passphraseFile != nil {
+      throw reader.node.error("names a key without its certificate; add \"certificate: api.pem\"")
+    }
+  }
+}
+
+extension ServerConfiguration.Log {
+  fileprivate init(_ node: YAMLNode) throws(ConfigurationError) {
+    self.init()
+    var reader = try YAMLReader(node)
+    if let value = reader.take("level") { level = try value.choice(Logger.Level.self) }
+    if let value = reader.take("format") { format = try value.choice(Format.self) }
+    try reader.finish()
   }
 }
 

@@ -1,10 +1,14 @@
 package import Carillon
+package import Logging
+package import PushTransport
 
 /// What a configuration file says about `carillon serve`: its apps and its journal, what it listens
 /// on, and where it remembers things.
 package struct ServerConfiguration: Hashable, Sendable {
   package struct API: Hashable, Sendable {
     package var listen = Listen(host: "127.0.0.1", port: 8480)
+    /// Nil: no TLS, on loopback addresses only.
+    package var certificate: CredentialFiles?
     /// Of a request's body.
     package var maxBody = 16 << 20
     package var maxConnections = 1024
@@ -15,6 +19,15 @@ package struct ServerConfiguration: Hashable, Sendable {
 
   package struct Admin: Hashable, Sendable {
     package var listen = Listen(host: "127.0.0.1", port: 8481)
+
+    package init() {}
+  }
+
+  package struct Log: Hashable, Sendable {
+    package enum Format: String, Hashable, Sendable, CaseIterable { case text, json }
+
+    package var level = Logger.Level.info
+    package var format = Format.text
 
     package init() {}
   }
@@ -34,10 +47,14 @@ package struct ServerConfiguration: Hashable, Sendable {
   /// Of the SQLite file. Nil: `store.db` in the folder of the configuration file.
   package var storePath: String?
   package var shutdown = Shutdown()
+  package var log = Log()
   /// How long outcomes and batches can be asked for after they ended.
   package var retention = Duration.seconds(7 * 86_400)
 
   package init(deployment: DeploymentConfiguration) { self.deployment = deployment }
+
+  /// - Parameter file: the configuration file.
+  package func storePath(besides file: String) -> String { storePath ?? FilePath.resolve("store.db", besides: file) }
 }
 
 /// An address to listen on.

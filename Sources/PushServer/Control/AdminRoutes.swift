@@ -8,8 +8,8 @@ struct AdminRoutes: Sendable {
   let metrics: @Sendable () -> [UInt8]
   let requests: RequestMetrics
 
-  var responder: ControlResponder<RouterResponder<ControlContext>> {
-    let router = Router(context: ControlContext.self)
+  var responder: ControlResponder {
+    let router = ControlResponder.router
     router.get("healthz") { _, _ in Response.json { $0.field("status", "alive") } }
     router.get("readyz") { [isReady] _, _ in
       let isReady = isReady()
@@ -20,6 +20,6 @@ struct AdminRoutes: Sendable {
         status: .ok, headers: [.contentType: MetricsText.contentType],
         body: ResponseBody(byteBuffer: ByteBuffer(bytes: metrics())))
     }
-    return ControlResponder(router: router.buildResponder(), metrics: requests)
+    return ControlResponder(router, metrics: requests)
   }
 }

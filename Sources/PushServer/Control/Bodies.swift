@@ -1,6 +1,7 @@
 internal import Carillon
 internal import Hummingbird
 internal import NIOCore
+internal import NIOHTTP1
 internal import PushStore
 internal import PushWire
 
@@ -10,6 +11,7 @@ extension Problem {
     case let problem as Problem: self = problem
     case let error as CarillonError: self.init(error)
     case let error as StoreError: self.init(error)
+    case is HTTPParserError: self = .malformed("The body was cut off, or is not HTTP/1.1.")
     case let error as any HTTPResponseError where error.status == .notFound: self = .notFound
     case let error as any HTTPResponseError: self.init(error.status, "\(error.status.reasonPhrase)", "\(error)")
     default: self.init(.internalServerError, "Internal error", "The request could not be served: \(error).")

@@ -1,41 +1,95 @@
+internal import HTTPTypes
 internal import Hummingbird
 internal import Logging
+internal import NIOCore
 
 /// What a request brings along.
 struct ControlContext: RequestContext {
   var coreContext: CoreRequestContextStorage
+  let channel: any Channel
 
   init(source: ApplicationRequestContextSource) {
     coreContext = CoreRequestContextStorage(source: source)
+    channel = source.channel
   }
+
+  /// The address as it was registered; nil if there is none.
+  var route: String? { endpointPath.flatMap { $0 == "NotFound" ? nil : $0 } }
 }
 
 /// Serves what the router finds, and says in one form what went wrong.
-struct ControlResponder<Router: HTTPResponder>: HTTPResponder where Router.Context == ControlContext {
-  let router: Router
-  let metrics: RequestMetrics
+struct ControlResponder: HTTPResponder {
+  private let router: RouterResponder<ControlContext>
+  private let allowed: AllowedMethods
+  private let metrics: RequestMetrics
+
+  init(_ router: Router<ControlContext>, metrics: RequestMetrics) {
+    self.metrics = metrics
+    allowed = AllowedMethods(router)
+    self.router = router.buildResponder()
+  }
+
+  static var router: Router<ControlContext> {
+    Router(context: ControlContext.self, options: .autoGenerateHeadEndpoints)
+  }
 
   func respond(to request: Request, context: ControlContext) async throws -> Response {
     let start = ContinuousClock.now
-    let response = await response(to: request, context: context)
-    metrics.record(
-      ContinuousClock.now - start, route: context.endpointPath.flatMap { $0 == "NotFound" ? nil : $0 },
-      method: request.method, status: response.status)
+    var response = await answer(to: request, context)
+    response.headers[.requestID] = context.id
+    let duration = ContinuousClock.now - start
+    // The address without what stands for its parameters: a token may be among them.
+    let route = context.route
+    metrics.record(duration, route: route, method: request.method, status: response.status)
+    context.logger.debug(
+      "request",
+      metadata: [
+        "method": "\(request.method)", "route": "\(route ?? "none")", "status": "\(response.status.code)",
+        "seconds": "\(duration.seconds)",
+      ])
     return response
   }
 
-  private func response(to request: Request, context: ControlContext) async -> Response {
+  private func answer(to request: Request, _ context: ControlContext) async -> Response {
+    var request = request
+    if request.headers[.expect] != nil {
+      request.body = RequestBody(asyncSequence: ContinuedBody(body: request.body, channel: context.channel))
+    }
     do {
       let response = try await router.respond(to: request, context: context)
-      // What the router says of an address that it does not know.
-      if response.status == .notFound, response.body.contentLength == 0 { throw Problem.notFound }
-      return response
+      // What the router says of an address, or a method of it, that it does not know.
+      guard response.status == .notFound, response.body.contentLength == 0 else { return response }
+      return try unknown(request)
     } catch {
       let problem = Problem(describing: error)
       if problem.status.kind == .serverError {
-        context.logger.warning("request failed", metadata: ["path": "\(request.uri.path)", "why": "\(problem.detail)"])
+        context.logger.warning(
+          "request failed",
+          metadata: [
+            "method": "\(request.method)", "route": "\(context.route ?? "none")", "why": "\(problem.detail)",
+          ])
       }
       return problem.response(instance: request.uri.path)
     }
   }
+
+  private func unknown(_ request: Request) throws -> Response {
+    guard let methods = allowed.methods(for: request.uri.path) else { throw Problem.notFound }
+    let list = methods.joined(separator: ", ")
+    if request.method == .options { return Response(status: .noContent, headers: [.allow: list]) }
+    var problem = Problem(
+      .methodNotAllowed, "Method not allowed", "There is no \(request.method) of this address.",
+      action: "Use \(list).")
+    problem.allow = list
+    throw problem
+  }
+}
+
+extension HTTPField.Name {
+  /// Of a request in the log: `X-Request-Id`.
+  static var requestID: HTTPField.Name { HTTPField.Name(parsed: "x-request-id") ?? .init("x-request-id") ?? .date }
+}
+
+extension Duration {
+  fileprivate var seconds: Double { Double(components.seconds) + Double(components.attoseconds) / 1e18 }
 }

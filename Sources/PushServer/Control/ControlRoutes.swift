@@ -7,13 +7,16 @@ struct ControlRoutes: Sendable {
   let store: any Store
   let book: OutcomeBook
   let intake: IntakeLimit
+  let reload: @Sendable () async -> ReloadReport
   let metrics: RequestMetrics
 
-  var responder: ControlResponder<RouterResponder<ControlContext>> {
-    let router = Router(context: ControlContext.self)
+  var responder: ControlResponder {
+    let router = ControlResponder.router
     NotificationRoutes(access: access, store: store, book: book, intake: intake).add(to: router)
     FeedbackRoutes(access: access, store: store).add(to: router)
     AppRoutes(access: access, store: store).add(to: router)
-    return ControlResponder(router: router.buildResponder(), metrics: metrics)
+    DescriptionRoutes().add(to: router)
+    ReloadRoutes(access: access, reload: reload).add(to: router)
+    return ControlResponder(router, metrics: metrics)
   }
 }

@@ -20,6 +20,7 @@ struct NotificationRoutes: Sendable {
   private func postNotification(_ request: Request, _ context: ControlContext) async throws -> Response {
     let app = try await access.app(request, context, .send)
     try intake.demandRoom(app)
+    try request.bodyType([.json])
     let body = try NotificationRequest(parsing: try await request.wholeBody(limit: access.settings.maxBody)[...])
     try intake.demandRoom(app)
     let ids = try await app.submit([(body.notification, body.token)])
@@ -33,7 +34,11 @@ struct NotificationRoutes: Sendable {
   private func postBatch(_ request: Request, _ context: ControlContext) async throws -> Response {
     let app = try await access.app(request, context, .send)
     try intake.demandRoom(app)
+    try request.bodyType([.json, .lines])
     let body = BatchRequest(parsing: try await request.wholeBody(limit: access.settings.maxBody), app: app)
+    guard !body.notifications.isEmpty || body.rejectedCount > 0 else {
+      throw Problem.malformed("The body has no notification.")
+    }
     // While the body came, others may have filled the queue.
     try intake.demandRoom(app)
     var parts: [StoredBatch.Part] = []

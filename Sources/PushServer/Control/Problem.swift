@@ -23,6 +23,8 @@ struct Problem: Error, Sendable {
   var action: String?
   /// Seconds.
   var retryAfter: Int?
+  /// The methods of the address, with 405.
+  var allow: String?
 
   init(_ status: HTTPResponse.Status, _ title: String, _ detail: String, action: String? = nil) {
     self.status = status
@@ -46,26 +48,44 @@ struct Problem: Error, Sendable {
   }
 
   /// - Parameter instance: the path of the request.
-  func response(instance: String) -> Response {
+  func text(instance: String?) -> String {
     var json = JSONWriter()
     json.object { json in
       json.field("title", title)
       json.field("status", status.code)
       json.field("detail", detail)
       json.field("instance", instance)
-      if !errors.isEmpty {
-        json.array("errors", errors) { error, json in
-          json.field("pointer", error.pointer)
-          if let line = error.line { json.field("line", line) }
-          json.field("detail", error.detail)
-        }
+      json.array("errors", errors) { error, json in
+        json.field("pointer", error.pointer)
+        if let line = error.line { json.field("line", line) }
+        json.field("detail", error.detail)
       }
-      json.field("action", action)
+      json.field("action", action ?? usualAction)
     }
+    return json.text
+  }
+
+  /// What helps with a problem of this kind.
+  private var usualAction: String {
+    switch status.code {
+    case 401: "Send the header \"Authorization: Bearer car_…\"; \"carillon key create\" makes a key."
+    case 404: "See which apps the key may see: GET /v1/apps."
+    case 409, 412: "Read the state again, and decide anew."
+    case 413: "Send less at once."
+    case 429, 503: "Send it again, after the seconds that Retry-After has."
+    case 507: "Make room on the disk of journal and store; the log says what cannot be written."
+    case 400..<500: "Correct the request: /v1/openapi.yaml describes it."
+    default: "Look in the log for the request that the header X-Request-Id names."
+    }
+  }
+
+  /// - Parameter instance: the path of the request.
+  func response(instance: String) -> Response {
     var response = Response(
       status: status, headers: [.contentType: "application/problem+json"],
-      body: ResponseBody(byteBuffer: ByteBuffer(string: json.text)))
+      body: ResponseBody(byteBuffer: ByteBuffer(string: text(instance: instance))))
     if let retryAfter { response.headers[.retryAfter] = String(retryAfter) }
+    if let allow { response.headers[.allow] = allow }
     if status == .unauthorized { response.headers[.wwwAuthenticate] = "Bearer" }
     return response
   }

@@ -1,9 +1,10 @@
 package import Carillon
 internal import Hummingbird
 internal import HummingbirdCore
-package import Logging
+internal import Logging
 internal import NIOCore
 internal import PushStore
+internal import PushTransport
 internal import ServiceLifecycle
 internal import Synchronization
 internal import UnixSignals
@@ -19,34 +20,44 @@ package final class Daemon: Sendable {
   private let configuration: ServerConfiguration
   /// The configuration that counts at present, of apps: it changes when it is read again.
   private let settings: Mutex<[String: AppSettings]>
-  private let read: @Sendable () throws -> ServerConfiguration
+  private let file: String
+  /// The credential files that the configuration names at present.
+  private let credentialFiles: Mutex<[String]>
+  private let manager: ServiceManager?
+  private let log: ServiceLog
   private let logger: Logger
   private let store: SQLiteStore
   private let deployment: Deployment
   private let book: OutcomeBook
   private let keys: KeyRing
   private let metrics = ServiceMetrics()
+  private let certificate: ServerCertificate?
   private let isReady = Atomic<Bool>(false)
   private let ports = Mutex<(api: Int?, admin: Int?)>((nil, nil))
 
   /// Opens the store and the journal, and reads every credential. Nothing listens yet.
   ///
-  /// - Parameter read: reads the configuration again, when SIGHUP asks for it.
+  /// - Parameters:
+  ///   - file: where the configuration was read, and is read again.
+  ///   - manager: nil if no service manager has started the process.
   /// - Throws: ``CarillonError``.
   package init(
-    _ configuration: ServerConfiguration, storePath: String, logger: Logger,
-    read: @escaping @Sendable () throws -> ServerConfiguration
+    _ configuration: ServerConfiguration, file: String, log: ServiceLog, manager: ServiceManager? = nil
   ) throws(CarillonError) {
     self.configuration = configuration
-    self.read = read
+    self.file = file
+    credentialFiles = Mutex(configuration.credentialFiles)
     settings = Mutex(Self.byID(configuration))
-    self.logger = logger
+    self.manager = manager
+    self.log = log
+    logger = log.logger
+    certificate = try configuration.api.certificate.map { files throws(CarillonError) in try ServerCertificate(files) }
     var apps: [AppConfiguration] = []
     for settings in configuration.deployment.apps { apps.append(try AppConfiguration(settings)) }
     guard let journal = JournalSettings(configuration.deployment.journal) else {
       throw CarillonError(.configuration, "The service needs a journal.")
     }
-    do throws(StoreError) { store = try SQLiteStore(path: storePath) } catch {
+    do throws(StoreError) { store = try SQLiteStore(path: configuration.storePath(besides: file)) } catch {
       throw CarillonError(.journal, error.description)
     }
     deployment = try Deployment(
@@ -61,19 +72,20 @@ package final class Daemon: Sendable {
   ///
   /// - Parameter ready: called once, when everything listens.
   package func run(ready: @escaping @Sendable (Ports) -> Void) async throws {
+    let reloading = Reloading(manager: manager) { [self] in await reload() }
     let api = ControlRoutes(
       access: ControlAccess(deployment: deployment, keys: keys, settings: configuration.api), store: store,
       book: book,
       intake: IntakeLimit(
         queueByteCount: { [self] app in settings.withLock { $0[app]?.queueByteCountOrDefault ?? 0 } },
         isOpen: { [self] in isReady.load(ordering: .relaxed) }),
-      metrics: metrics.requests)
+      reload: { await reloading.reload() }, metrics: metrics.requests)
     let admin = AdminRoutes(
       isReady: { [self] in isReady.load(ordering: .relaxed) },
       metrics: { [self] in
         metrics.text(deployment, store: store, isReady: isReady.load(ordering: .relaxed))
       }, requests: metrics.requests)
-    var apiListener = listener(api.responder, configuration.api.listen) { [self] port in
+    var apiListener = listener(api.responder, configuration.api.listen, certificate) { [self] port in
       isReady.store(true, ordering: .relaxed)
       listens(ready) { $0.api = port }
     }
@@ -90,18 +102,24 @@ package final class Daemon: Sendable {
       configuration: ServiceGroupConfiguration(
         services: [
           .init(
+            service: Supervision(
+              manager: manager, deployment: deployment, store: store, book: book, logger: logger)),
+          .init(
             service: Upkeep(
               store: store, book: book, keys: keys, retention: configuration.retention, logger: logger)),
           .init(
-            service: listener(admin.responder, configuration.admin.listen) { [self] port in
+            service: listener(admin.responder, configuration.admin.listen, nil) { [self] port in
               listens(ready) { $0.admin = port }
             }),
           .init(service: deployment),
-          .init(service: Reloading { [self] in await reload() }),
+          .init(
+            service: ReloadTriggers(
+              reloading: reloading, files: { [self] in [file] + credentialFiles.withLock { $0 } }, logger: logger)),
           .init(service: apiListener),
           .init(
             service: Announcement(duration: configuration.shutdown.announce) { [self] in
               isReady.store(false, ordering: .relaxed)
+              manager?.notify(.stopping)
             }),
         ], gracefulShutdownSignals: [.sigterm, .sigint], logger: logger))
     try await group.run()
@@ -126,15 +144,30 @@ package final class Daemon: Sendable {
 
   /// Reads the configuration again: adds and removes apps, and reads every credential anew. What
   /// cannot be read or used changes nothing.
-  private func reload() async {
-    let new: [String: AppSettings]
-    do { new = Self.byID(try read()) } catch {
-      return logger.error("the configuration stays as it was", metadata: ["why": "\(error)"])
+  private func reload() async -> ReloadReport {
+    var report = ReloadReport()
+    func problem(_ what: String, _ why: String, app: String? = nil) {
+      var metadata: Logger.Metadata = ["why": "\(why)"]
+      if let app { metadata["app"] = "\(app)" }
+      logger.error("\(what)", metadata: metadata)
+      report.problems.append("\(app.map { "App \($0): " } ?? "")\(why.asSentence)")
     }
+    let changed: ServerConfiguration
+    do throws(ConfigurationError) { changed = try ServerConfiguration.read(file: file) } catch {
+      problem("the configuration stays as it was", "\(error)")
+      return report
+    }
+    credentialFiles.withLock { $0 = changed.credentialFiles }
+    log.settings = changed.log
+    do throws(CarillonError) { try replaceCertificate(changed.api.certificate) } catch {
+      problem("the API keeps its certificate", error.message)
+    }
+    let new = Self.byID(changed)
     let old = settings.withLock { $0 }
-    for id in old.keys where new[id] == nil {
+    for id in old.keys.sorted() where new[id] == nil {
       settings.withLock { $0[id] = nil }
       try? await deployment.remove(id)
+      report.removed.append(id)
       logger.notice("app removed", metadata: ["app": "\(id)"])
       if let count = deployment.leftByRemovedApps[id] {
         logger.warning(
@@ -142,39 +175,50 @@ package final class Daemon: Sendable {
           metadata: ["app": "\(id)", "count": "\(count)"])
       }
     }
-    for (id, app) in new {
+    for app in changed.deployment.apps {
       do throws(CarillonError) {
-        let configuration = try AppConfiguration(app)
-        if var known = old[id] {
-          try await deployment.app(id).replaceCredential(configuration.credential)
-          known.credential = app.credential
-          known.queueByteCount = app.queueByteCount
-          if known != app { logger.warning("other settings count after the next start", metadata: ["app": "\(id)"]) }
-          settings.withLock { $0[id] = known }
-        } else {
-          let paused = (try? await store.pausedApps()) ?? [:]
-          let added = try deployment.add(configuration)
-          if paused[id] != nil { added.pause() }
-          settings.withLock { $0[id] = app }
-          logger.notice("app added", metadata: ["app": "\(id)"])
-        }
+        let isNew = old[app.id] == nil
+        try await use(app, known: old[app.id])
+        if isNew { report.added.append(app.id) } else { report.refreshed.append(app.id) }
       } catch {
-        logger.error("the app stays as it was", metadata: ["app": "\(id)", "why": "\(error.message)"])
+        problem("the app stays as it was", error.message, app: app.id)
       }
     }
     // Apps that are new may have left something in an earlier process.
     _ = await deployment.resumeIntake()
     logger.notice("configuration read again", metadata: ["apps": "\(new.count)"])
+    return report
+  }
+
+  private func use(_ app: AppSettings, known: AppSettings?) async throws(CarillonError) {
+    let configuration = try AppConfiguration(app)
+    guard var known else {
+      let paused = (try? await store.pausedApps()) ?? [:]
+      let added = try deployment.add(configuration)
+      if paused[app.id] != nil { added.pause() }
+      settings.withLock { $0[app.id] = app }
+      return logger.notice("app added", metadata: ["app": "\(app.id)"])
+    }
+    try await deployment.app(app.id).replaceCredential(configuration.credential)
+    known.credential = app.credential
+    known.queueByteCount = app.queueByteCount
+    if known != app { logger.warning("other settings count after the next start", metadata: ["app": "\(app.id)"]) }
+    settings.withLock { $0[app.id] = known }
+  }
+
+  private func replaceCertificate(_ files: CredentialFiles?) throws(CarillonError) {
+    guard let certificate else { return }
+    guard let files else { return logger.warning("the API keeps its certificate until the next start") }
+    if try certificate.replace(files) { logger.notice("the API has another certificate") }
   }
 
   private func listener(
-    _ responder: ControlResponder<RouterResponder<ControlContext>>, _ listen: Listen,
+    _ responder: ControlResponder, _ listen: Listen, _ certificate: ServerCertificate?,
     _ listens: @escaping @Sendable (Int) -> Void
-  ) -> Application<ControlResponder<RouterResponder<ControlContext>>> {
+  ) -> Application<ControlResponder> {
     Application(
       responder: responder,
-      server: .http1(
-        configuration: .init(idleTimeout: .nanoseconds(configuration.api.idleTimeout.nanoseconds))),
+      server: ControlChannel.builder(idleTimeout: configuration.api.idleTimeout, certificate: certificate),
       configuration: ApplicationConfiguration(
         address: .hostname(listen.host, port: listen.port), serverName: nil,
         availableConnectionsDelegate: MaximumAvailableConnections(configuration.api.maxConnections)),
@@ -188,10 +232,8 @@ package final class Daemon: Sendable {
       guard let api = ports.api, let admin = ports.admin else { return nil }
       return Ports(api: api, admin: admin)
     }
-    if let both { ready(both) }
+    guard let both else { return }
+    ready(both)
+    manager?.notify(.ready, status: "Serving.")
   }
-}
-
-extension Duration {
-  fileprivate var nanoseconds: Int64 { components.seconds * 1_000_000_000 + components.attoseconds / 1_000_000_000 }
 }

@@ -2,19 +2,6 @@ internal import Logging
 internal import PushEngine
 internal import PushStore
 internal import ServiceLifecycle
-internal import UnixSignals
-
-/// Reads the configuration again at each SIGHUP.
-struct Reloading: Service {
-  let reload: @Sendable () async -> Void
-
-  func run() async throws {
-    let signals = await UnixSignalsSequence(trapping: .sighup)
-    await cancelWhenGracefulShutdown {
-      for await _ in signals { await reload() }
-    }
-  }
-}
 
 /// Says that the service ends before it does, so that those who send to it can turn elsewhere.
 struct Announcement: Service {

@@ -1,0 +1,51 @@
+internal import PushEngine
+internal import PushTransport
+internal import PushWire
+internal import Synchronization
+
+/// Asks the parts of a process whether they still work. A part that does not answer is stuck.
+///
+/// Nobody waits for an answer, so a part that never answers holds nothing up.
+package final class ProgressProbe: Sendable {
+  private let asked = Mutex<[String: ContinuousClock.Instant]>([:])
+
+  package init() {}
+
+  /// Asks a part, unless it still owes an answer.
+  ///
+  /// - Parameter post: hands the answer to the part, which calls it when it works.
+  package func ask(_ part: String, _ post: (_ answer: @escaping @Sendable () -> Void) -> Void) {
+    let isNew = asked.withLock { asked in
+      guard asked[part] == nil else { return false }
+      asked[part] = .now
+      return true
+    }
+    guard isNew else { return }
+    post { [weak self] in self?.asked.withLock { $0[part] = nil } }
+  }
+
+  /// The parts that have owed an answer for longer than this.
+  package func silent(for duration: Duration) -> [String] {
+    let limit = ContinuousClock.now - duration
+    return asked.withLock { $0.filter { $0.value < limit }.keys.sorted() }
+  }
+}
+
+extension Deployment {
+  /// Asks every event loop for a turn, and the journal for a commit of what it has. Nothing is asked
+  /// when the deployment does not run.
+  package func answer(_ probe: ProgressProbe) { core.answer(probe) }
+}
+
+extension DeploymentCore {
+  fileprivate func answer(_ probe: ProgressProbe) {
+    guard let engine = runningEngine else { return }
+    for (index, loop) in engine.loops.enumerated() {
+      probe.ask("event loop \(index) of the engine") { loop.execute($0) }
+    }
+    probe.ask("the journal") { answer in
+      guard let journal else { return answer() }
+      journal.whenAllIsDurable { if $0 == nil { answer() } }
+    }
+  }
+}

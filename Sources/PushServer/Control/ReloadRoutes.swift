@@ -1,0 +1,30 @@
+internal import Carillon
+internal import HTTPTypes
+internal import Hummingbird
+
+/// Reading the configuration again.
+struct ReloadRoutes: Sendable {
+  let access: ControlAccess
+  let reload: @Sendable () async -> ReloadReport
+
+  func add(to router: Router<ControlContext>) {
+    router.post("v1/reload", use: postReload)
+  }
+
+  private func postReload(_ request: Request, _ context: ControlContext) async throws -> Response {
+    _ = try await access.caller(request, .admin)
+    let report = await reload()
+    guard report.problems.isEmpty else {
+      var problem = Problem(
+        .unprocessableContent, "Not all was reloaded", report.problems.joined(separator: " "),
+        action: "Correct the configuration: \"carillon serve --check\" reads it without changing anything.")
+      problem.errors = report.problems.count > 1 ? report.problems.map { .init(detail: $0) } : []
+      throw problem
+    }
+    return .json { json in
+      json.field("added", report.added)
+      json.field("removed", report.removed)
+      json.field("refreshed", report.refreshed)
+    }
+  }
+}

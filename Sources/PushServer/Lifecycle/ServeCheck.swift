@@ -1,0 +1,197 @@
+internal import Carillon
+internal import Foundation
+internal import NIOCore
+internal import NIOPosix
+internal import PushEngine
+internal import PushStore
+internal import PushTransport
+internal import PushWire
+
+/// What `carillon serve` would do with a configuration, found without changing anything.
+package struct ServeCheck: Sendable {
+  /// A subject, such as `app news`, and a sentence about it.
+  package struct Finding: Hashable, Sendable {
+    package var subject: String
+    package var text: String
+  }
+
+  package private(set) var facts: [Finding] = []
+  /// What should be looked at, though the service starts.
+  package private(set) var warnings: [Finding] = []
+  /// Why the service would not start, or not serve an app.
+  package private(set) var problems: [Finding] = []
+
+  /// A certificate that ends sooner is a warning.
+  private static let soon: Int64 = 30 * 86_400
+
+  package static func run(_ configuration: ServerConfiguration, file: String) async -> ServeCheck {
+    var check = ServeCheck()
+    let now = Int64(Date().timeIntervalSince1970)
+    for app in configuration.deployment.apps { check.add(app, now) }
+    check.add(configuration.deployment.journal)
+    check.addStore(configuration.storePath(besides: file))
+    check.add(configuration.api, now)
+    check.facts.append(Finding(subject: "admin", text: "health and metrics at http://\(configuration.admin.listen)"))
+    await check.addPorts(configuration)
+    return check
+  }
+
+  // MARK: Apps
+
+  private mutating func add(_ app: AppSettings, _ now: Int64) {
+    let subject = "app \(app.id)"
+    do throws(CarillonError) {
+      _ = try AppConfiguration(app)
+      let credential = try ResolvedCredential.resolve(app, registry: ProviderTokenRegistry(), validAt: now)
+      var parts = [
+        "\(app.transport == .http2 ? "HTTP/2" : "the binary protocol") to \(app.gatewayOrDefault)",
+        "\(app.connections.lowerBound) to \(app.connections.upperBound) connections",
+      ]
+      if let topic = app.topic { parts.insert("topic \(topic)", at: 1) }
+      if let key = app.credential.keyIdentifier { parts.append("token key \(key)") }
+      if let rate = app.rateLimit { parts.append("at most \(rate.formatted()) notifications/s") }
+      parts.append("a queue of \(Quantity.describe(byteCount: app.queueByteCountOrDefault))")
+      facts.append(Finding(subject: subject, text: parts.joined(separator: ", ")))
+      if let certificate = credential.certificate { add(certificate, subject, now) }
+    } catch {
+      problems.append(Finding(subject: subject, text: error.message))
+    }
+  }
+
+  private mutating func add(_ certificate: CertificateInspection, _ subject: String, _ now: Int64) {
+    let end = certificate.validity.upperBound
+    let finding = Finding(subject: subject, text: "its certificate is valid until \(CivilTime.describe(end))")
+    if end - now < Self.soon { warnings.append(finding) } else { facts.append(finding) }
+  }
+
+  // MARK: Files
+
+  private mutating func add(_ journal: JournalConfiguration) {
+    guard let directory = journal.directory else { return }
+    let sync = journal.sync == .interval ? "every \(Quantity.describe(journal.interval))" : journal.sync.rawValue
+    guard EngineJournal.exists(directory: directory) else {
+      return addPlace("journal", directory, made: "is made at the first start, synced: \(sync)")
+    }
+    do throws(JournalProblem) {
+      let open = try EngineJournal.inspect(directory: directory).unfinished
+      let count = open.reduce(0) { $0 + $1.unsettled }
+      facts.append(
+        Finding(
+          subject: "journal",
+          text: "\(directory), synced: \(sync); "
+            + (count == 0 ? "nothing is unsettled" : "\(count) notifications are unsettled and would go on")))
+      addPlace("journal", directory, made: "")
+    } catch {
+      problems.append(Finding(subject: "journal", text: "\(error)"))
+    }
+  }
+
+  private mutating func addStore(_ path: String) {
+    guard FileManager.default.fileExists(atPath: path) else {
+      return addPlace("store", path, made: "is made at the first start")
+    }
+    do throws(StoreError) {
+      let pending = try SQLiteStore.pendingMigrations(path: path)
+      facts.append(
+        Finding(
+          subject: "store",
+          text: pending.isEmpty
+            ? "\(path), up to date" : "\(path), would be brought up to date: \(pending.joined(separator: "; "))"))
+      addPlace("store", path, made: "")
+    } catch {
+      problems.append(Finding(subject: "store", text: error.description))
+    }
+  }
+
+  /// Whether a file or folder can be written, or made.
+  private mutating func addPlace(_ subject: String, _ path: String, made: String) {
+    let files = FileManager.default
+    if files.fileExists(atPath: path) {
+      if !files.isWritableFile(atPath: path) {
+        problems.append(Finding(subject: subject, text: "\(path) cannot be written; check its owner and its mode"))
+      } else if !made.isEmpty {
+        facts.append(Finding(subject: subject, text: "\(path) \(made)"))
+      }
+      return
+    }
+    let folder = URL(filePath: path).deletingLastPathComponent().path
+    if files.isWritableFile(atPath: folder) {
+      facts.append(Finding(subject: subject, text: "\(path) \(made)"))
+    } else {
+      problems.append(
+        Finding(subject: subject, text: "\(path) cannot be made: \(folder) is missing or cannot be written"))
+    }
+  }
+
+  // MARK: Listening
+
+  private mutating func add(_ api: ServerConfiguration.API, _ now: Int64) {
+    guard let files = api.certificate else {
+      return facts.append(Finding(subject: "api", text: "http://\(api.listen), for this machine only, without TLS"))
+    }
+    do throws(CarillonError) {
+      let (_, certificate) = try ServerCertificate.read(files)
+      facts.append(
+        Finding(subject: "api", text: "https://\(api.listen), for \(certificate.serverNames.joined(separator: ", "))"))
+      add(certificate, "api", now)
+    } catch {
+      problems.append(Finding(subject: "api", text: error.message))
+    }
+  }
+
+  private mutating func addPorts(_ configuration: ServerConfiguration) async {
+    var isRunning: Bool?
+    for (subject, listen) in [("api", configuration.api.listen), ("admin", configuration.admin.listen)] {
+      guard let reason = await Self.refusal(listen) else { continue }
+      if isRunning == nil { isRunning = await Self.answers(configuration.admin.listen) }
+      if isRunning == true {
+        facts.append(Finding(subject: subject, text: "\(listen) is in use by a running service"))
+      } else {
+        problems.append(Finding(subject: subject, text: "cannot listen on \(listen): \(reason)"))
+      }
+    }
+  }
+
+  /// Why an address cannot be listened on.
+  private static func refusal(_ listen: Listen) async -> String? {
+    do {
+      let channel = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+        .serverChannelOption(.socketOption(.so_reuseaddr), value: 1).bind(host: listen.host, port: listen.port).get()
+      try await channel.close().get()
+      return nil
+    } catch let error as IOError where error.errnoCode == EADDRINUSE {
+      return "another process does"
+    } catch {
+      return "\(error)"
+    }
+  }
+
+  /// Whether a service answers there.
+  private static func answers(_ admin: Listen) async -> Bool {
+    let address = ServiceAddress(host: admin.host, port: admin.port)
+    return (try? await ServiceClient(address, key: nil).send(.get("/healthz"))) != nil
+  }
+
+  // MARK: Text
+
+  /// For people: facts, then warnings and problems, each marked.
+  package var lines: [String] {
+    facts.map { "\($0.subject): \($0.text.asSentence)" }
+      + warnings.map { "warning: \($0.subject): \($0.text.asSentence)" }
+      + problems.map { "problem: \($0.subject): \($0.text.asSentence)" }
+      + [problems.isEmpty ? "The service would start." : "The service would not start like this."]
+  }
+
+  package var json: String {
+    var json = JSONWriter()
+    json.object { json in
+      for (name, findings) in [("facts", facts), ("warnings", warnings), ("problems", problems)] {
+        json.array(name, findings) { finding, json in
+          json.field("subject", finding.subject)
+          json.field("text", finding.text)
+        }
+      }
+    }
+    return json.text
+  }
+}

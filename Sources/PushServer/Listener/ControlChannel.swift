@@ -1,0 +1,51 @@
+internal import Hummingbird
+internal import HummingbirdCore
+internal import Logging
+internal import NIOCore
+internal import NIOHTTPTypes
+internal import PushTransport
+
+/// A connection of the control interface: TLS if there is a certificate, HTTP/1.1, and one request
+/// after the other.
+struct ControlChannel: ServerChildChannel {
+  private let http: HTTP1Channel
+  private let certificate: ServerCertificate?
+  private let handshakeTimeout: TimeAmount
+
+  /// A handshake has as long as this or the idle time-out, whichever is shorter.
+  private static let handshakeTimeout = Duration.seconds(10)
+  /// Of a request's head. The longest address has a device token of at most 200 bytes; the longest
+  /// header is a key.
+  private static let head = HTTP1Channel.Configuration.DecoderConfiguration(
+    maxHeaderFieldSize: 16 << 10, maxHeaderListSize: 32 << 10, maxHeaderFieldCount: 100)
+
+  init(responder: @escaping HTTPChannelHandler.Responder, idleTimeout: Duration, certificate: ServerCertificate?) {
+    self.certificate = certificate
+    handshakeTimeout = TimeAmount(min(Self.handshakeTimeout, idleTimeout))
+    http = HTTP1Channel(
+      responder: responder,
+      configuration: .init(
+        additionalChannelHandlers: [ExchangeHandler()], idleTimeout: TimeAmount(idleTimeout),
+        httpDecoderConfiguration: Self.head))
+  }
+
+  static func builder(idleTimeout: Duration, certificate: ServerCertificate?) -> HTTPServerBuilder {
+    HTTPServerBuilder { ControlChannel(responder: $0, idleTimeout: idleTimeout, certificate: certificate) }
+  }
+
+  func setup(channel: any Channel, logger: Logger) -> EventLoopFuture<HTTP1Channel.Value> {
+    if let certificate {
+      do {
+        let handler = TLSHandler(
+          try TLSSession(certificate.context), handshakeTimeout: handshakeTimeout,
+          buffers: certificate.buffers(of: channel.eventLoop))
+        try channel.pipeline.syncOperations.addHandler(handler)
+      } catch {
+        return channel.eventLoop.makeFailedFuture(error)
+      }
+    }
+    return http.setup(channel: channel, logger: logger)
+  }
+
+  func handle(value: HTTP1Channel.Value, logger: Logger) async { await http.handle(value: value, logger: logger) }
+}

@@ -1,0 +1,144 @@
+internal import HTTPTypes
+internal import NIOCore
+internal import NIOHTTP1
+internal import NIOHTTPTypes
+
+/// Asks the connection to answer `100 Continue`, if the client waits for that.
+struct BodyWanted: Sendable {}
+
+/// What Hummingbird leaves out of HTTP/1.1.
+///
+/// - `Expect: 100-continue` is answered when somebody reads the body, so a client that is refused
+///   sends none.
+/// - After an answer that came before the end of the request, the rest is not read: the answer
+///   says `Connection: close`, this side is closed, and what still arrives is discarded for a
+///   short time. Closing at once would make the kernel send a reset, which destroys the answer.
+/// - A head that cannot be read is answered with a problem.
+final class ExchangeHandler: ChannelDuplexHandler, RemovableChannelHandler {
+  typealias InboundIn = HTTPRequestPart
+  typealias InboundOut = HTTPRequestPart
+  typealias OutboundIn = HTTPResponsePart
+  typealias OutboundOut = HTTPResponsePart
+
+  /// Requests whose head has come, that have come to their end, and that were answered: a client
+  /// may send the next one before it has the answer.
+  private var begunCount = 0
+  private var completeCount = 0
+  private var answeredCount = 0
+  private var isWaitingForContinue = false
+  /// An answer is under way, and the connection ends with it.
+  private var closesAfterAnswer = false
+  private var lingering: Scheduled<Void>?
+  private var isLingering: Bool { lingering != nil }
+  private var discardedByteCount = 0
+
+  private static let lingerTime = TimeAmount.seconds(1)
+  private static let lingerByteCount = 4 << 20
+
+  // MARK: Inbound
+
+  func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+    let part = unwrapInboundIn(data)
+    if isLingering { return discard(part, context) }
+    switch part {
+    case .head(let head):
+      begunCount += 1
+      isWaitingForContinue = head.headerFields[.expect]?.lowercased() == "100-continue"
+    case .body: isWaitingForContinue = false
+    case .end: completeCount += 1
+    }
+    context.fireChannelRead(data)
+  }
+
+  func channelReadComplete(context: ChannelHandlerContext) {
+    if isLingering { context.read() } else { context.fireChannelReadComplete() }
+  }
+
+  private func discard(_ part: HTTPRequestPart, _ context: ChannelHandlerContext) {
+    if case .body(let bytes) = part { discardedByteCount += bytes.readableBytes }
+    if discardedByteCount > Self.lingerByteCount { context.close(promise: nil) }
+  }
+
+  func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+    if isLingering, let event = event as? ChannelEvent, event == .inputClosed { return context.close(promise: nil) }
+    context.fireUserInboundEventTriggered(event)
+  }
+
+  func channelInactive(context: ChannelHandlerContext) {
+    lingering?.cancel()
+    context.fireChannelInactive()
+  }
+
+  func errorCaught(context: ChannelHandlerContext, error: any Error) {
+    if isLingering { return context.close(promise: nil) }
+    // In the middle of a request, whoever reads its body hears of it.
+    guard let failure = error as? HTTPParserError, begunCount == completeCount, answeredCount == completeCount else {
+      return context.fireErrorCaught(error)
+    }
+    let problem = Problem(failure)
+    let (head, body) = problem.bare
+    context.write(wrapOutboundOut(.head(head)), promise: nil)
+    context.write(wrapOutboundOut(.body(body)), promise: nil)
+    context.writeAndFlush(wrapOutboundOut(.end(nil)), promise: nil)
+    linger(context)
+  }
+
+  // MARK: Outbound
+
+  func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
+    switch unwrapOutboundIn(data) {
+    case .head(var head) where head.status.kind != .informational:
+      isWaitingForContinue = false
+      closesAfterAnswer = completeCount <= answeredCount
+      guard closesAfterAnswer else { break }
+      head.headerFields[.connection] = "close"
+      return context.write(wrapOutboundOut(.head(head)), promise: promise)
+    case .end:
+      answeredCount += 1
+      guard closesAfterAnswer else { break }
+      context.writeAndFlush(data, promise: promise)
+      return linger(context)
+    default: break
+    }
+    context.write(data, promise: promise)
+  }
+
+  func triggerUserOutboundEvent(context: ChannelHandlerContext, event: Any, promise: EventLoopPromise<Void>?) {
+    guard event is BodyWanted else { return context.triggerUserOutboundEvent(event, promise: promise) }
+    if isWaitingForContinue {
+      isWaitingForContinue = false
+      context.writeAndFlush(wrapOutboundOut(.head(HTTPResponse(status: .continue))), promise: nil)
+    }
+    promise?.succeed(())
+  }
+
+  private func linger(_ context: ChannelHandlerContext) {
+    guard !isLingering else { return }
+    let bound = NIOLoopBound(context, eventLoop: context.eventLoop)
+    lingering = context.eventLoop.scheduleTask(in: Self.lingerTime) { bound.value.close(promise: nil) }
+    context.close(mode: .output, promise: nil)
+    context.read()
+  }
+}
+
+extension Problem {
+  /// Why a request's head cannot be read.
+  init(_ failure: HTTPParserError) {
+    if failure == .headerOverflow {
+      self.init(
+        .requestHeaderFieldsTooLarge, "Header too large", "The request's header has more than 32 KiB or 100 fields.")
+    } else {
+      self.init(.badRequest, "Bad request", "The request is not HTTP/1.1: \(failure).")
+    }
+  }
+
+  /// The answer without a request that it belongs to.
+  fileprivate var bare: (HTTPResponse, ByteBuffer) {
+    let body = ByteBuffer(string: text(instance: nil))
+    var head = HTTPResponse(status: status)
+    head.headerFields[.contentType] = "application/problem+json"
+    head.headerFields[.contentLength] = String(body.readableBytes)
+    head.headerFields[.connection] = "close"
+    return (head, body)
+  }
+}

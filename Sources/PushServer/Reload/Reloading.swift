@@ -1,0 +1,64 @@
+internal import Logging
+internal import ServiceLifecycle
+internal import UnixSignals
+
+/// What became of reading the configuration again.
+package struct ReloadReport: Hashable, Sendable {
+  package var added: [String] = []
+  package var removed: [String] = []
+  /// Apps whose credential was read again.
+  package var refreshed: [String] = []
+  /// Sentences. A part with a problem stays as it was.
+  package var problems: [String] = []
+}
+
+/// Reads the configuration again: one after the other, whoever asks.
+actor Reloading {
+  private let manager: ServiceManager?
+  private let body: @Sendable () async -> ReloadReport
+  private var isBusy = false
+  private var waiting: [CheckedContinuation<Void, Never>] = []
+
+  init(manager: ServiceManager?, _ body: @escaping @Sendable () async -> ReloadReport) {
+    self.manager = manager
+    self.body = body
+  }
+
+  @discardableResult
+  func reload() async -> ReloadReport {
+    if isBusy { await withCheckedContinuation { waiting.append($0) } }
+    isBusy = true
+    manager?.notify(.reloading)
+    let report = await body()
+    manager?.notify(.ready, status: report.problems.isEmpty ? "Serving." : "Serving; \(report.problems[0])")
+    if waiting.isEmpty { isBusy = false } else { waiting.removeFirst().resume() }
+    return report
+  }
+}
+
+/// Asks for a reload at each SIGHUP, and when one of the files has changed.
+struct ReloadTriggers: Service {
+  let reloading: Reloading
+  /// The configuration and the credentials that it names.
+  let files: @Sendable () -> [String]
+  let logger: Logger
+
+  private static let interval = Duration.seconds(2)
+
+  func run() async throws {
+    let signals = await UnixSignalsSequence(trapping: .sighup)
+    await cancelWhenGracefulShutdown {
+      await withDiscardingTaskGroup { tasks in
+        tasks.addTask { for await _ in signals { await reloading.reload() } }
+        var watch = FileWatch(files())
+        while (try? await Task.sleep(for: Self.interval)) != nil {
+          let changed = watch.changes(files())
+          guard !changed.isEmpty else { continue }
+          logger.notice("files have changed", metadata: ["files": "\(changed.joined(separator: ", "))"])
+          await reloading.reload()
+        }
+        tasks.cancelAll()
+      }
+    }
+  }
+}

@@ -1,0 +1,22 @@
+internal import Carillon
+internal import PushTransport
+
+extension ServerConfiguration {
+  /// The files that the configuration names, and that are read again by a reload.
+  var credentialFiles: [String] {
+    var files: [String] = []
+    func add(_ credential: CredentialFiles) {
+      files += [credential.certificate, credential.key, credential.passphraseFile].compactMap { $0 }
+    }
+    for app in deployment.apps {
+      switch app.credential {
+      case .certificate(let credential): add(credential)
+      case .tokenKey(let key): files.append(key.file)
+      case .certificateInMemory, .tokenKeyInMemory: break
+      }
+      if let trust = app.trust { files.append(trust) }
+    }
+    if let certificate = api.certificate { add(certificate) }
+    return Set(files).sorted()
+  }
+}

@@ -1,0 +1,58 @@
+internal import Carillon
+internal import Logging
+internal import NIOCore
+internal import NIOPosix
+internal import PushStore
+internal import ServiceLifecycle
+
+/// Tells the service manager that the process works, as long as every part of it makes progress:
+/// the event loops of the API and of the engine, the journal and the store.
+struct Supervision: Service {
+  let manager: ServiceManager?
+  let deployment: Deployment
+  let store: any Store
+  let book: OutcomeBook
+  let logger: Logger
+
+  /// Questions in the interval in which the manager wants to hear something.
+  private static let questionCount = 4
+
+  func run() async throws {
+    guard let manager, let interval = manager.watchdogInterval else {
+      try? await gracefulShutdown()
+      return
+    }
+    let probe = ProgressProbe()
+    let pause = interval / Self.questionCount
+    await cancelWhenGracefulShutdown {
+      await withDiscardingTaskGroup { tasks in
+        tasks.addTask { await askStore(probe, every: pause) }
+        while (try? await Task.sleep(for: pause)) != nil {
+          let silent = probe.silent(for: pause)
+          if silent.isEmpty {
+            manager.notify(.watchdog)
+          } else {
+            logger.error("no progress", metadata: ["of": "\(silent.joined(separator: ", "))"])
+          }
+          ask(probe)
+        }
+      }
+    }
+  }
+
+  private func ask(_ probe: ProgressProbe) {
+    deployment.answer(probe)
+    for (index, loop) in MultiThreadedEventLoopGroup.singleton.makeIterator().enumerated() {
+      probe.ask("event loop \(index) of the API") { loop.execute($0) }
+    }
+  }
+
+  private func askStore(_ probe: ProgressProbe, every pause: Duration) async {
+    while (try? await Task.sleep(for: pause)) != nil {
+      var answer: (@Sendable () -> Void)?
+      probe.ask("the store") { answer = $0 }
+      guard (try? await store.keys()) != nil, (try? book.makeDurable()) != nil else { continue }
+      answer?()
+    }
+  }
+}

@@ -1,0 +1,25 @@
+internal import Foundation
+internal import GRDB
+
+extension SQLiteStore {
+  /// Which migrations a store lacks, found without changing it, also while a service uses it.
+  ///
+  /// - Throws: ``StoreError``: it cannot be opened, is no store, or was written by a newer version.
+  package static func pendingMigrations(path: String) throws(StoreError) -> [String] {
+    do {
+      var configuration = Configuration()
+      configuration.readonly = true
+      configuration.busyMode = .timeout(5)
+      let queue = try DatabaseQueue(path: path, configuration: configuration)
+      let migrator = Schema.migrator
+      if try queue.read(migrator.hasBeenSuperseded) {
+        throw StoreError(
+          .unusable, path: path, "the store \(path) was written by a newer version of carillon; use that one")
+      }
+      let applied = try Set(queue.read(migrator.appliedMigrations))
+      return migrator.migrations.filter { !applied.contains($0) }
+    } catch {
+      throw StoreError(error, path: path)
+    }
+  }
+}

@@ -1,0 +1,51 @@
+internal import Foundation
+internal import Support
+internal import Testing
+
+@Suite("carillon init", .timeLimit(.minutes(10)))
+struct InitTests {
+  /// Three ports in a row that nobody has at the moment.
+  private static func freePort() -> Int { Int.random(in: 20_000..<32_000) }
+
+  @Test("what init --try prints sends a notification that is delivered, in one copy")
+  func trial() async throws {
+    let place = try Workplace()
+    let port = Self.freePort()
+    let made = try await ChildProcess.run(["init", "demo", "--try", "--port", String(port)], directory: place.url)
+    #expect(made.status == 0, "\(made)")
+    let mode = try FileManager.default.attributesOfItem(atPath: place.path("demo/api.key"))[.posixPermissions] as? Int
+    #expect(mode == 0o600)
+    let block = made.output.split(separator: "\n").dropFirst().joined(separator: "\n")
+    try place.write(block + "\nsh demo/stop.sh\n", to: "block.sh")
+    let run = Process()
+    run.executableURL = URL(filePath: "/bin/sh")
+    run.arguments = ["block.sh"]
+    run.currentDirectoryURL = place.url
+    _ = FileManager.default.createFile(atPath: place.path("block.out"), contents: nil)
+    let output = try FileHandle(forWritingTo: URL(filePath: place.path("block.out")))
+    run.standardOutput = output
+    run.standardError = output
+    try run.run()
+    try await waitUntil("the copied commands have ended") { !run.isRunning }
+    let text = try place.read("block.out")
+    #expect(text.contains(#""state":"finished","outcome":"accepted""#), "\(text)")
+    #expect(text.contains(#""id":"news""#), "\(text)")
+
+    let again = try await ChildProcess.run(["init", "demo"], directory: place.url)
+    #expect(again.status == 2 && again.errors.contains("demo/carillon.yaml exists"), "\(again)")
+  }
+
+  @Test("what init writes is a configuration in which only the credential is missing")
+  func configuration() async throws {
+    let place = try Workplace()
+    let made = try await ChildProcess.run(
+      ["init", "mine", "--port", String(Self.freePort())], directory: place.url)
+    #expect(made.status == 0, "\(made)")
+    #expect(made.output.contains("curl"), "\(made)")
+    let checked = try await ChildProcess.run(
+      ["serve", "--config", "mine/carillon.yaml", "--check"], directory: place.url)
+    #expect(checked.status == 2, "\(checked)")
+    let problems = checked.output.split(separator: "\n").filter { $0.hasPrefix("problem: ") }
+    #expect(problems.count == 1 && problems[0].contains("AuthKey_ABC123DEFG.p8"), "\(checked)")
+  }
+}

@@ -1,0 +1,173 @@
+internal import Foundation
+internal import PushTransport
+internal import Support
+internal import Testing
+
+@Suite("carillon serve and its surroundings", .timeLimit(.minutes(10)))
+struct ServeShellTests {
+  private func end(_ service: ServeSite.Service, _ upstream: HTTP2Site.Service) async {
+    service.process.send(SIGTERM)
+    let ending = await service.process.ending()
+    #expect(ending.status == 0, "\(ending)")
+    upstream.simulator.send(SIGTERM)
+    _ = await upstream.simulator.ending()
+  }
+
+  @Test("--check says what the service would do, and what is wrong, and changes nothing")
+  func check() async throws {
+    let serve = try ServeSite()
+    let upstream = try await serve.site.simulate()
+    try serve.configure(upstream)
+    let good = try await serve.site.run(["serve", "--config", "carillon.yaml", "--check"])
+    #expect(good.status == 0, "\(good)")
+    #expect(good.output.contains("app news: HTTP/2 to localhost:\(upstream.port), topic"), "\(good)")
+    #expect(good.output.contains(/store: .*store.db is made at the first start/), "\(good)")
+    #expect(good.output.contains("The service would start."), "\(good)")
+    #expect(!FileManager.default.fileExists(atPath: serve.site.place.path("store.db")))
+    #expect(!FileManager.default.fileExists(atPath: serve.site.place.path("journal")))
+
+    let service = try await serve.start()
+    for name in ["store.db", "store.db-wal", "store.db-shm"] {
+      let file = try FileManager.default.attributesOfItem(atPath: serve.site.place.path(name))
+      #expect(file[.posixPermissions] as? Int == 0o600, "\(name) holds tokens")
+    }
+    let text = try serve.site.place.read("carillon.yaml")
+    try serve.site.place.write(
+      text.replacing(#"api: { listen: "127.0.0.1:0" }"#, with: #"api: { listen: "127.0.0.1:\#(service.api)" }"#)
+        .replacing(#"admin: { listen: "127.0.0.1:0" }"#, with: #"admin: { listen: "127.0.0.1:\#(service.admin)" }"#),
+      to: "running.yaml")
+    let running = try await serve.site.run(["serve", "--config", "running.yaml", "--check"])
+    #expect(running.status == 0, "\(running)")
+    #expect(running.output.contains("in use by a running service"), "\(running)")
+    #expect(running.output.contains(/store: .*up to date/), "\(running)")
+
+    try serve.site.place.write(
+      text.replacing(HTTP2Site.keyFile, with: "none.p8")
+        .replacing(#"api: { listen: "127.0.0.1:0" }"#, with: #"api: { listen: "127.0.0.1:\#(upstream.port)" }"#),
+      to: "wrong.yaml")
+    let wrong = try await serve.site.run(["serve", "--config", "wrong.yaml", "--check"])
+    #expect(wrong.status == 2, "\(wrong)")
+    #expect(wrong.output.contains(/problem: app news: .*none.p8/), "\(wrong)")
+    #expect(wrong.output.contains(/problem: api: cannot listen on .*: another process does/), "\(wrong)")
+    await end(service, upstream)
+  }
+
+  @Test("the example configuration is right")
+  func example() async throws {
+    let place = try Workplace()
+    let authority = try CertificateAuthority(at: Int64(Date().timeIntervalSince1970))
+    try authority.issue(.app(topic: "com.example.chat", at: Int64(Date().timeIntervalSince1970)))
+      .writePEM(certificate: place.path("chat.pem"), key: place.path("chat.key"))
+    try ProviderKey.make(keyIdentifier: "ABC123DEFG", teamIdentifier: "DEF123GHIJ")
+      .write(to: place.path("AuthKey_ABC123DEFG.p8"))
+    let root = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+      .deletingLastPathComponent()
+    let example = try String(contentsOf: root.appending(path: "ops/service/carillon.yaml"), encoding: .utf8)
+    try place.write(
+      example.replacing("/var/lib/carillon/", with: "").replacing(":8480\"", with: ":0\"")
+        .replacing(":8481\"", with: ":0\""), to: "carillon.yaml")
+    let checked = try await ChildProcess.run(["serve", "--config", "carillon.yaml", "--check"], directory: place.url)
+    #expect(checked.status == 0, "\(checked)")
+    #expect(checked.output.contains("app chat: HTTP/2 to api.push.apple.com:443"), "\(checked)")
+    #expect(checked.output.contains("at most 5,000 notifications/s"), "\(checked)")
+  }
+
+  @Test("the service manager hears of readiness, reloads, progress and the end")
+  func notifications() async throws {
+    let serve = try ServeSite()
+    let upstream = try await serve.site.simulate()
+    try serve.configure(upstream)
+    let path = "/tmp/carillon-notify-\(UInt64.random(in: 0 ... .max))"
+    let manager = try DatagramSocket(path: path)
+    defer { try? FileManager.default.removeItem(atPath: path) }
+    let service = try await serve.start(
+      preparation: "export NOTIFY_SOCKET=\(path) WATCHDOG_USEC=2000000 && exec")
+    try await waitUntil("it is ready") { manager.received.contains { $0.hasPrefix("READY=1\n") } }
+    try await waitUntil("it feeds the watchdog") { manager.received.filter { $0 == "WATCHDOG=1" }.count >= 3 }
+    service.process.send(SIGHUP)
+    try await waitUntil("it has reloaded") { manager.received.filter { $0.hasPrefix("READY=1\n") }.count == 2 }
+    let reloading = try #require(manager.received.firstIndex { $0.hasPrefix("RELOADING=1\nMONOTONIC_USEC=") })
+    #expect(manager.received[reloading...].contains { $0.hasPrefix("READY=1\n") })
+    await end(service, upstream)
+    #expect(manager.received.contains("STOPPING=1"))
+  }
+
+  @Test("a reload is asked for by the command, and by a change of the files; what is wrong is said")
+  func reload() async throws {
+    let serve = try ServeSite()
+    let upstream = try await serve.site.simulate()
+    try serve.configure(upstream, apps: ["news"])
+    try serve.site.place.write(try await serve.key(["--scope", "admin"]), to: "admin.key")
+    try serve.site.place.write(try await serve.key(["--scope", "read"]), to: "read.key")
+    let service = try await serve.start()
+    func reload(_ key: String) async throws -> Ending {
+      try await serve.site.run(["reload", "--url", "http://127.0.0.1:\(service.api)", "--key-file", key])
+    }
+    let refused = try await reload("read.key")
+    #expect(refused.status == 2 && refused.errors.contains("\"admin\""), "\(refused)")
+    try serve.configure(upstream, apps: ["news", "chat"])
+    let done = try await reload("admin.key")
+    #expect(done.status == 0, "\(done)")
+    #expect(done.output.contains("news"), "\(done)")
+    try serve.site.place.write("apps: 7\n", to: "carillon.yaml")
+    let wrong = try await reload("admin.key")
+    #expect(wrong.status == 2, "\(wrong)")
+    #expect(wrong.errors.contains("carillon.yaml"), "\(wrong)")
+    // Nobody asks this time.
+    try serve.configure(upstream, apps: ["news", "late"])
+    let key = try serve.site.place.read("read.key")
+    try await waitUntil("the app of the changed file is there") {
+      try await serve.request(service.api, "/v1/apps/late", key: key).status == 200
+    }
+    #expect(try await serve.request(service.api, "/v1/apps/chat", key: key).status == 404)
+    await end(service, upstream)
+  }
+
+  @Test("the log is JSON if asked, and has no token")
+  func log() async throws {
+    let serve = try ServeSite()
+    let upstream = try await serve.site.simulate()
+    try serve.configure(upstream, more: "log: { level: debug, format: json }")
+    let key = try await serve.key()
+    let service = try await serve.start()
+    let token = HTTP2Site.token(1)
+    let reply = try await serve.request(
+      service.api, "/v1/apps/news/notifications", key: key, body: ServeSite.body(token))
+    _ = try await serve.finished(try reply.decoded(ServeSite.Queued.self).id, service, key: key)
+    let nothing = try await serve.request(service.api, "/v1/apps/news/devices-of/\(token)", key: key)
+    #expect(nothing.status == 404)
+    await end(service, upstream)
+    struct Event: Decodable {
+      let time: String
+      let level: String
+      let message: String
+      let route: String?
+      let request: String?
+    }
+    let lines = service.process.errors.split(separator: "\n")
+    let events = try lines.map { try JSONDecoder().decode(Event.self, from: Data($0.utf8)) }
+    let request = try #require(events.first { $0.route == "/v1/apps/{app}/notifications" })
+    #expect(request.level == "debug" && request.request != nil && request.time.hasSuffix("Z"))
+    #expect(!service.process.errors.contains(token))
+    #expect(!service.process.errors.contains(key))
+    #expect(!service.process.errors.contains("Hello"))
+  }
+
+  @Test("readiness is denied for a while before the API closes")
+  func announcement() async throws {
+    let serve = try ServeSite()
+    let upstream = try await serve.site.simulate()
+    try serve.configure(upstream, more: "shutdown: { announce: 3s, drain: 5s }")
+    let key = try await serve.key()
+    let service = try await serve.start()
+    service.process.send(SIGTERM)
+    try await waitUntil("it is not ready") { try await serve.request(service.admin, "/readyz").status == 503 }
+    let read = try await serve.request(service.api, "/v1/apps", key: key)
+    #expect(read.status == 200)
+    let late = try await serve.request(
+      service.api, "/v1/apps/news/notifications", key: key, body: ServeSite.body(HTTP2Site.token(1)))
+    #expect(late.status == 503, "\(late.text)")
+    #expect(await service.process.ending().status == 0)
+    #expect(try await serve.site.taken(upstream).isEmpty)
+  }
+}

@@ -1,0 +1,53 @@
+# Checks the files of ops/service, and compares a running service with openapi.yaml. Sourced by
+# ops/test; the command `carillon` has been built.
+
+# What the tools say that are here: systemd-analyze is part of systemd, and promtool of prometheus.
+service_files() {
+  local unit folder exposure
+  python3 -m json.tool ops/service/grafana.json >/dev/null
+  if command -v systemd-analyze >/dev/null; then
+    folder=$(mktemp -d)
+    # The unit names where the program is installed; here it is built.
+    sed "s|/usr/local/bin/carillon|$PWD/.build/debug/carillon|" ops/service/carillon.service >"$folder/carillon.service"
+    unit=$(systemd-analyze verify "$folder/carillon.service" 2>&1) && [[ -z $unit ]] || { echo "error: $unit"; return 1; }
+    exposure=$(systemd-analyze security --offline=true "$folder/carillon.service" | tail -n 1)
+    echo "$exposure"
+    rm -rf "$folder"
+    [[ $exposure == *' OK '* ]] || return 1
+  fi
+  if command -v promtool >/dev/null; then
+    (cd ops/service && promtool check config prometheus.yml && promtool check rules alerts.yml &&
+      promtool test rules alerts-test.yml) || return 1
+  fi
+}
+
+# Requests by schemathesis, in a virtual environment of its own. At most two minutes; the title of
+# the step has the seed, and CARILLON_OPENAPI_SEED repeats it.
+openapi_seed=${CARILLON_OPENAPI_SEED:-$RANDOM}
+openapi_compare() {
+  local tools=$scratch/schemathesis folder port status=0
+  if [[ ! -x $tools/bin/st ]]; then
+    python3 -m venv "$tools"
+    "$tools/bin/pip" install --quiet schemathesis==4.32.5
+  fi
+  folder=$(mktemp -d)
+  port=$((20000 + RANDOM % 10000))
+  .build/debug/carillon init "$folder/site" --try --port "$port" >/dev/null
+  sh "$folder/site/start.sh"
+  cp Sources/PushServer/OpenAPI/openapi.yaml "$folder"
+  # The app of the trial, where an address needs one; now and then any other.
+  cat >"$folder/schemathesis.toml" <<TOML
+[parameters]
+"path.app" = "news"
+TOML
+  (cd "$folder" && timeout 180 "$tools/bin/st" --config-file schemathesis.toml run openapi.yaml \
+    --url "http://127.0.0.1:$port" --header "Authorization: Bearer $(cat "$folder/site/api.key")" \
+    --seed "$openapi_seed" --phases examples,coverage,fuzzing --max-examples 20 --max-time 100 \
+    --request-timeout 30 --continue-on-failure --no-color \
+    --exclude-checks positive_data_acceptance) || status=$?
+  kill -0 "$(tail -n 1 "$folder/site/pids")" || { echo "error: the service has ended"; status=1; }
+  sh "$folder/site/stop.sh"
+  grep -a ' error \| warning ' "$folder/site/serve.log" | head -n 20 || true
+  rm -rf "$folder"
+  return "$status"
+}
