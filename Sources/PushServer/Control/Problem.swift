@@ -57,16 +57,28 @@ struct Problem: Error, Sendable {
       json.field("status", status.code)
       json.field("detail", detail)
       json.field("instance", instance)
-      if !errors.isEmpty {
-        json.array("errors", errors) { error, json in
-          json.field("pointer", error.pointer)
-          if let line = error.line { json.field("line", line) }
-          json.field("detail", error.detail)
-        }
+      json.array("errors", errors) { error, json in
+        json.field("pointer", error.pointer)
+        if let line = error.line { json.field("line", line) }
+        json.field("detail", error.detail)
       }
-      json.field("action", action)
+      json.field("action", action ?? usualAction)
     }
     return json.text
+  }
+
+  /// What helps with a problem of this kind.
+  private var usualAction: String {
+    switch status.code {
+    case 401: "Send the header \"Authorization: Bearer car_…\"; \"carillon key create\" makes a key."
+    case 404: "See which apps the key may see: GET /v1/apps."
+    case 409, 412: "Read the state again, and decide anew."
+    case 413: "Send less at once."
+    case 429, 503: "Send it again, after the seconds that Retry-After has."
+    case 507: "Make room on the disk of journal and store; the log says what cannot be written."
+    case 400..<500: "Correct the request: /v1/openapi.yaml describes it."
+    default: "Look in the log for the request that the header X-Request-Id names."
+    }
   }
 
   /// - Parameter instance: the path of the request.

@@ -1,0 +1,75 @@
+internal import Foundation
+internal import PushServer
+internal import Support
+internal import Testing
+
+@Suite("openapi.yaml", .timeLimit(.minutes(10)))
+struct OpenAPITests {
+  private static let root = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+    .deletingLastPathComponent()
+  private static let methods: Set<String> = ["get", "post", "put", "patch", "delete"]
+
+  /// The addresses and methods of a document.
+  private static func described(_ text: String) throws -> [String: Set<String>] {
+    guard case .map(let entries) = try YAMLNode.parse(text, file: "openapi.yaml").content,
+      case .map(let paths)? = entries.first(where: { $0.key == "paths" })?.value.content
+    else { return [:] }
+    var described: [String: Set<String>] = [:]
+    for path in paths {
+      guard case .map(let operations) = path.value.content else { continue }
+      described[path.key] = Set(operations.map(\.key)).intersection(methods)
+    }
+    return described
+  }
+
+  @Test("the document is served, and the service has every address and method in it")
+  func served() async throws {
+    let serve = try ServeSite()
+    let upstream = try await serve.site.simulate()
+    try serve.configure(upstream)
+    let service = try await serve.start()
+    let document = try await serve.request(service.api, "/v1/openapi.yaml")
+    #expect(document.status == 200)
+    let described = try Self.described(document.text)
+    #expect(described.count > 8)
+    for (path, methods) in described {
+      // The id of a notification or a campaign, and a token.
+      let address = path.replacing("{app}", with: "news").replacing("{token}", with: HTTP2Site.token(1))
+        .replacing("{id}", with: "01a2028a-f598-798e-94da-407300000001")
+      let connection = try RawConnection(port: service.api)
+      connection.send("OPTIONS \(address) HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+      let answer = await connection.received()
+      let allowed = answer.firstMatch(of: #/\r\n[Aa]llow: ([A-Z, ]+)\r\n/#).map { $0.1.lowercased() } ?? ""
+      #expect(methods.isSubset(of: allowed.split(separator: ", ").map { String($0) }), "\(path): \(answer)")
+    }
+    service.process.send(SIGTERM)
+    #expect(await service.process.ending().status == 0)
+    upstream.simulator.send(SIGTERM)
+    _ = await upstream.simulator.ending()
+  }
+
+  @Test("every address that a route of the interface has is in the document")
+  func complete() throws {
+    let sources = Self.root.appending(path: "Sources/PushServer")
+    let described = try Self.described(
+      String(contentsOf: sources.appending(path: "OpenAPI/openapi.yaml"), encoding: .utf8))
+    var count = 0
+    let files = FileManager.default.enumerator(atPath: sources.path(percentEncoded: false))
+    while let name = files?.nextObject() as? String {
+      guard name.contains("Routes"), name.hasSuffix(".swift") else { continue }
+      let text = try String(contentsOf: sources.appending(path: name), encoding: .utf8)
+      for match in text.matches(of: #/\b(?:app|router)\.(get|post|put|patch|delete)\("([^"]+)"/#) {
+        let (method, path) = (String(match.1), String(match.2))
+        let address = path.hasPrefix("v1/") ? "/\(path)" : "/v1/apps/{app}/\(path)"
+        // The admin listener, and what people look at.
+        guard path.hasPrefix("v1/") || text.contains("router.group(\"v1/apps/{app}\")") else { continue }
+        count += 1
+        let isDescribed =
+          described[address]?.contains(method) == true
+          || described.contains { $0.key.hasPrefix(address + ":") && $0.value.contains(method) }
+        #expect(isDescribed, "\(method) \(address) of \(name) is not in openapi.yaml")
+      }
+    }
+    #expect(count > 8)
+  }
+}
