@@ -2,7 +2,7 @@
 ///
 /// Nothing here assumes one process, or SQLite. Every identifier is made by the caller, so that two
 /// machines can make them without having met.
-package protocol Store: KeyRecords, IntakeRecords, DeviceRecords, AudienceRecords, AppStateRecords {
+package protocol Store: KeyRecords, IntakeRecords, DeviceRecords, AudienceRecords, AppStateRecords, BridgeRecords {
   func close() throws(StoreError)
 }
 

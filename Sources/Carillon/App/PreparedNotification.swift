@@ -4,7 +4,9 @@ internal import PushTransport
 internal import PushWire
 
 /// A notification as one app sends it: checked, with every default filled in.
-struct PreparedNotification: Sendable {
+///
+/// A class, because many devices get the same one: each then has a reference to it.
+package final class PreparedNotification: Sendable {
   /// What notifications have in common that can share a campaign of the engine.
   struct Group: Hashable, Sendable {
     /// Nil over the binary protocol.
@@ -39,6 +41,9 @@ struct PreparedNotification: Sendable {
     group = Group(
       headers: common, expiration: expiration, priority: headers?.priority ?? notification.priority?.rawValue)
   }
+
+  /// Whether both can be in the same run.
+  func isGrouped(with other: PreparedNotification) -> Bool { self === other || group == other.group }
 
   static func headers(
     _ notification: PushNotification, settings: AppSettings, kind: ProviderCredentialKind, expiration: UInt32?

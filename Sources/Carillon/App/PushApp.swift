@@ -152,7 +152,10 @@ public struct PushApp: Sendable, Identifiable {
     return prepared
   }
 
-  func prepare(_ notification: PushNotification) throws(CarillonError) -> PreparedNotification {
+  /// Checks a notification, and makes it ready for any number of devices.
+  ///
+  /// - Throws: ``CarillonError/Code-swift.struct/payload`` for what the gateway would refuse.
+  package func prepare(_ notification: PushNotification) throws(CarillonError) -> PreparedNotification {
     try PreparedNotification(
       notification, payload: notification.json, settings: entry.settings, kind: entry.credential.kind,
       now: NIOLoop.wallClock)

@@ -49,6 +49,9 @@ package struct AppSettings: Hashable, Sendable, Codable {
   /// `queue: { bytes }`, of the service: payloads that wait to be acknowledged. Nil: see
   /// ``queueByteCountOrDefault``.
   package var queueByteCount: Int?
+  /// `bridge: { clients }`, of the service: certificates of the app's clients over the binary protocol,
+  /// each a file or `sha256:` with the fingerprint.
+  package var bridgeClients: [String] = []
 
   package struct Batching: Hashable, Sendable, Codable {
     package var maxBytes = AppSettings.engine.batchByteCount

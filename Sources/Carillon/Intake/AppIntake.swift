@@ -61,6 +61,25 @@ final class AppIntake: Sendable {
     return names.compactMap { $0 }
   }
 
+  /// See ``PushApp/take(_:assigned:answer:)``.
+  func take(
+    _ notifications: [(PreparedNotification, DeviceToken)],
+    assigned: (_ indices: [Int], IntakeRunID, _ firstLine: UInt32) -> Void,
+    answer: @escaping @Sendable (CarillonError?) -> Void
+  ) {
+    guard let first = notifications.first else { return }
+    let isUniform = notifications.allSatisfy { $0.0.isGrouped(with: first.0) }
+    for (group, indices) in isUniform ? [first.0.group: Array(notifications.indices)] : groups(of: notifications) {
+      let part = isUniform ? notifications : indices.map { notifications[$0] }
+      while true {
+        let run = run(for: group)
+        if run.enqueue(part, assigned: { assigned(indices, run.id, $0) }, answer) != nil { break }
+        // It has ended just now.
+        forget(run, group)
+      }
+    }
+  }
+
   private func groups(
     of notifications: [(PreparedNotification, DeviceToken)]
   ) -> [PreparedNotification.Group: [Int]] {

@@ -78,10 +78,13 @@ final class IntakeRun: AudienceSource, OutcomeListener {
   /// Takes notifications in, all or none. Returns the line of the first, or nil if the run takes
   /// nothing more.
   ///
-  /// - Parameter answer: called once: with nil when they are in the journal as durably as it was told
-  ///   to be, otherwise with why they are not. They may be sent all the same.
+  /// - Parameters:
+  ///   - assigned: called with that line, before anything can be heard of them.
+  ///   - answer: called once: with nil when they are in the journal as durably as it was told
+  ///     to be, otherwise with why they are not. They may be sent all the same.
   func enqueue(
-    _ notifications: some Collection<(PreparedNotification, DeviceToken)>, _ answer: @escaping Answer
+    _ notifications: some Collection<(PreparedNotification, DeviceToken)>, assigned: (UInt32) -> Void = { _ in },
+    _ answer: @escaping Answer
   ) -> UInt32? {
     let now = loop.now
     let (line, signal): (UInt32?, ReaderSignal?) = state.withLock { state in
@@ -98,6 +101,7 @@ final class IntakeRun: AudienceSource, OutcomeListener {
       state.lastLine = last
       state.age.took(through: last, now: now)
       state.answers.append((last, answer))
+      assigned(first)
       return (first, state.signal)
     }
     signal?.set()

@@ -1,4 +1,4 @@
-internal import PushWire
+package import PushWire
 
 /// Names one app on one device: the bytes that the app got from the system when it registered.
 ///
@@ -7,7 +7,7 @@ internal import PushWire
 public struct DeviceToken: Hashable, Sendable {
   let wire: PushWire.DeviceToken
 
-  init(_ wire: PushWire.DeviceToken) { self.wire = wire }
+  package init(_ wire: PushWire.DeviceToken) { self.wire = wire }
 
   /// Reads a token as apps usually send it to their server.
   ///

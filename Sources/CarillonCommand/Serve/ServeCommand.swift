@@ -33,8 +33,17 @@ struct ServeCommand: AsyncParsableCommand {
   @Option(help: .init("The configuration.", valueName: "file")) var config: String
   @Flag(help: "Print one JSON object when it serves, with its ports.") var json = false
 
+  @Option(help: .init("Say which app a client of the bridge would be, by its certificate, and end.", valueName: "file"))
+  var explainClient: String?
+
   func run() async throws {
     let configuration = try ServerFile.read(config)
+    if let explainClient {
+      let (isAccepted, text) = try BridgeExplanation.explain(explainClient, configuration)
+      StandardStream.output.writeLine(text)
+      if !isAccepted { throw ExitStatus.findings }
+      return
+    }
     var logger = Logger(label: "carillon") { StreamLogHandler.standardError(label: $0) }
     logger.logLevel = .info
     let (config, json) = (config, json)
@@ -45,7 +54,7 @@ struct ServeCommand: AsyncParsableCommand {
       try await daemon.run { ports in
         StandardStream.output.writeLine(
           json
-            ? #"{"event":"ready","api":\#(ports.api),"admin":\#(ports.admin)}"#
+            ? ports.readyJSON
             : "Serves the API on port \(ports.api), health and metrics on port \(ports.admin).")
       }
     } catch let error as CarillonError {

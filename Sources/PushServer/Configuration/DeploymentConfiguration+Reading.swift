@@ -97,6 +97,14 @@ extension AppSettings {
     if let value = reader.take("attempts") { attempts = try value.integer(in: 1...RequestPolicy.attemptCountLimit) }
     if let value = reader.take("patience") { patience = try value.duration(in: Bounds.patience) }
     if let value = reader.take("rate-limit") { rateLimit = try value.rate() }
+    if let value = reader.take("bridge") {
+      var bridge = try YAMLReader(value)
+      for client in try bridge.take("clients")?.list() ?? [] {
+        let text = try client.text()
+        bridgeClients.append(text.hasPrefix("sha256:") ? text : try client.filePath())
+      }
+      try bridge.finish()
+    }
     if let value = reader.take("queue") {
       var queue = try YAMLReader(value)
       queueByteCount = try queue.take("bytes")?.byteCount(in: 64 << 10...4 << 30)

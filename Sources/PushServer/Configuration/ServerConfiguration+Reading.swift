@@ -14,7 +14,7 @@ extension ServerConfiguration {
 
   private init(_ node: YAMLNode) throws(ConfigurationError) {
     var reader = try YAMLReader(node)
-    let parts = ["api", "admin", "store", "shutdown", "retention"].map { reader.take($0) }
+    let parts = ["api", "admin", "store", "shutdown", "retention", "bridge"].map { reader.take($0) }
     self.init(deployment: try DeploymentConfiguration(&reader, node))
     if let value = parts[0] { api = try API(value) }
     if let value = parts[1] { admin = try Admin(value) }
@@ -24,6 +24,7 @@ extension ServerConfiguration {
       try reader.finish()
     }
     if let value = parts[3] { shutdown = try Shutdown(value) }
+    if let value = parts[5] { bridge = try BridgeConfiguration(value) }
     if let value = parts[4] { retention = try value.duration(in: .seconds(60) ... .seconds(3660 * 86_400)) }
     guard deployment.journal.directory != nil else {
       throw node.error(
@@ -70,7 +71,7 @@ extension ServerConfiguration.Shutdown {
 }
 
 extension Listen {
-  fileprivate init(_ node: YAMLNode) throws(ConfigurationError) {
+  init(_ node: YAMLNode) throws(ConfigurationError) {
     let text = try node.text()
     let name = text.split(separator: ":", omittingEmptySubsequences: false).dropLast().joined(separator: ":")
     let host = name.hasPrefix("[") && name.hasSuffix("]") ? String(name.dropFirst().dropLast()) : name

@@ -34,6 +34,8 @@ package struct ServerConfiguration: Hashable, Sendable {
   /// Of the SQLite file. Nil: `store.db` in the folder of the configuration file.
   package var storePath: String?
   package var shutdown = Shutdown()
+  /// Nil: nobody is served over the binary protocol.
+  package var bridge: BridgeConfiguration?
   /// How long outcomes and batches can be asked for after they ended.
   package var retention = Duration.seconds(7 * 86_400)
 

@@ -28,7 +28,16 @@ package final class OutcomeBook: IntakeRecorder {
   /// thread took is durable. After a failure nothing is, so every later call fails as well.
   private let failure = Mutex<UnsyncedList?>(nil)
 
+  /// Hears of outcomes at once.
+  private let watcher = Mutex<(any IntakeWatcher)?>(nil)
+
   package init(store: any Store) { self.store = store }
+
+  /// To be called before anything is taken in.
+  package func tell(_ watcher: any IntakeWatcher) { self.watcher.withLock { $0 = watcher } }
+
+  /// Adds what the bridge has to write.
+  func change(_ change: (inout BridgeChanges) -> Void) { state.withLock { change(&$0.changes.bridge) } }
 
   // MARK: IntakeRecorder
 
@@ -50,6 +59,7 @@ package final class OutcomeBook: IntakeRecorder {
     state.withLock { state in
       state.accepted[id, default: [:]][confirmation, default: []] += lines.lazy.map { UInt32(truncatingIfNeeded: $0) }
     }
+    watcher.withLock { $0 }?.accepted(run, lines: lines)
   }
 
   package func notAccepted(
@@ -67,11 +77,13 @@ package final class OutcomeBook: IntakeRecorder {
         IntakeChanges.NotAccepted(notification: notification, state: name, detail: detail))
       if let gone { state.changes.gone.append(gone) }
     }
+    watcher.withLock { $0 }?.notAccepted(run, line: line, outcome: outcome)
   }
 
   package func ended(_ run: IntakeRunID) {
     let id = StoredRunID(run)
     state.withLock { $0.changes.ended.append((id, .now)) }
+    watcher.withLock { $0 }?.ended(run)
   }
 
   package func makeDurable() throws(UnsyncedList) {

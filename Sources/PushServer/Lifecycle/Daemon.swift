@@ -14,6 +14,8 @@ package final class Daemon: Sendable {
   package struct Ports: Hashable, Sendable {
     package var api: Int
     package var admin: Int
+    package var bridge: Int?
+    package var bridgeFeedback: Int?
   }
 
   private let configuration: ServerConfiguration
@@ -26,8 +28,10 @@ package final class Daemon: Sendable {
   private let book: OutcomeBook
   private let keys: KeyRing
   private let metrics = ServiceMetrics()
+  /// Nil: nobody is served over the binary protocol.
+  package let bridge: Bridge?
   private let isReady = Atomic<Bool>(false)
-  private let ports = Mutex<(api: Int?, admin: Int?)>((nil, nil))
+  private let ports = Mutex(OpenPorts())
 
   /// Opens the store and the journal, and reads every credential. Nothing listens yet.
   ///
@@ -54,6 +58,7 @@ package final class Daemon: Sendable {
     book = OutcomeBook(store: store)
     keys = KeyRing(store: store)
     try deployment.recordIntake(with: book)
+    bridge = try Bridge.make(configuration, deployment: deployment, book: book, store: store, logger: logger)
     metrics.observe(deployment)
   }
 
@@ -67,22 +72,31 @@ package final class Daemon: Sendable {
       intake: IntakeLimit(
         queueByteCount: { [self] app in settings.withLock { $0[app]?.queueByteCountOrDefault ?? 0 } },
         isOpen: { [self] in isReady.load(ordering: .relaxed) }),
-      metrics: metrics.requests)
+      metrics: metrics.requests,
+      bridge: bridge)
     let admin = AdminRoutes(
       isReady: { [self] in isReady.load(ordering: .relaxed) },
       metrics: { [self] in
-        metrics.text(deployment, store: store, isReady: isReady.load(ordering: .relaxed))
+        metrics.text(deployment, store: store, bridge: bridge, isReady: isReady.load(ordering: .relaxed))
       }, requests: metrics.requests)
     var apiListener = listener(api.responder, configuration.api.listen) { [self] port in
       isReady.store(true, ordering: .relaxed)
       listens(ready) { $0.api = port }
     }
+    let (opening, opened) = AsyncStream.makeStream(of: Void.self)
     // Nobody asks before everything that the last process acknowledged is known.
     apiListener.beforeServerStarts { [self] in
       await pauseApps()
+      try await bridge?.restore()
       for left in await deployment.resumeIntake() {
         logger.warning(
           "notifications stay in the journal", metadata: ["app": "\(left.app)", "why": "\(left.reason)"])
+      }
+      opened.finish()
+    }
+    let bridges: (any Service)? = bridge.map { bridge in
+      BridgeService(bridge: bridge, isReady: opening, drain: configuration.shutdown.drain) { [self] gateway, feedback in
+        listens(ready) { ($0.bridge, $0.bridgeFeedback) = (gateway, feedback) }
       }
     }
     // They are stopped in the reverse order.
@@ -98,6 +112,7 @@ package final class Daemon: Sendable {
             }),
           .init(service: deployment),
           .init(service: Reloading { [self] in await reload() }),
+          .init(service: bridges ?? IdleService()),
           .init(service: apiListener),
           .init(
             service: Announcement(duration: configuration.shutdown.announce) { [self] in
@@ -164,6 +179,9 @@ package final class Daemon: Sendable {
     }
     // Apps that are new may have left something in an earlier process.
     _ = await deployment.resumeIntake()
+    do throws(CarillonError) { try bridge?.replace(Array(new.values)) } catch {
+      logger.error("the bridge knows its clients as before", metadata: ["why": "\(error.message)"])
+    }
     logger.notice("configuration read again", metadata: ["apps": "\(new.count)"])
   }
 
@@ -182,13 +200,20 @@ package final class Daemon: Sendable {
       logger: logger)
   }
 
-  private func listens(_ ready: (Ports) -> Void, _ note: (inout (api: Int?, admin: Int?)) -> Void) {
-    let both: Ports? = ports.withLock { ports in
+  private struct OpenPorts {
+    var api: Int?
+    var admin: Int?
+    var bridge: Int?
+    var bridgeFeedback: Int?
+  }
+
+  private func listens(_ ready: (Ports) -> Void, _ note: (inout OpenPorts) -> Void) {
+    let all: Ports? = ports.withLock { ports in
       note(&ports)
-      guard let api = ports.api, let admin = ports.admin else { return nil }
-      return Ports(api: api, admin: admin)
+      guard let api = ports.api, let admin = ports.admin, bridge == nil || ports.bridge != nil else { return nil }
+      return Ports(api: api, admin: admin, bridge: ports.bridge, bridgeFeedback: ports.bridgeFeedback)
     }
-    if let both { ready(both) }
+    if let all { ready(all) }
   }
 }
 

@@ -65,6 +65,7 @@ struct Upkeep: Service {
       if !uses.isEmpty { try await store.noteUse(of: uses) }
       let oldest = StoreInstant(milliseconds: StoreInstant.now.milliseconds - retention.components.seconds * 1000)
       try await store.forget(endedBefore: oldest)
+      try await store.forgetForwarded(before: StoreInstant(milliseconds: StoreInstant.now.milliseconds - 86_400_000))
     } catch {
       logger.error("the store cannot be written", metadata: ["why": "\(error)"])
     }

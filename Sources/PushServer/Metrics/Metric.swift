@@ -44,6 +44,23 @@ enum Metric {
     name: "carillon_batch_notifications", help: "Notifications that were written to a connection together.",
     kind: .histogram(.counts([1, 4, 16, 64, 256, 1_024])))
 
+  // MARK: The bridge
+
+  static let bridgeClients = MetricDescription(
+    name: "carillon_bridge_clients", help: "Connected clients of the binary protocol.", kind: .gauge)
+  static let bridgeFrames = MetricDescription(
+    name: "carillon_bridge_frames_total", help: "Frames that clients of the binary protocol have sent.", kind: .counter)
+  static let bridgeAlreadyDelivered = MetricDescription(
+    name: "carillon_bridge_already_delivered_total",
+    help: "Frames that had been forwarded before and were not sent twice.", kind: .counter)
+  static let bridgeResponses = MetricDescription(
+    name: "carillon_bridge_responses_total", help: "Error responses to clients of the binary protocol, by status.",
+    kind: .counter)
+  static let bridgeFeedback = MetricDescription(
+    name: "carillon_bridge_feedback_total", help: "Devices that the feedback service has handed out.", kind: .counter)
+  static let bridgeRefused = MetricDescription(
+    name: "carillon_bridge_refused_total", help: "Clients that were refused by their certificate.", kind: .counter)
+
   // MARK: The service
 
   static let ready = MetricDescription(
@@ -70,7 +87,8 @@ enum Metric {
   /// In the order of the export.
   static let all = [
     ready, submitted, outcomes, resent, possibleDuplicates, reconnects, queueNotifications, queueBytes, queueOldest,
-    window, connections, paused, credentialExpiry, deliveryDuration, batchSize, journalSync, journalLag, journalFailed,
+    window, connections, paused, credentialExpiry, deliveryDuration, batchSize, bridgeClients,
+    bridgeFrames, bridgeAlreadyDelivered, bridgeResponses, bridgeFeedback, bridgeRefused, journalSync, journalLag, journalFailed,
     storeLog, requestDuration,
   ]
 }

@@ -13,13 +13,16 @@ final class ServiceMetrics: Sendable {
   private let ready: GaugeSeries
   private let journalFailed: GaugeSeries
   private let storeLog: GaugeSeries
+  private let bridgeRefused: CounterSeries
   private let apps = Mutex<[String: AppMetrics]>([:])
+  private let bridges = Mutex<[String: BridgeMetrics]>([:])
 
   init() {
     requests = RequestMetrics(registry)
     journalSync = registry.histogram(Metric.journalSync)
     journalLag = registry.histogram(Metric.journalLag)
     ready = registry.gauge(Metric.ready)
+    bridgeRefused = registry.counter(Metric.bridgeRefused)
     journalFailed = registry.gauge(Metric.journalFailed)
     storeLog = registry.gauge(Metric.storeLog)
   }
@@ -38,7 +41,7 @@ final class ServiceMetrics: Sendable {
   }
 
   /// In the text format of Prometheus.
-  func text(_ deployment: Deployment, store: SQLiteStore, isReady: Bool) -> [UInt8] {
+  func text(_ deployment: Deployment, store: SQLiteStore, bridge: Bridge?, isReady: Bool) -> [UInt8] {
     ready.set(isReady ? 1 : Int64(0))
     journalFailed.set(deployment.journalFailure == nil ? 0 : Int64(1))
     storeLog.set(Int64(store.logByteCount))
@@ -47,6 +50,12 @@ final class ServiceMetrics: Sendable {
       for app in present { apps[app.id, default: AppMetrics(app.id, registry)].update(app) }
       for id in Set(apps.keys).subtracting(present.map(\.id)) {
         if let gone = apps.removeValue(forKey: id) { registry.remove(gone.series) }
+      }
+    }
+    if let bridge {
+      bridgeRefused.set(total: bridge.refusedCount)
+      bridges.withLock { bridges in
+        for (app, counts) in bridge.counts { bridges[app, default: BridgeMetrics(app, registry)].update(counts) }
       }
     }
     return registry.text

@@ -93,11 +93,12 @@ package struct IntakeChanges: Sendable {
   package var notAccepted: [NotAccepted] = []
   package var gone: [StoredGoneDevice] = []
   package var ended: [(run: StoredRunID, at: StoreInstant)] = []
+  package var bridge = BridgeChanges()
 
   package init() {}
 
   package var isEmpty: Bool {
-    began.isEmpty && accepted.isEmpty && notAccepted.isEmpty && gone.isEmpty && ended.isEmpty
+    began.isEmpty && accepted.isEmpty && notAccepted.isEmpty && gone.isEmpty && ended.isEmpty && bridge.isEmpty
   }
 }
 

@@ -157,7 +157,7 @@ extension StoredBatch.Part {
 }
 
 extension StoredGoneDevice {
-  fileprivate init(_ row: Row) {
+  init(_ row: Row) {
     self.init(
       app: row["app"], token: Array(row["token"] as Data),
       since: (row["since"] as Int64?).map(StoreInstant.init(milliseconds:)),
@@ -214,6 +214,7 @@ private struct OutcomeWriter {
       try suppress.execute(
         arguments: [(entry.since ?? entry.foundAt).milliseconds, entry.app, Data(entry.token)])
     }
+    if !changes.bridge.isEmpty { try BridgeWriter(database: database).write(changes.bridge) }
     let end = try database.cachedStatement(sql: "UPDATE runs SET endedAt = ? WHERE high = ? AND low = ?")
     for entry in changes.ended {
       try end.execute(arguments: [entry.at.milliseconds, entry.run.high.stored, Int64(entry.run.low)])

@@ -49,6 +49,7 @@ enum Schema {
     }
     migrator.registerMigration("2: devices") { try $0.execute(sql: DeviceSchema.tables) }
     migrator.registerMigration("3: apps") { try $0.execute(sql: Schema.appStates) }
+    migrator.registerMigration("4: bridge") { try $0.execute(sql: BridgeSchema.sql) }
     return migrator
   }
 }

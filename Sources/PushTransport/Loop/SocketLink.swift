@@ -1,10 +1,10 @@
 internal import Glibc
-internal import NIOCore
+package import NIOCore
 
 extension Channel {
   /// How many bytes of this TCP connection the peer has not acknowledged (SIOCOUTQ); nil if the
   /// system does not report it.
-  fileprivate var unacknowledgedByteCount: Int? {
+  package var unacknowledgedByteCount: Int? {
     // The value is 0x5411. Its own macro is not visible in Swift; this one has the same value.
     let siocOutQ = UInt(TIOCOUTQ)
     return try? pipeline.syncOperations.withUnsafeTransportIfAvailable(of: NIOBSDSocket.Handle.self) {

@@ -60,6 +60,10 @@ package struct ClientCertificatePolicy: Sendable {
   /// Decides last about a certificate that has passed all other checks; nil accepts it. Called on
   /// the connection's event loop during the handshake.
   package var refuse: (@Sendable (PeerIdentity) -> Refusal?)?
+  /// Decides alone, instead of ``refuse``: also about certificates that ``trust`` does not cover, or
+  /// whose dates have passed, with the reason. That the client has the certificate's key is checked in
+  /// any case. Called as ``refuse`` is.
+  package var judge: (@Sendable (PeerIdentity, _ distrust: String?) -> Refusal?)?
 
   package init(request: Request, trust: Trust? = nil, refuse: (@Sendable (PeerIdentity) -> Refusal?)? = nil) {
     self.request = request
@@ -82,6 +86,13 @@ package struct TLSServerConfiguration: Sendable {
   /// Off by default, because some old clients mistake a TLS 1.3 ticket for an answer
   /// (BinaryProtocol.md, "Decoding rules").
   package var sendsTickets = false
+  /// Accepts TLS 1.0 or 1.1 too, with the weak signatures that these need. Nil: it does not.
+  package var oldestVersion: OldVersion?
+
+  package enum OldVersion: Int32, Sendable, Hashable {
+    case tls10 = 0x0301
+    case tls11 = 0x0302
+  }
 
   package init(
     credential: Credential, clients: ClientCertificatePolicy, versions: ClosedRange<TLSVersion> = .tls12 ... .tls13

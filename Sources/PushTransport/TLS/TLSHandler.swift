@@ -90,6 +90,10 @@ package final class TLSHandler: ChannelDuplexHandler {
   /// The limit ends a handshake with a peer that sends a byte now and then.
   private static let extensionCountLimit = 20
 
+  /// How much of a client is read after its handshake has failed, and for how long.
+  private static let refusedByteCountLimit = 256 << 10
+  private static let refusedTimeout = TimeAmount.seconds(1)
+
   /// How long closing waits for earlier writes to reach the socket.
   private static let closeTimeout = TimeAmount.seconds(2)
 
@@ -269,8 +273,14 @@ package final class TLSHandler: ChannelDuplexHandler {
 
   private func fail(_ failure: TLSFailure, context: ChannelHandlerContext) {
     if case .closed = phase { return }
+    let mayWrite = session.isServer && !isInputClosed
+    let wasHandshaking = if case .handshaking = phase { true } else { false }
     context.fireErrorCaught(failure)
-    closeNow(context)
+    guard wasHandshaking, mayWrite, case .handshaking = phase else { return closeNow(context) }
+    // A client that has sent something behind its handshake would get a reset instead of the alert.
+    phase = .draining(byteCountLeft: Self.refusedByteCountLimit)
+    context.close(mode: .output, promise: nil)
+    schedule(after: Self.refusedTimeout, context) { handler, context in handler.closeNow(context) }
   }
 
   // MARK: Outbound

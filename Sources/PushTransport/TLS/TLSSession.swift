@@ -90,6 +90,8 @@ internal import PushWire
     unsafe io.deallocate()
   }
 
+  var isServer: Bool { context.isServer }
+
   /// The negotiated version; nil before the end of the handshake.
   package var version: TLSVersion? { isEstablished ? unsafe TLSVersion(rawValue: SSL_version(ssl)) : nil }
 
@@ -370,6 +372,7 @@ extension TLSSession {
   static func verifyClient(_ store: OpaquePointer?) -> Int32 {
     guard let session = unsafe session(verifying: store) else { return 0 }
     let policy = session.context.clients
+    if let judge = policy.judge { return unsafe session.judgeClient(store, judge, hasTrust: policy.trust != nil) }
     if policy.trust != nil {
       guard unsafe X509_verify_cert(store) == 1 else {
         let reason = unsafe String(cString: X509_verify_cert_error_string(Int(X509_STORE_CTX_get_error(store))))
@@ -382,6 +385,29 @@ extension TLSSession {
     {
       unsafe X509_STORE_CTX_set_error(store, refusal.verifyError)
       session.distrust = "the server's policy refused the client's certificate"
+      return 0
+    }
+    unsafe X509_STORE_CTX_set_error(store, X509_V_OK)
+    return 1
+  }
+
+  private func judgeClient(
+    _ store: OpaquePointer?, _ judge: (PeerIdentity, _ distrust: String?) -> ClientCertificatePolicy.Refusal?,
+    hasTrust: Bool
+  ) -> Int32 {
+    // The check may put another certificate into its place.
+    guard let leaf = unsafe Self.copy(X509_STORE_CTX_get0_cert(store)) else { return 0 }
+    var distrust: String?
+    if !hasTrust {
+      distrust = "no authority is configured for clients"
+    } else if unsafe X509_verify_cert(store) != 1 {
+      let error = unsafe X509_STORE_CTX_get_error(store)
+      distrust = unsafe "its certificate is not trusted: \(String(cString: X509_verify_cert_error_string(Int(error))))"
+    }
+    OpenSSLErrors.clear()
+    if let refusal = judge(PeerIdentity(leaf), distrust) {
+      unsafe X509_STORE_CTX_set_error(store, refusal.verifyError)
+      self.distrust = "the server's policy refused the client's certificate"
       return 0
     }
     unsafe X509_STORE_CTX_set_error(store, X509_V_OK)

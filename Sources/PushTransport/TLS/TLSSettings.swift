@@ -92,12 +92,16 @@ internal import Synchronization
   }
 
   private func becomeServer(_ configuration: TLSServerConfiguration) throws(CredentialError) {
+    if let oldest = configuration.oldestVersion {
+      unsafe SSL_CTX_set_security_level(pointer, 0)
+      guard unsafe carillon_set_min_version(pointer, oldest.rawValue) == 1 else { throw .broken(OpenSSLErrors.take()) }
+    }
     try use(configuration.credential)
     // No tickets for TLS 1.2. For TLS 1.3, a ticket names a session that the server keeps. A ticket
     // that contains the session, certificates included, costs half a handshake to read.
     unsafe SSL_CTX_set_options(pointer, carillon_option_no_ticket)
     // A resumed session presents no certificate that the policy could refuse.
-    if configuration.sendsTickets, configuration.clients.refuse == nil {
+    if configuration.sendsTickets, configuration.clients.refuse == nil, configuration.clients.judge == nil {
       unsafe carillon_set_server_sessions(pointer)
       unsafe SSL_CTX_set_num_tickets(pointer, 1)
       let name = Array("carillon".utf8)
@@ -115,8 +119,9 @@ internal import Synchronization
     }
     if let authorities = configuration.clients.trust {
       try trust(authorities, contents: nil)
-      // The names that the client receives. Without them, it still presents its certificate.
-      if case .file(let path) = authorities {
+      // The names that the client receives. Without them, it still presents its certificate. With them,
+      // many clients present none that another authority has issued.
+      if case .file(let path) = authorities, configuration.clients.judge == nil {
         unsafe SSL_CTX_set_client_CA_list(pointer, SSL_load_client_CA_file(path))
       }
       OpenSSLErrors.clear()

@@ -1,0 +1,40 @@
+internal import PushEngine
+
+extension PushApp {
+  /// Takes notifications in as ``submit(_:)`` does, without waiting for anything: for callers on an
+  /// event loop.
+  ///
+  /// - Parameters:
+  ///   - assigned: called before this returns, and before anything can be heard of the notifications:
+  ///     which of them, by their indices, are neighbouring lines of a run, and the first line.
+  ///   - answer: called for each run: with nil when they are in the journal, otherwise with why not.
+  /// - Throws: nothing was taken in: the app has stopped or was removed, or the deployment has ended.
+  package func take(
+    _ notifications: [(PreparedNotification, DeviceToken)],
+    assigned: (_ indices: [Int], IntakeRunID, _ firstLine: UInt32) -> Void,
+    answer: @escaping @Sendable (CarillonError?) -> Void
+  ) throws(CarillonError) {
+    guard let runtime = entry.runtime else {
+      throw CarillonError(.cancelled, "The app \"\(entry.id)\" was removed from its deployment.")
+    }
+    if let failure = runtime.failure { throw failure }
+    guard let intake = runtime.intake else {
+      throw CarillonError(.configuration, "The deployment has no recorder for what it takes in.")
+    }
+    intake.take(notifications, assigned: assigned, answer: answer)
+  }
+}
+
+extension Deployment {
+  /// For each run that an earlier process left unfinished, the last line that the journal has of it.
+  /// Only before ``resumeIntake()``.
+  package var unfinishedIntakeLines: [IntakeRunID: UInt64] {
+    var lines: [IntakeRunID: UInt64] = [:]
+    for state in core.unfinished {
+      let note = CampaignNote(reading: state.campaign.context)
+      guard let run = note.intakeRun.flatMap({ NotificationID($0)?.run }) else { continue }
+      lines[run] = state.campaign.readLine
+    }
+    return lines
+  }
+}

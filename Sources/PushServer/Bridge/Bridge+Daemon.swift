@@ -1,0 +1,39 @@
+internal import Carillon
+internal import Logging
+internal import PushStore
+internal import ServiceLifecycle
+
+extension Bridge {
+  /// The bridge of a service; nil if its configuration has none.
+  ///
+  /// - Throws: a certificate cannot be used.
+  static func make(
+    _ configuration: ServerConfiguration, deployment: Deployment, book: OutcomeBook, store: any Store, logger: Logger
+  ) throws(CarillonError) -> Bridge? {
+    guard let settings = configuration.bridge else { return nil }
+    let bridge = try Bridge(
+      settings, apps: configuration.deployment.apps, deployment: deployment, book: book, store: store, logger: logger)
+    book.tell(bridge)
+    if settings.minimumTLS < .tls12 {
+      logger.warning(
+        "the bridge accepts old versions of TLS, which others can read and change",
+        metadata: ["minimum-tls": "\(settings.minimumTLS.rawValue)"])
+    }
+    return bridge
+  }
+}
+
+/// In the place of a service that the configuration does not ask for.
+struct IdleService: Service {
+  func run() async throws { try await gracefulShutdown() }
+}
+
+extension Daemon.Ports {
+  /// What `carillon serve --json` prints when it serves.
+  package var readyJSON: String {
+    var text = #"{"event":"ready","api":\#(api),"admin":\#(admin)"#
+    if let bridge { text += #","bridge":\#(bridge)"# }
+    if let bridgeFeedback { text += #","bridgeFeedback":\#(bridgeFeedback)"# }
+    return text + "}"
+  }
+}

@@ -1,0 +1,202 @@
+package import Carillon
+internal import Logging
+internal import NIOCore
+internal import PushStore
+internal import PushTransport
+package import PushWire
+internal import Synchronization
+
+/// The bridge: to its clients it is Apple's binary gateway and feedback service; what they send goes
+/// into the app's ordinary intake.
+package final class Bridge: Sendable {
+  private struct State {
+    var apps: [String: BridgeApp] = [:]
+    var directory: BridgeDirectory
+    /// By app: bytes of payloads that may wait for its connections.
+    var queueByteCounts: [String: Int]
+    var limit: HandshakeLimit
+    var connectionCount = 0
+    var refusedCount = 0
+    var isEnding = false
+  }
+
+  let configuration: BridgeConfiguration
+  let logger: Logger
+  let store: any Store
+  private let deployment: Deployment
+  private let book: OutcomeBook
+  private let state: Mutex<State>
+  /// The apps of runs that the bridge has lines in.
+  private let runs = Mutex<[IntakeRunID: BridgeApp]>([:])
+
+  /// - Throws: a certificate cannot be used.
+  init(
+    _ configuration: BridgeConfiguration, apps: [AppSettings], deployment: Deployment, book: OutcomeBook,
+    store: any Store, logger: Logger
+  ) throws(CarillonError) {
+    self.configuration = configuration
+    self.deployment = deployment
+    self.book = book
+    self.store = store
+    self.logger = logger
+    state = Mutex(
+      State(
+        directory: try BridgeDirectory(apps), queueByteCounts: Self.queueByteCounts(apps),
+        limit: HandshakeLimit(rate: configuration.handshakeRate)))
+    _ = try tlsContext()
+  }
+
+  private static func queueByteCounts(_ apps: [AppSettings]) -> [String: Int] {
+    Dictionary(apps.map { ($0.id, $0.queueByteCountOrDefault) }) { first, _ in first }
+  }
+
+  /// By app.
+  package var counts: [String: BridgeCounts] {
+    state.withLock { $0.apps.values.map { ($0.id, $0.counts) } }.reduce(into: [:]) { $0[$1.0] = $1.1 }
+  }
+  /// Clients that were refused, of all apps.
+  package var refusedCount: Int { state.withLock { $0.refusedCount } }
+  var isEnding: Bool { state.withLock { $0.isEnding } }
+  var connectionCount: Int { state.withLock { $0.connectionCount } }
+
+  /// Other apps, or other certificates: connections that are open stay.
+  func replace(_ apps: [AppSettings]) throws(CarillonError) {
+    let directory = try BridgeDirectory(apps)
+    state.withLock { state in
+      state.directory = directory
+      state.queueByteCounts = Self.queueByteCounts(apps)
+    }
+  }
+
+  func hasRoom(_ app: PushApp) -> Bool {
+    app.queuedByteCount < state.withLock { $0.queueByteCounts[app.id] ?? 0 }
+  }
+
+  func app(_ id: String) -> BridgeApp {
+    state.withLock { state in
+      if let app = state.apps[id] { return app }
+      let app = BridgeApp(id, memory: configuration.memory, book: book) { [self] run, app in
+        runs.withLock { $0[run] = app }
+      }
+      state.apps[id] = app
+      return app
+    }
+  }
+
+  // MARK: Clients
+
+  /// - Returns: false: it is closed at once.
+  func admits(_ address: String, now: Instant) -> Bool {
+    state.withLock { state in
+      guard !state.isEnding, state.connectionCount < configuration.connectionLimit,
+        state.limit.admits(address, now: now)
+      else { return false }
+      state.connectionCount += 1
+      return true
+    }
+  }
+
+  func closed() { state.withLock { $0.connectionCount -= 1 } }
+
+  /// Decides during the handshake.
+  func refusal(of identity: PeerIdentity, distrust: String?) -> ClientCertificatePolicy.Refusal? {
+    let answer = state.withLock { $0.directory.answer(for: BridgeCertificate(identity), distrust: distrust) }
+    guard case .refused(let reason) = answer else { return nil }
+    state.withLock { $0.refusedCount += 1 }
+    logger.warning("client refused", metadata: ["certificate": "\(identity.subject)", "why": "\(reason)"])
+    return distrust == nil ? .unknown : .unknownAuthority
+  }
+
+  func handshakeFailed(_ address: String, _ reason: String) {
+    logger.info("a client's handshake failed", metadata: ["address": "\(address)", "why": "\(reason)"])
+  }
+
+  /// The app of a client that was not refused.
+  func client(_ identity: PeerIdentity) -> (app: BridgeApp, push: PushApp)? {
+    let answer = state.withLock { $0.directory.answer(for: BridgeCertificate(identity), distrust: nil) }
+    guard case .app(let id, _) = answer, let push = try? deployment.app(id) else { return nil }
+    return (app(id), push)
+  }
+
+  // MARK: Life
+
+  /// Remembers what earlier processes forwarded for clients that were not told. To be called before the
+  /// intake of earlier processes is resumed.
+  func restore() async throws(StoreError) {
+    let now = Instant(nanoseconds: NIODeadline.now().uptimeNanoseconds)
+    let oldest = StoreInstant(
+      milliseconds: StoreInstant.now.milliseconds - configuration.memory.age.components.seconds * 1000)
+    let lines = deployment.unfinishedIntakeLines
+    // The last connection that had a line decides about it.
+    var latest: [ForwardedLine: (app: String, client: String, digest: FrameDigest, answer: FrameAnswer?)] = [:]
+    var order: [ForwardedLine] = []
+    for found in try await store.forwardedFrames(since: oldest) {
+      let frames = found.frames
+      app(frames.app).restore(position: frames.position + Int64(frames.count), client: frames.client)
+      guard let run = IntakeRunID(high: frames.run.high, low: frames.run.low) else { continue }
+      for (offset, digest) in [FrameDigest](bytes: frames.digests).enumerated() {
+        let line = ForwardedLine(run, line: frames.firstLine + UInt32(offset))
+        latest[line] = nil
+        guard frames.firstFrame + UInt64(offset) >= found.from else { continue }
+        let answer = found.answer(line: line.line)
+        // What the journal does not have was never sent.
+        guard answer != nil || UInt64(line.line) <= lines[run] ?? 0 else { continue }
+        if answer == nil { runs.withLock { $0[run] = app(frames.app) } }
+        latest[line] = (frames.app, frames.client, digest, answer)
+        order.append(line)
+      }
+    }
+    for line in order {
+      guard let entry = latest.removeValue(forKey: line) else { continue }
+      app(entry.app).restore(
+        entry.digest, ForwardedMemory.Entry(line: line, answer: entry.answer), client: entry.client, now: now)
+    }
+  }
+
+  /// Ends the connections of apps that take nothing more.
+  func checkApps() {
+    for app in state.withLock({ Array($0.apps.values) }) {
+      let isGone = (try? deployment.app(app.id)).map { $0.stopReason != nil } ?? true
+      if isGone { end(app.links) }
+    }
+  }
+
+  /// Asks all clients to leave.
+  func end() {
+    let apps = state.withLock { state in
+      state.isEnding = true
+      return Array(state.apps.values)
+    }
+    for app in apps { end(app.links) }
+  }
+
+  private func end(_ links: [BridgeLink]) {
+    for link in links { link.put(.end)?() }
+  }
+}
+
+// MARK: - Outcomes
+
+extension Bridge: IntakeWatcher {
+  package func accepted(_ run: IntakeRunID, lines: [UInt64]) {
+    guard let app = runs.withLock({ $0[run] }) else { return }
+    for wake in app.answered(lines.lazy.map { ForwardedLine(run, line: UInt32(truncatingIfNeeded: $0)) }, .accepted) {
+      wake()
+    }
+  }
+
+  package func notAccepted(_ run: IntakeRunID, line: UInt64, outcome: Outcome) {
+    guard let app = runs.withLock({ $0[run] }) else { return }
+    let line = ForwardedLine(run, line: UInt32(truncatingIfNeeded: line))
+    for wake in app.answered(CollectionOfOne(line), FrameAnswer(outcome)) { wake() }
+  }
+
+  package func ended(_ run: IntakeRunID) { runs.withLock { $0[run] = nil } }
+}
+
+extension RememberedFrames {
+  fileprivate func answer(line: UInt32) -> FrameAnswer? {
+    if acceptedLines.contains(where: { $0.contains(line) }) { return .accepted }
+    return notAccepted[line].map { FrameAnswer(state: $0.state, detail: $0.detail) }
+  }
+}

@@ -1,0 +1,108 @@
+package import Carillon
+package import PushTransport
+package import PushWire
+
+/// What a client's certificate says about it.
+package struct BridgeCertificate: Hashable, Sendable {
+  package var subject: String
+  /// SHA-256, in lower-case hexadecimal.
+  package var fingerprint: String
+  package var topics: [String]
+  package var environments: Set<PushEnvironment>
+
+  init(_ identity: PeerIdentity) {
+    subject = identity.subject
+    fingerprint = identity.fingerprint
+    topics = identity.topics
+    environments = identity.environments
+  }
+
+  package init(_ certificate: CertificateInspection) {
+    subject = certificate.subject
+    fingerprint = certificate.sha256
+    topics = certificate.topics
+    environments = certificate.environments
+  }
+}
+
+/// Which app a bridge's client is.
+package struct BridgeDirectory: Sendable {
+  package enum Answer: Hashable, Sendable {
+    /// - reason: a clause, such as `its certificate is pinned`.
+    case app(String, reason: String)
+    case refused(reason: String)
+  }
+
+  private struct Topic {
+    var app: String
+    var environment: PushEnvironment
+  }
+
+  /// Apps by the fingerprints of pinned certificates.
+  private var pins: [String: String] = [:]
+  private var topics: [String: [Topic]] = [:]
+
+  /// - Throws: a certificate that is to be pinned cannot be read, or two apps pin the same one.
+  package init(_ apps: [AppSettings]) throws(CarillonError) {
+    for app in apps {
+      for pin in app.bridgeClients {
+        let fingerprint = try Self.fingerprint(pin, app: app.id)
+        if let other = pins.updateValue(app.id, forKey: fingerprint), other != app.id {
+          throw CarillonError(
+            .configuration, "The apps \"\(other)\" and \"\(app.id)\" pin the same certificate, \(pin).")
+        }
+      }
+      if let topic = app.topic ?? Self.topic(of: app) {
+        topics[topic, default: []].append(Topic(app: app.id, environment: app.environment))
+      }
+    }
+  }
+
+  /// - Parameter distrust: why no authority of the bridge has issued it; nil: one has.
+  package func answer(for certificate: BridgeCertificate, distrust: String?) -> Answer {
+    if let app = pins[certificate.fingerprint] { return .app(app, reason: "its certificate is pinned") }
+    let advice = "pin it with bridge: { clients: [sha256:\(certificate.fingerprint)] } of its app"
+    if let distrust { return .refused(reason: "\(distrust); \(advice)") }
+    guard !certificate.topics.isEmpty else {
+      return .refused(
+        reason: "its certificate names no topic, neither as UID nor in Apple's topics extension; \(advice)")
+    }
+    for topic in certificate.topics {
+      guard let known = topics[topic] else { continue }
+      let matching = known.filter { certificate.environments.contains($0.environment) }
+      let candidates = matching.isEmpty ? known : matching
+      guard candidates.count == 1 else {
+        let apps = candidates.map(\.app).joined(separator: ", ")
+        return .refused(reason: "its topic \(topic) is that of several apps (\(apps)); \(advice)")
+      }
+      return .app(candidates[0].app, reason: "its topic is \(topic)")
+    }
+    let shown = certificate.topics.prefix(4).joined(separator: ", ")
+    return .refused(reason: "no app has its topic (\(shown)); \(advice)")
+  }
+
+  private static func fingerprint(_ pin: String, app: String) throws(CarillonError) -> String {
+    let prefix = "sha256:"
+    if pin.hasPrefix(prefix) {
+      let digits = pin.dropFirst(prefix.count).filter { $0 != ":" }.lowercased()
+      guard digits.count == 64, digits.allSatisfy(\.isHexDigit) else {
+        throw CarillonError(
+          .configuration, "The app \"\(app)\" pins \(pin), which is no SHA-256: that has 64 hexadecimal digits.")
+      }
+      return digits
+    }
+    do throws(CredentialError) {
+      return try CredentialInspection.load(file: pin, at: Int64(NIOLoop.wallClock)).certificate.sha256
+    } catch {
+      throw CarillonError(.configuration, "The app \"\(app)\" pins a certificate that cannot be used: \(error).")
+    }
+  }
+
+  /// Of an app whose certificate decides about the topic.
+  private static func topic(of app: AppSettings) -> String? {
+    guard case .certificate(let files) = app.credential else { return nil }
+    let inspection = try? CredentialInspection.load(
+      file: files.certificate, passphraseFile: files.passphraseFile, at: Int64(NIOLoop.wallClock))
+    return inspection?.certificate.topics.first
+  }
+}

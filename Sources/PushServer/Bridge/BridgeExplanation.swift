@@ -1,0 +1,35 @@
+package import Carillon
+internal import PushTransport
+
+/// Which app a client of the bridge would be, without a connection.
+package enum BridgeExplanation {
+  /// - Parameter file: the client's certificate.
+  /// - Returns: whether it would be accepted, and a sentence.
+  /// - Throws: the configuration has no bridge, or a certificate cannot be read.
+  package static func explain(
+    _ file: String, _ configuration: ServerConfiguration
+  ) throws(CarillonError) -> (isAccepted: Bool, text: String) {
+    guard let bridge = configuration.bridge else {
+      throw CarillonError(.configuration, "The configuration has no bridge.")
+    }
+    let directory = try BridgeDirectory(configuration.deployment.apps)
+    let (certificate, distrust): (CertificateInspection, String?)
+    do throws(CredentialError) {
+      certificate = try CredentialInspection.load(file: file, at: Int64(NIOLoop.wallClock)).certificate
+      distrust =
+        if let authorities = bridge.clientAuthority {
+          try ClientCertificateCheck.distrust(file, authorities: authorities)
+        } else {
+          "no authority is configured for clients"
+        }
+    } catch {
+      throw CarillonError(.credential, "\(error).")
+    }
+    switch directory.answer(for: BridgeCertificate(certificate), distrust: distrust) {
+    case .app(let app, let reason):
+      return (true, "\(certificate.subject) is a client of \(app): \(reason).")
+    case .refused(let reason):
+      return (false, "\(certificate.subject) is refused: \(reason).")
+    }
+  }
+}

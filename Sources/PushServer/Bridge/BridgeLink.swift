@@ -1,0 +1,47 @@
+internal import PushWire
+internal import Synchronization
+
+/// What other threads tell a connection of the bridge.
+final class BridgeLink: Sendable {
+  enum Message: Sendable {
+    case answer(frame: UInt64, FrameAnswer)
+    /// Its upstream takes nothing more, or the bridge ends.
+    case end
+  }
+
+  private struct State {
+    var messages: [Message] = []
+    /// Reads the messages on the connection's event loop. Nil: it has ended.
+    var wake: (@Sendable () -> Void)?
+  }
+
+  /// Names the connection; unique among all processes, for what is remembered of it.
+  let id: UInt64
+  private let state: Mutex<State>
+
+  init(wake: @escaping @Sendable () -> Void) {
+    id = .random(in: 1 ... .max)
+    state = Mutex(State(wake: wake))
+  }
+
+  /// - Returns: what must be called afterwards, without locks.
+  func put(_ message: Message) -> (@Sendable () -> Void)? {
+    state.withLock { state in
+      guard let wake = state.wake else { return nil }
+      state.messages.append(message)
+      return state.messages.count == 1 ? wake : nil
+    }
+  }
+
+  func take() -> [Message] {
+    state.withLock { exchange(&$0.messages, with: []) }
+  }
+
+  /// The connection is closed.
+  func close() {
+    state.withLock { state in
+      state.messages = []
+      state.wake = nil
+    }
+  }
+}

@@ -1,0 +1,115 @@
+internal import Carillon
+internal import NIOCore
+internal import PushTransport
+internal import PushWire
+internal import ServiceLifecycle
+internal import Synchronization
+
+/// Listens for the bridge's clients while the service runs.
+struct BridgeService: Service {
+  let bridge: Bridge
+  /// Ends when what earlier processes took in is known.
+  let isReady: AsyncStream<Void>
+  /// How long connections may take to end.
+  let drain: Duration
+  /// Called with the ports, once.
+  let listens: @Sendable (_ gateway: Int, _ feedback: Int?) -> Void
+
+  /// How soon a client hears that its app takes nothing more.
+  private static let interval = Duration.milliseconds(500)
+
+  func run() async throws {
+    await cancelWhenGracefulShutdown { for await _ in isReady {} }
+    guard !Task.isShuttingDownGracefully else { return }
+    let loops = LoopGroup(threads: System.coreCount)
+    let channels = BridgeChannels()
+    var listeners: [TLSListener] = []
+    do {
+      let gateway = try await bridge.bind(bridge.configuration.listen, loops, channels) { BridgeHandler($0) }
+      listeners.append(gateway)
+      if let listen = bridge.configuration.feedback {
+        listeners.append(try await bridge.bind(listen, loops, channels) { BridgeFeedbackHandler($0) })
+      }
+    } catch {
+      for listener in listeners { await listener.close() }
+      await loops.shutDown()
+      throw error
+    }
+    listens(listeners[0].port, listeners.count > 1 ? listeners[1].port : nil)
+    await cancelWhenGracefulShutdown {
+      while (try? await Task.sleep(for: Self.interval)) != nil { bridge.checkApps() }
+    }
+    for listener in listeners { await listener.close() }
+    bridge.end()
+    let deadline = ContinuousClock.now + drain
+    while !channels.isEmpty, ContinuousClock.now < deadline { try? await Task.sleep(for: .milliseconds(10)) }
+    await channels.close()
+    await loops.shutDown()
+  }
+}
+
+/// The open connections of the bridge.
+final class BridgeChannels: Sendable {
+  private let channels = Mutex<[ObjectIdentifier: any Channel]>([:])
+
+  var isEmpty: Bool { channels.withLock { $0.isEmpty } }
+
+  func add(_ channel: any Channel) {
+    let id = ObjectIdentifier(channel)
+    channels.withLock { $0[id] = channel }
+    channel.closeFuture.whenComplete { [self] _ in channels.withLock { $0[id] = nil } }
+  }
+
+  func close() async {
+    for channel in channels.withLock({ Array($0.values) }) { try? await channel.close(mode: .all).get() }
+  }
+}
+
+extension Bridge {
+  fileprivate func bind(
+    _ listen: Listen, _ loops: LoopGroup, _ channels: BridgeChannels,
+    handler: @escaping @Sendable (Bridge) -> any ChannelHandler
+  ) async throws(CarillonError) -> TLSListener {
+    let context = try tlsContext()
+    do {
+      return try await TLSListener.bind(host: listen.host, port: listen.port, group: loops, context: context) {
+        [self] channel, _ in
+        let now = Instant(nanoseconds: NIODeadline.now().uptimeNanoseconds)
+        guard admits(channel.remoteAddress?.ipAddress ?? "", now: now) else { throw TurnedAway() }
+        channels.add(channel)
+        try channel.pipeline.syncOperations.addHandler(handler(self))
+      }
+    } catch {
+      throw CarillonError(.configuration, "The bridge cannot listen on \(listen): \(error).")
+    }
+  }
+
+  private struct TurnedAway: Error {}
+
+  /// - Throws: the certificate or the authorities cannot be used.
+  func tlsContext() throws(CarillonError) -> TLSContext {
+    let configuration = configuration
+    var clients = ClientCertificatePolicy(
+      request: .required, trust: configuration.clientAuthority.map { .file($0) })
+    clients.judge = { [self] identity, distrust in
+      refusal(of: identity, distrust: distrust)
+    }
+    do throws(CredentialError) {
+      let credential = try Credential.load(
+        CredentialFiles(certificate: configuration.certificate, key: configuration.key),
+        validAt: Int64(NIOLoop.wallClock))
+      var server = TLSServerConfiguration(
+        credential: credential, clients: clients,
+        versions: configuration.minimumTLS == .tls13 ? .tls13 ... .tls13 : .tls12 ... .tls13)
+      server.oldestVersion =
+        switch configuration.minimumTLS {
+        case .tls10: .tls10
+        case .tls11: .tls11
+        case .tls12, .tls13: nil
+        }
+      return try TLSContext(server: server)
+    } catch {
+      throw CarillonError(.credential, "The bridge: \(error).")
+    }
+  }
+}

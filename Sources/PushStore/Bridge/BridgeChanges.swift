@@ -1,0 +1,18 @@
+/// What the bridge has to tell at one time.
+package struct BridgeChanges: Sendable {
+  package var forwarded: [ForwardedFrames] = []
+  package var ended: [EndedConnection] = []
+  /// Notifications that clients sent again and that were not sent twice, by app.
+  package var alreadyDelivered: [String: Int] = [:]
+  /// How many frames of each client are kept.
+  package var countLimit = 65_536
+
+  package init() {}
+
+  package var isEmpty: Bool { forwarded.isEmpty && ended.isEmpty && alreadyDelivered.isEmpty }
+
+  package mutating func add(_ frames: ForwardedFrames) {
+    if let last = forwarded.indices.last, forwarded[last].append(frames) { return }
+    forwarded.append(frames)
+  }
+}

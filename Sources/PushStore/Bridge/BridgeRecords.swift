@@ -1,0 +1,90 @@
+/// What the bridge has forwarded, for clients that may send it again, and how far feedback was handed
+/// out.
+package protocol BridgeRecords: Sendable {
+  /// Frames of connections that did not end in good order, youngest process last, with what became of
+  /// each.
+  func forwardedFrames(since instant: StoreInstant) async throws(StoreError) -> [RememberedFrames]
+  /// How often an app's clients sent something again that had been delivered.
+  func alreadyDelivered(app: String) async throws(StoreError) -> Int
+  /// Devices that are gone and were not registered since, after what was handed out, in the order in
+  /// which they were found.
+  func undeliveredFeedback(app: String, after number: Int64, limit: Int) async throws(StoreError) -> [StoredGoneDevice]
+  /// The number of the last device that was handed out.
+  func feedbackCursor(app: String) async throws(StoreError) -> Int64
+  func setFeedbackCursor(app: String, to number: Int64) async throws(StoreError)
+  func forgetForwarded(before instant: StoreInstant) async throws(StoreError)
+}
+
+/// Neighbouring frames of one connection that are neighbouring lines of one run.
+package struct ForwardedFrames: Hashable, Sendable {
+  package var app: String
+  /// The client's certificate.
+  package var client: String
+  /// How many frames of this client were forwarded before these, over all connections.
+  package var position: Int64
+  package var connection: UInt64
+  /// The number of the first on its connection.
+  package var firstFrame: UInt64
+  package var run: StoredRunID
+  package var firstLine: UInt32
+  /// 16 bytes for each.
+  package var digests: [UInt8]
+  package var at: StoreInstant
+
+  package init(
+    app: String, client: String, position: Int64, connection: UInt64, firstFrame: UInt64, run: StoredRunID,
+    firstLine: UInt32, digests: [UInt8], at: StoreInstant
+  ) {
+    self.app = app
+    self.client = client
+    self.position = position
+    self.connection = connection
+    self.firstFrame = firstFrame
+    self.run = run
+    self.firstLine = firstLine
+    self.digests = digests
+    self.at = at
+  }
+
+  package static let digestByteCount = 16
+  package var count: Int { digests.count / Self.digestByteCount }
+
+  /// Adds frames that follow at once. Returns false if they do not.
+  package mutating func append(_ next: ForwardedFrames) -> Bool {
+    guard connection == next.connection, run == next.run, firstFrame + UInt64(count) == next.firstFrame,
+      UInt64(firstLine) + UInt64(count) == UInt64(next.firstLine), position + Int64(count) == next.position,
+      count + next.count <= 8192
+    else { return false }
+    digests += next.digests
+    return true
+  }
+}
+
+/// How the connection of a bridge's client ended.
+package struct EndedConnection: Hashable, Sendable {
+  package var connection: UInt64
+  /// Frames from this one on may come again; nil: none.
+  package var from: UInt64?
+  package var at: StoreInstant
+
+  package init(connection: UInt64, from: UInt64?, at: StoreInstant) {
+    self.connection = connection
+    self.from = from
+    self.at = at
+  }
+}
+
+/// Frames that were forwarded, and what is known of them.
+package struct RememberedFrames: Hashable, Sendable {
+  package var frames: ForwardedFrames
+  /// Frames before this one do not come again.
+  package var from: UInt64
+  package var acceptedLines: [ClosedRange<UInt32>] = []
+  package var notAccepted: [UInt32: StoredRefusal] = [:]
+}
+
+/// The state and the detail of a notification that was not accepted; see ``StoredOutcome``.
+package struct StoredRefusal: Hashable, Sendable {
+  package var state: String
+  package var detail: String
+}

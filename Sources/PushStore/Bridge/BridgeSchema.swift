@@ -1,0 +1,21 @@
+/// The tables of the bridge.
+enum BridgeSchema {
+  static let sql = """
+    CREATE TABLE bridgeFrames (
+      client TEXT NOT NULL, position INTEGER NOT NULL, app TEXT NOT NULL, connection INTEGER NOT NULL,
+      firstFrame INTEGER NOT NULL, runHigh INTEGER NOT NULL, runLow INTEGER NOT NULL, firstLine INTEGER NOT NULL,
+      count INTEGER NOT NULL, at INTEGER NOT NULL, digests BLOB NOT NULL, PRIMARY KEY (app, client, position)
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX bridgeFramesByTime ON bridgeFrames (at);
+
+    CREATE TABLE bridgeEnds (
+      connection INTEGER PRIMARY KEY, fromFrame INTEGER, at INTEGER NOT NULL
+    ) STRICT;
+    CREATE INDEX bridgeEndsByTime ON bridgeEnds (at);
+
+    CREATE TABLE bridgeApps (
+      app TEXT PRIMARY KEY NOT NULL, alreadyDelivered INTEGER NOT NULL DEFAULT 0,
+      feedbackCursor INTEGER NOT NULL DEFAULT 0
+    ) STRICT, WITHOUT ROWID;
+    """
+}

@@ -1,0 +1,148 @@
+internal import Foundation
+internal import GRDB
+
+extension SQLiteStore {
+  package func forwardedFrames(since instant: StoreInstant) async throws(StoreError) -> [RememberedFrames] {
+    try await read { database in
+      let rows = try Row.fetchAll(
+        database,
+        sql: """
+          SELECT f.*, e.connection IS NOT NULL AS hasEnded, e.fromFrame FROM bridgeFrames f
+          LEFT JOIN bridgeEnds e ON e.connection = f.connection WHERE f.at >= ? ORDER BY f.app, f.client, f.position
+          """, arguments: [instant.milliseconds])
+      return try rows.map { row in
+        var found = RememberedFrames(frames: ForwardedFrames(row), from: 0)
+        // A connection that ended in good order has nothing that comes again, but its frames say that
+        // they were recognised.
+        let from = row["fromFrame"] as Int64?
+        found.from = (row["hasEnded"] as Bool) ? from.map { UInt64(clamping: $0) } ?? .max : 0
+        try found.addOutcomes(database)
+        return found
+      }
+    }
+  }
+
+  package func alreadyDelivered(app: String) async throws(StoreError) -> Int {
+    try await read { database in
+      try Int.fetchOne(database, sql: "SELECT alreadyDelivered FROM bridgeApps WHERE app = ?", arguments: [app]) ?? 0
+    }
+  }
+
+  package func undeliveredFeedback(
+    app: String, after number: Int64, limit: Int
+  ) async throws(StoreError) -> [StoredGoneDevice] {
+    try await read { database in
+      try Row.fetchAll(
+        database,
+        sql: """
+          SELECT g.* FROM gone g WHERE g.app = ? AND g.number > ? AND NOT EXISTS (
+            SELECT 1 FROM devices d JOIN deviceNames n ON n.number = d.app
+            WHERE n.name = g.app AND d.token = g.token AND d.registeredAt > coalesce(g.since, g.foundAt))
+          ORDER BY g.number LIMIT ?
+          """, arguments: [app, number, limit]
+      ).map(StoredGoneDevice.init)
+    }
+  }
+
+  package func feedbackCursor(app: String) async throws(StoreError) -> Int64 {
+    try await read { database in
+      try Int64.fetchOne(database, sql: "SELECT feedbackCursor FROM bridgeApps WHERE app = ?", arguments: [app]) ?? 0
+    }
+  }
+
+  package func setFeedbackCursor(app: String, to number: Int64) async throws(StoreError) {
+    try await write { database in
+      try database.execute(
+        sql: """
+          INSERT INTO bridgeApps (app, feedbackCursor) VALUES (?, ?)
+          ON CONFLICT DO UPDATE SET feedbackCursor = max(feedbackCursor, excluded.feedbackCursor)
+          """, arguments: [app, number])
+    }
+  }
+
+  package func forgetForwarded(before instant: StoreInstant) async throws(StoreError) {
+    try await write { database in
+      try database.execute(sql: "DELETE FROM bridgeFrames WHERE at < ?", arguments: [instant.milliseconds])
+      try database.execute(sql: "DELETE FROM bridgeEnds WHERE at < ?", arguments: [instant.milliseconds])
+    }
+  }
+}
+
+/// Writes what the bridge tells, within a transaction.
+struct BridgeWriter {
+  let database: Database
+
+  func write(_ changes: BridgeChanges) throws {
+    let insert = try database.cachedStatement(
+      sql: """
+        INSERT OR REPLACE INTO bridgeFrames
+        (app, client, position, connection, firstFrame, runHigh, runLow, firstLine, count, at, digests)
+        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+        """)
+    let trim = try database.cachedStatement(
+      sql: "DELETE FROM bridgeFrames WHERE app = ? AND client = ? AND position < ?")
+    for entry in changes.forwarded {
+      try insert.execute(
+        arguments: [
+          entry.app, entry.client, entry.position, entry.connection.stored, Int64(clamping: entry.firstFrame),
+          entry.run.high.stored, Int64(entry.run.low), Int64(entry.firstLine), entry.count, entry.at.milliseconds,
+          Data(entry.digests),
+        ])
+      let oldest = entry.position - Int64(changes.countLimit)
+      if oldest > 0 { try trim.execute(arguments: [entry.app, entry.client, oldest]) }
+    }
+    let end = try database.cachedStatement(
+      sql: "INSERT OR REPLACE INTO bridgeEnds (connection, fromFrame, at) VALUES (?, ?, ?)")
+    for entry in changes.ended {
+      try end.execute(
+        arguments: [entry.connection.stored, entry.from.map { Int64(clamping: $0) }, entry.at.milliseconds])
+    }
+    for (app, count) in changes.alreadyDelivered {
+      try database.execute(
+        sql: """
+          INSERT INTO bridgeApps (app, alreadyDelivered) VALUES (?, ?)
+          ON CONFLICT DO UPDATE SET alreadyDelivered = alreadyDelivered + excluded.alreadyDelivered
+          """, arguments: [app, count])
+    }
+  }
+}
+
+extension ForwardedFrames {
+  fileprivate init(_ row: Row) {
+    self.init(
+      app: row["app"], client: row["client"], position: row["position"],
+      connection: UInt64(bitPattern: row["connection"]), firstFrame: UInt64(clamping: row["firstFrame"] as Int64),
+      run: StoredRunID(
+        high: UInt64(bitPattern: row["runHigh"]), low: UInt32(truncatingIfNeeded: row["runLow"] as Int64)),
+      firstLine: UInt32(truncatingIfNeeded: row["firstLine"] as Int64), digests: Array(row["digests"] as Data),
+      at: StoreInstant(milliseconds: row["at"]))
+  }
+}
+
+extension RememberedFrames {
+  fileprivate mutating func addOutcomes(_ database: Database) throws {
+    let run = try Int64.fetchOne(
+      database, sql: "SELECT number FROM runs WHERE high = ? AND low = ?",
+      arguments: [frames.run.high.stored, Int64(frames.run.low)])
+    guard let run, frames.count > 0 else { return }
+    let first = Int64(frames.firstLine)
+    let last = first + Int64(frames.count) - 1
+    let accepted = try Row.fetchAll(
+      database,
+      sql: """
+        SELECT first, last FROM accepted WHERE run = ?1 AND first <= ?3 AND last >= ?2 AND first >= coalesce(
+          (SELECT max(first) FROM accepted WHERE run = ?1 AND first <= ?2), 0)
+        """, arguments: [run, first, last])
+    acceptedLines = accepted.map { row in
+      let (from, to): (Int64, Int64) = (row["first"], row["last"])
+      return UInt32(clamping: from)...UInt32(clamping: max(from, to))
+    }
+    let others = try Row.fetchAll(
+      database, sql: "SELECT line, state, detail FROM notAccepted WHERE run = ? AND line BETWEEN ? AND ?",
+      arguments: [run, first, last])
+    for row in others {
+      notAccepted[UInt32(truncatingIfNeeded: row["line"] as Int64)] = StoredRefusal(
+        state: row["state"], detail: row["detail"])
+    }
+  }
+}

@@ -1,0 +1,138 @@
+internal import PushWire
+
+extension BridgeSession {
+  /// A session without its decoder.
+  struct Core: ~Copyable {
+    private enum Phase {
+      case open
+      /// The conclusion is written and the connection half-closed. What arrives is read and discarded,
+      /// because a RST could destroy the response on its way.
+      case draining(until: Instant)
+      case closed
+    }
+
+    private let settings: Settings
+    var window: BridgeWindow
+    private var phase = Phase.open
+    private var actions: [BridgeAction] = []
+    private var payloads = PayloadCheck()
+    /// The last payload: in a campaign, all frames share it.
+    private var payload: [UInt8] = []
+    private var scratch: [UInt8] = []
+    private var peerHasClosed = false
+    private var brokeOff = false
+    /// When the frame began that the decoder holds in part.
+    private var partSince: Instant?
+    private var frameCountAtRead: UInt64 = 0
+
+    init(_ settings: Settings) {
+      self.settings = settings
+      window = BridgeWindow(settings.window)
+    }
+
+    var isClosed: Bool { if case .closed = phase { true } else { false } }
+
+    var takesFrames: Bool { if case .open = phase { window.takesFrames } else { false } }
+
+    var wantsBytes: Bool {
+      switch phase {
+      // What is discarded costs nothing: the client goes on until it reads the response.
+      case .open: !window.takesFrames || window.hasRoom
+      case .draining: true
+      case .closed: false
+      }
+    }
+
+    var wake: Instant? {
+      switch phase {
+      case .open: [window.deadline, partSince.map { $0 + settings.frameTime }].compactMap { $0 }.min()
+      case .draining(let until): until
+      case .closed: nil
+      }
+    }
+
+    // MARK: Events
+
+    mutating func decoded(_ frame: DecodedFrame, now: Instant, intake: inout some BridgeIntake & ~Copyable) {
+      let number = unsafe window.arrived(
+        identifier: frame.identifier, isSimple: frame.command == .simple, byteCount: frame.payload.count)
+      let answer: FrameAnswer?
+      if let violation = unsafe frame.violation {
+        answer = .refused(violation)
+      } else if unsafe !payloads.isValid(frame.payload) {
+        answer = .refused(.processingError)
+      } else if let token = unsafe DeviceToken(bytes: frame.token) {
+        if unsafe !payload.holdsSameBytes(as: frame.payload) { payload = unsafe Array(frame.payload) }
+        let digest = unsafe FrameDigest(
+          token: frame.token, payload: frame.payload, expiration: frame.expiration, scratch: &scratch)
+        answer = intake.take(
+          BridgeFrame(
+            token: token, payload: payload, expiration: unsafe frame.expiration, priority: unsafe frame.priority,
+            digest: digest), number: number)
+      } else {
+        answer = .refused(.invalidTokenSize)
+      }
+      if let answer { window.answered(number, answer, now: now) }
+    }
+
+    mutating func read(holdsPart: Bool, now: Instant) {
+      let isNewPart = window.nextFrame != frameCountAtRead
+      frameCountAtRead = window.nextFrame
+      if !holdsPart { partSince = nil } else if partSince == nil || isNewPart { partSince = now }
+    }
+
+    mutating func peerClosed(holdsPart: Bool, now: Instant) {
+      peerHasClosed = true
+      brokeOff = holdsPart
+      switch phase {
+      case .open: window.peerClosed(now: now)
+      case .draining: close()
+      case .closed: break
+      }
+    }
+
+    mutating func woken(now: Instant) {
+      switch phase {
+      case .open:
+        window.woken(now: now)
+        // A client that stops in the middle of a frame.
+        if let partSince, now >= partSince + settings.frameTime { window.end(now: now) }
+      case .draining(let until): if now >= until { close() }
+      case .closed: break
+      }
+    }
+
+    // MARK: Steps
+
+    mutating func takeActions(now: Instant) -> [BridgeAction] {
+      if case .open = phase, let conclusion = window.conclusion { conclude(conclusion, now: now) }
+      return actions.isEmpty ? [] : exchange(&actions, with: [])
+    }
+
+    private mutating func conclude(_ conclusion: BridgeWindow.Conclusion, now: Instant) {
+      partSince = nil
+      switch conclusion {
+      case .failed(let frame, let response): finish(from: frame + 1, response, now: now)
+      case .shutDown(let frame, let response): finish(from: frame, response, now: now)
+      // A client that breaks off in the middle of a frame does not know how far it came.
+      case .finished: finish(from: brokeOff ? 0 : nil, nil, now: now)
+      }
+    }
+
+    private mutating func finish(from frame: UInt64?, _ response: ErrorResponse?, now: Instant) {
+      actions.append(.concluded(from: frame))
+      if let response { actions.append(.send(response)) }
+      if peerHasClosed {
+        close()
+      } else {
+        phase = .draining(until: now + settings.drainTime)
+        actions.append(.halfClose)
+      }
+    }
+
+    private mutating func close() {
+      actions.append(.close)
+      phase = .closed
+    }
+  }
+}

@@ -1,0 +1,93 @@
+/// Who waits for the outcomes of what one app's bridge has forwarded: a frame of a connection, or the
+/// memory of a client that may send it again.
+package struct BridgeLedger: Sendable {
+  /// An answer for a frame.
+  package struct Delivery: Hashable, Sendable {
+    package var connection: UInt64
+    package var frame: UInt64
+    package var answer: FrameAnswer
+  }
+
+  private enum Waiting {
+    case frame(UInt64, connection: UInt64)
+    case memory(client: String)
+  }
+
+  private let limits: ForwardedMemory.Limits
+  private var waiting: [ForwardedLine: Waiting] = [:]
+  private var memories: [String: ForwardedMemory] = [:]
+
+  package init(_ limits: ForwardedMemory.Limits = ForwardedMemory.Limits()) { self.limits = limits }
+
+  /// Lines whose outcome somebody waits for.
+  package var waitingCount: Int { waiting.count }
+
+  /// A frame was forwarded. To be called before its outcome can come.
+  package mutating func forwarded(_ line: ForwardedLine, frame: UInt64, connection: UInt64) {
+    waiting[line] = .frame(frame, connection: connection)
+  }
+
+  /// What an earlier process forwarded, without the client knowing of it.
+  package mutating func restore(_ digest: FrameDigest, _ entry: ForwardedMemory.Entry, client: String, now: Instant) {
+    if entry.answer == nil { waiting[entry.line] = .memory(client: client) }
+    drop(memories[client, default: ForwardedMemory(limits)].remember(digest, entry, now: now))
+  }
+
+  /// Whether anything of this client's may come again.
+  package func remembers(_ client: String) -> Bool { memories[client] != nil }
+
+  /// A frame that was forwarded before, for an earlier connection of the client. If it has no answer
+  /// yet, that goes to this frame.
+  package mutating func recognise(
+    _ digest: FrameDigest, client: String, frame: UInt64, connection: UInt64, now: Instant
+  ) -> ForwardedMemory.Entry? {
+    guard var memory = memories[client] else { return nil }
+    let entry = memory.take(digest, now: now)
+    memories[client] = memory.isEmpty ? nil : memory
+    if let entry, entry.answer == nil { waiting[entry.line] = .frame(frame, connection: connection) }
+    return entry
+  }
+
+  package mutating func answered(_ line: ForwardedLine, _ answer: FrameAnswer) -> Delivery? {
+    switch waiting.removeValue(forKey: line) {
+    case .frame(let frame, let connection)?:
+      return Delivery(connection: connection, frame: frame, answer: answer)
+    case .memory(let client)?:
+      memories[client]?.answered(line, answer)
+      return nil
+    case nil:
+      return nil
+    }
+  }
+
+  /// A connection has ended, and its client may send these frames again.
+  ///
+  /// - Returns: frames whose answer is on its way to the connection. They are to be handed over again
+  ///   with it.
+  package mutating func remember(
+    _ frames: [(number: UInt64, frame: BridgeTrail.Frame)], client: String, now: Instant
+  ) -> [UInt64] {
+    var underway: [UInt64] = []
+    for (number, frame) in frames {
+      guard let line = frame.line else { continue }
+      let isWaiting = waiting[line] != nil
+      guard isWaiting || frame.answer != nil else {
+        underway.append(number)
+        continue
+      }
+      restore(
+        frame.digest, ForwardedMemory.Entry(line: line, answer: isWaiting ? nil : frame.answer), client: client,
+        now: now)
+    }
+    return underway
+  }
+
+  /// A connection has ended, and these frames do not come again.
+  package mutating func forget(_ frames: [(number: UInt64, frame: BridgeTrail.Frame)]) {
+    drop(frames.compactMap { $0.frame.answer == nil ? $0.frame.line : nil })
+  }
+
+  private mutating func drop(_ lines: [ForwardedLine]) {
+    for line in lines { waiting[line] = nil }
+  }
+}

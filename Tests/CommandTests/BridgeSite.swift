@@ -1,0 +1,85 @@
+internal import Foundation
+internal import PushTransport
+internal import PushWire
+internal import Support
+internal import Testing
+
+/// A running `carillon serve` with a bridge, in front of the simulator's HTTP/2 service.
+struct BridgeSite {
+  struct Service {
+    let process: ChildProcess
+    let api: Int
+    let bridge: Int
+    let feedback: Int
+  }
+
+  let serve: ServeSite
+  var site: HTTP2Site { serve.site }
+  /// Its authority is the client-ca of the bridge.
+  let clients: CertificateMaker.Files
+
+  init() throws {
+    serve = try ServeSite()
+    clients = try CertificateMaker.makeAll(
+      in: serve.site.place.path("clients"), topics: [HTTP2Site.topic, "com.example.other"],
+      at: Int64(Date().timeIntervalSince1970))
+  }
+
+  /// - Parameters:
+  ///   - bridge: more keys of `bridge:`.
+  ///   - app: more lines of the app.
+  func configure(_ upstream: HTTP2Site.Service, bridge: String = "", app: String = "", sync: String = "interval") throws
+  {
+    let server = site.certificates.files.server
+    try site.place.write(
+      """
+      journal: { directory: journal, sync: \(sync) }
+      api: { listen: "127.0.0.1:0" }
+      admin: { listen: "127.0.0.1:0" }
+      bridge:
+        listen: "127.0.0.1:0"
+        feedback: "127.0.0.1:0"
+        certificate: \(server.certificate)
+        key: \(server.key ?? "")
+        client-ca: \(clients.authority)
+        connections: { handshakes-per-second: 1000 }
+      \(bridge)
+      apps:
+        - id: news
+          topic: \(HTTP2Site.topic)
+          transport: http2
+          gateway: "localhost:\(upstream.port)"
+          trust: \(site.certificates.files.authority)
+          credential: { key: \(HTTP2Site.keyFile), team-id: \(HTTP2Site.team) }
+      \(app)
+      """, to: "carillon.yaml")
+  }
+
+  func start() async throws -> Service {
+    let process = try ChildProcess(["serve", "--config", "carillon.yaml", "--json"], directory: site.place.url)
+    let line = try #require(await process.line(0), "it does not serve: \(process.errors)")
+    struct Ready: Decodable {
+      let api: Int
+      let bridge: Int
+      let bridgeFeedback: Int
+    }
+    let ready = try JSONDecoder().decode(Ready.self, from: Data(line.utf8))
+    return Service(process: process, api: ready.api, bridge: ready.bridge, feedback: ready.bridgeFeedback)
+  }
+
+  func client(
+    _ port: Int, count: Int, badEvery: Int, first: Int = 0, topic: String = HTTP2Site.topic, version: String? = nil
+  ) throws -> ChildProcess {
+    let files = try #require(clients.apps[topic])
+    return try BridgeClient.start(
+      in: site.place, port: port, authority: site.certificates.files.authority, certificate: files.certificate,
+      key: try #require(files.key), count: count, badEvery: badEvery, first: first, version: version)
+  }
+
+  func feedback(_ port: Int, limit: Int = 0) async throws -> BridgeClient.Feedback {
+    let files = try #require(clients.apps[HTTP2Site.topic])
+    return try await BridgeClient.feedback(
+      in: site.place, port: port, authority: site.certificates.files.authority, certificate: files.certificate,
+      key: try #require(files.key), limit: limit)
+  }
+}

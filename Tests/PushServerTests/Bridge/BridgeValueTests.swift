@@ -1,0 +1,96 @@
+internal import Carillon
+internal import Foundation
+internal import PushTransport
+internal import PushWire
+internal import Support
+internal import Testing
+
+@testable internal import PushServer
+
+@Suite("The bridge's settings and limits")
+struct BridgeValueTests {
+  private static func configuration(_ bridge: String, app: String = "") throws -> ServerConfiguration {
+    try ServerConfiguration.parse(
+      """
+      journal: { directory: journal }
+      bridge: \(bridge)
+      apps:
+        - id: news
+          topic: com.example.news
+          transport: http2
+          credential: { key: AuthKey_ABC123DEFG.p8, team-id: DEF123GHIJ }
+      \(app)
+      """, file: "/etc/carillon.yaml")
+  }
+
+  @Test("every key is read")
+  func keys() throws {
+    let read = try Self.configuration(
+      """
+      { listen: "0.0.0.0:2195", feedback: "[::1]:2196", certificate: bridge.pem, key: bridge.key, client-ca: ca.pem, \
+      minimum-tls: "1.0", connections: { max: 10, per-app: 5, handshakes-per-second: 3 }, \
+      memory: { notifications: 2048, duration: 1m }, conclusion: 5s, payload: 2KiB }
+      """, app: "    bridge: { clients: [old.pem, \"sha256:\(String(repeating: "ab", count: 32))\"] }")
+    let bridge = try #require(read.bridge)
+    #expect(bridge.listen == Listen(host: "0.0.0.0", port: 2195))
+    #expect(bridge.feedback == Listen(host: "::1", port: 2196))
+    #expect(bridge.certificate == "/etc/bridge.pem")
+    #expect(bridge.clientAuthority == "/etc/ca.pem")
+    #expect(bridge.minimumTLS == .tls10)
+    #expect(bridge.connectionLimit == 10)
+    #expect(bridge.connectionLimitPerApp == 5)
+    #expect(bridge.handshakeRate == 3)
+    #expect(bridge.memory.count == 2048)
+    #expect(bridge.memory.age == .seconds(60))
+    #expect(bridge.session.window.conclusionTime == .seconds(5))
+    #expect(bridge.session.limits.enhancedPayload == 2048)
+    #expect(
+      read.deployment.apps[0].bridgeClients == ["/etc/old.pem", "sha256:" + String(repeating: "ab", count: 32)])
+  }
+
+  @Test("mistakes are named", arguments: ["{ listen: \"0.0.0.0:2195\" }", "{ listen: 7, certificate: a.pem }"])
+  func mistakes(_ bridge: String) {
+    #expect(throws: ConfigurationError.self) { try Self.configuration(bridge) }
+  }
+
+  @Test("new connections of one address are bounded, those of others are not")
+  func handshakes() {
+    var limit = HandshakeLimit(rate: 2)
+    var now = Instant.start
+    let first = (0..<30).count { _ in limit.admits("a", now: now) }
+    #expect(first == 10)
+    #expect(limit.admits("b", now: now))
+    now = now + .seconds(1)
+    #expect((0..<30).count { _ in limit.admits("a", now: now) } == 2)
+  }
+
+  @Test("an expiration is rounded up, a little")
+  func expirations() {
+    let now: UInt32 = 1_700_000_000
+    var steps: Set<UInt32> = []
+    for seconds in stride(from: 1, through: 86_400 * 30, by: 1009) as StrideThrough<Int> {
+      let expiration = now + UInt32(seconds)
+      let rounded = BridgePreparation.rounded(expiration, now: now)
+      #expect(rounded >= expiration && Double(rounded - expiration) <= Double(seconds) / 16)
+      steps.insert(rounded)
+    }
+    #expect(steps.count < 600)
+    #expect(BridgePreparation.rounded(5, now: now) == 5)
+    #expect(BridgePreparation.rounded(.max, now: now) == .max)
+  }
+
+  @Test("what the store has of an outcome is the same answer")
+  func storedAnswers() {
+    let refusal = ProviderRefusal(status: 400, reason: .badDeviceToken)
+    for (outcome, answer) in [
+      (Outcome.accepted(.confirmed), FrameAnswer.accepted),
+      (.rejected(.provider(refusal)), .refused(.invalidToken)),
+      (.rejected(.provider(ProviderRefusal(status: 410, reason: .unregistered))), .accepted),
+      (.rejected(.status(.invalidTokenSize)), .refused(.invalidTokenSize)),
+      (.rejected(.payloadTooLarge), .refused(.invalidPayloadSize)), (.unknown, .refused(.processingError)),
+    ] {
+      let (state, detail) = OutcomeText.of(outcome)
+      #expect(FrameAnswer(state: state, detail: detail) == answer, "\(outcome)")
+    }
+  }
+}

@@ -1,0 +1,139 @@
+internal import PushTransport
+internal import PushWire
+internal import Support
+internal import Testing
+
+@Suite("The bridge's session, with clients that resend")
+struct BridgePropertyTests {
+  /// What went wrong in one run; empty if nothing did.
+  private func run(
+    seed: UInt64, kind: ResendingClient.Kind, mistake: BridgeWindow.PlantedMistake? = nil, isForgetful: Bool = false
+  ) -> (findings: [String], recognised: Int, reported: Int) {
+    var generator = SeededGenerator(seed: seed)
+    var settings = BridgeSession.Settings()
+    settings.window.frameCount = Int.random(in: 1...60, using: &generator)
+    settings.window.byteCount = Int.random(in: 100...4000, using: &generator)
+    settings.window.plantedMistake = mistake
+    var bridge = BridgeModel(settings, isForgetful: isForgetful)
+
+    var items: [ResendingClient.Item] = []
+    for index in 0..<Int.random(in: 1...120, using: &generator) {
+      // Some are equal on purpose.
+      let isCopy = generator.chance(10) && !items.isEmpty
+      guard !isCopy, let token = DeviceToken(bytes: generator.bytes(32)) else {
+        items.append(items[Int.random(in: 0..<items.count, using: &generator)])
+        continue
+      }
+      items.append(
+        ResendingClient.Item(
+          token: token, payload: Array("{\"aps\":{\"badge\":\(index)}}".utf8),
+          expiration: generator.chance(50) ? 0 : UInt32(1_800_000_000 + index)))
+    }
+    let badShare = [0, 3, 20].randomElement(using: &generator) ?? 0
+    var bad: [DeviceToken: GatewayStatus] = [:]
+    for item in Set(items) where generator.chance(badShare) {
+      bad[item.token] = [.invalidToken, .processingError, .invalidPayloadSize].randomElement(using: &generator)
+    }
+    var client = ResendingClient(kind, items)
+    drive(&client, &bridge, bad, &generator, cutsConnections: mistake == nil)
+
+    var findings: [String] = []
+    let expectedGood = Dictionary(items.filter { bad[$0.token] == nil }.map { ($0.token, 1) }, uniquingKeysWith: +)
+    let delivered = Dictionary(
+      bridge.forwarded.filter { bad[$0.token] == nil }.map { ($0.token, 1) }, uniquingKeysWith: +)
+    if delivered != expectedGood {
+      findings.append("delivered \(delivered.values.reduce(0, +)) of \(expectedGood.values.reduce(0, +)) good ones")
+    }
+    let expectedBad = Dictionary(items.filter { bad[$0.token] != nil }.map { ($0.token, 1) }, uniquingKeysWith: +)
+    let reported = Dictionary(client.reported.map { ($0.item.token, 1) }, uniquingKeysWith: +)
+    if reported != expectedBad {
+      findings.append("reported \(client.reported.count) of \(expectedBad.values.reduce(0, +)) bad ones")
+    }
+    if client.reported.contains(where: { bad[$0.item.token] != $0.status }) { findings.append("a wrong status") }
+    return (findings, bridge.recognisedCount, client.reported.count)
+  }
+
+  /// Random steps until the client has nothing left to do.
+  private func drive(
+    _ client: inout ResendingClient, _ bridge: inout BridgeModel, _ bad: [DeviceToken: GatewayStatus],
+    _ generator: inout SeededGenerator, cutsConnections: Bool
+  ) {
+    var connection = bridge.connect("client")
+    client.connected()
+    var unsent: [UInt8] = []
+    var steps = 0
+    while steps < 100_000 {
+      steps += 1
+      let isQuiet = bridge.unanswered.isEmpty && unsent.isEmpty && !client.hasWork
+      if isQuiet { bridge.deliver(connection) }
+      // The client reads late: it may write a lot meanwhile.
+      if let held = bridge.connections[connection]?.isEnded, held, isQuiet || generator.chance(20) {
+        client.read(bridge.connections.removeValue(forKey: connection)?.response)
+        if client.isConfirmed, !client.hasWork || client.kind == .pushy && bridge.unanswered.isEmpty {
+          if !client.hasWork { return }
+        }
+        connection = bridge.connect("client")
+        client.connected()
+        unsent = []
+        continue
+      }
+      if isQuiet, bridge.connections[connection]?.isEnded == false { return }
+      switch Int.random(in: 0..<100, using: &generator) {
+      case 0..<40:
+        if unsent.isEmpty { unsent = client.write(Int.random(in: 1...20, using: &generator)) }
+        if bridge.wantsBytes(connection) {
+          let count = min(unsent.count, Int.random(in: 1...400, using: &generator))
+          bridge.receive(Array(unsent.prefix(count)), connection)
+          unsent.removeFirst(count)
+        }
+      case 40..<80:
+        guard !bridge.unanswered.isEmpty else { break }
+        let place = Int.random(in: 0..<bridge.unanswered.count, using: &generator)
+        let index = bridge.unanswered.remove(at: place)
+        bridge.answer(index, bad[bridge.forwarded[index].token].map { .refused($0) } ?? .accepted)
+      case 80..<96: bridge.deliver(connection)
+      case 96:
+        // The bound on the wait passes, or the service ends.
+        bridge.now = bridge.now + .seconds(31)
+        bridge.woken(connection)
+      case 97 where cutsConnections: bridge.end(connection)
+      case 98 where cutsConnections:
+        if bridge.connections[connection]?.isEnded == false {
+          bridge.cut(connection)
+          client.read(nil)
+          connection = bridge.connect("client")
+          client.connected()
+          unsent = []
+        }
+      default: bridge.now = bridge.now + .milliseconds(10)
+      }
+    }
+  }
+
+  @Test("each good one is delivered once, each bad one is reported once", arguments: ResendingClient.Kind.allCases)
+  func exactlyOnce(_ kind: ResendingClient.Kind) {
+    let first = UInt64.random(in: 0 ... .max - 1000)
+    var (recognised, reported) = (0, 0)
+    for seed in first..<first + 300 {
+      let result = run(seed: seed, kind: kind)
+      #expect(result.findings.isEmpty, "seed \(seed): \(result.findings)")
+      recognised += result.recognised
+      reported += result.reported
+    }
+    #expect(recognised > 300, "seeds from \(first)")
+    #expect(reported > 300, "seeds from \(first)")
+  }
+
+  @Test("planted mistakes are found", arguments: BridgeWindow.PlantedMistake.allCases)
+  func plantedMistakes(_ mistake: BridgeWindow.PlantedMistake) {
+    let found = (0..<300 as Range<UInt64>).contains { seed in
+      ResendingClient.Kind.allCases.contains { !run(seed: seed, kind: $0, mistake: mistake).findings.isEmpty }
+    }
+    #expect(found)
+  }
+
+  @Test("a bridge that does not recognise what it forwarded is found")
+  func forgetfulness() {
+    #expect((0..<100 as Range<UInt64>).contains { !run(seed: $0, kind: .pushy, isForgetful: true).findings.isEmpty })
+  }
+}
