@@ -6,12 +6,15 @@ internal import Testing
 struct BridgeStoreTests {
   private static let run = StoredRunID(high: 7, low: 8)
 
-  private func frames(_ connection: UInt64, position: Int64, firstFrame: UInt64, line: UInt32, count: Int)
+  private func frames(
+    _ connection: UInt64, position: Int64, firstFrame: UInt64, line: UInt32, count: Int
+  )
     -> ForwardedFrames
   {
     ForwardedFrames(
       app: "news", client: "c", position: position, connection: connection, firstFrame: firstFrame, run: Self.run,
-      firstLine: line, digests: [UInt8](repeating: UInt8(line), count: 16 * count), at: StoreInstant(milliseconds: 5000))
+      firstLine: line, digests: [UInt8](repeating: UInt8(line), count: 16 * count), at: StoreInstant(milliseconds: 5000)
+    )
   }
 
   @Test("frames come back with their outcomes, unless their connection has ended")
@@ -67,7 +70,8 @@ struct BridgeStoreTests {
     for token in 1...3 as ClosedRange<UInt8> {
       changes.gone.append(
         StoredGoneDevice(
-          app: "news", token: [token], since: StoreInstant(milliseconds: 1000), foundAt: StoreInstant(milliseconds: 2000)
+          app: "news", token: [token], since: StoreInstant(milliseconds: 1000),
+          foundAt: StoreInstant(milliseconds: 2000)
         ))
     }
     try store.write(changes)

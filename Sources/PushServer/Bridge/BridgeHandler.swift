@@ -1,4 +1,5 @@
 internal import Carillon
+internal import Logging
 internal import NIOCore
 internal import PushTransport
 internal import PushWire

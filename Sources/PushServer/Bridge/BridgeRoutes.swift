@@ -1,3 +1,4 @@
+internal import Carillon
 internal import Hummingbird
 internal import PushStore
 

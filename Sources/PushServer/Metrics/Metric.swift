@@ -87,8 +87,8 @@ enum Metric {
   /// In the order of the export.
   static let all = [
     ready, submitted, outcomes, resent, possibleDuplicates, reconnects, queueNotifications, queueBytes, queueOldest,
-    window, connections, paused, credentialExpiry, deliveryDuration, batchSize, bridgeClients,
-    bridgeFrames, bridgeAlreadyDelivered, bridgeResponses, bridgeFeedback, bridgeRefused, journalSync, journalLag, journalFailed,
+    window, connections, paused, credentialExpiry, deliveryDuration, batchSize, bridgeClients, bridgeFrames,
+    bridgeAlreadyDelivered, bridgeResponses, bridgeFeedback, bridgeRefused, journalSync, journalLag, journalFailed,
     storeLog, requestDuration,
   ]
 }

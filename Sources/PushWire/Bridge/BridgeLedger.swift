@@ -41,9 +41,9 @@ package struct BridgeLedger: Sendable {
   package mutating func recognise(
     _ digest: FrameDigest, client: String, frame: UInt64, connection: UInt64, now: Instant
   ) -> ForwardedMemory.Entry? {
-    guard var memory = memories[client] else { return nil }
-    let entry = memory.take(digest, now: now)
-    memories[client] = memory.isEmpty ? nil : memory
+    // In place: a copy would cost as much as the memory is large.
+    let entry = memories[client]?.take(digest, now: now)
+    if memories[client]?.isEmpty == true { memories[client] = nil }
     if let entry, entry.answer == nil { waiting[entry.line] = .frame(frame, connection: connection) }
     return entry
   }

@@ -47,6 +47,8 @@ package struct BridgeWindow: Sendable {
   private var entries = Queue<Entry>()
   /// The number of the first entry: every frame before it was accepted.
   package private(set) var firstUnanswered: UInt64 = 0
+  /// What status 10 names. Before any frame was accepted, the number before the first one's: so a client
+  /// that counts from 0 does not take 0 for its first frame.
   private var lastAccepted: UInt32 = 0
   private var waitingByteCount = 0
   private var waitingCount = 0
@@ -80,6 +82,7 @@ package struct BridgeWindow: Sendable {
     precondition(takesFrames, "a frame after the last one")
     let number = nextFrame
     if !isSimple { isSimpleOnly = false }
+    if number == 0 { lastAccepted = (identifier ?? 1) &- 1 }
     entries.append(
       Entry(identifier: identifier ?? 0, byteCount: UInt32(clamping: byteCount), isSimple: isSimple, answer: nil))
     waitingByteCount += byteCount

@@ -18,6 +18,11 @@ package struct ForwardedMemory: Sendable {
     package var line: ForwardedLine
     /// Nil: it has none yet.
     package var answer: FrameAnswer?
+
+    package init(line: ForwardedLine, answer: FrameAnswer?) {
+      self.line = line
+      self.answer = answer
+    }
   }
 
   private struct Stored {
