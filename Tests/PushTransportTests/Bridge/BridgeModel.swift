@@ -138,10 +138,12 @@ struct BridgeModel {
   private mutating func drain(_ connection: Connection) {
     let mailbox = connection.mailbox
     connection.mailbox = []
+    var actions: [BridgeAction] = []
     for (frame, answer) in mailbox {
       connection.trail.answered(frame, answer)
-      perform(connection.session.answered(frame, answer, now: now), connection)
+      actions += connection.session.answered(frame, answer, now: now)
     }
+    perform(actions, connection)
   }
 
   private mutating func perform(_ actions: [BridgeAction], _ connection: Connection) {
