@@ -134,7 +134,8 @@ let package = Package(
     .testTarget(
       name: "CommandTests",
       dependencies: [
-        "Carillon", "CarillonCommand", "PushEngine", "PushGateway", "PushServer", "PushStore", "PushTransport", "PushWire",
+        "Carillon", "CarillonCommand", "PushEngine", "PushGateway", "PushServer", "PushStore", "PushTransport",
+        "PushWire",
         "Support", nioCore, nioPosix,
       ],
       swiftSettings: settings),

@@ -22,13 +22,8 @@ internal import PushServer
       3 it could not run, or standard output could not be written.
       """,
     subcommands: [
-<<<<<<< 7572bac4cbfe9d8c3d5f2c0c441eee79a2b3cf96
       SendCommand.self, InitCommand.self, ServeCommand.self, StatusCommand.self, ReloadCommand.self, AppCommand.self,
       CampaignCommand.self, KeyCommand.self, SimulateCommand.self,
-=======
-      SendCommand.self, ServeCommand.self, StatusCommand.self, AppCommand.self, CampaignCommand.self, KeyCommand.self,
-      SimulateCommand.self,
->>>>>>> 487600bf56dc1217acc84e6dadd2bf082cb5d296
       BenchCommand.self,
       FeedbackCommand.self, JournalCommand.self, CredentialCommand.self, PayloadCommand.self, ChannelCommand.self,
       VerifyCommand.self,

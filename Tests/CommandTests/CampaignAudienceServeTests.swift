@@ -23,7 +23,8 @@ struct CampaignAudienceServeTests {
       registrations.append(registration)
     }
     for start in stride(from: 0, to: registrations.count, by: 500) {
-      _ = try await store.importDevices(Array(registrations[start..<min(start + 500, registrations.count)]), app: "news")
+      _ = try await store.importDevices(
+        Array(registrations[start..<min(start + 500, registrations.count)]), app: "news")
     }
     try store.close()
   }

@@ -3,7 +3,6 @@ internal import PushServer
 internal import PushTransport
 internal import Support
 internal import Synchronization
-internal import PushTransport
 internal import Testing
 
 @Suite("events and commands of campaigns", .timeLimit(.minutes(20)))

@@ -1,6 +1,7 @@
-@testable internal import PushStore
 internal import Support
 internal import Testing
+
+@testable internal import PushStore
 
 @Suite("campaigns in the store")
 struct CampaignStoreTests {

@@ -110,7 +110,8 @@ struct CampaignPlan: Sendable {
     file path: String, from mark: AudienceMark?, selection: (AudienceHeader) -> RowSelection? = { _ in nil }
   ) throws(CarillonError) -> CampaignSource {
     do {
-      let file = try AudienceFile(path: path, from: mark, readsHeaders: isHTTP2, selection: selection, renderer: renderer)
+      let file = try AudienceFile(
+        path: path, from: mark, readsHeaders: isHTTP2, selection: selection, renderer: renderer)
       return .file(file)
     } catch let error as PayloadTemplateError {
       throw CarillonError(.payload, "The notification with \(path): \(error).")

@@ -51,12 +51,9 @@ package struct AppSettings: Hashable, Sendable, Codable {
   /// `queue: { bytes }`, of the service: payloads that wait to be acknowledged. Nil: see
   /// ``queueByteCountOrDefault``.
   package var queueByteCount: Int?
-<<<<<<< 7572bac4cbfe9d8c3d5f2c0c441eee79a2b3cf96
   /// `bridge: { clients }`, of the service: certificates of the app's clients over the binary protocol,
   /// each a file or `sha256:` with the fingerprint.
   package var bridgeClients: [String] = []
-=======
->>>>>>> 487600bf56dc1217acc84e6dadd2bf082cb5d296
   /// `time-zone`, of the service: for quiet hours, and for devices without a time zone. Nil: UTC.
   package var timeZone: String?
   /// `quiet-hours`, of the service, such as `22:00-08:00`. Nil: none.

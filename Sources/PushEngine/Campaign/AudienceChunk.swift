@@ -171,7 +171,9 @@ package struct AudienceEntry: Sendable {
   }
 
   /// The same as text.
-  package func payloadText(of entry: AudienceEntry) -> String { unsafe String(decoding: payload(of: entry), as: UTF8.self) }
+  package func payloadText(of entry: AudienceEntry) -> String {
+    unsafe String(decoding: payload(of: entry), as: UTF8.self)
+  }
 
   /// The text that the report shows for an entry that cannot be sent: the token in hexadecimal
   /// digits, or the beginning of the text in its place.

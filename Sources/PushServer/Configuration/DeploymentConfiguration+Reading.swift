@@ -97,7 +97,6 @@ extension AppSettings {
     if let value = reader.take("attempts") { attempts = try value.integer(in: 1...RequestPolicy.attemptCountLimit) }
     if let value = reader.take("patience") { patience = try value.duration(in: Bounds.patience) }
     if let value = reader.take("rate-limit") { rateLimit = try value.rate() }
-<<<<<<< 7572bac4cbfe9d8c3d5f2c0c441eee79a2b3cf96
     if let value = reader.take("weight") { weight = try value.integer(in: Bounds.weight) }
     if let value = reader.take("bridge") {
       var bridge = try YAMLReader(value)
@@ -107,8 +106,6 @@ extension AppSettings {
       }
       try bridge.finish()
     }
-=======
->>>>>>> 487600bf56dc1217acc84e6dadd2bf082cb5d296
     if let value = reader.take("time-zone") { timeZone = try value.timeZone() }
     if let value = reader.take("quiet-hours") { quietHours = try value.quietHours() }
     if let value = reader.take("queue") {

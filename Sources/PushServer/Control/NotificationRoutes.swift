@@ -35,14 +35,10 @@ struct NotificationRoutes: Sendable {
     let app = try await access.app(request, context, .send)
     try intake.demandRoom(app)
     try request.bodyType([.json, .lines])
-<<<<<<< 2c9a977c0b62697e1755d179ee7e57fa115ca65d
     let body = BatchRequest(parsing: try await access.body(of: request), app: app)
-=======
-    let body = BatchRequest(parsing: try await request.wholeBody(limit: access.settings.maxBody), app: app)
     guard !body.notifications.isEmpty || body.rejectedCount > 0 else {
       throw Problem.malformed("The body has no notification.")
     }
->>>>>>> 40d2150e15713bcb616301d05ee3328ef272965e
     // While the body came, others may have filled the queue.
     try intake.demandRoom(app)
     var parts: [StoredBatch.Part] = []

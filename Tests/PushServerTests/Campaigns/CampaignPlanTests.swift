@@ -1,8 +1,9 @@
 internal import Foundation
-@testable internal import PushServer
 internal import PushStore
 internal import Support
 internal import Testing
+
+@testable internal import PushServer
 
 @Suite("audiences of campaigns")
 struct CampaignPlanTests {
@@ -25,7 +26,9 @@ struct CampaignPlanTests {
     for key in all { try file.append(DeviceKeys.bytes(key)) }
     try file.sync()
     let keys = DeviceKeys(path: place.path("keys"))
-    for (after, limit) in [(0, 5), (2, 1), (3, 4096), (15_000, 7), (29_999, 10), (30_000, 10), (.max, 1)] as [(Int64, Int)] {
+    for (after, limit) in [(0, 5), (2, 1), (3, 4096), (15_000, 7), (29_999, 10), (30_000, 10), (.max, 1)]
+      as [(Int64, Int)]
+    {
       #expect(try keys.next(after: after, limit: limit) == Array(all.filter { $0 > after }.prefix(limit)))
     }
   }

@@ -1,7 +1,8 @@
 internal import Foundation
-@testable internal import PushServer
 internal import Support
 internal import Testing
+
+@testable internal import PushServer
 
 @Suite("local sends")
 struct LocalSendPlanTests {

@@ -55,7 +55,7 @@ struct CampaignDivision: Sendable {
   /// - Throws: ``Problem`` or ``CarillonError``. It can be called again then.
   func parts(of record: StoredCampaign, _ plan: CampaignPlan, _ send: LocalSend) async throws -> [StoredCampaignPart] {
     let app = schedule.app(record.app)
-    let now = StoreInstant.precise
+    let now = StoreInstant.now
     var places = LocalSendPlan(
       send, quietHours: schedule.hours(plan, app), now: now.seconds, appZone: ZoneRules(app.zone)
     ) { name in
@@ -117,7 +117,7 @@ struct CampaignDivision: Sendable {
     }
     for file in files.values { try file.sync() }
     // A campaign without anybody ends at once.
-    if parts.contents.isEmpty { _ = parts.number(at: StoreInstant.precise.seconds) }
+    if parts.contents.isEmpty { _ = parts.number(at: StoreInstant.now.seconds) }
     return parts
   }
 
@@ -152,7 +152,7 @@ struct CampaignDivision: Sendable {
       parts.contents[number].isRest = true
       parts.contents[number].hasMalformed = true
     } else {
-      if parts.contents.isEmpty { _ = parts.number(at: StoreInstant.precise.seconds) }
+      if parts.contents.isEmpty { _ = parts.number(at: StoreInstant.now.seconds) }
       parts.contents[0].hasMalformed = true
     }
     return parts

@@ -111,20 +111,15 @@ struct CampaignDrive: Sendable {
     }
     live.resume()
     let record = try await withLastKey(record, plan)
-<<<<<<< 7572bac4cbfe9d8c3d5f2c0c441eee79a2b3cf96
-    let all = try await divided(record, plan)
-    var next: StoreInstant? = schedule.nextQuietTime(plan, record.app, now: .now)
-=======
     let all: [StoredCampaignPart]
     do {
       all = try await divided(record, plan)
-    } catch where error is AudienceError || error is CarillonError {
+    } catch  where error is AudienceError || error is CarillonError {
       let why = CarillonError(describing: error).message
       try await desk.change(live.id, { _ in .failed }) { $0.reason = why }
       return .again
     }
-    var next: StoreInstant? = schedule.nextQuietTime(plan, record.app, now: .precise)
->>>>>>> 487600bf56dc1217acc84e6dadd2bf082cb5d296
+    var next: StoreInstant? = schedule.nextQuietTime(plan, record.app, now: .now)
     for part in all where part.endedAt == nil {
       if part.dueAt > .now {
         next = min(next ?? part.dueAt, part.dueAt)
@@ -150,19 +145,14 @@ struct CampaignDrive: Sendable {
   private func divided(_ record: StoredCampaign, _ plan: CampaignPlan) async throws -> [StoredCampaignPart] {
     let known = try await store.parts(of: record.id)
     if !known.isEmpty { return known }
-<<<<<<< 7572bac4cbfe9d8c3d5f2c0c441eee79a2b3cf96
-    try await store.add(
-      [StoredCampaignPart(number: 0, dueAt: record.startedAt ?? .now, content: [])], of: record.id)
-=======
     let parts: [StoredCampaignPart]
     if case .local(let send) = plan.start, !plan.isDryRun {
       parts = try await CampaignDivision(spool: self.parts.spool, store: store, schedule: schedule)
         .parts(of: record, plan, send)
     } else {
-      parts = [StoredCampaignPart(number: 0, dueAt: record.startedAt ?? .precise, content: [])]
+      parts = [StoredCampaignPart(number: 0, dueAt: record.startedAt ?? .now, content: [])]
     }
     try await store.add(parts, of: record.id)
->>>>>>> 487600bf56dc1217acc84e6dadd2bf082cb5d296
     return try await store.parts(of: record.id)
   }
 
