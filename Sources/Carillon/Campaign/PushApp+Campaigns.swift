@@ -111,7 +111,7 @@ struct CampaignPlan: Sendable {
   ) throws(CarillonError) -> CampaignSource {
     do {
       let file = try AudienceFile(
-        path: path, from: mark, readsHeaders: isHTTP2, selection: selection, renderer: renderer)
+        path: path, from: mark, readsHeaders: isHTTP2, renderer: renderer, selection: selection)
       return .file(file)
     } catch let error as PayloadTemplateError {
       throw CarillonError(.payload, "The notification with \(path): \(error).")

@@ -38,13 +38,13 @@ internal import Synchronization
   /// - Parameters:
   ///   - mark: Where to continue in a file that was read before; nil: after the header.
   ///   - readsHeaders: See ``AudienceReader``.
-  ///   - selection: Called once with the header; see ``AudienceReader``.
   ///   - makeRenderer: Called once with the header. Returns the renderer of each line's payload;
   ///     nil: one payload for all. Its errors are rethrown.
+  ///   - selection: Called once with the header; see ``AudienceReader``.
   package init(
     path: String, from mark: AudienceMark? = nil, readsHeaders: Bool = false,
-    selection: (AudienceHeader) -> RowSelection? = { _ in nil },
-    renderer makeRenderer: (AudienceHeader) throws -> PayloadRenderer? = { _ in nil }
+    renderer makeRenderer: (AudienceHeader) throws -> PayloadRenderer? = { _ in nil },
+    selection: (AudienceHeader) -> RowSelection? = { _ in nil }
   ) throws {
     self.path = path
     input = try AudienceInput(path: path, blockByteCount: Self.blockByteCount)

@@ -1,6 +1,7 @@
 internal import Carillon
 internal import PushEngine
 internal import PushStore
+internal import PushWire
 
 /// Counts the audience of a campaign, and what of it could be sent. Nothing is sent: what could be
 /// counts as cancelled.
