@@ -42,12 +42,12 @@ struct ServeShellTests {
     #expect(running.output.contains(/store: .*up to date/), "\(running)")
 
     try serve.site.place.write(
-      text.replacing(HTTP2Site.keyFile, with: "none.p8")
+      text.replacing(HTTP2Site.keyFile, with: "AuthKey_NONE123456.p8")
         .replacing(#"api: { listen: "127.0.0.1:0" }"#, with: #"api: { listen: "127.0.0.1:\#(upstream.port)" }"#),
       to: "wrong.yaml")
     let wrong = try await serve.site.run(["serve", "--config", "wrong.yaml", "--check"])
     #expect(wrong.status == 2, "\(wrong)")
-    #expect(wrong.output.contains(/problem: app news: .*none.p8/), "\(wrong)")
+    #expect(wrong.output.contains(/problem: app news: .*AuthKey_NONE123456.p8/), "\(wrong)")
     #expect(wrong.output.contains(/problem: api: cannot listen on .*: another process does/), "\(wrong)")
     await end(service, upstream)
   }
