@@ -2,13 +2,13 @@
 enum LanguageTag {
   private static let byteCountLimit = 35
 
-  /// With the usual upper and lower case: `zh-Hant-TW`.
+  /// With the usual upper and lower case: `zh-Hant-TW`. Underscores are taken for hyphens.
   ///
   /// - Returns: nil unless the text has the form of a language tag. Whether its parts are registered
   ///   is not checked.
   static func normalised(_ text: String) -> String? {
     guard text.utf8.count <= byteCountLimit else { return nil }
-    let parts = text.split(separator: "-", omittingEmptySubsequences: false)
+    let parts = text.split(omittingEmptySubsequences: false) { $0 == "-" || $0 == "_" }
     guard let first = parts.first, (2...8).contains(first.utf8.count), first.utf8.allSatisfy(isLetter) else {
       return nil
     }
