@@ -1,0 +1,212 @@
+# The measurements of ops/serve-bench with more than one app. Source it after serve-bench.sh; it runs
+# nothing by itself.
+
+# in_background COMMAND… : leaves its process in $background.
+in_background() {
+  "$@" >"$work/background.out" 2>"$work/background.log" &
+  background=$!
+}
+
+# Two campaigns of the same audience, cut off in the middle: how much of each was accepted. With one
+# processor for the sender there is one event loop for both apps; the simulator has another one.
+measure_weights() {
+  local run tokens=3000000
+  make_tokens "$tokens" >"$work/tokens"
+  printf '%s' "$payload" >"$work/payload.json"
+  for ((run = 1; run <= runs; run++)); do
+    start_simulator
+    {
+      printf 'apps:\n'
+      app one "$http2_port" '  transport: http2\n  weight: 1\n  connections: { min: 1, max: 1 }\n'
+      app three "$http2_port" '  transport: http2\n  weight: 3\n  connections: { min: 1, max: 1 }\n'
+    } >"$work/send.yaml"
+    printf -- '- { app: %s, payload: payload.json, tokens: tokens }\n' one three >"$work/campaign.yaml"
+    taskset --all-tasks --cpu-list --pid 1 "$simulator" >/dev/null
+    in_background timeout --signal=INT 4 taskset --cpu-list 0 "$carillon" send --json --config "$work/send.yaml" \
+      --campaign "$work/campaign.yaml"
+    wait "$background" || true
+    stop TERM "$simulator"
+    simulator=
+    figure weights one "$(account_of one)"
+    figure weights three "$(account_of three)"
+    figure weights share "$(divide "$(account_of three)" "$(account_of one)" 3)"
+  done
+  say "two apps over HTTP/2, a connection each, both on one event loop, for 4 s, $runs run(s)"
+  summary weights one "weight 1: notifications accepted" 0
+  summary weights three "weight 3: notifications accepted" 0
+  summary weights share "their ratio" 2
+}
+# account_of APP : how many were accepted, in the account that `carillon send --json` printed.
+account_of() {
+  python3 -c '
+import json, sys
+line = next(line for line in open(sys.argv[1]) if line.startswith("{\"apps\""))
+print(json.loads(line)["apps"][sys.argv[2]]["accepted"]["confirmed"])' "$work/background.out" "$1"
+}
+
+# A small app's notifications, one after the other, alone and beside others.
+measure_tenants() {
+  local run beside closed
+  rm -rf "$work/strangers"
+  "$carillon" simulate --make-certificates "$work/strangers" --app "$topic" >"$work/certificates.log"
+  make_batch 10000 "$work/batch"
+  make_batch 1 "$work/single"
+  for ((run = 1; run <= runs; run++)); do
+    for beside in nobody campaign trouble; do
+      start_simulator
+      # Nothing listens there.
+      closed=1
+      {
+        app small "$http2_port"
+        app big "$http2_port"
+        app dead "$closed"
+        # It shows a certificate of an authority that the simulator does not know.
+        app refused "$http2_port" | sed "s|certificates/$topic|strangers/$topic|g"
+      } >"$work/apps.yaml"
+      configure interval <"$work/apps.yaml"
+      start_service
+      ask_small 50
+      background=
+      case $beside in
+        campaign)
+          in_background h2load --h1 --clients=4 --requests=2000 --threads=1 --data="$work/batch" \
+            --header="Authorization: Bearer $key" "$api/v1/apps/big/notifications:batch"
+          ;;
+        trouble)
+          for app in dead refused; do
+            for ((i = 0; i < 20; i++)); do
+              curl --silent --max-time 1 --output /dev/null --header "Authorization: Bearer $key" \
+                --data-binary "@$work/single" "$api/v1/apps/$app/notifications" &
+            done
+          done
+          ;;
+      esac
+      ask_small 500
+      for column in 1 2; do
+        figure tenants "$beside-p50-$column" "$(percentile_of "$column" 50)"
+        figure tenants "$beside-p99-$column" "$(percentile_of "$column" 99)"
+      done
+      [[ -z $background ]] || stop TERM "$background"
+      wait_for_children
+      stop_all
+    done
+  done
+  say "500 notifications of a small app, one after the other, sync: interval, $runs run(s)"
+  for beside in nobody campaign trouble; do
+    summary tenants "$beside-p50-1" "beside $beside: until the answer, median, ms" 1
+    summary tenants "$beside-p99-1" "beside $beside: until the answer, 99th percentile, ms" 1
+    summary tenants "$beside-p50-2" "beside $beside: until the outcome is known, median, ms" 1
+    summary tenants "$beside-p99-2" "beside $beside: until it is known, 99th percentile, ms" 1
+  done
+}
+ask_small() {
+  python3 ops/lib/latency.py "${api##*:}" "$key" small "$1" >"$work/latency" 2>"$work/latency.log" ||
+    die "The small app: $(cat "$work/latency.log")"
+}
+# percentile_of COLUMN P
+percentile_of() {
+  awk -v column="$1" '{ print $column }' "$work/latency" | sort -g |
+    awk -v p="$2" '{ v[NR] = $1 } END { i = int(NR * p / 100 + 0.999999); print v[i < 1 ? 1 : i] }'
+}
+# The clients of measure_tenants, which end by themselves.
+wait_for_children() {
+  local child
+  for child in $(jobs -p); do
+    [[ $child == "$simulator" || $child == "$service" ]] || wait "$child" 2>/dev/null || true
+  done
+}
+
+# apps COUNT : app1, app2 and so on.
+apps() {
+  local number
+  for ((number = 1; number <= $1; number++)); do app "app$number" "$http2_port"; done
+}
+
+measure_idle() {
+  local run before
+  for ((run = 1; run <= runs; run++)); do
+    start_simulator
+    configure interval < <(apps 100)
+    start_service
+    # What the start left behind is done.
+    sleep 3
+    before=$(ticks "$service")
+    sleep 20
+    figure idle cpu "$(divide $(($(ticks "$service") - before)) $((20 * $(getconf CLK_TCK) / 100)) 2)"
+    figure idle memory "$(resident_megabytes "$service")"
+    acknowledged=0
+    finish
+  done
+  say "100 apps that send nothing, for 20 s, $runs run(s)"
+  summary idle cpu "processor time, percent of one core" 2
+  summary idle memory "resident memory, MB" 1
+}
+
+measure_many() {
+  local run number started
+  make_batch 100 "$work/batch"
+  for ((run = 1; run <= runs; run++)); do
+    start_simulator
+    configure interval < <(apps 1000)
+    started=${EPOCHREALTIME/./}
+    start_service
+    figure many start "$(divide $((${EPOCHREALTIME/./} - started)) 1000000 2)"
+    started=${EPOCHREALTIME/./}
+    for ((number = 1; number <= 1000; number++)); do
+      printf 'url = "%s/v1/apps/app%d/notifications:batch"\noutput = /dev/null\ndata-binary = "@%s"\n' \
+        "$api" "$number" "$work/batch"
+      printf 'header = "Authorization: Bearer %s"\nfail\nsilent\nnext\n' "$key"
+    done | sed '$d' >"$work/requests"
+    curl --parallel --parallel-max 32 --config "$work/requests" >"$work/curl.log" 2>&1 ||
+      die "Not every app has taken its batch: $(tail -n 5 "$work/curl.log")"
+    figure many taken "$(divide $((${EPOCHREALTIME/./} - started)) 1000000 2)"
+    acknowledged=100000
+    until [[ $(in_flight) == 0 ]]; do sleep 0.1; done
+    figure many sent "$(divide $((${EPOCHREALTIME/./} - started)) 1000000 2)"
+    figure many memory "$(peak_megabytes "$service")"
+    finish
+  done
+  say "1,000 apps, 100 notifications each, $runs run(s); every sum agrees"
+  summary many start "until the service is ready, s" 2
+  summary many taken "until all is taken in, s" 2
+  summary many sent "until every outcome is in the store, s" 2
+  summary many memory "largest memory, MB" 1
+}
+
+# Constant load of batches and single requests. Memory and descriptors are noted all the time: the
+# last quarter may not have more than the second one.
+measure_soak() {
+  local end count=0 before
+  make_batch 1000 "$work/batch"
+  make_batch 1 "$work/single"
+  start_simulator
+  configure interval < <(app load "$http2_port")
+  start_service
+  : >"$work/soak"
+  acknowledged=0
+  before=$(ticks "$service")
+  end=$((SECONDS + length))
+  while ((SECONDS < end)); do
+    load 4 40 /v1/apps/load/notifications:batch "$work/batch"
+    load 16 400 /v1/apps/load/notifications "$work/single"
+    acknowledged=$((acknowledged + 40000 + 400))
+    count=$((count + 1))
+    printf '%d %s %s\n' "$count" "$(resident_megabytes "$service")" "$(descriptors "$service")" >>"$work/soak"
+  done
+  until [[ $(in_flight) == 0 ]]; do sleep 0.1; done
+  figure soak notifications "$acknowledged"
+  figure soak cpu "$(microseconds $(($(ticks "$service") - before)) "$acknowledged")"
+  finish
+  awk -v seconds="$length" '
+    { memory[NR] = $2; files[NR] = $3 }
+    function most(from, to, v,   i, m) { for (i = from; i <= to; i++) if (v[i] > m) m = v[i]; return m }
+    END {
+      q = int(NR / 4); early = most(q + 1, 2 * q, memory); late = most(3 * q + 1, NR, memory)
+      earlyFiles = most(q + 1, 2 * q, files); lateFiles = most(3 * q + 1, NR, files)
+      printf "memory in the second quarter %.1f MB, in the last %.1f MB; descriptors %d and %d; %d s\n",
+        early, late, earlyFiles, lateFiles, seconds
+      exit !(NR >= 8 && late <= early * 1.1 + 4 && lateFiles <= earlyFiles + 4) }' "$work/soak" ||
+    die "Memory or descriptors grow, or there were too few rounds: $work/soak"
+  summary soak notifications "notifications; every sum agrees" 0
+  summary soak cpu "processor time of the service, µs a notification" 2
+}
