@@ -21,8 +21,9 @@ service_files() {
   fi
 }
 
-# Requests by schemathesis, without the event streams, which do not end, in a virtual environment of its own. At most two minutes; the title of
-# the step has the seed, and CARILLON_OPENAPI_SEED repeats it.
+# Requests by schemathesis, in a virtual environment of its own; without the event streams, which do
+# not end. At most two minutes. The title of the step has the seed, and CARILLON_OPENAPI_SEED repeats
+# it.
 openapi_seed=${CARILLON_OPENAPI_SEED:-$RANDOM}
 openapi_compare() {
   local tools=$scratch/schemathesis folder port status=0
