@@ -43,6 +43,7 @@ struct CampaignRoutes: Sendable {
 
   private func post(_ request: Request, _ context: ControlContext) async throws -> Response {
     let app = try await access.app(request, context, .campaigns)
+    try request.bodyType([.json])
     let plan = try CampaignPlan(parsing: try await request.wholeBody(limit: access.settings.maxBody)[...])
     try plan.check(for: app)
     let record = StoredCampaign(
@@ -85,6 +86,7 @@ struct CampaignRoutes: Sendable {
         .preconditionRequired, "No If-Match", "The request has no header If-Match.",
         action: "Read the campaign, and send its ETag as If-Match, so that no other change is lost.")
     }
+    try request.bodyType([.json])
     let changes = try await request.wholeBody(limit: access.settings.maxBody)
     let changed = try await desk.change(record.id, { _ in .edited }) { record in
       let tags = expected.split(separator: ",").map { $0.trimmingPrefix { $0 == " " } }

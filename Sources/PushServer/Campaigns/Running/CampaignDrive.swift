@@ -88,14 +88,15 @@ struct CampaignDrive: Sendable {
     let due = schedule.due(plan)
     let late = StoreInstant.now.milliseconds - due.milliseconds
     guard late >= 0 else { return .until(due) }
+    // A minute more than the longest wait. A campaign whose time was taken away has none to be late for.
+    let isLate = due.milliseconds > 0 && late > 120_000
     try await desk.change(live.id, { _ in .due }) { record in
       record.startedAt = record.startedAt ?? .now
-      // A minute more than the longest wait.
-      if late > 120_000 {
+      if isLate {
         record.reason = "It began \(Duration.seconds(late / 1000).spoken) late, because the service did not run then."
       }
     }
-    if late > 120_000 {
+    if isLate {
       logger.warning("a campaign begins late", metadata: ["campaign": "\(live.id.text)", "seconds": "\(late / 1000)"])
     }
     return .again
