@@ -199,6 +199,8 @@ struct CampaignDrive: Sendable {
         return try await end(part, record, account)
       }
       let app = try deployment.app(record.app)
+      // Its list is there, also if nothing was uploaded.
+      try parts.spool.make(record.id)
       let campaign = try await app.serve(parts.served(part, of: record, plan), parts.events(part, of: record))
       live.begun(part: part.number, campaign)
       try await follow(part, record, campaign)
