@@ -61,7 +61,10 @@ enum BridgeClient {
                     out = out[tls.send(out):]
             except (ssl.SSLWantWriteError, ssl.SSLWantReadError):
                 pass
-            except (OSError, ssl.SSLError):
+            except (OSError, ssl.SSLError) as problem:
+                if "ALERT" in str(problem).upper():
+                    print(json.dumps({"refused": str(problem)}))
+                    sys.exit(1)
                 ended = True
             try:
                 piece = tls.recv(6 - len(answer))

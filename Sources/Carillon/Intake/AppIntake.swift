@@ -66,17 +66,19 @@ final class AppIntake: Sendable {
     _ notifications: [(PreparedNotification, DeviceToken)],
     assigned: (_ indices: [Int], IntakeRunID, _ firstLine: UInt32) -> Void,
     answer: @escaping @Sendable (CarillonError?) -> Void
-  ) {
+  ) throws(CarillonError) {
     guard let first = notifications.first else { return }
     let isUniform = notifications.allSatisfy { $0.0.isGrouped(with: first.0) }
     for (group, indices) in isUniform ? [first.0.group: Array(notifications.indices)] : groups(of: notifications) {
       let part = isUniform ? notifications : indices.map { notifications[$0] }
-      while true {
+      // A run may have ended just now, but not several in a row, unless everything ends.
+      let isTaken = (0..<3).contains { _ in
         let run = run(for: group)
-        if run.enqueue(part, assigned: { assigned(indices, run.id, $0) }, answer) != nil { break }
-        // It has ended just now.
+        if run.enqueue(part, assigned: { assigned(indices, run.id, $0) }, answer) != nil { return true }
         forget(run, group)
+        return false
       }
+      guard isTaken else { throw DeploymentCore.hasEnded }
     }
   }
 

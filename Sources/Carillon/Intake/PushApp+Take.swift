@@ -8,7 +8,8 @@ extension PushApp {
   ///   - assigned: called before this returns, and before anything can be heard of the notifications:
   ///     which of them, by their indices, are neighbouring lines of a run, and the first line.
   ///   - answer: called for each run: with nil when they are in the journal, otherwise with why not.
-  /// - Throws: nothing was taken in: the app has stopped or was removed, or the deployment has ended.
+  /// - Throws: the app was removed, or the deployment has ended. What `assigned` was not called for was
+  ///   not taken in.
   package func take(
     _ notifications: [(PreparedNotification, DeviceToken)],
     assigned: (_ indices: [Int], IntakeRunID, _ firstLine: UInt32) -> Void,
@@ -21,7 +22,7 @@ extension PushApp {
     guard let intake = runtime.intake else {
       throw CarillonError(.configuration, "The deployment has no recorder for what it takes in.")
     }
-    intake.take(notifications, assigned: assigned, answer: answer)
+    try intake.take(notifications, assigned: assigned, answer: answer)
   }
 }
 

@@ -75,15 +75,18 @@ final class BridgeFeedbackHandler: ChannelInboundHandler {
   }
 
   func channelInactive(context: ChannelHandlerContext) {
-    // With both sides closed, nothing but this is heard of it.
-    if case .acknowledged = phase, peerHasClosed { finish() }
+    // With this side closed, nothing but this is heard of the client's close in good order.
+    if case .acknowledged = phase, !bridge.isEnding { finish() }
     abandon()
     limit?.cancel()
     bridge.closed()
     context.fireChannelInactive()
   }
 
-  private func timeIsOver() { context?.close(promise: nil) }
+  private func timeIsOver() {
+    abandon()
+    context?.close(promise: nil)
+  }
 
   // MARK: Sending
 

@@ -227,6 +227,7 @@ package final class Daemon: Sendable {
     try await deployment.app(app.id).replaceCredential(configuration.credential)
     known.credential = app.credential
     known.queueByteCount = app.queueByteCount
+    known.bridgeClients = app.bridgeClients
     if known != app { logger.warning("other settings count after the next start", metadata: ["app": "\(app.id)"]) }
     settings.withLock { $0[app.id] = known }
   }

@@ -47,9 +47,9 @@ package struct BridgeWindow: Sendable {
   private var entries = Queue<Entry>()
   /// The number of the first entry: every frame before it was accepted.
   package private(set) var firstUnanswered: UInt64 = 0
-  /// What status 10 names. Before any frame was accepted, the number before the first one's: so a client
-  /// that counts from 0 does not take 0 for its first frame.
-  private var lastAccepted: UInt32 = 0
+  /// What status 10 names. Before any frame was accepted, the number before the first one's, and before
+  /// any has arrived, the number before 0: a client that counts from 0 would take 0 for its first frame.
+  private var lastAccepted: UInt32 = .max
   private var waitingByteCount = 0
   private var waitingCount = 0
   /// The first frame that is known to have failed. What comes after it is discarded.
