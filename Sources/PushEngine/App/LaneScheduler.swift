@@ -130,7 +130,7 @@ final class LaneScheduler: Sendable {
       var others: [Waiter] = []
       if !order.permits(rank) {
         // It is the turn of other readers: these look again. They do not wake this one in turn.
-        others = state.waiters.filter { order.permits($0.rank) }.map(\.waiter)
+        others = state.waiters.filter { order.permits($0.rank) }.map { $0.waiter }
         state.waiters.removeAll { order.permits($0.rank) }
       }
       // A reader that was woken by something else may still be among them.
