@@ -24,7 +24,7 @@ struct StoreCommand: AsyncParsableCommand {
     @Flag(help: "One JSON object on standard output.") var json = false
 
     func run() async throws {
-      let path = ServerFile.storePath(try ServerFile.read(config), config)
+      let path = try ServerFile.read(config).storePath(besides: config)
       try await StoreReportPrinting.print(path, json: json)
     }
   }
@@ -60,7 +60,7 @@ struct StoreCommand: AsyncParsableCommand {
         try await download(try service.client())
       } catch let failure as ServiceFailure where failure.status == nil {
         // Nobody answers there.
-        try await StoreCare.backUp(ServerFile.storePath(configuration, config), to: output)
+        try await StoreCare.backUp(configuration.storePath(besides: config), to: output)
       }
       try await StoreReportPrinting.print(output, json: json)
     }
