@@ -30,6 +30,28 @@ struct ServeDevicesTests {
     let errors: [Defect]
   }
 
+  private struct Finished: Decodable {
+    let outcome: String?
+    let reference: String?
+  }
+
+  private struct Taken: Decodable {
+    struct Defect: Decodable { let line: Int }
+    let batchId: String
+    let accepted: Int
+    let rejected: Int
+    let errors: [Defect]
+  }
+
+  private struct Batch: Decodable {
+    struct Account: Decodable {
+      let submitted: Int
+      let suppressed: Int
+    }
+    let state: String
+    let account: Account
+  }
+
   private static let path = "/v1/apps/news/devices"
 
   @Test("a device is registered, changed, listed by tag, gets another token and is removed")
@@ -143,13 +165,10 @@ struct ServeDevicesTests {
     func body(_ id: String, _ reference: String) -> String {
       #"{"deviceId":"\#(id)","payload":{"aps":{"alert":"Hello"}},"reference":"\#(reference)"}"#
     }
-    struct Finished: Decodable {
-      let outcome: String?
-      let reference: String?
-    }
     func finished(_ reply: ServeSite.Reply) async throws -> Finished {
       #expect(reply.status == 202, "\(reply.text)")
-      let id = try reply.decoded(ServeSite.Queued.self).id
+      let queued: ServeSite.Queued = try reply.decoded(ServeSite.Queued.self)
+      let id = queued.id
       _ = try await serve.finished(id, service, key: key)
       return try await serve.request(service.api, "\(path)/\(id)", key: key).decoded(Finished.self)
     }
@@ -179,21 +198,6 @@ struct ServeDevicesTests {
       #expect(try reply.decoded(ServeSite.Problem.self).errors?.map(\.pointer) == [pointer])
     }
 
-    struct Taken: Decodable {
-      struct Defect: Decodable { let line: Int }
-      let batchId: String
-      let accepted: Int
-      let rejected: Int
-      let errors: [Defect]
-    }
-    struct Batch: Decodable {
-      struct Account: Decodable {
-        let submitted: Int
-        let suppressed: Int
-      }
-      let state: String
-      let account: Account
-    }
     let lines = [
       ServeSite.body(HTTP2Site.token(5)), body(unknown, "x"), body(good.id, "y"), body(gone.id, "z"),
       ServeSite.body(HTTP2Site.token(6)),
