@@ -177,6 +177,9 @@ case "shared-memory":
     default: break
     }
   }
+case "store":
+  // To measure PushStore (Tests/PushStoreTests/Devices/AudienceMeasurement.swift).
+  keepOnly(engineParts.union(["PushEngine", "PushStore", "PushStoreTests"]))
 case "simulation":
   keepOnly(engineParts.union(["PushEngine", "PushGateway", "SimulationTests"]))
 default: break

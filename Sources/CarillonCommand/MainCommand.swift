@@ -23,7 +23,7 @@ internal import PushServer
       """,
     subcommands: [
       SendCommand.self, InitCommand.self, ServeCommand.self, StatusCommand.self, ReloadCommand.self, AppCommand.self,
-      CampaignCommand.self, KeyCommand.self, SimulateCommand.self,
+      CampaignCommand.self, DeviceCommand.self, KeyCommand.self, StoreCommand.self, SimulateCommand.self,
       BenchCommand.self,
       FeedbackCommand.self, JournalCommand.self, CredentialCommand.self, PayloadCommand.self, ChannelCommand.self,
       VerifyCommand.self,

@@ -8,12 +8,15 @@ internal import GRDB
 package final class SQLiteStore: Store {
   let pool: DatabasePool
   package let path: String
+  package var file: String? { path }
   let writer: GroupWriter
 
   /// Opens the file, or makes it, and brings it up to date.
   ///
+  /// - Parameter isVisitor: a service may have the file open at the same time. Only the service moves
+  ///   the write-ahead log into the file.
   /// - Throws: ``StoreError``: it cannot be opened, is no store, or was written by a newer version.
-  package init(path: String) throws(StoreError) {
+  package init(path: String, isVisitor: Bool = false) throws(StoreError) {
     self.path = path
     do {
       var configuration = Configuration()
@@ -21,6 +24,7 @@ package final class SQLiteStore: Store {
       configuration.busyMode = .timeout(5)
       configuration.prepareDatabase { database in
         try database.execute(sql: "PRAGMA journal_size_limit = 67108864")
+        if isVisitor { try database.execute(sql: "PRAGMA wal_autocheckpoint = 0") }
       }
       // It holds device tokens. SQLite gives the files beside it the same mode.
       if !FileManager.default.fileExists(atPath: path) {

@@ -3,8 +3,10 @@
 /// Nothing here assumes one process, or SQLite. Every identifier is made by the caller, so that two
 /// machines can make them without having met.
 package protocol Store: KeyRecords, IntakeRecords, DeviceRecords, AudienceRecords, AppStateRecords, IdempotencyRecords,
-  CampaignRecords, BridgeRecords
+  CampaignRecords, BridgeRecords, FeedbackPolls, ReferenceRecords
 {
+  /// What a backup copies; nil: the database has a way of its own.
+  var file: String? { get }
   func close() throws(StoreError)
 }
 

@@ -34,6 +34,9 @@ package struct StoreError: Error, Hashable, Sendable, CustomStringConvertible {
     default: kind = .failed
     }
     let reason = (error as? DatabaseError)?.message ?? "\(error)"
-    self.init(kind, path: path, "the store \(path) cannot be used: \(reason)")
+    let advice =
+      kind == .unusable
+      ? "; \"carillon store check\" looks at it, and a backup can be put in its place" : ""
+    self.init(kind, path: path, "the store \(path) cannot be used: \(reason)\(advice)")
   }
 }

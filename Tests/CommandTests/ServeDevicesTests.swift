@@ -30,6 +30,28 @@ struct ServeDevicesTests {
     let errors: [Defect]
   }
 
+  private struct Finished: Decodable {
+    let outcome: String?
+    let reference: String?
+  }
+
+  private struct Taken: Decodable {
+    struct Defect: Decodable { let line: Int }
+    let batchId: String
+    let accepted: Int
+    let rejected: Int
+    let errors: [Defect]
+  }
+
+  private struct Batch: Decodable {
+    struct Account: Decodable {
+      let submitted: Int
+      let suppressed: Int
+    }
+    let state: String
+    let account: Account
+  }
+
   private static let path = "/v1/apps/news/devices"
 
   @Test("a device is registered, changed, listed by tag, gets another token and is removed")
@@ -125,6 +147,77 @@ struct ServeDevicesTests {
     #expect(try again.decoded(Device.self).suppressed)
     service.process.send(SIGTERM)
     #expect(await service.process.ending().status == 0)
+  }
+
+  @Test("a notification goes to a device by its id, and to a suppressed one not at all; references are kept")
+  func deviceIDs() async throws {
+    let serve = try ServeSite()
+    let upstream = try await serve.site.simulate(
+      rules: "http2: { refuse: [ { prefixes: [dead], reason: Unregistered, timestamp: 4000000000000 } ] }")
+    try serve.configure(upstream)
+    let key = try await serve.key(["--scope", "devices", "--scope", "send", "--scope", "read"])
+    let service = try await serve.start()
+    let path = "/v1/apps/news/notifications"
+    func device(_ token: String) async throws -> Device {
+      try await serve.request(service.api, "\(Self.path)/\(token)", key: key, body: "{}", method: "PUT")
+        .decoded(Device.self)
+    }
+    func body(_ id: String, _ reference: String) -> String {
+      #"{"deviceId":"\#(id)","payload":{"aps":{"alert":"Hello"}},"reference":"\#(reference)"}"#
+    }
+    func finished(_ reply: ServeSite.Reply) async throws -> Finished {
+      #expect(reply.status == 202, "\(reply.text)")
+      let queued: ServeSite.Queued = try reply.decoded(ServeSite.Queued.self)
+      let id = queued.id
+      _ = try await serve.finished(id, service, key: key)
+      return try await serve.request(service.api, "\(path)/\(id)", key: key).decoded(Finished.self)
+    }
+    let good = try await device(HTTP2Site.token(1))
+    let sent = try await finished(
+      try await serve.request(service.api, path, key: key, body: body(good.id, "order 7")))
+    #expect(sent.outcome == "accepted")
+    #expect(sent.reference == "order 7")
+    let gone = try await device(HTTP2Site.token(2, prefix: "dead"))
+    let first = try await finished(try await serve.request(service.api, path, key: key, body: body(gone.id, "a")))
+    #expect(first.outcome == "rejected")
+    let second = try await serve.request(service.api, path, key: key, body: body(gone.id, "b"))
+    #expect(try second.decoded(ServeSite.Queued.self).state == "finished")
+    let suppressed = try await finished(second)
+    #expect(suppressed.outcome == "suppressed")
+    #expect(suppressed.reference == "b")
+    let unknown = "01932c07-0000-7000-8000-000000000000"
+    let refused = try await serve.request(service.api, path, key: key, body: body(unknown, "c"))
+    #expect(refused.status == 422)
+    #expect(refused.text.contains(unknown))
+    for (wrong, pointer) in [
+      (body("none", ""), "/deviceId"), (body(good.id, String(repeating: "x", count: 129)), "/reference"),
+      (#"{"deviceId":"\#(good.id)","token":"ab","payload":{}}"#, "/deviceId"),
+    ] {
+      let reply = try await serve.request(service.api, path, key: key, body: wrong)
+      #expect(reply.status == 400)
+      #expect(try reply.decoded(ServeSite.Problem.self).errors?.map(\.pointer) == [pointer])
+    }
+
+    let lines = [
+      ServeSite.body(HTTP2Site.token(5)), body(unknown, "x"), body(good.id, "y"), body(gone.id, "z"),
+      ServeSite.body(HTTP2Site.token(6)),
+    ]
+    let taken = try await serve.request(service.api, path + ":batch", key: key, body: lines.joined(separator: "\n"))
+      .decoded(Taken.self)
+    #expect(taken.accepted == 4)
+    #expect(taken.errors.map(\.line) == [2])
+    var batch: Batch?
+    try await waitUntil("the batch has ended") {
+      batch = try await serve.request(service.api, "/v1/apps/news/batches/\(taken.batchId)", key: key)
+        .decoded(Batch.self)
+      return batch?.state == "finished"
+    }
+    #expect(batch?.account.submitted == 4)
+    #expect(batch?.account.suppressed == 1)
+    service.process.send(SIGTERM)
+    #expect(await service.process.ending().status == 0)
+    let record = try await serve.site.taken(upstream)
+    #expect(record.compactMap(\.token).sorted() == [1, 1, 5, 6].map { HTTP2Site.token($0) })
   }
 
   @Test("an import counts what it did, names lines that are wrong, and can be repeated", arguments: [false, true])

@@ -58,6 +58,11 @@ package struct AppSettings: Hashable, Sendable, Codable {
   package var timeZone: String?
   /// `quiet-hours`, of the service, such as `22:00-08:00`. Nil: none.
   package var quietHours: String?
+  /// `feedback: { every }`, of the service: how often the binary app's feedback service is read. Nil:
+  /// daily. Zero: never.
+  package var feedbackInterval: Duration?
+  /// `feedback: { service }`. Nil: see ``feedbackOrDefault``.
+  package var feedbackService: Endpoint?
 
   package struct Batching: Hashable, Sendable, Codable {
     package var maxBytes = AppSettings.engine.batchByteCount

@@ -113,6 +113,24 @@ extension AppSettings {
       queueByteCount = try queue.take("bytes")?.byteCount(in: 64 << 10...4 << 30)
       try queue.finish()
     }
+    if let value = reader.take("feedback") { try takeFeedback(value) }
+    try reader.finish()
+  }
+
+  /// `{ every, service }`
+  private mutating func takeFeedback(_ node: YAMLNode) throws(ConfigurationError) {
+    try requireBinary(node, "how the feedback service of the binary protocol is read")
+    var reader = try YAMLReader(node)
+    if let value = reader.take("every") {
+      feedbackInterval =
+        try value.text() == "never" ? .zero : try value.duration(in: .seconds(1) ... .seconds(30 * 86_400))
+    }
+    if let value = reader.take("service") {
+      guard let endpoint = Endpoint(try value.text()) else {
+        throw value.error("must be host:port, as in feedback.example.com:2196, not \(try value.text().cited)")
+      }
+      feedbackService = endpoint
+    }
     try reader.finish()
   }
 

@@ -1,4 +1,5 @@
 internal import Carillon
+internal import PushStore
 internal import PushWire
 
 /// The notifications of one request: an array of objects, or an object on each line.
@@ -7,6 +8,12 @@ internal import PushWire
 /// the earlier one's notification, which was parsed and checked once.
 struct BatchRequest: Sendable {
   private(set) var notifications: [(PreparedNotification, Carillon.DeviceToken)] = []
+  /// Entries for devices whose tokens are not known yet.
+  private(set) var devices: [(line: Int, id: StoredUUID, notification: PreparedNotification, reference: String?)] = []
+  /// What callers wrote beside notifications, by their place in ``notifications``.
+  private(set) var references: [Int: String] = [:]
+  /// References of entries for devices to which nothing is sent.
+  private(set) var suppressed: [String?] = []
   private(set) var rejectedCount = 0
   /// Of the first hundred that were rejected.
   private(set) var errors: [(line: Int, detail: String)] = []
@@ -63,8 +70,14 @@ struct BatchRequest: Sendable {
     do {
       let request = try NotificationRequest(parsing: text)
       let notification = try app.prepare(request.notification)
-      notifications.append((notification, request.token))
-      if let line = JSONTokenLine(body, range) { remember(Shape(line: line, notification: notification)) }
+      if let id = request.device { devices.append((line, id, notification, request.reference)) }
+      guard let token = request.token else { return }
+      if let reference = request.reference { references[notifications.count] = reference }
+      notifications.append((notification, token))
+      // What is beside the notification is not shared.
+      if request.reference == nil, let line = JSONTokenLine(body, range) {
+        remember(Shape(line: line, notification: notification))
+      }
     } catch let problem as Problem {
       reject(line, problem.errors.first?.pointer.map { "\($0): \(problem.detail)" } ?? problem.detail)
     } catch let error as CarillonError {
@@ -77,6 +90,23 @@ struct BatchRequest: Sendable {
   private mutating func remember(_ shape: Shape) {
     if shapes.count < Self.shapeLimit { shapes.append(shape) } else { shapes[Self.shapeLimit - 1] = shape }
     shapes.swapAt(0, shapes.count - 1)
+  }
+
+  /// Entries for devices get their tokens. To be called once, with every device that was found.
+  mutating func resolve(_ found: [StoredUUID: StoredDevice]) {
+    for entry in exchange(&devices, with: []) {
+      guard let device = found[entry.id], let token = try? Carillon.DeviceToken(bytes: device.token) else {
+        reject(entry.line, "/deviceId: There is no device \(entry.id.text).")
+        continue
+      }
+      guard !device.isSuppressed else {
+        suppressed.append(entry.reference)
+        continue
+      }
+      if let reference = entry.reference { references[notifications.count] = reference }
+      notifications.append((entry.notification, token))
+    }
+    errors.sort { $0.line < $1.line }
   }
 
   private mutating func reject(_ line: Int, _ detail: String) {

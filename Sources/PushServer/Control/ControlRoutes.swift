@@ -18,6 +18,7 @@ struct ControlRoutes: Sendable {
     router.add(middleware: Idempotency(access: access, store: store))
     NotificationRoutes(access: access, store: store, book: book, intake: intake).add(to: router)
     DeviceRoutes(access: access, store: store).add(to: router)
+    if let file = store.file { StoreRoutes(access: access, path: file).add(to: router) }
     FeedbackRoutes(access: access, store: store).add(to: router)
     CampaignRoutes(access: access, runner: campaigns, isOpen: intake.isOpen).add(to: router)
     AppRoutes(access: access, store: store).add(to: router)

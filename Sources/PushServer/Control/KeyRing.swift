@@ -16,6 +16,7 @@ struct Caller: Sendable {
   }
 
   func may(_ scope: Scope) -> Bool { scopes.contains(scope.rawValue) || scopes.contains(Scope.admin.rawValue) }
+  var seesAllApps: Bool { apps.isEmpty }
   func sees(app: String) -> Bool { apps.isEmpty || apps.contains(app) }
 }
 

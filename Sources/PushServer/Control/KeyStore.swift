@@ -20,7 +20,7 @@ package struct KeyStore: Sendable {
 
   /// - Parameter path: of the store.
   package init(path: String) throws(CarillonError) {
-    do throws(StoreError) { store = try SQLiteStore(path: path) } catch {
+    do throws(StoreError) { store = try SQLiteStore(path: path, isVisitor: true) } catch {
       throw CarillonError(.journal, error.description)
     }
   }

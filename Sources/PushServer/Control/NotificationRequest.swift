@@ -1,5 +1,6 @@
 internal import Carillon
 internal import Foundation
+internal import PushStore
 internal import PushWire
 
 enum JSONBody {
@@ -13,12 +14,17 @@ enum JSONBody {
 
 /// One notification as a request describes it.
 struct NotificationRequest: Sendable {
-  var token: Carillon.DeviceToken
+  /// Nil: ``device`` is set.
+  var token: Carillon.DeviceToken?
+  var device: StoredUUID?
   var notification: PushNotification
+  /// What the caller wrote beside it.
+  var reference: String?
 
   private static let fields: Set<String> = [
-    "token", "payload", "pushType", "priority", "expiration", "collapseId",
+    "token", "deviceId", "payload", "pushType", "priority", "expiration", "collapseId", "reference",
   ]
+  private static let referenceByteCountLimit = 128
 
   /// - Throws: ``Problem`` naming the field that is wrong.
   init(parsing bytes: ArraySlice<UInt8>) throws {
@@ -38,17 +44,12 @@ struct NotificationRequest: Sendable {
         throw Problem.malformed("The field stands twice.", pointer: "/\(member.key)")
       }
     }
-    guard let text = try Self.text(fields, "token") else {
-      throw Problem.malformed("The device's token is missing.", pointer: "/token")
-    }
-    do throws(CarillonError) { token = try Carillon.DeviceToken(hex: text) } catch {
-      throw Problem.malformed(error.message, pointer: "/token")
-    }
     guard let payload = fields["payload"] else {
       throw Problem.malformed("The payload is missing.", pointer: "/payload")
     }
     guard case .object = payload else { throw Problem.malformed("The payload must be an object.", pointer: "/payload") }
     notification = PushNotification(json: payload.encoded)
+    try takeRecipient(fields)
     if let type = try Self.text(fields, "pushType") {
       guard let type = PushNotification.PushType(name: type) else {
         throw Problem.malformed(
@@ -70,6 +71,27 @@ struct NotificationRequest: Sendable {
       notification.expiration = seconds == 0 ? .notStored : .at(Date(timeIntervalSince1970: Double(seconds)))
     }
     notification.collapseID = try Self.text(fields, "collapseId")
+    reference = try Self.text(fields, "reference")
+    guard reference.map({ $0.utf8.count <= Self.referenceByteCountLimit }) ?? true else {
+      throw Problem.malformed(
+        "The reference has more than \(Self.referenceByteCountLimit) bytes.", pointer: "/reference")
+    }
+  }
+
+  private mutating func takeRecipient(_ fields: [String: JSONValue]) throws {
+    switch (try Self.text(fields, "token"), try Self.text(fields, "deviceId")) {
+    case (let text?, nil):
+      do throws(CarillonError) { token = try Carillon.DeviceToken(hex: text) } catch {
+        throw Problem.malformed(error.message, pointer: "/token")
+      }
+    case (nil, let text?):
+      guard let id = StoredUUID(text) else {
+        throw Problem.malformed("The device's id must be as the service made it.", pointer: "/deviceId")
+      }
+      device = id
+    case (nil, nil): throw Problem.malformed("The device's token or deviceId is missing.", pointer: "/token")
+    case (_?, _?): throw Problem.malformed("It has a token already.", pointer: "/deviceId")
+    }
   }
 
   private static func text(_ fields: [String: JSONValue], _ name: String) throws -> String? {

@@ -23,28 +23,60 @@ struct NotificationRoutes: Sendable {
     try request.bodyType([.json])
     let body = try NotificationRequest(parsing: try await access.body(of: request)[...])
     try intake.demandRoom(app)
-    let ids = try await app.submit([(body.notification, body.token)])
-    guard let id = ids.first else { throw Problem.unavailable("The notification was not taken in.") }
-    return .json(.accepted) { json in
-      json.field("id", "\(id)")
-      json.field("state", "queued")
+    let token: Carillon.DeviceToken
+    if let id = body.device {
+      guard let device = try await store.device(id: id, app: app.id) else { throw Self.unknownDevice(id) }
+      guard !device.isSuppressed else {
+        let ids = try await NotificationNotes(app: app.id, store: store).suppress([body.reference])
+        return Self.accepted(ids.first, state: "finished")
+      }
+      token = try Carillon.DeviceToken(bytes: device.token)
+    } else if let known = body.token {
+      token = known
+    } else {
+      throw Problem.malformed("The device's token or deviceId is missing.", pointer: "/token")
     }
+    let ids = try await app.submit([(body.notification, token)])
+    guard let id = ids.first else { throw Problem.unavailable("The notification was not taken in.") }
+    if let reference = body.reference { try await store.add([StoredNotificationID(id): reference]) }
+    return Self.accepted(id, state: "queued")
+  }
+
+  private static func accepted(_ id: NotificationID?, state: String) -> Response {
+    .json(.accepted) { json in
+      json.field("id", id.map { "\($0)" })
+      json.field("state", state)
+    }
+  }
+
+  private static func unknownDevice(_ id: StoredUUID) -> Problem {
+    var problem = Problem(.unprocessableContent, "Unknown device", "There is no device \(id.text).")
+    problem.errors = [Problem.Detail(pointer: "/deviceId", detail: problem.detail)]
+    return problem
   }
 
   private func postBatch(_ request: Request, _ context: ControlContext) async throws -> Response {
     let app = try await access.app(request, context, .send)
     try intake.demandRoom(app)
     try request.bodyType([.json, .lines])
-    let body = BatchRequest(parsing: try await access.body(of: request), app: app)
-    guard !body.notifications.isEmpty || body.rejectedCount > 0 else {
+    var body = BatchRequest(parsing: try await access.body(of: request), app: app)
+    guard !body.notifications.isEmpty || !body.devices.isEmpty || body.rejectedCount > 0 else {
       throw Problem.malformed("The body has no notification.")
     }
     // While the body came, others may have filled the queue.
     try intake.demandRoom(app)
+    let notes = NotificationNotes(app: app.id, store: store)
+    if !body.devices.isEmpty { body.resolve(try await notes.devices(body.devices.map(\.id))) }
     var parts: [StoredBatch.Part] = []
     if !body.notifications.isEmpty {
-      for id in try await app.submit(body.notifications) { parts.append(id) }
+      let ids = try await app.submit(body.notifications)
+      for id in ids { parts.append(id) }
+      if !body.references.isEmpty {
+        try await store.add(
+          Dictionary(uniqueKeysWithValues: body.references.map { (StoredNotificationID(ids[$0.key]), $0.value) }))
+      }
     }
+    for id in try await notes.suppress(body.suppressed) { parts.append(id) }
     let run = IntakeRunID(milliseconds: UInt64(StoreInstant.now.milliseconds), random: .random(in: 0 ... .max))
     let name = NotificationID(run: run, line: .random(in: 0 ... .max))
     let batch = StoredBatch(
@@ -52,7 +84,7 @@ struct NotificationRoutes: Sendable {
     try await store.add(batch)
     return .json(.accepted) { json in
       json.field("batchId", "\(name)")
-      json.field("accepted", body.notifications.count)
+      json.field("accepted", body.notifications.count + body.suppressed.count)
       json.field("rejected", body.rejectedCount)
       json.array("errors", body.errors) { error, json in
         json.field("line", error.line)
@@ -68,12 +100,14 @@ struct NotificationRoutes: Sendable {
     // The book is asked first: what leaves it is in the store by then.
     let pending = book.app(of: stored)
     let outcome = try await store.outcome(of: stored)
+    let reference = try await store.reference(of: stored)
     guard let owner = outcome?.app ?? pending, owner == app.id else { throw Problem.notFound }
     return .json { json in
       json.field("id", "\(id)")
       json.field("state", outcome == nil ? "queued" : "finished")
       json.field("outcome", outcome?.state)
       json.field("reason", outcome.flatMap { $0.detail.isEmpty ? nil : $0.detail })
+      json.field("reference", reference)
     }
   }
 

@@ -20,6 +20,7 @@ struct DeviceRoutes: Sendable {
   private func putDevice(_ request: Request, _ context: ControlContext) async throws -> Response {
     let app = try await access.app(request, context, .devices)
     let token = try token(context)
+    try request.bodyType([.json])
     let body = try await request.wholeBody(limit: DeviceImport.lineLimit)
     let result = try await store.register(
       try DeviceRequest.registration(body[...], token: token, now: .now), app: app.id)
@@ -60,6 +61,7 @@ struct DeviceRoutes: Sendable {
   /// The body is read at the pace of the store, and never held as a whole.
   private func postImport(_ request: Request, _ context: ControlContext) async throws -> Response {
     let app = try await access.app(request, context, .devices)
+    try request.bodyType([.lines, .csv])
     var devices = DeviceImport(now: .now)
     do {
       for try await part in request.body {

@@ -137,6 +137,10 @@ package final class Daemon: Sendable {
             service: ReloadTriggers(
               reloading: reloading, files: { [self] in [file] + credentialFiles.withLock { $0 } }, logger: logger)),
           .init(service: bridges ?? IdleService()),
+          .init(
+            service: FeedbackPolling(
+              deployment: deployment, store: store,
+              settings: { [self] in settings.withLock { Array($0.values) } }, logger: logger)),
           .init(service: apiListener),
           .init(
             service: Announcement(duration: configuration.shutdown.announce) { [self] in

@@ -110,6 +110,7 @@ extension SQLiteStore {
         try database.execute(sql: "DELETE FROM runs WHERE number = ?", arguments: [run])
       }
     }
+    try await forgetReferences(begunBefore: instant)
     try await write { database in
       try database.execute(sql: "DELETE FROM batches WHERE createdAt < ?", arguments: [instant.milliseconds])
     }
@@ -167,7 +168,7 @@ extension StoredGoneDevice {
 }
 
 /// Writes what the intake tells, within a transaction.
-private struct OutcomeWriter {
+struct OutcomeWriter {
   let database: Database
   private var numbers: [StoredRunID: Int64] = [:]
 

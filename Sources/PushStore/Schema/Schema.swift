@@ -52,6 +52,10 @@ enum Schema {
     migrator.registerMigration("4: idempotency") { try $0.execute(sql: IdempotencySchema.tables) }
     migrator.registerMigration("5: campaigns") { try $0.execute(sql: CampaignSchema.tables) }
     migrator.registerMigration("6: bridge") { try $0.execute(sql: BridgeSchema.sql) }
+    migrator.registerMigration("7: feedback, references") {
+      try $0.execute(sql: FeedbackSchema.tables)
+      try $0.execute(sql: ReferenceSchema.tables)
+    }
     return migrator
   }
 }

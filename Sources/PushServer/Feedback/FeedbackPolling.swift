@@ -1,0 +1,117 @@
+internal import Carillon
+internal import Logging
+internal import PushStore
+internal import PushWire
+internal import ServiceLifecycle
+internal import Synchronization
+
+/// Reads the feedback services of the binary apps now and then, and stores which devices are gone.
+struct FeedbackPolling: Service {
+  let deployment: Deployment
+  let store: any Store
+  /// Of the apps that there are at present.
+  let settings: @Sendable () -> [AppSettings]
+  let logger: Logger
+
+  /// Connections to feedback services at the same time.
+  private static let concurrency = 4
+  /// Apps that were added are seen within this time.
+  private static let longestSleep = Duration.seconds(60)
+  static let standardInterval = Duration.seconds(86_400)
+
+  func run() async throws {
+    await cancelWhenGracefulShutdown {
+      var due: [String: StoreInstant] = [:]
+      while !Task.isCancelled {
+        let apps = settings().filter { $0.transport == .binary && $0.feedbackInterval != .zero }
+        due = await plan(apps, due)
+        let now = StoreInstant.now
+        let ready = apps.filter { due[$0.id].map { $0 <= now } ?? false }
+        for start in stride(from: 0, to: ready.count, by: Self.concurrency) {
+          let part = ready[start..<min(ready.count, start + Self.concurrency)]
+          for (id, next) in await poll(Array(part)) { due[id] = next }
+        }
+        let next = due.values.min().map { Duration.milliseconds($0.milliseconds - StoreInstant.now.milliseconds) }
+        try? await Task.sleep(for: max(.milliseconds(100), min(next ?? Self.longestSleep, Self.longestSleep)))
+      }
+    }
+  }
+
+  /// When each app's turn is, of those that are there.
+  private func plan(_ apps: [AppSettings], _ due: [String: StoreInstant]) async -> [String: StoreInstant] {
+    var planned: [String: StoreInstant] = [:]
+    for app in apps {
+      if let known = due[app.id] {
+        planned[app.id] = known
+        continue
+      }
+      do throws(StoreError) {
+        planned[app.id] = FeedbackSchedule.next(
+          after: try await store.lastFeedbackPoll(app: app.id), every: interval(app), now: .now,
+          chance: .random(in: 0...1))
+      } catch {
+        logger.error("the store cannot be read", metadata: ["why": "\(error)"])
+      }
+    }
+    return planned
+  }
+
+  private func interval(_ app: AppSettings) -> Duration { app.feedbackInterval ?? Self.standardInterval }
+
+  /// Returns when each app's next turn is.
+  private func poll(_ apps: [AppSettings]) async -> [(String, StoreInstant)] {
+    await withTaskGroup(of: (String, StoreInstant).self) { group in
+      for app in apps { group.addTask { (app.id, await poll(app)) } }
+      return await group.reduce(into: []) { $0.append($1) }
+    }
+  }
+
+  private func poll(_ app: AppSettings) async -> StoreInstant {
+    do {
+      let count = try await deployment.app(app.id).readFeedback(
+        from: app.feedbackService, into: StoredFeedback(app: app.id, store: store))
+      let now = StoreInstant.now
+      try await store.noteFeedbackPoll(app: app.id, at: now)
+      logger.info("feedback read", metadata: ["app": "\(app.id)", "devices": "\(count)"])
+      return FeedbackSchedule.next(after: now, every: interval(app), now: now, chance: .random(in: 0...1))
+    } catch {
+      if !Task.isCancelled {
+        logger.warning("feedback cannot be read", metadata: ["app": "\(app.id)", "why": "\(error)"])
+      }
+      return FeedbackSchedule.afterFailure(every: interval(app), now: .now, chance: .random(in: 0...1))
+    }
+  }
+}
+
+/// Puts entries of a feedback service into the store. What a service sent before the store had it would
+/// be lost, so the connection is not read on until it has.
+private final class StoredFeedback: FeedbackOutput {
+  private let app: String
+  private let store: any Store
+  private let waiting = Mutex<[StoredGoneDevice]>([])
+
+  init(app: String, store: any Store) {
+    self.app = app
+    self.store = store
+  }
+
+  func write(_ tuple: FeedbackTuple) -> String? {
+    let device = StoredGoneDevice(
+      app: app, token: tuple.token.bytes, since: StoreInstant(milliseconds: Int64(tuple.timestamp) * 1000),
+      foundAt: .now)
+    waiting.withLock { $0.append(device) }
+    return nil
+  }
+
+  func synchronise() -> String? {
+    var changes = IntakeChanges()
+    changes.gone = waiting.withLock { exchange(&$0, with: []) }
+    guard !changes.isEmpty else { return nil }
+    do throws(StoreError) {
+      try store.write(changes)
+      return nil
+    } catch {
+      return error.description
+    }
+  }
+}

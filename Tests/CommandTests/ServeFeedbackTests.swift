@@ -1,0 +1,78 @@
+internal import Foundation
+internal import PushTransport
+internal import Support
+internal import Testing
+
+@Suite("Feedback services of carillon serve", .timeLimit(.minutes(20)))
+struct ServeFeedbackTests {
+  private struct Feedback: Decodable {
+    struct Item: Decodable {
+      let token: String
+      let since: String?
+    }
+    let items: [Item]
+  }
+
+  private struct Device: Decodable {
+    let suppressed: Bool
+  }
+
+  @Test("a binary app's list is read, stored, and suppresses the devices that have not registered since")
+  func polled() async throws {
+    let serve = try ServeSite()
+    let later = 4_000_000_000
+    let upstream = try await serve.site.simulate(
+      rules: "feedback: [ { token: 0a1b, timestamp: 1400000000 }, { token: \"00112233\", timestamp: \(later) } ]")
+    let line = try #require(await upstream.simulator.line(0))
+    let gateway = try #require(line.firstMatch(of: /"gateway":(\d+)/)).1
+    let feedback = try #require(line.firstMatch(of: /"feedback":(\d+)/)).1
+    let files = serve.site.certificates.files
+    let credential = try #require(files.apps[HTTP2Site.topic])
+    func configure(every interval: String) throws {
+      try serve.site.place.write(
+        """
+        journal: { directory: journal, sync: interval }
+        api: { listen: "127.0.0.1:0" }
+        admin: { listen: "127.0.0.1:0" }
+        apps:
+          - id: news
+            gateway: "localhost:\(gateway)"
+            trust: \(files.authority)
+            credential: { certificate: \(credential.certificate), key: \(credential.key ?? "") }
+            feedback: { every: \(interval), service: "localhost:\(feedback)" }
+        """, to: "carillon.yaml")
+    }
+    // Devices first, while nothing is read.
+    try configure(every: "never")
+    let key = try await serve.key(["--scope", "devices", "--scope", "feedback"])
+    var service = try await serve.start()
+    for token in ["0a1b", "00112233"] {
+      let reply = try await serve.request(
+        service.api, "/v1/apps/news/devices/\(token)", key: key, body: "{}", method: "PUT")
+      #expect(reply.status == 201)
+    }
+    service.process.send(SIGTERM)
+    #expect(await service.process.ending().status == 0)
+
+    try configure(every: "1s")
+    service = try await serve.start()
+    var items: [Feedback.Item] = []
+    try await waitUntil("the list is read") {
+      items = try await serve.request(service.api, "/v1/apps/news/feedback", key: key).decoded(Feedback.self).items
+      return items.count == 2
+    }
+    #expect(items.map(\.token) == ["0a1b", "00112233"])
+    #expect(items.first?.since == "2014-05-13T16:53:20.000Z")
+    func isSuppressed(_ token: String) async throws -> Bool {
+      try await serve.request(service.api, "/v1/apps/news/devices/\(token)", key: key).decoded(Device.self).suppressed
+    }
+    // The first registered after the service had last found it.
+    #expect(try await !isSuppressed("0a1b"))
+    #expect(try await isSuppressed("00112233"))
+    service.process.send(SIGTERM)
+    #expect(await service.process.ending().status == 0)
+    upstream.simulator.send(SIGTERM)
+    let ending = await upstream.simulator.ending()
+    #expect(ending.output.contains("\"feedbackServed\":2"), "\(ending)")
+  }
+}

@@ -1,0 +1,82 @@
+internal import Foundation
+internal import Support
+internal import Testing
+
+@Suite("carillon store and carillon device", .timeLimit(.minutes(20)))
+struct StoreCommandTests {
+  @Test("devices are imported and exported; the store is checked and copied, with and without the service")
+  func store() async throws {
+    let serve = try ServeSite()
+    let upstream = try await serve.site.simulate()
+    try serve.configure(upstream)
+    let key = try await serve.key(["--scope", "devices", "--scope", "admin"])
+    let reader = try await serve.key(["--scope", "read"])
+    let tenant = try await serve.key(["--scope", "admin", "--app", "news"])
+    try serve.site.place.write(key, to: "admin.key")
+    let service = try await serve.start()
+    let client = ["--url", "http://127.0.0.1:\(service.api)", "--key-file", "admin.key"]
+    let lines = (0..<1_500).map {
+      "\(HTTP2Site.token($0)),\($0 % 2 == 0 ? "de" : ""),Europe/Berlin,a t\($0 % 3),2026-01-02T03:04:05.000Z"
+    }
+    let table = (["token,language,timeZone,tags,registeredAt"] + lines).joined(separator: "\n") + "\n"
+    try serve.site.place.write(table + "nonsense,,,,\n", to: "devices.csv")
+    let imported = try await serve.site.run(["device", "import", "--app", "news", "devices.csv"] + client)
+    #expect(imported.status == 1, "\(imported)")
+    #expect(imported.output == "1500 created, 0 updated, 1 rejected.\n")
+    #expect(imported.errors.hasPrefix("line 1502: /token: "), "\(imported)")
+    let exported = try await serve.site.run(["device", "export", "--app", "news"] + client)
+    #expect(exported.status == 0)
+    #expect(exported.output == table)
+    let objects = try await serve.site.run(["device", "export", "--app", "news", "--tag", "T1", "--json"] + client)
+    #expect(objects.output.split(separator: "\n").count == 500)
+    try serve.site.place.write(objects.output, to: "devices.ndjson")
+    let again = try await serve.site.run(["device", "import", "--app", "chat", "devices.ndjson"] + client)
+    #expect(again.output == "500 created, 0 updated, 0 rejected.\n")
+
+    let check = try await serve.site.run(["store", "check", "--config", "carillon.yaml", "--json"])
+    #expect(check.status == 0, "\(check)")
+    #expect(check.output.contains("\"devices\":2000"), "\(check)")
+    #expect(check.output.contains("\"problems\":[]"), "\(check)")
+    let backup = try await serve.site.run(["store", "backup", "copy.db"] + client)
+    #expect(backup.status == 0, "\(backup)")
+    #expect(backup.output.contains("devices: 2000"), "\(backup)")
+    let attributes = try FileManager.default.attributesOfItem(atPath: serve.site.place.path("copy.db"))
+    #expect(attributes[.posixPermissions] as? Int == 0o600)
+    #expect(try await serve.site.run(["store", "backup", "copy.db"] + client).status == 2)
+    #expect(try await serve.request(service.api, "/v1/store:backup", key: reader, body: "").status == 403)
+    #expect(try await serve.request(service.api, "/v1/store:backup", key: tenant, body: "").status == 403)
+    service.process.send(SIGTERM)
+    #expect(await service.process.ending().status == 0)
+
+    let direct = try await serve.site.run(["store", "backup", "--config", "carillon.yaml", "second.db"])
+    #expect(direct.status == 0, "\(direct)")
+    #expect(direct.output.contains("devices: 2000"), "\(direct)")
+  }
+
+  @Test("a damaged store is named, by the check and at the start of the service")
+  func damaged() async throws {
+    let serve = try ServeSite()
+    let upstream = try await serve.site.simulate()
+    try serve.configure(upstream)
+    for index in 0..<40 { _ = try await serve.key(["--app", index % 2 == 0 ? "news" : "chat"]) }
+    let path = serve.site.place.path("store.db")
+    var bytes = try Data(contentsOf: URL(filePath: path))
+    // A page of a table in the middle.
+    for offset in stride(from: 8 * 4096, to: min(bytes.count, 40 * 4096), by: 4096) {
+      bytes.replaceSubrange(offset..<offset + 64, with: Data(repeating: 0xA5, count: 64))
+    }
+    try bytes.write(to: URL(filePath: path))
+    let check = try await serve.site.run(["store", "check", "--config", "carillon.yaml"])
+    #expect(check.status == 1 || check.status == 3, "\(check)")
+    #expect(check.output.contains("is damaged") || check.errors.contains("damaged"), "\(check)")
+
+    bytes.replaceSubrange(0..<100, with: Data(repeating: 0x20, count: 100))
+    try bytes.write(to: URL(filePath: path))
+    for arguments in [["store", "check"], ["serve", "--json"], ["key", "list"]] {
+      let ending = try await serve.site.run(arguments + ["--config", "carillon.yaml"])
+      #expect(ending.status == 3, "\(arguments): \(ending)")
+      #expect(ending.errors.split(separator: "\n").count == 1, "\(arguments): \(ending)")
+      #expect(ending.errors.contains("store.db") && ending.errors.contains("carillon store check"), "\(ending)")
+    }
+  }
+}
