@@ -138,7 +138,7 @@ let package = Package(
         "PushWire",
         "Support", nioCore, nioPosix,
       ],
-      swiftSettings: settings),
+      exclude: ["DashboardInBrowser.py"], swiftSettings: settings),
     .testTarget(
       name: "SimulationTests",
       dependencies: ["PushEngine", "PushGateway", "PushJournal", "PushTransport", "PushWire", "Support"],

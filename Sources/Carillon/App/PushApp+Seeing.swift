@@ -1,13 +1,9 @@
 package import PushEngine
-internal import PushTransport
 
 /// What a service shows of an app.
 extension PushApp {
   /// What the app has done since the process began.
   package var tally: AppTally { entry.tally }
-
-  /// When the certificate expires, in seconds since 1970. Nil with a token key, which does not.
-  package var credentialExpiry: Int64? { entry.credential.certificate?.validity.upperBound }
 }
 
 extension Deployment {

@@ -49,6 +49,9 @@ extension ServerConfiguration.API {
     }
     if let value = reader.take("rate-limit") { rateLimit = try value.rate() }
     try takeCertificate(&reader)
+    if let value = reader.take("hosts") {
+      for entry in try value.list() { hosts.insert(try entry.text().lowercased()) }
+    }
     try reader.finish()
     guard certificate != nil || listen.isLoopback else {
       throw node.error(

@@ -15,6 +15,9 @@ package struct ServerConfiguration: Hashable, Sendable {
     package var idleTimeout = Duration.seconds(120)
     /// Requests of one key in a second; nil: any number.
     package var rateLimit: Double?
+    /// Names of the service, in lower case, for which the dashboard is shown besides addresses and
+    /// `localhost`.
+    package var hosts: Set<String> = []
 
     package init() {}
   }

@@ -12,6 +12,7 @@ struct ControlRoutes: Sendable {
   let metrics: RequestMetrics
   /// Nil: the service has none.
   let bridge: Bridge?
+  let dashboard: Dashboard
 
   var responder: ControlResponder {
     let router = ControlResponder.router
@@ -25,6 +26,7 @@ struct ControlRoutes: Sendable {
     BridgeRoutes(access: access, store: store, bridge: bridge).add(to: router)
     DescriptionRoutes().add(to: router)
     ReloadRoutes(access: access, reload: reload).add(to: router)
+    DashboardRoutes(dashboard: dashboard).add(to: router)
     return ControlResponder(router, metrics: metrics)
   }
 }

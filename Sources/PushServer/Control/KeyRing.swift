@@ -18,6 +18,7 @@ struct Caller: Sendable {
   func may(_ scope: Scope) -> Bool { scopes.contains(scope.rawValue) || scopes.contains(Scope.admin.rawValue) }
   var seesAllApps: Bool { apps.isEmpty }
   func sees(app: String) -> Bool { apps.isEmpty || apps.contains(app) }
+  var seesAllApps: Bool { apps.isEmpty }
 }
 
 /// The keys of the store, read again when they may have changed: another process can make and revoke
@@ -70,6 +71,13 @@ final class KeyRing: Sendable {
     throw problem
   }
 
+  /// The key of someone who has shown it before; nil if it was revoked since.
+  func key(_ id: String) async throws -> StoredKey? {
+    guard let stored = try await stored(id), stored.revokedAt == nil else { return nil }
+    state.withLock { $0.uses[id] = .now }
+    return stored
+  }
+
   private func stored(_ id: String) async throws -> StoredKey? {
     let now = ContinuousClock.now
     let (key, isFresh) = state.withLock { state in
@@ -83,6 +91,9 @@ final class KeyRing: Sendable {
       return state.keys[id]
     }
   }
+
+  /// This process has made or revoked a key: that counts at once.
+  func changed() { state.withLock { $0.readAt = nil } }
 
   /// When keys were used since the last call.
   func takeUses() -> [String: StoreInstant] { state.withLock { exchange(&$0.uses, with: [:]) } }

@@ -20,7 +20,19 @@ package final class OutcomeBook: IntakeRecorder {
     var accepted: [StoredRunID: [Confirmation: [UInt32]]] = [:]
     /// Those that have not ended, or whose outcomes are not all in the store.
     var runs: [StoredRunID: Run] = [:]
+    /// By app, for display. The latest last.
+    var recent: [String: [Recent]] = [:]
   }
+
+  /// A notification that was not accepted.
+  struct Recent: Hashable, Sendable {
+    let at: StoreInstant
+    let token: String
+    let state: String
+    let detail: String
+  }
+
+  private static let recentLimit = 20
 
   private let store: any Store
   private let state = Mutex(State())
@@ -82,6 +94,11 @@ package final class OutcomeBook: IntakeRecorder {
       state.changes.notAccepted.append(
         IntakeChanges.NotAccepted(notification: notification, state: name, detail: detail))
       if let gone { state.changes.gone.append(gone) }
+      state.recent[app, default: []].append(Recent(at: .now, token: token, state: name, detail: detail))
+      // All but the latest are removed together, so that each costs little.
+      if let count = state.recent[app]?.count, count >= 4 * Self.recentLimit {
+        state.recent[app]?.removeFirst(count - Self.recentLimit)
+      }
     }
     watcher.withLock { $0 }?.notAccepted(run, line: line, outcome: outcome)
   }
@@ -130,6 +147,11 @@ package final class OutcomeBook: IntakeRecorder {
   }
 
   // MARK: Questions
+
+  /// The latest of an app that were not accepted, the last one first.
+  func recent(_ app: String) -> [Recent] {
+    state.withLock { Array($0.recent[app, default: []].suffix(Self.recentLimit).reversed()) }
+  }
 
   /// The app of a notification that was acknowledged and may have no outcome yet; nil if its run has
   /// ended or is unknown, or it was not acknowledged.

@@ -36,6 +36,7 @@ package final class Daemon: Sendable {
   private let certificate: ServerCertificate?
   /// Nil: nobody is served over the binary protocol.
   package let bridge: Bridge?
+  private let seeing: Seeing
   private let isReady = Atomic<Bool>(false)
   private let ports = Mutex(OpenPorts())
 
@@ -68,6 +69,7 @@ package final class Daemon: Sendable {
       apps: apps, journal: journal, shutdownTimeout: configuration.shutdown.drain, logger: logger)
     book = OutcomeBook(store: store)
     keys = KeyRing(store: store, rate: configuration.api.rateLimit)
+    seeing = Seeing(journalDirectory: configuration.deployment.journal.directory ?? ".")
     try deployment.recordIntake(with: book)
     bridge = try Bridge.make(configuration, deployment: deployment, book: book, store: store, logger: logger)
     metrics.observe(deployment)
@@ -84,13 +86,17 @@ package final class Daemon: Sendable {
     let campaigns = CampaignRunner(
       desk: CampaignDesk(store: store), spool: CampaignSpool(besides: store.path), book: book.campaigns, outcomes: book,
       deployment: deployment, schedule: schedule, retention: configuration.retention, logger: logger)
+    let access = ControlAccess(deployment: deployment, keys: keys, settings: configuration.api)
+    let intake = IntakeLimit(
+      queueByteCount: { [self] app in settings.withLock { $0[app]?.queueByteCountOrDefault ?? 0 } },
+      isOpen: { [self] in isReady.load(ordering: .relaxed) })
+    let dashboard = Dashboard(
+      access: access, store: store, book: book, intake: intake, seeing: seeing,
+      standings: CampaignStandings(desk: campaigns.desk, deployment: deployment),
+      check: BrowserCheck(names: configuration.api.hosts), isSecure: certificate != nil)
     let api = ControlRoutes(
-      access: ControlAccess(deployment: deployment, keys: keys, settings: configuration.api), store: store,
-      book: book,
-      intake: IntakeLimit(
-        queueByteCount: { [self] app in settings.withLock { $0[app]?.queueByteCountOrDefault ?? 0 } },
-        isOpen: { [self] in isReady.load(ordering: .relaxed) }),
-      campaigns: campaigns, reload: { await reloading.reload() }, metrics: metrics.requests, bridge: bridge)
+      access: access, store: store, book: book, intake: intake, campaigns: campaigns,
+      reload: { await reloading.reload() }, metrics: metrics.requests, bridge: bridge, dashboard: dashboard)
     let admin = AdminRoutes(
       isReady: { [self] in isReady.load(ordering: .relaxed) },
       metrics: { [self] in
@@ -133,6 +139,7 @@ package final class Daemon: Sendable {
             }),
           .init(service: campaigns),
           .init(service: deployment),
+          .init(service: RateSampling(seeing: seeing, deployment: deployment)),
           .init(
             service: ReloadTriggers(
               reloading: reloading, files: { [self] in [file] + credentialFiles.withLock { $0 } }, logger: logger)),

@@ -11,8 +11,12 @@ struct AppMetrics: Sendable {
   private let resent: CounterSeries
   private let possibleDuplicates: CounterSeries
   private let endings: [(ConnectionEnding, CounterSeries)]
+  private let queue: [(Int, GaugeSeries)]
   private let queueBytes: GaugeSeries
-  private let paused: [(String, GaugeSeries)]
+  private let queueOldest: GaugeSeries
+  private let window: GaugeSeries
+  private let connections: (open: GaugeSeries, opening: GaugeSeries, closed: GaugeSeries)
+  private let paused: [(PauseCause, GaugeSeries)]
   /// Nil without a certificate.
   private var credentialExpiry: GaugeSeries?
 
@@ -26,8 +30,16 @@ struct AppMetrics: Sendable {
     endings = ConnectionEnding.allCases.map {
       ($0, registry.counter(Metric.reconnects, labels + [("cause", $0.label)]))
     }
+    queue = [10, 5, 1].map { ($0, registry.gauge(Metric.queueNotifications, labels + [("priority", "\($0)")])) }
     queueBytes = registry.gauge(Metric.queueBytes, labels)
-    paused = ["stopped"].map { ($0, registry.gauge(Metric.paused, labels + [("why", $0)])) }
+    queueOldest = registry.gauge(Metric.queueOldest, labels)
+    window = registry.gauge(Metric.window, labels)
+    connections = (
+      registry.gauge(Metric.connections, labels + [("state", "open")]),
+      registry.gauge(Metric.connections, labels + [("state", "opening")]),
+      registry.gauge(Metric.connections, labels + [("state", "closed")])
+    )
+    paused = PauseCause.allCases.map { ($0, registry.gauge(Metric.paused, labels + [("why", $0.rawValue)])) }
     for labels in OutcomeLabels.always { _ = counter(for: labels) }
   }
 
@@ -46,9 +58,17 @@ struct AppMetrics: Sendable {
     resent.set(total: account.resent)
     possibleDuplicates.set(total: account.possibleDuplicates)
     for (ending, counter) in endings { counter.set(total: push.tally.count(of: ending)) }
-    queueBytes.set(Double(push.queuedByteCount))
-    for (_, gauge) in paused { gauge.set(push.stopReason == nil ? 0 : Int64(1)) }
-    if let expiry = push.credentialExpiry {
+    let status = push.status
+    for (priority, gauge) in queue { gauge.set(Int64(status.queue.byPriority[priority] ?? 0)) }
+    queueBytes.set(Int64(status.queue.byteCount))
+    queueOldest.set(status.queue.oldestAge / .seconds(1))
+    window.set(Int64(status.windowNotifications))
+    connections.open.set(Int64(status.connections.open))
+    connections.opening.set(Int64(status.connections.opening))
+    connections.closed.set(Int64(status.connections.closed))
+    let causes = PauseCause.causes(status)
+    for (cause, gauge) in paused { gauge.set(Int64(causes.contains(cause) ? 1 : 0)) }
+    if let expiry = status.credentialExpiry {
       if credentialExpiry == nil { credentialExpiry = registry.gauge(Metric.credentialExpiry, [("app", app)]) }
       credentialExpiry?.set(Double(expiry))
     }
@@ -56,12 +76,37 @@ struct AppMetrics: Sendable {
 
   /// All of them, for an app that is there no longer.
   var series: [any MetricSeries] {
-    var all: [any MetricSeries] = [submitted, resent, possibleDuplicates, queueBytes]
+    var all: [any MetricSeries] = [
+      submitted, resent, possibleDuplicates, queueBytes, queueOldest, window, connections.open, connections.opening,
+      connections.closed,
+    ]
+    all += queue.map { $0.1 }
     all += outcomes.values.map { $0 }
     all += endings.map { $0.1 }
     all += paused.map { $0.1 }
     if let credentialExpiry { all.append(credentialExpiry) }
     return all
+  }
+}
+
+/// Why an app sends nothing, as metrics call it.
+enum PauseCause: String, Hashable, Sendable, CaseIterable {
+  /// Somebody has paused it.
+  case `operator`
+  /// Its credential was refused, its patience is over, or most of its tokens are bad.
+  case suspended
+  case stopped
+  /// It tries, and its gateway takes nothing.
+  case gateway
+
+  static func causes(_ status: AppStatusSnapshot) -> Set<PauseCause> {
+    switch status.state {
+    case .paused: [.operator]
+    case .suspended: [.suspended]
+    case .stopped: [.stopped]
+    case .running:
+      if let obstacle = status.obstacle, !obstacle.isOwnLimit { [.gateway] } else { [] }
+    }
   }
 }
 

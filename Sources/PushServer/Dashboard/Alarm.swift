@@ -1,0 +1,132 @@
+internal import Carillon
+internal import PushEngine
+
+/// Something that a person should look at.
+struct Alarm: Hashable, Sendable {
+  /// As metrics and the guide call them.
+  enum Name: String, Hashable, Sendable, CaseIterable {
+    case journalFailed, diskAlmostFull, appStopped, appSuspended, nothingGetsThrough, credentialExpired
+    case credentialExpiresSoon, queueOld, appPaused
+  }
+
+  enum Severity: Int, Hashable, Sendable, Comparable {
+    case warning, critical
+
+    static func < (first: Severity, second: Severity) -> Bool { first.rawValue < second.rawValue }
+  }
+
+  let name: Name
+  let severity: Severity
+  /// Nil: it concerns the service.
+  let app: String?
+  /// A sentence.
+  let text: String
+  /// What helps, as a sentence.
+  let action: String
+}
+
+/// Decides what is alarming. Time is a parameter.
+struct AlarmRules: Sendable {
+  /// Certificates are renewed by hand, and that takes days.
+  static let expiryWarning = Duration.seconds(30 * 86_400)
+  static let expiryCritical = Duration.seconds(7 * 86_400)
+  /// A notification this old is late, whatever it is about.
+  static let oldestAge = Duration.seconds(60)
+  /// A gateway that takes nothing for this long has more than a hiccup.
+  static let obstacleAge = Duration.seconds(10)
+  static let freeBytes = 1 << 30
+
+  /// - Parameters:
+  ///   - statuses: with the app of each.
+  ///   - journalFailure: a sentence; nil: there is none.
+  ///   - freeBytes: on the disk of the journal; nil: not known.
+  ///   - now: seconds since 1970.
+  static func alarms(
+    _ statuses: [(app: String, status: AppStatusSnapshot)], journalFailure: String?, freeBytes: Int?, now: Int64
+  ) -> [Alarm] {
+    var alarms: [Alarm] = []
+    if let journalFailure {
+      alarms.append(
+        Alarm(
+          name: .journalFailed, severity: .critical, app: nil,
+          text: "The journal cannot be written, so nothing is taken in: \(journalFailure.asSentence)",
+          action: "Make room on the disk or mend it, then start the service again."))
+    }
+    if let freeBytes, freeBytes < Self.freeBytes {
+      alarms.append(
+        Alarm(
+          name: .diskAlmostFull, severity: .warning, app: nil,
+          text: "The journal's disk has \(ByteText.text(freeBytes)) left.",
+          action: "Make room: a full disk ends the intake of every app."))
+    }
+    for (app, status) in statuses { alarms += self.alarms(app, status, now: now) }
+    // In the order found among equals.
+    return alarms.enumerated().sorted {
+      $0.element.severity == $1.element.severity ? $0.offset < $1.offset : $0.element.severity > $1.element.severity
+    }.map(\.element)
+  }
+
+  private static func alarms(_ app: String, _ status: AppStatusSnapshot, now: Int64) -> [Alarm] {
+    var alarms: [Alarm] = []
+    func add(_ name: Alarm.Name, _ severity: Alarm.Severity, _ text: String, _ action: String) {
+      alarms.append(Alarm(name: name, severity: severity, app: app, text: text, action: action))
+    }
+    let reason = status.reason.map { ": \($0)".asSentence } ?? "."
+    switch status.state {
+    case .stopped:
+      add(.appStopped, .critical, "It has stopped\(reason)", "Mend the cause, then start the service again.")
+    case .suspended:
+      add(
+        .appSuspended, .critical, "It is suspended\(reason)",
+        "Replace the credential and reload, or mend the cause and resume the app.")
+    case .paused: add(.appPaused, .warning, "It was paused by hand.", "Resume it when it may send again.")
+    case .running:
+      if let obstacle = status.obstacle, !obstacle.isOwnLimit, obstacle.lasting >= obstacleAge {
+        add(
+          .nothingGetsThrough, .critical,
+          "Nothing has got through for \(AgeText.text(obstacle.lasting)): \(obstacle.cause.asSentence)",
+          "See whether the gateway can be reached from this machine.")
+      }
+    }
+    if let expiry = status.credentialExpiry {
+      let left = Duration.seconds(expiry - now)
+      if left <= .zero {
+        add(.credentialExpired, .critical, "Its certificate has expired.", "Request a new one, and reload.")
+      } else if left < expiryWarning {
+        add(
+          .credentialExpiresSoon, left < expiryCritical ? .critical : .warning,
+          "Its certificate expires in \(AgeText.text(left)).", "Request a new one, replace the file, and reload.")
+      }
+    }
+    if status.queue.oldestAge >= oldestAge {
+      add(
+        .queueOld, .warning, "Its oldest notification has waited for \(AgeText.text(status.queue.oldestAge)).",
+        "See its connections, its rate limit, and whether a campaign fills its queue.")
+    }
+    return alarms
+  }
+}
+
+/// Durations as people say them.
+enum AgeText {
+  static func text(_ duration: Duration) -> String {
+    let seconds = duration.components.seconds
+    switch seconds {
+    case ..<120: return "\(max(0, seconds)) s"
+    case ..<7200: return "\(seconds / 60) min"
+    case ..<172_800: return "\(seconds / 3600) h"
+    default: return "\(seconds / 86_400) days"
+    }
+  }
+}
+
+enum ByteText {
+  static func text(_ count: Int) -> String {
+    switch count {
+    case ..<(10 << 10): return "\(NumberText.grouped(count)) B"
+    case ..<(10 << 20): return "\(NumberText.grouped(count >> 10)) KiB"
+    case ..<(10 << 30): return "\(NumberText.grouped(count >> 20)) MiB"
+    default: return "\(NumberText.grouped(count >> 30)) GiB"
+    }
+  }
+}

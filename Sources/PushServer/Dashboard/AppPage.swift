@@ -1,0 +1,128 @@
+internal import Carillon
+internal import Hummingbird
+internal import PushEngine
+internal import PushStore
+
+extension Dashboard {
+  /// - Parameter sent: the identifier of a test notification; nil: none was sent.
+  func app(_ id: String, _ viewer: Page.Viewer, sent: Substring?) async throws -> Page {
+    let app = try visibleApp(id, viewer)
+    let status = app.status
+    let alarms = alarms([(app: id, status: status)]).filter { $0.app != nil }
+    let test = try await sent.flatMap { NotificationID($0) }.asyncMap { try await testResult($0, app) }
+    return Page(
+      title: id, viewer: viewer,
+      body: """
+        <h1>\(id) \(StateBadge.html(status))</h1>
+        \(AlarmList.html(alarms, isAboutOneApp: true))
+        \(HTML.when(viewer.may(.admin), pauseForm(id, status, viewer)))
+        <div class="columns">
+        \(facts(app, status))
+        \(account(app))
+        </div>
+        \(HTML.when(viewer.may(.send), testForm(app, viewer, test ?? .empty)))
+        \(recent(id))
+        """)
+  }
+
+  private func pauseForm(_ id: String, _ status: AppStatusSnapshot, _ viewer: Page.Viewer) -> HTML {
+    let (action, title) = status.state == .running ? ("pause", "Pause") : ("resume", "Resume")
+    return """
+      <form class="actions" method="post" action="/apps/\(id.asPathSegment)/\(action)">\(Page.token(viewer))
+      <button>\(title)</button></form>
+      """
+  }
+
+  func setPaused(_ isPaused: Bool, _ id: String, _ viewer: Page.Viewer) async throws -> Response {
+    let app = try visibleApp(id, viewer)
+    try demand(.admin, of: viewer)
+    // What was answered outlasts the process.
+    if isPaused {
+      try await store.pause(app: id, at: .now)
+      app.pause()
+    } else {
+      try await store.resume(app: id)
+      app.resume()
+    }
+    return Page.redirect("/apps/\(id.asPathSegment)")
+  }
+
+  private func facts(_ app: PushApp, _ status: AppStatusSnapshot) -> HTML {
+    let queue = status.queue
+    return """
+      <section id="facts" data-live class="card"><h2>Now</h2>
+      <dl>
+      <dt>Topic</dt><dd>\(app.configuration.topic)</dd>
+      <dt>Gateway</dt><dd>\(status.gateway), \(status.transport)</dd>
+      <dt>Credential</dt><dd>\(CredentialText.text(status))</dd>
+      <dt>Connections</dt><dd>\(status.connections.open) open, \(status.connections.opening) opening,
+      \(status.connections.closed) closed</dd>
+      \(status.obstacle.map(obstacle) ?? HTML.empty)
+      <dt>Rate</dt><dd>\(RateText.text(seeing.rate(app.id))) over the last minute</dd>
+      <dt>Queue</dt><dd>\(NumberText.grouped(queue.notifications)) notifications, \(ByteText.text(queue.byteCount))</dd>
+      <dt>Oldest</dt><dd>\(AgeText.text(queue.oldestAge))</dd>
+      <dt>In flight</dt><dd>\(NumberText.grouped(status.windowNotifications))</dd>
+      </dl>
+      </section>
+      """
+  }
+
+  private func obstacle(_ obstacle: Obstacle) -> HTML {
+    "<dt>Waits</dt><dd>for \(AgeText.text(obstacle.lasting)): \(obstacle.cause)</dd>"
+  }
+
+  private func account(_ app: PushApp) -> HTML {
+    let account = app.tally.account
+    let rows = OutcomeLabels.counts(account).filter { $0.value > 0 }
+      .sorted { ($1.value, $0.key.outcome, $0.key.reason) < ($0.value, $1.key.outcome, $1.key.reason) }
+      .map { labels, count -> HTML in
+        """
+        <tr><td>\(labels.outcome)</td><td>\(labels.reason.replacing("_", with: " "))</td>
+        <td class="number">\(NumberText.grouped(count))</td></tr>
+        """
+      }
+    let endings = ConnectionEnding.allCases.map { ($0, app.tally.count(of: $0)) }.filter { $0.1 > 0 }
+      .map { ending, count -> HTML in
+        """
+        <tr><td>\(ending.label.replacing("_", with: " "))</td><td class="number">\(NumberText.grouped(count))</td></tr>
+        """
+      }
+    return """
+      <section id="account" data-live class="card"><h2>Since the start</h2>
+      <p>\(NumberText.grouped(account.submitted)) taken in, \(NumberText.grouped(account.settled)) with an outcome\
+      \(HTML.when(account.resent > 0, ", \(NumberText.grouped(account.resent)) resends")).</p>
+      \(HTML.when(!rows.isEmpty, "<table class=\"narrow\"><tbody>\(rows)</tbody></table>"))
+      \(HTML.when(!endings.isEmpty, "<h3>Connections that ended</h3><table class=\"narrow\"><tbody>\(endings)</tbody></table>"))
+      </section>
+      """
+  }
+
+  private func recent(_ id: String) -> HTML {
+    let rows = book.recent(id).map { entry -> HTML in
+      """
+      <tr><td>\(InstantText.text(entry.at).prefix(19).replacing("T", with: " "))</td>
+      <td><code>\(entry.token.prefix(8))…</code></td><td>\(entry.state)</td><td>\(entry.detail)</td></tr>
+      """
+    }
+    return """
+      <section id="recent" data-live><h2>Latest that were not accepted</h2>
+      \(rows.isEmpty ? "<p>None since the start.</p>" : Self.recentTable(rows))
+      </section>
+      """
+  }
+
+  private static func recentTable(_ rows: [HTML]) -> HTML {
+    """
+    <table><thead><tr><th>Time (UTC)</th><th>Device</th><th>Outcome</th><th>Reason</th></tr></thead>
+    <tbody>\(rows)</tbody></table>
+    """
+  }
+}
+
+extension Optional {
+  /// As `map`, with a function that waits.
+  fileprivate func asyncMap<Value>(_ body: (Wrapped) async throws -> Value) async rethrows -> Value? {
+    guard let self else { return nil }
+    return try await body(self)
+  }
+}

@@ -1,0 +1,140 @@
+internal import Carillon
+internal import Foundation
+internal import HTTPTypes
+internal import Hummingbird
+internal import PushStore
+internal import Synchronization
+
+/// What the pages show and do.
+struct Dashboard: Sendable {
+  let access: ControlAccess
+  let store: any Store
+  let book: OutcomeBook
+  let intake: IntakeLimit
+  let seeing: Seeing
+  let standings: CampaignStandings
+  var check = BrowserCheck()
+  /// The service is reached by HTTPS: browsers send its cookies only so.
+  var isSecure = false
+  let sessions = DashboardSessions()
+
+  // MARK: Who looks
+
+  /// Whoever is logged in; nil: nobody.
+  func viewer(_ request: Request) async throws -> Page.Viewer? {
+    guard let cookie = request.cookies[DashboardForm.sessionCookie]?.value, let session = sessions[cookie],
+      let key = try await access.keys.key(session.keyID)
+    else { return nil }
+    return Page.Viewer(caller: Caller(key), name: key.name, formToken: session.formToken)
+  }
+
+  /// Whoever sent a form.
+  ///
+  /// - Throws: ``Problem`` with 403 without the session's token.
+  @discardableResult
+  func viewer(_ request: Request, _ form: FormBody) async throws -> Page.Viewer {
+    guard let viewer = try await viewer(request) else {
+      throw Problem(.forbidden, "Not logged in", "The session has ended.", action: "Log in again.")
+    }
+    guard form[DashboardForm.tokenField].isSameSecret(as: viewer.formToken) else { throw Self.staleForm }
+    return viewer
+  }
+
+  static let staleForm = Problem(
+    .forbidden, "Form out of date", "The form does not belong to this session.",
+    action: "Load the page again, and send the form from there.")
+
+  /// - Throws: ``Problem`` with 404, also for an app that the viewer may not see.
+  func visibleApp(_ id: String, _ viewer: Page.Viewer) throws -> PushApp {
+    guard viewer.caller.sees(app: id), let app = try? access.deployment.app(id) else { throw Problem.notFound }
+    return app
+  }
+
+  func demand(_ scope: Scope, of viewer: Page.Viewer) throws {
+    guard viewer.may(scope) else {
+      throw Problem(.forbidden, "Not allowed", "The key lacks the scope \"\(scope.rawValue)\".")
+    }
+  }
+
+  // MARK: Login
+
+  func login(_ request: Request, problem: String? = nil) -> Response {
+    let token = request.cookies[DashboardForm.loginCookie]?.value ?? SessionTable.secret()
+    var response = Page(title: "Log in", viewer: nil, body: LoginPage.body(formToken: token, problem: problem))
+      .response(problem == nil ? .ok : .unauthorized)
+    response.headers[.setCookie] = cookie(DashboardForm.loginCookie, token, lifetime: .seconds(3600))
+    return response
+  }
+
+  func logIn(_ form: FormBody, _ request: Request) async throws -> Response {
+    // The same random value in a cookie and in the form: another site can set neither.
+    guard let token = request.cookies[DashboardForm.loginCookie]?.value,
+      form[DashboardForm.tokenField].isSameSecret(as: token)
+    else { throw Self.staleForm }
+    let text = form["key"].trimmingCharacters(in: .whitespacesAndNewlines)
+    let caller: Caller
+    do { caller = try await access.keys.caller("Bearer \(text)") } catch let problem as Problem {
+      guard problem.status == .unauthorized else { throw problem }
+      return login(request, problem: "The key is unknown, or was revoked.")
+    }
+    guard caller.may(.read) else {
+      return login(request, problem: "The key lacks the scope \"read\", which the dashboard needs.")
+    }
+    let secret = sessions.begin(keyID: caller.keyID)
+    var response = Page.redirect("/")
+    response.headers[.setCookie] = cookie(DashboardForm.sessionCookie, secret, lifetime: SessionTable.lifetime)
+    return response
+  }
+
+  func logOut(_ request: Request) -> Response {
+    if let cookie = request.cookies[DashboardForm.sessionCookie]?.value { sessions.end(cookie) }
+    var response = Page.redirect("/login")
+    response.headers[.setCookie] = cookie(DashboardForm.sessionCookie, "", lifetime: .zero)
+    return response
+  }
+
+  private func cookie(_ name: String, _ value: String, lifetime: Duration) -> String {
+    "\(name)=\(value); Path=/; Max-Age=\(lifetime.components.seconds); HttpOnly; SameSite=Strict"
+      + (isSecure ? "; Secure" : "")
+  }
+}
+
+enum DashboardForm {
+  static let tokenField = "form-token"
+  static let sessionCookie = "carillon_session"
+  static let loginCookie = "carillon_login"
+}
+
+/// The sessions of one process.
+final class DashboardSessions: Sendable {
+  private let table = Mutex(SessionTable())
+
+  subscript(cookie: String) -> SessionTable.Session? { table.withLock { $0.session(cookie, now: .now) } }
+
+  /// - Returns: what the browser is given.
+  func begin(keyID: String) -> String {
+    let (cookie, formToken) = (SessionTable.secret(), SessionTable.secret())
+    table.withLock { $0.begin(cookie, keyID: keyID, formToken: formToken, now: .now) }
+    return cookie
+  }
+
+  func end(_ cookie: String) { table.withLock { $0.end(cookie) } }
+}
+
+enum LoginPage {
+  static func body(formToken: String, problem: String?) -> HTML {
+    """
+    <form class="card login" method="post" action="/login">
+    <h1>Carillon</h1>
+    \(problem.map { "<p class=\"error\" role=\"alert\">\($0)</p>" } ?? HTML.empty)
+    <input type="hidden" name="\(DashboardForm.tokenField)" value="\(formToken)">
+    <label for="key">Key</label>
+    <input id="key" name="key" type="password" autocomplete="current-password" required autofocus
+      placeholder="car_…">
+    <button>Log in</button>
+    <p class="hint"><code>carillon key create --scope read</code> makes a key that may look;
+    with the scopes send, campaigns and admin it may also act.</p>
+    </form>
+    """
+  }
+}

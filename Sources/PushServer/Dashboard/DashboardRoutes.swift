@@ -1,0 +1,159 @@
+internal import Carillon
+internal import HTTPTypes
+internal import Hummingbird
+internal import PushStore
+
+/// The pages for people, at `/`: rendered here, without a build step and without anything from
+/// elsewhere.
+struct DashboardRoutes: Sendable {
+  let dashboard: Dashboard
+
+  func add(to router: Router<ControlContext>) {
+    DashboardAssets.add(to: router)
+    router.get("/") { request, context in
+      await page(request) { viewer in
+        try await dashboard.overview(viewer, named: request.uri.queryParameters["name"].map(String.init) ?? "")
+          .response()
+      }
+    }
+    router.get("login") { request, _ in
+      guard dashboard.check.knows(host: request.head.authority) else { return Self.unknownHost(request) }
+      return dashboard.login(request)
+    }
+    router.post("login") { request, _ in await form(request) { try await dashboard.logIn($0, request) } }
+    router.post("logout") { request, _ in
+      await form(request) { form in
+        try await dashboard.viewer(request, form)
+        return dashboard.logOut(request)
+      }
+    }
+    router.get("apps/{app}") { request, context in
+      await page(request) { viewer in
+        try await dashboard.app(context.parameters.get("app") ?? "", viewer, sent: request.uri.queryParameters["sent"])
+          .response()
+      }
+    }
+    for (action, isPause) in [("pause", true), ("resume", false)] {
+      router.post(RouterPath("apps/{app}/\(action)")) { request, context in
+        await form(request) { form in
+          let viewer = try await dashboard.viewer(request, form)
+          return try await dashboard.setPaused(isPause, context.parameters.get("app") ?? "", viewer)
+        }
+      }
+    }
+    router.post("apps/{app}/test") { request, context in
+      await form(request) { form in
+        let viewer = try await dashboard.viewer(request, form)
+        return try await dashboard.sendTest(form, context.parameters.get("app") ?? "", viewer)
+      }
+    }
+    addCampaigns(to: router)
+    router.get("keys") { request, _ in
+      await page(request) { viewer in try await dashboard.keys(viewer).response() }
+    }
+    router.post("keys") { request, _ in
+      await form(request) { form in
+        try await dashboard.createKey(form, dashboard.viewer(request, form)).response()
+      }
+    }
+    router.post("keys/{id}/revoke") { request, context in
+      await form(request) { form in
+        try await dashboard.revokeKey(context.parameters.get("id") ?? "", dashboard.viewer(request, form))
+      }
+    }
+  }
+
+  private func addCampaigns(to router: Router<ControlContext>) {
+    router.get("campaigns") { request, _ in
+      await page(request) { viewer in try await dashboard.campaigns(viewer).response() }
+    }
+    router.get("apps/{app}/campaigns/{id}") { request, context in
+      await page(request) { viewer in
+        try await dashboard.campaign(
+          context.parameters.get("id") ?? "", of: context.parameters.get("app") ?? "", viewer
+        ).response()
+      }
+    }
+    for action in ["pause", "resume", "cancel"] {
+      router.post(RouterPath("apps/{app}/campaigns/{id}/\(action)")) { request, context in
+        await form(request) { form in
+          let viewer = try await dashboard.viewer(request, form)
+          let (app, id) = (context.parameters.get("app") ?? "", context.parameters.get("id") ?? "")
+          return try await dashboard.act(action, on: id, of: app, viewer)
+        }
+      }
+    }
+  }
+
+  /// Serves a page to whoever is logged in; others come to the login.
+  private func page(
+    _ request: Request, _ serve: (Page.Viewer) async throws -> Response
+  ) async -> Response {
+    guard dashboard.check.knows(host: request.head.authority) else { return Self.unknownHost(request) }
+    do {
+      guard let viewer = try await dashboard.viewer(request) else { return Page.redirect("/login") }
+      return await answer(viewer) { try await serve(viewer) }
+    } catch {
+      return ProblemPage(Problem(describing: error)).response(nil)
+    }
+  }
+
+  /// Takes a form, if a page of the service has sent it.
+  private func form(_ request: Request, _ serve: (FormBody) async throws -> Response) async -> Response {
+    guard dashboard.check.knows(host: request.head.authority) else { return Self.unknownHost(request) }
+    guard
+      dashboard.check.isOwn(
+        origin: request.headers[.origin], fetchSite: Self.fetchSite.flatMap { request.headers[$0] },
+        host: request.head.authority)
+    else {
+      return ProblemPage(
+        Problem(
+          .forbidden, "Not from here", "The form was not sent by a page of this service.",
+          action: "Behind a proxy, let it pass on the header Host as the browser sent it.")
+      ).response(nil)
+    }
+    let viewer = try? await dashboard.viewer(request)
+    return await answer(viewer) {
+      guard let form = FormBody(parsing: try await request.wholeBody(limit: FormBody.byteCountLimit)) else {
+        throw Problem.malformed("The form is malformed.")
+      }
+      return try await serve(form)
+    }
+  }
+
+  private func answer(_ viewer: Page.Viewer?, _ serve: () async throws -> Response) async -> Response {
+    do { return try await serve() } catch {
+      return ProblemPage(Problem(describing: error)).response(viewer)
+    }
+  }
+
+  private static let fetchSite = HTTPField.Name("Sec-Fetch-Site")
+
+  private static func unknownHost(_ request: Request) -> Response {
+    ProblemPage(
+      Problem(
+        .misdirectedRequest, "Unknown host",
+        "The service does not know itself as \"\(request.head.authority ?? "")\".",
+        action: "Use its address, or add the name to \"hosts\" of \"api\" in the configuration.")
+    ).response(nil)
+  }
+}
+
+/// Why a page is not shown.
+private struct ProblemPage {
+  let problem: Problem
+
+  init(_ problem: Problem) { self.problem = problem }
+
+  func response(_ viewer: Page.Viewer?) -> Response {
+    Page(
+      title: problem.title, viewer: viewer,
+      body: """
+        <h1>\(problem.title)</h1>
+        <p class="error">\(problem.detail)</p>
+        \(problem.action.map { "<p>\($0)</p>" } ?? HTML.empty)
+        <p><a href="/">To the overview</a></p>
+        """
+    ).response(problem.status)
+  }
+}

@@ -1,0 +1,132 @@
+extension DashboardAssets {
+  /// Light or dark as the system is; tables become lists where there is no room for columns.
+  static let style = """
+    :root {
+      --page: #f5f6f8; --card: #ffffff; --text: #1b1f27; --soft: #5b6472; --line: #d9dde4; --accent: #1f5fd0;
+      --on-accent: #ffffff; --good: #14713b; --good-back: #e2f4e8; --bad: #a61b1b; --bad-back: #fde8e6;
+      --warn: #7a4d00; --warn-back: #fdf1d7; --quiet-back: #e8ebf0;
+      color-scheme: light dark;
+    }
+    @media (prefers-color-scheme: dark) {
+      :root {
+        --page: #14171c; --card: #1d2129; --text: #e7eaf0; --soft: #a0a8b6; --line: #343b47; --accent: #7cabff;
+        --on-accent: #0d1a33; --good: #7fdba0; --good-back: #17352a; --bad: #ff9d94; --bad-back: #42201f;
+        --warn: #f3c669; --warn-back: #3d3117; --quiet-back: #2a303b;
+      }
+    }
+    * { box-sizing: border-box; }
+    body {
+      margin: 0; background: var(--page); color: var(--text);
+      font: 15px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif;
+    }
+    a { color: var(--accent); text-underline-offset: .15em; }
+    code { font-family: ui-monospace, "DejaVu Sans Mono", monospace; font-size: .92em; overflow-wrap: anywhere; }
+    header {
+      display: flex; flex-wrap: wrap; gap: .5rem 1.5rem; align-items: center; padding: .7rem 1.5rem;
+      background: var(--card); border-bottom: 1px solid var(--line);
+    }
+    header .brand { font-weight: 700; font-size: 1.1rem; color: var(--text); text-decoration: none; }
+    nav { display: flex; gap: 1.1rem; flex: 1; }
+    nav a { text-decoration: none; padding: .2rem 0; }
+    nav a[aria-current] { color: var(--text); font-weight: 600; box-shadow: 0 2px 0 var(--accent); }
+    header form { display: flex; gap: .8rem; align-items: center; margin: 0; }
+    .who { color: var(--soft); max-width: 14rem; overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
+    main { max-width: 1240px; margin: 0 auto; padding: 1.2rem 1.5rem 3rem; }
+    h1 { font-size: 1.5rem; line-height: 1.25; margin: .3rem 0 1rem; overflow-wrap: anywhere; }
+    h2 { font-size: 1.05rem; margin: 1.6rem 0 .6rem; }
+    h3 { font-size: .95rem; margin: 1rem 0 .3rem; }
+    .card {
+      background: var(--card); border: 1px solid var(--line); border-radius: 10px; padding: 1rem 1.2rem;
+      margin: 1rem 0; min-width: 0;
+    }
+    .card > h2:first-child, form.card > h2 { margin-top: 0; }
+    .columns { display: grid; gap: 1rem; grid-template-columns: repeat(auto-fit, minmax(min(24rem, 100%), 1fr)); }
+    .columns .card { margin: 0; }
+
+    .alarms { list-style: none; margin: 0; padding: 0; display: grid; gap: .5rem; }
+    .alarms li { padding: .6rem .9rem; border-radius: 8px; border-left: 4px solid; overflow-wrap: anywhere; }
+    .alarms .critical { background: var(--bad-back); border-color: var(--bad); }
+    .alarms .critical strong { color: var(--bad); }
+    .alarms .warning { background: var(--warn-back); border-color: var(--warn); }
+    .alarms .warning strong { color: var(--warn); }
+    .alarms li > a { font-weight: 700; color: inherit; }
+    .calm p { color: var(--good); margin: 0 0 .5rem; }
+    .calm p::before { content: "✓ "; }
+
+    table { width: 100%; border-collapse: collapse; background: var(--card); }
+    table.wide, #recent table { border: 1px solid var(--line); border-radius: 10px; border-spacing: 0; border-collapse: separate; }
+    th, td { padding: .5rem .8rem; text-align: left; vertical-align: baseline; }
+    tbody tr > * { border-top: 1px solid var(--line); }
+    thead th { font-size: .82rem; font-weight: 600; color: var(--soft); }
+    tbody th { font-weight: 600; overflow-wrap: anywhere; }
+    td { overflow-wrap: anywhere; }
+    .number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
+    table.narrow { background: none; }
+    table.narrow td { padding: .25rem .4rem .25rem 0; }
+    table.narrow tbody tr:first-child > * { border-top: 0; }
+    td form { margin: 0; }
+
+    dl { display: grid; grid-template-columns: max-content 1fr; gap: .35rem 1.1rem; margin: 0; }
+    dt { color: var(--soft); }
+    dd { margin: 0; overflow-wrap: anywhere; }
+
+    .badge {
+      display: inline-block; padding: .08rem .6rem; border-radius: 1rem; font-size: .82rem; font-weight: 600;
+      vertical-align: middle; background: var(--quiet-back); color: var(--text); white-space: nowrap;
+    }
+    .badge.running, .badge.finished { background: var(--good-back); color: var(--good); }
+    .badge.suspended, .badge.stopped, .badge.failed { background: var(--bad-back); color: var(--bad); }
+    .badge.paused, .badge.waiting, .badge.held { background: var(--warn-back); color: var(--warn); }
+
+    label { display: block; margin: .8rem 0 .25rem; font-weight: 600; }
+    label.choice { display: inline-flex; gap: .4rem; align-items: center; margin: .2rem 1rem .2rem 0; font-weight: 400; }
+    fieldset { border: 1px solid var(--line); border-radius: 8px; margin: 1rem 0; padding: .3rem .9rem .6rem; min-width: 0; }
+    legend { padding: 0 .4rem; color: var(--soft); }
+    input:not([type=checkbox], [type=hidden]), select {
+      width: 100%; max-width: 44rem; padding: .5rem .7rem; font: inherit; color: inherit; background: var(--page);
+      border: 1px solid var(--line); border-radius: 7px;
+    }
+    button {
+      font: inherit; font-weight: 600; padding: .45rem 1.1rem; border-radius: 7px; border: 1px solid transparent;
+      background: var(--accent); color: var(--on-accent); cursor: pointer; margin-top: .9rem;
+    }
+    button.quiet, button.danger, .actions button, header button, td button {
+      background: none; border-color: var(--line); color: var(--text); padding: .25rem .8rem; margin: 0; font-weight: 500;
+    }
+    button.danger { color: var(--bad); }
+    :focus-visible { outline: 2px solid var(--accent); outline-offset: 2px; }
+    .actions { display: flex; flex-wrap: wrap; gap: .6rem; margin: .8rem 0 1rem; }
+    .error { color: var(--bad); }
+    .good { color: var(--good); }
+    .card.good { color: inherit; border-color: var(--good); }
+    .secret { user-select: all; }
+    .hint { color: var(--soft); font-size: .88rem; }
+    .login { max-width: 27rem; margin: 8vh auto 0; }
+    .card form > button, form.card > button { display: block; }
+    .login button { width: 100%; }
+    td[data-label=Credential] { min-width: 9.5rem; }
+    progress { width: 100%; height: .6rem; accent-color: var(--accent); }
+    .offline main::before {
+      content: "The service does not answer. This is its last state."; display: block; padding: .5rem .9rem;
+      background: var(--warn-back); color: var(--warn); border-radius: 8px; margin-bottom: 1rem;
+    }
+
+    @media (max-width: 46rem) {
+      header { padding: .6rem 1rem; }
+      main { padding: .8rem 1rem 2rem; }
+      table.wide, table.wide tbody { display: block; border: 0; background: none; }
+      table.wide thead { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
+      table.wide tr {
+        display: grid; grid-template-columns: 1fr 1fr; gap: .15rem 1rem; background: var(--card);
+        border: 1px solid var(--line); border-radius: 10px; padding: .7rem .9rem; margin-bottom: .7rem;
+      }
+      table.wide tr > * { border: 0; padding: .1rem 0; text-align: left; white-space: normal; }
+      table.wide tr > th { grid-column: 1 / -1; font-size: 1.05rem; }
+      table.wide td[data-label]::before { content: attr(data-label); display: block; color: var(--soft); font-size: .78rem; }
+      #recent table th, #recent table td { padding: .4rem .5rem; }
+      dl { grid-template-columns: 1fr; gap: 0; }
+      dd { margin-bottom: .5rem; }
+    }
+
+    """
+}

@@ -1,0 +1,126 @@
+internal import Carillon
+internal import Hummingbird
+internal import PushStore
+
+/// The keys: only for those that may do everything.
+extension Dashboard {
+  /// - Parameter created: a key that was just made, which is shown once.
+  func keys(_ viewer: Page.Viewer, created: APIKey? = nil) async throws -> Page {
+    try demand(.admin, of: viewer)
+    let rows = try await visibleKeys(viewer).map { key in row(key, viewer) }
+    return Page(
+      title: "Keys", viewer: viewer,
+      body: """
+        <h1>Keys</h1>
+        \(created.map(shown) ?? HTML.empty)
+        <table class="wide"><thead><tr><th>Name</th><th>Id</th><th>Scopes</th><th>Apps</th><th>Made</th>
+        <th>Last used</th><th></th></tr></thead><tbody>\(rows)</tbody></table>
+        \(createForm(viewer))
+        """)
+  }
+
+  /// Someone whose key is for some apps sees the keys for those only.
+  private func visibleKeys(_ viewer: Page.Viewer) async throws -> [StoredKey] {
+    try await store.keys().filter { viewer.caller.mayManage(apps: $0.apps) }
+  }
+
+  private func shown(_ key: APIKey) -> HTML {
+    """
+    <section class="card good" role="status"><h2>The new key</h2>
+    <p><code class="secret">\(key.text)</code></p>
+    <p>It is shown this once only: only its digest is stored.</p></section>
+    """
+  }
+
+  private func row(_ key: StoredKey, _ viewer: Page.Viewer) -> HTML {
+    """
+    <tr>
+    <th scope="row">\(key.name)</th>
+    <td data-label="Id"><code>\(key.id)</code></td>
+    <td data-label="Scopes">\(key.scopes.joined(separator: ", "))</td>
+    <td data-label="Apps">\(key.apps.isEmpty ? "all" : key.apps.joined(separator: ", "))</td>
+    <td data-label="Made">\(day(key.createdAt))</td>
+    <td data-label="Last used">\(key.lastUsedAt.map(time) ?? "never")</td>
+    <td>\(key.revokedAt.map { "revoked \(day($0))" } ?? revokeForm(key, viewer))</td>
+    </tr>
+    """
+  }
+
+  func day(_ instant: StoreInstant) -> HTML { "\(InstantText.text(instant).prefix(10))" }
+  func time(_ instant: StoreInstant) -> HTML {
+    "\(InstantText.text(instant).prefix(16).replacing("T", with: " ")) UTC"
+  }
+
+  private func revokeForm(_ key: StoredKey, _ viewer: Page.Viewer) -> HTML {
+    if key.id == viewer.caller.keyID { return "yours" }
+    return """
+      <form method="post" action="/keys/\(key.id.asPathSegment)/revoke">\(Page.token(viewer))
+      <button class="danger">Revoke</button></form>
+      """
+  }
+
+  private func createForm(_ viewer: Page.Viewer) -> HTML {
+    let scopes = Scope.allCases.map { scope -> HTML in
+      """
+      <label class="choice"><input type="checkbox" name="scope" value="\(scope.rawValue)"> \(scope.rawValue)</label>
+      """
+    }
+    let apps = access.deployment.apps.filter { viewer.caller.sees(app: $0.id) }.prefix(200).map { app -> HTML in
+      "<label class=\"choice\"><input type=\"checkbox\" name=\"app\" value=\"\(app.id)\"> \(app.id)</label>"
+    }
+    return """
+      <form class="card" method="post" action="/keys"><h2>New key</h2>
+      \(Page.token(viewer))
+      <label for="name">Name</label>
+      <input id="name" name="name" required maxlength="100" autocomplete="off">
+      <fieldset><legend>Scopes</legend>\(Array(scopes))</fieldset>
+      <fieldset><legend>Apps (none chosen: all that you may see)</legend>\(Array(apps))</fieldset>
+      <button>Make the key</button>
+      </form>
+      """
+  }
+
+  func createKey(_ form: FormBody, _ viewer: Page.Viewer) async throws -> Page {
+    try demand(.admin, of: viewer)
+    let name = form["name"].trimmingSpaces
+    guard !name.isEmpty, name.count <= 100 else {
+      throw Problem(.unprocessableContent, "No name", "A key needs a name of at most 100 characters.")
+    }
+    let scopes = Set(form.all("scope").compactMap(Scope.init(rawValue:)))
+    guard !scopes.isEmpty else { throw Problem(.unprocessableContent, "No scope", "Choose at least one scope.") }
+    let known = access.deployment.apps.map(\.id).filter { viewer.caller.sees(app: $0) }
+    let chosen = form.all("app")
+    guard chosen.allSatisfy({ known.contains($0) }) else { throw Problem.notFound }
+    let apps = chosen.isEmpty && !viewer.caller.mayManage(apps: []) ? known : chosen
+    let key = APIKey.make()
+    try await store.add(
+      StoredKey(
+        id: key.id, name: name, digest: key.digest, scopes: Scope.allCases.filter(scopes.contains).map(\.rawValue),
+        apps: apps, createdAt: .now))
+    access.keys.changed()
+    return try await keys(viewer, created: key)
+  }
+
+  func revokeKey(_ id: String, _ viewer: Page.Viewer) async throws -> Response {
+    try demand(.admin, of: viewer)
+    guard try await visibleKeys(viewer).contains(where: { $0.id == id }) else { throw Problem.notFound }
+    guard id != viewer.caller.keyID else {
+      throw Problem(.conflict, "Your own key", "You are logged in with this key.", action: "Log in with another one.")
+    }
+    _ = try await store.revokeKey(id, at: .now)
+    access.keys.changed()
+    return Page.redirect("/keys")
+  }
+}
+
+extension Caller {
+  /// A key for these apps gives nobody more than this caller has. Empty: all apps.
+  fileprivate func mayManage(apps: [String]) -> Bool { apps.isEmpty ? seesAllApps : apps.allSatisfy { sees(app: $0) } }
+}
+
+extension String {
+  fileprivate var trimmingSpaces: String {
+    let rest = drop { $0.isWhitespace }
+    return String(rest.reversed().drop { $0.isWhitespace }.reversed())
+  }
+}

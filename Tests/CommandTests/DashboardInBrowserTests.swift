@@ -1,0 +1,30 @@
+internal import Foundation
+internal import Testing
+
+@Suite("The dashboard in Chromium", .timeLimit(.minutes(15)))
+struct DashboardInBrowserTests {
+  /// `ops/test` installs it.
+  private static let hasBrowser =
+    ["/usr/bin/chromium", "/usr/bin/chromedriver"].allSatisfy { FileManager.default.isExecutableFile(atPath: $0) }
+
+  @Test(
+    "someone logs in, sends a test notification and sees it accepted, with scripts and without",
+    .enabled(if: hasBrowser, "needs the Debian packages chromium and chromium-driver"))
+  func testNotification() async throws {
+    let serve = try ServeSite()
+    let upstream = try await serve.site.simulate()
+    try serve.configure(upstream)
+    let key = try await serve.key(["--scope", "admin"])
+    let service = try await serve.start()
+    let script = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "DashboardInBrowser.py")
+    let ending = try await ChildProcess.run(
+      [String(service.api), key, "news", HTTP2Site.token(7)],
+      // The first word would be carillon.
+      preparation: "shift && exec timeout 600 python3 '\(script.path(percentEncoded: false))'")
+    #expect(ending.status == 0, "\(ending)")
+    service.process.send(SIGTERM)
+    _ = await service.process.ending()
+    let taken = try await serve.site.taken(upstream)
+    #expect(taken.compactMap(\.token) == [HTTP2Site.token(7), HTTP2Site.token(7)])
+  }
+}

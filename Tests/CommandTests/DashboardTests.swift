@@ -1,0 +1,239 @@
+internal import Foundation
+internal import Support
+internal import Testing
+
+@Suite("The dashboard", .timeLimit(.minutes(10)))
+struct DashboardTests {
+  private struct Site {
+    let serve: ServeSite
+    let service: ServeSite.Service
+    let upstream: HTTP2Site.Service
+
+    func end() async {
+      service.process.send(SIGTERM)
+      let ending = await service.process.ending()
+      #expect(ending.status == 0, "\(ending)")
+      upstream.simulator.send(SIGTERM)
+      _ = await upstream.simulator.ending()
+    }
+  }
+
+  private static func site(rules: String = "") async throws -> Site {
+    let serve = try ServeSite()
+    let upstream = try await serve.site.simulate(rules: rules)
+    try serve.configure(upstream)
+    return Site(serve: serve, service: try await serve.start(), upstream: upstream)
+  }
+
+  @Test("logging in needs a key and the login page's own form; the cookie is the browser's alone")
+  func login() async throws {
+    let site = try await Self.site()
+    let key = try await site.serve.key(["--scope", "read"])
+    let browser = Browser(port: site.service.api)
+    let refused = try await browser.get("/")
+    #expect(refused.status == 303)
+    #expect(refused.headers["location"] == "/login")
+    let page = try await browser.get("/login")
+    #expect(page.status == 200)
+    #expect(page.headers["content-security-policy"]?.hasPrefix("default-src 'none';") == true)
+    #expect(page.headers["content-security-policy"]?.contains("unsafe") == false)
+    #expect(page.headers["x-content-type-options"] == "nosniff")
+
+    let wrong = try await browser.logIn("car_000000000000_" + String(repeating: "0", count: 64))
+    #expect(wrong.status == 401)
+    #expect(wrong.text.contains("The key is unknown"))
+    let sender = try await site.serve.key(["--scope", "send"])
+    #expect(try await browser.logIn(sender).status == 401)
+    let token = try #require(try await browser.get("/login").formToken)
+    #expect(try await browser.post("/login", [("key", key)]).status == 403)
+    #expect(
+      try await Browser(port: site.service.api).post("/login", [("form-token", token), ("key", key)]).status == 403)
+    #expect(browser.cookies["carillon_session"] == nil)
+
+    let right = try await browser.logIn(key)
+    #expect(right.status == 303)
+    let cookie = try #require(right.headers["set-cookie"])
+    #expect(cookie.contains(/carillon_session=[0-9a-f]{64}; Path=\/; Max-Age=43200; HttpOnly; SameSite=Strict/))
+    let overview = try await browser.get("/")
+    #expect(overview.status == 200)
+    #expect(overview.headers["cache-control"] == "no-store")
+    #expect(overview.text.contains("href=\"/apps/news\""))
+
+    // A session ends when it is logged out, and when its key is revoked.
+    let old = browser.cookies
+    let formToken = try #require(overview.formToken)
+    #expect(try await browser.post("/logout", [("form-token", formToken)]).headers["location"] == "/login")
+    browser.cookies = old
+    #expect(try await browser.get("/").status == 303)
+    _ = try await browser.logIn(key)
+    #expect(try await browser.get("/").status == 200)
+    let id = try #require(key.split(separator: "_").dropFirst().first)
+    _ = try await site.serve.site.run(["key", "revoke", "--config", "carillon.yaml", String(id)])
+    try await waitUntil("the session has ended") { try await browser.get("/").status == 303 }
+    await site.end()
+  }
+
+  @Test("forms of other sites, other hosts and other sessions change nothing")
+  func foreignForms() async throws {
+    let site = try await Self.site()
+    let browser = Browser(port: site.service.api)
+    _ = try await browser.logIn(try await site.serve.key(["--scope", "admin"]))
+    let token = try #require(try await browser.get("/keys").formToken)
+    let fields = [("form-token", token), ("name", "smuggled"), ("scope", "read")]
+    #expect(try await browser.post("/keys", fields, origin: "http://evil.example").status == 403)
+    #expect(try await browser.post("/keys", fields, origin: "null").status == 403)
+    #expect(
+      try await browser.post("/keys", [("form-token", String(token.reversed()))] + fields.dropFirst()).status == 403)
+    #expect(try await browser.post("/keys", Array(fields.dropFirst())).status == 403)
+    #expect(try await browser.get("/", host: "evil.example").status == 421)
+    let rebound = try await browser.post("/keys", fields, origin: "http://evil.example", host: "evil.example")
+    #expect(rebound.status == 421)
+    let list = try await site.serve.site.run(["key", "list", "--config", "carillon.yaml"])
+    #expect(!list.output.contains("smuggled"))
+    #expect(try await browser.post("/keys", fields).status == 200)
+    await site.end()
+  }
+
+  @Test("a key sees its own apps only, and no buttons that it may not press")
+  func scopes() async throws {
+    let site = try await Self.site()
+    let browser = Browser(port: site.service.api)
+    _ = try await browser.logIn(try await site.serve.key(["--scope", "read", "--app", "chat"]))
+    let overview = try await browser.get("/")
+    #expect(overview.text.contains("/apps/chat"))
+    #expect(!overview.text.contains("/apps/news"))
+    #expect(try await browser.get("/apps/news").status == 404)
+    #expect(try await browser.get("/apps/none").status == 404)
+    #expect(try await browser.get("/keys").status == 403)
+    let app = try await browser.get("/apps/chat")
+    #expect(app.status == 200)
+    #expect(!app.text.contains("Test notification"))
+    #expect(!app.text.contains("Pause"))
+    let token = try #require(app.formToken)
+    let fields = [("form-token", token), ("token", HTTP2Site.token(1)), ("message", "Hello")]
+    #expect(try await browser.post("/apps/chat/test", fields).status == 403)
+    #expect(try await browser.post("/apps/news/test", fields).status == 404)
+    #expect(try await browser.post("/apps/chat/pause", fields).status == 403)
+    await site.end()
+  }
+
+  @Test("without JavaScript: a test notification, its outcome, and what the gateway refused")
+  func withoutScript() async throws {
+    let site = try await Self.site(rules: "http2: { refuse: [ { prefixes: [dead], reason: Unregistered } ] }")
+    let browser = Browser(port: site.service.api)
+    _ = try await browser.logIn(try await site.serve.key())
+    func send(_ device: String) async throws -> String {
+      let token = try #require(try await browser.get("/apps/news").formToken)
+      let sent = try await browser.post(
+        "/apps/news/test", [("form-token", token), ("token", device), ("title", "A"), ("message", "B")])
+      #expect(sent.status == 303, "\(sent.text)")
+      let path = try #require(sent.headers["location"]?.split(separator: "#").first)
+      var state = "queued"
+      try await waitUntil("the page shows an outcome") {
+        let page = try await browser.get(String(path))
+        state = page.text.firstMatch(of: /data-state="(\w+)"/).map { String($0.1) } ?? ""
+        return state != "queued"
+      }
+      return state
+    }
+    #expect(try await send(HTTP2Site.token(1)) == "accepted")
+    #expect(try await send(HTTP2Site.token(2, prefix: "dead")) == "rejected")
+    let page = try await browser.get("/apps/news")
+    #expect(page.text.contains("410 Unregistered"))
+    #expect(page.text.contains("<code>dead0000…</code>"))
+    let token = try #require(page.formToken)
+    let malformed = try await browser.post(
+      "/apps/news/test", [("form-token", token), ("token", "zz"), ("message", "B")])
+    #expect(malformed.status == 422)
+    await site.end()
+  }
+
+  @Test("a hostile name stays text; a new key is shown once and works until it is revoked")
+  func keys() async throws {
+    let site = try await Self.site()
+    let browser = Browser(port: site.service.api)
+    _ = try await browser.logIn(try await site.serve.key(["--scope", "admin"]))
+    let hostile = #"<img src=x onerror="alert(1)">&'"#
+    let token = try #require(try await browser.get("/keys").formToken)
+    let made = try await browser.post(
+      "/keys", [("form-token", token), ("name", hostile), ("scope", "read"), ("app", "chat")])
+    let key = try #require(made.text.firstMatch(of: /car_[0-9a-f]{12}_[0-9a-f]{64}/)).0
+    let list = try await browser.get("/keys")
+    #expect(!list.text.contains(key))
+    #expect(!list.text.contains("<img"))
+    #expect(list.text.contains("&lt;img src=x onerror=&quot;alert(1)&quot;&gt;&amp;&#39;"))
+    #expect(try await site.serve.request(site.service.api, "/v1/apps/chat", key: String(key)).status == 200)
+    #expect(try await site.serve.request(site.service.api, "/v1/apps/news", key: String(key)).status == 404)
+    let id = try #require(key.split(separator: "_").dropFirst().first)
+    #expect(try await browser.post("/keys/\(id)/revoke", [("form-token", token)]).status == 303)
+    try await waitUntil("the key is refused") {
+      try await site.serve.request(site.service.api, "/v1/apps/chat", key: String(key)).status == 401
+    }
+    await site.end()
+  }
+
+  @Test("a campaign's page has the exact sum, and its buttons act on it")
+  func campaigns() async throws {
+    let site = try await Self.site(rules: CampaignServeTests.dead)
+    let key = try await site.serve.key(["--scope", "admin"])
+    let campaigns = CampaignSite(site.service, key: key)
+    let browser = Browser(port: site.service.api)
+    _ = try await browser.logIn(key)
+    let path = try await campaigns.make()
+    _ = try await campaigns.upload(path, (0..<2_000).map(CampaignServeTests.line))
+    try await campaigns.act(path, "start")
+    _ = try await campaigns.ended(path)
+    #expect(try await browser.get("/campaigns").text.contains("href=\"/apps/news\(path)\""))
+    let page = try await browser.get("/apps/news\(path)")
+    #expect(page.text.contains("data-sum>2,000</td>"), "\(page.text)")
+    #expect(page.text.contains("<td>410 Unregistered</td><td class=\"number\">20</td>"))
+    #expect(page.text.contains("<td>confirmed</td><td class=\"number\">1,978</td>"))
+    #expect(!page.text.contains("\(path)/pause"))
+
+    let tomorrow = Date(timeIntervalSinceNow: 86_400).formatted(.iso8601)
+    let other = try await campaigns.make(#","sendAt":"\#(tomorrow)""#)
+    _ = try await campaigns.upload(other, ["\(HTTP2Site.token(1))"])
+    try await campaigns.act(other, "start")
+    let token = try #require(page.formToken)
+    for (action, state) in [("pause", "paused"), ("resume", "scheduled"), ("cancel", "cancelled")] {
+      #expect(try await browser.get("/apps/news\(other)").text.contains("\(other)/\(action)"))
+      let reply = try await browser.post("/apps/news\(other)/\(action)", [("form-token", token)])
+      #expect(reply.status == 303, "\(reply.text)")
+      #expect(try await campaigns.campaign(other).state == state)
+    }
+    let again = try await browser.post("/apps/news\(other)/resume", [("form-token", token)])
+    #expect(again.status == 409)
+    await site.end()
+  }
+
+  @Test("metrics agree with what was sent")
+  func metrics() async throws {
+    let site = try await Self.site(rules: "http2: { refuse: [ { prefixes: [dead], reason: Unregistered } ] }")
+    let key = try await site.serve.key()
+    let lines = (0..<30).map { ServeSite.body(HTTP2Site.token($0, prefix: $0 < 10 ? "dead" : "00")) }
+    let reply = try await site.serve.request(
+      site.service.api, "/v1/apps/news/notifications:batch", key: key, body: lines.joined(separator: "\n"))
+    #expect(reply.status == 202)
+    var text = ""
+    func value(_ series: String) -> Double? {
+      text.split(separator: "\n").first { $0.hasPrefix(series + " ") }.flatMap {
+        Double($0.dropFirst(series.count + 1))
+      }
+    }
+    try await waitUntil("all have their outcome") {
+      text = try await site.serve.request(site.service.admin, "/metrics").text
+      return value(#"carillon_notifications_total{app="news",outcome="accepted",reason="confirmed"}"#) == 20
+        && value(#"carillon_notifications_total{app="news",outcome="rejected",reason="Unregistered"}"#) == 10
+    }
+    #expect(value(#"carillon_notifications_submitted_total{app="news"}"#) == 30)
+    #expect(value(#"carillon_notifications_submitted_total{app="chat"}"#) == 0)
+    #expect(value(#"carillon_notifications_total{app="chat",outcome="rejected",reason="BadDeviceToken"}"#) == 0)
+    #expect(value(#"carillon_delivery_duration_seconds_count{app="news",stage="gateway"}"#) == 30)
+    #expect(value("carillon_journal_fsync_seconds_count").map { $0 > 0 } == true)
+    let route = #"route="/v1/apps/{app}/notifications:batch",method="POST",code="202""#
+    #expect(value("carillon_http_request_duration_seconds_count{\(route)}") == 1)
+    #expect(value("carillon_ready") == 1)
+    #expect(!text.contains(HTTP2Site.token(11)))
+    await site.end()
+  }
+}

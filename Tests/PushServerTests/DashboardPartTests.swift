@@ -1,0 +1,149 @@
+internal import Testing
+
+@testable internal import Carillon
+@testable internal import PushServer
+
+@Suite("Parts of the dashboard")
+struct DashboardPartTests {
+  @Test("whatever is put into a page is escaped, unless it is HTML")
+  func escaping() {
+    let hostile = #"<script>alert("1")</script> & 'x'"#
+    let row: HTML = "<td title=\"\(hostile)\">\(hostile)</td>"
+    let escaped = "&lt;script&gt;alert(&quot;1&quot;)&lt;/script&gt; &amp; &#39;x&#39;"
+    #expect(row.text == "<td title=\"\(escaped)\">\(escaped)</td>")
+    let twice: HTML = "<tr>\(row)\([row, row])\(7)\(hostile.prefix(8))</tr>"
+    #expect(twice.text == "<tr>\(row.text)\(row.text)\(row.text)7&lt;script&gt;</tr>")
+    // Neither a control character nor one that turns the text round reaches a page.
+    let controls: HTML = "\("a\u{0}b\u{1B}c\u{202E}d\u{2066}e\n\t")"
+    #expect(controls.text == "a\u{FFFD}b\u{FFFD}c\u{FFFD}d\u{FFFD}e\n\t")
+    // A grapheme that begins with a character of HTML is still one.
+    #expect(("\("<\u{301}b")" as HTML).text == "&lt;\u{301}b")
+    #expect("a/b?ü\"".asPathSegment == "a%2Fb%3F%C3%BC%22")
+  }
+
+  @Test(
+    "forms are decoded strictly",
+    arguments: [
+      ("a=1&b=two+words&a=%C3%BC", ["a": ["1", "ü"], "b": ["two words"]]), ("", [:]), ("a", ["a": [""]]),
+      ("a==%3D", ["a": ["=="]]),
+    ] as [(String, [String: [String]])])
+  func forms(text: String, fields: [String: [String]]) throws {
+    let form = try #require(FormBody(parsing: Array(text.utf8)))
+    for (name, values) in fields { #expect(form.all(name) == values) }
+    #expect(form["none"].isEmpty)
+  }
+
+  @Test("a malformed form is refused", arguments: ["a=%", "a=%4", "a=%zz", "%ff=1", "a=%C3"])
+  func malformedForms(text: String) {
+    #expect(FormBody(parsing: Array(text.utf8)) == nil)
+  }
+
+  @Test("a form has a bounded number of fields and bytes")
+  func longForms() {
+    #expect(FormBody(parsing: Array(repeating: UInt8(ascii: "a"), count: FormBody.byteCountLimit + 1)) == nil)
+    #expect(FormBody(parsing: Array(String(repeating: "a=1&", count: 257).utf8)) == nil)
+  }
+
+  @Test("a session lasts its time, and the number of sessions is bounded")
+  func sessions() {
+    var table = SessionTable()
+    let start = ContinuousClock.now
+    table.begin("one", keyID: "k", formToken: "f", now: start)
+    #expect(table.session("one", now: start)?.keyID == "k")
+    #expect(table.session("two", now: start) == nil)
+    #expect(table.session("one", now: start + SessionTable.lifetime) == nil)
+    table.end("one")
+    #expect(table.session("one", now: start) == nil)
+    for index in 0...SessionTable.limit {
+      table.begin("\(index)", keyID: "k", formToken: "f", now: start + .seconds(index))
+    }
+    #expect(table.count == SessionTable.limit)
+    #expect(table.session("0", now: start) == nil)
+    #expect(table.session("\(SessionTable.limit)", now: start) != nil)
+    #expect(SessionTable.secret() != SessionTable.secret())
+    #expect("abc".isSameSecret(as: "abc"))
+    #expect(!"abc".isSameSecret(as: "abd"))
+    #expect(!"abc".isSameSecret(as: "ab"))
+  }
+
+  @Test(
+    "a name that is not the service's is refused; addresses are its own",
+    arguments: [
+      ("127.0.0.1:8480", true), ("localhost", true), ("LOCALHOST:1", true), ("[::1]:8480", true), ("192.0.2.7", true),
+      ("push.example.com:443", true), ("evil.example:8480", false), ("127.0.0.1.evil.example", false),
+      ("300.0.0.1", false), ("", false), (nil, false), ("[::1", false), ("a:b:c", false),
+    ] as [(String?, Bool)])
+  func hosts(host: String?, isKnown: Bool) {
+    #expect(BrowserCheck(names: ["push.example.com"]).knows(host: host) == isKnown)
+  }
+
+  @Test("a form counts only from a page of the same host")
+  func origins() {
+    let check = BrowserCheck()
+    let host = "localhost:8480"
+    #expect(check.isOwn(origin: "http://localhost:8480", fetchSite: nil, host: host))
+    #expect(check.isOwn(origin: "https://LOCALHOST:8480", fetchSite: "cross-site", host: host))
+    #expect(check.isOwn(origin: nil, fetchSite: "same-origin", host: host))
+    #expect(!check.isOwn(origin: nil, fetchSite: nil, host: host))
+    #expect(!check.isOwn(origin: nil, fetchSite: "same-site", host: host))
+    #expect(!check.isOwn(origin: "null", fetchSite: "same-origin", host: host))
+    #expect(!check.isOwn(origin: "http://localhost:8481", fetchSite: "same-origin", host: host))
+    #expect(!check.isOwn(origin: "http://evil.example", fetchSite: "same-origin", host: host))
+    #expect(!check.isOwn(origin: "ftp://localhost:8480", fetchSite: nil, host: host))
+  }
+
+  @Test("a rate is what was counted over the last minute")
+  func rates() {
+    var window = RateWindow()
+    let start = ContinuousClock.now
+    #expect(window.perSecond == 0)
+    window.add(1000, now: start)
+    #expect(window.perSecond == 0)
+    window.add(1100, now: start + .seconds(5))
+    #expect(window.perSecond == 20)
+    for index in 2...40 { window.add(1100, now: start + .seconds(5 * index)) }
+    #expect(window.perSecond == 0)
+    // An app that was removed and added again starts with nothing.
+    window.add(5, now: start + .seconds(300))
+    #expect(window.perSecond == 0)
+  }
+
+  @Test("what is wrong is alarming, the worst first")
+  func alarms() {
+    let now: Int64 = 1_800_000_000
+    func status(_ change: (inout AppStatusSnapshot) -> Void) -> AppStatusSnapshot {
+      var status = AppStatusSnapshot()
+      change(&status)
+      return status
+    }
+    let calm = status { $0.credentialExpiry = now + 31 * 86_400 }
+    let statuses: [(String, AppStatusSnapshot, [Alarm.Name])] = [
+      ("calm", calm, []), ("paused", status { $0.state = .paused }, [.appPaused]),
+      (
+        "suspended",
+        status {
+          $0.state = .suspended
+          $0.reason = "the gateway refused the certificate"
+        }, [.appSuspended]
+      ),
+      ("stopped", status { $0.state = .stopped }, [.appStopped]),
+      ("soon", status { $0.credentialExpiry = now + 20 * 86_400 }, [.credentialExpiresSoon]),
+      ("expired", status { $0.credentialExpiry = now - 1 }, [.credentialExpired]),
+      ("old", status { $0.queue.oldestAge = .seconds(90) }, [.queueOld]),
+    ]
+    for (app, status, names) in statuses {
+      let found = AlarmRules.alarms([(app, status)], journalFailure: nil, freeBytes: nil, now: now)
+      #expect(found.map(\.name) == names, "\(app)")
+      for alarm in found {
+        #expect(alarm.text.hasSuffix("."))
+        #expect(alarm.action.hasSuffix("."))
+      }
+    }
+    let all = AlarmRules.alarms(
+      statuses.map { ($0.0, $0.1) }, journalFailure: "no space left on device", freeBytes: 5, now: now)
+    #expect(all.count == 8)
+    #expect(all.first?.name == .journalFailed)
+    #expect(all.map(\.severity) == all.map(\.severity).sorted(by: >))
+    #expect(AlarmRules.alarms([], journalFailure: nil, freeBytes: 2 << 30, now: now).isEmpty)
+  }
+}
