@@ -48,6 +48,37 @@ struct ServiceClientTests {
     _ = await upstream.simulator.ending()
   }
 
+  @Test("an app is paused and resumed by command; what was taken in meanwhile is sent then")
+  func pause() async throws {
+    let serve = try ServeSite()
+    let upstream = try await serve.site.simulate()
+    try serve.configure(upstream, apps: ["news"])
+    let key = try await serve.key(["--scope", "admin"])
+    try serve.site.place.write(key, to: "admin.key")
+    let service = try await serve.start()
+    let place = ["--url", "http://127.0.0.1:\(service.api)", "--key-file", "admin.key"]
+    let paused = try await serve.site.run(["app", "pause", "news"] + place)
+    #expect(paused.status == 0, "\(paused)")
+    let shown = try await serve.site.run(["status"] + place)
+    #expect(shown.status == 1 && shown.output.contains(/news +paused/), "\(shown)")
+    let taken = try await serve.request(
+      service.api, "/v1/apps/news/notifications", key: key, body: ServeSite.body(HTTP2Site.token(1)))
+    #expect(taken.status == 202, "\(taken.text)")
+    let id = try taken.decoded(ServeSite.Queued.self).id
+    let waiting = try await serve.request(service.api, "/v1/apps/news/notifications/\(id)", key: key)
+    #expect(try waiting.decoded(ServeSite.Notification.self).state == "queued")
+    let resumed = try await serve.site.run(["app", "resume", "news"] + place)
+    #expect(resumed.status == 0, "\(resumed)")
+    #expect(try await serve.finished(id, service, key: key).outcome == "accepted")
+    let running = try await serve.site.run(["status"] + place)
+    #expect(running.status == 0, "\(running)")
+    let unknown = try await serve.site.run(["app", "pause", "none"] + place)
+    #expect(unknown.status == 2, "\(unknown)")
+    service.process.send(SIGTERM)
+    #expect(await service.process.ending().status == 0)
+    #expect(try await serve.site.taken(upstream).count == 1)
+  }
+
   @Test("a file is streamed up; an answer that comes before its end is heard")
   func upload() async throws {
     let serve = try ServeSite()

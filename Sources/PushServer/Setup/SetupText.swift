@@ -78,6 +78,7 @@ enum SetupText {
       sleep 0.1
     done
     echo "carillon serves the API on http://127.0.0.1:\(setup.port). sh \(setup.directory.asShellWord)/stop.sh ends it."
+    echo "The same address shows the dashboard: log in with the key in \(setup.keyFile.asShellWord)."
 
     """
   }
