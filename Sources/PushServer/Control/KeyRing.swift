@@ -18,7 +18,6 @@ struct Caller: Sendable {
   func may(_ scope: Scope) -> Bool { scopes.contains(scope.rawValue) || scopes.contains(Scope.admin.rawValue) }
   var seesAllApps: Bool { apps.isEmpty }
   func sees(app: String) -> Bool { apps.isEmpty || apps.contains(app) }
-  var seesAllApps: Bool { apps.isEmpty }
 }
 
 /// The keys of the store, read again when they may have changed: another process can make and revoke
