@@ -1,3 +1,4 @@
+internal import Glibc
 internal import PushGateway
 internal import PushTransport
 internal import PushWire
@@ -73,6 +74,28 @@ internal import Testing
   }
 }
 
+extension HeldAppTests {
+  @Test("a full disk ends the intake with the reason, nothing hangs, and what was acknowledged stays")
+  func fullDisk() throws {
+    let outage = NetworkFaults.Outage(kind: .unreachable, after: .zero, duration: .seconds(50_000))
+    let site = try HeldSite(isHTTP2: true, outage: outage)
+    site.add(100)
+    #expect(site.runUntil { site.acknowledgedCount == 100 })
+    site.disk.failWrite(after: 0, .shortWrite(10, code: ENOSPC))
+    site.add(5_000)
+    #expect(site.runUntil { site.problem != nil })
+    #expect(site.runUntil { site.hasEnded })
+    #expect(site.acknowledgedCount == 100)
+    #expect(site.app.failure != nil)
+    try site.close()
+    let reopened = try HeldSite(isHTTP2: true, disk: site.disk)
+    reopened.finish()
+    #expect(reopened.runUntil { reopened.hasEnded })
+    #expect(reopened.acceptedCount >= 100)
+    try reopened.close()
+  }
+}
+
 /// One app with a journal on a simulated loop, fed by a test.
 private final class HeldSite: Sendable {
   let loop = SimulatedLoop(seed: 21)
@@ -119,6 +142,7 @@ private final class HeldSite: Sendable {
   var acknowledgedCount: Int { process.acknowledged.count }
   var storedCount: Int { process.source.nowStoredCount }
   var hasEnded: Bool { process.hasEnded }
+  var problem: JournalProblem? { process.source.problem }
   var account: Account { process.accounts.values.reduce(Account(), +) }
 
   func add(_ count: Int) {

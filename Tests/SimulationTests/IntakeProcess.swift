@@ -16,9 +16,11 @@ final class IntakeProcess: Sendable {
   let loop: SimulatedLoop
   private let app: App
   private let journal: EngineJournal
+  private let priority: UInt8?
   private let state = Mutex(State())
 
-  init(app: App, journal: EngineJournal, loop: SimulatedLoop) {
+  init(app: App, journal: EngineJournal, loop: SimulatedLoop, priority: UInt8? = nil) {
+    self.priority = priority
     self.app = app
     self.journal = journal
     self.loop = loop
@@ -36,8 +38,11 @@ final class IntakeProcess: Sendable {
       rest.finish()
       begin(rest, campaign.number)
     }
-    begin(source, nil)
+    begin()
   }
+
+  /// Begins the campaign for what is new.
+  func begin() { begin(source, nil) }
 
   /// Ends every campaign, as the end of a process in good order does.
   func cancel() { for run in state.withLock({ Array($0.runs.values) }) { run.cancel() } }
@@ -51,7 +56,8 @@ final class IntakeProcess: Sendable {
   }
 
   private func send(_ source: IntakeFeed, _ known: UInt64?) async {
-    let campaign = Campaign(payload: Simulation.commonPayload, headers: ProviderHeaders(topic: Scenario.topic))
+    let campaign = Campaign(
+      payload: Simulation.commonPayload, priority: priority, headers: ProviderHeaders(topic: Scenario.topic))
     var number = known
     if number == nil {
       let beginning = EngineJournal.Beginning(app: "intake", campaign: campaign, context: [])
@@ -70,6 +76,7 @@ final class IntakeFeed: AudienceSource {
     var readCount = 0
     var recordedCount = 0
     var acknowledgedCount = 0
+    var problem: JournalProblem?
     var storedCount = 0
     var isFinished = false
     var signal: ReaderSignal?
@@ -85,6 +92,8 @@ final class IntakeFeed: AudienceSource {
   var acknowledged: [DeviceToken] { state.withLock { Array($0.tokens.prefix($0.acknowledgedCount)) } }
   /// The most that lay in the reservoir, and what does now.
   var storedCount: Int { state.withLock { $0.storedCount } }
+  /// Why something could not be acknowledged.
+  var problem: JournalProblem? { state.withLock { $0.problem } }
   var nowStoredCount: Int { gauge.count }
   var addedCount: Int { state.withLock { $0.tokens.count } }
 
@@ -111,8 +120,9 @@ final class IntakeFeed: AudienceSource {
     }
     if let recorded {
       journal.whenAllIsDurable { [self] problem in
-        guard problem == nil else { return }
-        state.withLock { $0.acknowledgedCount = recorded }
+        state.withLock { state in
+          if problem == nil { state.acknowledgedCount = recorded } else { state.problem = problem }
+        }
       }
     }
     chunk.removeAll()

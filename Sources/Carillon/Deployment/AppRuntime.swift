@@ -126,7 +126,10 @@ final class AppRuntime: Sendable {
 
   /// Why it cannot send any more, as an error.
   var failure: CarillonError? {
-    app.failure.map { CarillonError(.gateway, "The app \"\(entry.id)\" has stopped: \($0).") }
+    app.failure.map { reason in
+      let code: CarillonError.Code = engine.journal?.failure == nil ? .gateway : .journal
+      return CarillonError(code, "The app \"\(entry.id)\" has stopped: \(reason).")
+    }
   }
 
   /// Ends what goes on, within the time, and closes every connection.

@@ -9,7 +9,7 @@ internal import Synchronization
 final class LaneScheduler: Sendable {
   private struct State {
     var lanes: [Lane] = []
-    var waiters: [Waiter] = []
+    var waiters: [(waiter: Waiter, rank: ClaimOrder.Rank)] = []
     var order = ClaimOrder()
 
     func room(for blockCount: Int, _ rank: ClaimOrder.Rank) -> Room? {
@@ -83,7 +83,7 @@ final class LaneScheduler: Sendable {
   func room(for blockCount: Int, _ rank: ClaimOrder.Rank, isCancelled: () -> Bool) async -> Room? {
     if isCancelled() { return nil }
     if let room = roomNow(for: blockCount, rank) { return room }
-    state.withLock { $0.order.wanted(rank) }
+    wanted(rank)
     defer { unwanted(rank) }
     while !isCancelled() {
       if let room = roomNow(for: blockCount, rank) { return room }
@@ -105,11 +105,14 @@ final class LaneScheduler: Sendable {
     }
   }
 
+  /// Whether it is the turn of a reader of this rank.
+  func permits(_ rank: ClaimOrder.Rank) -> Bool { state.withLock { $0.order.permits(rank) } }
+
+  /// A reader wants room from now on, until ``unwanted(_:)``.
+  func wanted(_ rank: ClaimOrder.Rank) { state.withLock { $0.order.wanted(rank) } }
+
   /// Sets the signal once when there may be room.
-  ///
-  /// - Parameter isNew: the reader wants room from now on, until ``unwanted(_:)``.
-  func signalRoom(_ signal: ReaderSignal, for blockCount: Int, _ rank: ClaimOrder.Rank, isNew: Bool) {
-    if isNew { state.withLock { $0.order.wanted(rank) } }
+  func signalRoom(_ signal: ReaderSignal, for blockCount: Int, _ rank: ClaimOrder.Rank) {
     starved()
     wait(.signal(signal), for: blockCount, rank)
   }
@@ -123,10 +126,15 @@ final class LaneScheduler: Sendable {
 
   private func wait(_ waiter: Waiter, for blockCount: Int, _ rank: ClaimOrder.Rank) {
     let others: [Waiter] = state.withLock { state in
-      // If it is the turn of another reader, that one looks again.
-      let others = state.order.permits(rank) ? [] : exchange(&state.waiters, with: [])
+      let order = state.order
+      var others: [Waiter] = []
+      if !order.permits(rank) {
+        // It is the turn of other readers: these look again. They do not wake this one in turn.
+        others = state.waiters.filter { order.permits($0.rank) }.map { $0.waiter }
+        state.waiters.removeAll { order.permits($0.rank) }
+      }
       // A reader that was woken by something else may still be among them.
-      if !state.waiters.contains(where: { $0.isSame(as: waiter) }) { state.waiters.append(waiter) }
+      if !state.waiters.contains(where: { $0.waiter.isSame(as: waiter) }) { state.waiters.append((waiter, rank)) }
       waiterCount.store(state.waiters.count, ordering: .sequentiallyConsistent)
       return others
     }
@@ -168,6 +176,6 @@ final class LaneScheduler: Sendable {
       waiterCount.store(0, ordering: .sequentiallyConsistent)
       return state.waiters
     }
-    for waiter in waiters { waiter.wake() }
+    for entry in waiters { entry.waiter.wake() }
   }
 }

@@ -19,6 +19,7 @@ extension CampaignReader {
     defer { wantsNoRoom() }
     while !ledger.isCancelled {
       guard !ledger.isPaused else {
+        wantsNoRoom()
         await waitForSignal()
         continue
       }
@@ -96,6 +97,8 @@ extension CampaignReader {
   /// A lane with room, as far as the rate limit allows.
   private mutating func roomNow(for count: Int) -> AllowedRoom? {
     allowedAt = nil
+    // What the rate limit allows is not for a reader that has to wait for another one.
+    guard shared.scheduler.permits(ledger.rank) else { return nil }
     if allowedCount == 0 {
       let allowance = shared.rate.allowanceNow(upTo: count)
       allowedCount = allowance.count
@@ -153,13 +156,15 @@ extension CampaignReader {
 
   /// Waits until there may be room, or something else has happened, at most until `deadline`.
   private mutating func waitForRoom(until deadline: Instant?) async {
+    if !wantsRoom {
+      wantsRoom = true
+      shared.scheduler.wanted(ledger.rank)
+    }
     var end = deadline
     if let allowedAt {
       end = min(deadline ?? allowedAt, allowedAt)
     } else {
-      shared.scheduler.signalRoom(
-        ledger.readerSignal, for: RingRecord.blockCountLimit, ledger.rank, isNew: !wantsRoom)
-      wantsRoom = true
+      shared.scheduler.signalRoom(ledger.readerSignal, for: RingRecord.blockCountLimit, ledger.rank)
     }
     let timer = end.map { [signal = ledger.readerSignal] in shared.loop.schedule(at: $0) { signal.set() } }
     await ledger.readerSignal.wait()

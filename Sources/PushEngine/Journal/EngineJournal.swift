@@ -360,10 +360,12 @@ package final class EngineJournal: Sendable {
   package func whenAllIsDurable(_ run: @escaping @Sendable (JournalProblem?) -> Void) {
     let last = journal.nextPosition.rawValue - 1
     guard last > 0 else { return run(nil) }
-    journal.whenDurable(JournalPosition(rawValue: last)) { result in
+    journal.whenDurable(JournalPosition(rawValue: last)) { [self] result in
       switch result {
       case .success: run(nil)
-      case .failure(let error): run(JournalProblem(error))
+      case .failure(let error):
+        state.withLock { state in Self.fail(error, &state) }()
+        run(JournalProblem(error))
       }
     }
   }
