@@ -36,6 +36,7 @@ struct ServeFeedbackTests {
         admin: { listen: "127.0.0.1:0" }
         apps:
           - id: news
+            topic: \(HTTP2Site.topic)
             gateway: "localhost:\(gateway)"
             trust: \(files.authority)
             credential: { certificate: \(credential.certificate), key: \(credential.key ?? "") }

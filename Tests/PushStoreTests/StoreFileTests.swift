@@ -54,9 +54,13 @@ struct StoreFileTests {
   @Test("bytes that are wrong are found, wherever they are", arguments: 0..<20)
   func damage(seed: UInt64) async throws {
     let place = try Workplace()
-    let path = place.path("store.db")
-    let store = try SQLiteStore(path: path)
+    let store = try SQLiteStore(path: place.path("store.db"))
     try await Self.fill(store)
+    // A copy has everything in one file, without a write-ahead log.
+    let path = place.path("copy.db")
+    let original = try StoreFile(path: place.path("store.db"))
+    try await original.backUp(to: path)
+    try original.close()
     try store.close()
     var random = SeededGenerator(seed: seed)
     var bytes = try Data(contentsOf: URL(filePath: path))
