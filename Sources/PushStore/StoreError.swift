@@ -34,9 +34,10 @@ package struct StoreError: Error, Hashable, Sendable, CustomStringConvertible {
     default: kind = .failed
     }
     let reason = (error as? DatabaseError)?.message ?? "\(error)"
-    let advice =
+    let sentence =
       kind == .unusable
-      ? "; \"carillon store check\" looks at it, and a backup can be put in its place" : ""
-    self.init(kind, path: path, "the store \(path) cannot be used: \(reason)\(advice)")
+      ? "the store \(path) is damaged, or is none: \(reason); \"carillon store check\" looks at it, and a backup can "
+        + "be put in its place" : "the store \(path) cannot be used: \(reason)"
+    self.init(kind, path: path, sentence)
   }
 }
