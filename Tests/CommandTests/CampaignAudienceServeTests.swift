@@ -140,7 +140,8 @@ struct CampaignAudienceServeTests {
       return path
     }
     let soon = try await started(#","sendAt":"\#(instant(3))""#)
-    #expect(try await site.campaign(soon).state == "scheduled")
+    let later = try await started(#","sendAt":"\#(instant(3600))""#)
+    #expect(try await site.campaign(later).state == "scheduled")
     let dry = try await started(#","dryRun":true"#)
     #expect(try await site.ended(dry).state == "finished")
     let counted = try await site.account(dry)

@@ -104,7 +104,7 @@ struct CampaignServeTests {
     var service = try await serve.start()
     var site = CampaignSite(service, key: key)
     let tokens = (0..<20_000).lazy.map { HTTP2Site.token($0) }
-    let (resumed, cancelled) = (try await site.make(#","rateLimit":3000"#), try await site.make(#","rateLimit":3000"#))
+    let (resumed, cancelled) = (try await site.make(#","rateLimit":800"#), try await site.make(#","rateLimit":800"#))
     for path in [resumed, cancelled] {
       _ = try await site.upload(path, tokens)
       try await site.act(path, "start")

@@ -157,7 +157,7 @@ struct ServeShellTests {
   func announcement() async throws {
     let serve = try ServeSite()
     let upstream = try await serve.site.simulate()
-    try serve.configure(upstream, more: "shutdown: { announce: 3s, drain: 5s }")
+    try serve.configure(upstream, more: "shutdown: { announce: 20s, drain: 5s }")
     let key = try await serve.key()
     let service = try await serve.start()
     service.process.send(SIGTERM)

@@ -19,8 +19,10 @@ struct CampaignRoutes: Sendable {
     app.get("campaigns", use: list)
     app.get("campaigns/{id}", use: get)
     app.patch("campaigns/{id}", use: patch)
-    // The last segment is the id, a colon and what is to be done.
-    app.post("campaigns/{id}", use: act)
+    app.post("campaigns/{id}:start") { try await act($0, $1) { try await start($0) } }
+    app.post("campaigns/{id}:pause") { try await change($0, $1) { _ in .paused } }
+    app.post("campaigns/{id}:resume") { try await change($0, $1) { .resumed(isBegun: $0.startedAt != nil) } }
+    app.post("campaigns/{id}:cancel") { try await change($0, $1) { _ in .cancelled } }
     app.post("campaigns/{id}/audience", use: postAudience)
     app.get("campaigns/{id}/account", use: getAccount)
     app.get("campaigns/{id}/outcomes.csv", use: getOutcomes)
@@ -88,6 +90,7 @@ struct CampaignRoutes: Sendable {
     }
     try request.bodyType([.json])
     let changes = try await request.wholeBody(limit: access.settings.maxBody)
+    _ = try JSONBody.value(changes[...])
     let changed = try await desk.change(record.id, { _ in .edited }) { record in
       let tags = expected.split(separator: ",").map { $0.trimmingPrefix { $0 == " " } }
       guard expected == "*" || tags.contains(where: { $0 == record.tag }) else {
@@ -102,21 +105,17 @@ struct CampaignRoutes: Sendable {
     return try await answer(changed)
   }
 
-  private func act(_ request: Request, _ context: ControlContext) async throws -> Response {
+  private func act(
+    _ request: Request, _ context: ControlContext, _ body: (StoredCampaign) async throws -> StoredCampaign
+  ) async throws -> Response {
     let app = try await access.app(request, context, .campaigns)
-    let parts = (context.parameters.get("id") ?? "").split(separator: ":", omittingEmptySubsequences: false)
-    guard parts.count == 2, let id = StoredUUID(parts[0]),
-      let record = try await desk.store.campaign(id), record.app == app.id
-    else { throw Problem.notFound }
-    let changed: StoredCampaign
-    switch parts[1] {
-    case "start": changed = try await start(record)
-    case "pause": changed = try await desk.change(id, { _ in .paused })
-    case "resume": changed = try await desk.change(id, { .resumed(isBegun: $0.startedAt != nil) })
-    case "cancel": changed = try await desk.change(id, { _ in .cancelled })
-    default: throw Problem.notFound
-    }
-    return try await answer(changed, .accepted)
+    return try await answer(try await body(try await campaign(context, of: app)), .accepted)
+  }
+
+  private func change(
+    _ request: Request, _ context: ControlContext, _ event: @escaping @Sendable (StoredCampaign) -> CampaignEvent
+  ) async throws -> Response {
+    try await act(request, context) { try await desk.change($0.id, event) }
   }
 
   private func start(_ record: StoredCampaign) async throws -> StoredCampaign {

@@ -73,6 +73,9 @@ struct DeviceRoutes: Sendable {
       }
       try devices.finish()
       try await storePortion(of: &devices, app.id)
+      guard devices.createdCount + devices.updatedCount + devices.rejectedCount > 0 else {
+        throw Problem.malformed("The body has no device.")
+      }
     } catch {
       var problem = Problem(describing: error)
       let count = devices.createdCount + devices.updatedCount
