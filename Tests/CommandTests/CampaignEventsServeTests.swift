@@ -21,7 +21,7 @@ struct CampaignEventsServeTests {
     let key = try await serve.key(["--scope", "campaigns", "--scope", "read"])
     let service = try await serve.start()
     let site = CampaignSite(service, key: key)
-    let path = try await site.make(#","rateLimit":2000"#)
+    let path = try await site.make(#","rateLimit":300"#)
     _ = try await site.upload(path, (0..<5000).lazy.map { HTTP2Site.token($0) })
     let address = try #require(ServiceAddress(url: "http://127.0.0.1:\(service.api)", trust: .system))
     let client = try ServiceClient(address, key: key)

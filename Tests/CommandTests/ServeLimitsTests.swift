@@ -35,7 +35,7 @@ struct ServeLimitsTests {
   func slowUploads() async throws {
     let serve = try ServeSite()
     let upstream = try await serve.site.simulate()
-    try serve.configure(upstream, api: ", idle-timeout: 2s")
+    try serve.configure(upstream, api: ", idle-timeout: 10s")
     let key = try await serve.key()
     let service = try await serve.start()
     let slow = SlowClients(port: service.api, key: key)

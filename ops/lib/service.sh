@@ -40,6 +40,9 @@ openapi_compare() {
   cat >"$folder/schemathesis.toml" <<TOML
 [parameters]
 "path.app" = "news"
+# 412: what a campaign becomes is not looked at before If-Match.
+[checks.negative_data_rejection]
+expected-statuses = [400, 401, 403, 404, 405, 406, 409, 412, 415, 422, 428, 429, "5xx"]
 TOML
   (cd "$folder" && timeout 180 "$tools/bin/st" --config-file schemathesis.toml run openapi.yaml \
     --url "http://127.0.0.1:$port" --header "Authorization: Bearer $(cat "$folder/site/api.key")" \
