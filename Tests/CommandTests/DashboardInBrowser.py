@@ -16,19 +16,38 @@ import urllib.request
 
 ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
 PATIENCE = 120
+STARTS = 8
 
 
 class Driver:
     def __init__(self, script=True):
+        problems = []
+        while len(problems) < STARTS:
+            self.profile = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
+            try:
+                self.start(script)
+                return
+            except (LookupError, OSError) as problem:
+                problems.append(str(problem))
+                print(f"start {len(problems)} failed: {problem}", flush=True)
+                self.end()
+        sys.exit("the browser does not start: " + "; ".join(problems))
+
+    def start(self, script):
+        """Raises LookupError or OSError if chromedriver or its browser does not start.
+
+        chromedriver takes a port that is free with IPv4, and ends if another process has it with IPv6.
+        """
         self.process = subprocess.Popen(["chromedriver", "--port=0"], stdout=subprocess.PIPE, text=True)
+        said = []
         for line in self.process.stdout:
+            said.append(line.strip())
             started = re.search(r"started successfully on port (\d+)", line)
             if started:
                 self.base = f"http://127.0.0.1:{started[1]}"
                 break
         else:
-            sys.exit("chromedriver does not start")
-        self.profile = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
+            raise LookupError(f"chromedriver has ended: {' '.join(said)[:500]}")
         arguments = [
             "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
             "--disable-background-networking", "--disable-component-update", "--disable-sync",
@@ -96,9 +115,12 @@ class Driver:
         try:
             self.call("DELETE", "")
         finally:
-            self.process.terminate()
-            self.process.wait(timeout=30)
-            self.profile.cleanup()
+            self.end()
+
+    def end(self):
+        self.process.terminate()
+        self.process.wait(timeout=30)
+        self.profile.cleanup()
 
 
 def check(condition, text):

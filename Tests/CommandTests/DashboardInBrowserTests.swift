@@ -1,4 +1,5 @@
 internal import Foundation
+internal import Support
 internal import Testing
 
 @Suite("The dashboard in Chromium", .timeLimit(.minutes(15)))
@@ -17,14 +18,31 @@ struct DashboardInBrowserTests {
     let key = try await serve.key(["--scope", "admin"])
     let service = try await serve.start()
     let script = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "DashboardInBrowser.py")
+    let tools = try Self.failingOnce(in: serve.site.place)
     let ending = try await ChildProcess.run(
       [String(service.api), key, "news", HTTP2Site.token(7)],
       // The first word would be carillon.
-      preparation: "shift && exec timeout 600 python3 '\(script.path(percentEncoded: false))'")
+      preparation: "shift && PATH='\(tools)':$PATH exec timeout 600 python3 '\(script.path(percentEncoded: false))'")
     #expect(ending.status == 0, "\(ending)")
+    #expect(ending.output.contains("start 1 failed: chromedriver has ended: IPv6 port not available"), "\(ending)")
     service.process.send(SIGTERM)
     _ = await service.process.ending()
     let taken = try await serve.site.taken(upstream)
     #expect(taken.compactMap(\.token) == [HTTP2Site.token(7), HTTP2Site.token(7)])
+  }
+
+  /// A folder with a chromedriver that ends at its first start, as the real one does when its port is
+  /// taken.
+  private static func failingOnce(in place: Workplace) throws -> String {
+    let folder = place.path("tools")
+    try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
+    try place.write(
+      """
+      #!/bin/sh
+      if mkdir "$0.started" 2>/dev/null; then echo 'IPv6 port not available. Exiting...'; exit 1; fi
+      exec /usr/bin/chromedriver "$@"
+      """, to: "tools/chromedriver")
+    try FileManager.default.setAttributes([.posixPermissions: 0o755], ofItemAtPath: "\(folder)/chromedriver")
+    return folder
   }
 }
