@@ -64,13 +64,15 @@ install_packages() {
   }
 }
 
+log_of() { printf '%s' "$scratch/$(tr -c 'A-Za-z0-9\n' '-' <<<"$1").log"; }
+
 # step TITLE COMMAND… : runs it with its output in a file, and says how long it took. What it used
 # of the processors, user and system, stands behind: on idle cores it shows how parallel a step is.
 # Returns the command's exit status; the output stays in $step_log.
 step() {
   local title=$1 started=$SECONDS status=0 used
   shift
-  step_log="$scratch/$(tr -c 'A-Za-z0-9\n' '-' <<<"$title").log"
+  step_log=$(log_of "$title")
   TIMEFORMAT='%1U %1S'
   { time "$@" >"$step_log" 2>&1; } 2>"$step_log.time" || status=$?
   used=$(awk '{ seconds += $1 + $2 } END { print int(seconds + 0.5) }' "$step_log.time")
@@ -91,11 +93,32 @@ show_trouble() {
 
 # A step that runs no tests: only its failure counts.
 check() {
-  step "$@" && return
-  local status=$?
+  local status=0
+  step "$@" || status=$?
+  check_ending "$status"
+}
+
+check_ending() {
+  (($1 == 0)) && return
   tests_failed=$((tests_failed + 1))
   show_trouble "$step_log"
-  return "$status"
+  return "$1"
+}
+
+# begin TITLE COMMAND… : a step that runs beside the following ones, until `check_begun`.
+begin() {
+  begun=$1
+  step "$@" >"$scratch/begun" &
+  begun_process=$!
+}
+
+# Waits for the step that `begin` has begun; then like `check`.
+check_begun() {
+  local status=0
+  wait "$begun_process" || status=$?
+  cat "$scratch/begun"
+  step_log=$(log_of "$begun")
+  check_ending "$status"
 }
 
 # Adds the counts of a `swift test` log to the sums. Arguments: the log, its exit status.
