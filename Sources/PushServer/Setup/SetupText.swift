@@ -115,8 +115,13 @@ enum SetupText {
       curl -sS -H "$AUTH" \(base)/\(ServiceSetup.app)/notifications \\
         -d '{"token":"\(token)","payload":{"aps":{"alert":"Hello"}}}' | tee \(directory)/answer.json; echo
       # What became of it.
-      sleep 1
-      curl -sS -H "$AUTH" \(base)/\(ServiceSetup.app)/notifications/$(sed 's/.*"id":"\\([^"]*\\)".*/\\1/' \(directory)/answer.json); echo
+      ID=$(sed 's/.*"id":"\\([^"]*\\)".*/\\1/' \(directory)/answer.json)
+      for second in 1 2 3 4 5 6 7 8 9 10; do
+        curl -sS -H "$AUTH" \(base)/\(ServiceSetup.app)/notifications/$ID >\(directory)/outcome.json
+        grep -q '"outcome":"' \(directory)/outcome.json && break
+        sleep 1
+      done
+      cat \(directory)/outcome.json; echo
       # The apps and their state.
       curl -sS -H "$AUTH" \(base); echo
       """
