@@ -8,9 +8,11 @@
 
 static inline int carillon_bytes_equal(const void *left, const void *right, size_t count) { return memcmp(left, right, count) == 0; }
 
-// nghttp2 allocates some six times for a request. With a thousand streams open that is more than malloc's per-thread lists hold, so what it has freed is kept in
-// lists of our own, by size: in a steady state nothing is allocated. The sessions of an event loop share them: most of what a session needs, it needs only until
-// its requests are written, and a thousand sessions write one after the other.
+// nghttp2 allocates some six times for a request. With a thousand streams open that is more than
+// malloc's per-thread lists hold, so what it has freed is kept in lists of our own, by size: in a
+// steady state nothing is allocated. The sessions of an event loop share them: most of what a
+// session needs, it needs only until its requests are written, and a thousand sessions write one
+// after the other.
 enum { carillon_h2_step = 32, carillon_h2_class_count = 64, carillon_h2_header = 16, carillon_h2_unlisted = 255, carillon_h2_mapped = 256, carillon_h2_large = 16 * 1024 };
 
 typedef struct carillon_h2_memory {
@@ -31,7 +33,8 @@ typedef struct carillon_h2_share {
   int is_elsewhere;
 } carillon_h2_share;
 
-// The class whose blocks have room for `size` bytes, as its number; carillon_h2_unlisted if there is none.
+// The class whose blocks have room for `size` bytes, as its number; carillon_h2_unlisted if there
+// is none.
 static inline unsigned carillon_h2_class(size_t size) {
   size_t class = size == 0 ? 0 : (size - 1) / carillon_h2_step;
   return class < carillon_h2_class_count ? (unsigned)class : carillon_h2_unlisted;
@@ -52,7 +55,8 @@ static inline void *carillon_h2_malloc(size_t size, void *data) {
   if (room > SIZE_MAX - carillon_h2_header) return NULL;
   unsigned char *block;
   if (room >= carillon_h2_large) {
-    // Each session has a buffer for the longest frame, most of which it never uses. What malloc gives has been used by TLS and is all in memory; fresh pages are not.
+    // Each session has a buffer for the longest frame, most of which it never uses. What malloc
+    // gives has been used by TLS and is all in memory; fresh pages are not.
     block = (unsigned char *)mmap(NULL, room + carillon_h2_header, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (block == MAP_FAILED) return NULL;
     (void)madvise(block, room + carillon_h2_header, MADV_NOHUGEPAGE);

@@ -1,5 +1,5 @@
-// OpenSSL as Swift sees it: the headers, inline functions for what OpenSSL offers only as macros or with variable arguments,
-// and one BIO that reads and writes the caller's memory.
+// OpenSSL as Swift sees it: the headers, inline functions for what OpenSSL offers only as macros or
+// with variable arguments, and one BIO that reads and writes the caller's memory.
 #pragma once
 #include <openssl/bio.h>
 #include <openssl/crypto.h>
@@ -16,8 +16,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-// The BIO of a session without sockets: ciphertext comes from the caller's buffer and goes straight into the caller's buffer, without a
-// copy in between. What does not fit there (a long certificate chain in a handshake, say) is kept in `spill` for the caller to fetch.
+// The BIO of a session without sockets: ciphertext comes from the caller's buffer and goes straight
+// into the caller's buffer, without a copy in between. What does not fit there (a long certificate
+// chain in a handshake, say) is kept in `spill` for the caller to fetch.
 typedef struct carillon_io {
   const unsigned char *input;
   size_t input_count;
@@ -123,8 +124,9 @@ static inline int64_t carillon_number(const ASN1_INTEGER *integer) {
   return integer == NULL || ASN1_INTEGER_get_int64(&number, integer) != 1 || number < 0 ? INT64_MAX : number;
 }
 
-// How many rounds of hashing an encryption asks for to make its key out of a passphrase; for scrypt the
-// product of its parameters. 0 where the parameters cannot be read: then OpenSSL derives nothing.
+// How many rounds of hashing an encryption asks for to make its key out of a passphrase; for scrypt
+// the product of its parameters. 0 where the parameters cannot be read: then OpenSSL derives
+// nothing.
 static inline int64_t carillon_derivation_rounds(const X509_ALGOR *algorithm) {
   int64_t rounds = 0;
   if (algorithm == NULL) return 0;
@@ -178,7 +180,8 @@ static inline int64_t carillon_signature_rounds(const X509_SIG *encrypted) {
   return carillon_derivation_rounds(algorithm);
 }
 
-// Names as RFC 2253 writes them, but in the certificate's order, with spaces, and with UTF-8 as it is.
+// Names as RFC 2253 writes them, but in the certificate's order, with spaces, and with UTF-8 as it
+// is.
 static const unsigned long carillon_name_format = (XN_FLAG_RFC2253 & ~ASN1_STRFLGS_ESC_MSB & ~XN_FLAG_DN_REV & ~XN_FLAG_SEP_MASK) | XN_FLAG_SEP_CPLUS_SPC;
 
 static const uint64_t carillon_option_no_ticket = SSL_OP_NO_TICKET;

@@ -3,8 +3,8 @@ internal import GRDB
 
 /// The store in one SQLite file, for a deployment on one machine.
 ///
-/// Every commit is durable when it returns: `synchronous` is FULL on the connection that writes, which
-/// is checked. Reads are short, so that the write-ahead log can always be emptied.
+/// Every commit is durable when it returns: `synchronous` is FULL on the connection that writes,
+/// which is checked. Reads are short, so that the write-ahead log can always be emptied.
 package final class SQLiteStore: Store {
   let pool: DatabasePool
   package let path: String
@@ -13,8 +13,8 @@ package final class SQLiteStore: Store {
 
   /// Opens the file, or makes it, and brings it up to date.
   ///
-  /// - Parameter isVisitor: a service may have the file open at the same time. Only the service moves
-  ///   the write-ahead log into the file.
+  /// - Parameter isVisitor: a service may have the file open at the same time. Only the service
+  ///   moves the write-ahead log into the file.
   /// - Throws: ``StoreError``: it cannot be opened, is no store, or was written by a newer version.
   package init(path: String, isVisitor: Bool = false) throws(StoreError) {
     self.path = path

@@ -7,8 +7,8 @@ internal import Testing
 @Suite struct FaultTests {
   static let topic = SendTests.topic
 
-  /// Sends one notification without faults, sets the faults, and runs a campaign under them, over one
-  /// connection at a time.
+  /// Sends one notification without faults, sets the faults, and runs a campaign under them, over
+  /// one connection at a time.
   private static func campaign(
     _ simulator: Simulator, count: Int, under faults: SimulatedFaults
   ) async throws -> (account: CampaignAccount, arrived: [ReceivedNotification]) {

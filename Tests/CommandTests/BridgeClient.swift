@@ -7,8 +7,9 @@ enum BridgeClient {
   /// Sends as Pushy does: everything behind a refused frame again, everything since the last answer
   /// when the connection breaks, and a frame that must be refused at the end.
   ///
-  /// Arguments: port, authorities, certificate, key, number of notifications, a bad one every so many,
-  /// the first number, seconds between starting again, and the TLS version. Prints one JSON object.
+  /// Arguments: port, authorities, certificate, key, number of notifications, a bad one every so
+  /// many, the first number, seconds between starting again, and the TLS version. Prints one JSON
+  /// object.
   private static let script = """
     import json, select, socket, ssl, struct, sys, time
     port, ca, cert, key, count, every, first = sys.argv[2:9]

@@ -93,7 +93,8 @@ struct BridgeTests {
     }
     service.process.send(SIGTERM)
     _ = await service.process.ending()
-    // The good one behind the bad one had been forwarded: it came again as the first of the second client.
+    // The good one behind the bad one had been forwarded: it came again as the first of the second
+    // client.
     #expect(try await bridge.site.taken(upstream).count == 3)
   }
 

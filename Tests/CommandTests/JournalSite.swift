@@ -59,8 +59,8 @@ final class JournalSite: Sendable {
       to: "campaign.yaml")
   }
 
-  /// Probes say what was accepted. The quiet period is so long because the gateway, in the test's own
-  /// process, may get no processor time for many seconds.
+  /// Probes say what was accepted. The quiet period is so long because the gateway, in the test's
+  /// own process, may get no processor time for many seconds.
   private static func configuration(_ settings: Settings, port: Int) -> String {
     var text = "apps:\n"
     for (app, topic) in zip(apps, topics) {

@@ -3,7 +3,8 @@ internal import PushTransport
 internal import Support
 internal import Testing
 
-/// Libraries of others, for which a Python is needed that has them: `CARILLON_OLD_CLIENTS` names it.
+/// Libraries of others, for which a Python is needed that has them: `CARILLON_OLD_CLIENTS` names
+/// it.
 @Suite(
   "Old libraries through the bridge", .timeLimit(.minutes(20)),
   .enabled(if: ProcessInfo.processInfo.environment["CARILLON_OLD_CLIENTS"] != nil))

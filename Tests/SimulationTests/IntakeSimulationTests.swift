@@ -8,8 +8,8 @@ internal import Testing
 
 @testable internal import PushEngine
 
-/// What was acknowledged is sent, whether or not the gateway is there, and however often the process
-/// is killed.
+/// What was acknowledged is sent, whether or not the gateway is there, and however often the
+/// process is killed.
 @Suite struct IntakeSimulationTests {
   @Test("acknowledged = accounted: the gateway goes away, the app is paused, the process is killed")
   func acknowledged() {

@@ -12,6 +12,13 @@ package enum AccountJSON {
     return json.text
   }
 
+  /// The account of one app.
+  package static func bytes(of account: CampaignAccount) -> [UInt8] {
+    var json = JSONWriter()
+    json.object { write(AccountSnapshot.App(id: "", account: account), to: &$0) }
+    return Array(json.text.utf8)
+  }
+
   private static func write(_ app: AccountSnapshot.App, to json: inout JSONWriter) {
     let account = app.account
     json.field("submitted", account.submitted)

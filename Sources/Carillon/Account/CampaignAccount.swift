@@ -61,3 +61,23 @@ public struct CampaignAccount: Hashable, Sendable {
     possibleCopies = engine.possibleCopies
   }
 }
+
+extension CampaignAccount {
+  /// Of two parts of a campaign.
+  package static func + (first: CampaignAccount, second: CampaignAccount) -> CampaignAccount {
+    var sum = first
+    sum.submitted += second.submitted
+    sum.confirmed += second.confirmed
+    sum.quiet += second.quiet
+    sum.rejectedByReason.merge(second.rejectedByReason, uniquingKeysWith: +)
+    sum.suppressed += second.suppressed
+    sum.expired += second.expired
+    sum.held += second.held
+    sum.cancelled += second.cancelled
+    sum.unknown += second.unknown
+    sum.resent += second.resent
+    sum.possibleDuplicates += second.possibleDuplicates
+    sum.possibleCopies += second.possibleCopies
+    return sum
+  }
+}

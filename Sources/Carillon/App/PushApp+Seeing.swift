@@ -13,7 +13,8 @@ extension Deployment {
     core.makeLaneObserver = makeObserver
   }
 
-  /// Calls `observe` after each commit of the journal. To be called once, before the deployment runs.
+  /// Calls `observe` after each commit of the journal. To be called once, before the deployment
+  /// runs.
   ///
   /// - Parameter observe: gets how long the sync took (nil without one), and how long the oldest
   ///   record was not durable. It must return at once.

@@ -69,23 +69,15 @@ final class RecipientQueue: AudienceSource {
   /// Waits for room. False once the task is cancelled.
   private func add(_ recipient: Recipient) async -> Bool {
     let entry = Entry(recipient: recipient, content: content(for: recipient))
-    while !Task.isCancelled {
+    return await room.retry {
       let (isTaken, signal) = state.withLock { state -> (Bool, ReaderSignal?) in
         guard state.entries.count - state.next < Self.limit else { return (false, nil) }
         state.entries.append(entry)
         return (true, state.signal)
       }
-      if isTaken {
-        signal?.set()
-        return true
-      }
-      await withTaskCancellationHandler {
-        await room.wait()
-      } onCancel: {
-        room.set()
-      }
+      signal?.set()
+      return isTaken
     }
-    return false
   }
 
   /// Nothing more comes.

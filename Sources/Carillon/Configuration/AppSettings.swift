@@ -51,15 +51,15 @@ package struct AppSettings: Hashable, Sendable, Codable {
   /// `queue: { bytes }`, of the service: payloads that wait to be acknowledged. Nil: see
   /// ``queueByteCountOrDefault``.
   package var queueByteCount: Int?
-  /// `bridge: { clients }`, of the service: certificates of the app's clients over the binary protocol,
-  /// each a file or `sha256:` with the fingerprint.
+  /// `bridge: { clients }`, of the service: certificates of the app's clients over the binary
+  /// protocol, each a file or `sha256:` with the fingerprint.
   package var bridgeClients: [String] = []
   /// `time-zone`, of the service: for quiet hours, and for devices without a time zone. Nil: UTC.
   package var timeZone: String?
   /// `quiet-hours`, of the service, such as `22:00-08:00`. Nil: none.
   package var quietHours: String?
-  /// `feedback: { every }`, of the service: how often the binary app's feedback service is read. Nil:
-  /// daily. Zero: never.
+  /// `feedback: { every }`, of the service: how often the binary app's feedback service is read.
+  /// Nil: daily. Zero: never.
   package var feedbackInterval: Duration?
   /// `feedback: { service }`. Nil: see ``feedbackOrDefault``.
   package var feedbackService: Endpoint?

@@ -4,7 +4,8 @@ internal import PushWire
 extension AppConfiguration {
   /// An app as the configuration file describes it.
   ///
-  /// - Throws: ``CarillonError/Code-swift.struct/configuration`` if the file does not name the topic.
+  /// - Throws: ``CarillonError/Code-swift.struct/configuration`` if the file does not name the
+  ///   topic.
   package init(_ settings: AppSettings) throws(CarillonError) {
     guard let topic = settings.topic else {
       throw CarillonError(.configuration, "The app \"\(settings.id)\" needs its topic, as in topic: com.example.news.")

@@ -69,8 +69,8 @@ final class AppRuntime: Sendable {
   private let recorder: (any IntakeRecorder)?
   private let intakeOnce = Mutex<AppIntake?>(nil)
 
-  /// - Parameter recorder: hears of what the app takes in without anybody waiting for it; nil: it does
-  ///   not.
+  /// - Parameter recorder: hears of what the app takes in without anybody waiting for it; nil: it
+  ///   does not.
   init(
     _ entry: AppEntry, engine: RunningEngine, recorder: (any IntakeRecorder)?, observer: (any LaneObserver)?,
     events: @escaping @Sendable (AppEvent) -> Void

@@ -137,8 +137,8 @@ final class DeploymentCore: Sendable {
     }
   }
 
-  /// An app comes back that was removed while it held notifications, and goes on with them. Nil if it
-  /// cannot, because its settings are others: then they stay in the journal.
+  /// An app comes back that was removed while it held notifications, and goes on with them. Nil if
+  /// it cannot, because its settings are others: then they stay in the journal.
   private func takeBack(_ configuration: AppConfiguration) throws(CarillonError) -> AppEntry? {
     func isSame(_ parked: ParkedApp) -> Bool { parked.entry.id == configuration.id }
     guard let parked = state.withLock({ $0.parked.first(where: isSame) }) else { return nil }

@@ -32,8 +32,8 @@ package final class ProgressProbe: Sendable {
 }
 
 extension Deployment {
-  /// Asks every event loop for a turn, and the journal for a commit of what it has. Nothing is asked
-  /// when the deployment does not run.
+  /// Asks every event loop for a turn, and the journal for a commit of what it has. Nothing is
+  /// asked when the deployment does not run.
   package func answer(_ probe: ProgressProbe) { core.answer(probe) }
 }
 

@@ -2,8 +2,8 @@ internal import Logging
 internal import PushTransport
 
 extension PushApp {
-  /// Reads the list of the app's feedback service to its end. Each entry is written to `output` before
-  /// more is read, so that an entry which the service has forgotten is never lost.
+  /// Reads the list of the app's feedback service to its end. Each entry is written to `output`
+  /// before more is read, so that an entry which the service has forgotten is never lost.
   ///
   /// - Parameter service: where to connect; nil: the service that belongs to the app's gateway.
   /// - Returns: the number of entries.

@@ -6,8 +6,8 @@ internal import Synchronization
 /// The notifications that one app takes in for good, without anybody waiting for their outcomes.
 ///
 /// Those with the same headers share a run, which is a campaign of the engine whose audience is a
-/// queue. What was acknowledged lies in the rings of the app's lanes, or in the run's reservoir in the
-/// journal if no lane has room; here waits only what nobody was promised anything about.
+/// queue. What was acknowledged lies in the rings of the app's lanes, or in the run's reservoir in
+/// the journal if no lane has room; here waits only what nobody was promised anything about.
 final class AppIntake: Sendable {
   private let runtime: AppRuntime
   private let journal: EngineJournal
@@ -43,20 +43,20 @@ final class AppIntake: Sendable {
     return oldest.map { $0 < now ? now.since($0) : .zero } ?? .zero
   }
 
-  /// Takes notifications in and returns what each is called, in the same order, when all of them are
-  /// in the journal.
+  /// Takes notifications in and returns what each is called, in the same order, when all of them
+  /// are in the journal.
   func submit(_ notifications: [(PreparedNotification, DeviceToken)]) async throws(CarillonError) -> [NotificationID] {
-    guard let first = notifications.first else { return [] }
-    let isUniform = notifications.allSatisfy { $0.0.isGrouped(with: first.0) }
-    let parts = isUniform ? [first.0.group: Array(notifications.indices)] : groups(of: notifications)
-    let answers = IntakeAnswers(count: parts.count)
+    guard !notifications.isEmpty else { return [] }
+    let answers = IntakeAnswers()
     var names = [NotificationID?](repeating: nil, count: notifications.count)
-    for (group, indices) in parts {
-      let (run, line) = enqueue(isUniform ? notifications : indices.map { notifications[$0] }, group, answers)
-      for (offset, index) in indices.enumerated() {
-        names[index] = NotificationID(run: run.id, line: line + UInt32(offset))
-      }
-    }
+    try take(
+      notifications,
+      assigned: { indices, run, line in
+        answers.expectOne()
+        for (offset, index) in indices.enumerated() {
+          names[index] = NotificationID(run: run, line: line + UInt32(offset))
+        }
+      }, answer: { answers.add($0) })
     try await answers.wait()
     return names.compactMap { $0 }
   }
@@ -88,18 +88,6 @@ final class AppIntake: Sendable {
     var groups: [PreparedNotification.Group: [Int]] = [:]
     for (index, entry) in notifications.enumerated() { groups[entry.0.group, default: []].append(index) }
     return groups
-  }
-
-  private func enqueue(
-    _ notifications: [(PreparedNotification, DeviceToken)], _ group: PreparedNotification.Group,
-    _ answers: IntakeAnswers
-  ) -> (IntakeRun, UInt32) {
-    while true {
-      let run = run(for: group)
-      if let line = run.enqueue(notifications, { answers.add($0) }) { return (run, line) }
-      // It has ended just now.
-      forget(run, group)
-    }
   }
 
   // MARK: Runs
@@ -174,8 +162,8 @@ final class AppIntake: Sendable {
       id, entry: runtime.entry, journal: journal, recorder: recorder, loop: runtime.engine.loop,
       gauge: gauge(of: campaign.priority), resumedSince: began(id))
     state.withLock { $0.all[ObjectIdentifier(run)] = run }
-    // At once: whoever asks for one of them from now on is told that it is known. What had an outcome
-    // before is in the recorder.
+    // At once: whoever asks for one of them from now on is told that it is known. What had an
+    // outcome before is in the recorder.
     recorder.began(id, app: runtime.entry.id)
     recorder.acknowledged(id, through: .max)
     runtime.engine.jobs.put { [self] in
@@ -224,10 +212,12 @@ final class AppIntake: Sendable {
 
 /// The answers of the journal to one submission, which may go to several runs.
 private final class IntakeAnswers: Sendable {
-  private let state: Mutex<(missingCount: Int, error: CarillonError?)>
+  /// `missingCount` is one too high until somebody waits.
+  private let state: Mutex<(missingCount: Int, error: CarillonError?)> = Mutex((1, nil))
   private let complete = Gate()
 
-  init(count: Int) { state = Mutex((count, nil)) }
+  /// To be called before the answer can come.
+  func expectOne() { state.withLock { $0.missingCount += 1 } }
 
   func add(_ error: CarillonError?) {
     let isComplete = state.withLock { state in
@@ -238,7 +228,9 @@ private final class IntakeAnswers: Sendable {
     if isComplete { complete.open() }
   }
 
+  /// To be called once, when every answer is expected.
   func wait() async throws(CarillonError) {
+    add(nil)
     await complete.waitInAnyCase()
     if let error = state.withLock({ $0.error }) { throw error }
   }

@@ -2,8 +2,8 @@ internal import PushEngine
 internal import PushWire
 
 extension Deployment {
-  /// Makes ``PushApp/submit(_:)`` possible: whatever is taken in, now or by an earlier process, is told
-  /// to `recorder`. To be called once, before the deployment runs.
+  /// Makes ``PushApp/submit(_:)`` possible: whatever is taken in, now or by an earlier process, is
+  /// told to `recorder`. To be called once, before the deployment runs.
   ///
   /// - Throws: ``CarillonError/Code-swift.struct/configuration`` without a journal.
   package func recordIntake(with recorder: any IntakeRecorder) throws(CarillonError) {
@@ -14,12 +14,13 @@ extension Deployment {
     core.intakeRecorder = recorder
   }
 
-  /// How many notifications apps have left in the journal that were removed, by their ids. Each goes
-  /// on with them when it is added again with the same settings, otherwise after the next start.
+  /// How many notifications apps have left in the journal that were removed, by their ids. Each
+  /// goes on with them when it is added again with the same settings, otherwise after the next
+  /// start.
   package var leftByRemovedApps: [String: Int] { core.parkedCounts }
 
-  /// Goes on with everything that earlier processes took in. Returns what belongs to apps that are not
-  /// there, or have stopped: it stays in the journal.
+  /// Goes on with everything that earlier processes took in. Returns what belongs to apps that are
+  /// not there, or have stopped: it stays in the journal.
   package func resumeIntake() async -> [(app: String, reason: String)] {
     var left: [(app: String, reason: String)] = []
     for state in core.unfinished {
@@ -40,14 +41,15 @@ extension Deployment {
 
 extension PushApp {
   /// Takes notifications in for good: they are sent, whoever waits, and their outcomes go to the
-  /// recorder of the deployment. Returns when they are in the journal, as durably as it was told to be,
-  /// whether or not the gateway can be reached and the app is paused or suspended.
+  /// recorder of the deployment. Returns when they are in the journal, as durably as it was told to
+  /// be, whether or not the gateway can be reached and the app is paused or suspended.
   ///
   /// - Returns: what each is called, in the same order.
   /// - Throws: ``CarillonError/Code-swift.struct/payload`` before anything is taken in,
   ///   ``CarillonError/Code-swift.struct/gateway`` if the app has stopped,
-  ///   ``CarillonError/Code-swift.struct/journal`` and ``CarillonError/Code-swift.struct/cancelled`` as
-  ///   ``send(_:to:)->PushOutcome`` does. After the last two some may be sent all the same.
+  ///   ``CarillonError/Code-swift.struct/journal`` and
+  ///   ``CarillonError/Code-swift.struct/cancelled`` as ``send(_:to:)->PushOutcome`` does. After
+  ///   the last two some may be sent all the same.
   package func submit(
     _ notifications: [(PushNotification, DeviceToken)]
   ) async throws(CarillonError) -> [NotificationID] {

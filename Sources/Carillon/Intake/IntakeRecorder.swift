@@ -5,8 +5,8 @@ package import PushWire
 ///
 /// Called from the lanes' loops and the readers, also at the same time; every call returns soon and
 /// keeps what it was told in memory. What was told before the journal's next commit must be durable
-/// by then: ``Deployment/recordIntake(with:)`` sees to the call of ``makeDurable()``. So whatever the
-/// journal calls settled is kept here.
+/// by then: ``Deployment/recordIntake(with:)`` sees to the call of ``makeDurable()``. So whatever
+/// the journal calls settled is kept here.
 package protocol IntakeRecorder: Sendable {
   /// A run begins, or goes on after a restart.
   func began(_ run: IntakeRunID, app: String)

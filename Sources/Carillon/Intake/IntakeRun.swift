@@ -3,8 +3,8 @@ internal import PushTransport
 internal import PushWire
 internal import Synchronization
 
-/// Notifications that were handed over for good, with the same headers: the audience of a campaign of
-/// the engine, and the listener that hears of its outcomes.
+/// Notifications that were handed over for good, with the same headers: the audience of a campaign
+/// of the engine, and the listener that hears of its outcomes.
 ///
 /// Whoever hands something over is answered when it is in the journal.
 final class IntakeRun: AudienceSource, OutcomeListener {

@@ -5,11 +5,13 @@ extension PushApp {
   /// event loop.
   ///
   /// - Parameters:
-  ///   - assigned: called before this returns, and before anything can be heard of the notifications:
-  ///     which of them, by their indices, are neighbouring lines of a run, and the first line.
-  ///   - answer: called for each run: with nil when they are in the journal, otherwise with why not.
-  /// - Throws: the app was removed, or the deployment has ended. What `assigned` was not called for was
-  ///   not taken in.
+  ///   - assigned: called before this returns, and before anything can be heard of the
+  ///     notifications: which of them, by their indices, are neighbouring lines of a run, and the
+  ///     first line.
+  ///   - answer: called for each run: with nil when they are in the journal, otherwise with why
+  ///     not.
+  /// - Throws: the app was removed, or the deployment has ended. What `assigned` was not called for
+  ///   was not taken in.
   package func take(
     _ notifications: [(PreparedNotification, DeviceToken)],
     assigned: (_ indices: [Int], IntakeRunID, _ firstLine: UInt32) -> Void,
@@ -27,8 +29,8 @@ extension PushApp {
 }
 
 extension Deployment {
-  /// For each run that an earlier process left unfinished, the last line that the journal has of it.
-  /// Only before ``resumeIntake()``.
+  /// For each run that an earlier process left unfinished, the last line that the journal has of
+  /// it. Only before ``resumeIntake()``.
   package var unfinishedIntakeLines: [IntakeRunID: UInt64] {
     var lines: [IntakeRunID: UInt64] = [:]
     for state in core.unfinished {

@@ -7,7 +7,8 @@ package struct ServedCampaign: Sendable {
   package enum Audience: Sendable {
     /// A token file, or some of its rows.
     case file(String, selection: @Sendable (AudienceHeader) -> RowSelection? = { _ in nil })
-    /// Another source, which goes on behind a line; 0: from its beginning. Beside it, what feeds it.
+    /// Another source, which goes on behind a line; 0: from its beginning. Beside it, what feeds
+    /// it.
     case source(@Sendable (_ line: UInt64) -> (any AudienceSource, feed: (@Sendable () async -> Void)?))
   }
 
@@ -15,8 +16,8 @@ package struct ServedCampaign: Sendable {
   package var name: String
   package var notification: PushNotification
   package var audience: Audience
-  /// Payloads in other languages, by language in lower case. A file says by its column `language` who
-  /// gets which; another source brings them itself.
+  /// Payloads in other languages, by language in lower case. A file says by its column `language`
+  /// who gets which; another source brings them itself.
   package var variants: [String: [UInt8]] = [:]
   /// Notifications per second; nil: as fast as the app may.
   package var rateLimit: Double?
@@ -33,7 +34,8 @@ package struct ServedCampaign: Sendable {
 
 /// What a service hears of its campaign, from any thread. Every call must return soon.
 package struct ServedEvents: Sendable {
-  /// The list is open: it must be synced before each commit of the journal, until the campaign ends.
+  /// The list is open: it must be synced before each commit of the journal, until the campaign
+  /// ends.
   package var opened: @Sendable (ServedList) -> Void
   /// A device is gone: its token in hexadecimal digits, and since when in milliseconds since 1970.
   package var gone: @Sendable (_ token: String, _ since: UInt64?) -> Void

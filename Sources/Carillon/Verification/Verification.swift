@@ -48,14 +48,17 @@ package struct Verification: Sendable {
   package init(
     account: String, outcomes: String, record: String, topics: [String: String] = [:]
   ) throws(CarillonError) {
-    let accounts = try VerifiedAccount.read(account)
+    let bytes = try describingErrors { try TextFile.read(account) }
+    guard let accounts = AccountJSON.file(reading: bytes)?.apps.mapValues(\.account) else {
+      throw CarillonError(.configuration, "\(account) is not an account in JSON")
+    }
     let list = try VerifiedList(file: outcomes, ids: Array(accounts.keys))
     let record = try GatewayRecord(file: record)
     try self.init(accounts, list, record, topics: topics)
   }
 
   init(
-    _ accounts: [String: VerifiedAccount], _ list: VerifiedList, _ record: GatewayRecord, topics: [String: String]
+    _ accounts: [String: CampaignAccount], _ list: VerifiedList, _ record: GatewayRecord, topics: [String: String]
   ) throws(CarillonError) {
     lineCount = record.lineCount
     rowCount = list.rowCount
@@ -90,7 +93,7 @@ package struct Verification: Sendable {
   // MARK: One app
 
   private mutating func compare(
-    _ id: String, _ account: VerifiedAccount, _ rows: [VerifiedList.Row], _ record: GatewayRecord.App
+    _ id: String, _ account: CampaignAccount, _ rows: [VerifiedList.Row], _ record: GatewayRecord.App
   ) {
     var listed: [GatewayRecord.Key: VerifiedList.Row] = [:]
     var refusedCounts: [String: Int] = [:]
@@ -109,14 +112,14 @@ package struct Verification: Sendable {
         lines += fate.acceptedCount
       } else if let refusal = fate.refusal {
         add("\(id): \(key.text) was refused with \(refusal), and is not listed")
-        let reason = account.rejected.byReason.keys.first { VerifiedList.isSame($0, refusal) } ?? refusal
+        let reason = account.rejectedByReason.keys.first { VerifiedList.isSame($0, refusal) } ?? refusal
         refusedCounts[reason, default: 0] += 1
       }
     }
     // Over HTTP/2 each line of the token file has an identifier, also where a token is repeated.
     if record.isHTTP2 { distinct = max(distinct, record.identifiers.count - doubtful(listed, record)) }
     if record.namelessCount > 0 { add("\(id): \(record.namelessCount) lines of the record name no token") }
-    let accepted = account.accepted.total
+    let accepted = account.accepted
     // The binary protocol cannot tell a token that is repeated from one that was sent again.
     let hasRepeats = !record.isHTTP2 && distinct < accepted && accepted <= lines
     let isAccepted = accepted == distinct || hasRepeats
@@ -131,16 +134,16 @@ package struct Verification: Sendable {
           title: "arrived again, at most", account: account.possibleCopies, list: nil, record: copies,
           isEqual: copies <= account.possibleCopies))
     }
-    let reasons = Set(account.rejected.byReason.keys).union(rows.filter(\.isRejected).map(\.reason))
+    let reasons = Set(account.rejectedByReason.keys).union(rows.filter(\.isRejected).map(\.reason))
     for reason in reasons.union(refusedCounts.keys).sorted() {
       let ofReason = rows.filter { $0.isRejected && $0.reason == reason }
       let isRecorded = refusedCounts[reason] != nil || ofReason.contains { $0.isOfGateway && !$0.mayBeUnrecorded }
       counts.append(
         Self.count(
-          "rejected: \(reason)", account.rejected.byReason[reason] ?? 0, ofReason.count,
+          "rejected: \(reason)", account.rejectedByReason[reason] ?? 0, ofReason.count,
           isRecorded ? refusedCounts[reason] ?? 0 : nil))
     }
-    for (outcome, count) in account.others {
+    for (outcome, count) in account.withoutReason {
       let listedCount = rows.count { $0.outcome == outcome }
       if count > 0 || listedCount > 0 { counts.append(Self.count(outcome, count, listedCount, nil)) }
     }
@@ -148,8 +151,8 @@ package struct Verification: Sendable {
       let others = [count.list.map { "\($0) in the list" }, count.record.map { "\($0) in the record" }]
       add("\(id), \(count.title): \(count.account) in the account, \(others.compactMap { $0 }.joined(separator: ", "))")
     }
-    if account.submitted != account.sum {
-      add("\(id): \(account.submitted) were submitted by the account, and its outcomes are \(account.sum) together")
+    if account.submitted != account.settled {
+      add("\(id): \(account.submitted) were submitted by the account, and its outcomes are \(account.settled) together")
     }
     apps.append(AppCounts(id: id, submitted: account.submitted, counts: counts))
   }
@@ -193,49 +196,12 @@ extension GatewayRecord.Key {
   }
 }
 
-/// One app of an account, as `carillon send --json` prints it.
-struct VerifiedAccount: Decodable {
-  struct Accepted: Decodable {
-    var confirmed: Int
-    var quiet: Int
-    var total: Int { confirmed + quiet }
-  }
-
-  struct Rejected: Decodable {
-    var total: Int
-    var byReason: [String: Int]
-  }
-
-  var submitted: Int
-  var accepted: Accepted
-  var rejected: Rejected
-  var suppressed: Int
-  var expired: Int
-  var held: Int
-  var cancelled: Int
-  var unknown: Int
-  var possibleCopies: Int
-
+extension CampaignAccount {
   /// The outcomes that have no reason.
-  var others: [(outcome: String, count: Int)] {
+  fileprivate var withoutReason: [(outcome: String, count: Int)] {
     [
       ("suppressed", suppressed), ("expired", expired), ("held", held), ("cancelled", cancelled), ("unknown", unknown),
     ]
-  }
-
-  var sum: Int { accepted.total + rejected.byReason.values.reduce(0, +) + others.map(\.count).reduce(0, +) }
-
-  private struct File: Decodable {
-    var apps: [String: VerifiedAccount]
-  }
-
-  /// By the id of the app.
-  static func read(_ file: String) throws(CarillonError) -> [String: VerifiedAccount] {
-    let bytes = try describingErrors { try TextFile.read(file) }
-    guard let read = try? JSONDecoder().decode(File.self, from: Data(bytes)) else {
-      throw CarillonError(.configuration, "\(file) is not an account in JSON")
-    }
-    return read.apps
   }
 }
 

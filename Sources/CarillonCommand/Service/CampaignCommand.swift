@@ -91,7 +91,7 @@ struct CampaignCommand: AsyncParsableCommand {
       let reply = try await campaign.service.client().send(.get("\(campaign.path)/account"))
       let text = String(decoding: reply.body, as: UTF8.self)
       guard !json else { return StandardStream.output.writeLine(text) }
-      let account = try reply.decoded(ServiceAccount.self).snapshot
+      let account = try reply.decoded(AccountJSON.File.self).snapshot
       StandardStream.output.writeLine(AccountTable.text(account))
     }
   }

@@ -14,7 +14,8 @@ struct CampaignWatchCommand: AsyncParsableCommand {
   static func watch(_ client: ServiceClient, _ path: String) async throws {
     let isTerminal = StandardStream.error.isTerminal
     var isOver = false
-    // The stream ends with the service, and perhaps with a proxy: the next one begins with a snapshot.
+    // The stream ends with the service, and perhaps with a proxy: the next one begins with a
+    // snapshot.
     while !isOver {
       isOver = try await client.events(.get("\(path)/events")) { event in
         guard let campaign = event.campaign else { return true }
@@ -25,7 +26,7 @@ struct CampaignWatchCommand: AsyncParsableCommand {
       }
     }
     let reply = try await client.send(.get("\(path)/account"))
-    StandardStream.output.writeLine(AccountTable.text(try reply.decoded(ServiceAccount.self).snapshot))
+    StandardStream.output.writeLine(AccountTable.text(try reply.decoded(AccountJSON.File.self).snapshot))
     let campaign = try await client.send(.get(path)).decoded(ServiceCampaign.self)
     if campaign.state != "finished" { throw ExitStatus.findings }
   }

@@ -1,12 +1,12 @@
 internal import PushTransport
 internal import Synchronization
 
-/// What an app has done since its process began: the outcomes of all its campaigns together, and how
-/// its connections ended. For metrics.
+/// What an app has done since its process began: the outcomes of all its campaigns together, and
+/// how its connections ended. For metrics.
 ///
-/// It reads the ledgers when it is asked, so it costs nothing per notification. It belongs to an app
-/// of the deployment, and stays when the engine's part of that app is replaced: its numbers only
-/// grow.
+/// It reads the ledgers when it is asked, so it costs nothing per notification. It belongs to an
+/// app of the deployment, and stays when the engine's part of that app is replaced: its numbers
+/// only grow.
 package final class AppTally: Sendable {
   private struct State {
     /// Of campaigns that have their final account.

@@ -24,8 +24,8 @@ package protocol OutcomeListener: Sendable {
   /// record it as settled. Called only with a journal.
   func flush()
 
-  /// The campaign has its final account, and the journal is about to record that. Called only with a
-  /// journal, and not when the campaign can be resumed.
+  /// The campaign has its final account, and the journal is about to record that. Called only with
+  /// a journal, and not when the campaign can be resumed.
   func ended(_ account: Account)
 }
 

@@ -8,8 +8,9 @@ package enum AppEvent: Hashable, Sendable {
   case waiting(Obstacle)
   /// Something gets through again.
   case progressing
-  /// Too many answers call the device token bad, which means a wrong environment or topic. The reason
-  /// is one sentence with their number. ``stopped(reason:)`` or ``suspended(reason:)`` follows.
+  /// Too many answers call the device token bad, which means a wrong environment or topic. The
+  /// reason is one sentence with their number. ``stopped(reason:)`` or ``suspended(reason:)``
+  /// follows.
   case breakerTripped(reason: String)
   /// The app sends nothing until it is resumed, or gets another credential. The reason is one
   /// sentence.

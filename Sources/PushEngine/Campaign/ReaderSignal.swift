@@ -35,4 +35,18 @@ package final class ReaderSignal: Sendable {
       if isSet { continuation.resume() }
     }
   }
+
+  /// Tries something until it succeeds: now, and whenever the signal is set. False once the task is
+  /// cancelled.
+  package func retry(_ attempt: () -> Bool) async -> Bool {
+    while !Task.isCancelled {
+      if attempt() { return true }
+      await withTaskCancellationHandler {
+        await wait()
+      } onCancel: {
+        set()
+      }
+    }
+    return false
+  }
 }

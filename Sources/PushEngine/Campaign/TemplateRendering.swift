@@ -29,8 +29,8 @@ package struct PayloadRenderer: Sendable {
     (self.source, self.pieces, self.byteLimit) = (source, pieces, byteLimit)
   }
 
-  /// The same with other payloads for rows whose column `language` says so. Without such a column all
-  /// get the same.
+  /// The same with other payloads for rows whose column `language` says so. Without such a column
+  /// all get the same.
   ///
   /// - Parameter renderers: by language.
   package func with(variants renderers: [String: PayloadRenderer], in header: AudienceHeader) -> PayloadRenderer {

@@ -77,8 +77,8 @@ struct AudiencePosition: Hashable, Sendable {
   /// ``Rejection/atIntake``.
   var rejected: [Rejection: Int]
   /// Lines since the last position whose devices are known to be gone. Not among the bytes of the
-  /// position: a record says by its kind or a flag whether this number follows, so that the records of
-  /// older journals stay readable.
+  /// position: a record says by its kind or a flag whether this number follows, so that the records
+  /// of older journals stay readable.
   var suppressed = 0
 
   /// The bytes of ``suppressed``, if there are some.

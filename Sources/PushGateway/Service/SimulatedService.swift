@@ -48,8 +48,8 @@ package final class SimulatedService: Sendable {
     startedAt = clock(now) + clockOffset
   }
 
-  /// Replaces the rules for new connections. What counts connections or refusals, and outages, begins
-  /// anew. Keys and clock stay as they are.
+  /// Replaces the rules for new connections. What counts connections or refusals, and outages,
+  /// begins anew. Keys and clock stay as they are.
   package func replaceRules(_ rules: FaultRules) {
     state.withLock { $0 = rules }
     ledger.rulesReplaced()

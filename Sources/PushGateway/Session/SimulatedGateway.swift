@@ -28,8 +28,8 @@ package final class SimulatedGateway: Sendable {
     feedback = FeedbackLists(rules)
   }
 
-  /// Replaces the rules for new connections. Rules for an app's first connections count from here on.
-  /// Feedback lists stay as they are.
+  /// Replaces the rules for new connections. Rules for an app's first connections count from here
+  /// on. Feedback lists stay as they are.
   package func replaceRules(_ rules: FaultRules) {
     state.withLock { $0 = rules }
     ledger.rulesReplaced()

@@ -46,7 +46,8 @@ final class ServiceLedger: Sendable {
     }
   }
 
-  /// The rules were replaced: those for an app's first connections, and outages, count from here on.
+  /// The rules were replaced: those for an app's first connections, and outages, count from here
+  /// on.
   func rulesReplaced() {
     state.withLock { state in
       for (name, app) in state.apps {

@@ -1,7 +1,6 @@
 internal import Carillon
 internal import Logging
 internal import PushStore
-internal import ServiceLifecycle
 
 extension Bridge {
   /// The bridge of a service; nil if its configuration has none.
@@ -21,11 +20,6 @@ extension Bridge {
     }
     return bridge
   }
-}
-
-/// In the place of a service that the configuration does not ask for.
-struct IdleService: Service {
-  func run() async throws { try await gracefulShutdown() }
 }
 
 extension Daemon.Ports {

@@ -6,8 +6,8 @@ internal import PushTransport
 package import PushWire
 internal import Synchronization
 
-/// The bridge: to its clients it is Apple's binary gateway and feedback service; what they send goes
-/// into the app's ordinary intake.
+/// The bridge: to its clients it is Apple's binary gateway and feedback service; what they send
+/// goes into the app's ordinary intake.
 package final class Bridge: Sendable {
   private struct State {
     var apps: [String: BridgeApp] = [:]
@@ -120,8 +120,8 @@ package final class Bridge: Sendable {
 
   // MARK: Life
 
-  /// Remembers what earlier processes forwarded for clients that were not told. To be called before the
-  /// intake of earlier processes is resumed.
+  /// Remembers what earlier processes forwarded for clients that were not told. To be called before
+  /// the intake of earlier processes is resumed.
   func restore() async throws(StoreError) {
     let now = Instant(nanoseconds: NIODeadline.now().uptimeNanoseconds)
     let oldest = StoreInstant(

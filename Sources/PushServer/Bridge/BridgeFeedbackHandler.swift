@@ -5,10 +5,12 @@ internal import PushStore
 internal import PushTransport
 internal import PushWire
 
-/// The bridge's feedback service for one client: sends what was found since the last time, then closes.
+/// The bridge's feedback service for one client: sends what was found since the last time, then
+/// closes.
 ///
-/// The list counts as handed out when the client's system has acknowledged all of it and the client has
-/// closed in good order. Otherwise the next client gets it again. Used on its channel's event loop only.
+/// The list counts as handed out when the client's system has acknowledged all of it and the client
+/// has closed in good order. Otherwise the next client gets it again. Used on its channel's event
+/// loop only.
 final class BridgeFeedbackHandler: ChannelInboundHandler {
   typealias InboundIn = ByteBuffer
   typealias OutboundOut = ByteBuffer

@@ -4,8 +4,8 @@ internal import NIOCore
 internal import PushTransport
 internal import PushWire
 
-/// One client of the bridge: a channel handler around a ``BridgeSession``. Used on its channel's event
-/// loop only.
+/// One client of the bridge: a channel handler around a ``BridgeSession``. Used on its channel's
+/// event loop only.
 final class BridgeHandler: ChannelInboundHandler {
   typealias InboundIn = ByteBuffer
   typealias OutboundOut = ByteBuffer
@@ -87,8 +87,8 @@ final class BridgeHandler: ChannelInboundHandler {
 
   func channelInactive(context: ChannelHandlerContext) {
     timer?.scheduled.cancel()
-    // The connection broke: the client does not know how far it came. One that has closed its side does
-    // not send anything again.
+    // The connection broke: the client does not know how far it came. One that has closed its side
+    // does not send anything again.
     if !hasConcluded { conclude(from: peerHasClosed ? nil : 0) }
     if let client, let link { client.app.remove(link) }
     link = nil

@@ -1,7 +1,7 @@
 internal import PushWire
 
-/// Bounds the new connections of each address in a second: some old clients connect again hundreds of
-/// times a second, without a pause, when something is wrong.
+/// Bounds the new connections of each address in a second: some old clients connect again hundreds
+/// of times a second, without a pause, when something is wrong.
 struct HandshakeLimit: Sendable {
   private struct Bucket {
     var tokens: Double

@@ -31,9 +31,7 @@ struct CampaignRoutes: Sendable {
 
   /// Campaigns may be read by those who may read anything, or make them.
   func readable(_ request: Request, _ context: ControlContext) async throws -> PushApp {
-    do { return try await access.app(request, context, .campaigns) } catch let problem as Problem
-      where problem.status == .forbidden
-    { return try await access.app(request, context, .read) }
+    try await access.app(request, context, .campaigns, or: .read)
   }
 
   func campaign(_ context: ControlContext, of app: PushApp) async throws -> StoredCampaign {

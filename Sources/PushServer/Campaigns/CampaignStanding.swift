@@ -46,8 +46,8 @@ struct CampaignStandings: Sendable {
     standing.partCount = parts.count
     var remainders: [ServedRemainder]?
     for part in parts {
-      if let ended = part.account.flatMap(AccountRecord.init(reading:)) {
-        standing.account = standing.account + ended.account
+      if let ended = part.account.flatMap(AccountJSON.account(reading:)) {
+        standing.account = standing.account + ended
         standing.endedPartCount += 1
       } else if let campaign = live?.campaign(part: part.number) {
         standing.account = standing.account + campaign.accountSoFar

@@ -1,7 +1,8 @@
 internal import Carillon
 internal import Foundation
 
-/// The apps of a service, as `GET /v1/apps` has them. Fields that a service does not have stay empty.
+/// The apps of a service, as `GET /v1/apps` has them. Fields that a service does not have stay
+/// empty.
 package struct ServiceStatus: Decodable, Sendable {
   package struct App: Decodable, Sendable {
     package var id: String

@@ -4,8 +4,8 @@ internal import PushTransport
 internal import PushWire
 
 extension ServerConfiguration {
-  /// Reads the configuration file of `carillon serve`. An unknown key or a value outside its range is
-  /// an error that names file and line. Relative paths start at the file's folder.
+  /// Reads the configuration file of `carillon serve`. An unknown key or a value outside its range
+  /// is an error that names file and line. Relative paths start at the file's folder.
   package static func read(file: String) throws(ConfigurationError) -> ServerConfiguration {
     try ServerConfiguration(YAMLNode.read(file: file))
   }

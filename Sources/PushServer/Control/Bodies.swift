@@ -25,8 +25,9 @@ extension Request {
   /// The whole body.
   ///
   /// - Parameter patience: see ``UploadPace``.
-  /// - Throws: ``Problem`` with 413 when there is more of it than the limit, with 408 when it arrives too
-  ///   slowly, with 503 when all bodies together take too much memory, and with 400 when it is cut off.
+  /// - Throws: ``Problem`` with 413 when there is more of it than the limit, with 408 when it
+  ///   arrives too slowly, with 503 when all bodies together take too much memory, and with 400
+  ///   when it is cut off.
   func wholeBody(limit: Int, patience: Duration = .seconds(30)) async throws -> [UInt8] {
     let length = headers[.contentLength].flatMap { Int($0) } ?? 0
     guard length <= limit else { throw Self.tooLarge(limit) }

@@ -20,8 +20,8 @@ struct Caller: Sendable {
   func sees(app: String) -> Bool { apps.isEmpty || apps.contains(app) }
 }
 
-/// The keys of the store, read again when they may have changed: another process can make and revoke
-/// them.
+/// The keys of the store, read again when they may have changed: another process can make and
+/// revoke them.
 final class KeyRing: Sendable {
   private struct State {
     var keys: [String: StoredKey] = [:]

@@ -2,8 +2,8 @@ internal import PushWire
 
 /// Whether a request's body arrives fast enough.
 ///
-/// A client that sends a byte now and then would otherwise hold a connection, and what it has sent so
-/// far in memory, for as long as it likes: the idle time-out counts from its last byte.
+/// A client that sends a byte now and then would otherwise hold a connection, and what it has sent
+/// so far in memory, for as long as it likes: the idle time-out counts from its last byte.
 struct UploadPace: Sendable {
   private let beganAt: Instant
   private let patience: Duration
@@ -11,7 +11,8 @@ struct UploadPace: Sendable {
   /// Below a slow mobile connection.
   static let leastBytesPerSecond = 4096
 
-  /// - Parameter patience: a body may take so long, and the time that its bytes take at the lowest rate.
+  /// - Parameter patience: a body may take so long, and the time that its bytes take at the lowest
+  ///   rate.
   init(beganAt: Instant, patience: Duration) {
     self.beganAt = beganAt
     self.patience = patience

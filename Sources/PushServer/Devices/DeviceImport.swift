@@ -90,8 +90,8 @@ struct LineSplitter {
 
   init(byteCountLimit: Int) { self.byteCountLimit = byteCountLimit }
 
-  /// The next whole line without its end, and its number from 1. Its bytes are nil if it was too long.
-  /// Nil when no line ends within `bytes`, which are then taken.
+  /// The next whole line without its end, and its number from 1. Its bytes are nil if it was too
+  /// long. Nil when no line ends within `bytes`, which are then taken.
   mutating func next(_ bytes: inout ArraySlice<UInt8>) -> (line: ArraySlice<UInt8>?, number: Int)? {
     guard let end = bytes.firstIndex(of: UInt8(ascii: "\n")) else {
       if begun.count + bytes.count > byteCountLimit { isTooLong = true }

@@ -83,8 +83,8 @@ struct FeedbackPolling: Service {
   }
 }
 
-/// Puts entries of a feedback service into the store. What a service sent before the store had it would
-/// be lost, so the connection is not read on until it has.
+/// Puts entries of a feedback service into the store. What a service sent before the store had it
+/// would be lost, so the connection is not read on until it has.
 private final class StoredFeedback: FeedbackOutput {
   private let app: String
   private let store: any Store

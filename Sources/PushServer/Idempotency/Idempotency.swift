@@ -9,7 +9,8 @@ internal import Synchronization
 /// Carries a POST out once, however often its caller repeats it with the same `Idempotency-Key`.
 ///
 /// A row in the store says that the request begins, before anything is done. So whatever happens
-/// afterwards, it is never carried out twice: without an answer in the store, a repetition is refused.
+/// afterwards, it is never carried out twice: without an answer in the store, a repetition is
+/// refused.
 struct Idempotency: RouterMiddleware {
   typealias Context = ControlContext
 
@@ -93,7 +94,8 @@ struct Idempotency: RouterMiddleware {
     )
   }
 
-  /// Bodies that are not held as a whole. Sending them twice does nothing more than sending them once.
+  /// Bodies that are not held as a whole. Sending them twice does nothing more than sending them
+  /// once.
   private static func isStreamed(_ path: String) -> Bool {
     path.hasSuffix("/devices:import") || path.hasSuffix("/audience")
   }

@@ -1,8 +1,8 @@
 package import Carillon
 package import PushWire
 
-/// Hears of outcomes when they come, beside the ``OutcomeBook`` that keeps them. Called on the lanes'
-/// loops, also at the same time; every call returns soon.
+/// Hears of outcomes when they come, beside the ``OutcomeBook`` that keeps them. Called on the
+/// lanes' loops, also at the same time; every call returns soon.
 package protocol IntakeWatcher: Sendable {
   func accepted(_ run: IntakeRunID, lines: [UInt64])
   func notAccepted(_ run: IntakeRunID, line: UInt64, outcome: Outcome)

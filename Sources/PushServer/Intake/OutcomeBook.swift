@@ -6,8 +6,8 @@ internal import PushTransport
 package import PushWire
 internal import Synchronization
 
-/// Keeps what became of the notifications that the service took in: in memory until the journal's next
-/// commit, then in the store.
+/// Keeps what became of the notifications that the service took in: in memory until the journal's
+/// next commit, then in the store.
 package final class OutcomeBook: IntakeRecorder {
   private struct Run {
     var app: String
@@ -153,8 +153,8 @@ package final class OutcomeBook: IntakeRecorder {
     state.withLock { Array($0.recent[app, default: []].suffix(Self.recentLimit).reversed()) }
   }
 
-  /// The app of a notification that was acknowledged and may have no outcome yet; nil if its run has
-  /// ended or is unknown, or it was not acknowledged.
+  /// The app of a notification that was acknowledged and may have no outcome yet; nil if its run
+  /// has ended or is unknown, or it was not acknowledged.
   func app(of notification: StoredNotificationID) -> String? {
     state.withLock { state in
       guard let run = state.runs[notification.run], UInt64(notification.line) <= run.acknowledgedLine else {

@@ -118,43 +118,44 @@ package final class Daemon: Sendable {
       try await campaigns.recover()
       opened.finish()
     }
-    let bridges: (any Service)? = bridge.map { bridge in
-      BridgeService(bridge: bridge, isReady: opening, drain: configuration.shutdown.drain) { [self] gateway, feedback in
+    // They are stopped in the reverse order.
+    var services: [ServiceGroupConfiguration.ServiceConfiguration] = [
+      .init(
+        service: Supervision(manager: manager, deployment: deployment, store: store, book: book, logger: logger)),
+      .init(service: Upkeep(store: store, book: book, keys: keys, retention: configuration.retention, logger: logger)),
+      .init(
+        service: listener(admin.responder, configuration.admin.listen, nil) { [self] port in
+          listens(ready) { $0.admin = port }
+        }),
+      .init(service: campaigns),
+      .init(service: deployment),
+      .init(service: RateSampling(seeing: seeing, deployment: deployment)),
+      .init(
+        service: ReloadTriggers(
+          reloading: reloading, files: { [self] in [file] + credentialFiles.withLock { $0 } }, logger: logger)),
+    ]
+    if let bridge {
+      let service = BridgeService(bridge: bridge, isReady: opening, drain: configuration.shutdown.drain) {
+        [self] gateway, feedback in
         listens(ready) { ($0.bridge, $0.bridgeFeedback) = (gateway, feedback) }
       }
+      services.append(.init(service: service))
     }
-    // They are stopped in the reverse order.
+    services += [
+      .init(
+        service: FeedbackPolling(
+          deployment: deployment, store: store,
+          settings: { [self] in settings.withLock { Array($0.values) } }, logger: logger)),
+      .init(service: apiListener),
+      .init(
+        service: Announcement(duration: configuration.shutdown.announce) { [self] in
+          isReady.store(false, ordering: .relaxed)
+          manager?.notify(.stopping)
+        }),
+    ]
     let group = ServiceGroup(
       configuration: ServiceGroupConfiguration(
-        services: [
-          .init(
-            service: Supervision(
-              manager: manager, deployment: deployment, store: store, book: book, logger: logger)),
-          .init(
-            service: Upkeep(
-              store: store, book: book, keys: keys, retention: configuration.retention, logger: logger)),
-          .init(
-            service: listener(admin.responder, configuration.admin.listen, nil) { [self] port in
-              listens(ready) { $0.admin = port }
-            }),
-          .init(service: campaigns),
-          .init(service: deployment),
-          .init(service: RateSampling(seeing: seeing, deployment: deployment)),
-          .init(
-            service: ReloadTriggers(
-              reloading: reloading, files: { [self] in [file] + credentialFiles.withLock { $0 } }, logger: logger)),
-          .init(service: bridges ?? IdleService()),
-          .init(
-            service: FeedbackPolling(
-              deployment: deployment, store: store,
-              settings: { [self] in settings.withLock { Array($0.values) } }, logger: logger)),
-          .init(service: apiListener),
-          .init(
-            service: Announcement(duration: configuration.shutdown.announce) { [self] in
-              isReady.store(false, ordering: .relaxed)
-              manager?.notify(.stopping)
-            }),
-        ], gracefulShutdownSignals: [.sigterm, .sigint], logger: logger))
+        services: services, gracefulShutdownSignals: [.sigterm, .sigint], logger: logger))
     try await group.run()
     // A journal that never syncs has not asked for it.
     try book.makeDurable()

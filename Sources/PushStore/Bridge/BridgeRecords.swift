@@ -1,13 +1,13 @@
-/// What the bridge has forwarded, for clients that may send it again, and how far feedback was handed
-/// out.
+/// What the bridge has forwarded, for clients that may send it again, and how far feedback was
+/// handed out.
 package protocol BridgeRecords: Sendable {
-  /// Frames of connections that did not end in good order, youngest process last, with what became of
-  /// each.
+  /// Frames of connections that did not end in good order, youngest process last, with what became
+  /// of each.
   func forwardedFrames(since instant: StoreInstant) async throws(StoreError) -> [RememberedFrames]
   /// How often an app's clients sent something again that had been delivered.
   func alreadyDelivered(app: String) async throws(StoreError) -> Int
-  /// Devices that are gone and were not registered since, after what was handed out, in the order in
-  /// which they were found.
+  /// Devices that are gone and were not registered since, after what was handed out, in the order
+  /// in which they were found.
   func undeliveredFeedback(app: String, after number: Int64, limit: Int) async throws(StoreError) -> [StoredGoneDevice]
   /// The number of the last device that was handed out.
   func feedbackCursor(app: String) async throws(StoreError) -> Int64

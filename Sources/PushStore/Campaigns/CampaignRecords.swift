@@ -1,5 +1,5 @@
-/// The campaigns of the service. Their audiences and lists are files; their notifications are in the
-/// journal.
+/// The campaigns of the service. Their audiences and lists are files; their notifications are in
+/// the journal.
 package protocol CampaignRecords: Sendable {
   func add(_ campaign: StoredCampaign) async throws(StoreError)
   func campaign(_ id: StoredUUID) async throws(StoreError) -> StoredCampaign?
@@ -18,8 +18,8 @@ package protocol CampaignRecords: Sendable {
   func add(_ parts: [StoredCampaignPart], of campaign: StoredUUID) async throws(StoreError)
   /// In order.
   func parts(of campaign: StoredUUID) async throws(StoreError) -> [StoredCampaignPart]
-  /// Writes final accounts. Returns when they are durable; may be called on a thread that others wait
-  /// for, so it does nothing else.
+  /// Writes final accounts. Returns when they are durable; may be called on a thread that others
+  /// wait for, so it does nothing else.
   func end(_ parts: [EndedCampaignPart]) throws(StoreError)
   /// Forgets campaigns that ended before an instant, at most so many, and returns them.
   func forgetCampaigns(endedBefore instant: StoreInstant, limit: Int) async throws(StoreError) -> [StoredUUID]

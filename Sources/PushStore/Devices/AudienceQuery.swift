@@ -1,7 +1,7 @@
 internal import GRDB
 
-/// A filter as SQL, for one read: the smallest list of candidates that the tags give, and what their
-/// devices must satisfy besides.
+/// A filter as SQL, for one read: the smallest list of candidates that the tags give, and what
+/// their devices must satisfy besides.
 struct AudienceQuery {
   /// Numbers of the tags whose devices are the candidates. Empty: all devices of the app.
   private var driver: [Int64] = []

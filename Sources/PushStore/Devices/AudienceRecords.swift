@@ -6,8 +6,8 @@
 package protocol AudienceRecords: Sendable {
   /// The key of the app's newest device; 0 without devices.
   func lastDeviceKey(app: String) async throws(StoreError) -> Int64
-  /// The next devices of an audience by key, suppressed ones included. Fewer than `limit` only at its
-  /// end.
+  /// The next devices of an audience by key, suppressed ones included. Fewer than `limit` only at
+  /// its end.
   ///
   /// - Parameters:
   ///   - key: of the last device of the page before; 0 from the beginning.

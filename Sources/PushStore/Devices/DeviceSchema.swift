@@ -1,9 +1,9 @@
 /// Devices and their tags.
 ///
-/// Names of apps, languages and time zones are numbers in the rows of devices, because millions share
-/// a few of them. AUTOINCREMENT: a campaign's audience ends at a key, so no later device may get a key
-/// that was used before. `devices.tags` has the same tags as `deviceTags`, which is the index for
-/// filters.
+/// Names of apps, languages and time zones are numbers in the rows of devices, because millions
+/// share a few of them. AUTOINCREMENT: a campaign's audience ends at a key, so no later device may
+/// get a key that was used before. `devices.tags` has the same tags as `deviceTags`, which is the
+/// index for filters.
 enum DeviceSchema {
   static let tables = """
     CREATE TABLE deviceNames (number INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE) STRICT;

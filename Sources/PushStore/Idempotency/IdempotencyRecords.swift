@@ -1,7 +1,7 @@
 /// Requests that callers may repeat without their being carried out twice.
 package protocol IdempotencyRecords: Sendable {
-  /// Notes durably that a request begins, unless one with its key has begun before. Concurrent calls
-  /// share a commit, here and below.
+  /// Notes durably that a request begins, unless one with its key has begun before. Concurrent
+  /// calls share a commit, here and below.
   ///
   /// - Parameter oldest: what began before this instant is forgotten.
   func begin(_ request: IdempotentRequest, oldest: StoreInstant) async throws(StoreError) -> IdempotentBeginning

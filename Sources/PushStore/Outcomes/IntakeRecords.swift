@@ -1,7 +1,7 @@
 /// What the service took in, and what became of it.
 package protocol IntakeRecords: Sendable {
-  /// Writes all of it, or nothing. Returns when it is durable; may be called on a thread that others
-  /// wait for, so it does nothing else.
+  /// Writes all of it, or nothing. Returns when it is durable; may be called on a thread that
+  /// others wait for, so it does nothing else.
   func write(_ changes: IntakeChanges) throws(StoreError)
   /// Nil if nothing is known of it.
   func outcome(of notification: StoredNotificationID) async throws(StoreError) -> StoredOutcome?

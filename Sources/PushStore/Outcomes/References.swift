@@ -53,8 +53,8 @@ extension SQLiteStore {
 
   /// Forgets references to runs that are forgotten or never were.
   ///
-  /// - Parameter instant: runs that began before it and are not in the store. A run's identifier begins
-  ///   with the milliseconds of its beginning.
+  /// - Parameter instant: runs that began before it and are not in the store. A run's identifier
+  ///   begins with the milliseconds of its beginning.
   func forgetReferences(begunBefore instant: StoreInstant) async throws(StoreError) {
     var count = Self.portion
     while count == Self.portion {

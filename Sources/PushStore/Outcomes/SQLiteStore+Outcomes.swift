@@ -222,7 +222,8 @@ struct OutcomeWriter {
     }
   }
 
-  /// Ranges never overlap: where a notification was sent again after a crash, the first time counts.
+  /// Ranges never overlap: where a notification was sent again after a crash, the first time
+  /// counts.
   private mutating func write(_ entry: IntakeChanges.Accepted) throws {
     let run = try number(of: entry.run)
     let insert = try database.cachedStatement(

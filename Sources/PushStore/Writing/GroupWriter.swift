@@ -3,9 +3,9 @@ internal import Synchronization
 
 /// Commits what several callers write together: a commit waits for the disk, whatever is in it.
 ///
-/// While one group is committed, the next one gathers. Each caller's writes are in a savepoint, so one
-/// that fails takes nothing from the others. Portions of something long, such as an import, take turns
-/// with the groups: between two groups there is at most one portion.
+/// While one group is committed, the next one gathers. Each caller's writes are in a savepoint, so
+/// one that fails takes nothing from the others. Portions of something long, such as an import,
+/// take turns with the groups: between two groups there is at most one portion.
 final class GroupWriter: Sendable {
   /// Called when it is durable, or with the reason why it is not.
   private typealias Completion = @Sendable ((any Error)?) -> Void

@@ -18,8 +18,8 @@ package protocol Link: AnyObject, Sendable {
   var handedOverByteCount: UInt64 { get }
   /// How many of those bytes the peer's system has not acknowledged, in the socket or before it.
   var unacknowledgedByteCount: Int { get }
-  /// Stops or resumes reading from an open link. What has been decrypted may still be delivered, and
-  /// the peer's close is noticed only while it reads. A link reads from the beginning on.
+  /// Stops or resumes reading from an open link. What has been decrypted may still be delivered,
+  /// and the peer's close is noticed only while it reads. A link reads from the beginning on.
   func setReading(_ reads: Bool)
   /// Sends close_notify and closes. ``LinkDelegate/linkClosed(_:reason:)`` follows, with
   /// ``LinkClosure/byUs``.

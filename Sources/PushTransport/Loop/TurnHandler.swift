@@ -1,6 +1,7 @@
 internal import NIOCore
 
-/// Makes the bytes of an open connection wait for a turn on the event loop (``Loop/takeTurn(_:_:)``).
+/// Makes the bytes of an open connection wait for a turn on the event loop
+/// (``Loop/takeTurn(_:_:)``).
 ///
 /// A server that serves a thousand busy connections as it reads them would reach a new handshake
 /// only after all of them. Here handshakes do not wait, and each turn serves 64 KiB of one

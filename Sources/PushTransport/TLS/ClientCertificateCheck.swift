@@ -2,8 +2,8 @@ internal import COpenSSL
 
 /// The check of a client's certificate as a server does it, without a connection.
 package enum ClientCertificateCheck {
-  /// Why none of the authorities counts as the certificate's issuer; nil: one does, and the dates are
-  /// good.
+  /// Why none of the authorities counts as the certificate's issuer; nil: one does, and the dates
+  /// are good.
   ///
   /// - Parameters:
   ///   - file: PEM or DER; the first certificate in it.

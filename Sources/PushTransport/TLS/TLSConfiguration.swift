@@ -60,9 +60,9 @@ package struct ClientCertificatePolicy: Sendable {
   /// Decides last about a certificate that has passed all other checks; nil accepts it. Called on
   /// the connection's event loop during the handshake.
   package var refuse: (@Sendable (PeerIdentity) -> Refusal?)?
-  /// Decides alone, instead of ``refuse``: also about certificates that ``trust`` does not cover, or
-  /// whose dates have passed, with the reason. That the client has the certificate's key is checked in
-  /// any case. Called as ``refuse`` is.
+  /// Decides alone, instead of ``refuse``: also about certificates that ``trust`` does not cover,
+  /// or whose dates have passed, with the reason. That the client has the certificate's key is
+  /// checked in any case. Called as ``refuse`` is.
   package var judge: (@Sendable (PeerIdentity, _ distrust: String?) -> Refusal?)?
 
   package init(request: Request, trust: Trust? = nil, refuse: (@Sendable (PeerIdentity) -> Refusal?)? = nil) {

@@ -1,5 +1,5 @@
-/// Who waits for the outcomes of what one app's bridge has forwarded: a frame of a connection, or the
-/// memory of a client that may send it again.
+/// Who waits for the outcomes of what one app's bridge has forwarded: a frame of a connection, or
+/// the memory of a client that may send it again.
 package struct BridgeLedger: Sendable {
   /// An answer for a frame.
   package struct Delivery: Hashable, Sendable {
@@ -36,8 +36,8 @@ package struct BridgeLedger: Sendable {
   /// Whether anything of this client's may come again.
   package func remembers(_ client: String) -> Bool { memories[client] != nil }
 
-  /// A frame that was forwarded before, for an earlier connection of the client. If it has no answer
-  /// yet, that goes to this frame.
+  /// A frame that was forwarded before, for an earlier connection of the client. If it has no
+  /// answer yet, that goes to this frame.
   package mutating func recognise(
     _ digest: FrameDigest, client: String, frame: UInt64, connection: UInt64, now: Instant
   ) -> ForwardedMemory.Entry? {
@@ -62,8 +62,8 @@ package struct BridgeLedger: Sendable {
 
   /// A connection has ended, and its client may send these frames again.
   ///
-  /// - Returns: frames whose answer is on its way to the connection. They are to be handed over again
-  ///   with it.
+  /// - Returns: frames whose answer is on its way to the connection. They are to be handed over
+  ///   again with it.
   package mutating func remember(
     _ frames: [(number: UInt64, frame: BridgeTrail.Frame)], client: String, now: Instant
   ) -> [UInt64] {

@@ -1,5 +1,5 @@
-/// The last frames that one connection of the bridge has taken in, for the case that the client sends
-/// them again.
+/// The last frames that one connection of the bridge has taken in, for the case that the client
+/// sends them again.
 package struct BridgeTrail: Sendable {
   package struct Frame: Hashable, Sendable {
     package var digest: FrameDigest

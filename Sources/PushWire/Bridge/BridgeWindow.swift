@@ -28,7 +28,8 @@ package struct BridgeWindow: Sendable {
   }
 
   package enum Conclusion: Hashable, Sendable {
-    /// The first frame that failed. No response for command 0: the connection is closed without one.
+    /// The first frame that failed. No response for command 0: the connection is closed without
+    /// one.
     case failed(UInt64, ErrorResponse?)
     /// Status 10: every frame before this one was accepted, and the client sends the rest again.
     case shutDown(from: UInt64, ErrorResponse?)
@@ -47,8 +48,9 @@ package struct BridgeWindow: Sendable {
   private var entries = Queue<Entry>()
   /// The number of the first entry: every frame before it was accepted.
   package private(set) var firstUnanswered: UInt64 = 0
-  /// What status 10 names. Before any frame was accepted, the number before the first one's, and before
-  /// any has arrived, the number before 0: a client that counts from 0 would take 0 for its first frame.
+  /// What status 10 names. Before any frame was accepted, the number before the first one's, and
+  /// before any has arrived, the number before 0: a client that counts from 0 would take 0 for its
+  /// first frame.
   private var lastAccepted: UInt32 = .max
   private var waitingByteCount = 0
   private var waitingCount = 0
@@ -110,8 +112,8 @@ package struct BridgeWindow: Sendable {
     advance()
   }
 
-  /// The bridge ends, or its upstream does: nothing more is taken, and the client is told how far it
-  /// came.
+  /// The bridge ends, or its upstream does: nothing more is taken, and the client is told how far
+  /// it came.
   ///
   /// - Parameter frame: nothing from this one on was taken in. Nil: everything was.
   package mutating func end(before frame: UInt64? = nil, now: Instant) {

@@ -3,7 +3,8 @@
 ///
 /// An error response makes the client send everything after the named frame again. What of that was
 /// forwarded before is recognised by its content and not sent twice: it has the answer of the first
-/// time. Each entry counts once, so two equal notifications that were forwarded are recognised twice.
+/// time. Each entry counts once, so two equal notifications that were forwarded are recognised
+/// twice.
 ///
 /// Bounded by number and by age.
 package struct ForwardedMemory: Sendable {

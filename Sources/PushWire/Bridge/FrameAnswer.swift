@@ -1,5 +1,5 @@
-/// What became of a notification that a provider sent over the binary protocol, in the terms of that
-/// protocol. ProtocolRulings.md, "The bridge", has the reasons.
+/// What became of a notification that a provider sent over the binary protocol, in the terms of
+/// that protocol. ProtocolRulings.md, "The bridge", has the reasons.
 package enum FrameAnswer: Hashable, Sendable {
   case accepted
   /// An error response with this status names the frame.

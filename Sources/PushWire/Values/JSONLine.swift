@@ -90,7 +90,8 @@ extension JSONScanner {
   package static func lineEnd(_ text: [UInt8], from start: Int) -> Int {
     unsafe text.withUnsafeBytes { bytes in
       var offset = start
-      // A byte is a line feed where the difference has a zero byte: the lowest one is found exactly.
+      // A byte is a line feed where the difference has a zero byte: the lowest one is found
+      // exactly.
       while offset + 8 <= bytes.count {
         let word = unsafe UInt64(littleEndian: bytes.loadUnaligned(fromByteOffset: offset, as: UInt64.self))
         let difference = word ^ 0x0A0A_0A0A_0A0A_0A0A

@@ -2,8 +2,8 @@ internal import Foundation
 internal import HTTPTypes
 internal import PushStore
 
-/// The files of campaigns, in a folder beside the store: audiences that were uploaded, and the lists of
-/// what was not accepted.
+/// The files of campaigns, in a folder beside the store: audiences that were uploaded, and the
+/// lists of what was not accepted.
 struct CampaignSpool: Sendable {
   let directory: String
 

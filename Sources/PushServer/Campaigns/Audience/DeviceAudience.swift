@@ -5,11 +5,11 @@ internal import PushTransport
 internal import PushWire
 internal import Synchronization
 
-/// Devices of the store as the audience of a campaign: one page is sent while the next one is read, and
-/// no more is held.
+/// Devices of the store as the audience of a campaign: one page is sent while the next one is read,
+/// and no more is held.
 ///
-/// A device's line is its key, which never changes. So a campaign that is resumed goes on behind the
-/// last key that was read, whatever was registered or deleted meanwhile.
+/// A device's line is its key, which never changes. So a campaign that is resumed goes on behind
+/// the last key that was read, whatever was registered or deleted meanwhile.
 final class DeviceAudience: AudienceSource {
   /// Reads devices behind a key, in order: at most so many, and the key behind which the next ones
   /// are; nil at the end.
@@ -65,23 +65,15 @@ final class DeviceAudience: AudienceSource {
 
   /// False once the task is cancelled.
   private func put(_ page: [AudienceDevice]) async -> Bool {
-    while !Task.isCancelled {
+    return await room.retry {
       let (isTaken, signal) = state.withLock { state -> (Bool, ReaderSignal?) in
         guard state.following == nil else { return (false, nil) }
         state.following = page
         return (true, state.signal)
       }
-      if isTaken {
-        signal?.set()
-        return true
-      }
-      await withTaskCancellationHandler {
-        await room.wait()
-      } onCancel: {
-        room.set()
-      }
+      signal?.set()
+      return isTaken
     }
-    return false
   }
 
   private func finish(_ problem: String?) {
@@ -142,8 +134,8 @@ struct VariantPayloads: Sendable {
     original = plan.variants.isEmpty ? [] : plan.notification.json
   }
 
-  /// The one for a device's language: of the language itself, of the longest beginning of its tag, or
-  /// the campaign's.
+  /// The one for a device's language: of the language itself, of the longest beginning of its tag,
+  /// or the campaign's.
   func payload(_ language: String?) -> [UInt8] {
     guard !variants.isEmpty, let language else { return original }
     return variants[language] ?? LanguageTag.best(language, in: variants) ?? original

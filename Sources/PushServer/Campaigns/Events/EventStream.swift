@@ -5,8 +5,8 @@ internal import NIOCore
 struct EventStream: Sendable {
   /// How often it looks for something new.
   static let interval = Duration.milliseconds(500)
-  /// Whoever hears nothing for so long is sent a comment, so that both sides know that the connection
-  /// lives.
+  /// Whoever hears nothing for so long is sent a comment, so that both sides know that the
+  /// connection lives.
   private static let quietLimit = Duration.seconds(15)
   /// A reader that takes nothing any more is given so long when the service ends.
   private static let endLimit = Duration.seconds(1)

@@ -35,8 +35,8 @@ final class CampaignDesk: Sendable {
 
   /// Changes a campaign as an event demands, and as `edit` says.
   ///
-  /// - Throws: ``Problem`` with 404, or with 409 if the event does not fit the state; ``StoreError``;
-  ///   what `event` and `edit` throw.
+  /// - Throws: ``Problem`` with 404, or with 409 if the event does not fit the state;
+  ///   ``StoreError``; what `event` and `edit` throw.
   @discardableResult
   func change(
     _ id: StoredUUID, _ event: (StoredCampaign) throws -> CampaignEvent,

@@ -3,8 +3,9 @@ internal import Foundation
 internal import PushEngine
 internal import PushStore
 
-/// Divides the audience of a local send into parts, one for each instant at which it is sent, and lists
-/// those who are left out. Everybody is in exactly one part, whatever changes in the store later.
+/// Divides the audience of a local send into parts, one for each instant at which it is sent, and
+/// lists those who are left out. Everybody is in exactly one part, whatever changes in the store
+/// later.
 struct CampaignDivision: Sendable {
   /// Whom a part is for, as the store keeps it.
   struct Content: Codable, Sendable {
@@ -81,7 +82,7 @@ struct CampaignDivision: Sendable {
       account.submitted = parts.leftOutCount
       account.suppressed = parts.leftOutCount
       var part = StoredCampaignPart(number: parts.contents.count, dueAt: now, content: content.bytes)
-      part.account = AccountRecord(account).bytes
+      part.account = AccountJSON.bytes(of: account)
       part.endedAt = now
       stored.append(part)
     }

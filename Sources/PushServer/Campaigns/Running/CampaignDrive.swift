@@ -88,7 +88,8 @@ struct CampaignDrive: Sendable {
     let due = schedule.due(plan)
     let late = StoreInstant.now.milliseconds - due.milliseconds
     guard late >= 0 else { return .until(due) }
-    // A minute more than the longest wait. A campaign whose time was taken away has none to be late for.
+    // A minute more than the longest wait. A campaign whose time was taken away has none to be late
+    // for.
     let isLate = due.milliseconds > 0 && late > 120_000
     try await desk.change(live.id, { _ in .due }) { record in
       record.startedAt = record.startedAt ?? .now
@@ -180,7 +181,7 @@ struct CampaignDrive: Sendable {
         continue
       }
       guard !live.isLost(part: part.number) else { return .leave }
-      let nothing = AccountRecord(CampaignAccount()).bytes
+      let nothing = AccountJSON.bytes(of: CampaignAccount())
       try store.end(
         [EndedCampaignPart(campaign: record.id, number: part.number, account: nothing, endedAt: .now)])
     }
@@ -236,7 +237,7 @@ struct CampaignDrive: Sendable {
     try store.end(
       [
         EndedCampaignPart(
-          campaign: record.id, number: part.number, account: AccountRecord(account).bytes, endedAt: .now)
+          campaign: record.id, number: part.number, account: AccountJSON.bytes(of: account), endedAt: .now)
       ])
   }
 

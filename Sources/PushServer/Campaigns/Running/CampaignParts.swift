@@ -67,7 +67,7 @@ struct CampaignParts: Sendable {
       ended: { [book] account in
         book.ended(
           EndedCampaignPart(
-            campaign: id, number: number, account: AccountRecord(account).bytes, endedAt: .now))
+            campaign: id, number: number, account: AccountJSON.bytes(of: account), endedAt: .now))
       },
       isCancelled: { [live] in live.isCancelled })
   }

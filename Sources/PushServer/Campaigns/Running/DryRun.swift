@@ -52,7 +52,8 @@ private final class AudienceCount {
   private let file: AudienceFile
   private let chunk: AudienceChunk
 
-  /// The largest payload of any transport: what is too large for an app's shows only when it is sent.
+  /// The largest payload of any transport: what is too large for an app's shows only when it is
+  /// sent.
   private static let byteLimit = 5 << 10
 
   init(path: String, payload: [UInt8], variants: [String: [UInt8]]) throws {

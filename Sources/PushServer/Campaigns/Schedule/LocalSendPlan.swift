@@ -1,5 +1,5 @@
-/// When each time zone's devices get a local send, and who is left out. It has no clock, and knows time
-/// zones only by their rules.
+/// When each time zone's devices get a local send, and who is left out. It has no clock, and knows
+/// time zones only by their rules.
 struct LocalSendPlan: Sendable {
   /// What becomes of a device.
   enum Place: Hashable, Sendable {

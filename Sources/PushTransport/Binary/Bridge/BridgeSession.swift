@@ -58,8 +58,8 @@ package struct BridgeSession: ~Copyable {
     core = Core(settings)
   }
 
-  /// Whether the client's bytes are wanted now. If not, nothing is read from the socket: TCP makes the
-  /// client wait.
+  /// Whether the client's bytes are wanted now. If not, nothing is read from the socket: TCP makes
+  /// the client wait.
   package var wantsBytes: Bool { core.wantsBytes }
   /// When ``woken(now:)`` must be called.
   package var wake: Instant? { core.wake }

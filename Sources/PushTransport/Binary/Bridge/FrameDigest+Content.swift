@@ -1,8 +1,8 @@
 package import PushWire
 
 extension FrameDigest {
-  /// The digest of what makes two notifications the same: token, payload and expiration. Old clients
-  /// lose the priority when they send again, and write 0 for an expiration that is absent.
+  /// The digest of what makes two notifications the same: token, payload and expiration. Old
+  /// clients lose the priority when they send again, and write 0 for an expiration that is absent.
   ///
   /// It is a part of a SHA-256, since a payload may have text of strangers in it.
   ///
