@@ -10,9 +10,9 @@ mkdir -p "$scratch"
 # The libraries that the build links, and pkg-config to find their headers.
 packages=(libssl-dev libnghttp2-dev libsqlite3-dev liblz4-dev pkg-config openssl)
 # What the tests need besides: Python for Tests/IntegrationTests/ForeignGateway.py, the lz4 tool to
-# read the journal's files, nghttpd, nghttp and h2load for both sides of HTTP/2, and Chromium for the
-# dashboard.
-test_packages=(lz4 python3 python3-venv curl nghttp2-client nghttp2-server chromium chromium-driver)
+# read the journal's files, nghttpd, nghttp and h2load for both sides of HTTP/2, Chromium for the
+# dashboard, and systemd-analyze for the unit file.
+test_packages=(lz4 python3 python3-venv curl nghttp2-client nghttp2-server chromium chromium-driver systemd)
 
 tests_passed=0
 tests_failed=0

@@ -1,24 +1,31 @@
 # Checks the files of ops/service, and compares a running service with openapi.yaml. Sourced by
 # ops/test; the command `carillon` has been built.
 
-# What the tools say that are here: systemd-analyze is part of systemd, and promtool of prometheus.
+# Leaves the path of promtool in $promtool. Debian has it in the package of Prometheus, which would
+# start a server when it is installed: so it is only unpacked.
+find_promtool() {
+  promtool=$(command -v promtool) && return
+  local tools=$scratch/prometheus
+  promtool=$tools/usr/bin/promtool
+  [[ ! -x $promtool ]] || return 0
+  mkdir -p "$tools"
+  (cd "$tools" && apt-get download prometheus && dpkg-deb -x prometheus_*.deb . && rm prometheus_*.deb)
+}
+
 service_files() {
-  local unit folder exposure
+  local unit folder exposure promtool
   python3 -m json.tool ops/service/grafana.json >/dev/null
-  if command -v systemd-analyze >/dev/null; then
-    folder=$(mktemp -d)
-    # The unit names where the program is installed; here it is built.
-    sed "s|/usr/local/bin/carillon|$PWD/.build/debug/carillon|" ops/service/carillon.service >"$folder/carillon.service"
-    unit=$(systemd-analyze verify "$folder/carillon.service" 2>&1) && [[ -z $unit ]] || { echo "error: $unit"; return 1; }
-    exposure=$(systemd-analyze security --offline=true "$folder/carillon.service" | tail -n 1)
-    echo "$exposure"
-    rm -rf "$folder"
-    [[ $exposure == *' OK '* ]] || return 1
-  fi
-  if command -v promtool >/dev/null; then
-    (cd ops/service && promtool check config prometheus.yml && promtool check rules alerts.yml &&
-      promtool test rules alerts-test.yml) || return 1
-  fi
+  folder=$(mktemp -d)
+  # The unit names where the program is installed; here it is built.
+  sed "s|/usr/local/bin/carillon|$PWD/.build/debug/carillon|" ops/service/carillon.service >"$folder/carillon.service"
+  unit=$(systemd-analyze verify "$folder/carillon.service" 2>&1) && [[ -z $unit ]] || { echo "error: $unit"; return 1; }
+  exposure=$(systemd-analyze security --offline=true "$folder/carillon.service" | tail -n 1)
+  echo "$exposure"
+  rm -rf "$folder"
+  [[ $exposure == *' OK '* ]] || return 1
+  find_promtool || { echo "error: promtool is not here, and its package cannot be had"; return 1; }
+  (cd ops/service && "$promtool" check config prometheus.yml && "$promtool" check rules alerts.yml &&
+    "$promtool" test rules alerts-test.yml)
 }
 
 # Requests by schemathesis, in a virtual environment of its own; without the event streams, which do
