@@ -9,6 +9,7 @@ struct BridgeSite {
   struct Service {
     let process: ChildProcess
     let api: Int
+    let admin: Int
     let bridge: Int
     let feedback: Int
   }
@@ -60,11 +61,13 @@ struct BridgeSite {
     let line = try #require(await process.line(0), "it does not serve: \(process.errors)")
     struct Ready: Decodable {
       let api: Int
+      let admin: Int
       let bridge: Int
       let bridgeFeedback: Int
     }
     let ready = try JSONDecoder().decode(Ready.self, from: Data(line.utf8))
-    return Service(process: process, api: ready.api, bridge: ready.bridge, feedback: ready.bridgeFeedback)
+    return Service(
+      process: process, api: ready.api, admin: ready.admin, bridge: ready.bridge, feedback: ready.bridgeFeedback)
   }
 
   func client(

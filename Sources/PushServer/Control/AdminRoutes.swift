@@ -1,10 +1,12 @@
 internal import Carillon
 internal import Hummingbird
 internal import NIOCore
+internal import NIOPosix
 
 /// What is asked by supervisors and monitors, on a listener of its own.
 struct AdminRoutes: Sendable {
   let isReady: @Sendable () -> Bool
+  /// Called on a thread of its own.
   let metrics: @Sendable () -> [UInt8]
   let requests: RequestMetrics
 
@@ -16,9 +18,10 @@ struct AdminRoutes: Sendable {
       return Response.json(isReady ? .ok : .serviceUnavailable) { $0.field("status", isReady ? "ready" : "not ready") }
     }
     router.get("metrics") { [metrics] _, _ in
-      Response(
-        status: .ok, headers: [.contentType: MetricsText.contentType],
-        body: ResponseBody(byteBuffer: ByteBuffer(bytes: metrics())))
+      // Not on the threads that serve requests: with a thousand apps it is a megabyte of text.
+      let text = try await NIOThreadPool.singleton.runIfActive { ByteBuffer(bytes: metrics()) }
+      return Response(
+        status: .ok, headers: [.contentType: MetricsText.contentType], body: ResponseBody(byteBuffer: text))
     }
     return ControlResponder(router, metrics: requests)
   }

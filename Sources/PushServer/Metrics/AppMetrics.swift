@@ -17,6 +17,8 @@ struct AppMetrics: Sendable {
   private let window: GaugeSeries
   private let connections: (open: GaugeSeries, opening: GaugeSeries, closed: GaugeSeries)
   private let paused: [(PauseCause, GaugeSeries)]
+  /// A ``DeliveryObserver`` records in the same ones.
+  private let histograms: [HistogramSeries]
   /// Nil without a certificate.
   private var credentialExpiry: GaugeSeries?
 
@@ -40,8 +42,15 @@ struct AppMetrics: Sendable {
       registry.gauge(Metric.connections, labels + [("state", "closed")])
     )
     paused = PauseCause.allCases.map { ($0, registry.gauge(Metric.paused, labels + [("why", $0.rawValue)])) }
+    histograms = [
+      registry.histogram(Metric.batchSize, Self.batchLabels(app)),
+      registry.histogram(Metric.deliveryDuration, Self.deliveryLabels(app)),
+    ]
     for labels in OutcomeLabels.always { _ = counter(for: labels) }
   }
+
+  static func batchLabels(_ app: String) -> [(String, String)] { [("app", app)] }
+  static func deliveryLabels(_ app: String) -> [(String, String)] { [("app", app), ("stage", "gateway")] }
 
   private mutating func counter(for labels: OutcomeLabels) -> CounterSeries {
     if let known = outcomes[labels] { return known }
@@ -71,6 +80,10 @@ struct AppMetrics: Sendable {
     if let expiry = status.credentialExpiry {
       if credentialExpiry == nil { credentialExpiry = registry.gauge(Metric.credentialExpiry, [("app", app)]) }
       credentialExpiry?.set(Double(expiry))
+    } else if let gone = credentialExpiry {
+      // A token key has replaced the certificate.
+      registry.remove([gone])
+      credentialExpiry = nil
     }
   }
 
@@ -84,6 +97,7 @@ struct AppMetrics: Sendable {
     all += outcomes.values.map { $0 }
     all += endings.map { $0.1 }
     all += paused.map { $0.1 }
+    all += histograms
     if let credentialExpiry { all.append(credentialExpiry) }
     return all
   }

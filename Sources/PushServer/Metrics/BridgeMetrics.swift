@@ -1,3 +1,5 @@
+internal import PushWire
+
 /// The series of one app's bridge, set when metrics are exported.
 struct BridgeMetrics: Sendable {
   private let app: String
@@ -7,6 +9,12 @@ struct BridgeMetrics: Sendable {
   private let alreadyDelivered: CounterSeries
   private let feedback: CounterSeries
   private var responses: [UInt8: CounterSeries] = [:]
+  private let silentCloses: CounterSeries
+
+  /// Exported from the beginning, so that the first of them is seen as an increase.
+  private static let usualStatuses: [GatewayStatus] = [
+    .processingError, .invalidPayloadSize, .invalidToken, .shutdown,
+  ]
 
   init(_ app: String, _ registry: MetricsRegistry) {
     self.app = app
@@ -16,6 +24,15 @@ struct BridgeMetrics: Sendable {
     frames = registry.counter(Metric.bridgeFrames, labels)
     alreadyDelivered = registry.counter(Metric.bridgeAlreadyDelivered, labels)
     feedback = registry.counter(Metric.bridgeFeedback, labels)
+    silentCloses = registry.counter(Metric.bridgeSilentCloses, labels)
+    for status in Self.usualStatuses { _ = counter(for: status.rawValue) }
+  }
+
+  private mutating func counter(for status: UInt8) -> CounterSeries {
+    if let known = responses[status] { return known }
+    let made = registry.counter(Metric.bridgeResponses, [("app", app), ("status", "\(status)")])
+    responses[status] = made
+    return made
   }
 
   mutating func update(_ counts: BridgeCounts) {
@@ -23,11 +40,12 @@ struct BridgeMetrics: Sendable {
     frames.set(total: counts.frames)
     alreadyDelivered.set(total: counts.alreadyDelivered)
     feedback.set(total: counts.feedback)
-    for (status, count) in counts.responses {
-      let series =
-        responses[status] ?? registry.counter(Metric.bridgeResponses, [("app", app), ("status", "\(status)")])
-      responses[status] = series
-      series.set(total: count)
-    }
+    silentCloses.set(total: counts.silentCloses)
+    for (status, count) in counts.responses { counter(for: status).set(total: count) }
+  }
+
+  /// All of them, for an app that is there no longer.
+  var series: [any MetricSeries] {
+    [clients, frames, alreadyDelivered, feedback, silentCloses] + responses.values.map { $0 }
   }
 }

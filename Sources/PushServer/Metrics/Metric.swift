@@ -1,7 +1,7 @@
 /// The metrics of the service.
 ///
-/// Names and labels are an interface: alert rules and dashboards use them. No label has a value that
-/// comes from a device, a campaign or a key.
+/// Names and labels are an interface: alert rules and dashboards use them. No label has a value
+/// that comes from a device, a campaign or a key.
 enum Metric {
   // MARK: Per app
 
@@ -56,6 +56,10 @@ enum Metric {
   static let bridgeResponses = MetricDescription(
     name: "carillon_bridge_responses_total", help: "Error responses to clients of the binary protocol, by status.",
     kind: .counter)
+  static let bridgeSilentCloses = MetricDescription(
+    name: "carillon_bridge_silent_closes_total",
+    help: "Connections that were closed without an error response, because a frame of command 0 failed.",
+    kind: .counter)
   static let bridgeFeedback = MetricDescription(
     name: "carillon_bridge_feedback_total", help: "Devices that the feedback service has handed out.", kind: .counter)
   static let bridgeRefused = MetricDescription(
@@ -88,7 +92,8 @@ enum Metric {
   static let all = [
     ready, submitted, outcomes, resent, possibleDuplicates, reconnects, queueNotifications, queueBytes, queueOldest,
     window, connections, paused, credentialExpiry, deliveryDuration, batchSize, bridgeClients, bridgeFrames,
-    bridgeAlreadyDelivered, bridgeResponses, bridgeFeedback, bridgeRefused, journalSync, journalLag, journalFailed,
+    bridgeAlreadyDelivered, bridgeResponses, bridgeSilentCloses, bridgeFeedback, bridgeRefused, journalSync, journalLag,
+    journalFailed,
     storeLog, requestDuration,
   ]
 }

@@ -4,7 +4,8 @@ internal import PushEngine
 internal import PushStore
 internal import Synchronization
 
-/// The metrics of a service: what is counted as it happens, and what is read when they are exported.
+/// The metrics of a service: what is counted as it happens, and what is read when they are
+/// exported.
 final class ServiceMetrics: Sendable {
   let registry = MetricsRegistry(Metric.all)
   let requests: RequestMetrics
@@ -31,8 +32,8 @@ final class ServiceMetrics: Sendable {
   func observe(_ deployment: Deployment) {
     deployment.observeLanes { [registry] app in
       DeliveryObserver(
-        batchSize: registry.histogram(Metric.batchSize, [("app", app)]),
-        duration: registry.histogram(Metric.deliveryDuration, [("app", app), ("stage", "gateway")]))
+        batchSize: registry.histogram(Metric.batchSize, AppMetrics.batchLabels(app)),
+        duration: registry.histogram(Metric.deliveryDuration, AppMetrics.deliveryLabels(app)))
     }
     deployment.observeCommits { [journalSync, journalLag] sync, lag in
       if let sync { journalSync.record(sync) }
@@ -40,22 +41,34 @@ final class ServiceMetrics: Sendable {
     }
   }
 
-  /// In the text format of Prometheus.
+  /// Apps that were removed are exported no longer. To be called when the deployment has them no
+  /// longer, and before one of the same name is added.
+  func remove(apps ids: [String]) {
+    guard !ids.isEmpty else { return }
+    // An app that was never exported has histograms all the same.
+    var gone = apps.withLock { apps in
+      ids.flatMap { (apps.removeValue(forKey: $0) ?? AppMetrics($0, registry)).series }
+    }
+    gone += bridges.withLock { bridges in ids.flatMap { bridges.removeValue(forKey: $0)?.series ?? [] } }
+    registry.remove(gone)
+  }
+
+  /// In the text format of Prometheus. Takes a while with many apps: not to be called on a thread
+  /// that others wait for.
   func text(_ deployment: Deployment, store: SQLiteStore, bridge: Bridge?, isReady: Bool) -> [UInt8] {
     ready.set(isReady ? 1 : Int64(0))
     journalFailed.set(deployment.journalFailure == nil ? 0 : Int64(1))
     storeLog.set(Int64(store.logByteCount))
     apps.withLock { apps in
-      let present = deployment.apps
-      for app in present { apps[app.id, default: AppMetrics(app.id, registry)].update(app) }
-      for id in Set(apps.keys).subtracting(present.map(\.id)) {
-        if let gone = apps.removeValue(forKey: id) { registry.remove(gone.series) }
-      }
+      for app in deployment.apps { apps[app.id, default: AppMetrics(app.id, registry)].update(app) }
     }
     if let bridge {
       bridgeRefused.set(total: bridge.refusedCount)
       bridges.withLock { bridges in
-        for (app, counts) in bridge.counts { bridges[app, default: BridgeMetrics(app, registry)].update(counts) }
+        let counts = bridge.counts
+        for app in deployment.apps {
+          bridges[app.id, default: BridgeMetrics(app.id, registry)].update(counts[app.id] ?? BridgeCounts())
+        }
       }
     }
     return registry.text
