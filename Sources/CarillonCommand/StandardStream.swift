@@ -30,10 +30,15 @@ final class StandardStream: Sendable {
   var isTerminal: Bool { isatty(descriptor) == 1 }
 
   /// The width of the terminal in columns; 80 when it is not known.
-  var columnCount: Int {
+  var columnCount: Int { size.map { Int($0.ws_col) } ?? 80 }
+
+  /// The height of the terminal; nil when it is not known.
+  var rowCount: Int? { size.flatMap { $0.ws_row > 0 ? Int($0.ws_row) : nil } }
+
+  private var size: winsize? {
     var size = winsize()
-    guard unsafe ioctl(descriptor, UInt(TIOCGWINSZ), &size) == 0, size.ws_col > 0 else { return 80 }
-    return Int(size.ws_col)
+    guard unsafe ioctl(descriptor, UInt(TIOCGWINSZ), &size) == 0, size.ws_col > 0 else { return nil }
+    return size
   }
 
   /// The system's reason why a write failed; nil: all writes succeeded.

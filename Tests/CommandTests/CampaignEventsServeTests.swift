@@ -88,7 +88,7 @@ struct CampaignEventsServeTests {
     ])
     let id = try #require(made.output.split(separator: "\n").first.map(String.init))
     #expect(made.output.contains("410 Unregistered"))
-    #expect(made.errors.contains("finished: 100 % read, 297 accepted, 3 not, 0 in flight"))
+    #expect(made.errors.contains("finished: 297 accepted, 3 not accepted"))
     #expect(try await run(["list"]).output.contains(id))
     #expect(try await run(["account", id]).output.contains("297"))
     #expect(try await run(["account", id, "--json"]).output.contains(#""submitted":300"#))

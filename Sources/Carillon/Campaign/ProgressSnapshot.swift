@@ -16,6 +16,21 @@ package struct ProgressSnapshot: Hashable, Sendable {
   /// In the order in which they are shown.
   package var apps: [AppProgress] = []
 
+  package init(
+    submitted: Int, settled: Int, rejected: Int, consumedByteCount: Int, totalByteCount: Int?, elapsed: Duration,
+    settledBefore: Int = 0, fractionBefore: Double = 0, apps: [AppProgress] = []
+  ) {
+    self.submitted = submitted
+    self.settled = settled
+    self.rejected = rejected
+    self.consumedByteCount = consumedByteCount
+    self.totalByteCount = totalByteCount
+    self.elapsed = elapsed
+    self.settledBefore = settledBefore
+    self.fractionBefore = fractionBefore
+    self.apps = apps
+  }
+
   /// 0…1: how much of the audience is done, as far as can be told; nil for pipes.
   ///
   /// The number of lines is known only at the end, so it is estimated from the bytes read so far.

@@ -18,4 +18,21 @@ package enum TextTable {
       return line
     }
   }
+
+  /// Lines of whole words, each with so many spaces before it.
+  ///
+  /// - Parameter columns: of the terminal; nil: any number.
+  package static func wrapped(_ text: String, indent: Int, columns: Int?) -> [String] {
+    let space = String(repeating: " ", count: indent)
+    let width = max(20, columns ?? .max) - indent
+    var (lines, line): ([String], String) = ([], "")
+    for word in text.split(separator: " ") {
+      if !line.isEmpty, line.count + 1 + word.count > width {
+        lines.append(space + line)
+        line = ""
+      }
+      line += (line.isEmpty ? "" : " ") + word
+    }
+    return line.isEmpty ? lines : lines + [space + line]
+  }
 }

@@ -51,7 +51,11 @@ struct CampaignCommand: AsyncParsableCommand {
       let reply = try await service.client().send(.get(path, query: [("limit", String(limit))]))
       guard !json else { return StandardStream.output.writeLine(String(decoding: reply.body, as: UTF8.self)) }
       let campaigns = try reply.decoded(ServiceCampaign.List.self).items
-      for line in ServiceCampaign.table(campaigns) { StandardStream.output.writeLine(line) }
+      let stream = StandardStream.output
+      let lines =
+        stream.isTerminal
+        ? ServiceCampaign.lines(campaigns, columns: stream.columnCount) : ServiceCampaign.table(campaigns)
+      for line in lines { stream.writeLine(line) }
     }
   }
 

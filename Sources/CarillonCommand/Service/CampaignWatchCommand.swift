@@ -1,51 +1,47 @@
 internal import ArgumentParser
 internal import Carillon
 internal import PushServer
+internal import Synchronization
 
 struct CampaignWatchCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
-    commandName: "watch", abstract: "Shows a campaign's progress until it ends, and then its account.")
+    commandName: "watch", abstract: "Shows a campaign's progress until it ends, and then its account.",
+    discussion: "A service that starts again meanwhile may take a minute.")
 
   @OptionGroup var campaign: CampaignCommand.Named
 
   func run() async throws { try await Self.watch(try campaign.service.client(), campaign.path) }
 
+  /// A service that is away for longer is not waited for.
+  private static let patience = Duration.seconds(60)
+
   /// - Throws: ``ExitStatus/findings`` if it ends without having finished.
   static func watch(_ client: ServiceClient, _ path: String) async throws {
-    let isTerminal = StandardStream.error.isTerminal
+    let stream = StandardStream.error
+    let display = Mutex(WatchDisplay(stream.isTerminal ? .terminal(columns: stream.columnCount) : .log))
+    let start = ContinuousClock.now
+    let heard = Mutex<Duration?>(nil)
     var isOver = false
     // The stream ends with the service, and perhaps with a proxy: the next one begins with a
     // snapshot.
     while !isOver {
-      isOver = try await client.events(.get("\(path)/events")) { event in
-        guard let campaign = event.campaign else { return true }
-        let isEnd = event.name == "end"
-        show(line(campaign), isTerminal: isTerminal, stays: isEnd || event.name != "progress")
-        if isEnd { return false }
-        return true
+      do {
+        isOver = try await client.events(.get("\(path)/events")) { event in
+          guard let campaign = event.campaign else { return true }
+          let (now, isEnd) = (ContinuousClock.now - start, event.name == "end")
+          heard.withLock { $0 = now }
+          let text = display.withLock { $0.text(campaign, isEnd: isEnd, now: now) }
+          if !text.isEmpty { _ = stream.write(Array(text.utf8)) }
+          return !isEnd
+        }
+      } catch let failure as ServiceFailure where failure.status == nil {
+        guard let last = heard.withLock({ $0 }), ContinuousClock.now - start - last < patience else { throw failure }
       }
+      if !isOver { try await Task.sleep(for: .seconds(1)) }
     }
     let reply = try await client.send(.get("\(path)/account"))
     StandardStream.output.writeLine(AccountTable.text(try reply.decoded(AccountJSON.File.self).snapshot))
     let campaign = try await client.send(.get(path)).decoded(ServiceCampaign.self)
     if campaign.state != "finished" { throw ExitStatus.findings }
-  }
-
-  /// On a terminal, progress is replaced by the next line.
-  private static func show(_ line: String, isTerminal: Bool, stays: Bool) {
-    guard isTerminal else { return StandardStream.error.writeLine(line) }
-    _ = StandardStream.error.write(Array("\r\(line)\u{1B}[K\(stays ? "\n" : "")".utf8))
-  }
-
-  private static func line(_ campaign: ServiceCampaign) -> String {
-    var line = campaign.state
-    if let progress = campaign.progress {
-      let percent = progress.fractionRead.map { "\(Int($0 * 100)) % read, " } ?? ""
-      line += ": \(percent)\(NumberText.grouped(progress.accepted)) accepted, "
-      line += "\(NumberText.grouped(progress.rejected + progress.others)) not, "
-      line += "\(NumberText.grouped(progress.inFlight)) in flight"
-    }
-    if let reason = campaign.reason { line += " (\(reason))" }
-    return line
   }
 }

@@ -31,6 +31,23 @@ package struct ServiceCampaign: Decodable, Sendable {
   package var progress: Progress?
   package var upload: Upload?
 
+  /// For a terminal: names and reasons have lines of their own.
+  package static func lines(_ campaigns: [ServiceCampaign], columns: Int) -> [String] {
+    let rows = campaigns.map { campaign in
+      let progress = campaign.progress
+      return [campaign.id, campaign.state]
+        + [progress?.submitted, progress?.accepted, progress.map { $0.rejected + $0.others }]
+        .map { $0.map(NumberText.grouped) ?? "-" }
+    }
+    let table = TextTable.lines([["id", "state", "submitted", "accepted", "others"]] + rows, leftAligned: [0, 1])
+    return [table[0]]
+      + zip(campaigns, table.dropFirst()).flatMap { campaign, line in
+        [line]
+          + [campaign.name, campaign.reason?.asSentence].compactMap { $0 }
+          .flatMap { TextTable.wrapped($0, indent: 2, columns: columns) }
+      }
+  }
+
   /// With a line of titles.
   package static func table(_ campaigns: [ServiceCampaign]) -> [String] {
     let rows = campaigns.map { campaign in

@@ -1,5 +1,7 @@
 internal import Carillon
 internal import Foundation
+internal import PushStore
+internal import PushTransport
 
 /// The apps of a service, as `GET /v1/apps` has them. Fields that a service does not have stay
 /// empty.
@@ -8,8 +10,10 @@ package struct ServiceStatus: Decodable, Sendable {
     package var id: String
     package var state: String
     package var reason: String?
+    package var waitsFor: String?
     package var connections: Connections?
     package var queue: Queue?
+    package var inFlight: Int?
     package var credentialExpiresAt: String?
   }
 
@@ -24,17 +28,80 @@ package struct ServiceStatus: Decodable, Sendable {
 
   package var items: [App]
 
-  /// With a line of titles.
-  package static func table(_ apps: [App]) -> [String] {
-    let rows = apps.map { app in
-      [
-        app.id, app.state, app.connections?.open.map { String($0) } ?? "-",
-        app.queue?.notifications.map { String($0) } ?? "-",
-        app.queue?.oldestSeconds.map { "\(Int($0)) s" } ?? "-",
-        app.credentialExpiresAt ?? "-", app.reason ?? "",
-      ]
+  /// A table with the apps that need somebody first, and a line of its own for each reason.
+  ///
+  /// - Parameters:
+  ///   - columns: of the terminal; nil: any number.
+  ///   - rows: of the terminal, for all lines; nil: any number.
+  ///   - now: seconds since 1970.
+  package static func lines(_ apps: [App], columns: Int?, rows: Int? = nil, now: Int64) -> [String] {
+    let ordered = apps.enumerated().sorted {
+      ($0.element.rank, $0.offset) < ($1.element.rank, $1.offset)
+    }.map(\.element)
+    let cells = ordered.map { $0.cells(now: now) }
+    let others = (cells + [head]).map { row in row.dropFirst().map(\.count) }
+    let widths = (0..<(head.count - 1)).map { column in others.map { $0[column] }.max() ?? 0 }
+    let left = columns.map { max(leastNameWidth, $0 - widths.reduce(0) { $0 + $1 + 2 }) } ?? .max
+    let table = TextTable.lines(
+      ([head] + cells).map { row in [cut(row[0], to: left)] + row.dropFirst() }, leftAligned: [0, 1, 5])
+    var lines = [summary(apps), "", table[0]]
+    for (index, app) in ordered.enumerated() {
+      let details = app.details.flatMap { TextTable.wrapped($0, indent: 2, columns: columns) }
+      // A line is left for what does not fit.
+      if let rows, lines.count + 1 + details.count >= rows, index < ordered.count {
+        let rest = ordered.count - index
+        lines.append("… \(rest) more app\(rest == 1 ? "" : "s")")
+        break
+      }
+      lines.append(table[index + 1])
+      lines += details
     }
-    let head = ["app", "state", "connections", "queued", "oldest", "credential until", "reason"]
-    return TextTable.lines([head] + rows, leftAligned: [0, 1, 5, 6])
+    return lines
+  }
+
+  private static let head = ["app", "state", "open", "pending", "oldest", "certificate"]
+  private static let leastNameWidth = 8
+
+  private static func summary(_ apps: [App]) -> String {
+    var counts: [String: Int] = [:]
+    for app in apps { counts[app.word, default: 0] += 1 }
+    let parts = App.words.compactMap { word in counts[word].map { "\($0) \(word)" } }
+    return "\(apps.count) app\(apps.count == 1 ? "" : "s")" + (parts.isEmpty ? "" : ": ")
+      + parts.joined(separator: ", ")
+  }
+
+  private static func cut(_ text: String, to width: Int) -> String {
+    text.count <= width ? text : text.prefix(max(0, width - 1)) + "…"
+  }
+}
+
+extension ServiceStatus.App {
+  /// In the order of the table.
+  fileprivate static let words = ["stopped", "suspended", "waiting", "paused", "running"]
+
+  /// An app that tries and does not get through runs, and yet somebody should know.
+  fileprivate var word: String { state == "running" && waitsFor != nil ? "waiting" : state }
+  fileprivate var rank: Int { Self.words.firstIndex(of: word) ?? 0 }
+
+  fileprivate func cells(now: Int64) -> [String] {
+    [
+      id, word, connections?.open.map { NumberText.grouped($0) } ?? "-",
+      queue?.notifications.map { NumberText.grouped($0 + (inFlight ?? 0)) } ?? "-",
+      queue?.oldestSeconds.map { AgeText.text(.seconds(Int64($0))) } ?? "-", certificate(now: now),
+    ]
+  }
+
+  /// Its last day, or how long it lasts if that is not long.
+  private func certificate(now: Int64) -> String {
+    guard let text = credentialExpiresAt else { return "" }
+    guard let end = InstantText.instant(text).map({ $0.milliseconds / 1000 }),
+      end - now < CredentialFinding.warningDays * 86_400
+    else { return String(text.prefix(10)) }
+    return end <= now ? "expired" : "\(AgeText.text(.seconds(end - now))) left"
+  }
+
+  fileprivate var details: [String] {
+    [reason.map { $0.prefix(1).uppercased() + $0.dropFirst() }, waitsFor.map { "Waits: \($0)" }]
+      .compactMap { $0?.asSentence }
   }
 }
