@@ -96,8 +96,8 @@ struct CampaignSite {
   }
 
   /// Makes a campaign. Returns its path.
-  func make(_ rest: String = "", payload: String = hello) async throws -> String {
-    let answer = try await call("POST", "/campaigns", #"{"name":"sale","payload":\#(payload)\#(rest)}"#)
+  func make(_ rest: String = "", name: String = "sale", payload: String = hello) async throws -> String {
+    let answer = try await call("POST", "/campaigns", #"{"name":"\#(name)","payload":\#(payload)\#(rest)}"#)
     guard answer.status == 201 else { throw Unexpected(text: answer.text) }
     return "/campaigns/\(try answer.decoded(Campaign.self).id)"
   }

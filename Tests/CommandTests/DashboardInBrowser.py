@@ -1,11 +1,15 @@
 """Uses the dashboard with headless Chromium, through chromedriver's W3C interface.
 
-Arguments: the service's port, a key, an app and a device token.
+Arguments: the service's port, a key, an app, a device token, and paths of more pages.
 Prints one line for each step, and exits with 0 if all of them worked.
+
+With CARILLON_SCREENSHOTS=DIR in the environment, it leaves a picture of every page there: in three
+widths, and dark.
 """
 
 import base64
 import json
+import os
 import re
 import subprocess
 import sys
@@ -102,9 +106,22 @@ class Driver:
         size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
         self.call("POST", "/goog/cdp/execute", {"cmd": "Emulation.setDeviceMetricsOverride", "params": size})
 
+    def colours(self, scheme):
+        """Light or dark, as the system's setting says it."""
+        feature = {"name": "prefers-color-scheme", "value": scheme}
+        self.call("POST", "/goog/cdp/execute", {"cmd": "Emulation.setEmulatedMedia", "params": {"features": [feature]}})
+
+    def evaluate(self, script, *arguments):
+        return self.call("POST", "/execute/sync", {"script": script, "args": arguments})
+
     def screenshot(self, path):
+        """The whole page, however long it is."""
+        width, height = self.evaluate("return [innerWidth, document.documentElement.scrollHeight]")
+        clip = {"x": 0, "y": 0, "width": width, "height": height, "scale": 1}
+        parameters = {"captureBeyondViewport": True, "clip": clip}
+        shot = self.call("POST", "/goog/cdp/execute", {"cmd": "Page.captureScreenshot", "params": parameters})
         with open(path, "wb") as file:
-            file.write(base64.b64decode(self.call("GET", "/screenshot")))
+            file.write(base64.b64decode(shot["data"]))
 
     def complaints(self):
         """What the browser has reported: a refused script or style, a file that is missing."""
@@ -144,24 +161,86 @@ def send_test(driver, app, token):
     driver.click("#test button")
 
 
+# The texts that are hard to read on what is behind them, with the contrast as WCAG defines it.
+PALE = """
+  const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+  function parse(colour) {
+    canvas.clearRect(0, 0, 1, 1);
+    canvas.fillStyle = colour;
+    canvas.fillRect(0, 0, 1, 1);
+    return [...canvas.getImageData(0, 0, 1, 1).data];
+  }
+  function luminance(colour) {
+    const [red, green, blue] = colour.slice(0, 3).map((value) => {
+      const part = value / 255;
+      return part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4;
+    });
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+  }
+  function behind(element) {
+    for (let place = element; place; place = place.parentElement) {
+      const colour = parse(getComputedStyle(place).backgroundColor);
+      if (colour[3] === 255) return colour;
+    }
+    return [255, 255, 255];
+  }
+  const found = [];
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) {
+    const element = walker.currentNode.parentElement;
+    if (!walker.currentNode.data.trim() || !element.getClientRects().length) continue;
+    const pair = [luminance(parse(getComputedStyle(element).color)), luminance(behind(element))];
+    const contrast = (Math.max(...pair) + 0.05) / (Math.min(...pair) + 0.05);
+    if (contrast < 4.5) found.push(walker.currentNode.data.trim().slice(0, 40) + ": " + contrast.toFixed(2));
+  }
+  return found;
+"""
+
+
+def look(driver, base, path, pictures):
+    """Checks a page in every width, and that it can be read in the light and in the dark."""
+    driver.open(base + path)
+    driver.find("main")
+    name = "-".join(part for part in path.split("/") if part) or "overview"
+    excess = {}
+    for width in (1300, 500, 400):
+        driver.resize(width, 900)
+        excess[width] = driver.evaluate("return document.documentElement.scrollWidth - innerWidth")
+        if pictures:
+            driver.screenshot(f"{pictures}/{name}-{width}.png")
+    check(max(excess.values()) <= 0, f"{path} is not wider than the window: {excess}")
+    driver.resize(1300, 900)
+    for scheme in ("dark", "light"):
+        driver.colours(scheme)
+        pale = driver.evaluate(PALE)
+        check(not pale, f"{path} can be read in the {scheme} {pale or ''}")
+        if pictures and scheme == "dark":
+            driver.screenshot(f"{pictures}/{name}-dark.png")
+
+
 def main():
-    port, key, app, token = sys.argv[1:]
+    port, key, app, token, *pages = sys.argv[1:]
     base = f"http://127.0.0.1:{port}"
+    pictures = os.environ.get("CARILLON_SCREENSHOTS")
+    if pictures:
+        os.makedirs(pictures, exist_ok=True)
     driver = Driver()
     try:
+        look(driver, base, "/login", pictures)
         log_in(driver, base, key)
         send_test(driver, app, token)
         # The page's script brings the outcome; nothing is loaded again by hand.
         driver.find("#result[data-state=accepted]")
         check(True, "the test notification was accepted")
-        for size in (1300, 500, 400):
-            for path in ("/", f"/apps/{app}", "/keys"):
-                driver.resize(size, 900)
-                driver.open(base + path)
-                driver.find("main")
-                excess = driver.call("POST", "/execute/sync", {
-                    "script": "return document.documentElement.scrollWidth - window.innerWidth", "args": []})
-                check(excess <= 0, f"{path} is not wider than a window of {size}")
+        if pictures:
+            # Old enough for every alarm.
+            time.sleep(70)
+        driver.open(base + "/campaigns")
+        # A campaign that sends, and how long it still takes.
+        driver.find("progress")
+        driver.find("[data-left]")
+        for path in ("/", f"/apps/{app}", "/campaigns", "/keys", *pages):
+            look(driver, base, path, pictures)
         complaints = driver.complaints()
         check(not complaints, f"the browser reports nothing {complaints}")
     finally:

@@ -9,30 +9,27 @@ struct DashboardInBrowserTests {
     ["/usr/bin/chromium", "/usr/bin/chromedriver"].allSatisfy { FileManager.default.isExecutableFile(atPath: $0) }
 
   @Test(
-    "someone logs in, sends a test notification and sees it accepted, with scripts and without",
+    "every page fits and can be read; a test notification is sent, with scripts and without",
     .enabled(if: hasBrowser, "needs the Debian packages chromium and chromium-driver"))
-  func testNotification() async throws {
-    let serve = try ServeSite()
-    let upstream = try await serve.site.simulate()
-    try serve.configure(upstream)
-    let key = try await serve.key(["--scope", "admin"])
-    let service = try await serve.start()
+  func pages() async throws {
+    let scene = try await DashboardScene()
+    let (serve, service) = (scene.serve, scene.service)
+    let pages = DashboardScene.apps.filter { $0 != "news" }.map { "/apps/\($0)" } + scene.pages.values.sorted()
     let script = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "DashboardInBrowser.py")
     let tools = try Self.failingOnce(in: serve.site.place)
     let ending = try await ChildProcess.run(
-      [String(service.api), key, "news", HTTP2Site.token(7)],
+      [String(service.api), scene.key, "news", HTTP2Site.token(0xABCDE)] + pages,
       // The first word would be carillon.
       preparation: "shift && PATH='\(tools)':$PATH exec timeout 600 python3 '\(script.path(percentEncoded: false))'")
     #expect(ending.status == 0, "\(ending)")
     #expect(ending.output.contains("start 1 failed: chromedriver has ended: IPv6 port not available"), "\(ending)")
-    service.process.send(SIGTERM)
-    _ = await service.process.ending()
-    let taken = try await serve.site.taken(upstream)
-    #expect(taken.compactMap(\.token) == [HTTP2Site.token(7), HTTP2Site.token(7)])
+    await scene.end()
+    let taken = try serve.site.place.read("truth.jsonl").components(separatedBy: HTTP2Site.token(0xABCDE)).count - 1
+    #expect(taken == 2)
   }
 
-  /// A folder with a chromedriver that ends at its first start, as the real one does when its port is
-  /// taken.
+  /// A folder with a chromedriver that ends at its first start, as the real one does when its port
+  /// is taken.
   private static func failingOnce(in place: Workplace) throws -> String {
     let folder = place.path("tools")
     try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)

@@ -117,6 +117,37 @@ struct DashboardTests {
     await site.end()
   }
 
+  @Test("an app is paused and resumed on its page, which says so afterwards")
+  func pausedApp() async throws {
+    let site = try await Self.site()
+    let key = try await site.serve.key(["--scope", "admin"])
+    let browser = Browser(port: site.service.api)
+    _ = try await browser.logIn(key)
+    let page = try await browser.get("/apps/news")
+    #expect(page.text.contains("<button>Pause</button>"))
+    let token = try #require(page.formToken)
+    #expect(try await browser.post("/apps/news/pause", [("form-token", "wrong")]).status == 403)
+    #expect(try await browser.get("/apps/news").text.contains("<span class=\"badge running\">running</span>"))
+    let paused = try await browser.post("/apps/news/pause", [("form-token", token)])
+    #expect(paused.status == 303)
+    #expect(paused.headers["location"] == "/apps/news")
+    let after = try await browser.get("/apps/news").text
+    #expect(after.contains("<span class=\"badge paused\">paused</span>"))
+    #expect(after.contains(/data-alarm="appPaused">\s*<strong>It was paused by hand \d+ s ago\./), "\(after)")
+    #expect(after.contains("<button>Resume</button>"))
+    let overview = try await browser.get("/").text
+    #expect(overview.contains("2 apps: 1 paused, 1 running"), "\(overview)")
+    // What needs somebody comes first.
+    let rows = overview.matches(of: /<th scope="row"><a href="\/apps\/(\w+)"/).map { String($0.1) }
+    #expect(rows == ["news", "chat"])
+    let state = try await site.serve.request(site.service.api, "/v1/apps/news", key: key)
+    #expect(state.text.contains(#""state":"paused""#))
+    #expect(try await browser.post("/apps/news/resume", [("form-token", token)]).status == 303)
+    #expect(try await browser.get("/apps/news").text.contains("<span class=\"badge running\">running</span>"))
+    #expect(try await browser.get("/").text.contains("No alarms."))
+    await site.end()
+  }
+
   @Test("without JavaScript: a test notification, its outcome, and what the gateway refused")
   func withoutScript() async throws {
     let site = try await Self.site(rules: "http2: { refuse: [ { prefixes: [dead], reason: Unregistered } ] }")
@@ -159,6 +190,9 @@ struct DashboardTests {
       "/keys", [("form-token", token), ("name", hostile), ("scope", "read"), ("app", "chat")])
     let key = try #require(made.text.firstMatch(of: /car_[0-9a-f]{12}_[0-9a-f]{64}/)).0
     let list = try await browser.get("/keys")
+    // The key of this session is in use; the new one was never used.
+    #expect(list.text.matches(of: /data-label="Last used">20\d\d-\d\d-\d\d \d\d:\d\d UTC</).count == 1, "\(list.text)")
+    #expect(list.text.matches(of: /data-label="Last used">never</).count == 1)
     #expect(!list.text.contains(key))
     #expect(!list.text.contains("<img"))
     #expect(list.text.contains("&lt;img src=x onerror=&quot;alert(1)&quot;&gt;&amp;&#39;"))
@@ -197,9 +231,13 @@ struct DashboardTests {
     let token = try #require(page.formToken)
     for (action, state) in [("pause", "paused"), ("resume", "scheduled"), ("cancel", "cancelled")] {
       #expect(try await browser.get("/apps/news\(other)").text.contains("\(other)/\(action)"))
+      #expect(try await browser.post("/apps/news\(other)/\(action)", [("form-token", "wrong")]).status == 403)
       let reply = try await browser.post("/apps/news\(other)/\(action)", [("form-token", token)])
       #expect(reply.status == 303, "\(reply.text)")
+      #expect(reply.headers["location"] == "/apps/news\(other)")
       #expect(try await campaigns.campaign(other).state == state)
+      let after = try await browser.get("/apps/news\(other)").text
+      #expect(after.contains("<span class=\"badge \(state)\">\(state)</span>"), "\(after)")
     }
     let again = try await browser.post("/apps/news\(other)/resume", [("form-token", token)])
     #expect(again.status == 409)

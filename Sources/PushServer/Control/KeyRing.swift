@@ -94,6 +94,11 @@ final class KeyRing: Sendable {
   /// This process has made or revoked a key: that counts at once.
   func changed() { state.withLock { $0.readAt = nil } }
 
+  /// Also uses that are not in the store yet.
+  func lastUse(of key: StoredKey) -> StoreInstant? {
+    [key.lastUsedAt, state.withLock { $0.uses[key.id] }].compactMap { $0 }.max()
+  }
+
   /// When keys were used since the last call.
   func takeUses() -> [String: StoreInstant] { state.withLock { exchange(&$0.uses, with: [:]) } }
 }

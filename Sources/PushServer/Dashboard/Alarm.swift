@@ -1,5 +1,6 @@
 internal import Carillon
 internal import PushEngine
+internal import PushTransport
 
 /// Something that a person should look at.
 struct Alarm: Hashable, Sendable {
@@ -27,8 +28,9 @@ struct Alarm: Hashable, Sendable {
 
 /// Decides what is alarming. Time is a parameter.
 struct AlarmRules: Sendable {
-  /// Certificates are renewed by hand, and that takes days.
-  static let expiryWarning = Duration.seconds(30 * 86_400)
+  /// Certificates are renewed by hand, and that takes days. Alert rules and guides name the same
+  /// number.
+  static let expiryWarning = Duration.seconds(CredentialFinding.warningDays * 86_400)
   static let expiryCritical = Duration.seconds(7 * 86_400)
   /// A notification this old is late, whatever it is about.
   static let oldestAge = Duration.seconds(60)
@@ -38,11 +40,13 @@ struct AlarmRules: Sendable {
 
   /// - Parameters:
   ///   - statuses: with the app of each.
+  ///   - pausedAt: by app, when somebody has paused it, in seconds since 1970.
   ///   - journalFailure: a sentence; nil: there is none.
   ///   - freeBytes: on the disk of the journal; nil: not known.
   ///   - now: seconds since 1970.
   static func alarms(
-    _ statuses: [(app: String, status: AppStatusSnapshot)], journalFailure: String?, freeBytes: Int?, now: Int64
+    _ statuses: [(app: String, status: AppStatusSnapshot)], pausedAt: [String: Int64] = [:], journalFailure: String?,
+    freeBytes: Int?, now: Int64
   ) -> [Alarm] {
     var alarms: [Alarm] = []
     if let journalFailure {
@@ -59,33 +63,42 @@ struct AlarmRules: Sendable {
           text: "The journal's disk has \(ByteText.text(freeBytes)) left.",
           action: "Make room: a full disk ends the intake of every app."))
     }
-    for (app, status) in statuses { alarms += self.alarms(app, status, now: now) }
+    for (app, status) in statuses { alarms += self.alarms(app, status, pausedAt: pausedAt[app], now: now) }
     // In the order found among equals.
     return alarms.enumerated().sorted {
       $0.element.severity == $1.element.severity ? $0.offset < $1.offset : $0.element.severity > $1.element.severity
     }.map(\.element)
   }
 
-  private static func alarms(_ app: String, _ status: AppStatusSnapshot, now: Int64) -> [Alarm] {
+  private static func alarms(
+    _ app: String, _ status: AppStatusSnapshot, pausedAt: Int64?, now: Int64
+  ) -> [Alarm] {
     var alarms: [Alarm] = []
     func add(_ name: Alarm.Name, _ severity: Alarm.Severity, _ text: String, _ action: String) {
       alarms.append(Alarm(name: name, severity: severity, app: app, text: text, action: action))
     }
     let reason = status.reason.map { ": \($0)".asSentence } ?? "."
+    let waiting = waiting(status)
     switch status.state {
     case .stopped:
-      add(.appStopped, .critical, "It has stopped\(reason)", "Mend the cause, then start the service again.")
+      add(.appStopped, .critical, "It has stopped\(reason)", waiting + "Mend the cause, then start the service again.")
     case .suspended:
       add(
         .appSuspended, .critical, "It is suspended\(reason)",
-        "Replace the credential and reload, or mend the cause and resume the app.")
-    case .paused: add(.appPaused, .warning, "It was paused by hand.", "Resume it when it may send again.")
+        waiting + "Replace the credential and reload, or mend the cause and resume the app.")
+    case .paused:
+      let since = pausedAt.map { " \(AgeText.text(.seconds(max(0, now - $0)))) ago" } ?? ""
+      add(.appPaused, .warning, "It was paused by hand\(since).", waiting + "Resume it when it may send again.")
     case .running:
       if let obstacle = status.obstacle, !obstacle.isOwnLimit, obstacle.lasting >= obstacleAge {
         add(
           .nothingGetsThrough, .critical,
           "Nothing has got through for \(AgeText.text(obstacle.lasting)): \(obstacle.cause.asSentence)",
-          "See whether the gateway can be reached from this machine.")
+          waiting + "See whether the gateway can be reached from this machine.")
+      } else if status.queue.oldestAge >= oldestAge {
+        add(
+          .queueOld, .warning, "Its oldest notification has waited for \(AgeText.text(status.queue.oldestAge)).",
+          "See its connections, its rate limit, and whether a campaign fills its queue.")
       }
     }
     if let expiry = status.credentialExpiry {
@@ -98,13 +111,22 @@ struct AlarmRules: Sendable {
           "Its certificate expires in \(AgeText.text(left)).", "Request a new one, replace the file, and reload.")
       }
     }
-    if status.queue.oldestAge >= oldestAge {
-      add(
-        .queueOld, .warning, "Its oldest notification has waited for \(AgeText.text(status.queue.oldestAge)).",
-        "See its connections, its rate limit, and whether a campaign fills its queue.")
-    }
     return alarms
   }
+
+  /// What an app that does not send holds back, as a sentence with a space behind it; empty:
+  /// nothing.
+  private static func waiting(_ status: AppStatusSnapshot) -> String {
+    let count = status.pendingCount
+    guard count > 0 else { return "" }
+    let notifications = count == 1 ? "1 notification waits" : "\(NumberText.grouped(count)) notifications wait"
+    return "\(notifications), the oldest for \(AgeText.text(status.queue.oldestAge)). "
+  }
+}
+
+extension AppStatusSnapshot {
+  /// Notifications without an outcome, wherever they are.
+  var pendingCount: Int { queue.notifications + windowNotifications }
 }
 
 /// Durations as people say them.

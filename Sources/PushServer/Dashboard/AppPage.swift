@@ -8,17 +8,20 @@ extension Dashboard {
   func app(_ id: String, _ viewer: Page.Viewer, sent: Substring?) async throws -> Page {
     let app = try visibleApp(id, viewer)
     let status = app.status
-    let alarms = alarms([(app: id, status: status)]).filter { $0.app != nil }
+    let alarms = try await alarms([(app: id, status: status)]).filter { $0.app != nil }
     let test = try await sent.flatMap { NotificationID($0) }.asyncMap { try await testResult($0, app) }
     return Page(
       title: id, viewer: viewer,
       body: """
+        <div id="head" data-live class="head">
         <h1>\(id) \(StateBadge.html(status))</h1>
-        \(AlarmList.html(alarms, isAboutOneApp: true))
         \(HTML.when(viewer.may(.admin), pauseForm(id, status, viewer)))
+        </div>
+        \(AlarmList.html(alarms, isAboutOneApp: true))
         <div class="columns">
         \(facts(app, status))
         \(account(app))
+        \(bridgePart(id))
         </div>
         \(HTML.when(viewer.may(.send), testForm(app, viewer, test ?? .empty)))
         \(recent(id))
@@ -26,10 +29,11 @@ extension Dashboard {
   }
 
   private func pauseForm(_ id: String, _ status: AppStatusSnapshot, _ viewer: Page.Viewer) -> HTML {
+    guard status.state != .stopped else { return .empty }
     let (action, title) = status.state == .running ? ("pause", "Pause") : ("resume", "Resume")
     return """
-      <form class="actions" method="post" action="/apps/\(id.asPathSegment)/\(action)">\(Page.token(viewer))
-      <button>\(title)</button></form>
+      <div class="actions"><form method="post" action="/apps/\(id.asPathSegment)/\(action)">\(Page.token(viewer))
+      <button>\(title)</button></form></div>
       """
   }
 
@@ -59,6 +63,7 @@ extension Dashboard {
       \(status.connections.closed) closed</dd>
       \(status.obstacle.map(obstacle) ?? HTML.empty)
       <dt>Rate</dt><dd>\(RateText.text(seeing.rate(app.id))) over the last minute</dd>
+      <dt>Pending</dt><dd>\(NumberText.grouped(status.pendingCount)) without an outcome</dd>
       <dt>Queue</dt><dd>\(NumberText.grouped(queue.notifications)) notifications, \(ByteText.text(queue.byteCount))</dd>
       <dt>Oldest</dt><dd>\(AgeText.text(queue.oldestAge))</dd>
       <dt>In flight</dt><dd>\(NumberText.grouped(status.windowNotifications))</dd>
@@ -87,12 +92,13 @@ extension Dashboard {
         <tr><td>\(ending.label.replacing("_", with: " "))</td><td class="number">\(NumberText.grouped(count))</td></tr>
         """
       }
+    func table(_ rows: [HTML]) -> HTML { "<table class=\"narrow\"><tbody>\(rows)</tbody></table>" }
     return """
       <section id="account" data-live class="card"><h2>Since the start</h2>
       <p>\(NumberText.grouped(account.submitted)) taken in, \(NumberText.grouped(account.settled)) with an outcome\
       \(HTML.when(account.resent > 0, ", \(NumberText.grouped(account.resent)) resends")).</p>
-      \(HTML.when(!rows.isEmpty, "<table class=\"narrow\"><tbody>\(rows)</tbody></table>"))
-      \(HTML.when(!endings.isEmpty, "<h3>Connections that ended</h3><table class=\"narrow\"><tbody>\(endings)</tbody></table>"))
+      \(HTML.when(!rows.isEmpty, table(rows)))
+      \(HTML.when(!endings.isEmpty, "<h3>Connections that ended</h3>\(table(endings))"))
       </section>
       """
   }
@@ -106,7 +112,7 @@ extension Dashboard {
     }
     return """
       <section id="recent" data-live><h2>Latest that were not accepted</h2>
-      \(rows.isEmpty ? "<p>None since the start.</p>" : Self.recentTable(rows))
+      \(rows.isEmpty ? "<p class=\"card empty\">None since the start.</p>" : Self.recentTable(rows))
       </section>
       """
   }

@@ -3,8 +3,8 @@
 /// A page of another site can make a browser send requests here. A name that points to this machine
 /// only for an attack (DNS rebinding) is told by `Host`, a foreign form by `Origin`.
 struct BrowserCheck: Sendable {
-  /// Names of the service, in lower case, beside `localhost` and addresses: nobody can make an address
-  /// point elsewhere.
+  /// Names of the service, in lower case, beside `localhost` and addresses: nobody can make an
+  /// address point elsewhere.
   var names: Set<String> = []
 
   /// - Parameter host: the header `Host`.

@@ -13,6 +13,8 @@ struct Dashboard: Sendable {
   let intake: IntakeLimit
   let seeing: Seeing
   let standings: CampaignStandings
+  /// Nil: the service has none.
+  let bridge: Bridge?
   var check = BrowserCheck()
   /// The service is reached by HTTPS: browsers send its cookies only so.
   var isSecure = false

@@ -40,8 +40,11 @@ enum DashboardAssets {
       document.body.classList.remove("offline");
       for (const part of document.querySelectorAll("[data-live]")) {
         const fresh = page.getElementById(part.id);
-        if (fresh && !part.contains(document.activeElement)) part.replaceWith(document.adoptNode(fresh));
+        // What somebody has opened, or is about to press, stays.
+        if (!fresh || part.contains(document.activeElement) || part.querySelector("details[open]")) continue;
+        part.replaceWith(document.adoptNode(fresh));
       }
+      document.title = page.title;
     }
 
     if (document.querySelector("[data-live]")) setInterval(update, seconds * 1000);

@@ -22,7 +22,8 @@ extension DashboardAssets {
     a { color: var(--accent); text-underline-offset: .15em; }
     code { font-family: ui-monospace, "DejaVu Sans Mono", monospace; font-size: .92em; overflow-wrap: anywhere; }
     header {
-      display: flex; flex-wrap: wrap; gap: .5rem 1.5rem; align-items: center; padding: .7rem 1.5rem;
+      display: flex; flex-wrap: wrap; gap: .5rem 1.5rem; align-items: center;
+      padding: .7rem max(1.5rem, 50% - 620px + 1.5rem);
       background: var(--card); border-bottom: 1px solid var(--line);
     }
     header .brand { font-weight: 700; font-size: 1.1rem; color: var(--text); text-decoration: none; }
@@ -43,7 +44,7 @@ extension DashboardAssets {
     .columns { display: grid; gap: 1rem; grid-template-columns: repeat(auto-fit, minmax(min(24rem, 100%), 1fr)); }
     .columns .card { margin: 0; }
 
-    .alarms { list-style: none; margin: 0; padding: 0; display: grid; gap: .5rem; }
+    .alarms { list-style: none; margin: 0 0 1rem; padding: 0; display: grid; gap: .5rem; }
     .alarms li { padding: .6rem .9rem; border-radius: 8px; border-left: 4px solid; overflow-wrap: anywhere; }
     .alarms .critical { background: var(--bad-back); border-color: var(--bad); }
     .alarms .critical strong { color: var(--bad); }
@@ -54,15 +55,23 @@ extension DashboardAssets {
     .calm p::before { content: "✓ "; }
 
     table { width: 100%; border-collapse: collapse; background: var(--card); }
-    table.wide, #recent table { border: 1px solid var(--line); border-radius: 10px; border-spacing: 0; border-collapse: separate; }
+    table.wide, #recent table {
+      border: 1px solid var(--line); border-radius: 10px; border-spacing: 0; border-collapse: separate;
+    }
     th, td { padding: .5rem .8rem; text-align: left; vertical-align: baseline; }
-    tbody tr > * { border-top: 1px solid var(--line); }
-    thead th { font-size: .82rem; font-weight: 600; color: var(--soft); }
-    tbody th { font-weight: 600; overflow-wrap: anywhere; }
+    tbody tr > *, tfoot tr > * { border-top: 1px solid var(--line); }
+    thead th { font-size: .82rem; font-weight: 600; color: var(--soft); vertical-align: bottom; }
+    tbody th { font-weight: 600; overflow-wrap: anywhere; min-width: 9rem; }
     td { overflow-wrap: anywhere; }
+    tbody th .hint { font-weight: 400; margin: .15rem 0 0; }
+    td.time, td.act { white-space: nowrap; }
+    td.progress { min-width: 9.5rem; }
+    td[data-label=App] { min-width: 6rem; }
+    tr.over td, tr.over th { color: var(--soft); font-weight: 400; }
     .number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
     table.narrow { background: none; }
-    table.narrow td { padding: .25rem .4rem .25rem 0; }
+    table.narrow td, table.narrow th { padding: .25rem .4rem .25rem 0; }
+    #recent td { padding-top: .3rem; padding-bottom: .3rem; }
     table.narrow tbody tr:first-child > * { border-top: 0; }
     td form { margin: 0; }
 
@@ -79,8 +88,13 @@ extension DashboardAssets {
     .badge.paused, .badge.waiting, .badge.held { background: var(--warn-back); color: var(--warn); }
 
     label { display: block; margin: .8rem 0 .25rem; font-weight: 600; }
-    label.choice { display: inline-flex; gap: .4rem; align-items: center; margin: .2rem 1rem .2rem 0; font-weight: 400; }
-    fieldset { border: 1px solid var(--line); border-radius: 8px; margin: 1rem 0; padding: .3rem .9rem .6rem; min-width: 0; }
+    label.choice {
+      display: inline-flex; gap: .4rem; align-items: center; margin: .2rem 1rem .2rem 0; font-weight: 400;
+      overflow-wrap: anywhere;
+    }
+    fieldset {
+      border: 1px solid var(--line); border-radius: 8px; margin: 1rem 0; padding: .3rem .9rem .6rem; min-width: 0;
+    }
     legend { padding: 0 .4rem; color: var(--soft); }
     input:not([type=checkbox], [type=hidden]), select {
       width: 100%; max-width: 44rem; padding: .5rem .7rem; font: inherit; color: inherit; background: var(--page);
@@ -91,11 +105,27 @@ extension DashboardAssets {
       background: var(--accent); color: var(--on-accent); cursor: pointer; margin-top: .9rem;
     }
     button.quiet, button.danger, .actions button, header button, td button {
-      background: none; border-color: var(--line); color: var(--text); padding: .25rem .8rem; margin: 0; font-weight: 500;
+      background: none; border-color: var(--line); color: var(--text); padding: .25rem .8rem; margin: 0;
+      font-weight: 500;
     }
     button.danger { color: var(--bad); }
     :focus-visible { outline: 2px solid var(--accent); outline-offset: 2px; }
-    .actions { display: flex; flex-wrap: wrap; gap: .6rem; margin: .8rem 0 1rem; }
+    .head { display: flex; flex-wrap: wrap; gap: 0 1.5rem; align-items: baseline; justify-content: space-between; }
+    .actions { display: flex; flex-wrap: wrap; gap: .6rem; align-items: center; margin: 0 0 1rem; }
+    .summary { color: var(--soft); margin: -.6rem 0 1rem; }
+    details > summary {
+      display: inline-block; list-style: none; cursor: pointer; padding: .25rem .8rem; border-radius: 7px;
+      border: 1px solid var(--line); color: var(--bad); font-weight: 500;
+    }
+    details > summary::-webkit-details-marker { display: none; }
+    details[open] > summary { color: var(--soft); }
+    .asked { display: flex; flex-wrap: wrap; gap: .3rem .8rem; align-items: center; margin-top: .5rem; }
+    td details form { margin-top: .4rem; }
+    pre {
+      background: var(--page); border: 1px solid var(--line); border-radius: 7px; padding: .6rem .8rem; margin: .9rem 0 0;
+      white-space: pre-wrap; overflow-wrap: anywhere;
+    }
+    .empty { color: var(--soft); }
     .error { color: var(--bad); }
     .good { color: var(--good); }
     .card.good { color: inherit; border-color: var(--good); }
@@ -113,6 +143,7 @@ extension DashboardAssets {
 
     @media (max-width: 46rem) {
       header { padding: .6rem 1rem; }
+      header form { flex: 1; justify-content: space-between; }
       main { padding: .8rem 1rem 2rem; }
       table.wide, table.wide tbody { display: block; border: 0; background: none; }
       table.wide thead { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
@@ -122,7 +153,10 @@ extension DashboardAssets {
       }
       table.wide tr > * { border: 0; padding: .1rem 0; text-align: left; white-space: normal; }
       table.wide tr > th { grid-column: 1 / -1; font-size: 1.05rem; }
-      table.wide td[data-label]::before { content: attr(data-label); display: block; color: var(--soft); font-size: .78rem; }
+      table.wide td.time { font-size: .88rem; }
+      table.wide td[data-label]::before {
+        content: attr(data-label); display: block; color: var(--soft); font-size: .78rem; font-weight: 400;
+      }
       #recent table th, #recent table td { padding: .4rem .5rem; }
       dl { grid-template-columns: 1fr; gap: 0; }
       dd { margin-bottom: .5rem; }

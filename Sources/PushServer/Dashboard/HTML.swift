@@ -1,6 +1,7 @@
 /// A part of a page. Text becomes HTML only by being escaped.
 ///
-/// What stands in the source is HTML. What is interpolated is escaped, unless it is ``HTML`` itself:
+/// What stands in the source is HTML. What is interpolated is escaped, unless it is ``HTML``
+/// itself:
 ///
 /// ```swift
 /// let row: HTML = "<td class=\"\(name)\">\(title)</td>"

@@ -7,7 +7,8 @@ extension Dashboard {
   /// - Parameter created: a key that was just made, which is shown once.
   func keys(_ viewer: Page.Viewer, created: APIKey? = nil) async throws -> Page {
     try demand(.admin, of: viewer)
-    let rows = try await visibleKeys(viewer).map { key in row(key, viewer) }
+    let keys = try await visibleKeys(viewer)
+    let rows = (keys.filter { $0.revokedAt == nil } + keys.filter { $0.revokedAt != nil }).map { row($0, viewer) }
     return Page(
       title: "Keys", viewer: viewer,
       body: """
@@ -34,14 +35,14 @@ extension Dashboard {
 
   private func row(_ key: StoredKey, _ viewer: Page.Viewer) -> HTML {
     """
-    <tr>
+    <tr\(HTML.when(key.revokedAt != nil, " class=\"over\""))>
     <th scope="row">\(key.name)</th>
     <td data-label="Id"><code>\(key.id)</code></td>
     <td data-label="Scopes">\(key.scopes.joined(separator: ", "))</td>
     <td data-label="Apps">\(key.apps.isEmpty ? "all" : key.apps.joined(separator: ", "))</td>
     <td data-label="Made">\(day(key.createdAt))</td>
-    <td data-label="Last used">\(key.lastUsedAt.map(time) ?? "never")</td>
-    <td>\(key.revokedAt.map { "revoked \(day($0))" } ?? revokeForm(key, viewer))</td>
+    <td data-label="Last used">\(access.keys.lastUse(of: key).map(time) ?? "never")</td>
+    <td class="act">\(key.revokedAt.map { "revoked \(day($0))" } ?? revokeForm(key, viewer))</td>
     </tr>
     """
   }
@@ -50,12 +51,18 @@ extension Dashboard {
   func time(_ instant: StoreInstant) -> HTML {
     "\(InstantText.text(instant).prefix(16).replacing("T", with: " ")) UTC"
   }
+  /// The time of day, if it is within a day.
+  func clock(_ instant: StoreInstant, _ now: StoreInstant) -> HTML {
+    let isSoon = instant.milliseconds - now.milliseconds < 86_400_000
+    return isSoon ? "\(InstantText.text(instant).dropFirst(11).prefix(5)) UTC" : time(instant)
+  }
 
   private func revokeForm(_ key: StoredKey, _ viewer: Page.Viewer) -> HTML {
     if key.id == viewer.caller.keyID { return "yours" }
     return """
+      <details><summary>Revoke…</summary>
       <form method="post" action="/keys/\(key.id.asPathSegment)/revoke">\(Page.token(viewer))
-      <button class="danger">Revoke</button></form>
+      <button class="danger">Revoke for good</button></form></details>
       """
   }
 

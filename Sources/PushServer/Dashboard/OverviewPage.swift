@@ -2,6 +2,7 @@ internal import Carillon
 internal import PushEngine
 internal import PushStore
 
+/// What needs somebody, then the campaigns under way, then every app.
 extension Dashboard {
   /// More apps or alarms make a page that nobody reads.
   private static let appLimit = 200
@@ -11,27 +12,63 @@ extension Dashboard {
   func overview(_ viewer: Page.Viewer, named part: String) async throws -> Page {
     let apps = access.deployment.apps.filter { viewer.caller.sees(app: $0.id) }
     let statuses = apps.map { (app: $0.id, status: $0.status) }
-    let alarms = alarms(statuses)
-    let found = zip(apps, statuses).filter { part.isEmpty || $0.0.id.lowercased().contains(part.lowercased()) }
-    let rows = found.prefix(Self.appLimit).map { app, entry in row(app, entry.status) }
+    let alarms = try await alarms(statuses)
+    let found = Self.inOrder(Array(zip(apps, statuses.map(\.status))), alarms)
+      .filter { part.isEmpty || $0.0.id.lowercased().contains(part.lowercased()) }
+    let rows = found.prefix(Self.appLimit).map { row($0, $1) }
+    let empty: HTML = "<p class=\"card empty\">\(apps.isEmpty ? "There is no app." : "No app has such a name.")</p>"
     return Page(
       title: "Overview", viewer: viewer,
       body: """
         <h1>Overview</h1>
+        \(summary(apps, statuses.map(\.status)))
         \(AlarmList.html(alarms, isAboutOneApp: false))
+        \(try await campaignsUnderWay(viewer))
         <section id="apps" data-live>
         <h2>Apps</h2>
         \(HTML.when(apps.count > Self.appLimit, Self.search(part, shown: rows.count, of: apps.count)))
-        \(rows.isEmpty ? "<p>There is no such app.</p>" : Self.table(Array(rows)))
+        \(rows.isEmpty ? empty : Self.table(Array(rows)))
         </section>
         """, refresh: 10)
   }
 
   /// Of the apps, and of the service.
-  func alarms(_ statuses: [(app: String, status: AppStatusSnapshot)]) -> [Alarm] {
-    AlarmRules.alarms(
-      statuses, journalFailure: access.deployment.journalFailure, freeBytes: seeing.freeByteCount,
+  func alarms(_ statuses: [(app: String, status: AppStatusSnapshot)]) async throws -> [Alarm] {
+    let isAnyPaused = statuses.contains { $0.status.state == .paused }
+    return AlarmRules.alarms(
+      statuses, pausedAt: isAnyPaused ? try await store.pausedApps().mapValues { $0.milliseconds / 1000 } : [:],
+      journalFailure: access.deployment.journalFailure, freeBytes: seeing.freeByteCount,
       now: StoreInstant.now.milliseconds / 1000)
+  }
+
+  /// Apps with alarms first, the worst at the top; the others as the configuration has them.
+  private static func inOrder(
+    _ apps: [(PushApp, AppStatusSnapshot)], _ alarms: [Alarm]
+  ) -> [(PushApp, AppStatusSnapshot)] {
+    var ranks: [String: Int] = [:]
+    for (rank, alarm) in alarms.enumerated() {
+      if let app = alarm.app, ranks[app] == nil { ranks[app] = rank }
+    }
+    return apps.enumerated().map { (rank: ranks[$1.0.id] ?? .max, position: $0, entry: $1) }
+      .sorted { ($0.rank, $0.position) < ($1.rank, $1.position) }.map(\.entry)
+  }
+
+  private func summary(_ apps: [PushApp], _ statuses: [AppStatusSnapshot]) -> HTML {
+    var counts: [String: Int] = [:]
+    for status in statuses { counts[StateBadge.word(status), default: 0] += 1 }
+    let states = StateBadge.words.compactMap { word in counts[word].map { "\($0) \(word)" } }
+    let rate = apps.reduce(0) { $0 + seeing.rate($1.id) }
+    var parts = ["\(apps.count) app\(apps.count == 1 ? "" : "s"): \(states.joined(separator: ", "))"]
+    parts.append("\(RateText.text(rate)) over the last minute")
+    if let bridge {
+      let refused = bridge.refusedCount
+      let counts = bridge.counts
+      let clients = apps.reduce(0) { $0 + (counts[$1.id]?.clients ?? 0) }
+      parts.append(
+        "bridge: \(clients) client\(clients == 1 ? "" : "s")"
+          + (refused > 0 ? ", \(NumberText.grouped(refused)) refused since the start" : ""))
+    }
+    return "<p id=\"summary\" data-live class=\"summary\">\(parts.joined(separator: " · "))</p>"
   }
 
   private static func search(_ part: String, shown: Int, of count: Int) -> HTML {
@@ -45,7 +82,7 @@ extension Dashboard {
     """
     <table class="wide">
     <thead><tr><th>App</th><th>State</th><th class="number">Rate</th><th class="number">Accepted</th>
-    <th class="number">Not accepted</th><th class="number">Queue</th><th class="number">Oldest</th>
+    <th class="number">Not accepted</th><th class="number">Pending</th><th class="number">Oldest</th>
     <th class="number">Connections</th><th>Credential</th></tr></thead>
     <tbody>
     \(rows)
@@ -63,10 +100,10 @@ extension Dashboard {
       <td data-label="Rate" class="number">\(RateText.text(seeing.rate(app.id)))</td>
       <td data-label="Accepted" class="number">\(NumberText.grouped(account.accepted))</td>
       <td data-label="Not accepted" class="number">\(NumberText.grouped(account.settled - account.accepted))</td>
-      <td data-label="Queue" class="number">\(NumberText.grouped(status.queue.notifications))</td>
+      <td data-label="Pending" class="number">\(NumberText.grouped(status.pendingCount))</td>
       <td data-label="Oldest" class="number">\(AgeText.text(status.queue.oldestAge))</td>
       <td data-label="Connections" class="number">\(status.connections.open)</td>
-      <td data-label="Credential">\(CredentialText.text(status))</td>
+      <td data-label="Credential" class="time">\(CredentialText.text(status))</td>
       </tr>
       """
   }
@@ -88,7 +125,7 @@ enum AlarmList {
         """
     }
     return """
-      <section id="alarms" data-live><h2>Alarms</h2><ul class="alarms">
+      <section id="alarms" data-live>\(HTML.when(!isAboutOneApp, "<h2>Alarms</h2>"))<ul class="alarms">
       \(Array(items))
       \(HTML.when(rest > 0, "<li class=\"warning\">\(rest) more.</li>"))
       </ul></section>
@@ -97,12 +134,17 @@ enum AlarmList {
 }
 
 enum StateBadge {
+  /// In the order in which they are counted.
+  static let words = ["stopped", "suspended", "waiting", "paused", "held back", "running"]
+
+  static func word(_ status: AppStatusSnapshot) -> String {
+    guard status.state == .running, let obstacle = status.obstacle else { return status.state.rawValue }
+    return obstacle.isOwnLimit ? "held back" : "waiting"
+  }
+
   static func html(_ status: AppStatusSnapshot) -> HTML {
-    if status.state == .running, let obstacle = status.obstacle {
-      return obstacle.isOwnLimit
-        ? "<span class=\"badge waiting\">held back</span>" : "<span class=\"badge waiting\">waiting</span>"
-    }
-    return "<span class=\"badge \(status.state.rawValue)\">\(status.state.rawValue)</span>"
+    let word = word(status)
+    return "<span class=\"badge \(word == "held back" ? "waiting" : word)\">\(word)</span>"
   }
 }
 

@@ -1,18 +1,40 @@
 internal import Carillon
 internal import Foundation
 internal import PushEngine
+internal import PushStore
 internal import ServiceLifecycle
 internal import Synchronization
 
-/// What is remembered for those who look at the service: how fast each app sends.
+/// What is remembered for those who look at the service: how fast each app and each campaign sends.
 final class Seeing: Sendable {
   private let rates = Mutex<[String: RateWindow]>([:])
+  /// Of the share of a campaign that is done, in billionths.
+  private let paces = Mutex<[StoredUUID: RateWindow]>([:])
   let journalDirectory: String
 
   init(journalDirectory: String) { self.journalDirectory = journalDirectory }
 
   /// Notifications of an app that got their outcome, per second, over the last minute.
   func rate(_ app: String) -> Double { rates.withLock { $0[app]?.perSecond ?? 0 } }
+
+  /// How much of a campaign is done in a second, as a share of the whole, over the last minute; 0
+  /// while it is not known.
+  func pace(_ campaign: StoredUUID) -> Double { (paces.withLock { $0[campaign]?.perSecond ?? 0 }) / Self.billion }
+
+  private static let billion = 1e9
+
+  /// - Parameter shares: of the campaigns that send at present.
+  func sample(_ shares: [(campaign: StoredUUID, share: Double)], now: ContinuousClock.Instant) {
+    paces.withLock { paces in
+      var kept: [StoredUUID: RateWindow] = [:]
+      for (campaign, share) in shares {
+        var window = paces[campaign] ?? RateWindow()
+        window.add(Int(share * Self.billion), now: now)
+        kept[campaign] = window
+      }
+      paces = kept
+    }
+  }
 
   func sample(_ deployment: Deployment, now: ContinuousClock.Instant) {
     let counts = deployment.apps.map { ($0.id, $0.tally.account.settled) }
@@ -52,14 +74,31 @@ struct RateWindow: Sendable {
   }
 }
 
-/// Samples the apps' totals until the service ends.
+/// Samples the totals of apps, and how far campaigns have come, until the service ends.
 struct RateSampling: Service {
   let seeing: Seeing
   let deployment: Deployment
+  let desk: CampaignDesk
 
   func run() async throws {
     await cancelWhenGracefulShutdown {
-      repeat { seeing.sample(deployment, now: .now) } while (try? await Task.sleep(for: RateWindow.interval)) != nil
+      repeat {
+        seeing.sample(deployment, now: .now)
+        seeing.sample(desk.shares, now: .now)
+      } while (try? await Task.sleep(for: RateWindow.interval)) != nil
+    }
+  }
+}
+
+extension CampaignDesk {
+  /// Of the campaigns that send at present. Those in several parts send at times that no pace
+  /// tells.
+  fileprivate var shares: [(campaign: StoredUUID, share: Double)] {
+    all.compactMap { live in
+      guard let campaign = live.campaign(part: 0), !campaign.isPaused, let fraction = campaign.fractionRead else {
+        return nil
+      }
+      return (live.id, CampaignStanding.share(fraction, campaign.accountSoFar))
     }
   }
 }

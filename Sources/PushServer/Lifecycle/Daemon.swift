@@ -92,7 +92,7 @@ package final class Daemon: Sendable {
       isOpen: { [self] in isReady.load(ordering: .relaxed) })
     let dashboard = Dashboard(
       access: access, store: store, book: book, intake: intake, seeing: seeing,
-      standings: CampaignStandings(desk: campaigns.desk, deployment: deployment),
+      standings: CampaignStandings(desk: campaigns.desk, deployment: deployment), bridge: bridge,
       check: BrowserCheck(names: configuration.api.hosts), isSecure: certificate != nil)
     let api = ControlRoutes(
       access: access, store: store, book: book, intake: intake, campaigns: campaigns,
@@ -129,7 +129,7 @@ package final class Daemon: Sendable {
         }),
       .init(service: campaigns),
       .init(service: deployment),
-      .init(service: RateSampling(seeing: seeing, deployment: deployment)),
+      .init(service: RateSampling(seeing: seeing, deployment: deployment, desk: campaigns.desk)),
       .init(
         service: ReloadTriggers(
           reloading: reloading, files: { [self] in [file] + credentialFiles.withLock { $0 } }, logger: logger)),
@@ -209,6 +209,7 @@ package final class Daemon: Sendable {
           metadata: ["app": "\(id)", "count": "\(count)"])
       }
     }
+    metrics.remove(apps: report.removed)
     for app in changed.deployment.apps {
       do throws(CarillonError) {
         let isNew = old[app.id] == nil

@@ -21,9 +21,6 @@ package struct ServeCheck: Sendable {
   /// Why the service would not start, or not serve an app.
   package private(set) var problems: [Finding] = []
 
-  /// A certificate that ends sooner is a warning.
-  private static let soon: Int64 = 30 * 86_400
-
   package static func run(_ configuration: ServerConfiguration, file: String) async -> ServeCheck {
     var check = ServeCheck()
     let now = Int64(Date().timeIntervalSince1970)
@@ -61,7 +58,11 @@ package struct ServeCheck: Sendable {
   private mutating func add(_ certificate: CertificateInspection, _ subject: String, _ now: Int64) {
     let end = certificate.validity.upperBound
     let finding = Finding(subject: subject, text: "its certificate is valid until \(CivilTime.describe(end))")
-    if end - now < Self.soon { warnings.append(finding) } else { facts.append(finding) }
+    if certificate.daysLeft(at: now) < CredentialFinding.warningDays {
+      warnings.append(finding)
+    } else {
+      facts.append(finding)
+    }
   }
 
   // MARK: Files

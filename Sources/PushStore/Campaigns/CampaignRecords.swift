@@ -7,6 +7,8 @@ package protocol CampaignRecords: Sendable {
   ///
   /// - Parameter cursor: those older than this one; nil: from the newest on.
   func campaigns(app: String, before cursor: StoredUUID?, limit: Int) async throws(StoreError) -> [StoredCampaign]
+  /// The newest of all apps.
+  func latestCampaigns(limit: Int) async throws(StoreError) -> [StoredCampaign]
   /// Those of all apps that have not ended.
   func openCampaigns() async throws(StoreError) -> [StoredCampaign]
   /// Replaces what can change of a campaign: everything but its id, app and time of creation.

@@ -37,6 +37,14 @@ extension SQLiteStore {
     }
   }
 
+  package func latestCampaigns(limit: Int) async throws(StoreError) -> [StoredCampaign] {
+    try await read { database in
+      try Row.fetchAll(
+        database, sql: "SELECT * FROM campaigns ORDER BY high DESC, low DESC LIMIT ?", arguments: [limit]
+      ).map(StoredCampaign.init)
+    }
+  }
+
   package func openCampaigns() async throws(StoreError) -> [StoredCampaign] {
     try await read { database in
       try Row.fetchAll(database, sql: "SELECT * FROM campaigns WHERE endedAt IS NULL ORDER BY high, low")

@@ -24,6 +24,8 @@ final class CampaignDesk: Sendable {
 
   func live(_ id: StoredUUID) -> LiveCampaign? { lives.withLock { $0[id] } }
 
+  var all: [LiveCampaign] { lives.withLock { Array($0.values) } }
+
   /// The campaign is over, and nobody works for it.
   func forget(_ id: StoredUUID) { lives.withLock { $0[id] = nil } }
 

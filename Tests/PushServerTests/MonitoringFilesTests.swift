@@ -1,0 +1,106 @@
+internal import Foundation
+internal import PushTransport
+internal import Testing
+
+@testable internal import PushServer
+
+/// What the guides, the alert rules and Grafana's dashboard say about metrics, against the metrics
+/// themselves.
+@Suite("Monitoring files")
+struct MonitoringFilesTests {
+  private static func text(_ path: String) throws -> String {
+    let root = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+      .deletingLastPathComponent()
+    return try String(contentsOf: root.appending(path: path), encoding: .utf8)
+  }
+
+  private static let guides = "Sources/Carillon/Documentation.docc/Guides"
+
+  @Test("alert rules and Grafana's dashboard use metrics that there are", arguments: ["alerts.yml", "grafana.json"])
+  func names(file: String) throws {
+    let known = Set(Metric.all.map(\.name))
+    let used = try Self.text("ops/service/\(file)").matches(of: /carillon_[a-z_]+/).map { String($0.0) }
+    #expect(used.count > 10)
+    for name in Set(used) {
+      let base = name.replacing(/_(bucket|sum|count)$/, with: "")
+      #expect(known.contains(name) || known.contains(base), "\(file): \(name)")
+    }
+  }
+
+  @Test("the guide has every metric with its labels")
+  func guide() throws {
+    let rows = try Self.text("\(Self.guides)/SeeTheService.md").split(separator: "\n")
+      .compactMap { $0.wholeMatch(of: /\| `([a-z_]+)` \| ([^|]*)\|.*/) }
+    var listed: [String: Set<String>] = [:]
+    for row in rows {
+      listed["carillon_\(row.1)"] = Set(row.2.matches(of: /`([a-z]+)`/).map { String($0.1) })
+    }
+    for metric in Metric.all {
+      let labels = try #require(listed[metric.name], "\(metric.name) is not in the guide")
+      #expect(labels == Self.labels[metric.name] ?? ["app"], "\(metric.name)")
+    }
+    #expect(listed.count == Metric.all.count)
+  }
+
+  /// Of metrics with other labels than the app's.
+  static let labels: [String: Set<String>] = [
+    "carillon_notifications_total": ["app", "outcome", "reason"], "carillon_reconnects_total": ["app", "cause"],
+    "carillon_queue_notifications": ["app", "priority"], "carillon_connections": ["app", "state"],
+    "carillon_app_paused": ["app", "why"], "carillon_delivery_duration_seconds": ["app", "stage"],
+    "carillon_bridge_responses_total": ["app", "status"], "carillon_bridge_refused_total": [],
+    "carillon_journal_fsync_seconds": [], "carillon_journal_lag_seconds": [], "carillon_journal_failed": [],
+    "carillon_store_wal_bytes": [], "carillon_ready": [],
+    "carillon_http_request_duration_seconds": ["route", "method", "code"],
+  ]
+
+  @Test("a certificate's end is announced equally early everywhere")
+  func expiry() throws {
+    let days = CredentialFinding.warningDays
+    #expect(AlarmRules.expiryWarning == .seconds(days * 86_400))
+    for (path, sentence) in [
+      ("ops/service/alerts.yml", "- time() < \(days) * 86400"),
+      ("ops/service/alerts.yml", "expires within \(days) days"),
+      ("\(Self.guides)/Alarms.md", "ends within \(days) days"),
+      ("\(Self.guides)/SeeTheService.md", "ends within \(days) days"),
+      ("\(Self.guides)/CredentialsAndRenewal.md", "\(days) days before a certificate ends"),
+      ("Sources/CarillonCommand/CredentialCommand.swift", "last \\\n        \(days) days"),
+    ] {
+      #expect(try Self.text(path).contains(sentence), "\(path): \(sentence)")
+    }
+  }
+
+  @Test("the status of apps fits the terminal, and what needs somebody comes first")
+  func status() throws {
+    let json = """
+      {"items":[
+        {"id":"news","state":"running","connections":{"open":2},"queue":{"notifications":0,"oldestSeconds":0},"inFlight":7},
+        {"id":"com.example.weather.an-app-with-a-name-that-is-long","state":"running","waitsFor":"connection refused",
+         "connections":{"open":0},"queue":{"notifications":1234567,"oldestSeconds":7300},
+         "credentialExpiresAt":"2027-06-01T00:00:00.000Z"},
+        {"id":"chat","state":"paused","connections":{"open":0},"queue":{"notifications":3,"oldestSeconds":61},
+         "credentialExpiresAt":"2027-01-05T12:00:00.000Z"},
+        {"id":"bank","state":"suspended","reason":"the gateway refused the credential with 403 InvalidProviderToken, \
+      which means that the key is not one of the team's"}
+      ]}
+      """
+    let apps = try ServiceReply(status: 200, headers: [:], body: Array(json.utf8)).decoded(ServiceStatus.self).items
+    // 1 January 2027.
+    let now: Int64 = 1_798_761_600
+    let lines = ServiceStatus.lines(apps, columns: 80, now: now)
+    #expect(lines.allSatisfy { $0.count <= 80 }, "\(lines)")
+    #expect(lines[0] == "4 apps: 1 suspended, 1 waiting, 1 paused, 1 running")
+    #expect(lines.count == 10)
+    #expect(lines[3].hasPrefix("bank "))
+    #expect(lines[4] == "  The gateway refused the credential with 403 InvalidProviderToken, which means")
+    #expect(lines[6].contains(/^com\.example\.weather\.[^ ]*… +waiting +0 +1,234,567 +2 h +2027-06-01$/))
+    #expect(lines[7] == "  Waits: connection refused.")
+    #expect(lines[8].contains(/^chat +paused +0 +3 +61 s +4 days left$/))
+    #expect(lines[9].contains(/^news +running +2 +7 +0 s$/))
+    // As wide as it likes, with every name.
+    #expect(ServiceStatus.lines(apps, columns: nil, now: now).contains { $0.contains("name-that-is-long ") })
+    let few = ServiceStatus.lines(apps, columns: 80, rows: 8, now: now)
+    #expect(few.count <= 8)
+    #expect(few.last == "… 3 more apps")
+    #expect(ServiceStatus.lines([], columns: 80, now: now).first == "0 apps")
+  }
+}
