@@ -33,21 +33,27 @@ internal import Testing
     try site.close()
   }
 
-  @Test("without progress the app is suspended, takes in on, and goes on when it is resumed", arguments: [false, true])
+  @Test(
+    "without progress the app is suspended, takes in on, tries now and then, and goes on", arguments: [false, true])
   func patience(isHTTP2: Bool) throws {
     let site = try HeldSite(
       isHTTP2: isHTTP2, outage: NetworkFaults.Outage(kind: .unreachable, after: .zero, duration: .seconds(5_000)))
     site.add(300)
     #expect(site.runUntil { site.app.hold.suspension != nil })
     #expect(site.app.hold.suspension?.contains("no progress") == true)
+    #expect(site.app.retryIn.map { $0 > .zero && $0 <= .seconds(20) } == true)
     #expect(site.app.failure == nil)
     let dials = site.dialer.dials
     site.add(300)
     #expect(site.runUntil { site.acknowledgedCount == 600 })
-    site.pass(.seconds(6_000))
-    #expect(site.dialer.dials == dials)
-    site.app.restart()
+    // Pauses of 20, 40 … 900 s, and 20 s of trying between them.
+    site.pass(.seconds(4_000))
+    #expect(site.acceptedCount == 0)
+    #expect(site.dialer.dials > dials)
+    #expect(site.dialer.dials < dials + 600, "\(site.dialer.dials - dials) dials in 4,000 s")
     #expect(site.runUntil { site.acceptedCount == 600 })
+    #expect(site.loop.now < Instant.start + .seconds(6_200))
+    #expect(site.app.retryIn == nil)
     site.finish()
     #expect(site.runUntil { site.hasEnded })
     #expect(site.account.accepted == 600)

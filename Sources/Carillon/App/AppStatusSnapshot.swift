@@ -10,7 +10,8 @@ package struct AppStatusSnapshot: Hashable, Sendable {
     /// Its operator has paused it.
     case paused
     /// Its credential was refused, its patience is over, or most of its tokens are bad. It takes
-    /// notifications in, and goes on when it is resumed or gets another credential.
+    /// notifications in, and goes on when it is resumed or gets another credential. Without patience
+    /// it tries again by itself, too.
     case suspended
     /// It sends nothing any more, and takes nothing in.
     case stopped
@@ -38,6 +39,8 @@ package struct AppStatusSnapshot: Hashable, Sendable {
   package var state = State.running
   /// Why it is suspended or has stopped, in one sentence.
   package var reason: String?
+  /// Until a suspended app tries again by itself; nil: it does not.
+  package var nextTryIn: Duration?
   package var connections = Connections()
   package var queue = Queue()
   /// Notifications that were given to a connection, or wait for one that is about to send them.
@@ -50,6 +53,10 @@ package struct AppStatusSnapshot: Hashable, Sendable {
   package var transport = ""
   /// Host and port.
   package var gateway = ""
+  /// Notifications per second, at most; nil: any number.
+  package var rateLimit: Double?
+  /// Its part of the processor.
+  package var weight = 1
 }
 
 extension PushApp {
@@ -59,11 +66,14 @@ extension PushApp {
     let settings = entry.settings
     status.transport = settings.transport.rawValue
     status.gateway = "\(settings.gatewayOrDefault)"
+    status.rateLimit = settings.rateLimit
+    status.weight = settings.weight
     status.credentialExpiry = entry.credential.certificate?.validity.upperBound
     if entry.isPaused { status.state = .paused }
     guard let runtime = entry.runtime else { return status }
     let (app, intake) = (runtime.app, runtime.intake)
     (status.state, status.reason) = Self.state(app)
+    status.nextTryIn = app.retryIn
     let activity = app.activity
     status.connections = AppStatusSnapshot.Connections(
       open: activity.openCount, opening: activity.openingCount, closed: activity.closedCount)

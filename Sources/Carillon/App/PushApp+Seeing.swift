@@ -6,6 +6,16 @@ extension PushApp {
   package var tally: AppTally { entry.tally }
 }
 
+extension PushApp {
+  /// Gives the app the credential and the limits (rate, weight, patience) of another configuration
+  /// while it sends. Everything else of it stays as it is.
+  ///
+  /// - Throws: as ``replaceCredential(_:)``. Then nothing has changed.
+  package func takeOver(_ configuration: AppConfiguration) async throws(CarillonError) {
+    try await core.reconfigure(entry, configuration)
+  }
+}
+
 extension Deployment {
   /// Lets `makeObserver` give each app an observer of its lanes. To be called once, before the
   /// deployment runs.

@@ -107,11 +107,13 @@ struct CampaignPlan: Sendable {
   }
 
   func source(
-    file path: String, from mark: AudienceMark?, selection: (AudienceHeader) -> RowSelection? = { _ in nil }
+    file path: String, from mark: AudienceMark?, numbersRows: Bool = false,
+    selection: (AudienceHeader) -> RowSelection? = { _ in nil }
   ) throws(CarillonError) -> CampaignSource {
     do {
       let file = try AudienceFile(
-        path: path, from: mark, readsHeaders: isHTTP2, renderer: renderer, selection: selection)
+        path: path, from: mark, numbersRows: numbersRows, readsHeaders: isHTTP2, renderer: renderer,
+        selection: selection)
       return .file(file)
     } catch let error as PayloadTemplateError {
       throw CarillonError(.payload, "The notification with \(path): \(error).")
@@ -169,7 +171,7 @@ extension PushApp {
     let campaign = PushCampaign(
       run, app: id, name: plan.note.name, source: source,
       chunk: AudienceChunk(entryLimit: plan.entryLimit, payloadCapacity: plan.payloadCapacity),
-      loop: runtime.engine.loop)
+      loop: runtime.engine.loop, isKept: plan.note.served != nil)
     guard runtime.engine.jobs.put({ await campaign.serve(runtime) }) else { throw DeploymentCore.hasEnded }
     return campaign
   }

@@ -32,12 +32,15 @@ public final class PushCampaign: Sendable {
   private let source: CampaignSource
   private let loop: any Loop
   private let chunk: AudienceChunk
+  /// A service's campaign, which goes on when its app was removed and comes back.
+  private let isKept: Bool
   private let started = ContinuousClock.now
   private let ending = Mutex<Ending?>(nil)
   private let ended = Gate()
 
   init(
-    _ run: CampaignRun, app: String, name: String, source: CampaignSource, chunk: AudienceChunk, loop: any Loop
+    _ run: CampaignRun, app: String, name: String, source: CampaignSource, chunk: AudienceChunk, loop: any Loop,
+    isKept: Bool = false
   ) {
     self.run = run
     self.app = app
@@ -45,13 +48,15 @@ public final class PushCampaign: Sendable {
     self.source = source
     self.loop = loop
     self.chunk = chunk
+    self.isKept = isKept
   }
 
   // MARK: Its course
 
   /// Sends everything. Called once, by the deployment.
   func serve(_ runtime: AppRuntime) async {
-    let number = runtime.runs.add(RunRegistry.Run(drain: { self.cutShort() }, cancel: { self.cutShort() }))
+    let number = runtime.runs.add(
+      RunRegistry.Run(drain: { self.cutShort() }, cancel: { self.cutShort() }, isKept: isKept))
     if number == nil { cutShort() }
     do throws(AudienceError) {
       try await source.run(run, chunk: chunk)

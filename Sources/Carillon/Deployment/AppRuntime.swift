@@ -6,6 +6,7 @@ internal import Synchronization
 /// One app of a deployment: what outlives its engine.
 final class AppEntry: Sendable {
   private struct State {
+    var configuration: AppConfiguration
     var settings: AppSettings
     var credential: ResolvedCredential
     var runtime: AppRuntime?
@@ -13,7 +14,6 @@ final class AppEntry: Sendable {
   }
 
   let id: String
-  let configuration: AppConfiguration
   let goneDevices = Multicast<PushApp.GoneDevice>(bufferLimit: 16_384)
   let tally = AppTally()
   private let state: Mutex<State>
@@ -21,8 +21,8 @@ final class AppEntry: Sendable {
   init(_ configuration: AppConfiguration, registry: ProviderTokenRegistry) throws(CarillonError) {
     let settings = try configuration.settings
     id = configuration.id
-    self.configuration = configuration
-    state = Mutex(State(settings: settings, credential: try Self.resolve(settings, registry)))
+    state = Mutex(
+      State(configuration: configuration, settings: settings, credential: try Self.resolve(settings, registry)))
   }
 
   static func resolve(
@@ -38,6 +38,8 @@ final class AppEntry: Sendable {
   var settings: AppSettings { state.withLock { $0.settings } }
   var credential: ResolvedCredential { state.withLock { $0.credential } }
 
+  var configuration: AppConfiguration { state.withLock { $0.configuration } }
+
   /// The engine's part; nil before the deployment runs, and after the app was removed.
   var runtime: AppRuntime? {
     get { state.withLock { $0.runtime } }
@@ -50,8 +52,9 @@ final class AppEntry: Sendable {
     set { state.withLock { $0.isPaused = newValue } }
   }
 
-  func replace(_ settings: AppSettings, _ credential: ResolvedCredential) {
+  func replace(_ configuration: AppConfiguration, _ settings: AppSettings, _ credential: ResolvedCredential) {
     state.withLock { state in
+      state.configuration = configuration
       state.settings = settings
       state.credential = credential
     }
@@ -90,6 +93,12 @@ final class AppRuntime: Sendable {
     rules.observer = observer
     app = engine.makeApp(AppPlan(configuration: rules, dialer: dialer), tally: entry.tally, events: events)
     if entry.isPaused { app.pause() }
+  }
+
+  /// Takes over what the entry has and an engine can change while it runs.
+  func replaceLimits() {
+    let settings = entry.settings
+    app.replace(rateLimit: settings.rateLimit, weight: settings.weight, patience: settings.patience)
   }
 
   /// New connections show the credential that the entry has now; those with the old one are left

@@ -144,7 +144,7 @@ final class DeploymentCore: Sendable {
     guard let parked = state.withLock({ $0.parked.first(where: isSame) }) else { return nil }
     let settings = try configuration.settings
     guard settings.suitsEngine(of: parked.entry.settings) else { return nil }
-    parked.entry.replace(settings, try AppEntry.resolve(settings, registry))
+    parked.entry.replace(configuration, settings, try AppEntry.resolve(settings, registry))
     return state.withLock { state -> AppEntry? in
       guard let index = state.parked.firstIndex(where: isSame), case .running(let engine) = state.phase,
         !state.entries.contains(where: { $0.id == configuration.id })
@@ -152,6 +152,7 @@ final class DeploymentCore: Sendable {
       let app = state.parked.remove(at: index)
       app.entry.runtime = app.runtime
       state.entries.append(app.entry)
+      app.runtime.replaceLimits()
       engine.jobs.put { await app.runtime.replaceCredential() }
       return app.entry
     }
@@ -182,9 +183,16 @@ final class DeploymentCore: Sendable {
   func replaceCredential(of entry: AppEntry, _ credential: AppCredential) async throws(CarillonError) {
     var configuration = entry.configuration
     configuration.credential = AppConfiguration.Credential(settings: credential)
+    try await reconfigure(entry, configuration)
+  }
+
+  /// Gives an app another credential and other limits. Its other settings stay as they are.
+  func reconfigure(_ entry: AppEntry, _ other: AppConfiguration) async throws(CarillonError) {
+    let configuration = entry.configuration.takingOver(other)
     let settings = try configuration.settings
-    entry.replace(settings, try AppEntry.resolve(settings, registry))
+    entry.replace(configuration, settings, try AppEntry.resolve(settings, registry))
     guard let runtime = entry.runtime else { return }
+    runtime.replaceLimits()
     if runtime.failure == nil { return await runtime.replaceCredential() }
     await restart(entry)
   }

@@ -2,8 +2,9 @@ internal import PushEngine
 internal import PushTransport
 internal import PushWire
 
-/// An app that was removed while it held acknowledged notifications. Its engine stays, suspended,
-/// until the app comes back or the deployment ends; the journal has everything too.
+/// An app that was removed while it held acknowledged notifications or a service's campaign. Its
+/// engine stays, suspended, until the app comes back or the deployment ends; the journal has
+/// everything too.
 struct ParkedApp: Sendable {
   let entry: AppEntry
   let runtime: AppRuntime
@@ -19,7 +20,7 @@ extension AppRuntime {
     guard let intake else { return false }
     let emptied = intake.finish()
     if !app.hold.isHeld { await emptied.waitInAnyCase(atMost: duration, on: engine.loop) }
-    guard !emptied.isOpen else { return false }
+    guard !emptied.isOpen || runs.hasKept else { return false }
     app.suspend(because: Self.removalReason)
     runs.cancelAll { !$0.isKept }
     return true
@@ -27,10 +28,21 @@ extension AppRuntime {
 }
 
 extension AppSettings {
-  /// Whether an engine that was made with these can go on with the other ones.
+  /// Whether an engine that was made with the other ones can go on with these.
   func suitsEngine(of other: AppSettings) -> Bool {
     var own = self
-    (own.credential, own.queueByteCount) = (other.credential, other.queueByteCount)
+    own.credential = other.credential
+    (own.rateLimit, own.weight, own.patience) = (other.rateLimit, other.weight, other.patience)
     return own == other
+  }
+}
+
+extension AppConfiguration {
+  /// With the credential and the limits of another one: what a running engine can change.
+  func takingOver(_ other: AppConfiguration) -> AppConfiguration {
+    var own = self
+    own.credential = other.credential
+    (own.rateLimit, own.weight, own.patience) = (other.rateLimit, other.weight, other.patience)
+    return own
   }
 }

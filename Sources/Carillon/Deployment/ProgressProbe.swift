@@ -45,7 +45,8 @@ extension DeploymentCore {
     }
     probe.ask("the journal") { answer in
       guard let journal else { return answer() }
-      journal.whenAllIsDurable { if $0 == nil { answer() } }
+      // Also one that has failed: it says so at once.
+      journal.whenAllIsDurable { _ in answer() }
     }
   }
 }

@@ -49,6 +49,9 @@ final class RunRegistry: Sendable {
     if runs.isEmpty { finished.open() }
   }
 
+  /// Something goes on that may go on when its app comes back.
+  var hasKept: Bool { state.withLock { $0.runs.values.contains(where: \.isKept) } }
+
   func cancelAll(where isMeant: (Run) -> Bool = { _ in true }) {
     let runs = state.withLock { Array($0.runs.values) }
     for run in runs where isMeant(run) { run.cancel() }

@@ -35,9 +35,9 @@ extension PushApp {
   ) throws(CarillonError) -> CampaignSource {
     let source: CampaignSource
     switch served.audience {
-    case .file(let path, let selection):
+    case .file(let path, let numbersRows, let selection):
       let mark = resumed.flatMap { $0.mark.offset == 0 ? nil : $0.mark }
-      source = try plan.source(file: path, from: mark, selection: selection)
+      source = try plan.source(file: path, from: mark, numbersRows: numbersRows, selection: selection)
     case .source(let make):
       let made = make(resumed?.readLine ?? 0)
       source = .served(made.0, feed: made.feed)

@@ -5,8 +5,10 @@ internal import PushWire
 /// by its name, so that the next process finds it again.
 package struct ServedCampaign: Sendable {
   package enum Audience: Sendable {
-    /// A token file, or some of its rows.
-    case file(String, selection: @Sendable (AudienceHeader) -> RowSelection? = { _ in nil })
+    /// A token file, or some of its rows. Its rows can have the numbers of the lines that they were
+    /// made of.
+    case file(
+      String, numbersRows: Bool = false, selection: @Sendable (AudienceHeader) -> RowSelection? = { _ in nil })
     /// Another source, which goes on behind a line; 0: from its beginning. Beside it, what feeds
     /// it.
     case source(@Sendable (_ line: UInt64) -> (any AudienceSource, feed: (@Sendable () async -> Void)?))

@@ -100,6 +100,18 @@ package actor App {
   /// Ends a suspension: its reason may be over.
   package nonisolated func restart() { shared.restart() }
 
+  /// Changes what can be changed while it runs.
+  package nonisolated func replace(rateLimit: Double?, weight: Int, patience: Duration) {
+    shared.rate.replace(perSecond: rateLimit)
+    shared.turns.replace(weight: weight)
+    shared.status.replace(patience: patience)
+  }
+
+  /// Until a suspended app tries again by itself; nil: it is not suspended, or somebody has to help.
+  package nonisolated var retryIn: Duration? {
+    hold.retryAt.map { $0 > home.now ? $0.since(home.now) : .zero }
+  }
+
   /// Whether and why it is paused or suspended.
   package nonisolated var hold: AppHold { shared.holdState }
 
@@ -241,7 +253,7 @@ package actor App {
       }
       watchTrouble(at: instant)
     case .giveUp(let reason):
-      shared.stop(because: reason)
+      shared.stop(because: reason, retryAfter: shared.status.retryPause())
     }
   }
 

@@ -107,9 +107,18 @@ final class AppShared: Sendable {
 
   /// The app can no longer send with its credential, its gateway or these tokens: it is suspended,
   /// or stops for good.
-  func stop(because reason: String) {
+  ///
+  /// - Parameter pause: a suspended app tries again after it; nil: not by itself.
+  func stop(because reason: String, retryAfter pause: Duration? = nil) {
     guard isSuspendable, journal != nil else { return cancelAll(failure: reason) }
-    change(.suspended(reason: reason)) { $0.suspended(reason) }
+    let retryAt = pause.map { loop.now + $0 }
+    let reason = retryAt == nil ? reason : "\(reason); it tries again by itself"
+    change(.suspended(reason: reason)) { $0.suspended(reason, retryAt: retryAt) }
+    guard let retryAt else { return }
+    _ = loop.schedule(at: retryAt) { [weak self] in
+      // Another hold may have taken its place.
+      if self?.holdState.retryAt == retryAt { self?.restart() }
+    }
   }
 
   func pause() { change(.paused) { $0.paused() } }

@@ -58,7 +58,8 @@ package final class AppStatus: Sendable {
   /// The app begins anew, or is held: what was before counts no more.
   func restarted() {
     state.withLock { state in
-      isTroubled.store(false, ordering: .releasing)
+      // The first progress after a suspension is told to the watchdog too.
+      isTroubled.store(state.isRetrying, ordering: .releasing)
       state.restarted()
     }
   }
@@ -69,10 +70,16 @@ package final class AppStatus: Sendable {
   func check(now: Instant, hasWork: Bool) -> ProgressWatchdog.Check {
     state.withLock { state in
       let check = state.check(now: now, hasWork: hasWork)
-      if check == .calm { isTroubled.store(false, ordering: .releasing) }
+      if check == .calm { isTroubled.store(state.isRetrying, ordering: .releasing) }
       return check
     }
   }
+
+  /// See ``ProgressWatchdog/retryPause()``.
+  func retryPause() -> Duration { state.withLock { $0.retryPause() } }
+
+  /// From now on.
+  func replace(patience: Duration) { state.withLock { $0.patience = patience } }
 
   /// What stops the app's progress at present, for display.
   package func obstacle(now: Instant) -> Obstacle? {

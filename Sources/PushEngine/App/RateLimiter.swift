@@ -4,14 +4,35 @@ internal import Synchronization
 
 /// An app's limit of notifications per second, over all its campaigns.
 final class RateLimiter: Sendable {
-  private let bucket: Mutex<TokenBucket?>
+  private struct Rate {
+    var perSecond: Double?
+    var bucket: TokenBucket?
+  }
+
+  /// After it, whoever waits looks whether there is another limit.
+  private static let longestWait = Duration.seconds(1)
+
+  private let rate: Mutex<Rate>
   private let loop: any Loop
 
   /// - Parameter perSecond: Nil: no limit.
   init(perSecond: Double?, loop: any Loop) {
     self.loop = loop
+    rate = Mutex(Rate(perSecond: perSecond, bucket: Self.bucket(perSecond, now: loop.now)))
+  }
+
+  private static func bucket(_ perSecond: Double?, now: Instant) -> TokenBucket? {
     // A burst of 20 ms keeps the sending even and the wake-ups few.
-    bucket = Mutex(perSecond.map { TokenBucket(perSecond: $0, burst: max(1, $0 / 50), now: loop.now) })
+    perSecond.map { TokenBucket(perSecond: $0, burst: max(1, $0 / 50), now: now) }
+  }
+
+  /// Another limit from now on.
+  func replace(perSecond: Double?) {
+    let now = loop.now
+    rate.withLock { rate in
+      guard rate.perSecond != perSecond else { return }
+      rate = Rate(perSecond: perSecond, bucket: Self.bucket(perSecond, now: now))
+    }
   }
 
   /// The number of notifications, up to `count`, that the limit allows now. Waits until there is at
@@ -25,12 +46,12 @@ final class RateLimiter: Sendable {
     return 0
   }
 
-  /// The same without waiting: 0 if the limit allows none before `nextAt`.
+  /// The same without waiting: 0 if the limit allows none now; ask again at `nextAt`.
   func allowanceNow(upTo count: Int) -> (count: Int, nextAt: Instant) {
     let now = loop.now
-    return bucket.withLock { bucket in
-      let taken = bucket?.take(upTo: count, now: now) ?? count
-      return (taken, bucket?.nextAt(now: now) ?? now)
+    return rate.withLock { rate in
+      let taken = rate.bucket?.take(upTo: count, now: now) ?? count
+      return (taken, min(rate.bucket?.nextAt(now: now) ?? now, now + Self.longestWait))
     }
   }
 

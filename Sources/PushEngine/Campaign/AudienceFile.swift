@@ -21,6 +21,8 @@ internal import Synchronization
   package var consumedByteCount: Int { consumed.load(ordering: .relaxed) }
 
   private let consumed = Atomic<Int>(0)
+  /// The number of the line after the header.
+  private let firstLine: UInt64
   /// After the header, or where reading began.
   private let start: AudienceMark
   private let input: AudienceInput
@@ -37,12 +39,14 @@ internal import Synchronization
   ///
   /// - Parameters:
   ///   - mark: Where to continue in a file that was read before; nil: after the header.
+  ///   - numbersRows: Numbers the rows behind the header from 1, however many lines they span: for a
+  ///     file that was made of another one, whose lines they are.
   ///   - readsHeaders: See ``AudienceReader``.
   ///   - makeRenderer: Called once with the header. Returns the renderer of each line's payload;
   ///     nil: one payload for all. Its errors are rethrown.
   ///   - selection: Called once with the header; see ``AudienceReader``.
   package init(
-    path: String, from mark: AudienceMark? = nil, readsHeaders: Bool = false,
+    path: String, from mark: AudienceMark? = nil, numbersRows: Bool = false, readsHeaders: Bool = false,
     renderer makeRenderer: (AudienceHeader) throws -> PayloadRenderer? = { _ in nil },
     selection: (AudienceHeader) -> RowSelection? = { _ in nil }
   ) throws {
@@ -50,7 +54,8 @@ internal import Synchronization
     input = try AudienceInput(path: path, blockByteCount: Self.blockByteCount)
     byteCount = input.byteCount
     header = try Self.detectHeader(input)
-    let first = AudienceMark(offset: UInt64(header.byteCount), line: header.firstLine)
+    firstLine = numbersRows && header.isCSV ? 1 : header.firstLine
+    let first = AudienceMark(offset: UInt64(header.byteCount), line: firstLine)
     if let mark, mark.offset > header.byteCount {
       try input.seek(to: mark.offset)
       start = mark
@@ -65,7 +70,7 @@ internal import Synchronization
     isSelected = rows != nil
     reader = AudienceReader(
       header, renderer: try makeRenderer(header), readsHeaders: readsHeaders, firstLine: self.mark.line,
-      selection: rows)
+      numbersRows: numbersRows, selection: rows)
     consumed.store(Int(clamping: self.mark.offset), ordering: .relaxed)
   }
 
@@ -120,7 +125,7 @@ internal import Synchronization
     guard let byteCount else { return AudienceUnread(line: line) }
     let offset = input.offset(ofLine: line, from: rest.mark ?? start)
     var unread = AudienceUnread(line: line, byteCount: max(0, byteCount - offset), fileByteCount: byteCount)
-    let readLineCount = Int(clamping: line) - Int(clamping: header.firstLine)
+    let readLineCount = Int(clamping: line) - Int(clamping: firstLine)
     let readByteCount = offset - header.byteCount
     if readLineCount > 0, readByteCount > 0 {
       unread.estimatedLineCount = Int(

@@ -27,6 +27,7 @@ internal import PushWire
   private let identifierColumn: Int?
   private let collapseColumn: Int?
   private let renderer: PayloadRenderer?
+  private let numbersRows: Bool
   private let selection: RowSelection?
   private var record: AudienceRecord
   private var recordEnd: AudienceRecordEnd
@@ -58,10 +59,11 @@ internal import PushWire
   ///   - readsHeaders: True: the columns `apns-id` and `collapse-id` set a notification's own
   ///     headers where they are not empty. False: they are ordinary columns.
   ///   - firstLine: The number of the first line, if it is not the one after the header.
+  ///   - numbersRows: A row has one number, however many lines it spans.
   ///   - selection: Other lines are passed over, as if they were blank.
   package init(
     _ header: AudienceHeader, renderer: PayloadRenderer? = nil, readsHeaders: Bool = false, firstLine: UInt64? = nil,
-    selection: RowSelection? = nil
+    numbersRows: Bool = false, selection: RowSelection? = nil
   ) {
     isCSV = header.isCSV
     columnCount = max(1, header.columns.count)
@@ -69,6 +71,7 @@ internal import PushWire
     identifierColumn = readsHeaders ? header.identifierColumn : nil
     collapseColumn = readsHeaders ? header.collapseColumn : nil
     self.renderer = renderer
+    self.numbersRows = numbersRows
     self.selection = selection
     record = AudienceRecord(columnLimit: columnCount)
     recordEnd = AudienceRecordEnd(isCSV: isCSV)
@@ -256,7 +259,7 @@ internal import PushWire
       return unsafe takeFirstLine(bytes, end: end, into: chunk)
     }
     unsafe take(bytes, into: chunk)
-    line += recordEnd.lineEnds
+    line += numbersRows ? 1 : recordEnd.lineEnds
     return bytes.count
   }
 

@@ -199,7 +199,7 @@ final class BinaryConversation: Conversation {
   }
 
   func hold(_ isHeld: Bool) {
-    if isHeld { renewConnection(tokens: nil) }
+    if isHeld { renewConnection(tokens: nil) } else { machine.resume() }
   }
 
   func prepareToDial() -> Bool {

@@ -84,13 +84,21 @@ final class LoopTurns: @unchecked Sendable {
   }
 
   private func flow(of share: TurnShare) -> Int {
-    if let flow = share.flow { return flow }
+    let weight = share.weight
+    if let flow = share.flow {
+      if share.flowWeight != weight {
+        share.flowWeight = weight
+        order.change(flow, weight: weight)
+      }
+      return flow
+    }
     // Shares of apps that are gone make room first.
     for index in flows.indices.dropFirst() where flows[index].share == nil && !flows[index].isFree {
       flows[index].isFree = true
       order.remove(index)
     }
-    let flow = order.add(weight: share.weight)
+    let flow = order.add(weight: weight)
+    share.flowWeight = weight
     if flow == flows.count { flows.append(Flow()) }
     flows[flow] = Flow(share: share)
     share.flow = flow

@@ -7,6 +7,8 @@ package struct AppHold: Hashable, Sendable {
   package private(set) var isPaused = false
   /// Why it was suspended, as a sentence; nil if it was not.
   package private(set) var suspension: String?
+  /// When the suspension ends by itself; nil: never.
+  package private(set) var retryAt: Instant?
   /// Grows with each change.
   package private(set) var generation = 0
 
@@ -22,10 +24,14 @@ package struct AppHold: Hashable, Sendable {
     return true
   }
 
-  /// Something that another connection would not mend. The first reason stays.
-  package mutating func suspended(_ reason: String) -> Bool {
-    guard suspension == nil else { return false }
+  /// Something that another connection would not mend. The first reason stays, unless that one would
+  /// end by itself and this one does not.
+  ///
+  /// - Parameter retryAt: when the app is to try again; nil: somebody has to help.
+  package mutating func suspended(_ reason: String, retryAt: Instant? = nil) -> Bool {
+    guard suspension == nil || self.retryAt != nil && retryAt == nil else { return false }
     suspension = reason
+    self.retryAt = retryAt
     generation += 1
     return true
   }
@@ -33,7 +39,7 @@ package struct AppHold: Hashable, Sendable {
   /// The operator lets the app go on, whatever held it.
   package mutating func resumed() -> Bool {
     guard isHeld else { return false }
-    (isPaused, suspension) = (false, nil)
+    (isPaused, suspension, retryAt) = (false, nil, nil)
     generation += 1
     return true
   }
@@ -41,7 +47,7 @@ package struct AppHold: Hashable, Sendable {
   /// What suspended it may be over.
   package mutating func restarted() -> Bool {
     guard suspension != nil else { return false }
-    suspension = nil
+    (suspension, retryAt) = (nil, nil)
     generation += 1
     return true
   }

@@ -40,7 +40,7 @@ package struct ProgressWatchdog: Sendable {
   }
 
   /// How long an app tries without progress.
-  private let patience: Duration
+  package var patience: Duration
   /// A check is planned.
   private var isWatched = false
   package private(set) var trouble: Trouble?
@@ -50,6 +50,8 @@ package struct ProgressWatchdog: Sendable {
   package private(set) var unlistedCount = 0
   /// Patience was over once.
   package private(set) var hasGivenUp = false
+  /// Calls of ``retryPause()`` since the last progress.
+  private var retryCount = 0
 
   /// Further distinct causes are only counted.
   package static let noteLimit = 20
@@ -57,6 +59,8 @@ package struct ProgressWatchdog: Sendable {
   private static let causeLengthLimit = 200
   /// How often an app in trouble is checked.
   private static let checkInterval = Duration.seconds(1)
+  /// The first and the longest time after which an app that was suspended tries again.
+  private static let retryPauses = Duration.seconds(60) ... .seconds(900)
   /// Holds with less than this between them count as one.
   private static let holdGap = Duration.seconds(2)
 
@@ -89,12 +93,25 @@ package struct ProgressWatchdog: Sendable {
   /// The peer's answers have settled notifications.
   package mutating func progressed() {
     trouble = nil
+    retryCount = 0
   }
 
   /// The app begins anew, or was told to wait: trouble from before counts no more.
   package mutating func restarted() {
     trouble = nil
   }
+
+  /// How long an app whose patience is over waits until it tries again by itself: as long as its
+  /// patience, but a minute at most, and twice as long each time without progress in between, up to 15
+  /// minutes. To be called once for each suspension.
+  package mutating func retryPause() -> Duration {
+    let first = min(patience, Self.retryPauses.lowerBound)
+    defer { retryCount += 1 }
+    return min(first * (1 << min(retryCount, 16)), Self.retryPauses.upperBound)
+  }
+
+  /// The app has tried again since its patience was over, and nothing has got through yet.
+  package var isRetrying: Bool { retryCount > 0 }
 
   /// A local limit, not the peer, makes the app wait until `until`.
   package mutating func held(_ cause: String, until: Instant, now: Instant) {

@@ -200,9 +200,12 @@ extension RequestMachine {
     isPaused = true
   }
 
-  /// The app goes on.
+  /// The app goes on, and whatever held it may be over: the next attempt is made at once.
   package mutating func resume() {
     isPaused = false
+    backoff.succeeded()
+    outage?.retryAt = nil
+    if case .disconnected = phase { phase = .disconnected(retryAt: .start) }
   }
 
   /// Notifications that wait for a retry are settled at once if their campaign is cancelled.

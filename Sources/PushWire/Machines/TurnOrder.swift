@@ -46,6 +46,14 @@ package struct TurnOrder: Sendable {
     return flows.count - 1
   }
 
+  /// Counts from its next round on.
+  ///
+  /// - Parameter weight: at least 1.
+  package mutating func change(_ flow: Int, weight: Int) {
+    precondition(weight >= 1, "a flow needs a weight")
+    flows[flow].weight = weight
+  }
+
   /// The flow has no job any more. Its number may be used again.
   package mutating func remove(_ flow: Int) {
     precondition(flows[flow].readyCount == 0 && !flows[flow].isRemoved, "a flow with jobs cannot be removed")

@@ -23,6 +23,29 @@ internal import Testing
     #expect(!hold.isHeld)
   }
 
+  @Test("a suspension that ends by itself gives way to one that does not, and to no other")
+  func retries() {
+    var hold = AppHold()
+    let soon = Instant(nanoseconds: 5)
+    let changes = Self.changes(
+      &hold,
+      [
+        { $0.suspended("no progress", retryAt: soon) }, { $0.suspended("again", retryAt: Instant(nanoseconds: 9)) },
+      ])
+    #expect(changes == [true, false])
+    #expect(hold.retryAt == soon)
+    #expect(
+      Self.changes(&hold, [{ $0.suspended("removed") }, { $0.suspended("no progress", retryAt: soon) }]) == [
+        true, false,
+      ])
+    #expect(hold.suspension == "removed" && hold.retryAt == nil)
+    for end in [{ $0.restarted() }, { $0.resumed() }] as [@Sendable (inout AppHold) -> Bool] {
+      hold = AppHold()
+      #expect(Self.changes(&hold, [{ $0.suspended("no progress", retryAt: soon) }, end]) == [true, true])
+      #expect(hold.retryAt == nil)
+    }
+  }
+
   @Test("the operator ends both at once, and every change has a number of its own")
   func resume() {
     var hold = AppHold()

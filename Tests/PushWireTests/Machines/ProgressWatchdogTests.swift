@@ -63,6 +63,23 @@ struct ProgressWatchdogTests {
     #expect(machine.check(now: at(2899.5), hasWork: true) == .again(at: at(2900)))
   }
 
+  @Test(
+    "without progress the pauses double, from the patience or a minute up to 15 minutes, and begin anew after progress",
+    arguments: [(900, [60, 120, 240, 480, 900, 900]), (1, [1, 2, 4, 8, 16, 32])])
+  func retryPauses(patience: Int, expected: [Int]) {
+    var machine = ProgressWatchdog(patience: .seconds(patience))
+    for _ in 0..<2 {
+      #expect(!machine.isRetrying)
+      for pause in expected {
+        #expect(machine.retryPause() == .seconds(pause))
+        machine.restarted()
+        #expect(machine.isRetrying)
+      }
+      for _ in 0..<100 { #expect(machine.retryPause() <= .seconds(900)) }
+      machine.progressed()
+    }
+  }
+
   @Test("an app without work is not in trouble")
   func withoutWork() {
     var machine = ProgressWatchdog(patience: .seconds(10))

@@ -51,6 +51,19 @@ struct TurnOrderTests {
     }
   }
 
+  @Test("a weight that changes counts from the next round on")
+  func changedWeight() throws {
+    var world = World()
+    let (first, second) = (world.add(weight: 1), world.add(weight: 1))
+    for (weight, share) in [(1, 0.5), (9, 0.9), (3, 0.75)] {
+      world.order.change(first, weight: weight)
+      world.sent = [:]
+      for _ in 0..<4_000 { _ = try world.turn { _ in 10_000 } }
+      let (one, other) = (world.sent[first, default: 0], world.sent[second, default: 0])
+      #expect(abs(Double(one) / Double(one + other) - share) < 0.02, "weight \(weight): \(one) and \(other)")
+    }
+  }
+
   @Test("an app that becomes ready waits for one turn of each other app, not for their queues")
   func latency() throws {
     var world = World()
