@@ -3,7 +3,7 @@ internal import GRDB
 /// The store cannot do what was asked of it.
 package struct StoreError: Error, Hashable, Sendable, CustomStringConvertible {
   package enum Kind: Hashable, Sendable {
-    /// The disk or the quota is full.
+    /// The disk or the quota is full, or cannot be written.
     case full
     /// The file is no store, is damaged, or belongs to a newer version.
     case unusable
@@ -30,6 +30,8 @@ package struct StoreError: Error, Hashable, Sendable, CustomStringConvertible {
     let kind: Kind
     switch (error as? DatabaseError)?.resultCode {
     case .SQLITE_FULL?: kind = .full
+    // A quota and a limit of file sizes are no full disk for SQLite.
+    case .SQLITE_IOERR? where Self.isAboutWriting(error): kind = .full
     case .SQLITE_NOTADB?, .SQLITE_CORRUPT?: kind = .unusable
     default: kind = .failed
     }
@@ -39,5 +41,10 @@ package struct StoreError: Error, Hashable, Sendable, CustomStringConvertible {
       ? "the store \(path) is damaged, or is none: \(reason); \"carillon store check\" looks at it, and a backup can "
         + "be put in its place" : "the store \(path) cannot be used: \(reason)"
     self.init(kind, path: path, sentence)
+  }
+
+  private static func isAboutWriting(_ error: any Error) -> Bool {
+    let codes: [ResultCode] = [.SQLITE_IOERR_WRITE, .SQLITE_IOERR_FSYNC, .SQLITE_IOERR_TRUNCATE, .SQLITE_IOERR_SHMSIZE]
+    return (error as? DatabaseError).map { codes.contains($0.extendedResultCode) } ?? false
   }
 }

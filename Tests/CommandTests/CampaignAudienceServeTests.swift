@@ -37,22 +37,19 @@ struct CampaignAudienceServeTests {
 
   @Test("devices with a tag get the payload of their language; kill -9 changes nothing about who gets it")
   func devices() async throws {
-    let serve = try ServeSite()
-    let upstream = try await serve.site.simulate(rules: CampaignServeTests.dead)
-    try serve.configure(upstream)
     let count = 10_000
     let languages = ["de-AT", "en", nil, "fr"]
-    try await Self.register(
-      serve,
-      (0..<count).map { number in
-        (
-          HTTP2Site.token(number, prefix: number % 100 == 50 ? "dead" : "00"), languages[number % 4], nil,
-          number % 2 == 0 ? ["fan"] : []
-        )
-      })
-    let key = try await serve.key(["--scope", "campaigns", "--scope", "read"])
-    var service = try await serve.start()
-    var site = CampaignSite(service, key: key)
+    var running = try await RunningServe.withCampaigns(rules: CampaignServeTests.dead) { serve in
+      try await Self.register(
+        serve,
+        (0..<count).map { number in
+          (
+            HTTP2Site.token(number, prefix: number % 100 == 50 ? "dead" : "00"), languages[number % 4], nil,
+            number % 2 == 0 ? ["fan"] : []
+          )
+        })
+    }
+    var site = running.campaigns
     let path = try await site.make(
       """
       ,"audience":{"source":"devices","filter":{"all":["fan"],"languages":["de","fr"]}},"rateLimit":1500,
@@ -60,10 +57,8 @@ struct CampaignAudienceServeTests {
       """)
     try await site.act(path, "start")
     try await waitUntil("some are sent") { try await site.campaign(path).progress.accepted >= 500 }
-    service.process.send(SIGKILL)
-    _ = await service.process.ending()
-    service = try await serve.start()
-    site = CampaignSite(service, key: key)
+    try await running.restart()
+    site = running.campaigns
     #expect(try await site.ended(path).state == "finished")
     // Every second device is a fan; of those, every second one speaks German, and the others none.
     let expected = (0..<count).filter { $0 % 4 == 0 }
@@ -72,9 +67,7 @@ struct CampaignAudienceServeTests {
     #expect(account.sum == expected.count)
     let dead = expected.count { $0 % 100 == 50 }
     #expect(account.rejected.total == dead)
-    service.process.send(SIGTERM)
-    _ = await service.process.ending()
-    let taken = try await serve.site.taken(upstream)
+    let taken = try await running.end()
     #expect(
       Set(taken.compactMap(\.token)) == Set(expected.filter { $0 % 100 != 50 }.map { HTTP2Site.token($0) }))
     #expect(taken.count - (expected.count - dead) <= account.possibleDuplicates)
@@ -82,15 +75,11 @@ struct CampaignAudienceServeTests {
 
   @Test("a local send goes to each zone at its time, each device once; those left out are in the account")
   func localSend() async throws {
-    let serve = try ServeSite()
-    let upstream = try await serve.site.simulate()
-    try serve.configure(upstream)
     let zones = ["Etc/GMT-1", "Etc/GMT+1", nil, "nowhere"]
-    try await Self.register(
-      serve, (0..<400).map { (HTTP2Site.token($0), nil, zones[$0 % 4], []) })
-    let key = try await serve.key(["--scope", "campaigns", "--scope", "read"])
-    let service = try await serve.start()
-    let site = CampaignSite(service, key: key)
+    let running = try await RunningServe.withCampaigns { serve in
+      try await Self.register(serve, (0..<400).map { (HTTP2Site.token($0), nil, zones[$0 % 4], []) })
+    }
+    let site = running.campaigns
     // It is this time at UTC+1 in a few seconds, and at UTC-1 two hours later.
     let now = Date()
     let local = now.addingTimeInterval(3600 + 4)
@@ -114,21 +103,15 @@ struct CampaignAudienceServeTests {
       try await site.act(path, "cancel")
       _ = try await site.ended(path)
     }
-    service.process.send(SIGTERM)
-    _ = await service.process.ending()
-    let taken = try await serve.site.taken(upstream).compactMap(\.token)
+    let taken = try await running.end().compactMap(\.token)
     let expected = (0..<400).filter { $0 % 4 == 0 }.flatMap { [HTTP2Site.token($0), HTTP2Site.token(1000 + $0)] }
     #expect(taken.sorted() == expected.sorted())
   }
 
   @Test("a campaign begins at its time, and a dry run sends nothing; quiet hours hold one back")
   func schedules() async throws {
-    let serve = try ServeSite()
-    let upstream = try await serve.site.simulate()
-    try serve.configure(upstream)
-    let key = try await serve.key(["--scope", "campaigns", "--scope", "read"])
-    var service = try await serve.start()
-    var site = CampaignSite(service, key: key)
+    var running = try await RunningServe.withCampaigns()
+    var site = running.campaigns
     func instant(_ seconds: Double) -> String {
       Date().addingTimeInterval(seconds).formatted(Date.ISO8601FormatStyle(includingFractionalSeconds: true))
     }
@@ -159,18 +142,14 @@ struct CampaignAudienceServeTests {
     #expect(try await site.campaign(quiet).reason?.contains("Quiet hours") == true)
     let missed = try await started(#","sendAt":"\#(instant(4))""#)
     #expect(try await site.ended(soon).state == "finished")
-    service.process.send(SIGKILL)
-    _ = await service.process.ending()
-    service = try await serve.start()
-    site = CampaignSite(service, key: key)
+    try await running.restart()
+    site = running.campaigns
     #expect(try await site.ended(missed).state == "finished")
     #expect(try await site.campaign(quiet).state == "held")
     #expect(try await site.account(quiet).submitted == 0)
     try await site.act(quiet, "cancel")
     #expect(try await site.ended(quiet).state == "cancelled")
-    service.process.send(SIGTERM)
-    _ = await service.process.ending()
     // Some of the last one may have been sent twice when the process was killed.
-    #expect((100...150).contains(try await serve.site.taken(upstream).count))
+    #expect((100...150).contains(try await running.end().count))
   }
 }

@@ -15,16 +15,12 @@ struct CampaignEventsServeTests {
 
   @Test("events tell a campaign from its snapshot to its end; streams end with the service")
   func events() async throws {
-    let serve = try ServeSite()
-    let upstream = try await serve.site.simulate()
-    try serve.configure(upstream)
-    let key = try await serve.key(["--scope", "campaigns", "--scope", "read"])
-    let service = try await serve.start()
-    let site = CampaignSite(service, key: key)
+    let running = try await RunningServe.withCampaigns()
+    let (site, service) = (running.campaigns, running.service)
     let path = try await site.make(#","rateLimit":300"#)
     _ = try await site.upload(path, (0..<5000).lazy.map { HTTP2Site.token($0) })
     let address = try #require(ServiceAddress(url: "http://127.0.0.1:\(service.api)", trust: .system))
-    let client = try ServiceClient(address, key: key)
+    let client = try ServiceClient(address, key: running.key)
     let (one, all) = (Heard(), Heard())
     try await withThrowingTaskGroup(of: Void.self) { tasks in
       tasks.addTask {
@@ -53,7 +49,7 @@ struct CampaignEventsServeTests {
       service.process.send(SIGTERM)
       try await tasks.waitForAll()
     }
-    #expect(await service.process.ending().status == 0)
+    try await running.end()
     let names = one.all.map(\.name)
     #expect(names.first == "snapshot")
     #expect(names.last == "end")
@@ -61,24 +57,19 @@ struct CampaignEventsServeTests {
     let states = one.all.compactMap { $0.name == "progress" ? nil : $0.campaign?.state }
     #expect(states.last == "finished")
     #expect(one.all.last?.campaign?.progress?.accepted == 5000)
-    upstream.simulator.send(SIGTERM)
-    _ = await upstream.simulator.ending()
   }
 
   @Test("carillon campaign makes, uploads, starts and watches a campaign, and shows its account and list")
   func command() async throws {
-    let serve = try ServeSite()
-    let upstream = try await serve.site.simulate(rules: CampaignServeTests.dead)
-    try serve.configure(upstream)
-    let key = try await serve.key(["--scope", "campaigns", "--scope", "read"])
-    let service = try await serve.start()
-    try serve.site.place.write(key, to: "api.key")
-    try serve.site.place.write(
+    let running = try await RunningServe.withCampaigns(rules: CampaignServeTests.dead)
+    let place = running.serve.site.place
+    try place.write(running.key, to: "api.key")
+    try place.write(
       (0..<300).map { HTTP2Site.token($0, prefix: $0 < 3 ? "dead" : "00") }.joined(separator: "\n") + "\n",
       to: "tokens.txt")
-    let url = ["--url", "http://127.0.0.1:\(service.api)", "--key-file", "api.key", "--app", "news"]
+    let url = ["--url", "http://127.0.0.1:\(running.service.api)", "--key-file", "api.key", "--app", "news"]
     func run(_ arguments: [String], status: Int32 = 0) async throws -> Ending {
-      let ending = try await serve.site.run(["campaign"] + arguments + url)
+      let ending = try await running.serve.site.run(["campaign"] + arguments + url)
       #expect(ending.status == status, "\(arguments): \(ending)")
       return ending
     }
@@ -99,9 +90,6 @@ struct CampaignEventsServeTests {
     _ = try await run(["cancel", later])
     _ = try await run(["start", later], status: 2)
     _ = try await run(["watch", later], status: 1)
-    service.process.send(SIGTERM)
-    _ = await service.process.ending()
-    upstream.simulator.send(SIGTERM)
-    _ = await upstream.simulator.ending()
+    try await running.end()
   }
 }

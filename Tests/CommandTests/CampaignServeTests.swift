@@ -14,13 +14,8 @@ struct CampaignServeTests {
 
   @Test("an uploaded campaign's account equals the gateway's record")
   func uploaded() async throws {
-    let serve = try ServeSite()
-    let upstream = try await serve.site.simulate(rules: Self.dead)
-    try serve.configure(upstream)
-    let key = try await serve.key(["--scope", "campaigns", "--scope", "feedback"])
-    let service = try await serve.start()
-    let site = CampaignSite(service, key: key)
-
+    let running = try await RunningServe.withCampaigns(rules: Self.dead, more: ["feedback"])
+    let site = running.campaigns
     let path = try await site.make()
     let none = try await site.call("POST", "\(path):start")
     #expect(none.status == 409, "without an audience: \(none.text)")
@@ -47,10 +42,7 @@ struct CampaignServeTests {
     let feedback = try await site.call("GET", "/feedback?limit=1000")
     #expect(feedback.text.components(separatedBy: "\"token\"").count == 201)
 
-    service.process.send(SIGTERM)
-    let ending = await service.process.ending()
-    #expect(ending.status == 0, "\(ending)")
-    let taken = try await serve.site.taken(upstream)
+    let taken = try await running.end()
     #expect(taken.count == account.accepted.confirmed)
     let sent = (0..<lineCount).filter { $0 % 1000 != 999 && $0 % 100 != 50 }.map { HTTP2Site.token($0) }
     #expect(Set(taken.compactMap(\.token)) == Set(sent))
@@ -58,27 +50,18 @@ struct CampaignServeTests {
 
   @Test("kill -9 in the middle, three times: the account goes on and equals the gateway's record")
   func killed() async throws {
-    let serve = try ServeSite()
-    let upstream = try await serve.site.simulate(rules: Self.dead)
-    try serve.configure(upstream)
-    let key = try await serve.key(["--scope", "campaigns", "--scope", "read"])
+    var running = try await RunningServe.withCampaigns(rules: Self.dead)
     let lineCount = 20_000
-    var path = ""
+    let path = try await running.campaigns.make(#","rateLimit":4000"#)
+    _ = try await running.campaigns.upload(path, (0..<lineCount).lazy.map(Self.line))
+    try await running.campaigns.act(path, "start")
     for life in 0..<3 {
-      let service = try await serve.start()
-      let site = CampaignSite(service, key: key)
-      if life == 0 {
-        path = try await site.make(#","rateLimit":4000"#)
-        _ = try await site.upload(path, (0..<lineCount).lazy.map(Self.line))
-        try await site.act(path, "start")
-      }
       let enough = (life + 1) * 4_000
+      let site = running.campaigns
       try await waitUntil("\(enough) are sent") { try await site.campaign(path).progress.accepted >= enough }
-      service.process.send(SIGKILL)
-      _ = await service.process.ending()
+      try await running.restart()
     }
-    let service = try await serve.start()
-    let site = CampaignSite(service, key: key)
+    let site = running.campaigns
     #expect(try await site.ended(path).state == "finished")
     let account = try await site.account(path)
     #expect(account.submitted == lineCount)
@@ -87,9 +70,7 @@ struct CampaignServeTests {
     #expect(account.rejected.byReason == ["410 Unregistered": 200, "malformed token": 20])
     let outcomes = try await site.outcomes(path)
     #expect(outcomes.count == 220)
-    service.process.send(SIGTERM)
-    _ = await service.process.ending()
-    let taken = try await serve.site.taken(upstream).compactMap(\.token)
+    let taken = try await running.end().compactMap(\.token)
     let sent = (0..<lineCount).filter { $0 % 1000 != 999 && $0 % 100 != 50 }.map { HTTP2Site.token($0) }
     #expect(Set(taken) == Set(sent))
     #expect(taken.count - sent.count <= account.possibleDuplicates)
@@ -97,12 +78,8 @@ struct CampaignServeTests {
 
   @Test("a campaign that is paused stays so through a restart; cancelled, everything has an outcome")
   func pausedAndCancelled() async throws {
-    let serve = try ServeSite()
-    let upstream = try await serve.site.simulate()
-    try serve.configure(upstream)
-    let key = try await serve.key(["--scope", "campaigns", "--scope", "read"])
-    var service = try await serve.start()
-    var site = CampaignSite(service, key: key)
+    var running = try await RunningServe.withCampaigns()
+    var site = running.campaigns
     let tokens = (0..<20_000).lazy.map { HTTP2Site.token($0) }
     let (resumed, cancelled) = (try await site.make(#","rateLimit":800"#), try await site.make(#","rateLimit":800"#))
     for path in [resumed, cancelled] {
@@ -115,10 +92,8 @@ struct CampaignServeTests {
       try await site.act(path, "pause")
       #expect(try await site.campaign(path).state == "paused")
     }
-    service.process.send(SIGKILL)
-    _ = await service.process.ending()
-    service = try await serve.start()
-    site = CampaignSite(service, key: key)
+    try await running.restart()
+    site = running.campaigns
     #expect(try await site.campaign(resumed).state == "paused")
     let before = try await site.account(resumed)
     #expect(before.submitted < 20_000)
@@ -134,9 +109,7 @@ struct CampaignServeTests {
     let account = try await site.account(resumed)
     #expect(account.submitted == 20_000)
     #expect(account.sum == 20_000)
-    service.process.send(SIGTERM)
-    #expect(await service.process.ending().status == 0)
-    let taken = try await serve.site.taken(upstream)
+    let taken = try await running.end()
     let copies = account.possibleDuplicates + rest.possibleDuplicates
     let least = account.accepted.confirmed + rest.accepted.confirmed
     #expect((least...(least + copies + rest.unknown)).contains(taken.count))
@@ -144,12 +117,8 @@ struct CampaignServeTests {
 
   @Test("an upload goes on where it was cut; NDJSON brings values; a draft changes only with its tag")
   func uploads() async throws {
-    let serve = try ServeSite()
-    let upstream = try await serve.site.simulate()
-    try serve.configure(upstream)
-    let key = try await serve.key(["--scope", "campaigns", "--scope", "read"])
-    let service = try await serve.start()
-    let site = CampaignSite(service, key: key)
+    let running = try await RunningServe.withCampaigns()
+    let site = running.campaigns
     let path = try await site.make(payload: #"{"aps":{"alert":"Hello {{name}}"}}"#)
     func row(_ number: Int) -> String { #"{"token":"\#(HTTP2Site.token(number))","name":"N, \"\#(number)\""}"# }
     _ = try await site.upload(path, (0..<100).map(row))
@@ -202,9 +171,6 @@ struct CampaignServeTests {
       #expect(answer.status == 400, "\(body): \(answer.text)")
     }
     #expect(try await site.call("POST", "/campaigns", #"{"name":"x","payload":{"aps":7}}"#).status == 422)
-    service.process.send(SIGTERM)
-    _ = await service.process.ending()
-    upstream.simulator.send(SIGTERM)
-    _ = await upstream.simulator.ending()
+    try await running.end()
   }
 }

@@ -58,6 +58,7 @@ enum Rules {
     ("Sources/Carillon/Lists/", "lists are opened, synced and replaced by the C library"),
     ("Sources/PushBench/Run/", "the simulator is a child process, and tokens lie in one block of memory"),
     ("Sources/PushServer/Supervision/", "the service manager's socket and clock are the C library's"),
+    ("Sources/PushServer/Lifecycle/DiskRecovery.swift", "room on a disk is asked of the C library"),
     ("Sources/CarillonCommand/", "the command passes files and buffers to the codec, and sets signal handlers"),
     ("Tests/", "tests check memory layouts and buffers"),
   ]

@@ -47,12 +47,12 @@ struct ServeCommand: AsyncParsableCommand {
     }
     if check { return try await check(configuration) }
     let log = ServiceLog(configuration.log) { StandardStream.error.writeLine($0) }
-    let daemon = try Daemon(
+    let lives = ServiceLives(
       configuration, file: config, log: log,
       manager: ServiceManager(environment: ProcessInfo.processInfo.environment))
     let json = json
     do {
-      try await daemon.run { ports in
+      try await lives.run { ports in
         StandardStream.output.writeLine(
           json
             ? ports.readyJSON

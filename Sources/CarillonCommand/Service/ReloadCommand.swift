@@ -16,6 +16,7 @@ struct ReloadCommand: AsyncParsableCommand {
     let added: [String]
     let removed: [String]
     let refreshed: [String]
+    let waiting: [String]?
   }
 
   func run() async throws {
@@ -26,5 +27,8 @@ struct ReloadCommand: AsyncParsableCommand {
     line("added", report.added)
     line("removed", report.removed)
     line("credential read again", report.refreshed)
+    if let waiting = report.waiting, !waiting.isEmpty {
+      StandardStream.output.writeLine("counts after the next start: \(waiting.joined(separator: "; "))")
+    }
   }
 }

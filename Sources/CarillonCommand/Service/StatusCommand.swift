@@ -18,21 +18,21 @@ struct StatusCommand: AsyncParsableCommand {
 
   @OptionGroup var service: ServiceOptions
   @Flag(help: "Show it again every second, until Ctrl-C.") var watch = false
-  @Flag(help: "The service's own JSON, one line each time.") var json = false
+  @Flag(help: "The service's own JSON, one line each time, or for each 1,000 apps.") var json = false
 
   func run() async throws {
     let client = try service.client()
     guard watch else {
-      let (reply, apps) = try await Self.ask(client)
-      show(reply, apps)
+      let (apps, bodies) = try await ServiceStatus.read(client)
+      show(apps, bodies)
       if apps.contains(where: { $0.state != "running" }) { throw ExitStatus.findings }
       return
     }
     var screen = StatusScreen(isTerminal: StandardStream.output.isTerminal && !json)
     repeat {
       do {
-        let (reply, apps) = try await Self.ask(client)
-        if screen.isTerminal { screen.show(apps) } else { show(reply, apps) }
+        let (apps, bodies) = try await ServiceStatus.read(client)
+        if screen.isTerminal { screen.show(apps) } else { show(apps, bodies) }
       } catch let failure as ServiceFailure where failure.status == nil && screen.hasShown {
         screen.show(failure)
       }
@@ -40,13 +40,11 @@ struct StatusCommand: AsyncParsableCommand {
     } while StandardStream.output.problem == nil
   }
 
-  private static func ask(_ client: ServiceClient) async throws -> (ServiceReply, [ServiceStatus.App]) {
-    let reply = try await client.send(.get("/v1/apps"))
-    return (reply, try reply.decoded(ServiceStatus.self).items)
-  }
-
-  private func show(_ reply: ServiceReply, _ apps: [ServiceStatus.App]) {
-    guard !json else { return StandardStream.output.writeLine(String(decoding: reply.body, as: UTF8.self)) }
+  private func show(_ apps: [ServiceStatus.App], _ bodies: [String]) {
+    guard !json else {
+      for body in bodies { StandardStream.output.writeLine(body) }
+      return
+    }
     let columns = StandardStream.output.isTerminal ? StandardStream.output.columnCount : nil
     let now = Int64(Date().timeIntervalSince1970)
     for line in ServiceStatus.lines(apps, columns: columns, now: now) { StandardStream.output.writeLine(line) }

@@ -31,7 +31,7 @@ struct CampaignPlan: Sendable {
   private(set) var quietHours: QuietHoursChoice?
   private(set) var isDryRun = false
 
-  private static let nameByteLimit = 200
+  private static let nameLimit = 100
   private static let variantLimit = 200
   private static let rateRange = 1...100_000_000
   private static let expiryRange = 0...(366 * 86_400)
@@ -65,8 +65,8 @@ struct CampaignPlan: Sendable {
     }
     guard case .object = payload else { throw fields.wrong("payload", "The payload must be an object.") }
     notification = PushNotification(json: payload.encoded)
-    guard let name = try fields.text("name"), !name.isEmpty, name.utf8.count <= Self.nameByteLimit else {
-      throw fields.wrong("name", "The campaign needs a name of at most \(Self.nameByteLimit) bytes.")
+    guard let name = try fields.text("name"), !name.isEmpty, name.unicodeScalars.count <= Self.nameLimit else {
+      throw fields.wrong("name", "The campaign needs a name of at most \(Self.nameLimit) characters.")
     }
     self.name = name
     try readHeaders(&fields)

@@ -27,6 +27,27 @@ package struct ServiceStatus: Decodable, Sendable {
   }
 
   package var items: [App]
+  /// Nil: there are no more.
+  package var nextCursor: String?
+
+  /// As many as an answer has.
+  private static let pageLimit = 1000
+
+  /// Asks for all apps.
+  ///
+  /// - Returns: the apps, and the answers that they were in.
+  package static func read(_ client: ServiceClient) async throws -> (apps: [App], bodies: [String]) {
+    var (apps, bodies, cursor) = ([App](), [String](), "")
+    while true {
+      let reply = try await client.send(
+        .get("/v1/apps?limit=\(pageLimit)" + (cursor.isEmpty ? "" : "&cursor=\(cursor)")))
+      let page = try reply.decoded(ServiceStatus.self)
+      apps += page.items
+      bodies.append(String(decoding: reply.body, as: UTF8.self))
+      guard let next = page.nextCursor, next != cursor else { return (apps, bodies) }
+      cursor = next
+    }
+  }
 
   /// A table with the apps that need somebody first, and a line of its own for each reason.
   ///

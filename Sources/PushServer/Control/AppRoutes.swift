@@ -7,6 +7,7 @@ internal import PushStore
 struct AppRoutes: Sendable {
   let access: ControlAccess
   let store: any Store
+  let seeing: Seeing
 
   func add(to router: Router<ControlContext>) {
     router.get("v1/apps", use: getApps)
@@ -17,8 +18,15 @@ struct AppRoutes: Sendable {
 
   private func getApps(_ request: Request, _ context: ControlContext) async throws -> Response {
     let caller = try await access.caller(request, .read)
-    let apps = access.deployment.apps.filter { caller.sees(app: $0.id) }
-    return .json { json in json.array("items", apps) { write($0, to: &$1) } }
+    let parameters = request.uri.queryParameters
+    let limit = try parameters.integer("limit", in: 1...1000) ?? 100
+    let cursor = parameters["cursor"].map { String($0) } ?? ""
+    let apps = access.deployment.apps.filter { caller.sees(app: $0.id) && $0.id > cursor }
+      .sorted { $0.id < $1.id }
+    return .json { json in
+      json.array("items", Array(apps.prefix(limit))) { write($0, to: &$1) }
+      if apps.count > limit { json.field("nextCursor", apps[limit - 1].id) }
+    }
   }
 
   private func getApp(_ request: Request, _ context: ControlContext) async throws -> Response {
@@ -49,6 +57,11 @@ struct AppRoutes: Sendable {
     json.field("gateway", status.gateway)
     json.field("state", status.state.rawValue)
     json.field("reason", status.reason)
+    json.field(
+      "nextTryAt",
+      status.nextTryIn.map {
+        InstantText.text(StoreInstant.now.after(seconds: $0.components.seconds))
+      })
     json.field("waitsFor", status.obstacle?.cause)
     json.object("connections") {
       $0.field("open", status.connections.open)
@@ -61,6 +74,11 @@ struct AppRoutes: Sendable {
       $0.field("oldestSeconds", Double(status.queue.oldestAge.components.seconds))
     }
     json.field("inFlight", status.windowNotifications)
+    json.object("rates") {
+      $0.field("settledPerSecond", seeing.rate(app.id))
+      if let limit = status.rateLimit { $0.field("limitPerSecond", limit) }
+    }
+    json.field("weight", status.weight)
     json.field(
       "credentialExpiresAt",
       status.credentialExpiry.map { InstantText.text(StoreInstant(milliseconds: $0 * 1000)) })

@@ -16,13 +16,14 @@ struct ControlRoutes: Sendable {
 
   var responder: ControlResponder {
     let router = ControlResponder.router
+    router.add(middleware: ParameterCheck())
     router.add(middleware: Idempotency(access: access, store: store))
     NotificationRoutes(access: access, store: store, book: book, intake: intake).add(to: router)
     DeviceRoutes(access: access, store: store).add(to: router)
     if let file = store.file { StoreRoutes(access: access, path: file).add(to: router) }
     FeedbackRoutes(access: access, store: store).add(to: router)
     CampaignRoutes(access: access, runner: campaigns, isOpen: intake.isOpen).add(to: router)
-    AppRoutes(access: access, store: store).add(to: router)
+    AppRoutes(access: access, store: store, seeing: dashboard.seeing).add(to: router)
     BridgeRoutes(access: access, store: store, bridge: bridge).add(to: router)
     DescriptionRoutes().add(to: router)
     ReloadRoutes(access: access, reload: reload).add(to: router)

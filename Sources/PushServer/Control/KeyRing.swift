@@ -37,6 +37,9 @@ final class KeyRing: Sendable {
 
   /// A revoked key works for so long.
   private static let age = Duration.seconds(1)
+  /// A key that another process makes is unknown for so long. Whoever tries unknown keys makes no more
+  /// reads than this allows.
+  private static let missAge = Duration.milliseconds(50)
 
   /// - Parameter rate: requests of one key in a second; nil: any number.
   init(store: any Store, rate: Double? = nil) {
@@ -80,7 +83,8 @@ final class KeyRing: Sendable {
   private func stored(_ id: String) async throws -> StoredKey? {
     let now = ContinuousClock.now
     let (key, isFresh) = state.withLock { state in
-      (state.keys[id], state.readAt.map { now - $0 < Self.age } ?? false)
+      let key = state.keys[id]
+      return (key, state.readAt.map { now - $0 < (key == nil ? Self.missAge : Self.age) } ?? false)
     }
     if isFresh { return key }
     let keys = try await store.keys()

@@ -24,7 +24,7 @@ struct NotificationRequest: Sendable {
   private static let fields: Set<String> = [
     "token", "deviceId", "payload", "pushType", "priority", "expiration", "collapseId", "reference",
   ]
-  private static let referenceByteCountLimit = 128
+  private static let referenceLimit = 128
 
   /// - Throws: ``Problem`` naming the field that is wrong.
   init(parsing bytes: ArraySlice<UInt8>) throws {
@@ -72,9 +72,8 @@ struct NotificationRequest: Sendable {
     }
     notification.collapseID = try Self.text(fields, "collapseId")
     reference = try Self.text(fields, "reference")
-    guard reference.map({ $0.utf8.count <= Self.referenceByteCountLimit }) ?? true else {
-      throw Problem.malformed(
-        "The reference has more than \(Self.referenceByteCountLimit) bytes.", pointer: "/reference")
+    guard reference.map({ $0.unicodeScalars.count <= Self.referenceLimit }) ?? true else {
+      throw Problem.malformed("The reference has more than \(Self.referenceLimit) characters.", pointer: "/reference")
     }
   }
 

@@ -25,6 +25,7 @@ struct ReloadRoutes: Sendable {
       json.field("added", report.added)
       json.field("removed", report.removed)
       json.field("refreshed", report.refreshed)
+      json.field("waiting", report.waiting)
     }
   }
 }

@@ -54,7 +54,7 @@ struct AlarmRules: Sendable {
         Alarm(
           name: .journalFailed, severity: .critical, app: nil,
           text: "The journal cannot be written, so nothing is taken in: \(journalFailure.asSentence)",
-          action: "Make room on the disk or mend it, then start the service again."))
+          action: "Make room on the disk or mend it: the service then begins anew by itself."))
     }
     if let freeBytes, freeBytes < Self.freeBytes {
       alarms.append(
@@ -81,7 +81,9 @@ struct AlarmRules: Sendable {
     let waiting = waiting(status)
     switch status.state {
     case .stopped:
-      add(.appStopped, .critical, "It has stopped\(reason)", waiting + "Mend the cause, then start the service again.")
+      add(
+        .appStopped, .critical, "It has stopped\(reason)",
+        waiting + "Mend the cause: the service then begins anew by itself, or start it again.")
     case .suspended:
       add(
         .appSuspended, .critical, "It is suspended\(reason)",

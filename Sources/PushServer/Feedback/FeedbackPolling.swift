@@ -41,7 +41,8 @@ struct FeedbackPolling: Service {
   private func plan(_ apps: [AppSettings], _ due: [String: StoreInstant]) async -> [String: StoreInstant] {
     var planned: [String: StoreInstant] = [:]
     for app in apps {
-      if let known = due[app.id] {
+      // An interval that has become shorter counts at once.
+      if let known = due[app.id], known <= StoreInstant.now.advanced(by: interval(app) * 1.1) {
         planned[app.id] = known
         continue
       }

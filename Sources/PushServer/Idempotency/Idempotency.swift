@@ -94,10 +94,10 @@ struct Idempotency: RouterMiddleware {
     )
   }
 
-  /// Bodies that are not held as a whole. Sending them twice does nothing more than sending them
-  /// once.
+  /// Bodies and answers that are not held as a whole. Asking for them twice does nothing more than
+  /// asking once.
   private static func isStreamed(_ path: String) -> Bool {
-    path.hasSuffix("/devices:import") || path.hasSuffix("/audience")
+    path.hasSuffix("/devices:import") || path.hasSuffix("/audience") || path == "/v1/store:backup"
   }
 
   private static func digest(_ request: Request, _ body: [UInt8]) -> [UInt8] {

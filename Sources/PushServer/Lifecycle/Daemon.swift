@@ -1,4 +1,5 @@
 package import Carillon
+internal import Foundation
 internal import Hummingbird
 internal import HummingbirdCore
 internal import Logging
@@ -17,6 +18,15 @@ package final class Daemon: Sendable {
     package var admin: Int
     package var bridge: Int?
     package var bridgeFeedback: Int?
+  }
+
+  /// Why ``run(ready:)`` has returned.
+  package enum Ending: Hashable, Sendable {
+    /// The process was asked to end.
+    case asked
+    /// The journal had failed, and its disk can be written again: another one is to be run, with these
+    /// ports.
+    case canBeginAnew(Ports)
   }
 
   private let configuration: ServerConfiguration
@@ -38,6 +48,8 @@ package final class Daemon: Sendable {
   package let bridge: Bridge?
   private let seeing: Seeing
   private let isReady = Atomic<Bool>(false)
+  private let beginsAnew = Atomic<Bool>(false)
+  private let recoveryPause: Duration
   private let ports = Mutex(OpenPorts())
 
   /// Opens the store and the journal, and reads every credential. Nothing listens yet.
@@ -45,15 +57,18 @@ package final class Daemon: Sendable {
   /// - Parameters:
   ///   - file: where the configuration was read, and is read again.
   ///   - manager: nil if no service manager has started the process.
+  ///   - recoveryPause: between looks whether a journal that has failed can be written again.
   /// - Throws: ``CarillonError``.
   package init(
-    _ configuration: ServerConfiguration, file: String, log: ServiceLog, manager: ServiceManager? = nil
+    _ configuration: ServerConfiguration, file: String, log: ServiceLog, manager: ServiceManager? = nil,
+    recoveryPause: Duration = .seconds(1)
   ) throws(CarillonError) {
     self.configuration = configuration
     self.file = file
     credentialFiles = Mutex(configuration.credentialFiles)
     settings = Mutex(Self.byID(configuration))
     self.manager = manager
+    self.recoveryPause = recoveryPause
     self.log = log
     logger = log.logger
     certificate = try configuration.api.certificate.map { files throws(CarillonError) in try ServerCertificate(files) }
@@ -75,21 +90,22 @@ package final class Daemon: Sendable {
     metrics.observe(deployment)
   }
 
-  /// Serves until SIGTERM or SIGINT, or until its task is cancelled.
+  /// Serves until SIGTERM or SIGINT, until its task is cancelled, or until it has to begin anew.
   ///
   /// - Parameter ready: called once, when everything listens.
-  package func run(ready: @escaping @Sendable (Ports) -> Void) async throws {
-    let reloading = Reloading(manager: manager) { [self] in await reload() }
+  package func run(ready: @escaping @Sendable (Ports) -> Void) async throws -> Ending {
     let schedule = CampaignSchedule(deployment: deployment) { [self] app in
       CampaignSchedule.App(settings.withLock { $0[app] })
     }
     let campaigns = CampaignRunner(
       desk: CampaignDesk(store: store), spool: CampaignSpool(besides: store.path), book: book.campaigns, outcomes: book,
       deployment: deployment, schedule: schedule, retention: configuration.retention, logger: logger)
+    let reloading = Reloading(manager: manager) { [self] in await reload(campaigns) }
     let access = ControlAccess(deployment: deployment, keys: keys, settings: configuration.api)
     let intake = IntakeLimit(
       queueByteCount: { [self] app in settings.withLock { $0[app]?.queueByteCountOrDefault ?? 0 } },
-      isOpen: { [self] in isReady.load(ordering: .relaxed) })
+      isOpen: { [self] in isReady.load(ordering: .relaxed) },
+      journalFailure: { [deployment] in deployment.journalFailure })
     let dashboard = Dashboard(
       access: access, store: store, book: book, intake: intake, seeing: seeing,
       standings: CampaignStandings(desk: campaigns.desk, deployment: deployment), bridge: bridge,
@@ -98,7 +114,7 @@ package final class Daemon: Sendable {
       access: access, store: store, book: book, intake: intake, campaigns: campaigns,
       reload: { await reloading.reload() }, metrics: metrics.requests, bridge: bridge, dashboard: dashboard)
     let admin = AdminRoutes(
-      isReady: { [self] in isReady.load(ordering: .relaxed) },
+      isReady: { [self] in isReady.load(ordering: .relaxed) && deployment.journalFailure == nil },
       metrics: { [self] in
         metrics.text(deployment, store: store, bridge: bridge, isReady: isReady.load(ordering: .relaxed))
       }, requests: metrics.requests)
@@ -128,7 +144,7 @@ package final class Daemon: Sendable {
           listens(ready) { $0.admin = port }
         }),
       .init(service: campaigns),
-      .init(service: deployment),
+      .init(service: Sending(deployment: deployment) { [self] in beginsAnew.load(ordering: .relaxed) }),
       .init(service: RateSampling(seeing: seeing, deployment: deployment, desk: campaigns.desk)),
       .init(
         service: ReloadTriggers(
@@ -148,18 +164,44 @@ package final class Daemon: Sendable {
           settings: { [self] in settings.withLock { Array($0.values) } }, logger: logger)),
       .init(service: apiListener),
       .init(
+        service: DiskRecovery(
+          deployment: deployment, folders: folders, pause: recoveryPause, logger: logger
+        ) { [self] in beginsAnew.store(true, ordering: .relaxed) },
+        successTerminationBehavior: .gracefullyShutdownGroup),
+      .init(
         service: Announcement(duration: configuration.shutdown.announce) { [self] in
           isReady.store(false, ordering: .relaxed)
+          guard !beginsAnew.load(ordering: .relaxed) else { return false }
           manager?.notify(.stopping)
+          return true
         }),
     ]
     let group = ServiceGroup(
       configuration: ServiceGroupConfiguration(
         services: services, gracefulShutdownSignals: [.sigterm, .sigint], logger: logger))
     try await group.run()
+    if beginsAnew.load(ordering: .relaxed) {
+      manager?.notify(.reloading, status: "Begins anew, because the journal can be written again.")
+      try store.close()
+      return .canBeginAnew(openPorts)
+    }
     // A journal that never syncs has not asked for it.
     try book.makeDurable()
     try store.close()
+    return .asked
+  }
+
+  private var folders: [String] {
+    [
+      configuration.deployment.journal.directory ?? ".",
+      URL(filePath: configuration.storePath(besides: file)).deletingLastPathComponent().path(percentEncoded: false),
+    ]
+  }
+
+  private var openPorts: Ports {
+    ports.withLock {
+      Ports(api: $0.api ?? 0, admin: $0.admin ?? 0, bridge: $0.bridge, bridgeFeedback: $0.bridgeFeedback)
+    }
   }
 
   /// Pauses the apps that were paused before the last process ended.
@@ -178,7 +220,7 @@ package final class Daemon: Sendable {
 
   /// Reads the configuration again: adds and removes apps, and reads every credential anew. What
   /// cannot be read or used changes nothing.
-  private func reload() async -> ReloadReport {
+  private func reload(_ campaigns: CampaignRunner) async -> ReloadReport {
     var report = ReloadReport()
     func problem(_ what: String, _ why: String, app: String? = nil) {
       var metadata: Logger.Metadata = ["why": "\(why)"]
@@ -196,6 +238,7 @@ package final class Daemon: Sendable {
     do throws(CarillonError) { try replaceCertificate(changed.api.certificate) } catch {
       problem("the API keeps its certificate", error.message)
     }
+    report.waiting = changed.waiting(besides: configuration)
     let new = Self.byID(changed)
     let old = settings.withLock { $0 }
     for id in old.keys.sorted() where new[id] == nil {
@@ -203,7 +246,7 @@ package final class Daemon: Sendable {
       try? await deployment.remove(id)
       report.removed.append(id)
       logger.notice("app removed", metadata: ["app": "\(id)"])
-      if let count = deployment.leftByRemovedApps[id] {
+      if let count = deployment.leftByRemovedApps[id], count > 0 {
         logger.warning(
           "notifications stay in the journal until the app is added again",
           metadata: ["app": "\(id)", "count": "\(count)"])
@@ -215,6 +258,8 @@ package final class Daemon: Sendable {
         let isNew = old[app.id] == nil
         try await use(app, known: old[app.id])
         if isNew { report.added.append(app.id) } else { report.refreshed.append(app.id) }
+        let waiting = settings.withLock { $0[app.id] }.map { app.waiting(besides: $0) } ?? []
+        if !waiting.isEmpty { report.waiting.append("app \(app.id): \(waiting.joined(separator: ", "))") }
       } catch {
         problem("the app stays as it was", error.message, app: app.id)
       }
@@ -224,25 +269,26 @@ package final class Daemon: Sendable {
     do throws(CarillonError) { try bridge?.replace(Array(new.values)) } catch {
       logger.error("the bridge knows its clients as before", metadata: ["why": "\(error.message)"])
     }
+    campaigns.desk.signalAll()
     logger.notice("configuration read again", metadata: ["apps": "\(new.count)"])
+    if !report.waiting.isEmpty {
+      logger.warning(
+        "other settings count after the next start", metadata: ["keys": "\(report.waiting.joined(separator: "; "))"])
+    }
     return report
   }
 
   private func use(_ app: AppSettings, known: AppSettings?) async throws(CarillonError) {
     let configuration = try AppConfiguration(app)
-    guard var known else {
+    guard let known else {
       let paused = (try? await store.pausedApps()) ?? [:]
       let added = try deployment.add(configuration)
       if paused[app.id] != nil { added.pause() }
       settings.withLock { $0[app.id] = app }
       return logger.notice("app added", metadata: ["app": "\(app.id)"])
     }
-    try await deployment.app(app.id).replaceCredential(configuration.credential)
-    known.credential = app.credential
-    known.queueByteCount = app.queueByteCount
-    known.bridgeClients = app.bridgeClients
-    if known != app { logger.warning("other settings count after the next start", metadata: ["app": "\(app.id)"]) }
-    settings.withLock { $0[app.id] = known }
+    try await deployment.app(app.id).takeOver(configuration)
+    settings.withLock { $0[app.id] = app.atOnce(besides: known) }
   }
 
   private func replaceCertificate(_ files: CredentialFiles?) throws(CarillonError) {

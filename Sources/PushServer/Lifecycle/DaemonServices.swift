@@ -1,3 +1,4 @@
+internal import Carillon
 internal import Logging
 internal import PushEngine
 internal import PushStore
@@ -6,12 +7,29 @@ internal import ServiceLifecycle
 /// Says that the service ends before it does, so that those who send to it can turn elsewhere.
 struct Announcement: Service {
   let duration: Duration
-  let end: @Sendable () -> Void
+  /// Returns whether anybody has to be told.
+  let end: @Sendable () -> Bool
 
   func run() async throws {
     try await gracefulShutdown()
-    end()
+    guard end() else { return }
     try? await Task.sleep(for: duration)
+  }
+}
+
+/// Runs the apps.
+struct Sending: Service {
+  let deployment: Deployment
+  /// The journal's failure is known, and the service ends because of it.
+  let endsBecauseOfJournal: @Sendable () -> Bool
+
+  func run() async throws {
+    do {
+      try await deployment.run()
+    } catch let error as CarillonError where error.code == .journal && endsBecauseOfJournal() {
+      // The others end in good order.
+      return
+    }
   }
 }
 

@@ -15,7 +15,7 @@ package struct ServeCheck: Sendable {
     package var text: String
   }
 
-  package private(set) var facts: [Finding] = []
+  package var facts: [Finding] = []
   /// What should be looked at, though the service starts.
   package private(set) var warnings: [Finding] = []
   /// Why the service would not start, or not serve an app.
@@ -29,6 +29,7 @@ package struct ServeCheck: Sendable {
     check.addStore(configuration.storePath(besides: file))
     check.add(configuration.api, now)
     check.facts.append(Finding(subject: "admin", text: "health and metrics at http://\(configuration.admin.listen)"))
+    check.addLimits(configuration)
     await check.addPorts(configuration)
     return check
   }
@@ -49,6 +50,7 @@ package struct ServeCheck: Sendable {
       if let rate = app.rateLimit { parts.append("at most \(rate.formatted()) notifications/s") }
       parts.append("a queue of \(Quantity.describe(byteCount: app.queueByteCountOrDefault))")
       facts.append(Finding(subject: subject, text: parts.joined(separator: ", ")))
+      facts += app.checkedSentences.map { Finding(subject: subject, text: $0) }
       if let certificate = credential.certificate { add(certificate, subject, now) }
     } catch {
       problems.append(Finding(subject: subject, text: error.message))

@@ -8,6 +8,9 @@ package struct ReloadReport: Hashable, Sendable {
   package var removed: [String] = []
   /// Apps whose credential was read again.
   package var refreshed: [String] = []
+  /// What has changed and counts after the next start: a key of the file, behind `app news: ` if it
+  /// is an app's.
+  package var waiting: [String] = []
   /// Sentences. A part with a problem stays as it was.
   package var problems: [String] = []
 }

@@ -51,7 +51,10 @@ struct Supervision: Service {
     while (try? await Task.sleep(for: pause)) != nil {
       var answer: (@Sendable () -> Void)?
       probe.ask("the store") { answer = $0 }
-      guard (try? await store.keys()) != nil, (try? book.makeDurable()) != nil else { continue }
+      guard (try? await store.keys()) != nil else { continue }
+      // A journal that has failed is no part that is stuck: it is waited for until its disk can be
+      // written again.
+      guard (try? book.makeDurable()) != nil || deployment.journalFailure != nil else { continue }
       answer?()
     }
   }

@@ -42,7 +42,9 @@ struct CampaignPlanTests {
     for round in 0..<60 {
       let isJSON = round % 2 == 0
       let lines = (0..<200).map { number in
-        isJSON ? #"{"token":"ab\#(number)","name":"N, \"\#(number)\"","language":"de"}"# : "ab\(number),N\(number)"
+        number % 50 < round % 3
+          ? ""
+          : isJSON ? #"{"token":"ab\#(number)","name":"N, \"\#(number)\"","language":"de"}"# : "ab\(number),N\(number)"
       }
       let text = Array((lines.joined(separator: "\n") + (round % 3 == 0 ? "" : "\n")).utf8)
       let path = place.path("audience-\(round)")
@@ -70,7 +72,8 @@ struct CampaignPlanTests {
       let found = try place.read("audience-\(round)")
       #expect(Int64(found.utf8.count) == progress.byteCount, "seed \(seed), round \(round)")
       if isJSON {
-        #expect(found.split(separator: "\n").count == 201, "seed \(seed), round \(round)")
+        #expect(found.split(separator: "\n").count == 201 - 4 * (round % 3), "seed \(seed), round \(round)")
+        #expect(found.split(separator: "\n", omittingEmptySubsequences: false).count == 202)
         #expect(found.contains("ab7,,,de,,\"N, \"\"7\"\"\"\n"))
       } else {
         let expected = String(decoding: text, as: UTF8.self)

@@ -1,3 +1,4 @@
+internal import PushEngine
 internal import PushWire
 
 /// Lines of NDJSON as rows of a token file with the columns that a campaign needs.
@@ -37,7 +38,9 @@ struct AudienceRows: Sendable {
       bytes += Array((Self.quoted(text) + "\n").utf8)
       return
     }
-    bytes += Array((columns.map { Self.quoted(values[$0] ?? "") }.joined(separator: ",") + "\n").utf8)
+    let row = columns.map { Self.quoted(values[$0] ?? "") }.joined(separator: ",") + "\n"
+    // Quotes can have made it longer than a row may be.
+    bytes += Array((row.utf8.count <= AudienceReader.lineByteLimit ? row : "malformed\n").utf8)
   }
 
   private func values(of line: [UInt8]) -> [String: String]? {

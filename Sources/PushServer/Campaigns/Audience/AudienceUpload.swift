@@ -28,6 +28,9 @@ struct AudienceUpload {
   private(set) var unsyncedByteCount = 0
 
   private static let blockByteCount = 256 << 10
+  /// White space before the first line, whose format is not known yet.
+  private var blank: [UInt8] = []
+
   /// As long as a row of a token file may be.
   private static let lineByteLimit = 64 << 10
 
@@ -55,16 +58,20 @@ struct AudienceUpload {
     }
   }
 
+  /// Lines of NDJSON are rows below a header that the upload does not have, and a value can have line
+  /// ends.
+  static func numbersRows(_ upload: StoredUpload) -> Bool { upload.format == Format.ndjson.rawValue }
+
   mutating func take(_ bytes: some Collection<UInt8>) throws {
     guard let format else {
-      guard let first = bytes.first(where: { !($0 == 32 || (9...13).contains($0)) }) else { return }
-      let found: Format = first == UInt8(ascii: "{") ? .ndjson : .csv
-      format = found
-      progress.format = found.rawValue
-      if found == .ndjson {
-        pending = rows.header
-        progress.byteCount += Int64(pending.count)
+      let first = bytes.first { !($0 == 32 || (9...13).contains($0)) }
+      if first == nil, blank.count + bytes.count <= Self.lineByteLimit {
+        blank += bytes
+        return
       }
+      begin(first == UInt8(ascii: "{") ? .ndjson : .csv)
+      // Blank lines have numbers too.
+      try take(exchange(&blank, with: []))
       return try take(bytes)
     }
     switch format {
@@ -72,6 +79,15 @@ struct AudienceUpload {
     case .ndjson: for byte in bytes { takeByte(byte) }
     }
     if pending.count >= Self.blockByteCount { try flush() }
+  }
+
+  private mutating func begin(_ format: Format) {
+    self.format = format
+    progress.format = format.rawValue
+    if format == .ndjson {
+      pending = rows.header
+      progress.byteCount += Int64(pending.count)
+    }
   }
 
   private mutating func takeLines(_ bytes: some Collection<UInt8>) {

@@ -25,6 +25,8 @@ final class CampaignDesk: Sendable {
   func live(_ id: StoredUUID) -> LiveCampaign? { lives.withLock { $0[id] } }
 
   var all: [LiveCampaign] { lives.withLock { Array($0.values) } }
+  /// Every driver looks again: apps have changed.
+  func signalAll() { for live in lives.withLock({ Array($0.values) }) { live.signal.set() } }
 
   /// The campaign is over, and nobody works for it.
   func forget(_ id: StoredUUID) { lives.withLock { $0[id] = nil } }

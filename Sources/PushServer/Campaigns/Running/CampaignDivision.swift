@@ -125,7 +125,8 @@ struct CampaignDivision: Sendable {
   /// The rows of an upload stay where they are: a part says which time zones it has.
   private func rows(_ record: StoredCampaign, _ places: inout LocalSendPlan, _ leftOut: SpoolFile) throws -> Parts {
     var parts = Parts()
-    let reading = try ZoneReading(path: spool.audience(record.id))
+    let reading = try ZoneReading(
+      path: spool.audience(record.id), numbersRows: AudienceUpload.numbersRows(record.upload))
     let missing = places.place(nil)
     var known: [String: LocalSendPlan.Place] = [:]
     while let rows = try reading.next() {

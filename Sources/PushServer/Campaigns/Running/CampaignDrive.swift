@@ -171,8 +171,9 @@ struct CampaignDrive: Sendable {
   private func settle(_ record: StoredCampaign) async throws -> Step {
     guard record.endedAt == nil else { return .leave }
     live.cancel()
+    // What it has in flight is its app's, which may come back.
+    guard let app = try? deployment.app(record.app) else { return .wait }
     for part in try await store.parts(of: record.id) where part.endedAt == nil && !live.isBusy(part: part.number) {
-      let app = try deployment.app(record.app)
       let name = record.id.name(part: part.number)
       if try await app.abandon(
         served: name, list: parts.spool.list(record.id, part: part.number), parts.events(part, of: record))

@@ -25,8 +25,11 @@ struct CampaignParts: Sendable {
 
   private func rows(_ part: StoredCampaignPart, of record: StoredCampaign) -> ServedCampaign.Audience {
     let path = spool.audience(record.id)
-    guard let content = CampaignDivision.Content(reading: part.content) else { return .file(path) }
-    return .file(path) { header in
+    let numbersRows = AudienceUpload.numbersRows(record.upload)
+    guard let content = CampaignDivision.Content(reading: part.content) else {
+      return .file(path, numbersRows: numbersRows)
+    }
+    return .file(path, numbersRows: numbersRows) { header in
       RowSelection(
         column: ZoneReading.column(of: header).flatMap { header.columns.firstIndex(of: $0) },
         texts: Set(content.zones), isRest: content.isRest, hasMalformed: content.hasMalformed)

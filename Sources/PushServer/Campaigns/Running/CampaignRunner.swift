@@ -16,7 +16,6 @@ final class CampaignRunner: Service {
   private let logger: Logger
 
   private static let tidyInterval = Duration.seconds(60)
-  private static let forgetLimit = 100
 
   init(
     desk: CampaignDesk, spool: CampaignSpool, book: CampaignBook, outcomes: OutcomeBook, deployment: Deployment,
@@ -41,16 +40,21 @@ final class CampaignRunner: Service {
   }
 
   func run() async throws {
-    await withGracefulShutdownHandler {
-      await withDiscardingTaskGroup { tasks in
-        tasks.addTask { await self.tidy() }
-        while let lives = await desk.work.take() {
-          for live in lives { tasks.addTask { await self.drive(live) } }
+    // Whether it is asked to end, or is cancelled because another service has failed.
+    await withTaskCancellationHandler {
+      await withGracefulShutdownHandler {
+        await withDiscardingTaskGroup { tasks in
+          tasks.addTask { await self.tidy() }
+          while let lives = await desk.work.take() {
+            for live in lives { tasks.addTask { await self.drive(live) } }
+          }
+          tasks.cancelAll()
         }
-        tasks.cancelAll()
+      } onGracefulShutdown: {
+        self.desk.work.close()
       }
-    } onGracefulShutdown: {
-      self.desk.work.close()
+    } onCancel: {
+      desk.work.close()
     }
   }
 
@@ -63,17 +67,13 @@ final class CampaignRunner: Service {
   }
 
   private func tidy() async {
+    let cleaning = CampaignCleaning(desk: desk, spool: spool)
+    var isFirst = true
     while !Task.isCancelled {
       do throws(StoreError) {
-        let oldest = StoreInstant(milliseconds: StoreInstant.now.milliseconds - retention.components.seconds * 1000)
-        var forgotten: [StoredUUID] = []
-        repeat {
-          forgotten = try await desk.store.forgetCampaigns(endedBefore: oldest, limit: Self.forgetLimit)
-          for id in forgotten {
-            spool.remove(id)
-            desk.forget(id)
-          }
-        } while forgotten.count == Self.forgetLimit
+        if isFirst { try await cleaning.removeOrphans() }
+        isFirst = false
+        try await cleaning.forget(endedBefore: .now.after(seconds: -retention.components.seconds))
       } catch {
         logger.error("the store cannot be written", metadata: ["why": "\(error)"])
       }

@@ -35,7 +35,13 @@ struct CampaignSchedule: Sendable {
 
   func obstacle(_ plan: CampaignPlan, _ id: String, _ live: LiveCampaign, now: StoreInstant) -> Obstacle? {
     if plan.isDryRun { return nil }
-    if let reason = (try? deployment.app(id))?.stopReason { return Obstacle(reason: "The app has stopped: \(reason).") }
+    guard let served = try? deployment.app(id) else {
+      return Obstacle(reason: "The app is not in the configuration; it goes on when the app is added again.")
+    }
+    if let reason = served.stopReason { return Obstacle(reason: "The app has stopped: \(reason).") }
+    if live.isBusy, deployment.leftByRemovedApps[id] != nil {
+      return Obstacle(reason: "The app was removed and has come back with other settings; it goes on after a restart.")
+    }
     if live.hasLost { return Obstacle(reason: "It goes on when the service starts again.") }
     let app = app(id)
     // Parts of a local send have been put off to the end of their own quiet hours.

@@ -1,0 +1,31 @@
+internal import Foundation
+internal import PushStore
+
+/// Forgets campaigns, with their files.
+struct CampaignCleaning: Sendable {
+  let desk: CampaignDesk
+  let spool: CampaignSpool
+
+  /// In one turn of the store.
+  private static let limit = 100
+
+  /// Campaigns that ended before the instant.
+  func forget(endedBefore oldest: StoreInstant) async throws(StoreError) {
+    var forgotten: [StoredUUID] = []
+    repeat {
+      forgotten = try await desk.store.forgetCampaigns(endedBefore: oldest, limit: Self.limit)
+      for id in forgotten {
+        spool.remove(id)
+        desk.forget(id)
+      }
+    } while forgotten.count == Self.limit
+  }
+
+  /// Files of campaigns that an earlier process had forgotten when it was killed.
+  func removeOrphans() async throws(StoreError) {
+    for name in (try? FileManager.default.contentsOfDirectory(atPath: spool.directory)) ?? [] {
+      guard let id = StoredUUID(name), try await desk.store.campaign(id) == nil else { continue }
+      spool.remove(id)
+    }
+  }
+}

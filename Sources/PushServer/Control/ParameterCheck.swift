@@ -1,0 +1,37 @@
+internal import HTTPTypes
+internal import Hummingbird
+
+/// Refuses query parameters that an address does not have, and those that stand twice, as unknown
+/// fields of a body are refused: a misspelt one would otherwise be ignored.
+struct ParameterCheck: RouterMiddleware {
+  /// By the address as it is registered. Every other address has none.
+  private static let names: [String: [Substring]] = [
+    "/v1/apps": ["limit", "cursor"],
+    "/v1/apps/{app}/devices": ["limit", "cursor", "tag"],
+    "/v1/apps/{app}/campaigns": ["limit", "cursor"],
+    "/v1/apps/{app}/feedback": ["limit", "cursor"],
+  ]
+
+  func handle(
+    _ request: Request, context: ControlContext, next: (Request, ControlContext) async throws -> Response
+  ) async throws -> Response {
+    // The pages have addresses of their own.
+    if request.uri.query != nil, let route = context.route, route.hasPrefix("/v1/") {
+      try Self.check(request.uri.queryParameters.map(\.key), of: route)
+    }
+    return try await next(request, context)
+  }
+
+  /// - Throws: ``Problem`` with 400.
+  static func check(_ found: [Substring], of route: String) throws {
+    let known = names[route] ?? []
+    if let unknown = found.first(where: { !known.contains($0) }) {
+      throw Problem.malformed(
+        "There is no parameter \"\(unknown.prefix(64))\" here"
+          + (known.isEmpty ? "." : "; there are \(known.joined(separator: ", "))."))
+    }
+    if let twice = known.first(where: { name in found.count { $0 == name } > 1 }) {
+      throw Problem.malformed("The parameter \"\(twice)\" stands twice.")
+    }
+  }
+}

@@ -1,0 +1,59 @@
+internal import Carillon
+internal import Foundation
+internal import PushTransport
+
+/// What settings mean that need no look at anything else.
+extension ServeCheck {
+  mutating func addLimits(_ configuration: ServerConfiguration) {
+    let api = configuration.api
+    var parts = [
+      "bodies have at most \(Quantity.describe(byteCount: api.maxBody))",
+      "there are at most \(NumberText.grouped(api.maxConnections)) connections",
+      "one that is silent for \(Quantity.describe(api.idleTimeout)) is closed",
+      api.rateLimit.map { "a key makes at most \($0.formatted()) requests/s" } ?? "a key makes any number of requests",
+    ]
+    let names = ["localhost", "addresses"] + api.hosts.sorted()
+    parts.append("the dashboard answers to \(names.joined(separator: ", "))")
+    facts.append(Finding(subject: "api", text: parts.joined(separator: ", ")))
+    facts.append(
+      Finding(
+        subject: "shutdown",
+        text:
+          "readiness is denied for \(Quantity.describe(configuration.shutdown.announce)), then what is in flight has "
+          + Quantity.describe(configuration.shutdown.drain)))
+    facts.append(
+      Finding(
+        subject: "retention",
+        text: "outcomes and campaigns are kept for \(Quantity.describe(configuration.retention)) after their end"))
+    facts.append(
+      Finding(
+        subject: "log",
+        text: "\(configuration.log.level) and worse, as \(configuration.log.format.rawValue), to standard error"))
+  }
+}
+
+extension AppSettings {
+  /// How the app behaves, and which settings are not the usual ones.
+  var checkedSentences: [String] {
+    var sentences = [
+      "its weight is \(weight), and without progress for \(Quantity.describe(patience)) it is suspended and tries again "
+        + "later"
+    ]
+    if let quietHours { sentences.append("campaigns rest at \(quietHours), \(timeZone ?? "UTC")") }
+    if quietHours == nil, let timeZone { sentences.append("devices without a time zone are in \(timeZone)") }
+    if transport == .binary {
+      switch feedbackInterval {
+      case .zero?: sentences.append("its feedback service is never read")
+      case let every:
+        let interval = every.map { "every \(Quantity.describe($0))" } ?? "daily"
+        sentences.append("its feedback service at \(feedbackOrDefault) is read \(interval)")
+      }
+    }
+    var usual = AppSettings(id: id, credential: credential)
+    // What the first sentence has.
+    (usual.topic, usual.transport, usual.gateway, usual.connections) = (topic, transport, gateway, connections)
+    let names = waiting(besides: usual)
+    if !names.isEmpty { sentences.append("not as usual: \(names.joined(separator: ", "))") }
+    return sentences
+  }
+}

@@ -1,0 +1,51 @@
+internal import Carillon
+
+/// The lives of a service within one process: it begins anew when its journal has failed and can be
+/// written again.
+package struct ServiceLives: Sendable {
+  private let configuration: ServerConfiguration
+  private let file: String
+  private let log: ServiceLog
+  private let manager: ServiceManager?
+
+  /// A life that was shorter doubles the pause until the next attempt.
+  private static let goodLife = Duration.seconds(60)
+  private static let pauses = Duration.seconds(1) ... .seconds(60)
+
+  /// - Parameters: as ``Daemon`` has them.
+  package init(_ configuration: ServerConfiguration, file: String, log: ServiceLog, manager: ServiceManager?) {
+    self.configuration = configuration
+    self.file = file
+    self.log = log
+    self.manager = manager
+  }
+
+  /// - Parameter ready: called once, when everything listens for the first time.
+  package func run(ready: @escaping @Sendable (Daemon.Ports) -> Void) async throws {
+    var configuration = configuration
+    var pause = Self.pauses.lowerBound
+    var ready = ready
+    while true {
+      let began = ContinuousClock.now
+      let daemon = try Daemon(configuration, file: file, log: log, manager: manager, recoveryPause: pause)
+      guard case .canBeginAnew(let ports) = try await daemon.run(ready: ready) else { return }
+      // A file that is wrong at this moment is no reason to end.
+      if let read = try? ServerConfiguration.read(file: file) { configuration = read }
+      configuration.listen(on: ports)
+      pause =
+        ContinuousClock.now - began < Self.goodLife
+        ? min(pause * 2, Self.pauses.upperBound) : Self.pauses.lowerBound
+      ready = { _ in }
+    }
+  }
+}
+
+extension ServerConfiguration {
+  /// Where any free port was asked for, it is the one that clients know.
+  fileprivate mutating func listen(on ports: Daemon.Ports) {
+    if api.listen.port == 0 { api.listen.port = ports.api }
+    if admin.listen.port == 0 { admin.listen.port = ports.admin }
+    if bridge?.listen.port == 0, let port = ports.bridge { bridge?.listen.port = port }
+    if bridge?.feedback?.port == 0, let port = ports.bridgeFeedback { bridge?.feedback?.port = port }
+  }
+}

@@ -1,0 +1,163 @@
+internal import Foundation
+internal import PushStore
+internal import Support
+internal import Synchronization
+internal import Testing
+
+/// What the configuration changes while the service runs.
+@Suite("reloads of carillon serve", .timeLimit(.minutes(20)))
+struct ServeReloadTests {
+  private struct App: Decodable {
+    struct Rates: Decodable { let limitPerSecond: Double? }
+    let weight: Int
+    let rates: Rates
+  }
+
+  private func reload(_ running: RunningServe) async throws -> Ending {
+    try running.serve.site.place.write(running.key, to: "test.key")
+    return try await running.serve.site.run([
+      "reload", "--url", "http://127.0.0.1:\(running.service.api)", "--key-file", "test.key",
+    ])
+  }
+
+  @Test("weight, rate, patience, queue and quiet hours count after a reload; what does not is named in one sentence")
+  func settings() async throws {
+    let running = try await RunningServe(configure: { try $0.configure($1, apps: ["news"]) })
+    let site = running.campaigns
+    func change(_ settings: String, more: String = "") throws {
+      try running.serve.configure(running.upstream, apps: ["news"], settings: settings, more: more)
+    }
+    let day = Int(Date().timeIntervalSince1970) % 86_400
+    func clock(_ second: Int) -> String {
+      let minute = (second + 86_400) / 60 % 1440
+      return String(format: "%02d:%02d", minute / 60, minute % 60)
+    }
+    try change(
+      """
+      weight: 7
+          rate-limit: 100/s
+          quiet-hours: "\(clock(day - 120))-\(clock(day + 3600))"
+          connections: { min: 2, max: 3 }
+          attempts: 4
+      """, more: "retention: 24h")
+    let done = try await reload(running)
+    #expect(done.status == 0, "\(done)")
+    #expect(
+      done.output.contains("counts after the next start: retention; app news: connections, attempts\n"), "\(done)")
+    #expect(running.service.process.errors.contains("other settings count after the next start"))
+    let app = try await running.call("/v1/apps/news").decoded(App.self)
+    #expect(app.weight == 7)
+    #expect(app.rates.limitPerSecond == 100)
+    // Quiet hours hold a campaign back, and the rate holds for single notifications.
+    let path = try await site.make()
+    _ = try await site.upload(path, (1000..<1010).map { HTTP2Site.token($0) })
+    try await site.act(path, "start")
+    try await waitUntil("it is held") { try await site.campaign(path).state == "held" }
+    let began = ContinuousClock.now
+    let lines = (0..<150).map { ServeSite.body(HTTP2Site.token($0)) }.joined(separator: "\n")
+    let batch = try await running.call("/v1/apps/news/notifications:batch", body: lines)
+    struct Taken: Decodable { let batchId: String }
+    let id = try batch.decoded(Taken.self).batchId
+    try await waitUntil("the batch has ended") {
+      try await running.call("/v1/apps/news/batches/\(id)").text.contains(#""state":"finished""#)
+    }
+    #expect(ContinuousClock.now - began > .milliseconds(1_300), "150 at 100/s")
+
+    try change("weight: 2")
+    #expect(try await reload(running).output.contains("counts after") == false)
+    #expect(try await running.call("/v1/apps/news").decoded(App.self).rates.limitPerSecond == nil)
+    #expect(try await site.ended(path).state == "finished")
+    #expect(try await running.end().count == 160)
+  }
+
+  @Test("a campaign whose app is removed is held and says why; it goes on when the app comes back, also after kill -9")
+  func removed() async throws {
+    var running = try await RunningServe.withCampaigns(more: ["admin"])
+    let count = 6_000
+    let path = try await running.campaigns.make(#","rateLimit":1500"#)
+    _ = try await running.campaigns.upload(path, (0..<count).map { HTTP2Site.token($0) })
+    try await running.campaigns.act(path, "start")
+    for life in 0..<2 {
+      let site = running.campaigns
+      let enough = (life + 1) * 1_500
+      try await waitUntil("\(enough) are sent") { try await site.campaign(path).progress.accepted >= enough }
+      try running.serve.configure(running.upstream, apps: ["chat"])
+      #expect(try await reload(running).output.contains("removed: news"))
+      #expect(try await running.call("/v1/apps/news").status == 404)
+      let held = try await Self.stored(running, path)
+      try await waitUntil("it is held") { try await held().state == "held" }
+      #expect(try await held().reason.contains("not in the configuration"))
+      if life == 1 {
+        try await running.restart()
+        try await waitUntil("it is held") { try await held().state == "held" }
+      }
+      try running.serve.configure(running.upstream)
+      #expect(try await reload(running).output.contains("added: news"))
+    }
+    #expect(try await running.campaigns.ended(path).state == "finished")
+    let account = try await running.campaigns.account(path)
+    #expect(account.submitted == count && account.sum == count && account.unknown == 0, "\(account)")
+    let taken = try await running.end().compactMap(\.token)
+    #expect(Set(taken).count == count)
+    #expect(taken.count - count <= account.possibleDuplicates)
+  }
+
+  /// Reads a campaign of an app that the interface does not show any more.
+  private static func stored(_ running: RunningServe, _ path: String) async throws -> () async throws -> StoredCampaign
+  {
+    let store = try SQLiteStore(path: running.serve.site.place.path("store.db"), isVisitor: true)
+    let id = try #require(path.split(separator: "/").last.flatMap { Self.identifier(String($0)) })
+    return { try #require(try await store.campaign(id)) }
+  }
+
+  private static func identifier(_ text: String) -> StoredUUID? {
+    let digits = text.filter { $0 != "-" }
+    guard digits.count == 32, let high = UInt64(digits.prefix(16), radix: 16),
+      let low = UInt64(digits.suffix(16), radix: 16)
+    else { return nil }
+    return StoredUUID(high: high, low: low)
+  }
+
+  /// Tokens of notifications that were acknowledged.
+  private final class Acknowledged: Sendable {
+    private let state = Mutex<(tokens: [String], isOver: Bool)>(([], false))
+    var tokens: [String] { state.withLock { $0.tokens } }
+    var isOver: Bool { state.withLock { $0.isOver } }
+    func add(_ token: String) { state.withLock { $0.tokens.append(token) } }
+    func end() { state.withLock { $0.isOver = true } }
+  }
+
+  @Test("reloads under load drop nothing, and send nothing twice")
+  func load() async throws {
+    let running = try await RunningServe(rules: "http2: { delay: { fixed: 10ms } }")
+    let acknowledged = Acknowledged()
+    try await withThrowingTaskGroup(of: Void.self) { tasks in
+      for client in 0..<8 {
+        tasks.addTask {
+          var number = client << 20
+          while !acknowledged.isOver {
+            let token = HTTP2Site.token(number)
+            let reply = try await running.call("/v1/apps/news/notifications", body: ServeSite.body(token))
+            #expect(reply.status == 202, "\(reply.text)")
+            acknowledged.add(token)
+            number += 1
+          }
+        }
+      }
+      for round in 0..<8 {
+        let enough = acknowledged.tokens.count + 100
+        try await waitUntil("\(enough) are acknowledged") { acknowledged.tokens.count >= enough }
+        try running.serve.configure(
+          running.upstream, apps: round % 2 == 0 ? ["news", "chat", "late\(round)"] : ["news"],
+          settings: "weight: \(round + 1)")
+        #expect(try await reload(running).status == 0)
+      }
+      acknowledged.end()
+      try await tasks.waitForAll()
+    }
+    let all = acknowledged.tokens
+    #expect(all.count >= 800)
+    let taken = try await running.end().compactMap(\.token)
+    #expect(taken.sorted() == all.sorted())
+  }
+}
