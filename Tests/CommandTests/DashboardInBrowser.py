@@ -21,6 +21,7 @@ import urllib.request
 ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
 PATIENCE = 120
 STARTS = 8
+BEGUN = time.monotonic()
 
 
 class Driver:
@@ -143,7 +144,7 @@ class Driver:
 def check(condition, text):
     if not condition:
         sys.exit(f"not true: {text}")
-    print(text, flush=True)
+    print(f"{time.monotonic() - BEGUN:.1f} s: {text}", flush=True)
 
 
 def log_in(driver, base, key):
@@ -197,6 +198,10 @@ PALE = """
 """
 
 
+# A page that is wider than the window scrolls sideways.
+EXCESS = "const page = document.documentElement; return page.scrollWidth - page.clientWidth"
+
+
 def look(driver, base, path, pictures):
     """Checks a page in every width, and that it can be read in the light and in the dark."""
     driver.open(base + path)
@@ -205,7 +210,7 @@ def look(driver, base, path, pictures):
     excess = {}
     for width in (1300, 500, 400):
         driver.resize(width, 900)
-        excess[width] = driver.evaluate("return document.documentElement.scrollWidth - innerWidth")
+        excess[width] = driver.evaluate(EXCESS)
         if pictures:
             driver.screenshot(f"{pictures}/{name}-{width}.png")
     check(max(excess.values()) <= 0, f"{path} is not wider than the window: {excess}")

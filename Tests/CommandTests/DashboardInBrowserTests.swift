@@ -22,6 +22,7 @@ struct DashboardInBrowserTests {
       // The first word would be carillon.
       preparation: "shift && PATH='\(tools)':$PATH exec timeout 600 python3 '\(script.path(percentEncoded: false))'")
     #expect(ending.status == 0, "\(ending)")
+    if ProcessInfo.processInfo.environment["CARILLON_SCREENSHOTS"] != nil { print(ending.output) }
     #expect(ending.output.contains("start 1 failed: chromedriver has ended: IPv6 port not available"), "\(ending)")
     await scene.end()
     let taken = try serve.site.place.read("truth.jsonl").components(separatedBy: HTTP2Site.token(0xABCDE)).count - 1

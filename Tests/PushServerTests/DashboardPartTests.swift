@@ -1,3 +1,4 @@
+internal import PushStore
 internal import Testing
 
 @testable internal import Carillon
@@ -108,6 +109,47 @@ struct DashboardPartTests {
     #expect(window.perSecond == 0)
   }
 
+  @Test("how much of a campaign is done, and how long the rest takes at the pace of the last minute")
+  func timeLeft() throws {
+    let payload = #"{"name":"sale","payload":{"aps":{"alert":"Hello"}}}"#
+    let record = StoredCampaign(
+      id: StoredUUID(high: 1, low: 2), app: "news", state: "running", content: [],
+      createdAt: StoreInstant(milliseconds: 0))
+    var standing = CampaignStanding(record: record, plan: try CampaignPlan(parsing: Array(payload.utf8)[...]))
+    #expect(standing.share == nil)
+    #expect(standing.secondsLeft(pace: 1) == nil)
+    // Half of it is read, and half of that has its outcome.
+    standing.fraction = 0.5
+    standing.account.submitted = 100
+    standing.account.confirmed = 50
+    #expect(standing.share == 0.25)
+    #expect(standing.secondsLeft(pace: 0.01) == 75)
+    #expect(standing.secondsLeft(pace: 0) == nil)
+    #expect(standing.secondsLeft(pace: 1e-12) == nil)
+    standing.partCount = 3
+    #expect(standing.secondsLeft(pace: 0.01) == nil)
+    standing.partCount = 1
+    standing.record.state = "paused"
+    #expect(standing.secondsLeft(pace: 0.01) == nil)
+    // Nobody reads the audience any more: its lines tell how far it came.
+    standing.record.state = "cancelled"
+    standing.fraction = nil
+    standing.account.confirmed = 100
+    standing.record.upload.lineCount = 400
+    #expect(standing.share == 0.25)
+
+    let seeing = Seeing(journalDirectory: ".")
+    let start = ContinuousClock.now
+    for index in 0...3 {
+      seeing.sample([(record.id, 0.1 + 0.05 * Double(index))], now: start + .seconds(5 * index))
+    }
+    #expect(abs(seeing.pace(record.id) - 0.01) < 1e-6)
+    // It was paused for a while: what it did before does not count.
+    seeing.sample([], now: start + .seconds(20))
+    seeing.sample([(record.id, 0.3)], now: start + .seconds(25))
+    #expect(seeing.pace(record.id) == 0)
+  }
+
   @Test("what is wrong is alarming, the worst first")
   func alarms() {
     let now: Int64 = 1_800_000_000
@@ -131,6 +173,17 @@ struct DashboardPartTests {
       ("expired", status { $0.credentialExpiry = now - 1 }, [.credentialExpired]),
       ("old", status { $0.queue.oldestAge = .seconds(90) }, [.queueOld]),
     ]
+    // What waits is part of the alarm that says why.
+    let stuck = status {
+      $0.state = .paused
+      $0.queue.oldestAge = .seconds(90)
+      $0.queue.notifications = 1000
+      $0.windowNotifications = 234
+    }
+    let paused = AlarmRules.alarms(
+      [("stuck", stuck)], pausedAt: ["stuck": now - 3 * 3600], journalFailure: nil, freeBytes: nil, now: now)
+    #expect(paused.map(\.text) == ["It was paused by hand 3 h ago."])
+    #expect(paused.first?.action.hasPrefix("1,234 notifications wait, the oldest for 90 s. ") == true)
     for (app, status, names) in statuses {
       let found = AlarmRules.alarms([(app, status)], journalFailure: nil, freeBytes: nil, now: now)
       #expect(found.map(\.name) == names, "\(app)")

@@ -73,7 +73,9 @@ struct MonitoringFilesTests {
   func status() throws {
     let json = """
       {"items":[
-        {"id":"news","state":"running","connections":{"open":2},"queue":{"notifications":0,"oldestSeconds":0},"inFlight":7},
+        {"id":"news","state":"running","connections":{"open":2},"queue":{"notifications":0,"oldestSeconds":0},
+         "inFlight":7,
+         "rates":{"settledPerSecond":12345.6}},
         {"id":"com.example.weather.an-app-with-a-name-that-is-long","state":"running","waitsFor":"connection refused",
          "connections":{"open":0},"queue":{"notifications":1234567,"oldestSeconds":7300},
          "credentialExpiresAt":"2027-06-01T00:00:00.000Z"},
@@ -92,10 +94,10 @@ struct MonitoringFilesTests {
     #expect(lines.count == 10)
     #expect(lines[3].hasPrefix("bank "))
     #expect(lines[4] == "  The gateway refused the credential with 403 InvalidProviderToken, which means")
-    #expect(lines[6].contains(/^com\.example\.weather\.[^ ]*… +waiting +0 +1,234,567 +2 h +2027-06-01$/))
+    #expect(lines[6].contains(/^com\.example\.weather\.[^ ]*… +waiting +0 +- +1,234,567 +2 h +2027-06-01$/))
     #expect(lines[7] == "  Waits: connection refused.")
-    #expect(lines[8].contains(/^chat +paused +0 +3 +61 s +4 days left$/))
-    #expect(lines[9].contains(/^news +running +2 +7 +0 s$/))
+    #expect(lines[8].contains(/^chat +paused +0 +- +3 +61 s +4 days left$/))
+    #expect(lines[9].contains(/^news +running +2 +12,346\/s +7 +0 s$/))
     // As wide as it likes, with every name.
     #expect(ServiceStatus.lines(apps, columns: nil, now: now).contains { $0.contains("name-that-is-long ") })
     let few = ServiceStatus.lines(apps, columns: 80, rows: 8, now: now)

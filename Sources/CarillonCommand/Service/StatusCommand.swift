@@ -64,7 +64,7 @@ private struct StatusScreen {
     let stream = StandardStream.output
     let now = Date()
     last = ServiceStatus.lines(
-      apps, columns: stream.columnCount, rows: stream.rowCount, now: Int64(now.timeIntervalSince1970))
+      apps, columns: stream.columnCount, rows: stream.rowCount.map { $0 - 1 }, now: Int64(now.timeIntervalSince1970))
     last[0] = "\(now.formatted(.iso8601).dropFirst(11).prefix(8)) UTC   \(last[0])"
     draw(last)
   }

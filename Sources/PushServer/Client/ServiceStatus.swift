@@ -14,11 +14,17 @@ package struct ServiceStatus: Decodable, Sendable {
     package var connections: Connections?
     package var queue: Queue?
     package var inFlight: Int?
+    package var rates: Rates?
     package var credentialExpiresAt: String?
   }
 
   package struct Connections: Decodable, Sendable {
     package var open: Int?
+  }
+
+  package struct Rates: Decodable, Sendable {
+    /// Over the last minute.
+    package var settledPerSecond: Double?
   }
 
   package struct Queue: Decodable, Sendable {
@@ -64,7 +70,7 @@ package struct ServiceStatus: Decodable, Sendable {
     let widths = (0..<(head.count - 1)).map { column in others.map { $0[column] }.max() ?? 0 }
     let left = columns.map { max(leastNameWidth, $0 - widths.reduce(0) { $0 + $1 + 2 }) } ?? .max
     let table = TextTable.lines(
-      ([head] + cells).map { row in [cut(row[0], to: left)] + row.dropFirst() }, leftAligned: [0, 1, 5])
+      ([head] + cells).map { row in [cut(row[0], to: left)] + row.dropFirst() }, leftAligned: [0, 1, 6])
     var lines = [summary(apps), "", table[0]]
     for (index, app) in ordered.enumerated() {
       let details = app.details.flatMap { TextTable.wrapped($0, indent: 2, columns: columns) }
@@ -80,7 +86,7 @@ package struct ServiceStatus: Decodable, Sendable {
     return lines
   }
 
-  private static let head = ["app", "state", "open", "pending", "oldest", "certificate"]
+  private static let head = ["app", "state", "open", "rate", "pending", "oldest", "certificate"]
   private static let leastNameWidth = 8
 
   private static func summary(_ apps: [App]) -> String {
@@ -107,6 +113,7 @@ extension ServiceStatus.App {
   fileprivate func cells(now: Int64) -> [String] {
     [
       id, word, connections?.open.map { NumberText.grouped($0) } ?? "-",
+      rates?.settledPerSecond.map { RateText.text($0) } ?? "-",
       queue?.notifications.map { NumberText.grouped($0 + (inFlight ?? 0)) } ?? "-",
       queue?.oldestSeconds.map { AgeText.text(.seconds(Int64($0))) } ?? "-", certificate(now: now),
     ]

@@ -105,10 +105,12 @@ extension Dashboard {
 
   private func recent(_ id: String) -> HTML {
     let rows = book.recent(id).map { entry -> HTML in
-      """
-      <tr><td>\(InstantText.text(entry.at).prefix(19).replacing("T", with: " "))</td>
-      <td><code>\(entry.token.prefix(8))…</code></td><td>\(entry.state)</td><td>\(entry.detail)</td></tr>
-      """
+      let at = InstantText.text(entry.at)
+      return """
+          <tr>
+        <td><span class="whole">\(at.prefix(10))</span> <span class="whole">\(at.dropFirst(11).prefix(8))</span></td>
+        <td><code>\(entry.token.prefix(8))…</code></td><td>\(entry.state)</td><td>\(entry.detail)</td></tr>
+        """
     }
     return """
       <section id="recent" data-live><h2>Latest that were not accepted</h2>

@@ -42,6 +42,7 @@ extension Dashboard {
         \(button)</form>
         """
     }
+    guard !state.isOver else { return .empty }
     let cancel = form("cancel", "<button class=\"danger\">Cancel for good</button>")
     return """
       <div class="actions">

@@ -93,9 +93,9 @@ extension Dashboard {
   /// With the time that is left, as far as the pace of the last minute tells it.
   func progress(_ standing: CampaignStanding) -> HTML {
     if case .scheduled = standing.record.status, let next = standing.plan.beginsAt {
-      return "<span>begins \(time(next))</span>"
+      return "<span>begins <span class=\"whole\">\(time(next))</span></span>"
     }
-    guard let share = standing.share else { return "" }
+    guard let share = standing.share else { return "<span class=\"empty\">not begun</span>" }
     let percent = NumberText.percent(share)
     guard !standing.record.status.isOver else { return "<span>\(percent)</span>" }
     let now = StoreInstant.now

@@ -63,7 +63,10 @@ extension DashboardAssets {
     thead th { font-size: .82rem; font-weight: 600; color: var(--soft); vertical-align: bottom; }
     tbody th { font-weight: 600; overflow-wrap: anywhere; min-width: 9rem; }
     td { overflow-wrap: anywhere; }
-    tbody th .hint { font-weight: 400; margin: .15rem 0 0; }
+    tbody th .hint {
+      font-weight: 400; margin: .15rem 0 0; display: -webkit-box; -webkit-box-orient: vertical; -webkit-line-clamp: 2;
+      overflow: hidden;
+    }
     td.time, td.act { white-space: nowrap; }
     td.progress { min-width: 9.5rem; }
     td[data-label=App] { min-width: 6rem; }
@@ -72,10 +75,12 @@ extension DashboardAssets {
     table.narrow { background: none; }
     table.narrow td, table.narrow th { padding: .25rem .4rem .25rem 0; }
     #recent td { padding-top: .3rem; padding-bottom: .3rem; }
+    .whole, #recent td code { white-space: nowrap; }
     table.narrow tbody tr:first-child > * { border-top: 0; }
     td form { margin: 0; }
 
     dl { display: grid; grid-template-columns: max-content 1fr; gap: .35rem 1.1rem; margin: 0; }
+    .late { color: var(--warn); font-weight: 600; }
     dt { color: var(--soft); }
     dd { margin: 0; overflow-wrap: anywhere; }
 
@@ -102,7 +107,7 @@ extension DashboardAssets {
     }
     button {
       font: inherit; font-weight: 600; padding: .45rem 1.1rem; border-radius: 7px; border: 1px solid transparent;
-      background: var(--accent); color: var(--on-accent); cursor: pointer; margin-top: .9rem;
+      background: var(--accent); color: var(--on-accent); cursor: pointer; margin-top: .9rem; white-space: nowrap;
     }
     button.quiet, button.danger, .actions button, header button, td button {
       background: none; border-color: var(--line); color: var(--text); padding: .25rem .8rem; margin: 0;
@@ -122,8 +127,8 @@ extension DashboardAssets {
     .asked { display: flex; flex-wrap: wrap; gap: .3rem .8rem; align-items: center; margin-top: .5rem; }
     td details form { margin-top: .4rem; }
     pre {
-      background: var(--page); border: 1px solid var(--line); border-radius: 7px; padding: .6rem .8rem; margin: .9rem 0 0;
-      white-space: pre-wrap; overflow-wrap: anywhere;
+      background: var(--page); border: 1px solid var(--line); border-radius: 7px; padding: .6rem .8rem;
+      margin: .9rem 0 0; white-space: pre-wrap; overflow-wrap: anywhere;
     }
     .empty { color: var(--soft); }
     .error { color: var(--bad); }
@@ -143,10 +148,12 @@ extension DashboardAssets {
 
     @media (max-width: 46rem) {
       header { padding: .6rem 1rem; }
-      header form { flex: 1; justify-content: space-between; }
+      header form { flex: 1 1 auto; justify-content: space-between; }
       main { padding: .8rem 1rem 2rem; }
       table.wide, table.wide tbody { display: block; border: 0; background: none; }
-      table.wide thead { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
+      table.wide thead, #recent thead {
+        position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%);
+      }
       table.wide tr {
         display: grid; grid-template-columns: 1fr 1fr; gap: .15rem 1rem; background: var(--card);
         border: 1px solid var(--line); border-radius: 10px; padding: .7rem .9rem; margin-bottom: .7rem;
@@ -157,9 +164,9 @@ extension DashboardAssets {
       table.wide td[data-label]::before {
         content: attr(data-label); display: block; color: var(--soft); font-size: .78rem; font-weight: 400;
       }
-      #recent table th, #recent table td { padding: .4rem .5rem; }
-      dl { grid-template-columns: 1fr; gap: 0; }
-      dd { margin-bottom: .5rem; }
+      #recent tr { display: grid; grid-template-columns: 1fr 1fr; padding: .4rem .8rem; }
+      #recent tr + tr { border-top: 1px solid var(--line); }
+      #recent td { border: 0; padding: .05rem 0; }
     }
 
     """

@@ -156,8 +156,11 @@ enum RateText {
 }
 
 enum CredentialText {
-  static func text(_ status: AppStatusSnapshot) -> String {
+  static func text(_ status: AppStatusSnapshot) -> HTML {
     guard let expiry = status.credentialExpiry else { return "token key" }
-    return "until " + InstantText.text(StoreInstant(milliseconds: expiry * 1000)).prefix(10)
+    let instant = StoreInstant(milliseconds: expiry * 1000)
+    let text: HTML = "until \(InstantText.text(instant).prefix(10))"
+    let left = Duration.milliseconds(instant.milliseconds - StoreInstant.now.milliseconds)
+    return left < AlarmRules.expiryWarning ? "<span class=\"late\">\(text)</span>" : text
   }
 }
