@@ -138,12 +138,13 @@ struct DashboardPartTests {
     standing.record.upload.lineCount = 400
     #expect(standing.share == 0.25)
 
-    let seeing = Seeing(journalDirectory: ".")
+    let seeing = Seeing(journalDirectory: "/", storePath: "/nowhere/store.db")
     let start = ContinuousClock.now
     for index in 0...3 {
       seeing.sample([(record.id, 0.1 + 0.05 * Double(index))], now: start + .seconds(5 * index))
     }
     #expect(abs(seeing.pace(record.id) - 0.01) < 1e-6)
+    #expect(seeing.fullerDisk?.of == "journal", "the other one cannot be found out")
     // It was paused for a while: what it did before does not count.
     seeing.sample([], now: start + .seconds(20))
     seeing.sample([(record.id, 0.3)], now: start + .seconds(25))
@@ -181,11 +182,11 @@ struct DashboardPartTests {
       $0.windowNotifications = 234
     }
     let paused = AlarmRules.alarms(
-      [("stuck", stuck)], pausedAt: ["stuck": now - 3 * 3600], journalFailure: nil, freeBytes: nil, now: now)
+      [("stuck", stuck)], pausedAt: ["stuck": now - 3 * 3600], journalFailure: nil, disk: nil, now: now)
     #expect(paused.map(\.text) == ["It was paused by hand 3 h ago."])
     #expect(paused.first?.action.hasPrefix("1,234 notifications wait, the oldest for 90 s. ") == true)
     for (app, status, names) in statuses {
-      let found = AlarmRules.alarms([(app, status)], journalFailure: nil, freeBytes: nil, now: now)
+      let found = AlarmRules.alarms([(app, status)], journalFailure: nil, disk: nil, now: now)
       #expect(found.map(\.name) == names, "\(app)")
       for alarm in found {
         #expect(alarm.text.hasSuffix("."))
@@ -193,10 +194,15 @@ struct DashboardPartTests {
       }
     }
     let all = AlarmRules.alarms(
-      statuses.map { ($0.0, $0.1) }, journalFailure: "no space left on device", freeBytes: 5, now: now)
+      statuses.map { ($0.0, $0.1) }, journalFailure: "no space left on device",
+      disk: FreeSpace(of: "store", byteCount: 5), now: now)
     #expect(all.count == 8)
     #expect(all.first?.name == .journalFailed)
+    #expect(all.contains { $0.text == "The disk of the store has 5 B left." })
     #expect(all.map(\.severity) == all.map(\.severity).sorted(by: >))
-    #expect(AlarmRules.alarms([], journalFailure: nil, freeBytes: 2 << 30, now: now).isEmpty)
+    #expect(
+      AlarmRules.alarms(
+        [], journalFailure: nil, disk: FreeSpace(of: "journal", byteCount: 2 << 30), now: now
+      ).isEmpty)
   }
 }

@@ -52,6 +52,7 @@ struct CampaignStoreTests {
     let expected = (1...25).reversed().filter { $0 % 5 != 0 }.map { Self.campaign(UInt64($0)).id }
     #expect(found.map(\.id) == expected)
     #expect(try await store.openCampaigns().count == 13)
+    #expect(try await store.latestCampaigns(limit: 3).map(\.id) == [25, 24, 23].map { Self.campaign($0).id })
     try store.close()
   }
 

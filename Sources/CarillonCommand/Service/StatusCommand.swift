@@ -29,11 +29,13 @@ struct StatusCommand: AsyncParsableCommand {
       return
     }
     var screen = StatusScreen(isTerminal: StandardStream.output.isTerminal && !json)
+    var hasAnswered = false
     repeat {
       do {
         let (apps, bodies) = try await ServiceStatus.read(client)
+        hasAnswered = true
         if screen.isTerminal { screen.show(apps) } else { show(apps, bodies) }
-      } catch let failure as ServiceFailure where failure.status == nil && screen.hasShown {
+      } catch let failure as ServiceFailure where failure.status == nil && hasAnswered {
         screen.show(failure)
       }
       try await Task.sleep(for: .seconds(1))
@@ -55,7 +57,7 @@ struct StatusCommand: AsyncParsableCommand {
 /// flicker.
 private struct StatusScreen {
   let isTerminal: Bool
-  private(set) var hasShown = false
+  private var hasShown = false
   private var last: [String] = []
 
   init(isTerminal: Bool) { self.isTerminal = isTerminal }

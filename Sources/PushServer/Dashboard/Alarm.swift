@@ -42,11 +42,11 @@ struct AlarmRules: Sendable {
   ///   - statuses: with the app of each.
   ///   - pausedAt: by app, when somebody has paused it, in seconds since 1970.
   ///   - journalFailure: a sentence; nil: there is none.
-  ///   - freeBytes: on the disk of the journal; nil: not known.
+  ///   - disk: of journal or store, the one that has less left; nil: not known.
   ///   - now: seconds since 1970.
   static func alarms(
     _ statuses: [(app: String, status: AppStatusSnapshot)], pausedAt: [String: Int64] = [:], journalFailure: String?,
-    freeBytes: Int?, now: Int64
+    disk: FreeSpace?, now: Int64
   ) -> [Alarm] {
     var alarms: [Alarm] = []
     if let journalFailure {
@@ -56,11 +56,11 @@ struct AlarmRules: Sendable {
           text: "The journal cannot be written, so nothing is taken in: \(journalFailure.asSentence)",
           action: "Make room on the disk or mend it: the service then begins anew by itself."))
     }
-    if let freeBytes, freeBytes < Self.freeBytes {
+    if let disk, disk.byteCount < freeBytes {
       alarms.append(
         Alarm(
           name: .diskAlmostFull, severity: .warning, app: nil,
-          text: "The journal's disk has \(ByteText.text(freeBytes)) left.",
+          text: "The disk of the \(disk.of) has \(ByteText.text(disk.byteCount)) left.",
           action: "Make room: a full disk ends the intake of every app."))
     }
     for (app, status) in statuses { alarms += self.alarms(app, status, pausedAt: pausedAt[app], now: now) }

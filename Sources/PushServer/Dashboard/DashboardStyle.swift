@@ -164,6 +164,7 @@ extension DashboardAssets {
       table.wide td[data-label]::before {
         content: attr(data-label); display: block; color: var(--soft); font-size: .78rem; font-weight: 400;
       }
+      #recent table, #recent tbody { display: block; }
       #recent tr { display: grid; grid-template-columns: 1fr 1fr; padding: .4rem .8rem; }
       #recent tr + tr { border-top: 1px solid var(--line); }
       #recent td { border: 0; padding: .05rem 0; }

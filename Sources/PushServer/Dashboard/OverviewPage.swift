@@ -37,7 +37,7 @@ extension Dashboard {
     let isAnyPaused = statuses.contains { $0.status.state == .paused }
     return AlarmRules.alarms(
       statuses, pausedAt: isAnyPaused ? try await store.pausedApps().mapValues { $0.milliseconds / 1000 } : [:],
-      journalFailure: access.deployment.journalFailure, freeBytes: seeing.freeByteCount,
+      journalFailure: access.deployment.journalFailure, disk: seeing.fullerDisk,
       now: StoreInstant.now.milliseconds / 1000)
   }
 

@@ -10,9 +10,13 @@ final class Seeing: Sendable {
   private let rates = Mutex<[String: RateWindow]>([:])
   /// Of the share of a campaign that is done, in billionths.
   private let paces = Mutex<[StoredUUID: RateWindow]>([:])
-  let journalDirectory: String
+  private let journalDirectory: String
+  private let storePath: String
 
-  init(journalDirectory: String) { self.journalDirectory = journalDirectory }
+  init(journalDirectory: String, storePath: String) {
+    self.journalDirectory = journalDirectory
+    self.storePath = storePath
+  }
 
   /// Notifications of an app that got their outcome, per second, over the last minute.
   func rate(_ app: String) -> Double { rates.withLock { $0[app]?.perSecond ?? 0 } }
@@ -49,11 +53,21 @@ final class Seeing: Sendable {
     }
   }
 
-  /// Bytes that are free on the journal's disk; nil if that cannot be found out.
-  var freeByteCount: Int? {
-    let attributes = try? FileManager.default.attributesOfFileSystem(forPath: journalDirectory)
-    return (attributes?[.systemFreeSize] as? NSNumber)?.intValue
+  /// The disk of journal or store that has less left; nil if that cannot be found out.
+  var fullerDisk: FreeSpace? {
+    [("journal", journalDirectory), ("store", storePath)].compactMap { name, directory -> FreeSpace? in
+      let attributes = try? FileManager.default.attributesOfFileSystem(forPath: directory)
+      guard let count = (attributes?[.systemFreeSize] as? NSNumber)?.intValue else { return nil }
+      return FreeSpace(of: name, byteCount: count)
+    }.min { $0.byteCount < $1.byteCount }
   }
+}
+
+/// What a disk has left.
+struct FreeSpace: Hashable, Sendable {
+  /// What is on it.
+  let of: String
+  let byteCount: Int
 }
 
 /// A total at several times of the last minute.

@@ -84,7 +84,7 @@ package final class Daemon: Sendable {
       apps: apps, journal: journal, shutdownTimeout: configuration.shutdown.drain, logger: logger)
     book = OutcomeBook(store: store)
     keys = KeyRing(store: store, rate: configuration.api.rateLimit)
-    seeing = Seeing(journalDirectory: configuration.deployment.journal.directory ?? ".")
+    seeing = Seeing(journalDirectory: configuration.deployment.journal.directory ?? ".", storePath: store.path)
     try deployment.recordIntake(with: book)
     bridge = try Bridge.make(configuration, deployment: deployment, book: book, store: store, logger: logger)
     metrics.observe(deployment)

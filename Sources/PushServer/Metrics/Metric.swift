@@ -24,10 +24,11 @@ enum Metric {
   static let queueBytes = MetricDescription(
     name: "carillon_queue_bytes", help: "Bytes of the payloads that wait for a connection.", kind: .gauge)
   static let queueOldest = MetricDescription(
-    name: "carillon_queue_oldest_seconds", help: "Age of the oldest notification that waits for a connection.",
+    name: "carillon_queue_oldest_seconds", help: "Age of the oldest notification that has no outcome.",
     kind: .gauge)
   static let window = MetricDescription(
-    name: "carillon_window_notifications", help: "Notifications with the app's connections that have no outcome.",
+    name: "carillon_window_notifications",
+    help: "Notifications that a connection has, or gets next, and that have no outcome.",
     kind: .gauge)
   static let connections = MetricDescription(
     name: "carillon_connections", help: "Connections to the gateway, by state.", kind: .gauge)
