@@ -65,6 +65,9 @@ enum Seeds {
   /// An app that takes in while its gateway is away, crashes.
   static let intakes = seeds(300, known: [])
 
+  /// Old providers through the bridge, crashes.
+  static let bridges = seeds(300, known: [])
+
   private static func seeds(_ count: Int, known: [UInt64]) -> [UInt64] {
     let environment = ProcessInfo.processInfo.environment
     func number(_ name: String) -> UInt64? { environment[name].flatMap { UInt64($0) } }

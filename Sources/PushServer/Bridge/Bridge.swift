@@ -26,6 +26,8 @@ package final class Bridge: Sendable {
   private let deployment: Deployment
   private let book: OutcomeBook
   private let state: Mutex<State>
+  /// Its own, for new connections.
+  private let certificate = Mutex<(context: TLSContext, inspection: CertificateInspection)?>(nil)
   /// The apps of runs that the bridge has lines in.
   private let runs = Mutex<[IntakeRunID: BridgeApp]>([:])
 
@@ -43,7 +45,7 @@ package final class Bridge: Sendable {
       State(
         directory: try BridgeDirectory(apps), queueByteCounts: Self.queueByteCounts(apps),
         limit: HandshakeLimit(rate: configuration.handshakeRate)))
-    _ = try tlsContext()
+    _ = try replaceCertificate(configuration)
   }
 
   private static func queueByteCounts(_ apps: [AppSettings]) -> [String: Int] {
@@ -82,6 +84,22 @@ package final class Bridge: Sendable {
       return app
     }
   }
+
+  /// Reads its certificate and the authorities of clients again, for new connections.
+  ///
+  /// - Returns: whether the certificate is another one.
+  func replaceCertificate(_ configuration: BridgeConfiguration) throws(CarillonError) -> Bool {
+    let (context, inspection) = try Self.context(configuration) { [weak self] identity, distrust in
+      self?.refusal(of: identity, distrust: distrust)
+    }
+    return certificate.withLock { certificate in
+      defer { certificate = (context, inspection) }
+      return certificate?.inspection != inspection
+    }
+  }
+
+  /// For the next connection. Nil: never, once there is a bridge.
+  var tlsContext: TLSContext? { certificate.withLock { $0?.context } }
 
   // MARK: Clients
 
@@ -127,29 +145,27 @@ package final class Bridge: Sendable {
     let oldest = StoreInstant(
       milliseconds: StoreInstant.now.milliseconds - configuration.memory.age.components.seconds * 1000)
     let lines = deployment.unfinishedIntakeLines
-    // The last connection that had a line decides about it.
-    var latest: [ForwardedLine: (app: String, client: String, digest: FrameDigest, answer: FrameAnswer?)] = [:]
-    var order: [ForwardedLine] = []
+    var recovery = BridgeRecovery()
     for found in try await store.forwardedFrames(since: oldest) {
       let frames = found.frames
       app(frames.app).restore(position: frames.position + Int64(frames.count), client: frames.client)
       guard let run = IntakeRunID(high: frames.run.high, low: frames.run.low) else { continue }
       for (offset, digest) in [FrameDigest](bytes: frames.digests).enumerated() {
-        let line = ForwardedLine(run, line: frames.firstLine + UInt32(offset))
-        latest[line] = nil
-        guard frames.firstFrame + UInt64(offset) >= found.from else { continue }
-        let answer = found.answer(line: line.line)
-        // What the journal does not have was never sent.
-        guard answer != nil || UInt64(line.line) <= lines[run] ?? 0 else { continue }
-        if answer == nil { runs.withLock { $0[run] = app(frames.app) } }
-        latest[line] = (frames.app, frames.client, digest, answer)
-        order.append(line)
+        let line = frames.firstLine + UInt32(offset)
+        let frame = BridgeRecovery.Frame(
+          app: frames.app, client: frames.client, digest: digest, answer: found.answer(line: line))
+        recovery.read(
+          frame, as: ForwardedLine(run, line: line), comesAgain: frames.firstFrame + UInt64(offset) >= found.from,
+          isInJournal: UInt64(line) <= lines[run] ?? 0)
       }
     }
-    for line in order {
-      guard let entry = latest.removeValue(forKey: line) else { continue }
-      app(entry.app).restore(
-        entry.digest, ForwardedMemory.Entry(line: line, answer: entry.answer), client: entry.client, now: now)
+    for (line, frame) in recovery.frames {
+      let app = app(frame.app)
+      if frame.answer == nil, let run = IntakeRunID(high: line.high, low: line.low) {
+        runs.withLock { $0[run] = app }
+      }
+      app.restore(
+        frame.digest, ForwardedMemory.Entry(line: line, answer: frame.answer), client: frame.client, now: now)
     }
   }
 

@@ -81,10 +81,14 @@ package struct BridgeDirectory: Sendable {
     return .refused(reason: "no app has its topic (\(shown)); \(advice)")
   }
 
+  private static let digestPrefix = "sha256:"
+
+  /// Whether a pin is a digest, and no file.
+  package static func isDigest(_ pin: String) -> Bool { pin.hasPrefix(digestPrefix) }
+
   private static func fingerprint(_ pin: String, app: String) throws(CarillonError) -> String {
-    let prefix = "sha256:"
-    if pin.hasPrefix(prefix) {
-      let digits = pin.dropFirst(prefix.count).filter { $0 != ":" }.lowercased()
+    if isDigest(pin) {
+      let digits = pin.dropFirst(digestPrefix.count).filter { $0 != ":" }.lowercased()
       guard digits.count == 64, digits.allSatisfy(\.isHexDigit) else {
         throw CarillonError(
           .configuration, "The app \"\(app)\" pins \(pin), which is no SHA-256: that has 64 hexadecimal digits.")

@@ -70,10 +70,14 @@ extension Bridge {
     _ listen: Listen, _ loops: LoopGroup, _ channels: BridgeChannels,
     handler: @escaping @Sendable (Bridge) -> any ChannelHandler
   ) async throws(CarillonError) -> TLSListener {
-    let context = try tlsContext()
     do {
-      return try await TLSListener.bind(host: listen.host, port: listen.port, group: loops, context: context) {
-        [self] channel, _ in
+      return try await TLSListener.bind(
+        host: listen.host, port: listen.port, group: loops,
+        contexts: { [self] in
+          guard let context = tlsContext else { throw TurnedAway() }
+          return context
+        }
+      ) { [self] channel, _ in
         let now = Instant(nanoseconds: NIODeadline.now().uptimeNanoseconds)
         guard admits(channel.remoteAddress?.ipAddress ?? "", now: now) else { throw TurnedAway() }
         channels.add(channel)
@@ -85,31 +89,4 @@ extension Bridge {
   }
 
   private struct TurnedAway: Error {}
-
-  /// - Throws: the certificate or the authorities cannot be used.
-  func tlsContext() throws(CarillonError) -> TLSContext {
-    let configuration = configuration
-    var clients = ClientCertificatePolicy(
-      request: .required, trust: configuration.clientAuthority.map { .file($0) })
-    clients.judge = { [self] identity, distrust in
-      refusal(of: identity, distrust: distrust)
-    }
-    do throws(CredentialError) {
-      let credential = try Credential.load(
-        CredentialFiles(certificate: configuration.certificate, key: configuration.key),
-        validAt: Int64(NIOLoop.wallClock))
-      var server = TLSServerConfiguration(
-        credential: credential, clients: clients,
-        versions: configuration.minimumTLS == .tls13 ? .tls13 ... .tls13 : .tls12 ... .tls13)
-      server.oldestVersion =
-        switch configuration.minimumTLS {
-        case .tls10: .tls10
-        case .tls11: .tls11
-        case .tls12, .tls13: nil
-        }
-      return try TLSContext(server: server)
-    } catch {
-      throw CarillonError(.credential, "The bridge: \(error).")
-    }
-  }
 }

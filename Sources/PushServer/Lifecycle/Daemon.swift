@@ -266,10 +266,8 @@ package final class Daemon: Sendable {
     }
     // Apps that are new may have left something in an earlier process.
     _ = await deployment.resumeIntake()
-    do throws(CarillonError) { try bridge?.replace(Array(new.values)) } catch {
-      logger.error("the bridge knows its clients as before", metadata: ["why": "\(error.message)"])
-    }
     campaigns.desk.signalAll()
+    for (what, why) in bridge?.reload(changed) ?? [] { problem(what, why) }
     logger.notice("configuration read again", metadata: ["apps": "\(new.count)"])
     if !report.waiting.isEmpty {
       logger.warning(

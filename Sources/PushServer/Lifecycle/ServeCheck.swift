@@ -17,9 +17,9 @@ package struct ServeCheck: Sendable {
 
   package var facts: [Finding] = []
   /// What should be looked at, though the service starts.
-  package private(set) var warnings: [Finding] = []
+  package internal(set) var warnings: [Finding] = []
   /// Why the service would not start, or not serve an app.
-  package private(set) var problems: [Finding] = []
+  package internal(set) var problems: [Finding] = []
 
   package static func run(_ configuration: ServerConfiguration, file: String) async -> ServeCheck {
     var check = ServeCheck()
@@ -28,6 +28,7 @@ package struct ServeCheck: Sendable {
     check.add(configuration.deployment.journal)
     check.addStore(configuration.storePath(besides: file))
     check.add(configuration.api, now)
+    if let bridge = configuration.bridge { check.add(bridge, configuration.deployment.apps, now) }
     check.facts.append(Finding(subject: "admin", text: "health and metrics at http://\(configuration.admin.listen)"))
     check.addLimits(configuration)
     await check.addPorts(configuration)
@@ -57,7 +58,7 @@ package struct ServeCheck: Sendable {
     }
   }
 
-  private mutating func add(_ certificate: CertificateInspection, _ subject: String, _ now: Int64) {
+  mutating func add(_ certificate: CertificateInspection, _ subject: String, _ now: Int64) {
     let end = certificate.validity.upperBound
     let finding = Finding(subject: subject, text: "its certificate is valid until \(CivilTime.describe(end))")
     if certificate.daysLeft(at: now) < CredentialFinding.warningDays {
@@ -144,7 +145,12 @@ package struct ServeCheck: Sendable {
 
   private mutating func addPorts(_ configuration: ServerConfiguration) async {
     var isRunning: Bool?
-    for (subject, listen) in [("api", configuration.api.listen), ("admin", configuration.admin.listen)] {
+    var places = [("api", configuration.api.listen), ("admin", configuration.admin.listen)]
+    if let bridge = configuration.bridge {
+      places.append(("bridge", bridge.listen))
+      if let feedback = bridge.feedback { places.append(("bridge", feedback)) }
+    }
+    for (subject, listen) in places {
       guard let reason = await Self.refusal(listen) else { continue }
       if isRunning == nil { isRunning = await Self.answers(configuration.admin.listen) }
       if isRunning == true {

@@ -16,6 +16,8 @@ extension ServerConfiguration {
       }
       if let trust = app.trust { files.append(trust) }
     }
+    for app in deployment.apps { files += app.bridgeClients.filter { !BridgeDirectory.isDigest($0) } }
+    if let bridge { files += bridge.files }
     if let certificate = api.certificate { add(certificate) }
     return Set(files).sorted()
   }

@@ -56,7 +56,7 @@ extension ServerConfiguration {
     compare("store") { $0.storePath }
     compare("shutdown") { $0.shutdown }
     compare("retention") { $0.retention }
-    compare("bridge") { $0.bridge }
+    compare("bridge") { $0.bridge?.withoutFiles }
     return names
   }
 }

@@ -26,15 +26,25 @@ package final class TLSListener: Sendable {
     self.port = port
   }
 
-  /// Listens on `host` and `port`; 0: any free port. Connections are served in turns
-  /// (``TurnHandler``).
-  ///
-  /// - Parameter configure: adds the handlers after the TLS handler. Called on the connection's
-  ///   event loop before anything arrives.
-  /// - Throws: NIO's error about the address, or about binding to it.
   package static func bind(
     host: String, port: Int, group: LoopGroup, context: TLSContext, options: Options = Options(),
     configure: @escaping @Sendable (any Channel, TLSHandler) throws -> Void
+  ) async throws -> TLSListener {
+    try await bind(
+      host: host, port: port, group: group, contexts: { context }, options: options, configure: configure)
+  }
+
+  /// Listens on `host` and `port`; 0: any free port. Connections are served in turns
+  /// (``TurnHandler``).
+  ///
+  /// - Parameters:
+  ///   - contexts: called for each new connection, which is closed if it throws.
+  ///   - configure: adds the handlers after the TLS handler. Called on the connection's event loop
+  ///     before anything arrives.
+  /// - Throws: NIO's error about the address, or about binding to it.
+  package static func bind(
+    host: String, port: Int, group: LoopGroup, contexts: @escaping @Sendable () throws -> TLSContext,
+    options: Options = Options(), configure: @escaping @Sendable (any Channel, TLSHandler) throws -> Void
   ) async throws -> TLSListener {
     let bootstrap = ServerBootstrap(group: group.eventLoopGroup)
       .serverChannelOption(.backlog, value: 1024)
@@ -53,7 +63,7 @@ package final class TLSListener: Sendable {
       .childChannelOption(.socketOption(.so_keepalive), value: 1)
       .childChannelInitializer { child in
         child.eventLoop.makeCompletedFuture {
-          let session = try TLSSession(context)
+          let session = try TLSSession(contexts())
           guard let loop = group.loop(of: child.eventLoop) else {
             preconditionFailure("the channel's loop belongs to another group")
           }

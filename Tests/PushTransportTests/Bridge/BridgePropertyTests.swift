@@ -60,16 +60,18 @@ struct BridgePropertyTests {
   ) {
     var connection = bridge.connect("client")
     client.connected()
+    // Indices of what was forwarded.
+    var unanswered: [Int] = []
     var unsent: [UInt8] = []
     var steps = 0
     while steps < 100_000 {
       steps += 1
-      let isQuiet = bridge.unanswered.isEmpty && unsent.isEmpty && !client.hasWork
+      let isQuiet = unanswered.isEmpty && unsent.isEmpty && !client.hasWork
       if isQuiet { bridge.deliver(connection) }
       // The client reads late: it may write a lot meanwhile.
       if let held = bridge.connections[connection]?.isEnded, held, isQuiet || generator.chance(20) {
         client.read(bridge.connections.removeValue(forKey: connection)?.response)
-        if client.isConfirmed, !client.hasWork || client.kind == .pushy && bridge.unanswered.isEmpty {
+        if client.isConfirmed, !client.hasWork || client.kind == .pushy && unanswered.isEmpty {
           if !client.hasWork { return }
         }
         connection = bridge.connect("client")
@@ -83,14 +85,17 @@ struct BridgePropertyTests {
         if unsent.isEmpty { unsent = client.write(Int.random(in: 1...20, using: &generator)) }
         if bridge.wantsBytes(connection) {
           let count = min(unsent.count, Int.random(in: 1...400, using: &generator))
+          let known = bridge.forwarded.count
           bridge.receive(Array(unsent.prefix(count)), connection)
+          unanswered += known..<bridge.forwarded.count
           unsent.removeFirst(count)
         }
       case 40..<80:
-        guard !bridge.unanswered.isEmpty else { break }
-        let place = Int.random(in: 0..<bridge.unanswered.count, using: &generator)
-        let index = bridge.unanswered.remove(at: place)
-        bridge.answer(index, bad[bridge.forwarded[index].token].map { .refused($0) } ?? .accepted)
+        guard !unanswered.isEmpty else { break }
+        let place = Int.random(in: 0..<unanswered.count, using: &generator)
+        let index = unanswered.remove(at: place)
+        let entry = bridge.forwarded[index]
+        bridge.answer(entry.line, bad[entry.token].map { .refused($0) } ?? .accepted)
       case 80..<96: bridge.deliver(connection)
       case 96:
         // The bound on the wait passes, or the service ends.

@@ -1,9 +1,8 @@
-internal import PushWire
-internal import Support
+package import PushWire
 
 /// An old sender: what it concludes from an error response, and what it sends again.
-struct ResendingClient {
-  enum Kind: CaseIterable {
+package struct ResendingClient: Sendable {
+  package enum Kind: Sendable, CaseIterable {
     /// Numbers from 1 on, over all connections. What followed goes before what is new. A frame that
     /// must be refused ends the work.
     case pushy
@@ -13,41 +12,47 @@ struct ResendingClient {
     case pyAPNS
   }
 
-  struct Item: Hashable {
-    var token: DeviceToken
-    var payload: [UInt8]
-    var expiration: UInt32
+  package struct Item: Hashable, Sendable {
+    package var token: DeviceToken
+    package var payload: [UInt8]
+    package var expiration: UInt32
+
+    package init(token: DeviceToken, payload: [UInt8], expiration: UInt32) {
+      self.token = token
+      self.payload = payload
+      self.expiration = expiration
+    }
   }
 
-  let kind: Kind
+  package let kind: Kind
   /// Not sent yet, the next one last.
   private var queue: [(item: Item, isRepeated: Bool)]
   /// Sent on this connection, with their identifiers.
   private var sent: [(identifier: UInt32, item: Item)] = []
-  private(set) var reported: [(item: Item, status: GatewayStatus)] = []
+  package private(set) var reported: [(item: Item, status: GatewayStatus)] = []
   private var nextIdentifier: UInt32
   private var isProbed = false
   /// The probe was answered: everything has arrived.
-  private(set) var isConfirmed = false
+  package private(set) var isConfirmed = false
   /// Frames written, without probes.
-  private(set) var writtenCount = 0
+  package private(set) var writtenCount = 0
 
-  init(_ kind: Kind, _ items: [Item]) {
+  package init(_ kind: Kind, _ items: [Item]) {
     self.kind = kind
     queue = items.reversed().map { ($0, false) }
     nextIdentifier = kind == .javaAPNS ? 0 : 1
   }
 
-  var hasWork: Bool { !queue.isEmpty || kind == .pushy && !isProbed }
+  package var hasWork: Bool { !queue.isEmpty || kind == .pushy && !isProbed }
 
-  mutating func connected() {
+  package mutating func connected() {
     sent = []
     isProbed = false
     if kind == .javaAPNS { nextIdentifier = 0 }
   }
 
   /// The bytes of the next frames.
-  mutating func write(_ count: Int) -> [UInt8] {
+  package mutating func write(_ count: Int) -> [UInt8] {
     var bytes: [UInt8] = []
     for _ in 0..<count {
       guard let (item, isRepeated) = queue.popLast() else {
@@ -75,7 +80,7 @@ struct ResendingClient {
   }
 
   /// The connection has ended: with an error response, or without one.
-  mutating func read(_ response: ErrorResponse?) {
+  package mutating func read(_ response: ErrorResponse?) {
     guard let response else { return resend(sent[...]) }
     if response.status == .shutdown {
       guard let last = sent.lastIndex(where: { $0.identifier == response.identifier }) else {

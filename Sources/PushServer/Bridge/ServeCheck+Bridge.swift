@@ -1,0 +1,70 @@
+internal import Carillon
+internal import PushTransport
+
+extension ServeCheck {
+  /// Reads the bridge's certificate, the authorities of its clients and the pinned certificates.
+  mutating func add(_ bridge: BridgeConfiguration, _ apps: [AppSettings], _ now: Int64) {
+    let subject = "bridge"
+    do throws(CarillonError) {
+      let (_, certificate) = try Bridge.context(bridge) { _, _ in .unknown }
+      let feedback = bridge.feedback.map { ", feedback on \($0)" } ?? ""
+      facts.append(
+        Finding(
+          subject: subject,
+          text: "\(bridge.listen)\(feedback), for \(certificate.serverNames.joined(separator: ", ")), "
+            + "TLS \(bridge.minimumTLS.rawValue) or later"))
+      add(certificate, subject, now)
+    } catch {
+      problems.append(Finding(subject: subject, text: error.message))
+    }
+    if bridge.minimumTLS < .tls12 {
+      warnings.append(
+        Finding(subject: subject, text: "it accepts old versions of TLS, which others can read and change"))
+    }
+    if let authority = bridge.clientAuthority { add(authority: authority, subject, now) }
+    addClients(bridge, apps, now)
+  }
+
+  private mutating func add(authority file: String, _ subject: String, _ now: Int64) {
+    do throws(CredentialError) {
+      let authority = try CredentialInspection.load(file: file, at: now).certificate
+      let end = CivilTime.describe(authority.validity.upperBound)
+      if authority.validity.contains(now) {
+        facts.append(
+          Finding(
+            subject: subject,
+            text: "certificates that \(authority.subject) has issued are clients by their topic, until \(end)"))
+      } else {
+        warnings.append(
+          Finding(subject: subject, text: "the authority \(authority.subject) of client-ca is not valid: until \(end)"))
+      }
+    } catch {
+      problems.append(Finding(subject: subject, text: "the authorities of clients cannot be used: \(error)"))
+    }
+  }
+
+  private mutating func addClients(_ bridge: BridgeConfiguration, _ apps: [AppSettings], _ now: Int64) {
+    do throws(CarillonError) { _ = try BridgeDirectory(apps) } catch {
+      return problems.append(Finding(subject: "bridge", text: error.message))
+    }
+    for app in apps where !app.bridgeClients.isEmpty {
+      // The directory has read them all.
+      let names = app.bridgeClients.map { pin in
+        guard !BridgeDirectory.isDigest(pin),
+          let certificate = try? CredentialInspection.load(file: pin, at: now).certificate
+        else { return pin }
+        let hasEnded = certificate.validity.upperBound < now
+        let end = CivilTime.describe(certificate.validity.upperBound)
+        return certificate.subject + (hasEnded ? " (ended \(end), accepted all the same)" : "")
+      }
+      facts.append(
+        Finding(subject: "app \(app.id)", text: "pinned clients of the bridge: \(names.joined(separator: "; "))"))
+    }
+    if bridge.clientAuthority == nil, apps.allSatisfy(\.bridgeClients.isEmpty) {
+      warnings.append(
+        Finding(
+          subject: "bridge",
+          text: "nobody can connect: name authorities with client-ca, or pin certificates with clients of an app"))
+    }
+  }
+}

@@ -1,0 +1,43 @@
+internal import PushTransport
+internal import PushWire
+internal import Testing
+
+/// Old providers through the bridge and the whole engine, each run under its own seed. See
+/// ``Seeds``.
+@Suite struct BridgeSimulationTests {
+  @Test("account = truth: each good notification arrives once, each bad one is reported once, through kill -9")
+  func accountEqualsTruth() {
+    var (recognised, reported) = (0, 0)
+    for seed in Seeds.bridges {
+      let simulation = BridgeSimulation(BridgeSimulation.Plan(seed: seed))
+      let problems = simulation.run()
+      #expect(problems.isEmpty, "\(simulation): \(problems.prefix(3))")
+      recognised += simulation.recognisedCount
+      reported += simulation.reportedCount
+    }
+    guard Seeds.bridges.count > 100 else { return }
+    #expect(recognised > 100, "hardly anything came again")
+    #expect(reported > 100, "hardly anything was refused")
+  }
+
+  @Test(
+    "the simulation finds mistakes that are planted in the bridge", arguments: BridgeSimulation.Plan.Mistake.allCases)
+  func plantedMistakesAreFound(mistake: BridgeSimulation.Plan.Mistake) {
+    let found = (1...200 as ClosedRange<UInt64>).contains { seed in
+      !BridgeSimulation(BridgeSimulation.Plan(seed: seed, mistake: mistake)).run().isEmpty
+    }
+    #expect(found, "\(mistake) went unnoticed by the simulation")
+  }
+
+  @Test(
+    "the simulation finds mistakes that are planted in the order of conclusions",
+    arguments: BridgeWindow.PlantedMistake.allCases)
+  func plantedConclusionsAreFound(mistake: BridgeWindow.PlantedMistake) {
+    let found = (1...200 as ClosedRange<UInt64>).contains { seed in
+      var plan = BridgeSimulation.Plan(seed: seed)
+      plan.settings.window.plantedMistake = mistake
+      return !BridgeSimulation(plan).run().isEmpty
+    }
+    #expect(found, "\(mistake) went unnoticed by the simulation")
+  }
+}

@@ -1,0 +1,209 @@
+package import PushTransport
+package import PushWire
+
+/// One app's bridge, without sockets: what it forwards is in ``forwarded``, and its answers are
+/// given by ``answer(_:_:)``, in any order.
+///
+/// It stands for the shell of a session in PushServer, which needs a channel.
+package struct BridgeModel {
+  /// What the service has been sent.
+  package struct Forwarded: Sendable {
+    package var line: ForwardedLine
+    package var token: DeviceToken
+    package var payload: [UInt8]
+  }
+
+  /// What the store must have before the notification is sent.
+  package enum Record: Sendable {
+    case frame(connection: UInt64, number: UInt64, BridgeRecovery.Frame, ForwardedLine)
+    case ended(connection: UInt64, from: UInt64?)
+  }
+
+  package final class Connection {
+    package fileprivate(set) var session: BridgeSession
+    fileprivate var trail: BridgeTrail
+    fileprivate let client: String
+    /// What the client has not read yet.
+    package fileprivate(set) var response: ErrorResponse?
+    package fileprivate(set) var isEnded = false
+    /// Answers that were found but not handed over.
+    fileprivate var mailbox: [(frame: UInt64, answer: FrameAnswer)] = []
+
+    fileprivate init(_ settings: BridgeSession.Settings, client: String, trailLimit: Int) {
+      session = BridgeSession(settings)
+      trail = BridgeTrail(limit: trailLimit)
+      self.client = client
+    }
+  }
+
+  private struct Batch: BridgeIntake {
+    let client: String
+    let connection: UInt64
+    let now: Instant
+    var ledger: BridgeLedger
+    var trail: BridgeTrail
+    var frames: [(number: UInt64, frame: BridgeFrame)] = []
+    var recognised: [(number: UInt64, digest: FrameDigest, line: ForwardedLine)] = []
+    /// A mistake for the test of the test: what was forwarded is not recognised.
+    let isForgetful: Bool
+
+    mutating func take(_ frame: BridgeFrame, number: UInt64) -> FrameAnswer? {
+      if !isForgetful,
+        let known = ledger.recognise(frame.digest, client: client, frame: number, connection: connection, now: now)
+      {
+        recognised.append((number, frame.digest, known.line))
+        trail.took(frame.digest, line: known.line, answer: known.answer, now: now)
+        return known.answer
+      }
+      trail.took(frame.digest, line: nil, answer: nil, now: now)
+      frames.append((number, frame))
+      return nil
+    }
+  }
+
+  private let settings: BridgeSession.Settings
+  private var ledger: BridgeLedger
+  package var now = Instant(nanoseconds: 1_000_000_000)
+  package var connections: [UInt64: Connection] = [:]
+  package private(set) var forwarded: [Forwarded] = []
+  package private(set) var recognisedCount = 0
+  private var records: [Record] = []
+  /// The process's number: of its run, and of its connections.
+  private let process: UInt64
+  private let isForgetful: Bool
+  /// Longer than any run.
+  private static let age = Duration.seconds(1_000_000_000)
+  private var lastConnection: UInt64
+
+  package init(_ settings: BridgeSession.Settings, process: UInt64 = 1, isForgetful: Bool = false) {
+    self.settings = settings
+    self.process = process
+    lastConnection = process << 32
+    self.isForgetful = isForgetful
+    var limits = ForwardedMemory.Limits()
+    limits.age = Self.age
+    ledger = BridgeLedger(limits)
+  }
+
+  package mutating func connect(_ client: String) -> UInt64 {
+    lastConnection += 1
+    connections[lastConnection] = Connection(settings, client: client, trailLimit: 10_000)
+    return lastConnection
+  }
+
+  package func wantsBytes(_ id: UInt64) -> Bool {
+    switch connections[id] {
+    case let connection?: connection.session.wantsBytes
+    case nil: false
+    }
+  }
+
+  package mutating func receive(_ bytes: [UInt8], _ id: UInt64) {
+    guard let connection = connections.removeValue(forKey: id) else { return }
+    var batch = Batch(
+      client: connection.client, connection: id, now: now, ledger: ledger, trail: connection.trail,
+      isForgetful: isForgetful)
+    let actions = unsafe withExactBytes(bytes) { unsafe connection.session.received($0, now: now, intake: &batch) }
+    (ledger, connection.trail) = (batch.ledger, batch.trail)
+    recognisedCount += batch.recognised.count
+    for frame in batch.recognised { record(frame.number, frame.digest, frame.line, id, connection.client) }
+    for (number, frame) in batch.frames {
+      let line = ForwardedLine(high: process, low: 2, line: UInt32(forwarded.count + 1))
+      ledger.forwarded(line, frame: number, connection: id)
+      connection.trail.forwarded(number, as: line)
+      record(number, frame.digest, line, id, connection.client)
+      forwarded.append(Forwarded(line: line, token: frame.token, payload: frame.payload))
+    }
+    perform(actions, connection, id)
+    connections[id] = connection
+  }
+
+  /// The service answers a line.
+  ///
+  /// - Returns: the connection to which the answer is on its way; nil: nobody waits for it there.
+  @discardableResult
+  package mutating func answer(_ line: ForwardedLine, _ answer: FrameAnswer) -> UInt64? {
+    guard let delivery = ledger.answered(line, answer), let connection = connections[delivery.connection] else {
+      return nil
+    }
+    connection.mailbox.append((delivery.frame, delivery.answer))
+    return delivery.connection
+  }
+
+  /// What an earlier process forwarded.
+  package mutating func restore(_ frame: BridgeRecovery.Frame, as line: ForwardedLine) {
+    let entry = ForwardedMemory.Entry(line: line, answer: frame.answer)
+    ledger.restore(frame.digest, entry, client: frame.client, now: now)
+  }
+
+  /// What was recorded since the last call.
+  package mutating func takeRecords() -> [Record] {
+    defer { records = [] }
+    return records
+  }
+
+  private mutating func record(
+    _ number: UInt64, _ digest: FrameDigest, _ line: ForwardedLine, _ connection: UInt64, _ client: String
+  ) {
+    let frame = BridgeRecovery.Frame(app: "", client: client, digest: digest, answer: nil)
+    records.append(.frame(connection: connection, number: number, frame, line))
+  }
+
+  package mutating func deliver(_ id: UInt64) {
+    guard let connection = connections.removeValue(forKey: id) else { return }
+    drain(connection, id)
+    connections[id] = connection
+  }
+
+  package mutating func woken(_ id: UInt64) {
+    guard let connection = connections.removeValue(forKey: id) else { return }
+    perform(connection.session.woken(now: now), connection, id)
+    connections[id] = connection
+  }
+
+  package mutating func end(_ id: UInt64) {
+    guard let connection = connections.removeValue(forKey: id) else { return }
+    perform(connection.session.end(now: now), connection, id)
+    connections[id] = connection
+  }
+
+  /// The connection breaks: neither side knows what the other has.
+  package mutating func cut(_ id: UInt64) {
+    guard let connection = connections.removeValue(forKey: id) else { return }
+    if !connection.isEnded { conclude(from: 0, connection, id) }
+  }
+
+  private mutating func drain(_ connection: Connection, _ id: UInt64) {
+    let mailbox = connection.mailbox
+    connection.mailbox = []
+    var actions: [BridgeAction] = []
+    for (frame, answer) in mailbox {
+      connection.trail.answered(frame, answer)
+      actions += connection.session.answered(frame, answer, now: now)
+    }
+    perform(actions, connection, id)
+  }
+
+  private mutating func perform(_ actions: [BridgeAction], _ connection: Connection, _ id: UInt64) {
+    for action in actions {
+      switch action {
+      case .concluded(let from): conclude(from: from, connection, id)
+      case .send(let response): connection.response = response
+      case .halfClose, .close: connection.isEnded = true
+      }
+    }
+  }
+
+  private mutating func conclude(from: UInt64?, _ connection: Connection, _ id: UInt64) {
+    records.append(.ended(connection: id, from: from))
+    let frames = connection.trail.frames(from: from ?? 0, age: Self.age, now: now)
+    guard from != nil else { return ledger.forget(frames) }
+    let underway = Set(ledger.remember(frames, client: connection.client, now: now))
+    guard !underway.isEmpty else { return }
+    for (frame, answer) in connection.mailbox { connection.trail.answered(frame, answer) }
+    let rest = connection.trail.frames(from: from ?? 0, age: Self.age, now: now)
+      .filter { underway.contains($0.number) }
+    let lost = ledger.remember(rest, client: connection.client, now: now)
+    precondition(lost.isEmpty, "a forwarded frame without an answer that nobody waits for")
+  }
+}
