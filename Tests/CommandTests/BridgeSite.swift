@@ -14,6 +14,17 @@ struct BridgeSite {
     let feedback: Int
   }
 
+  /// What the service says of the app's clients.
+  struct Counts: Decodable {
+    let clients: Int
+    let frames: Int
+    let forwarded: Int
+    let alreadyDelivered: Int
+    let silentCloses: Int
+    let feedback: Int
+    let responses: [String: Int]
+  }
+
   let serve: ServeSite
   var site: HTTP2Site { serve.site }
   /// Its authority is the client-ca of the bridge.
@@ -68,6 +79,10 @@ struct BridgeSite {
     let ready = try JSONDecoder().decode(Ready.self, from: Data(line.utf8))
     return Service(
       process: process, api: ready.api, admin: ready.admin, bridge: ready.bridge, feedback: ready.bridgeFeedback)
+  }
+
+  func counts(_ service: Service, key: String) async throws -> Counts {
+    try await serve.request(service.api, "/v1/apps/news/bridge", key: key).decoded(Counts.self)
   }
 
   func client(

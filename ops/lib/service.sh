@@ -63,3 +63,24 @@ TOML
   rm -rf "$folder"
   return "$status"
 }
+
+# Old libraries that send over the binary protocol, for OldClientTests. pushjack and apns-client are
+# in a virtual environment; apns-client changes a context in use, which pyOpenSSL 25 forbids. PyAPNs
+# is Python 2 only: Python 3 stops at "except ssl.SSLError, err:". It is left out where there is no
+# Python 2.7. CARILLON_OLD_CLIENTS names the folder.
+old_clients_install() {
+  local folder=$repository/.build/old-clients python2
+  if [[ ! -e $folder/complete ]]; then
+    rm -rf "$folder"
+    python3 -m venv "$folder"
+    "$folder/bin/pip" install --quiet setuptools pushjack==1.6.0 apns-client==0.2.1 pyOpenSSL==24.2.1
+    for python2 in python2.7 "${PYENV_ROOT:-$HOME/.pyenv}"/versions/2.7*/bin/python; do
+      "$python2" -c 'import ssl' 2>/dev/null || continue
+      "$python2" -m pip install --quiet --target "$folder/pyapns" apns==2.0.1
+      ln -s "$(command -v "$python2")" "$folder/python2"
+      break
+    done
+    touch "$folder/complete"
+  fi
+  [[ -e $folder/python2 ]] || echo "There is no Python 2.7: PyAPNs is left out."
+}

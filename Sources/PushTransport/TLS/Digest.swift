@@ -2,13 +2,22 @@ internal import COpenSSL
 
 /// Message digests.
 package enum Digest {
+  @safe private struct Algorithm: @unchecked Sendable {
+    // Sync: OpenSSL's algorithms do not change.
+    let pointer: OpaquePointer?
+  }
+
+  /// Found once: with `EVP_sha256()` OpenSSL looks for it at each digest, which costs as much as the
+  /// digest of a notification.
+  private static let algorithm = unsafe Algorithm(pointer: EVP_MD_fetch(nil, "SHA256", nil))
+
   /// The SHA-256 of data that arrives in pieces.
   @safe package final class SHA256 {
     private let context: OpaquePointer?
 
     package init() {
       unsafe context = EVP_MD_CTX_new()
-      let begun = unsafe EVP_DigestInit_ex(context, EVP_sha256(), nil)
+      let begun = unsafe EVP_DigestInit_ex(context, Digest.algorithm.pointer, nil)
       precondition(begun == 1, "SHA-256 is part of every OpenSSL")
     }
 
@@ -34,7 +43,7 @@ package enum Digest {
   package static func sha256(_ bytes: UnsafeRawBufferPointer) -> [UInt8] {
     unsafe [UInt8](unsafeUninitializedCapacity: 32) { digest, count in
       var written: UInt32 = 0
-      let done = unsafe EVP_Digest(bytes.baseAddress, bytes.count, digest.baseAddress, &written, EVP_sha256(), nil)
+      let done = unsafe EVP_Digest(bytes.baseAddress, bytes.count, digest.baseAddress, &written, algorithm.pointer, nil)
       precondition(done == 1 && written == 32, "SHA-256 is part of every OpenSSL")
       count = 32
     }
