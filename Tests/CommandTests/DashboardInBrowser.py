@@ -92,16 +92,25 @@ class Driver:
                     sys.exit(f"no {selector}: {error}\n{self.call('GET', '/source')[:2000]}")
                 time.sleep(0.05)
 
+    def act(self, selector, *steps):
+        """Begins again with an element that the page's script has replaced meanwhile."""
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            try:
+                element = self.find(selector)
+                return [self.call(method, element + path, body) for method, path, body in steps][-1]
+            except LookupError as error:
+                if "stale element" not in str(error) or time.monotonic() > deadline:
+                    raise
+
     def text(self, selector):
-        return self.call("GET", self.find(selector) + "/text")
+        return self.act(selector, ("GET", "/text", None))
 
     def type(self, selector, text):
-        element = self.find(selector)
-        self.call("POST", element + "/clear")
-        self.call("POST", element + "/value", {"text": text})
+        self.act(selector, ("POST", "/clear", None), ("POST", "/value", {"text": text}))
 
     def click(self, selector):
-        self.call("POST", self.find(selector) + "/click")
+        self.act(selector, ("POST", "/click", None))
 
     def resize(self, width, height):
         size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
@@ -151,6 +160,8 @@ def log_in(driver, base, key):
     driver.open(base + "/")
     driver.type("#key", key)
     driver.click("form.login button")
+    # The login page has a heading as well.
+    driver.find("#summary")
     check(driver.text("h1") == "Overview", "the overview follows the login")
 
 
@@ -257,7 +268,7 @@ def main():
         check(app in driver.text("#apps"), "without scripts, the overview has the app")
         send_test(driver, app, token)
         deadline = time.monotonic() + PATIENCE
-        while driver.call("GET", driver.find("#result") + "/attribute/data-state") != "accepted":
+        while driver.act("#result", ("GET", "/attribute/data-state", None)) != "accepted":
             if time.monotonic() > deadline:
                 sys.exit("the outcome does not come")
             driver.call("POST", "/refresh")
