@@ -55,6 +55,30 @@ struct ServeLimitsTests {
     #expect(await service.process.ending().status == 0)
     #expect(try await serve.site.taken(upstream).count == served)
   }
+
+  @Test("readers of events that read nothing cost nobody else anything, and end with the service")
+  func slowReaders() async throws {
+    let running = try await RunningServe.withCampaigns(more: ["send"])
+    let site = running.campaigns
+    let path = try await site.make(#","rateLimit":500"#)
+    _ = try await site.upload(path, (0..<1_000).map { HTTP2Site.token($0) })
+    let readers = try (0..<60).map { number in
+      let reader = try RawConnection(port: running.service.api)
+      let address = number % 2 == 0 ? "/v1/events" : "/v1/apps/news\(path)/events"
+      reader.send(
+        "GET \(address) HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer \(running.key)\r\n\r\n")
+      return reader
+    }
+    try await site.act(path, "start")
+    for number in 0..<20 {
+      let reply = try await running.call(
+        "/v1/apps/chat/notifications", body: ServeSite.body(HTTP2Site.token(number, prefix: "aa")))
+      #expect(reply.status == 202, "\(reply.text)")
+    }
+    #expect(try await site.ended(path).state == "finished")
+    #expect(try await running.end().count == 1_020)
+    withExtendedLifetime(readers) {}
+  }
 }
 
 /// Connections that announce a large body and send a byte of it now and then.

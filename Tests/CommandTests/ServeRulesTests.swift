@@ -100,6 +100,21 @@ struct ServeRulesTests {
     try await running.end()
   }
 
+  @Test("names and references have as many characters as openapi.yaml says, whatever their bytes")
+  func lengths() async throws {
+    let running = try await RunningServe()
+    for (count, status) in [(100, 201), (101, 400)] {
+      let body = #"{"name":"\#(String(repeating: "é", count: count))","payload":{"aps":{"alert":"a"}}}"#
+      #expect(try await running.call("/v1/apps/news/campaigns", body: body).status == status, "\(count)")
+    }
+    for (count, status) in [(128, 202), (129, 400)] {
+      let text = String(repeating: "ü", count: count)
+      let body = #"{"token":"\#(HTTP2Site.token(1))","reference":"\#(text)","payload":{"aps":{"alert":"a"}}}"#
+      #expect(try await running.call("/v1/apps/news/notifications", body: body).status == status, "\(count)")
+    }
+    #expect(try await running.end().count == 1)
+  }
+
   @Test("every answer names lines as their sender counts them: blank ones, values with line ends, two uploads")
   func lines() async throws {
     let running = try await RunningServe(rules: CampaignServeTests.dead)

@@ -70,6 +70,30 @@ struct ServeShellTests {
     #expect(checked.status == 0, "\(checked)")
     #expect(checked.output.contains("app chat: HTTP/2 to api.push.apple.com:443"), "\(checked)")
     #expect(checked.output.contains("at most 5,000 notifications/s"), "\(checked)")
+    for sentence in [
+      "api: bodies have at most 16MiB, there are at most 1,024 connections, one that is silent for 2m is closed, ",
+      "shutdown: readiness is denied for 5s, then what is in flight has 20s.",
+      "retention: outcomes and campaigns are kept for 168h after their end.",
+      "log: info and worse, as json, to standard error.",
+      "app news: its weight is 1, and without progress for 15m it is suspended and tries again later.",
+    ] { #expect(checked.output.contains(sentence), "\(sentence) in \(checked)") }
+    try place.write(
+      example.replacing("/var/lib/carillon/", with: "").replacing(":8480\"", with: ":0\"")
+        .replacing(":8481\"", with: ":0\"").replacing(
+          "rate-limit: 5000/s",
+          with: """
+            rate-limit: 5000/s
+                weight: 3
+                patience: 90s
+                attempts: 9
+                time-zone: Europe/Berlin
+                quiet-hours: "22:00-08:00"
+            """), to: "other.yaml")
+    let other = try await ChildProcess.run(["serve", "--config", "other.yaml", "--check"], directory: place.url)
+    for sentence in [
+      "app chat: its weight is 3, and without progress for 90s it is suspended and tries again later.",
+      "app chat: campaigns rest at 22:00-08:00, Europe/Berlin.", "app chat: not as usual: attempts.",
+    ] { #expect(other.output.contains(sentence), "\(sentence) in \(other)") }
   }
 
   @Test("the service manager hears of readiness, reloads, progress and the end")

@@ -46,7 +46,7 @@ internal import Testing
     let dials = site.dialer.dials
     site.add(300)
     #expect(site.runUntil { site.acknowledgedCount == 600 })
-    // Pauses of 20, 40 … 900 s, and 20 s of trying between them.
+    // Pauses of 20, 40 … 320 s, and 20 s of trying between them.
     site.pass(.seconds(4_000))
     #expect(site.acceptedCount == 0)
     #expect(site.dialer.dials > dials)

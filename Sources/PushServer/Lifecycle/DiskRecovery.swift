@@ -38,10 +38,9 @@ struct DiskRecovery: Service {
     let path = "\(folder)/.room-\(UUID().uuidString)"
     let file = unsafe open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0o600)
     guard file >= 0 else { return false }
-    defer {
-      close(file)
-      unsafe unlink(path)
-    }
+    defer { close(file) }
+    // Nobody finds it, even if the process is killed now.
+    unsafe unlink(path)
     return posix_fallocate(file, 0, off_t(neededByteCount)) == 0 && fsync(file) == 0
   }
 }

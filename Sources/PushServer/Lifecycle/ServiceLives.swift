@@ -1,4 +1,5 @@
 internal import Carillon
+internal import Logging
 
 /// The lives of a service within one process: it begins anew when its journal has failed and can be
 /// written again.
@@ -25,18 +26,37 @@ package struct ServiceLives: Sendable {
     var configuration = configuration
     var pause = Self.pauses.lowerBound
     var ready = ready
+    var daemon = try make(configuration, pause)
     while true {
       let began = ContinuousClock.now
-      let daemon = try Daemon(configuration, file: file, log: log, manager: manager, recoveryPause: pause)
       guard case .canBeginAnew(let ports) = try await daemon.run(ready: ready) else { return }
-      // A file that is wrong at this moment is no reason to end.
-      if let read = try? ServerConfiguration.read(file: file) { configuration = read }
-      configuration.listen(on: ports)
       pause =
         ContinuousClock.now - began < Self.goodLife
         ? min(pause * 2, Self.pauses.upperBound) : Self.pauses.lowerBound
+      configuration.listen(on: ports)
+      daemon = try next(&configuration, ports, pause)
       ready = { _ in }
     }
+  }
+
+  private func make(_ configuration: ServerConfiguration, _ pause: Duration) throws(CarillonError) -> Daemon {
+    try Daemon(configuration, file: file, log: log, manager: manager, recoveryPause: pause)
+  }
+
+  /// With what the file says now. A file that is wrong at this moment is no reason to end: then the
+  /// configuration of the last life counts on.
+  private func next(
+    _ configuration: inout ServerConfiguration, _ ports: Daemon.Ports, _ pause: Duration
+  ) throws(CarillonError) -> Daemon {
+    if var read = try? ServerConfiguration.read(file: file) {
+      read.listen(on: ports)
+      if let daemon = try? make(read, pause) {
+        configuration = read
+        return daemon
+      }
+    }
+    log.logger.error("the configuration stays as it was", metadata: ["file": "\(file)"])
+    return try make(configuration, pause)
   }
 }
 

@@ -59,7 +59,7 @@ package struct ProgressWatchdog: Sendable {
   private static let causeLengthLimit = 200
   /// How often an app in trouble is checked.
   private static let checkInterval = Duration.seconds(1)
-  /// The first and the longest time after which an app that was suspended tries again.
+  /// The longest times after which an app that was suspended tries again, first and later.
   private static let retryPauses = Duration.seconds(60) ... .seconds(900)
   /// Holds with less than this between them count as one.
   private static let holdGap = Duration.seconds(2)
@@ -102,12 +102,12 @@ package struct ProgressWatchdog: Sendable {
   }
 
   /// How long an app whose patience is over waits until it tries again by itself: as long as its
-  /// patience, but a minute at most, and twice as long each time without progress in between, up to 15
-  /// minutes. To be called once for each suspension.
+  /// patience, but a minute at most, and twice as long each time without progress in between, up to 16
+  /// times the first pause and 15 minutes. To be called once for each suspension.
   package mutating func retryPause() -> Duration {
     let first = min(patience, Self.retryPauses.lowerBound)
     defer { retryCount += 1 }
-    return min(first * (1 << min(retryCount, 16)), Self.retryPauses.upperBound)
+    return min(first * (1 << min(retryCount, 4)), Self.retryPauses.upperBound)
   }
 
   /// The app has tried again since its patience was over, and nothing has got through yet.
