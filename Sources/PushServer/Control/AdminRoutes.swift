@@ -12,6 +12,7 @@ struct AdminRoutes: Sendable {
 
   var responder: ControlResponder {
     let router = ControlResponder.router
+    router.add(middleware: CommonPool())
     router.get("healthz") { _, _ in Response.json { $0.field("status", "alive") } }
     router.get("readyz") { [isReady] _, _ in
       let isReady = isReady()

@@ -19,6 +19,7 @@ struct ControlRoutes: Sendable {
     router.add(middleware: ParameterCheck())
     router.add(middleware: Idempotency(access: access, store: store))
     NotificationRoutes(access: access, store: store, book: book, intake: intake).add(to: router)
+    router.add(middleware: CommonPool())
     DeviceRoutes(access: access, store: store).add(to: router)
     if let file = store.file { StoreRoutes(access: access, path: file).add(to: router) }
     FeedbackRoutes(access: access, store: store).add(to: router)

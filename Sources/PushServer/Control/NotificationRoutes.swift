@@ -12,7 +12,9 @@ struct NotificationRoutes: Sendable {
   func add(to router: Router<ControlContext>) {
     let app = router.group("v1/apps/{app}")
     app.post("notifications", use: postNotification)
-    app.post("notifications:batch", use: postBatch)
+    app.post("notifications:batch") { request, context in
+      try await withCommonPool { try await postBatch(request, context) }
+    }
     app.get("notifications/{id}", use: getNotification)
     app.get("batches/{id}", use: getBatch)
   }

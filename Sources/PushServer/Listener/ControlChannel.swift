@@ -11,6 +11,7 @@ struct ControlChannel: ServerChildChannel {
   private let http: HTTP1Channel
   private let certificate: ServerCertificate?
   private let handshakeTimeout: TimeAmount
+  private let executors = LoopTaskExecutors()
 
   /// A handshake has as long as this or the idle time-out, whichever is shorter.
   private static let handshakeTimeout = Duration.seconds(10)
@@ -47,5 +48,10 @@ struct ControlChannel: ServerChildChannel {
     return http.setup(channel: channel, logger: logger)
   }
 
-  func handle(value: HTTP1Channel.Value, logger: Logger) async { await http.handle(value: value, logger: logger) }
+  /// What takes longer than a small request leaves the loop by ``withCommonPool(_:)``.
+  func handle(value: HTTP1Channel.Value, logger: Logger) async {
+    await withTaskExecutorPreference(executors.executor(of: value.channel.eventLoop)) {
+      await http.handle(value: value, logger: logger)
+    }
+  }
 }
