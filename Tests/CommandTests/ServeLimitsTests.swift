@@ -31,6 +31,27 @@ struct ServeLimitsTests {
     _ = await upstream.simulator.ending()
   }
 
+  @Test("a request with an Idempotency-Key counts once against the rate, and so does its repetition")
+  func keyedRates() async throws {
+    let serve = try ServeSite()
+    let upstream = try await serve.site.simulate()
+    try serve.configure(upstream, api: ", rate-limit: 36/h")
+    let (first, second) = (try await serve.key(), try await serve.key())
+    let service = try await serve.start()
+    let body = ServeSite.body(HTTP2Site.token(1))
+    func post(_ key: String) async throws -> Int {
+      try await serve.request(
+        service.api, "/v1/apps/news/notifications", key: key, body: body, headers: ["Idempotency-Key": "a"]
+      ).status
+    }
+    #expect(try await post(first) == 202)
+    #expect(try await post(first) == 429)
+    #expect(try await post(second) == 202)
+    service.process.send(SIGTERM)
+    #expect(await service.process.ending().status == 0)
+    #expect(try await serve.site.taken(upstream).count == 2)
+  }
+
   @Test("slow uploaders are cut off, and others are served meanwhile")
   func slowUploads() async throws {
     let serve = try ServeSite()

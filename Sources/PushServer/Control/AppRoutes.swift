@@ -17,7 +17,7 @@ struct AppRoutes: Sendable {
   }
 
   private func getApps(_ request: Request, _ context: ControlContext) async throws -> Response {
-    let caller = try await access.caller(request, .read)
+    let caller = try await access.caller(request, context, .read)
     let parameters = request.uri.queryParameters
     let limit = try parameters.integer("limit", in: 1...1000) ?? 100
     let cursor = parameters["cursor"].map { String($0) } ?? ""

@@ -14,7 +14,7 @@ struct ControlAccess: Sendable {
   func app(
     _ request: Request, _ context: ControlContext, _ scope: Scope, or other: Scope? = nil
   ) async throws -> PushApp {
-    let caller = try await keys.caller(request.headers[.authorization])
+    let caller = try await caller(request, context)
     guard let id = context.parameters.get("app"), caller.sees(app: id),
       let app = try? deployment.app(id)
     else { throw Problem.notFound }
@@ -26,10 +26,18 @@ struct ControlAccess: Sendable {
   /// Whoever made a request that concerns no single app.
   ///
   /// - Throws: ``Problem``: 401 or 403.
-  func caller(_ request: Request, _ scope: Scope) async throws -> Caller {
-    let caller = try await keys.caller(request.headers[.authorization])
+  func caller(_ request: Request, _ context: ControlContext, _ scope: Scope) async throws -> Caller {
+    let caller = try await caller(request, context)
     try demand(scope, of: caller)
     return caller
+  }
+
+  /// Whoever made a request, which counts against the rate of its key once, however often this is asked.
+  ///
+  /// - Throws: ``Problem``: 401 or 429.
+  func caller(_ request: Request, _ context: ControlContext) async throws -> Caller {
+    if let caller = context.caller { return caller }
+    return try await keys.caller(request.headers[.authorization])
   }
 
   /// The whole body of a request, within the limits of the interface.

@@ -8,6 +8,8 @@ struct ControlContext: RequestContext {
   var coreContext: CoreRequestContextStorage
   /// Of the request's connection.
   let channel: any Channel
+  /// Whoever made the request, once that is known.
+  var caller: Caller?
 
   init(source: ApplicationRequestContextSource) {
     channel = source.channel

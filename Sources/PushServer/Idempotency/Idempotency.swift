@@ -40,7 +40,16 @@ struct Idempotency: RouterMiddleware {
       throw Problem.malformed(
         "The header Idempotency-Key must have from 1 to \(Self.keyByteCountLimit) visible ASCII characters.")
     }
-    let caller = try await access.keys.caller(request.headers[.authorization])
+    return try await withCommonPool { try await once(request, key, context, next) }
+  }
+
+  private func once(
+    _ request: Request, _ key: String, _ context: ControlContext,
+    _ next: (Request, ControlContext) async throws -> Response
+  ) async throws -> Response {
+    let caller = try await access.caller(request, context)
+    var context = context
+    context.caller = caller
     let body = try await request.wholeBody(limit: access.settings.maxBody)
     let entry = IdempotentRequest(
       caller: caller.keyID, key: key, digest: Self.digest(request, body), begunAt: .now)

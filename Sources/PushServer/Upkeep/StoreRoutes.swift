@@ -17,7 +17,7 @@ struct StoreRoutes: Sendable {
   /// Answers with a copy of the store. It is written beside the store first, so a slow reader holds
   /// nothing up.
   private func postBackup(_ request: Request, _ context: ControlContext) async throws -> Response {
-    let caller = try await access.caller(request, .admin)
+    let caller = try await access.caller(request, context, .admin)
     guard caller.seesAllApps else {
       throw Problem(
         .forbidden, "Not allowed", "The store has every app, and the key is not for all of them.",

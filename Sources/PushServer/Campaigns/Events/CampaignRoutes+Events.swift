@@ -24,7 +24,7 @@ extension CampaignRoutes {
 
   /// What happens to all campaigns and apps that the key sees.
   private func getAllEvents(_ request: Request, _ context: ControlContext) async throws -> Response {
-    let caller = try await access.caller(request, .read)
+    let caller = try await access.caller(request, context, .read)
     let follower = CampaignFollower(standings: standings) { caller.sees(app: $0) }
     return EventStream(isOpen: isOpen, channel: context.channel).response { elapsed in
       try await follower.text(now: elapsed)
