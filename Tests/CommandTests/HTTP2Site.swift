@@ -89,6 +89,7 @@ struct HTTP2Site {
     let id: String
     let type: String
     let collapse: String?
+    var expiration: String?
     let topic: String?
     /// Nil: accepted.
     let refused: String?

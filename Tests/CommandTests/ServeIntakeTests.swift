@@ -122,6 +122,56 @@ struct ServeIntakeTests {
       .decoded(ServeSite.Notification.self).state
   }
 
+  @Test("notifications that differ in their expiration share a run, and keep it through kill -9")
+  func expirations() async throws {
+    let absent = try await serve.site.simulate()
+    try serve.configure(absent, sync: "always", apps: ["news"])
+    await stop(absent)
+    let key = try await serve.key(Self.scopes)
+    var service = try await serve.start()
+    var ids: [String] = []
+    var expected: [String: String?] = [:]
+    let longest = String(repeating: "c", count: 62)
+    for number in 0..<40 {
+      let token = HTTP2Site.token(number)
+      // As of clients that say "an hour from now", each in another second; 0 and none among them.
+      let expiration = number == 0 ? nil : number == 1 ? 0 : 4_000_000_000 + number
+      expected[token] = expiration.map { "\($0)" }
+      let more =
+        (expiration.map { #","expiration":\#($0)"# } ?? "") + (number % 2 == 0 ? #","collapseId":"\#(longest)""# : "")
+      let reply = try await serve.request(
+        service.api, "/v1/apps/news/notifications", key: key,
+        body: #"{"token":"\#(token)","payload":{"aps":{"alert":"Hello"}}\#(more)}"#)
+      try #require(reply.status == 202, "\(reply.text)")
+      ids.append(try reply.decoded(ServeSite.Queued.self).id)
+    }
+    // A collapse identifier of the longest kind leaves no room for an expiration of its own.
+    let crowded = HTTP2Site.token(40)
+    let reply = try await serve.request(
+      service.api, "/v1/apps/news/notifications", key: key,
+      body:
+        #"{"token":"\#(crowded)","payload":{"aps":{"alert":"Hello"}},"expiration":4000000040,"collapseId":"\#(longest)64"}"#
+    )
+    try #require(reply.status == 202, "\(reply.text)")
+    expected[crowded] = "4000000040"
+    let runs = Set(ids.map { $0.replacing("-", with: "").prefix(24) })
+    #expect(runs.count == 1, "\(runs)")
+    service.process.send(SIGKILL)
+    _ = await service.process.ending()
+    service = try await serve.start()
+    let upstream = try await serve.site.simulate(port: absent.port)
+    for id in ids { _ = try await serve.finished(id, service, key: key) }
+    _ = try await serve.finished(try reply.decoded(ServeSite.Queued.self).id, service, key: key)
+    await end(service)
+    let record = try await serve.site.taken(upstream)
+    #expect(record.count == 41)
+    for taken in record {
+      let token = try #require(taken.token)
+      #expect(taken.expiration == expected[token] ?? nil, "\(taken)")
+    }
+    #expect(Set(record.map { $0.collapse?.count ?? 0 }) == [0, 62, 64])
+  }
+
   @Test("a refused credential suspends the app; with the right one everything arrives")
   func refusedCredential() async throws {
     try ProviderKey.make(keyIdentifier: HTTP2Site.keyIdentifier, teamIdentifier: HTTP2Site.team).write(

@@ -11,6 +11,8 @@ package final class PreparedNotification: Sendable {
   struct Group: Hashable, Sendable {
     /// Nil over the binary protocol.
     var headers: ProviderHeaders?
+    /// Nil for almost all: each has its own, so that a time that differs each second, such as an hour
+    /// from now, needs no campaign of its own. Beside a long collapse identifier there is no room for it.
     var expiration: UInt32?
     var priority: UInt8?
   }
@@ -19,6 +21,8 @@ package final class PreparedNotification: Sendable {
   let group: Group
   let collapseID: String?
   let identifier: APNSIdentifier?
+  /// In seconds since 1970; nil if it has none, or if it is the group's.
+  let expiration: UInt32?
 
   /// - Parameters:
   ///   - payload: what is checked: of a template, a sample.
@@ -28,8 +32,8 @@ package final class PreparedNotification: Sendable {
     _ notification: PushNotification, payload: [UInt8], settings: AppSettings, kind: ProviderCredentialKind, now: UInt32
   ) throws(CarillonError) {
     self.payload = payload
-    let expiration = notification.expiration?.unixSeconds(now: now)
-    let headers = Self.headers(notification, settings: settings, kind: kind, expiration: expiration)
+    let seconds = notification.expiration?.unixSeconds(now: now)
+    let headers = Self.headers(notification, settings: settings, kind: kind, expiration: seconds)
     let findings = Self.findings(notification, payload: payload, settings: settings, kind: kind, headers: headers)
     if let error = findings.first(where: { $0.severity == .error }) { throw CarillonError(.payload, error.sentence) }
     collapseID = headers == nil ? nil : notification.collapseID
@@ -38,8 +42,22 @@ package final class PreparedNotification: Sendable {
     common?.collapseIdentifier = nil
     common?.expiration = nil
     common?.priority = nil
+    let isGroupwide =
+      (collapseID?.utf8.count ?? 0) > RingRecord.OwnHeaders.collapseIdentifierByteCountLimitBesideExpiration
+    expiration = isGroupwide ? nil : seconds
     group = Group(
-      headers: common, expiration: expiration, priority: headers?.priority ?? notification.priority?.rawValue)
+      headers: common, expiration: isGroupwide ? seconds : nil,
+      priority: headers?.priority ?? notification.priority?.rawValue)
+  }
+
+  /// What the engine sends to many devices.
+  ///
+  /// - Parameter payload: the same for all; empty if each brings its own.
+  func campaign(payload: [UInt8]) -> Campaign {
+    var campaign = group.campaign()
+    campaign.payload = payload
+    campaign.expiration = expiration ?? group.expiration
+    return campaign
   }
 
   /// Whether both can be in the same run.
@@ -74,8 +92,8 @@ package final class PreparedNotification: Sendable {
 
 extension PreparedNotification.Group {
   /// What the engine sends for all of them; each brings a payload of its own.
-  func campaign(payload: [UInt8] = []) -> Campaign {
-    Campaign(payload: payload, expiration: expiration, priority: priority, headers: headers)
+  func campaign() -> Campaign {
+    Campaign(payload: [], expiration: expiration, priority: priority, headers: headers)
   }
 }
 

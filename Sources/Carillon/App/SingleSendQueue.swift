@@ -94,7 +94,8 @@ final class SingleSendQueue: AudienceSource, OutcomeListener {
         if chunk.count == 0 { chunk.mark = AudienceMark(offset: entry.line - 1, line: entry.line) }
         chunk.append(
           line: entry.line, token: entry.token, payload: entry.notification.payload,
-          identifier: entry.notification.identifier, collapseIdentifier: entry.notification.collapseID)
+          identifier: entry.notification.identifier, collapseIdentifier: entry.notification.collapseID,
+          expiration: entry.notification.expiration)
         state.nextEntry += 1
       }
       if state.nextEntry == state.entries.count {

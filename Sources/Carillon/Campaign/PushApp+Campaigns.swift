@@ -147,7 +147,7 @@ extension PushApp {
     let prepared = try PreparedNotification(
       notification, payload: template.sample, settings: entry.settings, kind: entry.credential.kind,
       now: NIOLoop.wallClock)
-    var sent = prepared.group.campaign(payload: hasPlaceholders ? [] : json)
+    var sent = prepared.campaign(payload: hasPlaceholders ? [] : json)
     sent.headers?.collapseIdentifier = prepared.collapseID
     let note = CampaignNote(name: name, template: hasPlaceholders ? String(decoding: json, as: UTF8.self) : nil)
     return CampaignPlan(

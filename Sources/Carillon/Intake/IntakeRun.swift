@@ -164,7 +164,8 @@ final class IntakeRun: AudienceSource, OutcomeListener {
         if chunk.count == 0 { chunk.mark = AudienceMark(offset: state.readLine - 1, line: state.readLine) }
         chunk.append(
           line: state.readLine, token: entry.token, payload: entry.notification.payload,
-          identifier: entry.notification.identifier, collapseIdentifier: entry.notification.collapseID)
+          identifier: entry.notification.identifier, collapseIdentifier: entry.notification.collapseID,
+          expiration: entry.notification.expiration)
         byteCount += entry.byteCount
         state.nextEntry += 1
       }

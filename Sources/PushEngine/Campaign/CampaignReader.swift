@@ -216,14 +216,17 @@ struct CampaignReader {
     for index in run.first..<run.end {
       let entry = chunk[index]
       guard entry.kind == .ready else { continue }
-      let header = RingRecord.Header(
+      var header = RingRecord.Header(
         ordinal: entry.line, campaign: ledger.frames.campaign, mayHaveArrived: mayHaveArrived)
-      let fits =
-        entry.headersCode != 0
-        ? unsafe claim.append(
-          header, token: chunk.token(of: entry), headers: chunk.ownHeaders(of: entry), payload: chunk.payload(of: entry)
-        )
-        : unsafe claim.append(header, token: chunk.token(of: entry), payload: chunk.payload(of: entry))
+      let fits: Bool
+      if entry.headersCode != 0 {
+        let headers = chunk.ownHeaders(of: entry)
+        header.expiration = headers.expiration
+        fits = unsafe claim.append(
+          header, token: chunk.token(of: entry), headers: headers, payload: chunk.payload(of: entry))
+      } else {
+        fits = unsafe claim.append(header, token: chunk.token(of: entry), payload: chunk.payload(of: entry))
+      }
       precondition(fits, "a run that does not fit its claim")
     }
     next = run.end

@@ -74,16 +74,25 @@ extension AudienceChunk {
   /// - Parameters:
   ///   - payload: its own, or empty for the campaign's.
   ///   - identifier, collapseIdentifier: its own (HTTP/2). The latter has at most 64 bytes.
+  ///   - expiration: its own, beside a collapse identifier of at most
+  ///     ``RingRecord/OwnHeaders/collapseIdentifierByteCountLimitBesideExpiration`` bytes.
   package func append(
     line: UInt64, token: DeviceToken, payload: [UInt8] = [], identifier: APNSIdentifier? = nil,
-    collapseIdentifier: String? = nil
+    collapseIdentifier: String? = nil, expiration: UInt32? = nil
   ) {
     let collapse = Array((collapseIdentifier ?? "").utf8)
     let code = RingRecord.OwnHeaders.code(
-      hasIdentifier: identifier != nil, collapseIdentifierByteCount: collapse.count)
+      hasIdentifier: identifier != nil, hasExpiration: expiration != nil, collapseIdentifierByteCount: collapse.count)
     unsafe withUnsafeTemporaryAllocation(byteCount: RingRecord.OwnHeaders.byteCountLimit, alignment: 8) { own in
-      if let identifier, let start = own.baseAddress { unsafe RingRecord.OwnHeaders.write(identifier, to: start) }
-      let offset = identifier == nil ? 0 : RingRecord.OwnHeaders.identifierByteCount
+      var offset = 0
+      if let identifier, let start = own.baseAddress {
+        unsafe RingRecord.OwnHeaders.write(identifier, to: start)
+        offset = RingRecord.OwnHeaders.identifierByteCount
+      }
+      if let expiration, let start = own.baseAddress {
+        unsafe RingRecord.OwnHeaders.write(expiration: expiration, to: start + offset)
+        offset += RingRecord.OwnHeaders.expirationByteCount
+      }
       unsafe UnsafeMutableRawBufferPointer(rebasing: own[offset...]).copyBytes(from: collapse)
       let headers = unsafe RingRecord.OwnHeaders(code: code, start: UnsafeRawPointer(own.baseAddress))
       unsafe token.withUnsafeBytes { token in

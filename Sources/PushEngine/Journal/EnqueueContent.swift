@@ -163,9 +163,7 @@ struct EnqueueContent: Hashable, Sendable {
     var blockCount: UInt64 = 0
     for index in 0..<count {
       let (token, headers, payload) = lengths(of: index)
-      guard (1...100).contains(token), RingRecord.OwnHeaders.isCode(headers), payload <= 5120 else {
-        throw .outOfRange
-      }
+      guard (1...100).contains(token), payload <= 5120 else { throw .outOfRange }
       payloadEnd += payload
       blockCount += UInt64(
         RingRecord.blockCount(

@@ -10,13 +10,15 @@ struct TestNotification: Hashable {
   var line: UInt64
   var token: [UInt8]
   var identifier: APNSIdentifier?
+  var expiration: UInt32?
   var collapse: [UInt8] = []
   var payload: [UInt8] = []
 
   var blockCount: UInt64 {
     UInt64(
       RingRecord.blockCount(
-        tokenByteCount: token.count, payloadByteCount: (identifier == nil ? 0 : 16) + collapse.count + payload.count))
+        tokenByteCount: token.count,
+        payloadByteCount: (identifier == nil ? 0 : 16) + (expiration == nil ? 0 : 4) + collapse.count + payload.count))
   }
 
   init(line: UInt64, token: [UInt8], payload: [UInt8] = []) {
@@ -29,6 +31,7 @@ struct TestNotification: Hashable {
     self.init(
       line: notification.line, token: unsafe Array(notification.token), payload: unsafe Array(notification.payload))
     identifier = notification.headers.identifier
+    expiration = notification.headers.expiration
     collapse = unsafe Array(notification.headers.collapseIdentifier)
   }
 }
@@ -40,7 +43,9 @@ struct TestSource: EnqueueSource {
     for notification in notifications {
       unsafe notification.token.withUnsafeBytes { token in
         unsafe notification.payload.withUnsafeBytes { payload in
-          withOwnHeaders(identifier: notification.identifier, collapse: notification.collapse) { headers in
+          withOwnHeaders(
+            identifier: notification.identifier, expiration: notification.expiration, collapse: notification.collapse
+          ) { headers in
             unsafe body(
               EnqueuedNotification(
                 line: notification.line, token: token, headersCode: headers.code,
@@ -274,6 +279,10 @@ extension SeededGenerator {
       if chance(headersPercent) { notification.identifier = APNSIdentifier(high: next(), low: next()) }
       if chance(headersPercent) {
         notification.collapse = bytes(pick([1, 63, 64, Int.random(in: 1...64, using: &self)], or: 1))
+      }
+      // Beside a longer collapse identifier there is no room for it.
+      if notification.collapse.count <= 62, chance(headersPercent) {
+        notification.expiration = UInt32(truncatingIfNeeded: next())
       }
       return notification
     }

@@ -91,6 +91,27 @@ struct NotificationRingRecordTests {
     }
   }
 
+  @Test("own headers give back what was written, with any of the three, up to the longest")
+  func everyOwnHeader() {
+    for identifier in [nil, APNSIdentifier(high: 1, low: .max)] {
+      for expiration in [nil, 0, 1_700_000_000, UInt32.max] {
+        let limit = expiration == nil ? 64 : RingRecord.OwnHeaders.collapseIdentifierByteCountLimitBesideExpiration
+        #expect(limit >= 62)
+        for count in 0...limit {
+          let collapse = (0..<count).map { UInt8(truncatingIfNeeded: $0) }
+          withOwnHeaders(identifier: identifier, expiration: expiration, collapse: collapse) { headers in
+            #expect(headers.identifier == identifier)
+            #expect(headers.expiration == expiration)
+            #expect(unsafe Array(headers.collapseIdentifier) == collapse)
+            #expect(headers.byteCount == (identifier == nil ? 0 : 16) + (expiration == nil ? 0 : 4) + count)
+            #expect(headers.byteCount <= RingRecord.OwnHeaders.byteCountLimit)
+            #expect(headers.isEmpty == (headers.byteCount == 0))
+          }
+        }
+      }
+    }
+  }
+
   @Test("the largest notification has the longest token, the largest payload, and headers of its own")
   func largest() {
     let ring = NotificationRing(blockCount: 256)
