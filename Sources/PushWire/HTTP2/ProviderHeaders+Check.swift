@@ -145,20 +145,44 @@ private struct ProviderPayloadKeys {
   /// Nil if the payload is not a JSON object, which the check of payloads reports.
   init?(_ payload: UnsafeRawBufferPointer) {
     guard payload.count > 0 else { return nil }
+    var reader = unsafe JSONReader(payload)
     do throws(JSONError) {
-      guard case .object(let members) = try unsafe JSONValue(parsing: payload) else { return nil }
-      for member in members {
-        switch member.key {
-        case "aps":
-          hasAps = true
-          if case .object(let aps) = member.value { hasEvent = aps.contains { $0.key == "event" } }
-        case "mdm": hasMDM = true
-        default: break
+      guard case .beginObject = try unsafe reader.next() else { return nil }
+      var depth = 1
+      var isInAps = false
+      while true {
+        let event = try unsafe reader.next()
+        switch event {
+        case .beginObject, .beginArray:
+          // Of two, the last one counts.
+          if depth == 1, isInAps, event == .beginObject { hasEvent = false }
+          depth += 1
+        case .endObject, .endArray:
+          depth -= 1
+          if depth == 1 { isInAps = false }
+        case .key(let range) where depth == 1:
+          switch unsafe Self.text(payload, range) {
+          case "aps":
+            hasAps = true
+            isInAps = true
+          case "mdm": hasMDM = true
+          default: break
+          }
+        case .key(let range) where depth == 2 && isInAps:
+          if unsafe Self.text(payload, range) == "event" { hasEvent = true }
+        case .end: return
+        default: if depth == 1 { isInAps = false }
         }
       }
     } catch {
       return nil
     }
+  }
+
+  private static func text(_ payload: UnsafeRawBufferPointer, _ range: Range<Int>) -> String {
+    var hasLoneSurrogate = false
+    return unsafe JSONText.unescape(
+      UnsafeRawBufferPointer(rebasing: payload[range]), hasLoneSurrogate: &hasLoneSurrogate)
   }
 }
 

@@ -3,12 +3,19 @@ package enum JSONText {
   /// Appends the text as it stands between the quotes of a JSON string: with quote, backslash and
   /// control characters escaped. Column values enter a payload's template in this form too.
   package static func appendEscaped(_ text: String, to bytes: inout [UInt8]) {
-    for byte in text.utf8 { appendEscaped(byte, to: &bytes) }
+    var text = text
+    text.withUTF8 { unsafe appendEscaped(UnsafeRawBufferPointer($0), to: &bytes) }
   }
 
   /// Appends raw UTF-8 in the same way. The bytes are not checked.
   package static func appendEscaped(_ text: UnsafeRawBufferPointer, to bytes: inout [UInt8]) {
+    // Most texts need no escapes.
+    guard unsafe text.contains(where: needsEscape) else { return unsafe bytes.append(contentsOf: text) }
     for index in 0..<text.count { unsafe appendEscaped(text[index], to: &bytes) }
+  }
+
+  private static func needsEscape(_ byte: UInt8) -> Bool {
+    byte < 0x20 || byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "\\")
   }
 
   private static func appendEscaped(_ byte: UInt8, to bytes: inout [UInt8]) {
@@ -31,6 +38,7 @@ package enum JSONText {
   /// Unescapes the inside of a JSON string that `JSONReader` has accepted. A lone surrogate, which
   /// no text can contain, becomes U+FFFD and sets `hasLoneSurrogate`.
   static func unescape(_ text: UnsafeRawBufferPointer, hasLoneSurrogate: inout Bool) -> String {
+    guard unsafe text.contains(UInt8(ascii: "\\")) else { return unsafe String(decoding: text, as: UTF8.self) }
     var bytes: [UInt8] = []
     bytes.reserveCapacity(text.count)
     var index = 0

@@ -67,6 +67,8 @@ extension JSONValue {
   /// The value as compact JSON in UTF-8.
   package var encoded: [UInt8] {
     var bytes: [UInt8] = []
+    // Most payloads fit.
+    bytes.reserveCapacity(256)
     append(to: &bytes)
     return bytes
   }
@@ -131,13 +133,11 @@ struct JSONParser {
 
   private mutating func object() throws(JSONError) -> JSONValue {
     var members: [JSONMember] = []
-    // Compared by bytes: keys that Swift considers equal, because they look the same, can be
-    // different keys.
-    var seen: Set<[UInt8]> = []
+    var keys = JSONKeys()
     while case .key(let range) = try unsafe reader.next() {
       let key = unsafe text(range)
       unsafe path.append(key: key)
-      if !seen.insert(Array(key.utf8)).inserted { unsafe remarks.append((path, .duplicateKey)) }
+      if !keys.insert(key, after: members) { unsafe remarks.append((path, .duplicateKey)) }
       members.append(JSONMember(key, try unsafe value(reader.next())))
       unsafe path.removeLast()
     }
@@ -164,22 +164,53 @@ struct JSONParser {
   }
 }
 
+/// The keys of an object, to find those that occur again.
+///
+/// They are compared by bytes: keys that Swift considers equal, because they look the same, can be
+/// different keys.
+private struct JSONKeys {
+  /// Empty while there are few keys, which are compared one by one.
+  private var seen: Set<[UInt8]> = []
+
+  private static let fewCount = 8
+
+  /// - Parameter members: with all keys before this one.
+  /// - Returns: false if it is there already.
+  mutating func insert(_ key: String, after members: [JSONMember]) -> Bool {
+    guard members.count >= Self.fewCount else {
+      return !members.contains { $0.key.utf8.elementsEqual(key.utf8) }
+    }
+    if seen.isEmpty { seen = Set(members.map { Array($0.key.utf8) }) }
+    return seen.insert(Array(key.utf8)).inserted
+  }
+}
+
 /// A place in a JSON text, such as `$.aps.alert.loc-args[0]` or `$["my key"]`.
 package struct JSONPath: Hashable, Sendable, CustomStringConvertible {
-  private var components: [String] = []
+  private enum Component: Hashable, Sendable {
+    case key(String)
+    case index(Int)
+  }
+
+  private var components: [Component] = []
 
   package init() {}
 
-  package var description: String { "$" + components.joined() }
+  package var description: String { "$" + components.map(Self.text).joined() }
 
-  mutating func append(key: String) {
-    let isPlain = key.utf8.first.map(Self.isNameStart) == true && key.utf8.allSatisfy(Self.isNamePart)
-    var quoted: [UInt8] = []
-    JSONText.appendEscaped(key, to: &quoted)
-    components.append(isPlain ? "." + key : "[\"" + String(decoding: quoted, as: UTF8.self) + "\"]")
+  private static func text(_ component: Component) -> String {
+    switch component {
+    case .index(let index): return "[\(index)]"
+    case .key(let key):
+      let isPlain = key.utf8.first.map(isNameStart) == true && key.utf8.allSatisfy(isNamePart)
+      var quoted: [UInt8] = []
+      JSONText.appendEscaped(key, to: &quoted)
+      return isPlain ? "." + key : "[\"" + String(decoding: quoted, as: UTF8.self) + "\"]"
+    }
   }
 
-  mutating func append(index: Int) { components.append("[\(index)]") }
+  mutating func append(key: String) { components.append(.key(key)) }
+  mutating func append(index: Int) { components.append(.index(index)) }
   mutating func removeLast() { components.removeLast() }
 
   func appending(key: String) -> JSONPath {
