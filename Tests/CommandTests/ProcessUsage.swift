@@ -1,0 +1,19 @@
+internal import Foundation
+internal import Testing
+
+/// What a running process takes of the machine.
+struct ProcessUsage {
+  let process: ChildProcess
+
+  /// Open descriptors.
+  func descriptorCount() throws -> Int {
+    try FileManager.default.contentsOfDirectory(atPath: "/proc/\(process.identifier)/fd").count
+  }
+
+  /// Resident memory.
+  func megabytes() throws -> Int {
+    let status = try String(contentsOfFile: "/proc/\(process.identifier)/status", encoding: .utf8)
+    let line = try #require(status.split(separator: "\n").first { $0.hasPrefix("VmRSS:") })
+    return try #require(line.split(separator: " ").dropFirst().first.flatMap { Int($0) }) / 1024
+  }
+}
