@@ -62,7 +62,7 @@ configure() {
       "shutdown: { drain: 300s }" "apps:"
     cat
   } >"$work/carillon.yaml"
-  key=$("$carillon" key create --config "$work/carillon.yaml" --name load | tail -n 1)
+  key=$("$carillon" key create --config "$work/carillon.yaml" --name load --scope admin | tail -n 1)
 }
 
 start_service() {
