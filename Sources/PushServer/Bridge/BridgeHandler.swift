@@ -247,8 +247,7 @@ final class BridgeHandler: ChannelInboundHandler {
   private func setReading(_ reads: Bool, _ context: ChannelHandlerContext) {
     guard reads != isReading else { return }
     isReading = reads
-    // Fails only when the channel is closed.
-    try? context.channel.syncOptions?.setOption(.autoRead, value: reads)
+    context.triggerUserOutboundEvent(reads ? ReadingEvent.resume : .pause, promise: nil)
   }
 
   /// A timer that is earlier than needed does no harm.

@@ -1,11 +1,22 @@
 internal import NIOCore
 
+/// What a server's handler tells ``TurnHandler``, as an outbound event.
+package enum ReadingEvent: Sendable {
+  /// Nothing is delivered, and nothing more is read from the socket.
+  case pause
+  case resume
+}
+
 /// Makes the bytes of an open connection wait for a turn on the event loop
 /// (``Loop/takeTurn(_:_:)``).
 ///
 /// A server that serves a thousand busy connections as it reads them would reach a new handshake
 /// only after all of them. Here handshakes do not wait, and each turn serves 64 KiB of one
 /// connection. While bytes wait, nothing more is read from that socket.
+///
+/// A server that takes nothing more for a while says so with ``ReadingEvent``. Setting the channel's
+/// `autoRead` is not enough: it reads from the socket at once when it is set, although bytes wait
+/// here, and leaves these where they are if the socket has no more.
 ///
 /// Its place is before TLS in a server's pipeline. Used on the channel's event loop.
 final class TurnHandler: ChannelDuplexHandler {
@@ -20,6 +31,7 @@ final class TurnHandler: ChannelDuplexHandler {
   private var waiting: [ByteBuffer] = []
   private var isTurnTaken = false
   private var isReadWithheld = false
+  private var isPaused = false
 
   private static let turnByteCount = 64 * 1024
 
@@ -39,10 +51,25 @@ final class TurnHandler: ChannelDuplexHandler {
   }
 
   func read(context: ChannelHandlerContext) {
-    guard !waiting.isEmpty else { return context.read() }
+    guard !waiting.isEmpty || isPaused else { return context.read() }
     isReadWithheld = true
     // A server that had stopped reading continues.
-    takeTurn(context)
+    if !waiting.isEmpty { takeTurn(context) }
+  }
+
+  func triggerUserOutboundEvent(context: ChannelHandlerContext, event: Any, promise: EventLoopPromise<Void>?) {
+    guard let event = event as? ReadingEvent else {
+      return context.triggerUserOutboundEvent(event, promise: promise)
+    }
+    isPaused = event == .pause
+    promise?.succeed()
+    guard !isPaused else { return }
+    if !waiting.isEmpty {
+      takeTurn(context)
+    } else if isReadWithheld {
+      isReadWithheld = false
+      context.read()
+    }
   }
 
   private func takeTurn(_ context: ChannelHandlerContext) {
@@ -59,7 +86,7 @@ final class TurnHandler: ChannelDuplexHandler {
   /// If the server has stopped reading, waiting bytes stay where they are.
   private func isReading(_ context: ChannelHandlerContext) -> Bool {
     // It fails only on a channel that is already closed.
-    (try? context.channel.syncOptions?.getOption(.autoRead)) ?? true
+    !isPaused && (try? context.channel.syncOptions?.getOption(.autoRead)) ?? true
   }
 
   private func serve(_ context: ChannelHandlerContext, byteCount: Int) {
@@ -76,7 +103,7 @@ final class TurnHandler: ChannelDuplexHandler {
       return
     }
     context.fireChannelReadComplete()
-    guard isReadWithheld else { return }
+    guard isReadWithheld, !isPaused else { return }
     isReadWithheld = false
     context.read()
   }
