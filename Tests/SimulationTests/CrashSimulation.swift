@@ -28,6 +28,8 @@ struct CrashSimulation {
   private let ends: [(end: End, after: Int)]
   /// The last process abandons the campaigns in place of resuming them.
   private let isAbandoned: Bool
+  /// Outcomes wait for so long before they are written; nil: they are written at once.
+  private let settlementDelay: Duration?
   private let plantedMistake: EngineJournalOptions.PlantedMistake?
 
   init(seed: UInt64, plantedMistake: EngineJournalOptions.PlantedMistake? = nil) {
@@ -42,6 +44,9 @@ struct CrashSimulation {
     var laterRandom = SeededGenerator(seed: seed ^ 0xBD94)
     // From a generator of its own, so that the runs of earlier seeds stay the same.
     isAbandoned = Int.random(in: 0..<5, using: &laterRandom) == 0
+    var latestRandom = SeededGenerator(seed: seed ^ 0x5E771E)
+    settlementDelay =
+      [nil, .zero, .milliseconds(3), .milliseconds(40), .seconds(2)].randomElement(using: &latestRandom) ?? nil
     // By default an intent covers the whole of most campaigns.
     scenario.configuration.intentStep = [8_192, 8_192, 500, 20, 1].randomElement(using: &laterRandom) ?? 8_192
     // An app that gives up would hide the effects of crashes.
@@ -64,6 +69,7 @@ struct CrashSimulation {
     "\(scenario); \(sync), checkpoints after \(checkpointByteCount) bytes"
       + ", \(ends.map { "\($0.end) after \($0.after)" })"
       + ", intents by \(scenario.configuration.intentStep)\(isAbandoned ? ", abandoned" : "")"
+      + (settlementDelay.map { ", outcomes after \($0)" } ?? "")
   }
 
   /// The problems found, in sentences.
@@ -153,6 +159,7 @@ struct CrashSimulation {
       return .crashed
     }
     driver.drive(opened.journal)
+    opened.journal.delaySettlements(by: settlementDelay, on: loop)
     if let lost = opened.report.campaigns.first(where: { $0.lost > 0 }) {
       return .problem("\(lost.lost) notifications lost without damage")
     }
@@ -167,6 +174,7 @@ struct CrashSimulation {
     let cancelAfter = life == 0 ? scenario.cancelAfter : nil
     _ = Task(executorPreference: loop) { [scenario] in
       let ended = await Self.send(scenario, app, journal, loop, books, cancelAfter: cancelAfter)
+      await journal.settlementsWritten()
       result.withLock { $0 = ended }
     }
     let isKilled = plan?.end == .kill || plan?.end == .powerLoss
@@ -324,6 +332,14 @@ extension JournalledCampaign {
 
 extension EngineJournal {
   fileprivate var account: Account { campaigns.map(\.account).reduce(Account(), +) }
+
+  /// Outcomes are written so long after the first one that waits.
+  func delaySettlements(by delay: Duration?, on loop: SimulatedLoop) {
+    guard let delay else { return }
+    writeSettlements(
+      after: {},
+      ask: { [weak self] in _ = loop.schedule(at: loop.now + delay) { [weak self] in self?.writeSettlements() } })
+  }
 }
 
 /// Collects outcomes by line.

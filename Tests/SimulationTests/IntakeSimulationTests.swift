@@ -55,6 +55,8 @@ final class IntakeSimulation: CustomStringConvertible {
     var checkpointByteCount: Int
     var hasPauses: Bool
     var rateLimit: Double?
+    /// See ``EngineJournal/delaySettlements(by:on:)``.
+    var settlementDelay: Duration?
 
     init(seed: UInt64) {
       self.seed = seed
@@ -76,6 +78,7 @@ final class IntakeSimulation: CustomStringConvertible {
       checkpointByteCount = [2_000, 50_000, 16 << 20].randomElement(using: &random) ?? 2_000
       hasPauses = Bool.random(using: &random)
       rateLimit = Int.random(in: 0..<4, using: &random) == 0 ? 300 : nil
+      settlementDelay = [nil, .zero, .milliseconds(10), .seconds(1)].randomElement(using: &random) ?? nil
     }
   }
 
@@ -171,6 +174,7 @@ final class IntakeSimulation: CustomStringConvertible {
       return "the journal cannot be opened: \(error)"
     }
     driver.drive(journal)
+    journal.delaySettlements(by: plan.settlementDelay, on: loop)
     var faults = NetworkFaults()
     faults.outage = plan.outage
     let dialer = SimulatedDialer(loop: loop, service: service, faults: faults, seed: seed &+ 1)

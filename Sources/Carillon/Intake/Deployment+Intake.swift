@@ -10,7 +10,9 @@ extension Deployment {
     guard let journal = core.journal else {
       throw CarillonError(.configuration, "Taking notifications in needs a journal.")
     }
-    journal.beforeCommits { () throws(UnsyncedList) in try recorder.makeDurable() }
+    journal.writeSettlements(
+      after: { () throws(UnsyncedList) in try recorder.makeDurable() },
+      intakeAfter: { () throws(UnsyncedList) in try recorder.makeIntakeDurable() })
     core.intakeRecorder = recorder
   }
 

@@ -4,9 +4,9 @@ package import PushWire
 /// Keeps what became of notifications that a service took in, for those who ask later.
 ///
 /// Called from the lanes' loops and the readers, also at the same time; every call returns soon and
-/// keeps what it was told in memory. What was told before the journal's next commit must be durable
-/// by then: ``Deployment/recordIntake(with:)`` sees to the call of ``makeDurable()``. So whatever
-/// the journal calls settled is kept here.
+/// keeps what it was told in memory. What the journal is about to call settled must be durable by
+/// then: ``Deployment/recordIntake(with:)`` sees to the call of ``makeDurable()``. So whatever the
+/// journal calls settled is kept here.
 package protocol IntakeRecorder: Sendable {
   /// A run begins, or goes on after a restart.
   func began(_ run: IntakeRunID, app: String)
@@ -27,6 +27,9 @@ package protocol IntakeRecorder: Sendable {
   /// Everything in the run has its outcome, and nothing comes any more.
   func ended(_ run: IntakeRunID)
 
-  /// Makes durable what was told so far. Called on the journal's thread, which waits for it.
+  /// Makes durable what was told so far. Called on threads that may block, also at the same time.
   func makeDurable() throws(UnsyncedList)
+
+  /// Makes durable what must be known of notifications before the journal has them.
+  func makeIntakeDurable() throws(UnsyncedList)
 }

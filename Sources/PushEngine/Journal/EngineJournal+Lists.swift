@@ -26,9 +26,17 @@ extension EngineJournal {
   /// journal never syncs. A list's row is written before the record that it is about, so what is
   /// durable in the journal is durable in the lists. If `sync` throws, the journal fails.
   package func beforeCommits(_ sync: @escaping @Sendable () throws(UnsyncedList) -> Void) {
-    journal.willCommit { () throws(JournalFileError) in
+    beforeCommits(withOutcomes: sync, withoutOutcomes: sync)
+  }
+
+  /// The same, with another function for groups of records without outcomes.
+  func beforeCommits(
+    withOutcomes sync: @escaping @Sendable () throws(UnsyncedList) -> Void,
+    withoutOutcomes syncIntake: @escaping @Sendable () throws(UnsyncedList) -> Void
+  ) {
+    journal.willCommit { (hasOutcomes: Bool) throws(JournalFileError) in
       do throws(UnsyncedList) {
-        try sync()
+        if hasOutcomes { try sync() } else { try syncIntake() }
       } catch {
         throw JournalFileError(.sync, path: error.path, code: error.code)
       }

@@ -14,7 +14,9 @@ package final class EngineJournal: Sendable {
     var contents: JournalState
     /// Events that found no room. They are written in order as soon as there is room, before
     /// anything else.
-    var overflow: [JournalEvent] = []
+    var overflow: [(event: JournalEvent, isPrepared: Bool)] = []
+    /// Outcomes that the lists do not have durably.
+    var settlements = Settlements()
     var byteCountSinceCheckpoint = 0
     /// Where checkpoints begin, and how many bytes of enqueue records had been written before each.
     var checkpoints: [(position: JournalPosition, byteCount: Int)] = []
@@ -34,6 +36,9 @@ package final class EngineJournal: Sendable {
   /// A checkpoint and a new segment follow after this many bytes of records.
   private let checkpointByteCount: Int
   let plantedMistake: EngineJournalOptions.PlantedMistake?
+
+  /// Nil: outcomes are written at once.
+  let writer = Mutex<SettlementWriter?>(nil)
 
   /// Groups that had ended when an earlier process closed the journal.
   private let givenGroups: Set<UInt64>
@@ -87,21 +92,27 @@ package final class EngineJournal: Sendable {
 
   // MARK: Writing
 
-  /// Writes an event, now or as soon as there is room.
+  /// Writes an event, now or as soon as there is room; outcomes when the lists have them.
   func record(_ event: JournalEvent) {
+    if event.isSettlement, isWaiting(.event(event)) { return }
+    write(event, isPrepared: false)
+  }
+
+  /// - Parameter isPrepared: the lists have it.
+  func write(_ event: JournalEvent, isPrepared: Bool) {
     enum Next { case nothing, drain, call(@Sendable () -> Void) }
     let next: Next = state.withLock { state in
       guard state.failure == nil else { return .nothing }
       guard state.overflow.isEmpty else {
-        state.overflow.append(event)
+        state.overflow.append((event, isPrepared))
         return .nothing
       }
       do throws(JournalError) {
-        _ = try write(event, &state)
+        _ = try write(event, isPrepared: isPrepared, &state)
         return .nothing
       } catch {
         guard case .full = error else { return .call(Self.fail(error, &state)) }
-        state.overflow.append(event)
+        state.overflow.append((event, isPrepared))
         return .drain
       }
     }
@@ -119,7 +130,8 @@ package final class EngineJournal: Sendable {
         defer { state.overflow.removeFirst(min(written, state.overflow.count)) }
         while written < state.overflow.count {
           do throws(JournalError) {
-            _ = try write(state.overflow[written], &state)
+            let (event, isPrepared) = state.overflow[written]
+            _ = try write(event, isPrepared: isPrepared, &state)
             written += 1
           } catch {
             if case .full = error { return nil }
@@ -132,18 +144,23 @@ package final class EngineJournal: Sendable {
     }
   }
 
-  private func write(_ event: JournalEvent, _ state: inout State) throws(JournalError) -> JournalPosition {
-    let position = try append(kind: event.kind, byteCount: event.byteCount, &state) { event.write(to: &$0) }
+  private func write(
+    _ event: JournalEvent, isPrepared: Bool = false, _ state: inout State
+  ) throws(JournalError) -> JournalPosition {
+    let position = try append(
+      kind: event.kind, byteCount: event.byteCount, needsLists: event.needsLists && !isPrepared, &state
+    ) { event.write(to: &$0) }
     state.contents.apply(event)
     // The lane exists from now on, even if the record is written later.
     if case .laneBegan(let lane, _) = event { state.contents.make(lane: lane, live: true) }
     return position
   }
 
+  /// - Parameter needsLists: see ``beforeCommits(_:)``.
   func append(
-    kind: UInt8, byteCount: Int, _ state: inout State, _ write: (inout RecordWriter) -> Void
+    kind: UInt8, byteCount: Int, needsLists: Bool = false, _ state: inout State, _ write: (inout RecordWriter) -> Void
   ) throws(JournalError) -> JournalPosition {
-    let position = try unsafe journal.append(kind: kind, byteCount: byteCount) { memory in
+    let position = try unsafe journal.append(kind: kind, byteCount: byteCount, needsPreparation: needsLists) { memory in
       var record = unsafe RecordWriter(memory)
       write(&record)
       precondition(record.byteCount == byteCount, "a record of \(record.byteCount) bytes that was to have \(byteCount)")
@@ -172,9 +189,13 @@ package final class EngineJournal: Sendable {
   ) -> Bool {
     let (isWritten, tell): (Bool, (@Sendable () -> Void)?) = state.withLock { state in
       guard state.failure == nil, state.overflow.isEmpty else { return (false, nil) }
+      // Lanes that make room are never held up.
+      let isNew = header.source == nil && !header.isRewritten
+      guard !isNew || state.settlements.entries.count < Self.waitingLimit else { return (false, nil) }
       do throws(JournalError) {
         let position = try append(
-          kind: JournalEvent.Kind.enqueue, byteCount: header.byteCount + byteCount, &state
+          kind: JournalEvent.Kind.enqueue, byteCount: header.byteCount + byteCount,
+          needsLists: header.position?.hasOutcomes == true, &state
         ) { record in
           header.write(to: &record)
           write(&record)
@@ -193,7 +214,10 @@ package final class EngineJournal: Sendable {
   }
 
   /// Returns when there is room again, or there never will be.
-  func room() async { await journal.room() }
+  func room() async {
+    if state.withLock({ $0.settlements.entries.count >= Self.waitingLimit }) { await settlementsWritten() }
+    await journal.room()
+  }
 
   func whenRoom(_ run: @escaping @Sendable () -> Void) { journal.whenRoom(run) }
 
@@ -258,6 +282,10 @@ package final class EngineJournal: Sendable {
   /// A lane of this process has left its app's pool, with an empty ring. It is forgotten as soon as
   /// nothing in the journal needs it.
   func retired(lane: UInt64) {
+    if !isWaiting(.retired(lane: lane)) { forget(lane: lane) }
+  }
+
+  func forget(lane: UInt64) {
     state.withLock { state in
       state.compactors[lane] = nil
       state.contents.make(lane: lane, live: false)
@@ -341,6 +369,7 @@ package final class EngineJournal: Sendable {
 
   /// Returns when nothing waits for room any more.
   private func drained() async {
+    await settlementsWritten()
     while state.withLock({ $0.failure == nil && !$0.overflow.isEmpty }) { await room() }
   }
 
@@ -384,6 +413,7 @@ package final class EngineJournal: Sendable {
         checkpoint(&state, keeping: state.contents.endedGroups.subtracting(forgetsEnded ? givenGroups : []))
       }
     }
+    writer.withLock { $0?.end() }
     do throws(JournalError) {
       try await journal.close()
     } catch {

@@ -87,9 +87,16 @@ struct JournalledLane {
         continue
       }
       if firstOpen(of: run) < range.lowerBound {
-        // The run begins before `new`. Rewritten runs never do that, unless the reader has missed a
-        // record.
+        // Its front has left the ring, and the outcomes are not written yet, or the reader has missed
+        // them. So the front is not in `new`, and its record stays.
+        runs[index].end = range.lowerBound
         index += 1
+        if run.end > range.upperBound {
+          var back = run
+          back.start = range.upperBound
+          runs.insert(back, at: index)
+          break
+        }
         continue
       }
       keepReturned(of: run, before: range.lowerBound)

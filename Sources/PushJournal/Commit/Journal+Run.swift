@@ -63,7 +63,10 @@ extension Journal {
   private func write() throws(JournalFileError) {
     let blocks = state.sealed
     state.sealed.removeAll(keepingCapacity: true)
-    if !blocks.isEmpty, state.schedule.sync != .never, let prepare = state.willCommit { try unlocked(prepare) }
+    if !blocks.isEmpty, state.schedule.sync != .never, let prepare = state.willCommit {
+      let isNeeded = blocks.contains(where: \.needsPreparation)
+      try unlocked { () throws(JournalFileError) in try prepare(isNeeded) }
+    }
     for block in blocks {
       try unlocked { () throws(JournalFileError) in try writer.write(block) }
       state.written = block.first + UInt64(block.recordCount) - 1

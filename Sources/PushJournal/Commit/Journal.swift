@@ -48,8 +48,10 @@
 
   /// Appends a record of `byteCount` bytes that `fill` writes in place. `fill` must write all of
   /// them, be fast because other appenders wait, and not call the journal.
+  ///
+  /// - Parameter needsPreparation: see ``willCommit(_:)``.
   package func append(
-    kind: UInt8, byteCount: Int, fill: (UnsafeMutableRawBufferPointer) -> Void
+    kind: UInt8, byteCount: Int, needsPreparation: Bool = true, fill: (UnsafeMutableRawBufferPointer) -> Void
   ) throws(JournalError) -> JournalPosition {
     precondition(kind != RecordFormat.ownKind, "kind 0 is the journal's own")
     guard byteCount <= payloadByteCountLimit else {
@@ -75,6 +77,7 @@
     let position = JournalPosition(rawValue: state.next)
     state.next += 1
     unsafe fill(place)
+    if needsPreparation { state.current.needsPreparation = true }
     // A thread that rests without a deadline must learn of this record.
     if state.rest == .idle { wakes = state.wake() || wakes }
     monitor.unlock()
@@ -179,8 +182,16 @@
   /// The function runs on the journal's thread. If it throws, the journal fails. Under
   /// `JournalSync.never` it is not called.
   package func willCommit(_ prepare: @escaping @Sendable () throws(JournalFileError) -> Void) {
+    willCommit { (_: Bool) throws(JournalFileError) in try prepare() }
+  }
+
+  /// The same. The function hears whether one of the records was appended with `needsPreparation`.
+  package func willCommit(_ prepare: @escaping @Sendable (_ isNeeded: Bool) throws(JournalFileError) -> Void) {
     monitor.locked { state.willCommit = prepare }
   }
+
+  /// False under ``JournalSync/never``.
+  package var syncs: Bool { monitor.locked { state.schedule.sync != .never } }
 
   /// Sets a function that is called after each commit, for measurements. The function runs on the
   /// journal's thread with its lock taken, so it must return at once and not call the journal.

@@ -12,6 +12,8 @@
   var recordCount = 0
   /// The first record begins a new segment.
   var startsSegment = false
+  /// See `Journal.willCommit(_:)`.
+  var needsPreparation = false
 
   init(byteCount: Int) { unsafe memory = .allocate(byteCount: byteCount, alignment: 16) }
 
@@ -23,6 +25,7 @@
     used = FrameHeader.byteCount
     recordCount = 0
     startsSegment = false
+    needsPreparation = false
   }
 
   /// Reserves room for a record, and writes its length and kind. Returns nil if there is not enough

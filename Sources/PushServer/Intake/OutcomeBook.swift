@@ -16,6 +16,8 @@ package final class OutcomeBook: IntakeRecorder {
 
   private struct State {
     var changes = IntakeChanges()
+    /// What the bridge has to write is being written.
+    var isWritingBridge = false
     /// Lines that were accepted, by run and confirmation, in the order in which that was heard.
     var accepted: [StoredRunID: [Confirmation: [UInt32]]] = [:]
     /// Those that have not ended, or whose outcomes are not all in the store.
@@ -130,9 +132,16 @@ package final class OutcomeBook: IntakeRecorder {
     if let problem { throw problem }
   }
 
+  package func makeIntakeDurable() throws(UnsyncedList) {
+    // Another thread may be writing it.
+    guard state.withLock({ !$0.changes.bridge.isEmpty || $0.isWritingBridge }) else { return }
+    try makeDurable()
+  }
+
   private func write() throws(UnsyncedList) {
     var (changes, accepted) = state.withLock { state in
-      (exchange(&state.changes, with: IntakeChanges()), exchange(&state.accepted, with: [:]))
+      state.isWritingBridge = !state.changes.bridge.isEmpty
+      return (exchange(&state.changes, with: IntakeChanges()), exchange(&state.accepted, with: [:]))
     }
     for (run, lines) in accepted {
       for (confirmation, lines) in lines { changes.add(lines, of: run, "\(confirmation)") }
@@ -143,7 +152,10 @@ package final class OutcomeBook: IntakeRecorder {
     } catch {
       throw UnsyncedList(path: error.path, code: error.kind == .full ? ENOSPC : EIO)
     }
-    state.withLock { state in for entry in changes.ended { state.runs[entry.run] = nil } }
+    state.withLock { state in
+      state.isWritingBridge = false
+      for entry in changes.ended { state.runs[entry.run] = nil }
+    }
   }
 
   // MARK: Questions

@@ -139,7 +139,7 @@ struct SmallJournal {
     let (campaign, first) = try await small.begin(count: 4)
     for _ in 0..<300 { small.journal.record(.resent(campaign: campaign, count: 1)) }
     let lane = small.journal.addLane(app: "app")
-    #expect(small.journal.state.withLock { $0.overflow.last } == .laneBegan(lane: lane, app: "app"))
+    #expect(small.journal.state.withLock { $0.overflow.map(\.event).last } == .laneBegan(lane: lane, app: "app"))
     for second in 1...100 { small.run(second) }
     // Each of these is followed by a checkpoint.
     #expect(small.enqueue(1, from: 4, of: campaign, in: first))
