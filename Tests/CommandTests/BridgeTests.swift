@@ -64,6 +64,35 @@ struct BridgeTests {
     #expect(Set(arrived) == Set(good))
   }
 
+  @Test("a client that writes far more at once than the bridge takes in has all of it delivered")
+  func fast() async throws {
+    let bridge = try BridgeSite()
+    let upstream = try await bridge.site.simulate(rules: "")
+    try bridge.configure(upstream)
+    let service = try await bridge.start()
+    let files = try #require(bridge.clients.apps[HTTP2Site.topic])
+    let folder = bridge.site.place.url
+    for (from, name) in [
+      (bridge.site.certificates.files.authority, "ca.pem"), (files.certificate, "client.pem"),
+      (try #require(files.key), "client.key"),
+    ] {
+      try FileManager.default.copyItem(at: URL(filePath: from), to: folder.appending(path: name))
+    }
+    let tokens = (0..<50_000).map { BridgeClient.token($0, isBad: false) }
+    try bridge.site.place.write(tokens.joined(separator: "\n") + "\n", to: "tokens.txt")
+    let script = URL(filePath: #filePath).appending(path: "../../../ops/lib/bridge_client.py").standardized
+    let client = try ChildProcess(
+      ["\(service.bridge)", ".", "client", "tokens.txt", "hello.json"], directory: folder,
+      // The first word would be carillon.
+      preparation: "shift && exec python3 '\(script.path(percentEncoded: false))' fast")
+    let ending = await client.ending()
+    #expect(ending.status == 0, "\(ending)")
+    service.process.send(SIGTERM)
+    #expect(await service.process.ending().status == 0)
+    let arrived = try await bridge.site.taken(upstream).compactMap(\.token)
+    #expect(arrived.sorted() == tokens.sorted())
+  }
+
   @Test("openssl s_client gets the six bytes for a bad token and for a probe")
   func opensslClient() async throws {
     let bridge = try BridgeSite()
