@@ -86,7 +86,8 @@ struct ServeOutageTests {
     }
     try await waitUntil("one is suspended") { try await state("refused").state == "suspended" }
     let site = CampaignSite(service, key: key)
-    let path = try await site.make(#","rateLimit":4000"#)
+    // It takes a quarter of an hour, so that a slow machine does not see its end.
+    let path = try await site.make(#","rateLimit":100"#)
     _ = try await site.upload(path, (0..<100_000).lazy.map { HTTP2Site.token($0, prefix: "ca") })
     try await site.act(path, "start")
     try await waitUntil("the campaign sends") { try await site.campaign(path).progress.accepted > 0 }
@@ -101,7 +102,8 @@ struct ServeOutageTests {
     }
     // All of them arrived while the others were in trouble or busy.
     let campaign = try await site.campaign(path)
-    #expect(campaign.state == "running" && campaign.progress.accepted < 100_000)
+    #expect(campaign.state == "running")
+    #expect(campaign.progress.accepted < 100_000)
     #expect(try await state("refused").state == "suspended")
     #expect(try await state("dead").state == "running")
     #expect(try await state("small").reason == nil)
