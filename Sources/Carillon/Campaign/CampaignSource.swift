@@ -11,7 +11,7 @@ enum CampaignSource: Sendable {
   /// A service's, and what feeds it.
   case served(any AudienceSource, feed: (@Sendable () async -> Void)?)
   /// A file that is read at a rate, through a source around it.
-  case pacedFile(AudienceFile, any AudienceSource, perSecond: Double)
+  case pacedFile(AudienceFile, any AudienceSource)
   /// Nobody new: what an earlier process has taken in is sent, and nothing else.
   case nobody
 
@@ -19,7 +19,7 @@ enum CampaignSource: Sendable {
     switch self {
     case .list(let list, _): try await run.run(list, chunk: chunk)
     case .file(let file): try await run.run(file, chunk: chunk)
-    case .pacedFile(_, let source, _): try await run.run(source, chunk: chunk)
+    case .pacedFile(_, let source): try await run.run(source, chunk: chunk)
     case .nobody: try await run.run(TokenList([]), chunk: chunk)
     case .served(let source, nil): try await run.run(source, chunk: chunk)
     case .served(let source, let feed?): try await Self.run(run, source, chunk: chunk, feed)
@@ -48,7 +48,7 @@ enum CampaignSource: Sendable {
   func fractionRead(submitted: Int) -> Double? {
     switch self {
     case .list(_, let count): count == 0 ? 1 : min(1, Double(submitted) / Double(count))
-    case .file(let file), .pacedFile(let file, _, _):
+    case .file(let file), .pacedFile(let file, _):
       file.byteCount.map { $0 == 0 ? 1 : min(1, Double(file.consumedByteCount) / Double($0)) }
     case .queue, .served: nil
     case .nobody: 1

@@ -22,7 +22,7 @@ extension PushApp {
       list = try ServedList(beginning: served.list)
     }
     plan.variants = served.variants
-    if let rate = served.rateLimit { plan.entryLimit = PacedAudience<TokenList>.entryLimit(perSecond: rate) }
+    if let pace = served.pace { plan.entryLimit = pace.entryLimit }
     let source = try source(served, plan, unfinished?.campaign)
     _ = try unfinished?.take()
     events.opened(list)
@@ -42,8 +42,7 @@ extension PushApp {
       let made = make(resumed?.readLine ?? 0)
       source = .served(made.0, feed: made.feed)
     }
-    guard let rate = served.rateLimit else { return source }
-    return source.paced(perSecond: rate)
+    return served.pace.map(source.paced) ?? source
   }
 
   /// Gives up a service's campaign that an earlier process began, and nobody has resumed.

@@ -21,8 +21,8 @@ package struct ServedCampaign: Sendable {
   /// Payloads in other languages, by language in lower case. A file says by its column `language`
   /// who gets which; another source brings them itself.
   package var variants: [String: [UInt8]] = [:]
-  /// Notifications per second; nil: as fast as the app may.
-  package var rateLimit: Double?
+  /// Its rate, which it may share with other parts; nil: as fast as the app may.
+  package var pace: CampaignPace?
   /// The file that lists what was not accepted.
   package var list: String
 

@@ -22,8 +22,7 @@ final class RateLimiter: Sendable {
   }
 
   private static func bucket(_ perSecond: Double?, now: Instant) -> TokenBucket? {
-    // A burst of 20 ms keeps the sending even and the wake-ups few.
-    perSecond.map { TokenBucket(perSecond: $0, burst: max(1, $0 / 50), now: now) }
+    perSecond.map { TokenBucket.sending(perSecond: $0, now: now) }
   }
 
   /// Another limit from now on.

@@ -19,7 +19,7 @@ struct CampaignParts: Sendable {
     case .devices: served.audience = devices(part, of: record, plan)
     }
     served.variants = plan.variants
-    served.rateLimit = plan.rateLimit.map(Double.init)
+    served.pace = plan.rateLimit.map { live.pace(perSecond: Double($0)) }
     return served
   }
 

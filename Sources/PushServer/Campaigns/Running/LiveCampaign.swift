@@ -16,6 +16,7 @@ final class LiveCampaign: Sendable {
     var isLeft = false
     var isUploading = false
     var isCancelled = false
+    var pace: CampaignPace?
   }
 
   let id: StoredUUID
@@ -62,6 +63,15 @@ final class LiveCampaign: Sendable {
   /// This process ends, or has no such app any more: the next one goes on.
   func leave() { state.withLock { $0.isLeft = true } }
   var isLeft: Bool { state.withLock { $0.isLeft } }
+
+  /// The rate of all parts together. It does not change once a part is sent.
+  func pace(perSecond: Double) -> CampaignPace {
+    state.withLock { state in
+      let pace = state.pace ?? CampaignPace(perSecond: perSecond)
+      state.pace = pace
+      return pace
+    }
+  }
 
   /// The part cannot go on in this process.
   func lost(part: Int) { state.withLock { _ = $0.lostParts.insert(part) } }
