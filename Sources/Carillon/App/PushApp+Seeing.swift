@@ -8,11 +8,13 @@ extension PushApp {
 
 extension PushApp {
   /// Gives the app the credential and the limits (rate, weight, patience) of another configuration
-  /// while it sends. Everything else of it stays as it is.
+  /// while it sends. Everything else of it stays as it is. Its connections stay too if the
+  /// credential is the same, with the same content of its files.
   ///
+  /// - Returns: whether it has another credential.
   /// - Throws: as ``replaceCredential(_:)``. Then nothing has changed.
-  package func takeOver(_ configuration: AppConfiguration) async throws(CarillonError) {
-    try await core.reconfigure(entry, configuration)
+  package func takeOver(_ configuration: AppConfiguration) async throws(CarillonError) -> Bool {
+    try await core.reconfigure(entry, configuration, evenIfSame: false)
   }
 }
 

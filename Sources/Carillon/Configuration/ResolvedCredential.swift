@@ -12,6 +12,8 @@ package struct ResolvedCredential: Sendable {
   package let certificate: CertificateInspection?
   /// Nil where a certificate says who sends.
   package let tokens: ProviderTokenSource?
+  /// Of the files that it was read from.
+  let digest: [UInt8]
 
   /// Reads the files that the settings name. Those that hold a private key must be their owner's
   /// alone.
@@ -22,6 +24,8 @@ package struct ResolvedCredential: Sendable {
   package static func load(
     _ settings: AppSettings, registry: ProviderTokenRegistry, validAt unixSeconds: Int64
   ) throws(CredentialError) -> ResolvedCredential {
+    // Before the files are read: a change in between counts as one when they are looked at again.
+    let digest = settings.credentialDigest
     var credential: Credential?
     var tokens: ProviderTokenSource?
     switch settings.credential {
@@ -39,7 +43,7 @@ package struct ResolvedCredential: Sendable {
     var client = TLSClientConfiguration(credential: credential, trust: settings.trust.map(Trust.file) ?? .system)
     if settings.transport == .http2 { client.applicationProtocols = [ApplicationProtocol.http2] }
     return ResolvedCredential(
-      context: try TLSContext(client: client), certificate: credential?.inspection, tokens: tokens)
+      context: try TLSContext(client: client), certificate: credential?.inspection, tokens: tokens, digest: digest)
   }
 
   /// The same, with the error of the library.

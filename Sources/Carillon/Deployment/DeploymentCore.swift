@@ -183,18 +183,35 @@ final class DeploymentCore: Sendable {
   func replaceCredential(of entry: AppEntry, _ credential: AppCredential) async throws(CarillonError) {
     var configuration = entry.configuration
     configuration.credential = AppConfiguration.Credential(settings: credential)
-    try await reconfigure(entry, configuration)
+    _ = try await reconfigure(entry, configuration, evenIfSame: true)
   }
 
   /// Gives an app another credential and other limits. Its other settings stay as they are.
-  func reconfigure(_ entry: AppEntry, _ other: AppConfiguration) async throws(CarillonError) {
+  ///
+  /// - Parameter evenIfSame: whether connections are renewed although they show this credential.
+  /// - Returns: whether they are renewed.
+  func reconfigure(
+    _ entry: AppEntry, _ other: AppConfiguration, evenIfSame: Bool
+  ) async throws(CarillonError) -> Bool {
     let configuration = entry.configuration.takingOver(other)
     let settings = try configuration.settings
-    entry.replace(configuration, settings, try AppEntry.resolve(settings, registry))
-    guard let runtime = entry.runtime else { return }
+    let (known, knownSettings) = (entry.credential, entry.settings)
+    let isSame =
+      !evenIfSame && settings.credential == knownSettings.credential && settings.credentialDigest == known.digest
+    var credential = known
+    if !isSame { credential = try AppEntry.resolve(settings, registry) }
+    entry.replace(configuration, settings, credential)
+    guard let runtime = entry.runtime else { return !isSame }
     runtime.replaceLimits()
-    if runtime.failure == nil { return await runtime.replaceCredential() }
-    await restart(entry)
+    if runtime.failure != nil {
+      await restart(entry)
+    } else if isSame {
+      // What has suspended it may be over.
+      runtime.app.restart()
+    } else {
+      await runtime.replaceCredential()
+    }
+    return !isSame
   }
 
   /// Puts a new engine in the place of one that has stopped, and ends a suspension.

@@ -26,7 +26,7 @@ struct ReloadCommand: AsyncParsableCommand {
     }
     line("added", report.added)
     line("removed", report.removed)
-    line("credential read again", report.refreshed)
+    line("another credential", report.refreshed)
     if let waiting = report.waiting, !waiting.isEmpty {
       StandardStream.output.writeLine("counts after the next start: \(waiting.joined(separator: "; "))")
     }

@@ -218,8 +218,8 @@ package final class Daemon: Sendable {
     Dictionary(configuration.deployment.apps.map { ($0.id, $0) }) { first, _ in first }
   }
 
-  /// Reads the configuration again: adds and removes apps, and reads every credential anew. What
-  /// cannot be read or used changes nothing.
+  /// Reads the configuration again: adds and removes apps, and replaces each credential whose files
+  /// have changed. What cannot be read or used changes nothing.
   private func reload(_ campaigns: CampaignRunner) async -> ReloadReport {
     var report = ReloadReport()
     func problem(_ what: String, _ why: String, app: String? = nil) {
@@ -241,23 +241,14 @@ package final class Daemon: Sendable {
     report.waiting = changed.waiting(besides: configuration)
     let new = Self.byID(changed)
     let old = settings.withLock { $0 }
-    for id in old.keys.sorted() where new[id] == nil {
-      settings.withLock { $0[id] = nil }
-      try? await deployment.remove(id)
-      report.removed.append(id)
-      logger.notice("app removed", metadata: ["app": "\(id)"])
-      if let count = deployment.leftByRemovedApps[id], count > 0 {
-        logger.warning(
-          "notifications stay in the journal until the app is added again",
-          metadata: ["app": "\(id)", "count": "\(count)"])
-      }
-    }
-    metrics.remove(apps: report.removed)
+    report.removed = old.keys.filter { new[$0] == nil }.sorted()
+    await remove(report.removed)
+    let hasAdded = new.keys.contains { old[$0] == nil }
+    let paused = hasAdded ? (try? await store.pausedApps()) ?? [:] : [:]
     for app in changed.deployment.apps {
       do throws(CarillonError) {
-        let isNew = old[app.id] == nil
-        try await use(app, known: old[app.id])
-        if isNew { report.added.append(app.id) } else { report.refreshed.append(app.id) }
+        let isChanged = try await use(app, known: old[app.id], isPaused: paused[app.id] != nil)
+        if old[app.id] == nil { report.added.append(app.id) } else if isChanged { report.refreshed.append(app.id) }
         let waiting = settings.withLock { $0[app.id] }.map { app.waiting(besides: $0) } ?? []
         if !waiting.isEmpty { report.waiting.append("app \(app.id): \(waiting.joined(separator: ", "))") }
       } catch {
@@ -276,17 +267,41 @@ package final class Daemon: Sendable {
     return report
   }
 
-  private func use(_ app: AppSettings, known: AppSettings?) async throws(CarillonError) {
+  /// At a time: each may wait for what its app has in flight.
+  private static let removalLimit = 256
+
+  private func remove(_ apps: [String]) async {
+    settings.withLock { settings in for id in apps { settings[id] = nil } }
+    await withTaskGroup(of: Void.self) { tasks in
+      for (index, id) in apps.enumerated() {
+        if index >= Self.removalLimit { await tasks.next() }
+        tasks.addTask { [deployment] in try? await deployment.remove(id) }
+      }
+    }
+    let left = deployment.leftByRemovedApps
+    for id in apps {
+      logger.notice("app removed", metadata: ["app": "\(id)"])
+      guard let count = left[id], count > 0 else { continue }
+      logger.warning(
+        "notifications stay in the journal until the app is added again",
+        metadata: ["app": "\(id)", "count": "\(count)"])
+    }
+    metrics.remove(apps: apps)
+  }
+
+  /// - Returns: whether it has another credential.
+  private func use(_ app: AppSettings, known: AppSettings?, isPaused: Bool) async throws(CarillonError) -> Bool {
     let configuration = try AppConfiguration(app)
     guard let known else {
-      let paused = (try? await store.pausedApps()) ?? [:]
       let added = try deployment.add(configuration)
-      if paused[app.id] != nil { added.pause() }
+      if isPaused { added.pause() }
       settings.withLock { $0[app.id] = app }
-      return logger.notice("app added", metadata: ["app": "\(app.id)"])
+      logger.notice("app added", metadata: ["app": "\(app.id)"])
+      return true
     }
-    try await deployment.app(app.id).takeOver(configuration)
+    let isChanged = try await deployment.app(app.id).takeOver(configuration)
     settings.withLock { $0[app.id] = app.atOnce(besides: known) }
+    return isChanged
   }
 
   private func replaceCertificate(_ files: CredentialFiles?) throws(CarillonError) {

@@ -6,7 +6,7 @@ internal import UnixSignals
 package struct ReloadReport: Hashable, Sendable {
   package var added: [String] = []
   package var removed: [String] = []
-  /// Apps whose credential was read again.
+  /// Apps that have another credential: their connections are renewed.
   package var refreshed: [String] = []
   /// What has changed and counts after the next start: a key of the file, behind `app news: ` if it
   /// is an app's.

@@ -8,14 +8,7 @@ extension ServerConfiguration {
     func add(_ credential: CredentialFiles) {
       files += [credential.certificate, credential.key, credential.passphraseFile].compactMap { $0 }
     }
-    for app in deployment.apps {
-      switch app.credential {
-      case .certificate(let credential): add(credential)
-      case .tokenKey(let key): files.append(key.file)
-      case .certificateInMemory, .tokenKeyInMemory: break
-      }
-      if let trust = app.trust { files.append(trust) }
-    }
+    for app in deployment.apps { files += app.credentialFiles }
     for app in deployment.apps { files += app.bridgeClients.filter { !BridgeDirectory.isDigest($0) } }
     if let bridge { files += bridge.files }
     if let certificate = api.certificate { add(certificate) }
