@@ -107,16 +107,16 @@ struct CampaignPlan: Sendable {
   }
 
   func source(
-    file path: String, from mark: AudienceMark?, numbersRows: Bool = false,
+    file path: String, name: String? = nil, from mark: AudienceMark?, numbersRows: Bool = false,
     selection: (AudienceHeader) -> RowSelection? = { _ in nil }
   ) throws(CarillonError) -> CampaignSource {
     do {
       let file = try AudienceFile(
-        path: path, from: mark, numbersRows: numbersRows, readsHeaders: isHTTP2, renderer: renderer,
+        path: path, name: name, from: mark, numbersRows: numbersRows, readsHeaders: isHTTP2, renderer: renderer,
         selection: selection)
       return .file(file)
     } catch let error as PayloadTemplateError {
-      throw CarillonError(.payload, "The notification with \(path): \(error).")
+      throw CarillonError(.payload, "The notification with \(name == "" ? "the audience" : path): \(error).")
     } catch {
       throw CarillonError(describing: error)
     }

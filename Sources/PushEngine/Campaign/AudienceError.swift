@@ -10,7 +10,7 @@ package struct AudienceError: Error, Hashable, Sendable, CustomStringConvertible
     case format(AudienceFormatError)
   }
 
-  /// `-` for standard input.
+  /// `-` for standard input; empty for an audience that is no file of the operator's.
   package let path: String
   package let problem: Problem
 
@@ -20,13 +20,14 @@ package struct AudienceError: Error, Hashable, Sendable, CustomStringConvertible
   }
 
   package var description: String {
-    let name = path == "-" ? "standard input" : path
+    let name = path.isEmpty ? "The audience" : path == "-" ? "standard input" : path
+    let file = path.isEmpty ? name : "The token file \(name)"
     return switch problem {
-    case .cannotOpen(let reason): "The token file \(name) cannot be opened: \(reason)."
-    case .cannotRead(let reason): "The token file \(name) cannot be read any further: \(reason)."
+    case .cannotOpen(let reason): "\(file) cannot be opened: \(reason)."
+    case .cannotRead(let reason): "\(file) cannot be read any further: \(reason)."
     case .isFolder: "\(name) is a folder, not a token file."
     case .endlessLine(let line):
-      "The token file \(name) cannot be read any further: "
+      "\(file) cannot be read any further: "
         + "line \(line) has more than \(AudienceReader.skippedByteLimit >> 20) MiB; give one token per line."
     case .format(let problem): problem.sentence(name)
     }

@@ -38,6 +38,7 @@ internal import Synchronization
   /// Opens the file and reads its beginning; waits for it in a pipe.
   ///
   /// - Parameters:
+  ///   - name: What errors call it instead of its path; see ``AudienceError``.
   ///   - mark: Where to continue in a file that was read before; nil: after the header.
   ///   - numbersRows: Numbers the rows behind the header from 1, however many lines they span: for a
   ///     file that was made of another one, whose lines they are.
@@ -46,12 +47,13 @@ internal import Synchronization
   ///     nil: one payload for all. Its errors are rethrown.
   ///   - selection: Called once with the header; see ``AudienceReader``.
   package init(
-    path: String, from mark: AudienceMark? = nil, numbersRows: Bool = false, readsHeaders: Bool = false,
+    path: String, name: String? = nil, from mark: AudienceMark? = nil, numbersRows: Bool = false,
+    readsHeaders: Bool = false,
     renderer makeRenderer: (AudienceHeader) throws -> PayloadRenderer? = { _ in nil },
     selection: (AudienceHeader) -> RowSelection? = { _ in nil }
   ) throws {
     self.path = path
-    input = try AudienceInput(path: path, blockByteCount: Self.blockByteCount)
+    input = try AudienceInput(path: path, name: name ?? path, blockByteCount: Self.blockByteCount)
     byteCount = input.byteCount
     header = try Self.detectHeader(input)
     firstLine = numbersRows && header.isCSV ? 1 : header.firstLine
@@ -88,7 +90,7 @@ internal import Synchronization
     var blockCount = 0
     while !isFinished {
       if let line = reader.endlessLine {
-        if chunk.count == 0 { throw AudienceError(path: path, problem: .endlessLine(line)) }
+        if chunk.count == 0 { throw AudienceError(path: input.name, problem: .endlessLine(line)) }
         break
       }
       if position < input.count || reader.hasLines {
@@ -115,7 +117,7 @@ internal import Synchronization
     hasEntries = hasEntries || chunk.count > 0
     if chunk.count > 0 { return .entries }
     if !isFinished { return .nothingYet }
-    if !hasEntries, !isSelected { throw AudienceError(path: path, problem: .format(.empty)) }
+    if !hasEntries, !isSelected { throw AudienceError(path: input.name, problem: .format(.empty)) }
     return .end
   }
 
@@ -144,7 +146,7 @@ internal import Synchronization
           return header
         }
       } catch {
-        throw AudienceError(path: input.path, problem: .format(error))
+        throw AudienceError(path: input.name, problem: .format(error))
       }
       try input.readMore()
     }
@@ -153,7 +155,8 @@ internal import Synchronization
 
 /// The descriptor and the block that is read into. Used by one thread at a time, like its owner.
 @safe private final class AudienceInput {
-  let path: String
+  /// In errors.
+  let name: String
   let byteCount: Int?
   private let descriptor: Int32
   private let block: UnsafeMutableRawBufferPointer
@@ -161,16 +164,16 @@ internal import Synchronization
   private(set) var count = 0
   private(set) var isAtEnd = false
 
-  init(path: String, blockByteCount: Int) throws(AudienceError) {
-    self.path = path
+  init(path: String, name: String, blockByteCount: Int) throws(AudienceError) {
+    self.name = name
     descriptor = path == "-" ? STDIN_FILENO : unsafe open(path, O_RDONLY | O_CLOEXEC)
-    guard descriptor >= 0 else { throw AudienceError(path: path, problem: .cannotOpen(Self.reason(errno))) }
+    guard descriptor >= 0 else { throw AudienceError(path: name, problem: .cannotOpen(Self.reason(errno))) }
     var status = stat()
     let isKnown = unsafe fstat(descriptor, &status) == 0
     byteCount = isKnown && status.st_mode & S_IFMT == S_IFREG ? Int(status.st_size) : nil
     unsafe block = .allocate(byteCount: blockByteCount, alignment: 64)
     // Everything is initialised from here on, so deinit releases it when this throws.
-    if isKnown, status.st_mode & S_IFMT == S_IFDIR { throw AudienceError(path: path, problem: .isFolder) }
+    if isKnown, status.st_mode & S_IFMT == S_IFDIR { throw AudienceError(path: name, problem: .isFolder) }
   }
 
   deinit {
@@ -185,7 +188,7 @@ internal import Synchronization
   /// Drops what was read, and continues at `offset`.
   func seek(to offset: UInt64) throws(AudienceError) {
     guard let place = off_t(exactly: offset), lseek(descriptor, place, SEEK_SET) == place else {
-      throw AudienceError(path: path, problem: .cannotRead(Self.reason(errno)))
+      throw AudienceError(path: name, problem: .cannotRead(Self.reason(errno)))
     }
     count = 0
     isAtEnd = false
@@ -234,7 +237,7 @@ internal import Synchronization
         var wait = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
         _ = unsafe poll(&wait, 1, -1)
       } else if errno != EINTR {
-        throw AudienceError(path: path, problem: .cannotRead(Self.reason(errno)))
+        throw AudienceError(path: name, problem: .cannotRead(Self.reason(errno)))
       }
     }
   }

@@ -236,14 +236,14 @@ final class RequestConversation: Conversation {
     shared.scheduler.roomMade(ring: ring, backlog: context.backlog)
   }
 
-  /// The service refuses the credential of this connection, or the topic.
+  /// The gateway refuses the credential of this connection, or the topic.
   private func refused(_ reason: Rejection) {
     // The next connection shows another credential.
     guard nextSource == nil else {
       if !shared.isHeld { machine.resume() }
       return
     }
-    pauseApp("the service refuses this app: \(reason)")
+    pauseApp("the gateway refuses this app: \(reason)")
   }
 
   /// The credential, the topic or the tokens are wrong, not the connection. The app stops at once
