@@ -59,6 +59,26 @@ struct ServeIdempotencyTests {
     #expect(record.compactMap(\.token).sorted() == [1, 3, 4].map { HTTP2Site.token($0) })
   }
 
+  @Test("the answer to a repeated request has the headers of the first")
+  func headers() async throws {
+    let running = try await RunningServe.withCampaigns()
+    let body = #"{"name":"sale","payload":{"aps":{"alert":"Hello"}}}"#
+    func post() async throws -> ServeSite.Reply {
+      try await running.call("/v1/apps/news/campaigns", body: body, headers: ["Idempotency-Key": "c"])
+    }
+    let first = try await post()
+    #expect(first.status == 201, "\(first.text)")
+    let again = try await post()
+    #expect(again.headers["idempotent-replayed"] == "true")
+    for name in ["location", "etag", "content-type"] {
+      #expect(first.headers[name] != nil, "\(name)")
+      #expect(again.headers[name] == first.headers[name], "\(name)")
+    }
+    let location = try #require(first.headers["location"])
+    #expect(try await running.call(location).headers["etag"] == again.headers["etag"])
+    try await running.end()
+  }
+
   @Test("of many at once one is carried out")
   func concurrent() async throws {
     let serve = try ServeSite()

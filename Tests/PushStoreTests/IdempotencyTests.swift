@@ -39,7 +39,8 @@ struct IdempotencyTests {
         if expected == .new { rows[name] = Row(digest: request.digest, begunAt: now) }
       case ..<75:
         let answer = StoredAnswer(
-          status: 202, contentType: random.chance(50) ? "application/json" : nil, body: random.bytes(20))
+          status: 202, headers: random.chance(50) ? ["content-type": "application/json", "etag": "\"1\""] : [:],
+          body: random.bytes(20))
         try await store.finish(request, answer)
         rows[name]?.answer = answer
       case ..<85:

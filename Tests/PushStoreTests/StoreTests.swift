@@ -74,8 +74,15 @@ struct StoreTests {
     let limit: UInt32 = 200
     var accepted: [UInt32: String] = [:]
     var others: [UInt32: String] = [:]
+    var doubted: Set<UInt32> = []
     for _ in 0..<60 {
       var changes = IntakeChanges()
+      if random.chance(20) {
+        let first = UInt32.random(in: 1...limit, using: &random)
+        let lines = first...UInt32.random(in: first...min(limit, first + 10), using: &random)
+        changes.doubted = [IntakeChanges.Doubted(run: Self.run, lines: lines)]
+        doubted.formUnion(lines)
+      }
       if random.chance(70) {
         let first = UInt32.random(in: 1...limit, using: &random)
         let last = UInt32.random(in: first...min(limit, first + 40), using: &random)
@@ -99,11 +106,14 @@ struct StoreTests {
         accepted[line].map { StoredOutcome(state: "accepted", detail: $0, app: "news") }
         ?? others[line].map { StoredOutcome(state: "rejected", detail: $0, app: "news") }
       #expect(found == expected, "seed \(seed), line \(line)")
+      let isDoubted = try await store.isDoubted(StoredNotificationID(run: Self.run, line: line))
+      #expect(isDoubted == doubted.contains(line), "seed \(seed), line \(line)")
     }
     let first = UInt32.random(in: 1...limit, using: &random)
     let range = first...UInt32.random(in: first...limit, using: &random)
     let counts = try await store.outcomes(of: [StoredBatch.Part(run: Self.run, lines: range)])
     var expected = OutcomeCounts()
+    expected.doubted = doubted.count(where: range.contains)
     for line in range {
       if let confirmation = accepted[line] {
         expected.accepted[confirmation, default: 0] += 1
@@ -164,6 +174,7 @@ struct StoreTests {
         IntakeChanges.NotAccepted(
           notification: StoredNotificationID(run: run, line: $0), state: "expired", detail: "")
       }
+      changes.doubted.append(IntakeChanges.Doubted(run: run, lines: 5...7))
     }
     changes.ended = [(Self.run, StoreInstant(milliseconds: 50))]
     try store.write(changes)
@@ -173,6 +184,8 @@ struct StoreTests {
     #expect(try await store.outcome(of: StoredNotificationID(run: Self.run, line: 1)) == nil)
     #expect(try await store.outcome(of: StoredNotificationID(run: Self.run, line: 16_000)) == nil)
     #expect(try await store.outcome(of: StoredNotificationID(run: second, line: 16_000)) != nil)
+    #expect(try await !store.isDoubted(StoredNotificationID(run: Self.run, line: 6)))
+    #expect(try await store.isDoubted(StoredNotificationID(run: second, line: 6)))
     try store.close()
   }
 }

@@ -10,6 +10,7 @@ final class IntakeProcess: Sendable {
   private struct State {
     var runs: [UInt64: CampaignRun] = [:]
     var runningCount = 0
+    var doubts: [UInt64: DoubtBook] = [:]
   }
 
   let source: IntakeFeed
@@ -31,6 +32,9 @@ final class IntakeProcess: Sendable {
   var acknowledged: [DeviceToken] { source.acknowledged }
   var storedCount: Int { source.storedCount }
   var accounts: [UInt64: Account] { state.withLock { $0.runs }.mapValues(\.ledger.account) }
+
+  /// Lines that may have arrived and were sent again, by campaign.
+  var doubtedLines: [UInt64: Set<UInt64>] { state.withLock { $0.doubts }.mapValues(\.lines) }
 
   func resume() {
     for campaign in journal.campaigns where campaign.phase == .open {
@@ -63,15 +67,30 @@ final class IntakeProcess: Sendable {
       let beginning = EngineJournal.Beginning(app: "intake", campaign: campaign, context: [])
       number = try? await journal.begin([beginning]).first
     }
-    guard let number, let run = try? CampaignRun(campaign, through: app, journalled: number) else { return }
-    state.withLock { $0.runs[number] = run }
+    let doubts = DoubtBook()
+    guard let number,
+      let run = try? CampaignRun(campaign, through: app, journalled: number, listener: doubts)
+    else { return }
+    state.withLock { ($0.runs[number], $0.doubts[number]) = (run, doubts) }
+    source.began(number)
     try? await run.run(source, chunk: AudienceChunk(entryLimit: 64, payloadCapacity: 8_192))
   }
+}
+
+/// Hears which notifications may have arrived twice.
+private final class DoubtBook: OutcomeListener {
+  private let heard = Mutex<Set<UInt64>>([])
+
+  var lines: Set<UInt64> { heard.withLock { $0 } }
+  var hearsOfAccepted: Bool { true }
+  func doubted(lines: [UInt64]) { heard.withLock { $0.formUnion(lines) } }
+  func notAccepted(line: UInt64, token: String, outcome: Outcome, goneSince: UInt64?) {}
 }
 
 /// What clients hand over, and what was acknowledged.
 final class IntakeFeed: AudienceSource {
   private struct State {
+    var campaign: UInt64?
     var tokens: [DeviceToken] = []
     var readCount = 0
     var recordedCount = 0
@@ -96,6 +115,12 @@ final class IntakeFeed: AudienceSource {
   var problem: JournalProblem? { state.withLock { $0.problem } }
   var nowStoredCount: Int { gauge.count }
   var addedCount: Int { state.withLock { $0.tokens.count } }
+
+  /// Its campaign, and the tokens of its lines.
+  var campaign: (number: UInt64, tokens: [DeviceToken])? {
+    state.withLock { state in state.campaign.map { ($0, state.tokens) } }
+  }
+  func began(_ campaign: UInt64) { state.withLock { $0.campaign = campaign } }
 
   func attach(_ signal: ReaderSignal) { state.withLock { $0.signal = signal } }
 

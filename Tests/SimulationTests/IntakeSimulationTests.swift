@@ -93,6 +93,9 @@ final class IntakeSimulation: CustomStringConvertible {
   private var acknowledged: [DeviceToken] = []
   /// The last known account of each campaign.
   private var accounts: [UInt64: Account] = [:]
+  /// The tokens of each campaign's lines, and those that may have arrived twice.
+  private var lines: [UInt64: [DeviceToken]] = [:]
+  private var doubted: Set<DeviceToken> = []
   /// The most that lay in a reservoir.
   private(set) var storedCount = 0
 
@@ -130,6 +133,12 @@ final class IntakeSimulation: CustomStringConvertible {
     let sum = accounts.values.reduce(Account(), +)
     if sum.inFlight != 0 { problems.append("\(sum.inFlight) are still in flight") }
     if sum.accepted != sum.submitted { problems.append("\(sum)") }
+    for (token, count) in arrivals where count > 1 && !doubted.contains(token) {
+      problems.append("\(token) has arrived \(count) times, and is no possible duplicate")
+    }
+    if doubted.count > sum.possibleDuplicates {
+      problems.append("\(doubted.count) possible duplicates, counted \(sum.possibleDuplicates)")
+    }
     let copies = arrivals.values.reduce(0) { $0 + $1 - 1 }
     if copies > sum.possibleCopies { problems.append("\(copies) copies, counted \(sum.possibleCopies)") }
     return problems
@@ -192,6 +201,10 @@ final class IntakeSimulation: CustomStringConvertible {
     acknowledged += process.acknowledged
     storedCount += process.storedCount
     for (number, account) in process.accounts { accounts[number] = account }
+    if let (number, tokens) = process.source.campaign { lines[number] = tokens }
+    for (number, doubtedLines) in process.doubtedLines {
+      doubted.formUnion(doubtedLines.compactMap { lines[number]?[Int($0) - 1] })
+    }
     if !process.hasEnded {
       guard ending == .outOfSteps, !isLast else {
         return "it did not end: \(ending), \(app.hold), \(process.accounts)"

@@ -24,6 +24,10 @@ package protocol IntakeRecorder: Sendable {
   func notAccepted(
     _ run: IntakeRunID, app: String, line: UInt64, token: String, outcome: Outcome, goneSince: UInt64?)
 
+  /// - Parameter lines: the lines of notifications that may have arrived and are sent again. Known
+  ///   before their outcome.
+  func doubted(_ run: IntakeRunID, lines: [UInt64])
+
   /// Everything in the run has its outcome, and nothing comes any more.
   func ended(_ run: IntakeRunID)
 

@@ -199,6 +199,8 @@ final class IntakeRun: AudienceSource, OutcomeListener {
     settled(lines.count)
   }
 
+  func doubted(lines: [UInt64]) { recorder.doubted(id, lines: lines) }
+
   func notAccepted(line: UInt64, token: String, outcome: PushWire.Outcome, goneSince: UInt64?) {
     // With a journal, cancelling leaves a notification for the next process: that is no outcome.
     if outcome == .cancelled || outcome == .unknown && isLeft.load(ordering: .relaxed) { return }

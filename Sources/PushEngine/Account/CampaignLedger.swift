@@ -102,6 +102,14 @@ package final class CampaignLedger: Sendable {
     acceptedListener.accepted(lines: lines, confirmation)
   }
 
+  /// Whether ``reportDoubt(lines:)`` has anybody to tell.
+  var hearsOfDoubt: Bool { acceptedListener != nil }
+
+  /// Tells the listener which notifications may have arrived and are sent again.
+  func reportDoubt(lines: [UInt64]) {
+    if !lines.isEmpty { acceptedListener?.doubted(lines: lines) }
+  }
+
   /// Reports one notification that was not accepted to the listener, while its record is readable.
   /// For lanes that settle notifications one by one. Before they are journaled as settled, call
   /// ``flushReports()`` once for all of them.

@@ -20,6 +20,10 @@ package protocol OutcomeListener: Sendable {
   /// - Parameter lines: The lines of notifications that were accepted together.
   func accepted(lines: [UInt64], _ confirmation: Confirmation)
 
+  /// Lines of notifications that may have arrived and are sent again, so a copy may arrive. Called
+  /// before their outcome if ``hearsOfAccepted`` is true; after a restart perhaps once more.
+  func doubted(lines: [UInt64])
+
   /// What was reported so far must survive the end of the process, because the journal is about to
   /// record it as settled. Called only with a journal.
   func flush()
@@ -37,6 +41,8 @@ extension OutcomeListener {
   package var hearsOfAccepted: Bool { false }
 
   package func accepted(lines: [UInt64], _ confirmation: Confirmation) {}
+
+  package func doubted(lines: [UInt64]) {}
 
   package func notAccepted(line: UInt64, token: String, outcome: Outcome) {
     notAccepted(line: line, token: token, outcome: outcome, goneSince: nil)

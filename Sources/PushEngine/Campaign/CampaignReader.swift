@@ -213,6 +213,10 @@ struct CampaignReader {
     if chunk.origin == nil { ledger.submitted(run.count) }
     let mayHaveArrived = chunk.origin.map { $0.fate != .unsent } ?? false
     ledger.mayHaveArrivedTwice(newlyDoubtedCount(run, of: chunk), copies: mayHaveArrived ? run.count : 0)
+    if mayHaveArrived, ledger.hearsOfDoubt {
+      let entries = (run.first..<run.end).lazy.map { chunk[$0] }
+      ledger.reportDoubt(lines: entries.filter { $0.kind == .ready }.map(\.line))
+    }
     for index in run.first..<run.end {
       let entry = chunk[index]
       guard entry.kind == .ready else { continue }

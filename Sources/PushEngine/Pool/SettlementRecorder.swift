@@ -111,15 +111,18 @@ struct SettlementRecorder {
   /// - Parameter isSentAgain: this process sends them again. Otherwise no copy is counted.
   mutating func markMayHaveArrived(_ range: Range<UInt64>, isSentAgain: Bool = true) {
     var counts: [UInt32: (new: Int, all: Int)] = [:]
+    var lines: [UInt32: [UInt64]] = [:]
     ring.forEachNotification(from: range.lowerBound, to: range.upperBound) { _, record in
       counts[record.campaign, default: (0, 0)].all += isSentAgain ? 1 : 0
       guard !record.mayHaveArrived else { return }
       record.mayHaveArrived = true
       counts[record.campaign, default: (0, 0)].new += 1
+      if isSentAgain { lines[record.campaign, default: []].append(record.ordinal) }
     }
     for (campaign, count) in counts.sorted(by: { $0.key < $1.key }) where count != (0, 0) {
       let ledger = ledger(of: campaign)
       ledger.mayHaveArrivedTwice(count.new, copies: count.all)
+      ledger.reportDoubt(lines: lines[campaign, default: []])
       if let lane = journalNumber, let number = ledger.journalNumber {
         let run = JournalledRun(lane: lane, range: range, campaign: number, count: count.new)
         shared.journal?.record(.doubted(run, copies: count.all))

@@ -102,6 +102,7 @@ struct NotificationRoutes: Sendable {
     // The book is asked first: what leaves it is in the store by then.
     let pending = book.app(of: stored)
     let outcome = try await store.outcome(of: stored)
+    let isDoubted = try await store.isDoubted(stored)
     let reference = try await store.reference(of: stored)
     guard let owner = outcome?.app ?? pending, owner == app.id else { throw Problem.notFound }
     return .json { json in
@@ -109,6 +110,7 @@ struct NotificationRoutes: Sendable {
       json.field("state", outcome == nil ? "queued" : "finished")
       json.field("outcome", outcome?.state)
       json.field("reason", outcome.flatMap { $0.detail.isEmpty ? nil : $0.detail })
+      json.field("possibleDuplicate", isDoubted)
       json.field("reference", reference)
     }
   }
@@ -145,6 +147,7 @@ struct NotificationRoutes: Sendable {
       json.field(state, counts.others[state]?.values.reduce(0, +) ?? 0)
     }
     json.field("inFlight", submitted - counts.total)
+    json.field("possibleDuplicates", counts.doubted)
   }
 }
 

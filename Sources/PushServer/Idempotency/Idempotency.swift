@@ -24,6 +24,9 @@ struct Idempotency: RouterMiddleware {
     self.store = store
   }
 
+  /// What belongs to an answer, whenever it is given.
+  private static let repeatedHeaders: [HTTPField.Name] = [.contentType, .location, .eTag]
+
   /// Keys are kept for so long.
   static let age = Duration.seconds(24 * 3600)
   private static let keyByteCountLimit = 255
@@ -94,9 +97,10 @@ struct Idempotency: RouterMiddleware {
       try await store.withdraw(entry)
       return response
     }
+    var headers: [String: String] = [:]
+    for name in Self.repeatedHeaders { headers[name.canonicalName] = response.headers[name] }
     let answer = StoredAnswer(
-      status: response.status.code, contentType: response.headers[.contentType],
-      body: try await CollectedBody.bytes(of: response.body))
+      status: response.status.code, headers: headers, body: try await CollectedBody.bytes(of: response.body))
     try await store.finish(entry, answer)
     return Response(
       status: response.status, headers: response.headers, body: ResponseBody(byteBuffer: ByteBuffer(bytes: answer.body))
@@ -117,7 +121,7 @@ struct Idempotency: RouterMiddleware {
     var response = Response(
       status: HTTPResponse.Status(code: answer.status),
       body: ResponseBody(byteBuffer: ByteBuffer(bytes: answer.body)))
-    response.headers[.contentType] = answer.contentType
+    for name in repeatedHeaders { response.headers[name] = answer.headers[name.canonicalName] }
     if let replayed { response.headers[replayed] = "true" }
     return response
   }

@@ -82,6 +82,14 @@ package final class OutcomeBook: IntakeRecorder {
     watcher.withLock { $0 }?.accepted(run, lines: lines)
   }
 
+  package func doubted(_ run: IntakeRunID, lines: [UInt64]) {
+    let id = StoredRunID(run)
+    let ranges = lines.map { UInt32(truncatingIfNeeded: $0) }.ranges
+    state.withLock { state in
+      state.changes.doubted += ranges.map { IntakeChanges.Doubted(run: id, lines: $0) }
+    }
+  }
+
   package func notAccepted(
     _ run: IntakeRunID, app: String, line: UInt64, token: String, outcome: Outcome, goneSince: UInt64?
   ) {
@@ -178,20 +186,27 @@ package final class OutcomeBook: IntakeRecorder {
 }
 
 extension IntakeChanges {
-  /// Neighbouring lines become one range.
   fileprivate mutating func add(_ lines: [UInt32], of run: StoredRunID, _ confirmation: String) {
-    let sorted = lines.sorted()
-    guard var first = sorted.first else { return }
+    accepted += lines.ranges.map { Accepted(run: run, lines: $0, confirmation: confirmation) }
+  }
+}
+
+extension [UInt32] {
+  /// Neighbouring lines as one range.
+  fileprivate var ranges: [ClosedRange<UInt32>] {
+    let sorted = sorted()
+    guard var first = sorted.first else { return [] }
+    var ranges: [ClosedRange<UInt32>] = []
     var last = first
     for line in sorted.dropFirst() {
       if line <= last &+ 1 {
         last = line
       } else {
-        accepted.append(Accepted(run: run, lines: first...last, confirmation: confirmation))
+        ranges.append(first...last)
         (first, last) = (line, line)
       }
     }
-    accepted.append(Accepted(run: run, lines: first...last, confirmation: confirmation))
+    return ranges + [first...last]
   }
 }
 

@@ -33,12 +33,12 @@ package struct IdempotentRequest: Hashable, Sendable {
 /// The answer to a request.
 package struct StoredAnswer: Hashable, Sendable {
   package var status: Int
-  package var contentType: String?
+  package var headers: [String: String]
   package var body: [UInt8]
 
-  package init(status: Int, contentType: String?, body: [UInt8]) {
+  package init(status: Int, headers: [String: String], body: [UInt8]) {
     self.status = status
-    self.contentType = contentType
+    self.headers = headers
     self.body = body
   }
 }

@@ -11,6 +11,9 @@ enum IdempotencySchema {
     ) STRICT, WITHOUT ROWID;
     CREATE INDEX idempotencyByTime ON idempotency (begunAt);
     """
+
+  /// A JSON object; null in rows of older versions, which have `contentType` instead.
+  static let headers = "ALTER TABLE idempotency ADD COLUMN headers TEXT"
 }
 
 extension SQLiteStore {
@@ -22,7 +25,7 @@ extension SQLiteStore {
         sql: """
           INSERT INTO idempotency (caller, key, digest, begunAt) VALUES (?, ?, ?, ?)
           ON CONFLICT DO UPDATE SET digest = excluded.digest, begunAt = excluded.begunAt, status = NULL,
-            contentType = NULL, body = NULL
+            contentType = NULL, body = NULL, headers = NULL
           WHERE begunAt < ?
           """)
       try insert.execute(arguments: [
@@ -30,11 +33,17 @@ extension SQLiteStore {
       ])
       if database.changesCount == 1 { return .new }
       let find = try database.cachedStatement(
-        sql: "SELECT digest, status, contentType, body FROM idempotency WHERE caller = ? AND key = ?")
+        sql: "SELECT digest, status, contentType, body, headers FROM idempotency WHERE caller = ? AND key = ?")
       guard let row = try Row.fetchOne(find, arguments: [request.caller, request.key]) else { return .begun }
       guard Array(row[0] as Data) == request.digest else { return .different }
       guard let status = row[1] as Int? else { return .begun }
-      return .answered(StoredAnswer(status: status, contentType: row[2], body: Array(row[3] as Data)))
+      var headers: [String: String] = [:]
+      if let text = row[4] as String? {
+        headers = try JSONDecoder().decode([String: String].self, from: Data(text.utf8))
+      } else if let type = row[2] as String? {
+        headers["content-type"] = type
+      }
+      return .answered(StoredAnswer(status: status, headers: headers, body: Array(row[3] as Data)))
     }
   }
 
@@ -42,11 +51,10 @@ extension SQLiteStore {
     try await write { database in
       let statement = try database.cachedStatement(
         sql: """
-          UPDATE idempotency SET status = ?, contentType = ?, body = ? WHERE caller = ? AND key = ?
+          UPDATE idempotency SET status = ?, headers = ?, body = ? WHERE caller = ? AND key = ?
           """)
-      try statement.execute(arguments: [
-        answer.status, answer.contentType, Data(answer.body), request.caller, request.key,
-      ])
+      let headers = String(decoding: try JSONEncoder().encode(answer.headers), as: UTF8.self)
+      try statement.execute(arguments: [answer.status, headers, Data(answer.body), request.caller, request.key])
     }
   }
 

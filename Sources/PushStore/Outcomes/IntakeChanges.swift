@@ -41,6 +41,8 @@ package struct OutcomeCounts: Hashable, Sendable {
   package var accepted: [String: Int] = [:]
   /// By state, then by detail.
   package var others: [String: [String: Int]] = [:]
+  /// Those of which a copy may have been sent, whatever their outcome.
+  package var doubted = 0
 
   package init() {}
 
@@ -88,9 +90,21 @@ package struct IntakeChanges: Sendable {
     }
   }
 
+  /// Neighbouring lines that may have arrived and were sent again.
+  package struct Doubted: Sendable {
+    package var run: StoredRunID
+    package var lines: ClosedRange<UInt32>
+
+    package init(run: StoredRunID, lines: ClosedRange<UInt32>) {
+      self.run = run
+      self.lines = lines
+    }
+  }
+
   package var began: [Began] = []
   package var accepted: [Accepted] = []
   package var notAccepted: [NotAccepted] = []
+  package var doubted: [Doubted] = []
   package var gone: [StoredGoneDevice] = []
   package var ended: [(run: StoredRunID, at: StoreInstant)] = []
   package var bridge = BridgeChanges()
@@ -98,7 +112,8 @@ package struct IntakeChanges: Sendable {
   package init() {}
 
   package var isEmpty: Bool {
-    began.isEmpty && accepted.isEmpty && notAccepted.isEmpty && gone.isEmpty && ended.isEmpty && bridge.isEmpty
+    began.isEmpty && accepted.isEmpty && notAccepted.isEmpty && doubted.isEmpty && gone.isEmpty && ended.isEmpty
+      && bridge.isEmpty
   }
 }
 

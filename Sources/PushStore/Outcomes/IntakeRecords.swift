@@ -5,6 +5,8 @@ package protocol IntakeRecords: Sendable {
   func write(_ changes: IntakeChanges) throws(StoreError)
   /// Nil if nothing is known of it.
   func outcome(of notification: StoredNotificationID) async throws(StoreError) -> StoredOutcome?
+  /// Whether a copy of it may have been sent.
+  func isDoubted(_ notification: StoredNotificationID) async throws(StoreError) -> Bool
   func add(_ batch: StoredBatch) async throws(StoreError)
   func batch(_ id: StoredUUID) async throws(StoreError) -> StoredBatch?
   /// How many of the notifications have which outcome; the rest has none yet.

@@ -92,7 +92,7 @@ extension SQLiteStore {
       try Int64.fetchAll(database, sql: "SELECT number FROM runs WHERE endedAt < ?", arguments: [instant.milliseconds])
     }
     for run in runs {
-      for (table, key) in [("accepted", "first"), ("notAccepted", "line")] {
+      for (table, key) in [("accepted", "first"), ("notAccepted", "line"), ("doubted", "first")] {
         var count = portion
         while count == portion {
           count = try await writer.writeInBulk { database in
@@ -145,6 +145,7 @@ extension OutcomeCounts {
         GROUP BY state, detail
         """, arguments: [run, first, last])
     while let row = try rows.next() { others[row["state"], default: [:]][row["detail"], default: 0] += row["number"] }
+    try addDoubted(run: run, lines: first...last, database)
   }
 }
 
@@ -192,6 +193,7 @@ struct OutcomeWriter {
         arguments: [entry.run.high.stored, Int64(entry.run.low), entry.app, entry.at.milliseconds])
     }
     for entry in changes.accepted { try write(entry) }
+    for entry in changes.doubted { try write(entry) }
     let refuse = try database.cachedStatement(
       sql: """
         INSERT INTO notAccepted (run, line, state, detail) VALUES (?, ?, ?, ?)
@@ -243,7 +245,7 @@ struct OutcomeWriter {
     }
   }
 
-  private mutating func number(of run: StoredRunID) throws -> Int64 {
+  mutating func number(of run: StoredRunID) throws -> Int64 {
     if let number = numbers[run] { return number }
     let number = try Int64.fetchOne(
       database, sql: "SELECT number FROM runs WHERE high = ? AND low = ?",

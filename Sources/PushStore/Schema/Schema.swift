@@ -56,6 +56,10 @@ enum Schema {
       try $0.execute(sql: FeedbackSchema.tables)
       try $0.execute(sql: ReferenceSchema.tables)
     }
+    migrator.registerMigration("8: doubt, headers of answers") {
+      try $0.execute(sql: DoubtSchema.tables)
+      try $0.execute(sql: IdempotencySchema.headers)
+    }
     return migrator
   }
 }

@@ -1,0 +1,81 @@
+internal import Foundation
+internal import Support
+internal import Testing
+
+@Suite("possible duplicates of carillon serve", .timeLimit(.minutes(20)))
+struct ServeDuplicateTests {
+  private struct Notification: Decodable {
+    let id: String
+    let state: String
+    let outcome: String?
+    let possibleDuplicate: Bool
+  }
+
+  private struct Batch: Decodable {
+    struct Account: Decodable { let possibleDuplicates: Int }
+    let state: String
+    let account: Account
+  }
+
+  private static let path = "/v1/apps/news/notifications"
+
+  private func notification(_ id: String, _ running: RunningServe) async throws -> Notification {
+    try await running.call("\(Self.path)/\(id)").decoded(Notification.self)
+  }
+
+  private func post(_ token: Int, _ running: RunningServe) async throws -> String {
+    let reply = try await running.call(Self.path, body: ServeSite.body(HTTP2Site.token(token)))
+    #expect(reply.status == 202, "\(reply.text)")
+    return try reply.decoded(ServeSite.Queued.self).id
+  }
+
+  @Test("what was in flight at a kill -9 is a possible duplicate; what was sent before or after it is none")
+  func killed() async throws {
+    // The gateway takes every second notification of a connection and does not answer.
+    var running = try await RunningServe(
+      rules: "http2: { no-answer: { every: 2, taken: true } }",
+      configure: {
+        try $0.configure(
+          $1, sync: "always", apps: ["news"], settings: "connections: { min: 1, max: 1 }",
+          more: "shutdown: { drain: 1s }")
+      })
+    func finish(_ id: String) async throws {
+      try await waitUntil("\(id) has its outcome") { try await notification(id, running).state == "finished" }
+    }
+    let before = try await post(1, running)
+    try await finish(before)
+    let doubtful = try await post(2, running)
+    let answered = try await post(3, running)
+    // What was sent before it is with the gateway.
+    try await finish(answered)
+    try await running.restart()
+    try await finish(doubtful)
+    _ = try await post(4, running)
+    let after = try await post(5, running)
+    try await finish(after)
+    #expect(try await notification(doubtful, running).possibleDuplicate)
+    for id in [before, answered, after] { #expect(try await !notification(id, running).possibleDuplicate) }
+    let taken = try await running.end().compactMap(\.token)
+    #expect(taken.count { $0 == HTTP2Site.token(2) } == 2)
+    for token in [1, 3, 5] { #expect(taken.count { $0 == HTTP2Site.token(token) } == 1) }
+  }
+
+  @Test("what is sent again because its connection ended is a possible duplicate")
+  func connectionEnded() async throws {
+    // The first connection ends with its third notification unanswered.
+    let running = try await RunningServe(
+      rules: "http2: { delay: { fixed: 100ms }, cut: [ { after: 3, connections: 1 } ] }",
+      configure: { try $0.configure($1, apps: ["news"], settings: "connections: { min: 1, max: 1 }") })
+    struct Taken: Decodable { let batchId: String }
+    let lines = (1...3).map { ServeSite.body(HTTP2Site.token($0)) }.joined(separator: "\n")
+    let batch = try await running.call("\(Self.path):batch", body: lines).decoded(Taken.self).batchId
+    var last: Batch?
+    try await waitUntil("the batch has ended") {
+      last = try await running.call("/v1/apps/news/batches/\(batch)").decoded(Batch.self)
+      return last?.state == "finished"
+    }
+    let doubted = try #require(last).account.possibleDuplicates
+    #expect(doubted >= 1)
+    #expect(try await running.end().count == 3 + doubted)
+  }
+}
