@@ -65,4 +65,24 @@ struct ServeSlowClientsTests {
     #expect(await service.process.ending().status == 0)
     #expect(try await serve.site.taken(upstream).count == 10)
   }
+
+  @Test("a client that never reads its answer does not hold up the end")
+  func unreadAnswer() async throws {
+    let running = try await RunningServe(
+      scopes: ["campaigns", "read"], configure: { try $0.configure($1, more: "shutdown: { drain: 1s }") })
+    let site = running.campaigns
+    let path = try await site.make()
+    // More than the buffers of both sides hold.
+    let line = String(repeating: "no token ", count: 20)
+    _ = try await site.upload(path, (0..<60_000).lazy.map { "\(line)\($0)" } + [HTTP2Site.token(1)])
+    try await site.act(path, "start")
+    #expect(try await site.ended(path).state == "finished")
+    let client = try RawConnection(port: running.service.api)
+    client.send(Self.head("GET", "/v1/apps/news\(path)/outcomes.csv", running.key))
+    #expect(await client.received(until: "HTTP/1.1 200").hasSuffix("HTTP/1.1 200"))
+    running.service.process.send(SIGTERM)
+    try await waitUntil("it ends", limit: .seconds(60)) { running.service.process.hasEnded }
+    #expect(try await running.end().count == 1)
+    withExtendedLifetime(client) {}
+  }
 }

@@ -3,7 +3,6 @@ internal import NIOCore
 internal import PushTransport
 internal import PushWire
 internal import ServiceLifecycle
-internal import Synchronization
 
 /// Listens for the bridge's clients while the service runs.
 struct BridgeService: Service {
@@ -22,7 +21,7 @@ struct BridgeService: Service {
     await cancelWhenGracefulShutdown { for await _ in isReady {} }
     guard !Task.isShuttingDownGracefully else { return }
     let loops = LoopGroup(threads: System.coreCount)
-    let channels = BridgeChannels()
+    let channels = OpenChannels()
     var listeners: [TLSListener] = []
     do {
       let gateway = try await bridge.bind(bridge.configuration.listen, loops, channels) { BridgeHandler($0) }
@@ -48,26 +47,9 @@ struct BridgeService: Service {
   }
 }
 
-/// The open connections of the bridge.
-final class BridgeChannels: Sendable {
-  private let channels = Mutex<[ObjectIdentifier: any Channel]>([:])
-
-  var isEmpty: Bool { channels.withLock { $0.isEmpty } }
-
-  func add(_ channel: any Channel) {
-    let id = ObjectIdentifier(channel)
-    channels.withLock { $0[id] = channel }
-    channel.closeFuture.whenComplete { [self] _ in channels.withLock { $0[id] = nil } }
-  }
-
-  func close() async {
-    for channel in channels.withLock({ Array($0.values) }) { try? await channel.close(mode: .all).get() }
-  }
-}
-
 extension Bridge {
   fileprivate func bind(
-    _ listen: Listen, _ loops: LoopGroup, _ channels: BridgeChannels,
+    _ listen: Listen, _ loops: LoopGroup, _ channels: OpenChannels,
     handler: @escaping @Sendable (Bridge) -> any ChannelHandler
   ) async throws(CarillonError) -> TLSListener {
     do {

@@ -118,13 +118,12 @@ package final class Daemon: Sendable {
       metrics: { [self] in
         metrics.text(deployment, store: store, bridge: bridge, isReady: isReady.load(ordering: .relaxed))
       }, requests: metrics.requests)
-    var apiListener = listener(api.responder, configuration.api.listen, certificate) { [self] port in
+    let (opening, opened) = AsyncStream.makeStream(of: Void.self)
+    let apiListener = listener(api.responder, configuration.api.listen, certificate) { [self] port in
       isReady.store(true, ordering: .relaxed)
       listens(ready) { $0.api = port }
-    }
-    let (opening, opened) = AsyncStream.makeStream(of: Void.self)
-    // Nobody asks before everything that the last process acknowledged is known.
-    apiListener.beforeServerStarts { [self, campaigns] in
+    } prepare: { [self] in
+      // Nobody asks before everything that the last process acknowledged is known.
       await pauseApps()
       try await bridge?.restore()
       for left in await deployment.resumeIntake() {
@@ -310,18 +309,23 @@ package final class Daemon: Sendable {
     if try certificate.replace(files) { logger.notice("the API has another certificate") }
   }
 
+  /// - Parameter prepare: runs before it listens.
   private func listener(
     _ responder: ControlResponder, _ listen: Listen, _ certificate: ServerCertificate?,
-    _ listens: @escaping @Sendable (Int) -> Void
-  ) -> Application<ControlResponder> {
-    Application(
+    _ listens: @escaping @Sendable (Int) -> Void, prepare: @escaping @Sendable () async throws -> Void = {}
+  ) -> ControlListener {
+    let channels = OpenChannels()
+    var application = Application(
       responder: responder,
-      server: ControlChannel.builder(idleTimeout: configuration.api.idleTimeout, certificate: certificate),
+      server: ControlChannel.builder(
+        idleTimeout: configuration.api.idleTimeout, certificate: certificate, channels: channels),
       configuration: ApplicationConfiguration(
         address: .hostname(listen.host, port: listen.port), serverName: nil,
         availableConnectionsDelegate: MaximumAvailableConnections(configuration.api.maxConnections)),
       onServerRunning: { listens($0.localAddress?.port ?? 0) },
       logger: logger)
+    application.beforeServerStarts(perform: prepare)
+    return ControlListener(application: application, channels: channels, drain: configuration.shutdown.drain)
   }
 
   private struct OpenPorts {

@@ -11,6 +11,7 @@ struct ControlChannel: ServerChildChannel {
   private let http: HTTP1Channel
   private let certificate: ServerCertificate?
   private let handshakeTimeout: TimeAmount
+  private let channels: OpenChannels
   private let executors = LoopTaskExecutors()
 
   /// A handshake has as long as this or the idle time-out, whichever is shorter.
@@ -20,8 +21,12 @@ struct ControlChannel: ServerChildChannel {
   private static let head = HTTP1Channel.Configuration.DecoderConfiguration(
     maxHeaderFieldSize: 16 << 10, maxHeaderListSize: 32 << 10, maxHeaderFieldCount: 100)
 
-  init(responder: @escaping HTTPChannelHandler.Responder, idleTimeout: Duration, certificate: ServerCertificate?) {
+  init(
+    responder: @escaping HTTPChannelHandler.Responder, idleTimeout: Duration, certificate: ServerCertificate?,
+    channels: OpenChannels
+  ) {
     self.certificate = certificate
+    self.channels = channels
     handshakeTimeout = TimeAmount(min(Self.handshakeTimeout, idleTimeout))
     http = HTTP1Channel(
       responder: responder,
@@ -30,11 +35,17 @@ struct ControlChannel: ServerChildChannel {
         httpDecoderConfiguration: Self.head))
   }
 
-  static func builder(idleTimeout: Duration, certificate: ServerCertificate?) -> HTTPServerBuilder {
-    HTTPServerBuilder { ControlChannel(responder: $0, idleTimeout: idleTimeout, certificate: certificate) }
+  /// - Parameter channels: gets every connection.
+  static func builder(
+    idleTimeout: Duration, certificate: ServerCertificate?, channels: OpenChannels
+  ) -> HTTPServerBuilder {
+    HTTPServerBuilder {
+      ControlChannel(responder: $0, idleTimeout: idleTimeout, certificate: certificate, channels: channels)
+    }
   }
 
   func setup(channel: any Channel, logger: Logger) -> EventLoopFuture<HTTP1Channel.Value> {
+    channels.add(channel)
     if let certificate {
       do {
         let handler = TLSHandler(

@@ -1,0 +1,54 @@
+internal import Foundation
+internal import Support
+internal import Testing
+
+/// A service whose folder was deleted under it.
+@Suite("carillon serve without its folder", .timeLimit(.minutes(20)))
+struct ServeDeletedFolderTests {
+  enum Work: CaseIterable, Sendable {
+    case idle, notifications, campaign, silentGateway
+  }
+
+  @Test("it ends soon after SIGTERM, and says what it could not write", arguments: Work.allCases)
+  func ends(work: Work) async throws {
+    let running = try await RunningServe(
+      rules: work == .silentGateway ? "http2: { no-answer: { every: 1, taken: true } }" : "",
+      configure: { try $0.configure($1, apps: ["news"], more: "shutdown: { announce: 0s, drain: 2s }") })
+    let process = running.service.process
+    defer { process.send(SIGKILL) }
+    let site = running.campaigns
+    switch work {
+    case .idle: break
+    case .notifications, .silentGateway:
+      let reply = try await running.call(
+        "/v1/apps/news/notifications", body: ServeSite.body(HTTP2Site.token(1)), headers: ["Idempotency-Key": "a"])
+      #expect(reply.status == 202, "\(reply.text)")
+    case .campaign:
+      let path = try await site.make(#","rateLimit":100"#)
+      _ = try await site.upload(path, (0..<50_000).map { HTTP2Site.token($0) })
+      try await site.act(path, "start")
+      try await waitUntil("it sends") { try await site.campaign(path).progress.accepted > 0 }
+    }
+    try FileManager.default.removeItem(at: running.serve.site.place.url)
+    // Requests that cannot be served any more must not hold up the end either.
+    try await withThrowingTaskGroup(of: Void.self) { clients in
+      if work != .idle {
+        for client in 0..<8 {
+          clients.addTask {
+            _ = try? await running.call(
+              "/v1/apps/news/notifications", body: ServeSite.body(HTTP2Site.token(100 + client)),
+              headers: client % 2 == 0 ? ["Idempotency-Key": "k\(client)"] : [:])
+          }
+        }
+      }
+      process.send(SIGTERM)
+      try await waitUntil("it ends", limit: .seconds(60)) { process.hasEnded }
+      clients.cancelAll()
+    }
+    let ending = await process.ending()
+    #expect(ending.status != 0, "\(work)")
+    #expect(ending.status < 128, "\(work): \(ending)")
+    running.upstream.simulator.send(SIGTERM)
+    _ = await running.upstream.simulator.ending()
+  }
+}
