@@ -59,6 +59,19 @@ struct CampaignEventsServeTests {
     #expect(one.all.last?.campaign?.progress?.accepted == 5000)
   }
 
+  @Test("a stream without news has a comment every 15 s, so that both sides know that it lives")
+  func comments() async throws {
+    let running = try await RunningServe.withCampaigns()
+    let reader = try RawConnection(port: running.service.api)
+    let began = ContinuousClock.now
+    reader.send("GET /v1/events HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer \(running.key)\r\n\r\n")
+    // A chunk of its own.
+    let text = await reader.received(until: "\n:\n\n")
+    #expect(text.contains("text/event-stream") && text.contains("\n:\n\n"), "\(text)")
+    #expect(ContinuousClock.now - began >= .seconds(14))
+    try await running.end()
+  }
+
   @Test("carillon campaign makes, uploads, starts and watches a campaign, and shows its account and list")
   func command() async throws {
     let running = try await RunningServe.withCampaigns(rules: CampaignServeTests.dead)

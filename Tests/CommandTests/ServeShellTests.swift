@@ -191,6 +191,7 @@ struct ServeShellTests {
     let late = try await serve.request(
       service.api, "/v1/apps/news/notifications", key: key, body: ServeSite.body(HTTP2Site.token(1)))
     #expect(late.status == 503, "\(late.text)")
+    #expect(late.retryAfter == 30)
     #expect(await service.process.ending().status == 0)
     #expect(try await serve.site.taken(upstream).isEmpty)
   }

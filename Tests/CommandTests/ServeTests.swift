@@ -145,6 +145,14 @@ struct ServeTests {
       }
     }
     #expect(accepted.allSatisfy { !$0.hasPrefix("dead") })
+    // Whatever was called gone is in the list of gone devices.
+    struct Feedback: Decodable {
+      struct Item: Decodable { let token: String }
+      let items: [Item]
+    }
+    let list = try await serve.request(service.api, "/v1/apps/news/feedback?limit=1000", key: key)
+      .decoded(Feedback.self)
+    #expect(Set(list.items.map(\.token)).isSuperset(of: all.values.filter { $0.hasPrefix("dead") }))
     service.process.send(SIGTERM)
     let ending = await service.process.ending()
     #expect(ending.status == 0, "\(ending)")

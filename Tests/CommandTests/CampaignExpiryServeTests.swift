@@ -1,0 +1,42 @@
+internal import Foundation
+internal import Support
+internal import Testing
+
+@Suite("expiry of campaigns of carillon serve", .timeLimit(.minutes(20)))
+struct CampaignExpiryServeTests {
+  @Test("expiresAfter counts from the campaign's beginning; what expires while its app is paused is in the account")
+  func expiry() async throws {
+    let running = try await RunningServe.withCampaigns(more: ["admin"])
+    let site = running.campaigns
+    func start(_ expiresAfter: Int, _ tokens: Range<Int>) async throws -> String {
+      let path = try await site.make(#","expiresAfter":\#(expiresAfter)"#)
+      _ = try await site.upload(path, tokens.map { HTTP2Site.token($0) })
+      try await site.act(path, "start")
+      return path
+    }
+    let began = Date().timeIntervalSince1970
+    for (seconds, tokens) in [(3600, 0..<10), (0, 10..<20)] {
+      #expect(try await site.ended(try await start(seconds, tokens)).state == "finished")
+    }
+    let sentBy = Date().timeIntervalSince1970
+    #expect(try await running.call("/v1/apps/news:pause", method: "POST").status == 202)
+    let late = try await start(1, 20..<30)
+    try await waitUntil("it runs") { try await site.campaign(late).startedAt != nil }
+    let startedAt = Date()
+    try await waitUntil("its time is over") { Date().timeIntervalSince(startedAt) > 2.5 }
+    #expect(try await running.call("/v1/apps/news:resume", method: "POST").status == 202)
+    #expect(try await site.ended(late).state == "finished")
+    let account = try await site.account(late)
+    #expect(account.submitted == 10)
+    #expect(account.expired == 10)
+    #expect(try await site.outcomes(late).allSatisfy { $0[2] == "expired" })
+    let taken = try await running.end()
+    let expirations = Dictionary(grouping: taken, by: \.expiration).mapValues(\.count)
+    #expect(expirations["0"] == 10)
+    #expect(taken.count == 20)
+    let other = taken.compactMap { $0.expiration.flatMap(Double.init) }.filter { $0 > 0 }
+    #expect(other.count == 10)
+    // In whole seconds, and a little later rather than earlier.
+    #expect(other.allSatisfy { (began + 3599...sentBy + 3605).contains($0) }, "\(other), from \(began) to \(sentBy)")
+  }
+}
