@@ -22,8 +22,8 @@ struct ServeSoakTests {
       try await use(serve, service, key, round)
       // Of connections that have just closed, the descriptors are closed soon.
       if round >= Self.warmCount {
-        // The store's readers and the client's connections may be a few more on a busy machine. A leak
-        // of one in each of a round's requests is more.
+        // The store's readers and the client's connections may be a few more on a busy machine. A
+        // leak of one in each of a round's requests is more.
         let known = warm.descriptors + 12
         try await waitUntil("no more than \(known) descriptors in round \(round)") {
           try usage.descriptorCount() <= known

@@ -10,8 +10,8 @@ package struct AppStatusSnapshot: Hashable, Sendable {
     /// Its operator has paused it.
     case paused
     /// Its credential was refused, its patience is over, or most of its tokens are bad. It takes
-    /// notifications in, and goes on when it is resumed or gets another credential. Without patience
-    /// it tries again by itself, too.
+    /// notifications in, and goes on when it is resumed or gets another credential. Without
+    /// patience it tries again by itself, too.
     case suspended
     /// It sends nothing any more, and takes nothing in.
     case stopped

@@ -11,8 +11,9 @@ package final class PreparedNotification: Sendable {
   struct Group: Hashable, Sendable {
     /// Nil over the binary protocol.
     var headers: ProviderHeaders?
-    /// Nil for almost all: each has its own, so that a time that differs each second, such as an hour
-    /// from now, needs no campaign of its own. Beside a long collapse identifier there is no room for it.
+    /// Nil for almost all: each has its own, so that a time that differs each second, such as an
+    /// hour from now, needs no campaign of its own. Beside a long collapse identifier there is no
+    /// room for it.
     var expiration: UInt32?
     var priority: UInt8?
   }

@@ -107,7 +107,8 @@ package actor App {
     shared.status.replace(patience: patience)
   }
 
-  /// Until a suspended app tries again by itself; nil: it is not suspended, or somebody has to help.
+  /// Until a suspended app tries again by itself; nil: it is not suspended, or somebody has to
+  /// help.
   package nonisolated var retryIn: Duration? {
     hold.retryAt.map { $0 > home.now ? $0.since(home.now) : .zero }
   }

@@ -40,8 +40,8 @@ internal import Synchronization
   /// - Parameters:
   ///   - name: What errors call it instead of its path; see ``AudienceError``.
   ///   - mark: Where to continue in a file that was read before; nil: after the header.
-  ///   - numbersRows: Numbers the rows behind the header from 1, however many lines they span: for a
-  ///     file that was made of another one, whose lines they are.
+  ///   - numbersRows: Numbers the rows behind the header from 1, however many lines they span: for
+  ///     a file that was made of another one, whose lines they are.
   ///   - readsHeaders: See ``AudienceReader``.
   ///   - makeRenderer: Called once with the header. Returns the renderer of each line's payload;
   ///     nil: one payload for all. Its errors are rethrown.

@@ -6,9 +6,10 @@ internal import Synchronization
 ///
 /// Without it, each commit of the journal first makes the lists durable, because outcomes are among
 /// its records. So what is taken in waits for two syncs, one after the other, and for whoever else
-/// writes the store. Here outcomes wait instead. They gather for some milliseconds, the lists become
-/// durable on a thread of their own, and then the records follow, in their order. Nobody waits for
-/// them: a crash in between leaves a notification without its outcome, as a crash before it would.
+/// writes the store. Here outcomes wait instead. They gather for some milliseconds, the lists
+/// become durable on a thread of their own, and then the records follow, in their order. Nobody
+/// waits for them: a crash in between leaves a notification without its outcome, as a crash before
+/// it would.
 extension EngineJournal {
   /// What waits, and who waits for it.
   struct Settlements {
@@ -46,17 +47,18 @@ extension EngineJournal {
     let end: @Sendable () -> Void
   }
 
-  /// So long at least from one time to the next: the store's commit is shared by what comes meanwhile.
+  /// So long at least from one time to the next: the store's commit is shared by what comes
+  /// meanwhile.
   private static let interval = Duration.milliseconds(10)
   /// With so many that wait, nothing new is taken in: the store does not keep up.
   static let waitingLimit = 100_000
 
-  /// From now on outcomes are written when `sync` has returned, which is called on a thread of its own.
-  /// If it throws, the journal fails. To be called once, before the first outcome. A journal that never
-  /// syncs writes them at once, as before.
+  /// From now on outcomes are written when `sync` has returned, which is called on a thread of its
+  /// own. If it throws, the journal fails. To be called once, before the first outcome. A journal
+  /// that never syncs writes them at once, as before.
   ///
-  /// - Parameter syncIntake: called before each group of other records, on the journal's thread: makes
-  ///   durable what must be known of notifications before they are in the journal.
+  /// - Parameter syncIntake: called before each group of other records, on the journal's thread:
+  ///   makes durable what must be known of notifications before they are in the journal.
   package func writeSettlements(
     after sync: @escaping @Sendable () throws(UnsyncedList) -> Void,
     intakeAfter syncIntake: @escaping @Sendable () throws(UnsyncedList) -> Void = {}
@@ -70,7 +72,8 @@ extension EngineJournal {
     }
   }
 
-  /// The same for simulations, in which the caller calls ``writeSettlements()`` some time after `ask`.
+  /// The same for simulations, in which the caller calls ``writeSettlements()`` some time after
+  /// `ask`.
   package func writeSettlements(
     after sync: @escaping @Sendable () throws(UnsyncedList) -> Void, ask: @escaping @Sendable () -> Void
   ) {
@@ -130,8 +133,8 @@ extension EngineJournal {
 }
 
 extension JournalEvent {
-  /// Says what became of notifications in the lanes of this process, or of a campaign. These keep their
-  /// order among each other; everything else may come before them.
+  /// Says what became of notifications in the lanes of this process, or of a campaign. These keep
+  /// their order among each other; everything else may come before them.
   var isSettlement: Bool {
     switch self {
     case .settled, .returned, .answered, .withdrawn, .ended: true

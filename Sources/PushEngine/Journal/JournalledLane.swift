@@ -87,8 +87,8 @@ struct JournalledLane {
         continue
       }
       if firstOpen(of: run) < range.lowerBound {
-        // Its front has left the ring, and the outcomes are not written yet, or the reader has missed
-        // them. So the front is not in `new`, and its record stays.
+        // Its front has left the ring, and the outcomes are not written yet, or the reader has
+        // missed them. So the front is not in `new`, and its record stays.
         runs[index].end = range.lowerBound
         index += 1
         if run.end > range.upperBound {

@@ -1,5 +1,5 @@
-/// A thread of its own that carries out the same work whenever it is asked to, but not more often than
-/// an interval allows. What is asked for during the pause is done together.
+/// A thread of its own that carries out the same work whenever it is asked to, but not more often
+/// than an interval allows. What is asked for during the pause is done together.
 ///
 /// Sync: the variables are read and written with `monitor` locked.
 @safe package final class PacedThread: @unchecked Sendable {

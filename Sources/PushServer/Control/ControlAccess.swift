@@ -32,7 +32,8 @@ struct ControlAccess: Sendable {
     return caller
   }
 
-  /// Whoever made a request, which counts against the rate of its key once, however often this is asked.
+  /// Whoever made a request, which counts against the rate of its key once, however often this is
+  /// asked.
   ///
   /// - Throws: ``Problem``: 401 or 429.
   func caller(_ request: Request, _ context: ControlContext) async throws -> Caller {

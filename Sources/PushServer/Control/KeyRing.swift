@@ -37,8 +37,8 @@ final class KeyRing: Sendable {
 
   /// A revoked key works for so long.
   private static let age = Duration.seconds(1)
-  /// A key that another process makes is unknown for so long. Whoever tries unknown keys makes no more
-  /// reads than this allows.
+  /// A key that another process makes is unknown for so long. Whoever tries unknown keys makes no
+  /// more reads than this allows.
   private static let missAge = Duration.milliseconds(50)
 
   /// - Parameter rate: requests of one key in a second; nil: any number.

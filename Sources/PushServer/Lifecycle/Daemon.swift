@@ -24,8 +24,8 @@ package final class Daemon: Sendable {
   package enum Ending: Hashable, Sendable {
     /// The process was asked to end.
     case asked
-    /// The journal had failed, and its disk can be written again: another one is to be run, with these
-    /// ports.
+    /// The journal had failed, and its disk can be written again: another one is to be run, with
+    /// these ports.
     case canBeginAnew(Ports)
   }
 

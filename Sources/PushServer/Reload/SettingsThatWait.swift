@@ -39,7 +39,8 @@ extension AppSettings {
 }
 
 extension ServerConfiguration {
-  /// The keys of the file whose values differ and count after the next start, without those of apps.
+  /// The keys of the file whose values differ and count after the next start, without those of
+  /// apps.
   func waiting(besides other: ServerConfiguration) -> [String] {
     var names: [String] = []
     func compare(_ name: String, _ value: (ServerConfiguration) -> some Equatable) {

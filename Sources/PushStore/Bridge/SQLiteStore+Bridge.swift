@@ -12,8 +12,8 @@ extension SQLiteStore {
           """, arguments: [instant.milliseconds])
       return try rows.map { row in
         var found = RememberedFrames(frames: ForwardedFrames(row), from: 0)
-        // A connection that ended in good order has nothing that comes again, but its frames say that
-        // they were recognised.
+        // A connection that ended in good order has nothing that comes again, but its frames say
+        // that they were recognised.
         let from = row["fromFrame"] as Int64?
         found.from = (row["hasEnded"] as Bool) ? from.map { UInt64(clamping: $0) } ?? .max : 0
         try found.addOutcomes(database)

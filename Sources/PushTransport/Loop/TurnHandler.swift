@@ -14,9 +14,9 @@ package enum ReadingEvent: Sendable {
 /// only after all of them. Here handshakes do not wait, and each turn serves 64 KiB of one
 /// connection. While bytes wait, nothing more is read from that socket.
 ///
-/// A server that takes nothing more for a while says so with ``ReadingEvent``. Setting the channel's
-/// `autoRead` is not enough: it reads from the socket at once when it is set, although bytes wait
-/// here, and leaves these where they are if the socket has no more.
+/// A server that takes nothing more for a while says so with ``ReadingEvent``. Setting the
+/// channel's `autoRead` is not enough: it reads from the socket at once when it is set, although
+/// bytes wait here, and leaves these where they are if the socket has no more.
 ///
 /// Its place is before TLS in a server's pipeline. Used on the channel's event loop.
 final class TurnHandler: ChannelDuplexHandler {

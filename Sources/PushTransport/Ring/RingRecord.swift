@@ -10,8 +10,8 @@ package import PushWire
 /// 29  own headers' code u8 · 2 unused                 0: all are the campaign's
 /// 32  token, then its own headers and payload, if any
 /// ```
-/// The binary protocol ignores the headers of HTTP/2 (``OwnHeaders``). An expiration stands there, for
-/// the journal, and in the field above, for both protocols.
+/// The binary protocol ignores the headers of HTTP/2 (``OwnHeaders``). An expiration stands there,
+/// for the journal, and in the field above, for both protocols.
 ///
 /// A record is a view. It is valid while its ring exists and its position is not settled. It is in
 /// native byte order and never leaves the process.

@@ -7,8 +7,8 @@ package enum Digest {
     let pointer: OpaquePointer?
   }
 
-  /// Found once: with `EVP_sha256()` OpenSSL looks for it at each digest, which costs as much as the
-  /// digest of a notification.
+  /// Found once: with `EVP_sha256()` OpenSSL looks for it at each digest, which costs as much as
+  /// the digest of a notification.
   private static let algorithm = unsafe Algorithm(pointer: EVP_MD_fetch(nil, "SHA256", nil))
 
   /// The SHA-256 of data that arrives in pieces.

@@ -119,8 +119,8 @@ internal import Synchronization
     }
     if let authorities = configuration.clients.trust {
       try trust(authorities, contents: nil)
-      // The names that the client receives. Without them, it still presents its certificate. With them,
-      // many clients present none that another authority has issued.
+      // The names that the client receives. Without them, it still presents its certificate. With
+      // them, many clients present none that another authority has issued.
       if case .file(let path) = authorities, configuration.clients.judge == nil {
         unsafe SSL_CTX_set_client_CA_list(pointer, SSL_load_client_CA_file(path))
       }

@@ -24,8 +24,8 @@ package struct AppHold: Hashable, Sendable {
     return true
   }
 
-  /// Something that another connection would not mend. The first reason stays, unless that one would
-  /// end by itself and this one does not.
+  /// Something that another connection would not mend. The first reason stays, unless that one
+  /// would end by itself and this one does not.
   ///
   /// - Parameter retryAt: when the app is to try again; nil: somebody has to help.
   package mutating func suspended(_ reason: String, retryAt: Instant? = nil) -> Bool {

@@ -102,8 +102,8 @@ package struct ProgressWatchdog: Sendable {
   }
 
   /// How long an app whose patience is over waits until it tries again by itself: as long as its
-  /// patience, but a minute at most, and twice as long each time without progress in between, up to 16
-  /// times the first pause and 15 minutes. To be called once for each suspension.
+  /// patience, but a minute at most, and twice as long each time without progress in between, up to
+  /// 16 times the first pause and 15 minutes. To be called once for each suspension.
   package mutating func retryPause() -> Duration {
     let first = min(patience, Self.retryPauses.lowerBound)
     defer { retryCount += 1 }

@@ -58,8 +58,8 @@ struct AudienceUpload {
     }
   }
 
-  /// Lines of NDJSON are rows below a header that the upload does not have, and a value can have line
-  /// ends.
+  /// Lines of NDJSON are rows below a header that the upload does not have, and a value can have
+  /// line ends.
   static func numbersRows(_ upload: StoredUpload) -> Bool { upload.format == Format.ndjson.rawValue }
 
   mutating func take(_ bytes: some Collection<UInt8>) throws {

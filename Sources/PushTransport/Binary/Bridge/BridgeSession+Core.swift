@@ -5,8 +5,8 @@ extension BridgeSession {
   struct Core: ~Copyable {
     private enum Phase {
       case open
-      /// The conclusion is written and the connection half-closed. What arrives is read and discarded,
-      /// because a RST could destroy the response on its way.
+      /// The conclusion is written and the connection half-closed. What arrives is read and
+      /// discarded, because a RST could destroy the response on its way.
       case draining(until: Instant)
       case closed
     }
