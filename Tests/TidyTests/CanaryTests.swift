@@ -58,6 +58,11 @@ struct CanaryTests {
     Planted(
       path: "Sources/PushWire/A.swift", text: String(repeating: "\n", count: Rules.lineLimit + 1),
       expected: "lines, at most"),
+    Planted(
+      path: "Sources/PushWire/A.swift", text: "  /// \(String(repeating: "a ", count: 50))\n",
+      expected: "a comment of 106 columns"),
+    Planted(
+      path: "ops/test", text: "# \(String(repeating: "a ", count: 50))\n", expected: "a comment of 102 columns"),
     Planted(path: "ops/server.pem", text: "anything\n", expected: "key material"),
     Planted(
       path: "Tests/Support/A.swift",

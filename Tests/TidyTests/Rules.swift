@@ -147,6 +147,22 @@ enum Rules {
     ]
   }
 
+  static let commentWidth = 100
+
+  /// Code may be as wide as swift-format allows; comments are read as text.
+  static func wideComments(in file: SourceFile) -> [Finding] {
+    let mark = file.isSwift ? "//" : "#"
+    guard file.isSwift || file.path.hasPrefix("ops/") && !file.path.hasSuffix(".json") else { return [] }
+    var findings: [Finding] = []
+    for (index, line) in file.text.split(separator: "\n", omittingEmptySubsequences: false).enumerated()
+    where line.utf8.count > commentWidth && line.count > commentWidth && line.drop(while: \.isWhitespace).hasPrefix(mark) {
+      guard line.firstMatch(of: #/^\s*#[a-z]/#) == nil else { continue }  // #expect and the like
+      let message = "a comment of \(line.count) columns, at most \(commentWidth): break the line"
+      findings.append(Finding(path: file.path, line: index + 1, message: message))
+    }
+    return findings
+  }
+
   /// Certificates and keys are made when they are needed and never committed, neither as files nor
   /// inside one.
   static func keyMaterial(in file: SourceFile) -> [Finding] {
@@ -181,6 +197,7 @@ enum Rules {
 
   static func allFindings(in file: SourceFile) throws -> [Finding] {
     var findings = unexplainedSendable(in: file) + tooLong(file) + keyMaterial(in: file) + Arrows.findings(in: file)
+    findings += wideComments(in: file)
     for rule in banned + [machinePath] { findings += try rule.findings(in: file) }
     return findings
   }

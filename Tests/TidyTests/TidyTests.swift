@@ -35,6 +35,11 @@ struct TidyTests {
     try expectNone(sources().flatMap(Rules.tooLong))
   }
 
+  @Test("no comment is wider than 100 columns")
+  func commentWidth() throws {
+    try expectNone(sources().flatMap(Rules.wideComments))
+  }
+
   @Test("no certificate or key is in the repository")
   func keyMaterial() throws {
     try expectNone(sources().flatMap(Rules.keyMaterial))

@@ -1,5 +1,5 @@
-# The measurements of ops/serve-bench with more than one app. Source it after serve-bench.sh; it runs
-# nothing by itself.
+# The measurements of ops/serve-bench with more than one app. Source it after serve-bench.sh; it
+# runs nothing by itself.
 
 # in_background COMMAND… : leaves its process in $background.
 in_background() {

@@ -29,8 +29,8 @@ service_files() {
 }
 
 # Requests by schemathesis, in a virtual environment of its own; without the event streams, which do
-# not end. At most two minutes. The title of the step has the seed, and CARILLON_OPENAPI_SEED repeats
-# it.
+# not end. At most two minutes. The title of the step has the seed, and CARILLON_OPENAPI_SEED
+# repeats it.
 openapi_seed=${CARILLON_OPENAPI_SEED:-$RANDOM}
 openapi_compare() {
   local tools=$scratch/schemathesis folder port status=0
