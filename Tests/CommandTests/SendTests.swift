@@ -202,7 +202,8 @@ struct SendTests {
     #expect(sent.status == 1, "\(sent)")
     #expect(sent.output.split(separator: "\n").count == 1, "\(sent)")
     let account = try #require(try report(sent).apps[CertificateFixture.topic], "\(sent)")
-    #expect(account.submitted == 5000, "\(sent)")
+    // A single connection need not have taken all of them.
+    #expect(account.submitted == account.neverRead.first.map { $0.fromLine - 1 } ?? 5000, "\(sent)")
     #expect(account.sum == account.submitted, "\(sent)")
     #expect(account.unknown > 0, "\(sent)")
     // Connections are closed, so every notification in flight gets its row.
