@@ -15,35 +15,6 @@ struct SendTests {
     try place.write(#"{"aps":{"alert":"Hello"}}"#, to: "hello.json")
   }
 
-  private struct Report: Decodable {
-    struct Accepted: Decodable {
-      let confirmed: Int
-      let quiet: Int
-    }
-    struct Rejected: Decodable {
-      let total: Int
-      let byReason: [String: Int]
-    }
-    struct App: Decodable {
-      let submitted: Int
-      let accepted: Accepted
-      let rejected: Rejected
-      let suppressed: Int
-      let expired: Int
-      let held: Int
-      let cancelled: Int
-      let unknown: Int
-      let resent: Int
-      let possibleDuplicates: Int
-      var sum: Int {
-        accepted.confirmed + accepted.quiet + rejected.total + suppressed + expired + held + cancelled + unknown
-      }
-    }
-    let apps: [String: App]
-    let seconds: Double
-    let perSecond: Double
-  }
-
   private func simulate(_ flags: [String] = []) async throws -> (ChildProcess, port: String) {
     let simulator = try ChildProcess(
       ["simulate", "--gateway-port", "0", "--feedback-port", "0", "--json"] + certificates.server + flags,
@@ -57,9 +28,7 @@ struct SendTests {
     return prefix + String(repeating: "0", count: 62 - digits.count) + digits
   }
 
-  private func report(_ ending: Ending) throws -> Report {
-    try JSONDecoder().decode(Report.self, from: Data(ending.output.utf8))
-  }
+  private func report(_ ending: Ending) throws -> SentAccount { try #require(SentAccount(ending), "\(ending)") }
 
   @Test("bad tokens and malformed lines are counted and listed with their lines, and everything else arrives")
   func account() async throws {

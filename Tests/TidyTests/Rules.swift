@@ -155,7 +155,9 @@ enum Rules {
     guard file.isSwift || file.path.hasPrefix("ops/") && !file.path.hasSuffix(".json") else { return [] }
     var findings: [Finding] = []
     for (index, line) in file.text.split(separator: "\n", omittingEmptySubsequences: false).enumerated()
-    where line.utf8.count > commentWidth && line.count > commentWidth && line.drop(while: \.isWhitespace).hasPrefix(mark) {
+    where line.utf8.count > commentWidth && line.count > commentWidth
+      && line.drop(while: \.isWhitespace).hasPrefix(mark)
+    {
       guard line.firstMatch(of: #/^\s*#[a-z]/#) == nil else { continue }  // #expect and the like
       let message = "a comment of \(line.count) columns, at most \(commentWidth): break the line"
       findings.append(Finding(path: file.path, line: index + 1, message: message))

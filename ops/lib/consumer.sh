@@ -1,7 +1,11 @@
 # Builds the package Tests/Consumer, which depends on Carillon by path, and lets it send to a
 # simulator. Sourced by ops/test; the command `carillon` has been built.
 
-consumer_build() { swift build --package-path Tests/Consumer --scratch-path .build/consumer; }
+# Nobody debugs it: without an index and debug information it takes a fifth less time.
+consumer_build() {
+  swift build --package-path Tests/Consumer --scratch-path .build/consumer --disable-index-store \
+    -debug-info-format none
+}
 
 consumer_run() {
   local folder pid port= tries=0

@@ -57,7 +57,8 @@ enum SetupText {
   static func start(_ setup: ServiceSetup) -> String {
     """
     #!/bin/sh
-    # Starts a simulator of Apple's push service, and carillon serve in front of it. stop.sh ends both.
+    # Starts a simulator of Apple's push service, and carillon serve in front of it.
+    # stop.sh ends both.
     set -eu
     cd "$(dirname "$0")"
     carillon=${CARILLON:-\(setup.program.asShellWord)}
