@@ -33,7 +33,8 @@ make_credentials() {
   "$carillon" simulate --make-certificates "$work/certificates" --app "$topic" >"$work/certificates.log"
 }
 
-# start_simulator FLAGS… : leaves its process in $simulator and its ports in $http2_port, $binary_port.
+# start_simulator FLAGS… : leaves its process in $simulator and its ports in $http2_port and
+# $binary_port.
 start_simulator() {
   rm -f "$work/simulator"
   "$carillon" simulate --gateway-port 0 --feedback-port 0 --http2-port 0 --channels-port 0 --json \
