@@ -6,7 +6,7 @@ internal import Testing
 @Suite("carillon serve without its folder", .timeLimit(.minutes(20)))
 struct ServeDeletedFolderTests {
   enum Work: CaseIterable, Sendable {
-    case idle, notifications, campaign, silentGateway
+    case idle, notifications, campaign, silentGateway, failedJournal
   }
 
   @Test("it ends soon after SIGTERM, and says what it could not write", arguments: Work.allCases)
@@ -18,7 +18,7 @@ struct ServeDeletedFolderTests {
     defer { process.send(SIGKILL) }
     let site = running.campaigns
     switch work {
-    case .idle: break
+    case .idle, .failedJournal: break
     case .notifications, .silentGateway:
       let reply = try await running.call(
         "/v1/apps/news/notifications", body: ServeSite.body(HTTP2Site.token(1)), headers: ["Idempotency-Key": "a"])
@@ -30,6 +30,7 @@ struct ServeDeletedFolderTests {
       try await waitUntil("it sends") { try await site.campaign(path).progress.accepted > 0 }
     }
     try FileManager.default.removeItem(at: running.serve.site.place.url)
+    if work == .failedJournal { try await failJournal(running) }
     // Requests that cannot be served any more must not hold up the end either.
     try await withThrowingTaskGroup(of: Void.self) { clients in
       if work != .idle {
@@ -48,7 +49,23 @@ struct ServeDeletedFolderTests {
     let ending = await process.ending()
     #expect(ending.status != 0, "\(work)")
     #expect(ending.status < 128, "\(work): \(ending)")
+    #expect(ending.errors.split(separator: "\n").last?.hasPrefix("carillon: ") == true, "\(work): \(ending)")
     running.upstream.simulator.send(SIGTERM)
     _ = await running.upstream.simulator.ending()
+  }
+
+  /// Sends until the journal needs another file, which it cannot make.
+  private func failJournal(_ running: RunningServe) async throws {
+    for number in 0..<2_000 {
+      let lines = (0..<100).map { index in
+        let text = (0..<200).map { _ in String(UInt64.random(in: 0 ... .max), radix: 36) }.joined()
+        let token = HTTP2Site.token(number * 100 + index)
+        return #"{"token":"\#(token)","payload":{"aps":{"alert":"\#(text)"}}}"#
+      }
+      let reply = try await running.call(
+        "/v1/apps/news/notifications:batch", body: lines.joined(separator: "\n"))
+      guard reply.status == 202 else { return #expect(reply.status == 507, "\(reply.text)") }
+    }
+    Issue.record("the journal needed no other file")
   }
 }

@@ -107,7 +107,7 @@ struct ServeTests {
     let upstream = try await serve.site.simulate(
       rules: Self.refusing(", delay: { fixed: 100ms }"))
     try serve.configure(upstream, sync: "always")
-    let key = try await serve.key()
+    let key = try await serve.key(["--scope", "send", "--scope", "read", "--scope", "feedback"])
     let acknowledged = Acknowledged()
     for life in 0..<3 {
       let service = try await serve.start()

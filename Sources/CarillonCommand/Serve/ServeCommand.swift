@@ -49,7 +49,12 @@ struct ServeCommand: AsyncParsableCommand {
     let log = ServiceLog(configuration.log) { StandardStream.error.writeLine($0) }
     let lives = ServiceLives(
       configuration, file: config, log: log,
-      manager: ServiceManager(environment: ProcessInfo.processInfo.environment))
+      manager: ServiceManager(environment: ProcessInfo.processInfo.environment)
+    ) { sentence in
+      StandardStream.error.writeLine("carillon: \(sentence)")
+      // At once: whatever does not end would hold up an ordinary end, too.
+      _exit(ExitStatus.couldNotRun.rawValue)
+    }
     let json = json
     do {
       try await lives.run { ports in

@@ -50,6 +50,7 @@ package final class Daemon: Sendable {
   private let isReady = Atomic<Bool>(false)
   private let beginsAnew = Atomic<Bool>(false)
   private let recoveryPause: Duration
+  private let deadline: EndDeadline
   private let ports = Mutex(OpenPorts())
 
   /// Opens the store and the journal, and reads every credential. Nothing listens yet.
@@ -58,10 +59,12 @@ package final class Daemon: Sendable {
   ///   - file: where the configuration was read, and is read again.
   ///   - manager: nil if no service manager has started the process.
   ///   - recoveryPause: between looks whether a journal that has failed can be written again.
+  ///   - overdue: called with a sentence if the service was asked to end and has not. The process
+  ///     must end then.
   /// - Throws: ``CarillonError``.
   package init(
     _ configuration: ServerConfiguration, file: String, log: ServiceLog, manager: ServiceManager? = nil,
-    recoveryPause: Duration = .seconds(1)
+    recoveryPause: Duration = .seconds(1), overdue: @escaping @Sendable (String) -> Void
   ) throws(CarillonError) {
     self.configuration = configuration
     self.file = file
@@ -69,6 +72,7 @@ package final class Daemon: Sendable {
     settings = Mutex(Self.byID(configuration))
     self.manager = manager
     self.recoveryPause = recoveryPause
+    deadline = EndDeadline(configuration.shutdown, passed: overdue)
     self.log = log
     logger = log.logger
     certificate = try configuration.api.certificate.map { files throws(CarillonError) in try ServerCertificate(files) }
@@ -168,16 +172,19 @@ package final class Daemon: Sendable {
         ) { [self] in beginsAnew.store(true, ordering: .relaxed) },
         successTerminationBehavior: .gracefullyShutdownGroup),
       .init(
-        service: Announcement(duration: configuration.shutdown.announce) { [self] in
-          isReady.store(false, ordering: .relaxed)
-          guard !beginsAnew.load(ordering: .relaxed) else { return false }
-          manager?.notify(.stopping)
-          return true
-        }),
+        service: Announcement(
+          duration: configuration.shutdown.announce,
+          end: { [self] in
+            isReady.store(false, ordering: .relaxed)
+            guard !beginsAnew.load(ordering: .relaxed) else { return false }
+            manager?.notify(.stopping)
+            return true
+          }, deadline: deadline)),
     ]
     let group = ServiceGroup(
       configuration: ServiceGroupConfiguration(
         services: services, gracefulShutdownSignals: [.sigterm, .sigint], logger: logger))
+    defer { deadline.cancel() }
     try await group.run()
     if beginsAnew.load(ordering: .relaxed) {
       manager?.notify(.reloading, status: "Begins anew, because the journal can be written again.")

@@ -10,8 +10,14 @@ struct Announcement: Service {
   /// Returns whether anybody has to be told.
   let end: @Sendable () -> Bool
 
+  /// How long the whole end may take.
+  let deadline: EndDeadline
+
   func run() async throws {
+    // Whether the service is asked to end, or one of its parts has failed.
+    defer { deadline.begin() }
     try await gracefulShutdown()
+    deadline.begin()
     guard end() else { return }
     try? await Task.sleep(for: duration)
   }

@@ -8,17 +8,22 @@ package struct ServiceLives: Sendable {
   private let file: String
   private let log: ServiceLog
   private let manager: ServiceManager?
+  private let overdue: @Sendable (String) -> Void
 
   /// A life that was shorter doubles the pause until the next attempt.
   private static let goodLife = Duration.seconds(60)
   private static let pauses = Duration.seconds(1) ... .seconds(60)
 
   /// - Parameters: as ``Daemon`` has them.
-  package init(_ configuration: ServerConfiguration, file: String, log: ServiceLog, manager: ServiceManager?) {
+  package init(
+    _ configuration: ServerConfiguration, file: String, log: ServiceLog, manager: ServiceManager?,
+    overdue: @escaping @Sendable (String) -> Void
+  ) {
     self.configuration = configuration
     self.file = file
     self.log = log
     self.manager = manager
+    self.overdue = overdue
   }
 
   /// - Parameter ready: called once, when everything listens for the first time.
@@ -40,7 +45,7 @@ package struct ServiceLives: Sendable {
   }
 
   private func make(_ configuration: ServerConfiguration, _ pause: Duration) throws(CarillonError) -> Daemon {
-    try Daemon(configuration, file: file, log: log, manager: manager, recoveryPause: pause)
+    try Daemon(configuration, file: file, log: log, manager: manager, recoveryPause: pause, overdue: overdue)
   }
 
   /// With what the file says now. A file that is wrong at this moment is no reason to end: then the
