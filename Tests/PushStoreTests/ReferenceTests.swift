@@ -11,7 +11,7 @@ struct ReferenceTests {
     // Runs that began in the milliseconds 1,000 and 2,000.
     let runs = [1_000, 2_000].map { StoredRunID(high: UInt64($0) << 16 | 0x7abc, low: 0x8000_0001) }
     let ids = runs.flatMap { run in (1...3_000).map { StoredNotificationID(run: run, line: $0) } }
-    try await store.add(Dictionary(uniqueKeysWithValues: ids.map { ($0, "order \($0.line)") }))
+    try await store.add(ids.map { ($0, "order \($0.line)") })
     var changes = IntakeChanges()
     changes.began = [IntakeChanges.Began(run: runs[0], app: "news", at: StoreInstant(milliseconds: 1_000))]
     changes.notAccepted = [IntakeChanges.NotAccepted(notification: ids[0], state: "suppressed", detail: "")]

@@ -6,14 +6,22 @@ internal import Testing
 struct JSONLineTests {
   private static func bytes(_ text: String) -> [UInt8] { Array(text.utf8) }
 
-  private static func line(_ text: String) -> JSONTokenLine? {
+  private static func line(_ text: String) -> JSONLineShape? {
     let bytes = bytes(text)
-    return JSONTokenLine(bytes, 0..<bytes.count)
+    return JSONLineShape(bytes, 0..<bytes.count)
   }
 
-  private static func token(_ line: JSONTokenLine?, _ text: String) -> DeviceToken? {
+  private static func token(_ line: JSONLineShape?, _ text: String) -> DeviceToken? {
     let bytes = bytes("x" + text + "\"")
-    return line?.token(bytes, 1..<bytes.count - 1)
+    return line?.line(bytes, 1..<bytes.count - 1)?.token
+  }
+
+  /// Token, identifier of the device and reference, as a line says them.
+  private static func parts(_ line: JSONLineShape?, _ text: String) -> [String]? {
+    let bytes = bytes("x" + text + "\"")
+    guard let found = line?.line(bytes, 1..<bytes.count - 1) else { return nil }
+    func written(_ range: Range<Int>?) -> String { range.map { String(decoding: bytes[$0], as: UTF8.self) } ?? "-" }
+    return [found.token.map { "\($0)" } ?? "-", written(found.deviceID), written(found.reference)]
   }
 
   @Test(
@@ -44,10 +52,51 @@ struct JSONLineTests {
   }
 
   @Test(
+    "references of any length and identifiers of devices may differ as well",
+    arguments: [
+      (
+        #"{"token":"ab01","reference":"order 1","payload":{}}"#,
+        #"{"token":"cd02","reference":"order 1234","payload":{}}"#, ["cd02", "-", "order 1234"]
+      ),
+      (
+        #"{"reference":"","payload":{"reference":"x"},"deviceId":"1-2"}"#,
+        #"{"reference":"a}","payload":{"reference":"x"},"deviceId":"3-4"}"#, ["-", "3-4", "a}"]
+      ),
+      (
+        #"{"deviceId":"1","payload":{},"reference":"é"} "#, #"{"deviceId":"2","payload":{},"reference":""} "#,
+        ["-", "2", ""]
+      ),
+      (
+        #"{"token":"ab","deviceId":null,"reference":"x"}"#, #"{"token":"cd","deviceId":null,"reference":"yz"}"#,
+        ["cd", "-", "yz"]
+      ),
+    ])
+  func others(first: String, second: String, parts: [String]) throws {
+    let line = try #require(Self.line(first))
+    #expect(Self.parts(line, second) == parts)
+  }
+
+  @Test(
+    "a reference that has to be parsed, or is followed by something else, is not recognised",
+    arguments: [
+      #"{"token":"cd","reference":"a\nb"}"#, #"{"token":"cd","reference":"é"}"#,
+      "{\"token\":\"cd\",\"reference\":\"\t\"}",
+      #"{"token":"cd","reference":"a","reference":"b"}"#, #"{"token":"cd","reference":"a}"#,
+      #"{"token":"cd","reference":"a"}}"#, #"{"token":"cd","reference":null}"#, #"{"token":"cd"}"#,
+      #"{"token":"cd","reference":"a"#, #"{"token":"cd","refe"#,
+    ])
+  func otherReferences(text: String) throws {
+    let line = try #require(Self.line(#"{"token":"ab","reference":"a"}"#))
+    #expect(Self.parts(line, #"{"token":"cd","reference":"long enough for the others"}"#) != nil)
+    #expect(Self.parts(line, text) == nil)
+  }
+
+  @Test(
     "an object without a plain token has no shape",
     arguments: [
       #"{"payload":{"token":"ab01"}}"#, #"{"token":7}"#, #"{"token":""}"#, #"{"token":"a\u0062"}"#,
-      #"{"token":"ab","token":"cd"}"#, #"{"token":"ab""#, #"["token","ab"]"#, "", "7",
+      #"{"token":"ab","token":"cd"}"#, #"{"token":"ab","re\u0066erence":"x"}"#, #"{"reference":"ab"}"#,
+      #"{"token":"ab""#, #"["token","ab"]"#, "", "7",
     ])
   func shapeless(text: String) {
     #expect(Self.line(text) == nil)

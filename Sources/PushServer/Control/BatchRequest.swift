@@ -4,14 +4,14 @@ internal import PushWire
 
 /// The notifications of one request: an array of objects, or an object on each line.
 ///
-/// A line that differs from an earlier one in its token alone is recognised by its bytes. It shares
-/// the earlier one's notification, which was parsed and checked once.
+/// A line that differs from an earlier one in its device and its reference alone is recognised by its
+/// bytes. It shares the earlier one's notification, which was parsed and checked once.
 struct BatchRequest: Sendable {
   private(set) var notifications: [(PreparedNotification, Carillon.DeviceToken)] = []
   /// Entries for devices whose tokens are not known yet.
   private(set) var devices: [(line: Int, id: StoredUUID, notification: PreparedNotification, reference: String?)] = []
-  /// What callers wrote beside notifications, by their place in ``notifications``.
-  private(set) var references: [Int: String] = [:]
+  /// What callers wrote beside notifications, with their place in ``notifications``, in its order.
+  private(set) var references: [(index: Int, text: String)] = []
   /// References of entries for devices to which nothing is sent.
   private(set) var suppressed: [String?] = []
   private(set) var rejectedCount = 0
@@ -22,7 +22,7 @@ struct BatchRequest: Sendable {
   private let app: PushApp
 
   private struct Shape {
-    let line: JSONTokenLine
+    let shape: JSONLineShape
     let notification: PreparedNotification
   }
 
@@ -60,8 +60,8 @@ struct BatchRequest: Sendable {
 
   private mutating func add(_ line: Int, _ body: [UInt8], _ range: Range<Int>) {
     for index in shapes.indices {
-      guard let token = shapes[index].line.token(body, range) else { continue }
-      notifications.append((shapes[index].notification, Carillon.DeviceToken(token)))
+      guard let found = shapes[index].shape.line(body, range), add(line, body, found, shapes[index].notification)
+      else { continue }
       if index > 0 { shapes.swapAt(0, index) }
       return
     }
@@ -70,14 +70,8 @@ struct BatchRequest: Sendable {
     do {
       let request = try NotificationRequest(parsing: text)
       let notification = try app.prepare(request.notification)
-      if let id = request.device { devices.append((line, id, notification, request.reference)) }
-      guard let token = request.token else { return }
-      if let reference = request.reference { references[notifications.count] = reference }
-      notifications.append((notification, token))
-      // What is beside the notification is not shared.
-      if request.reference == nil, let line = JSONTokenLine(body, range) {
-        remember(Shape(line: line, notification: notification))
-      }
+      add(line, notification, token: request.token, device: request.device, reference: request.reference)
+      if let shape = JSONLineShape(body, range) { remember(Shape(shape: shape, notification: notification)) }
     } catch let problem as Problem {
       reject(line, problem.errors.first?.pointer.map { "\($0): \(problem.detail)" } ?? problem.detail)
     } catch let error as CarillonError {
@@ -85,6 +79,30 @@ struct BatchRequest: Sendable {
     } catch {
       reject(line, "\(error)")
     }
+  }
+
+  /// - Returns: false if what it says of its device cannot be.
+  private mutating func add(
+    _ line: Int, _ body: [UInt8], _ found: JSONLineShape.Line, _ notification: PreparedNotification
+  ) -> Bool {
+    let device = found.deviceID.flatMap { StoredUUID(String(decoding: body[$0], as: UTF8.self)) }
+    guard (device == nil) == (found.deviceID == nil),
+      (found.reference?.count ?? 0) <= NotificationRequest.referenceLimit
+    else { return false }
+    add(
+      line, notification, token: found.token.map(Carillon.DeviceToken.init), device: device,
+      reference: found.reference.map { String(decoding: body[$0], as: UTF8.self) })
+    return true
+  }
+
+  private mutating func add(
+    _ line: Int, _ notification: PreparedNotification, token: Carillon.DeviceToken?, device: StoredUUID?,
+    reference: String?
+  ) {
+    if let device { devices.append((line, device, notification, reference)) }
+    guard let token else { return }
+    if let reference { references.append((notifications.count, reference)) }
+    notifications.append((notification, token))
   }
 
   private mutating func remember(_ shape: Shape) {
@@ -103,8 +121,7 @@ struct BatchRequest: Sendable {
         suppressed.append(entry.reference)
         continue
       }
-      if let reference = entry.reference { references[notifications.count] = reference }
-      notifications.append((entry.notification, token))
+      add(entry.line, entry.notification, token: token, device: nil, reference: entry.reference)
     }
     errors.sort { $0.line < $1.line }
   }

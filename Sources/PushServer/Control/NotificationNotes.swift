@@ -35,8 +35,7 @@ struct NotificationNotes: Sendable {
     }
     changes.ended = [(StoredRunID(run), now)]
     try await store.settle(changes)
-    var written: [StoredNotificationID: String] = [:]
-    for (id, reference) in zip(ids, references) { written[StoredNotificationID(id)] = reference }
+    let written = zip(ids, references).compactMap { id, reference in reference.map { (StoredNotificationID(id), $0) } }
     if !written.isEmpty { try await store.add(written) }
     return ids
   }

@@ -24,7 +24,8 @@ struct NotificationRequest: Sendable {
   private static let fields = [
     "token", "deviceId", "payload", "pushType", "priority", "expiration", "collapseId", "reference",
   ]
-  private static let referenceLimit = 128
+  /// Characters.
+  static let referenceLimit = 128
 
   /// - Throws: ``Problem`` naming the field that is wrong.
   init(parsing bytes: ArraySlice<UInt8>) throws {

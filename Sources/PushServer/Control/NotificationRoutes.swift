@@ -40,7 +40,7 @@ struct NotificationRoutes: Sendable {
     }
     let ids = try await app.submit([(body.notification, token)])
     guard let id = ids.first else { throw Problem.unavailable("The notification was not taken in.") }
-    if let reference = body.reference { try await store.add([StoredNotificationID(id): reference]) }
+    if let reference = body.reference { try await store.add([(StoredNotificationID(id), reference)]) }
     return Self.accepted(id, state: "queued")
   }
 
@@ -74,8 +74,7 @@ struct NotificationRoutes: Sendable {
       let ids = try await app.submit(body.notifications)
       for id in ids { parts.append(id) }
       if !body.references.isEmpty {
-        try await store.add(
-          Dictionary(uniqueKeysWithValues: body.references.map { (StoredNotificationID(ids[$0.key]), $0.value) }))
+        try await store.add(body.references.map { (StoredNotificationID(ids[$0.index]), $0.text) })
       }
     }
     for id in try await notes.suppress(body.suppressed) { parts.append(id) }
