@@ -108,6 +108,27 @@ struct ServeReloadTests {
     #expect(taken.count - Set(taken).count <= account.possibleDuplicates)
   }
 
+  @Test("apps that are removed together wait for what they have in flight at the same time")
+  func removedTogether() async throws {
+    let apps = (0..<20).map { "app\($0)" }
+    let drain = "shutdown: { drain: 3s }"
+    // The answers come after the time for draining.
+    let running = try await RunningServe(
+      rules: "http2: { delay: { fixed: 60s } }",
+      configure: { try $0.configure($1, apps: ["stays"] + apps, more: drain) })
+    for app in apps {
+      let reply = try await running.call("/v1/apps/\(app)/notifications", body: ServeSite.body(HTTP2Site.token(1)))
+      #expect(reply.status == 202, "\(reply.text)")
+    }
+    try running.serve.configure(running.upstream, apps: ["stays"], more: drain)
+    let began = ContinuousClock.now
+    #expect(try await reload(running).status == 0)
+    #expect(ContinuousClock.now - began < .seconds(30), "3 s for all of them, not for each")
+    for app in apps { #expect(try await running.call("/v1/apps/\(app)").status == 404) }
+    #expect(try await running.call("/v1/apps/stays").status == 200)
+    try await running.end()
+  }
+
   /// Reads a campaign of an app that the interface does not show any more.
   private static func stored(_ running: RunningServe, _ path: String) async throws -> () async throws -> StoredCampaign
   {

@@ -3,16 +3,10 @@ internal import PushTransport
 
 /// Notices that files have changed: their content, not only their dates.
 struct FileWatch {
-  private struct Look: Hashable {
-    var modified: Date?
-    var inode: Int?
-    var byteCount: Int?
-  }
-
-  private var looks: [String: Look]
+  private var looks: [String: FileState]
   private var digests: [String: [UInt8]?]
   /// What the last look found, and the one before did not.
-  private var unsettled: [String: Look]?
+  private var unsettled: [String: FileState]?
 
   /// A file above this is no configuration and no credential.
   private static let byteLimit = 4 << 20
@@ -52,16 +46,8 @@ struct FileWatch {
     return changed
   }
 
-  private static func look(at paths: [String]) -> [String: Look] {
-    var looks: [String: Look] = [:]
-    for path in paths {
-      let attributes = try? FileManager.default.attributesOfItem(
-        atPath: URL(filePath: path).resolvingSymlinksInPath().path)
-      looks[path] = Look(
-        modified: attributes?[.modificationDate] as? Date, inode: attributes?[.systemFileNumber] as? Int,
-        byteCount: attributes?[.size] as? Int)
-    }
-    return looks
+  private static func look(at paths: [String]) -> [String: FileState] {
+    Dictionary(paths.map { ($0, FileState(of: $0)) }) { first, _ in first }
   }
 
   /// Nil: it cannot be read.
