@@ -3,14 +3,17 @@
 
 # in_background COMMAND… : leaves its process in $background.
 in_background() {
-  "$@" >"$work/background.out" 2>"$work/background.log" &
+  rm -f "$work/background.out"
+  "$@" >"$work/background.out" 2>"$work/background.out.log" &
   background=$!
 }
 
 # Two campaigns of the same audience, cut off in the middle: how much of each was accepted. With one
 # processor for the sender there is one event loop for both apps; the simulator has another one.
+# Weights count only where the sender is the slower one, so another process takes half of its
+# processor.
 measure_weights() {
-  local run tokens=3000000
+  local run tokens=3000000 busy
   make_tokens "$tokens" >"$work/tokens"
   printf '%s' "$payload" >"$work/payload.json"
   for ((run = 1; run <= runs; run++)); do
@@ -22,9 +25,13 @@ measure_weights() {
     } >"$work/send.yaml"
     printf -- '- { app: %s, payload: payload.json, tokens: tokens }\n' one three >"$work/campaign.yaml"
     taskset --all-tasks --cpu-list --pid 1 "$simulator" >/dev/null
-    in_background timeout --signal=INT 4 taskset --cpu-list 0 "$carillon" send --json --config "$work/send.yaml" \
+    timeout 10 taskset --cpu-list 0 sh -c 'while :; do :; done' &
+    busy=$!
+    in_background timeout --signal=INT --kill-after=60 4 taskset --cpu-list 0 "$carillon" send --json --config "$work/send.yaml" \
       --campaign "$work/campaign.yaml"
     wait "$background" || true
+    background=
+    stop TERM "$busy"
     stop TERM "$simulator"
     simulator=
     figure weights one "$(account_of one)"
@@ -54,13 +61,21 @@ measure_campaign() {
   printf '{"name":"sale","payload":%s,"audience":{"source":"devices","filter":{"all":["news"]}}}' "$payload" \
     >"$work/campaign.json"
   start_simulator
-  configure interval < <(app load "$http2_port" '  transport: http2\n')
+  configure interval < <(app load "$http2_port" && app other "$http2_port")
   start_service
+  in_background python3 ops/lib/registrations.py "${api##*:}" "$key" other
   started=${EPOCHREALTIME/./}
   curl --silent --show-error --fail-with-body --header "Authorization: Bearer $key" \
     --header 'Content-Type: text/csv' --upload-file "$work/devices.csv" --request POST \
     "$api/v1/apps/load/devices:import" >"$work/import" || die "The import: $(cat "$work/import")"
   figure campaign import "$(divide "$devices" "$(divide $((${EPOCHREALTIME/./} - started)) 1000000 3)" 0)"
+  stop TERM "$background"
+  background=
+  [[ -s $work/background.out ]] || die "The registrations: $(cat "$work/background.out.log")"
+  read -r registered50 registered99 registered100 <"$work/background.out"
+  figure campaign registered50 "$registered50"
+  figure campaign registered99 "$registered99"
+  figure campaign registered100 "$registered100"
   stop TERM "$service"
   service=
   stop TERM "$simulator"
@@ -69,7 +84,7 @@ measure_campaign() {
   local same=$key
   for ((run = 1; run <= runs; run++)); do
     start_simulator
-    configure interval < <(app load "$http2_port" '  transport: http2\n')
+    configure interval < <(app load "$http2_port")
     rm -f "$work"/store.db*
     cp "$work"/devices/store.db* "$work"
     key=$same
@@ -85,6 +100,9 @@ measure_campaign() {
   done
   say "900,000 of 1,000,000 stored devices, sync: interval, HTTP/2, $runs run(s)"
   summary campaign import "import of the devices, lines/s" 0
+  summary campaign registered50 "a registration meanwhile, median, ms" 1
+  summary campaign registered99 "a registration meanwhile, 99th percentile, ms" 1
+  summary campaign registered100 "a registration meanwhile, longest, ms" 1
   summary campaign first "from the start to the first outcome, s" 2
   summary campaign rate "until all have their outcome, notifications/s" 0
   summary campaign peak "largest memory of the service, MB" 1
@@ -114,7 +132,6 @@ measure_tenants() {
       } >"$work/apps.yaml"
       configure interval <"$work/apps.yaml"
       start_service
-      background=
       if [[ $beside == trouble ]]; then
         for app in dead refused; do
           for ((i = 0; i < 20; i++)); do
@@ -136,7 +153,8 @@ measure_tenants() {
         figure tenants "$beside-p50-$column" "$(percentile_of "$column" 50)"
         figure tenants "$beside-p99-$column" "$(percentile_of "$column" 99)"
       done
-      [[ -z $background ]] || stop TERM "$background"
+      stop TERM "$background"
+      background=
       wait_for_children
       stop_all
     done
@@ -169,61 +187,108 @@ wait_for_children() {
   done
 }
 
-# apps COUNT : app1, app2 and so on.
+# apps COUNT : app1, app2 and so on, each with a certificate of its own.
 apps() {
   local number
-  for ((number = 1; number <= $1; number++)); do app "app$number" "$http2_port"; done
+  for ((number = 1; number <= $1; number++)); do
+    app "app$number" "$http2_port" '  transport: http2\n' "com.example.app$number"
+  done
 }
 
+# Once after the start, and once when each app has sent and has a connection.
 measure_idle() {
-  local run before
+  local run state
+  make_credentials 100
+  make_batch 1 "$work/batch"
   for ((run = 1; run <= runs; run++)); do
     start_simulator
     configure interval < <(apps 100)
     start_service
-    # What the start left behind is done.
-    sleep 3
-    before=$(ticks "$service")
-    sleep 20
-    figure idle cpu "$(divide $(($(ticks "$service") - before)) $((20 * $(getconf CLK_TCK) / 100)) 2)"
-    figure idle memory "$(resident_megabytes "$service")"
     acknowledged=0
+    for state in started connected; do
+      if [[ $state == connected ]]; then
+        batches 100
+        acknowledged=100
+        wait_for_outcomes
+      fi
+      # What came before is done.
+      sleep 3
+      usage_while_idle "$state"
+    done
     finish
   done
-  say "100 apps that send nothing, for 20 s, $runs run(s)"
-  summary idle cpu "processor time, percent of one core" 2
-  summary idle memory "resident memory, MB" 1
+  say "100 apps with a certificate each that send nothing for 20 s, $runs run(s)"
+  for state in started connected; do
+    summary idle "$state-cpu" "$state: processor time, percent of one core" 2
+    summary idle "$state-memory" "$state: resident memory, MB" 1
+  done
+}
+usage_while_idle() {
+  local before
+  before=$(ticks "$service")
+  sleep 20
+  figure idle "$1-cpu" "$(divide $(($(ticks "$service") - before)) $((20 * $(getconf CLK_TCK) / 100)) 2)"
+  figure idle "$1-memory" "$(resident_megabytes "$service")"
 }
 
+# batches COUNT : posts the batch to app1, app2 and so on, 32 at a time.
+batches() {
+  local number
+  for ((number = 1; number <= $1; number++)); do
+    printf 'url = "%s/v1/apps/app%d/notifications:batch"\noutput = /dev/null\ndata-binary = "@%s"\n' \
+      "$api" "$number" "$work/batch"
+    printf 'header = "Authorization: Bearer %s"\nfail\nsilent\nnext\n' "$key"
+  done | sed '$d' >"$work/requests"
+  curl --parallel --parallel-max 32 --config "$work/requests" >"$work/curl.log" 2>&1 ||
+    die "Not every app has taken its batch: $(tail -n 5 "$work/curl.log")"
+}
+# since MICROSECONDS : seconds.
+since() { divide $((${EPOCHREALTIME/./} - $1)) 1000000 2; }
+
 measure_many() {
-  local run number started
+  local run started
+  make_credentials 1000
   make_batch 100 "$work/batch"
   for ((run = 1; run <= runs; run++)); do
     start_simulator
     configure interval < <(apps 1000)
     started=${EPOCHREALTIME/./}
     start_service
-    figure many start "$(divide $((${EPOCHREALTIME/./} - started)) 1000000 2)"
+    figure many start "$(since "$started")"
     started=${EPOCHREALTIME/./}
-    for ((number = 1; number <= 1000; number++)); do
-      printf 'url = "%s/v1/apps/app%d/notifications:batch"\noutput = /dev/null\ndata-binary = "@%s"\n' \
-        "$api" "$number" "$work/batch"
-      printf 'header = "Authorization: Bearer %s"\nfail\nsilent\nnext\n' "$key"
-    done | sed '$d' >"$work/requests"
-    curl --parallel --parallel-max 32 --config "$work/requests" >"$work/curl.log" 2>&1 ||
-      die "Not every app has taken its batch: $(tail -n 5 "$work/curl.log")"
-    figure many taken "$(divide $((${EPOCHREALTIME/./} - started)) 1000000 2)"
+    batches 1000
+    figure many taken "$(since "$started")"
     acknowledged=100000
-    until [[ $(in_flight) == 0 ]]; do sleep 0.1; done
-    figure many sent "$(divide $((${EPOCHREALTIME/./} - started)) 1000000 2)"
+    wait_for_outcomes
+    figure many sent "$(since "$started")"
     figure many memory "$(peak_megabytes "$service")"
+    measure_reload same "$work/carillon.yaml"
+    cp "$work/carillon.yaml" "$work/all.yaml"
+    # The first half of the apps.
+    awk '/^- id: app501$/ { exit } { print }' "$work/all.yaml" >"$work/half.yaml"
+    measure_reload removed "$work/half.yaml"
+    measure_reload added "$work/all.yaml"
+    started=${EPOCHREALTIME/./}
     finish
+    figure many stop "$(since "$started")"
   done
-  say "1,000 apps, 100 notifications each, $runs run(s); every sum agrees"
+  say "1,000 apps with a certificate each, 100 notifications each, $runs run(s); every sum agrees"
   summary many start "until the service is ready, s" 2
   summary many taken "until all is taken in, s" 2
   summary many sent "until every outcome is in the store, s" 2
   summary many memory "largest memory, MB" 1
+  summary many same "reload without a change, s" 2
+  summary many removed "reload that removes 500 apps, s" 2
+  summary many added "reload that adds them again, s" 2
+  summary many stop "from SIGTERM to the end of service and simulator, s" 2
+}
+# measure_reload NAME FILE : the file as the new configuration.
+measure_reload() {
+  local started
+  [[ $2 == "$work/carillon.yaml" ]] || cp "$2" "$work/carillon.yaml"
+  started=${EPOCHREALTIME/./}
+  ask POST /v1/reload >"$work/reload" || die "The reload: $(cat "$work/reload")"
+  figure many "$1" "$(since "$started")"
 }
 
 # Constant load of batches and single requests. Memory and descriptors are noted all the time: the
@@ -246,7 +311,7 @@ measure_soak() {
     count=$((count + 1))
     printf '%d %s %s\n' "$count" "$(resident_megabytes "$service")" "$(descriptors "$service")" >>"$work/soak"
   done
-  until [[ $(in_flight) == 0 ]]; do sleep 0.1; done
+  wait_for_outcomes
   figure soak notifications "$acknowledged"
   figure soak cpu "$(microseconds $(($(ticks "$service") - before)) "$acknowledged")"
   finish

@@ -5,6 +5,8 @@
 topic=com.example.load
 simulator=
 service=
+# A client that runs beside others.
+background=
 
 # stop SIGNAL PID : waits for its end, which may take long: what is in flight is still sent.
 stop() {
@@ -13,8 +15,10 @@ stop() {
   wait "$2" 2>/dev/null || true
 }
 stop_all() {
+  stop KILL "$background"
   stop KILL "$service"
   stop KILL "$simulator"
+  background=
   service=
   simulator=
 }
@@ -22,15 +26,20 @@ trap stop_all EXIT
 
 # wait_for FILE PID WHAT : until the process has written a line.
 wait_for() {
+  local end=$((SECONDS + 300))
   until [[ -s $1 ]]; do
+    ((SECONDS < end)) || die "$3 has not started within 5 minutes: $(cat "$1.log")"
     kill -0 "$2" 2>/dev/null || die "$3 has not started: $(cat "$1.log")"
     sleep 0.02
   done
 }
 
+# make_credentials [COUNT] : certificates of $topic, and of the apps of `apps`.
 make_credentials() {
   rm -rf "$work/certificates"
-  "$carillon" simulate --make-certificates "$work/certificates" --app "$topic" >"$work/certificates.log"
+  # shellcheck disable=SC2046 # No topic has a space.
+  "$carillon" simulate --make-certificates "$work/certificates" --app "$topic" \
+    $( ((${1:-0} == 0)) || seq --format='--app com.example.app%g' "$1") >"$work/certificates.log"
 }
 
 # start_simulator FLAGS… : leaves its process in $simulator and its ports in $http2_port and
@@ -46,8 +55,10 @@ start_simulator() {
   binary_port=$(value gateway "$(head -n 1 "$work/simulator")")
 }
 
-# app ID PORT [MORE] : an app of the configuration. MORE are further lines, with two spaces before.
+# app ID PORT [MORE] [TOPIC] : an app of the configuration. MORE are further lines, with two spaces
+# before.
 app() {
+  local topic=${4:-$topic}
   printf '%s\n' "- id: $1" "  topic: $topic" "  gateway: \"localhost:$2\"" \
     "  trust: certificates/ca.pem" \
     "  credential: { certificate: certificates/$topic.pem, key: certificates/$topic.key }"
