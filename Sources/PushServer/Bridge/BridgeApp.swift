@@ -78,13 +78,16 @@ final class BridgeApp: Sendable {
     connection: UInt64
   ) {
     note(run, self)
-    let lines = frames.indices.map { ForwardedLine(run, line: firstLine + UInt32($0)) }
+    let placed = frames.enumerated().map { offset, frame in
+      (number: frame.number, digest: frame.digest, line: ForwardedLine(run, line: firstLine + UInt32(offset)))
+    }
     state.withLock { state in
-      for (frame, line) in zip(frames, lines) {
-        state.ledger.forwarded(line, frame: frame.number, connection: connection)
+      for part in neighbours(placed) {
+        state.ledger.forwarded(
+          placed[part.lowerBound].line, count: part.count, frame: placed[part.lowerBound].number,
+          connection: connection)
       }
       state.counts.forwarded += frames.count
-      let placed = zip(frames, lines).map { (number: $0.number, digest: $0.digest, line: $1) }
       write(placed, client: client, connection: connection, &state)
     }
   }
@@ -109,6 +112,28 @@ final class BridgeApp: Sendable {
     _ frames: [(number: UInt64, digest: FrameDigest, line: ForwardedLine)], client: String, connection: UInt64,
     _ state: inout State
   ) {
+    for range in neighbours(frames) {
+      let part = frames[range]
+      let position = state.positions[client, default: 0]
+      state.positions[client] = position + Int64(part.count)
+      let line = frames[range.lowerBound].line
+      let entry = ForwardedFrames(
+        app: id, client: client, position: position, connection: connection,
+        firstFrame: frames[range.lowerBound].number,
+        run: StoredRunID(high: line.high, low: line.low), firstLine: line.line, digests: part.map(\.digest).bytes,
+        at: .now)
+      book.change { changes in
+        changes.countLimit = memory.count
+        changes.add(entry)
+      }
+    }
+  }
+
+  /// Stretches of frames of which each is the next frame and the next line.
+  private func neighbours(
+    _ frames: [(number: UInt64, digest: FrameDigest, line: ForwardedLine)]
+  ) -> [Range<Int>] {
+    var parts: [Range<Int>] = []
     var start = 0
     while start < frames.count {
       var end = start + 1
@@ -117,32 +142,33 @@ final class BridgeApp: Sendable {
       {
         end += 1
       }
-      let part = frames[start..<end]
-      let position = state.positions[client, default: 0]
-      state.positions[client] = position + Int64(part.count)
-      let line = frames[start].line
-      let entry = ForwardedFrames(
-        app: id, client: client, position: position, connection: connection, firstFrame: frames[start].number,
-        run: StoredRunID(high: line.high, low: line.low), firstLine: line.line, digests: part.map(\.digest).bytes,
-        at: .now)
-      book.change { changes in
-        changes.countLimit = memory.count
-        changes.add(entry)
-      }
+      parts.append(start..<end)
       start = end
     }
+    return parts
   }
 
   /// An outcome was heard. Calls of what is returned wake the connections.
   func answered(_ lines: some Sequence<ForwardedLine>, _ answer: FrameAnswer) -> [@Sendable () -> Void] {
     state.withLock { state in
       var wakes: [@Sendable () -> Void] = []
-      for line in lines {
-        guard let delivery = state.ledger.answered(line, answer), let link = state.links[delivery.connection] else {
-          continue
-        }
-        if let wake = link.put(.answer(frame: delivery.frame, answer)) { wakes.append(wake) }
+      // Neighbours mostly belong to one connection.
+      var messages: [BridgeLink.Message] = []
+      var connection: UInt64?
+      func put() {
+        guard let id = connection, let wake = state.links[id]?.put(messages) else { return }
+        wakes.append(wake)
       }
+      for line in lines {
+        guard let delivery = state.ledger.answered(line, answer) else { continue }
+        if delivery.connection != connection {
+          put()
+          messages.removeAll(keepingCapacity: true)
+          connection = delivery.connection
+        }
+        messages.append(.answer(frame: delivery.frame, answer))
+      }
+      put()
       return wakes
     }
   }

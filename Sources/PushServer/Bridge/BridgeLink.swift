@@ -25,11 +25,15 @@ final class BridgeLink: Sendable {
   }
 
   /// - Returns: what must be called afterwards, without locks.
-  func put(_ message: Message) -> (@Sendable () -> Void)? {
+  func put(_ message: Message) -> (@Sendable () -> Void)? { put(CollectionOfOne(message)) }
+
+  /// The same for several, in their order.
+  func put(_ messages: some Collection<Message>) -> (@Sendable () -> Void)? {
     state.withLock { state in
       guard let wake = state.wake else { return nil }
-      state.messages.append(message)
-      return state.messages.count == 1 ? wake : nil
+      let isFirst = state.messages.isEmpty
+      state.messages += messages
+      return isFirst && !messages.isEmpty ? wake : nil
     }
   }
 

@@ -14,22 +14,30 @@ package struct BridgeLedger: Sendable {
   }
 
   private let limits: ForwardedMemory.Limits
+  /// Lines of frames that were forwarded on the connection that waits for them.
+  private var fresh = WaitingLines()
+  /// All others.
   private var waiting: [ForwardedLine: Waiting] = [:]
   private var memories: [String: ForwardedMemory] = [:]
 
   package init(_ limits: ForwardedMemory.Limits = ForwardedMemory.Limits()) { self.limits = limits }
 
   /// Lines whose outcome somebody waits for.
-  package var waitingCount: Int { waiting.count }
+  package var waitingCount: Int { fresh.count + waiting.count }
 
   /// A frame was forwarded. To be called before its outcome can come.
-  package mutating func forwarded(_ line: ForwardedLine, frame: UInt64, connection: UInt64) {
-    waiting[line] = .frame(frame, connection: connection)
+  ///
+  /// - Parameter count: it and its neighbours, of which each is the next line and the next frame.
+  package mutating func forwarded(_ line: ForwardedLine, count: Int = 1, frame: UInt64, connection: UInt64) {
+    fresh.add(line, count: count, frame: frame, connection: connection)
   }
 
   /// What an earlier process forwarded, without the client knowing of it.
   package mutating func restore(_ digest: FrameDigest, _ entry: ForwardedMemory.Entry, client: String, now: Instant) {
-    if entry.answer == nil { waiting[entry.line] = .memory(client: client) }
+    if entry.answer == nil {
+      _ = fresh.take(entry.line)
+      waiting[entry.line] = .memory(client: client)
+    }
     drop(memories[client, default: ForwardedMemory(limits)].remember(digest, entry, now: now))
   }
 
@@ -49,6 +57,9 @@ package struct BridgeLedger: Sendable {
   }
 
   package mutating func answered(_ line: ForwardedLine, _ answer: FrameAnswer) -> Delivery? {
+    if let (frame, connection) = fresh.take(line) {
+      return Delivery(connection: connection, frame: frame, answer: answer)
+    }
     switch waiting.removeValue(forKey: line) {
     case .frame(let frame, let connection)?:
       return Delivery(connection: connection, frame: frame, answer: answer)
@@ -70,7 +81,7 @@ package struct BridgeLedger: Sendable {
     var underway: [UInt64] = []
     for (number, frame) in frames {
       guard let line = frame.line else { continue }
-      let isWaiting = waiting[line] != nil
+      let isWaiting = waiting[line] != nil || fresh.contains(line)
       guard isWaiting || frame.answer != nil else {
         underway.append(number)
         continue
@@ -88,6 +99,6 @@ package struct BridgeLedger: Sendable {
   }
 
   private mutating func drop(_ lines: [ForwardedLine]) {
-    for line in lines { waiting[line] = nil }
+    for line in lines where fresh.take(line) == nil { waiting[line] = nil }
   }
 }

@@ -1,0 +1,46 @@
+internal import PushWire
+internal import Support
+internal import Testing
+
+@Suite("Who waits for what the bridge has forwarded")
+struct BridgeLedgerTests {
+  private static func line(_ run: Int, _ line: Int) -> ForwardedLine {
+    ForwardedLine(high: UInt64(run), low: 7, line: UInt32(line))
+  }
+
+  @Test("each frame gets its answer once, whatever the order and however they were handed over", arguments: 0..<200)
+  func answers(seed: Int) {
+    var random = SeededGenerator(seed: UInt64(seed))
+    var ledger = BridgeLedger()
+    var model: [ForwardedLine: (frame: UInt64, connection: UInt64)] = [:]
+    var nextLine = [1, 1, 1]
+    var nextFrame: [UInt64] = [0, 0]
+    for _ in 0..<200 {
+      if random.chance(40) {
+        let (run, connection) = (Int.random(in: 0..<3, using: &random), Int.random(in: 0..<2, using: &random))
+        let count = Int.random(in: 1...150, using: &random)
+        let first = Self.line(run, nextLine[run])
+        ledger.forwarded(first, count: count, frame: nextFrame[connection], connection: UInt64(connection))
+        for offset in 0..<count {
+          let line = Self.line(run, nextLine[run] + offset)
+          model[line] = (nextFrame[connection] + UInt64(offset), UInt64(connection))
+        }
+        nextLine[run] += count + Int.random(in: 0...2, using: &random)
+        // A frame that was refused here has no line.
+        nextFrame[connection] += UInt64(count + Int.random(in: 0...2, using: &random))
+      } else {
+        let run = Int.random(in: 0..<3, using: &random)
+        for number in 0..<Int.random(in: 1...100, using: &random) {
+          let line = Self.line(run, max(0, random.chance(50) ? number : nextLine[run] - number))
+          let expected = model.removeValue(forKey: line)
+          let found = ledger.answered(line, .accepted)
+          #expect(found?.frame == expected?.frame, "seed \(seed)")
+          #expect(found?.connection == expected?.connection, "seed \(seed)")
+        }
+      }
+      #expect(ledger.waitingCount == model.count, "seed \(seed)")
+    }
+    for (line, expected) in model { #expect(ledger.answered(line, .accepted)?.frame == expected.frame) }
+    #expect(ledger.waitingCount == 0)
+  }
+}
