@@ -109,7 +109,8 @@ def resend(port, folder, topic, tokens, payload):
                 got += piece
                 isover = isover or not piece
             except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
-                select.select([tls], [tls] if out else [], [], 1)
+                has_more = out or place < len(tokens) or not isprobed
+                select.select([tls], [tls] if has_more else [], [], 1)
             except OSError:
                 isover = True
         tls.close()
