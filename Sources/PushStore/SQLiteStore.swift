@@ -42,6 +42,7 @@ package final class SQLiteStore: Store {
       // DatabasePool sets NORMAL when it opens a file.
       let level = try pool.writeWithoutTransaction { database in
         try database.execute(sql: "PRAGMA synchronous = FULL")
+        try Self.enlargeCache(database, isVisitor: isVisitor)
         return try Int.fetchOne(database, sql: "PRAGMA synchronous")
       }
       guard level == 2 else {
@@ -50,6 +51,15 @@ package final class SQLiteStore: Store {
     } catch {
       throw StoreError(error, path: path)
     }
+  }
+
+  /// Devices come in the order of no index, so each changes pages of its own. Measured with imports
+  /// of 200,000: with a cache of 16 MB instead of 2, SQLite takes 1.2 s of the kernel's time
+  /// instead of 2.5, because it reads fewer pages again. With four times as much between two
+  /// checkpoints it writes 5.2 KB a device instead of 6.6.
+  private static func enlargeCache(_ database: Database, isVisitor: Bool) throws {
+    try database.execute(sql: "PRAGMA cache_size = -16000")
+    if !isVisitor { try database.execute(sql: "PRAGMA wal_autocheckpoint = 4000") }
   }
 
   /// Size of the write-ahead log; 0 if there is none.

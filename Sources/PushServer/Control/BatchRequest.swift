@@ -4,8 +4,8 @@ internal import PushWire
 
 /// The notifications of one request: an array of objects, or an object on each line.
 ///
-/// A line that differs from an earlier one in its device and its reference alone is recognised by its
-/// bytes. It shares the earlier one's notification, which was parsed and checked once.
+/// A line that differs from an earlier one in its device and its reference alone is recognised by
+/// its bytes. It shares the earlier one's notification, which was parsed and checked once.
 struct BatchRequest: Sendable {
   private(set) var notifications: [(PreparedNotification, Carillon.DeviceToken)] = []
   /// Entries for devices whose tokens are not known yet.

@@ -101,8 +101,8 @@ final class GroupWriter: Sendable {
     var problem: (any Error)?
     do {
       try database.inTransaction(.immediate) {
-        // The failure of a single one ends the transaction anyway. SQLite keeps the former content of
-        // each page that changes within a savepoint: 500 devices have 500 pages.
+        // The failure of a single one ends the transaction anyway. SQLite keeps the former content
+        // of each page that changes within a savepoint: 500 devices have 500 pages.
         if group.count == 1 {
           try group[0].job(database)
           return .commit

@@ -1,7 +1,7 @@
 internal import Glibc
 
-/// What differs after a file was written or replaced, as one system call says it. Nothing is set for
-/// a file that is not there.
+/// What differs after a file was written or replaced, as one system call says it. Nothing is set
+/// for a file that is not there.
 package struct FileState: Hashable, Sendable {
   private var modifiedSeconds: Int?
   private var modifiedNanoseconds: Int?

@@ -113,7 +113,7 @@ package struct JSONLineShape: Sendable {
     }
   }
 
-  /// Where text ends that means itself in JSON: at the closing quote, in a line that has this shape.
+  /// Where text ends that means itself in JSON: at the closing quote, in a line of this shape.
   private static func plainEnd(_ bytes: UnsafeRawBufferPointer, from start: Int) -> Int {
     var end = start
     while end < bytes.count, unsafe isPlain(bytes[end]) { end += 1 }
