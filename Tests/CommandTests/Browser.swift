@@ -66,7 +66,7 @@ final class Browser {
       request.setValue(text, forHTTPHeaderField: "Cookie")
     }
     for (name, value) in headers { if let value { request.setValue(value, forHTTPHeaderField: name) } }
-    let (data, response) = try await session.data(for: request)
+    let (data, response) = try await session.reply(to: request)
     let reply = try #require(response as? HTTPURLResponse)
     var fields: [String: String] = [:]
     for (name, value) in reply.allHeaderFields { fields["\(name)".lowercased()] = "\(value)" }

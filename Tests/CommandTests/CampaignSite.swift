@@ -88,7 +88,7 @@ struct CampaignSite {
     request.httpBody = body.map { Data($0.utf8) }
     request.setValue("Bearer \(key)", forHTTPHeaderField: "Authorization")
     for (name, value) in headers { request.setValue(value, forHTTPHeaderField: name) }
-    let (data, response) = try await session.data(for: request)
+    let (data, response) = try await session.reply(to: request)
     let answer = try #require(response as? HTTPURLResponse)
     var found: [String: String] = [:]
     for (name, value) in answer.allHeaderFields { found["\(name)".lowercased()] = "\(value)" }

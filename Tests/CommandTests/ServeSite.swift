@@ -113,7 +113,7 @@ struct ServeSite {
     if let method { request.httpMethod = method }
     for (name, value) in headers { request.setValue(value, forHTTPHeaderField: name) }
     if let key { request.setValue("Bearer \(key)", forHTTPHeaderField: "Authorization") }
-    let (data, response) = try await session.data(for: request)
+    let (data, response) = try await session.reply(to: request)
     let answer = response as? HTTPURLResponse
     var fields: [String: String] = [:]
     for (name, value) in answer?.allHeaderFields ?? [:] { fields["\(name)".lowercased()] = "\(value)" }
