@@ -8,22 +8,32 @@ in_background() {
   background=$!
 }
 
-# Two campaigns of the same audience, cut off in the middle: how much of each was accepted. With one
-# processor for the sender there is one event loop for both apps; the simulator has another one.
-# Weights count only where the sender is the slower one, so other processes take most of its
+# Two campaigns of the same audience, cut off in the middle: how much of each was accepted. Apps take
+# event loops in turns, one for each processor: small apps between the two let them share one.
+# Weights count only where the sender is the slower side, so other processes take most of its
 # processor. Over HTTP/2 the gateway's limit of streams would decide instead.
 measure_weights() {
-  local run tokens=5000000 busy
+  local run tokens=5000000 busy number
   make_tokens "$tokens" >"$work/tokens"
+  make_tokens 1 >"$work/token"
   printf '%s' "$payload" >"$work/payload.json"
   for ((run = 1; run <= runs; run++)); do
     start_simulator
     {
       printf 'apps:\n'
       app one "$binary_port" '  weight: 1\n  connections: { min: 1, max: 1 }\n'
+      for ((number = 1; number < $(nproc); number++)); do
+        app "between$number" "$binary_port" '  connections: { min: 1, max: 1 }\n'
+      done
       app three "$binary_port" '  weight: 3\n  connections: { min: 1, max: 1 }\n'
     } >"$work/send.yaml"
-    printf -- '- { app: %s, payload: payload.json, tokens: tokens }\n' one three >"$work/campaign.yaml"
+    {
+      printf -- '- { app: one, payload: payload.json, tokens: tokens }\n'
+      for ((number = 1; number < $(nproc); number++)); do
+        printf -- '- { app: between%d, payload: payload.json, tokens: token }\n' "$number"
+      done
+      printf -- '- { app: three, payload: payload.json, tokens: tokens }\n'
+    } >"$work/campaign.yaml"
     taskset --all-tasks --cpu-list --pid 1 "$simulator" >/dev/null
     timeout 10 taskset --cpu-list 0 sh -c \
       'for i in 1 2 3 4; do timeout --foreground 10 sh -c "while :; do :; done" & done; wait' &
