@@ -8,8 +8,8 @@ in_background() {
   background=$!
 }
 
-# Two campaigns of the same audience, cut off in the middle: how much of each was accepted. Apps take
-# event loops in turns, one for each processor: small apps between the two let them share one.
+# Two campaigns of the same audience, cut off in the middle: how much of each was accepted. Apps
+# take event loops in turns, one for each processor: small apps between the two let them share one.
 # Weights count only where the sender is the slower side, so other processes take most of its
 # processor. Over HTTP/2 the gateway's limit of streams would decide instead.
 measure_weights() {
