@@ -147,11 +147,10 @@ struct ServeIntakeTests {
     }
     // A collapse identifier of the longest kind leaves no room for an expiration of its own.
     let crowded = HTTP2Site.token(40)
+    let settings = #""expiration":4000000040,"collapseId":"\#(longest)64""#
     let reply = try await serve.request(
       service.api, "/v1/apps/news/notifications", key: key,
-      body:
-        #"{"token":"\#(crowded)","payload":{"aps":{"alert":"Hello"}},"expiration":4000000040,"collapseId":"\#(longest)64"}"#
-    )
+      body: #"{"token":"\#(crowded)","payload":{"aps":{"alert":"Hello"}},\#(settings)}"#)
     try #require(reply.status == 202, "\(reply.text)")
     expected[crowded] = "4000000040"
     let runs = Set(ids.map { $0.replacing("-", with: "").prefix(24) })

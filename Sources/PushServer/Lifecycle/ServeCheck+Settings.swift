@@ -36,8 +36,8 @@ extension AppSettings {
   /// How the app behaves, and which settings are not the usual ones.
   var checkedSentences: [String] {
     var sentences = [
-      "its weight is \(weight), and without progress for \(Quantity.describe(patience)) it is suspended and tries again "
-        + "later"
+      "its weight is \(weight), and without progress for \(Quantity.describe(patience)) it is suspended and tries "
+        + "again later"
     ]
     if let quietHours { sentences.append("campaigns rest at \(quietHours), \(timeZone ?? "UTC")") }
     if quietHours == nil, let timeZone { sentences.append("devices without a time zone are in \(timeZone)") }

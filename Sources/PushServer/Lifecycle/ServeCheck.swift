@@ -15,7 +15,7 @@ package struct ServeCheck: Sendable {
     package var text: String
   }
 
-  package var facts: [Finding] = []
+  package internal(set) var facts: [Finding] = []
   /// What should be looked at, though the service starts.
   package internal(set) var warnings: [Finding] = []
   /// Why the service would not start, or not serve an app.
