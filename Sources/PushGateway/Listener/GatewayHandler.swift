@@ -104,8 +104,7 @@ extension GatewayHandler {
   }
 
   private func setReading(_ reads: Bool, _ context: ChannelHandlerContext) {
-    // Fails only when the channel is closed.
-    try? context.channel.syncOptions?.setOption(.autoRead, value: reads)
+    context.triggerUserOutboundEvent(reads ? ReadingEvent.resume : .pause, promise: nil)
   }
 
   /// Closes with a RST, by a linger time of zero. The close bypasses TLS, which would send

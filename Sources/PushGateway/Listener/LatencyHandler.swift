@@ -123,25 +123,19 @@ extension LatencyHandler {
     arrivals.removeAll()
   }
 
-  /// While the server pauses reading, arrivals stay in the delay line.
-  private func isReading(_ context: ChannelHandlerContext) -> Bool {
-    // Fails only when the channel is closed.
-    (try? context.channel.syncOptions?.getOption(.autoRead)) ?? true
-  }
-
   private func deliverArrivals(_ context: ChannelHandlerContext) {
     guard !isDelivering else { return }
     isDelivering = true
     let now = Self.now(context)
     var hasDelivered = false
-    while isReading(context), let arrival = arrivals.next(now: now) {
+    while let arrival = arrivals.next(now: now) {
       deliver(arrival, context)
       hasDelivered = true
     }
     isDelivering = false
     if hasDelivered { context.fireChannelReadComplete() }
     readAgain(context)
-    if isReading(context) { scheduleArrivals(context) }
+    scheduleArrivals(context)
   }
 
   private func deliver(_ arrival: Arrival, _ context: ChannelHandlerContext) {
@@ -166,12 +160,9 @@ extension LatencyHandler {
 // MARK: - To the client
 
 extension LatencyHandler {
-  /// Called again when a server that paused reading resumes.
   func read(context: ChannelHandlerContext) {
     isReadWithheld = true
     readAgain(context)
-    if let due = arrivals.nextDue, due <= Self.now(context) { deliverArrivals(context) }
-    scheduleArrivals(context)
   }
 
   private func readAgain(_ context: ChannelHandlerContext) {

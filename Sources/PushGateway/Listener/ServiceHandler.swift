@@ -158,8 +158,7 @@ final class ServiceHandler: ChannelInboundHandler {
   }
 
   private func setReading(_ reads: Bool, _ context: ChannelHandlerContext) {
-    // Fails only when the channel is closed. While the connection ends, bytes are read and
-    // discarded.
-    try? context.channel.syncOptions?.setOption(.autoRead, value: reads || isEnding)
+    // While the connection ends, bytes are read and discarded.
+    context.triggerUserOutboundEvent(reads || isEnding ? ReadingEvent.resume : .pause, promise: nil)
   }
 }

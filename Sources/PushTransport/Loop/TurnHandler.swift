@@ -14,9 +14,9 @@ package enum ReadingEvent: Sendable {
 /// only after all of them. Here handshakes do not wait, and each turn serves 64 KiB of one
 /// connection. While bytes wait, nothing more is read from that socket.
 ///
-/// A server that takes nothing more for a while says so with ``ReadingEvent``. Setting the
-/// channel's `autoRead` is not enough: it reads from the socket at once when it is set, although
-/// bytes wait here, and leaves these where they are if the socket has no more.
+/// A server that takes nothing more for a while says so with ``ReadingEvent``. The channel's
+/// `autoRead` would not do: when it is set it reads from the socket at once, past the handlers.
+/// Bytes that wait here would stay here if the socket has no more.
 ///
 /// Its place is before TLS in a server's pipeline. Used on the channel's event loop.
 final class TurnHandler: ChannelDuplexHandler {
@@ -53,8 +53,6 @@ final class TurnHandler: ChannelDuplexHandler {
   func read(context: ChannelHandlerContext) {
     guard !waiting.isEmpty || isPaused else { return context.read() }
     isReadWithheld = true
-    // A server that had stopped reading continues.
-    if !waiting.isEmpty { takeTurn(context) }
   }
 
   func triggerUserOutboundEvent(context: ChannelHandlerContext, event: Any, promise: EventLoopPromise<Void>?) {
@@ -83,15 +81,9 @@ final class TurnHandler: ChannelDuplexHandler {
     }
   }
 
-  /// If the server has stopped reading, waiting bytes stay where they are.
-  private func isReading(_ context: ChannelHandlerContext) -> Bool {
-    // It fails only on a channel that is already closed.
-    !isPaused && (try? context.channel.syncOptions?.getOption(.autoRead)) ?? true
-  }
-
   private func serve(_ context: ChannelHandlerContext, byteCount: Int) {
     var left = byteCount
-    while left > 0, !waiting.isEmpty, isReading(context) {
+    while left > 0, !waiting.isEmpty, !isPaused {
       // Takes all of the buffer unless the slice is shorter.
       let bytes = waiting[0].readSlice(length: min(left, waiting[0].readableBytes)) ?? ByteBuffer()
       if waiting[0].readableBytes == 0 { waiting.removeFirst() }
@@ -99,7 +91,7 @@ final class TurnHandler: ChannelDuplexHandler {
       context.fireChannelRead(wrapInboundOut(bytes))
     }
     guard waiting.isEmpty else {
-      if isReading(context) { takeTurn(context) }
+      if !isPaused { takeTurn(context) }
       return
     }
     context.fireChannelReadComplete()

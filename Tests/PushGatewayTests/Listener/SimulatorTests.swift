@@ -137,6 +137,22 @@ struct SimulatorTests {
     }
   }
 
+  @Test("after a pause, what had been read is served although nothing more comes", arguments: [0, 100])
+  func pauseInsideARead(latency: Int) async throws {
+    var faults = Faults()
+    faults.stopReading = Faults.Pause(Faults.Breakpoint(after: 1_500), duration: .milliseconds(50))
+    try await withSimulator(faults, configure: { $0.rules.latency = .milliseconds(latency) }) { simulator, memory in
+      try await RawClient.with(simulator) { connect in
+        let client = try await connect("app", false)
+        // 240 KB: the pause begins in a large read, with which everything has arrived.
+        client.send(FaultTests.frames(1...3_000) + Frames.probe(.framed, 7))
+        try await waitUntil("the probe is answered", limit: .seconds(120)) { client.closure != nil }
+        #expect(await client.ended() == Self.error(.missingDeviceToken, 7))
+      }
+      #expect(await simulator.settledTruth().accepted == 3_000)
+    }
+  }
+
   @Test("a client certificate is refused as long as the rule says, and the client sees the reason")
   func certificateRefused() async throws {
     var faults = Faults()
