@@ -1,4 +1,5 @@
 internal import Foundation
+internal import Support
 
 /// What `carillon bench --json` prints.
 struct BenchReport: Decodable {

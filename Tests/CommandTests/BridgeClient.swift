@@ -12,11 +12,11 @@ enum BridgeClient {
   /// object.
   private static let script = """
     import json, select, socket, ssl, struct, sys, time
-    port, ca, cert, key, count, every, first = sys.argv[2:9]
+    port, ca, cert, key, count, every, first = sys.argv[1:8]
     context = ssl.create_default_context(cafile=ca)
-    if len(sys.argv) > 9:
+    if len(sys.argv) > 8:
         context.set_ciphers("DEFAULT:@SECLEVEL=0")
-        context.minimum_version = context.maximum_version = getattr(ssl.TLSVersion, sys.argv[9])
+        context.minimum_version = context.maximum_version = getattr(ssl.TLSVersion, sys.argv[8])
     context.load_cert_chain(cert, key)
     payload = b'{"aps":{"alert":"Hello"}}'
     def item(kind, data):
@@ -101,7 +101,7 @@ enum BridgeClient {
   /// breaks off after so many bytes.
   private static let feedbackScript = """
     import json, socket, ssl, struct, sys
-    port, ca, cert, key, limit = sys.argv[2:7]
+    port, ca, cert, key, limit = sys.argv[1:6]
     context = ssl.create_default_context(cafile=ca)
     context.load_cert_chain(cert, key)
     plain = socket.create_connection(("127.0.0.1", int(port)), timeout=60)
@@ -157,8 +157,8 @@ enum BridgeClient {
   ) throws -> ChildProcess {
     try place.write(script, to: "client.py")
     return try ChildProcess(
-      ["\(port)", authority, certificate, key, "\(count)", "\(badEvery)", "\(first)"] + (version.map { [$0] } ?? []),
-      directory: place.url, preparation: "exec python3 client.py")
+      ["client.py", "\(port)", authority, certificate, key, "\(count)", "\(badEvery)", "\(first)"]
+        + (version.map { [$0] } ?? []), program: "python3", directory: place.url)
   }
 
   static func report(_ client: ChildProcess) async throws -> Report {
@@ -170,10 +170,8 @@ enum BridgeClient {
     in place: Workplace, port: Int, authority: String, certificate: String, key: String, limit: Int = 0
   ) async throws -> Feedback {
     try place.write(feedbackScript, to: "feedback.py")
-    let client = try ChildProcess(
-      ["\(port)", authority, certificate, key, "\(limit)"], directory: place.url,
-      preparation: "exec python3 feedback.py")
-    let ending = await client.ending()
+    let ending = try await ChildProcess.run(
+      ["feedback.py", "\(port)", authority, certificate, key, "\(limit)"], program: "python3", directory: place.url)
     return try JSONDecoder().decode(Feedback.self, from: Data(ending.output.utf8))
   }
 }

@@ -10,7 +10,7 @@ struct BridgeRawClient {
   /// of them one JSON list.
   private static let script = """
     import json, socket, ssl, sys
-    port, ca, cert, key, count, text = sys.argv[2:8]
+    port, ca, cert, key, count, text = sys.argv[1:7]
     context = ssl.create_default_context(cafile=ca)
     context.load_cert_chain(cert, key)
     found, open_ones = [], []
@@ -60,9 +60,9 @@ struct BridgeRawClient {
     let text = bytes.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
     process = try ChildProcess(
       [
-        "\(port)", bridge.site.certificates.files.authority, files.certificate, try #require(files.key), "\(count)",
-        text,
-      ], directory: bridge.site.place.url, preparation: "exec python3 raw.py")
+        "raw.py", "\(port)", bridge.site.certificates.files.authority, files.certificate, try #require(files.key),
+        "\(count)", text,
+      ], program: "python3", directory: bridge.site.place.url)
   }
 
   /// All connections have been tried.

@@ -81,11 +81,9 @@ struct BridgeTests {
     let tokens = (0..<50_000).map { BridgeClient.token($0, isBad: false) }
     try bridge.site.place.write(tokens.joined(separator: "\n") + "\n", to: "tokens.txt")
     let script = URL(filePath: #filePath).appending(path: "../../../ops/lib/bridge_client.py").standardized
-    let client = try ChildProcess(
-      ["\(service.bridge)", ".", "client", "tokens.txt", "hello.json"], directory: folder,
-      // The first word would be carillon.
-      preparation: "shift && exec python3 '\(script.path(percentEncoded: false))' fast")
-    let ending = await client.ending()
+    let ending = try await ChildProcess.run(
+      [script.path(percentEncoded: false), "fast", "\(service.bridge)", ".", "client", "tokens.txt", "hello.json"],
+      program: "python3", directory: folder)
     #expect(ending.status == 0, "\(ending)")
     service.process.send(SIGTERM)
     #expect(await service.process.ending().status == 0)
@@ -112,11 +110,11 @@ struct BridgeTests {
     ]
     for (frames, answer) in cases {
       try Data(frames).write(to: bridge.site.place.url.appending(path: "frames"))
-      let client = try ChildProcess(
-        [], directory: bridge.site.place.url,
-        preparation: "exec openssl s_client -quiet -connect 127.0.0.1:\(service.bridge) -cert \(files.certificate) "
-          + "-key \(files.key ?? "") -CAfile \(bridge.site.certificates.files.authority) <frames >answer #")
-      _ = await client.ending()
+      _ = try await ChildProcess.run(
+        [
+          "s_client", "-quiet", "-connect", "127.0.0.1:\(service.bridge)", "-cert", files.certificate, "-key",
+          files.key ?? "", "-CAfile", bridge.site.certificates.files.authority,
+        ], program: "openssl", directory: bridge.site.place.url, redirection: "<frames >answer")
       let found = try Data(contentsOf: bridge.site.place.url.appending(path: "answer"))
       #expect(Array(found) == answer)
     }

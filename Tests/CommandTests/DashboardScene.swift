@@ -12,6 +12,8 @@ struct DashboardScene {
   let service: ServeSite.Service
   private let bridge: Int
   private let bridgeClients: CertificateMaker.Files
+  /// A client of the bridge that stays.
+  private var idleClient: ChildProcess?
   /// May do everything.
   let key: String
   let campaigns: CampaignSite
@@ -65,10 +67,10 @@ struct DashboardScene {
     campaigns = CampaignSite(service, key: key)
     let scene = self
     async let keys: Void = scene.makeKeys()
-    async let bridge: Void = scene.useBridge()
+    async let client = scene.useBridge()
     try await makeCampaigns()
     try await keys
-    try await bridge
+    idleClient = try await client
     try await send()
   }
 
@@ -137,8 +139,8 @@ struct DashboardScene {
     return made.output.trimmingCharacters(in: .whitespacesAndNewlines)
   }
 
-  /// One client is refused, one sends and ends, and one stays.
-  private func useBridge() async throws {
+  /// One client is refused, one sends and ends, and the one that is returned stays.
+  private func useBridge() async throws -> ChildProcess {
     for topic in ["com.example.unknown", HTTP2Site.topic] {
       let files = try #require(bridgeClients.apps[topic])
       let client = try BridgeClient.start(
@@ -147,10 +149,11 @@ struct DashboardScene {
       _ = await client.ending()
     }
     let files = try #require(bridgeClients.apps[HTTP2Site.topic])
-    _ = try ChildProcess(
-      [], directory: serve.site.place.url,
-      preparation: "exec openssl s_client -quiet -connect 127.0.0.1:\(bridge) -cert \(files.certificate) "
-        + "-key \(files.key ?? "") -CAfile \(serve.site.certificates.files.authority) #")
+    return try ChildProcess(
+      [
+        "s_client", "-quiet", "-connect", "127.0.0.1:\(bridge)", "-cert", files.certificate, "-key", files.key ?? "",
+        "-CAfile", serve.site.certificates.files.authority,
+      ], program: "openssl", directory: serve.site.place.url)
   }
 
   /// Notifications of every app, more for some.

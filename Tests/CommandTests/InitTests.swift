@@ -17,16 +17,9 @@ struct InitTests {
     #expect(mode == 0o600)
     let block = made.output.split(separator: "\n").dropFirst().joined(separator: "\n")
     try place.write(block + "\nsh demo/stop.sh\n", to: "block.sh")
-    let run = Process()
-    run.executableURL = URL(filePath: "/bin/sh")
-    run.arguments = ["block.sh"]
-    run.currentDirectoryURL = place.url
-    _ = FileManager.default.createFile(atPath: place.path("block.out"), contents: nil)
-    let output = try FileHandle(forWritingTo: URL(filePath: place.path("block.out")))
-    run.standardOutput = output
-    run.standardError = output
-    try run.run()
-    try await waitUntil("the copied commands have ended") { !run.isRunning }
+    // Into a file: what the block starts in the background keeps the descriptors.
+    _ = try await ChildProcess.run(
+      ["block.sh"], program: "sh", directory: place.url, redirection: ">block.out 2>&1")
     let text = try place.read("block.out")
     #expect(text.contains(#""state":"finished","outcome":"accepted""#), "\(text)")
     #expect(text.contains(#""id":"news""#), "\(text)")

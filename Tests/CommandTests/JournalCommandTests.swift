@@ -5,7 +5,7 @@ internal import Testing
 extension JournalCampaigns {
   /// `carillon journal inspect | verify | abandon` after a kill, and the segments as files of the
   /// lz4 tool.
-  @Suite("The journal commands", .timeLimit(.minutes(20)))
+  @Suite("The journal commands", .serialized, .timeLimit(.minutes(20)))
   struct JournalCommandTests {
     private struct Report: Decodable {
       struct Campaign: Decodable {
@@ -180,7 +180,7 @@ extension JournalCampaigns {
         // The tool's output includes everything in the frames, also the headers of records.
         let read = try await Self.lz4(segment.path)
         #expect(isTorn || read.status == 0, "\(segment.lastPathComponent) of \(report): lz4 ended with \(read.status)")
-        #expect(read.byteCount > 0)
+        #expect(!read.isEmpty)
       }
       let resumed = try await site.resume()
       #expect(resumed.status == 0, "\(resumed)")
@@ -188,17 +188,9 @@ extension JournalCampaigns {
       for segment in site.segments { #expect(try await Self.lz4(segment.path).status == 0) }
     }
 
-    private static func lz4(_ path: String) async throws -> (status: Int32, byteCount: Int) {
-      let process = Process()
-      process.executableURL = URL(filePath: "/usr/bin/env")
-      process.arguments = ["lz4", "-dc", path]
-      let pipe = Pipe()
-      process.standardOutput = pipe
-      process.standardError = FileHandle.nullDevice
-      try process.run()
-      let output = try pipe.fileHandleForReading.readToEnd() ?? Data()
-      process.waitUntilExit()
-      return (process.terminationStatus, output.count)
+    private static func lz4(_ path: String) async throws -> (status: Int32, isEmpty: Bool) {
+      let read = try await ChildProcess.run(["-dc", path], program: "lz4")
+      return (read.status, read.output.isEmpty)
     }
   }
 }

@@ -130,8 +130,7 @@ struct MetricsServeTests {
   private func check(_ export: Export) async throws {
     let tool = "/usr/bin/promtool"
     guard FileManager.default.isExecutableFile(atPath: tool) else { return }
-    let ending = try await ChildProcess.run(
-      [], input: export.text, preparation: "exec \(tool) check metrics #")
+    let ending = try await ChildProcess.run(["check", "metrics"], program: tool, input: export.text)
     #expect(ending.status == 0 && ending.output.isEmpty && ending.errors.isEmpty, "\(ending)")
   }
 }

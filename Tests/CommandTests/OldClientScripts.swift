@@ -7,8 +7,8 @@ enum OldClientScripts {
   /// In front of each: works with Python 2 and 3.
   private static let head = """
     import json, os, sys, time
-    port, feedback, pem = int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
-    count, every = int(sys.argv[5]), int(sys.argv[6])
+    port, feedback, pem = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+    count, every = int(sys.argv[4]), int(sys.argv[5])
     deadline = time.time() + 600
     def token(n):
         return ("bad" if n % every == every // 2 else "00a") + "%061x" % n

@@ -57,9 +57,9 @@ struct OldClientTests {
     let others = (0..<count).filter { $0 % every != every / 2 }.map { BridgeClient.token($0, isBad: false) }
     let gone = others.filter { $0.hasPrefix(Self.gonePrefix) }
     let client = try ChildProcess(
-      ["\(service.bridge)", "\(service.feedback)", "both.pem", "\(count)", "\(every)"],
-      directory: bridge.site.place.url,
-      preparation: "export PYTHONPATH='\(folder)/\(path)'; exec '\(folder)/\(python)' sender.py")
+      ["sender.py", "\(service.bridge)", "\(service.feedback)", "both.pem", "\(count)", "\(every)"],
+      program: "\(folder)/\(python)", directory: bridge.site.place.url,
+      preparation: "PYTHONPATH='\(folder)/\(path)' exec")
     let good = others.count - gone.count
     try await waitUntil("all are taken in, and the feedback was handed out") {
       if client.hasEnded { return true }

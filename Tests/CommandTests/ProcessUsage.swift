@@ -1,4 +1,5 @@
 internal import Foundation
+internal import Support
 internal import Testing
 
 /// What a running process takes of the machine.

@@ -1,4 +1,5 @@
 internal import Foundation
+internal import Support
 internal import Testing
 
 /// A running service in front of its simulator, with a key of its API: what most tests of `carillon

@@ -1,4 +1,5 @@
 internal import Foundation
+internal import Support
 
 /// The account that `carillon send --json` prints.
 struct SentAccount: Decodable, Hashable {

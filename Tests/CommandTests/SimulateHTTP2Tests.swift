@@ -60,25 +60,17 @@ struct SimulateHTTP2Tests {
   }
 
   /// Posts to tokens with nghttp and a provider token. Returns nghttp's output.
-  private func post(_ port: Int, _ tokens: [String], key: ProviderKey) throws -> String {
+  private func post(_ port: Int, _ tokens: [String], key: ProviderKey) async throws -> String {
     try place.write(#"{"aps":{"alert":"Hello"}}"#, to: "payload.json")
     let token = try key.token(issuedAt: Int64(Date().timeIntervalSince1970))
-    let process = Process()
-    process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
-    process.arguments =
+    let arguments =
       [
-        "nghttp", "-v", "-y", "-d", place.path("payload.json"), "-H", ":method: POST", "-H",
+        "-v", "-y", "-d", place.path("payload.json"), "-H", ":method: POST", "-H",
         "apns-topic: \(Self.topic)", "-H",
         "authorization: bearer \(token)",
       ]
       + tokens.map { "https://localhost:\(port)/3/device/\($0)" }
-    let output = Pipe()
-    process.standardOutput = output
-    process.standardError = output
-    try process.run()
-    let text = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
-    process.waitUntilExit()
-    return text
+    return try await ChildProcess.run(arguments, program: "nghttp", redirection: "2>&1").output
   }
 
   private static func token(_ prefix: String) -> String { prefix + String(repeating: "0", count: 64 - prefix.count) }
@@ -93,7 +85,7 @@ struct SimulateHTTP2Tests {
     #expect(ready.channels != port)
     #expect(port > 0)
     let key = try ProviderKey.load(file: file.file, keyIdentifier: file.keyId, teamIdentifier: file.teamId)
-    let text = try post(port, [Self.token("aa"), Self.token("dead")], key: key)
+    let text = try await post(port, [Self.token("aa"), Self.token("dead")], key: key)
     #expect(text.contains(":status: 200"), "\(text)")
     #expect(text.contains(":status: 400"), "\(text)")
     #expect(text.contains(#"{"reason":"BadDeviceToken"}"#), "\(text)")
@@ -124,7 +116,7 @@ struct SimulateHTTP2Tests {
     #expect(ready.tokenKey == nil)
     #expect(ready.channels == nil)
     let key = try ProviderKey.load(file: file.file, keyIdentifier: file.keyId, teamIdentifier: file.teamId)
-    let text = try post(try #require(ready.http2), [Self.token("cc"), Self.token("dead")], key: key)
+    let text = try await post(try #require(ready.http2), [Self.token("cc"), Self.token("dead")], key: key)
     #expect(text.contains(":status: 200"), "\(text)")
     #expect(text.contains(":status: 410"), "\(text)")
     #expect(text.contains(#"{"reason":"Unregistered","timestamp":"#), "\(text)")
@@ -144,7 +136,7 @@ struct SimulateHTTP2Tests {
     let (simulator, ready) = try await start(["--http2-port", "0", "--rules", "made/rules.yaml"])
     #expect(ready.tokenKey == nil)
     let key = try ProviderKey.load(file: file.file, keyIdentifier: file.keyId, teamIdentifier: file.teamId)
-    let text = try post(try #require(ready.http2), [Self.token("cc")], key: key)
+    let text = try await post(try #require(ready.http2), [Self.token("cc")], key: key)
     #expect(text.contains(":status: 200"), "\(text)")
     _ = try await stop(simulator)
   }

@@ -1,6 +1,7 @@
 internal import Foundation
 internal import PushTransport
 internal import PushWire
+internal import Support
 internal import Testing
 
 /// A gateway in Python (`ForeignGateway.py`) as a child process. It shares neither protocol nor TLS
@@ -19,26 +20,22 @@ struct ForeignGateway {
   let port: Int
   let certificates: CertificateMaker.Files
   private let directory: URL
-  private let process = Process()
-  private let output = Pipe()
+  private let process: ChildProcess
 
   /// - Parameter behaviour: JSON; see `ForeignGateway.py`.
-  init(_ behaviour: String) throws {
+  init(_ behaviour: String) async throws {
     directory = FileManager.default.temporaryDirectory.appending(path: "carillon-foreign-\(UUID().uuidString)")
     let folder = directory.path(percentEncoded: false)
     certificates = try CertificateMaker.makeAll(
       in: folder, topics: [Self.topic], at: Int64(Date().timeIntervalSince1970))
     let script = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "ForeignGateway.py").path(
       percentEncoded: false)
-    process.executableURL = URL(filePath: "/usr/bin/env")
-    process.arguments = [
-      "python3", script, certificates.server.certificate, certificates.server.key ?? "", certificates.authority,
-      "\(folder)/record", behaviour,
-    ]
-    process.standardOutput = output
-    try process.run()
-    guard let line = Self.line(output.fileHandleForReading), let port = Self.sums(line)["port"] else {
-      process.terminate()
+    process = try ChildProcess(
+      [
+        script, certificates.server.certificate, certificates.server.key ?? "", certificates.authority,
+        "\(folder)/record", behaviour,
+      ], program: "python3")
+    guard let line = await process.line(0), let port = Self.sums(line)["port"] else {
       try? FileManager.default.removeItem(at: directory)
       throw NotStarted()
     }
@@ -48,11 +45,12 @@ struct ForeignGateway {
   struct NotStarted: Error {}
 
   /// Stops the gateway, removes its files and returns its record.
-  func stop() throws -> Record {
+  func stop() async throws -> Record {
     defer { try? FileManager.default.removeItem(at: directory) }
-    process.terminate()
+    process.send(SIGTERM)
+    _ = await process.ending()
     var record = Record()
-    record.sums = Self.line(output.fileHandleForReading).map(Self.sums) ?? [:]
+    record.sums = await process.line(1).map(Self.sums) ?? [:]
     let text = try String(contentsOf: directory.appending(path: "record"), encoding: .utf8)
     for line in text.split(separator: "\n") {
       let fields = line.split(separator: " ")
@@ -69,16 +67,6 @@ struct ForeignGateway {
     let context = try TLSContext(
       client: TLSClientConfiguration(credential: credential, trust: .file(certificates.authority)))
     return SocketDialer(host: "127.0.0.1", port: port, context: context)
-  }
-
-  /// The bytes up to the next line end; nil if there is none.
-  private static func line(_ handle: FileHandle) -> String? {
-    var bytes = Data()
-    while let byte = try? handle.read(upToCount: 1), !byte.isEmpty {
-      if byte[byte.startIndex] == UInt8(ascii: "\n") { return String(decoding: bytes, as: UTF8.self) }
-      bytes.append(byte)
-    }
-    return nil
   }
 
   private static func sums(_ json: String) -> [String: Int] {

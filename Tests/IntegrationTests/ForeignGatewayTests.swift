@@ -97,13 +97,13 @@ internal import Testing
     campaign.configuration.policy.backoffLimit = .milliseconds(100)
     campaign.configuration.policy.plantedMistake = mistake
 
-    let gateway = try ForeignGateway(scenario.behaviour)
+    let gateway = try await ForeignGateway(scenario.behaviour)
     let sent: EndToEnd.Sent
     do { sent = try await campaign.send(through: gateway.dialer()) } catch {
-      _ = try gateway.stop()
+      _ = try await gateway.stop()
       throw error
     }
-    let record = try gateway.stop()
+    let record = try await gateway.stop()
 
     var check = AccountCheck(
       tokens: campaign.tokens, account: sent.account, outcomes: sent.outcomes, arrivals: record.accepted)

@@ -14,7 +14,6 @@ internal import Testing
     let place = try NghttpdPlace()
     defer { place.remove() }
     let server = try await place.start(streamLimit: streamLimit)
-    defer { server.end() }
     var campaign = HTTP2EndToEnd(tokenCount: streamLimit == 1 ? 500 : 5_000, seed: 1)
     campaign.configuration.connections = 3...3
     let listener = GoneBook()
@@ -24,6 +23,7 @@ internal import Testing
     #expect(result.account.resent == 0, "\(result.account)")
     #expect(result.failure == nil)
     #expect(listener.book.outcomes.isEmpty)
+    server.send(SIGKILL)
   }
 
   @Test("after a kill of nghttpd another one continues: all are accepted, and those in flight are possible duplicates")
@@ -31,7 +31,6 @@ internal import Testing
     let place = try NghttpdPlace()
     defer { place.remove() }
     let first = try await place.start(streamLimit: 10)
-    defer { first.end() }
     let campaign = {
       var campaign = HTTP2EndToEnd(tokenCount: 4_000, seed: 2)
       campaign.configuration.connections = 2...2
@@ -41,14 +40,15 @@ internal import Testing
     let listener = AcceptedCounter()
     async let sending = Self.send(campaign, through: try place.dialer(), listener)
     await listener.reached(1_000)
-    first.end()
+    first.send(SIGKILL)
+    _ = await first.ending()
     let second = try await place.start(streamLimit: 10)
-    defer { second.end() }
     let result = try await sending
     #expect(result.account.confirmed == campaign.tokens.count, "\(result.account), \(result.failure ?? "")")
     #expect(result.failure == nil, "\(result.account), \(result.failure ?? "")")
     #expect(result.account.possibleDuplicates <= 2 * 10, "\(result.account)")
     #expect(result.account.resent >= result.account.possibleDuplicates, "\(result.account)")
+    second.send(SIGKILL)
   }
 }
 
@@ -115,45 +115,28 @@ struct NghttpdPlace {
   }
 
   /// Starts nghttpd, and returns when it accepts connections. Waits for at most 10 s.
-  func start(streamLimit: Int) async throws -> Nghttpd {
+  func start(streamLimit: Int) async throws -> ChildProcess {
     let path = try #require(
       ["/usr/bin/nghttpd", "/usr/sbin/nghttpd", "/usr/local/bin/nghttpd"].first {
         FileManager.default.isExecutableFile(atPath: $0)
       },
       "ops/test installs nghttp2-server")
-    let process = Process()
-    process.executableURL = URL(filePath: path)
-    process.arguments = [
-      "-a", "127.0.0.1", "--echo-upload", "-m", "\(streamLimit)", "-d", directory.path(percentEncoded: false),
-      "\(port)", certificates.server.key ?? "",
-      certificates.server.certificate,
-    ]
-    process.standardOutput = FileHandle.nullDevice
-    process.standardError = FileHandle.nullDevice
-    try process.run()
-    for _ in 0..<2_000 where process.isRunning {
+    let process = try ChildProcess(
+      [
+        "-a", "127.0.0.1", "--echo-upload", "-m", "\(streamLimit)", "-d", directory.path(percentEncoded: false),
+        "\(port)", certificates.server.key ?? "", certificates.server.certificate,
+      ], program: path, redirection: ">/dev/null 2>&1")
+    for _ in 0..<2_000 where !process.hasEnded {
       if let channel = try? await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton).connect(
         host: "127.0.0.1", port: port
       ).get() {
         try? await channel.close()
-        return Nghttpd(process: process)
+        return process
       }
       try await Task.sleep(for: .milliseconds(5))
     }
-    Nghttpd(process: process).end()
     throw NotStarted()
   }
 
   struct NotStarted: Error {}
-}
-
-struct Nghttpd {
-  fileprivate let process: Process
-
-  /// Kills it at once. The system closes its connections.
-  func end() {
-    guard process.isRunning else { return }
-    kill(process.processIdentifier, SIGKILL)
-    process.waitUntilExit()
-  }
 }

@@ -236,22 +236,18 @@ struct PosixTests {
   @Test("an owner that was killed does not block the next one")
   func killedOwner() async throws {
     let directory = try TemporaryDirectory()
-    let owner = Process()
-    owner.executableURL = URL(filePath: "/usr/bin/env")
     // flock(1) takes the same lock. It reports when it has it; then its process is killed.
-    owner.arguments = [
-      "flock", "--no-fork", directory.path + "/lock", "sh", "-c", "echo $$ > \"$0\"; echo; exec sleep 600",
-      directory.path + "/lock",
-    ]
-    let pipe = Pipe()
-    owner.standardOutput = pipe
-    try owner.run()
-    _ = try pipe.fileHandleForReading.read(upToCount: 1)
-    #expect(throws: JournalError.inUse(path: directory.path, pid: owner.processIdentifier)) {
+    let owner = try ChildProcess(
+      [
+        "--no-fork", directory.path + "/lock", "sh", "-c", "echo $$ > \"$0\"; echo; exec sleep 600",
+        directory.path + "/lock",
+      ], program: "flock")
+    #expect(await owner.line(0) == "")
+    #expect(throws: JournalError.inUse(path: directory.path, pid: owner.identifier)) {
       _ = try open(directory.path)
     }
-    kill(owner.processIdentifier, SIGKILL)
-    owner.waitUntilExit()
+    owner.send(SIGKILL)
+    _ = await owner.ending()
     let journal = try open(directory.path).journal
     try await journal.close()
   }

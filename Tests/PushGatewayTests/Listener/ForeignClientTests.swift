@@ -2,6 +2,7 @@ internal import Foundation
 internal import PushGateway
 internal import PushTransport
 internal import PushWire
+internal import Support
 internal import Testing
 
 /// A client from outside this project: Python's `ssl` module, blocking sockets, frames written byte
@@ -36,22 +37,12 @@ struct ForeignClientTests {
     let certificates = try #require(simulator.certificates)
     let app = try #require(certificates.apps["app"])
     let key = try #require(app.key)
-    let process = Process()
-    process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
-    process.arguments = [
-      "python3", "-c", Self.script, "\(port)", certificates.authority, app.certificate, key, version,
-      Digest.hexadecimal(frames), "\(times)",
-    ]
-    let output = Pipe()
-    process.standardOutput = output
-    process.standardError = output
-    return try await withCheckedThrowingContinuation { continuation in
-      process.terminationHandler = { _ in
-        let text = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
-        continuation.resume(returning: text.trimmingCharacters(in: .whitespacesAndNewlines))
-      }
-      do { try process.run() } catch { continuation.resume(throwing: error) }
-    }
+    let ending = try await ChildProcess.run(
+      [
+        "-c", Self.script, "\(port)", certificates.authority, app.certificate, key, version,
+        Digest.hexadecimal(frames), "\(times)",
+      ], program: "python3", redirection: "2>&1")
+    return ending.output.trimmingCharacters(in: .whitespacesAndNewlines)
   }
 
   /// One frame of each command for the token `00 01 … 1f` and the payload `{"aps":{}}`, copied from

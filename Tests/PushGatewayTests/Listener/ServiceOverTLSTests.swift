@@ -2,6 +2,7 @@ internal import Foundation
 internal import PushGateway
 internal import PushTransport
 internal import PushWire
+internal import Support
 internal import Testing
 
 /// The HTTP/2 service over real TLS, by h2load, nghttp and openssl.
@@ -38,7 +39,7 @@ struct ServiceOverTLSTests {
       if let files = certificate.flatMap({ simulator.certificates?.apps[$0] }) {
         arguments += ["--cert", files.certificate, "--key", files.key ?? ""]
       }
-      return try await ForeignProgram.run("nghttp", arguments + [url(path)]).text
+      return try await ChildProcess.run(arguments + [url(path)], program: "nghttp", redirection: "2>&1").output
     }
   }
 
@@ -95,14 +96,13 @@ struct ServiceOverTLSTests {
   @Test("h2load with a token: every request is accepted and counted", arguments: [(1, 1, 300), (3, 100, 9000)])
   func h2load(clients: Int, streams: Int, total: Int) async throws {
     try await with { site in
-      let text = try await ForeignProgram.run(
-        "h2load",
+      let text = try await ChildProcess.run(
         [
           "-n", "\(total)", "-c", "\(clients)", "-m", "\(streams)", "-d",
           try site.file("payload", ServiceDriver.payload), "-H", "apns-topic: \(Self.topic)",
           "-H", try site.bearer(), site.url(Self.path),
-        ]
-      ).text
+        ], program: "h2load", redirection: "2>&1"
+      ).output
       #expect(text.contains("\(total) succeeded, 0 failed, 0 errored, 0 timeout"), "\(text)")
       let truth = await site.simulator.stop(grace: .zero).http2[Self.topic]
       #expect((truth?.accepted, truth?.refusedCount, truth?.connections, truth?.unanswered) == (total, 0, clients, 0))
@@ -120,14 +120,13 @@ struct ServiceOverTLSTests {
       $0.common.http2.limits = [ServiceFaults.LimitChange(Faults.Breakpoint(after: 500), limit: 3)]
     }) { site in
       let identifier = "9f3b2c4d-0000-4000-8000-00000000000a"
-      let text = try await ForeignProgram.run(
-        "h2load",
+      let text = try await ChildProcess.run(
         [
           "-n", "4000", "-c", "2", "-m", "50", "-d", try site.file("payload", ServiceDriver.payload), "-H",
           "apns-topic: \(Self.topic)",
           "-H", "apns-id: \(identifier)", "-H", try site.bearer(), site.url(Self.path),
-        ]
-      ).text
+        ], program: "h2load", redirection: "2>&1"
+      ).output
       let codes = try #require(text.firstMatch(of: /status codes: (\d+) 2xx, 0 3xx, 0 4xx, (\d+) 5xx/), "\(text)")
       let truth = try #require(await site.simulator.stop(grace: .zero).http2[Self.topic])
       #expect(truth.accepted == Int(codes.1), "\(text)")
@@ -146,14 +145,13 @@ struct ServiceOverTLSTests {
       $0.common.http2.goAway = ServiceFaults.GoAway(Faults.Breakpoint(after: 777), reason: "Shutdown")
       $0.common.http2.delay = .uniform(.zero, .milliseconds(delay))
     }) { site in
-      let text = try await ForeignProgram.run(
-        "h2load",
+      let text = try await ChildProcess.run(
         [
           "-n", "4000", "-c", "2", "-m", "100", "-d", try site.file("payload", ServiceDriver.payload), "-H",
           "apns-topic: \(Self.topic)", "-H",
           try site.bearer(), site.url(Self.path),
-        ]
-      ).text
+        ], program: "h2load", redirection: "2>&1"
+      ).output
       let codes = try #require(text.firstMatch(of: /status codes: (\d+) 2xx/), "\(text)")
       let truth = try #require(await site.simulator.stop(grace: .zero).http2[Self.topic])
       #expect(truth.accepted == 2 * 777, "\(text) \(truth)")
@@ -176,9 +174,10 @@ struct ServiceOverTLSTests {
         let input = parts.map { String(decoding: Base64URL.encode(Array($0.utf8)), as: UTF8.self) }.joined(
           separator: ".")
         let output = "\(site.directory)/signature"
-        let ending = try await ForeignProgram.run(
-          "openssl", ["dgst", "-sha256", "-sign", key.file, "-out", output, try site.file("input", Array(input.utf8))])
-        #expect(ending.status == 0, "\(ending.text)")
+        let ending = try await ChildProcess.run(
+          ["dgst", "-sha256", "-sign", key.file, "-out", output, try site.file("input", Array(input.utf8))],
+          program: "openssl")
+        #expect(ending.status == 0, "\(ending)")
         return (input, Array(try Data(contentsOf: URL(fileURLWithPath: output))))
       }
       func text(_ bytes: [UInt8]) -> String { String(decoding: Base64URL.encode(bytes), as: UTF8.self) }
@@ -236,14 +235,86 @@ struct ServiceOverTLSTests {
             answer += piece
         print("answered" if b"\\x00\\x00\\x00\\x01\\x88" in answer else "closed")
         """
-      let ending = try await ForeignProgram.run(
-        "python3",
+      let ending = try await ChildProcess.run(
         [
           "-c", script, "\(site.port)", try #require(site.simulator.certificates).authority, files.certificate,
           files.key ?? "", Digest.hexadecimal(bytes),
-        ])
-      #expect(ending.text == (isStrict ? "closed\n" : "answered\n"))
+        ], program: "python3", redirection: "2>&1")
+      #expect(ending.output == (isStrict ? "closed\n" : "answered\n"))
       #expect(site.memory.requests.count == (isStrict ? 0 : 1))
+    }
+  }
+
+  /// Makes channels, asks 1,200 times for the list of all of them in one write, and reads
+  /// everything. Prints how many requests were answered.
+  private static let greedyClient = """
+    import socket, ssl, struct, sys
+    context = ssl.create_default_context(cafile=sys.argv[2])
+    context.load_cert_chain(sys.argv[3], sys.argv[4])
+    context.set_alpn_protocols(["h2"])
+    connection = socket.create_connection(("127.0.0.1", int(sys.argv[1])), timeout=60)
+    tls = context.wrap_socket(connection, server_hostname="localhost")
+    def frame(kind, flags, stream, payload=b""):
+        return struct.pack(">I", len(payload))[1:] + bytes([kind, flags]) + struct.pack(">I", stream) + payload
+    def block(fields):
+        # Literals of less than 127 bytes, without Huffman code.
+        return b"".join(b"\\0" + bytes([len(n)]) + n + bytes([len(v)]) + v for n, v in fields)
+    def fields(method, path, *more):
+        names = (b":method", b":scheme", b":authority", b":path")
+        return block([*zip(names, (method, b"https", b"localhost", path)), *more])
+    window = 0x7fffffff
+    tls.sendall(b"PRI * HTTP/2.0\\r\\n\\r\\nSM\\r\\n\\r\\n" + frame(4, 0, 0, struct.pack(">HI", 4, window))
+        + frame(8, 0, 0, struct.pack(">I", window - 65535)))
+    held = b""
+    def answers(wanted):
+        global held
+        count = 0
+        while count < wanted:
+            piece = tls.recv(1 << 20)
+            if not piece:
+                break
+            held += piece
+            at = 0
+            while len(held) - at >= 9:
+                size = int.from_bytes(held[at:at + 3], "big")
+                if len(held) - at - 9 < size:
+                    break
+                if held[at + 3] in (0, 1) and held[at + 4] & 1:
+                    count += 1
+                at += 9 + size
+            held = held[at:]
+        return count
+    app = b"/1/apps/com.example.news/"
+    stream = 1
+    body = b'{"push-type":"LiveActivity","message-storage-policy":1}'
+    asked = b""
+    for _ in range(500):
+        asked += frame(1, 4, stream, fields(b"POST", app + b"channels")) + frame(0, 1, stream, body)
+        stream += 2
+    tls.sendall(asked)
+    answers(500)
+    asked = b""
+    for _ in range(1200):
+        asked += frame(1, 5, stream, fields(b"GET", app + b"all-channels", (b"x-padding", b"p" * 100)))
+        stream += 2
+    try:
+        tls.sendall(asked)
+        print("answered", answers(1200))
+    except TimeoutError:
+        print("nothing came for 60 s")
+    """
+
+  @Test("a service that stops reading while a client does not read answers every request afterwards")
+  func greedyClient() async throws {
+    // With latency all requests have been read before the first answers go.
+    try await with(configure: { $0.rules.latency = .milliseconds(100) }) { site in
+      let port = try #require(site.simulator.channelsPort)
+      let certificates = try #require(site.simulator.certificates)
+      let files = try #require(certificates.apps[Self.topic])
+      let ending = try await ChildProcess.run(
+        ["-c", Self.greedyClient, "\(port)", certificates.authority, files.certificate, files.key ?? ""],
+        program: "python3")
+      #expect(ending.output == "answered 1200\n", "\(ending)")
     }
   }
 

@@ -1,77 +1,68 @@
-internal import Foundation
-internal import Support
+package import Foundation
 internal import Synchronization
-internal import Testing
 
-/// The end of a run of the built `carillon`.
-struct Ending: CustomStringConvertible {
-  let status: Int32
-  let output: String
-  let errors: String
-  var description: String { "exit status \(status)\nstandard output: \(output)\nstandard error: \(errors)" }
+/// The end of a run of a program.
+package struct Ending: CustomStringConvertible, Sendable {
+  package let status: Int32
+  package let output: String
+  package let errors: String
+
+  package init(status: Int32, output: String, errors: String) {
+    self.status = status
+    self.output = output
+    self.errors = errors
+  }
+
+  package var description: String { "exit status \(status)\nstandard output: \(output)\nstandard error: \(errors)" }
 }
 
-/// The built executable as a child process. Standard input and error are files; a thread reads
-/// standard output from a pipe.
+/// A program as a child process, by default the built `carillon`. Standard input and error are
+/// files; a thread reads standard output from a pipe.
+///
+/// The child is killed when this object goes, whether or not its test got to its end, and when a
+/// task that waits for the child is cancelled.
 ///
 /// Foundation's Process is not used: when many tests start it at once, it sometimes misses the end
 /// of a child.
-final class ChildProcess: Sendable {
-  private struct State {
-    var lines: [String] = []
-    var partial: [UInt8] = []
-    var ending: Ending?
-    var waiters: [CheckedContinuation<Void, Never>] = []
-  }
-
-  private let state = Mutex(State())
-  let identifier: pid_t
-  private let files: Workplace
+package final class ChildProcess: Sendable {
+  private let child: RunningChild
+  package var identifier: pid_t { child.identifier }
 
   /// `carillon` is in the folder of the test bundle, whatever the build folder's name.
-  static let executable = URL(filePath: "/proc/self/exe").resolvingSymlinksInPath().deletingLastPathComponent()
-    .appending(path: "carillon")
+  package static let executable = URL(filePath: "/proc/self/exe").resolvingSymlinksInPath()
+    .deletingLastPathComponent().appending(path: "carillon")
 
   /// - Parameters:
+  ///   - program: its path, or a name that the shell finds. Nil: `carillon`.
   ///   - redirection: For the shell that starts it, such as `>/dev/full`.
   ///   - preparation: What the shell does first, such as `ulimit -f 40 && exec`. It ends with the
   ///     word that starts the command.
-  init(
-    _ arguments: [String], input: String = "", directory: URL? = nil, redirection: String = "",
-    preparation: String = "exec"
+  package init(
+    _ arguments: [String], program: String? = nil, input: String = "", directory: URL? = nil,
+    redirection: String = "", preparation: String = "exec"
   ) throws {
-    files = try Workplace()
+    let files = try Workplace()
     try files.write(input, to: "input")
+    let command = [program ?? Self.executable.path(percentEncoded: false)] + arguments
     let (started, output) = try Self.start(
-      arguments, files: files, directory: directory, redirection: redirection, preparation: preparation)
-    identifier = started
-    Thread.detachNewThread { [self] in
-      var block = [UInt8](repeating: 0, count: 65_536)
-      while true {
-        let count = unsafe read(output, &block, block.count)
-        if count < 0, errno == EINTR { continue }
-        guard count > 0 else { break }
-        received(block[..<count])
-      }
-      close(output)
-      var status: Int32 = 0
-      while unsafe waitpid(started, &status, 0) < 0, errno == EINTR {}
-      // As in a shell: a signal gives 128 plus its number.
-      ended(status: status & 0x7F == 0 ? (status >> 8) & 0xFF : 128 + (status & 0x7F), errors: errors)
-    }
+      command, files: files, directory: directory, redirection: redirection, preparation: preparation)
+    child = RunningChild(started, files: files)
+    child.follow(output)
   }
+
+  deinit { child.send(SIGKILL) }
 
   /// Children are started one at a time, and the read end of each pipe is closed in all others. A
   /// child with the end of another child's pipe would keep its reader waiting until it ends.
   private static let spawning = Mutex(())
 
   private static func start(
-    _ arguments: [String], files: Workplace, directory: URL?, redirection: String, preparation: String
+    _ command: [String], files: Workplace, directory: URL?, redirection: String, preparation: String
   ) throws -> (pid_t, output: Int32) {
     try spawning.withLock { _ in
       keepDescriptors()
       var ends: [Int32] = [0, 0]
-      try #require(unsafe pipe(&ends) == 0)
+      guard unsafe pipe(&ends) == 0 else { throw NotStarted(description: "no pipe: errno \(errno)") }
       for end in ends { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
       defer { close(ends[1]) }
       var actions = unsafe posix_spawn_file_actions_t()
@@ -98,13 +89,12 @@ final class ChildProcess: Sendable {
       let place = directory ?? FileManager.default.temporaryDirectory
       let shell = [
         path, "-c", "cd \"$0\" && \(preparation) \"$@\" \(redirection)", place.path(percentEncoded: false),
-        executable.path(percentEncoded: false),
       ]
-      var words = unsafe (shell + arguments).map { unsafe strdup($0) } + [nil]
+      var words = unsafe (shell + command).map { unsafe strdup($0) } + [nil]
       defer { unsafe words.forEach { unsafe free($0) } }
       var child: pid_t = 0
       let problem = unsafe posix_spawn(&child, path, &actions, &attributes, &words, environ)
-      try #require(problem == 0, "\(path) cannot be started: \(unsafe String(cString: strerror(problem)))")
+      guard problem == 0 else { throw NotStarted(description: "\(path): \(unsafe String(cString: strerror(problem)))") }
       return (child, ends[0])
     }
   }
@@ -118,14 +108,81 @@ final class ChildProcess: Sendable {
     }
   }
 
-  /// Runs the command to its end.
-  static func run(
-    _ arguments: [String], input: String = "", directory: URL? = nil, redirection: String = "",
-    preparation: String = "exec"
+  private struct NotStarted: Error, CustomStringConvertible {
+    let description: String
+  }
+
+  /// Runs the program to its end.
+  package static func run(
+    _ arguments: [String], program: String? = nil, input: String = "", directory: URL? = nil,
+    redirection: String = "", preparation: String = "exec"
   ) async throws -> Ending {
-    await
-      (try ChildProcess(
-        arguments, input: input, directory: directory, redirection: redirection, preparation: preparation)).ending()
+    let process = try ChildProcess(
+      arguments, program: program, input: input, directory: directory, redirection: redirection,
+      preparation: preparation)
+    return await process.ending()
+  }
+
+  /// No effect once the child has ended.
+  package func send(_ signal: Int32) { child.send(signal) }
+
+  package var hasEnded: Bool { child.hasEnded }
+
+  package func ending() async -> Ending {
+    await withTaskCancellationHandler {
+      await child.ending()
+    } onCancel: {
+      child.send(SIGKILL)
+    }
+  }
+
+  /// The standard error so far.
+  package var errors: String { child.errors }
+
+  /// The line of standard output with this index; nil if the output ends before.
+  package func line(_ index: Int) async -> String? {
+    await withTaskCancellationHandler {
+      await child.line(index)
+    } onCancel: {
+      child.send(SIGKILL)
+    }
+  }
+}
+
+/// What the thread that follows a child keeps, until the child has ended.
+private final class RunningChild: Sendable {
+  private struct State {
+    var lines: [String] = []
+    var partial: [UInt8] = []
+    var ending: Ending?
+    var waiters: [CheckedContinuation<Void, Never>] = []
+  }
+
+  private let state = Mutex(State())
+  private let files: Workplace
+  let identifier: pid_t
+
+  init(_ identifier: pid_t, files: Workplace) {
+    self.identifier = identifier
+    self.files = files
+  }
+
+  /// Reads the output to its end, and waits for the end of the child.
+  func follow(_ output: Int32) {
+    Thread.detachNewThread { [self] in
+      var block = [UInt8](repeating: 0, count: 65_536)
+      while true {
+        let count = unsafe read(output, &block, block.count)
+        if count < 0, errno == EINTR { continue }
+        guard count > 0 else { break }
+        received(block[..<count])
+      }
+      close(output)
+      // It stays a zombie, whose number nobody else gets, until `ended` is known.
+      var ending = unsafe siginfo_t()
+      while unsafe waitid(P_PID, id_t(identifier), &ending, WEXITED | WNOWAIT) < 0, errno == EINTR {}
+      ended()
+    }
   }
 
   /// No effect once the child has ended.
@@ -165,10 +222,15 @@ final class ChildProcess: Sendable {
     }
   }
 
-  private func ended(status: Int32, errors: String) {
+  private func ended() {
+    let errors = errors
     change { state in
+      var status: Int32 = 0
+      while unsafe waitpid(identifier, &status, 0) < 0, errno == EINTR {}
       let output = state.lines.map { $0 + "\n" }.joined() + String(decoding: state.partial, as: UTF8.self)
-      state.ending = Ending(status: status, output: output, errors: errors)
+      // As in a shell: a signal gives 128 plus its number.
+      state.ending = Ending(
+        status: status & 0x7F == 0 ? (status >> 8) & 0xFF : 128 + (status & 0x7F), output: output, errors: errors)
     }
   }
 
