@@ -4,7 +4,7 @@ internal import Testing
 
 extension JournalCampaigns {
   /// A journal in which bytes have changed.
-  @Suite("A damaged journal", .timeLimit(.minutes(20)))
+  @Suite("A damaged journal", .serialized, .timeLimit(.minutes(20)))
   struct JournalDamageTests {
     private struct Verification: Decodable {
       let sound: Bool

@@ -5,7 +5,7 @@ internal import Testing
 extension JournalCampaigns {
   /// `carillon send --journal` on a disk without room: with a limit on file sizes, and on a small
   /// tmpfs.
-  @Suite("A journal on a full disk", .timeLimit(.minutes(20)))
+  @Suite("A journal on a full disk", .serialized, .timeLimit(.minutes(20)))
   struct JournalDiskTests {
     /// Slow enough that the disk is full before everything has been taken in.
     private static let paced = JournalSite.Settings(rate: 10_000)

@@ -5,9 +5,8 @@ internal import PushWire
 internal import Support
 internal import Testing
 
-/// Serialised: each test keeps several processes busy, and some depend on the duration of a
-/// campaign.
-@Suite("Campaigns with a journal", .serialized)
+/// Each test keeps several processes busy: those of one suite run one after the other.
+@Suite("Campaigns with a journal")
 enum JournalCampaigns {}
 
 /// A folder with everything for `carillon send --journal` (configuration, payloads, token files)

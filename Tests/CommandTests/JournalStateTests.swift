@@ -4,7 +4,7 @@ internal import Testing
 
 extension JournalCampaigns {
   /// How `carillon send` treats existing journals and changed files.
-  @Suite("An existing journal", .timeLimit(.minutes(20)))
+  @Suite("An existing journal", .serialized, .timeLimit(.minutes(20)))
   struct JournalStateTests {
     private static let slow = JournalSite.Settings(rate: 4_000)
 
@@ -167,7 +167,8 @@ extension JournalCampaigns {
 
     @Test("only one process uses a journal at a time: others get its number, and may inspect the journal")
     func inUse() async throws {
-      let site = try await JournalSite.simple(JournalSite.Settings(rate: 1000), count: 20_000)
+      // It takes longer than the other commands on any machine.
+      let site = try await JournalSite.simple(JournalSite.Settings(rate: 50), count: 20_000)
       let child = try site.start(site.sendArguments())
       try await site.waitForArrivals(10, or: child)
       let expected =
