@@ -103,6 +103,17 @@ struct CampaignEventsServeTests {
     _ = try await run(["cancel", later])
     _ = try await run(["start", later], status: 2)
     _ = try await run(["watch", later], status: 1)
+    let started = try await run([
+      "create", "--name", "slow", "--payload", "hello.json", "--tokens", "tokens.txt", "--rate-limit", "10/s",
+      "--start",
+    ])
+    let slow = "/campaigns/\(try #require(started.output.split(separator: "\n").first.map(String.init)))"
+    let site = running.campaigns
+    for (action, state) in [("pause", "paused"), ("resume", "running"), ("cancel", "cancelled")] {
+      _ = try await run([action, String(slow.dropFirst("/campaigns/".count))])
+      #expect(try await site.campaign(slow).state == state)
+    }
+    #expect(try await site.ended(slow).state == "cancelled")
     try await running.end()
   }
 }

@@ -1,4 +1,5 @@
 internal import Foundation
+internal import PushStore
 internal import PushTransport
 internal import Support
 internal import Testing
@@ -72,6 +73,11 @@ struct ServeFeedbackTests {
     #expect(try await isSuppressed("00112233"))
     service.process.send(SIGTERM)
     #expect(await service.process.ending().status == 0)
+    // The next process knows when the list was read.
+    let store = try SQLiteStore(path: serve.site.place.path("store.db"), isVisitor: true)
+    let last = try #require(try await store.lastFeedbackPoll(app: "news"))
+    #expect(abs(Double(last.milliseconds) / 1000 - Date().timeIntervalSince1970) < 600)
+    try store.close()
     upstream.simulator.send(SIGTERM)
     let ending = await upstream.simulator.ending()
     #expect(ending.output.contains("\"feedbackServed\":2"), "\(ending)")

@@ -36,4 +36,21 @@ struct KeyRatesTests {
     let second = rates.admit("a", now: next)
     #expect(second == nil)
   }
+
+  @Test("whoever comes back after whole seconds gets the whole rate", arguments: [0.3, 0.7, 1, 1.5, 10])
+  func wholeSeconds(perSecond: Double) {
+    var rates = KeyRates(perSecond: perSecond)
+    let start = Instant(nanoseconds: 1)
+    var now = start
+    var count = 0
+    while now.since(start) < .seconds(600) {
+      if let next = rates.admit("a", now: now) {
+        now = now + .seconds(Int64(next.since(now).inSeconds.rounded(.up)))
+      } else {
+        count += 1
+      }
+    }
+    #expect(Double(count) >= 0.97 * perSecond * 600, "\(count)")
+    #expect(Double(count) <= perSecond * 602 + 2, "\(count)")
+  }
 }

@@ -24,4 +24,18 @@ struct AppStateTests {
     #expect(try await store.pausedApps().isEmpty)
     try store.close()
   }
+
+  @Test("when an app's feedback service was read is remembered")
+  func feedbackPolls() async throws {
+    var store = try SQLiteStore(path: path)
+    #expect(try await store.lastFeedbackPoll(app: "news") == nil)
+    for instant in [5, 9] as [Int64] {
+      try await store.noteFeedbackPoll(app: "news", at: StoreInstant(milliseconds: instant))
+    }
+    try store.close()
+    store = try SQLiteStore(path: path)
+    #expect(try await store.lastFeedbackPoll(app: "news") == StoreInstant(milliseconds: 9))
+    #expect(try await store.lastFeedbackPoll(app: "chat") == nil)
+    try store.close()
+  }
 }

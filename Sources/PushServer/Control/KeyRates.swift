@@ -12,7 +12,10 @@ struct KeyRates: Sendable {
 
   /// - Returns: nil if the key may ask now, which is counted; otherwise when it may.
   mutating func admit(_ key: String, now: Instant) -> Instant? {
-    var bucket = buckets[key] ?? TokenBucket(perSecond: perSecond, burst: max(1, perSecond), now: now)
+    // Retry-After has whole seconds: whoever comes back up to a second late loses nothing.
+    var bucket =
+      buckets[key]
+      ?? TokenBucket(perSecond: perSecond, burst: 1 + perSecond, initial: max(1, perSecond), now: now)
     defer { buckets[key] = bucket }
     return bucket.take(upTo: 1, now: now) == 1 ? nil : bucket.nextAt(now: now)
   }

@@ -48,8 +48,9 @@ struct Supervision: Service {
   }
 
   private func askStore(_ probe: ProgressProbe, every pause: Duration) async {
+    // Owed since the first question that the store could not answer.
+    var answer: (@Sendable () -> Void)?
     while (try? await Task.sleep(for: pause)) != nil {
-      var answer: (@Sendable () -> Void)?
       probe.ask("the store") { answer = $0 }
       guard (try? await store.keys()) != nil else { continue }
       // A journal that has failed is no part that is stuck: it is waited for until its disk can be

@@ -2,8 +2,8 @@ internal import Foundation
 internal import Support
 internal import Testing
 
-@Suite("expiry of campaigns of carillon serve", .timeLimit(.minutes(20)))
-struct CampaignExpiryServeTests {
+@Suite("times of campaigns of carillon serve", .timeLimit(.minutes(20)))
+struct CampaignTimesServeTests {
   @Test("expiresAfter counts from the campaign's beginning; what expires while its app is paused is in the account")
   func expiry() async throws {
     let running = try await RunningServe.withCampaigns(more: ["admin"])
@@ -38,5 +38,36 @@ struct CampaignExpiryServeTests {
     #expect(other.count == 10)
     // In whole seconds, and a little later rather than earlier.
     #expect(other.allSatisfy { (began + 3599...sentBy + 3605).contains($0) }, "\(other), from \(began) to \(sentBy)")
+  }
+
+  @Test("a scheduled campaign gets another time and payload, if nobody else has changed it; a running one does not")
+  func rescheduled() async throws {
+    let running = try await RunningServe.withCampaigns()
+    let site = running.campaigns
+    func instant(_ seconds: Double) -> String {
+      Date().addingTimeInterval(seconds).formatted(Date.ISO8601FormatStyle(includingFractionalSeconds: true))
+    }
+    let path = try await site.make(#","sendAt":"\#(instant(3600))""#)
+    _ = try await site.upload(path, [HTTP2Site.token(1)])
+    try await site.act(path, "start")
+    #expect(try await site.campaign(path).state == "scheduled")
+    func patch(_ body: String, tag: String) async throws -> CampaignSite.Answer {
+      try await site.call("PATCH", path, body, headers: ["If-Match": tag])
+    }
+    let first = try #require(try await site.call("GET", path).headers["etag"])
+    let renamed = try await patch(#"{"name":"autumn"}"#, tag: first)
+    #expect(renamed.status == 200, "\(renamed.text)")
+    #expect(try await patch(#"{"name":"winter"}"#, tag: first).status == 412)
+    let second = try #require(renamed.headers["etag"])
+    #expect(second != first)
+    #expect(try await patch(#"{"colour":1}"#, tag: second).status == 400)
+    let soon = #"{"sendAt":"\#(instant(1))","payload":{"aps":{"alert":"Changed"}}}"#
+    let moved = try await patch(soon, tag: second)
+    #expect(moved.status == 200, "\(moved.text)")
+    let campaign = try await site.ended(path)
+    #expect(campaign.state == "finished")
+    #expect(campaign.name == "autumn")
+    #expect(try await patch(#"{"name":"spring"}"#, tag: "*").status == 409)
+    #expect(try await running.end().count == 1)
   }
 }
