@@ -2,6 +2,7 @@ internal import Foundation
 internal import PushServer
 internal import PushTransport
 internal import Support
+internal import Synchronization
 internal import Testing
 
 @Suite("HTTP of the control interface", .timeLimit(.minutes(10)))
@@ -148,6 +149,43 @@ struct HTTPRulesTests {
         + body + site.head("GET /v1/apps/chat", ["Connection: close"]))
     let answers = await several.received()
     #expect(answers.matches(of: #/HTTP/1.1 (\d+) /#).map { String($0.1) } == ["200", "202", "200"], "\(answers)")
+    try await site.end()
+  }
+
+  private final class Flag: Sendable {
+    private let value = Mutex(false)
+    var isSet: Bool { value.withLock { $0 } }
+    func set() { value.withLock { $0 = true } }
+  }
+
+  @Test("a connection above max-connections is served once another one is closed")
+  func connections() async throws {
+    let site = try await Site(api: #"{ listen: "127.0.0.1:0", max-connections: 4 }"#)
+    var open: [RawConnection] = []
+    func ask(_ connection: RawConnection) async {
+      connection.send(site.head("HEAD /v1/apps"))
+      #expect(await connection.received(until: "\r\n\r\n").hasPrefix("HTTP/1.1 200"))
+    }
+    for _ in 0..<4 {
+      let connection = try RawConnection(port: site.service.api)
+      await ask(connection)
+      open.append(connection)
+    }
+    let late = try RawConnection(port: site.service.api)
+    late.send(site.head("GET /v1/apps", ["Connection: close"]))
+    let isAnswered = Flag()
+    async let answer: String = {
+      let answer = await late.received()
+      isAnswered.set()
+      return answer
+    }()
+    // The others are served all the while, and so are supervisors.
+    for round in 0..<20 { await ask(open[round % open.count]) }
+    #expect(try await site.serve.request(site.service.admin, "/healthz").status == 200)
+    #expect(!isAnswered.isSet)
+    open.removeLast()
+    #expect(await answer.hasPrefix("HTTP/1.1 200"))
+    open.removeAll()
     try await site.end()
   }
 
