@@ -62,12 +62,14 @@ final class BridgeApp: Sendable {
 
   // MARK: Frames
 
+  /// Whether frames of a client are remembered, which may come again.
+  func remembers(_ client: String) -> Bool { state.withLock { $0.ledger.remembers(client) } }
+
   func recognise(
     _ digest: FrameDigest, client: String, frame: UInt64, connection: UInt64, now: Instant
   ) -> ForwardedMemory.Entry? {
-    state.withLock { state in
-      guard state.ledger.remembers(client) else { return nil }
-      return state.ledger.recognise(digest, client: client, frame: frame, connection: connection, now: now)
+    state.withLock {
+      $0.ledger.recognise(digest, client: client, frame: frame, connection: connection, now: now)
     }
   }
 

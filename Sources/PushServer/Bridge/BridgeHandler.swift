@@ -36,7 +36,10 @@ final class BridgeHandler: ChannelInboundHandler {
   private var isReading = true
   private var timer: (at: Instant, scheduled: Scheduled<Void>)?
   private var countedFrames: UInt64 = 0
-  /// What the bytes at hand have brought.
+  /// Of the bytes at hand: when they came, and whether frames of the client are remembered.
+  private var readAt = Instant.start
+  private var isRemembered = false
+  /// What they have brought.
   private var taken: [Taken] = []
   private var recognised: [(number: UInt64, digest: FrameDigest, line: ForwardedLine)] = []
   private var recognisedCount = 0
@@ -59,9 +62,13 @@ final class BridgeHandler: ChannelInboundHandler {
   func handlerRemoved(context: ChannelHandlerContext) { self.context = nil }
 
   func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-    guard client != nil else { return }
+    guard let client else { return }
+    readAt = now
+    // Asked once for all frames of a read. What a client sends again it sends after its other
+    // connection has ended, and was remembered then.
+    isRemembered = client.app.remembers(client.fingerprint)
     var intake = Intake(handler: self)
-    let actions = session.received(unwrapInboundIn(data), now: now, intake: &intake)
+    let actions = session.received(unwrapInboundIn(data), now: readAt, intake: &intake)
     let withdrawal = handOver()
     perform(actions + withdrawal)
   }
@@ -126,15 +133,16 @@ final class BridgeHandler: ChannelInboundHandler {
 
   private func take(_ frame: BridgeFrame, _ number: UInt64) -> FrameAnswer? {
     guard let client, let link else { return .refused(.processingError) }
-    let known = client.app.recognise(
-      frame.digest, client: client.fingerprint, frame: number, connection: link.id, now: now)
-    if let known {
-      trail.took(frame.digest, line: known.line, answer: known.answer, now: now)
+    if isRemembered,
+      let known = client.app.recognise(
+        frame.digest, client: client.fingerprint, frame: number, connection: link.id, now: readAt)
+    {
+      trail.took(frame.digest, line: known.line, answer: known.answer, now: readAt)
       recognised.append((number, frame.digest, known.line))
       if known.answer == nil || known.answer == .accepted { recognisedCount += 1 }
       return known.answer
     }
-    trail.took(frame.digest, line: nil, answer: nil, now: now)
+    trail.took(frame.digest, line: nil, answer: nil, now: readAt)
     do throws(CarillonError) {
       taken.append(
         Taken(
