@@ -105,7 +105,7 @@ struct LatencyTests {
   func feedback() async throws {
     let tuples = (1...3000).map { FeedbackTuple(timestamp: 1_400_000_000 + $0, token: .numbered($0)) }
     // So long that a busy processor counts little beside it.
-    let latency = Duration.seconds(1)
+    let latency = Duration.seconds(4)
     try await withSimulator(configure: { $0.rules.latency = latency }) { simulator, memory in
       try await RawClient.with(simulator) { connect in
         // Eight blocks one after the other would take seven more half round trips, each time.
