@@ -60,6 +60,9 @@ enum Seeds {
       1_001_105, 3_000_889, 3_000_950, 4_001_281,
       // As above, resent before the record of the doubt was durable.
       200_008_770, 200_016_079,
+      // As with 60_002_236: a lane asked at each checkpoint wrote its records again, without end,
+      // because one that it could not write stayed behind.
+      110_436_596,
     ])
 
   /// An app that takes in while its gateway is away, crashes.

@@ -26,6 +26,8 @@ package final class EngineJournal: Sendable {
     /// Asks a lane of this process to write its unsettled runs again, up to a position of its ring.
     /// Called while the lock is held.
     var compactors: [UInt64: @Sendable (UInt64) -> Void] = [:]
+    /// What ``byteCount`` was when a lane was asked for the last time.
+    var compactedAt: [UInt64: Int] = [:]
     /// Why nothing is written any more, as a sentence.
     var failure: String?
     var failureHandlers: [@Sendable (String) -> Void] = []
@@ -288,6 +290,7 @@ package final class EngineJournal: Sendable {
   func forget(lane: UInt64) {
     state.withLock { state in
       state.compactors[lane] = nil
+      state.compactedAt[lane] = nil
       state.contents.make(lane: lane, live: false)
     }
   }
@@ -350,7 +353,12 @@ package final class EngineJournal: Sendable {
     }
     for (number, lane) in state.contents.lanes.sorted(by: { $0.key < $1.key }) {
       if lane.isLive {
-        if let end = lane.end(before: limit) { state.compactors[number]?(end) }
+        // What a lane cannot write again stays where it is. Asked at every checkpoint, it would
+        // write all the rest again, and so bring about the next checkpoint.
+        let isRecent = state.compactedAt[number].map { state.byteCount - $0 <= reach / 2 } ?? false
+        guard !isRecent, let end = lane.end(before: limit) else { continue }
+        state.compactedAt[number] = state.byteCount
+        state.compactors[number]?(end)
         continue
       }
       for run in lane.runs(before: limit) {
