@@ -8,8 +8,10 @@ struct SendShell: Sendable {
   let json: Bool
   let opened: SendJournal?
 
-  /// How long the command waits for connections to close after a second signal.
-  private static let closingTime = Duration.seconds(2)
+  /// How long the command waits after a second signal before it looks whether connections close.
+  private static let closingTime = Duration.seconds(5)
+  /// How often it looks while they do.
+  private static let closingLooks = 6
 
   /// Sends everything and prints the account.
   ///
@@ -53,7 +55,7 @@ struct SendShell: Sendable {
       case 2:
         Self.say("closing every connection: notifications in flight become unknown")
         running.closeConnections()
-        SignalWatch.after(Self.closingTime) { stopHere(running, ending) }
+        stopSoon(running, ending)
       default: stopHere(running, ending)
       }
     }
@@ -62,6 +64,16 @@ struct SendShell: Sendable {
     guard !ending.begin() else { return }
     // stopHere(_:_:) is about to exit the process.
     while true { sleep(3600) }
+  }
+
+  /// A busy machine takes its time to list what was in flight. The command waits as long as that
+  /// gets less.
+  private func stopSoon(_ running: RunningSend, _ ending: OnlyOnce, known: Int = .max, looks: Int = closingLooks) {
+    SignalWatch.after(Self.closingTime) {
+      let left = running.account.asIfOver.inFlightCount
+      guard looks > 1, left > 0, left < known else { return stopHere(running, ending) }
+      stopSoon(running, ending, known: left, looks: looks - 1)
+    }
   }
 
   /// For connections that do not close in time, or a third signal.
