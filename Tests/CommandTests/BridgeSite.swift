@@ -68,8 +68,24 @@ struct BridgeSite {
   }
 
   func start() async throws -> Service {
+    let (service, process) = try await started()
+    return try #require(service, "it does not serve: \(process.errors)")
+  }
+
+  /// Starts it with a port for the bridge with which it can come back.
+  func startWithOwnPort() async throws -> Service {
+    let text = try site.place.read("carillon.yaml")
+    for _ in 0..<20 {
+      let listen = "bridge:\n  listen: \"127.0.0.1:\(OwnPort.random())\""
+      try site.place.write(text.replacing("bridge:\n  listen: \"127.0.0.1:0\"", with: listen), to: "carillon.yaml")
+      if let service = try await started().service { return service }
+    }
+    return try await start()
+  }
+
+  private func started() async throws -> (service: Service?, process: ChildProcess) {
     let process = try ChildProcess(["serve", "--config", "carillon.yaml", "--json"], directory: site.place.url)
-    let line = try #require(await process.line(0), "it does not serve: \(process.errors)")
+    guard let line = await process.line(0) else { return (nil, process) }
     struct Ready: Decodable {
       let api: Int
       let admin: Int
@@ -77,8 +93,9 @@ struct BridgeSite {
       let bridgeFeedback: Int
     }
     let ready = try JSONDecoder().decode(Ready.self, from: Data(line.utf8))
-    return Service(
+    let service = Service(
       process: process, api: ready.api, admin: ready.admin, bridge: ready.bridge, feedback: ready.bridgeFeedback)
+    return (service, process)
   }
 
   func counts(_ service: Service, key: String) async throws -> Counts {

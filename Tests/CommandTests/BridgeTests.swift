@@ -185,26 +185,19 @@ struct BridgeTests {
   func killed() async throws {
     let bridge = try BridgeSite()
     let upstream = try await bridge.site.simulate(rules: Self.rules(delay: "100ms"))
-    // The port stays the same, as it does in life.
     try bridge.configure(upstream, sync: "always")
-    let probe = try await bridge.start()
-    let text = try bridge.site.place.read("carillon.yaml").replacing(
-      "bridge:\n  listen: \"127.0.0.1:0\"", with: "bridge:\n  listen: \"127.0.0.1:\(probe.bridge)\"")
-    probe.process.send(SIGTERM)
-    _ = await probe.process.ending()
-    try bridge.site.place.write(text, to: "carillon.yaml")
+    var service = try await bridge.startWithOwnPort()
     let (count, every) = (6000, 1000)
-    let client = try bridge.client(probe.bridge, count: count, badEvery: every)
+    let client = try bridge.client(service.bridge, count: count, badEvery: every)
     for life in 0..<3 {
-      let service = try await bridge.start()
       try await waitUntil("some have arrived") {
         let lines = (try? bridge.site.place.read("truth.jsonl"))?.utf8.count(where: { $0 == 10 }) ?? 0
         return lines > 800 * (life + 1) || client.hasEnded
       }
       service.process.send(SIGKILL)
       _ = await service.process.ending()
+      service = try await bridge.start()
     }
-    let service = try await bridge.start()
     let report = try await BridgeClient.report(client)
     let bad = (0..<count).filter { Self.isBad($0, every: every) }
     #expect(Set(report.reported?.map(\.token) ?? []) == Set(bad.map { BridgeClient.token($0, isBad: true) }))

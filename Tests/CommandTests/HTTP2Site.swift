@@ -31,9 +31,17 @@ struct HTTP2Site {
 
   /// Starts a service that accepts the site's key and records requests in `truth.jsonl`.
   ///
-  /// - Parameter port: 0: any free one.
-  func simulate(rules: String = "", port: String = "0") async throws -> Service {
+  /// - Parameter port: nil: one of its own, with which it can come back.
+  func simulate(rules: String = "", port: String? = nil) async throws -> Service {
     try place.write(rules, to: "rules.yaml")
+    for _ in 0..<20 where port == nil {
+      if let service = try await started(rules, port: String(OwnPort.random())).service { return service }
+    }
+    let (service, simulator) = try await started(rules, port: port ?? "0")
+    return try #require(service, "the simulator did not start: \(simulator.errors)")
+  }
+
+  private func started(_ rules: String, port: String) async throws -> (service: Service?, simulator: ChildProcess) {
     let arguments =
       [
         "simulate", "--gateway-port", "0", "--feedback-port", "0", "--http2-port", port, "--channels-port", "0",
@@ -41,10 +49,11 @@ struct HTTP2Site {
         "--token-key", Self.keyFile, "--key-id", Self.keyIdentifier, "--team-id", Self.team,
       ] + (rules.isEmpty ? [] : ["--rules", "rules.yaml"]) + certificates.server
     let simulator = try ChildProcess(arguments, directory: place.url)
-    let line = try #require(await simulator.line(0), "the simulator did not start: \(simulator.errors)")
-    return Service(
+    guard let line = await simulator.line(0) else { return (nil, simulator) }
+    let service = Service(
       simulator: simulator, port: try String(#require(line.firstMatch(of: /"http2":(\d+)/)).1),
       channelsPort: try String(#require(line.firstMatch(of: /"channels":(\d+)/)).1))
+    return (service, simulator)
   }
 
   /// The sender's flags for the token key.

@@ -5,7 +5,7 @@ internal import Testing
 @Suite("carillon init", .timeLimit(.minutes(10)))
 struct InitTests {
   /// Three ports in a row that nobody has at the moment.
-  private static func freePort() -> Int { Int.random(in: 20_000..<32_000) }
+  private static func freePort() -> Int { OwnPort.random() }
 
   @Test("what init --try prints sends a notification that is delivered, in one copy")
   func trial() async throws {

@@ -38,9 +38,7 @@ actor TestGateway {
     }
     var tries = 20
     while simulator == nil {
-      // Not a port that the system assigns, so no other program gets it by chance while the gateway
-      // is away.
-      if port == 0 { configuration.gatewayPort = Int.random(in: 15_000..<32_000) }
+      if port == 0 { configuration.gatewayPort = OwnPort.random() }
       do {
         let started = try await GatewaySimulator.start(configuration)
         simulator = started
