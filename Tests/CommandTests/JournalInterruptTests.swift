@@ -40,7 +40,8 @@ extension JournalCampaigns {
             "carillon: unsent notifications stay in the journal; resume with \(JournalSite.advice())\n"), "\(ending)")
         let truth = try site.truthSoFar(ending)
         #expect(truth.problems().isEmpty)
-        #expect(truth.rows.contains { $0.outcome == "cancelled" })
+        // Cancelled is what had been read and not sent: at this rate often nothing.
+        #expect(Set(truth.rows.map(\.outcome)).isSubset(of: ["rejected", "cancelled"]))
         ending = try await interrupt(site, JournalSite.resumeArguments, after: count)
       }
       #expect(try site.truthSoFar(ending).problems().isEmpty)
