@@ -105,19 +105,19 @@ check_ending() {
   return "$1"
 }
 
-# begin TITLE COMMAND… : a step that runs beside the following ones, until `check_begun`.
+# begin TITLE COMMAND… : a step that runs beside the following ones, until `check_begun TITLE`.
+declare -A begun=()
 begin() {
-  begun=$1
-  step "$@" >"$scratch/begun" &
-  begun_process=$!
+  step "$@" >"$(log_of "$1").ending" &
+  begun[$1]=$!
 }
 
-# Waits for the step that `begin` has begun; then like `check`.
+# check_begun TITLE : waits for a step that `begin` has begun; then like `check`.
 check_begun() {
   local status=0
-  wait "$begun_process" || status=$?
-  cat "$scratch/begun"
-  step_log=$(log_of "$begun")
+  wait "${begun[$1]}" || status=$?
+  step_log=$(log_of "$1")
+  cat "$step_log.ending"
   check_ending "$status"
 }
 
