@@ -55,7 +55,7 @@ struct SendShell: Sendable {
       case 2:
         Self.say("closing every connection: notifications in flight become unknown")
         running.closeConnections()
-        stopSoon(running, ending)
+        stopSoon(running, ending, known: running.account.asIfOver.inFlightCount)
       default: stopHere(running, ending)
       }
     }
@@ -68,7 +68,7 @@ struct SendShell: Sendable {
 
   /// A busy machine takes its time to list what was in flight. The command waits as long as that
   /// gets less.
-  private func stopSoon(_ running: RunningSend, _ ending: OnlyOnce, known: Int = .max, looks: Int = closingLooks) {
+  private func stopSoon(_ running: RunningSend, _ ending: OnlyOnce, known: Int, looks: Int = closingLooks) {
     SignalWatch.after(Self.closingTime) {
       let left = running.account.asIfOver.inFlightCount
       guard looks > 1, left > 0, left < known else { return stopHere(running, ending) }
