@@ -14,9 +14,7 @@ struct DeviceRoutes: Sendable {
     app.get("devices/{token}", use: getDevice)
     app.delete("devices/{token}", use: deleteDevice)
     app.get("devices", use: getDevices)
-    app.post("devices:import") { request, context in
-      try await withCommonPool { try await postImport(request, context) }
-    }
+    app.post("devices:import", use: postImport)
   }
 
   private func putDevice(_ request: Request, _ context: ControlContext) async throws -> Response {
