@@ -55,7 +55,7 @@ extension EngineJournal {
 
   /// From now on outcomes are written when `sync` has returned, which is called on a thread of its
   /// own. If it throws, the journal fails. To be called once, before the first outcome. A journal
-  /// that never syncs writes them at once, as before.
+  /// that never syncs writes them at once.
   ///
   /// - Parameter syncIntake: called before each group of other records, on the journal's thread:
   ///   makes durable what must be known of notifications before they are in the journal.
