@@ -161,6 +161,8 @@ final class RunningEngine: Sendable {
   /// Work for the deployment's own task group.
   let jobs = Mailbox<@Sendable () async -> Void>()
   private let group: LoopGroup
+  /// For what apps take in: most of them have nothing to read at a time.
+  let intakeChunks = ChunkPool(payloadCapacity: 256 << 10)
   private let budget = RingBudget()
   private let appCount = Atomic<Int>(0)
 

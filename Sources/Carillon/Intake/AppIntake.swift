@@ -25,8 +25,6 @@ final class AppIntake: Sendable {
     var emptied: Gate?
   }
 
-  private static let payloadCapacity = 256 << 10
-
   init(_ runtime: AppRuntime, journal: EngineJournal, recorder: any IntakeRecorder) {
     self.runtime = runtime
     self.journal = journal
@@ -197,7 +195,7 @@ final class AppIntake: Sendable {
           }, isKept: true))
       if registered == nil { run.finish() }
       do throws(AudienceError) {
-        try await campaign.run(run, chunk: AudienceChunk(payloadCapacity: Self.payloadCapacity))
+        try await campaign.run(run, chunks: runtime.engine.intakeChunks)
       } catch {
         preconditionFailure("a queue cannot fail")
       }

@@ -128,15 +128,22 @@ package struct CampaignRun: Sendable {
   ///
   /// - Parameter audience: Begins at ``mark``, where the campaign continues.
   package func run(_ audience: some AudienceSource, chunk: AudienceChunk) async throws(AudienceError) {
+    try await run(audience, chunks: ChunkPool(chunk))
+  }
+
+  /// The same for an audience that seldom has something.
+  ///
+  /// - Parameter chunks: with room for any payload.
+  package func run(_ audience: some AudienceSource, chunks: ChunkPool) async throws(AudienceError) {
     var reader = CampaignReader(ledger: ledger, shared: shared, policy: policy, journalled: journalled)
     let problem: AudienceError?
     let reservoir = audience.reservoir
     if !recoveredRuns.isEmpty { await reader.submit(recoveredRuns, from: reservoir) }
     do throws(AudienceError) {
       if let reservoir, let journal = shared.journal {
-        try await reader.submit(audience, chunk: chunk, storing: Reservoir(journal: journal, gauge: reservoir))
+        try await reader.submit(audience, chunks: chunks, storing: Reservoir(journal: journal, gauge: reservoir))
       } else {
-        try await reader.submit(audience, chunk: chunk)
+        try await reader.submit(audience, chunk: chunks.take())
       }
       problem = nil
     } catch {

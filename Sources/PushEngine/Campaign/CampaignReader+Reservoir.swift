@@ -10,11 +10,14 @@ extension CampaignReader {
 
   /// The same as ``submit(_:chunk:)``, for an audience with a reservoir.
   ///
-  /// - Parameter chunk: with room for any payload.
+  /// - Parameter chunks: with room for any payload. While the audience has nothing, none of them is
+  ///   in use here.
   mutating func submit(
-    _ audience: some AudienceSource, chunk: AudienceChunk, storing reservoir: consuming Reservoir
+    _ audience: some AudienceSource, chunks: ChunkPool, storing reservoir: consuming Reservoir
   ) async throws(AudienceError) {
     var reservoir = reservoir
+    var chunk = chunks.take()
+    defer { chunks.give(chunk) }
     audience.attach(ledger.readerSignal)
     defer { wantsNoRoom() }
     while !ledger.isCancelled {
@@ -30,7 +33,9 @@ extension CampaignReader {
       case .end, .waiting:
         if reservoir.isEmpty {
           wantsNoRoom()
+          chunks.give(chunk)
           await waitForSignal()
+          chunk = chunks.take()
         } else {
           await waitForRoom(until: nil)
         }
