@@ -15,6 +15,9 @@ enum YAMLBounds {
   static let keyByteCount = 256
   /// Each `%TAG` is compared with all earlier ones.
   private static let directiveCount = 16
+  /// Every value is a text here (``YAMLNode``). Yams finds other kinds by regular expressions. They
+  /// need several megabytes of Unicode tables.
+  private static let asText = Resolver.basic
 
   /// Composes a document within the limits; nil: the text holds none.
   static func compose(_ text: String, file: String) throws -> Node? {
@@ -22,7 +25,7 @@ enum YAMLBounds {
     // Without an asterisk there is no alias. A document without aliases has no more values than
     // separators.
     if text.utf8.contains(UInt8(ascii: "*")) { try checkAliases(text, file: file) }
-    return try Yams.compose(yaml: text)
+    return try Yams.compose(yaml: text, asText)
   }
 
   static func tooMany(file: String, line: Int?) -> ConfigurationError {
@@ -73,7 +76,7 @@ enum YAMLBounds {
   /// bound.
   private static func checkAliases(_ text: String, file: String) throws {
     let bytes = text.utf8.map { $0 == UInt8(ascii: "*") ? UInt8(ascii: "~") : $0 }
-    let parser = try Parser(yaml: String(decoding: bytes, as: UTF8.self))
+    let parser = try Parser(yaml: String(decoding: bytes, as: UTF8.self), resolver: asText)
     let root = try parser.singleRoot()
     // Nodes hold weak references to their anchors, which the parser owns.
     try withExtendedLifetime(parser) {
