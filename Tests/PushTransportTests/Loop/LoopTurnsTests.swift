@@ -58,4 +58,59 @@ struct LoopTurnsTests {
       try await server.close().get()
     }
   }
+
+  /// Jobs that always want their next turn, as lanes with enough to send do.
+  private final class Race: Sendable {
+    private let loop: NIOLoop
+    private let ended: EventLoopPromise<Void>
+    let byteCounts: Mutex<[Int]>
+
+    static let turnByteCount = 100_000
+    static let limit = 4_000 * turnByteCount
+
+    init(_ loop: NIOLoop, count: Int) {
+      self.loop = loop
+      ended = loop.eventLoop.makePromise(of: Void.self)
+      byteCounts = Mutex(Array(repeating: 0, count: count))
+    }
+
+    func takeTurn(_ index: Int, of share: TurnShare) {
+      loop.takeTurn(share) { [self] in
+        let total = byteCounts.withLock { counts in
+          counts[index] += Self.turnByteCount
+          return counts.reduce(0, +)
+        }
+        if total < Self.limit { takeTurn(index, of: share) } else if total == Self.limit { ended.succeed() }
+        return Self.turnByteCount
+      }
+    }
+
+    func end() async throws -> [Int] {
+      try await ended.futureResult.get()
+      return byteCounts.withLock { $0 }
+    }
+  }
+
+  @Test("apps with more to send than the loop manages send by their weights, whatever their jobs")
+  func weights() async throws {
+    try await withLoops(1) { group in
+      let loop = group.loops[0]
+      let apps = [(weight: 1, lanes: 4), (weight: 3, lanes: 1), (weight: 3, lanes: 2)].map {
+        (shares: TurnShares(weight: $0.weight), lanes: $0.lanes)
+      }
+      // The last app's weight is changed before it counts.
+      apps[2].shares.replace(weight: 4)
+      let race = Race(loop, count: apps.count)
+      try await loop.eventLoop.submit {
+        for (index, app) in apps.enumerated() {
+          for _ in 0..<app.lanes { race.takeTurn(index, of: app.shares.share(of: loop)) }
+        }
+      }.get()
+      let counts = try await race.end()
+      for (index, share) in [1.0 / 8, 3.0 / 8, 4.0 / 8].enumerated() {
+        let found = Double(counts[index]) / Double(Race.limit)
+        #expect(abs(found - share) < 0.02, "\(counts)")
+      }
+    }
+  }
 }

@@ -51,6 +51,40 @@ struct TurnOrderTests {
     }
   }
 
+  /// Of each app's lanes, some wait: for answers, for a handshake, for a reader.
+  @Test(
+    "an app has its share while one of its lanes can send; what it leaves then is the others'",
+    arguments: [(lanes: 1, share: 0.8..<1.6), (lanes: 2, share: 2.9..<3.1), (lanes: 8, share: 2.9..<3.1)])
+  func waitingLanes(lanes: Int, share: Range<Double>) throws {
+    let (turn, burst) = (262_144, 32 << 20)
+    var order = TurnOrder()
+    let (one, three) = (order.add(weight: 1), order.add(weight: 3))
+    var sent = [one: 0, three: 0]
+    var sinceWait = sent
+    var now = 0
+    // By the bytes that the loop has sent: when a lane that waits can send again.
+    var waiting = [one, three].flatMap { flow in (0..<lanes).map { _ in (flow: flow, until: 0) } }
+    while now < 8_000 * TurnOrder.quantum {
+      for index in waiting.indices.reversed() where waiting[index].until <= now || order.isEmpty {
+        order.ready(waiting.remove(at: index).flow)
+      }
+      let next = order.next()
+      let flow = try #require(next)
+      order.ran(flow, byteCount: turn)
+      now += turn
+      sent[flow, default: 0] += turn
+      sinceWait[flow, default: 0] += turn
+      if sinceWait[flow, default: 0] < burst {
+        order.ready(flow)
+      } else {
+        sinceWait[flow] = 0
+        waiting.append((flow, now + burst))
+      }
+    }
+    let found = Double(sent[three, default: 0]) / Double(sent[one, default: 0])
+    #expect(share.contains(found), "\(lanes) lanes: \(found)")
+  }
+
   @Test("a weight that changes counts from the next round on")
   func changedWeight() throws {
     var world = World()
