@@ -8,58 +8,39 @@ in_background() {
   background=$!
 }
 
-# Two campaigns of the same audience, cut off in the middle: how much of each was accepted. Apps
-# take event loops in turns, one for each processor: small apps between the two let them share one.
-# Weights count only where the sender is the slower side, so other processes take most of its
-# processor. Over HTTP/2 the gateway's limit of streams would decide instead.
+# Two campaigns of the same audience: how much of each is accepted within ten seconds. Weights count
+# where the sender is the slower side, so it has one processor, which other processes use as well,
+# and the gateway has another. Each app has so many connections on each event loop that one of them
+# always has something to send: with a single one, it is the waiting for answers that decides.
 measure_weights() {
-  local run tokens=5000000 busy number
-  make_tokens "$tokens" >"$work/tokens"
-  make_tokens 1 >"$work/token"
-  printf '%s' "$payload" >"$work/payload.json"
+  local run busy
+  make_tokens 3000000 >"$work/tokens"
+  printf '{"name":"sale","payload":%s}' "$payload" >"$work/campaign.json"
   for ((run = 1; run <= runs; run++)); do
     start_simulator
-    {
-      printf 'apps:\n'
-      app one "$binary_port" '  weight: 1\n  connections: { min: 1, max: 1 }\n'
-      for ((number = 1; number < $(nproc); number++)); do
-        app "between$number" "$binary_port" '  connections: { min: 1, max: 1 }\n'
-      done
-      app three "$binary_port" '  weight: 3\n  connections: { min: 1, max: 1 }\n'
-    } >"$work/send.yaml"
-    {
-      printf -- '- { app: one, payload: payload.json, tokens: tokens }\n'
-      for ((number = 1; number < $(nproc); number++)); do
-        printf -- '- { app: between%d, payload: payload.json, tokens: token }\n' "$number"
-      done
-      printf -- '- { app: three, payload: payload.json, tokens: tokens }\n'
-    } >"$work/campaign.yaml"
+    configure interval < <(
+      app one "$http2_port" '  transport: http2\n  weight: 1\n  connections: { min: 8, max: 8 }\n'
+      app three "$http2_port" '  transport: http2\n  weight: 3\n  connections: { min: 8, max: 8 }\n'
+    )
+    start_service
     taskset --all-tasks --cpu-list --pid 1 "$simulator" >/dev/null
-    timeout 10 taskset --cpu-list 0 sh -c \
-      'for i in 1 2 3 4; do timeout --foreground 10 sh -c "while :; do :; done" & done; wait' &
+    taskset --all-tasks --cpu-list --pid 0 "$service" >/dev/null
+    timeout 90 taskset --cpu-list 0 sh -c \
+      'for i in 1 2 3 4; do timeout --foreground 90 sh -c "while :; do :; done" & done; wait' &
     busy=$!
-    in_background timeout --foreground --signal=INT --kill-after=60 3 taskset --cpu-list 0 "$carillon" send \
-      --json --config "$work/send.yaml" --campaign "$work/campaign.yaml"
-    wait "$background" || true
-    background=
+    taskset --cpu-list 1 python3 ops/lib/shares.py "${api##*:}" "$key" 10 "$work/campaign.json" "$work/tokens" \
+      one three >"$work/shares" 2>"$work/shares.log" || die "The campaigns: $(cat "$work/shares.log")"
     stop TERM "$busy"
-    stop TERM "$simulator"
-    simulator=
-    figure weights one "$(account_of one)"
-    figure weights three "$(account_of three)"
-    figure weights share "$(divide "$(account_of three)" "$(account_of one)" 3)"
+    stop_all
+    read -r one three <"$work/shares"
+    figure weights one "$one"
+    figure weights three "$three"
+    figure weights share "$(divide "$three" "$one" 3)"
   done
-  say "two apps over the binary protocol, a connection each, on one event loop, for 3 s, $runs run(s)"
+  say "two apps over HTTP/2, 8 connections each, for 10 s, $runs run(s)"
   summary weights one "weight 1: notifications accepted" 0
   summary weights three "weight 3: notifications accepted" 0
   summary weights share "their ratio" 2
-}
-# account_of APP : how many were accepted, in the account that `carillon send --json` printed.
-account_of() {
-  python3 -c '
-import json, sys
-line = next(line for line in open(sys.argv[1]) if line.startswith("{\"apps\""))
-print(json.loads(line)["apps"][sys.argv[2]]["accepted"]["confirmed"])' "$work/background.out" "$1"
 }
 
 # A campaign of 1,000,000 stored devices, of which a tag picks nine in ten. They are imported once.
@@ -135,7 +116,7 @@ measure_tenants() {
       gateway=$(free_port)
       {
         # Its gateway is the client that measures.
-        app small "$gateway" '  connections: { min: 1, max: 1 }\n'
+        app small "$gateway" "  connections: { min: 1, max: 1 }\n"
         app big "$http2_port"
         app dead "$closed"
         # It shows a certificate of an authority that the simulator does not know.
@@ -316,7 +297,7 @@ measure_soak() {
   before=$(ticks "$service")
   end=$((SECONDS + length))
   while ((SECONDS < end)); do
-    load 4 40 /v1/apps/load/notifications:batch "$work/batch"
+    load_batches 4 40 /v1/apps/load/notifications:batch "$work/batch"
     load 16 400 /v1/apps/load/notifications "$work/single"
     acknowledged=$((acknowledged + 40000 + 400))
     count=$((count + 1))

@@ -124,20 +124,35 @@ resident_megabytes() { awk '/^VmRSS/ { printf "%.1f", $2 / 1024 }' "/proc/$1/sta
 peak_megabytes() { awk '/^VmHWM/ { printf "%.1f", $2 / 1024 }' "/proc/$1/status"; }
 descriptors() { find "/proc/$1/fd" -maxdepth 1 -type l | wc -l; }
 
-# load CLIENTS REQUESTS PATH FILE [APP…] : posts the file. Leaves $seconds, and of the times of
-# single requests in milliseconds $p50 and $p99. Each request must be answered by 202.
+# load CLIENTS REQUESTS PATH FILE : posts the file, which is one notification. Each request must be
+# answered by 202. Leaves what `measure_times` does.
 load() {
   rm -f "$work/times"
   h2load --h1 --clients="$1" --requests="$2" --threads=1 --data="$4" --header="Authorization: Bearer $key" \
     --log-file="$work/times" "$api$3" >"$work/h2load" 2>&1 || die "h2load: $(cat "$work/h2load")"
   grep -q "status codes: $2 2xx" "$work/h2load" || die "Not every request was taken in: $(cat "$work/h2load")"
+  measure_times
+}
+# load_batches CLIENTS REQUESTS PATH FILE : the same for a file of many lines, which the app's queue
+# may have no room for. Such a request waits as long as it is told to, and is sent again.
+load_batches() {
+  python3 ops/lib/batches.py "${api##*:}" "$key" "$3" "$4" "$1" "$2" >"$work/times" 2>"$work/times.log" ||
+    die "The batches: $(cat "$work/times.log")"
+  (($(grep -c -P '\t202\t' "$work/times") == $2)) || die "Not every request was taken in: $work/times"
+  measure_times
+}
+# Leaves $seconds from the first request to the last answer, of the times of requests that were
+# taken in, in milliseconds, $p50 and $p99, and how many requests were told to come back in
+# $refused.
+measure_times() {
   seconds=$(awk 'NR == 1 || $1 < first { first = $1 } $1 + $3 > last { last = $1 + $3 }
     END { printf "%.3f", (last - first) / 1e6 }' "$work/times")
+  refused=$(awk '$2 == 429' "$work/times" | wc -l)
   p50=$(percentile 50)
   p99=$(percentile 99)
 }
 # percentile P : of the times of $work/times, in milliseconds. The third column has microseconds.
 percentile() {
-  cut -f 3 "$work/times" | sort -n | awk -v p="$1" '{ v[NR] = $1 }
+  awk '$2 == 202 { print $3 }' "$work/times" | sort -n | awk -v p="$1" '{ v[NR] = $1 }
     END { i = int(NR * p / 100 + 0.999999); printf "%.2f", v[i < 1 ? 1 : i] / 1000 }'
 }
