@@ -47,6 +47,7 @@ package final class HTTP2ClientSession {
   /// The first apns-id of a connection is indexed, so that later ones do not repeat the field's
   /// name (HTTP2ProviderAPI.md, section 1).
   private var hasSentIdentifier = false
+  private var expirations = HTTP2Expirations()
 
   /// - Parameter buffers: those of the connection's event loop, if it has any; otherwise the
   ///   session's own.
@@ -343,23 +344,28 @@ package final class HTTP2ClientSession {
       count += 1
     }
     if unsafe overrides.expiration != nil || overrides.priority != nil || overrides.collapseIdentifier != nil {
-      apply(overrides, to: template, count: &count)
-      // The next request must load the template's own fields again.
-      loaded = nil
+      // The next request must load the template's own fields again, if some were replaced.
+      if apply(overrides, to: template, count: &count) { loaded = nil }
     }
     return count
   }
 
-  private func apply(_ overrides: RequestOverrides, to template: RequestTemplate, count: inout Int) {
+  /// True if fields of the template were replaced.
+  private func apply(_ overrides: RequestOverrides, to template: RequestTemplate, count: inout Int) -> Bool {
+    var replaces = false
     func place(_ index: Int?) -> Int {
-      if let index { return index }
+      if let index {
+        replaces = true
+        return index
+      }
       count += 1
       return count - 1
     }
     if let expiration = overrides.expiration {
+      let isIndexed = expirations.isIndexed(expiration)
       let digits = unsafe HTTP2Decimal.write(expiration, into: scratch + Scratch.expiration)
       unsafe fields[place(template.expirationIndex)] = HTTP2FieldList.field(
-        .expiration, value: scratch + Scratch.expiration, count: digits, isIndexed: false)
+        .expiration, value: scratch + Scratch.expiration, count: digits, isIndexed: isIndexed)
     }
     if let priority = overrides.priority {
       let digits = unsafe HTTP2Decimal.write(UInt32(priority), into: scratch + Scratch.priority)
@@ -374,5 +380,6 @@ package final class HTTP2ClientSession {
       unsafe fields[place(template.collapseIndex)] = HTTP2FieldList.field(
         .collapse, value: scratch + Scratch.collapse, count: collapse.count, isIndexed: false)
     }
+    return replaces
   }
 }

@@ -122,3 +122,20 @@ enum HTTP2Decimal {
     return digits
   }
 }
+
+/// Which of a connection's expirations are indexed (HTTP2ProviderAPI.md, section 1).
+///
+/// The first one is, so that later ones do not repeat the field's name. Of the others, one that two
+/// requests in a row have is: many notifications often expire at the same time, and then each needs
+/// one byte instead of twelve.
+struct HTTP2Expirations {
+  private var last: UInt32?
+  private var indexed: UInt32?
+
+  mutating func isIndexed(_ expiration: UInt32) -> Bool {
+    defer { last = expiration }
+    guard indexed == nil || expiration == indexed || expiration == last else { return false }
+    indexed = expiration
+    return true
+  }
+}

@@ -12,6 +12,7 @@ private struct Exchange {
     var token: [UInt8]
     var body: [UInt8]
     var identifier: APNSIdentifier
+    var expiration: UInt32?
   }
 
   enum Answer: Equatable {
@@ -81,10 +82,13 @@ private struct Exchange {
     let request = Sent(
       token: random.bytes(Int.random(in: 1...100, using: &random)),
       body: random.bytes(Int.random(in: 0..<[3, 300, 6000][Int(tag % 3)], using: &random)),
-      identifier: APNSIdentifier(high: random.next(), low: random.next()))
+      identifier: APNSIdentifier(high: random.next(), low: random.next()),
+      expiration: [nil, 1_800_000_000, 1_800_000_000, 7, UInt32(truncatingIfNeeded: random.next())].randomElement(
+        using: &random) ?? nil)
     let body = UnsafeMutableRawBufferPointer.allocate(byteCount: request.body.count, alignment: 1)
     unsafe body.copyBytes(from: request.body)
     var overrides = RequestOverrides()
+    overrides.expiration = request.expiration
     unsafe overrides.payload = UnsafeRawBufferPointer(body)
     let available = pair.client.availableStreamCount
     let submission = pair.submit(
@@ -162,7 +166,9 @@ private struct Exchange {
         waiting.append(request.streamID)
         if !seen.insert(tag).inserted { problems.append("request \(tag) twice") }
         let path = "/3/device/" + (DeviceToken(bytes: wanted.token)?.description ?? "")
-        if request[":path"] != path || request["apns-id"] != wanted.identifier.description {
+        if request[":path"] != path || request["apns-id"] != wanted.identifier.description
+          || request["apns-expiration"] != wanted.expiration.map(String.init)
+        {
           problems.append("headers of \(tag)")
         }
         if request.body != String(decoding: wanted.body, as: UTF8.self) { problems.append("body of \(tag)") }

@@ -60,6 +60,36 @@ struct HTTP2SessionTests {
     #expect(sizes[0] > sizes[1] && sizes[1] - sizes[2] < 10 && sizes[2] - sizes[3] < 10)
   }
 
+  @Test("an expiration that comes again costs a byte, and one that does not leaves the table alone")
+  func expirations() throws {
+    var pair = try HTTP2Pair()
+    pair.settle()
+    func size(_ expiration: UInt32?) -> Int {
+      var overrides = RequestOverrides()
+      overrides.expiration = expiration
+      pair.submit(overrides: overrides, tag: 1)
+      pair.takeClientOutput()
+      defer { pair.settle() }
+      return Int(pair.toServer[1]) << 8 + Int(pair.toServer[2])
+    }
+    _ = size(nil)
+    let none = size(nil)
+    #expect(size(1_800_000_000) - none > 12, "the name and the value")
+    #expect(size(1_800_000_000) - none == 1)
+    let other = size(1_800_000_001) - none
+    #expect((3..<12).contains(other), "the value alone")
+    #expect(size(1_800_000_000) - none == 1, "the first one is still in the table")
+    #expect(size(1_800_000_002) - none == other)
+    #expect((3...other).contains(size(1_800_000_002) - none), "the second in a row goes into the table")
+    #expect(size(1_800_000_002) - none == 1)
+    #expect(size(nil) == none)
+    let seen = pair.requests.map { $0["apns-expiration"] }
+    #expect(
+      seen == [
+        nil, nil, "1800000000", "1800000000", "1800000001", "1800000000", "1800000002", "1800000002", "1800000002", nil,
+      ])
+  }
+
   @Test("a notification's own headers replace the campaign's for that notification only")
   func overrides() throws {
     var headers = ProviderHeaders(topic: "com.example.news")
