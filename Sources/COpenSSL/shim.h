@@ -9,6 +9,7 @@
 #include <openssl/pkcs12.h>
 #include <openssl/provider.h>
 #include <openssl/rsa.h>
+#include <openssl/sha.h>
 #include <openssl/ssl.h>
 #include <openssl/x509.h>
 #include <openssl/x509_vfy.h>
@@ -183,6 +184,18 @@ static inline int64_t carillon_signature_rounds(const X509_SIG *encrypted) {
 // Names as RFC 2253 writes them, but in the certificate's order, with spaces, and with UTF-8 as it
 // is.
 static const unsigned long carillon_name_format = (XN_FLAG_RFC2253 & ~ASN1_STRFLGS_ESC_MSB & ~XN_FLAG_DN_REV & ~XN_FLAG_SEP_MASK) | XN_FLAG_SEP_CPLUS_SPC;
+
+// SHA-256 of a few bytes. The functions that EVP offers since OpenSSL 3 allocate for each digest,
+// which costs more than the digest of a notification.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+static inline void carillon_sha256(const void *bytes, size_t count, void *digest) {
+  SHA256_CTX context;
+  SHA256_Init(&context);
+  SHA256_Update(&context, bytes, count);
+  SHA256_Final((unsigned char *)digest, &context);
+}
+#pragma GCC diagnostic pop
 
 static const uint64_t carillon_option_no_ticket = SSL_OP_NO_TICKET;
 static const int carillon_utf8_text = MBSTRING_UTF8;

@@ -48,10 +48,10 @@ final class AppIntake: Sendable {
     let answers = IntakeAnswers()
     var names = [NotificationID?](repeating: nil, count: notifications.count)
     try take(
-      notifications,
-      assigned: { indices, run, line in
+      IntakeBatch(notifications),
+      assigned: { ranges, run, line in
         answers.expectOne()
-        for (offset, index) in indices.enumerated() {
+        for (offset, index) in ranges.joined().enumerated() {
           names[index] = NotificationID(run: run, line: line + UInt32(offset))
         }
       }, answer: { answers.add($0) })
@@ -61,31 +61,20 @@ final class AppIntake: Sendable {
 
   /// See ``PushApp/take(_:assigned:answer:)``.
   func take(
-    _ notifications: [(PreparedNotification, DeviceToken)],
-    assigned: (_ indices: [Int], IntakeRunID, _ firstLine: UInt32) -> Void,
+    _ batch: IntakeBatch, assigned: (_ places: [Range<Int>], IntakeRunID, _ firstLine: UInt32) -> Void,
     answer: @escaping @Sendable (CarillonError?) -> Void
   ) throws(CarillonError) {
-    guard let first = notifications.first else { return }
-    let isUniform = notifications.allSatisfy { $0.0.isGrouped(with: first.0) }
-    for (group, indices) in isUniform ? [first.0.group: Array(notifications.indices)] : groups(of: notifications) {
-      let part = isUniform ? notifications : indices.map { notifications[$0] }
+    for (group, parts) in batch.groups {
+      let places = parts.map(\.range)
       // A run may have ended just now, but not several in a row, unless everything ends.
       let isTaken = (0..<3).contains { _ in
         let run = run(for: group)
-        if run.enqueue(part, assigned: { assigned(indices, run.id, $0) }, answer) != nil { return true }
+        if run.enqueue(batch, parts, assigned: { assigned(places, run.id, $0) }, answer) != nil { return true }
         forget(run, group)
         return false
       }
       guard isTaken else { throw DeploymentCore.hasEnded }
     }
-  }
-
-  private func groups(
-    of notifications: [(PreparedNotification, DeviceToken)]
-  ) -> [PreparedNotification.Group: [Int]] {
-    var groups: [PreparedNotification.Group: [Int]] = [:]
-    for (index, entry) in notifications.enumerated() { groups[entry.0.group, default: []].append(index) }
-    return groups
   }
 
   // MARK: Runs

@@ -10,18 +10,9 @@ internal import Synchronization
 final class IntakeRun: AudienceSource, OutcomeListener {
   typealias Answer = @Sendable (CarillonError?) -> Void
 
-  private struct Entry {
-    var token: PushWire.DeviceToken
-    var notification: PreparedNotification
-
-    /// The memory that it takes, about.
-    var byteCount: Int { notification.payload.count + 256 }
-  }
-
   private struct State {
-    /// Not yet read from `nextEntry` on; the first of those has the line `readLine + 1`.
-    var entries: [Entry] = []
-    var nextEntry = 0
+    /// The first has the line `readLine + 1`.
+    var queue = IntakeQueue()
     var lastLine: UInt64 = 0
     /// The last that was read into a chunk.
     var readLine: UInt64 = 0
@@ -79,25 +70,20 @@ final class IntakeRun: AudienceSource, OutcomeListener {
   /// nothing more.
   ///
   /// - Parameters:
+  ///   - parts: of the batch.
   ///   - assigned: called with that line, before anything can be heard of them.
   ///   - answer: called once: with nil when they are in the journal as durably as it was told
   ///     to be, otherwise with why they are not. They may be sent all the same.
   func enqueue(
-    _ notifications: some Collection<(PreparedNotification, DeviceToken)>, assigned: (UInt32) -> Void = { _ in },
-    _ answer: @escaping Answer
+    _ batch: IntakeBatch, _ parts: [IntakeBatch.Part], assigned: (UInt32) -> Void, _ answer: @escaping Answer
   ) -> UInt32? {
     let now = loop.now
     let (line, signal): (UInt32?, ReaderSignal?) = state.withLock { state in
-      let last = state.lastLine + UInt64(notifications.count)
+      let count = parts.reduce(0) { $0 + $1.range.count }
+      let last = state.lastLine + UInt64(count)
       guard !state.isFinished, last < Self.lineLimit else { return (nil, nil) }
       let first = UInt32(state.lastLine + 1)
-      var byteCount = 0
-      for (notification, token) in notifications {
-        let entry = Entry(token: token.wire, notification: notification)
-        state.entries.append(entry)
-        byteCount += entry.byteCount
-      }
-      gauge.waiting(count: notifications.count, byteCount: byteCount)
+      gauge.waiting(count: count, byteCount: state.queue.append(batch, parts))
       state.lastLine = last
       state.age.took(through: last, now: now)
       state.answers.append((last, answer))
@@ -129,9 +115,8 @@ final class IntakeRun: AudienceSource, OutcomeListener {
   func ended(_ error: CarillonError, isSettled: Bool) {
     let answers = state.withLock { state in
       state.isFinished = true
-      let left = state.entries[state.nextEntry...]
-      gauge.waiting(count: -left.count, byteCount: -left.reduce(0) { $0 + $1.byteCount })
-      (state.entries, state.nextEntry) = ([], 0)
+      gauge.waiting(count: -state.queue.count, byteCount: -state.queue.byteCount)
+      state.queue.removeAll()
       defer { state.answers = [] }
       return state.answers
     }
@@ -156,26 +141,12 @@ final class IntakeRun: AudienceSource, OutcomeListener {
     if let recorded { journal.whenAllIsDurable { [self] in acknowledge(through: recorded, $0) } }
     chunk.removeAll()
     return state.withLock { state in
-      var byteCount = 0
-      while state.nextEntry < state.entries.count {
-        let entry = state.entries[state.nextEntry]
-        guard chunk.hasRoom(payloadByteCount: entry.notification.payload.count) else { break }
-        state.readLine += 1
-        if chunk.count == 0 { chunk.mark = AudienceMark(offset: state.readLine - 1, line: state.readLine) }
-        chunk.append(
-          line: state.readLine, token: entry.token, payload: entry.notification.payload,
-          identifier: entry.notification.identifier, collapseIdentifier: entry.notification.collapseID,
-          expiration: entry.notification.expiration)
-        byteCount += entry.byteCount
-        state.nextEntry += 1
-      }
-      if chunk.count > 0 { gauge.waiting(count: -chunk.count, byteCount: -byteCount) }
-      if state.nextEntry == state.entries.count {
-        state.entries.removeAll(keepingCapacity: state.entries.count <= 1024)
-        state.nextEntry = 0
-      }
-      if chunk.count > 0 { return .entries }
-      return state.isFinished ? .end : .waiting
+      chunk.mark = AudienceMark(offset: state.readLine, line: state.readLine + 1)
+      let (count, byteCount) = state.queue.move(into: chunk, from: state.readLine + 1)
+      guard count > 0 else { return state.isFinished ? .end : .waiting }
+      state.readLine += UInt64(count)
+      gauge.waiting(count: -count, byteCount: -byteCount)
+      return .entries
     }
   }
 

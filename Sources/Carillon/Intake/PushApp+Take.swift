@@ -6,15 +6,15 @@ extension PushApp {
   ///
   /// - Parameters:
   ///   - assigned: called before this returns, and before anything can be heard of the
-  ///     notifications: which of them, by their indices, are neighbouring lines of a run, and the
-  ///     first line.
+  ///     notifications: which of them, by their places in the batch, are neighbouring lines of a
+  ///     run, and the first line.
   ///   - answer: called for each run: with nil when they are in the journal, otherwise with why
   ///     not.
   /// - Throws: the app was removed, or the deployment has ended. What `assigned` was not called for
   ///   was not taken in.
   package func take(
-    _ notifications: [(PreparedNotification, DeviceToken)],
-    assigned: (_ indices: [Int], IntakeRunID, _ firstLine: UInt32) -> Void,
+    _ batch: IntakeBatch,
+    assigned: (_ places: [Range<Int>], IntakeRunID, _ firstLine: UInt32) -> Void,
     answer: @escaping @Sendable (CarillonError?) -> Void
   ) throws(CarillonError) {
     guard let runtime = entry.runtime else {
@@ -24,7 +24,7 @@ extension PushApp {
     guard let intake = runtime.intake else {
       throw CarillonError(.configuration, "The deployment has no recorder for what it takes in.")
     }
-    try intake.take(notifications, assigned: assigned, answer: answer)
+    try intake.take(batch, assigned: assigned, answer: answer)
   }
 }
 

@@ -43,15 +43,24 @@ extension AudienceChunk {
   package func append(
     line: UInt64, token: UnsafeRawBufferPointer, headers: RingRecord.OwnHeaders, payload: UnsafeRawBufferPointer
   ) {
-    precondition(
-      count < entryLimit && payloadEnd + payload.count <= payloadCapacity
-        && token.count <= AudienceReader.textByteLimit, "the chunk is full")
-    if let source = token.baseAddress { unsafe (tokens + tokenEnd).copyMemory(from: source, byteCount: token.count) }
+    precondition(payloadEnd + payload.count <= payloadCapacity, "the chunk is full")
     if let source = payload.baseAddress {
       unsafe (payloads + payloadEnd).copyMemory(from: source, byteCount: payload.count)
     }
+    unsafe append(
+      line: line, token: token, headers: headers, payloadOffset: payloadEnd, payloadByteCount: payload.count)
+    payloadEnd += payload.count
+  }
+
+  @inline(__always)
+  private func append(
+    line: UInt64, token: UnsafeRawBufferPointer, headers: RingRecord.OwnHeaders, payloadOffset: Int,
+    payloadByteCount: Int
+  ) {
+    precondition(count < entryLimit && token.count <= AudienceReader.textByteLimit, "the chunk is full")
+    if let source = token.baseAddress { unsafe (tokens + tokenEnd).copyMemory(from: source, byteCount: token.count) }
     let entry = AudienceEntry(
-      line: line, payloadOffset: UInt32(payloadEnd), payloadByteCount: UInt32(payload.count),
+      line: line, payloadOffset: UInt32(payloadOffset), payloadByteCount: UInt32(payloadByteCount),
       tokenOffset: UInt32(tokenEnd),
       tokenByteCount: UInt8(token.count), kind: .ready, headersCode: headers.code)
     unsafe (entries + count).initialize(to: entry)
@@ -59,7 +68,6 @@ extension AudienceChunk {
       unsafe (tokens + tokenEnd + token.count).copyMemory(from: source, byteCount: headers.byteCount)
     }
     tokenEnd += token.count + headers.byteCount
-    payloadEnd += payload.count
     count += 1
     readyCount += 1
   }
@@ -80,6 +88,48 @@ extension AudienceChunk {
     line: UInt64, token: DeviceToken, payload: [UInt8] = [], identifier: APNSIdentifier? = nil,
     collapseIdentifier: String? = nil, expiration: UInt32? = nil
   ) {
+    withOwnHeaders(identifier, collapseIdentifier, expiration) { headers in
+      unsafe token.withUnsafeBytes { token in
+        unsafe payload.withUnsafeBytes { unsafe append(line: line, token: token, headers: headers, payload: $0) }
+      }
+    }
+  }
+
+  /// Adds entries with the same payload and headers, as lines that follow each other: as many of
+  /// them as fit. What they share is there once.
+  ///
+  /// - Parameter line: of the first.
+  /// - Returns: how many.
+  package func append(
+    line: UInt64, tokens: ArraySlice<DeviceToken>, payload: [UInt8], identifier: APNSIdentifier?,
+    collapseIdentifier: String?, expiration: UInt32?
+  ) -> Int {
+    guard hasRoom(payloadByteCount: payload.count) else { return 0 }
+    let offset = payloadEnd
+    let taken = tokens.prefix(entryLimit - count)
+    withOwnHeaders(identifier, collapseIdentifier, expiration) { headers in
+      unsafe payload.withUnsafeBytes { payload in
+        if let source = payload.baseAddress {
+          unsafe (payloads + offset).copyMemory(from: source, byteCount: payload.count)
+        }
+        var line = line
+        for token in taken {
+          unsafe token.withUnsafeBytes { token in
+            unsafe append(
+              line: line, token: token, headers: headers, payloadOffset: offset, payloadByteCount: payload.count)
+          }
+          line += 1
+        }
+      }
+    }
+    payloadEnd += payload.count
+    return taken.count
+  }
+
+  private func withOwnHeaders(
+    _ identifier: APNSIdentifier?, _ collapseIdentifier: String?, _ expiration: UInt32?,
+    _ body: (RingRecord.OwnHeaders) -> Void
+  ) {
     let collapse = Array((collapseIdentifier ?? "").utf8)
     let code = RingRecord.OwnHeaders.code(
       hasIdentifier: identifier != nil, hasExpiration: expiration != nil, collapseIdentifierByteCount: collapse.count)
@@ -94,10 +144,7 @@ extension AudienceChunk {
         offset += RingRecord.OwnHeaders.expirationByteCount
       }
       unsafe UnsafeMutableRawBufferPointer(rebasing: own[offset...]).copyBytes(from: collapse)
-      let headers = unsafe RingRecord.OwnHeaders(code: code, start: UnsafeRawPointer(own.baseAddress))
-      unsafe token.withUnsafeBytes { token in
-        unsafe payload.withUnsafeBytes { unsafe append(line: line, token: token, headers: headers, payload: $0) }
-      }
+      unsafe body(RingRecord.OwnHeaders(code: code, start: UnsafeRawPointer(own.baseAddress)))
     }
   }
 

@@ -196,15 +196,12 @@ package final class Bridge: Sendable {
 extension Bridge: IntakeWatcher {
   package func accepted(_ run: IntakeRunID, lines: [UInt64]) {
     guard let app = runs.withLock({ $0[run] }) else { return }
-    for wake in app.answered(lines.lazy.map { ForwardedLine(run, line: UInt32(truncatingIfNeeded: $0)) }, .accepted) {
-      wake()
-    }
+    for wake in app.answered(lines, of: run, .accepted) { wake() }
   }
 
   package func notAccepted(_ run: IntakeRunID, line: UInt64, outcome: Outcome) {
     guard let app = runs.withLock({ $0[run] }) else { return }
-    let line = ForwardedLine(run, line: UInt32(truncatingIfNeeded: line))
-    for wake in app.answered(CollectionOfOne(line), FrameAnswer(outcome)) { wake() }
+    for wake in app.answered([line], of: run, FrameAnswer(outcome)) { wake() }
   }
 
   package func ended(_ run: IntakeRunID) { runs.withLock { $0[run] = nil } }

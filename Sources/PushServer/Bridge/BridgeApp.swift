@@ -73,85 +73,46 @@ final class BridgeApp: Sendable {
     }
   }
 
-  /// Frames were forwarded, as neighbouring lines of a run. To be called before their outcomes can
-  /// come: what is written about them is durable before they are sent.
-  func forwarded(
-    _ frames: [(number: UInt64, digest: FrameDigest)], as run: IntakeRunID, firstLine: UInt32, client: String,
-    connection: UInt64
-  ) {
+  /// Frames were forwarded. To be called before their outcomes can come: what is written about them
+  /// is durable before they are sent.
+  func forwarded(_ stretches: [FrameStretch], as run: IntakeRunID, client: String, connection: UInt64) {
     note(run, self)
-    let placed = frames.enumerated().map { offset, frame in
-      (number: frame.number, digest: frame.digest, line: ForwardedLine(run, line: firstLine + UInt32(offset)))
-    }
     state.withLock { state in
-      for part in neighbours(placed) {
-        state.ledger.forwarded(
-          placed[part.lowerBound].line, count: part.count, frame: placed[part.lowerBound].number,
-          connection: connection)
+      for frames in stretches {
+        state.ledger.forwarded(frames.line, count: frames.count, frame: frames.number, connection: connection)
+        state.counts.forwarded += frames.count
+        write(frames, client: client, connection: connection, &state)
       }
-      state.counts.forwarded += frames.count
-      write(placed, client: client, connection: connection, &state)
     }
   }
 
   /// Frames were recognised: they belong to this connection now.
   ///
   /// - Parameter count: those of them that had not failed.
-  func recognised(
-    _ frames: [(number: UInt64, digest: FrameDigest, line: ForwardedLine)], count: Int, client: String,
-    connection: UInt64
-  ) {
+  func recognised(_ stretches: [FrameStretch], count: Int, client: String, connection: UInt64) {
     state.withLock { state in
       state.counts.alreadyDelivered += count
-      write(frames, client: client, connection: connection, &state)
+      for frames in stretches { write(frames, client: client, connection: connection, &state) }
     }
     guard count > 0 else { return }
     book.change { $0.alreadyDelivered[id, default: 0] += count }
   }
 
-  /// Neighbours become one entry.
-  private func write(
-    _ frames: [(number: UInt64, digest: FrameDigest, line: ForwardedLine)], client: String, connection: UInt64,
-    _ state: inout State
-  ) {
-    for range in neighbours(frames) {
-      let part = frames[range]
-      let position = state.positions[client, default: 0]
-      state.positions[client] = position + Int64(part.count)
-      let line = frames[range.lowerBound].line
-      let entry = ForwardedFrames(
-        app: id, client: client, position: position, connection: connection,
-        firstFrame: frames[range.lowerBound].number,
-        run: StoredRunID(high: line.high, low: line.low), firstLine: line.line, digests: part.map(\.digest).bytes,
-        at: .now)
-      book.change { changes in
-        changes.countLimit = memory.count
-        changes.add(entry)
-      }
+  private func write(_ frames: FrameStretch, client: String, connection: UInt64, _ state: inout State) {
+    let position = state.positions[client, default: 0]
+    state.positions[client] = position + Int64(frames.count)
+    let entry = ForwardedFrames(
+      app: id, client: client, position: position, connection: connection, firstFrame: frames.number,
+      run: StoredRunID(high: frames.line.high, low: frames.line.low), firstLine: frames.line.line,
+      digests: frames.digests.bytes, at: .now)
+    book.change { changes in
+      changes.countLimit = memory.count
+      changes.add(entry)
     }
   }
 
-  /// Stretches of frames of which each is the next frame and the next line.
-  private func neighbours(
-    _ frames: [(number: UInt64, digest: FrameDigest, line: ForwardedLine)]
-  ) -> [Range<Int>] {
-    var parts: [Range<Int>] = []
-    var start = 0
-    while start < frames.count {
-      var end = start + 1
-      while end < frames.count, frames[end].number == frames[end - 1].number + 1,
-        frames[end].line.follows(frames[end - 1].line)
-      {
-        end += 1
-      }
-      parts.append(start..<end)
-      start = end
-    }
-    return parts
-  }
-
-  /// An outcome was heard. Calls of what is returned wake the connections.
-  func answered(_ lines: some Sequence<ForwardedLine>, _ answer: FrameAnswer) -> [@Sendable () -> Void] {
+  /// An outcome of lines of a run was heard. Calls of what is returned wake the connections.
+  func answered(_ lines: [UInt64], of run: IntakeRunID, _ answer: FrameAnswer) -> [@Sendable () -> Void] {
     state.withLock { state in
       var wakes: [@Sendable () -> Void] = []
       // Neighbours mostly belong to one connection.
@@ -161,14 +122,16 @@ final class BridgeApp: Sendable {
         guard let id = connection, let wake = state.links[id]?.put(messages) else { return }
         wakes.append(wake)
       }
-      for line in lines {
-        guard let delivery = state.ledger.answered(line, answer) else { continue }
-        if delivery.connection != connection {
-          put()
-          messages.removeAll(keepingCapacity: true)
-          connection = delivery.connection
+      for neighbours in lines.neighbours {
+        let line = ForwardedLine(run, line: UInt32(truncatingIfNeeded: neighbours.lowerBound))
+        for delivery in state.ledger.answered(line, count: neighbours.count, answer) {
+          if delivery.connection != connection {
+            put()
+            messages.removeAll(keepingCapacity: true)
+            connection = delivery.connection
+          }
+          messages.append(.answer(frame: delivery.frame, count: delivery.count, answer))
         }
-        messages.append(.answer(frame: delivery.frame, answer))
       }
       put()
       return wakes
@@ -223,8 +186,19 @@ final class BridgeApp: Sendable {
 
 extension ForwardedLine {
   init(_ run: IntakeRunID, line: UInt32) { self.init(high: run.high, low: run.low, line: line) }
+}
 
-  fileprivate func follows(_ other: ForwardedLine) -> Bool {
-    high == other.high && low == other.low && line == other.line &+ 1
+extension [UInt64] {
+  /// Stretches of numbers of which each is the next one.
+  fileprivate var neighbours: [Range<UInt64>] {
+    var ranges: [Range<UInt64>] = []
+    var start = startIndex
+    while start < endIndex {
+      var end = start + 1
+      while end < endIndex, self[end] == self[end - 1] + 1 { end += 1 }
+      ranges.append(self[start]..<(self[end - 1] + 1))
+      start = end
+    }
+    return ranges
   }
 }

@@ -17,13 +17,6 @@ final class BridgeHandler: ChannelInboundHandler {
     let fingerprint: String
   }
 
-  private struct Taken {
-    let number: UInt64
-    let digest: FrameDigest
-    let notification: PreparedNotification
-    let token: Carillon.DeviceToken
-  }
-
   private let bridge: Bridge
   private var context: ChannelHandlerContext?
   private var session: BridgeSession
@@ -40,8 +33,10 @@ final class BridgeHandler: ChannelInboundHandler {
   private var readAt = Instant.start
   private var isRemembered = false
   /// What they have brought.
-  private var taken: [Taken] = []
-  private var recognised: [(number: UInt64, digest: FrameDigest, line: ForwardedLine)] = []
+  private var taken = IntakeBatch()
+  /// Of the frames in `taken`, in the same order.
+  private var takenFrames: [(number: UInt64, digest: FrameDigest)] = []
+  private var recognised: [FrameStretch] = []
   private var recognisedCount = 0
   private var preparation = BridgePreparation()
 
@@ -62,14 +57,14 @@ final class BridgeHandler: ChannelInboundHandler {
   func handlerRemoved(context: ChannelHandlerContext) { self.context = nil }
 
   func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-    guard let client else { return }
+    guard let client, let link else { return }
     readAt = now
     // Asked once for all frames of a read. What a client sends again it sends after its other
     // connection has ended, and was remembered then.
     isRemembered = client.app.remembers(client.fingerprint)
-    var intake = Intake(handler: self)
+    var intake = Intake(handler: self, client: client, link: link)
     let actions = session.received(unwrapInboundIn(data), now: readAt, intake: &intake)
-    let withdrawal = handOver()
+    let withdrawal = handOver(client, link)
     perform(actions + withdrawal)
   }
 
@@ -127,27 +122,28 @@ final class BridgeHandler: ChannelInboundHandler {
 
   private struct Intake: BridgeIntake {
     let handler: BridgeHandler
+    let client: Client
+    let link: BridgeLink
 
-    mutating func take(_ frame: BridgeFrame, number: UInt64) -> FrameAnswer? { handler.take(frame, number) }
+    mutating func take(_ frame: BridgeFrame, number: UInt64) -> FrameAnswer? {
+      handler.take(frame, number, client, link)
+    }
   }
 
-  private func take(_ frame: BridgeFrame, _ number: UInt64) -> FrameAnswer? {
-    guard let client, let link else { return .refused(.processingError) }
+  private func take(_ frame: BridgeFrame, _ number: UInt64, _ client: Client, _ link: BridgeLink) -> FrameAnswer? {
     if isRemembered,
       let known = client.app.recognise(
         frame.digest, client: client.fingerprint, frame: number, connection: link.id, now: readAt)
     {
       trail.took(frame.digest, line: known.line, answer: known.answer, now: readAt)
-      recognised.append((number, frame.digest, known.line))
+      recognised.append(number, frame.digest, as: known.line)
       if known.answer == nil || known.answer == .accepted { recognisedCount += 1 }
       return known.answer
     }
     trail.took(frame.digest, line: nil, answer: nil, now: readAt)
     do throws(CarillonError) {
-      taken.append(
-        Taken(
-          number: number, digest: frame.digest, notification: try preparation.prepare(frame, client.push),
-          token: Carillon.DeviceToken(frame.token)))
+      taken.append(try preparation.prepare(frame, client.push), frame.token)
+      takenFrames.append((number, frame.digest))
       return nil
     } catch {
       bridge.logger.info("a frame cannot be sent", metadata: ["app": "\(client.app.id)", "why": "\(error.message)"])
@@ -156,30 +152,35 @@ final class BridgeHandler: ChannelInboundHandler {
   }
 
   /// Gives the app what the bytes have brought. Returns what follows if it takes nothing.
-  private func handOver() -> [BridgeAction] {
-    guard let client, let link else { return [] }
+  private func handOver(_ client: Client, _ link: BridgeLink) -> [BridgeAction] {
     if !recognised.isEmpty {
       client.app.recognised(
         recognised, count: recognisedCount, client: client.fingerprint, connection: link.id)
       recognised.removeAll(keepingCapacity: true)
       recognisedCount = 0
     }
-    guard !taken.isEmpty else { return [] }
-    defer { taken.removeAll(keepingCapacity: true) }
+    guard let first = takenFrames.first else { return [] }
+    defer {
+      taken.removeAll()
+      takenFrames.removeAll(keepingCapacity: true)
+    }
     do throws(CarillonError) {
-      try client.push.take(taken.map { ($0.notification, $0.token) }) { indices, run, firstLine in
-        let frames = indices.map { (number: taken[$0].number, digest: taken[$0].digest) }
-        client.app.forwarded(
-          frames, as: run, firstLine: firstLine, client: client.fingerprint, connection: link.id)
-        for (offset, frame) in frames.enumerated() {
-          trail.forwarded(frame.number, as: ForwardedLine(run, line: firstLine + UInt32(offset)))
+      try client.push.take(taken) { places, run, firstLine in
+        let frames = takenFrames
+        var forwarded: [FrameStretch] = []
+        var line = ForwardedLine(run, line: firstLine)
+        for place in places.joined() {
+          forwarded.append(frames[place].number, frames[place].digest, as: line)
+          line = line.advanced(by: 1)
         }
+        client.app.forwarded(forwarded, as: run, client: client.fingerprint, connection: link.id)
+        for frames in forwarded { trail.forwarded(frames.number, count: frames.count, as: frames.line) }
       } answer: { problem in
         if problem != nil { link.put(.end)?() }
       }
       return []
     } catch {
-      return session.end(before: taken[0].number, now: now)
+      return session.end(before: first.number, now: now)
     }
   }
 
@@ -191,9 +192,9 @@ final class BridgeHandler: ChannelInboundHandler {
     var actions: [BridgeAction] = []
     for message in link.take() {
       switch message {
-      case .answer(let frame, let answer):
-        trail.answered(frame, answer)
-        actions += session.answered(frame, answer, now: now)
+      case .answer(let frame, let count, let answer):
+        trail.answered(frame, count: count, answer)
+        actions += session.answered(frame, count: count, answer, now: now)
       case .end:
         actions += session.end(now: now)
       }
@@ -231,7 +232,9 @@ final class BridgeHandler: ChannelInboundHandler {
     let underway = client.app.remember(frames, client: client.fingerprint, now: now)
     guard !underway.isEmpty else { return }
     // Their answers have been put into the link.
-    for case .answer(let number, let answer) in link.take() { trail.answered(number, answer) }
+    for case .answer(let number, let count, let answer) in link.take() {
+      trail.answered(number, count: count, answer)
+    }
     let numbers = Set(underway)
     let rest = trail.frames(from: frame ?? 0, age: age, now: now).filter { numbers.contains($0.number) }
     _ = client.app.remember(rest, client: client.fingerprint, now: now)

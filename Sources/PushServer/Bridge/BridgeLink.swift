@@ -4,7 +4,8 @@ internal import Synchronization
 /// What other threads tell a connection of the bridge.
 final class BridgeLink: Sendable {
   enum Message: Sendable {
-    case answer(frame: UInt64, FrameAnswer)
+    /// Of neighbouring frames, from this one on.
+    case answer(frame: UInt64, count: Int, FrameAnswer)
     /// Its upstream takes nothing more, or the bridge ends.
     case end
   }

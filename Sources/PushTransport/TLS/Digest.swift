@@ -49,6 +49,17 @@ package enum Digest {
     }
   }
 
+  /// The first 16 bytes of the SHA-256 of few bytes, without an allocation.
+  static func shortSHA256(_ bytes: UnsafeRawBufferPointer) -> (high: UInt64, low: UInt64) {
+    unsafe withUnsafeTemporaryAllocation(byteCount: 32, alignment: 8) { digest in
+      unsafe carillon_sha256(bytes.baseAddress, bytes.count, digest.baseAddress)
+      return unsafe (
+        UInt64(bigEndian: digest.loadUnaligned(as: UInt64.self)),
+        UInt64(bigEndian: digest.loadUnaligned(fromByteOffset: 8, as: UInt64.self))
+      )
+    }
+  }
+
   /// The SHA-256 of `bytes`: 32 bytes.
   package static func sha256(_ bytes: [UInt8]) -> [UInt8] {
     unsafe bytes.withUnsafeBytes { unsafe sha256($0) }

@@ -1,10 +1,12 @@
 /// Who waits for the outcomes of what one app's bridge has forwarded: a frame of a connection, or
 /// the memory of a client that may send it again.
 package struct BridgeLedger: Sendable {
-  /// An answer for a frame.
+  /// An answer for neighbouring frames.
   package struct Delivery: Hashable, Sendable {
     package var connection: UInt64
+    /// The first.
     package var frame: UInt64
+    package var count = 1
     package var answer: FrameAnswer
   }
 
@@ -57,9 +59,28 @@ package struct BridgeLedger: Sendable {
   }
 
   package mutating func answered(_ line: ForwardedLine, _ answer: FrameAnswer) -> Delivery? {
-    if let (frame, connection) = fresh.take(line) {
-      return Delivery(connection: connection, frame: frame, answer: answer)
+    answered(line, count: 1, answer).first
+  }
+
+  /// Neighbouring lines have the same outcome.
+  ///
+  /// - Parameter line: the first.
+  package mutating func answered(_ line: ForwardedLine, count: Int, _ answer: FrameAnswer) -> [Delivery] {
+    let parts = fresh.take(line, count: count)
+    var deliveries = parts.map {
+      Delivery(connection: $0.connection, frame: $0.firstFrame, count: $0.count, answer: answer)
     }
+    guard !waiting.isEmpty else { return deliveries }
+    var offset = 0
+    for part in parts {
+      deliveries += (offset..<part.offset).compactMap { answeredAgain(line.advanced(by: $0), answer) }
+      offset = part.offset + part.count
+    }
+    return deliveries + (offset..<count).compactMap { answeredAgain(line.advanced(by: $0), answer) }
+  }
+
+  /// A line that was forwarded on a connection that has ended.
+  private mutating func answeredAgain(_ line: ForwardedLine, _ answer: FrameAnswer) -> Delivery? {
     switch waiting.removeValue(forKey: line) {
     case .frame(let frame, let connection)?:
       return Delivery(connection: connection, frame: frame, answer: answer)
@@ -99,6 +120,6 @@ package struct BridgeLedger: Sendable {
   }
 
   private mutating func drop(_ lines: [ForwardedLine]) {
-    for line in lines where fresh.take(line) == nil { waiting[line] = nil }
+    for line in lines where fresh.take(line).isEmpty { waiting[line] = nil }
   }
 }

@@ -92,8 +92,16 @@ package struct BridgeWindow: Sendable {
     return number
   }
 
-  /// A frame has its answer. Answers after the conclusion, and second ones, are ignored.
-  package mutating func answered(_ frame: UInt64, _ answer: FrameAnswer, now: Instant) {
+  /// Neighbouring frames have the same answer. Answers after the conclusion, and second ones, are
+  /// ignored.
+  ///
+  /// - Parameter frame: the first.
+  package mutating func answered(_ frame: UInt64, count: Int = 1, _ answer: FrameAnswer, now: Instant) {
+    for frame in frame..<(frame + UInt64(count)) { note(frame, answer, now: now) }
+    if conclusion == nil { advance() }
+  }
+
+  private mutating func note(_ frame: UInt64, _ answer: FrameAnswer, now: Instant) {
     guard conclusion == nil, frame >= firstUnanswered, frame < nextFrame else { return }
     let offset = Int(frame - firstUnanswered)
     let entry = entries[offset]
@@ -106,10 +114,8 @@ package struct BridgeWindow: Sendable {
       setDeadline(now)
       if limits.plantedMistake == .answersEarly, case .refused(let status) = answer {
         conclusion = .failed(frame, ErrorResponse(status: status, identifier: entry.identifier))
-        return
       }
     }
-    advance()
   }
 
   /// The bridge ends, or its upstream does: nothing more is taken, and the client is told how far

@@ -24,4 +24,9 @@ package struct ForwardedLine: Hashable, Sendable {
     self.low = low
     self.line = line
   }
+
+  /// A later line of the same run.
+  package func advanced(by count: Int) -> ForwardedLine {
+    ForwardedLine(high: high, low: low, line: line &+ UInt32(truncatingIfNeeded: count))
+  }
 }

@@ -30,6 +30,10 @@ struct BridgeLedgerTests {
         nextFrame[connection] += UInt64(count + Int.random(in: 0...2, using: &random))
       } else {
         let run = Int.random(in: 0..<3, using: &random)
+        if random.chance(50) {
+          answerTogether(Self.line(run, Int.random(in: 0...nextLine[run], using: &random)), &ledger, &model, &random)
+          continue
+        }
         for number in 0..<Int.random(in: 1...100, using: &random) {
           let line = Self.line(run, max(0, random.chance(50) ? number : nextLine[run] - number))
           let expected = model.removeValue(forKey: line)
@@ -42,5 +46,22 @@ struct BridgeLedgerTests {
     }
     for (line, expected) in model { #expect(ledger.answered(line, .accepted)?.frame == expected.frame) }
     #expect(ledger.waitingCount == 0)
+  }
+
+  /// Neighbouring lines have the same outcome, whether somebody waits for each of them or not.
+  private func answerTogether(
+    _ line: ForwardedLine, _ ledger: inout BridgeLedger,
+    _ model: inout [ForwardedLine: (frame: UInt64, connection: UInt64)], _ random: inout SeededGenerator
+  ) {
+    let count = Int.random(in: 1...400, using: &random)
+    var expected: [UInt64] = []
+    for offset in 0..<count {
+      guard let entry = model.removeValue(forKey: line.advanced(by: offset)) else { continue }
+      expected.append(entry.connection << 32 | entry.frame)
+    }
+    let found = ledger.answered(line, count: count, .accepted).flatMap { delivery in
+      (0..<delivery.count).map { delivery.connection << 32 | (delivery.frame + UInt64($0)) }
+    }
+    #expect(found == expected)
   }
 }

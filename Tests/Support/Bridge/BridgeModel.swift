@@ -27,7 +27,7 @@ package struct BridgeModel {
     package fileprivate(set) var response: ErrorResponse?
     package fileprivate(set) var isEnded = false
     /// Answers that were found but not handed over.
-    fileprivate var mailbox: [(frame: UInt64, answer: FrameAnswer)] = []
+    fileprivate var mailbox: [BridgeLedger.Delivery] = []
 
     fileprivate init(_ settings: BridgeSession.Settings, client: String, trailLimit: Int) {
       session = BridgeSession(settings)
@@ -126,7 +126,14 @@ package struct BridgeModel {
     guard let delivery = ledger.answered(line, answer), let connection = connections[delivery.connection] else {
       return nil
     }
-    connection.mailbox.append((delivery.frame, delivery.answer))
+    // As the service does: neighbours with the same answer are handed over together.
+    if let last = connection.mailbox.indices.last, connection.mailbox[last].answer == delivery.answer,
+      connection.mailbox[last].frame + UInt64(connection.mailbox[last].count) == delivery.frame
+    {
+      connection.mailbox[last].count += delivery.count
+    } else {
+      connection.mailbox.append(delivery)
+    }
     return delivery.connection
   }
 
@@ -177,9 +184,9 @@ package struct BridgeModel {
     let mailbox = connection.mailbox
     connection.mailbox = []
     var actions: [BridgeAction] = []
-    for (frame, answer) in mailbox {
-      connection.trail.answered(frame, answer)
-      actions += connection.session.answered(frame, answer, now: now)
+    for delivery in mailbox {
+      connection.trail.answered(delivery.frame, count: delivery.count, delivery.answer)
+      actions += connection.session.answered(delivery.frame, count: delivery.count, delivery.answer, now: now)
     }
     perform(actions, connection, id)
   }
@@ -200,7 +207,9 @@ package struct BridgeModel {
     guard from != nil else { return ledger.forget(frames) }
     let underway = Set(ledger.remember(frames, client: connection.client, now: now))
     guard !underway.isEmpty else { return }
-    for (frame, answer) in connection.mailbox { connection.trail.answered(frame, answer) }
+    for delivery in connection.mailbox {
+      connection.trail.answered(delivery.frame, count: delivery.count, delivery.answer)
+    }
     let rest = connection.trail.frames(from: from ?? 0, age: Self.age, now: now)
       .filter { underway.contains($0.number) }
     let lost = ledger.remember(rest, client: connection.client, now: now)

@@ -15,10 +15,9 @@ extension BridgeSession {
     var window: BridgeWindow
     private var phase = Phase.open
     private var actions: [BridgeAction] = []
-    private var payloads = PayloadCheck()
-    /// The last payload: in a campaign, all frames share it.
+    /// The last payload that is valid: in a campaign, all frames share it.
     private var payload: [UInt8] = []
-    private var scratch: [UInt8] = []
+    private var payloadDigest = FrameDigest(high: 0, low: 0)
     private var peerHasClosed = false
     private var brokeOff = false
     /// When the frame began that the decoder holds in part.
@@ -59,12 +58,10 @@ extension BridgeSession {
       let answer: FrameAnswer?
       if let violation = unsafe frame.violation {
         answer = .refused(violation)
-      } else if unsafe !payloads.isValid(frame.payload) {
+      } else if unsafe !keep(frame.payload) {
         answer = .refused(.processingError)
       } else if let token = unsafe DeviceToken(bytes: frame.token) {
-        if unsafe !payload.holdsSameBytes(as: frame.payload) { payload = unsafe Array(frame.payload) }
-        let digest = unsafe FrameDigest(
-          token: frame.token, payload: frame.payload, expiration: frame.expiration, scratch: &scratch)
+        let digest = unsafe FrameDigest(token: token, payload: payloadDigest, expiration: frame.expiration)
         answer = intake.take(
           BridgeFrame(
             token: token, payload: payload, expiration: unsafe frame.expiration, priority: unsafe frame.priority,
@@ -73,6 +70,15 @@ extension BridgeSession {
         answer = .refused(.invalidTokenSize)
       }
       if let answer { window.answered(number, answer, now: now) }
+    }
+
+    /// False: it is not valid.
+    private mutating func keep(_ bytes: UnsafeRawBufferPointer) -> Bool {
+      if unsafe payload.holdsSameBytes(as: bytes) { return true }
+      guard unsafe JSONScanner.isObject(bytes) else { return false }
+      payload = unsafe Array(bytes)
+      payloadDigest = unsafe FrameDigest(of: bytes)
+      return true
     }
 
     mutating func read(holdsPart: Bool, now: Instant) {

@@ -85,9 +85,13 @@ package struct BridgeSession: ~Copyable {
     unsafe bytes.withUnsafeReadableBytes { unsafe received($0, now: now, intake: &intake) }
   }
 
-  /// What became of a frame for which the intake had no answer.
-  package mutating func answered(_ frame: UInt64, _ answer: FrameAnswer, now: Instant) -> [BridgeAction] {
-    core.window.answered(frame, answer, now: now)
+  /// What became of neighbouring frames for which the intake had no answer.
+  ///
+  /// - Parameter frame: the first.
+  package mutating func answered(
+    _ frame: UInt64, count: Int = 1, _ answer: FrameAnswer, now: Instant
+  ) -> [BridgeAction] {
+    core.window.answered(frame, count: count, answer, now: now)
     return core.takeActions(now: now)
   }
 

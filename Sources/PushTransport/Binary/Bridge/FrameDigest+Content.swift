@@ -4,19 +4,25 @@ extension FrameDigest {
   /// The digest of what makes two notifications the same: token, payload and expiration. Old
   /// clients lose the priority when they send again, and write 0 for an expiration that is absent.
   ///
-  /// It is a part of a SHA-256, since a payload may have text of strangers in it.
-  ///
-  /// - Parameter scratch: memory that is used again.
-  package init(
-    token: UnsafeRawBufferPointer, payload: UnsafeRawBufferPointer, expiration: UInt32?, scratch: inout [UInt8]
-  ) {
-    scratch.removeAll(keepingCapacity: true)
-    for shift in [24, 16, 8, 0] as [UInt32] { scratch.append(UInt8(truncatingIfNeeded: (expiration ?? 0) >> shift)) }
-    scratch.append(UInt8(truncatingIfNeeded: token.count))
-    unsafe scratch.append(contentsOf: token)
-    unsafe scratch.append(contentsOf: payload)
-    let digest = unsafe scratch.withUnsafeBytes { unsafe Digest.sha256($0) }
-    self = unsafe digest.withUnsafeBytes { unsafe FrameDigest($0, at: 0) }
+  /// It is a part of a SHA-256, since a payload may have text of strangers in it. The payload's
+  /// digest stands for the payload: in a campaign, all frames share it, and beside a token of 32
+  /// bytes it fits one block of SHA-256.
+  package init(token: DeviceToken, payload: FrameDigest, expiration: UInt32?) {
+    let byteCountLimit = 4 + 16 + 1 + DeviceToken.byteCountLimit
+    self = unsafe withUnsafeTemporaryAllocation(byteCount: byteCountLimit, alignment: 8) { memory in
+      unsafe memory.storeBytes(of: (expiration ?? 0).bigEndian, as: UInt32.self)
+      unsafe memory.storeBytes(of: payload.high.bigEndian, toByteOffset: 4, as: UInt64.self)
+      unsafe memory.storeBytes(of: payload.low.bigEndian, toByteOffset: 12, as: UInt64.self)
+      unsafe memory.storeBytes(of: UInt8(truncatingIfNeeded: token.byteCount), toByteOffset: 20, as: UInt8.self)
+      let end = unsafe 21 + token.copyBytes(into: UnsafeMutableRawBufferPointer(rebasing: memory[21...]))
+      return unsafe FrameDigest(of: UnsafeRawBufferPointer(rebasing: memory[..<end]))
+    }
+  }
+
+  /// The digest of a payload.
+  package init(of bytes: UnsafeRawBufferPointer) {
+    let (high, low) = unsafe Digest.shortSHA256(bytes)
+    self.init(high: high, low: low)
   }
 
   fileprivate init(_ bytes: UnsafeRawBufferPointer, at offset: Int) {
@@ -35,13 +41,13 @@ extension [FrameDigest] {
   }
 
   package var bytes: [UInt8] {
-    var result: [UInt8] = []
-    result.reserveCapacity(count * FrameDigest.byteCount)
-    for digest in self {
-      for word in [digest.high, digest.low] {
-        for shift in stride(from: 56, through: 0, by: -8) { result.append(UInt8(truncatingIfNeeded: word >> shift)) }
+    unsafe [UInt8](unsafeUninitializedCapacity: count * FrameDigest.byteCount) { memory, byteCount in
+      let memory = UnsafeMutableRawBufferPointer(memory)
+      for digest in self {
+        unsafe memory.storeBytes(of: digest.high.bigEndian, toByteOffset: byteCount, as: UInt64.self)
+        unsafe memory.storeBytes(of: digest.low.bigEndian, toByteOffset: byteCount + 8, as: UInt64.self)
+        byteCount += FrameDigest.byteCount
       }
     }
-    return result
   }
 }
