@@ -156,13 +156,17 @@ let package = Package(
 
 // Only the scripts in ops/ set these variables; packages that depend on this one do not.
 //
-// ops/test builds twice more, differently, and each time only what these tests need: those of
-// shared memory with ThreadSanitizer, and the simulation optimised, where it is 15 times as fast.
+// ops/test builds in three parts: the tests of the engine and of what it stands on optimised, where
+// the simulation is 15 times as fast; everything else as usual; and once more, with
+// ThreadSanitizer, only what the tests of shared memory need.
 @MainActor func keepOnly(_ names: Set<String>) {
   package.products.removeAll()
   package.targets.removeAll { !names.contains($0.name) }
 }
 
+let engineTests: Set = [
+  "PushWireTests", "PushJournalTests", "PushTransportTests", "PushEngineTests", "PushGatewayTests", "SimulationTests",
+]
 let engineParts: Set = ["COpenSSL", "CNGHTTP2", "CLZ4", "PushWire", "PushJournal", "PushTransport", "Support"]
 switch Context.environment["CARILLON_ONLY"] {
 case "shared-memory":
@@ -180,8 +184,13 @@ case "shared-memory":
 case "store":
   // To measure PushStore (Tests/PushStoreTests/Devices/AudienceMeasurement.swift).
   keepOnly(engineParts.union(["PushEngine", "PushStore", "PushStoreTests"]))
-case "simulation":
-  keepOnly(engineParts.union(["PushEngine", "PushGateway", "SimulationTests"]))
+case "engine":
+  keepOnly(engineParts.union(["PushEngine", "PushGateway"]).union(engineTests))
+  // To optimise them takes longer than they do. The simulation computes for minutes.
+  for target in package.targets where engineTests.contains(target.name) && target.name != "SimulationTests" {
+    target.swiftSettings?.append(.unsafeFlags(["-Onone"]))
+  }
+case "service": package.targets.removeAll { engineTests.contains($0.name) }
 default: break
 }
 if Context.environment["CARILLON_DOCS"] != nil {
