@@ -26,7 +26,7 @@ measure_weights() {
     taskset --all-tasks --cpu-list --pid 1 "$simulator" >/dev/null
     taskset --all-tasks --cpu-list --pid 0 "$service" >/dev/null
     timeout 90 taskset --cpu-list 0 sh -c \
-      'for i in 1 2 3 4; do timeout --foreground 90 sh -c "while :; do :; done" & done; wait' &
+      'for i in 1 2 3 4 5 6 7 8; do timeout --foreground 90 sh -c "while :; do :; done" & done; wait' &
     busy=$!
     taskset --cpu-list 1 python3 ops/lib/shares.py "${api##*:}" "$key" 10 "$work/campaign.json" "$work/tokens" \
       one three >"$work/shares" 2>"$work/shares.log" || die "The campaigns: $(cat "$work/shares.log")"
