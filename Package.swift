@@ -124,7 +124,7 @@ let package = Package(
       name: "PushServerTests",
       dependencies: [
         "Carillon", "PushServer", "PushEngine", "PushGateway", "PushStore", "PushTransport", "PushWire", "Support",
-        .product(name: "CoreMetrics", package: "swift-metrics"),
+        .product(name: "CoreMetrics", package: "swift-metrics"), nioCore, nioPosix,
       ],
       swiftSettings: settings),
     .testTarget(

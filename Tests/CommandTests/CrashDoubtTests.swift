@@ -8,18 +8,6 @@ internal import Testing
 /// clock.
 @Suite("What a kill leaves in doubt", .serialized, .timeLimit(.minutes(20)))
 struct CrashDoubtTests {
-  struct Report: Decodable {
-    struct Campaign: Decodable {
-      let submitted: Int
-      let accepted: Int
-      let rejected: Int
-      let settled: Int
-      let unsent: Int
-      let unknown: Int
-    }
-    let campaigns: [Campaign]
-  }
-
   private static let connectionCount = 3
   /// How far an intent may be ahead of what is sent.
   private static let step = 8192
@@ -44,7 +32,7 @@ struct CrashDoubtTests {
     }
     let inspected = try await site.journal("inspect", ["--json"])
     let left = try #require(
-      JSONDecoder().decode(Report.self, from: Data(inspected.output.utf8)).campaigns.first, "\(inspected)")
+      JournalInspection(inspected).campaigns.first, "\(inspected)")
 
     let written = Self.unconcluded(memory.endedConnections, refusals: left.rejected).map {
       $0.accepted + $0.discarded + 1
@@ -116,8 +104,8 @@ struct CrashDoubtTests {
   }
 
   /// Nil: the journal has no campaign yet.
-  private func inspect(_ site: HTTP2Site) async throws -> Report.Campaign? {
+  private func inspect(_ site: HTTP2Site) async throws -> JournalInspection.Campaign? {
     let ending = try await site.run(["journal", "inspect", "journal", "--json"])
-    return try? JSONDecoder().decode(Report.self, from: Data(ending.output.utf8)).campaigns.first
+    return try? JournalInspection(ending).campaigns.first
   }
 }

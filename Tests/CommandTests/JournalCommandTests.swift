@@ -7,40 +7,7 @@ extension JournalCampaigns {
   /// lz4 tool.
   @Suite("The journal commands", .serialized, .timeLimit(.minutes(20)))
   struct JournalCommandTests {
-    private struct Report: Decodable {
-      struct Campaign: Decodable {
-        let number: Int
-        let app: String
-        let finished: Bool
-        let submitted: Int
-        let accepted: Int
-        let rejected: Int
-        let settled: Int
-        let unsent: Int
-        let unknown: Int
-        let lost: Int
-        let line: Int
-        let payloadBytes: Int
-      }
-      struct Segment: Decodable {
-        let name: String
-        let bytes: Int
-        let records: Int
-      }
-      let campaigns: [Campaign]
-      let segments: [Segment]
-      let bytes: Int
-      let records: Int
-      let closed: Bool
-      let tornTail: String?
-      let damage: [String]
-    }
-
     private static let slow = JournalSite.Settings(rate: 3_000)
-
-    private func report(_ ending: Ending) throws -> Report {
-      try JSONDecoder().decode(Report.self, from: Data(ending.output.utf8))
-    }
 
     /// Two apps, with malformed and refused tokens.
     private func killed(_ settings: JournalSite.Settings = slow) async throws -> JournalSite {
@@ -61,7 +28,7 @@ extension JournalCampaigns {
       let json = try await site.journal("inspect", ["--json"])
       #expect(json.status == 1, "\(json)")
       #expect(json.errors.isEmpty, "\(json)")
-      let report = try report(json)
+      let report = try JournalInspection(json)
       #expect(report.campaigns.map(\.app) == ["news", "chat"], "\(json)")
       #expect(!report.closed, "\(json)")
       #expect(report.damage.isEmpty, "\(json)")
@@ -106,7 +73,7 @@ extension JournalCampaigns {
       #expect(after.status == 0, "\(after)")
       #expect(after.output.contains(/\d +news +ended +/), "\(after)")
       #expect(after.output.contains("\nAll have ended.\n"), "\(after)")
-      #expect(try self.report(try await site.journal("inspect", ["--json"])).closed)
+      #expect(try JournalInspection(try await site.journal("inspect", ["--json"])).closed)
     }
 
     @Test(
@@ -171,7 +138,7 @@ extension JournalCampaigns {
       #expect(try await site.sendAndKill(after: 2_000, ["--sync", sync]))
       // Each process begins a segment.
       #expect(try await site.resumeAndKill(after: 2_000, ["--sync", sync]))
-      let report = try report(try await site.journal("inspect", ["--json"]))
+      let report = try JournalInspection(try await site.journal("inspect", ["--json"]))
       #expect(site.segments.count == report.segments.count, "\(report)")
       #expect(report.segments.count >= 2, "\(report)")
       #expect(report.damage.isEmpty, "\(report)")

@@ -53,6 +53,14 @@ struct RunningServe {
     try await serve.request(service.api, path, key: key, body: body, method: method, headers: headers)
   }
 
+  /// Lets the service read its configuration again. The key needs the scope `admin`.
+  func reload() async throws -> Ending {
+    try serve.site.place.write(key, to: "reload.key")
+    return try await serve.site.run([
+      "reload", "--url", "http://127.0.0.1:\(service.api)", "--key-file", "reload.key",
+    ])
+  }
+
   /// Ends the service in good order, and the simulator.
   ///
   /// - Returns: what the simulator accepted.

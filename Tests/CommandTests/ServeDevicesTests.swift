@@ -35,23 +35,6 @@ struct ServeDevicesTests {
     let reference: String?
   }
 
-  private struct Taken: Decodable {
-    struct Defect: Decodable { let line: Int }
-    let batchId: String
-    let accepted: Int
-    let rejected: Int
-    let errors: [Defect]
-  }
-
-  private struct Batch: Decodable {
-    struct Account: Decodable {
-      let submitted: Int
-      let suppressed: Int
-    }
-    let state: String
-    let account: Account
-  }
-
   private static let path = "/v1/apps/news/devices"
 
   @Test("a device is registered, changed, listed by tag, gets another token and is removed")
@@ -203,17 +186,12 @@ struct ServeDevicesTests {
       ServeSite.body(HTTP2Site.token(6)),
     ]
     let taken = try await serve.request(service.api, path + ":batch", key: key, body: lines.joined(separator: "\n"))
-      .decoded(Taken.self)
+      .decoded(ServeSite.TakenBatch.self)
     #expect(taken.accepted == 4)
     #expect(taken.errors.map(\.line) == [2])
-    var batch: Batch?
-    try await waitUntil("the batch has ended") {
-      batch = try await serve.request(service.api, "/v1/apps/news/batches/\(taken.batchId)", key: key)
-        .decoded(Batch.self)
-      return batch?.state == "finished"
-    }
-    #expect(batch?.account.submitted == 4)
-    #expect(batch?.account.suppressed == 1)
+    let account = try await serve.account(of: taken.batchId, service, key: key)
+    #expect(account.submitted == 4)
+    #expect(account.suppressed == 1)
     service.process.send(SIGTERM)
     #expect(await service.process.ending().status == 0)
     let record = try await serve.site.taken(upstream)

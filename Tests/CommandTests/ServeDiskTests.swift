@@ -5,20 +5,6 @@ internal import Testing
 /// A disk that is full, and has room again.
 @Suite("carillon serve on a full disk", .timeLimit(.minutes(20)))
 struct ServeDiskTests {
-  private struct Taken: Decodable {
-    let batchId: String
-    let accepted: Int
-  }
-
-  private struct Batch: Decodable {
-    struct Account: Decodable {
-      struct Accepted: Decodable { let confirmed: Int }
-      let accepted: Accepted
-    }
-    let state: String
-    let account: Account
-  }
-
   /// Payloads that do not become smaller when they are compressed.
   private static func batch(_ number: Int) -> (tokens: [String], body: String) {
     let tokens = (0..<100).map { HTTP2Site.token(number * 100 + $0) }
@@ -40,72 +26,128 @@ struct ServeDiskTests {
       let (added, body) = Self.batch(number)
       let reply = try await serve.request(service.api, "/v1/apps/news/notifications:batch", key: key, body: body)
       guard reply.status == 202 else { return (batches, tokens, reply) }
-      batches.append(try reply.decoded(Taken.self).batchId)
+      batches.append(try reply.decoded(ServeSite.TakenBatch.self).batchId)
       tokens += added
     }
     throw CampaignSite.Unexpected(text: "200,000 notifications did not fill the disk")
   }
 
+  private static let notifications = "/v1/apps/news/notifications"
+  private static let onlyOnce = ["Idempotency-Key": "once"]
+
   /// What holds while the disk is full, and after it has room.
-  ///
-  /// - Returns: what was acknowledged before the disk was full.
-  private func check(
-    _ serve: ServeSite, _ service: ServeSite.Service, makeRoom: () async throws -> Void
-  ) async throws
-    -> Set<String>
-  {
-    let key = try await serve.key()
-    let (batches, tokens, refusal) = try await fill(serve, service, key)
-    #expect(refusal.status == 507, "\(refusal.text)")
-    #expect(try refusal.decoded(ServeSite.Problem.self).action?.contains("Make room") == true)
-    let path = "/v1/apps/news/notifications"
+  private func check(_ serve: ServeSite, _ service: ServeSite.Service, _ key: String) async throws {
     try await waitUntil("it is not ready") { try await serve.request(service.admin, "/readyz").status == 503 }
     #expect(try await serve.request(service.admin, "/healthz").status == 200)
     // It refuses, and still answers questions.
     for _ in 0..<2 {
       let again = try await serve.request(
-        service.api, path, key: key, body: ServeSite.body(HTTP2Site.token(1)), headers: ["Idempotency-Key": "once"])
+        service.api, Self.notifications, key: key, body: ServeSite.body(HTTP2Site.token(1)), headers: Self.onlyOnce)
       #expect(again.status == 507, "\(again.text)")
     }
     #expect(try await serve.request(service.api, "/v1/apps", key: key).status == 200)
-    try await makeRoom()
+    let raised = try await ChildProcess.run(
+      ["--pid", "\(service.process.identifier)", "--fsize=unlimited:"], program: "prlimit")
+    #expect(raised.status == 0, "\(raised)")
     try await waitUntil("it is ready again") {
       guard !service.process.hasEnded else { throw CampaignSite.Unexpected(text: service.process.errors) }
       return (try? await serve.request(service.admin, "/readyz").status) == 200
     }
     let single = try await serve.request(
-      service.api, path, key: key, body: ServeSite.body(HTTP2Site.token(1 << 30)), headers: ["Idempotency-Key": "once"])
+      service.api, Self.notifications, key: key, body: ServeSite.body(HTTP2Site.token(1 << 30)), headers: Self.onlyOnce)
     #expect(single.status == 202, "\(single.text)")
-    #expect(
-      try await serve.finished(try single.decoded(ServeSite.Queued.self).id, service, key: key).outcome == "accepted")
-    for batch in batches {
-      try await waitUntil("the batch \(batch) has ended") {
-        let reply = try await serve.request(service.api, "/v1/apps/news/batches/\(batch)", key: key)
-        try #require(reply.status == 200, "\(reply.text)")
-        let found = try reply.decoded(Batch.self)
-        return found.state == "finished" && found.account.accepted.confirmed == 100
-      }
-    }
+    let id = try single.decoded(ServeSite.Queued.self).id
+    #expect(try await serve.finished(id, service, key: key).outcome == "accepted")
+  }
+
+  /// Ends both.
+  ///
+  /// - Parameter tokens: of everything that was acknowledged.
+  private func end(
+    _ serve: ServeSite, _ service: ServeSite.Service, _ upstream: HTTP2Site.Service, _ tokens: [String]
+  ) async throws {
     service.process.send(SIGTERM)
     let ending = await service.process.ending()
     #expect(ending.status == 0, "\(ending)")
     #expect(ending.output.split(separator: "\n").count == 1, "one ready line: \(ending.output)")
-    return Set(tokens)
+    let missing = Set(tokens).subtracting(try await serve.site.taken(upstream).compactMap(\.token))
+    #expect(!tokens.isEmpty && missing.isEmpty, "\(missing.count) of \(tokens.count) have not arrived")
+  }
+
+  /// A service that can write no file beyond some 2 MB, and its simulator.
+  private func start(
+    _ serve: ServeSite
+  ) async throws -> (service: ServeSite.Service, upstream: HTTP2Site.Service, key: String) {
+    let upstream = try await serve.site.simulate()
+    try serve.configure(upstream, apps: ["news"])
+    let key = try await serve.key(["--scope", "send", "--scope", "read", "--scope", "devices"])
+    // In units of 512 bytes.
+    return (try await serve.start(preparation: "ulimit -S -f 4000 && exec"), upstream, key)
   }
 
   @Test("507 while the journal cannot be written; with room again everything acknowledged has its outcome")
-  func fileSizeLimit() async throws {
+  func journal() async throws {
     let serve = try ServeSite()
-    let upstream = try await serve.site.simulate()
-    try serve.configure(upstream, apps: ["news"])
-    // In units of 512 bytes. The store needs less.
-    let service = try await serve.start(preparation: "ulimit -S -f 4000 && exec")
-    let tokens = try await check(serve, service) {
-      let raised = try await ChildProcess.run(
-        ["--pid", "\(service.process.identifier)", "--fsize=unlimited:"], program: "prlimit")
-      #expect(raised.status == 0, "\(raised)")
+    let (service, upstream, key) = try await start(serve)
+    // The store needs less.
+    let (batches, tokens, refusal) = try await fill(serve, service, key)
+    #expect(refusal.status == 507, "\(refusal.text)")
+    #expect(try refusal.decoded(ServeSite.Problem.self).action?.contains("Make room") == true)
+    try await check(serve, service, key)
+    for batch in batches {
+      #expect(try await serve.account(of: batch, service, key: key).accepted.confirmed == 100)
     }
-    let missing = tokens.subtracting(try await serve.site.taken(upstream).compactMap(\.token))
-    #expect(!tokens.isEmpty && missing.isEmpty, "\(missing.count) of \(tokens.count) have not arrived")
+    try await end(serve, service, upstream, tokens)
+  }
+
+  @Test("507 while only the store cannot be written; with room again everything acknowledged is there")
+  func store() async throws {
+    let serve = try ServeSite()
+    let (service, upstream, key) = try await start(serve)
+    func put(_ number: Int) async throws -> ServeSite.Reply {
+      try await serve.request(
+        service.api, "/v1/apps/news/devices/\(HTTP2Site.token(number))", key: key, body: #"{"tags":["a"]}"#,
+        method: "PUT")
+    }
+    // The journal knows nothing of devices.
+    var devices = 0
+    var refusal = try await put(devices)
+    while (200..<300).contains(refusal.status), devices < 5_000 {
+      devices += 1
+      refusal = try await put(devices)
+    }
+    #expect(devices > 0)
+    #expect(refusal.status == 507, "\(refusal.text)")
+    let problem = try refusal.decoded(ServeSite.Problem.self)
+    #expect(problem.detail.contains("store.db"), "\(refusal.text)")
+    #expect(problem.action?.contains("Make room") == true, "\(refusal.text)")
+    // The journal has room: notifications are taken in until the first outcome finds none.
+    var acknowledged: [(id: String, token: String)] = []
+    while acknowledged.count < 100_000 {
+      let token = HTTP2Site.token(acknowledged.count, prefix: "01")
+      let reply = try await serve.request(service.api, Self.notifications, key: key, body: ServeSite.body(token))
+      guard reply.status == 202 else {
+        #expect(reply.status == 507, "\(reply.text)")
+        break
+      }
+      acknowledged.append((try reply.decoded(ServeSite.Queued.self).id, token))
+    }
+    let segments = try FileManager.default.subpathsOfDirectory(atPath: serve.site.place.path("journal"))
+    for name in segments {
+      let size = try FileManager.default.attributesOfItem(atPath: serve.site.place.path("journal/\(name)"))[.size]
+      #expect((size as? Int ?? 0) < 1 << 20, "the journal was not full: \(name)")
+    }
+    try await check(serve, service, key)
+    for (id, token) in acknowledged {
+      #expect(try await serve.finished(id, service, key: key).outcome == "accepted", "\(token)")
+    }
+    for number in 0..<devices {
+      let device = try await serve.request(
+        service.api, "/v1/apps/news/devices/\(HTTP2Site.token(number))", key: key)
+      #expect(device.status == 200, "\(number) of \(devices): \(device.text)")
+    }
+    let again = try await put(devices)
+    #expect((200..<300).contains(again.status), "\(again.text)")
+    try await end(serve, service, upstream, acknowledged.map(\.token))
   }
 }

@@ -11,12 +11,6 @@ struct ServeDuplicateTests {
     let possibleDuplicate: Bool
   }
 
-  private struct Batch: Decodable {
-    struct Account: Decodable { let possibleDuplicates: Int }
-    let state: String
-    let account: Account
-  }
-
   private static let path = "/v1/apps/news/notifications"
 
   private func notification(_ id: String, _ running: RunningServe) async throws -> Notification {
@@ -66,15 +60,11 @@ struct ServeDuplicateTests {
     let running = try await RunningServe(
       rules: "http2: { delay: { fixed: 100ms }, cut: [ { after: 3, connections: 1 } ] }",
       configure: { try $0.configure($1, apps: ["news"], settings: "connections: { min: 1, max: 1 }") })
-    struct Taken: Decodable { let batchId: String }
     let lines = (1...3).map { ServeSite.body(HTTP2Site.token($0)) }.joined(separator: "\n")
-    let batch = try await running.call("\(Self.path):batch", body: lines).decoded(Taken.self).batchId
-    var last: Batch?
-    try await waitUntil("the batch has ended") {
-      last = try await running.call("/v1/apps/news/batches/\(batch)").decoded(Batch.self)
-      return last?.state == "finished"
-    }
-    let doubted = try #require(last).account.possibleDuplicates
+    let batch = try await running.call("\(Self.path):batch", body: lines).decoded(
+      ServeSite.TakenBatch.self)
+    let doubted = try await running.serve.account(of: batch.batchId, running.service, key: running.key)
+      .possibleDuplicates
     #expect(doubted >= 1)
     #expect(try await running.end().count == 3 + doubted)
   }

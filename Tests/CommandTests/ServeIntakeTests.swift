@@ -22,21 +22,6 @@ struct ServeIntakeTests {
     var waiting: Int { queue.notifications + inFlight }
   }
 
-  private struct Taken: Decodable {
-    let batchId: String
-    let accepted: Int
-  }
-
-  private struct Batch: Decodable {
-    struct Account: Decodable {
-      struct Accepted: Decodable { let confirmed: Int }
-      let accepted: Accepted
-      let inFlight: Int
-    }
-    let state: String
-    let account: Account
-  }
-
   private let serve: ServeSite
   private static let scopes = ["--scope", "send", "--scope", "read", "--scope", "admin"]
 
@@ -52,7 +37,7 @@ struct ServeIntakeTests {
     let reply = try await serve.request(
       service.api, "/v1/apps/news/notifications:batch", key: key, body: lines.joined(separator: "\n"))
     try #require(reply.status == 202, "\(reply.text)")
-    let taken = try reply.decoded(Taken.self)
+    let taken = try reply.decoded(ServeSite.TakenBatch.self)
     #expect(taken.accepted == tokens.count)
     return taken.batchId
   }
@@ -61,15 +46,7 @@ struct ServeIntakeTests {
     _ batches: [String], of count: Int, _ service: ServeSite.Service, _ key: String
   ) async throws {
     var confirmed = 0
-    for batch in batches {
-      try await waitUntil("the batch \(batch) has ended") {
-        let reply = try await serve.request(service.api, "/v1/apps/news/batches/\(batch)", key: key)
-          .decoded(Batch.self)
-        guard reply.state == "finished" else { return false }
-        confirmed += reply.account.accepted.confirmed
-        return true
-      }
-    }
+    for batch in batches { confirmed += try await serve.account(of: batch, service, key: key).accepted.confirmed }
     #expect(confirmed == count)
   }
 
@@ -182,7 +159,10 @@ struct ServeIntakeTests {
     let service = try await serve.start()
     var batches = [try await post(0..<500, service, key)]
     try await waitUntil("the app is suspended") { try await app(service, key).state == "suspended" }
-    #expect(try await app(service, key).reason?.contains("InvalidProviderToken") == true)
+    #expect(
+      try await app(service, key).reason
+        == "the gateway refuses this app: 403 InvalidProviderToken; check its key, key ID and team ID, "
+        + "and this machine's clock")
     for part in 1..<10 { batches.append(try await post(part * 500..<(part + 1) * 500, service, key)) }
     #expect(try await app(service, key).waiting == 5_000)
     try await waitUntil("its connections are closed") { try await app(service, key).connections.open == 0 }

@@ -37,19 +37,6 @@ struct ServeLoadTests {
     }
   }
 
-  private struct Batch: Decodable {
-    struct Account: Decodable {
-      struct Accepted: Decodable { let confirmed: Int }
-      struct Rejected: Decodable { let total: Int }
-      let submitted: Int
-      let accepted: Accepted
-      let rejected: Rejected
-      let unknown: Int
-    }
-    let state: String
-    let account: Account
-  }
-
   private static let lives = 3
   private static let batchSize = 200
   private static func isDead(_ token: String) -> Bool { token.hasPrefix("dead") }
@@ -100,14 +87,7 @@ struct ServeLoadTests {
   private func check(
     _ batch: Acknowledged.Batch, _ serve: ServeSite, _ service: ServeSite.Service, _ key: String, _ context: String
   ) async throws {
-    var last: Batch?
-    try await waitUntil("the batch \(batch.id) has ended, \(context)") {
-      let reply = try await serve.request(service.api, "/v1/apps/news/batches/\(batch.id)", key: key)
-      try #require(reply.status == 200, "\(context): \(reply.text)")
-      last = try reply.decoded(Batch.self)
-      return last?.state == "finished"
-    }
-    let account = try #require(last).account
+    let account = try await serve.account(of: batch.id, service, key: key, ", \(context)")
     #expect(account.submitted == batch.tokens.count, "\(context): \(account)")
     #expect(account.rejected.total == batch.tokens.count(where: Self.isDead), "\(context): \(account)")
     #expect(account.accepted.confirmed == batch.tokens.count(where: { !Self.isDead($0) }), "\(context): \(account)")
@@ -118,10 +98,6 @@ struct ServeLoadTests {
     _ serve: ServeSite, _ service: ServeSite.Service, _ key: String, _ acknowledged: Acknowledged, isBatch: Bool,
     number: Int
   ) async {
-    struct Taken: Decodable {
-      let batchId: String
-      let accepted: Int
-    }
     let path = "/v1/apps/news/notifications" + (isBatch ? ":batch" : "")
     for index in 0..<100_000 {
       let tokens = (0..<(isBatch ? batchSize : 1)).map { line in
@@ -134,7 +110,7 @@ struct ServeLoadTests {
       if reply.status == 429 { continue }
       guard reply.status == 202 else { return }
       if isBatch {
-        guard let taken = try? reply.decoded(Taken.self), taken.accepted == tokens.count else { return }
+        guard let taken = try? reply.decoded(ServeSite.TakenBatch.self), taken.accepted == tokens.count else { return }
         acknowledged.add(Acknowledged.Batch(id: taken.batchId, tokens: tokens))
       } else {
         guard let queued = try? reply.decoded(ServeSite.Queued.self) else { return }

@@ -54,12 +54,14 @@ struct ServeOutageTests {
     #expect(taken.sorted() == (Array(0..<5) + Array(10..<20)).map { HTTP2Site.token($0) }.sorted())
   }
 
-  @Test("a dead gateway, a refused credential and another's campaign: a small app's notifications arrive meanwhile")
+  @Test("a dead gateway, a refused certificate and another's campaign: a small app's notifications arrive meanwhile")
   func tenants() async throws {
     let serve = try ServeSite()
     let upstream = try await serve.site.simulate()
-    try ProviderKey.make(keyIdentifier: HTTP2Site.keyIdentifier, teamIdentifier: HTTP2Site.team).write(
-      to: serve.site.place.path("wrong.p8"))
+    // Of an authority that the simulator does not know.
+    let now = Int64(Date().timeIntervalSince1970)
+    try CertificateAuthority(at: now).issue(.app(topic: HTTP2Site.topic, at: now)).writePEM(
+      certificate: serve.site.place.path("stranger.pem"), key: serve.site.place.path("stranger.key"))
     // Somebody listens there, and never answers.
     let silent = try ListeningSocket()
     try serve.configure(upstream, apps: ["news", "small", "dead", "refused"], more: Self.shutdown)
@@ -69,7 +71,8 @@ struct ServeOutageTests {
         return entry.replacing("localhost:\(upstream.port)", with: "127.0.0.1:\(silent.port)")
       }
       if entry.hasPrefix("refused") {
-        return entry.replacing("key: \(HTTP2Site.keyFile)", with: "key: wrong.p8, key-id: \(HTTP2Site.keyIdentifier)")
+        return entry.replacing(
+          "key: \(HTTP2Site.keyFile), team-id: \(HTTP2Site.team)", with: "certificate: stranger.pem, key: stranger.key")
       }
       return entry
     }
@@ -85,6 +88,11 @@ struct ServeOutageTests {
       #expect(reply.status == 202, "\(app): \(reply.text)")
     }
     try await waitUntil("one is suspended") { try await state("refused").state == "suspended" }
+    // It says what is wrong, and what to do.
+    #expect(
+      try await state("refused").reason
+        == "the server refused our certificate: unknown certificate authority; "
+        + "renew the certificate, or check its topic and environment")
     let site = CampaignSite(service, key: key)
     // It takes a quarter of an hour, so that a slow machine does not see its end.
     let path = try await site.make(#","rateLimit":100"#)

@@ -13,13 +13,6 @@ struct ServeReloadTests {
     let rates: Rates
   }
 
-  private func reload(_ running: RunningServe) async throws -> Ending {
-    try running.serve.site.place.write(running.key, to: "test.key")
-    return try await running.serve.site.run([
-      "reload", "--url", "http://127.0.0.1:\(running.service.api)", "--key-file", "test.key",
-    ])
-  }
-
   @Test("weight, rate, patience, queue and quiet hours count after a reload; what does not is named in one sentence")
   func settings() async throws {
     let running = try await RunningServe(configure: { try $0.configure($1, apps: ["news"]) })
@@ -40,7 +33,7 @@ struct ServeReloadTests {
           connections: { min: 2, max: 3 }
           attempts: 4
       """, more: "retention: 24h")
-    let done = try await reload(running)
+    let done = try await running.reload()
     #expect(done.status == 0, "\(done)")
     #expect(
       done.output.contains("counts after the next start: retention; app news: connections, attempts\n"), "\(done)")
@@ -56,15 +49,12 @@ struct ServeReloadTests {
     let began = ContinuousClock.now
     let lines = (0..<150).map { ServeSite.body(HTTP2Site.token($0)) }.joined(separator: "\n")
     let batch = try await running.call("/v1/apps/news/notifications:batch", body: lines)
-    struct Taken: Decodable { let batchId: String }
-    let id = try batch.decoded(Taken.self).batchId
-    try await waitUntil("the batch has ended") {
-      try await running.call("/v1/apps/news/batches/\(id)").text.contains(#""state":"finished""#)
-    }
+    let taken = try batch.decoded(ServeSite.TakenBatch.self)
+    _ = try await running.serve.account(of: taken.batchId, running.service, key: running.key)
     #expect(ContinuousClock.now - began > .milliseconds(1_300), "150 at 100/s")
 
     try change("weight: 2")
-    #expect(try await reload(running).output.contains("counts after") == false)
+    #expect(try await running.reload().output.contains("counts after") == false)
     #expect(try await running.call("/v1/apps/news").decoded(App.self).rates.limitPerSecond == nil)
     #expect(try await site.ended(path).state == "finished")
     #expect(try await running.end().count == 160)
@@ -83,7 +73,7 @@ struct ServeReloadTests {
       let enough = (life + 1) * 50
       try await waitUntil("\(enough) are sent") { try await site.campaign(path).progress.accepted >= enough }
       try running.serve.configure(running.upstream, apps: ["chat"])
-      #expect(try await reload(running).output.contains("removed: news"))
+      #expect(try await running.reload().output.contains("removed: news"))
       #expect(try await running.call("/v1/apps/news").status == 404)
       let held = try await Self.stored(running, path)
       try await waitUntil("it is held") { try await held().state == "held" }
@@ -93,7 +83,7 @@ struct ServeReloadTests {
         try await waitUntil("it is held") { try await held().state == "held" }
       }
       try running.serve.configure(running.upstream)
-      #expect(try await reload(running).output.contains("added: news"))
+      #expect(try await running.reload().output.contains("added: news"))
     }
     let site = running.campaigns
     let before = try await site.campaign(path).progress.accepted
@@ -122,7 +112,7 @@ struct ServeReloadTests {
     }
     try running.serve.configure(running.upstream, apps: ["stays"], more: drain)
     let began = ContinuousClock.now
-    #expect(try await reload(running).status == 0)
+    #expect(try await running.reload().status == 0)
     #expect(ContinuousClock.now - began < .seconds(30), "3 s for all of them, not for each")
     for app in apps { #expect(try await running.call("/v1/apps/\(app)").status == 404) }
     #expect(try await running.call("/v1/apps/stays").status == 200)
@@ -177,7 +167,7 @@ struct ServeReloadTests {
         try running.serve.configure(
           running.upstream, apps: round % 2 == 0 ? ["news", "chat", "late\(round)"] : ["news"],
           settings: "weight: \(round + 1)")
-        #expect(try await reload(running).status == 0)
+        #expect(try await running.reload().status == 0)
       }
       acknowledged.end()
       try await tasks.waitForAll()

@@ -101,11 +101,9 @@ struct ServeShellTests {
     let serve = try ServeSite()
     let upstream = try await serve.site.simulate()
     try serve.configure(upstream)
-    let path = "/tmp/carillon-notify-\(UInt64.random(in: 0 ... .max))"
-    let manager = try DatagramSocket(path: path)
-    defer { try? FileManager.default.removeItem(atPath: path) }
+    let manager = try DatagramSocket()
     let service = try await serve.start(
-      preparation: "export NOTIFY_SOCKET=\(path) WATCHDOG_USEC=2000000 && exec")
+      preparation: "export NOTIFY_SOCKET=\(manager.path) WATCHDOG_USEC=2000000 && exec")
     try await waitUntil("it is ready") { manager.received.contains { $0.hasPrefix("READY=1\n") } }
     try await waitUntil("it feeds the watchdog") { manager.received.filter { $0 == "WATCHDOG=1" }.count >= 3 }
     service.process.send(SIGHUP)

@@ -53,15 +53,18 @@ struct ServeSite {
 
   init() throws { site = try HTTP2Site() }
 
-  /// - Parameter settings: further settings of each app, such as `queue: { bytes: 64KiB }`.
+  /// - Parameters:
+  ///   - settings: further settings of each app, such as `queue: { bytes: 64KiB }`.
+  ///   - topic: of each app.
   func configure(
     _ upstream: HTTP2Site.Service, sync: String = "interval", apps: [String] = ["news", "chat"],
-    keyFile: String = HTTP2Site.keyFile, settings: String = "", api: String = "", more: String = ""
+    keyFile: String = HTTP2Site.keyFile, settings: String = "", api: String = "", more: String = "",
+    topic: (String) -> String = { _ in HTTP2Site.topic }
   ) throws {
     let apps = apps.map { id in
       """
         - id: \(id)
-          topic: \(HTTP2Site.topic)
+          topic: \(topic(id))
           transport: http2
           gateway: "localhost:\(upstream.port)"
           trust: \(site.certificates.files.authority)

@@ -47,39 +47,14 @@ struct ServeTests {
     let batch = try await serve.request(
       service.api, "/v1/apps/news/notifications:batch", key: key, body: lines.joined(separator: "\n"))
     #expect(batch.status == 202, "\(batch.text)")
-    struct Taken: Decodable {
-      struct Defect: Decodable { let line: Int }
-      let batchId: String
-      let accepted: Int
-      let rejected: Int
-      let errors: [Defect]
-    }
-    let taken = try batch.decoded(Taken.self)
+    let taken = try batch.decoded(ServeSite.TakenBatch.self)
     #expect(taken.accepted == 520)
     #expect(taken.rejected == 3)
     #expect(taken.errors.map(\.line) == [521, 522, 523])
-    struct Batch: Decodable {
-      let state: String
-      let account: Account
-      struct Account: Decodable {
-        struct Accepted: Decodable { let confirmed: Int }
-        struct Rejected: Decodable { let byReason: [String: Int] }
-        let submitted: Int
-        let accepted: Accepted
-        let rejected: Rejected
-        let inFlight: Int
-      }
-    }
-    var account: Batch.Account?
-    try await waitUntil("the batch has ended") {
-      let batch = try await serve.request(service.api, "/v1/apps/news/batches/\(taken.batchId)", key: key)
-        .decoded(Batch.self)
-      account = batch.account
-      return batch.state == "finished"
-    }
-    #expect(account?.submitted == 520)
-    #expect(account?.accepted.confirmed == 500)
-    #expect(account?.rejected.byReason == ["410 Unregistered": 20])
+    let account = try await serve.account(of: taken.batchId, service, key: key)
+    #expect(account.submitted == 520)
+    #expect(account.accepted.confirmed == 500)
+    #expect(account.rejected.byReason == ["410 Unregistered": 20])
 
     struct Feedback: Decodable {
       struct Item: Decodable { let token: String }

@@ -68,6 +68,9 @@ enum Seeds {
   /// An app that takes in while its gateway is away, crashes.
   static let intakes = seeds(300, known: [])
 
+  /// A service's campaigns to stored devices, crashes.
+  static let servedCampaigns = seeds(200, known: [])
+
   /// Old providers through the bridge, crashes.
   static let bridges = seeds(300, known: [])
 

@@ -155,10 +155,9 @@ private final class RunningChild: Sendable {
     var lines: [String] = []
     var partial: [UInt8] = []
     var ending: Ending?
-    var waiters: [CheckedContinuation<Void, Never>] = []
   }
 
-  private let state = Mutex(State())
+  private let state = Watched(State())
   private let files: Workplace
   let identifier: pid_t
 
@@ -187,15 +186,15 @@ private final class RunningChild: Sendable {
 
   /// No effect once the child has ended.
   func send(_ signal: Int32) {
-    state.withLock { if $0.ending == nil { _ = kill(identifier, signal) } }
+    state.read { if $0.ending == nil { _ = kill(identifier, signal) } }
   }
 
-  var hasEnded: Bool { state.withLock { $0.ending != nil } }
+  var hasEnded: Bool { state.read { $0.ending != nil } }
 
   func ending() async -> Ending {
     while true {
-      if let ending = state.withLock({ $0.ending }) { return ending }
-      await somethingHappened { $0.ending != nil }
+      if let ending = state.read({ $0.ending }) { return ending }
+      await state.wait { $0.ending != nil }
     }
   }
 
@@ -204,16 +203,12 @@ private final class RunningChild: Sendable {
 
   /// The line of standard output with this index; nil if the output ends before.
   func line(_ index: Int) async -> String? {
-    while true {
-      let (lines, hasEnded) = state.withLock { ($0.lines, $0.ending != nil) }
-      if lines.indices.contains(index) { return lines[index] }
-      if hasEnded { return nil }
-      await somethingHappened { $0.lines.count > index || $0.ending != nil }
-    }
+    await state.wait { $0.lines.count > index || $0.ending != nil }
+    return state.read { $0.lines.indices.contains(index) ? $0.lines[index] : nil }
   }
 
   private func received(_ bytes: ArraySlice<UInt8>) {
-    change { state in
+    state.change { state in
       state.partial += bytes
       while let end = state.partial.firstIndex(of: UInt8(ascii: "\n")) {
         state.lines.append(String(decoding: state.partial[..<end], as: UTF8.self))
@@ -224,34 +219,13 @@ private final class RunningChild: Sendable {
 
   private func ended() {
     let errors = errors
-    change { state in
+    state.change { state in
       var status: Int32 = 0
       while unsafe waitpid(identifier, &status, 0) < 0, errno == EINTR {}
       let output = state.lines.map { $0 + "\n" }.joined() + String(decoding: state.partial, as: UTF8.self)
       // As in a shell: a signal gives 128 plus its number.
       state.ending = Ending(
         status: status & 0x7F == 0 ? (status >> 8) & 0xFF : 128 + (status & 0x7F), output: output, errors: errors)
-    }
-  }
-
-  private func change(_ body: (inout State) -> Void) {
-    let waiters = state.withLock { state in
-      body(&state)
-      defer { state.waiters = [] }
-      return state.waiters
-    }
-    for waiter in waiters { waiter.resume() }
-  }
-
-  /// Returns at once if `isThere` already holds, otherwise after the next change.
-  private func somethingHappened(_ isThere: (borrowing State) -> Bool) async {
-    await withCheckedContinuation { continuation in
-      let goesOn = state.withLock { state in
-        if isThere(state) { return true }
-        state.waiters.append(continuation)
-        return false
-      }
-      if goesOn { continuation.resume() }
     }
   }
 }

@@ -55,3 +55,17 @@ enum CampaignSource: Sendable {
     }
   }
 }
+
+extension CampaignSource {
+  /// The same recipients at a rate.
+  func paced(_ pace: CampaignPace) -> CampaignSource {
+    func paced(_ source: some AudienceSource) -> any AudienceSource { PacedAudience(source, pace) }
+    switch self {
+    case .list(let list, _): return .served(paced(list), feed: nil)
+    case .file(let file): return .pacedFile(file, paced(file))
+    case .queue(let queue, let fill): return .served(paced(queue), feed: fill)
+    case .served(let source, let feed): return .served(paced(source), feed: feed)
+    case .pacedFile, .nobody: return self
+    }
+  }
+}

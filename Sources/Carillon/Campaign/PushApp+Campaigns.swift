@@ -107,16 +107,17 @@ struct CampaignPlan: Sendable {
   }
 
   func source(
-    file path: String, name: String? = nil, from mark: AudienceMark?, numbersRows: Bool = false,
+    file path: String, namesPath: Bool = true, from mark: AudienceMark?, numbersRows: Bool = false,
     selection: (AudienceHeader) -> RowSelection? = { _ in nil }
   ) throws(CarillonError) -> CampaignSource {
     do {
       let file = try AudienceFile(
-        path: path, name: name, from: mark, numbersRows: numbersRows, readsHeaders: isHTTP2, renderer: renderer,
+        path: path, namesPath: namesPath, from: mark, numbersRows: numbersRows, readsHeaders: isHTTP2,
+        renderer: renderer,
         selection: selection)
       return .file(file)
     } catch let error as PayloadTemplateError {
-      throw CarillonError(.payload, "The notification with \(name == "" ? "the audience" : path): \(error).")
+      throw CarillonError(.payload, "The notification with \(namesPath ? path : "the audience"): \(error).")
     } catch {
       throw CarillonError(describing: error)
     }

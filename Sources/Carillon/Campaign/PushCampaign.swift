@@ -117,7 +117,7 @@ public final class PushCampaign: Sendable {
     case .cutShort: throw CarillonError(.cancelled, "The deployment or the app \"\(app)\" ended before the campaign.")
     case .appStopped(let reason): throw CarillonError(.gateway, "The app \"\(app)\" has stopped: \(reason).")
     case .audience(let error):
-      if case .cannotRead(let reason) = error.problem, error.path.isEmpty {
+      if case .cannotRead(let reason) = error.problem, error.path == nil {
         throw CarillonError(.audience, "The recipients cannot be read any further: \(reason).")
       }
       throw CarillonError(.audience, error.description)

@@ -62,7 +62,7 @@ final class RecipientQueue: AudienceSource {
       // campaign is cancelled too, and the journal must not call it complete.
       if !Task.isCancelled { finish(nil) }
     } catch {
-      if !Task.isCancelled { finish(AudienceError(path: "", problem: .cannotRead("\(error)"))) }
+      if !Task.isCancelled { finish(AudienceError(path: nil, problem: .cannotRead("\(error)"))) }
     }
   }
 

@@ -38,7 +38,7 @@ extension PushApp {
     case .file(let path, let numbersRows, let selection):
       let mark = resumed.flatMap { $0.mark.offset == 0 ? nil : $0.mark }
       // Whoever made the campaign does not know the service's files.
-      source = try plan.source(file: path, name: "", from: mark, numbersRows: numbersRows, selection: selection)
+      source = try plan.source(file: path, namesPath: false, from: mark, numbersRows: numbersRows, selection: selection)
     case .source(let make):
       let made = make(resumed?.readLine ?? 0)
       source = .served(made.0, feed: made.feed)

@@ -10,18 +10,18 @@ package struct AudienceError: Error, Hashable, Sendable, CustomStringConvertible
     case format(AudienceFormatError)
   }
 
-  /// `-` for standard input; empty for an audience that is no file of the operator's.
-  package let path: String
+  /// `-` for standard input; nil for an audience that is no file of the operator's.
+  package let path: String?
   package let problem: Problem
 
-  package init(path: String, problem: Problem) {
+  package init(path: String?, problem: Problem) {
     self.path = path
     self.problem = problem
   }
 
   package var description: String {
-    let name = path.isEmpty ? "The audience" : path == "-" ? "standard input" : path
-    let file = path.isEmpty ? name : "The token file \(name)"
+    let name = path.map { $0 == "-" ? "standard input" : $0 } ?? "The audience"
+    let file = path == nil ? name : "The token file \(name)"
     return switch problem {
     case .cannotOpen(let reason): "\(file) cannot be opened: \(reason)."
     case .cannotRead(let reason): "\(file) cannot be read any further: \(reason)."

@@ -38,7 +38,7 @@ internal import Synchronization
   /// Opens the file and reads its beginning; waits for it in a pipe.
   ///
   /// - Parameters:
-  ///   - name: What errors call it instead of its path; see ``AudienceError``.
+  ///   - namesPath: Whether errors name the path; otherwise they call the file "the audience".
   ///   - mark: Where to continue in a file that was read before; nil: after the header.
   ///   - numbersRows: Numbers the rows behind the header from 1, however many lines they span: for
   ///     a file that was made of another one, whose lines they are.
@@ -47,13 +47,13 @@ internal import Synchronization
   ///     nil: one payload for all. Its errors are rethrown.
   ///   - selection: Called once with the header; see ``AudienceReader``.
   package init(
-    path: String, name: String? = nil, from mark: AudienceMark? = nil, numbersRows: Bool = false,
+    path: String, namesPath: Bool = true, from mark: AudienceMark? = nil, numbersRows: Bool = false,
     readsHeaders: Bool = false,
     renderer makeRenderer: (AudienceHeader) throws -> PayloadRenderer? = { _ in nil },
     selection: (AudienceHeader) -> RowSelection? = { _ in nil }
   ) throws {
     self.path = path
-    input = try AudienceInput(path: path, name: name ?? path, blockByteCount: Self.blockByteCount)
+    input = try AudienceInput(path: path, name: namesPath ? path : nil, blockByteCount: Self.blockByteCount)
     byteCount = input.byteCount
     header = try Self.detectHeader(input)
     firstLine = numbersRows && header.isCSV ? 1 : header.firstLine
@@ -155,8 +155,8 @@ internal import Synchronization
 
 /// The descriptor and the block that is read into. Used by one thread at a time, like its owner.
 @safe private final class AudienceInput {
-  /// In errors.
-  let name: String
+  /// In errors; see ``AudienceError/path``.
+  let name: String?
   let byteCount: Int?
   private let descriptor: Int32
   private let block: UnsafeMutableRawBufferPointer
@@ -164,7 +164,7 @@ internal import Synchronization
   private(set) var count = 0
   private(set) var isAtEnd = false
 
-  init(path: String, name: String, blockByteCount: Int) throws(AudienceError) {
+  init(path: String, name: String?, blockByteCount: Int) throws(AudienceError) {
     self.name = name
     descriptor = path == "-" ? STDIN_FILENO : unsafe open(path, O_RDONLY | O_CLOEXEC)
     guard descriptor >= 0 else { throw AudienceError(path: name, problem: .cannotOpen(Self.reason(errno))) }

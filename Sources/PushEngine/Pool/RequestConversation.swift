@@ -243,7 +243,7 @@ final class RequestConversation: Conversation {
       if !shared.isHeld { machine.resume() }
       return
     }
-    pauseApp("the gateway refuses this app: \(reason)")
+    pauseApp(reason.ofApp)
   }
 
   /// The credential, the topic or the tokens are wrong, not the connection. The app stops at once

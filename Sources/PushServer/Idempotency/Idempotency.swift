@@ -16,8 +16,8 @@ struct Idempotency: RouterMiddleware {
 
   let access: ControlAccess
   let store: any Store
-  /// In this process.
-  private let running = RunningRequests()
+  /// In this process, also when its service begins anew.
+  private static let running = RunningRequests()
 
   init(access: ControlAccess, store: any Store) {
     self.access = access
@@ -57,10 +57,12 @@ struct Idempotency: RouterMiddleware {
     let entry = IdempotentRequest(
       caller: caller.keyID, key: key, digest: Self.digest(request, body), begunAt: .now)
     let place = RunningRequests.Place(caller: caller.keyID, key: key)
-    let isFirst = running.add(place)
-    defer { if isFirst { running.remove(place) } }
+    let isFirst = Self.running.add(place)
+    defer { if isFirst { Self.running.remove(place) } }
+    // The store could not be written when it was refused.
+    if isFirst, Self.running.isLeft(place) { try await withdraw(entry, place) }
     switch try await store.begin(entry, oldest: Self.oldest(at: entry.begunAt)) {
-    case .new: return try await carryOut(request, body, entry, context, next)
+    case .new: return try await carryOut(request, body, entry, place, context, next)
     case .answered(let answer): return Self.response(answer)
     case .different:
       throw Problem(
@@ -82,19 +84,19 @@ struct Idempotency: RouterMiddleware {
   }
 
   private func carryOut(
-    _ request: Request, _ body: [UInt8], _ entry: IdempotentRequest, _ context: ControlContext,
-    _ next: (Request, ControlContext) async throws -> Response
+    _ request: Request, _ body: [UInt8], _ entry: IdempotentRequest, _ place: RunningRequests.Place,
+    _ context: ControlContext, _ next: (Request, ControlContext) async throws -> Response
   ) async throws -> Response {
     var request = request
     request.body = RequestBody(buffer: ByteBuffer(bytes: body))
     let response: Response
     do { response = try await next(request, context) } catch {
       let problem = Problem(describing: error)
-      if !problem.isDoubtful { try await store.withdraw(entry) }
+      if !problem.isDoubtful { try? await withdraw(entry, place) }
       throw problem
     }
     guard response.status.kind == .successful else {
-      try await store.withdraw(entry)
+      try? await withdraw(entry, place)
       return response
     }
     var headers: [String: String] = [:]
@@ -105,6 +107,13 @@ struct Idempotency: RouterMiddleware {
     return Response(
       status: response.status, headers: response.headers, body: ResponseBody(byteBuffer: ByteBuffer(bytes: answer.body))
     )
+  }
+
+  /// Forgets a request of which nothing was done, now or before it is repeated.
+  private func withdraw(_ entry: IdempotentRequest, _ place: RunningRequests.Place) async throws(StoreError) {
+    Self.running.leave(place)
+    try await store.withdraw(entry)
+    Self.running.forget(place)
   }
 
   /// Bodies and answers that are not held as a whole. Asking for them twice does nothing more than
@@ -127,7 +136,8 @@ struct Idempotency: RouterMiddleware {
   }
 }
 
-/// Requests with keys that this process carries out.
+/// Requests with keys that this process carries out, and those that it has refused and the store
+/// still has.
 private final class RunningRequests: Sendable {
   struct Place: Hashable {
     let caller: String
@@ -135,10 +145,18 @@ private final class RunningRequests: Sendable {
   }
 
   private let places = Mutex<Set<Place>>([])
+  private let left = Mutex<Set<Place>>([])
+
+  /// While the disk is full. With more, a repetition is refused as if the process had been killed.
+  private static let leftLimit = 10_000
 
   /// - Returns: false if it is there already.
   func add(_ place: Place) -> Bool { places.withLock { $0.insert(place).inserted } }
   func remove(_ place: Place) { places.withLock { _ = $0.remove(place) } }
+
+  func leave(_ place: Place) { left.withLock { if $0.count < Self.leftLimit { $0.insert(place) } } }
+  func forget(_ place: Place) { left.withLock { _ = $0.remove(place) } }
+  func isLeft(_ place: Place) -> Bool { left.withLock { $0.contains(place) } }
 }
 
 /// The bytes of an answer.

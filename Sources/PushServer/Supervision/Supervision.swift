@@ -13,6 +13,8 @@ struct Supervision: Service {
   let store: any Store
   let book: OutcomeBook
   let logger: Logger
+  /// Of the API.
+  var loops = MultiThreadedEventLoopGroup.singleton
 
   /// Questions in the interval in which the manager wants to hear something.
   private static let questionCount = 4
@@ -42,7 +44,7 @@ struct Supervision: Service {
 
   private func ask(_ probe: ProgressProbe) {
     deployment.answer(probe)
-    for (index, loop) in MultiThreadedEventLoopGroup.singleton.makeIterator().enumerated() {
+    for (index, loop) in loops.makeIterator().enumerated() {
       probe.ask("event loop \(index) of the API") { loop.execute($0) }
     }
   }

@@ -72,7 +72,7 @@ package struct PoolMachine: Sendable {
     case .ordinary, .fruitless:
       return nil
     case .refused(let reason):
-      return "the gateway refused the certificate: \(reason)"
+      return "\(reason); renew the certificate, or check its topic and environment"
     case .unreachable(let reason):
       failedDials += 1
       // Failed dials of all lanes count together: the lanes dial at the same time, and each failure

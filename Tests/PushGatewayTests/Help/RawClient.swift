@@ -1,7 +1,7 @@
 internal import PushGateway
 internal import PushTransport
 internal import PushWire
-internal import Synchronization
+internal import Support
 internal import Testing
 
 /// A client that speaks TLS and knows nothing of the protocol. It sends given bytes and keeps what
@@ -16,10 +16,9 @@ final class RawClient: LinkDelegate {
     var flood: [UInt8] = []
     var floodLimit = 0
     var sent = 0
-    var waiters: [CheckedContinuation<Void, Never>] = []
   }
 
-  private let state = Mutex(State())
+  private let state = Watched(State())
   private let loop: NIOLoop
 
   private init(_ loop: NIOLoop) {
@@ -44,9 +43,9 @@ final class RawClient: LinkDelegate {
         let client = RawClient(loop)
         loop.execute {
           let link = dialer.dial(on: loop, delegate: client)
-          client.state.withLock { $0.link = link }
+          client.state.change { $0.link = link }
         }
-        await client.wait { $0.isOpen || $0.closure != nil }
+        await client.state.wait { $0.isOpen || $0.closure != nil }
         return client
       }
     } catch {
@@ -56,18 +55,18 @@ final class RawClient: LinkDelegate {
     await loops.shutDown()
   }
 
-  var closure: LinkClosure? { state.withLock { $0.closure } }
+  var closure: LinkClosure? { state.read { $0.closure } }
 
   func send(_ bytes: [UInt8]) {
     loop.execute { [self] in
-      let link = state.withLock { $0.link }
+      let link = state.read { $0.link }
       unsafe bytes.withUnsafeBytes { unsafe link?.send($0) }
     }
   }
 
   /// Sends `block` at full speed until the link closes or `limit` blocks are sent.
   func flood(_ block: [UInt8], limit: Int) {
-    state.withLock {
+    state.change {
       $0.flood = block
       $0.floodLimit = limit
     }
@@ -75,54 +74,31 @@ final class RawClient: LinkDelegate {
   }
 
   /// Waits until a flood has been written to the socket.
-  func flooded() async { await wait { $0.sent >= $0.floodLimit || $0.closure != nil } }
+  func flooded() async { await state.wait { $0.sent >= $0.floodLimit || $0.closure != nil } }
 
   /// Waits for the end and returns the received bytes.
   func ended() async -> [UInt8] {
-    await wait { $0.closure != nil }
-    return state.withLock { $0.received }
+    await state.wait { $0.closure != nil }
+    return state.read { $0.received }
   }
 
   func close() {
-    loop.execute { [self] in state.withLock { $0.link }?.close() }
-  }
-
-  private func wait(_ condition: @escaping @Sendable (borrowing State) -> Bool) async {
-    while true {
-      if state.withLock({ condition($0) }) { return }
-      await withCheckedContinuation { continuation in
-        let isDone = state.withLock { state in
-          if condition(state) { return true }
-          state.waiters.append(continuation)
-          return false
-        }
-        if isDone { continuation.resume() }
-      }
-    }
-  }
-
-  private func change(_ body: (inout State) -> Void) {
-    let waiters = state.withLock { state in
-      body(&state)
-      defer { state.waiters = [] }
-      return state.waiters
-    }
-    for waiter in waiters { waiter.resume() }
+    loop.execute { [self] in state.read { $0.link }?.close() }
   }
 
   private func pump() {
-    let (link, block) = state.withLock { ($0.link, $0.flood) }
+    let (link, block) = state.read { ($0.link, $0.flood) }
     guard let link, !block.isEmpty else { return }
-    while link.isWritable, state.withLock({ $0.sent < $0.floodLimit && $0.closure == nil }) {
+    while link.isWritable, state.read({ $0.sent < $0.floodLimit && $0.closure == nil }) {
       unsafe block.withUnsafeBytes { unsafe link.send($0) }
-      change { $0.sent += 1 }
+      state.change { $0.sent += 1 }
     }
   }
 
-  func linkOpened(_ link: any Link) { change { $0.isOpen = true } }
+  func linkOpened(_ link: any Link) { state.change { $0.isOpen = true } }
   func link(_ link: any Link, received bytes: UnsafeRawBufferPointer) {
-    change { unsafe $0.received.append(contentsOf: bytes) }
+    state.change { unsafe $0.received.append(contentsOf: bytes) }
   }
   func link(_ link: any Link, isWritable: Bool) { pump() }
-  func linkClosed(_ link: any Link, reason: LinkClosure) { change { $0.closure = reason } }
+  func linkClosed(_ link: any Link, reason: LinkClosure) { state.change { $0.closure = reason } }
 }

@@ -61,6 +61,18 @@ struct ProviderAnswerTests {
     }
   }
 
+  @Test("what an app is refused for says what to do; other reasons do not")
+  func advice() {
+    for row in ProviderAnswer.table {
+      guard let reason = row.reason else { continue }
+      let isOfApp = row.verdict == .pausesApp || row.verdict == .disputesToken
+      #expect((reason.credentialAdvice != nil) == isOfApp, "\(reason.rawValue)")
+    }
+    let refusal = Rejection.provider(ProviderRefusal(status: 403, reason: nil, otherReason: "NewReason"))
+    #expect(
+      refusal.ofApp == "the gateway refuses this app: 403 NewReason; check its credential, topic and environment")
+  }
+
   @Test(
     "an undocumented answer is judged by its status",
     arguments: [

@@ -55,7 +55,10 @@ struct PoolMachineTests {
   @Test("a refused certificate ends the app at once, with its sentence")
   func atOnce() {
     var machine = pool()
-    #expect(machine.ended(.refused("unknown CA")) == "the gateway refused the certificate: unknown CA")
+    let reason = machine.ended(.refused("the server refused our certificate: unknown CA"))
+    #expect(
+      reason
+        == "the server refused our certificate: unknown CA; renew the certificate, or check its topic and environment")
   }
 
   /// When a waiting reader adds lanes, if its shortage is checked every 20 ms; nil: no lane was

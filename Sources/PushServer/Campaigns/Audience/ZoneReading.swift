@@ -19,7 +19,7 @@ final class ZoneReading {
 
   /// - Parameter numbersRows: see ``AudienceFile``.
   init(path: String, numbersRows: Bool) throws {
-    file = try AudienceFile(path: path, name: "", numbersRows: numbersRows) { header in
+    file = try AudienceFile(path: path, namesPath: false, numbersRows: numbersRows) { header in
       guard let column = Self.column(of: header) else { return nil }
       // The text of the column, as a payload of its own.
       return try PayloadTemplate(parsing: Array("\"{{\(column)}}\"".utf8)).renderer(

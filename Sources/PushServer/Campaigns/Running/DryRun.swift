@@ -58,7 +58,7 @@ private final class AudienceCount {
 
   init(path: String, payload: [UInt8], variants: [String: [UInt8]]) throws {
     do {
-      file = try AudienceFile(path: path, name: "", readsHeaders: true) { header in
+      file = try AudienceFile(path: path, namesPath: false, readsHeaders: true) { header in
         func renderer(_ json: [UInt8]) throws -> PayloadRenderer {
           try PayloadTemplate(parsing: json).renderer(for: header, byteLimit: Self.byteLimit)
         }

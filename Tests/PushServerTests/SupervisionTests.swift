@@ -1,0 +1,116 @@
+internal import Foundation
+internal import NIOCore
+internal import NIOPosix
+internal import PushEngine
+internal import PushTransport
+internal import Support
+internal import Synchronization
+internal import Testing
+
+@testable internal import Carillon
+@testable internal import PushServer
+@testable internal import PushStore
+
+/// Blocks every thread that comes, until it is opened for good.
+private final class Turnstile: Sendable {
+  private let semaphore = DispatchSemaphore(value: 0)
+
+  func open() { semaphore.signal() }
+
+  func pass() {
+    semaphore.wait()
+    semaphore.signal()
+  }
+}
+
+/// The watchdog is fed as long as every part makes progress.
+@Suite(.timeLimit(.minutes(10)))
+struct SupervisionTests {
+  enum Part: String, CaseIterable {
+    case apiLoop = "event loop 0 of the API"
+    case engineLoop = "event loop 1 of the engine"
+    case journal = "the journal"
+    case storeWriter = "the store"
+  }
+
+  /// Everything that is supervised, without apps.
+  private final class Process: Sendable {
+    let manager: DatagramSocket
+    let supervision: Supervision
+    let deployment: Deployment
+    let loops = MultiThreadedEventLoopGroup(numberOfThreads: 2)
+    /// Opened once the part is to be free again.
+    let gate = Turnstile()
+    private let place: Workplace
+    private let store: SQLiteStore
+    private let book: PushServer.OutcomeBook
+    private let written = Lines()
+
+    private final class Lines: Sendable {
+      let all = Mutex<[String]>([])
+    }
+
+    init() throws {
+      (place, manager) = (try Workplace(), try DatagramSocket())
+      store = try SQLiteStore(path: place.path("store.db"))
+      book = PushServer.OutcomeBook(store: store)
+      deployment = try Deployment(apps: [], journal: .directory(place.path("journal")), threads: 2)
+      let log = ServiceLog(ServerConfiguration.Log()) { [written] line in written.all.withLock { $0.append(line) } }
+      supervision = Supervision(
+        manager: ServiceManager(environment: ["NOTIFY_SOCKET": manager.path, "WATCHDOG_USEC": "200000"]),
+        deployment: deployment, store: store, book: book, logger: log.logger, loops: loops)
+    }
+
+    var log: [String] { written.all.withLock { $0 } }
+    var feedCount: Int { manager.received.count { $0 == "WATCHDOG=1" } }
+
+    /// Lets a part wait until the gate opens.
+    func stop(_ part: Part) throws {
+      let gate = gate
+      switch part {
+      case .apiLoop: try #require(loops.makeIterator().first { _ in true }).execute { gate.pass() }
+      case .engineLoop: try #require(deployment.core.runningEngine).loops[1].execute { gate.pass() }
+      case .journal:
+        let journal = try #require(deployment.core.journal)
+        journal.writeSettlements(after: {}, intakeAfter: { gate.pass() })
+        // Something to be written.
+        let campaign = EngineJournal.Beginning(app: "news", campaign: Campaign(payload: []), context: [])
+        _ = Task { try await journal.begin([campaign]) }
+      case .storeWriter:
+        let store = store
+        book.gone(app: "news", token: String(repeating: "0a", count: 32), since: nil)
+        _ = Task { try await store.write { _ in gate.pass() } }
+      }
+    }
+
+    func close() async throws {
+      try await loops.shutdownGracefully()
+      try store.close()
+    }
+  }
+
+  @Test(
+    "a part that is stuck is named in the log and ends the messages; they go on when it is free",
+    arguments: Part.allCases)
+  func stuck(part: Part) async throws {
+    let process = try Process()
+    try await withThrowingTaskGroup(of: Void.self) { tasks in
+      tasks.addTask { try await process.deployment.run() }
+      tasks.addTask { try await process.supervision.run() }
+      try await waitUntil("the watchdog is fed") { process.feedCount >= 2 }
+      try process.stop(part)
+      defer { process.gate.open() }
+      try await waitUntil("the log names \(part.rawValue)", limit: .seconds(120)) {
+        process.log.contains { $0.contains("no progress") && $0.contains(part.rawValue) }
+      }
+      let (feedCount, lineCount) = (process.feedCount, process.log.count)
+      try await waitUntil("it is asked again") { process.log.count >= lineCount + 3 }
+      #expect(process.feedCount == feedCount)
+      process.gate.open()
+      try await waitUntil("the watchdog is fed again", limit: .seconds(120)) { process.feedCount > feedCount }
+      tasks.cancelAll()
+      try await tasks.waitForAll()
+    }
+    try await process.close()
+  }
+}
