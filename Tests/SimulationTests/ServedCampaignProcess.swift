@@ -28,12 +28,13 @@ final class ServedCampaignProcess: Sendable {
   private let pace: CampaignPace?
   private let state: Mutex<State>
 
-  init(_ plan: Served.Plan, _ app: App, _ journal: EngineJournal, _ loop: SimulatedLoop, seed: UInt64) {
+  init(_ simulation: Served, _ app: App, _ journal: EngineJournal, _ loop: SimulatedLoop, seed: UInt64) {
+    let plan = simulation.plan
     (self.plan, self.app, self.journal, self.loop) = (plan, app, journal, loop)
     began = loop.now
     pace = plan.perSecond.map { CampaignPace(perSecond: $0) { loop.now } }
     state = Mutex(State(random: SeededGenerator(seed: seed)))
-    for quiet in plan.quiet {
+    for quiet in plan.quiet where simulation.plantedMistake != .forgetsQuietHours {
       _ = loop.schedule(at: began + quiet.lowerBound) { [self] in setQuiet(true) }
       _ = loop.schedule(at: began + quiet.upperBound) { [self] in setQuiet(false) }
     }
@@ -80,13 +81,19 @@ final class ServedCampaignProcess: Sendable {
       return state.isQuiet
     }
     if isQuiet { run.pause() }
-    let devices = audience(part, after: Int64(known?.readLine ?? 0), simulation)
+    var key = Int64(known?.readLine ?? 0)
+    switch simulation.plantedMistake {
+    case .skipsDevices where key > 0: key += 3
+    case .beginsAgain: key = 0
+    default: break
+    }
+    let devices = audience(part, after: key, simulation)
     let watched = WatchedAudience(devices) { [self] in read($0, simulation) }
     let chunk = AudienceChunk(entryLimit: min(64, pace?.entryLimit ?? 64))
     await withTaskGroup(of: Void.self) { tasks in
       tasks.addTask { await devices.feed() }
       do throws(AudienceError) {
-        if let pace {
+        if let pace, simulation.plantedMistake != .forgetsRate {
           try await run.run(PacedAudience(watched, pace), chunk: chunk)
         } else {
           try await run.run(watched, chunk: chunk)

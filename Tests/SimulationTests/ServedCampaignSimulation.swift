@@ -81,8 +81,13 @@ final class ServedCampaignSimulation: CustomStringConvertible, @unchecked Sendab
     var problems: [String] = []
   }
 
+  /// A mistake in how campaigns are resumed, paused or slowed down, to prove that it is found.
+  enum PlantedMistake: CaseIterable {
+    case skipsDevices, beginsAgain, forgetsQuietHours, forgetsRate
+  }
+
   let plan: Plan
-  private let plantedMistake: EngineJournalOptions.PlantedMistake?
+  let plantedMistake: PlantedMistake?
   private let disk = SimulatedDisk()
   private let frames = RecordedFrames()
   private let service: any SimulatedEndpoint
@@ -93,7 +98,7 @@ final class ServedCampaignSimulation: CustomStringConvertible, @unchecked Sendab
 
   var description: String { "\(plan)" }
 
-  init(seed: UInt64, plantedMistake: EngineJournalOptions.PlantedMistake? = nil) {
+  init(seed: UInt64, plantedMistake: PlantedMistake? = nil) {
     plan = Plan(seed: seed)
     self.plantedMistake = plantedMistake
     random = SeededGenerator(seed: seed)
@@ -171,7 +176,6 @@ final class ServedCampaignSimulation: CustomStringConvertible, @unchecked Sendab
     let driver = JournalDriver(loop: loop)
     var options = EngineJournalOptions()
     options.checkpointByteCount = plan.checkpointByteCount
-    options.plantedMistake = plantedMistake
     let journal: EngineJournal
     do {
       journal = try EngineJournal.open(disk, options: options, runByHand: { driver.poke() }).journal
@@ -183,7 +187,7 @@ final class ServedCampaignSimulation: CustomStringConvertible, @unchecked Sendab
     let dialer = SimulatedDialer(loop: loop, service: service, faults: NetworkFaults(), seed: seed &+ 1)
     let app = App(configuration: rules, dialer: dialer, loops: [loop], seed: seed &+ 2, journal: journal)
     _ = Task(executorPreference: loop) { await app.run() }
-    let process = ServedCampaignProcess(plan, app, journal, loop, seed: seed &+ 3)
+    let process = ServedCampaignProcess(self, app, journal, loop, seed: seed &+ 3)
     removeSome(loop)
     for (part, begin) in plan.begins.enumerated() where kept.withLock({ $0.accounts[part] == nil }) {
       process.begin(part, at: loop.now + begin, self)
