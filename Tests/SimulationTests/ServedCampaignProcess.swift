@@ -82,11 +82,7 @@ final class ServedCampaignProcess: Sendable {
     }
     if isQuiet { run.pause() }
     var key = Int64(known?.readLine ?? 0)
-    switch simulation.plantedMistake {
-    case .skipsDevices where key > 0: key += 3
-    case .beginsAgain: key = 0
-    default: break
-    }
+    if key > 0, simulation.plantedMistake == .skipsDevices { key += 3 }
     let devices = audience(part, after: key, simulation)
     let watched = WatchedAudience(devices) { [self] in read($0, simulation) }
     let chunk = AudienceChunk(entryLimit: min(64, pace?.entryLimit ?? 64))

@@ -83,7 +83,7 @@ final class ServedCampaignSimulation: CustomStringConvertible, @unchecked Sendab
 
   /// A mistake in how campaigns are resumed, paused or slowed down, to prove that it is found.
   enum PlantedMistake: CaseIterable {
-    case skipsDevices, beginsAgain, forgetsQuietHours, forgetsRate
+    case skipsDevices, forgetsQuietHours, forgetsRate
   }
 
   let plan: Plan
