@@ -134,22 +134,22 @@ struct CrashSimulation {
   }
 
   private func live(_ life: Int, _ plan: (end: End, after: Int)?, in world: World) -> Life {
-    let seed = scenario.seed &+ UInt64(life) &* 1_000_003
-    let loop = SimulatedLoop(seed: seed)
     switch plan?.end {
     case .failingWrite:
       world.disk.failWrite(after: (plan?.after ?? 0) / 50, .shortWrite(plan?.after ?? 0, code: ENOSPC))
     case .failingSync: world.disk.failSync(after: (plan?.after ?? 0) / 50)
     case .kill, .powerLoss, nil: break
     }
-    let driver = JournalDriver(loop: loop)
     var options = EngineJournalOptions()
     options.sync = sync
     options.checkpointByteCount = checkpointByteCount
     options.plantedMistake = plantedMistake
-    let opened: (journal: EngineJournal, report: JournalReport)
+    let process: SimulatedProcess
     do {
-      opened = try EngineJournal.open(world.disk, options: options, runByHand: { driver.poke() })
+      process = try SimulatedProcess(
+        scenario.configuration, world.disk, world.gateway.service, seed: scenario.seed &+ UInt64(life) &* 1_000_003,
+        network: scenario.network, options: options
+      ) { $0.delaySettlements(by: settlementDelay, on: $1) }
     } catch {
       // This process's own fault may happen while the journal is opened.
       guard plan?.end == .failingWrite || plan?.end == .failingSync else {
@@ -158,19 +158,11 @@ struct CrashSimulation {
       world.disk.restart()
       return .crashed
     }
-    driver.drive(opened.journal)
-    opened.journal.delaySettlements(by: settlementDelay, on: loop)
-    if let lost = opened.report.campaigns.first(where: { $0.lost > 0 }) {
-      return .problem("\(lost.lost) notifications lost without damage")
-    }
-    let dialer = SimulatedDialer(loop: loop, service: world.gateway.service, faults: scenario.network, seed: seed &+ 1)
-    let app = App(
-      configuration: scenario.configuration, dialer: dialer, loops: [loop], seed: seed &+ 2, journal: opened.journal)
+    guard process.lostCount == 0 else { return .problem("\(process.lostCount) notifications lost without damage") }
+    let (app, journal, loop) = (process.app, process.journal, process.loop)
     let books = [OutcomeLines(), OutcomeLines()]
-    let journal = opened.journal
     world.forgetUnsettled(journal)
     let result = Mutex<(Account, isWhole: Bool)?>(nil)
-    _ = Task(executorPreference: loop) { await app.run() }
     let cancelAfter = life == 0 ? scenario.cancelAfter : nil
     _ = Task(executorPreference: loop) { [scenario] in
       let ended = await Self.send(scenario, app, journal, loop, books, cancelAfter: cancelAfter)
@@ -187,44 +179,15 @@ struct CrashSimulation {
       guard isConsistent else {
         return .problem("the journal's account \(String(describing: journal.account)) is not \(ended.0)")
       }
-      guard close(journal, of: app, on: loop) else { return .problem("closing did not end") }
-      world.disk.restart()
-      // Deliveries in flight still arrive.
-      _ = loop.run(limit: .seconds(3600), stepLimit: 1_000_000) { false }
-      driver.stop()
+      if let problem = process.close() { return .problem(problem) }
       return .ended(ended.0, isWhole: ended.isWhole)
     }
     guard ending == .outOfSteps, isKilled else {
       return .problem("the campaign did not end: \(ending) after \(loop.now), failure \(app.failure ?? "none")")
     }
-    // The process is gone: nothing more reaches disk or network, but what was handed to the network
-    // may arrive.
-    dialer.die()
-    if plan?.end == .powerLoss { world.disk.loseUnsynced(using: &world.random) } else { world.disk.restart() }
-    opened.journal.abandon()
-    _ = loop.run(limit: .seconds(30), stepLimit: 1_000_000) { false }
-    app.shared.cancelAll(failure: "the process has ended")
-    dialer.bury()
-    guard close(journal, of: app, on: loop, until: { result.withLock { $0 != nil } }) else {
-      return .problem("what is left of the process did not end")
-    }
-    _ = loop.run(limit: .seconds(3600), stepLimit: 1_000_000) { false }
-    driver.stop()
+    process.kill { if plan?.end == .powerLoss { $0.loseUnsynced(using: &world.random) } else { $0.restart() } }
+    if let problem = process.close({ result.withLock { $0 != nil } }) { return .problem(problem) }
     return .crashed
-  }
-
-  /// Closes the journal, also of a crashed process, so that its memory is released.
-  private func close(
-    _ journal: EngineJournal, of app: App, on loop: SimulatedLoop, until isDone: () -> Bool = { true }
-  ) -> Bool {
-    guard loop.run(limit: .seconds(3600), stepLimit: 1_000_000, until: isDone) == .done else { return false }
-    let closed = Mutex(false)
-    _ = Task(executorPreference: loop) {
-      await app.shutDown()
-      try? await journal.close()
-      closed.withLock { $0 = true }
-    }
-    return loop.run(limit: .seconds(3600), stepLimit: 1_000_000) { closed.withLock { $0 } } == .done
   }
 
   /// Runs `carillon journal abandon` in place of the last process.
@@ -350,43 +313,5 @@ private final class OutcomeLines: OutcomeListener {
 
   func notAccepted(line: UInt64, token: String, outcome: Outcome, goneSince: UInt64?) {
     book.withLock { $0[line] = outcome }
-  }
-}
-
-/// Runs a journal on a simulated loop, without a thread of its own.
-final class JournalDriver: Sendable {
-  private struct State {
-    var journal: EngineJournal?
-    /// The time of the only timer. Otherwise each outdated timer would set another one, without
-    /// end.
-    var timer: (any LoopTimer)?
-  }
-
-  private let loop: SimulatedLoop
-  private let state = Mutex(State())
-
-  init(loop: SimulatedLoop) { self.loop = loop }
-
-  func drive(_ journal: EngineJournal) {
-    state.withLock { $0.journal = journal }
-    poke()
-  }
-
-  /// The journal is closed. Breaks the reference cycle between journal and driver.
-  func stop() { state.withLock { $0.journal = nil } }
-
-  func poke() { loop.execute { self.run() } }
-
-  private func run() {
-    guard let journal = state.withLock({ $0.journal }) else { return }
-    let next = journal.run(now: .nanoseconds(loop.now.nanoseconds))
-    let timer = next.map { loop.schedule(at: Instant(nanoseconds: $0.nanoseconds)) { self.run() } }
-    state.withLock { exchange(&$0.timer, with: timer) }?.cancel()
-  }
-}
-
-extension Duration {
-  fileprivate var nanoseconds: UInt64 {
-    UInt64(components.seconds) * 1_000_000_000 + UInt64(components.attoseconds / 1_000_000_000)
   }
 }

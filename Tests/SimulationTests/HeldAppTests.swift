@@ -30,7 +30,7 @@ internal import Testing
     #expect(site.runUntil { site.hasEnded })
     #expect(site.account.accepted == 505)
     #expect(site.account.resent == 0)
-    try site.close()
+    site.close()
   }
 
   @Test(
@@ -57,7 +57,7 @@ internal import Testing
     site.finish()
     #expect(site.runUntil { site.hasEnded })
     #expect(site.account.accepted == 600)
-    try site.close()
+    site.close()
   }
 
   @Test("a suspended app can be ended: what it holds stays in the journal, unsent")
@@ -70,13 +70,13 @@ internal import Testing
     #expect(site.runUntil { site.hasEnded })
     #expect(site.account.cancelled == 400)
     #expect(site.storedCount == 0)
-    try site.close()
+    site.close()
     let reopened = try HeldSite(isHTTP2: true, disk: site.disk)
     reopened.finish()
     #expect(reopened.runUntil { reopened.hasEnded })
     #expect(reopened.account.accepted == 400)
     #expect(reopened.account.possibleCopies == 0)
-    try reopened.close()
+    reopened.close()
   }
 }
 
@@ -93,57 +93,41 @@ extension HeldAppTests {
     #expect(site.runUntil { site.hasEnded })
     #expect(site.acknowledgedCount == 100)
     #expect(site.app.failure != nil)
-    try site.close()
+    site.close()
     let reopened = try HeldSite(isHTTP2: true, disk: site.disk)
     reopened.finish()
     #expect(reopened.runUntil { reopened.hasEnded })
     #expect(reopened.acceptedCount >= 100)
-    try reopened.close()
+    reopened.close()
   }
 }
 
 /// One app with a journal on a simulated loop, fed by a test.
 private final class HeldSite: Sendable {
-  let loop = SimulatedLoop(seed: 21)
   let disk: SimulatedDisk
-  let app: App
-  let dialer: SimulatedDialer
+  private let engine: SimulatedProcess
   private let frames = RecordedFrames()
   private let provider: SimulatedProvider?
-  private let journal: EngineJournal
-  private let driver: JournalDriver
   private let process: IntakeProcess
 
   init(isHTTP2: Bool, outage: NetworkFaults.Outage? = nil, disk: SimulatedDisk = SimulatedDisk()) throws {
     self.disk = disk
-    driver = JournalDriver(loop: loop)
-    journal = try EngineJournal.open(disk, options: EngineJournalOptions(), runByHand: { [driver] in driver.poke() })
-      .journal
-    driver.drive(journal)
-    var rules = AppRules(id: "held")
-    rules.connections = 1...2
-    rules.batchByteCount = 300
+    var rules = AppRules.served("held", isHTTP2: isHTTP2)
     rules.patience = .seconds(20)
     rules.dialAttempts = .max
-    rules.isSuspendable = true
     provider = isHTTP2 ? SimulatedProvider(faults: ProviderFaults(), seed: 22) : nil
-    if isHTTP2 {
-      rules.transport = .http2(
-        HTTP2Settings(
-          authority: "api.example.com", tokens: nil,
-          credential: .certificate(userIdentifier: Scenario.topic, topics: [])))
-    }
-    var faults = NetworkFaults()
-    faults.outage = outage
+    var network = NetworkFaults()
+    network.outage = outage
     let service: any SimulatedEndpoint =
       provider ?? BinaryService(gateway: SimulatedGateway(memory: frames), topic: Scenario.topic)
-    dialer = SimulatedDialer(loop: loop, service: service, faults: faults, seed: 23)
-    app = App(configuration: rules, dialer: dialer, loops: [loop], seed: 24, journal: journal)
-    process = IntakeProcess(app: app, journal: journal, loop: loop)
-    _ = Task(executorPreference: loop) { [app] in await app.run() }
+    engine = try SimulatedProcess(rules, disk, service, seed: 21, network: network)
+    process = IntakeProcess(engine)
     process.resume()
   }
 
+  var app: App { engine.app }
+  var loop: SimulatedLoop { engine.loop }
+  var dialer: SimulatedDialer { engine.dialer }
   var acceptedCount: Int { (provider?.accepted ?? frames.accepted(topic: Scenario.topic)).count }
   var acknowledgedCount: Int { process.acknowledged.count }
   var storedCount: Int { process.source.nowStoredCount }
@@ -169,15 +153,5 @@ private final class HeldSite: Sendable {
     _ = runUntil { loop.now >= end }
   }
 
-  func close() throws {
-    let closed = Mutex(false)
-    _ = Task(executorPreference: loop) { [self] in
-      await app.shutDown()
-      try? await journal.close()
-      closed.withLock { $0 = true }
-    }
-    #expect(runUntil { closed.withLock { $0 } })
-    disk.restart()
-    driver.stop()
-  }
+  func close() { #expect(engine.close() == nil) }
 }

@@ -20,12 +20,10 @@ final class IntakeProcess: Sendable {
   private let priority: UInt8?
   private let state = Mutex(State())
 
-  init(app: App, journal: EngineJournal, loop: SimulatedLoop, priority: UInt8? = nil) {
+  init(_ engine: SimulatedProcess, priority: UInt8? = nil) {
     self.priority = priority
-    self.app = app
-    self.journal = journal
-    self.loop = loop
-    source = IntakeFeed(journal)
+    (app, journal, loop) = (engine.app, engine.journal, engine.loop)
+    source = IntakeFeed(engine.journal)
   }
 
   var hasEnded: Bool { state.withLock { $0.runningCount } == 0 }

@@ -59,8 +59,7 @@ internal import Testing
   }
 
   private static var configuration: AppRules {
-    var settings = HTTP2Settings(
-      authority: "api.example.com", tokens: nil, credential: .certificate(userIdentifier: Scenario.topic, topics: []))
+    var settings = HTTP2Settings.simulated()
     settings.policy.backoff = .seconds(5) ... .seconds(5)
     settings.breaker = nil
     var configuration = AppRules(id: "simulated")

@@ -26,9 +26,7 @@ internal import Testing
     var faults = ProviderFaults()
     faults.streamLimit = 10
     scenario.provider = faults
-    let credential = ProviderCredentialKind.certificate(userIdentifier: Scenario.topic, topics: [])
-    scenario.configuration.transport = .http2(
-      HTTP2Settings(authority: "api.example.com", tokens: nil, credential: credential))
+    scenario.configuration.transport = .http2(.simulated())
     return scenario
   }
 
@@ -134,6 +132,27 @@ internal import Testing
     var largest = 0
     try send(scenario.tokens, through: app, on: loop) { _ in largest = max(largest, app.shared.scheduler.lanes.count) }
     #expect(largest == 1)
+  }
+
+  @Test("a notification that is put off for a minute does not keep the pool small while others are accepted")
+  func growsBesideOnePutOff() throws {
+    var scenario = Self.slowScenario
+    var settings = HTTP2Settings.simulated()
+    settings.policy.backoff = .seconds(60) ... .seconds(60)
+    settings.policy.tokenDelay = .seconds(60) ... .seconds(60)
+    scenario.configuration.transport = .http2(settings)
+    scenario.configuration.policy.attempts = 2
+    scenario.provider?.refused[scenario.tokens[0]] = (429, .tooManyRequests)
+    let loop = SimulatedLoop(seed: 2)
+    let gateway = ScenarioGateway(scenario)
+    let dialer = SimulatedDialer(loop: loop, service: gateway.service, faults: scenario.network, seed: 3)
+    let app = App(configuration: scenario.configuration, dialer: dialer, loops: [loop], seed: 4, budget: RingBudget())
+    let began = loop.now
+    var grownAfter: Duration?
+    try send(scenario.tokens, through: app, on: loop) { _ in
+      if grownAfter == nil, app.shared.scheduler.lanes.count == 3 { grownAfter = loop.now.since(began) }
+    }
+    #expect(try #require(grownAfter) < .seconds(30))
   }
 
   @Test("the pool does not grow during a poison search")

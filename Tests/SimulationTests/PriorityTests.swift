@@ -10,30 +10,21 @@ internal import Testing
 @Suite struct PriorityTests {
   @Test("priority 10 overtakes what waits with priority 5, which still goes on", arguments: [nil, 400])
   func overtaking(rateLimit: Double?) throws {
-    let loop = SimulatedLoop(seed: 41)
-    let driver = JournalDriver(loop: loop)
-    let disk = SimulatedDisk()
-    let journal = try EngineJournal.open(disk, options: EngineJournalOptions(), runByHand: { driver.poke() }).journal
-    driver.drive(journal)
-    var rules = AppRules(id: "priorities")
+    var rules = AppRules.served("priorities", isHTTP2: true)
     rules.connections = 1...1
-    rules.batchByteCount = 300
     rules.rateLimit = rateLimit
-    var settings = HTTP2Settings(
-      authority: "api.example.com", tokens: nil, credential: .certificate(userIdentifier: Scenario.topic, topics: []))
+    var settings = HTTP2Settings.simulated()
     settings.streamLimit = 8
     rules.transport = .http2(settings)
     let provider = SimulatedProvider(faults: ProviderFaults(), seed: 42)
-    let dialer = SimulatedDialer(loop: loop, service: provider, faults: NetworkFaults(), seed: 43)
-    let app = App(configuration: rules, dialer: dialer, loops: [loop], seed: 44, journal: journal)
-    _ = Task(executorPreference: loop) { await app.run() }
-    let normal = IntakeProcess(app: app, journal: journal, loop: loop, priority: 5)
-    let high = IntakeProcess(app: app, journal: journal, loop: loop, priority: 10)
+    let engine = try SimulatedProcess(rules, SimulatedDisk(), provider, seed: 41)
+    let normal = IntakeProcess(engine, priority: 5)
+    let high = IntakeProcess(engine, priority: 10)
     normal.begin()
     high.begin()
     func accepted(_ process: IntakeProcess) -> Int { process.accounts.values.reduce(0) { $0 + $1.accepted } }
     func runUntil(_ isDone: () -> Bool) -> Bool {
-      loop.run(limit: .seconds(3_600), stepLimit: 5_000_000, until: isDone) == .done
+      engine.loop.run(limit: .seconds(3_600), stepLimit: 5_000_000, until: isDone) == .done
     }
     normal.source.add(Scenario.distinctTokens(4_000, seed: 45))
     #expect(runUntil { accepted(normal) > 100 })
@@ -46,13 +37,6 @@ internal import Testing
     for process in [normal, high] { process.source.finish() }
     #expect(runUntil { normal.hasEnded && high.hasEnded })
     #expect(accepted(normal) == 4_000)
-    let closed = Mutex(false)
-    _ = Task(executorPreference: loop) {
-      await app.shutDown()
-      try? await journal.close()
-      closed.withLock { $0 = true }
-    }
-    #expect(runUntil { closed.withLock { $0 } })
-    driver.stop()
+    #expect(engine.close() == nil)
   }
 }

@@ -8,8 +8,7 @@ extension Scenario {
   static func http2(seed: UInt64) -> Scenario {
     var random = SeededGenerator(seed: seed ^ 0x4832)
     var scenario = Scenario(seed: seed)
-    var settings = HTTP2Settings(
-      authority: "api.example.com", tokens: nil, credential: .certificate(userIdentifier: topic, topics: []))
+    var settings = HTTP2Settings.simulated()
     settings.policy.timeout = .seconds(Int.random(in: 5...30, using: &random))
     settings.policy.pingTimeout = .seconds(Int.random(in: 2...30, using: &random))
     settings.streamLimit = [1, 3, 1000].randomElement(using: &random) ?? 1000

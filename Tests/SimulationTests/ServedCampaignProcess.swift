@@ -28,9 +28,9 @@ final class ServedCampaignProcess: Sendable {
   private let pace: CampaignPace?
   private let state: Mutex<State>
 
-  init(_ simulation: Served, _ app: App, _ journal: EngineJournal, _ loop: SimulatedLoop, seed: UInt64) {
-    let plan = simulation.plan
-    (self.plan, self.app, self.journal, self.loop) = (plan, app, journal, loop)
+  init(_ simulation: Served, _ engine: SimulatedProcess, seed: UInt64) {
+    let (plan, loop) = (simulation.plan, engine.loop)
+    (self.plan, app, journal, self.loop) = (plan, engine.app, engine.journal, loop)
     began = loop.now
     pace = plan.perSecond.map { CampaignPace(perSecond: $0) { loop.now } }
     state = Mutex(State(random: SeededGenerator(seed: seed)))

@@ -154,70 +154,30 @@ final class ServedCampaignSimulation: CustomStringConvertible, @unchecked Sendab
 
   // MARK: One process
 
-  private var rules: AppRules {
-    var rules = AppRules(id: "served")
-    rules.connections = 1...2
-    rules.batchByteCount = 300
-    rules.policy.ringBlockCount = 256
-    rules.connectionsPerMinute = 60_000
-    rules.isSuspendable = true
-    if plan.isHTTP2 {
-      rules.transport = .http2(
-        HTTP2Settings(
-          authority: "api.example.com", tokens: nil,
-          credential: .certificate(userIdentifier: Scenario.topic, topics: [])))
-    }
-    return rules
-  }
-
   private func live(_ life: Int, stepLimit: Int, isLast: Bool) -> String? {
     let seed = plan.seed &+ UInt64(life) &* 7_919
-    let loop = SimulatedLoop(seed: seed)
-    let driver = JournalDriver(loop: loop)
     var options = EngineJournalOptions()
     options.checkpointByteCount = plan.checkpointByteCount
-    let journal: EngineJournal
+    let engine: SimulatedProcess
     do {
-      journal = try EngineJournal.open(disk, options: options, runByHand: { driver.poke() }).journal
+      engine = try SimulatedProcess(
+        .served("served", isHTTP2: plan.isHTTP2), disk, service, seed: seed, options: options
+      ) { $0.delaySettlements(by: plan.settlementDelay, on: $1) }
     } catch {
       return "the journal cannot be opened: \(error)"
     }
-    driver.drive(journal)
-    journal.delaySettlements(by: plan.settlementDelay, on: loop)
-    let dialer = SimulatedDialer(loop: loop, service: service, faults: NetworkFaults(), seed: seed &+ 1)
-    let app = App(configuration: rules, dialer: dialer, loops: [loop], seed: seed &+ 2, journal: journal)
-    _ = Task(executorPreference: loop) { await app.run() }
-    let process = ServedCampaignProcess(self, app, journal, loop, seed: seed &+ 3)
-    removeSome(loop)
+    let process = ServedCampaignProcess(self, engine, seed: seed &+ 3)
+    removeSome(engine.loop)
     for (part, begin) in plan.begins.enumerated() where kept.withLock({ $0.accounts[part] == nil }) {
-      process.begin(part, at: loop.now + begin, self)
+      process.begin(part, at: engine.loop.now + begin, self)
     }
-    let ending = loop.run(limit: .seconds(8_000), stepLimit: stepLimit) { process.hasEnded }
+    let ending = engine.loop.run(limit: .seconds(8_000), stepLimit: stepLimit) { process.hasEnded }
     if !process.hasEnded {
-      guard ending == .outOfSteps, !isLast else { return "it did not end: \(ending), \(app.hold)" }
-      dialer.die()
-      if plan.powerIsLost { disk.loseUnsynced(using: &random) } else { disk.restart() }
-      journal.abandon()
-      _ = loop.run(limit: .seconds(30), stepLimit: 1_000_000) { false }
-      app.shared.cancelAll(failure: "the process has ended")
+      guard ending == .outOfSteps, !isLast else { return "it did not end: \(ending), \(engine.app.hold)" }
+      engine.kill { if plan.powerIsLost { $0.loseUnsynced(using: &random) } else { $0.restart() } }
       process.wake()
-      dialer.bury()
     }
-    guard loop.run(limit: .seconds(3_600), stepLimit: 1_000_000, until: { process.hasEnded }) == .done else {
-      return "what is left of a process did not end"
-    }
-    let closed = Mutex(false)
-    _ = Task(executorPreference: loop) {
-      await app.shutDown()
-      try? await journal.close()
-      closed.withLock { $0 = true }
-    }
-    let closing = loop.run(limit: .seconds(3_600), stepLimit: 1_000_000) { closed.withLock { $0 } }
-    disk.restart()
-    // Deliveries in flight still arrive.
-    _ = loop.run(limit: .seconds(3_600), stepLimit: 1_000_000) { false }
-    driver.stop()
-    return closing == .done ? nil : "closing did not end"
+    return engine.close { process.hasEnded }
   }
 
   /// Devices are removed from the store meanwhile.

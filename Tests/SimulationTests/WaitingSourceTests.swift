@@ -116,8 +116,7 @@ private final class WaitingSite: Sendable {
     case .binary:
       service = BinaryService(gateway: SimulatedGateway(), topic: "waiting")
     case .http2:
-      let credential = ProviderCredentialKind.certificate(userIdentifier: "waiting", topics: [])
-      configuration.transport = .http2(HTTP2Settings(authority: "api.example.com", tokens: nil, credential: credential))
+      configuration.transport = .http2(.simulated(topic: "waiting"))
       service = SimulatedProvider(faults: ProviderFaults(), seed: 3)
     }
     dialer = SimulatedDialer(loop: loop, service: service, faults: NetworkFaults(), seed: 7)

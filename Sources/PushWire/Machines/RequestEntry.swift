@@ -28,7 +28,7 @@ package struct RequestEntry: Hashable, Sendable {
   /// Such requests that the peer refused one by one while it answered others.
   var refusedStreams: UInt16 = 0
   /// The number of connections that were cut while this was alone in flight.
-  var soloCuts: UInt8 = 0
+  var soloCuts: UInt16 = 0
   /// A request without it has been answered between two such connections. It is rejected when
   /// another one has been answered since. If a connection ends before that, an outage has begun.
   var awaitsControl = false

@@ -23,6 +23,8 @@ extension RequestMachine {
     package var cause: Cause
     /// Nil: at once, or after an event.
     package var nextTryAt: Instant?
+    /// The whole app waits until then; otherwise only the notification.
+    package var isOutage = false
   }
 
   /// The service gives no final answers.
@@ -103,7 +105,8 @@ extension RequestMachine {
       settleFinally(entry, as: entry.isInDoubt ? .unknown : outcome.afterLastAttempt)
     }
     if case .rejected(.provider(let refusal)) = outcome {
-      effects.trouble = Trouble(cause: .refusal(refusal), nextTryAt: outage?.retryAt ?? until)
+      effects.trouble = Trouble(
+        cause: .refusal(refusal), nextTryAt: outage?.retryAt ?? until, isOutage: outage != nil)
     }
     return until
   }
@@ -121,7 +124,7 @@ extension RequestMachine {
       retryAt = entry.nextRetry(requests.backoff, &jitter, now: now)
     }
     endedUnknown(entry, countsAsTry: isKnownToWork || isAlone, retryAt: retryAt)
-    effects.trouble = Trouble(cause: cause, nextTryAt: outage?.retryAt ?? retryAt)
+    effects.trouble = Trouble(cause: cause, nextTryAt: outage?.retryAt ?? retryAt, isOutage: outage != nil)
   }
 
   var attempts: UInt16 { UInt16(clamping: policy.attempts) }

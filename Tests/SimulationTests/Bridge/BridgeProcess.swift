@@ -25,10 +25,10 @@ final class BridgeProcess: @unchecked Sendable {
   private var isDead = false
 
   init(
-    _ plan: BridgeSimulation.Plan, number: UInt64, app: App, journal: EngineJournal, book: BridgeBook,
-    loop: SimulatedLoop
+    _ plan: BridgeSimulation.Plan, _ engine: SimulatedProcess, number: UInt64, book: BridgeBook
   ) {
-    (self.number, self.app, self.journal, self.book, self.loop) = (number, app, journal, book, loop)
+    (self.number, self.book) = (number, book)
+    (app, journal, loop) = (engine.app, engine.journal, engine.loop)
     model = BridgeModel(plan.settings, process: number, isForgetful: plan.mistake == .forgetsAlways)
     model.now = loop.now
     queueLimit = plan.queueLimit

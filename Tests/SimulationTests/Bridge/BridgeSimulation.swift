@@ -181,21 +181,10 @@ final class BridgeSimulation: CustomStringConvertible {
   }
 
   private var rules: AppRules {
-    var rules = AppRules(id: "bridge")
-    rules.connections = 1...2
-    rules.batchByteCount = 300
-    rules.policy.ringBlockCount = 256
+    var rules = AppRules.served("bridge", isHTTP2: plan.isHTTP2)
     rules.policy.attempts = 250
     rules.dialAttempts = .max
-    rules.connectionsPerMinute = 60_000
     rules.patience = .seconds(600)
-    rules.isSuspendable = true
-    if plan.isHTTP2 {
-      rules.transport = .http2(
-        HTTP2Settings(
-          authority: "api.example.com", tokens: nil,
-          credential: .certificate(userIdentifier: Scenario.topic, topics: [])))
-    }
     return rules
   }
 
@@ -204,49 +193,42 @@ final class BridgeSimulation: CustomStringConvertible {
   private func live(_ life: Int, _ end: Plan.End, stepLimit: Int) -> String? {
     let isLast = stepLimit == .max
     let seed = plan.seed &+ UInt64(life) &* 7_919
-    let loop = SimulatedLoop(seed: seed)
-    let driver = JournalDriver(loop: loop)
     var options = EngineJournalOptions()
     options.sync = plan.sync
-    let journal: EngineJournal
+    var network = NetworkFaults()
+    network.outage = plan.outage
+    let engine: SimulatedProcess
     do {
-      let opened = try EngineJournal.open(disk, options: options, runByHand: { driver.poke() })
-      journal = opened.journal
-      if let lost = opened.report.campaigns.first(where: { $0.lost > 0 }) { return "\(lost.lost) were lost" }
+      engine = try SimulatedProcess(rules, disk, service, seed: seed, network: network, options: options) {
+        journal, _ in
+        guard plan.mistake != .writesLate else { return }
+        journal.beforeCommits { [book] () throws(UnsyncedList) in book.makeDurable() }
+      }
     } catch {
       return "the journal cannot be opened: \(error)"
     }
-    if plan.mistake != .writesLate { journal.beforeCommits { [book] () throws(UnsyncedList) in book.makeDurable() } }
-    driver.drive(journal)
-    var faults = NetworkFaults()
-    faults.outage = plan.outage
-    let dialer = SimulatedDialer(loop: loop, service: service, faults: faults, seed: seed &+ 1)
-    let app = App(configuration: rules, dialer: dialer, loops: [loop], seed: seed &+ 2, journal: journal)
-    _ = Task(executorPreference: loop) { await app.run() }
-    let process = BridgeProcess(plan, number: UInt64(life + 1), app: app, journal: journal, book: book, loop: loop)
+    if engine.lostCount > 0 { return "\(engine.lostCount) were lost" }
+    let process = BridgeProcess(plan, engine, number: UInt64(life + 1), book: book)
     process.begin()
     for customer in customers { customer.run(process) }
-    let ending = loop.run(limit: .seconds(50_000), stepLimit: isLast ? 5_000_000 : stepLimit) {
+    let ending = engine.loop.run(limit: .seconds(50_000), stepLimit: isLast ? 5_000_000 : stepLimit) {
       customers.allSatisfy(\.isDone)
     }
     defer { recognisedCount += process.recognisedCount }
     if end == .restart || ending == .done {
       guard ending == .done || !isLast else {
-        return "the clients did not end: \(ending), \(app.hold), \(process.accounts)"
+        return "the clients did not end: \(ending), \(engine.app.hold), \(process.accounts)"
       }
-      if let problem = finish(process, loop) { return problem }
+      if let problem = finish(process, engine.loop) { return problem }
     } else {
-      dialer.die()
       process.kill()
-      if end == .powerLoss { disk.loseUnsynced(using: &random) } else { disk.restart() }
       book.loseWaiting()
-      journal.abandon()
       for customer in customers { customer.lost(process) }
-      _ = loop.run(limit: .seconds(30), stepLimit: 1_000_000) { false }
-      app.shared.cancelAll(failure: "the process has ended")
-      dialer.bury()
+      engine.kill { if end == .powerLoss { $0.loseUnsynced(using: &random) } else { $0.restart() } }
     }
-    return close(process, app, journal, driver, loop)
+    let problem = engine.close { process.hasEnded }
+    for (number, account) in process.accounts { accounts[number] = account }
+    return problem
   }
 
   /// Ends a process in good order.
@@ -257,26 +239,5 @@ final class BridgeSimulation: CustomStringConvertible {
     process.finish()
     let ending = loop.run(limit: .seconds(8_000), stepLimit: 5_000_000) { process.hasEnded }
     return ending == .done ? nil : "its campaigns did not end: \(ending), \(process.accounts)"
-  }
-
-  private func close(
-    _ process: BridgeProcess, _ app: App, _ journal: EngineJournal, _ driver: JournalDriver, _ loop: SimulatedLoop
-  ) -> String? {
-    guard loop.run(limit: .seconds(3600), stepLimit: 1_000_000, until: { process.hasEnded }) == .done else {
-      return "what is left of a process did not end"
-    }
-    for (number, account) in process.accounts { accounts[number] = account }
-    let closed = Mutex(false)
-    _ = Task(executorPreference: loop) {
-      await app.shutDown()
-      try? await journal.close()
-      closed.withLock { $0 = true }
-    }
-    let ending = loop.run(limit: .seconds(3600), stepLimit: 1_000_000) { closed.withLock { $0 } }
-    disk.restart()
-    // Deliveries in flight still arrive.
-    _ = loop.run(limit: .seconds(3600), stepLimit: 1_000_000) { false }
-    driver.stop()
-    return ending == .done ? nil : "closing did not end"
   }
 }
