@@ -12,13 +12,13 @@ internal import Testing
     case refusesListedTokens, refusesPrefix, refusesEveryNth, refusesWithOtherStatus
     case answersLate, answersIdentifierZero, answersProbesWithZero
     case shutsDown, closes, closesAtOnce, resets, stopsReading, poison
-    case handshakesSlowly
+    case handshakesSlowly, isFarAway
 
     /// How many of 300 notifications are refused, or end their connection.
     var badCount: Int {
       switch self {
       case .refusesListedTokens, .refusesPrefix, .refusesWithOtherStatus, .answersLate, .answersIdentifierZero,
-        .answersProbesWithZero:
+        .answersProbesWithZero, .isFarAway:
         2
       case .poison: 1
       default: 0
@@ -53,6 +53,9 @@ internal import Testing
         faults.stopReading = Faults.Pause(Faults.Breakpoint(after: 40, connections: 2), duration: .milliseconds(300))
       case .poison: faults.poison = [listed]
       case .handshakesSlowly: rules.handshakeDelay = .milliseconds(200)
+      case .isFarAway:
+        faults.refuse = [Faults.Refuse(listed)]
+        rules.latency = .milliseconds(100)
       }
       rules.common = faults
       return rules
@@ -75,7 +78,7 @@ internal import Testing
       campaign.configuration.policy.hasIdentifiers = command != .simple
       // The longest delay of an error response is 200 ms; the rest is a margin for a busy machine.
       // The cases run in parallel, so waiting costs little.
-      campaign.configuration.policy.quiet = .seconds(2)
+      campaign.configuration.policy.quiet = .seconds(5)
       let result = try await campaign.run()
 
       var check = AccountCheck(

@@ -18,6 +18,8 @@ struct HTTP2EndToEnd {
   var adjust: @Sendable (inout HTTP2Settings) -> Void = { _ in }
   var faults = ServiceFaults()
   var settings = ServiceSettings()
+  /// Of a round trip.
+  var latency = Duration.zero
   var tokens: [PushWire.DeviceToken]
   /// True: with a provider token; false: with a certificate.
   var usesKey = false
@@ -47,6 +49,7 @@ struct HTTP2EndToEnd {
     simulation.http2Port = 0
     simulation.rules.common.http2 = faults
     simulation.rules.service = settings
+    simulation.rules.latency = latency
     simulation.recordedRequests = memory
     simulation.threads = 1
     let simulator = try await GatewaySimulator.start(simulation)

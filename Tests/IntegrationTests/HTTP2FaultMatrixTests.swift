@@ -16,6 +16,7 @@ internal import Testing
     case goAway, goAwayWithError, drains, cutsTaken, cutsDropped, closes
     case fallingLimit, errorLimit, oneStream, late
     case poison
+    case isFarAway, outage, garbage
 
     func faults(bad: Set<DeviceToken>) -> ServiceFaults {
       var faults = ServiceFaults()
@@ -58,6 +59,9 @@ internal import Testing
       case .oneStream: faults.streamLimit = 1
       case .poison: faults.poison = [ServiceFaults.Poison(listed)]
       case .late: faults.delay = .uniform(.milliseconds(1), .milliseconds(60))
+      case .isFarAway: faults.refuse = [ServiceFaults.Refuse(listed, .badDeviceToken)]
+      case .outage: faults.outage = ServiceFaults.Outage(length: .milliseconds(500))
+      case .garbage: faults.garbage = Faults.Breakpoint(after: 40, connections: 3)
       }
       return faults
     }
@@ -65,7 +69,7 @@ internal import Testing
     /// How many of 300 notifications a rule selects.
     var badCount: Int {
       switch self {
-      case .badTokens, .gone, .payloads, .otherReasons, .tooManyRequests, .errorLimit: 5
+      case .badTokens, .gone, .payloads, .otherReasons, .tooManyRequests, .errorLimit, .isFarAway: 5
       case .noAnswerTaken, .poison: 2
       default: 0
       }
@@ -74,13 +78,14 @@ internal import Testing
     /// A resend that may be a duplicate is possible.
     var leavesDoubt: Bool {
       switch self {
-      case .noAnswerTaken, .noAnswerDropped, .resetsTaken, .resetsDropped, .cutsTaken, .cutsDropped, .closes, .poison:
+      case .noAnswerTaken, .noAnswerDropped, .resetsTaken, .resetsDropped, .cutsTaken, .cutsDropped, .closes, .poison,
+        .garbage:
         true
       default: false
       }
     }
 
-    var isRefused: Bool { [.badTokens, .gone, .payloads, .otherReasons, .errorLimit].contains(self) }
+    var isRefused: Bool { [.badTokens, .gone, .payloads, .otherReasons, .errorLimit, .isFarAway].contains(self) }
   }
 
   @Test("over HTTP/2 the account equals the service's truth", arguments: Fault.allCases, [false, true])
@@ -92,6 +97,7 @@ internal import Testing
       var random = SeededGenerator(seed: seed)
       let bad = Set(campaign.tokens.shuffled(using: &random).prefix(fault.badCount))
       campaign.faults = fault.faults(bad: bad)
+      campaign.latency = fault == .isFarAway ? .milliseconds(100) : .zero
       campaign.usesKey = usesKey
       campaign.configuration.connections = connections...connections
       // A missing response is noticed at the end of the timeout. 30 seconds leave a margin for a
