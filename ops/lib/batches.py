@@ -24,14 +24,14 @@ def post(connection, path, body, headers):
     sys.stdout.write(f"{began // 1000}\t{answer.status}\t{(time.time_ns() - began) // 1000}\n")
     if answer.status not in (202, 429):
         raise OSError(f"{answer.status} {text.decode()}")
-    return 0 if answer.status == 202 else int(answer.getheader("Retry-After"))
+    return None if answer.status == 202 else int(answer.getheader("Retry-After"))
 
 
 def client(port, path, body, headers, numbers, count):
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=300)
     try:
         while next(numbers) < count and not failure:
-            while wait := post(connection, path, body, headers):
+            while (wait := post(connection, path, body, headers)) is not None:
                 time.sleep(wait)
     except (OSError, http.client.HTTPException) as error:
         failure.append(f"{type(error).__name__}: {error}")

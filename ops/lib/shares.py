@@ -6,36 +6,15 @@ Prints how many notifications of each app were accepted within so many seconds i
 was at its end.
 """
 
-import http.client
-import json
 import sys
 import time
 
-
-class Service:
-    def __init__(self, port, key):
-        self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=300)
-        self.headers = {"Authorization": "Bearer " + key}
-
-    def ask(self, method, path, body=None, **headers):
-        self.connection.request(method, path, body, {**self.headers, **headers})
-        answer = self.connection.getresponse()
-        text = answer.read()
-        if answer.status >= 300:
-            sys.exit(f"{method} {path}: {answer.status} {text.decode()}")
-        return json.loads(text)
+from control import Service
 
 
 def main():
     service, seconds = Service(int(sys.argv[1]), sys.argv[2]), float(sys.argv[3])
-    paths = []
-    for app in sys.argv[6:]:
-        path = f"/v1/apps/{app}/campaigns"
-        with open(sys.argv[4]) as file:
-            path += "/" + service.ask("POST", path, file.read())["id"]
-        with open(sys.argv[5], "rb") as file:
-            service.ask("POST", path + "/audience", file, **{"Content-Type": "text/csv"})
-        paths.append(path)
+    paths = [service.campaign(app, sys.argv[4], sys.argv[5]) for app in sys.argv[6:]]
     for path in paths:
         service.ask("POST", path + ":start")
 
