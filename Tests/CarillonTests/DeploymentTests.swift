@@ -247,6 +247,8 @@ internal import Testing
       }
       #expect(code { $0.id = "a b" } == .configuration)
       #expect(code { $0.rateLimit = 0 } == .configuration)
+      for count in [0, 1_001] { #expect(code { $0.attempts = count } == .configuration) }
+      for count in [0, 65_536] { #expect(code { $0.http2.concurrentRequests = count } == .configuration) }
       #expect(code { $0.transport = .binary() } == .configuration)
       #expect(code { $0.credential = .certificate(file: "nowhere.pem") } == .credential)
       #expect(throws: CarillonError.self) { try Deployment(apps: [good, good]) }

@@ -50,7 +50,8 @@ struct ServeDuplicateTests {
     #expect(try await notification(doubtful, running).possibleDuplicate)
     for id in [before, answered, after] { #expect(try await !notification(id, running).possibleDuplicate) }
     let taken = try await running.end().compactMap(\.token)
-    #expect(taken.count { $0 == HTTP2Site.token(2) } == 2)
+    // Before the kill too, if that comes after the 30 s that an answer may take.
+    #expect(taken.count { $0 == HTTP2Site.token(2) } >= 2)
     for token in [1, 3, 5] { #expect(taken.count { $0 == HTTP2Site.token(token) } == 1) }
   }
 

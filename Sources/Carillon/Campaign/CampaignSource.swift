@@ -54,9 +54,7 @@ enum CampaignSource: Sendable {
     case .nobody: 1
     }
   }
-}
 
-extension CampaignSource {
   /// The same recipients at a rate.
   func paced(_ pace: CampaignPace) -> CampaignSource {
     func paced(_ source: some AudienceSource) -> any AudienceSource { PacedAudience(source, pace) }

@@ -113,8 +113,7 @@ struct CampaignPlan: Sendable {
     do {
       let file = try AudienceFile(
         path: path, namesPath: namesPath, from: mark, numbersRows: numbersRows, readsHeaders: isHTTP2,
-        renderer: renderer,
-        selection: selection)
+        renderer: renderer, selection: selection)
       return .file(file)
     } catch let error as PayloadTemplateError {
       throw CarillonError(.payload, "The notification with \(namesPath ? path : "the audience"): \(error).")

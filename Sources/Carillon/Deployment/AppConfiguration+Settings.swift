@@ -59,14 +59,18 @@ extension AppConfiguration {
     try demand(connectionsPerMinute ?? 1 > 0, "connectionsPerMinute must be above 0.")
     try demand(rateLimit ?? 1 > 0, "its rate limit must be above 0.")
     try demand(AppSettings.Bounds.weight.contains(weight), "its weight must be from 1 to 100.")
-    try demand(attempts >= 1, "attempts must be at least 1.")
+    try demand(
+      (1...RequestPolicy.attemptCountLimit).contains(attempts),
+      "attempts must be from 1 to \(RequestPolicy.attemptCountLimit).")
     try demand(patience > .zero && settling.quiet > .zero, "patience and the quiet period must be above 0.")
     try demand((1...(16 << 20)).contains(batching.byteCount), "a batch may have 1 byte to 16 MiB.")
     try demand(batching.delay >= .zero, "the delay of a batch must not be below 0.")
     try demand(window.notifications >= 1 && window.bytes >= 1, "its window must hold at least one notification.")
     try demand(
-      http2.requestTimeout > .zero && http2.pingInterval > .zero && http2.concurrentRequests >= 1,
-      "the settings of HTTP/2 must be above 0.")
+      http2.requestTimeout > .zero && http2.pingInterval > .zero, "the times of HTTP/2 must be above 0.")
+    try demand(
+      (1...RequestPolicy.streamCountLimit).contains(http2.concurrentRequests),
+      "a connection may have 1 to \(RequestPolicy.streamCountLimit) concurrent requests.")
     if let gateway {
       try demand((1...65535).contains(gateway.port) && !gateway.host.isEmpty, "\(gateway) is no gateway.")
     }

@@ -19,9 +19,6 @@ package struct IntakeBatch: Sendable {
     for (notification, token) in notifications { append(notification, token.wire) }
   }
 
-  package var isEmpty: Bool { tokens.isEmpty }
-  package var count: Int { tokens.count }
-
   package mutating func append(_ notification: PreparedNotification, _ token: PushWire.DeviceToken) {
     let place = tokens.count
     tokens.append(token)

@@ -58,10 +58,6 @@ package struct BridgeLedger: Sendable {
     return entry
   }
 
-  package mutating func answered(_ line: ForwardedLine, _ answer: FrameAnswer) -> Delivery? {
-    answered(line, count: 1, answer).first
-  }
-
   /// Neighbouring lines have the same outcome.
   ///
   /// - Parameter line: the first.

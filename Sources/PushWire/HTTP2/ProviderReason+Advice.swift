@@ -7,7 +7,7 @@ extension ProviderReason {
     case .badCertificateEnvironment: "correct its environment or its certificate"
     case .badEnvironmentKey, .badEnvironmentKeyIdentifier: "correct its environment or its key"
     case .featureNotEnabled: "switch the feature on in the developer account"
-    case .forbidden: "check its credential, topic and environment"
+    case .forbidden: usualAdvice
     case .invalidProviderToken: "check its key, key ID and team ID, and this machine's clock"
     case .missingProviderToken: "give it a key, or a certificate for its topic"
     case .topicDisallowed, .topicMismatch: "correct its topic, or use a credential for it"
@@ -16,11 +16,14 @@ extension ProviderReason {
   }
 }
 
+/// For a reason that names nothing of the app's, or that nobody knows.
+private let usualAdvice = "check its credential, topic and environment"
+
 extension Rejection {
-  /// The refusal of an app as a whole, with what a person can do about it.
-  package var ofApp: String {
-    var reason = ProviderReason.forbidden
-    if case .provider(let refusal) = self { reason = refusal.reason ?? reason }
-    return "the gateway refuses this app: \(self); \(reason.credentialAdvice ?? "check its credential")"
+  /// Says that the gateway refuses an app as a whole, and what a person can do about it.
+  package var sentenceForApp: String {
+    var advice = usualAdvice
+    if case .provider(let refusal) = self { advice = refusal.reason?.credentialAdvice ?? advice }
+    return "the gateway refuses this app: \(self); \(advice)"
   }
 }

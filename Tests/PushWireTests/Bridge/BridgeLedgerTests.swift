@@ -37,14 +37,14 @@ struct BridgeLedgerTests {
         for number in 0..<Int.random(in: 1...100, using: &random) {
           let line = Self.line(run, max(0, random.chance(50) ? number : nextLine[run] - number))
           let expected = model.removeValue(forKey: line)
-          let found = ledger.answered(line, .accepted)
+          let found = ledger.answered(line, count: 1, .accepted).first
           #expect(found?.frame == expected?.frame, "seed \(seed)")
           #expect(found?.connection == expected?.connection, "seed \(seed)")
         }
       }
       #expect(ledger.waitingCount == model.count, "seed \(seed)")
     }
-    for (line, expected) in model { #expect(ledger.answered(line, .accepted)?.frame == expected.frame) }
+    for (line, expected) in model { #expect(ledger.answered(line, count: 1, .accepted).first?.frame == expected.frame) }
     #expect(ledger.waitingCount == 0)
   }
 

@@ -70,7 +70,8 @@ struct ProviderAnswerTests {
     }
     let refusal = Rejection.provider(ProviderRefusal(status: 403, reason: nil, otherReason: "NewReason"))
     #expect(
-      refusal.ofApp == "the gateway refuses this app: 403 NewReason; check its credential, topic and environment")
+      refusal.sentenceForApp
+        == "the gateway refuses this app: 403 NewReason; check its credential, topic and environment")
   }
 
   @Test(

@@ -123,9 +123,9 @@ package struct BridgeModel {
   /// - Returns: the connection to which the answer is on its way; nil: nobody waits for it there.
   @discardableResult
   package mutating func answer(_ line: ForwardedLine, _ answer: FrameAnswer) -> UInt64? {
-    guard let delivery = ledger.answered(line, answer), let connection = connections[delivery.connection] else {
-      return nil
-    }
+    guard let delivery = ledger.answered(line, count: 1, answer).first,
+      let connection = connections[delivery.connection]
+    else { return nil }
     // As the service does: neighbours with the same answer are handed over together.
     if let last = connection.mailbox.indices.last, connection.mailbox[last].answer == delivery.answer,
       connection.mailbox[last].frame + UInt64(connection.mailbox[last].count) == delivery.frame

@@ -15,8 +15,7 @@ extension BridgeSession {
     var window: BridgeWindow
     private var phase = Phase.open
     private var actions: [BridgeAction] = []
-    /// The last payload that is valid: in a campaign, all frames share it.
-    private var payload: [UInt8] = []
+    private var payloads = PayloadCheck()
     private var payloadDigest = FrameDigest(high: 0, low: 0)
     private var peerHasClosed = false
     private var brokeOff = false
@@ -64,7 +63,8 @@ extension BridgeSession {
         let digest = unsafe FrameDigest(token: token, payload: payloadDigest, expiration: frame.expiration)
         answer = intake.take(
           BridgeFrame(
-            token: token, payload: payload, expiration: unsafe frame.expiration, priority: unsafe frame.priority,
+            token: token, payload: payloads.payload, expiration: unsafe frame.expiration,
+            priority: unsafe frame.priority,
             digest: digest), number: number)
       } else {
         answer = .refused(.invalidTokenSize)
@@ -74,11 +74,13 @@ extension BridgeSession {
 
     /// False: it is not valid.
     private mutating func keep(_ bytes: UnsafeRawBufferPointer) -> Bool {
-      if unsafe payload.holdsSameBytes(as: bytes) { return true }
-      guard unsafe JSONScanner.isObject(bytes) else { return false }
-      payload = unsafe Array(bytes)
-      payloadDigest = unsafe FrameDigest(of: bytes)
-      return true
+      switch unsafe payloads.check(bytes) {
+      case .invalid: return false
+      case .same: return true
+      case .new:
+        payloadDigest = unsafe FrameDigest(of: bytes)
+        return true
+      }
     }
 
     mutating func read(holdsPart: Bool, now: Instant) {

@@ -4,17 +4,21 @@ internal import PushWire
 /// Checks that payloads are JSON objects. It keeps the last valid payload: in a campaign with one
 /// payload for all, each check is one comparison.
 package struct PayloadCheck: ~Copyable {
-  private var lastGood: [UInt8] = []
+  package enum Verdict { case same, new, invalid }
+
+  /// The last valid one.
+  package private(set) var payload: [UInt8] = []
 
   package init() {}
 
-  package mutating func isValid(_ payload: UnsafeRawBufferPointer) -> Bool {
-    if unsafe lastGood.holdsSameBytes(as: payload) { return true }
-    guard unsafe JSONScanner.isObject(payload) else { return false }
-    lastGood.removeAll(keepingCapacity: true)
-    unsafe lastGood.append(contentsOf: payload)
-    return true
+  package mutating func check(_ bytes: UnsafeRawBufferPointer) -> Verdict {
+    if unsafe payload.holdsSameBytes(as: bytes) { return .same }
+    guard unsafe JSONScanner.isObject(bytes) else { return .invalid }
+    payload = unsafe Array(bytes)
+    return .new
   }
+
+  package mutating func isValid(_ bytes: UnsafeRawBufferPointer) -> Bool { unsafe check(bytes) != .invalid }
 }
 
 extension [UInt8] {
