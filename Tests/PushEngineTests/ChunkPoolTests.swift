@@ -16,7 +16,9 @@ struct ChunkPoolTests {
     pool.give(chunk)
     let again = pool.take()
     #expect(again === chunk)
-    #expect(again.count == 0 && again.payloadEnd == 0 && again.origin == nil)
+    #expect(again.count == 0)
+    #expect(again.payloadEnd == 0)
+    #expect(again.origin == nil)
     #expect(again.mark == AudienceMark(offset: 0, line: 1))
   }
 

@@ -129,7 +129,8 @@ struct PosixTests {
     for life in 0..<3 {
       let (journal, recovery, records) = try open(directory.path, options)
       #expect(records == expected)
-      #expect(recovery.tornTail == nil && recovery.isClosed == (life > 0))
+      #expect(recovery.tornTail == nil)
+      #expect(recovery.isClosed == (life > 0))
       for _ in 0..<1000 {
         let record = TestRecord.numbered(UInt64(expected.count) + 1, byteCount: expected.count % 150)
         let position = try await journal.appendWaiting(record)
@@ -143,7 +144,9 @@ struct PosixTests {
       try await journal.close()
     }
     let found = try Journal.verify(directory: directory.path)
-    #expect(found.damage.isEmpty && found.recordCount == expected.count && found.segments.count > 3)
+    #expect(found.damage.isEmpty)
+    #expect(found.recordCount == expected.count)
+    #expect(found.segments.count > 3)
   }
 
   @Test("the lz4 tool reads every segment and finds the records in it")

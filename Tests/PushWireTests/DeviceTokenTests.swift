@@ -59,7 +59,8 @@ struct DeviceTokenTests {
       let bytes = generator.bytes(count)
       let token = try #require(DeviceToken(bytes: bytes))
       let text = token.description
-      #expect(token.byteCount == count && token.bytes == bytes, "seed \(generator.seed)")
+      #expect(token.byteCount == count, "seed \(generator.seed)")
+      #expect(token.bytes == bytes, "seed \(generator.seed)")
       #expect(try DeviceToken(parsing: text) == token)
       #expect(parse(Array(text.utf8), room: count).bytes == bytes, "no room to spare, seed \(generator.seed)")
       #expect(parse(Array(text.uppercased().utf8), room: count).bytes == bytes)

@@ -34,7 +34,8 @@ struct FeedbackTests {
       for pieces in [[bytes[...]], bytes.map { [$0] }, generator.cut(bytes)] {
         let result = decode(pieces)
         #expect(result.tuples == tuples, "seed \(generator.seed), round \(round)")
-        #expect(result.decoder.isAtTupleBoundary && result.decoder.unusableTupleCount == 0)
+        #expect(result.decoder.isAtTupleBoundary)
+        #expect(result.decoder.unusableTupleCount == 0)
       }
     }
   }
@@ -43,9 +44,11 @@ struct FeedbackTests {
   func promptness() throws {
     let tuple = FeedbackTuple(timestamp: 1, token: try token([1, 2, 3]))
     let first = decode([tuple.bytes.dropLast()])
-    #expect(first.tuples.isEmpty && !first.decoder.isAtTupleBoundary)
+    #expect(first.tuples.isEmpty)
+    #expect(!first.decoder.isAtTupleBoundary)
     let both = decode([(tuple.bytes + tuple.bytes).dropLast()])
-    #expect(both.tuples == [tuple] && !both.decoder.isAtTupleBoundary)
+    #expect(both.tuples == [tuple])
+    #expect(!both.decoder.isAtTupleBoundary)
   }
 
   @Test(
@@ -57,7 +60,8 @@ struct FeedbackTests {
     for pieces in [[bytes[...]], bytes.map { [$0] }] {
       let result = decode(pieces)
       #expect(result.tuples == [tuple, tuple])
-      #expect(result.decoder.unusableTupleCount == 1 && result.decoder.isAtTupleBoundary)
+      #expect(result.decoder.unusableTupleCount == 1)
+      #expect(result.decoder.isAtTupleBoundary)
     }
   }
 }

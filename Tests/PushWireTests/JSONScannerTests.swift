@@ -74,7 +74,8 @@ struct JSONScannerTests {
   )
   func refused(_ text: String, _ offset: Int, _ problem: JSONError.Problem) throws {
     let error = #expect(throws: JSONError.self) { try outcome(text).get() }
-    #expect(error?.offset == offset && error?.problem == problem, "\(String(describing: error))")
+    #expect(error?.offset == offset, "\(String(describing: error))")
+    #expect(error?.problem == problem, "\(String(describing: error))")
     #expect(!isObject(text))
   }
 
@@ -93,7 +94,8 @@ struct JSONScannerTests {
   func invalidUTF8(_ bytes: [UInt8]) {
     for end in [[0x22, 0x5D], []] as [[UInt8]] {
       let error = #expect(throws: JSONError.self) { try outcome([0x5B, 0x22, 0x61] + bytes + end).get() }
-      #expect(error?.offset == 3 && error?.problem == .invalidUTF8, "\(String(describing: error))")
+      #expect(error?.offset == 3, "\(String(describing: error))")
+      #expect(error?.problem == .invalidUTF8, "\(String(describing: error))")
     }
   }
 

@@ -117,7 +117,9 @@ struct FramePackerTests {
     var packer = FramePacker(byteCountBound: 1 << 20, buffers: LoopBuffers())
     packer.clear()
     let run = packer.pack(from: 0, to: ring.published, ring: ring, frames: common, now: 1_700_000_000)
-    #expect(run?.count == 60 && run?.end == ring.published && run?.kind == .packed, "seed \(seed)")
+    #expect(run?.count == 60, "seed \(seed)")
+    #expect(run?.end == ring.published, "seed \(seed)")
+    #expect(run?.kind == .packed, "seed \(seed)")
     let bytes = unsafe Array(packer.bytes)
     #expect(bytes == expected, "seed \(seed)")
     #expect(unsafe decode(packer.bytes) == expectedReads, "seed \(seed)")
@@ -169,7 +171,8 @@ struct FramePackerTests {
     var position: UInt64 = 0
     while position < 1024 {
       packer.clear()
-      #expect(packer.byteCount == 0 && !packer.isFull)
+      #expect(packer.byteCount == 0)
+      #expect(packer.isFull == false)
       guard let run = packer.pack(from: position, to: 1024, ring: ring, frames: common, now: 0) else { break }
       let most = max(1, bound / common.frameByteCount)
       #expect(run.count == min(most, 1024 - Int(position)))
@@ -188,7 +191,9 @@ struct FramePackerTests {
     let large = Sample(
       ordinal: 1, campaign: 1, expiration: .max, priority: 10, token: [UInt8](repeating: 1, count: 100),
       payload: [UInt8](repeating: 0x20, count: 5120))
-    #expect(ring.add(sample(0)) && ring.add(large) && ring.add(sample(2)))
+    #expect(ring.add(sample(0)))
+    #expect(ring.add(large))
+    #expect(ring.add(sample(2)))
     let common = frames()
     var packer = FramePacker(byteCountBound: common.frameByteCount + 1, buffers: LoopBuffers())
     packer.clear()
@@ -199,7 +204,8 @@ struct FramePackerTests {
       position = run.end
       packer.clear()
     }
-    #expect(batches == [[payload.count], [5120], [payload.count]] && position == ring.published)
+    #expect(batches == [[payload.count], [5120], [payload.count]])
+    #expect(position == ring.published)
   }
 
   @Test("another campaign ends a run, and the next call continues in the same buffer")

@@ -31,7 +31,8 @@ struct HTTP2SessionTests {
       pair.heard == [
         .settings, .response(tag: 7, status: 410, identifier: identifier, body: #"{"reason":"Unregistered"}"#),
       ])
-    #expect(pair.client.openStreamCount == 0 && pair.server.openStreamCount == 0)
+    #expect(pair.client.openStreamCount == 0)
+    #expect(pair.server.openStreamCount == 0)
   }
 
   @Test("path and authorization are never indexed; from the second request on, the others cost a byte each")
@@ -49,15 +50,20 @@ struct HTTP2SessionTests {
       if tag > 0 {
         // :method and :scheme are static; :authority, topic and push type are dynamic by now.
         // "0x1_" with a static name is never indexed.
-        #expect(block[0] == 0x83 && block[1] == 0x87 && block[2] & 0x80 != 0)
+        #expect(block[0] == 0x83)
+        #expect(block[1] == 0x87)
+        #expect(block[2] & 0x80 != 0)
         #expect(block[3] & 0xF0 == 0x10, "the path must be a literal that is never indexed")
         let path = 2 + Int(block[4] & 0x7F)
-        #expect(block[3 + path] & 0x80 != 0 && block[4 + path] & 0x80 != 0, "topic and push type must be indexed")
+        #expect(block[3 + path] & 0x80 != 0, "topic and push type must be indexed")
+        #expect(block[4 + path] & 0x80 != 0, "topic and push type must be indexed")
         #expect(block[5 + path] & 0xF0 == 0x10, "authorization must be a literal that is never indexed")
       }
       pair.settle()
     }
-    #expect(sizes[0] > sizes[1] && sizes[1] - sizes[2] < 10 && sizes[2] - sizes[3] < 10)
+    #expect(sizes[0] > sizes[1])
+    #expect(sizes[1] - sizes[2] < 10)
+    #expect(sizes[2] - sizes[3] < 10)
   }
 
   @Test("an expiration that comes again costs a byte, and one that does not leaves the table alone")
@@ -136,17 +142,21 @@ struct HTTP2SessionTests {
     var server = HTTP2ServerSession.Options()
     server.streamLimit = 3
     var pair = try HTTP2Pair(server: server)
-    #expect(pair.client.streamLimit == 1 && pair.client.availableStreamCount == 1 && pair.client.peerStreamLimit == nil)
+    #expect(pair.client.streamLimit == 1)
+    #expect(pair.client.availableStreamCount == 1)
+    #expect(pair.client.peerStreamLimit == nil)
     pair.submit(tag: 0)
     #expect(pair.submit(tag: 1) == .full)
     pair.settle()
-    #expect(pair.client.streamLimit == 3 && pair.client.availableStreamCount == 2)
+    #expect(pair.client.streamLimit == 3)
+    #expect(pair.client.availableStreamCount == 2)
     pair.submit(tag: 1)
     pair.submit(tag: 2)
     #expect(pair.submit(tag: 3) == .full)
     pair.server.setStreamLimit(1)
     pair.settle()
-    #expect(pair.client.streamLimit == 1 && pair.client.availableStreamCount == 0)
+    #expect(pair.client.streamLimit == 1)
+    #expect(pair.client.availableStreamCount == 0)
     for request in pair.requests { pair.server.respond(request.streamID, status: 200, identifier: nil, body: []) }
     pair.settle()
     #expect(pair.client.availableStreamCount == 1)
@@ -155,7 +165,8 @@ struct HTTP2SessionTests {
     #expect(pair.submit(tag: 9) == .full)
     pair.server.setStreamLimit(.max)
     pair.settle()
-    #expect(pair.client.availableStreamCount == 1000 && pair.client.peerStreamLimit == .max)
+    #expect(pair.client.availableStreamCount == 1000)
+    #expect(pair.client.peerStreamLimit == .max)
     #expect(pair.heard.count { $0 == .settings } == 4)
     #expect(!pair.noticed.contains { if case .overLimit = $0 { true } else { false } })
   }
@@ -170,7 +181,8 @@ struct HTTP2SessionTests {
     pair.takeClientOutput()
     pair.carryToServer()
     pair.takeServerEvents()
-    #expect(pair.requests.count == 3 && pair.noticed.count == 3)
+    #expect(pair.requests.count == 3)
+    #expect(pair.noticed.count == 3)
     pair.settle()
     // This client does not know the limit.
     var rude = try HTTP2Pair()
@@ -183,11 +195,13 @@ struct HTTP2SessionTests {
     rude.carryToServer()
     for tag in 0..<3 as Range<UInt64> { rude.submit(tag: tag) }
     rude.settle()
-    #expect(rude.noticed.contains(.overLimit(5, open: 3, limit: 2)) && rude.requests.count == 3)
+    #expect(rude.noticed.contains(.overLimit(5, open: 3, limit: 2)))
+    #expect(rude.requests.count == 3)
     rude.server.sendGoAway(
       lastStreamID: 3, code: .refusedStream, debugData: Array("Maximum active streams violated for this endpoint".utf8))
     rude.settle()
-    #expect(rude.client.goAway?.errorCode.rawValue == 7 && rude.client.goAway?.lastStreamID == 3)
+    #expect(rude.client.goAway?.errorCode.rawValue == 7)
+    #expect(rude.client.goAway?.lastStreamID == 3)
     #expect(rude.heard.contains(.ended(tag: 2, code: .refusedStream, isUnprocessed: true)))
   }
 
@@ -207,12 +221,14 @@ struct HTTP2SessionTests {
         .goAway, .ended(tag: 3, code: .refusedStream, isUnprocessed: true),
         .ended(tag: 4, code: .refusedStream, isUnprocessed: true),
       ])
-    #expect(pair.submit(tag: 9) == .finished && !pair.client.acceptsRequests)
+    #expect(pair.submit(tag: 9) == .finished)
+    #expect(!pair.client.acceptsRequests)
     #expect(Set(pair.noticed.suffix(2)) == [.ended(7, .refusedStream), .ended(9, .refusedStream)])
     for streamID in [1, 3, 5] as [Int32] { pair.server.respond(streamID, status: 200, identifier: nil, body: []) }
     pair.settle()
     #expect(pair.heard.suffix(3) == (0..<3).map { .response(tag: $0, status: 200, identifier: nil, body: "") })
-    #expect(pair.client.isFinished && pair.client.failure == nil)
+    #expect(pair.client.isFinished)
+    #expect(pair.client.failure == nil)
   }
 
   @Test("requests that are not in the output when a GOAWAY arrives were never sent")
@@ -256,8 +272,8 @@ struct HTTP2SessionTests {
     pair.settle()
     pair.client.cancel(1)
     pair.settle()
-    #expect(
-      pair.heard.last == .ended(tag: 1, code: .cancel, isUnprocessed: false) && pair.noticed.last == .ended(1, .cancel))
+    #expect(pair.heard.last == .ended(tag: 1, code: .cancel, isUnprocessed: false))
+    #expect(pair.noticed.last == .ended(1, .cancel))
     pair.server.respond(1, status: 200, identifier: nil, body: [])
     pair.settle()
     #expect(pair.heard.count == 2)
@@ -321,7 +337,8 @@ struct HTTP2SessionTests {
     // The owner may free the body now. AddressSanitizer would report a later read.
     unsafe memory.deallocate()
     pair.settle()
-    #expect(pair.client.openStreamCount == 0 && pair.client.failure == nil)
+    #expect(pair.client.openStreamCount == 0)
+    #expect(pair.client.failure == nil)
   }
 
   @Test("bodies and headers are kept within their limits")
@@ -366,7 +383,9 @@ struct HTTP2SessionTests {
     pair.settle()
     #expect(pair.heard.last == .response(tag: 5, status: 201, identifier: nil, body: ""))
     let reply = try #require(pair.client.takeReply(streamID))
-    #expect(reply.status == 201 && reply["apns-channel-id"] == "abc=" && reply.body == body)
+    #expect(reply.status == 201)
+    #expect(reply["apns-channel-id"] == "abc=")
+    #expect(reply.body == body)
     #expect(pair.client.takeReply(streamID) == nil)
   }
 
@@ -390,8 +409,10 @@ struct HTTP2SessionTests {
     pair.carryToClient()
     pair.takeClientOutput()
     let failure = try #require(pair.client.failure)
-    #expect(failure.errorCode == .protocolError && failure.description.contains("SETTINGS"), "\(failure)")
-    #expect(pair.client.isFinished && pair.submit(tag: 1) == .finished)
+    #expect(failure.errorCode == .protocolError, "\(failure)")
+    #expect(failure.description.contains("SETTINGS"), "\(failure)")
+    #expect(pair.client.isFinished)
+    #expect(pair.submit(tag: 1) == .finished)
 
     var other = try HTTP2Pair()
     other.toServer = Array("GET / HTTP/1.1\r\n\r\n".utf8) + [UInt8](repeating: 0, count: 40)
@@ -412,7 +433,9 @@ struct HTTP2SessionTests {
     pair.settle()
     pair.client.close()
     pair.settle()
-    #expect(pair.noticed.last == .goAway && pair.server.goAway?.errorCode == .noError)
-    #expect(pair.client.isFinished && pair.client.failure == nil)
+    #expect(pair.noticed.last == .goAway)
+    #expect(pair.server.goAway?.errorCode == .noError)
+    #expect(pair.client.isFinished)
+    #expect(pair.client.failure == nil)
   }
 }

@@ -39,9 +39,11 @@ struct NotificationRingBudgetTests {
     let budget = budget(blocks: 20_000)
     let rings = (0..<6).map { _ in NotificationRing(blockCount: Self.blockCount, budget: budget) }
     grow(rings[0])
-    #expect(rings[0].blockCountLimit < Self.blockCount && rings[0].blockCountLimit > Self.blockCount / 2)
+    #expect(rings[0].blockCountLimit < Self.blockCount)
+    #expect(rings[0].blockCountLimit > Self.blockCount / 2)
     grow(rings[1])
-    #expect(rings[0].blockCountLimit == 10_000 && rings[1].blockCountLimit == 10_000)
+    #expect(rings[0].blockCountLimit == 10_000)
+    #expect(rings[1].blockCountLimit == 10_000)
     rings.forEach(grow)
     #expect(rings.allSatisfy { $0.blockCountLimit == Self.least })
     for ring in rings.dropFirst(2) { #expect(ring.becameIdle()) }
@@ -57,7 +59,8 @@ struct NotificationRingBudgetTests {
     fill(ring)
     // Nothing is sent: a thousand rings that wait for connections must not take a thousand full
     // shares.
-    #expect(ring.published == UInt64(Self.least) && ring.blockCountLimit == Self.least)
+    #expect(ring.published == UInt64(Self.least))
+    #expect(ring.blockCountLimit == Self.least)
     ring.setSent(100)
     #expect(ring.blockCountLimit == 2 * Self.least)
     settleAll(ring)
@@ -75,7 +78,8 @@ struct NotificationRingBudgetTests {
     #expect(ring.blockCountLimit == 2 * Self.least, "a trickle needs no more")
     grow(ring)
     #expect(ring.blockCountLimit > 3 * Self.least)
-    #expect(ring.becameIdle() && ring.blockCountLimit == Self.least)
+    #expect(ring.becameIdle())
+    #expect(ring.blockCountLimit == Self.least)
   }
 
   @Test("a claim counts in the budget at once, before its consumer has looked")
@@ -83,9 +87,11 @@ struct NotificationRingBudgetTests {
     let budget = budget(blocks: 24_000)
     let rings = (0..<4).map { _ in NotificationRing(blockCount: Self.blockCount, budget: budget) }
     grow(rings[0])
-    #expect(!rings[1].isBusy && rings[0].blockCountLimit > 12_000)
+    #expect(!rings[1].isBusy)
+    #expect(rings[0].blockCountLimit > 12_000)
     for ring in rings.dropFirst() { fill(ring) }
-    #expect(rings[1].isBusy && rings[0].blockCountLimit == 6_000)
+    #expect(rings[1].isBusy)
+    #expect(rings[0].blockCountLimit == 6_000)
     withExtendedLifetime(rings) {}
   }
 
@@ -101,11 +107,16 @@ struct NotificationRingBudgetTests {
       }
     }
     #expect(submit(1))
-    #expect(!ring.becameIdle() && ring.record(at: 0).ordinal == 1)
+    #expect(!ring.becameIdle())
+    #expect(ring.record(at: 0).ordinal == 1)
     ring.setSent(1)
     ring.settle(through: 1)
-    #expect(ring.becameIdle() && !ring.isBusy)
-    #expect(submit(2) && ring.isBusy && ring.published == 2 && ring.record(at: 1).ordinal == 2)
+    #expect(ring.becameIdle())
+    #expect(!ring.isBusy)
+    #expect(submit(2))
+    #expect(ring.isBusy)
+    #expect(ring.published == 2)
+    #expect(ring.record(at: 1).ordinal == 2)
   }
 
   @Test("every record is read as it was written, whatever memory is returned at any time")
@@ -170,8 +181,9 @@ struct NotificationRingBudgetTests {
         if ring.settled == ring.published { _ = ring.becameIdle() }
       }
       withExtendedLifetime(others) {}
-      #expect(
-        problem == nil && read == written && written > 100, "seed \(seed): \(problem ?? "") \(read) of \(written)")
+      #expect(problem == nil, "seed \(seed): \(problem ?? "") \(read) of \(written)")
+      #expect(read == written, "seed \(seed): \(problem ?? "") \(read) of \(written)")
+      #expect(written > 100, "seed \(seed): \(problem ?? "") \(read) of \(written)")
     }
   }
 }

@@ -10,7 +10,9 @@ struct NotificationRingTests {
   func new() {
     let ring = NotificationRing(blockCount: 256)
     #expect([ring.settled, ring.sent, ring.published] == [0, 0, 0])
-    #expect(ring.freeBlockCount == 256 && ring.backlogBlockCount == 0 && ring.isFullyPublished)
+    #expect(ring.freeBlockCount == 256)
+    #expect(ring.backlogBlockCount == 0)
+    #expect(ring.isFullyPublished)
   }
 
   @Test("reading where no record starts traps")
@@ -25,7 +27,8 @@ struct NotificationRingTests {
   func full() {
     let ring = NotificationRing(blockCount: 256)
     for index in 0..<256 { #expect(ring.add(Sample(ordinal: UInt64(index), token: [1]))) }
-    #expect(ring.freeBlockCount == 0 && ring.backlogBlockCount == 256)
+    #expect(ring.freeBlockCount == 0)
+    #expect(ring.backlogBlockCount == 256)
     #expect(!ring.add(small))
     ring.setSent(256)
     #expect(ring.backlogBlockCount == 0)

@@ -28,7 +28,8 @@ struct TLSSessionTests {
         pair.carry(Int.random(in: 1...pieceLimit, using: &random), to: side)
       }
       pair.carryAll()
-      #expect(pair.client.version == version && pair.server.version == version, "seed \(seed)")
+      #expect(pair.client.version == version, "seed \(seed)")
+      #expect(pair.server.version == version, "seed \(seed)")
       #expect(pair.ends.isEmpty, "seed \(seed)")
       #expect(Array(pair.atServer.readableBytesView) == sent[.client], "seed \(seed)")
       #expect(Array(pair.atClient.readableBytesView) == sent[.server], "seed \(seed)")
@@ -46,7 +47,8 @@ struct TLSSessionTests {
     }
     #expect(version == .tls12 || pair.toClient.readableBytes == 0)
     pair.carryAll()
-    #expect(pair.client.isEstablished && pair.ends.isEmpty)
+    #expect(pair.client.isEstablished)
+    #expect(pair.ends.isEmpty)
   }
 
   @Test("a batch of 64 to 256 KiB has as few records as possible", arguments: [64, 256])
@@ -156,7 +158,8 @@ struct TLSSessionTests {
       var pair = try SessionPair(
         material.clientContext(credential: credential, versions: version...version), material.serverContext())
       pair.carryAll()
-      #expect(pair.ends.isEmpty && pair.server.peerIdentity?.topics == ["com.example.container"])
+      #expect(pair.ends.isEmpty)
+      #expect(pair.server.peerIdentity?.topics == ["com.example.container"])
     }
   }
 
@@ -178,7 +181,8 @@ struct TLSSessionTests {
       pair.carryAll()
       try pair.write([1, 2, 3], from: .server)
       pair.carryAll()
-      #expect(pair.ends.isEmpty && Array(pair.atClient.readableBytesView) == [1, 2, 3])
+      #expect(pair.ends.isEmpty)
+      #expect(Array(pair.atClient.readableBytesView) == [1, 2, 3])
     }
   }
 
@@ -189,7 +193,8 @@ struct TLSSessionTests {
     for host in ["localhost", "127.0.0.1", "::1"] {
       var pair = try SessionPair(client, server, host: host)
       pair.carryAll()
-      #expect(pair.client.isEstablished && pair.ends.isEmpty, "\(host)")
+      #expect(pair.client.isEstablished, "\(host)")
+      #expect(pair.ends.isEmpty, "\(host)")
     }
     for host in ["push.example.com", "127.0.0.2", "::2"] {
       var pair = try SessionPair(client, server, host: host)
@@ -244,7 +249,8 @@ struct TLSSessionTests {
       Issue.record("\(pair.ends)")
       return
     }
-    #expect(sentence.contains("evil") && sentence.contains("Root"))
+    #expect(sentence.contains("evil"))
+    #expect(sentence.contains("Root"))
     #expect(
       sentence.unicodeScalars.allSatisfy {
         $0.properties.generalCategory != .control && $0.properties.generalCategory != .format
@@ -264,7 +270,8 @@ struct TLSSessionTests {
       return (sentence(.client), sentence(.server))
     }
     let untrusted = try end(material.clientContext(trust: other.trust), material.serverContext())
-    #expect(untrusted.client.contains("is not trusted: ") && untrusted.client.contains("CN=localhost"))
+    #expect(untrusted.client.contains("is not trusted: "))
+    #expect(untrusted.client.contains("CN=localhost"))
     #expect(untrusted.server.hasPrefix("the client does not accept our certificate"))
     #expect(
       try end(material.clientContext(trust: .system), material.serverContext()).client.contains("is not trusted: "))

@@ -23,7 +23,8 @@ struct TLSTicketTests {
     try pair.write([1, 2, 3], from: .client)
     try pair.write([4], from: .server)
     pair.carryAll()
-    #expect(pair.atServer.readableBytes == 3 && pair.atClient.readableBytes == 1)
+    #expect(pair.atServer.readableBytes == 3)
+    #expect(pair.atClient.readableBytes == 1)
     pair.client.closeOutput(&pair.toServer)
     pair.server.closeOutput(&pair.toClient)
     pair.carryAll()
@@ -37,7 +38,8 @@ struct TLSTicketTests {
     #expect(try !connect(client, server).client.isResumed)
     for _ in 0..<3 {
       let pair = try connect(client, server)
-      #expect(pair.client.isResumed && pair.server.isResumed)
+      #expect(pair.client.isResumed)
+      #expect(pair.server.isResumed)
       #expect(pair.server.peerIdentity?.topics == ["com.example.news"])
     }
   }
@@ -54,7 +56,8 @@ struct TLSTicketTests {
     #expect(try !connect(client, generous, host: "127.0.0.1").client.isResumed)
     let other = try material.authority.issue(.app(topic: "com.example.other", at: now))
     let pair = try connect(try material.clientContext(credential: other.credential), generous)
-    #expect(!pair.client.isResumed && pair.server.peerIdentity?.topics == ["com.example.other"])
+    #expect(!pair.client.isResumed)
+    #expect(pair.server.peerIdentity?.topics == ["com.example.other"])
   }
 
   @Test("a ticket that the server no longer knows only costs a full handshake")
@@ -94,7 +97,8 @@ struct TLSTicketTests {
     for round in 0..<2 {
       for (context, topic) in zip(contexts, topics) {
         let pair = try connect(context, server)
-        #expect(pair.server.peerIdentity?.topics == [topic] && pair.client.isResumed == (round == 1))
+        #expect(pair.server.peerIdentity?.topics == [topic])
+        #expect(pair.client.isResumed == (round == 1))
       }
     }
     #expect(try material.clientContext(versions: .tls12 ... .tls12).settings !== contexts[0].settings)

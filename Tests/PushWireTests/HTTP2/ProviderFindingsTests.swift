@@ -28,7 +28,7 @@ struct ProviderFindingsTests {
   }
 
   @Test("an error is reported once, although headers and payload both show it")
-  func once() {
+  func once() throws {
     #expect(errors(findings(#"{"call":1}"#)) == ["The payload does not contain aps."])
     #expect(errors(findings("")) == ["The payload is empty."])
     #expect(
@@ -36,9 +36,9 @@ struct ProviderFindingsTests {
         "A background notification must have priority 5, not 10."
       ])
     let large = #"{"aps":{"alert":"\#(String(repeating: "x", count: 4100))"}}"#
-    #expect(
-      errors(findings(large)).count == 1
-        && errors(findings(large))[0].contains("more than a notification of type alert may have (4096)"))
+    let problems = errors(findings(large))
+    try #require(problems.count == 1)
+    #expect(problems[0].contains("more than a notification of type alert may have (4096)"))
     #expect(findings(large, .voip).isEmpty)
     #expect(errors(findings(#"{"aps":{"badge":"1"}}"#, topic: nil)).count == 2)
   }

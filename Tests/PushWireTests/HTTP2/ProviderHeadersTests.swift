@@ -84,7 +84,8 @@ struct ProviderHeadersTests {
     #expect(says(headers { $0.priority = 1 }) == "")
     #expect(
       says(headers(.background) { $0.priority = 10 }) == "A background notification must have priority 5, not 10.")
-    #expect(says(headers(.background) { $0.priority = 5 }) == "" && headers(.background).effectivePriority == 5)
+    #expect(says(headers(.background) { $0.priority = 5 }) == "")
+    #expect(headers(.background).effectivePriority == 5)
     #expect(says(headers { $0.collapseIdentifier = String(repeating: "c", count: 64) }) == "")
     #expect(
       says(headers { $0.collapseIdentifier = String(repeating: "c", count: 65) })
@@ -115,7 +116,8 @@ struct ProviderHeadersTests {
       $0.expiration = 0
     }
     let activity = Array(#"{"aps":{"event":"update"}}"#.utf8)
-    #expect(says(channel, activity) == "" && channel.payloadLimit == 5120)
+    #expect(says(channel, activity) == "")
+    #expect(channel.payloadLimit == 5120)
     var wrong = channel
     wrong.pushType = .alert
     wrong.expiration = nil

@@ -11,9 +11,8 @@ struct ProviderValuesTests {
     let bytes = unsafe withUnsafeBytes(of: uuid.uuid) { unsafe Array($0) }
     let identifier = try #require(APNSIdentifier(bytes: bytes))
     #expect(identifier.description == uuid.uuidString.lowercased())
-    #expect(
-      APNSIdentifier(parsing: uuid.uuidString) == identifier
-        && APNSIdentifier(parsing: identifier.description) == identifier)
+    #expect(APNSIdentifier(parsing: uuid.uuidString) == identifier)
+    #expect(APNSIdentifier(parsing: identifier.description) == identifier)
     for text in [
       "", "x", uuid.uuidString + "0", String(uuid.uuidString.dropLast()),
       uuid.uuidString.replacingOccurrences(of: "-", with: "_"),
@@ -30,9 +29,11 @@ struct ProviderValuesTests {
     var seen: Set<APNSIdentifier> = []
     for ordinal in [0, 1, 2, 1 << 20, 1 << 61, (1 << 62) - 1] + Array(100..<20_000) as [UInt64] {
       let identifier = sequence[ordinal]
-      #expect(seen.insert(identifier).inserted && identifier == APNSIdentifierSequence(seed: (.max, 12345))[ordinal])
+      #expect(seen.insert(identifier).inserted)
+      #expect(identifier == APNSIdentifierSequence(seed: (.max, 12345))[ordinal])
       let text = Array(identifier.description)
-      #expect(text[14] == "4" && "89ab".contains(text[19]))
+      #expect(text[14] == "4")
+      #expect("89ab".contains(text[19]))
     }
     #expect(APNSIdentifierSequence(seed: (1, 2))[7] != APNSIdentifierSequence(seed: (3, 2))[7])
   }
@@ -77,9 +78,8 @@ struct ProviderValuesTests {
       ("", ""), ("f", "Zg"), ("fo", "Zm8"), ("foo", "Zm9v"), ("foob", "Zm9vYg"), ("fooba", "Zm9vYmE"),
       ("foobar", "Zm9vYmFy"),
     ] {
-      #expect(
-        Base64URL.encode(Array(bytes.utf8)) == Array(text.utf8)
-          && Base64URL.decode(Array(text.utf8)) == Array(bytes.utf8))
+      #expect(Base64URL.encode(Array(bytes.utf8)) == Array(text.utf8))
+      #expect(Base64URL.decode(Array(text.utf8)) == Array(bytes.utf8))
     }
     #expect(Base64URL.encode([0xFB, 0xFF]) == Array("-_8".utf8))
     for text in ["Zg==", "Z", "Zh", "+/8", "Zm 9v"] { #expect(Base64URL.decode(Array(text.utf8)) == nil, "\(text)") }
@@ -103,10 +103,12 @@ struct ProviderValuesTests {
         == #"{"iss":"DEF123GHIJ","iat":1437179036}"#)
     let text = ProviderTokenText.text(signingInput: input, signature: [1, 2, 3])
     let token = try ProviderTokenText(parsing: Array(text.utf8))
-    #expect(
-      token.keyIdentifier == "ABC123DEFG" && token.teamIdentifier == "DEF123GHIJ" && token.issuedAt == 1_437_179_036
-        && !token.hasFractionalTime)
-    #expect(token.signingInput == input && token.signature == [1, 2, 3])
+    #expect(token.keyIdentifier == "ABC123DEFG")
+    #expect(token.teamIdentifier == "DEF123GHIJ")
+    #expect(token.issuedAt == 1_437_179_036)
+    #expect(!token.hasFractionalTime)
+    #expect(token.signingInput == input)
+    #expect(token.signature == [1, 2, 3])
 
     func made(_ header: String, _ claims: String) -> [UInt8] {
       Base64URL.encode(Array(header.utf8)) + [46] + Base64URL.encode(Array(claims.utf8)) + Array(".AAAA".utf8)

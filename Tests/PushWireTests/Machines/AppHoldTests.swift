@@ -17,7 +17,8 @@ internal import Testing
     #expect(hold.suspension == "refused")
     let restarted = Self.changes(&hold, [{ $0.restarted() }, { $0.restarted() }])
     #expect(restarted == [true, false])
-    #expect(hold.isHeld && hold.isPaused)
+    #expect(hold.isHeld)
+    #expect(hold.isPaused)
     let resumed = Self.changes(&hold, [{ $0.resumed() }, { $0.resumed() }])
     #expect(resumed == [true, false])
     #expect(!hold.isHeld)
@@ -38,7 +39,8 @@ internal import Testing
       Self.changes(&hold, [{ $0.suspended("removed") }, { $0.suspended("no progress", retryAt: soon) }]) == [
         true, false,
       ])
-    #expect(hold.suspension == "removed" && hold.retryAt == nil)
+    #expect(hold.suspension == "removed")
+    #expect(hold.retryAt == nil)
     for end in [{ $0.restarted() }, { $0.resumed() }] as [@Sendable (inout AppHold) -> Bool] {
       hold = AppHold()
       #expect(Self.changes(&hold, [{ $0.suspended("no progress", retryAt: soon) }, end]) == [true, true])
@@ -59,6 +61,7 @@ internal import Testing
     #expect(generations == Array(0...4))
     let both = Self.changes(&hold, [{ $0.suspended("refused") }, { $0.paused() }, { $0.resumed() }])
     #expect(both == [true, true, true])
-    #expect(!hold.isHeld && hold.suspension == nil)
+    #expect(!hold.isHeld)
+    #expect(hold.suspension == nil)
   }
 }

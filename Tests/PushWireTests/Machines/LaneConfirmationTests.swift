@@ -21,9 +21,12 @@ struct LaneConfirmationTests {
     lane.input.published = 20
     #expect(lane.next() == .wait(until: lane.now + .seconds(5)), "the probe is the last frame of its connection")
     lane.respond(.missingDeviceToken, probe)
-    #expect(lane.outcome(0..<10) == .accepted(.confirmed) && lane.inDoubt.isEmpty && lane.madeProgress)
+    #expect(lane.outcome(0..<10) == .accepted(.confirmed))
+    #expect(lane.inDoubt.isEmpty)
+    #expect(lane.madeProgress)
     lane.close()
-    #expect(lane.inDoubt.isEmpty && lane.next() == .dial)
+    #expect(lane.inDoubt.isEmpty)
+    #expect(lane.next() == .dial)
   }
 
   @Test("each probe has an identifier of its own, in the upper half, where no notification's is")
@@ -51,8 +54,10 @@ struct LaneConfirmationTests {
   func refusedWhileProbing() {
     let (lane, _) = probing()
     lane.respond(.invalidToken, 4)
-    #expect(lane.outcome(0..<3) == .accepted(.confirmed) && lane.outcomes[3] == .rejected(.status(.invalidToken)))
-    #expect(lane.sent == 4 && lane.inDoubt.isEmpty)
+    #expect(lane.outcome(0..<3) == .accepted(.confirmed))
+    #expect(lane.outcomes[3] == .rejected(.status(.invalidToken)))
+    #expect(lane.sent == 4)
+    #expect(lane.inDoubt.isEmpty)
     lane.close()
     lane.connect()
     #expect(lane.next() == .pack(from: 4, to: 10))
@@ -64,7 +69,9 @@ struct LaneConfirmationTests {
   func shutdownWhileProbing() {
     let (lane, _) = probing()
     lane.respond(.shutdown, 4)
-    #expect(lane.outcome(0..<4) == .accepted(.confirmed) && lane.sent == 4 && lane.outcomes.count == 4)
+    #expect(lane.outcome(0..<4) == .accepted(.confirmed))
+    #expect(lane.sent == 4)
+    #expect(lane.outcomes.count == 4)
   }
 
   @Test("a probe answered with identifier 0 counts as a quiet period, and is the last probe")
@@ -84,7 +91,8 @@ struct LaneConfirmationTests {
   func zeroOfAnotherStatus() {
     let (lane, _) = probing()
     lane.respond(.invalidToken, 0)
-    #expect(lane.outcomes.isEmpty && lane.inDoubt == [0..<10])
+    #expect(lane.outcomes.isEmpty)
+    #expect(lane.inDoubt == [0..<10])
   }
 
   @Test("an unanswered probe: after the quiet period everything is accepted as quiet, and no more probes are sent")
@@ -96,7 +104,8 @@ struct LaneConfirmationTests {
     #expect(lane.next() == .leave)
     #expect(lane.next() == .wait(until: nil))
     lane.close(.byUs)
-    #expect(lane.outcome(0..<10) == .accepted(.quiet) && lane.failures == 0)
+    #expect(lane.outcome(0..<10) == .accepted(.quiet))
+    #expect(lane.failures == 0)
     lane.connectAndSend(12)
     #expect(lane.next() == .wait(until: lane.now + .seconds(5)))
   }
@@ -107,9 +116,13 @@ struct LaneConfirmationTests {
     lane.pass(.seconds(5))
     #expect(lane.next() == .leave)
     lane.respond(.invalidToken, 4)
-    #expect(lane.outcome(0..<3) == .accepted(.confirmed) && lane.outcomes[3] == .rejected(.status(.invalidToken)))
+    #expect(lane.outcome(0..<3) == .accepted(.confirmed))
+    #expect(lane.outcomes[3] == .rejected(.status(.invalidToken)))
     lane.close(.byUs)
-    #expect(lane.outcomes.count == 4 && lane.sent == 4 && lane.inDoubt.isEmpty && !lane.settledTwice)
+    #expect(lane.outcomes.count == 4)
+    #expect(lane.sent == 4)
+    #expect(lane.inDoubt.isEmpty)
+    #expect(!lane.settledTwice)
   }
 
   @Test("the probe's answer during the close confirms exactly, and probes are still sent later")
@@ -132,7 +145,8 @@ struct LaneConfirmationTests {
     lane.respondGarbage()
     #expect(lane.inDoubt == [0..<10])
     lane.close(.byUs)
-    #expect(lane.outcomes.isEmpty && lane.sent == 0)
+    #expect(lane.outcomes.isEmpty)
+    #expect(lane.sent == 0)
   }
 
   @Test("a gateway that has answered probes gets four quiet periods for an answer, and further probes")
@@ -155,7 +169,8 @@ struct LaneConfirmationTests {
   func closedWhileProbing() {
     let (lane, _) = probing()
     lane.close()
-    #expect(lane.outcomes.isEmpty && lane.inDoubt == [0..<10])
+    #expect(lane.outcomes.isEmpty)
+    #expect(lane.inDoubt == [0..<10])
   }
 
   @Test("no probe without identifiers, or when the app wants quiet periods", arguments: [true, false])
@@ -181,9 +196,12 @@ struct LaneConfirmationTests {
     #expect(lane.outcomes.isEmpty)
     lane.pass(.milliseconds(1))
     #expect(lane.next() == .wait(until: lane.now + .seconds(2)))
-    #expect(lane.outcome(0..<10) == .accepted(.quiet) && lane.outcomes.count == 10 && lane.madeProgress)
+    #expect(lane.outcome(0..<10) == .accepted(.quiet))
+    #expect(lane.outcomes.count == 10)
+    #expect(lane.madeProgress)
     lane.respond(.invalidToken, 15)
-    #expect(lane.outcome(10..<14) == .accepted(.confirmed) && lane.outcomes[14] == .rejected(.status(.invalidToken)))
+    #expect(lane.outcome(10..<14) == .accepted(.confirmed))
+    #expect(lane.outcomes[14] == .rejected(.status(.invalidToken)))
   }
 
   @Test("a notification is not quiet before the peer's system has its bytes, and from then on needs the whole period")
@@ -228,7 +246,8 @@ struct LaneConfirmationTests {
     _ = lane.sendAll()
     lane.pass(.milliseconds(500))
     _ = lane.next()
-    #expect(lane.outcome(0..<10) == .accepted(.quiet) && lane.outcomes.count == 10)
+    #expect(lane.outcome(0..<10) == .accepted(.quiet))
+    #expect(lane.outcomes.count == 10)
   }
 
   @Test("an expired notification behind a sent one has nothing to deliver and causes no delay")
@@ -240,7 +259,8 @@ struct LaneConfirmationTests {
     lane.pack(to: 3, .expired)
     lane.pass(.seconds(5))
     _ = lane.next()
-    #expect(lane.outcome(0..<2) == .accepted(.quiet) && lane.outcomes[2] == .expired)
+    #expect(lane.outcome(0..<2) == .accepted(.quiet))
+    #expect(lane.outcomes[2] == .expired)
   }
 
   @Test("the same with a probe in flight")
@@ -282,9 +302,11 @@ struct LaneConfirmationTests {
     #expect(lane.inDoubt.isEmpty)
     lane.pass(.seconds(1))
     #expect(lane.next() == .leave)
-    #expect(lane.inDoubt == [0..<10] && lane.outcomes.isEmpty)
+    #expect(lane.inDoubt == [0..<10])
+    #expect(lane.outcomes.isEmpty)
     lane.close(.byUs)
-    #expect(lane.sent == 0 && lane.failures == 1)
+    #expect(lane.sent == 0)
+    #expect(lane.failures == 1)
   }
 
   @Test("a gateway that closes on its first probe gets one alone, and then none: no search begins")
@@ -298,7 +320,8 @@ struct LaneConfirmationTests {
     lane.connect()
     lane.probe()
     lane.close()
-    #expect(lane.inDoubt.isEmpty && lane.outcomes.isEmpty)
+    #expect(lane.inDoubt.isEmpty)
+    #expect(lane.outcomes.isEmpty)
     lane.connect()
     #expect(lane.next() == .pack(from: 0, to: 10))
     lane.pack(to: 10)

@@ -6,10 +6,12 @@ struct LaneConnectionTests {
   @Test("no connection without something to send, and none while one is opening")
   func dialling() {
     let lane = LaneDriver()
-    #expect(lane.next() == .wait(until: nil) && lane.isDisconnected)
+    #expect(lane.next() == .wait(until: nil))
+    #expect(lane.isDisconnected)
     lane.input.published = 1
     lane.dial()
-    #expect(lane.next() == .wait(until: nil) && !lane.isDisconnected)
+    #expect(lane.next() == .wait(until: nil))
+    #expect(!lane.isDisconnected)
     lane.open()
     #expect(lane.next() == .pack(from: 0, to: 1))
   }
@@ -29,10 +31,12 @@ struct LaneConnectionTests {
         return
       }
       let full = Duration.milliseconds(100 * (1 << (failure - 1)))
-      #expect(until >= lane.now + full / 2 && until <= lane.now + full)
+      #expect(until >= lane.now + full / 2)
+      #expect(until <= lane.now + full)
       lane.input.now = until
     }
-    #expect(lane.outcomes.isEmpty && lane.inDoubt.isEmpty)
+    #expect(lane.outcomes.isEmpty)
+    #expect(lane.inDoubt.isEmpty)
   }
 
   @Test("a connection that settled something ends the back-off; one that only opened does not")
@@ -47,7 +51,8 @@ struct LaneConnectionTests {
     lane.connectAndSend(5)
     lane.respond(.invalidToken, 1)
     lane.close()
-    #expect(lane.failures == 0 && lane.next() == .dial)
+    #expect(lane.failures == 0)
+    #expect(lane.next() == .dial)
   }
 
   @Test("a connection that was idle for long is replaced, also for resends: it may be dead unnoticed")
@@ -61,7 +66,8 @@ struct LaneConnectionTests {
       lane.pass(.seconds(175))
       #expect(lane.next() == .leave)
       lane.close(.byUs)
-      #expect(lane.failures == 0 && lane.inDoubt.isEmpty)
+      #expect(lane.failures == 0)
+      #expect(lane.inDoubt.isEmpty)
       #expect(lane.next() == (published == 10 ? .wait(until: nil) : .dial))
     }
   }
@@ -76,7 +82,9 @@ struct LaneConnectionTests {
     #expect(lane.next() == .pack(from: 0, to: 5))
     lane.pack(to: 3, .cancelled)
     lane.pack(to: 5, .abandoned)
-    #expect(lane.outcome(0..<3) == .cancelled && lane.outcome(3..<5) == .unknown && lane.settled == 5)
+    #expect(lane.outcome(0..<3) == .cancelled)
+    #expect(lane.outcome(3..<5) == .unknown)
+    #expect(lane.settled == 5)
     #expect(lane.next() == .wait(until: nil))
   }
 
@@ -106,6 +114,7 @@ struct LaneConnectionTests {
     #expect(lane.next() == .pack(from: 10, to: 30))
     lane.pack(to: 30)
     lane.respond(.shutdown, 30)
-    #expect(lane.outcome(0..<30) == .accepted(.confirmed) && !lane.settledTwice)
+    #expect(lane.outcome(0..<30) == .accepted(.confirmed))
+    #expect(!lane.settledTwice)
   }
 }

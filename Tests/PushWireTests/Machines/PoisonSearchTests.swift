@@ -82,7 +82,8 @@ struct PoisonSearchTests {
     #expect(play(lane, manner, poison: poison) != nil, "it does not end")
     let rejected = Set(lane.outcomes.filter { $0.value == .rejected(.closedWithoutReason) }.map(\.key))
     #expect(rejected == poison)
-    #expect(lane.outcomes.count == 16 && !lane.settledTwice)
+    #expect(lane.outcomes.count == 16)
+    #expect(!lane.settledTwice)
   }
 
   @Test("after a silent close half of them are sent first, and each stage is confirmed before the next")
@@ -126,7 +127,8 @@ struct PoisonSearchTests {
     let lane = LaneDriver()
     lane.connectAndSend(1)
     lane.close()
-    #expect(lane.outcomes.isEmpty && lane.inDoubt == [0..<1])
+    #expect(lane.outcomes.isEmpty)
+    #expect(lane.inDoubt == [0..<1])
     lane.connect()
     let control = lane.probe()
     #expect(lane.sent == 0, "the control carries nothing but its probe")
@@ -156,7 +158,8 @@ struct PoisonSearchTests {
     #expect(lane.next() == .wait(until: lane.now + .seconds(5)))
     lane.pass(.seconds(5))
     #expect(lane.next() == .wait(until: lane.now))
-    #expect(lane.outcomes[0] == .rejected(.closedWithoutReason) && lane.sent == 1)
+    #expect(lane.outcomes[0] == .rejected(.closedWithoutReason))
+    #expect(lane.sent == 1)
   }
 
   /// A notification whose connection closed when it was alone, after a control that succeeded.
@@ -171,7 +174,9 @@ struct PoisonSearchTests {
     #expect(lane.next() == .pack(from: 0, to: 1))
     lane.pack(to: 1)
     lane.close()
-    #expect(lane.outcomes.isEmpty && lane.sent == 0 && lane.inDoubt.isEmpty)
+    #expect(lane.outcomes.isEmpty)
+    #expect(lane.sent == 0)
+    #expect(lane.inDoubt.isEmpty)
     return lane
   }
 
@@ -181,7 +186,9 @@ struct PoisonSearchTests {
     lane.connect()
     lane.respond(.missingDeviceToken, lane.probe())
     lane.close()
-    #expect(lane.outcomes[0] == .rejected(.closedWithoutReason) && lane.sent == 1 && lane.settled == 1)
+    #expect(lane.outcomes[0] == .rejected(.closedWithoutReason))
+    #expect(lane.sent == 1)
+    #expect(lane.settled == 1)
     lane.input.published = 2
     lane.connect()
     #expect(lane.next() == .pack(from: 1, to: 2), "the search is over")
@@ -199,7 +206,8 @@ struct PoisonSearchTests {
         lane.connect()
         lane.close()
       }
-      #expect(lane.outcomes.isEmpty && lane.sent == 0)
+      #expect(lane.outcomes.isEmpty)
+      #expect(lane.sent == 0)
       #expect(lane.inDoubt == (failure == 1 ? [0..<1] : []), "it will be sent again: one more copy")
     }
     lane.connect()
@@ -244,7 +252,8 @@ struct PoisonSearchTests {
       lane.close()
       #expect(lane.isUnresponsive == (death == attempts), "death \(death)")
     }
-    #expect(lane.outcomes.isEmpty && lane.failures == attempts)
+    #expect(lane.outcomes.isEmpty)
+    #expect(lane.failures == attempts)
   }
 
   @Test("if the gateway closes because of the control's probe, the next control carries nothing")

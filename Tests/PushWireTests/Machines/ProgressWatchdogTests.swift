@@ -48,12 +48,14 @@ struct ProgressWatchdogTests {
     var now = at(10)
     var looks = 0
     while case .again(let next) = machine.check(now: now, hasWork: true) {
-      #expect(next > now && next <= now + .seconds(1))
+      #expect(next > now)
+      #expect(next <= now + .seconds(1))
       now = next
       looks += 1
       if looks == 500 { _ = machine.troubled("503 ServiceUnavailable", nextTryAt: nil, now: now) }
     }
-    #expect(now == at(910) && looks >= 900)
+    #expect(now == at(910))
+    #expect(looks >= 900)
     #expect(machine.check(now: now, hasWork: true) == .giveUp("no progress for 15 min: 503 ServiceUnavailable"))
 
     machine.progressed()
@@ -115,7 +117,8 @@ struct ProgressWatchdogTests {
       _ = machine.troubled("cause \(second)", nextTryAt: nil, now: at(Double(second)))
       machine.progressed()
     }
-    #expect(machine.notes.count == 20 && machine.unlistedCount == 11)
+    #expect(machine.notes.count == 20)
+    #expect(machine.unlistedCount == 11)
     #expect(machine.notes.first == .init(cause: "503 ServiceUnavailable", first: at(0), last: at(29), count: 30))
     #expect(machine.notes.last?.cause == "cause 18")
   }
@@ -124,8 +127,8 @@ struct ProgressWatchdogTests {
   func printable() {
     var machine = ProgressWatchdog(patience: .seconds(1000))
     _ = machine.troubled("a\u{1B}[2J\u{202E}b", nextTryAt: nil, now: at(0))
-    #expect(
-      machine.trouble?.cause == #"a\u{1b}[2J\u{202e}b"# && machine.notes.map(\.cause) == [#"a\u{1b}[2J\u{202e}b"#])
+    #expect(machine.trouble?.cause == #"a\u{1b}[2J\u{202e}b"#)
+    #expect(machine.notes.map(\.cause) == [#"a\u{1b}[2J\u{202e}b"#])
     _ = machine.troubled(String(repeating: "x", count: 5000), nextTryAt: nil, now: at(0))
     #expect(machine.trouble?.cause == String(repeating: "x", count: 200) + "…")
   }

@@ -235,9 +235,15 @@ final class RequestDriver {
   func expect(unknown position: UInt64, under onUnknown: LanePolicy.OnUnknown) {
     switch onUnknown {
     case .resend:
-      #expect(inDoubt == [position..<position + 1] && openPositions.contains(position) && outcomes[position] == nil)
-    case .hold: #expect(outcomes[position] == .held && inDoubt.isEmpty)
-    case .drop: #expect(outcomes[position] == .unknown && inDoubt.isEmpty)
+      #expect(inDoubt == [position..<position + 1])
+      #expect(openPositions.contains(position))
+      #expect(outcomes[position] == nil)
+    case .hold:
+      #expect(outcomes[position] == .held)
+      #expect(inDoubt.isEmpty)
+    case .drop:
+      #expect(outcomes[position] == .unknown)
+      #expect(inDoubt.isEmpty)
     }
   }
 }

@@ -25,11 +25,13 @@ extension RequestMachineTests {
     let tag = try #require(lane.forget(0))
     lane.pass(.seconds(20))
     lane.pump()
-    #expect(lane.cancelledStreams == [1] && lane.openPositions.contains(2))
+    #expect(lane.cancelledStreams == [1])
+    #expect(lane.openPositions.contains(2))
     lane.expect(unknown: 0, under: onUnknown)
     lane.lateAnswer(tag)
     lane.look()
-    #expect(lane.outcomes[0] != .accepted(.confirmed) && !lane.settledTwice)
+    #expect(lane.outcomes[0] != .accepted(.confirmed))
+    #expect(!lane.settledTwice)
   }
 
   @Test("a notification without any answer is unknown after its attempts")
@@ -49,7 +51,9 @@ extension RequestMachineTests {
       lane.pass(.seconds(4))
     }
     // Each resend puts it in doubt again.
-    #expect(lane.outcomes == [0: .unknown] && lane.inDoubt == [0..<1, 0..<1] && lane.requested.count == 3)
+    #expect(lane.outcomes == [0: .unknown])
+    #expect(lane.inDoubt == [0..<1, 0..<1])
+    #expect(lane.requested.count == 3)
   }
 
   @Test("with requests in flight and no received bytes, a PING is sent, and without a pong the connection is closed")
@@ -125,7 +129,8 @@ extension RequestMachineTests {
     lane.pass(.seconds(180))
     #expect(lane.pump() == .leave)
     lane.close(.byUs)
-    #expect(lane.failures == 0 && lane.pump() == .wait(until: nil))
+    #expect(lane.failures == 0)
+    #expect(lane.pump() == .wait(until: nil))
   }
 
   @Test("without a token the lane waits for one before it connects")
@@ -150,7 +155,8 @@ extension RequestMachineTests {
       lane.pump()
       for position in lane.openPositions { lane.answer(position, .backsOff) }
     }
-    #expect(lane.sent == 8 && lane.waitingCount == 8)
+    #expect(lane.sent == 8)
+    #expect(lane.waitingCount == 8)
   }
 
   @Test("a connection whose peer refuses every stream is replaced after a hundred of them")
@@ -167,7 +173,8 @@ extension RequestMachineTests {
       }
       for position in lane.openPositions { lane.end(position, .refused) }
     }
-    #expect(isLeft && lane.requested.count < 130)
+    #expect(isLeft)
+    #expect(lane.requested.count < 130)
     lane.close(.byUs)
     #expect(lane.failures == 1)
   }
@@ -180,15 +187,17 @@ extension RequestMachineTests {
     lane.pump()
     lane.answer(0, .pausesApp, outcome: RequestMachineTests.refused)
     lane.pump()
-    #expect(lane.requested == [0, 1] && lane.pausedBy == RequestMachineTests.refused)
-    #expect(lane.outcomes.isEmpty && lane.inDoubt.isEmpty, "the answer is no verdict on the notification")
+    #expect(lane.requested == [0, 1])
+    #expect(lane.pausedBy == RequestMachineTests.refused)
+    #expect(lane.outcomes.isEmpty, "the answer is no verdict on the notification")
+    #expect(lane.inDoubt.isEmpty, "the answer is no verdict on the notification")
     lane.close()
     lane.pass(.seconds(60))
     #expect(lane.pump() == .wait(until: nil))
     lane.input.isCancelled = true
     lane.pump()
-    #expect(
-      lane.settled == 5 && lane.outcomes == [0: .cancelled, 1: .unknown, 2: .cancelled, 3: .cancelled, 4: .cancelled])
+    #expect(lane.settled == 5)
+    #expect(lane.outcomes == [0: .cancelled, 1: .unknown, 2: .cancelled, 3: .cancelled, 4: .cancelled])
   }
 
   // MARK: Cancelling
@@ -202,12 +211,15 @@ extension RequestMachineTests {
     lane.answer(1, .backsOff)
     lane.input.isCancelled = true
     lane.pump()
-    #expect(
-      lane.openPositions == [0, 2] && lane.sent == 10 && lane.outcomes[1] == .cancelled && lane.outcomes.count == 8)
+    #expect(lane.openPositions == [0, 2])
+    #expect(lane.sent == 10)
+    #expect(lane.outcomes[1] == .cancelled)
+    #expect(lane.outcomes.count == 8)
     lane.answer(0)
     lane.answer(2)
     lane.pump()
-    #expect(lane.settled == 10 && lane.outcomes[2] == .accepted(.confirmed))
+    #expect(lane.settled == 10)
+    #expect(lane.outcomes[2] == .accepted(.confirmed))
   }
 
   @Test("notifications that wait in doubt when all is cancelled are unknown, also without a connection")
@@ -219,7 +231,8 @@ extension RequestMachineTests {
     lane.close()
     lane.input.isCancelled = true
     #expect(lane.pump() == .wait(until: nil))
-    #expect(lane.outcomes == [0: .unknown, 1: .unknown, 2: .unknown] && lane.settled == 3)
+    #expect(lane.outcomes == [0: .unknown, 1: .unknown, 2: .unknown])
+    #expect(lane.settled == 3)
   }
 
   @Test("one of two campaigns is cancelled: its waiting notifications do not wait for their time")
@@ -233,6 +246,7 @@ extension RequestMachineTests {
     lane.answer(1, .backsOff)
     lane.cancel(2)
     lane.pump()
-    #expect(lane.outcomes == [0: .cancelled] && lane.waitingCount == 1)
+    #expect(lane.outcomes == [0: .cancelled])
+    #expect(lane.waitingCount == 1)
   }
 }

@@ -14,7 +14,8 @@ struct BackoffTests {
       for failure in 1...60 {
         let delay = backoff.failed()
         let full = failure > 9 ? Duration.seconds(30) : .milliseconds(100 * (1 << (failure - 1)))
-        #expect(delay >= full / 2 && delay <= full, "seed \(seed), round \(round), failure \(failure): \(delay)")
+        #expect(delay >= full / 2, "seed \(seed), round \(round), failure \(failure): \(delay)")
+        #expect(delay <= full, "seed \(seed), round \(round), failure \(failure): \(delay)")
         #expect(backoff.failures == failure)
       }
       backoff.succeeded()
@@ -188,7 +189,8 @@ struct QueueTests {
         queue.removeFirst()
         model.removeFirst()
       }
-      #expect(queue.count == model.count && queue.first == model.first, "seed \(seed), step \(step)")
+      #expect(queue.count == model.count, "seed \(seed), step \(step)")
+      #expect(queue.first == model.first, "seed \(seed), step \(step)")
     }
     #expect((0..<queue.count).map { queue[$0] } == model, "seed \(seed)")
   }
