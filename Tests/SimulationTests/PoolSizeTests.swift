@@ -134,27 +134,6 @@ internal import Testing
     #expect(largest == 1)
   }
 
-  @Test("a notification that is put off for a minute does not keep the pool small while others are accepted")
-  func growsBesideOnePutOff() throws {
-    var scenario = Self.slowScenario
-    var settings = HTTP2Settings.simulated()
-    settings.policy.backoff = .seconds(60) ... .seconds(60)
-    settings.policy.tokenDelay = .seconds(60) ... .seconds(60)
-    scenario.configuration.transport = .http2(settings)
-    scenario.configuration.policy.attempts = 2
-    scenario.provider?.refused[scenario.tokens[0]] = (429, .tooManyRequests)
-    let loop = SimulatedLoop(seed: 2)
-    let gateway = ScenarioGateway(scenario)
-    let dialer = SimulatedDialer(loop: loop, service: gateway.service, faults: scenario.network, seed: 3)
-    let app = App(configuration: scenario.configuration, dialer: dialer, loops: [loop], seed: 4, budget: RingBudget())
-    let began = loop.now
-    var grownAfter: Duration?
-    try send(scenario.tokens, through: app, on: loop) { _ in
-      if grownAfter == nil, app.shared.scheduler.lanes.count == 3 { grownAfter = loop.now.since(began) }
-    }
-    #expect(try #require(grownAfter) < .seconds(30))
-  }
-
   @Test("the pool does not grow during a poison search")
   func staysDuringIsolation() throws {
     let loop = SimulatedLoop(seed: 3)

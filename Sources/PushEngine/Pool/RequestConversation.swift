@@ -203,7 +203,7 @@ final class RequestConversation: Conversation {
     context.update(isSearching: machine.isSearching)
     // Streams are also refused when the service has only just begun to allow more of them.
     if let trouble = effects?.trouble, trouble.cause != .streamRefused {
-      shared.growth.hold(nextTryAt: trouble.isOutage ? trouble.nextTryAt : nil, now: loop.now)
+      shared.growth.hold(nextTryAt: trouble.nextTryAt, now: loop.now)
     }
     if let effects {
       context.doubted(effects.mayHaveArrived)

@@ -23,8 +23,6 @@ extension RequestMachine {
     package var cause: Cause
     /// Nil: at once, or after an event.
     package var nextTryAt: Instant?
-    /// The whole app waits until then; otherwise only the notification.
-    package var isOutage = false
   }
 
   /// The service gives no final answers.
@@ -105,8 +103,7 @@ extension RequestMachine {
       settleFinally(entry, as: entry.isInDoubt ? .unknown : outcome.afterLastAttempt)
     }
     if case .rejected(.provider(let refusal)) = outcome {
-      effects.trouble = Trouble(
-        cause: .refusal(refusal), nextTryAt: outage?.retryAt ?? until, isOutage: outage != nil)
+      effects.trouble = Trouble(cause: .refusal(refusal), nextTryAt: outage?.retryAt ?? until)
     }
     return until
   }
@@ -124,7 +121,7 @@ extension RequestMachine {
       retryAt = entry.nextRetry(requests.backoff, &jitter, now: now)
     }
     endedUnknown(entry, countsAsTry: isKnownToWork || isAlone, retryAt: retryAt)
-    effects.trouble = Trouble(cause: cause, nextTryAt: outage?.retryAt ?? retryAt, isOutage: outage != nil)
+    effects.trouble = Trouble(cause: cause, nextTryAt: outage?.retryAt ?? retryAt)
   }
 
   var attempts: UInt16 { UInt16(clamping: policy.attempts) }
