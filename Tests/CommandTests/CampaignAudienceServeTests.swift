@@ -45,14 +45,14 @@ struct CampaignAudienceServeTests {
         (0..<count).map { number in
           (
             HTTP2Site.token(number, prefix: number % 100 == 50 ? "dead" : "00"), languages[number % 4], nil,
-            number % 2 == 0 ? ["fan"] : []
+            number % 2 == 0 ? ["fan"] : ["bot"]
           )
         })
     }
     var site = running.campaigns
     let path = try await site.make(
       """
-      ,"audience":{"source":"devices","filter":{"all":["fan"],"languages":["de","fr"]}},"rateLimit":1500,
+      ,"audience":{"source":"devices","filter":{"all":["Fan"],"none":["Bot"],"languages":["de","fr"]}},"rateLimit":1500,
       "variants":{"de":{"aps":{"alert":"Hallo"}}}
       """)
     try await site.act(path, "start")

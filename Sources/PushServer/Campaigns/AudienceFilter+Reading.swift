@@ -7,9 +7,9 @@ extension AudienceFilter {
   init(_ value: JSONValue, at pointer: String) throws {
     self.init()
     var fields = try FieldReader(value, at: pointer)
-    all = try fields.texts("all", limit: Self.wordLimit) ?? []
-    any = try fields.texts("any", limit: Self.wordLimit) ?? []
-    none = try fields.texts("none", limit: Self.wordLimit) ?? []
+    all = try fields.tags("all", limit: Self.wordLimit)
+    any = try fields.tags("any", limit: Self.wordLimit)
+    none = try fields.tags("none", limit: Self.wordLimit)
     languages = []
     for text in try fields.texts("languages", limit: Self.wordLimit) ?? [] {
       guard let language = LanguageTag.normalised(text) else {
@@ -18,5 +18,15 @@ extension AudienceFilter {
       languages.append(language)
     }
     try fields.finish()
+  }
+}
+
+extension FieldReader {
+  /// Tags as devices have them, however they were typed.
+  fileprivate mutating func tags(_ name: String, limit: Int) throws -> [String] {
+    let texts = try texts(name, limit: limit) ?? []
+    do { return try texts.map { try DeviceTag.normalised($0) } } catch let problem as Problem {
+      throw wrong(name, problem.detail)
+    }
   }
 }

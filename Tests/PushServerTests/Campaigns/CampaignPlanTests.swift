@@ -18,6 +18,23 @@ struct CampaignPlanTests {
     #expect(LanguageTag.best(language, in: variants) == expected)
   }
 
+  @Test("tags and languages of a filter are those that devices have, however they are typed")
+  func filters() throws {
+    func filter(_ text: String) throws -> AudienceFilter {
+      let body =
+        #"{"name":"x","payload":{"aps":{}},"audience":{"source":"devices","filter":\#(text)}}"#
+      return try CampaignPlan(parsing: Array(body.utf8)[...]).filter
+    }
+    let found = try filter(
+      #"{"all":["Sport"],"any":["CAFE\u0301","b"],"none":["SPAM"],"languages":["DE","pt_br"]}"#)
+    #expect(
+      found == AudienceFilter(all: ["sport"], any: ["caf\u{e9}", "b"], none: ["spam"], languages: ["de", "pt-BR"]))
+    for text in [#"{"all":["two words"]}"#, #"{"none":[""]}"#, #"{"languages":["x"]}"#] {
+      let problem = #expect(throws: Problem.self) { try filter(text) }
+      #expect(problem?.errors.first?.pointer?.hasPrefix("/audience/filter/") == true, "\(text)")
+    }
+  }
+
   @Test("keys of devices are found behind any key")
   func keys() throws {
     let place = try Workplace()
