@@ -15,7 +15,7 @@ extension CampaignRoutes {
 
   func postAudience(_ request: Request, _ context: ControlContext) async throws -> Response {
     let app = try await access.app(request, context, .campaigns)
-    var record = try await campaign(context, of: app)
+    let record = try await campaign(context, of: app)
     let plan = try CampaignPlan(parsing: record.content[...])
     guard plan.source == .upload else {
       throw Problem(.conflict, "No upload", "The campaign's audience are stored devices, so nothing is uploaded.")
@@ -28,21 +28,12 @@ extension CampaignRoutes {
       throw Problem(.conflict, "Upload under way", "Another upload of this audience goes on.")
     }
     defer { live.endUpload() }
-    let skipCount = first.map { record.upload.lineCount + 1 - $0 } ?? 0
-    guard skipCount >= 0 else {
-      throw Problem(
-        .conflict, "Lines missing", "The service has \(record.upload.lineCount) lines of the audience.",
-        action: "Go on with Carillon-First-Line: \(record.upload.lineCount + 1).")
-    }
     // Before the file is cut, so that no crash leaves a file that is shorter than the store says.
-    record = try await desk.change(record.id, { _ in .uploadBegan }) { record in
-      if first == nil { record.upload = StoredUpload() }
-      record.upload.isComplete = false
-    }
+    let (begun, skipCount) = try await desk.beginUpload(record.id, at: first)
     try runner.spool.make(record.id)
     var upload = try AudienceUpload(
-      path: runner.spool.audience(record.id), progress: record.upload, skipping: skipCount,
-      rows: AudienceRows(placeholders: plan.placeholders))
+      path: runner.spool.audience(record.id), progress: begun.upload, skipping: skipCount,
+      rows: AudienceRows(placeholders: try CampaignPlan(parsing: begun.content[...]).placeholders))
     return try await receive(&upload, request, record.id)
   }
 

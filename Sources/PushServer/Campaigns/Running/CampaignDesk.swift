@@ -69,6 +69,30 @@ final class CampaignDesk: Sendable {
       return new
     }
   }
+
+  /// An upload of the audience begins. What was uploaded before is taken from the campaign as it is
+  /// then: an upload that was cut off may store its last lines just before.
+  ///
+  /// - Parameter first: the number of the first line that comes; nil: the audience begins anew.
+  /// - Returns: the campaign, and how many of the lines that come are there already.
+  /// - Throws: as ``change(_:_:_:)``, and ``Problem`` with 409 if lines would be missing.
+  func beginUpload(
+    _ id: StoredUUID, at first: Int64?
+  ) async throws -> (campaign: StoredCampaign, skipCount: Int64) {
+    var skipCount: Int64 = 0
+    let campaign = try await change(id, { _ in .uploadBegan }) { campaign in
+      if first == nil { campaign.upload = StoredUpload() }
+      let lineCount = campaign.upload.lineCount
+      skipCount = first.map { lineCount + 1 - $0 } ?? 0
+      guard skipCount >= 0 else {
+        throw Problem(
+          .conflict, "Lines missing", "The service has \(lineCount) lines of the audience.",
+          action: "Go on with Carillon-First-Line: \(lineCount + 1).")
+      }
+      campaign.upload.isComplete = false
+    }
+    return (campaign, skipCount)
+  }
 }
 
 extension StoredCampaign {

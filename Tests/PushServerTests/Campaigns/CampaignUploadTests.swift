@@ -1,0 +1,60 @@
+internal import Foundation
+internal import PushStore
+internal import Support
+internal import Testing
+
+@testable internal import PushServer
+
+@Suite("uploads of audiences")
+struct CampaignUploadTests {
+  private let place: Workplace
+  private let store: SQLiteStore
+  private let desk: CampaignDesk
+
+  init() throws {
+    place = try Workplace()
+    store = try SQLiteStore(path: place.path("store.db"))
+    desk = CampaignDesk(store: store)
+  }
+
+  private func draft() async throws -> StoredUUID {
+    let campaign = StoredCampaign(
+      id: .make(), app: "news", state: CampaignState.draft.rawValue, content: Array("{}".utf8), createdAt: .now)
+    try await store.add(campaign)
+    return campaign.id
+  }
+
+  /// As an upload that was cut off stores what it has.
+  private func store(lines: Int64, of id: StoredUUID) async throws {
+    try await desk.change(id, { _ in .uploadEnded(isComplete: false) }) { campaign in
+      campaign.upload.lineCount = lines
+      campaign.upload.byteCount = lines * 10
+    }
+  }
+
+  @Test("an upload goes on behind the lines that the one before has stored last, and none comes twice")
+  func goesOn() async throws {
+    let id = try await draft()
+    _ = try await desk.beginUpload(id, at: nil)
+    try await store(lines: 5, of: id)
+    // Its sender has read that there are five lines; then the last ones of the cut upload are stored.
+    try await store(lines: 8, of: id)
+    let (campaign, skipCount) = try await desk.beginUpload(id, at: 6)
+    #expect(campaign.upload.lineCount == 8)
+    #expect(campaign.upload.byteCount == 80)
+    #expect(skipCount == 3)
+    #expect(try await desk.beginUpload(id, at: 9).skipCount == 0)
+    #expect(try await desk.beginUpload(id, at: nil).campaign.upload == StoredUpload())
+    try store.close()
+  }
+
+  @Test("lines that would be missing are refused, and nothing changes")
+  func gap() async throws {
+    let id = try await draft()
+    let problem = await #expect(throws: Problem.self) { try await desk.beginUpload(id, at: 2) }
+    #expect(problem?.status == .conflict)
+    #expect(problem?.action == "Go on with Carillon-First-Line: 1.")
+    #expect(try await store.campaign(id)?.status == .draft)
+    try store.close()
+  }
+}
