@@ -40,6 +40,40 @@ struct CampaignTimesServeTests {
     #expect(other.allSatisfy { (began + 3599...sentBy + 3660).contains($0) }, "\(other), from \(began) to \(sentBy)")
   }
 
+  @Test("a local send that is still under way when its zone's quiet hours begin rests, and says so")
+  func restingPart() async throws {
+    let running = try await RunningServe.withCampaigns()
+    let site = running.campaigns
+    // The clocks of UTC+1; quiet hours begin there in a few seconds.
+    let local = Date().timeIntervalSince1970 + 3600
+    func clock(_ time: Double) -> String {
+      let second = Int(time) % 86_400
+      return String(format: "%02d:%02d:%02d", second / 3600, second / 60 % 60, second % 60)
+    }
+    let minuteAgo = Date(timeIntervalSince1970: local - 60).formatted(
+      Date.ISO8601FormatStyle().year().month().day().time(includingFractionalSeconds: false))
+    let path = try await site.make(
+      """
+      ,"localSend":{"time":"\(minuteAgo.prefix(19))"},"rateLimit":50,
+      "quietHours":"\(clock(local + 8))-\(clock(local + 7200))"
+      """)
+    let rows = (0..<5000).map { "\(HTTP2Site.token($0)),Etc/GMT-1" }
+    _ = try await site.upload(path, ["token,timeZone"] + rows)
+    try await site.act(path, "start")
+    try await waitUntil("it sends") { try await site.campaign(path).progress.accepted > 0 }
+    try await waitUntil("it rests") { try await site.campaign(path).reason?.contains("Quiet hours") == true }
+    try await waitUntil("nothing is in flight") { try await site.campaign(path).progress.inFlight == 0 }
+    let resting = try await site.campaign(path)
+    #expect(resting.state == "running")
+    #expect((1..<5000).contains(resting.progress.accepted))
+    let looked = ContinuousClock.now
+    try await waitUntil("some time has passed") { ContinuousClock.now - looked > .seconds(2) }
+    #expect(try await site.campaign(path).progress.submitted == resting.progress.submitted)
+    try await site.act(path, "cancel")
+    #expect(try await site.ended(path).state == "cancelled")
+    try await running.end()
+  }
+
   @Test("a scheduled campaign gets another time and payload, if nobody else has changed it; a running one does not")
   func rescheduled() async throws {
     let running = try await RunningServe.withCampaigns()

@@ -83,6 +83,12 @@ extension PushApp {
     return status
   }
 
+  /// Its state, and why it is suspended or has stopped: less work than ``status``.
+  package var state: (AppStatusSnapshot.State, reason: String?) {
+    guard let runtime = entry.runtime else { return (entry.isPaused ? .paused : .running, nil) }
+    return Self.state(runtime.app)
+  }
+
   private static func state(_ app: App) -> (AppStatusSnapshot.State, String?) {
     if let failure = app.failure { return (.stopped, failure) }
     let hold = app.hold

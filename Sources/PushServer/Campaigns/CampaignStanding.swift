@@ -3,6 +3,7 @@ internal import PushStore
 
 /// How far a campaign has come.
 struct CampaignStanding: Sendable {
+  /// As it is stored. While it runs, its reason says what it waits for at present.
   var record: StoredCampaign
   var plan: CampaignPlan
   var account = CampaignAccount()
@@ -32,6 +33,9 @@ struct CampaignStandings: Sendable {
   let desk: CampaignDesk
   let deployment: Deployment
 
+  /// A campaign of such an app goes on, and its notifications wait.
+  private static let appIsPaused = "The app is paused; it goes on when the app is resumed."
+
   /// Nil if there is no such campaign.
   func standing(_ id: StoredUUID, app: String) async throws -> CampaignStanding? {
     guard let record = try await desk.store.campaign(id), record.app == app else { return nil }
@@ -59,6 +63,12 @@ struct CampaignStandings: Sendable {
         if let left = known.first(where: { $0.name == name }) { standing.account = standing.account + left.account }
         if part.dueAt > .now { standing.nextPartAt = min(standing.nextPartAt ?? part.dueAt, part.dueAt) }
       }
+    }
+    if record.status == .running {
+      let rest = live?.rest
+      if let until = rest?.until { standing.nextPartAt = min(standing.nextPartAt ?? until, until) }
+      let isAppPaused = (try? deployment.app(record.app))?.isPaused == true
+      if let reason = isAppPaused ? Self.appIsPaused : rest?.reason { standing.record.reason = reason }
     }
     if parts.count > 1 { standing.fraction = Double(standing.endedPartCount) / Double(parts.count) }
     if record.status == .finished { standing.fraction = 1 }

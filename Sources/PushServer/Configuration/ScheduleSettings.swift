@@ -20,7 +20,7 @@ extension YAMLNode {
   }
 }
 
-extension CampaignSchedule.App {
+extension CampaignTimes.App {
   init(_ settings: AppSettings?) {
     zone = settings?.timeZone.flatMap { TimeZone(identifier: $0) } ?? .gmt
     quietHours = settings?.quietHours.flatMap { QuietHours($0) }

@@ -99,7 +99,7 @@ package final class Daemon: Sendable {
   /// - Parameter ready: called once, when everything listens.
   package func run(ready: @escaping @Sendable (Ports) -> Void) async throws -> Ending {
     let schedule = CampaignSchedule(deployment: deployment) { [self] app in
-      CampaignSchedule.App(settings.withLock { $0[app] })
+      CampaignTimes.App(settings.withLock { $0[app] })
     }
     let campaigns = CampaignRunner(
       desk: CampaignDesk(store: store), spool: CampaignSpool(besides: store.path), book: book.campaigns, outcomes: book,

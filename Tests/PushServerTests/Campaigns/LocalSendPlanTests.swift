@@ -33,7 +33,8 @@ struct LocalSendPlanTests {
         switch plan.place(name) {
         case .leftOut(let reason):
           #expect(reason == .hasPassed && past == .skip && first < now, note)
-        case .at(let instant):
+        case .at(let instant, let offset):
+          #expect(offset == zone.offset(instant), note)
           #expect(instant >= max(first, now), note)
           #expect(past == .now || first >= now, note)
           if let quiet {

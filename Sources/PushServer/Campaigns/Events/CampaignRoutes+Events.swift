@@ -34,10 +34,16 @@ extension CampaignRoutes {
 
 /// Follows every campaign that has not ended, and every app.
 private final class CampaignFollower: Sendable {
+  /// What followers have been told of an app.
+  private struct AppView: Hashable {
+    var state: AppStatusSnapshot.State
+    /// Why it is suspended or has stopped.
+    var reason: String?
+  }
+
   private struct State {
     var logs: [StoredUUID: CampaignEventLog] = [:]
-    /// Why apps have stopped.
-    var stops: [String: String] = [:]
+    var apps: [String: AppView] = [:]
   }
 
   private let standings: CampaignStandings
@@ -51,17 +57,19 @@ private final class CampaignFollower: Sendable {
   func text(now: Duration) async throws -> String {
     var text = ""
     for app in standings.deployment.apps where sees(app.id) {
-      let reason = app.stopReason
+      let (appState, reason) = app.state
+      let view = AppView(state: appState, reason: reason)
       let isNew = state.withLock { state in
-        defer { state.stops[app.id] = reason }
-        return state.stops[app.id] != reason
+        // Whoever begins to follow takes an app for one that runs.
+        state.apps.updateValue(view, forKey: app.id) ?? AppView(state: .running) != view
       }
       guard isNew else { continue }
       let data = JSONValue.object([
-        JSONMember("app", .string(app.id)), JSONMember("state", .string(reason == nil ? "running" : "stopped")),
+        JSONMember("app", .string(app.id)), JSONMember("state", .string(view.state.rawValue)),
         JSONMember("reason", reason.map { .string($0) } ?? .null),
       ])
-      text += EventStream.text(reason == nil ? "state" : "alarm", String(decoding: data.encoded, as: UTF8.self))
+      let isAlarming = [.suspended, .stopped].contains(view.state)
+      text += EventStream.text(isAlarming ? "alarm" : "state", String(decoding: data.encoded, as: UTF8.self))
     }
     let open = try await standings.desk.store.openCampaigns().filter { sees($0.app) }
     let known = state.withLock { Set($0.logs.keys) }

@@ -17,6 +17,9 @@ struct CampaignDivision: Sendable {
     var hasMalformed = false
     /// These are left out.
     var isLeftOut = false
+    /// The time zones of whom it is for; an empty name is the app's. Nil: of an older version, which
+    /// did not keep quiet hours while a part is sent.
+    var clocks: [String]?
 
     var bytes: [UInt8] { (try? JSONEncoder().encode(self)).map(Array.init) ?? [] }
 
@@ -31,17 +34,31 @@ struct CampaignDivision: Sendable {
 
   /// What becomes of the audience.
   struct Parts {
-    var ends: [Int64: Int] = [:]
+    struct Time: Hashable {
+      var instant: Int64
+      /// East of UTC. Those who get it at the same instant have the same quiet hours then.
+      var offset: Int64
+    }
+
+    private(set) var numbers: [Time: Int] = [:]
     var contents: [Content] = []
     var leftOutCount = 0
 
-    /// The number of the part that is sent at an instant.
-    mutating func number(at instant: Int64) -> Int {
-      if let number = ends[instant] { return number }
+    /// The number of the part that is sent at a time.
+    mutating func number(at instant: Int64, offset: Int64) -> Int {
+      let time = Time(instant: instant, offset: offset)
+      if let number = numbers[time] { return number }
       let number = contents.count
-      ends[instant] = number
+      numbers[time] = number
       contents.append(Content())
       return number
+    }
+
+    /// The part is for a time zone.
+    mutating func note(clock: String, in number: Int) {
+      var clocks = contents[number].clocks ?? []
+      if !clocks.contains(clock) { clocks.append(clock) }
+      contents[number].clocks = clocks
     }
   }
 
@@ -55,13 +72,8 @@ struct CampaignDivision: Sendable {
 
   /// - Throws: ``Problem`` or ``CarillonError``. It can be called again then.
   func parts(of record: StoredCampaign, _ plan: CampaignPlan, _ send: LocalSend) async throws -> [StoredCampaignPart] {
-    let app = schedule.app(record.app)
     let now = StoreInstant.now
-    var places = LocalSendPlan(
-      send, quietHours: schedule.hours(plan, app), now: now.seconds, appZone: ZoneRules(app.zone)
-    ) { name in
-      TimeZone(identifier: name).map { ZoneRules($0) }
-    }
+    var places = schedule.times(plan, record.app).localPlan(send, now: now)
     try spool.make(record.id)
     let leftOut = try SpoolFile(path: spool.leftOut(record.id))
     try leftOut.append(ServedList.header + "\n")
@@ -71,9 +83,9 @@ struct CampaignDivision: Sendable {
       case .upload: try rows(record, &places, leftOut)
       }
     try leftOut.sync()
-    var stored: [StoredCampaignPart] = parts.ends.map { instant, number in
+    var stored: [StoredCampaignPart] = parts.numbers.map { time, number in
       StoredCampaignPart(
-        number: number, dueAt: StoreInstant(milliseconds: instant * 1000), content: parts.contents[number].bytes)
+        number: number, dueAt: StoreInstant(milliseconds: time.instant * 1000), content: parts.contents[number].bytes)
     }
     if parts.leftOutCount > 0 {
       var content = Content()
@@ -95,6 +107,7 @@ struct CampaignDivision: Sendable {
   ) async throws -> Parts {
     var parts = Parts()
     var files: [Int: SpoolFile] = [:]
+    var seen: Set<String> = []
     var key: Int64 = 0
     while true {
       let page = try await store.audiencePage(
@@ -102,8 +115,10 @@ struct CampaignDivision: Sendable {
         limit: Self.pageLimit)
       for device in page {
         switch places.place(device.timeZone) {
-        case .at(let instant):
-          let number = parts.number(at: instant)
+        case .at(let instant, let offset):
+          let number = parts.number(at: instant, offset: offset)
+          let zone = device.timeZone ?? ""
+          if seen.insert(zone).inserted { parts.note(clock: places.knows(zone) ? zone : "", in: number) }
           let file = try files[number] ?? SpoolFile(path: spool.keys(record.id, part: number))
           files[number] = file
           try file.append(DeviceKeys.bytes(device.key))
@@ -118,7 +133,7 @@ struct CampaignDivision: Sendable {
     }
     for file in files.values { try file.sync() }
     // A campaign without anybody ends at once.
-    if parts.contents.isEmpty { _ = parts.number(at: StoreInstant.now.seconds) }
+    if parts.contents.isEmpty { _ = parts.number(at: StoreInstant.now.seconds, offset: 0) }
     return parts
   }
 
@@ -136,9 +151,10 @@ struct CampaignDivision: Sendable {
         if place == nil, known.count < Self.zoneLimit, !row.zone.isEmpty, TimeZone(identifier: row.zone) != nil {
           place = places.place(row.zone)
           known[row.zone] = place
-          if case .at(let instant)? = place {
-            let number = parts.number(at: instant)
+          if case .at(let instant, let offset)? = place {
+            let number = parts.number(at: instant, offset: offset)
             parts.contents[number].zones.append(row.zone)
+            parts.note(clock: row.zone, in: number)
           }
         }
         if case .leftOut(let reason) = place ?? missing {
@@ -147,14 +163,15 @@ struct CampaignDivision: Sendable {
         }
       }
     }
-    if case .at(let instant) = missing {
-      let number = parts.number(at: instant)
+    if case .at(let instant, let offset) = missing {
+      let number = parts.number(at: instant, offset: offset)
+      parts.note(clock: "", in: number)
       let own = Set(parts.contents[number].zones)
       parts.contents[number].zones = known.keys.filter { !own.contains($0) }.sorted()
       parts.contents[number].isRest = true
       parts.contents[number].hasMalformed = true
     } else {
-      if parts.contents.isEmpty { _ = parts.number(at: StoreInstant.now.seconds) }
+      if parts.contents.isEmpty { _ = parts.number(at: StoreInstant.now.seconds, offset: 0) }
       parts.contents[0].hasMalformed = true
     }
     return parts

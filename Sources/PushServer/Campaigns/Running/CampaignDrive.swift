@@ -85,7 +85,7 @@ struct CampaignDrive: Sendable {
   }
 
   private func begin(_ record: StoredCampaign, _ plan: CampaignPlan) async throws -> Step {
-    let due = schedule.due(plan)
+    let due = plan.dueAt
     let late = StoreInstant.now.milliseconds - due.milliseconds
     guard late >= 0 else { return .until(due) }
     // A minute more than the longest wait. A campaign whose time was taken away has none to be late
@@ -111,9 +111,10 @@ struct CampaignDrive: Sendable {
       try await desk.change(live.id, { _ in .hindered }) { $0.reason = obstacle.reason }
       return .again
     }
-    live.resume()
     let record = try await withLastKey(record, plan)
     let all: [StoredCampaignPart]
+    // Before the parts are read: whatever ends meanwhile is not begun again.
+    let busy = live.busyParts
     do {
       all = try await divided(record, plan)
     } catch  where error is AudienceError || error is CarillonError {
@@ -121,19 +122,19 @@ struct CampaignDrive: Sendable {
       try await desk.change(live.id, { _ in .failed }) { $0.reason = why }
       return .again
     }
-    var next: StoreInstant? = schedule.nextQuietTime(plan, record.app, now: .now)
-    for part in all where part.endedAt == nil {
-      if part.dueAt > .now {
-        next = min(next ?? part.dueAt, part.dueAt)
-      } else if !live.isLost(part: part.number), live.begin(part: part.number) {
-        tasks.addTask { await send(part, record, plan) }
-      }
-    }
-    guard all.contains(where: { $0.endedAt == nil }) else {
+    let open = all.filter { $0.endedAt == nil }
+    guard !open.isEmpty else {
       try await desk.change(live.id, { _ in .ended }) { $0.endedAt = .now }
       return .leave
     }
-    return next.map(Step.until) ?? .wait
+    let times = schedule.times(plan, record.app)
+    let turn = times.turn(open.map(CampaignTimes.Part.init), now: .now)
+    live.resume(except: times.rest(turn, of: open.count))
+    for part in open where turn.sending.contains(part.number) && !busy.contains(part.number) {
+      guard !live.isLost(part: part.number), live.begin(part: part.number) else { continue }
+      tasks.addTask { await send(part, record, plan) }
+    }
+    return turn.next.map(Step.until) ?? .wait
   }
 
   /// Fixes which devices belong to the audience.
@@ -173,7 +174,8 @@ struct CampaignDrive: Sendable {
     live.cancel()
     // What it has in flight is its app's, which may come back.
     guard let app = try? deployment.app(record.app) else { return .wait }
-    for part in try await store.parts(of: record.id) where part.endedAt == nil && !live.isBusy(part: part.number) {
+    let busy = live.busyParts
+    for part in try await store.parts(of: record.id) where part.endedAt == nil && !busy.contains(part.number) {
       let name = record.id.name(part: part.number)
       if try await app.abandon(
         served: name, list: parts.spool.list(record.id, part: part.number), parts.events(part, of: record))
@@ -253,5 +255,25 @@ struct CampaignDrive: Sendable {
     default:
       _ = try? await desk.change(live.id, { _ in .failed }) { $0.reason = error.message }
     }
+  }
+}
+
+extension CampaignTimes.Part {
+  init(_ part: StoredCampaignPart) {
+    let clocks = CampaignDivision.Content(reading: part.content)?.clocks
+    self.init(number: part.number, dueAt: part.dueAt, zones: clocks ?? [])
+  }
+}
+
+extension CampaignTimes {
+  /// Nil if no part rests.
+  ///
+  /// - Parameter count: of parts that have not ended.
+  fileprivate func rest(_ turn: Turn, of count: Int) -> LiveCampaign.Rest? {
+    guard let quietHours, let until = turn.restingUntil else { return nil }
+    let parts = count == 1 ? "its last part" : "\(turn.resting.count) of \(count) parts"
+    return LiveCampaign.Rest(
+      parts: turn.resting, until: until,
+      reason: "Quiet hours (\(quietHours)) hold back \(parts) until \(InstantText.text(until)).")
   }
 }

@@ -32,7 +32,7 @@ final class CampaignRunner: Service {
   }
 
   /// A campaign that is started now begins now.
-  func isDue(_ plan: CampaignPlan) -> Bool { schedule.due(plan) <= .now }
+  func isDue(_ plan: CampaignPlan) -> Bool { plan.dueAt <= .now }
 
   /// Goes on with what earlier processes left.
   func recover() async throws(StoreError) {

@@ -22,7 +22,3 @@ extension LiveCampaign {
     }
   }
 }
-
-extension StoreInstant {
-  func after(seconds: Int64) -> StoreInstant { StoreInstant(milliseconds: milliseconds + seconds * 1000) }
-}

@@ -16,7 +16,16 @@ final class LiveCampaign: Sendable {
     var isLeft = false
     var isUploading = false
     var isCancelled = false
+    var rest: Rest?
     var pace: CampaignPace?
+  }
+
+  /// Parts whose time has come, but it is quiet hours where they go.
+  struct Rest: Hashable, Sendable {
+    var parts: Set<Int>
+    var until: StoreInstant
+    /// A sentence.
+    var reason: String
   }
 
   let id: StoredUUID
@@ -50,7 +59,13 @@ final class LiveCampaign: Sendable {
   /// False if a task sends the part already.
   func begin(part: Int) -> Bool { state.withLock { $0.busyParts.insert(part).inserted } }
 
-  func begun(part: Int, _ campaign: PushCampaign) { state.withLock { $0.parts[part] = campaign } }
+  func begun(part: Int, _ campaign: PushCampaign) {
+    let rests = state.withLock { state in
+      state.parts[part] = campaign
+      return state.rest?.parts.contains(part) == true
+    }
+    if rests { campaign.pause() }
+  }
 
   func ended(part: Int) {
     state.withLock { state in
@@ -79,12 +94,27 @@ final class LiveCampaign: Sendable {
   var hasLost: Bool { state.withLock { !$0.lostParts.isEmpty } }
 
   var isBusy: Bool { state.withLock { !$0.busyParts.isEmpty } }
-  func isBusy(part: Int) -> Bool { state.withLock { $0.busyParts.contains(part) } }
+  var busyParts: Set<Int> { state.withLock { $0.busyParts } }
   func campaign(part: Int) -> PushCampaign? { state.withLock { $0.parts[part] } }
   private var campaigns: [PushCampaign] { state.withLock { Array($0.parts.values) } }
 
   func pause() { for campaign in campaigns where !campaign.isPaused { campaign.pause() } }
-  func resume() { for campaign in campaigns where campaign.isPaused { campaign.resume() } }
+
+  /// Every part sends but those that rest.
+  func resume(except rest: Rest?) {
+    let parts = state.withLock { state in
+      state.rest = rest
+      return state.parts
+    }
+    for (number, campaign) in parts {
+      let rests = rest?.parts.contains(number) == true
+      guard campaign.isPaused != rests else { continue }
+      if rests { campaign.pause() } else { campaign.resume() }
+    }
+  }
+
+  /// Nil: no part rests.
+  var rest: Rest? { state.withLock { $0.rest } }
 
   func cancel() {
     state.withLock { $0.isCancelled = true }

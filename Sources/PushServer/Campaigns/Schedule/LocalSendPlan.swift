@@ -3,8 +3,9 @@
 struct LocalSendPlan: Sendable {
   /// What becomes of a device.
   enum Place: Hashable, Sendable {
-    /// It is sent at this instant.
-    case at(Int64)
+    /// It is sent at this instant. Clocks are so far east of UTC there then: where they are not,
+    /// quiet hours are others.
+    case at(Int64, offset: Int64)
     case leftOut(Reason)
   }
 
@@ -50,6 +51,9 @@ struct LocalSendPlan: Sendable {
     return place
   }
 
+  /// Whether there are rules for a time zone of this name.
+  func knows(_ zone: String) -> Bool { !zone.isEmpty && rules(zone) != nil }
+
   private static func place(_ send: LocalSend, _ quiet: QuietHours?, now: Int64, in zone: ZoneRules) -> Place {
     var instant = zone.firstInstant(showing: send.local)
     if instant < now {
@@ -57,6 +61,7 @@ struct LocalSendPlan: Sendable {
       instant = now
     }
     // Quiet hours put off, and drop nothing.
-    return .at(quiet?.end(notBefore: instant, zone) ?? instant)
+    instant = quiet?.end(notBefore: instant, zone) ?? instant
+    return .at(instant, offset: zone.offset(instant))
   }
 }

@@ -45,6 +45,14 @@ struct QuietHours: Hashable, Sendable, CustomStringConvertible {
     }
     return instant
   }
+
+  /// The first instant after this one at which a day's quiet hours begin.
+  func nextBeginning(after instant: Int64, _ zone: ZoneRules) -> Int64 {
+    let local = zone.local(at: instant)
+    let midnight = local - ((local % 86_400) + 86_400) % 86_400
+    let today = zone.firstInstant(showing: midnight + from)
+    return today > instant ? today : zone.firstInstant(showing: midnight + 86_400 + from)
+  }
 }
 
 /// What a campaign says about quiet hours.

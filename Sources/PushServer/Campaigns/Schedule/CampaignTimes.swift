@@ -1,0 +1,167 @@
+internal import Foundation
+internal import PushStore
+
+/// When a campaign may send. A value: it has no clock, and knows of the app only what it is told.
+struct CampaignTimes: Sendable {
+  /// What an app's settings say.
+  struct App: Sendable {
+    var zone = TimeZone.gmt
+    var quietHours: QuietHours?
+  }
+
+  /// How the campaign's app is at present, and what this process has of the campaign.
+  struct Circumstances: Hashable, Sendable {
+    var isConfigured = true
+    /// Why the app has stopped or is suspended.
+    var stopReason: String?
+    /// It was removed while it sent this campaign, and has come back with other settings.
+    var hasOtherSettings = false
+    /// Only the next process can go on with a part of the campaign.
+    var hasLostPart = false
+  }
+
+  /// Why a campaign cannot send at present.
+  struct Obstacle: Hashable, Sendable {
+    var reason: String
+    /// Nil: not known.
+    var until: StoreInstant?
+  }
+
+  /// A part that has not ended.
+  struct Part: Hashable, Sendable {
+    var number: Int
+    var dueAt: StoreInstant
+    /// Time zones of whom it is for, by name; an empty name is the app's. Empty: quiet hours do not
+    /// concern it on its own.
+    var zones: [String] = []
+  }
+
+  /// What becomes of the parts of a campaign at a moment.
+  struct Turn: Hashable, Sendable {
+    /// They send.
+    var sending: Set<Int> = []
+    /// Their time has come, but it is quiet hours where they go.
+    var resting: Set<Int> = []
+    /// When the first of those goes on.
+    var restingUntil: StoreInstant?
+    /// When to look again; nil: nothing changes by itself.
+    var next: StoreInstant?
+
+    fileprivate mutating func look(at instant: StoreInstant) { next = min(next ?? instant, instant) }
+  }
+
+  let plan: CampaignPlan
+  let app: App
+  /// The rules of a time zone by its name; nil if there is none.
+  var rules: @Sendable (String) -> ZoneRules? = { name in TimeZone(identifier: name).map { ZoneRules($0) } }
+
+  /// Quiet hours of several zones have an instant that is quiet in none of them, unless they are
+  /// in different parts of the world.
+  private static let searchLimit = 8
+
+  /// Nil: none.
+  var quietHours: QuietHours? {
+    guard !plan.isDryRun else { return nil }
+    return switch plan.quietHours {
+    case nil: app.quietHours
+    case .off?: nil
+    case .hours(let hours)?: hours
+    }
+  }
+
+  /// Why nothing of the campaign can be sent. Parts of a local send have quiet hours of their own:
+  /// see ``turn(_:now:)``.
+  func obstacle(_ circumstances: Circumstances, now: StoreInstant) -> Obstacle? {
+    if plan.isDryRun { return nil }
+    guard circumstances.isConfigured else {
+      return Obstacle(reason: "The app is not in the configuration; it goes on when the app is added again.")
+    }
+    if let reason = circumstances.stopReason { return Obstacle(reason: "The app has stopped: \(reason).") }
+    if circumstances.hasOtherSettings {
+      return Obstacle(reason: "The app was removed and has come back with other settings; it goes on after a restart.")
+    }
+    if circumstances.hasLostPart { return Obstacle(reason: "It goes on when the service starts again.") }
+    guard !plan.isLocal, let quietHours, let until = quietEnd([""], now: now) else { return nil }
+    return Obstacle(reason: "Quiet hours (\(quietHours)) until \(InstantText.text(until)).", until: until)
+  }
+
+  /// - Parameter parts: those that have not ended.
+  func turn(_ parts: [Part], now: StoreInstant) -> Turn {
+    var turn = Turn()
+    if !plan.isLocal, let next = nextQuietTime([""], now: now) { turn.look(at: next) }
+    for part in parts {
+      guard part.dueAt <= now || plan.isDryRun else {
+        turn.look(at: part.dueAt)
+        continue
+      }
+      if plan.isLocal, let end = quietEnd(part.zones, now: now) {
+        turn.resting.insert(part.number)
+        turn.restingUntil = min(turn.restingUntil ?? end, end)
+        turn.look(at: end)
+      } else {
+        turn.sending.insert(part.number)
+        if plan.isLocal, let next = nextQuietTime(part.zones, now: now) { turn.look(at: next) }
+      }
+    }
+    return turn
+  }
+
+  /// When it is quiet in none of the zones any more; nil if that is so now.
+  func quietEnd(_ zones: [String], now: StoreInstant) -> StoreInstant? {
+    guard let quietHours else { return nil }
+    let zones = zones.map(zone)
+    var instant = now.seconds
+    for _ in 0..<Self.searchLimit {
+      let end = zones.map { quietHours.end(notBefore: instant, $0) }.max() ?? instant
+      guard end > instant else { break }
+      instant = end
+    }
+    return instant > now.seconds ? StoreInstant(milliseconds: instant * 1000) : nil
+  }
+
+  /// When quiet hours begin next in one of the zones; nil without quiet hours.
+  func nextQuietTime(_ zones: [String], now: StoreInstant) -> StoreInstant? {
+    guard let quietHours else { return nil }
+    return zones.map { quietHours.nextBeginning(after: now.seconds, zone($0)) }.min()
+      .map { StoreInstant(milliseconds: $0 * 1000) }
+  }
+
+  /// Where the devices of a local send belong that begins now.
+  func localPlan(_ send: LocalSend, now: StoreInstant) -> LocalSendPlan {
+    LocalSendPlan(
+      send, quietHours: quietHours, now: now.seconds, appZone: ZoneRules(app.zone), rules: rules)
+  }
+
+  private func zone(_ name: String) -> ZoneRules {
+    (name.isEmpty ? nil : rules(name)) ?? ZoneRules(app.zone)
+  }
+}
+
+extension CampaignPlan {
+  /// The farthest that clocks are ahead of UTC.
+  private static let earliestOffset: Int64 = 14 * 3600
+
+  /// When the campaign begins once it is started. A local send begins with the first time zone of
+  /// the world.
+  var dueAt: StoreInstant {
+    if isDryRun { return StoreInstant(milliseconds: 0) }
+    return switch start {
+    case .now: StoreInstant(milliseconds: 0)
+    case .at(let instant): instant
+    case .local(let send): StoreInstant(milliseconds: (send.local - Self.earliestOffset) * 1000)
+    }
+  }
+}
+
+extension ZoneRules {
+  init(_ zone: TimeZone) {
+    self.init { instant in Int64(zone.secondsFromGMT(for: Date(timeIntervalSince1970: Double(instant)))) }
+  }
+}
+
+extension StoreInstant {
+  /// Whole seconds since 1970.
+  var seconds: Int64 { milliseconds / 1000 }
+
+  func after(seconds: Int64) -> StoreInstant { StoreInstant(milliseconds: milliseconds + seconds * 1000) }
+}
