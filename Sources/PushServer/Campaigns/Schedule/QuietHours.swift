@@ -46,12 +46,15 @@ struct QuietHours: Hashable, Sendable, CustomStringConvertible {
     return instant
   }
 
-  /// The first instant after this one at which a day's quiet hours begin.
+  /// When it is quiet next, after an instant that is not quiet, or when the next day's quiet hours
+  /// begin.
   func nextBeginning(after instant: Int64, _ zone: ZoneRules) -> Int64 {
     let local = zone.local(at: instant)
     let midnight = local - ((local % 86_400) + 86_400) % 86_400
     let today = zone.firstInstant(showing: midnight + from)
-    return today > instant ? today : zone.firstInstant(showing: midnight + 86_400 + from)
+    let next = today > instant ? today : zone.firstInstant(showing: midnight + 86_400 + from)
+    // Clocks that are set can show a quiet time other than its first second.
+    return zone.changes(after: instant, through: next).first { contains(local: zone.local(at: $0)) } ?? next
   }
 }
 

@@ -32,6 +32,17 @@ struct ZoneRules: Sendable {
     return end
   }
 
+  /// The instants at which clocks are set.
+  func changes(after start: Int64, through end: Int64) -> [Int64] {
+    var changes: [Int64] = []
+    for hour in stride(from: start, to: end, by: 3600) {
+      let next = min(end, hour + 3600)
+      let before = offset(hour)
+      if offset(next) != before { changes.append(firstChange(from: hour, to: next, before)) }
+    }
+    return changes
+  }
+
   /// The first instant with another offset, between two with different ones.
   private func firstChange(from start: Int64, to end: Int64, _ before: Int64) -> Int64 {
     var (low, high) = (start, end)
