@@ -91,6 +91,19 @@ struct CampaignAudienceServeTests {
     let upload = try await site.make(body)
     let rows = (0..<400).map { "\(HTTP2Site.token(1000 + $0)),\(zones[$0 % 4] ?? "")" } + ["broken"]
     _ = try await site.upload(upload, ["token,timeZone"] + rows)
+    // A dry run leaves out the same ones.
+    let dryDevices = try await site.make(#"\#(body),"dryRun":true,"audience":{"source":"devices"}"#)
+    let dryUpload = try await site.make(#"\#(body),"dryRun":true"#)
+    _ = try await site.upload(dryUpload, ["token,timeZone"] + rows)
+    for (path, extra) in [(dryDevices, 0), (dryUpload, 1)] {
+      try await site.act(path, "start")
+      #expect(try await site.ended(path).state == "finished")
+      let account = try await site.account(path)
+      #expect(account.submitted == 400 + extra)
+      #expect(account.suppressed == 200)
+      #expect(account.cancelled == 200)
+      #expect(account.rejected.total == extra)
+    }
     for path in [devices, upload] { try await site.act(path, "start") }
     for (path, extra) in [(devices, 0), (upload, 1)] {
       try await waitUntil("the first zone is sent") { try await site.campaign(path).progress.accepted == 100 }

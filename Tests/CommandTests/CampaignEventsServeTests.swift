@@ -59,6 +59,74 @@ struct CampaignEventsServeTests {
     #expect(one.all.last?.campaign?.progress?.accepted == 5000)
   }
 
+  @Test("an alarm is told when quiet hours or a person hold a campaign or its app, and everything says the same")
+  func alarms() async throws {
+    let running = try await RunningServe.withCampaigns(more: ["admin"])
+    let (site, service) = (running.campaigns, running.service)
+    let address = try #require(ServiceAddress(url: "http://127.0.0.1:\(service.api)", trust: .system))
+    let client = try ServiceClient(address, key: running.key)
+    let day = Int(Date().timeIntervalSince1970) % 86_400
+    func clock(_ second: Int) -> String {
+      let minute = (second + 86_400) / 60 % 1440
+      return String(format: "%02d:%02d", minute / 60, minute % 60)
+    }
+    let quiet = try await site.make(#","quietHours":"\#(clock(day - 60))-\#(clock(day + 3600))""#)
+    let slow = try await site.make(#","rateLimit":50"#)
+    for path in [quiet, slow] { _ = try await site.upload(path, (0..<5000).lazy.map { HTTP2Site.token($0) }) }
+    let (one, all) = (Heard(), Heard())
+    try await withThrowingTaskGroup(of: Void.self) { tasks in
+      for (path, heard) in [("/v1/apps/news\(quiet)/events", one), ("/v1/events", all)] {
+        tasks.addTask {
+          _ = try? await client.events(.get(path)) { event in
+            heard.add(event)
+            return true
+          }
+        }
+      }
+      try await waitUntil("both streams have begun") { !one.all.isEmpty && !all.all.isEmpty }
+      try await site.act(quiet, "start")
+      for heard in [one, all] {
+        for name in ["state", "alarm"] {
+          try await waitUntil("\(name) is told") {
+            heard.all.contains {
+              $0.name == name && $0.campaign?.state == "held" && $0.campaign?.reason?.contains("Quiet hours") == true
+            }
+          }
+        }
+      }
+      try await site.act(quiet, "cancel")
+      try await waitUntil("its end is told") { one.all.last?.name == "end" }
+      #expect(one.all.contains { $0.name == "state" && $0.campaign?.state == "cancelled" })
+
+      try await site.act(slow, "start")
+      try await waitUntil("it sends") { try await site.campaign(slow).progress.accepted > 0 }
+      #expect(try await running.call("/v1/apps/news:pause", method: "POST").status == 202)
+      func isTold(_ state: String, _ campaign: (ServiceCampaign) -> Bool) async throws {
+        try await waitUntil("the app is \(state)") {
+          all.all.last { $0.name == "state" && $0.data.contains(#""app":"news","state":"\#(state)""#) } != nil
+        }
+        try await waitUntil("its campaign says so") {
+          all.all.last { $0.campaign.map { slow.hasSuffix($0.id) } == true }?.campaign.map(campaign) == true
+        }
+      }
+      try await isTold("paused") { $0.state == "running" && $0.reason?.contains("The app is paused") == true }
+      let list = try await site.call("GET", "/campaigns").decoded(ServiceCampaign.List.self)
+      for reason in [
+        try await site.campaign(slow).reason, list.items.first { slow.hasSuffix($0.id) }?.reason,
+        try await site.account(slow).notes.first,
+      ] {
+        #expect(reason?.contains("The app is paused") == true)
+      }
+      #expect(try await running.call("/v1/apps/news:resume", method: "POST").status == 202)
+      try await isTold("running") { $0.state == "running" && $0.reason == nil }
+      try await site.act(slow, "cancel")
+      _ = try await site.ended(slow)
+      service.process.send(SIGTERM)
+      try await tasks.waitForAll()
+    }
+    try await running.end()
+  }
+
   @Test("a stream without news has a comment every 15 s, so that both sides know that it lives")
   func comments() async throws {
     let running = try await RunningServe.withCampaigns()

@@ -39,10 +39,15 @@ struct RunningServe {
   var campaigns: CampaignSite { CampaignSite(service, key: key) }
 
   /// Ends the service, as it can or at once, and starts another one.
-  mutating func restart(after signal: Int32 = SIGKILL) async throws {
+  ///
+  /// - Parameter meanwhile: runs while there is none.
+  mutating func restart(
+    after signal: Int32 = SIGKILL, meanwhile: () async throws -> Void = {}
+  ) async throws {
     service.process.send(signal)
     let ending = await service.process.ending()
     if signal != SIGKILL { #expect(ending.status == 0, "\(ending)") }
+    try await meanwhile()
     service = try await serve.start()
   }
 

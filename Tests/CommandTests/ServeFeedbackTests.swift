@@ -82,4 +82,40 @@ struct ServeFeedbackTests {
     let ending = await upstream.simulator.ending()
     #expect(ending.output.contains("\"feedbackServed\":2"), "\(ending)")
   }
+
+  @Test("reading takes nothing away: whoever begins again reads the same, and the cursor goes on behind it")
+  func readAgain() async throws {
+    struct Page: Decodable {
+      let items: [Feedback.Item]
+      let nextCursor: String?
+    }
+    var running = try await RunningServe.withCampaigns(rules: CampaignServeTests.dead, more: ["feedback"])
+    func send(_ tokens: Range<Int>) async throws {
+      let path = try await running.campaigns.make()
+      _ = try await running.campaigns.upload(path, tokens.map { HTTP2Site.token($0, prefix: "dead") })
+      try await running.campaigns.act(path, "start")
+      _ = try await running.campaigns.ended(path)
+    }
+    func pages(_ limit: Int, from cursor: String? = nil) async throws -> (tokens: [String], cursor: String?) {
+      var (tokens, cursor): ([String], String?) = ([], cursor)
+      while true {
+        let place = cursor.map { "&cursor=\($0)" } ?? ""
+        let page = try await running.campaigns.call("GET", "/feedback?limit=\(limit)\(place)").decoded(Page.self)
+        tokens += page.items.map(\.token)
+        cursor = page.nextCursor ?? cursor
+        if page.items.count < limit { return (tokens, cursor) }
+      }
+    }
+    try await send(0..<50)
+    let first = try await pages(7)
+    #expect(Set(first.tokens) == Set((0..<50).map { HTTP2Site.token($0, prefix: "dead") }))
+    #expect(try await pages(1000).tokens == first.tokens)
+    try await running.restart()
+    #expect(try await pages(3).tokens == first.tokens)
+    try await send(50..<60)
+    let behind = try await pages(7, from: first.cursor)
+    #expect(Set(behind.tokens) == Set((50..<60).map { HTTP2Site.token($0, prefix: "dead") }))
+    #expect(try await pages(9).tokens == first.tokens + behind.tokens)
+    try await running.end()
+  }
 }

@@ -85,4 +85,46 @@ struct CampaignStoreTests {
     #expect(try await store.parts(of: campaign.id).isEmpty)
     try store.close()
   }
+
+  @Test("a part is begun once, and again after it was renewed; one that has ended stays so")
+  func beginnings() async throws {
+    let campaign = Self.campaign(1)
+    try await store.add(campaign)
+    let parts = [0, 1].map { StoredCampaignPart(number: $0, dueAt: StoreInstant(milliseconds: 1), content: []) }
+    try await store.add(parts, of: campaign.id)
+    func begunAt() async throws -> [Int64?] {
+      try await store.parts(of: campaign.id).map { $0.begunAt?.milliseconds }
+    }
+    for number in [0, 1] {
+      try await store.begin(part: number, of: campaign.id, at: StoreInstant(milliseconds: 5))
+    }
+    try await store.begin(part: 0, of: campaign.id, at: StoreInstant(milliseconds: 9))
+    #expect(try await begunAt() == [5, 5])
+    try store.end(
+      [EndedCampaignPart(campaign: campaign.id, number: 1, account: [], endedAt: StoreInstant(milliseconds: 7))])
+    try await store.renew(parts: [0, 1], of: campaign.id)
+    #expect(try await begunAt() == [nil, 5])
+    try await store.begin(part: 0, of: campaign.id, at: StoreInstant(milliseconds: 9))
+    #expect(try await begunAt() == [9, 5])
+    try store.close()
+  }
+
+  @Test("what nobody has changed for long is forgotten, if it is in such a state")
+  func unchanged() async throws {
+    for (number, state) in ["draft", "draft", "uploading", "running"].enumerated() {
+      var campaign = Self.campaign(UInt64(number))
+      campaign.state = state
+      campaign.changedAt = StoreInstant(milliseconds: number == 1 ? 20 : 10)
+      campaign.upload.byteCount = Int64(number + 1)
+      try await store.add(campaign)
+    }
+    let other = Self.campaign(0).id
+    #expect(try await store.audienceByteCount(app: "news", besides: other) == 9)
+    #expect(try await store.audienceByteCount(app: "chat", besides: other) == 0)
+    let forgotten = try await store.forgetCampaigns(
+      in: ["draft", "uploading"], unchangedSince: StoreInstant(milliseconds: 20), limit: 10)
+    #expect(Set(forgotten) == Set([0, 2].map { Self.campaign($0).id }))
+    #expect(try await store.openCampaigns().map(\.id) == [1, 3].map { Self.campaign($0).id })
+    try store.close()
+  }
 }

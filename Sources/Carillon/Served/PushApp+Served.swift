@@ -27,6 +27,10 @@ extension PushApp {
     _ = try unfinished?.take()
     events.opened(list)
     let listener = ServedListener(list: list.listener, goneDevices: entry.goneDevices, events: events)
+    if plan.number == nil {
+      plan.number = try await runtime.engine.begin(plan.sent, app: id, context: plan.note)
+    }
+    do { try await events.begun() } catch { throw CarillonError(.journal, "\(error)") }
     return try await begin(plan, source, listener: listener)
   }
 

@@ -39,6 +39,9 @@ package struct ServedEvents: Sendable {
   /// The list is open: it must be synced before each commit of the journal, until the campaign
   /// ends.
   package var opened: @Sendable (ServedList) -> Void
+  /// The journal has the campaign. Nothing of it is sent before this returns; what it throws ends
+  /// the campaign here, as if the journal could not be written.
+  package var begun: @Sendable () async throws -> Void
   /// A device is gone: its token in hexadecimal digits, and since when in milliseconds since 1970.
   package var gone: @Sendable (_ token: String, _ since: UInt64?) -> Void
   /// The account is final. It must be durable before the journal's next commit.
@@ -47,10 +50,12 @@ package struct ServedEvents: Sendable {
   package var isCancelled: @Sendable () -> Bool
 
   package init(
-    opened: @escaping @Sendable (ServedList) -> Void, gone: @escaping @Sendable (String, UInt64?) -> Void,
+    opened: @escaping @Sendable (ServedList) -> Void, begun: @escaping @Sendable () async throws -> Void,
+    gone: @escaping @Sendable (String, UInt64?) -> Void,
     ended: @escaping @Sendable (CampaignAccount) -> Void, isCancelled: @escaping @Sendable () -> Bool
   ) {
     self.opened = opened
+    self.begun = begun
     self.gone = gone
     self.ended = ended
     self.isCancelled = isCancelled

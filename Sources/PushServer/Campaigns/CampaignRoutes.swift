@@ -21,7 +21,7 @@ struct CampaignRoutes: Sendable {
     app.patch("campaigns/{id}", use: patch)
     app.post("campaigns/{id}:start") { try await act($0, $1) { try await start($0) } }
     app.post("campaigns/{id}:pause") { try await change($0, $1) { _ in .paused } }
-    app.post("campaigns/{id}:resume") { try await change($0, $1) { .resumed(isBegun: $0.startedAt != nil) } }
+    app.post("campaigns/{id}:resume") { try await act($0, $1) { try await standings.forgotten.resume($0.id) } }
     app.post("campaigns/{id}:cancel") { try await change($0, $1) { _ in .cancelled } }
     app.post("campaigns/{id}/audience", use: postAudience)
     app.get("campaigns/{id}/account", use: getAccount)

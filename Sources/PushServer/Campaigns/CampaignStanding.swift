@@ -33,6 +33,8 @@ struct CampaignStandings: Sendable {
   let desk: CampaignDesk
   let deployment: Deployment
 
+  var forgotten: ForgottenParts { ForgottenParts(desk: desk, deployment: deployment) }
+
   /// A campaign of such an app goes on, and its notifications wait.
   private static let appIsPaused = "The app is paused; it goes on when the app is resumed."
 

@@ -10,7 +10,8 @@ enum CampaignState: String, Hashable, Sendable, CaseIterable {
   case running
   /// A person stopped it until a person lets it go on.
   case paused
-  /// It cannot send at present, and goes on by itself: quiet hours, or an app that has stopped.
+  /// It cannot send at present. It goes on by itself after quiet hours, or when its app does; or a
+  /// person must say whether it does, because it may have been sent already.
   case held
   case finished
   /// What was not sent by then is not sent. What was in flight still gets its outcome.
@@ -36,6 +37,10 @@ enum CampaignEvent: Hashable, Sendable {
   /// - isBegun: its time has come before.
   case resumed(isBegun: Bool)
   case cancelled
+  /// It may have been sent already, or comes far too late: a person must say whether it is sent.
+  case doubted
+  /// A person has said that it is.
+  case decided
   /// It cannot send at present.
   case hindered
   /// It can send again.
@@ -68,6 +73,8 @@ extension CampaignState {
     case .paused: paused
     case .resumed(let isBegun): resumed(isBegun)
     case .cancelled: cancelled
+    case .doubted: self == .scheduled || self == .running ? .to(.held) : .stays
+    case .decided: self == .held ? .to(.running) : resumed(true)
     case .hindered: self == .running ? .to(.held) : .stays
     case .freed: self == .held ? .to(.running) : .stays
     case .ended: [.running, .paused, .held].contains(self) ? .to(.finished) : .stays

@@ -60,7 +60,7 @@ extension Dashboard {
   private static func event(_ action: String, _ record: StoredCampaign) -> CampaignEvent? {
     switch action {
     case "pause": .paused
-    case "resume": .resumed(isBegun: record.startedAt != nil)
+    case "resume": record.isDoubtful ? .decided : .resumed(isBegun: record.startedAt != nil)
     case "cancel": .cancelled
     default: nil
     }
@@ -179,7 +179,11 @@ extension Dashboard {
     let record = try await visibleCampaign(id, of: app, viewer)
     try demand(.campaigns, of: viewer)
     guard Self.event(action, record) != nil else { throw Problem.notFound }
-    try await standings.desk.change(record.id, { Self.event(action, $0) ?? .cancelled })
+    if action == "resume" {
+      _ = try await standings.forgotten.resume(record.id)
+    } else {
+      try await standings.desk.change(record.id, { Self.event(action, $0) ?? .cancelled })
+    }
     return Page.redirect(path(record).text)
   }
 }

@@ -18,6 +18,10 @@ package protocol CampaignRecords: Sendable {
   func update(_ campaign: StoredCampaign, from version: Int64) async throws(StoreError) -> Bool
   /// Sets how a campaign is divided. Parts that are there already stay as they are.
   func add(_ parts: [StoredCampaignPart], of campaign: StoredUUID) async throws(StoreError)
+  /// The journal has a part of a campaign: nothing of it was sent before.
+  func begin(part number: Int, of campaign: StoredUUID, at instant: StoreInstant) async throws(StoreError)
+  /// Parts are to begin as if they never had.
+  func renew(parts numbers: [Int], of campaign: StoredUUID) async throws(StoreError)
   /// In order.
   func parts(of campaign: StoredUUID) async throws(StoreError) -> [StoredCampaignPart]
   /// Writes final accounts. Returns when they are durable; may be called on a thread that others
@@ -25,6 +29,15 @@ package protocol CampaignRecords: Sendable {
   func end(_ parts: [EndedCampaignPart]) throws(StoreError)
   /// Forgets campaigns that ended before an instant, at most so many, and returns them.
   func forgetCampaigns(endedBefore instant: StoreInstant, limit: Int) async throws(StoreError) -> [StoredUUID]
+  /// Forgets campaigns in some states that nobody has changed since an instant, at most so many, and
+  /// returns them.
+  func forgetCampaigns(
+    in states: [String], unchangedSince instant: StoreInstant, limit: Int
+  ) async throws(StoreError) -> [StoredUUID]
+  /// The bytes of an app's audiences that were uploaded.
+  ///
+  /// - Parameter other: a campaign that does not count.
+  func audienceByteCount(app: String, besides other: StoredUUID) async throws(StoreError) -> Int64
 }
 
 /// A campaign as it is kept.
@@ -38,8 +51,12 @@ package struct StoredCampaign: Hashable, Sendable {
   package var content: [UInt8]
   /// Why it is in its state, if there is something to say.
   package var reason = ""
+  /// A person must say whether it goes on.
+  package var isDoubtful = false
   package var upload = StoredUpload()
   package let createdAt: StoreInstant
+  /// By a person, or by its driver.
+  package var changedAt: StoreInstant
   package var startedAt: StoreInstant?
   /// Its account is final since then.
   package var endedAt: StoreInstant?
@@ -52,6 +69,7 @@ package struct StoredCampaign: Hashable, Sendable {
     self.state = state
     self.content = content
     self.createdAt = createdAt
+    changedAt = createdAt
   }
 }
 
@@ -74,6 +92,8 @@ package struct StoredCampaignPart: Hashable, Sendable {
   package let dueAt: StoreInstant
   /// Whom it is for, as JSON.
   package let content: [UInt8]
+  /// The journal has had it since then; nil: nothing of it was sent.
+  package var begunAt: StoreInstant?
   /// Its final account, as JSON; nil before it has ended.
   package var account: [UInt8]?
   package var endedAt: StoreInstant?

@@ -17,4 +17,12 @@ enum CampaignSchema {
       PRIMARY KEY (high, low, number), FOREIGN KEY (high, low) REFERENCES campaigns ON DELETE CASCADE
     ) STRICT, WITHOUT ROWID;
     """
+
+  /// Which parts the journal has had, and what no person has touched for long.
+  static let beginnings = """
+    ALTER TABLE campaignParts ADD COLUMN begunAt INTEGER;
+    ALTER TABLE campaigns ADD COLUMN isDoubtful INTEGER NOT NULL DEFAULT 0;
+    ALTER TABLE campaigns ADD COLUMN changedAt INTEGER NOT NULL DEFAULT 0;
+    UPDATE campaigns SET changedAt = CAST(strftime('%s', 'now') AS INTEGER) * 1000;
+    """
 }

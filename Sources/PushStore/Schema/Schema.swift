@@ -60,6 +60,9 @@ enum Schema {
       try $0.execute(sql: DoubtSchema.tables)
       try $0.execute(sql: IdempotencySchema.headers)
     }
+    migrator.registerMigration("9: campaigns that the journal knows") {
+      try $0.execute(sql: CampaignSchema.beginnings)
+    }
     return migrator
   }
 }

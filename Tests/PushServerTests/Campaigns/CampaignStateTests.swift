@@ -6,21 +6,21 @@ internal import Testing
 struct CampaignStateTests {
   private static let events: [CampaignEvent] = [
     .uploadBegan, .uploadEnded(isComplete: false), .uploadEnded(isComplete: true), .edited, .started(isDue: false),
-    .started(isDue: true), .due, .paused, .resumed(isBegun: false), .resumed(isBegun: true), .cancelled, .hindered,
-    .freed, .ended, .failed,
+    .started(isDue: true), .due, .paused, .resumed(isBegun: false), .resumed(isBegun: true), .cancelled, .doubted,
+    .decided, .hindered, .freed, .ended, .failed,
   ]
 
   /// Every state with every event, in the order above: a state, `=` for no change, `!` for refused.
   private static let table: [(CampaignState, String)] = [
-    (.draft, "uploading ! ! = scheduled running = ! ! ! cancelled = = = failed"),
-    (.uploading, "= = draft ! ! ! = ! ! ! cancelled = = = failed"),
-    (.scheduled, "! ! ! = = = running paused = = cancelled = = = failed"),
-    (.running, "! ! ! ! = = = paused = = cancelled held = finished failed"),
-    (.paused, "! ! ! ! ! ! = = scheduled running cancelled = = finished failed"),
-    (.held, "! ! ! ! = = = paused = = cancelled = running finished failed"),
-    (.finished, "! ! ! ! = = = ! ! ! ! = = = ="),
-    (.cancelled, "! ! ! ! ! ! = ! ! ! = = = = ="),
-    (.failed, "! ! ! ! ! ! = ! ! ! ! = = = ="),
+    (.draft, "uploading ! ! = scheduled running = ! ! ! cancelled = ! = = = failed"),
+    (.uploading, "= = draft ! ! ! = ! ! ! cancelled = ! = = = failed"),
+    (.scheduled, "! ! ! = = = running paused = = cancelled held = = = = failed"),
+    (.running, "! ! ! ! = = = paused = = cancelled held = held = finished failed"),
+    (.paused, "! ! ! ! ! ! = = scheduled running cancelled = running = = finished failed"),
+    (.held, "! ! ! ! = = = paused = = cancelled = running = running finished failed"),
+    (.finished, "! ! ! ! = = = ! ! ! ! = ! = = = ="),
+    (.cancelled, "! ! ! ! ! ! = ! ! ! = = ! = = = ="),
+    (.failed, "! ! ! ! ! ! = ! ! ! ! = ! = = = ="),
   ]
 
   @Test("every event in every state", arguments: table.map(\.0))

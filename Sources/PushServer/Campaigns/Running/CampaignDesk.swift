@@ -58,11 +58,13 @@ final class CampaignDesk: Sendable {
       case .to(let next):
         new.state = next.rawValue
         new.reason = ""
+        new.isDoubtful = false
         // Nothing of it was sent, so nothing is waited for.
         if next == .cancelled, old.startedAt == nil { new.endedAt = .now }
       }
       try edit(&new)
       if new == old { return old }
+      new.changedAt = .now
       guard try await store.update(new, from: old.version) else { continue }
       new.version = old.version + 1
       if new.state != old.state || new.content != old.content { wake(new) }

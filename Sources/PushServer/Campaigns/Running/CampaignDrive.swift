@@ -26,6 +26,9 @@ struct CampaignDrive: Sendable {
   /// Clocks can be set, so it looks at them at least as often.
   private static let longestWait = Duration.seconds(60)
   private static let pauseAfterTrouble = Duration.seconds(1)
+  /// A campaign that begins so much later than it should, in milliseconds, is of no use any more, or
+  /// was sent before its store was restored from a backup.
+  private static let latestBeginning: Int64 = 3600 * 1000
 
   private var store: any Store { desk.store }
 
@@ -69,7 +72,11 @@ struct CampaignDrive: Sendable {
     case .draft, .uploading: return .leave
     case .scheduled: return try await begin(record, plan)
     case .running: return try await send(record, plan, &tasks)
+    case .held where record.isDoubtful:
+      live.pause()
+      return live.isBusy ? .wait : .leave
     case .held:
+      if try await doubts(record) { return .again }
       if let obstacle = schedule.obstacle(plan, record.app, live, now: .now) {
         live.pause()
         return obstacle.until.map(Step.until) ?? .until(StoreInstant.now.after(seconds: 5))
@@ -88,8 +95,14 @@ struct CampaignDrive: Sendable {
     let due = plan.dueAt
     let late = StoreInstant.now.milliseconds - due.milliseconds
     guard late >= 0 else { return .until(due) }
-    // A minute more than the longest wait. A campaign whose time was taken away has none to be late
-    // for.
+    // A campaign whose time was taken away has none to be late for.
+    guard due.milliseconds == 0 || late <= Self.latestBeginning else {
+      try await doubt(
+        "Its time was \(Duration.seconds(late / 1000).spoken) ago. The service did not run then, or its store was "
+          + "restored from a backup. Resume it to send it now, or cancel it.")
+      return .again
+    }
+    // A minute more than the longest wait.
     let isLate = due.milliseconds > 0 && late > 120_000
     try await desk.change(live.id, { _ in .due }) { record in
       record.startedAt = record.startedAt ?? .now
@@ -103,9 +116,29 @@ struct CampaignDrive: Sendable {
     return .again
   }
 
+  /// Whether a person must say if the campaign goes on.
+  private func doubts(_ record: StoredCampaign) async throws -> Bool {
+    let forgotten = ForgottenParts(desk: desk, deployment: deployment)
+    guard try await !forgotten.numbers(of: record.id).isEmpty else { return false }
+    try await doubt(ForgottenParts.reason)
+    return true
+  }
+
+  private func doubt(_ reason: String) async throws {
+    live.pause()
+    try await desk.change(live.id, { _ in .doubted }) { record in
+      // Somebody may have paused it meanwhile.
+      guard record.status == .held else { return }
+      record.reason = reason
+      record.isDoubtful = true
+    }
+    logger.error("a campaign waits for a person", metadata: ["campaign": "\(live.id.text)", "why": "\(reason)"])
+  }
+
   private func send(
     _ record: StoredCampaign, _ plan: CampaignPlan, _ tasks: inout DiscardingTaskGroup
   ) async throws -> Step {
+    if try await doubts(record) { return .again }
     if let obstacle = schedule.obstacle(plan, record.app, live, now: .now) {
       live.pause()
       try await desk.change(live.id, { _ in .hindered }) { $0.reason = obstacle.reason }
@@ -149,7 +182,7 @@ struct CampaignDrive: Sendable {
     let known = try await store.parts(of: record.id)
     if !known.isEmpty { return known }
     let parts: [StoredCampaignPart]
-    if case .local(let send) = plan.start, !plan.isDryRun {
+    if case .local(let send) = plan.start {
       parts = try await CampaignDivision(spool: self.parts.spool, store: store, schedule: schedule)
         .parts(of: record, plan, send)
     } else {
@@ -199,7 +232,7 @@ struct CampaignDrive: Sendable {
     defer { live.ended(part: part.number) }
     do {
       if plan.isDryRun {
-        let account = try await DryRun(spool: parts.spool, store: store).account(record, plan)
+        let account = try await DryRun(parts: parts).account(part, of: record, plan)
         return try await end(part, record, account)
       }
       let app = try deployment.app(record.app)

@@ -24,12 +24,15 @@ struct CampaignParts: Sendable {
   }
 
   private func rows(_ part: StoredCampaignPart, of record: StoredCampaign) -> ServedCampaign.Audience {
-    let path = spool.audience(record.id)
-    let numbersRows = AudienceUpload.numbersRows(record.upload)
-    guard let content = CampaignDivision.Content(reading: part.content) else {
-      return .file(path, numbersRows: numbersRows)
-    }
-    return .file(path, numbersRows: numbersRows) { header in
+    .file(
+      spool.audience(record.id), numbersRows: AudienceUpload.numbersRows(record.upload),
+      selection: Self.selection(part))
+  }
+
+  /// Which rows of an upload belong to the part.
+  static func selection(_ part: StoredCampaignPart) -> @Sendable (AudienceHeader) -> RowSelection? {
+    guard let content = CampaignDivision.Content(reading: part.content) else { return { _ in nil } }
+    return { header in
       RowSelection(
         column: ZoneReading.column(of: header).flatMap { header.columns.firstIndex(of: $0) },
         texts: Set(content.zones), isRest: content.isRest, hasMalformed: content.hasMalformed)
@@ -39,26 +42,28 @@ struct CampaignParts: Sendable {
   private func devices(
     _ part: StoredCampaignPart, of record: StoredCampaign, _ plan: CampaignPlan
   ) -> ServedCampaign.Audience {
+    let (pages, payloads) = (pages(part, of: record, plan), VariantPayloads(plan))
+    return .source { line in
+      let audience = DeviceAudience(after: Int64(clamping: line), payloads: payloads, pages: pages)
+      return (audience, feed: { await audience.feed() })
+    }
+  }
+
+  /// The devices of the part, a page at a time.
+  func pages(_ part: StoredCampaignPart, of record: StoredCampaign, _ plan: CampaignPlan) -> DeviceAudience.Pages {
     let (store, app, last) = (store, record.app, record.lastKey ?? 0)
-    let payloads = VariantPayloads(plan)
-    let pages: DeviceAudience.Pages
-    if part.content.isEmpty {
-      pages = { key, limit in
-        let page = try await store.audiencePage(
-          app: app, filter: plan.filter, after: key, through: last, timeZone: nil, limit: limit)
-        return (page, page.count < limit ? nil : page.last?.key)
-      }
-    } else {
+    guard part.content.isEmpty else {
       let keys = DeviceKeys(path: spool.keys(record.id, part: part.number))
-      pages = { key, limit in
+      return { key, limit in
         let found = try keys.next(after: key, limit: limit)
         let devices = try await store.audienceDevices(app: app, keys: found)
         return (devices, found.count < limit ? nil : found.last)
       }
     }
-    return .source { line in
-      let audience = DeviceAudience(after: Int64(clamping: line), payloads: payloads, pages: pages)
-      return (audience, feed: { await audience.feed() })
+    return { key, limit in
+      let page = try await store.audiencePage(
+        app: app, filter: plan.filter, after: key, through: last, timeZone: nil, limit: limit)
+      return (page, page.count < limit ? nil : page.last?.key)
     }
   }
 
@@ -66,6 +71,7 @@ struct CampaignParts: Sendable {
     let (id, number, name) = (record.id, part.number, record.id.name(part: part.number))
     return ServedEvents(
       opened: { [book] in book.opened($0, of: name) },
+      begun: { [store] in try await store.begin(part: number, of: id, at: .now) },
       gone: { [outcomes, app = record.app] in outcomes.gone(app: app, token: $0, since: $1) },
       ended: { [book] account in
         book.ended(

@@ -3,40 +3,44 @@ internal import PushEngine
 internal import PushStore
 internal import PushWire
 
-/// Counts the audience of a campaign, and what of it could be sent. Nothing is sent: what could be
-/// counts as cancelled.
+/// Counts the audience of a campaign's part, and what of it could be sent. Nothing is sent: what
+/// could be counts as cancelled.
 struct DryRun: Sendable {
-  let spool: CampaignSpool
-  let store: any Store
+  let parts: CampaignParts
 
   /// - Throws: ``CarillonError`` or ``StoreError``.
-  func account(_ record: StoredCampaign, _ plan: CampaignPlan) async throws -> CampaignAccount {
+  func account(
+    _ part: StoredCampaignPart, of record: StoredCampaign, _ plan: CampaignPlan
+  ) async throws -> CampaignAccount {
     switch plan.source {
-    case .upload: try await rows(record, plan)
-    case .devices: try await devices(record, plan)
+    case .upload: try await rows(part, record, plan)
+    case .devices: try await devices(part, record, plan)
     }
   }
 
-  private func devices(_ record: StoredCampaign, _ plan: CampaignPlan) async throws -> CampaignAccount {
-    let limit = 4096
+  private func devices(
+    _ part: StoredCampaignPart, _ record: StoredCampaign, _ plan: CampaignPlan
+  ) async throws -> CampaignAccount {
+    let pages = parts.pages(part, of: record, plan)
     var account = CampaignAccount()
-    var key: Int64 = 0
-    while true {
-      let page = try await store.audiencePage(
-        app: record.app, filter: plan.filter, after: key, through: record.lastKey ?? 0, timeZone: nil, limit: limit)
+    var key: Int64? = 0
+    while let after = key {
+      let (page, next) = try await pages(after, 4096)
       account.submitted += page.count
       account.suppressed += page.count { $0.isSuppressed }
-      guard let last = page.last, page.count == limit else { break }
-      key = last.key
+      key = next
     }
     account.cancelled = account.submitted - account.suppressed
     return account
   }
 
-  private func rows(_ record: StoredCampaign, _ plan: CampaignPlan) async throws -> CampaignAccount {
+  private func rows(
+    _ part: StoredCampaignPart, _ record: StoredCampaign, _ plan: CampaignPlan
+  ) async throws -> CampaignAccount {
     var account = CampaignAccount()
     let reading = try AudienceCount(
-      path: spool.audience(record.id), payload: plan.notification.json, variants: plan.variants)
+      path: parts.spool.audience(record.id), payload: plan.notification.json, variants: plan.variants,
+      selection: CampaignParts.selection(part))
     while let part = try reading.next() {
       account.submitted += part.readyCount + part.rejected.values.reduce(0, +)
       account.cancelled += part.readyCount
@@ -56,14 +60,18 @@ private final class AudienceCount {
   /// sent.
   private static let byteLimit = 5 << 10
 
-  init(path: String, payload: [UInt8], variants: [String: [UInt8]]) throws {
+  init(
+    path: String, payload: [UInt8], variants: [String: [UInt8]], selection: (AudienceHeader) -> RowSelection?
+  ) throws {
     do {
-      file = try AudienceFile(path: path, namesPath: false, readsHeaders: true) { header in
-        func renderer(_ json: [UInt8]) throws -> PayloadRenderer {
-          try PayloadTemplate(parsing: json).renderer(for: header, byteLimit: Self.byteLimit)
-        }
-        return try renderer(payload).with(variants: try variants.mapValues(renderer), in: header)
-      }
+      file = try AudienceFile(
+        path: path, namesPath: false, readsHeaders: true,
+        renderer: { header in
+          func renderer(_ json: [UInt8]) throws -> PayloadRenderer {
+            try PayloadTemplate(parsing: json).renderer(for: header, byteLimit: Self.byteLimit)
+          }
+          return try renderer(payload).with(variants: try variants.mapValues(renderer), in: header)
+        }, selection: selection)
     } catch {
       throw CarillonError(describing: error)
     }

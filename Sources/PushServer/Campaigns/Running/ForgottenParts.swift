@@ -1,0 +1,41 @@
+internal import Carillon
+internal import PushStore
+
+/// Finds parts of campaigns that the journal has had, and does not know any more although they have
+/// not ended: its folder was lost, or the store is a backup. Nobody knows to whom they were sent.
+struct ForgottenParts: Sendable {
+  let desk: CampaignDesk
+  let deployment: Deployment
+
+  static let reason =
+    "The journal does not know the campaign any more, so nobody knows to whom it was sent. Resume it to send it to "
+    + "everybody again, or cancel it."
+
+  func numbers(of id: StoredUUID) async throws(StoreError) -> [Int] {
+    let live = desk.live(id)
+    // Before the parts are read: what ends meanwhile is not forgotten.
+    let busy = live?.busyParts ?? []
+    guard live?.isLeft != true else { return [] }
+    let open = try await desk.store.parts(of: id).filter { part in
+      part.begunAt != nil && part.endedAt == nil && !busy.contains(part.number)
+        && live?.isLost(part: part.number) != true
+    }
+    guard !open.isEmpty else { return [] }
+    let known = Set(deployment.servedRemainders.map(\.name))
+    return open.map(\.number).filter { !known.contains(id.name(part: $0)) }
+  }
+
+  /// A person lets a campaign go on. What nobody knows of is sent as if it had never begun.
+  func resume(_ id: StoredUUID) async throws -> StoredCampaign {
+    if try await desk.store.campaign(id)?.isDoubtful == true {
+      try await desk.store.renew(parts: try await numbers(of: id), of: id)
+    }
+    return try await desk.change(id) { campaign in
+      if campaign.isDoubtful { return .decided }
+      let isDue = try CampaignPlan(parsing: campaign.content[...]).dueAt <= .now
+      return .resumed(isBegun: campaign.startedAt != nil || isDue)
+    } _: { campaign in
+      if campaign.status == .running { campaign.startedAt = campaign.startedAt ?? .now }
+    }
+  }
+}
