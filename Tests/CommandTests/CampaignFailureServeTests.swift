@@ -30,4 +30,31 @@ struct CampaignFailureServeTests {
     }
     try await running.end()
   }
+
+  @Test("an app's audiences together have a limit, beyond which whole lines stay and the rest is refused")
+  func audienceLimit() async throws {
+    let running = try await RunningServe(
+      scopes: ["campaigns", "read"],
+      configure: { try $0.configure($1, settings: "audiences: { bytes: 128KiB }") })
+    let site = running.campaigns
+    // Lines of 65 bytes.
+    let tokens = (0..<1000).map { HTTP2Site.token($0) }
+    let byteCount = tokens.count * (tokens[0].utf8.count + 1)
+    let first = try await site.make()
+    _ = try await site.upload(first, tokens)
+    let second = try await site.make()
+    let more = Array(repeating: tokens, count: 3).joined().joined(separator: "\n") + "\n"
+    let refused = try await site.call("POST", "\(second)/audience", more, headers: ["Content-Type": "text/csv"])
+    #expect(refused.status == 413, "\(refused.text)")
+    let kept = try #require(try await site.campaign(second).upload)
+    #expect(!kept.complete)
+    #expect((0...(128 << 10) - byteCount).contains(kept.lines * (tokens[0].utf8.count + 1)))
+    // One line without an end takes room too.
+    let endless = String(repeating: "a", count: 256 << 10)
+    #expect(
+      try await site.call("POST", "\(second)/audience", endless, headers: ["Content-Type": "text/csv"]).status == 413)
+    // It can begin anew with what fits.
+    #expect(try await site.upload(second, tokens.prefix(100)).complete)
+    try await running.end()
+  }
 }

@@ -143,6 +143,15 @@ struct CampaignServeTests {
     #expect(changed.status == 200, "\(changed.text)")
     #expect(try changed.decoded(CampaignSite.Campaign.self).name == "autumn")
 
+    // The upload kept the values of its placeholder, and no other ones.
+    func greet(_ text: String) async throws -> CampaignSite.Answer {
+      let body = #"{"payload":{"aps":{"alert":"\#(text)"}}}"#
+      return try await site.call("PATCH", path, body, headers: ["If-Match": "*"])
+    }
+    let unknown = try await greet("Hello {{name}} of {{city}}")
+    #expect(unknown.status == 409 && unknown.text.contains("no values for {{city}}"), "\(unknown.text)")
+    #expect(try await greet("Good morning {{name}}").status == 200)
+
     try await site.act(path, "start")
     #expect(try await site.ended(path).state == "finished")
     let account = try await site.account(path)

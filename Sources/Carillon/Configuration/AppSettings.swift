@@ -58,6 +58,9 @@ package struct AppSettings: Hashable, Sendable, Codable {
   package var timeZone: String?
   /// `quiet-hours`, of the service, such as `22:00-08:00`. Nil: none.
   package var quietHours: String?
+  /// `audiences: { bytes }`, of the service: uploads of campaigns that are not forgotten yet. Nil: see
+  /// ``audienceByteCountOrDefault``.
+  package var audienceByteCount: Int?
   /// `feedback: { every }`, of the service: how often the binary app's feedback service is read.
   /// Nil: daily. Zero: never.
   package var feedbackInterval: Duration?
@@ -107,6 +110,9 @@ package struct AppSettings: Hashable, Sendable, Codable {
 
   /// 16 MiB.
   package var queueByteCountOrDefault: Int { queueByteCount ?? 16 << 20 }
+
+  /// 8 GiB: a hundred million tokens.
+  package var audienceByteCountOrDefault: Int { audienceByteCount ?? 8 << 30 }
 
   /// The gateway to connect to. Apple switched its binary gateways off in 2021, so binary senders
   /// should name one.

@@ -34,16 +34,23 @@ extension CampaignRoutes {
     var upload = try AudienceUpload(
       path: runner.spool.audience(record.id), progress: begun.upload, skipping: skipCount,
       rows: AudienceRows(placeholders: try CampaignPlan(parsing: begun.content[...]).placeholders))
-    return try await receive(&upload, request, record.id)
+    return try await receive(&upload, request, begun)
   }
 
   private func receive(
-    _ upload: inout AudienceUpload, _ request: Request, _ id: StoredUUID
+    _ upload: inout AudienceUpload, _ request: Request, _ campaign: StoredCampaign
   ) async throws -> Response {
+    let id = campaign.id
     do {
+      var byteLimit = try await runner.audienceByteLimit(campaign)
       for try await part in request.body {
         try upload.take(part.readableBytesView)
-        if upload.unsyncedByteCount >= Self.syncByteCount { try await note(&upload, id) }
+        guard upload.byteCount <= byteLimit else { throw Self.tooLarge }
+        if upload.unsyncedByteCount >= Self.syncByteCount {
+          try await note(&upload, id)
+          // Others of the app may be uploaded at the same time.
+          byteLimit = try await runner.audienceByteLimit(campaign)
+        }
         guard isOpen() else { throw Problem.unavailable("The service is ending.", retryAfter: 30) }
       }
       try upload.complete()
@@ -62,6 +69,10 @@ extension CampaignRoutes {
       json.field("complete", true)
     }
   }
+
+  private static let tooLarge = Problem(
+    .contentTooLarge, "Too large", "The audiences of the app's campaigns would take more bytes than it may have.",
+    action: "Wait until campaigns are forgotten, or ask the operator for more: audiences: { bytes: … }.")
 
   /// Keeps what has come in so far.
   private func note(_ upload: inout AudienceUpload, _ id: StoredUUID) async throws {

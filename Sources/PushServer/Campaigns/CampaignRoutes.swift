@@ -96,8 +96,10 @@ struct CampaignRoutes: Sendable {
           .preconditionFailed, "Changed meanwhile", "The campaign has changed since it was read.",
           action: "Read it again, and decide anew.")
       }
-      let plan = try CampaignPlan(parsing: record.content[...]).changed(by: changes[...])
+      let old = try CampaignPlan(parsing: record.content[...])
+      let plan = try old.changed(by: changes[...])
       try plan.check(for: app)
+      try AudienceColumns(record.upload, path: runner.spool.audience(record.id)).check(plan, insteadOf: old)
       record.content = plan.content
     }
     return try await answer(changed)

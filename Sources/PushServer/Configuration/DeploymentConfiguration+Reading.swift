@@ -108,6 +108,11 @@ extension AppSettings {
     }
     if let value = reader.take("time-zone") { timeZone = try value.timeZone() }
     if let value = reader.take("quiet-hours") { quietHours = try value.quietHours() }
+    if let value = reader.take("audiences") {
+      var audiences = try YAMLReader(value)
+      audienceByteCount = try audiences.take("bytes")?.byteCount(in: 64 << 10...1 << 50)
+      try audiences.finish()
+    }
     if let value = reader.take("queue") {
       var queue = try YAMLReader(value)
       queueByteCount = try queue.take("bytes")?.byteCount(in: 64 << 10...4 << 30)

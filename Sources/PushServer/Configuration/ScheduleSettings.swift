@@ -24,5 +24,6 @@ extension CampaignTimes.App {
   init(_ settings: AppSettings?) {
     zone = settings?.timeZone.flatMap { TimeZone(identifier: $0) } ?? .gmt
     quietHours = settings?.quietHours.flatMap { QuietHours($0) }
+    audienceByteLimit = settings.map { Int64($0.audienceByteCountOrDefault) } ?? .max
   }
 }

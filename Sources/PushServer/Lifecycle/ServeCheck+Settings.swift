@@ -41,6 +41,9 @@ extension AppSettings {
     ]
     if let quietHours { sentences.append("campaigns rest at \(quietHours), \(timeZone ?? "UTC")") }
     if quietHours == nil, let timeZone { sentences.append("devices without a time zone are in \(timeZone)") }
+    if let audienceByteCount {
+      sentences.append("the audiences of its campaigns have at most \(Quantity.describe(byteCount: audienceByteCount))")
+    }
     if transport == .binary {
       switch feedbackInterval {
       case .zero?: sentences.append("its feedback service is never read")

@@ -7,7 +7,7 @@ extension AppSettings {
     known.credential = credential
     (known.rateLimit, known.weight, known.patience) = (rateLimit, weight, patience)
     (known.queueByteCount, known.bridgeClients) = (queueByteCount, bridgeClients)
-    (known.timeZone, known.quietHours) = (timeZone, quietHours)
+    (known.timeZone, known.quietHours, known.audienceByteCount) = (timeZone, quietHours, audienceByteCount)
     (known.feedbackInterval, known.feedbackService) = (feedbackInterval, feedbackService)
     return known
   }

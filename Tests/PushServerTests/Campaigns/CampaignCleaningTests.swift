@@ -46,12 +46,25 @@ struct CampaignCleaningTests {
     #expect(try folders() == Set(kept.map(\.text)))
     #expect(desk.live(old[0]) == nil)
 
+    // Drafts that nobody touches are forgotten too; what waits or sends is not.
+    let draft = kept[1]
+    var touched = try #require(try await store.campaign(draft))
+    touched.changedAt = now.after(seconds: 50)
+    #expect(try await store.update(touched, from: touched.version))
+    try await cleaning.forget(draftsUnchangedSince: now.after(seconds: 50))
+    #expect(try folders() == Set(kept.map(\.text)))
+    try await cleaning.forget(draftsUnchangedSince: now.after(seconds: 51))
+    #expect(try folders() == Set(kept.map(\.text)).subtracting([draft.text]))
+    #expect(try await store.campaign(draft) == nil)
+    try spool.make(draft)
+    try await cleaning.removeOrphans()
+
     // A process was killed between the store and the files; what is no campaign's stays.
     let orphan = StoredUUID.make(at: now)
     try spool.make(orphan)
     try FileManager.default.createDirectory(atPath: "\(spool.directory)/lost+found", withIntermediateDirectories: true)
     try await cleaning.removeOrphans()
-    #expect(try folders() == Set(kept.map(\.text) + ["lost+found"]))
+    #expect(try folders() == Set(kept.map(\.text) + ["lost+found"]).subtracting([draft.text]))
     try store.close()
   }
 }

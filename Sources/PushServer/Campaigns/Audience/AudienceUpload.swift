@@ -58,6 +58,9 @@ struct AudienceUpload {
     }
   }
 
+  /// Of the file, with what is not written yet.
+  var byteCount: Int64 { writtenByteCount + Int64(pending.count) }
+
   /// Lines of NDJSON are rows below a header that the upload does not have, and a value can have
   /// line ends.
   static func numbersRows(_ upload: StoredUpload) -> Bool { upload.format == Format.ndjson.rawValue }

@@ -11,14 +11,29 @@ struct CampaignCleaning: Sendable {
 
   /// Campaigns that ended before the instant.
   func forget(endedBefore oldest: StoreInstant) async throws(StoreError) {
-    var forgotten: [StoredUUID] = []
+    var count = 0
     repeat {
-      forgotten = try await desk.store.forgetCampaigns(endedBefore: oldest, limit: Self.limit)
-      for id in forgotten {
-        spool.remove(id)
-        desk.forget(id)
-      }
-    } while forgotten.count == Self.limit
+      count = remove(try await desk.store.forgetCampaigns(endedBefore: oldest, limit: Self.limit))
+    } while count == Self.limit
+  }
+
+  /// Campaigns that were never started, and that nobody has touched since the instant.
+  func forget(draftsUnchangedSince oldest: StoreInstant) async throws(StoreError) {
+    let states = [CampaignState.draft, .uploading].map(\.rawValue)
+    var count = 0
+    repeat {
+      count = remove(
+        try await desk.store.forgetCampaigns(in: states, unchangedSince: oldest, limit: Self.limit))
+    } while count == Self.limit
+  }
+
+  /// - Returns: how many.
+  private func remove(_ forgotten: [StoredUUID]) -> Int {
+    for id in forgotten {
+      spool.remove(id)
+      desk.forget(id)
+    }
+    return forgotten.count
   }
 
   /// Files of campaigns that an earlier process had forgotten when it was killed.

@@ -34,6 +34,12 @@ final class CampaignRunner: Service {
   /// A campaign that is started now begins now.
   func isDue(_ plan: CampaignPlan) -> Bool { plan.dueAt <= .now }
 
+  /// How many bytes the audience of a campaign may have, because of the app's others.
+  func audienceByteLimit(_ campaign: StoredCampaign) async throws(StoreError) -> Int64 {
+    schedule.app(campaign.app).audienceByteLimit
+      - (try await desk.store.audienceByteCount(app: campaign.app, besides: campaign.id))
+  }
+
   /// Goes on with what earlier processes left.
   func recover() async throws(StoreError) {
     for campaign in try await desk.store.openCampaigns() { desk.wake(campaign) }
@@ -73,7 +79,9 @@ final class CampaignRunner: Service {
       do throws(StoreError) {
         if isFirst { try await cleaning.removeOrphans() }
         isFirst = false
-        try await cleaning.forget(endedBefore: .now.after(seconds: -retention.components.seconds))
+        let oldest = StoreInstant.now.after(seconds: -retention.components.seconds)
+        try await cleaning.forget(endedBefore: oldest)
+        try await cleaning.forget(draftsUnchangedSince: oldest)
       } catch {
         logger.error("the store cannot be written", metadata: ["why": "\(error)"])
       }

@@ -7,6 +7,8 @@ struct CampaignTimes: Sendable {
   struct App: Sendable {
     var zone = TimeZone.gmt
     var quietHours: QuietHours?
+    /// Of all its uploads together.
+    var audienceByteLimit = Int64.max
   }
 
   /// How the campaign's app is at present, and what this process has of the campaign.
