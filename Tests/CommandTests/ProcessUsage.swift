@@ -12,9 +12,13 @@ struct ProcessUsage {
   }
 
   /// Resident memory.
-  func megabytes() throws -> Int {
+  func megabytes() throws -> Int { try megabytes("VmRSS:") }
+  /// The most that it has had.
+  func peakMegabytes() throws -> Int { try megabytes("VmHWM:") }
+
+  private func megabytes(_ name: String) throws -> Int {
     let status = try String(contentsOfFile: "/proc/\(process.identifier)/status", encoding: .utf8)
-    let line = try #require(status.split(separator: "\n").first { $0.hasPrefix("VmRSS:") })
+    let line = try #require(status.split(separator: "\n").first { $0.hasPrefix(name) })
     return try #require(line.split(separator: " ").dropFirst().first.flatMap { Int($0) }) / 1024
   }
 }

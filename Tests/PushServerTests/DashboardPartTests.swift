@@ -173,6 +173,7 @@ struct DashboardPartTests {
       ("soon", status { $0.credentialExpiry = now + 20 * 86_400 }, [.credentialExpiresSoon]),
       ("expired", status { $0.credentialExpiry = now - 1 }, [.credentialExpired]),
       ("old", status { $0.queue.oldestAge = .seconds(90) }, [.queueOld]),
+      ("stuck", status { $0.campaignStall = .seconds(90) }, [.campaignStuck]),
     ]
     // What waits is part of the alarm that says why.
     let stuck = status {
@@ -196,7 +197,7 @@ struct DashboardPartTests {
     let all = AlarmRules.alarms(
       statuses.map { ($0.0, $0.1) }, journalFailure: "no space left on device",
       disk: FreeSpace(of: "store", byteCount: 5), now: now)
-    #expect(all.count == 8)
+    #expect(all.count == 9)
     #expect(all.first?.name == .journalFailed)
     #expect(all.contains { $0.text == "The disk of the store has 5 B left." })
     #expect(all.map(\.severity) == all.map(\.severity).sorted(by: >))

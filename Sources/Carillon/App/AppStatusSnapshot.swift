@@ -32,7 +32,7 @@ package struct AppStatusSnapshot: Hashable, Sendable {
     /// By priority: 10, 5 and 1.
     package var byPriority: [Int: Int] = [:]
     /// How long the oldest notification without an outcome has waited, in this queue or on a
-    /// connection. Zero: there is none.
+    /// connection. Zero: there is none. Campaigns do not count: they have ``campaignStall``.
     package var oldestAge = Duration.zero
   }
 
@@ -45,6 +45,9 @@ package struct AppStatusSnapshot: Hashable, Sendable {
   package var queue = Queue()
   /// Notifications that were given to a connection, or wait for one that is about to send them.
   package var windowNotifications = 0
+  /// For how long no notification has got an outcome of the campaign that stands still for longest.
+  /// Zero: none stands still, as far as the looks at this tell.
+  package var campaignStall = Duration.zero
   /// What keeps a running app from progress at present.
   package var obstacle: Obstacle?
   /// Seconds since 1970; nil if nothing is known, as with token keys.
@@ -79,6 +82,7 @@ extension PushApp {
       open: activity.openCount, opening: activity.openingCount, closed: activity.closedCount)
     status.obstacle = app.obstacle
     if let intake { status.queue = intake.queue }
+    status.campaignStall = runtime.runs.longestStall
     status.windowNotifications = max(0, activity.inFlightCount - (intake?.storedCount ?? 0))
     return status
   }
@@ -88,6 +92,9 @@ extension PushApp {
     guard let runtime = entry.runtime else { return (entry.isPaused ? .paused : .running, nil) }
     return Self.state(runtime.app)
   }
+
+  /// See ``AppStatusSnapshot/campaignStall``: to be looked at every few seconds.
+  package var campaignStall: Duration { entry.runtime?.runs.longestStall ?? .zero }
 
   private static func state(_ app: App) -> (AppStatusSnapshot.State, String?) {
     if let failure = app.failure { return (.stopped, failure) }

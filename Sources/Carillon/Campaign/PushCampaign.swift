@@ -36,6 +36,7 @@ public final class PushCampaign: Sendable {
   private let isKept: Bool
   private let started = ContinuousClock.now
   private let ending = Mutex<Ending?>(nil)
+  private let stallClock = Mutex(StallClock())
   private let ended = Gate()
 
   init(
@@ -56,7 +57,9 @@ public final class PushCampaign: Sendable {
   /// Sends everything. Called once, by the deployment.
   func serve(_ runtime: AppRuntime) async {
     let number = runtime.runs.add(
-      RunRegistry.Run(drain: { self.cutShort() }, cancel: { self.cutShort() }, isKept: isKept))
+      RunRegistry.Run(
+        drain: { self.cutShort() }, cancel: { self.cutShort() }, isKept: isKept,
+        stall: isKept ? { self.stall } : nil))
     if number == nil { cutShort() }
     do throws(AudienceError) {
       try await source.run(run, chunk: chunk)
@@ -66,6 +69,13 @@ public final class PushCampaign: Sendable {
     if run.ledger.isCancelled, let reason = runtime.app.failure { note(.appStopped(reason)) }
     ended.open()
     if let number { runtime.runs.remove(number) }
+  }
+
+  private var stall: Duration {
+    let account = accountSoFar
+    return stallClock.withLock {
+      $0.look(settledCount: account.submitted - account.inFlight, isPaused: isPaused, now: loop.now)
+    }
   }
 
   /// The first reason counts.

@@ -9,6 +9,8 @@ final class RunRegistry: Sendable {
     var cancel: @Sendable () -> Void
     /// It may go on when its app was removed and comes back.
     var isKept = false
+    /// For how long it has stood still; see ``StallClock``.
+    var stall: (@Sendable () -> Duration)?
   }
 
   private struct State {
@@ -47,6 +49,12 @@ final class RunRegistry: Sendable {
     }
     for run in runs { run.drain() }
     if runs.isEmpty { finished.open() }
+  }
+
+  /// For how long the one has stood still that has done so for longest.
+  var longestStall: Duration {
+    let runs = state.withLock { Array($0.runs.values) }
+    return runs.compactMap { $0.stall?() }.max() ?? .zero
   }
 
   /// Something goes on that may go on when its app comes back.

@@ -65,11 +65,13 @@ struct CampaignRoutes: Sendable {
       }
       cursor = id
     }
-    let records = try await desk.store.campaigns(app: app.id, before: cursor, limit: limit + 1)
+    let page = ListPage(
+      try await desk.store.campaigns(app: app.id, before: cursor, limit: ListPage<StoredCampaign>.readLimit(limit)),
+      limit: limit)
     var items: [String] = []
-    for record in records.prefix(limit) { items.append(try await standings.standing(record).json) }
+    for record in page.items { items.append(try await standings.standing(record).json) }
     var text = #"{"items":["# + items.joined(separator: ",") + "]"
-    if records.count > limit { text += #","nextCursor":"\#(records[limit - 1].id.text)""# }
+    if let last = page.last { text += #","nextCursor":"\#(last.id.text)""# }
     return .json(text: text + "}")
   }
 

@@ -23,9 +23,10 @@ struct AppRoutes: Sendable {
     let cursor = parameters["cursor"].map { String($0) } ?? ""
     let apps = access.deployment.apps.filter { caller.sees(app: $0.id) && $0.id > cursor }
       .sorted { $0.id < $1.id }
+    let page = ListPage(apps, limit: limit)
     return .json { json in
-      json.array("items", Array(apps.prefix(limit))) { write($0, to: &$1) }
-      if apps.count > limit { json.field("nextCursor", apps[limit - 1].id) }
+      json.array("items", page.items) { write($0, to: &$1) }
+      json.field("nextCursor", page.last?.id)
     }
   }
 

@@ -7,7 +7,7 @@ struct Alarm: Hashable, Sendable {
   /// As metrics and the guide call them.
   enum Name: String, Hashable, Sendable, CaseIterable {
     case journalFailed, diskAlmostFull, appStopped, appSuspended, nothingGetsThrough, credentialExpired
-    case credentialExpiresSoon, queueOld, appPaused
+    case credentialExpiresSoon, queueOld, campaignStuck, appPaused
   }
 
   enum Severity: Int, Hashable, Sendable, Comparable {
@@ -101,6 +101,11 @@ struct AlarmRules: Sendable {
         add(
           .queueOld, .warning, "Its oldest notification has waited for \(AgeText.text(status.queue.oldestAge)).",
           "See its connections, its rate limit, and whether a campaign fills its queue.")
+      } else if status.campaignStall >= oldestAge {
+        add(
+          .campaignStuck, .warning,
+          "A campaign has stood still for \(AgeText.text(status.campaignStall)).",
+          "See its connections, and whether its gateway answers.")
       }
     }
     if let expiry = status.credentialExpiry {

@@ -41,7 +41,11 @@ final class Seeing: Sendable {
   }
 
   func sample(_ deployment: Deployment, now: ContinuousClock.Instant) {
-    let counts = deployment.apps.map { ($0.id, $0.tally.account.settled) }
+    let counts = deployment.apps.map { app in
+      // Whether campaigns stand still is known from one look to the next.
+      _ = app.campaignStall
+      return (app.id, app.tally.account.settled)
+    }
     rates.withLock { rates in
       var kept: [String: RateWindow] = [:]
       for (id, count) in counts {

@@ -51,10 +51,12 @@ struct DeviceRoutes: Sendable {
     let limit = try parameters.integer("limit", in: 1...1000) ?? 100
     let cursor = try parameters.integer("cursor", in: 0...Int.max) ?? 0
     let tag = try parameters["tag"].map { try DeviceTag.normalised(String($0)) }
-    let devices = try await store.devices(app: app.id, tag: tag, after: Int64(cursor), limit: limit)
+    let devices = try await store.devices(
+      app: app.id, tag: tag, after: Int64(cursor), limit: ListPage<StoredDevice>.readLimit(limit))
+    let page = ListPage(devices, limit: limit)
     return .json { json in
-      json.array("items", devices) { Self.write($0, to: &$1) }
-      if devices.count == limit, let last = devices.last { json.field("nextCursor", String(last.key)) }
+      json.array("items", page.items) { Self.write($0, to: &$1) }
+      json.field("nextCursor", page.last.map { String($0.key) })
     }
   }
 

@@ -14,6 +14,7 @@ struct AppMetrics: Sendable {
   private let queue: [(Int, GaugeSeries)]
   private let queueBytes: GaugeSeries
   private let queueOldest: GaugeSeries
+  private let campaignStalled: GaugeSeries
   private let window: GaugeSeries
   private let connections: (open: GaugeSeries, opening: GaugeSeries, closed: GaugeSeries)
   private let paused: [(PauseCause, GaugeSeries)]
@@ -35,6 +36,7 @@ struct AppMetrics: Sendable {
     queue = [10, 5, 1].map { ($0, registry.gauge(Metric.queueNotifications, labels + [("priority", "\($0)")])) }
     queueBytes = registry.gauge(Metric.queueBytes, labels)
     queueOldest = registry.gauge(Metric.queueOldest, labels)
+    campaignStalled = registry.gauge(Metric.campaignStalled, labels)
     window = registry.gauge(Metric.window, labels)
     connections = (
       registry.gauge(Metric.connections, labels + [("state", "open")]),
@@ -71,6 +73,7 @@ struct AppMetrics: Sendable {
     for (priority, gauge) in queue { gauge.set(Int64(status.queue.byPriority[priority] ?? 0)) }
     queueBytes.set(Int64(status.queue.byteCount))
     queueOldest.set(status.queue.oldestAge / .seconds(1))
+    campaignStalled.set(status.campaignStall / .seconds(1))
     window.set(Int64(status.windowNotifications))
     connections.open.set(Int64(status.connections.open))
     connections.opening.set(Int64(status.connections.opening))
@@ -90,8 +93,8 @@ struct AppMetrics: Sendable {
   /// All of them, for an app that is there no longer.
   var series: [any MetricSeries] {
     var all: [any MetricSeries] = [
-      submitted, resent, possibleDuplicates, queueBytes, queueOldest, window, connections.open, connections.opening,
-      connections.closed,
+      submitted, resent, possibleDuplicates, queueBytes, queueOldest, campaignStalled, window, connections.open,
+      connections.opening, connections.closed,
     ]
     all += queue.map { $0.1 }
     all += outcomes.values.map { $0 }

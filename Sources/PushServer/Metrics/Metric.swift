@@ -24,7 +24,12 @@ enum Metric {
   static let queueBytes = MetricDescription(
     name: "carillon_queue_bytes", help: "Bytes of the payloads that wait for a connection.", kind: .gauge)
   static let queueOldest = MetricDescription(
-    name: "carillon_queue_oldest_seconds", help: "Age of the oldest notification that has no outcome.",
+    name: "carillon_queue_oldest_seconds",
+    help: "Age of the oldest notification without an outcome that was taken in by itself or in a batch.",
+    kind: .gauge)
+  static let campaignStalled = MetricDescription(
+    name: "carillon_campaign_stalled_seconds",
+    help: "Time without any outcome of the app's campaign that stands still for longest; paused and held ones do not.",
     kind: .gauge)
   static let window = MetricDescription(
     name: "carillon_window_notifications",
@@ -92,7 +97,7 @@ enum Metric {
   /// In the order of the export.
   static let all = [
     ready, submitted, outcomes, resent, possibleDuplicates, reconnects, queueNotifications, queueBytes, queueOldest,
-    window, connections, paused, credentialExpiry, deliveryDuration, batchSize, bridgeClients, bridgeFrames,
+    campaignStalled, window, connections, paused, credentialExpiry, deliveryDuration, batchSize, bridgeClients, bridgeFrames,
     bridgeAlreadyDelivered, bridgeResponses, bridgeSilentCloses, bridgeFeedback, bridgeRefused, journalSync, journalLag,
     journalFailed,
     storeLog, requestDuration,
