@@ -50,7 +50,7 @@ struct CampaignRestoreServeTests {
     try await running.end()
   }
 
-  @Test("a campaign whose time passed long before the service ran waits for a person, one that is a little late does not")
+  @Test("a campaign whose time passed long before the service ran waits for a person; one a little late does not")
   func overdue() async throws {
     var running = try await RunningServe.withCampaigns()
     var site = running.campaigns

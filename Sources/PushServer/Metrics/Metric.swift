@@ -97,9 +97,8 @@ enum Metric {
   /// In the order of the export.
   static let all = [
     ready, submitted, outcomes, resent, possibleDuplicates, reconnects, queueNotifications, queueBytes, queueOldest,
-    campaignStalled, window, connections, paused, credentialExpiry, deliveryDuration, batchSize, bridgeClients, bridgeFrames,
-    bridgeAlreadyDelivered, bridgeResponses, bridgeSilentCloses, bridgeFeedback, bridgeRefused, journalSync, journalLag,
-    journalFailed,
-    storeLog, requestDuration,
+    campaignStalled, window, connections, paused, credentialExpiry, deliveryDuration, batchSize, bridgeClients,
+    bridgeFrames, bridgeAlreadyDelivered, bridgeResponses, bridgeSilentCloses, bridgeFeedback, bridgeRefused, journalSync,
+    journalLag, journalFailed, storeLog, requestDuration,
   ]
 }
