@@ -35,7 +35,7 @@ struct LargeUploadServeTests {
       let upload = try await site.upload(path, repeatElement(line, count: lineCount), headers: [:])
       #expect(upload.lines == lineCount)
     }
-    // One line in a hundred is a device; the others are rejected, and only the first ones are named.
+    // One line in a hundred is a device; the others are rejected, and the first ones are named.
     let wrong = #"{"token":"\#(token)","colour":"\#(long)"}"#
     try await check("import", lineByteCount: wrong.utf8.count + 1) { lineCount in
       let lines = (0..<lineCount).lazy.map { number in

@@ -56,10 +56,9 @@ public final class PushCampaign: Sendable {
 
   /// Sends everything. Called once, by the deployment.
   func serve(_ runtime: AppRuntime) async {
-    let number = runtime.runs.add(
-      RunRegistry.Run(
-        drain: { self.cutShort() }, cancel: { self.cutShort() }, isKept: isKept,
-        stall: isKept ? { self.stall } : nil))
+    var registered = RunRegistry.Run(drain: { self.cutShort() }, cancel: { self.cutShort() }, isKept: isKept)
+    if isKept { registered.stall = { self.stall() } }
+    let number = runtime.runs.add(registered)
     if number == nil { cutShort() }
     do throws(AudienceError) {
       try await source.run(run, chunk: chunk)
@@ -71,7 +70,7 @@ public final class PushCampaign: Sendable {
     if let number { runtime.runs.remove(number) }
   }
 
-  private var stall: Duration {
+  private func stall() -> Duration {
     let account = accountSoFar
     return stallClock.withLock {
       $0.look(settledCount: account.submitted - account.inFlight, isPaused: isPaused, now: loop.now)

@@ -58,8 +58,8 @@ package struct AppSettings: Hashable, Sendable, Codable {
   package var timeZone: String?
   /// `quiet-hours`, of the service, such as `22:00-08:00`. Nil: none.
   package var quietHours: String?
-  /// `audiences: { bytes }`, of the service: uploads of campaigns that are not forgotten yet. Nil: see
-  /// ``audienceByteCountOrDefault``.
+  /// `audiences: { bytes }`, of the service: uploads of campaigns that are not forgotten yet. Nil:
+  /// see ``audienceByteCountOrDefault``.
   package var audienceByteCount: Int?
   /// `feedback: { every }`, of the service: how often the binary app's feedback service is read.
   /// Nil: daily. Zero: never.

@@ -44,8 +44,8 @@ extension CampaignRoutes {
     do {
       var byteLimit = try await runner.audienceByteLimit(campaign)
       for try await part in request.body {
+        guard upload.byteCount + Int64(part.readableBytes) <= byteLimit else { throw Self.tooLarge }
         try upload.take(part.readableBytesView)
-        guard upload.byteCount <= byteLimit else { throw Self.tooLarge }
         if upload.unsyncedByteCount >= Self.syncByteCount {
           try await note(&upload, id)
           // Others of the app may be uploaded at the same time.

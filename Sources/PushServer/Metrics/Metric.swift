@@ -98,7 +98,7 @@ enum Metric {
   static let all = [
     ready, submitted, outcomes, resent, possibleDuplicates, reconnects, queueNotifications, queueBytes, queueOldest,
     campaignStalled, window, connections, paused, credentialExpiry, deliveryDuration, batchSize, bridgeClients,
-    bridgeFrames, bridgeAlreadyDelivered, bridgeResponses, bridgeSilentCloses, bridgeFeedback, bridgeRefused, journalSync,
-    journalLag, journalFailed, storeLog, requestDuration,
+    bridgeFrames, bridgeAlreadyDelivered, bridgeResponses, bridgeSilentCloses, bridgeFeedback, bridgeRefused,
+    journalSync, journalLag, journalFailed, storeLog, requestDuration,
   ]
 }

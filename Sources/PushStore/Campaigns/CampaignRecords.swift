@@ -29,8 +29,8 @@ package protocol CampaignRecords: Sendable {
   func end(_ parts: [EndedCampaignPart]) throws(StoreError)
   /// Forgets campaigns that ended before an instant, at most so many, and returns them.
   func forgetCampaigns(endedBefore instant: StoreInstant, limit: Int) async throws(StoreError) -> [StoredUUID]
-  /// Forgets campaigns in some states that nobody has changed since an instant, at most so many, and
-  /// returns them.
+  /// Forgets campaigns in some states that nobody has changed since an instant, at most so many,
+  /// and returns them.
   func forgetCampaigns(
     in states: [String], unchangedSince instant: StoreInstant, limit: Int
   ) async throws(StoreError) -> [StoredUUID]

@@ -37,7 +37,7 @@ struct CampaignUploadTests {
     let id = try await draft()
     _ = try await desk.beginUpload(id, at: nil)
     try await store(lines: 5, of: id)
-    // Its sender has read that there are five lines; then the last ones of the cut upload are stored.
+    // Its sender has read that there are five lines; then the last ones are stored.
     try await store(lines: 8, of: id)
     let (campaign, skipCount) = try await desk.beginUpload(id, at: 6)
     #expect(campaign.upload.lineCount == 8)
@@ -52,7 +52,7 @@ struct CampaignUploadTests {
   func gap() async throws {
     let id = try await draft()
     let problem = await #expect(throws: Problem.self) { try await desk.beginUpload(id, at: 2) }
-    #expect(problem?.status == .conflict)
+    #expect(problem?.title == "Lines missing")
     #expect(problem?.action == "Go on with Carillon-First-Line: 1.")
     #expect(try await store.campaign(id)?.status == .draft)
     try store.close()

@@ -17,8 +17,8 @@ struct CampaignDivision: Sendable {
     var hasMalformed = false
     /// These are left out.
     var isLeftOut = false
-    /// The time zones of whom it is for; an empty name is the app's. Nil: of an older version, which
-    /// did not keep quiet hours while a part is sent.
+    /// The time zones of whom it is for; an empty name is the app's. Nil: of an older version,
+    /// which did not keep quiet hours while a part is sent.
     var clocks: [String]?
 
     var bytes: [UInt8] { (try? JSONEncoder().encode(self)).map(Array.init) ?? [] }

@@ -26,8 +26,8 @@ struct CampaignDrive: Sendable {
   /// Clocks can be set, so it looks at them at least as often.
   private static let longestWait = Duration.seconds(60)
   private static let pauseAfterTrouble = Duration.seconds(1)
-  /// A campaign that begins so much later than it should, in milliseconds, is of no use any more, or
-  /// was sent before its store was restored from a backup.
+  /// A campaign that begins so much later than it should, in milliseconds, is of no use any more,
+  /// or was sent before its store was restored from a backup.
   private static let latestBeginning: Int64 = 3600 * 1000
 
   private var store: any Store { desk.store }
