@@ -4,9 +4,9 @@ internal import Testing
 
 @Suite("large bodies to carillon serve", .timeLimit(.minutes(20)))
 struct LargeUploadServeTests {
-  /// What a service may take more than before while it reads a body of over a hundred.
-  private static let megabyteLimit = 60
-  private static let bodyMegabytes = 120
+  /// What a service may take more than before while it reads a body.
+  private static let megabyteLimit = 25
+  private static let bodyMegabytes = 40
 
   @Test("an audience and an import are streamed to the disk, and never held")
   func memory() async throws {
