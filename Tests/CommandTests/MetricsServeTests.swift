@@ -24,6 +24,29 @@ struct MetricsServeTests {
     return Export(text: reply.text)
   }
 
+  @Test("a campaign that stands still has an age of its own, and none while it is paused")
+  func stalledCampaign() async throws {
+    let running = try await RunningServe.withCampaigns(rules: "http2: { no-answer: { every: 1, taken: true } }")
+    let site = running.campaigns
+    func age(_ name: String) async throws -> Double {
+      let export = try await Self.export(running.serve, running.service.admin)
+      return try #require(export.value("carillon_\(name)_seconds{app=\"news\"}"))
+    }
+    #expect(try await age("campaign_stalled") == 0)
+    let path = try await site.make()
+    _ = try await site.upload(path, (0..<100).map { HTTP2Site.token($0) })
+    try await site.act(path, "start")
+    try await waitUntil("it stands still") { try await age("campaign_stalled") >= 2 }
+    #expect(try await age("queue_oldest") == 0)
+    try await site.act(path, "pause")
+    try await waitUntil("it is paused") { try await age("campaign_stalled") == 0 }
+    // What is in flight gets no outcome: an orderly end would wait for it.
+    running.service.process.send(SIGKILL)
+    _ = await running.service.process.ending()
+    running.upstream.simulator.send(SIGTERM)
+    _ = await running.upstream.simulator.ending()
+  }
+
   @Test("the bridge: what clients did is in the metrics and on the app's page")
   func bridge() async throws {
     let bridge = try BridgeSite()
