@@ -121,13 +121,17 @@ package struct BridgeWindow: Sendable {
   /// The bridge ends, or its upstream does: nothing more is taken, and the client is told how far
   /// it came.
   ///
-  /// - Parameter frame: nothing from this one on was taken in. Nil: everything was.
-  package mutating func end(before frame: UInt64? = nil, now: Instant) {
+  /// - Parameters:
+  ///   - frame: nothing from this one on was taken in. Nil: everything was.
+  ///   - latest: when the conclusion must be drawn, if that is earlier than it would be.
+  package mutating func end(before frame: UInt64? = nil, by latest: Instant? = nil, now: Instant) {
     guard conclusion == nil else { return }
     if let frame { lastFrame = min(lastFrame ?? .max, frame) }
     isEnding = true
     setDeadline(now)
+    if let latest { deadline = min(deadline ?? latest, latest) }
     advance()
+    woken(now: now)
   }
 
   /// The client sends nothing more. It may still read.
@@ -140,8 +144,8 @@ package struct BridgeWindow: Sendable {
 
   package mutating func woken(now: Instant) {
     guard conclusion == nil, let deadline, now >= deadline else { return }
-    // A client that has closed was silent about no failure: there is nothing to say.
-    conclusion = firstFailure == nil && !isEnding ? .finished : shutDown
+    // A client of command 0 that closed its side takes everything for accepted.
+    conclusion = firstFailure == nil && !isEnding && isMute ? .finished : shutDown
   }
 
   // MARK: Steps
@@ -166,8 +170,10 @@ package struct BridgeWindow: Sendable {
     if isEnding { conclusion = shutDown } else if peerHasClosed { conclusion = .finished }
   }
 
+  /// Whether a response would say nothing to the client.
+  private var isMute: Bool { isSimpleOnly && nextFrame > 0 }
+
   private var shutDown: Conclusion {
-    let isMute = isSimpleOnly && nextFrame > 0
     if limits.plantedMistake == .namesUnanswered, entries.count > 0 {
       let last = entries[entries.count - 1].identifier
       return .shutDown(from: nextFrame, ErrorResponse(status: .shutdown, identifier: last))

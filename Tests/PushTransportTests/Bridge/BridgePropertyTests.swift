@@ -63,6 +63,7 @@ struct BridgePropertyTests {
     // Indices of what was forwarded.
     var unanswered: [Int] = []
     var unsent: [UInt8] = []
+    var hasClosedItsSide = false
     var steps = 0
     while steps < 100_000 {
       steps += 1
@@ -70,13 +71,16 @@ struct BridgePropertyTests {
       if isQuiet { bridge.deliver(connection) }
       // The client reads late: it may write a lot meanwhile.
       if let held = bridge.connections[connection]?.isEnded, held, isQuiet || generator.chance(20) {
-        client.read(bridge.connections.removeValue(forKey: connection)?.response)
+        let response = bridge.connections.removeValue(forKey: connection)?.response
+        // Everything was accepted.
+        if hasClosedItsSide, response == nil { return }
+        client.read(response)
         if client.isConfirmed, !client.hasWork || client.kind == .pushy && unanswered.isEmpty {
           if !client.hasWork { return }
         }
         connection = bridge.connect("client")
         client.connected()
-        unsent = []
+        (unsent, hasClosedItsSide) = ([], false)
         continue
       }
       if isQuiet, bridge.connections[connection]?.isEnded == false { return }
@@ -108,8 +112,12 @@ struct BridgePropertyTests {
           client.read(nil)
           connection = bridge.connect("client")
           client.connected()
-          unsent = []
+          (unsent, hasClosedItsSide) = ([], false)
         }
+      case 99 where cutsConnections && !hasClosedItsSide && !client.hasWork && unsent.isEmpty:
+        guard bridge.connections[connection]?.isEnded == false else { break }
+        hasClosedItsSide = true
+        bridge.peerClosed(connection)
       default: bridge.now = bridge.now + .milliseconds(10)
       }
     }

@@ -174,6 +174,13 @@ package struct BridgeModel {
     connections[id] = connection
   }
 
+  /// The client closes its side, and reads on.
+  package mutating func peerClosed(_ id: UInt64) {
+    guard let connection = connections.removeValue(forKey: id) else { return }
+    perform(connection.session.peerClosed(now: now), connection, id)
+    connections[id] = connection
+  }
+
   /// The connection breaks: neither side knows what the other has.
   package mutating func cut(_ id: UInt64) {
     guard let connection = connections.removeValue(forKey: id) else { return }

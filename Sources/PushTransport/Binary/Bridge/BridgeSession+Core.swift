@@ -19,7 +19,12 @@ extension BridgeSession {
     private var payloadDigest = FrameDigest(high: 0, low: 0)
     private var peerHasClosed = false
     private var brokeOff = false
-    /// When the frame began that the decoder holds in part.
+    /// Whether the decoder holds a part of a frame.
+    private var holdsPart = false
+    /// Whether the shell reads from the socket.
+    private var isReading = true
+    /// Since when the rest of a frame is awaited from the client. Nil: it is not. While nothing is
+    /// read, the rest may wait in the socket.
     private var partSince: Instant?
     private var frameCountAtRead: UInt64 = 0
 
@@ -83,15 +88,21 @@ extension BridgeSession {
       }
     }
 
-    mutating func read(holdsPart: Bool, now: Instant) {
-      let isNewPart = window.nextFrame != frameCountAtRead
+    mutating func read(holdsPart: Bool) {
+      if window.nextFrame != frameCountAtRead { partSince = nil }
       frameCountAtRead = window.nextFrame
-      if !holdsPart { partSince = nil } else if partSince == nil || isNewPart { partSince = now }
+      self.holdsPart = holdsPart
+    }
+
+    mutating func setReading(_ isReading: Bool, now: Instant) {
+      self.isReading = isReading
+      awaitPart(now: now)
     }
 
     mutating func peerClosed(holdsPart: Bool, now: Instant) {
       peerHasClosed = true
-      brokeOff = holdsPart
+      // Behind a frame that failed, the decoder goes no further: its part says nothing.
+      brokeOff = holdsPart && window.takesFrames
       switch phase {
       case .open: window.peerClosed(now: now)
       case .draining: close()
@@ -114,15 +125,23 @@ extension BridgeSession {
 
     mutating func takeActions(now: Instant) -> [BridgeAction] {
       if case .open = phase, let conclusion = window.conclusion { conclude(conclusion, now: now) }
+      awaitPart(now: now)
       return actions.isEmpty ? [] : exchange(&actions, with: [])
     }
 
+    private mutating func awaitPart(now: Instant) {
+      guard case .open = phase, holdsPart, isReading, !peerHasClosed, window.takesFrames, window.hasRoom else {
+        partSince = nil
+        return
+      }
+      if partSince == nil { partSince = now }
+    }
+
     private mutating func conclude(_ conclusion: BridgeWindow.Conclusion, now: Instant) {
-      partSince = nil
       switch conclusion {
       case .failed(let frame, let response): finish(from: frame + 1, response, now: now)
-      case .shutDown(let frame, let response): finish(from: frame, response, now: now)
       // A client that breaks off in the middle of a frame does not know how far it came.
+      case .shutDown(let frame, let response): finish(from: brokeOff ? 0 : frame, response, now: now)
       case .finished: finish(from: brokeOff ? 0 : nil, nil, now: now)
       }
     }

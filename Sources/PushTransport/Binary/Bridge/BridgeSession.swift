@@ -44,7 +44,7 @@ package struct BridgeSession: ~Copyable {
     package var window = BridgeWindow.Limits()
     /// How long a client may take to close after the error response.
     package var drainTime = Duration.seconds(2)
-    /// A frame must be complete this long after its first byte.
+    /// A frame must be complete this long after its first byte, or after reading went on.
     package var frameTime = Duration.seconds(60)
 
     package init() {}
@@ -67,6 +67,10 @@ package struct BridgeSession: ~Copyable {
   /// Frames that arrived, also those that were refused.
   package var frameCount: UInt64 { core.window.nextFrame }
   package var pendingCount: Int { core.window.pendingCount }
+  /// The connection ends because a frame of command 0 failed.
+  package var hasFailedSilently: Bool {
+    if case .failed(_, nil)? = core.window.conclusion { true } else { false }
+  }
 
   /// The client's next bytes, cut anywhere.
   package mutating func received(
@@ -74,7 +78,7 @@ package struct BridgeSession: ~Copyable {
   ) -> [BridgeAction] {
     if core.takesFrames {
       unsafe Self.decode(bytes, now: now, decoder: &decoder, core: &core, intake: &intake)
-      core.read(holdsPart: decoder.pendingByteCount > 0, now: now)
+      core.read(holdsPart: decoder.pendingByteCount > 0)
     }
     return core.takeActions(now: now)
   }
@@ -97,9 +101,13 @@ package struct BridgeSession: ~Copyable {
 
   /// The bridge ends, or its upstream does.
   ///
-  /// - Parameter frame: nothing from this one on was taken in. Nil: everything was.
-  package mutating func end(before frame: UInt64? = nil, now: Instant) -> [BridgeAction] {
-    core.window.end(before: frame, now: now)
+  /// - Parameters:
+  ///   - frame: nothing from this one on was taken in. Nil: everything was.
+  ///   - latest: when the conclusion must be drawn, if that is earlier than it would be.
+  package mutating func end(
+    before frame: UInt64? = nil, by latest: Instant? = nil, now: Instant
+  ) -> [BridgeAction] {
+    core.window.end(before: frame, by: latest, now: now)
     return core.takeActions(now: now)
   }
 
@@ -107,6 +115,11 @@ package struct BridgeSession: ~Copyable {
   package mutating func peerClosed(now: Instant) -> [BridgeAction] {
     core.peerClosed(holdsPart: decoder.pendingByteCount > 0, now: now)
     return core.takeActions(now: now)
+  }
+
+  /// The shell has stopped reading from the socket, or reads again.
+  package mutating func setReading(_ isReading: Bool, now: Instant) {
+    core.setReading(isReading, now: now)
   }
 
   package mutating func woken(now: Instant) -> [BridgeAction] {
