@@ -13,6 +13,9 @@ package struct PeerIdentity: Sendable, Hashable {
   package let environments: Set<PushEnvironment>
   /// SHA-256 of the certificate, 32 bytes.
   package let certificateSHA256: [UInt8]
+  /// Why no authority counts as the issuer of the certificate; nil: one does, and the dates are
+  /// good, or a ``ClientCertificatePolicy/judge`` was not asked.
+  package internal(set) var distrust: String?
 
   /// In lower-case hexadecimal.
   package var fingerprint: String { Digest.hexadecimal(certificateSHA256) }

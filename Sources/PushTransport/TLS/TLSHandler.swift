@@ -116,6 +116,12 @@ package final class TLSHandler: ChannelDuplexHandler {
   /// The protocol that ALPN selected; nil before the end of the handshake.
   package var applicationProtocol: String? { session.applicationProtocol }
 
+  /// The identity of a server's client, with the trust that it would have in a handshake of another
+  /// context: the authorities may have changed since its own.
+  package func peerIdentity(trustedBy context: TLSContext) -> PeerIdentity? {
+    session.peerIdentity(trustedBy: context)
+  }
+
   /// Encrypts `bytes` and writes them to the socket at once, around the pipeline, for large
   /// batches. Ignored unless the session is open.
   package func send(_ bytes: UnsafeRawBufferPointer) {

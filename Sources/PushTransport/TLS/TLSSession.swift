@@ -36,6 +36,8 @@ internal import PushWire
   private var hasOfferedTicket = false
   private var hasTicketArrived = false
   private var distrust: String?
+  /// What a ``ClientCertificatePolicy/judge`` was told about the client's certificate.
+  private var judgedDistrust: String?
 
   /// The most plaintext of a record (RFC 8446, section 5.1).
   private static let recordByteCount = 16 * 1024
@@ -110,7 +112,32 @@ internal import PushWire
   /// The peer's identity; nil before the handshake and if it presented no certificate.
   package var peerIdentity: PeerIdentity? {
     guard let certificate = unsafe SSL_get1_peer_certificate(ssl) else { return nil }
-    return unsafe PeerIdentity(X509Handle(taking: certificate))
+    var identity = unsafe PeerIdentity(X509Handle(taking: certificate))
+    identity.distrust = judgedDistrust
+    return identity
+  }
+
+  /// The identity of a server's client, with the trust that it would have in a handshake of another
+  /// context.
+  func peerIdentity(trustedBy other: TLSContext) -> PeerIdentity? {
+    guard let pointer = unsafe SSL_get1_peer_certificate(ssl) else { return nil }
+    let certificate = unsafe X509Handle(taking: pointer)
+    var identity = PeerIdentity(certificate)
+    identity.distrust = distrust(of: certificate, by: other)
+    return identity
+  }
+
+  private func distrust(of certificate: X509Handle, by other: TLSContext) -> String? {
+    guard other.clients.trust != nil else { return Self.noAuthority }
+    OpenSSLErrors.clear()
+    guard let check = unsafe X509_STORE_CTX_new() else { return Self.notTrusted(OpenSSLErrors.take()) }
+    defer { unsafe X509_STORE_CTX_free(check) }
+    let authorities = unsafe SSL_CTX_get_cert_store(other.settings.pointer)
+    // Without the client's own certificate, as the server's side of a session has the chain.
+    guard unsafe X509_STORE_CTX_init(check, authorities, certificate.pointer, SSL_get_peer_cert_chain(ssl)) == 1,
+      unsafe X509_STORE_CTX_set_default(check, "ssl_client") == 1
+    else { return Self.notTrusted(OpenSSLErrors.take()) }
+    return unsafe Self.distrust(verifying: check)
   }
 
   /// Starts the handshake with a client's first message. A server sends nothing yet.
@@ -397,14 +424,8 @@ extension TLSSession {
   ) -> Int32 {
     // The check may put another certificate into its place.
     guard let leaf = unsafe Self.copy(X509_STORE_CTX_get0_cert(store)) else { return 0 }
-    var distrust: String?
-    if !hasTrust {
-      distrust = "no authority is configured for clients"
-    } else if unsafe X509_verify_cert(store) != 1 {
-      let error = unsafe X509_STORE_CTX_get_error(store)
-      distrust = unsafe "its certificate is not trusted: \(String(cString: X509_verify_cert_error_string(Int(error))))"
-    }
-    OpenSSLErrors.clear()
+    let distrust = unsafe hasTrust ? Self.distrust(verifying: store) : Self.noAuthority
+    judgedDistrust = distrust
     if let refusal = judge(PeerIdentity(leaf), distrust) {
       unsafe X509_STORE_CTX_set_error(store, refusal.verifyError)
       self.distrust = "the server's policy refused the client's certificate"
@@ -412,6 +433,18 @@ extension TLSSession {
     }
     unsafe X509_STORE_CTX_set_error(store, X509_V_OK)
     return 1
+  }
+
+  private static let noAuthority = "no authority is configured for clients"
+
+  private static func notTrusted(_ reason: String) -> String { "its certificate is not trusted: \(reason)" }
+
+  /// Why a check of a client's certificate fails; nil: it succeeds.
+  private static func distrust(verifying check: OpaquePointer?) -> String? {
+    defer { OpenSSLErrors.clear() }
+    guard unsafe X509_verify_cert(check) != 1 else { return nil }
+    let error = unsafe X509_STORE_CTX_get_error(check)
+    return unsafe notTrusted(String(cString: X509_verify_cert_error_string(Int(error))))
   }
 
   private static func copy(_ certificate: OpaquePointer?) -> X509Handle? {
