@@ -102,6 +102,13 @@ public struct PushApp: Sendable, Identifiable {
   /// deployment runs. See ``DeploymentEvent/Kind-swift.enum/stopped(reason:)``.
   public var stopReason: String? { entry.runtime.flatMap { $0.app.failure ?? $0.app.hold.suspension } }
 
+  /// As ``stopReason``, but nil also if the app tries again by itself.
+  package var lastingStopReason: String? {
+    guard let app = entry.runtime?.app else { return nil }
+    let hold = app.hold
+    return app.failure ?? (hold.retryAt == nil ? hold.suspension : nil)
+  }
+
   /// Lets nothing new be sent until ``resume()``.
   ///
   /// What is in flight gets its outcome; then the app's connections are closed, and none is opened.

@@ -33,12 +33,15 @@ extension Bridge {
   }
 
   /// Reads what a changed configuration names: apps, pinned certificates, and the bridge's own.
-  /// What cannot be used stays as it was, and so do connections that are open.
+  /// What cannot be used stays as it was. The connections of clients that are no longer the same
+  /// app's end in good order, and others stay.
   ///
+  /// - Parameter apps: with the settings that count at present.
   /// - Returns: what stays as it was, and why.
-  func reload(_ changed: ServerConfiguration) -> [(what: String, why: String)] {
+  func reload(_ changed: ServerConfiguration, apps: [AppSettings]) -> [(what: String, why: String)] {
     var problems: [(what: String, why: String)] = []
-    do throws(CarillonError) { try replace(changed.deployment.apps) } catch {
+    defer { clientsChanged() }
+    do throws(CarillonError) { try replace(apps) } catch {
       problems.append(("the bridge knows its clients as before", error.message))
     }
     guard let settings = changed.bridge else { return problems }

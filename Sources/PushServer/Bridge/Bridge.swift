@@ -12,6 +12,8 @@ package final class Bridge: Sendable {
   private struct State {
     var apps: [String: BridgeApp] = [:]
     var directory: BridgeDirectory
+    /// Grows with each change of who is a client.
+    var generation = 0
     /// By app: bytes of payloads that may wait for its connections.
     var queueByteCounts: [String: Int]
     var limit: HandshakeLimit
@@ -61,7 +63,7 @@ package final class Bridge: Sendable {
   var isEnding: Bool { state.withLock { $0.isEnding } }
   var connectionCount: Int { state.withLock { $0.connectionCount } }
 
-  /// Other apps, or other certificates: connections that are open stay.
+  /// Other apps, or other certificates.
   func replace(_ apps: [AppSettings]) throws(CarillonError) {
     let directory = try BridgeDirectory(apps)
     state.withLock { state in
@@ -129,11 +131,28 @@ package final class Bridge: Sendable {
     logger.info("a client's handshake failed", metadata: ["address": "\(address)", "why": "\(reason)"])
   }
 
+  /// Which app a client is at present. The directory may have changed since its handshake.
+  func answer(for identity: PeerIdentity) -> BridgeDirectory.Answer {
+    state.withLock { $0.directory.answer(for: BridgeCertificate(identity), distrust: identity.distrust) }
+  }
+
   /// The app of a client that was not refused.
   func client(_ identity: PeerIdentity) -> (app: BridgeApp, push: PushApp)? {
-    let answer = state.withLock { $0.directory.answer(for: BridgeCertificate(identity), distrust: nil) }
-    guard case .app(let id, _) = answer, let push = try? deployment.app(id) else { return nil }
+    guard case .app(let id, _) = answer(for: identity), let push = try? deployment.app(id) else { return nil }
     return (app(id), push)
+  }
+
+  /// Grows with each change of who is a client. To be read before the identity of a client is
+  /// known, and again when its link is among those of its app: see ``clientsChanged()``.
+  var generation: Int { state.withLock { $0.generation } }
+
+  /// Lets the connections of clients that are no longer the same app's end.
+  func clientsChanged() {
+    let apps = state.withLock { state in
+      state.generation += 1
+      return Array(state.apps.values)
+    }
+    for link in apps.flatMap(\.links) { link.put(.clientsChanged)?() }
   }
 
   // MARK: Life
@@ -169,25 +188,27 @@ package final class Bridge: Sendable {
     }
   }
 
-  /// Ends the connections of apps that take nothing more.
+  /// Ends the connections of apps that send nothing more until somebody helps.
   func checkApps() {
     for app in state.withLock({ Array($0.apps.values) }) {
-      let isGone = (try? deployment.app(app.id)).map { $0.stopReason != nil } ?? true
-      if isGone { end(app.links) }
+      let isGone = (try? deployment.app(app.id)).map { $0.lastingStopReason != nil } ?? true
+      if isGone { end(app.links, by: nil) }
     }
   }
 
   /// Asks all clients to leave.
-  func end() {
+  ///
+  /// - Parameter latest: when they must have been told how far their frames came.
+  func end(by latest: Instant) {
     let apps = state.withLock { state in
       state.isEnding = true
       return Array(state.apps.values)
     }
-    for app in apps { end(app.links) }
+    for app in apps { end(app.links, by: latest) }
   }
 
-  private func end(_ links: [BridgeLink]) {
-    for link in links { link.put(.end)?() }
+  private func end(_ links: [BridgeLink], by latest: Instant?) {
+    for link in links { link.put(.end(by: latest))?() }
   }
 }
 

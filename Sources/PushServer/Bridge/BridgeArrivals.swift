@@ -93,7 +93,7 @@ struct BridgeArrivals: BridgeIntake {
         client.app.forwarded(forwarded, as: run, client: client.fingerprint, connection: link.id)
         for frames in forwarded { trail.forwarded(frames.number, count: frames.count, as: frames.line) }
       } answer: { problem in
-        if problem != nil { link.put(.end)?() }
+        if problem != nil { link.put(.end(by: nil))?() }
       }
       return nil
     } catch {

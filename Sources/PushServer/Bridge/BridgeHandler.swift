@@ -11,6 +11,9 @@ final class BridgeHandler: ChannelInboundHandler {
   typealias OutboundOut = ByteBuffer
 
   private let bridge: Bridge
+  private let tls: TLSHandler
+  /// Of who is a client, before this one's handshake.
+  private let generation: Int
   private var context: ChannelHandlerContext?
   private var session: BridgeSession
   private var app: BridgeApp?
@@ -26,8 +29,10 @@ final class BridgeHandler: ChannelInboundHandler {
   /// How soon a full queue of the app is looked at again.
   private static let queueInterval = Duration.milliseconds(20)
 
-  init(_ bridge: Bridge) {
+  init(_ bridge: Bridge, _ tls: TLSHandler) {
     self.bridge = bridge
+    self.tls = tls
+    generation = bridge.generation
     session = BridgeSession(bridge.configuration.session)
   }
 
@@ -101,7 +106,26 @@ final class BridgeHandler: ChannelInboundHandler {
     arrivals = BridgeArrivals(
       BridgeClient(app: found.app, push: found.push, fingerprint: identity.fingerprint, link: link),
       limit: bridge.configuration.memory.count, logger: bridge.logger)
-    if found.push.stopReason != nil || bridge.isEnding { perform(session.end(now: now)) }
+    let now = now
+    if bridge.generation != generation { perform(judgeAgain(now: now)) }
+    if found.push.lastingStopReason != nil || bridge.isEnding { perform(session.end(now: now)) }
+  }
+
+  /// Ends the connection if a new one of this client would be refused, or be another app's.
+  private func judgeAgain(now: Instant) -> [BridgeAction] {
+    guard !hasConcluded, let client = arrivals?.client, let context = bridge.tlsContext,
+      let identity = tls.peerIdentity(trustedBy: context)
+    else { return [] }
+    let why: String
+    switch bridge.answer(for: identity) {
+    case .app(client.app.id, _): return []
+    case .app(let other, let reason): why = "it is a client of \(other) now: \(reason)"
+    case .refused(let reason): why = reason
+    }
+    bridge.logger.notice(
+      "a client of the bridge has to leave",
+      metadata: ["app": "\(client.app.id)", "certificate": "\(identity.subject)", "why": "\(why)"])
+    return session.end(now: now)
   }
 
   // MARK: Answers
@@ -115,8 +139,10 @@ final class BridgeHandler: ChannelInboundHandler {
       case .answer(let frame, let count, let answer):
         arrivals?.trail.answered(frame, count: count, answer)
         actions += session.answered(frame, count: count, answer, now: now)
-      case .end:
-        actions += session.end(now: now)
+      case .end(let latest):
+        actions += session.end(by: latest, now: now)
+      case .clientsChanged:
+        actions += judgeAgain(now: now)
       }
     }
     // Only now: a conclusion needs all the answers there are.
@@ -128,7 +154,7 @@ final class BridgeHandler: ChannelInboundHandler {
       switch action {
       case .concluded(let frame):
         conclude(from: frame)
-        if frame != nil, !actions.contains(where: \.isResponse) { app?.count { $0.silentCloses += 1 } }
+        if session.hasFailedSilently { app?.count { $0.silentCloses += 1 } }
       case .send(let response):
         app?.count { $0.responses[response.status.rawValue, default: 0] += 1 }
         // One write makes one TLS record and one segment.
@@ -178,6 +204,7 @@ final class BridgeHandler: ChannelInboundHandler {
   private func setReading(_ reads: Bool, _ context: ChannelHandlerContext) {
     guard reads != isReading else { return }
     isReading = reads
+    session.setReading(reads, now: now)
     context.triggerUserOutboundEvent(reads ? ReadingEvent.resume : .pause, promise: nil)
   }
 
@@ -194,8 +221,4 @@ final class BridgeHandler: ChannelInboundHandler {
     }
     timer = (time, scheduled)
   }
-}
-
-extension BridgeAction {
-  fileprivate var isResponse: Bool { if case .send = self { true } else { false } }
 }

@@ -7,7 +7,12 @@ final class BridgeLink: Sendable {
     /// Of neighbouring frames, from this one on.
     case answer(frame: UInt64, count: Int, FrameAnswer)
     /// Its upstream takes nothing more, or the bridge ends.
-    case end
+    ///
+    /// - by: when the client must have been told; nil: when the answers have come, in the usual
+    ///   time.
+    case end(by: Instant?)
+    /// The configuration was read again: the client may be another app's now, or nobody's.
+    case clientsChanged
   }
 
   private struct State {

@@ -17,6 +17,10 @@ struct BridgeService: Service {
   /// How soon a client hears that its app takes nothing more.
   private static let interval = Duration.milliseconds(500)
 
+  /// How much of `drain` the answers of frames may take. The rest is for clients, to read how far
+  /// their frames came and to close.
+  private var concludingTime: Duration { drain - min(bridge.configuration.session.drainTime, drain / 2) }
+
   func run() async throws {
     await cancelWhenGracefulShutdown { for await _ in isReady {} }
     guard !Task.isShuttingDownGracefully else { return }
@@ -24,10 +28,10 @@ struct BridgeService: Service {
     let channels = OpenChannels()
     var listeners: [TLSListener] = []
     do {
-      let gateway = try await bridge.bind(bridge.configuration.listen, loops, channels) { BridgeHandler($0) }
+      let gateway = try await bridge.bind(bridge.configuration.listen, loops, channels) { BridgeHandler($0, $1) }
       listeners.append(gateway)
       if let listen = bridge.configuration.feedback {
-        listeners.append(try await bridge.bind(listen, loops, channels) { BridgeFeedbackHandler($0) })
+        listeners.append(try await bridge.bind(listen, loops, channels) { bridge, _ in BridgeFeedbackHandler(bridge) })
       }
     } catch {
       for listener in listeners { await listener.close() }
@@ -39,7 +43,7 @@ struct BridgeService: Service {
       while (try? await Task.sleep(for: Self.interval)) != nil { bridge.checkApps() }
     }
     for listener in listeners { await listener.close() }
-    bridge.end()
+    bridge.end(by: Instant(nanoseconds: NIODeadline.now().uptimeNanoseconds) + concludingTime)
     let deadline = ContinuousClock.now + drain
     while !channels.isEmpty, ContinuousClock.now < deadline { try? await Task.sleep(for: .milliseconds(10)) }
     await channels.close()
@@ -50,7 +54,7 @@ struct BridgeService: Service {
 extension Bridge {
   fileprivate func bind(
     _ listen: Listen, _ loops: LoopGroup, _ channels: OpenChannels,
-    handler: @escaping @Sendable (Bridge) -> any ChannelHandler
+    handler: @escaping @Sendable (Bridge, TLSHandler) -> any ChannelHandler
   ) async throws(CarillonError) -> TLSListener {
     do {
       return try await TLSListener.bind(
@@ -59,11 +63,11 @@ extension Bridge {
           guard let context = tlsContext else { throw TurnedAway() }
           return context
         }
-      ) { [self] channel, _ in
+      ) { [self] channel, tls in
         let now = Instant(nanoseconds: NIODeadline.now().uptimeNanoseconds)
         guard admits(channel.remoteAddress?.ipAddress ?? "", now: now) else { throw TurnedAway() }
         channels.add(channel)
-        try channel.pipeline.syncOperations.addHandler(handler(self))
+        try channel.pipeline.syncOperations.addHandler(handler(self, tls))
       }
     } catch {
       throw CarillonError(.configuration, "The bridge cannot listen on \(listen): \(error).")

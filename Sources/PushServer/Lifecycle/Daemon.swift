@@ -264,7 +264,8 @@ package final class Daemon: Sendable {
     // Apps that are new may have left something in an earlier process.
     _ = await deployment.resumeIntake()
     campaigns.desk.signalAll()
-    for (what, why) in bridge?.reload(changed) ?? [] { problem(what, why) }
+    let apps = settings.withLock { $0.values.sorted { $0.id < $1.id } }
+    for (what, why) in bridge?.reload(changed, apps: apps) ?? [] { problem(what, why) }
     logger.notice("configuration read again", metadata: ["apps": "\(new.count)"])
     if !report.waiting.isEmpty {
       logger.warning(
