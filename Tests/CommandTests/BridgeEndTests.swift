@@ -113,6 +113,29 @@ struct BridgeEndTests {
     #expect(try await bridge.site.taken(upstream).isEmpty)
   }
 
+  @Test("a client that is silent is asked now and then whether it is still there")
+  func keepAlive() async throws {
+    let bridge = try BridgeSite()
+    let upstream = try await bridge.site.simulate()
+    try bridge.configure(upstream)
+    let service = try await bridge.start()
+    let client = try BridgeRawClient(bridge, port: service.bridge, bytes: [])
+    await client.isOpen()
+    // In the kernel's table of connections (proc(5), net/tcp): state 1 is established, and timer 2
+    // keep-alive.
+    let port = String(service.bridge, radix: 16, uppercase: true)
+    let local = "0100007F:" + String(repeating: "0", count: 4 - port.count) + port
+    try await waitUntil("the timer runs") {
+      try String(contentsOfFile: "/proc/net/tcp", encoding: .utf8).split(separator: "\n").contains { line in
+        let fields = line.split(separator: " ")
+        return fields.count > 5 && fields[1] == local && fields[3] == "01" && fields[5].hasPrefix("02:")
+      }
+    }
+    await stop(service)
+    _ = try await client.connections()
+    _ = try await bridge.site.taken(upstream)
+  }
+
   @Test("connections are bounded for an app and in all")
   func connectionBounds() async throws {
     let bridge = try BridgeSite()
@@ -191,7 +214,8 @@ struct BridgeEndTests {
     let service = try await bridge.start()
     let first = try BridgeRawClient(bridge, port: service.bridge, bytes: BridgeRawClient.frame(1, 1))
     await first.isOpen()
-    // Another authority issues the next certificate, and those of clients.
+    // Another authority issues the next certificate, and those of clients: the first client is none
+    // any more.
     let now = Int64(Date().timeIntervalSince1970)
     let next = try CertificateMaker.makeAll(in: bridge.site.place.path("next"), topics: [HTTP2Site.topic], at: now)
     try Data(contentsOf: URL(filePath: next.authority)).write(
@@ -211,10 +235,8 @@ struct BridgeEndTests {
       in: bridge.site.place, port: service.bridge, authority: next.authority, certificate: other.certificate,
       key: try #require(other.key), count: 3, badEvery: 0)
     #expect(try await BridgeClient.report(second).written == 3)
+    #expect(try await first.connections().map(\.answer) == ["080a00000001"])
     await stop(service)
-    // The connection that was open stayed, and got its answer.
-    let found = try await first.connections()
-    #expect(found.map(\.answer) == ["080a00000001"])
     #expect(try await bridge.site.taken(upstream).count == 4)
   }
 }

@@ -40,8 +40,12 @@ struct BridgeSite {
   /// - Parameters:
   ///   - bridge: more keys of `bridge:`.
   ///   - app: more lines of the app.
-  func configure(_ upstream: HTTP2Site.Service, bridge: String = "", app: String = "", sync: String = "interval") throws
-  {
+  ///   - authority: of clients.
+  ///   - more: other keys of the file.
+  func configure(
+    _ upstream: HTTP2Site.Service, bridge: String = "", app: String = "", sync: String = "interval",
+    authority: String? = nil, more: String = ""
+  ) throws {
     let server = site.certificates.files.server
     try site.place.write(
       """
@@ -53,18 +57,26 @@ struct BridgeSite {
         feedback: "127.0.0.1:0"
         certificate: \(server.certificate)
         key: \(server.key ?? "")
-        client-ca: \(clients.authority)
+        client-ca: \(authority ?? clients.authority)
         connections: { handshakes-per-second: 1000 }
       \(bridge)
+      \(more)
       apps:
-        - id: news
-          topic: \(HTTP2Site.topic)
-          transport: http2
-          gateway: "localhost:\(upstream.port)"
-          trust: \(site.certificates.files.authority)
-          credential: { key: \(HTTP2Site.keyFile), team-id: \(HTTP2Site.team) }
+      \(lines("news", upstream))
       \(app)
       """, to: "carillon.yaml")
+  }
+
+  /// An app of the configuration.
+  func lines(_ id: String, _ upstream: HTTP2Site.Service, topic: String = HTTP2Site.topic) -> String {
+    """
+      - id: \(id)
+        topic: \(topic)
+        transport: http2
+        gateway: "localhost:\(upstream.port)"
+        trust: \(site.certificates.files.authority)
+        credential: { key: \(HTTP2Site.keyFile), team-id: \(HTTP2Site.team) }
+    """
   }
 
   func start() async throws -> Service {
@@ -98,8 +110,8 @@ struct BridgeSite {
     return (service, process)
   }
 
-  func counts(_ service: Service, key: String) async throws -> Counts {
-    try await serve.request(service.api, "/v1/apps/news/bridge", key: key).decoded(Counts.self)
+  func counts(_ service: Service, key: String, app: String = "news") async throws -> Counts {
+    try await serve.request(service.api, "/v1/apps/\(app)/bridge", key: key).decoded(Counts.self)
   }
 
   func client(
