@@ -126,7 +126,8 @@ struct BridgeEndTests {
     let port = String(service.bridge, radix: 16, uppercase: true)
     let local = "0100007F:" + String(repeating: "0", count: 4 - port.count) + port
     try await waitUntil("the timer runs") {
-      try String(contentsOfFile: "/proc/net/tcp", encoding: .utf8).split(separator: "\n").contains { line in
+      let table = try await ChildProcess.run(["/proc/net/tcp"], program: "cat", directory: bridge.site.place.url)
+      return table.output.split(separator: "\n").contains { line in
         let fields = line.split(separator: " ")
         return fields.count > 5 && fields[1] == local && fields[3] == "01" && fields[5].hasPrefix("02:")
       }
