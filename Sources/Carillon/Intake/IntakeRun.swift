@@ -36,6 +36,8 @@ final class IntakeRun: AudienceSource, OutcomeListener {
   private let foundGone: @Sendable (PushApp.GoneDevice) -> Void
   private let loop: any Loop
   private let gauge: IntakeGauge
+  /// Payload and expiration are the campaign's.
+  private let isShared: Bool
   /// Of a run that goes on after a restart: when it began, by this process's clock.
   private let resumedSince: Instant?
   private let state = Mutex(State())
@@ -51,10 +53,11 @@ final class IntakeRun: AudienceSource, OutcomeListener {
   ///   left since then.
   init(
     _ id: IntakeRunID, entry: AppEntry, journal: EngineJournal, recorder: any IntakeRecorder, loop: any Loop,
-    gauge: IntakeGauge, resumedSince: Instant? = nil
+    gauge: IntakeGauge, isShared: Bool = false, resumedSince: Instant? = nil
   ) {
     self.id = id
     self.gauge = gauge
+    self.isShared = isShared
     self.resumedSince = resumedSince
     app = entry.id
     self.journal = journal
@@ -142,7 +145,7 @@ final class IntakeRun: AudienceSource, OutcomeListener {
     chunk.removeAll()
     return state.withLock { state in
       chunk.mark = AudienceMark(offset: state.readLine, line: state.readLine + 1)
-      let (count, byteCount) = state.queue.move(into: chunk, from: state.readLine + 1)
+      let (count, byteCount) = state.queue.move(into: chunk, from: state.readLine + 1, isShared: isShared)
       guard count > 0 else { return state.isFinished ? .end : .waiting }
       state.readLine += UInt64(count)
       gauge.waiting(count: -count, byteCount: -byteCount)
