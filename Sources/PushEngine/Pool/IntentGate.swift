@@ -14,6 +14,10 @@ struct IntentGate {
     var published: UInt64
     /// An intent may cover at most this many notifications behind `sent`.
     var step: Int
+    /// The lane waits for answers before it sends more. So an intent is worth a commit of its own
+    /// only when half of what was left is used up as well: most become durable by then, with other
+    /// records.
+    var waitsForAnswers = false
   }
 
   private struct Intent {
@@ -112,6 +116,8 @@ struct IntentGate {
   private mutating func hurry(_ backlog: Backlog) {
     guard let asked, !asked.isHurried else { return }
     let isCut = asked.through < backlog.published
+    let left = through - min(through, backlog.sent)
+    guard !backlog.waitsForAnswers || left <= lowBlockCount / 2 else { return }
     guard isCut || wasRewound || asked.through - max(through, backlog.sent) >= Self.urgentBlockCount else { return }
     journal.hurry(asked.position)
     self.asked?.isHurried = true

@@ -17,6 +17,8 @@ final class LaneContext {
   var isShutDown = false
   /// Nil without a journal.
   private var gate: IntentGate?
+  /// See ``IntentGate/Backlog``.
+  private let waitsForAnswers: Bool
   private var growthHold = GrowthHold()
   /// Called on any thread when an intent has become durable.
   private let intentAnswered: @Sendable () -> Void
@@ -33,6 +35,7 @@ final class LaneContext {
     self.report = report
     self.intentAnswered = intentAnswered
     batchByteCount = configuration.batchByteCount
+    waitsForAnswers = configuration.transport.waitsForAnswers
     batchTimer = BatchTimer(byteCountBound: configuration.batchByteCount, delay: configuration.batchDelay)
     recorder = SettlementRecorder(
       configuration: configuration, ring: ring, loop: loop, shared: shared, journalNumber: gate?.lane,
@@ -54,8 +57,9 @@ final class LaneContext {
   }
 
   private func requestIntent(sent: UInt64, step: Int) {
-    gate?.ask(
-      IntentGate.Backlog(sent: sent, published: ring.published, step: step), walk: ring, answered: intentAnswered)
+    let backlog = IntentGate.Backlog(
+      sent: sent, published: ring.published, step: step, waitsForAnswers: waitsForAnswers)
+    gate?.ask(backlog, walk: ring, answered: intentAnswered)
   }
 
   /// Everything behind `position` needs a new intent. Requests it now, so that it is durable when
@@ -111,6 +115,8 @@ final class LaneContext {
 }
 
 extension AppTransport {
+  fileprivate var waitsForAnswers: Bool { if case .http2 = self { true } else { false } }
+
   fileprivate var settlementRecords: SettlementRecords {
     switch self {
     case .binary: .fromTheFront

@@ -42,9 +42,11 @@ internal import Testing
     /// - Parameters:
     ///   - sent: How much of the ring has been sent.
     ///   - step: By default the intent covers the whole backlog.
-    func ask(through end: UInt64, sent: UInt64 = 0, step: Int = 1 << 40, walk: Walk = Walk()) {
+    func ask(
+      through end: UInt64, sent: UInt64 = 0, step: Int = 1 << 40, walk: Walk = Walk(), waitsForAnswers: Bool = false
+    ) {
       let position = small.journal.journal.nextPosition.rawValue
-      let backlog = IntentGate.Backlog(sent: sent, published: end, step: step)
+      let backlog = IntentGate.Backlog(sent: sent, published: end, step: step, waitsForAnswers: waitsForAnswers)
       gate.ask(backlog, walk: walk) { [answers] in answers.count.withLock { $0 += 1 } }
       guard small.journal.journal.nextPosition.rawValue > position else { return }
       intents.append((position, gate.askedThrough ?? 0))
@@ -144,6 +146,37 @@ internal import Testing
     #expect(asker.takeAnswers())
     #expect(asker.gate.through == 40)
     #expect(asker.answerCount == 2)
+  }
+
+  @Test("a lane that waits for answers hurries the journal only when little is left", arguments: [false, true])
+  func waitsForAnswers(waits: Bool) throws {
+    let small = try SmallJournal(SimulatedDisk(), sync: .interval(.milliseconds(10)))
+    let asker = Asker(small)
+    func ask(sent: UInt64) { asker.ask(through: 100_000, sent: sent, step: 1000, waitsForAnswers: waits) }
+    // It has nothing: the commit is urgent.
+    ask(sent: 0)
+    _ = small.journal.run(now: .milliseconds(1_000))
+    #expect(asker.takeAnswers())
+    #expect(asker.gate.through == 1000)
+    // Half is left: the next interval is soon enough.
+    ask(sent: 500)
+    #expect(asker.gate.askedThrough == 1500)
+    _ = small.journal.run(now: .milliseconds(1_001))
+    #expect(asker.takeAnswers() == !waits)
+    #expect(asker.gate.through == (waits ? 1000 : 1500))
+    ask(sent: 749)
+    _ = small.journal.run(now: .milliseconds(1_002))
+    #expect(asker.takeAnswers() == false)
+    ask(sent: 750)
+    _ = small.journal.run(now: .milliseconds(1_003))
+    _ = asker.takeAnswers()
+    #expect(asker.gate.through == (waits ? 1500 : asker.durable))
+    // Without more to send, the interval makes it durable.
+    ask(sent: 1000)
+    for milliseconds in [1_004, 1_020] { _ = small.journal.run(now: .milliseconds(milliseconds)) }
+    _ = asker.takeAnswers()
+    #expect(asker.durable > 1500)
+    #expect(asker.gate.through == asker.durable)
   }
 
   @Test("several intents that go to the disk together need one answer")
