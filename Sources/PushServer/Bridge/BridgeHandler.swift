@@ -196,9 +196,16 @@ final class BridgeHandler: ChannelInboundHandler {
     }
     guard let context, context.channel.isActive else { return }
     let hasRoom = hasConcluded || arrivals.map { bridge.hasRoom($0.client.push) } ?? true
-    setReading(session.wantsBytes && hasRoom, context)
+    let mayResume = isReading || !session.takesFrames || hasRoomForMany
+    setReading(session.wantsBytes && hasRoom && mayResume, context)
     if !hasRoom { schedule(at: now + Self.queueInterval, context) }
     if let wake = session.wake { schedule(at: wake, context) }
+  }
+
+  /// A pause ends when there is room for many frames, which are then handled together. With every
+  /// answer there is room for one.
+  private var hasRoomForMany: Bool {
+    session.pendingCount <= bridge.configuration.session.window.frameCount / 4 * 3
   }
 
   private func setReading(_ reads: Bool, _ context: ChannelHandlerContext) {

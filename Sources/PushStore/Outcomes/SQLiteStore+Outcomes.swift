@@ -247,9 +247,8 @@ struct OutcomeWriter {
 
   mutating func number(of run: StoredRunID) throws -> Int64 {
     if let number = numbers[run] { return number }
-    let number = try Int64.fetchOne(
-      database, sql: "SELECT number FROM runs WHERE high = ? AND low = ?",
-      arguments: [run.high.stored, Int64(run.low)])
+    let find = try database.cachedStatement(sql: "SELECT number FROM runs WHERE high = ? AND low = ?")
+    let number = try Int64.fetchOne(find, arguments: [run.high.stored, Int64(run.low)])
     guard let number else { throw StoreError(.unusable, path: path, "a run of notifications is missing in the store") }
     numbers[run] = number
     return number

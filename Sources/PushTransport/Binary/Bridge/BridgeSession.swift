@@ -61,6 +61,8 @@ package struct BridgeSession: ~Copyable {
   /// Whether the client's bytes are wanted now. If not, nothing is read from the socket: TCP makes
   /// the client wait.
   package var wantsBytes: Bool { core.wantsBytes }
+  /// False: what arrives is discarded.
+  package var takesFrames: Bool { core.takesFrames }
   /// When ``woken(now:)`` must be called.
   package var wake: Instant? { core.wake }
   package var isClosed: Bool { core.isClosed }
