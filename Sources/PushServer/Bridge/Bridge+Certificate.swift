@@ -20,12 +20,7 @@ extension Bridge {
       var server = TLSServerConfiguration(
         credential: credential, clients: clients,
         versions: configuration.minimumTLS == .tls13 ? .tls13 ... .tls13 : .tls12 ... .tls13)
-      server.oldestVersion =
-        switch configuration.minimumTLS {
-        case .tls10: .tls10
-        case .tls11: .tls11
-        case .tls12, .tls13: nil
-        }
+      server.oldestVersion = configuration.oldestVersion
       return (try TLSContext(server: server), credential.inspection)
     } catch {
       throw CarillonError(.credential, "The bridge: \(error)")
@@ -55,6 +50,14 @@ extension Bridge {
 }
 
 extension BridgeConfiguration {
+  var oldestVersion: TLSServerConfiguration.OldVersion? {
+    switch minimumTLS {
+    case .tls10: .tls10
+    case .tls11: .tls11
+    case .tls12, .tls13: nil
+    }
+  }
+
   /// The files that a reload reads again.
   var files: [String] { [certificate, key, clientAuthority].compactMap { $0 } }
 

@@ -18,7 +18,8 @@ package enum BridgeExplanation {
       certificate = try CredentialInspection.load(file: file, at: Int64(NIOLoop.wallClock)).certificate
       distrust =
         if let authorities = bridge.clientAuthority {
-          try ClientCertificateCheck.distrust(file, authorities: authorities)
+          try ClientCertificateCheck.distrust(
+            file, authorities: .file(authorities), oldestVersion: bridge.oldestVersion)
         } else {
           "no authority is configured for clients"
         }

@@ -115,60 +115,19 @@ package struct CredentialInspection: Sendable, Hashable {
   package static func load(
     file: String, passphraseFile: String? = nil, at unixSeconds: Int64
   ) throws(CredentialError) -> CredentialInspection {
-    let passphraseContents: SecretFile.Contents?
-    if let passphraseFile { passphraseContents = try SecretFile.read(passphraseFile) } else { passphraseContents = nil }
-    let passphrase = passphraseContents?.firstLine
-    let contents = try SecretFile.read(file)
-    var certificates: [X509Handle]
-    let format: Format
-    var key = Key.none
-    var handle: KeyHandle?
-    if PEMReading.looksLikePEM(contents.bytes) {
-      format = .pem
-      certificates = try PEMReading.certificates(contents.bytes, file: file)
-      switch PEMReading.key(contents.bytes, passphrase: passphrase) {
-      case .key(let found): handle = found
-      case .none: break
-      case .encrypted: key = .notOpened
-      case .wrongPassphrase: throw .wrongPassphrase(file: file, passphraseFile: passphraseFile ?? "the passphrase file")
-      case .derivationTooLong(let rounds): throw .derivationTooLong(file: file, rounds: rounds)
-      case .damaged(let reason): throw .unsupported(file: file, reason: reason)
-      }
-    } else {
-      switch PKCS12Reading.read(contents.bytes, passphrase: passphrase) {
-      case .contents(let found):
-        format = .pkcs12
-        certificates = found.certificates
-        handle = found.key
-      case .passphraseMissing: throw .passphraseMissing(file: file)
-      case .wrongPassphrase: throw .wrongPassphrase(file: file, passphraseFile: passphraseFile ?? "the passphrase file")
-      case .derivationTooLong(let rounds): throw .derivationTooLong(file: file, rounds: rounds)
-      case .unsupported(let reason): throw .unsupported(file: file, reason: reason)
-      case .notPKCS12:
-        guard let certificate = X509Handle(der: contents.bytes) else { throw .notRecognised(file: file) }
-        format = .der
-        certificates = [certificate]
-      }
-    }
-    guard !certificates.isEmpty else { throw .certificateMissing(file: file) }
-    var leaf = 0
-    if let handle {
-      let match = certificates.firstIndex { $0.matches(handle) }
-      key = match == nil ? .doesNotMatch : .matches
-      leaf = match ?? 0
-    }
-    let inspection = CertificateInspection(certificates.remove(at: leaf))
+    let found = try CertificateFile(file, passphraseFile: passphraseFile)
+    let inspection = CertificateInspection(found.leaf)
     var open: [CredentialFinding] = []
-    if key != .none, contents.isOpenToOthers, let mode = contents.mode {
+    if found.key != .none, found.contents.isOpenToOthers, let mode = found.contents.mode {
       open.append(.openToOthers(file: file, mode: mode))
     }
-    if let passphraseFile, let secret = passphraseContents, secret.isOpenToOthers, let mode = secret.mode {
+    if let passphraseFile, let secret = found.passphrase, secret.isOpenToOthers, let mode = secret.mode {
       open.append(.passphraseOpenToOthers(file: passphraseFile, mode: mode))
     }
     return CredentialInspection(
-      file: file, format: format, certificate: inspection, chain: certificates.map { CertificateFields($0).subject },
-      key: key,
-      findings: findings(inspection, key: key, open: open, at: unixSeconds))
+      file: file, format: found.format, certificate: inspection,
+      chain: found.chain.map { CertificateFields($0).subject }, key: found.key,
+      findings: findings(inspection, key: found.key, open: open, at: unixSeconds))
   }
 
   private static func findings(

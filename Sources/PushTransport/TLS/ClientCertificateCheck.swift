@@ -6,33 +6,32 @@ package enum ClientCertificateCheck {
   /// are good.
   ///
   /// - Parameters:
-  ///   - file: PEM or DER; the first certificate in it.
-  ///   - authorities: a PEM file.
-  package static func distrust(_ file: String, authorities: String) throws(CredentialError) -> String? {
-    let contents = try SecretFile.read(file)
-    var certificates = try PEMReading.certificates(contents.bytes, file: file)
-    if certificates.isEmpty, let certificate = X509Handle(der: contents.bytes) { certificates = [certificate] }
-    guard let leaf = certificates.first else { throw .certificateMissing(file: file) }
+  ///   - file: PEM, PKCS#12 or DER. The client sends the other certificates in it too.
+  ///   - authorities: whom the server trusts.
+  ///   - oldestVersion: of the server; see ``TLSServerConfiguration``.
+  package static func distrust(
+    _ file: String, authorities: Trust, oldestVersion: TLSServerConfiguration.OldVersion?
+  ) throws(CredentialError) -> String? {
+    let client = try CertificateFile(file)
+    let settings = try TLSSettings.check(authorities, oldestVersion: oldestVersion)
     OpenSSLErrors.clear()
-    guard let store = unsafe X509_STORE_new(), let check = unsafe X509_STORE_CTX_new() else {
+    guard let check = unsafe X509_STORE_CTX_new(), let chain = unsafe carillon_certificates_new() else {
       throw .broken(OpenSSLErrors.take())
     }
     defer {
       unsafe X509_STORE_CTX_free(check)
-      unsafe X509_STORE_free(store)
+      unsafe carillon_certificates_free(chain)
     }
-    for authority in try PEMReading.certificates(SecretFile.read(authorities).bytes, file: authorities) {
-      guard unsafe X509_STORE_add_cert(store, authority.pointer) == 1 else {
-        throw .unsupported(file: authorities, reason: OpenSSLErrors.take())
-      }
-    }
-    guard unsafe X509_STORE_CTX_init(check, store, leaf.pointer, nil) == 1,
-      unsafe X509_STORE_CTX_set_default(check, "ssl_client") == 1
+    for certificate in client.chain { _ = unsafe carillon_certificates_push(chain, certificate.pointer) }
+    let store = unsafe SSL_CTX_get_cert_store(settings.pointer)
+    guard unsafe X509_STORE_CTX_init(check, store, client.leaf.pointer, chain) == 1,
+      let parameters = unsafe X509_STORE_CTX_get0_param(check)
     else { throw .broken(OpenSSLErrors.take()) }
-    let isTrusted = unsafe X509_verify_cert(check) == 1
-    OpenSSLErrors.clear()
-    guard !isTrusted else { return nil }
-    let error = unsafe X509_STORE_CTX_get_error(check)
-    return unsafe "its certificate is not trusted: \(String(cString: X509_verify_cert_error_string(Int(error))))"
+    // The same steps as in OpenSSL's handshake (ssl_verify_cert_chain).
+    unsafe X509_VERIFY_PARAM_set_auth_level(parameters, SSL_CTX_get_security_level(settings.pointer))
+    guard unsafe X509_STORE_CTX_set_default(check, "ssl_client") == 1,
+      unsafe X509_VERIFY_PARAM_set1(parameters, SSL_CTX_get0_param(settings.pointer)) == 1
+    else { throw .broken(OpenSSLErrors.take()) }
+    return unsafe TLSSession.distrust(verifying: check)
   }
 }

@@ -440,7 +440,7 @@ extension TLSSession {
   private static func notTrusted(_ reason: String) -> String { "its certificate is not trusted: \(reason)" }
 
   /// Why a check of a client's certificate fails; nil: it succeeds.
-  private static func distrust(verifying check: OpaquePointer?) -> String? {
+  static func distrust(verifying check: OpaquePointer?) -> String? {
     defer { OpenSSLErrors.clear() }
     guard unsafe X509_verify_cert(check) != 1 else { return nil }
     let error = unsafe X509_STORE_CTX_get_error(check)

@@ -91,11 +91,25 @@ internal import Synchronization
     return settings
   }
 
+  /// A server's settings as far as the check of a client's certificate needs them.
+  static func check(
+    _ authorities: Trust, oldestVersion: TLSServerConfiguration.OldVersion?
+  ) throws(CredentialError) -> TLSSettings {
+    let settings = try TLSSettings(isServer: true, versions: .tls12 ... .tls13)
+    try settings.accept(oldestVersion)
+    try settings.trust(authorities, contents: nil)
+    OpenSSLErrors.clear()
+    return settings
+  }
+
+  private func accept(_ oldest: TLSServerConfiguration.OldVersion?) throws(CredentialError) {
+    guard let oldest else { return }
+    unsafe SSL_CTX_set_security_level(pointer, 0)
+    guard unsafe carillon_set_min_version(pointer, oldest.rawValue) == 1 else { throw .broken(OpenSSLErrors.take()) }
+  }
+
   private func becomeServer(_ configuration: TLSServerConfiguration) throws(CredentialError) {
-    if let oldest = configuration.oldestVersion {
-      unsafe SSL_CTX_set_security_level(pointer, 0)
-      guard unsafe carillon_set_min_version(pointer, oldest.rawValue) == 1 else { throw .broken(OpenSSLErrors.take()) }
-    }
+    try accept(configuration.oldestVersion)
     try use(configuration.credential)
     // No tickets for TLS 1.2. For TLS 1.3, a ticket names a session that the server keeps. A ticket
     // that contains the session, certificates included, costs half a handshake to read.
