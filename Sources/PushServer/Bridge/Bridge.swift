@@ -20,6 +20,7 @@ package final class Bridge: Sendable {
     var connectionCount = 0
     var refusedCount = 0
     var isEnding = false
+    var nextSweep = Instant.start
   }
 
   let configuration: BridgeConfiguration
@@ -27,9 +28,12 @@ package final class Bridge: Sendable {
   let store: any Store
   private let deployment: Deployment
   private let book: OutcomeBook
+  private let budget: MemoryBudget
   private let state: Mutex<State>
   /// Its own, for new connections.
   private let certificate = Mutex<(context: TLSContext, inspection: CertificateInspection)?>(nil)
+  /// How often memories are looked through for what is too old.
+  private let sweepInterval: Duration
   /// The apps of runs that the bridge has lines in.
   private let runs = Mutex<[IntakeRunID: BridgeApp]>([:])
 
@@ -43,6 +47,8 @@ package final class Bridge: Sendable {
     self.book = book
     self.store = store
     self.logger = logger
+    budget = MemoryBudget(byteCount: configuration.memory.byteCount)
+    sweepInterval = min(.seconds(30), max(.milliseconds(500), configuration.memory.age / 16))
     state = Mutex(
       State(
         directory: try BridgeDirectory(apps), queueByteCounts: Self.queueByteCounts(apps),
@@ -79,7 +85,7 @@ package final class Bridge: Sendable {
   func app(_ id: String) -> BridgeApp {
     state.withLock { state in
       if let app = state.apps[id] { return app }
-      let app = BridgeApp(id, memory: configuration.memory, book: book) { [self] run, app in
+      let app = BridgeApp(id, memory: configuration.memory, budget: budget, book: book) { [self] run, app in
         runs.withLock { $0[run] = app }
       }
       state.apps[id] = app
@@ -160,19 +166,17 @@ package final class Bridge: Sendable {
   /// Remembers what earlier processes forwarded for clients that were not told. To be called before
   /// the intake of earlier processes is resumed.
   func restore() async throws(StoreError) {
-    let now = Instant(nanoseconds: NIODeadline.now().uptimeNanoseconds)
-    let oldest = StoreInstant(
-      milliseconds: StoreInstant.now.milliseconds - configuration.memory.age.components.seconds * 1000)
     let lines = deployment.unfinishedIntakeLines
     var recovery = BridgeRecovery()
-    for found in try await store.forwardedFrames(since: oldest) {
+    for found in try await store.forwardedFrames(since: oldestStored) {
       let frames = found.frames
       app(frames.app).restore(position: frames.position + Int64(frames.count), client: frames.client)
       guard let run = IntakeRunID(high: frames.run.high, low: frames.run.low) else { continue }
       for (offset, digest) in [FrameDigest](bytes: frames.digests).enumerated() {
         let line = frames.firstLine + UInt32(offset)
         let frame = BridgeRecovery.Frame(
-          app: frames.app, client: frames.client, digest: digest, answer: found.answer(line: line))
+          app: frames.app, client: frames.client, digest: digest, answer: found.answer(line: line),
+          answeredAt: Self.instant(found.answeredBy))
         recovery.read(
           frame, as: ForwardedLine(run, line: line), comesAgain: frames.firstFrame + UInt64(offset) >= found.from,
           isInJournal: UInt64(line) <= lines[run] ?? 0)
@@ -184,8 +188,22 @@ package final class Bridge: Sendable {
         runs.withLock { $0[run] = app }
       }
       app.restore(
-        frame.digest, ForwardedMemory.Entry(line: line, answer: frame.answer), client: frame.client, now: now)
+        frame.digest, ForwardedMemory.Entry(line: line, answer: frame.answer), client: frame.client,
+        at: frame.answeredAt)
     }
+  }
+
+  /// What was answered before this is not remembered.
+  private var oldestStored: StoreInstant {
+    StoreInstant(milliseconds: StoreInstant.now.milliseconds - configuration.memory.age.components.seconds * 1000)
+  }
+
+  /// An instant of an earlier process, on this one's clock; nil: now.
+  private static func instant(_ stored: StoreInstant?) -> Instant {
+    let now = Instant.now
+    guard let stored else { return now }
+    let past = UInt64(max(0, StoreInstant.now.milliseconds - stored.milliseconds)) * 1_000_000
+    return Instant(nanoseconds: now.nanoseconds - min(past, now.nanoseconds))
   }
 
   /// Ends the connections of apps that send nothing more until somebody helps.
@@ -193,6 +211,21 @@ package final class Bridge: Sendable {
     for app in state.withLock({ Array($0.apps.values) }) {
       let isGone = (try? deployment.app(app.id)).map { $0.lastingStopReason != nil } ?? true
       if isGone { end(app.links, by: nil) }
+    }
+  }
+
+  /// Forgets what is too old, here and in the store, every ``sweepInterval``.
+  func sweep() async {
+    let now = Instant.now
+    let apps: [BridgeApp]? = state.withLock { state in
+      guard now >= state.nextSweep else { return nil }
+      state.nextSweep = now + sweepInterval
+      return Array(state.apps.values)
+    }
+    guard let apps else { return }
+    for app in apps { for wake in app.sweep(now: now) { wake() } }
+    do throws(StoreError) { try await store.forgetForwarded(before: oldestStored) } catch {
+      logger.warning("old frames of the bridge stay in the store", metadata: ["why": "\(error)"])
     }
   }
 

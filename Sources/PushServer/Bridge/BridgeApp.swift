@@ -6,16 +6,26 @@ internal import Synchronization
 
 /// What all connections of the bridge have in common that belong to one app.
 final class BridgeApp: Sendable {
+  private struct Client {
+    /// How many of its frames were written to the store, in all processes.
+    var position: Int64
+    var connectionCount = 0
+    /// When it last had a connection or frames.
+    var lastUse = StoreInstant.now
+  }
+
   private struct State {
     var ledger: BridgeLedger
     var links: [UInt64: BridgeLink] = [:]
-    /// How many frames of each client were written to the store, in all processes.
-    var positions: [String: Int64] = [:]
+    var clients: [String: Client] = [:]
+    /// Where clients begin that are not in `clients`: behind all that were in it.
+    var firstPosition: Int64 = 0
     var counts = BridgeCounts()
     var isHandingOutFeedback = false
   }
 
   let id: String
+  let budget: MemoryBudget
   private let book: OutcomeBook
   private let memory: ForwardedMemory.Limits
   private let state: Mutex<State>
@@ -23,15 +33,17 @@ final class BridgeApp: Sendable {
   /// Called with each run that the app's clients have lines in.
   private let note: @Sendable (IntakeRunID, BridgeApp) -> Void
 
+  /// - Parameter budget: of all memories.
   init(
-    _ id: String, memory: ForwardedMemory.Limits, book: OutcomeBook,
+    _ id: String, memory: ForwardedMemory.Limits, budget: MemoryBudget, book: OutcomeBook,
     note: @escaping @Sendable (IntakeRunID, BridgeApp) -> Void
   ) {
     self.id = id
     self.book = book
     self.note = note
     self.memory = memory
-    state = Mutex(State(ledger: BridgeLedger(memory)))
+    self.budget = budget
+    state = Mutex(State(ledger: BridgeLedger(memory, budget: budget)))
   }
 
   var counts: BridgeCounts { state.withLock { $0.counts } }
@@ -43,21 +55,46 @@ final class BridgeApp: Sendable {
 
   // MARK: Connections
 
-  /// False: there are enough.
-  func add(_ link: BridgeLink, limit: Int) -> Bool {
+  /// - Returns: what must be called afterwards, without locks; nil: there are enough.
+  func add(_ link: BridgeLink, limit: Int) -> [@Sendable () -> Void]? {
     state.withLock { state in
-      guard state.counts.clients < limit else { return false }
+      guard state.counts.clients < limit else { return nil }
+      let count = change(link.client, &state) { client in
+        client.connectionCount += 1
+        return client.connectionCount
+      }
+      let isLess = trailLimit(connectionCount: count) < trailLimit(connectionCount: count - 1)
+      let others = isLess ? state.links.values.filter { $0.client == link.client } : []
       state.links[link.id] = link
       state.counts.clients += 1
-      return true
+      return others.compactMap { $0.put(.sweep(trailLimit: trailLimit(connectionCount: count))) }
     }
   }
 
   func remove(_ link: BridgeLink) {
     state.withLock { state in
-      if state.links.removeValue(forKey: link.id) != nil { state.counts.clients -= 1 }
+      guard state.links.removeValue(forKey: link.id) != nil else { return }
+      state.counts.clients -= 1
+      change(link.client, &state) { $0.connectionCount -= 1 }
     }
     link.close()
+  }
+
+  private func change<Result>(_ client: String, _ state: inout State, _ body: (inout Client) -> Result) -> Result {
+    let first = state.firstPosition
+    return body(&state.clients[client, default: Client(position: first)])
+  }
+
+  /// How many frames of a client's connection are kept: its connections share what it may have.
+  func trailLimit(_ client: String) -> Int {
+    state.withLock { trailLimit(connectionCount: $0.clients[client]?.connectionCount ?? 1) }
+  }
+
+  /// Changes seldom: with the next power of two.
+  private func trailLimit(connectionCount: Int) -> Int {
+    var shares = 1
+    while shares < connectionCount { shares *= 2 }
+    return max(64, memory.count / shares)
   }
 
   // MARK: Frames
@@ -87,24 +124,32 @@ final class BridgeApp: Sendable {
   }
 
   /// Frames were recognised: they belong to this connection now.
-  ///
-  /// - Parameter count: those of them that had not failed.
-  func recognised(_ stretches: [FrameStretch], count: Int, client: String, connection: UInt64) {
+  func recognised(_ stretches: [FrameStretch], client: String, connection: UInt64) {
     state.withLock { state in
-      state.counts.alreadyDelivered += count
       for frames in stretches { write(frames, client: client, connection: connection, &state) }
+      countAlreadyDelivered(&state)
     }
+  }
+
+  /// Frames that were recognised count when their first sending is known to have been accepted.
+  private func countAlreadyDelivered(_ state: inout State) {
+    let count = state.ledger.takeAlreadyDelivered()
     guard count > 0 else { return }
+    state.counts.alreadyDelivered += count
     book.change { $0.alreadyDelivered[id, default: 0] += count }
   }
 
   private func write(_ frames: FrameStretch, client: String, connection: UInt64, _ state: inout State) {
-    let position = state.positions[client, default: 0]
-    state.positions[client] = position + Int64(frames.count)
+    let now = StoreInstant.now
+    let position = change(client, &state) { client in
+      client.lastUse = now
+      defer { client.position += Int64(frames.count) }
+      return client.position
+    }
     let entry = ForwardedFrames(
       app: id, client: client, position: position, connection: connection, firstFrame: frames.number,
       run: StoredRunID(high: frames.line.high, low: frames.line.low), firstLine: frames.line.line,
-      digests: frames.digests.bytes, at: .now)
+      digests: frames.digests.bytes, at: now)
     book.change { changes in
       changes.countLimit = memory.count
       changes.add(entry)
@@ -124,7 +169,7 @@ final class BridgeApp: Sendable {
       }
       for neighbours in lines.neighbours {
         let line = ForwardedLine(run, line: UInt32(truncatingIfNeeded: neighbours.lowerBound))
-        for delivery in state.ledger.answered(line, count: neighbours.count, answer) {
+        for delivery in state.ledger.answered(line, count: neighbours.count, answer, now: .now) {
           if delivery.connection != connection {
             put()
             messages.removeAll(keepingCapacity: true)
@@ -134,6 +179,7 @@ final class BridgeApp: Sendable {
         }
       }
       put()
+      countAlreadyDelivered(&state)
       return wakes
     }
   }
@@ -158,12 +204,36 @@ final class BridgeApp: Sendable {
 
   // MARK: Earlier processes
 
-  func restore(_ digest: FrameDigest, _ entry: ForwardedMemory.Entry, client: String, now: Instant) {
-    state.withLock { $0.ledger.restore(digest, entry, client: client, now: now) }
+  /// - Parameter time: of the answer.
+  func restore(_ digest: FrameDigest, _ entry: ForwardedMemory.Entry, client: String, at time: Instant) {
+    state.withLock { $0.ledger.restore(digest, entry, client: client, at: time) }
   }
 
   func restore(position: Int64, client: String) {
-    state.withLock { $0.positions[client] = max(position, $0.positions[client] ?? 0) }
+    state.withLock { state in change(client, &state) { $0.position = max(position, $0.position) } }
+  }
+
+  // MARK: Age
+
+  /// Forgets what is too old, of clients that are connected and of those that never come back.
+  ///
+  /// - Returns: what must be called afterwards, without locks.
+  func sweep(now: Instant) -> [@Sendable () -> Void] {
+    state.withLock { state in
+      state.ledger.sweep(now: now)
+      let oldest = StoreInstant.now.milliseconds - memory.age.components.seconds * 1000
+      for (name, client) in state.clients {
+        guard client.connectionCount == 0, client.lastUse.milliseconds < oldest, !state.ledger.remembers(name) else {
+          continue
+        }
+        state.firstPosition = max(state.firstPosition, client.position)
+        state.clients[name] = nil
+      }
+      return state.links.values.compactMap { link in
+        let count = state.clients[link.client]?.connectionCount ?? 1
+        return link.put(.sweep(trailLimit: trailLimit(connectionCount: count)))
+      }
+    }
   }
 
   // MARK: Feedback

@@ -28,13 +28,14 @@ struct BridgeArrivals: BridgeIntake {
   /// Of the frames in `taken`, in the same order.
   private var takenFrames: [(number: UInt64, digest: FrameDigest)] = []
   private var recognised: [FrameStretch] = []
-  private var recognisedCount = 0
   private var preparation = BridgePreparation()
 
-  init(_ client: BridgeClient, limit: Int, logger: Logger) {
+  init(_ client: BridgeClient, memory: ForwardedMemory.Limits, logger: Logger) {
     self.client = client
     self.logger = logger
-    trail = BridgeTrail(limit: limit)
+    var limits = memory
+    limits.count = client.app.trailLimit(client.fingerprint)
+    trail = BridgeTrail(limits, budget: client.app.budget)
   }
 
   /// Bytes have come.
@@ -50,12 +51,11 @@ struct BridgeArrivals: BridgeIntake {
       let known = client.app.recognise(
         frame.digest, client: client.fingerprint, frame: number, connection: client.link.id, now: readAt)
     {
-      trail.took(frame.digest, line: known.line, answer: known.answer, now: readAt)
+      trail.took(frame.digest, line: known.line, answer: known.answer)
       recognised.append(number, frame.digest, as: known.line)
-      if known.answer == nil || known.answer == .accepted { recognisedCount += 1 }
       return known.answer
     }
-    trail.took(frame.digest, line: nil, answer: nil, now: readAt)
+    trail.took(frame.digest, line: nil, answer: nil)
     do throws(CarillonError) {
       taken.append(try preparation.prepare(frame, client.push), frame.token)
       takenFrames.append((number, frame.digest))
@@ -71,10 +71,8 @@ struct BridgeArrivals: BridgeIntake {
   /// - Returns: the first frame that it does not take; nil: it has taken all of them.
   mutating func handOver() -> UInt64? {
     if !recognised.isEmpty {
-      client.app.recognised(
-        recognised, count: recognisedCount, client: client.fingerprint, connection: client.link.id)
+      client.app.recognised(recognised, client: client.fingerprint, connection: client.link.id)
       recognised.removeAll(keepingCapacity: true)
-      recognisedCount = 0
     }
     guard let first = takenFrames.first else { return nil }
     defer {

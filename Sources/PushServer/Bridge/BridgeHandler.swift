@@ -94,18 +94,19 @@ final class BridgeHandler: ChannelInboundHandler {
     }
     let bound = NIOLoopBound(self, eventLoop: context.eventLoop)
     let eventLoop = context.eventLoop
-    let link = BridgeLink { eventLoop.execute { bound.value.readMessages() } }
+    let link = BridgeLink(client: identity.fingerprint) { eventLoop.execute { bound.value.readMessages() } }
     app = found.app
-    guard found.app.add(link, limit: bridge.configuration.connectionLimitPerApp) else {
+    guard let wakes = found.app.add(link, limit: bridge.configuration.connectionLimitPerApp) else {
       bridge.logger.warning(
         "a client of the bridge has too many connections",
         metadata: ["app": "\(found.app.id)", "limit": "\(bridge.configuration.connectionLimitPerApp)"])
       link.close()
       return perform(session.end(now: now))
     }
+    for wake in wakes { wake() }
     arrivals = BridgeArrivals(
       BridgeClient(app: found.app, push: found.push, fingerprint: identity.fingerprint, link: link),
-      limit: bridge.configuration.memory.count, logger: bridge.logger)
+      memory: bridge.configuration.memory, logger: bridge.logger)
     let now = now
     if bridge.generation != generation { perform(judgeAgain(now: now)) }
     if found.push.lastingStopReason != nil || bridge.isEnding { perform(session.end(now: now)) }
@@ -143,6 +144,8 @@ final class BridgeHandler: ChannelInboundHandler {
         actions += session.end(by: latest, now: now)
       case .clientsChanged:
         actions += judgeAgain(now: now)
+      case .sweep(let limit):
+        arrivals?.trail.sweep(limit: limit, now: now)
       }
     }
     // Only now: a conclusion needs all the answers there are.
@@ -171,8 +174,8 @@ final class BridgeHandler: ChannelInboundHandler {
   private func conclude(from frame: UInt64?) {
     hasConcluded = true
     guard let client = arrivals?.client else { return }
-    let age = bridge.configuration.memory.age
-    let frames = arrivals?.trail.frames(from: frame ?? 0, age: age, now: now) ?? []
+    let now = now
+    let frames = arrivals?.trail.frames(from: frame ?? 0, now: now) ?? []
     client.app.ended(client.link.id, from: frame)
     guard frame != nil else { return client.app.forget(frames) }
     let underway = client.app.remember(frames, client: client.fingerprint, now: now)
@@ -182,7 +185,7 @@ final class BridgeHandler: ChannelInboundHandler {
       arrivals?.trail.answered(number, count: count, answer)
     }
     let numbers = Set(underway)
-    let rest = arrivals?.trail.frames(from: frame ?? 0, age: age, now: now).filter { numbers.contains($0.number) }
+    let rest = arrivals?.trail.frames(from: frame ?? 0, now: now).filter { numbers.contains($0.number) }
     _ = client.app.remember(rest ?? [], client: client.fingerprint, now: now)
   }
 

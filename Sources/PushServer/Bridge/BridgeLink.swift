@@ -13,6 +13,8 @@ final class BridgeLink: Sendable {
     case end(by: Instant?)
     /// The configuration was read again: the client may be another app's now, or nobody's.
     case clientsChanged
+    /// Old frames are to be forgotten, and this many are kept from now on.
+    case sweep(trailLimit: Int)
   }
 
   private struct State {
@@ -23,9 +25,12 @@ final class BridgeLink: Sendable {
 
   /// Names the connection; unique among all processes, for what is remembered of it.
   let id: UInt64
+  /// The fingerprint of its certificate.
+  let client: String
   private let state: Mutex<State>
 
-  init(wake: @escaping @Sendable () -> Void) {
+  init(client: String, wake: @escaping @Sendable () -> Void) {
+    self.client = client
     id = .random(in: 1 ... .max)
     state = Mutex(State(wake: wake))
   }

@@ -40,7 +40,10 @@ struct BridgeService: Service {
     }
     listens(listeners[0].port, listeners.count > 1 ? listeners[1].port : nil)
     await cancelWhenGracefulShutdown {
-      while (try? await Task.sleep(for: Self.interval)) != nil { bridge.checkApps() }
+      while (try? await Task.sleep(for: Self.interval)) != nil {
+        bridge.checkApps()
+        await bridge.sweep()
+      }
     }
     for listener in listeners { await listener.close() }
     bridge.end(by: Instant(nanoseconds: NIODeadline.now().uptimeNanoseconds) + concludingTime)

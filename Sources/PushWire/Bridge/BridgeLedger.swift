@@ -11,18 +11,30 @@ package struct BridgeLedger: Sendable {
   }
 
   private enum Waiting {
+    /// It was sent again and recognised.
     case frame(UInt64, connection: UInt64)
-    case memory(client: String)
+    case memory(client: String, FrameDigest)
+    /// It was recognised, and its connection has ended in good order.
+    case nobody
   }
 
   private let limits: ForwardedMemory.Limits
+  private let budget: MemoryBudget
   /// Lines of frames that were forwarded on the connection that waits for them.
   private var fresh = WaitingLines()
   /// All others.
   private var waiting: [ForwardedLine: Waiting] = [:]
   private var memories: [String: ForwardedMemory] = [:]
 
-  package init(_ limits: ForwardedMemory.Limits = ForwardedMemory.Limits()) { self.limits = limits }
+  /// Frames that were recognised and whose first sending was accepted; see
+  /// ``takeAlreadyDelivered()``.
+  private var alreadyDelivered = 0
+
+  /// - Parameter budget: of all memories.
+  package init(_ limits: ForwardedMemory.Limits = ForwardedMemory.Limits(), budget: MemoryBudget? = nil) {
+    self.limits = limits
+    self.budget = budget ?? MemoryBudget(byteCount: limits.byteCount)
+  }
 
   /// Lines whose outcome somebody waits for.
   package var waitingCount: Int { fresh.count + waiting.count }
@@ -35,12 +47,15 @@ package struct BridgeLedger: Sendable {
   }
 
   /// What an earlier process forwarded, without the client knowing of it.
-  package mutating func restore(_ digest: FrameDigest, _ entry: ForwardedMemory.Entry, client: String, now: Instant) {
+  ///
+  /// - Parameter time: of its answer.
+  package mutating func restore(_ digest: FrameDigest, _ entry: ForwardedMemory.Entry, client: String, at time: Instant)
+  {
     if entry.answer == nil {
       _ = fresh.take(entry.line)
-      waiting[entry.line] = .memory(client: client)
+      waiting[entry.line] = .memory(client: client, digest)
     }
-    drop(memories[client, default: ForwardedMemory(limits)].remember(digest, entry, now: now))
+    drop(memories[client, default: ForwardedMemory(limits, budget: budget)].remember(digest, entry, at: time))
   }
 
   /// Whether anything of this client's may come again.
@@ -54,34 +69,49 @@ package struct BridgeLedger: Sendable {
     // In place: a copy would cost as much as the memory is large.
     let entry = memories[client]?.take(digest, now: now)
     if memories[client]?.isEmpty == true { memories[client] = nil }
-    if let entry, entry.answer == nil { waiting[entry.line] = .frame(frame, connection: connection) }
+    switch entry?.answer {
+    case .accepted?: alreadyDelivered += 1
+    case .refused?: break
+    case nil: if let entry { waiting[entry.line] = .frame(frame, connection: connection) }
+    }
     return entry
   }
+
+  /// Frames that were recognised and whose first sending is known to have been accepted, since the
+  /// last call.
+  package mutating func takeAlreadyDelivered() -> Int { exchange(&alreadyDelivered, with: 0) }
 
   /// Neighbouring lines have the same outcome.
   ///
   /// - Parameter line: the first.
-  package mutating func answered(_ line: ForwardedLine, count: Int, _ answer: FrameAnswer) -> [Delivery] {
+  package mutating func answered(
+    _ line: ForwardedLine, count: Int, _ answer: FrameAnswer, now: @autoclosure () -> Instant
+  ) -> [Delivery] {
     let parts = fresh.take(line, count: count)
     var deliveries = parts.map {
       Delivery(connection: $0.connection, frame: $0.firstFrame, count: $0.count, answer: answer)
     }
     guard !waiting.isEmpty else { return deliveries }
+    let now = now()
     var offset = 0
     for part in parts {
-      deliveries += (offset..<part.offset).compactMap { answeredAgain(line.advanced(by: $0), answer) }
+      deliveries += (offset..<part.offset).compactMap { answeredAgain(line.advanced(by: $0), answer, now) }
       offset = part.offset + part.count
     }
-    return deliveries + (offset..<count).compactMap { answeredAgain(line.advanced(by: $0), answer) }
+    return deliveries + (offset..<count).compactMap { answeredAgain(line.advanced(by: $0), answer, now) }
   }
 
   /// A line that was forwarded on a connection that has ended.
-  private mutating func answeredAgain(_ line: ForwardedLine, _ answer: FrameAnswer) -> Delivery? {
+  private mutating func answeredAgain(_ line: ForwardedLine, _ answer: FrameAnswer, _ now: Instant) -> Delivery? {
     switch waiting.removeValue(forKey: line) {
     case .frame(let frame, let connection)?:
+      if answer == .accepted { alreadyDelivered += 1 }
       return Delivery(connection: connection, frame: frame, answer: answer)
-    case .memory(let client)?:
-      memories[client]?.answered(line, answer)
+    case .memory(let client, let digest)?:
+      memories[client]?.answered(line, digest, answer, now: now)
+      return nil
+    case .nobody?:
+      if answer == .accepted { alreadyDelivered += 1 }
       return nil
     case nil:
       return nil
@@ -105,14 +135,25 @@ package struct BridgeLedger: Sendable {
       }
       restore(
         frame.digest, ForwardedMemory.Entry(line: line, answer: isWaiting ? nil : frame.answer), client: client,
-        now: now)
+        at: isWaiting ? now : frame.answeredAt)
     }
     return underway
   }
 
   /// A connection has ended, and these frames do not come again.
   package mutating func forget(_ frames: [(number: UInt64, frame: BridgeTrail.Frame)]) {
-    drop(frames.compactMap { $0.frame.answer == nil ? $0.frame.line : nil })
+    for (_, frame) in frames {
+      guard frame.answer == nil, let line = frame.line, fresh.take(line).isEmpty else { continue }
+      if case .frame? = waiting[line] { waiting[line] = .nobody }
+    }
+  }
+
+  /// Forgets what is too old. To be called now and then: a client may never come back.
+  package mutating func sweep(now: Instant) {
+    for client in Array(memories.keys) {
+      memories[client]?.sweep(now: now)
+      if memories[client]?.isEmpty == true { memories[client] = nil }
+    }
   }
 
   private mutating func drop(_ lines: [ForwardedLine]) {

@@ -7,8 +7,11 @@ package struct BridgeRecovery: Sendable {
     package var digest: FrameDigest
     /// Nil: it has none yet.
     package var answer: FrameAnswer?
+    /// Its answer is not younger than this.
+    package var answeredAt: Instant
 
-    package init(app: String, client: String, digest: FrameDigest, answer: FrameAnswer?) {
+    package init(app: String, client: String, digest: FrameDigest, answer: FrameAnswer?, answeredAt: Instant) {
+      self.answeredAt = answeredAt
       self.app = app
       self.client = client
       self.digest = digest

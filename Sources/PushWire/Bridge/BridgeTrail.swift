@@ -4,25 +4,26 @@
 /// Frames come by the hundred thousand a second, and nearly none is ever asked for. So each leaves
 /// only its digest and two bytes for its answer. What neighbours share is kept once for all of
 /// them.
+///
+/// Bounded by number, by the budget of all memories and by age. Frames without an answer stay: the
+/// session bounds those, and the age counts from the answer.
 package struct BridgeTrail: Sendable {
   package struct Frame: Hashable, Sendable {
     package var digest: FrameDigest
     /// Nil: it was never forwarded.
     package var line: ForwardedLine?
     package var answer: FrameAnswer?
-    /// In whole seconds of the clock.
-    var second: UInt32
+    /// When it was known to have its answer, in whole seconds of the clock.
+    package var answeredAt: Instant
   }
 
-  /// Neighbours that arrived in the same second, and were forwarded as neighbouring lines or not at
-  /// all.
+  /// Neighbours that were forwarded as neighbouring lines or not at all.
   private struct Stretch {
     /// The number of the first.
     var first: UInt64
     var count: Int
     /// Of the first.
     var line: ForwardedLine?
-    var second: UInt32
 
     var end: UInt64 { first + UInt64(count) }
 
@@ -37,35 +38,58 @@ package struct BridgeTrail: Sendable {
     }
   }
 
-  private let limit: Int
+  /// Every frame before `end` had its answer at the second.
+  private struct Mark {
+    var end: UInt64
+    var second: UInt32
+    /// When the first of them was noted.
+    let beginning: UInt32
+  }
+
+  private let age: Duration
+  /// Frames that are kept, beside those without an answer.
+  private var limit: Int
+  /// `limit`, or less while the budget is used up.
+  private var currentLimit: Int
+  private let share: MemoryBudget.Share
   // Circular, with as many places: a frame's place is its number modulo that, a power of two.
-  private var digests = [FrameDigest](repeating: FrameDigest(high: 0, low: 0), count: 16)
-  private var answers = [UInt16](repeating: Self.none, count: 16)
+  private var digests = [FrameDigest](repeating: FrameDigest(high: 0, low: 0), count: Self.freeCapacity)
+  private var answers = [UInt16](repeating: FrameAnswer.noCode, count: Self.freeCapacity)
   /// In order, from `firstStretch` on, without gaps.
   private var stretches: [Stretch] = []
   private var firstStretch = 0
+  private var stretchLimit = Self.freeStretchCount
+  /// In order. Every frame before the last one's end has its answer.
+  private var marks: [Mark] = []
   /// The number of the first frame that is kept.
   private var first: UInt64 = 0
   /// The number of the next frame.
   package private(set) var next: UInt64 = 0
 
-  private static let none: UInt16 = 0
+  /// What each connection has without asking.
+  private static let freeCapacity = 64
+  private static let freeStretchCount = 64
+  private static let markLimit = 64
+  private static let byteCountPerPlace = MemoryLayout<FrameDigest>.stride + MemoryLayout<UInt16>.stride
 
-  /// - Parameter limit: frames that are kept, beside those without an answer.
-  package init(limit: Int) { self.limit = limit }
+  /// - Parameters:
+  ///   - limits: how many frames are kept, and how long.
+  ///   - budget: of all memories.
+  package init(_ limits: ForwardedMemory.Limits, budget: MemoryBudget? = nil) {
+    (limit, currentLimit, age) = (limits.count, limits.count, limits.age)
+    share = MemoryBudget.Share(of: budget ?? MemoryBudget(byteCount: limits.byteCount))
+  }
 
-  package mutating func took(_ digest: FrameDigest, line: ForwardedLine?, answer: FrameAnswer?, now: Instant) {
-    while next > first, Int(next - first) >= limit, answers[place(first)] != Self.none { removeFirst() }
-    if Int(next - first) == digests.count { grow() }
+  package mutating func took(_ digest: FrameDigest, line: ForwardedLine?, answer: FrameAnswer?) {
+    while next > first, Int(next - first) >= currentLimit, answers[place(first)] != FrameAnswer.noCode { removeFirst() }
+    if Int(next - first) == digests.count { makeRoom() }
     digests[place(next)] = digest
-    answers[place(next)] = answer.map(\.code) ?? Self.none
-    let second = UInt32(truncatingIfNeeded: now.nanoseconds / 1_000_000_000)
-    if let last = stretches.indices.last, last >= firstStretch, stretches[last].second == second,
-      stretches[last].line(of: next) == line
-    {
+    answers[place(next)] = answer.map(\.code) ?? FrameAnswer.noCode
+    if let last = stretches.indices.last, last >= firstStretch, stretches[last].line(of: next) == line {
       stretches[last].count += 1
     } else {
-      stretches.append(Stretch(first: next, count: 1, line: line, second: second))
+      if stretches.count - firstStretch >= stretchLimit { makeStretchRoom() }
+      stretches.append(Stretch(first: next, count: 1, line: line))
     }
     next += 1
   }
@@ -94,6 +118,16 @@ package struct BridgeTrail: Sendable {
       stretches[index].line = line.advanced(by: Int(stretches[index].first - number))
       index += 1
     }
+    mergeLast()
+  }
+
+  /// Frames that come one by one are neighbours too.
+  private mutating func mergeLast() {
+    guard let last = stretches.indices.last, last > firstStretch,
+      stretches[last - 1].line(of: stretches[last].first) == stretches[last].line
+    else { return }
+    stretches[last - 1].count += stretches[last].count
+    stretches.removeLast()
   }
 
   /// Neighbouring frames have the same answer.
@@ -104,20 +138,72 @@ package struct BridgeTrail: Sendable {
     }
   }
 
-  /// The frames from a number on that were forwarded, with their numbers, no older than an age.
-  package func frames(from number: UInt64, age: Duration, now: Instant) -> [(number: UInt64, frame: Frame)] {
-    let oldest = now.nanoseconds / 1_000_000_000
+  /// The frames from a number on that were forwarded, with their numbers, without those that are
+  /// too old.
+  package mutating func frames(from number: UInt64, now: Instant) -> [(number: UInt64, frame: Frame)] {
+    mark(now: now)
     var found: [(number: UInt64, frame: Frame)] = []
+    var mark = marks.startIndex
     for stretch in stretches[firstStretch...] where stretch.line != nil {
-      guard .seconds(oldest - min(oldest, UInt64(stretch.second))) <= age else { continue }
       for number in max(stretch.first, number)..<max(stretch.end, number) {
+        while mark < marks.endIndex, marks[mark].end <= number { mark += 1 }
         let frame = Frame(
           digest: digests[place(number)], line: stretch.line(of: number),
-          answer: FrameAnswer(code: answers[place(number)]), second: stretch.second)
+          answer: FrameAnswer(code: answers[place(number)]),
+          answeredAt: mark < marks.endIndex ? Instant(wholeSeconds: marks[mark].second) : now)
         found.append((number, frame))
       }
     }
     return found
+  }
+
+  // MARK: Age
+
+  /// Drops frames that are too old, and gives memory back. To be called now and then.
+  ///
+  /// - Parameter limit: how many frames are kept from now on.
+  package mutating func sweep(limit: Int, now: Instant) {
+    mark(now: now)
+    (self.limit, currentLimit) = (limit, limit)
+    while next > first, Int(next - first) > limit, answers[place(first)] != FrameAnswer.noCode { removeFirst() }
+    shrink()
+  }
+
+  /// Notes which frames have their answers by now, and drops those that are too old.
+  private mutating func mark(now: Instant) {
+    let begin = max(marks.last?.end ?? 0, first)
+    var end = begin
+    while end < next, answers[place(end)] != FrameAnswer.noCode { end += 1 }
+    let second = now.wholeSeconds
+    if end > begin {
+      if let last = marks.indices.last, Self.time(second, since: marks[last].beginning) * Self.markLimit < age {
+        (marks[last].end, marks[last].second) = (end, second)
+      } else {
+        marks.append(Mark(end: end, second: second, beginning: second))
+      }
+    }
+    let oldCount = marks.prefix { Self.time(second, since: $0.second) > age }.count
+    if oldCount > 0 { while first < marks[oldCount - 1].end { removeFirst() } }
+    marks.removeFirst(oldCount)
+  }
+
+  private static func time(_ second: UInt32, since earlier: UInt32) -> Duration {
+    .seconds(second - min(second, earlier))
+  }
+
+  private mutating func shrink() {
+    stretches.removeFirst(firstStretch)
+    firstStretch = 0
+    var capacity = digests.count
+    while capacity > Self.freeCapacity, Int(next - first) * 4 <= capacity { capacity /= 2 }
+    if capacity < digests.count { resize(capacity) }
+    guard stretchLimit > Self.freeStretchCount, stretches.count * 4 <= stretchLimit else { return }
+    stretchLimit = max(Self.freeStretchCount, stretches.count * 2)
+    var fewer: [Stretch] = []
+    fewer.reserveCapacity(stretchLimit)
+    fewer += stretches
+    stretches = fewer
+    _ = takeShare(isNeeded: true)
   }
 
   // MARK: Memory
@@ -145,32 +231,43 @@ package struct BridgeTrail: Sendable {
     firstStretch = 0
   }
 
-  private mutating func grow() {
-    let count = digests.count * 2
-    var larger = [FrameDigest](repeating: FrameDigest(high: 0, low: 0), count: count)
-    var answersToo = [UInt16](repeating: Self.none, count: count)
+  /// All places are taken: either there are more, or the oldest frame goes.
+  private mutating func makeRoom() {
+    let isNeeded = answers[place(first)] == FrameAnswer.noCode
+    if takeShare(capacity: digests.count * 2, isNeeded: isNeeded) { return resize(digests.count * 2) }
+    currentLimit = digests.count
+    removeFirst()
+  }
+
+  /// Either there are more stretches, or the oldest half of them goes.
+  private mutating func makeStretchRoom() {
+    if takeShare(stretchLimit: stretchLimit * 2, isNeeded: false) {
+      stretchLimit *= 2
+      return
+    }
+    while next > first, stretches.count - firstStretch > stretchLimit / 2, answers[place(first)] != FrameAnswer.noCode {
+      removeFirst()
+    }
+    guard stretches.count - firstStretch >= stretchLimit else { return }
+    stretchLimit *= 2
+    _ = takeShare(isNeeded: true)
+  }
+
+  private func takeShare(capacity: Int? = nil, stretchLimit: Int? = nil, isNeeded: Bool) -> Bool {
+    let places = (capacity ?? digests.count) - Self.freeCapacity
+    let stretches = (stretchLimit ?? self.stretchLimit) - Self.freeStretchCount
+    return share.set(
+      places * Self.byteCountPerPlace + stretches * MemoryLayout<Stretch>.stride, isNeeded: isNeeded)
+  }
+
+  private mutating func resize(_ count: Int) {
+    var others = [FrameDigest](repeating: FrameDigest(high: 0, low: 0), count: count)
+    var answersToo = [UInt16](repeating: FrameAnswer.noCode, count: count)
     for number in first..<next {
-      larger[Int(truncatingIfNeeded: number) & (count - 1)] = digests[place(number)]
+      others[Int(truncatingIfNeeded: number) & (count - 1)] = digests[place(number)]
       answersToo[Int(truncatingIfNeeded: number) & (count - 1)] = answers[place(number)]
     }
-    (digests, answers) = (larger, answersToo)
-  }
-}
-
-extension FrameAnswer {
-  /// Never 0.
-  fileprivate var code: UInt16 {
-    switch self {
-    case .accepted: 1
-    case .refused(let status): 0x100 | UInt16(status.rawValue)
-    }
-  }
-
-  fileprivate init?(code: UInt16) {
-    switch code {
-    case 0: return nil
-    case 1: self = .accepted
-    default: self = .refused(GatewayStatus(rawValue: UInt8(truncatingIfNeeded: code)))
-    }
+    (digests, answers) = (others, answersToo)
+    _ = takeShare(isNeeded: true)
   }
 }

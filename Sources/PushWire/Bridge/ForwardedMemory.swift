@@ -6,11 +6,16 @@
 /// time. Each entry counts once, so two equal notifications that were forwarded are recognised
 /// twice.
 ///
-/// Bounded by number and by age.
+/// Bounded by number, by the budget of all memories, and by age. The age counts from the answer: an
+/// entry without one is still going to be sent, and stays.
 package struct ForwardedMemory: Sendable {
   package struct Limits: Hashable, Sendable {
+    /// Of each client.
     package var count = 65_536
+    /// From the answer on.
     package var age = Duration.seconds(600)
+    /// Of all clients together.
+    package var byteCount = 64 << 20
 
     package init() {}
   }
@@ -26,88 +31,213 @@ package struct ForwardedMemory: Sendable {
     }
   }
 
-  private struct Stored {
-    var entry: Entry
-    var number: UInt64
-  }
-
-  /// What was remembered, in the order of time. Entries that were taken since stay in it until they
-  /// are the oldest.
-  private struct Trace {
+  private struct Slot {
     var digest: FrameDigest
-    var number: UInt64
-    var at: Instant
+    var line: ForwardedLine
+    /// When the answer came.
+    var second: UInt32
+    /// ``FrameAnswer/code``.
+    var answer: UInt16
+    /// False: it was taken.
+    var isHeld: Bool
+
+    var entry: Entry { Entry(line: line, answer: FrameAnswer(code: answer)) }
+    var isAnswered: Bool { answer != FrameAnswer.noCode }
   }
 
   private let limits: Limits
-  private var entries: [FrameDigest: [Stored]] = [:]
-  private var waiting: [ForwardedLine: FrameDigest] = [:]
-  private var traces = Queue<Trace>()
-  private var nextNumber: UInt64 = 0
+  private let share: MemoryBudget.Share
+  // Circular, in the order of time: an entry's place is its number modulo that, a power of two.
+  private var slots: [Slot] = []
+  private var first: UInt64 = 0
+  private var next: UInt64 = 0
+  /// A hash table with twice as many places: 1 + the place of a slot. Equal digests stand in the
+  /// order in which they came.
+  private var table: [UInt32] = []
   package private(set) var count = 0
+  private var unansweredCount = 0
 
-  package init(_ limits: Limits = Limits()) { self.limits = limits }
+  private static let leastCapacity = 16
+  static let byteCountPerPlace = MemoryLayout<Slot>.stride + 2 * MemoryLayout<UInt32>.stride
+
+  package init(_ limits: Limits = Limits(), budget: MemoryBudget? = nil) {
+    self.limits = limits
+    share = MemoryBudget.Share(of: budget ?? MemoryBudget(byteCount: limits.byteCount))
+  }
 
   package var isEmpty: Bool { count == 0 }
 
-  /// - Returns: lines that are forgotten for it, whose answers nobody needs any more.
+  /// - Parameter time: of its answer.
+  /// - Returns: lines without an answer that are forgotten for it. Nobody needs their answers any
+  ///   more.
   @discardableResult
-  package mutating func remember(_ digest: FrameDigest, _ entry: Entry, now: Instant) -> [ForwardedLine] {
-    entries[digest, default: []].append(Stored(entry: entry, number: nextNumber))
-    traces.append(Trace(digest: digest, number: nextNumber, at: now))
-    nextNumber += 1
+  package mutating func remember(_ digest: FrameDigest, _ entry: Entry, at time: Instant) -> [ForwardedLine] {
+    var forgotten: [ForwardedLine] = []
+    while count >= limits.count { dropOldest(&forgotten) }
+    makeRoom(isAnswered: entry.answer != nil, &forgotten)
+    append(
+      Slot(
+        digest: digest, line: entry.line, second: time.wholeSeconds, answer: entry.answer?.code ?? FrameAnswer.noCode,
+        isHeld: true))
     count += 1
-    if traces.count > 2 * (limits.count + 512) { dropTaken() }
-    if entry.answer == nil { waiting[entry.line] = digest }
-    return forget(now: now)
+    if entry.answer == nil { unansweredCount += 1 }
+    return forgotten
   }
 
   /// Takes the oldest entry of this content, if there is one.
   package mutating func take(_ digest: FrameDigest, now: Instant) -> Entry? {
-    forget(now: now)
-    guard var stored = entries[digest], let first = stored.first else { return nil }
-    stored.removeFirst()
-    entries[digest] = stored.isEmpty ? nil : stored
-    count -= 1
-    waiting[first.entry.line] = nil
-    return first.entry
+    guard let index = find(digest, where: { !isOver($0, now: now) }) else { return nil }
+    let entry = slots[Int(table[index]) - 1].entry
+    remove(at: index)
+    return entry
   }
 
   /// An entry has its answer.
-  package mutating func answered(_ line: ForwardedLine, _ answer: FrameAnswer) {
-    guard let digest = waiting.removeValue(forKey: line),
-      let index = entries[digest]?.firstIndex(where: { $0.entry.line == line })
-    else { return }
-    entries[digest]?[index].entry.answer = answer
+  package mutating func answered(_ line: ForwardedLine, _ digest: FrameDigest, _ answer: FrameAnswer, now: Instant) {
+    guard let index = find(digest, where: { $0.line == line && !$0.isAnswered }) else { return }
+    let place = Int(table[index]) - 1
+    (slots[place].answer, slots[place].second) = (answer.code, now.wholeSeconds)
+    unansweredCount -= 1
   }
 
-  /// - Returns: lines without an answer that were forgotten.
-  @discardableResult
-  package mutating func forget(now: Instant) -> [ForwardedLine] {
-    var forgotten: [ForwardedLine] = []
-    while let oldest = traces.first, count > limits.count || now.since(oldest.at) > limits.age || !holds(oldest) {
-      traces.removeFirst()
-      guard var stored = entries[oldest.digest], let index = stored.firstIndex(where: { $0.number == oldest.number })
-      else { continue }
-      let entry = stored.remove(at: index).entry
-      entries[oldest.digest] = stored.isEmpty ? nil : stored
-      count -= 1
-      if waiting.removeValue(forKey: entry.line) != nil { forgotten.append(entry.line) }
+  /// Drops what is too old, and gives memory back.
+  package mutating func sweep(now: Instant) {
+    // Entries without an answer go behind the others: they are looked at again the next time.
+    for _ in 0..<(next - first) {
+      let slot = slots[place(first)]
+      guard slot.isHeld else {
+        first += 1
+        continue
+      }
+      if slot.isAnswered {
+        guard isOver(slot, now: now) else { break }
+        removeFirst()
+      } else {
+        moveFirstBack()
+      }
     }
-    return forgotten
+    var capacity = slots.count
+    while capacity > Self.leastCapacity, count * 4 <= capacity { capacity /= 2 }
+    if capacity < slots.count { resize(capacity) }
   }
 
-  /// Entries that were taken leave traces behind older ones: as many as there may be entries.
-  private mutating func dropTaken() {
-    var rest = Queue<Trace>()
-    while let trace = traces.first {
-      if holds(trace) { rest.append(trace) }
-      traces.removeFirst()
+  private func isOver(_ slot: Slot, now: Instant) -> Bool {
+    slot.isAnswered && .seconds(now.wholeSeconds - min(now.wholeSeconds, slot.second)) > limits.age
+  }
+
+  // MARK: Slots
+
+  private func place(_ number: UInt64) -> Int { Int(truncatingIfNeeded: number) & (slots.count - 1) }
+
+  /// One that has an answer, if there is one.
+  private mutating func dropOldest(_ forgotten: inout [ForwardedLine]) {
+    while true {
+      let slot = slots[place(first)]
+      if !slot.isHeld {
+        first += 1
+      } else if slot.isAnswered || unansweredCount == count {
+        if !slot.isAnswered { forgotten.append(slot.line) }
+        return removeFirst()
+      } else {
+        moveFirstBack()
+      }
     }
-    traces = rest
   }
 
-  private func holds(_ trace: Trace) -> Bool {
-    entries[trace.digest]?.contains { $0.number == trace.number } ?? false
+  private mutating func removeFirst() {
+    remove(place: place(first))
+    first += 1
+  }
+
+  private mutating func moveFirstBack() {
+    let slot = slots[place(first)]
+    removeFirst()
+    append(slot)
+    count += 1
+    unansweredCount += 1
+  }
+
+  private mutating func append(_ slot: Slot) {
+    slots[place(next)] = slot
+    insert(place(next))
+    next += 1
+  }
+
+  /// - Parameter isAnswered: what the room is for.
+  private mutating func makeRoom(isAnswered: Bool, _ forgotten: inout [ForwardedLine]) {
+    guard Int(next - first) == slots.count else { return }
+    // What was taken leaves gaps.
+    if count * 4 < slots.count * 3 { return resize(slots.count) }
+    let capacity = max(Self.leastCapacity, slots.count * 2)
+    // Nothing that has an answer could go in its place.
+    let isNeeded = slots.isEmpty || !isAnswered && unansweredCount == count
+    if share.set(capacity * Self.byteCountPerPlace, isNeeded: isNeeded) { return resize(capacity) }
+    while Int(next - first) == slots.count {
+      if slots[place(first)].isHeld { dropOldest(&forgotten) } else { first += 1 }
+    }
+  }
+
+  /// Without gaps, in a table of another size.
+  private mutating func resize(_ capacity: Int) {
+    var kept: [Slot] = []
+    kept.reserveCapacity(capacity)
+    for number in first..<next where slots[place(number)].isHeld { kept.append(slots[place(number)]) }
+    (first, next) = (0, UInt64(kept.count))
+    let empty = Slot(
+      digest: FrameDigest(high: 0, low: 0), line: ForwardedLine(high: 0, low: 0, line: 0), second: 0, answer: 0,
+      isHeld: false)
+    kept += repeatElement(empty, count: capacity - kept.count)
+    slots = kept
+    table = [UInt32](repeating: 0, count: capacity * 2)
+    for place in 0..<Int(next) { insert(place) }
+    _ = share.set(capacity * Self.byteCountPerPlace, isNeeded: true)
+  }
+
+  // MARK: The table
+
+  private func home(_ digest: FrameDigest) -> Int {
+    Int(truncatingIfNeeded: (digest.high ^ digest.low) &* 0x9E37_79B9_7F4A_7C15 >> 32) & (table.count - 1)
+  }
+
+  /// Where the table has the first slot with this digest that fits.
+  private func find(_ digest: FrameDigest, where fits: (Slot) -> Bool) -> Int? {
+    guard !table.isEmpty else { return nil }
+    var index = home(digest)
+    while table[index] != 0 {
+      let slot = slots[Int(table[index]) - 1]
+      if slot.digest == digest, fits(slot) { return index }
+      index = (index + 1) & (table.count - 1)
+    }
+    return nil
+  }
+
+  private mutating func insert(_ place: Int) {
+    var index = home(slots[place].digest)
+    while table[index] != 0 { index = (index + 1) & (table.count - 1) }
+    table[index] = UInt32(place + 1)
+  }
+
+  private mutating func remove(place: Int) {
+    var index = home(slots[place].digest)
+    while table[index] != UInt32(place + 1) { index = (index + 1) & (table.count - 1) }
+    remove(at: index)
+  }
+
+  private mutating func remove(at index: Int) {
+    let place = Int(table[index]) - 1
+    slots[place].isHeld = false
+    count -= 1
+    if !slots[place].isAnswered { unansweredCount -= 1 }
+    // What stands behind it moves up, as far as its home.
+    var (gap, next) = (index, (index + 1) & (table.count - 1))
+    while table[next] != 0 {
+      let home = home(slots[Int(table[next]) - 1].digest)
+      if (next - home) & (table.count - 1) >= (next - gap) & (table.count - 1) {
+        table[gap] = table[next]
+        gap = next
+      }
+      next = (next + 1) & (table.count - 1)
+    }
+    table[gap] = 0
   }
 }

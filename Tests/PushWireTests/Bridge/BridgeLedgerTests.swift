@@ -37,14 +37,16 @@ struct BridgeLedgerTests {
         for number in 0..<Int.random(in: 1...100, using: &random) {
           let line = Self.line(run, max(0, random.chance(50) ? number : nextLine[run] - number))
           let expected = model.removeValue(forKey: line)
-          let found = ledger.answered(line, count: 1, .accepted).first
+          let found = ledger.answered(line, count: 1, .accepted, now: .start).first
           #expect(found?.frame == expected?.frame, "seed \(seed)")
           #expect(found?.connection == expected?.connection, "seed \(seed)")
         }
       }
       #expect(ledger.waitingCount == model.count, "seed \(seed)")
     }
-    for (line, expected) in model { #expect(ledger.answered(line, count: 1, .accepted).first?.frame == expected.frame) }
+    for (line, expected) in model {
+      #expect(ledger.answered(line, count: 1, .accepted, now: .start).first?.frame == expected.frame)
+    }
     #expect(ledger.waitingCount == 0)
   }
 
@@ -59,7 +61,7 @@ struct BridgeLedgerTests {
       guard let entry = model.removeValue(forKey: line.advanced(by: offset)) else { continue }
       expected.append(entry.connection << 32 | entry.frame)
     }
-    let found = ledger.answered(line, count: count, .accepted).flatMap { delivery in
+    let found = ledger.answered(line, count: count, .accepted, now: .start).flatMap { delivery in
       (0..<delivery.count).map { delivery.connection << 32 | (delivery.frame + UInt64($0)) }
     }
     #expect(found == expected)

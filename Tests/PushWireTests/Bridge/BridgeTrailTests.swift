@@ -16,10 +16,12 @@ struct BridgeTrailTests {
       frames.append(frame)
     }
 
-    func found(from number: Int, age: UInt32, second: UInt32) -> [Int] {
-      frames.indices.filter { index in
-        index >= max(first, number) && frames[index].line != nil && second - frames[index].second <= age
-      }
+    mutating func sweep() {
+      while frames.count > first, frames.count - first > limit, frames[first].answer != nil { first += 1 }
+    }
+
+    func found(from number: Int) -> [Int] {
+      frames.indices.filter { $0 >= max(first, number) && frames[$0].line != nil }
     }
   }
 
@@ -27,7 +29,7 @@ struct BridgeTrailTests {
   func model(seed: Int) {
     var random = SeededGenerator(seed: UInt64(seed))
     let limit = Int.random(in: 1...300, using: &random)
-    var trail = BridgeTrail(limit: limit)
+    var trail = BridgeTrail(Self.limits(limit))
     var model = Model(limit: limit)
     var now = Instant(nanoseconds: 5_000_000_000)
     var nextLine: UInt32 = 1
@@ -39,21 +41,103 @@ struct BridgeTrailTests {
         let known = random.chance(20) ? ForwardedLine(high: 9, low: 9, line: UInt32(random.next() % 50)) : nil
         let frame = BridgeTrail.Frame(
           digest: FrameDigest(high: random.next(), low: 1), line: known,
-          answer: known != nil && random.chance(50) ? .accepted : nil,
-          second: UInt32(now.nanoseconds / 1_000_000_000))
-        trail.took(frame.digest, line: frame.line, answer: frame.answer, now: now)
+          answer: known != nil && random.chance(50) ? .accepted : nil, answeredAt: .start)
+        trail.took(frame.digest, line: frame.line, answer: frame.answer)
         model.took(frame)
       }
       forward(begin, &trail, &model, &nextLine, &random)
       answer(&trail, &model, &random)
       #expect(trail.next == UInt64(model.frames.count))
       let from = Int.random(in: 0...model.frames.count, using: &random)
-      let age = UInt32.random(in: 0...40, using: &random)
-      let found = trail.frames(from: UInt64(from), age: .seconds(Int(age)), now: now)
-      let expected = model.found(from: from, age: age, second: UInt32(now.nanoseconds / 1_000_000_000))
+      if random.chance(20) {
+        trail.sweep(limit: limit, now: now)
+        model.sweep()
+      }
+      let found = trail.frames(from: UInt64(from), now: now)
+      let expected = model.found(from: from)
       #expect(found.map(\.number) == expected.map(UInt64.init), "seed \(seed)")
-      #expect(found.map(\.frame) == expected.map { model.frames[$0] }, "seed \(seed)")
+      let frames = found.map { entry in
+        BridgeTrail.Frame(
+          digest: entry.frame.digest, line: entry.frame.line, answer: entry.frame.answer, answeredAt: .start)
+      }
+      #expect(frames == expected.map { model.frames[$0] }, "seed \(seed)")
+      #expect(found.allSatisfy { $0.frame.answeredAt <= now }, "seed \(seed)")
     }
+  }
+
+  private static func limits(_ count: Int, age: Int = 1_000_000) -> ForwardedMemory.Limits {
+    var limits = ForwardedMemory.Limits()
+    (limits.count, limits.age) = (count, .seconds(age))
+    return limits
+  }
+
+  private static func digest(_ number: UInt64) -> FrameDigest { FrameDigest(high: number, low: 1) }
+
+  /// Frames that are forwarded in stretches of some length.
+  private static func fill(_ trail: inout BridgeTrail, _ count: Int, stretch: Int = 50, isAnswered: Bool = true) {
+    for first in stride(from: 0, to: count, by: stretch) {
+      let (number, length) = (trail.next, min(stretch, count - first))
+      for offset in 0..<UInt64(length) { trail.took(digest(number + offset), line: nil, answer: nil) }
+      let gap = UInt32(number) / UInt32(stretch)
+      trail.forwarded(number, count: length, as: ForwardedLine(high: 1, low: 1, line: UInt32(number) + gap))
+      if isAnswered { trail.answered(number, count: length, .accepted) }
+    }
+  }
+
+  @Test("frames without an answer stay, the others go after their time, and memory is given back")
+  func age() {
+    let budget = MemoryBudget(byteCount: 64 << 20)
+    var trail = BridgeTrail(Self.limits(100_000, age: 600), budget: budget)
+    var now = Instant(nanoseconds: 1_000_000_000_000)
+    Self.fill(&trail, 20_000, isAnswered: false)
+    #expect(budget.usedByteCount > 20_000 * 18)
+    for _ in 0..<30 {
+      now = now + .seconds(30)
+      trail.sweep(limit: 100_000, now: now)
+    }
+    #expect(trail.frames(from: 0, now: now).count == 20_000)
+    trail.answered(0, count: 19_999, .accepted)
+    for step in 0..<24 {
+      trail.sweep(limit: 100_000, now: now)
+      #expect(trail.frames(from: 0, now: now).count == (step <= 20 ? 20_000 : 1), "\(step) half minutes later")
+      now = now + .seconds(30)
+    }
+    #expect(budget.usedByteCount == 0)
+  }
+
+  @Test("connections share a budget; each has some frames whatever the others have")
+  func budget() {
+    let limit = 1 << 20
+    let budget = MemoryBudget(byteCount: limit)
+    var trails = (0..<100).map { _ in BridgeTrail(Self.limits(65_536), budget: budget) }
+    for index in trails.indices {
+      // Runs that alternate make a stretch of each frame.
+      Self.fill(&trails[index], 5000, stretch: index.isMultiple(of: 2) ? 1 : 50)
+      #expect(budget.usedByteCount <= limit)
+      #expect(trails[index].frames(from: 0, now: .start).count >= 32)
+    }
+    // What one gives back, others get.
+    trails.removeFirst(90)
+    #expect(budget.usedByteCount < limit / 2)
+    for index in trails.indices {
+      trails[index].sweep(limit: 65_536, now: .start)
+      Self.fill(&trails[index], 2000)
+      #expect(trails[index].frames(from: 0, now: .start).count >= 2000)
+    }
+    trails = []
+    #expect(budget.usedByteCount == 0)
+  }
+
+  @Test("frames without an answer are kept although the budget is used up")
+  func needed() {
+    let budget = MemoryBudget(byteCount: 0)
+    var trail = BridgeTrail(Self.limits(100), budget: budget)
+    Self.fill(&trail, 3000, stretch: 1, isAnswered: false)
+    #expect(trail.frames(from: 0, now: .start).count == 3000)
+    trail.answered(0, count: 3000, .accepted)
+    trail.sweep(limit: 100, now: .start)
+    #expect(trail.frames(from: 0, now: .start).count == 100)
+    #expect(budget.usedByteCount < 20_000)
   }
 
   /// The new frames become lines, those in the middle of them too.

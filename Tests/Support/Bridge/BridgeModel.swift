@@ -29,9 +29,9 @@ package struct BridgeModel {
     /// Answers that were found but not handed over.
     fileprivate var mailbox: [BridgeLedger.Delivery] = []
 
-    fileprivate init(_ settings: BridgeSession.Settings, client: String, trailLimit: Int) {
+    fileprivate init(_ settings: BridgeSession.Settings, client: String, memory: ForwardedMemory.Limits) {
       session = BridgeSession(settings)
-      trail = BridgeTrail(limit: trailLimit)
+      trail = BridgeTrail(memory)
       self.client = client
     }
   }
@@ -52,10 +52,10 @@ package struct BridgeModel {
         let known = ledger.recognise(frame.digest, client: client, frame: number, connection: connection, now: now)
       {
         recognised.append((number, frame.digest, known.line))
-        trail.took(frame.digest, line: known.line, answer: known.answer, now: now)
+        trail.took(frame.digest, line: known.line, answer: known.answer)
         return known.answer
       }
-      trail.took(frame.digest, line: nil, answer: nil, now: now)
+      trail.took(frame.digest, line: nil, answer: nil)
       frames.append((number, frame))
       return nil
     }
@@ -71,23 +71,40 @@ package struct BridgeModel {
   /// The process's number: of its run, and of its connections.
   private let process: UInt64
   private let isForgetful: Bool
-  /// Longer than any run.
-  private static let age = Duration.seconds(1_000_000_000)
+  private let memory: ForwardedMemory.Limits
   private var lastConnection: UInt64
 
-  package init(_ settings: BridgeSession.Settings, process: UInt64 = 1, isForgetful: Bool = false) {
+  package init(
+    _ settings: BridgeSession.Settings, process: UInt64 = 1, memory: ForwardedMemory.Limits = Self.endless,
+    isForgetful: Bool = false
+  ) {
     self.settings = settings
     self.process = process
     lastConnection = process << 32
     self.isForgetful = isForgetful
-    var limits = ForwardedMemory.Limits()
-    limits.age = Self.age
-    ledger = BridgeLedger(limits)
+    self.memory = memory
+    ledger = BridgeLedger(memory)
   }
+
+  /// Nothing becomes too old in any run.
+  package static var endless: ForwardedMemory.Limits {
+    var limits = ForwardedMemory.Limits()
+    limits.age = .seconds(1_000_000_000)
+    return limits
+  }
+
+  /// Forgets what is too old, as the service does now and then.
+  package mutating func sweep() {
+    ledger.sweep(now: now)
+    for connection in connections.values { connection.trail.sweep(limit: memory.count, now: now) }
+  }
+
+  /// Notifications that were sent again and whose first sending was accepted.
+  package mutating func takeAlreadyDelivered() -> Int { ledger.takeAlreadyDelivered() }
 
   package mutating func connect(_ client: String) -> UInt64 {
     lastConnection += 1
-    connections[lastConnection] = Connection(settings, client: client, trailLimit: 10_000)
+    connections[lastConnection] = Connection(settings, client: client, memory: memory)
     return lastConnection
   }
 
@@ -123,7 +140,7 @@ package struct BridgeModel {
   /// - Returns: the connection to which the answer is on its way; nil: nobody waits for it there.
   @discardableResult
   package mutating func answer(_ line: ForwardedLine, _ answer: FrameAnswer) -> UInt64? {
-    guard let delivery = ledger.answered(line, count: 1, answer).first,
+    guard let delivery = ledger.answered(line, count: 1, answer, now: now).first,
       let connection = connections[delivery.connection]
     else { return nil }
     // As the service does: neighbours with the same answer are handed over together.
@@ -140,7 +157,7 @@ package struct BridgeModel {
   /// What an earlier process forwarded.
   package mutating func restore(_ frame: BridgeRecovery.Frame, as line: ForwardedLine) {
     let entry = ForwardedMemory.Entry(line: line, answer: frame.answer)
-    ledger.restore(frame.digest, entry, client: frame.client, now: now)
+    ledger.restore(frame.digest, entry, client: frame.client, at: frame.answeredAt)
   }
 
   /// What was recorded since the last call.
@@ -152,7 +169,7 @@ package struct BridgeModel {
   private mutating func record(
     _ number: UInt64, _ digest: FrameDigest, _ line: ForwardedLine, _ connection: UInt64, _ client: String
   ) {
-    let frame = BridgeRecovery.Frame(app: "", client: client, digest: digest, answer: nil)
+    let frame = BridgeRecovery.Frame(app: "", client: client, digest: digest, answer: nil, answeredAt: now)
     records.append(.frame(connection: connection, number: number, frame, line))
   }
 
@@ -210,14 +227,14 @@ package struct BridgeModel {
 
   private mutating func conclude(from: UInt64?, _ connection: Connection, _ id: UInt64) {
     records.append(.ended(connection: id, from: from))
-    let frames = connection.trail.frames(from: from ?? 0, age: Self.age, now: now)
+    let frames = connection.trail.frames(from: from ?? 0, now: now)
     guard from != nil else { return ledger.forget(frames) }
     let underway = Set(ledger.remember(frames, client: connection.client, now: now))
     guard !underway.isEmpty else { return }
     for delivery in connection.mailbox {
       connection.trail.answered(delivery.frame, count: delivery.count, delivery.answer)
     }
-    let rest = connection.trail.frames(from: from ?? 0, age: Self.age, now: now)
+    let rest = connection.trail.frames(from: from ?? 0, now: now)
       .filter { underway.contains($0.number) }
     let lost = ledger.remember(rest, client: connection.client, now: now)
     precondition(lost.isEmpty, "a forwarded frame without an answer that nobody waits for")
