@@ -38,12 +38,35 @@ struct BridgeStoreTests {
     try store.write(changes)
     let found = try await store.forwardedFrames(since: StoreInstant(milliseconds: 5000))
     #expect(found.map(\.frames.count) == [6, 2])
+    #expect(found.allSatisfy { $0.answeredBy == nil })
     #expect(found.map(\.from) == [3, .max])
     #expect(found.first?.acceptedLines == [2...3])
     #expect(found.first?.notAccepted.keys.sorted() == [4])
-    #expect(try await store.forwardedFrames(since: StoreInstant(milliseconds: 5001)).isEmpty)
     #expect(try await store.alreadyDelivered(app: "news") == 6)
-    try await store.forgetForwarded(before: StoreInstant(milliseconds: 5001))
+  }
+
+  @Test("frames stay until their run has ended, and then as long as they may come again")
+  func age() async throws {
+    let place = try Workplace()
+    let store = try SQLiteStore(path: place.path("store.db"))
+    var changes = IntakeChanges()
+    changes.began.append(IntakeChanges.Began(run: Self.run, app: "news", at: StoreInstant(milliseconds: 1)))
+    changes.bridge.add(frames(1, position: 0, firstFrame: 0, line: 1, count: 4))
+    changes.bridge.ended.append(EndedConnection(connection: 1, from: 3, at: StoreInstant(milliseconds: 5000)))
+    try store.write(changes)
+    // The service is away: nothing has an answer, and it does not matter how long ago it came.
+    try await store.forgetForwarded(before: StoreInstant(milliseconds: 900_000))
+    let waiting = try await store.forwardedFrames(since: StoreInstant(milliseconds: 900_000))
+    #expect(waiting.map(\.from) == [3])
+    var later = IntakeChanges()
+    later.ended.append((run: Self.run, at: StoreInstant(milliseconds: 900_000)))
+    try store.write(later)
+    try await store.forgetForwarded(before: StoreInstant(milliseconds: 900_000))
+    let answered = try await store.forwardedFrames(since: StoreInstant(milliseconds: 900_000))
+    #expect(answered.map(\.answeredBy) == [StoreInstant(milliseconds: 900_000)])
+    #expect(answered.map(\.from) == [3])
+    #expect(try await store.forwardedFrames(since: StoreInstant(milliseconds: 900_001)).isEmpty)
+    try await store.forgetForwarded(before: StoreInstant(milliseconds: 900_001))
     #expect(try await store.forwardedFrames(since: StoreInstant(milliseconds: 0)).isEmpty)
   }
 
@@ -78,11 +101,47 @@ struct BridgeStoreTests {
     let registration = DeviceRegistration(
       token: [2], newID: StoredUUID(high: 1, low: 1), registeredAt: StoreInstant(milliseconds: 3000))
     _ = try await store.register(registration, app: "news")
-    let devices = try await store.undeliveredFeedback(app: "news", after: 0, limit: 10)
+    let last = try await store.lastFeedback(app: "news")
+    let devices = try await store.undeliveredFeedback(app: "news", after: 0, through: last, limit: 10)
     #expect(devices.map(\.token) == [[1], [3]])
     try await store.setFeedbackCursor(app: "news", to: try #require(devices.first).number)
     let cursor = try await store.feedbackCursor(app: "news")
-    #expect(try await store.undeliveredFeedback(app: "news", after: cursor, limit: 10).map(\.token) == [[3]])
-    #expect(try await store.undeliveredFeedback(app: "other", after: 0, limit: 10).isEmpty)
+    let rest = try await store.undeliveredFeedback(app: "news", after: cursor, through: last, limit: 10)
+    #expect(rest.map(\.token) == [[3]])
+    #expect(try await store.undeliveredFeedback(app: "other", after: 0, through: last, limit: 10).isEmpty)
+    #expect(try await store.lastFeedback(app: "other") == 0)
+  }
+
+  @Test("each device is listed once, as it was found last, in any pages", arguments: [1, 3, 10])
+  func eachDeviceOnce(limit: Int) async throws {
+    let place = try Workplace()
+    let store = try SQLiteStore(path: place.path("store.db"))
+    func find(_ tokens: [UInt8], at milliseconds: Int64) throws {
+      var changes = IntakeChanges()
+      changes.gone = tokens.map {
+        StoredGoneDevice(
+          app: "news", token: [$0], since: StoreInstant(milliseconds: milliseconds),
+          foundAt: StoreInstant(milliseconds: 9000))
+      }
+      try store.write(changes)
+    }
+    try find([1, 1, 2, 3, 1, 4, 2], at: 1000)
+    try find([5, 1], at: 2000)
+    let last = try await store.lastFeedback(app: "news")
+    var found: [StoredGoneDevice] = []
+    var cursor: Int64 = 0
+    while true {
+      let page = try await store.undeliveredFeedback(app: "news", after: cursor, through: last, limit: limit)
+      guard let end = page.last else { break }
+      found += page
+      cursor = end.number
+      // Meanwhile one of them is found again: that is for the next reader.
+      try find([1, 3], at: 3000)
+    }
+    #expect(found.map(\.token) == [[3], [4], [2], [5], [1]])
+    #expect(found.map(\.since?.milliseconds) == [1000, 1000, 1000, 2000, 2000])
+    let next = try await store.lastFeedback(app: "news")
+    let later = try await store.undeliveredFeedback(app: "news", after: last, through: next, limit: 10)
+    #expect(later.map(\.token) == [[1], [3]])
   }
 }

@@ -26,6 +26,8 @@ package struct BridgeConfiguration: Hashable, Sendable {
   package var connectionLimitPerApp = 1024
   /// New connections of one address in a second.
   package var handshakeRate = 20
+  /// How long a reader of feedback may take nothing.
+  package var stallTime = Duration.seconds(60)
   package var session = BridgeSession.Settings()
   package var memory = ForwardedMemory.Limits()
 
@@ -63,12 +65,14 @@ extension BridgeConfiguration {
     if let value = reader.take("max") { connectionLimit = try value.integer(in: 1...100_000) }
     if let value = reader.take("per-app") { connectionLimitPerApp = try value.integer(in: 1...100_000) }
     if let value = reader.take("handshakes-per-second") { handshakeRate = try value.integer(in: 1...10_000) }
+    if let value = reader.take("stalled") { stallTime = try value.duration(in: .seconds(1) ... .seconds(3600)) }
     try reader.finish()
   }
 
   private mutating func takeMemory(_ node: YAMLNode) throws(ConfigurationError) {
     var reader = try YAMLReader(node)
     if let value = reader.take("notifications") { memory.count = try value.integer(in: 1024...16_777_216) }
+    if let value = reader.take("size") { memory.byteCount = try value.byteCount(in: 1 << 20...1 << 40) }
     if let value = reader.take("duration") { memory.age = try value.duration(in: .seconds(1) ... .seconds(86_400)) }
     try reader.finish()
   }

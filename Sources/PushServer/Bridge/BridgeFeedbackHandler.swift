@@ -9,10 +9,12 @@ internal import PushWire
 /// closes.
 ///
 /// The list counts as handed out when the client's system has acknowledged all of it and the client
-/// has closed in good order. Otherwise the next client gets it again. Used on its channel's event
-/// loop only.
-final class BridgeFeedbackHandler: ChannelInboundHandler {
+/// has closed in good order. Otherwise the next client gets it again. A client that reads slowly has
+/// all the time it needs; one that takes nothing more is disconnected. A list that breaks off ends
+/// with a reset, so that nobody takes it for the whole one. Used on its channel's event loop only.
+final class BridgeFeedbackHandler: ChannelDuplexHandler {
   typealias InboundIn = ByteBuffer
+  typealias OutboundIn = ByteBuffer
   typealias OutboundOut = ByteBuffer
 
   private enum Phase {
@@ -32,13 +34,19 @@ final class BridgeFeedbackHandler: ChannelInboundHandler {
   private var cursor: Int64 = 0
   private var count = 0
   private var peerHasClosed = false
-  private var limit: Scheduled<Void>?
+  /// The number of the last device of this list.
+  private var end: Int64 = 0
+  private var isReadingStore = false
+  private var writtenBlockCount = 0
+  private var progress: ReadingProgress
+  private var check: RepeatedTask?
 
-  /// When a client that does not read, or does not close, is disconnected.
-  private static let timeLimit = TimeAmount.seconds(60)
   private static let interval = TimeAmount.milliseconds(20)
 
-  init(_ bridge: Bridge) { self.bridge = bridge }
+  init(_ bridge: Bridge) {
+    self.bridge = bridge
+    progress = ReadingProgress(limit: bridge.configuration.stallTime)
+  }
 
   func handlerAdded(context: ChannelHandlerContext) { self.context = context }
   func handlerRemoved(context: ChannelHandlerContext) { self.context = nil }
@@ -50,8 +58,7 @@ final class BridgeFeedbackHandler: ChannelInboundHandler {
     switch event {
     case TLSEvent.handshakeCompleted(let identity):
       phase = .sending
-      let bound = NIOLoopBound(self, eventLoop: context.eventLoop)
-      limit = context.eventLoop.scheduleTask(in: Self.timeLimit) { bound.value.timeIsOver() }
+      beginChecks(context)
       guard let identity, let found = bridge.client(identity), found.app.beginFeedback() else {
         // Nothing for it, or somebody else has the list: it is empty.
         phase = .closed
@@ -73,21 +80,49 @@ final class BridgeFeedbackHandler: ChannelInboundHandler {
       return bridge.handshakeFailed(context.remoteAddress?.ipAddress ?? "", "\(error)")
     }
     abandon()
-    context.close(promise: nil)
+    context.triggerUserOutboundEvent(TLSAbort.reset, promise: nil)
   }
 
   func channelInactive(context: ChannelHandlerContext) {
     // With this side closed, nothing but this is heard of the client's close in good order.
     if case .acknowledged = phase, !bridge.isEnding { finish() }
     abandon()
-    limit?.cancel()
+    check?.cancel()
     bridge.closed()
     context.fireChannelInactive()
   }
 
-  private func timeIsOver() {
+  /// The service ends, whatever its connections do.
+  func close(context: ChannelHandlerContext, mode: CloseMode, promise: EventLoopPromise<Void>?) {
+    switch phase {
+    case .sending, .waiting:
+      abandon()
+      context.triggerUserOutboundEvent(TLSAbort.reset, promise: promise)
+    case .handshaking, .acknowledged, .closed: context.close(mode: mode, promise: promise)
+    }
+  }
+
+  // MARK: Progress
+
+  private func beginChecks(_ context: ChannelHandlerContext) {
+    progress.begin(now: .now)
+    let bound = NIOLoopBound(self, eventLoop: context.eventLoop)
+    let interval = TimeAmount(bridge.configuration.stallTime / 20)
+    check = context.eventLoop.scheduleRepeatedTask(initialDelay: interval, delay: interval) { _ in
+      bound.value.checkProgress()
+    }
+  }
+
+  private func checkProgress() {
+    guard let context else { return }
+    let hasEnded = if case .acknowledged = phase { true } else { false }
+    let state = ReadingProgress.State(
+      writtenBlockCount: writtenBlockCount, unacknowledgedByteCount: context.channel.unacknowledgedByteCount ?? 0,
+      hasEnded: hasEnded)
+    guard progress.isStalled(state, isBusy: isReadingStore, now: .now) else { return }
+    bridge.logger.notice("a reader of feedback takes nothing more", metadata: ["app": "\(app?.id ?? "")"])
     abandon()
-    context?.close(promise: nil)
+    context.triggerUserOutboundEvent(TLSAbort.reset, promise: nil)
   }
 
   // MARK: Sending
@@ -96,10 +131,15 @@ final class BridgeFeedbackHandler: ChannelInboundHandler {
     guard let id = app?.id else { return }
     let store = bridge.store
     let bound = NIOLoopBound(self, eventLoop: context.eventLoop)
-    context.eventLoop.makeFutureWithTask { try await store.feedbackCursor(app: id) }.whenComplete { result in
+    isReadingStore = true
+    context.eventLoop.makeFutureWithTask {
+      (try await store.feedbackCursor(app: id), try await store.lastFeedback(app: id))
+    }
+    .whenComplete { result in
+      bound.value.isReadingStore = false
       switch result {
-      case .success(let cursor):
-        bound.value.cursor = cursor
+      case .success(let (cursor, end)):
+        (bound.value.cursor, bound.value.end) = (cursor, end)
         bound.value.sendNext()
       case .failure(let error): bound.value.failed(error)
       }
@@ -108,11 +148,14 @@ final class BridgeFeedbackHandler: ChannelInboundHandler {
 
   private func sendNext() {
     guard let id = app?.id, let context, case .sending = phase else { return }
-    let (store, cursor) = (bridge.store, cursor)
+    let (store, cursor, end) = (bridge.store, cursor, end)
     let bound = NIOLoopBound(self, eventLoop: context.eventLoop)
+    isReadingStore = true
     context.eventLoop.makeFutureWithTask {
-      try await store.undeliveredFeedback(app: id, after: cursor, limit: FeedbackSession.blockTupleCount)
+      try await store.undeliveredFeedback(
+        app: id, after: cursor, through: end, limit: FeedbackSession.blockTupleCount)
     }.whenComplete { result in
+      bound.value.isReadingStore = false
       switch result {
       case .success(let devices): bound.value.send(devices)
       case .failure(let error): bound.value.failed(error)
@@ -124,6 +167,8 @@ final class BridgeFeedbackHandler: ChannelInboundHandler {
     guard let context, case .sending = phase else { return }
     guard let last = devices.last else {
       phase = .waiting
+      // Devices behind the last one came back.
+      cursor = max(cursor, end)
       return awaitAcknowledgement()
     }
     cursor = last.number
@@ -135,7 +180,10 @@ final class BridgeFeedbackHandler: ChannelInboundHandler {
       FeedbackTuple(timestamp: UInt32(clamping: seconds), token: token).append(to: &bytes)
     }
     let bound = NIOLoopBound(self, eventLoop: context.eventLoop)
-    context.writeAndFlush(wrapOutboundOut(ByteBuffer(bytes: bytes))).whenSuccess { bound.value.sendNext() }
+    context.writeAndFlush(wrapOutboundOut(ByteBuffer(bytes: bytes))).whenSuccess {
+      bound.value.writtenBlockCount += 1
+      bound.value.sendNext()
+    }
   }
 
   private func awaitAcknowledgement() {

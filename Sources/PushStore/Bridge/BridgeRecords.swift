@@ -2,16 +2,23 @@
 /// handed out.
 package protocol BridgeRecords: Sendable {
   /// Frames of connections that did not end in good order, youngest process last, with what became
-  /// of each.
+  /// of each. Runs that ended before the instant are left out: all their answers are older.
   func forwardedFrames(since instant: StoreInstant) async throws(StoreError) -> [RememberedFrames]
   /// How often an app's clients sent something again that had been delivered.
   func alreadyDelivered(app: String) async throws(StoreError) -> Int
   /// Devices that are gone and were not registered since, after what was handed out, in the order
   /// in which they were found.
-  func undeliveredFeedback(app: String, after number: Int64, limit: Int) async throws(StoreError) -> [StoredGoneDevice]
+  ///
+  /// Each token once, as it was found last. So the last one must be the same for all pages.
+  func undeliveredFeedback(
+    app: String, after number: Int64, through last: Int64, limit: Int
+  ) async throws(StoreError) -> [StoredGoneDevice]
+  /// The number of the device that was found last; 0: there is none.
+  func lastFeedback(app: String) async throws(StoreError) -> Int64
   /// The number of the last device that was handed out.
   func feedbackCursor(app: String) async throws(StoreError) -> Int64
   func setFeedbackCursor(app: String, to number: Int64) async throws(StoreError)
+  /// Of runs that ended before the instant.
   func forgetForwarded(before instant: StoreInstant) async throws(StoreError)
 }
 
@@ -81,6 +88,8 @@ package struct RememberedFrames: Hashable, Sendable {
   package var from: UInt64
   package var acceptedLines: [ClosedRange<UInt32>] = []
   package var notAccepted: [UInt32: StoredRefusal] = [:]
+  /// The end of their run: no answer came later. Nil: it has not ended.
+  package var answeredBy: StoreInstant?
 }
 
 /// The state and the detail of a notification that was not accepted; see ``StoredOutcome``.

@@ -7,20 +7,28 @@ extension SQLiteStore {
       let rows = try Row.fetchAll(
         database,
         sql: """
-          SELECT f.*, e.connection IS NOT NULL AS hasEnded, e.fromFrame FROM bridgeFrames f
-          LEFT JOIN bridgeEnds e ON e.connection = f.connection WHERE f.at >= ? ORDER BY f.app, f.client, f.position
-          """, arguments: [instant.milliseconds])
+          SELECT f.*, e.connection IS NOT NULL AS hasEnded, e.fromFrame, r.endedAt FROM bridgeFrames f
+          LEFT JOIN bridgeEnds e ON e.connection = f.connection \(Self.runOfFrames)
+          WHERE NOT \(Self.isOver) ORDER BY f.app, f.client, f.position
+          """, arguments: ["instant": instant.milliseconds])
       return try rows.map { row in
         var found = RememberedFrames(frames: ForwardedFrames(row), from: 0)
         // A connection that ended in good order has nothing that comes again, but its frames say
         // that they were recognised.
         let from = row["fromFrame"] as Int64?
         found.from = (row["hasEnded"] as Bool) ? from.map { UInt64(clamping: $0) } ?? .max : 0
+        found.answeredBy = (row["endedAt"] as Int64?).map(StoreInstant.init(milliseconds:))
         try found.addOutcomes(database)
         return found
       }
     }
   }
+
+  private static let runOfFrames = "LEFT JOIN runs r ON r.high = f.runHigh AND r.low = f.runLow"
+  /// All answers are older than the instant. Without its run nothing is known but the arrival.
+  private static let isOver = """
+    (f.at < :instant AND (r.number IS NULL OR r.endedAt IS NOT NULL AND r.endedAt < :instant))
+    """
 
   package func alreadyDelivered(app: String) async throws(StoreError) -> Int {
     try await read { database in
@@ -29,18 +37,27 @@ extension SQLiteStore {
   }
 
   package func undeliveredFeedback(
-    app: String, after number: Int64, limit: Int
+    app: String, after number: Int64, through last: Int64, limit: Int
   ) async throws(StoreError) -> [StoredGoneDevice] {
     try await read { database in
       try Row.fetchAll(
         database,
         sql: """
-          SELECT g.* FROM gone g WHERE g.app = ? AND g.number > ? AND NOT EXISTS (
+          SELECT g.* FROM gone g WHERE g.app = ?1 AND g.number > ?2 AND g.number <= ?3 AND NOT EXISTS (
+            SELECT 1 FROM gone later INDEXED BY goneByToken
+            WHERE later.app = g.app AND later.token = g.token AND later.number > g.number AND later.number <= ?3)
+          AND NOT EXISTS (
             SELECT 1 FROM devices d JOIN deviceNames n ON n.number = d.app
             WHERE n.name = g.app AND d.token = g.token AND d.registeredAt > coalesce(g.since, g.foundAt))
-          ORDER BY g.number LIMIT ?
-          """, arguments: [app, number, limit]
+          ORDER BY g.number LIMIT ?4
+          """, arguments: [app, number, last, limit]
       ).map(StoredGoneDevice.init)
+    }
+  }
+
+  package func lastFeedback(app: String) async throws(StoreError) -> Int64 {
+    try await read { database in
+      try Int64.fetchOne(database, sql: "SELECT max(number) FROM gone WHERE app = ?", arguments: [app]) ?? 0
     }
   }
 
@@ -62,8 +79,16 @@ extension SQLiteStore {
 
   package func forgetForwarded(before instant: StoreInstant) async throws(StoreError) {
     try await write { database in
-      try database.execute(sql: "DELETE FROM bridgeFrames WHERE at < ?", arguments: [instant.milliseconds])
-      try database.execute(sql: "DELETE FROM bridgeEnds WHERE at < ?", arguments: [instant.milliseconds])
+      try database.execute(
+        sql: """
+          DELETE FROM bridgeFrames WHERE at < :instant AND (app, client, position) IN (
+            SELECT f.app, f.client, f.position FROM bridgeFrames f INDEXED BY bridgeFramesByTime \(Self.runOfFrames)
+            WHERE \(Self.isOver))
+          """, arguments: ["instant": instant.milliseconds])
+      // Frames without the end of their connection would count as sent again.
+      try database.execute(
+        sql: "DELETE FROM bridgeEnds WHERE at < ? AND connection NOT IN (SELECT connection FROM bridgeFrames)",
+        arguments: [instant.milliseconds])
     }
   }
 }

@@ -28,8 +28,8 @@ struct BridgeValueTests {
     let read = try Self.configuration(
       """
       { listen: "0.0.0.0:2195", feedback: "[::1]:2196", certificate: bridge.pem, key: bridge.key, client-ca: ca.pem, \
-      minimum-tls: "1.0", connections: { max: 10, per-app: 5, handshakes-per-second: 3 }, \
-      memory: { notifications: 2048, duration: 1m }, conclusion: 5s, payload: 2KiB }
+      minimum-tls: "1.0", connections: { max: 10, per-app: 5, handshakes-per-second: 3, stalled: 9s }, \
+      memory: { notifications: 2048, duration: 1m, size: 5MiB }, conclusion: 5s, payload: 2KiB }
       """, app: "    bridge: { clients: [old.pem, \"sha256:\(String(repeating: "ab", count: 32))\"] }")
     let bridge = try #require(read.bridge)
     #expect(bridge.listen == Listen(host: "0.0.0.0", port: 2195))
@@ -42,6 +42,8 @@ struct BridgeValueTests {
     #expect(bridge.handshakeRate == 3)
     #expect(bridge.memory.count == 2048)
     #expect(bridge.memory.age == .seconds(60))
+    #expect(bridge.memory.byteCount == 5 << 20)
+    #expect(bridge.stallTime == .seconds(9))
     #expect(bridge.session.window.conclusionTime == .seconds(5))
     #expect(bridge.session.limits.enhancedPayload == 2048)
     #expect(
@@ -64,6 +66,25 @@ struct BridgeValueTests {
     now = now + .seconds(1)
     let later = (0..<30).count { _ in limit.admits("a", now: now) }
     #expect(later == 2)
+  }
+
+  @Test("a reader is stalled when nothing changes for the time, however long it takes in all")
+  func readingProgress() {
+    var progress = ReadingProgress(limit: .seconds(60))
+    var now = Instant.start + .seconds(1000)
+    progress.begin(now: now)
+    var state = ReadingProgress.State()
+    for step in 0..<100 {
+      now = now + .seconds(50)
+      if step < 50 { state.writtenBlockCount += 1 } else { state.unacknowledgedByteCount = 100_000 - step }
+      let isStalled = progress.isStalled(state, isBusy: false, now: now)
+      #expect(!isStalled, "after \(step) steps")
+    }
+    // The store is slow: the reader cannot do anything about it.
+    now = now + .seconds(100)
+    #expect(!progress.isStalled(state, isBusy: true, now: now))
+    #expect(!progress.isStalled(state, isBusy: false, now: now + .seconds(59)))
+    #expect(progress.isStalled(state, isBusy: false, now: now + .seconds(60)))
   }
 
   @Test("an expiration is rounded up, a little")
