@@ -186,36 +186,4 @@ struct BridgeTests {
     _ = await old.process.ending()
     #expect(try await bridge.site.taken(upstream).count == 3)
   }
-
-  @Test("kill -9 under load with a client that resends: no more duplicates than notifications in doubt")
-  func killed() async throws {
-    let bridge = try BridgeSite()
-    let upstream = try await bridge.site.simulate(rules: Self.rules(delay: "100ms"))
-    try bridge.configure(upstream, sync: "always")
-    var service = try await bridge.startWithOwnPort()
-    let (count, every) = (6000, 1000)
-    let client = try bridge.client(service.bridge, count: count, badEvery: every)
-    for life in 0..<3 {
-      try await waitUntil("some have arrived") {
-        let lines = (try? bridge.site.place.read("truth.jsonl"))?.utf8.count(where: { $0 == 10 }) ?? 0
-        return lines > 800 * (life + 1) || client.hasEnded
-      }
-      service.process.send(SIGKILL)
-      _ = await service.process.ending()
-      service = try await bridge.start()
-    }
-    let report = try await BridgeClient.report(client)
-    let bad = (0..<count).filter { Self.isBad($0, every: every) }
-    #expect(Set(report.reported?.map(\.token) ?? []) == Set(bad.map { BridgeClient.token($0, isBad: true) }))
-    service.process.send(SIGTERM)
-    let ending = await service.process.ending()
-    #expect(ending.status == 0, "\(ending)")
-    let arrived = try await bridge.site.taken(upstream)
-    let good = (0..<count).filter { !Self.isBad($0, every: every) && !Self.isGone($0) }
-      .map { BridgeClient.token($0, isBad: false) }
-    #expect(Set(arrived.compactMap(\.token)) == Set(good))
-    // What the engine sends again after a crash has the same identifier: nothing else comes twice.
-    let strangers = Dictionary(grouping: arrived) { $0.token }.values.filter { Set($0.map(\.id)).count > 1 }
-    #expect(strangers.isEmpty, "\(strangers.count) were sent again without need")
-  }
 }

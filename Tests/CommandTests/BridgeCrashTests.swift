@@ -1,0 +1,83 @@
+internal import Carillon
+internal import Foundation
+internal import PushStore
+internal import PushTransport
+internal import Support
+internal import Testing
+
+@Suite("The bridge and kill -9", .timeLimit(.minutes(20)))
+struct BridgeCrashTests {
+  private static let rules = """
+    http2:
+      refuse: [ { prefixes: [bad0], reason: BadDeviceToken } ]
+      delay: { fixed: 100ms }
+    """
+
+  /// The numbers that one client sends.
+  private struct Load {
+    let first: Int
+    let count: Int
+    static let every = 1000
+
+    var bad: [Int] { (0..<count).map { first + $0 }.filter { $0 % Self.every == Self.every / 2 } }
+    var good: [Int] { (0..<count).map { first + $0 }.filter { $0 % Self.every != Self.every / 2 } }
+  }
+
+  @Test(
+    "kill -9 under load with clients that resend: what arrives twice is listed as a possible duplicate",
+    arguments: ["always", "interval"])
+  func killed(sync: String) async throws {
+    let bridge = try BridgeSite()
+    let upstream = try await bridge.site.simulate(rules: Self.rules)
+    // Two providers, each with a memory of its own.
+    let old = try #require(
+      CertificateMaker.makeAll(in: bridge.site.place.path("old"), topics: ["com.example.old"], at: 1_000_000_000)
+        .apps["com.example.old"])
+    try bridge.configure(upstream, app: "    bridge: { clients: [\(old.certificate)] }", sync: sync)
+    var service = try await bridge.startWithOwnPort()
+    let loads = [Load(first: 0, count: 4000), Load(first: 10_000, count: 3000)]
+    let clients = [
+      try bridge.client(service.bridge, count: loads[0].count, badEvery: Load.every),
+      try BridgeClient.start(
+        in: bridge.site.place, port: service.bridge, authority: bridge.site.certificates.files.authority,
+        certificate: old.certificate, key: try #require(old.key), count: loads[1].count, badEvery: Load.every,
+        first: loads[1].first),
+    ]
+    for life in 0..<3 {
+      try await waitUntil("some have arrived") {
+        let lines = (try? bridge.site.place.read("truth.jsonl"))?.utf8.count(where: { $0 == 10 }) ?? 0
+        return lines > 800 * (life + 1) || clients.allSatisfy(\.hasEnded)
+      }
+      service.process.send(SIGKILL)
+      _ = await service.process.ending()
+      service = try await bridge.start()
+    }
+    for (client, load) in zip(clients, loads) {
+      let report = try await BridgeClient.report(client)
+      let bad = load.bad.map { BridgeClient.token($0, isBad: true) }
+      #expect(report.reported?.map(\.token).sorted() == bad.sorted())
+    }
+    service.process.send(SIGTERM)
+    let ending = await service.process.ending()
+    #expect(ending.status == 0, "\(ending)")
+
+    let arrived = try await bridge.site.taken(upstream)
+    let good = loads.flatMap(\.good).map { BridgeClient.token($0, isBad: false) }
+    #expect(Set(arrived.compactMap(\.token)) == Set(good))
+    // What the bridge does not recognise gets another identifier: that is in no account.
+    let strangers = Dictionary(grouping: arrived) { $0.token }.values.filter { Set($0.map(\.id)).count > 1 }
+    #expect(strangers.isEmpty, "\(strangers.count) were sent again without need")
+    let store = try SQLiteStore(path: bridge.site.place.path("store.db"), isVisitor: true)
+    var listed: Set<String> = []
+    for id in Set(arrived.map(\.id)) {
+      let found = try #require(NotificationID(id))
+      let run = StoredRunID(high: found.run.high, low: found.run.low)
+      if try await store.isDoubted(StoredNotificationID(run: run, line: found.line)) { listed.insert(id) }
+    }
+    try store.close()
+    let copies = Dictionary(grouping: arrived) { $0.id }.filter { $0.value.count > 1 }
+    #expect(Set(copies.keys).isSubset(of: listed), "\(copies.count) arrived twice, \(listed.count) are listed")
+    // Each life leaves at most one copy.
+    #expect(copies.allSatisfy { $0.value.count <= 4 })
+  }
+}
