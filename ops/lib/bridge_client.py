@@ -5,10 +5,11 @@ usage: bridge_client.py fast PORT FOLDER TOPIC TOKENS PAYLOAD
            be refused. Its answer says that everything before it was accepted.
        bridge_client.py resend PORT FOLDER TOPIC TOKENS PAYLOAD
            The same, and after an error response everything that followed is sent again.
-       bridge_client.py many PORT FOLDER CLIENTS NEW TOPIC…
+       bridge_client.py many PORT FOLDER CLIENTS FRAMES NEW TOPIC…
            Opens CLIENTS connections, those of the topics in turns, prints "open", and reads a line.
            Then NEW more, one after the other, each with one notification, and how long each took:
-           until the answer of a frame that must be refused behind it.
+           until the answer of a frame that must be refused behind it. Reads a line, sends FRAMES
+           notifications over each of the CLIENTS connections, prints "sent", and reads a line.
 """
 
 import json
@@ -134,7 +135,7 @@ def resend(port, folder, topic, tokens, payload):
     )
 
 
-def many(port, folder, clients, new, *topics):
+def many(port, folder, clients, frames, new, *topics):
     port = int(port)
     contexts = [context(folder, topic) for topic in topics]
     began = time.monotonic()
@@ -155,6 +156,16 @@ def many(port, folder, clients, new, *topics):
         times.append(((connected - begin) * 1000, (end - connected) * 1000))
         tls.close()
     print(json.dumps({"times": times}), flush=True)
+    sys.stdin.readline()
+    # All clients are in the middle of their work at the same time.
+    for first in range(0, int(frames), 500):
+        count = min(500, int(frames) - first)
+        for tls in held:
+            tokens = os.urandom(32 * count)
+            tls.sendall(
+                b"".join(frame(first + n + 1, tokens[32 * n : 32 * n + 32], payload) for n in range(count))
+            )
+    print(json.dumps({"sent": int(frames) * len(held)}), flush=True)
     sys.stdin.readline()
 
 
