@@ -75,7 +75,9 @@ struct ServeShellTests {
       "shutdown: readiness is denied for 5s, then what is in flight has 20s.",
       "retention: outcomes and campaigns are kept for 168h after their end.",
       "log: info and worse, as json, to standard error.",
-      "app news: its weight is 1, and without progress for 15m it is suspended and tries again later.",
+      "app news: campaigns rest at 22:00-08:00, Europe/Berlin.",
+      "app radio: its feedback service at push-gateway.example.com:2196 is read every 6h.",
+      "app news: its weight is 3, and without progress for 15m it is suspended and tries again later.",
     ] { #expect(checked.output.contains(sentence), "\(sentence) in \(checked)") }
     try place.write(
       example.replacing("/var/lib/carillon/", with: "").replacing(":8480\"", with: ":0\"")
@@ -175,13 +177,63 @@ struct ServeShellTests {
     #expect(!service.process.errors.contains("Hello"))
   }
 
-  @Test("readiness is denied for a while before the API closes")
+  @Test("after kill -9 the service is ready when its API answers and knows what was acknowledged, not before")
+  func recovery() async throws {
+    let serve = try ServeSite()
+    let upstream = try await serve.site.simulate()
+    try serve.configure(upstream, sync: "always", apps: ["news"])
+    let port = OwnPort.random(count: 2)
+    let text = try serve.site.place.read("carillon.yaml")
+    try serve.site.place.write(
+      text.replacing(#"api: { listen: "127.0.0.1:0" }"#, with: #"api: { listen: "127.0.0.1:\#(port)" }"#)
+        .replacing(#"admin: { listen: "127.0.0.1:0" }"#, with: #"admin: { listen: "127.0.0.1:\#(port + 1)" }"#),
+      to: "carillon.yaml")
+    upstream.simulator.send(SIGKILL)
+    _ = await upstream.simulator.ending()
+    let key = try await serve.key()
+    let service = try await serve.start()
+    for part in 0..<10 {
+      let lines = (part * 1_000..<(part + 1) * 1_000).map { ServeSite.body(HTTP2Site.token($0)) }
+      let reply = try await serve.request(
+        port, "/v1/apps/news/notifications:batch", key: key, body: lines.joined(separator: "\n"))
+      #expect(reply.status == 202, "\(reply.text)")
+    }
+    let last = try await serve.request(
+      port, "/v1/apps/news/notifications", key: key, body: ServeSite.body(HTTP2Site.token(99_999)))
+    let id = try last.decoded(ServeSite.Queued.self).id
+    service.process.send(SIGKILL)
+    _ = await service.process.ending()
+    let next = try ChildProcess(["serve", "--config", "carillon.yaml", "--json"], directory: serve.site.place.url)
+    var answers: Set<Int> = []
+    try await waitUntil("it is ready") {
+      // Nobody listens yet.
+      guard let reply = try? await serve.request(port + 1, "/readyz") else { return false }
+      answers.insert(reply.status)
+      return reply.status == 200
+    }
+    #expect(answers.isSubset(of: [200, 503]))
+    let known = try await serve.request(port, "/v1/apps/news/notifications/\(id)", key: key)
+    #expect(known.status == 200, "\(known.text)")
+    #expect(try known.decoded(ServeSite.Notification.self).state == "queued")
+    next.send(SIGTERM)
+    #expect(await next.ending().status == 0)
+  }
+
+  /// A connection to the events of all apps, once its stream has begun.
+  private func follow(_ service: ServeSite.Service, key: String) async throws -> RawConnection {
+    let reader = try RawConnection(port: service.api)
+    reader.send("GET /v1/events HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer \(key)\r\n\r\n")
+    _ = await reader.received(until: ": carillon\n")
+    return reader
+  }
+
+  @Test("readiness is denied for a while before the API closes: until then everything is taken in as before")
   func announcement() async throws {
     let serve = try ServeSite()
     let upstream = try await serve.site.simulate()
     // Longer than the requests take on any machine.
     try serve.configure(upstream, more: "shutdown: { announce: 5m, drain: 5s }")
-    let key = try await serve.key()
+    let key = try await serve.key(["--scope", "admin"])
     var service = try await serve.start()
     service.process.send(SIGTERM)
     try await waitUntil("it is not ready") { try await serve.request(service.admin, "/readyz").status == 503 }
@@ -189,15 +241,28 @@ struct ServeShellTests {
     #expect(read.status == 200)
     let late = try await serve.request(
       service.api, "/v1/apps/news/notifications", key: key, body: ServeSite.body(HTTP2Site.token(1)))
-    #expect(late.status == 503, "\(late.text)")
-    #expect(late.retryAfter == 30)
+    #expect(late.status == 202, "\(late.text)")
+    _ = try await serve.finished(try late.decoded(ServeSite.Queued.self).id, service, key: key)
+    // The stream still tells what happens.
+    let made = try await serve.request(service.api, "/v1/apps/chat/campaigns", key: key, body: Self.campaign)
+    #expect(made.status == 201, "\(made.text)")
+    #expect(await reader.received(until: "event: snapshot").hasSuffix("event: snapshot"))
+    let reader = try await follow(service, key: key)
     #expect(!service.process.hasEnded)
     service.process.send(SIGKILL)
     _ = await service.process.ending()
-    try serve.configure(upstream, more: "shutdown: { announce: 1s, drain: 5s }")
+
+    // A stream ends after the pause, not when the time for what is in flight is over.
+    try serve.configure(upstream, more: "shutdown: { announce: 1s, drain: 10m }")
     service = try await serve.start()
     service.process.send(SIGTERM)
     #expect(await service.process.ending().status == 0)
-    #expect(try await serve.site.taken(upstream).isEmpty)
+    #expect(ContinuousClock.now - began >= .seconds(1))
+    #expect(await last.received().hasSuffix("0\r\n\r\n"), "the stream ends in good order")
+    #expect(try await serve.site.taken(upstream).compactMap(\.token) == [HTTP2Site.token(1)])
   }
 }
+    let last = try await follow(service, key: key)
+    let began = ContinuousClock.now
+
+  private static let campaign = #"{"name":"sale","payload":{"aps":{"alert":"Hello"}}}"#

@@ -47,7 +47,10 @@ package final class Daemon: Sendable {
   /// Nil: nobody is served over the binary protocol.
   package let bridge: Bridge?
   private let seeing: Seeing
+  /// What `/readyz` says. Denied first when the service ends, so that others send elsewhere.
   private let isReady = Atomic<Bool>(false)
+  /// Whether anything is taken in, and event streams go on.
+  private let isOpen = Atomic<Bool>(false)
   private let beginsAnew = Atomic<Bool>(false)
   private let recoveryPause: Duration
   private let deadline: EndDeadline
@@ -108,7 +111,7 @@ package final class Daemon: Sendable {
     let access = ControlAccess(deployment: deployment, keys: keys, settings: configuration.api)
     let intake = IntakeLimit(
       queueByteCount: { [self] app in settings.withLock { $0[app]?.queueByteCountOrDefault ?? 0 } },
-      isOpen: { [self] in isReady.load(ordering: .relaxed) },
+      isOpen: { [self] in isOpen.load(ordering: .relaxed) },
       journalFailure: { [deployment] in deployment.journalFailure })
     let dashboard = Dashboard(
       access: access, store: store, book: book, intake: intake, seeing: seeing,
@@ -135,6 +138,7 @@ package final class Daemon: Sendable {
           "notifications stay in the journal", metadata: ["app": "\(left.app)", "why": "\(left.reason)"])
       }
       try await campaigns.recover()
+      isOpen.store(true, ordering: .relaxed)
       opened.finish()
     }
     // They are stopped in the reverse order.
@@ -174,12 +178,13 @@ package final class Daemon: Sendable {
       .init(
         service: Announcement(
           duration: configuration.shutdown.announce,
-          end: { [self] in
+          begin: { [self] in
             isReady.store(false, ordering: .relaxed)
             guard !beginsAnew.load(ordering: .relaxed) else { return false }
             manager?.notify(.stopping)
             return true
-          }, deadline: deadline)),
+          },
+          close: { [self] in isOpen.store(false, ordering: .relaxed) }, deadline: deadline)),
     ]
     let group = ServiceGroup(
       configuration: ServiceGroupConfiguration(

@@ -7,18 +7,23 @@ internal import ServiceLifecycle
 /// Says that the service ends before it does, so that those who send to it can turn elsewhere.
 struct Announcement: Service {
   let duration: Duration
-  /// Returns whether anybody has to be told.
-  let end: @Sendable () -> Bool
+  /// Denies readiness. Returns whether anybody has to be told, and be given time.
+  let begin: @Sendable () -> Bool
+  /// Closes the intake, and ends uploads and event streams. What listens is stopped afterwards.
+  let close: @Sendable () -> Void
 
   /// How long the whole end may take.
   let deadline: EndDeadline
 
   func run() async throws {
     // Whether the service is asked to end, or one of its parts has failed.
-    defer { deadline.begin() }
+    defer {
+      close()
+      deadline.begin()
+    }
     try await gracefulShutdown()
     deadline.begin()
-    guard end() else { return }
+    guard begin() else { return }
     try? await Task.sleep(for: duration)
   }
 }
