@@ -133,6 +133,10 @@ struct ServeShellTests {
     let done = try await reload("admin.key")
     #expect(done.status == 0, "\(done)")
     #expect(done.output == "added: chat\n", "\(done)")
+    // It would name, and change, the apps of others.
+    try serve.site.place.write(try await serve.key(["--scope", "admin", "--app", "news"]), to: "tenant.key")
+    let tenant = try await reload("tenant.key")
+    #expect(tenant.status == 2 && tenant.errors.contains("not for all of them"), "\(tenant)")
     try serve.site.place.write("apps: 7\n", to: "carillon.yaml")
     let wrong = try await reload("admin.key")
     #expect(wrong.status == 2, "\(wrong)")

@@ -32,6 +32,23 @@ struct ControlAccess: Sendable {
     return caller
   }
 
+  /// Whoever made a request that concerns the service as a whole: their key is for every app.
+  ///
+  /// - Parameter what: why it concerns every app, as a sentence begins.
+  /// - Throws: ``Problem``: 401 or 403.
+  @discardableResult
+  func serviceCaller(
+    _ request: Request, _ context: ControlContext, _ scope: Scope, because what: String
+  ) async throws -> Caller {
+    let caller = try await caller(request, context, scope)
+    guard caller.seesAllApps else {
+      throw Problem(
+        .forbidden, "Not allowed", "\(what), and the key is not for all of them.",
+        action: "Make a key without --app: carillon key create --scope \(scope.rawValue).")
+    }
+    return caller
+  }
+
   /// Whoever made a request, which counts against the rate of its key once, however often this is
   /// asked.
   ///
