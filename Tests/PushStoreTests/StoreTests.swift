@@ -188,4 +188,56 @@ struct StoreTests {
     #expect(try await store.isDoubted(StoredNotificationID(run: second, line: 6)))
     try store.close()
   }
+
+  @Test("a batch is forgotten with the last of its runs, however old it is")
+  func oldBatches() async throws {
+    let store = try SQLiteStore(path: path)
+    try store.write(Self.began())
+    let gone = StoredRunID(high: 2, low: 2)
+    func batch(_ number: UInt64, _ runs: [StoredRunID]) -> StoredBatch {
+      StoredBatch(
+        id: StoredUUID(high: number, low: 0), app: "news", parts: runs.map { StoredBatch.Part(run: $0, lines: 1...9) },
+        rejectedCount: 0, createdAt: StoreInstant(milliseconds: 1))
+    }
+    let (queued, old, empty) = (batch(1, [gone, Self.run]), batch(2, [gone]), batch(3, []))
+    for batch in [queued, old, empty] { try await store.add(batch) }
+    let late = StoreInstant(milliseconds: 1_000_000)
+    try await store.forget(endedBefore: late)
+    #expect(try await store.batch(queued.id) == queued, "it may have notifications that wait")
+    #expect(try await store.batch(old.id) == nil)
+    #expect(try await store.batch(empty.id) == nil)
+    var changes = IntakeChanges()
+    changes.ended = [(Self.run, StoreInstant(milliseconds: 2))]
+    try store.write(changes)
+    try await store.forget(endedBefore: late)
+    #expect(try await store.batch(queued.id) == nil)
+    try store.close()
+  }
+
+  @Test("runs that no journal goes on with are ended, so that they are forgotten some day")
+  func abandonedRuns() async throws {
+    let store = try SQLiteStore(path: path)
+    var changes = Self.began()
+    let (open, ended) = (StoredRunID(high: 1, low: .max), StoredRunID(high: 3, low: 3))
+    for run in [open, ended] {
+      changes.began.append(IntakeChanges.Began(run: run, app: "news", at: StoreInstant(milliseconds: 1)))
+    }
+    changes.ended = [(ended, StoreInstant(milliseconds: 10))]
+    changes.accepted = [Self.run, open, ended].map {
+      IntakeChanges.Accepted(run: $0, lines: 1...1, confirmation: "quiet")
+    }
+    try store.write(changes)
+    try await store.endRuns(except: [open], at: StoreInstant(milliseconds: 50))
+    func known() async throws -> [StoredRunID] {
+      var known: [StoredRunID] = []
+      for run in [Self.run, open, ended]
+      where try await store.outcome(of: StoredNotificationID(run: run, line: 1)) != nil { known.append(run) }
+      return known
+    }
+    try await store.forget(endedBefore: StoreInstant(milliseconds: 50))
+    #expect(try await known() == [Self.run, open], "the end that was written counts on")
+    try await store.forget(endedBefore: StoreInstant(milliseconds: 51))
+    #expect(try await known() == [open])
+    try store.close()
+  }
 }

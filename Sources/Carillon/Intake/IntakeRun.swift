@@ -27,6 +27,9 @@ final class IntakeRun: AudienceSource, OutcomeListener {
     var isFinished = false
     var activeAt = Instant.start
     var isTimerSet = false
+
+    /// All that was taken in is in the journal, and in lanes or in a reservoir.
+    var isRead: Bool { recordedLine == lastLine }
   }
 
   let id: IntakeRunID
@@ -40,12 +43,16 @@ final class IntakeRun: AudienceSource, OutcomeListener {
   private let isShared: Bool
   /// Of a run that goes on after a restart: when it began, by this process's clock.
   private let resumedSince: Instant?
+  private let beganAt: Instant
   private let state = Mutex(State())
   /// The process gives up what it has not sent: the journal keeps that for the next one.
   private let isLeft = Atomic<Bool>(false)
 
   /// A run that nobody has used for so long ends: an idle app costs nothing.
   private static let idleLimit = Duration.seconds(60)
+  /// A run this old takes nothing more, as soon as another one can go on without disturbing the
+  /// order: what became of notifications is forgotten run by run, after the run's end.
+  static let ageLimit = Duration.seconds(3600)
   /// A run's lines must fit an identifier.
   private static let lineLimit = UInt64(UInt32.max)
 
@@ -59,6 +66,7 @@ final class IntakeRun: AudienceSource, OutcomeListener {
     self.gauge = gauge
     self.isShared = isShared
     self.resumedSince = resumedSince
+    beganAt = loop.now
     app = entry.id
     self.journal = journal
     self.recorder = recorder
@@ -84,7 +92,11 @@ final class IntakeRun: AudienceSource, OutcomeListener {
     let (line, signal): (UInt32?, ReaderSignal?) = state.withLock { state in
       let count = parts.reduce(0) { $0 + $1.range.count }
       let last = state.lastLine + UInt64(count)
-      guard !state.isFinished, last < Self.lineLimit else { return (nil, nil) }
+      guard !state.isFinished, last < Self.lineLimit, !(state.isRead && isOld(now)) else {
+        // Within the lock: what others hand over from now on goes to the run behind this one.
+        state.isFinished = true
+        return (nil, state.signal)
+      }
       let first = UInt32(state.lastLine + 1)
       gauge.waiting(count: count, byteCount: state.queue.append(batch, parts))
       state.lastLine = last
@@ -96,6 +108,10 @@ final class IntakeRun: AudienceSource, OutcomeListener {
     signal?.set()
     return line
   }
+
+  /// Whether the run is old, and none of its kind has anything in a reservoir. If all was read as
+  /// well, it lies in the rings of lanes: whatever comes then is behind it there, in any run.
+  private func isOld(_ now: Instant) -> Bool { now.since(beganAt) >= Self.ageLimit && gauge.stored.count == 0 }
 
   /// When the oldest notification without an outcome was taken in; nil: there is none.
   var oldest: Instant? { resumedSince ?? state.withLock { $0.age.oldest } }

@@ -133,6 +133,8 @@ package final class Daemon: Sendable {
       // Nobody asks before everything that the last process acknowledged is known.
       await pauseApps()
       try await bridge?.restore()
+      let open = Set(deployment.unfinishedIntakeLines.keys.map(StoredRunID.init))
+      try await store.endRuns(except: open, at: .now)
       for left in await deployment.resumeIntake() {
         logger.warning(
           "notifications stay in the journal", metadata: ["app": "\(left.app)", "why": "\(left.reason)"])

@@ -111,8 +111,26 @@ extension SQLiteStore {
       }
     }
     try await forgetReferences(begunBefore: instant)
+    // A batch can be asked for as long as one of its runs.
     try await write { database in
-      try database.execute(sql: "DELETE FROM batches WHERE createdAt < ?", arguments: [instant.milliseconds])
+      try database.execute(
+        sql: """
+          DELETE FROM batches WHERE createdAt < ? AND NOT EXISTS (
+            SELECT 1 FROM batchParts AS part JOIN runs ON runs.high = part.runHigh AND runs.low = part.runLow
+            WHERE part.high = batches.high AND part.low = batches.low)
+          """, arguments: [instant.milliseconds])
+    }
+  }
+
+  package func endRuns(except open: Set<StoredRunID>, at instant: StoreInstant) async throws(StoreError) {
+    try await write { database in
+      let rows = try Row.fetchAll(database, sql: "SELECT number, high, low FROM runs WHERE endedAt IS NULL")
+      let end = try database.cachedStatement(sql: "UPDATE runs SET endedAt = ? WHERE number = ?")
+      for row in rows {
+        let run = StoredRunID(
+          high: UInt64(bitPattern: row["high"]), low: UInt32(truncatingIfNeeded: row["low"] as Int64))
+        if !open.contains(run) { try end.execute(arguments: [instant.milliseconds, row["number"] as Int64]) }
+      }
     }
   }
 }
