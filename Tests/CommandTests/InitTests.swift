@@ -37,9 +37,33 @@ struct InitTests {
     #expect(made.output.contains("curl"), "\(made)")
     let checked = try await ChildProcess.run(
       ["serve", "--config", "mine/carillon.yaml", "--check"], directory: place.url)
-    #expect(checked.status == 2, "\(checked)")
-    let problems = checked.output.split(separator: "\n").filter { $0.hasPrefix("problem: ") }
-    #expect(problems.count == 1, "\(checked.output)")
-    #expect(problems.first?.contains("AuthKey_ABC123DEFG.p8") == true, "\(checked.output)")
+    #expect(checked.status == 0, "\(checked)")
+    #expect(checked.output.contains(/error: app news: it would begin suspended, .*AuthKey_ABC123DEFG.p8/), "\(checked)")
+    #expect(checked.output.contains("The service would start, with one app suspended."), "\(checked)")
+  }
+
+  @Test("what init writes as comments are settings as they are, and it has every kind of them")
+  func comments() async throws {
+    let place = try Workplace()
+    let made = try await ChildProcess.run(
+      ["init", "mine", "--port", String(Self.freePort())], directory: place.url)
+    #expect(made.status == 0, "\(made)")
+    let needsFile = ["certificate", "key", "credential", "feedback"]
+    var settings: Set<String> = []
+    let lines = try place.read("mine/carillon.yaml").split(separator: "\n", omittingEmptySubsequences: false).map {
+      line -> String in
+      guard let found = line.wholeMatch(of: /( *)# ([a-z-]+)(: .*)/) else { return String(line) }
+      settings.insert(String(found.2))
+      return needsFile.contains(String(found.2)) ? String(line) : "\(found.1)\(found.2)\(found.3)"
+    }
+    try place.write(lines.joined(separator: "\n"), to: "mine/carillon.yaml")
+    let checked = try await ChildProcess.run(
+      ["serve", "--config", "mine/carillon.yaml", "--check"], directory: place.url)
+    #expect(checked.status == 0, "\(checked)")
+    #expect(
+      settings.isSuperset(of: [
+        "max-body", "max-connections", "idle-timeout", "rate-limit", "hosts", "store", "retention", "shutdown", "log",
+        "queue", "connections", "weight", "time-zone", "quiet-hours", "feedback",
+      ]), "\(settings)")
   }
 }

@@ -47,7 +47,7 @@ struct ServeShellTests {
       to: "wrong.yaml")
     let wrong = try await serve.site.run(["serve", "--config", "wrong.yaml", "--check"])
     #expect(wrong.status == 2, "\(wrong)")
-    #expect(wrong.output.contains(/problem: app news: .*AuthKey_NONE123456.p8/), "\(wrong)")
+    #expect(wrong.output.contains(/error: app news: it would begin suspended, .*AuthKey_NONE123456.p8/), "\(wrong)")
     #expect(wrong.output.contains(/problem: api: cannot listen on .*: another process does/), "\(wrong)")
     await end(service, upstream)
   }

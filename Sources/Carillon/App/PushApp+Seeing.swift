@@ -1,3 +1,5 @@
+internal import Foundation
+package import Logging
 package import PushEngine
 
 /// What a service shows of an app.
@@ -15,6 +17,33 @@ extension PushApp {
   /// - Throws: as ``replaceCredential(_:)``. Then nothing has changed.
   package func takeOver(_ configuration: AppConfiguration) async throws(CarillonError) -> Bool {
     try await core.reconfigure(entry, configuration, evenIfSame: false)
+  }
+}
+
+extension PushApp {
+  /// ``resume()`` for an operator of a service: a credential that could not be used is read again
+  /// first. If it still cannot, the app stays suspended.
+  package func resumeWithCredential() async {
+    if entry.credential.problem != nil {
+      try? await core.replaceCredential(of: entry, entry.settings.credential)
+    }
+    resume()
+  }
+}
+
+extension Deployment {
+  /// The same for a service of many apps: one whose credential cannot be used begins suspended,
+  /// with that as its reason, and keeps no other from working.
+  ///
+  /// - Throws: as ``init(apps:journal:threads:shutdownTimeout:logger:)`` does, but not because of a
+  ///   credential.
+  package convenience init(
+    serving apps: [AppConfiguration], journal: JournalSettings, shutdownTimeout: Duration, logger: Logger
+  ) throws(CarillonError) {
+    self.init(
+      core: try DeploymentCore(
+        apps: apps, journal: journal, threads: ProcessInfo.processInfo.activeProcessorCount,
+        shutdownTimeout: shutdownTimeout, logger: logger, toleratesCredentials: true))
   }
 }
 

@@ -123,6 +123,7 @@ public struct PushApp: Sendable, Identifiable {
   public func resume() {
     entry.isPaused = false
     entry.runtime?.app.resume()
+    entry.runtime?.suspendWithoutCredential()
   }
 
   /// Whether ``pause()`` was called, and ``resume()`` not since.

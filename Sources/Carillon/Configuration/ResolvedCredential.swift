@@ -14,6 +14,8 @@ package struct ResolvedCredential: Sendable {
   package let tokens: ProviderTokenSource?
   /// Of the files that it was read from.
   let digest: [UInt8]
+  /// Why nothing can be sent with it; nil: it can be used.
+  var problem: String?
 
   /// Reads the files that the settings name. Those that hold a private key must be their owner's
   /// alone.
@@ -55,6 +57,23 @@ package struct ResolvedCredential: Sendable {
     } catch {
       throw CarillonError(.credential, error.description)
     }
+  }
+
+  /// What stands in for a credential that cannot be used: nobody is shown it.
+  ///
+  /// - Parameter problem: why it cannot be used. A certificate that is merely out of date is known
+  ///   all the same.
+  static func unusable(
+    _ settings: AppSettings, because problem: CredentialError
+  ) throws(CredentialError) -> ResolvedCredential {
+    var certificate: CertificateInspection?
+    if case .certificate(let files) = settings.credential {
+      certificate = try? Credential.load(files, validAt: nil).inspection
+    }
+    let client = TLSClientConfiguration(credential: nil, trust: .system)
+    return ResolvedCredential(
+      context: try TLSContext(client: client), certificate: certificate, tokens: nil,
+      digest: settings.credentialDigest, problem: problem.description)
   }
 
   /// What rules about headers depend on.

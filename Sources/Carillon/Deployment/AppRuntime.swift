@@ -18,20 +18,42 @@ final class AppEntry: Sendable {
   let tally = AppTally()
   private let state: Mutex<State>
 
-  init(_ configuration: AppConfiguration, registry: ProviderTokenRegistry) throws(CarillonError) {
+  /// - Parameter toleratesCredential: whether one that cannot be used is no error: the app begins
+  ///   suspended then.
+  init(
+    _ configuration: AppConfiguration, registry: ProviderTokenRegistry, toleratesCredential: Bool = false
+  ) throws(CarillonError) {
     let settings = try configuration.settings
     id = configuration.id
-    state = Mutex(
-      State(configuration: configuration, settings: settings, credential: try Self.resolve(settings, registry)))
+    let credential: ResolvedCredential
+    do throws(CredentialError) {
+      credential = try Self.load(settings, registry, orStandIn: toleratesCredential)
+    } catch {
+      throw Self.failure(settings, error)
+    }
+    state = Mutex(State(configuration: configuration, settings: settings, credential: credential))
+  }
+
+  private static func load(
+    _ settings: AppSettings, _ registry: ProviderTokenRegistry, orStandIn: Bool
+  ) throws(CredentialError) -> ResolvedCredential {
+    do throws(CredentialError) {
+      return try ResolvedCredential.load(settings, registry: registry, validAt: Int64(NIOLoop.wallClock))
+    } catch {
+      guard orStandIn else { throw error }
+      return try ResolvedCredential.unusable(settings, because: error)
+    }
+  }
+
+  private static func failure(_ settings: AppSettings, _ error: CredentialError) -> CarillonError {
+    CarillonError(.credential, "The app \"\(settings.id)\": \(error).")
   }
 
   static func resolve(
     _ settings: AppSettings, _ registry: ProviderTokenRegistry
   ) throws(CarillonError) -> ResolvedCredential {
-    do throws(CredentialError) {
-      return try ResolvedCredential.load(settings, registry: registry, validAt: Int64(NIOLoop.wallClock))
-    } catch {
-      throw CarillonError(.credential, "The app \"\(settings.id)\": \(error).")
+    do throws(CredentialError) { return try load(settings, registry, orStandIn: false) } catch {
+      throw failure(settings, error)
     }
   }
 
@@ -93,6 +115,12 @@ final class AppRuntime: Sendable {
     rules.observer = observer
     app = engine.makeApp(AppPlan(configuration: rules, dialer: dialer), tally: entry.tally, events: events)
     if entry.isPaused { app.pause() }
+    suspendWithoutCredential()
+  }
+
+  /// An app whose credential cannot be used takes notifications in, and sends nothing.
+  func suspendWithoutCredential() {
+    if let problem = entry.credential.problem { app.suspend(because: problem) }
   }
 
   /// Takes over what the entry has and an engine can change while it runs.

@@ -49,6 +49,8 @@ public final class Deployment: Service, Sendable {
       logger: logger ?? Logger(label: "carillon") { _ in SwiftLogNoOpLogHandler() })
   }
 
+  init(core: DeploymentCore) { self.core = core }
+
   /// Serves all apps until the task is cancelled, or its service group shuts down gracefully.
   ///
   /// A deployment runs once.

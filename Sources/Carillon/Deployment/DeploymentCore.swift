@@ -37,13 +37,15 @@ final class DeploymentCore: Sendable {
   /// Opens when it is asked to end.
   private let ending = Gate()
 
+  /// - Parameter toleratesCredentials: see ``AppEntry``.
   init(
-    apps: [AppConfiguration], journal settings: JournalSettings, threads: Int, shutdownTimeout: Duration, logger: Logger
+    apps: [AppConfiguration], journal settings: JournalSettings, threads: Int, shutdownTimeout: Duration,
+    logger: Logger, toleratesCredentials: Bool = false
   ) throws(CarillonError) {
     var state = State()
     for app in apps {
       guard !state.entries.contains(where: { $0.id == app.id }) else { throw Self.duplicate(app.id) }
-      state.entries.append(try AppEntry(app, registry: registry))
+      state.entries.append(try AppEntry(app, registry: registry, toleratesCredential: toleratesCredentials))
     }
     if let directory = settings.directory {
       let opened: (journal: EngineJournal, report: JournalReport)
@@ -196,8 +198,11 @@ final class DeploymentCore: Sendable {
     let configuration = entry.configuration.takingOver(other)
     let settings = try configuration.settings
     let (known, knownSettings) = (entry.credential, entry.settings)
+    // One that could not be used may be good by now: its time has come, or others may read its
+    // files no longer.
     let isSame =
-      !evenIfSame && settings.credential == knownSettings.credential && settings.credentialDigest == known.digest
+      !evenIfSame && known.problem == nil && settings.credential == knownSettings.credential
+      && settings.credentialDigest == known.digest
     var credential = known
     if !isSame { credential = try AppEntry.resolve(settings, registry) }
     entry.replace(configuration, settings, credential)

@@ -26,8 +26,10 @@ struct ServeCommand: AsyncParsableCommand {
       A notification that was answered with 202 is in the journal: it gets its outcome, also after a crash. SIGHUP, \
       "carillon reload" and a change of the files make it read the apps and their credentials again.
 
-      Exit status: 0 it was asked to end and did, or --check has found nothing wrong, 2 the configuration is wrong, \
-      3 it could not run.
+      An app whose credential cannot be used begins suspended, and the others work: --check shows it as an error.
+
+      Exit status: 0 it was asked to end and did, or --check has found that it would start, 2 the configuration is \
+      wrong, 3 it could not run.
       """)
 
   @Option(help: .init("The configuration.", valueName: "file")) var config: String

@@ -46,7 +46,7 @@ struct AppRoutes: Sendable {
   private func resumeApp(_ request: Request, _ context: ControlContext) async throws -> Response {
     let app = try await access.app(request, context, .admin)
     try await store.resume(app: app.id)
-    app.resume()
+    await app.resumeWithCredential()
     return .json(.accepted) { write(app, to: &$0) }
   }
 

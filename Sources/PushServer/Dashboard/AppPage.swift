@@ -46,7 +46,7 @@ extension Dashboard {
       app.pause()
     } else {
       try await store.resume(app: id)
-      app.resume()
+      await app.resumeWithCredential()
     }
     return Page.redirect("/apps/\(id.asPathSegment)")
   }

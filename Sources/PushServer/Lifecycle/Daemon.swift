@@ -56,7 +56,8 @@ package final class Daemon: Sendable {
   private let deadline: EndDeadline
   private let ports = Mutex(OpenPorts())
 
-  /// Opens the store and the journal, and reads every credential. Nothing listens yet.
+  /// Opens the store and the journal, and reads every credential. Nothing listens yet. An app whose
+  /// credential cannot be used begins suspended.
   ///
   /// - Parameters:
   ///   - file: where the configuration was read, and is read again.
@@ -88,7 +89,7 @@ package final class Daemon: Sendable {
       throw CarillonError(.journal, error.description)
     }
     deployment = try Deployment(
-      apps: apps, journal: journal, shutdownTimeout: configuration.shutdown.drain, logger: logger)
+      serving: apps, journal: journal, shutdownTimeout: configuration.shutdown.drain, logger: logger)
     book = OutcomeBook(store: store)
     keys = KeyRing(store: store, rate: configuration.api.rateLimit)
     seeing = Seeing(journalDirectory: configuration.deployment.journal.directory ?? ".", storePath: store.path)

@@ -18,7 +18,9 @@ package struct ServeCheck: Sendable {
   package internal(set) var facts: [Finding] = []
   /// What should be looked at, though the service starts.
   package internal(set) var warnings: [Finding] = []
-  /// Why the service would not start, or not serve an app.
+  /// Why apps would begin suspended, though the service starts.
+  package internal(set) var suspensions: [Finding] = []
+  /// Why the service would not start.
   package internal(set) var problems: [Finding] = []
 
   package static func run(_ configuration: ServerConfiguration, file: String) async -> ServeCheck {
@@ -53,6 +55,9 @@ package struct ServeCheck: Sendable {
       facts.append(Finding(subject: subject, text: parts.joined(separator: ", ")))
       facts += app.checkedSentences.map { Finding(subject: subject, text: $0) }
       if let certificate = credential.certificate { add(certificate, subject, now) }
+    } catch  where error.code == .credential {
+      suspensions.append(
+        Finding(subject: subject, text: "it would begin suspended, and the others work: \(error.message)"))
     } catch {
       problems.append(Finding(subject: subject, text: error.message))
     }
@@ -183,18 +188,29 @@ package struct ServeCheck: Sendable {
 
   // MARK: Text
 
-  /// For people: facts, then warnings and problems, each marked.
+  /// For people: facts, then warnings, errors and problems, each marked.
   package var lines: [String] {
     facts.map { "\($0.subject): \($0.text.asSentence)" }
       + warnings.map { "warning: \($0.subject): \($0.text.asSentence)" }
-      + problems.map { "problem: \($0.subject): \($0.text.asSentence)" }
-      + [problems.isEmpty ? "The service would start." : "The service would not start like this."]
+      + suspensions.map { "error: \($0.subject): \($0.text.asSentence)" }
+      + problems.map { "problem: \($0.subject): \($0.text.asSentence)" } + [verdict]
+  }
+
+  private var verdict: String {
+    guard problems.isEmpty else { return "The service would not start like this." }
+    switch suspensions.count {
+    case 0: return "The service would start."
+    case 1: return "The service would start, with one app suspended."
+    case let count: return "The service would start, with \(NumberText.grouped(count)) apps suspended."
+    }
   }
 
   package var json: String {
     var json = JSONWriter()
     json.object { json in
-      for (name, findings) in [("facts", facts), ("warnings", warnings), ("problems", problems)] {
+      for (name, findings) in [
+        ("facts", facts), ("warnings", warnings), ("suspensions", suspensions), ("problems", problems),
+      ] {
         json.array(name, findings) { finding, json in
           json.field("subject", finding.subject)
           json.field("text", finding.text)
