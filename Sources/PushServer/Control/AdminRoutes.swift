@@ -9,6 +9,8 @@ struct AdminRoutes: Sendable {
   /// Called on a thread of its own.
   let metrics: @Sendable () -> [UInt8]
   let requests: RequestMetrics
+  /// Who may read the metrics; nil: whoever reaches the listener, because only this machine does.
+  let access: ControlAccess?
 
   var responder: ControlResponder {
     let router = ControlResponder.router
@@ -18,7 +20,8 @@ struct AdminRoutes: Sendable {
       let isReady = isReady()
       return Response.json(isReady ? .ok : .serviceUnavailable) { $0.field("status", isReady ? "ready" : "not ready") }
     }
-    router.get("metrics") { [metrics] _, _ in
+    router.get("metrics") { [metrics, access] request, context in
+      try await access?.serviceCaller(request, context, .metrics, because: "The metrics have every app")
       // Not on the threads that serve requests: with a thousand apps it is a megabyte of text.
       let text = try await NIOThreadPool.singleton.runIfActive { ByteBuffer(bytes: metrics()) }
       return Response(

@@ -125,7 +125,7 @@ package final class Daemon: Sendable {
       isReady: { [self] in isReady.load(ordering: .relaxed) && deployment.journalFailure == nil },
       metrics: { [self] in
         metrics.text(deployment, store: store, bridge: bridge, isReady: isReady.load(ordering: .relaxed))
-      }, requests: metrics.requests)
+      }, requests: metrics.requests, access: configuration.admin.listen.isLoopback ? nil : access)
     let (opening, opened) = AsyncStream.makeStream(of: Void.self)
     let apiListener = listener(api.responder, configuration.api.listen, certificate) { [self] port in
       isReady.store(true, ordering: .relaxed)
