@@ -1,12 +1,20 @@
 /// What a deployment remembers besides its journal, as use cases: values in, values out.
 ///
-/// Nothing here assumes one process, or SQLite. Every identifier is made by the caller, so that two
-/// machines can make them without having met.
+/// Nothing here assumes SQLite. Identifiers that clients see (of keys, notifications, batches,
+/// campaigns and devices) are made by the caller, so that two machines can make them without having
+/// met. The store itself numbers what has an order: ``StoredDevice/key`` and
+/// ``StoredGoneDevice/number``, the places in lists that are read page by page.
+///
+/// One process owns the open campaigns and the runs of its journal at a time: see "What a store for
+/// several machines has to add" in Decisions.
 package protocol Store: KeyRecords, IntakeRecords, DeviceRecords, AudienceRecords, AppStateRecords, IdempotencyRecords,
   CampaignRecords, BridgeRecords, FeedbackPolls, ReferenceRecords
 {
   /// What a backup copies; nil: the database has a way of its own.
   var file: String? { get }
+  /// Of changes that are durable and not yet where they belong, such as a write-ahead log; 0 if the
+  /// database has no such thing, or keeps it elsewhere.
+  var logByteCount: Int { get }
   func close() throws(StoreError)
 }
 

@@ -38,7 +38,7 @@ package final class Daemon: Sendable {
   private let manager: ServiceManager?
   private let log: ServiceLog
   private let logger: Logger
-  private let store: SQLiteStore
+  private let store: any Store
   private let deployment: Deployment
   private let book: OutcomeBook
   private let keys: KeyRing
@@ -92,7 +92,9 @@ package final class Daemon: Sendable {
       serving: apps, journal: journal, shutdownTimeout: configuration.shutdown.drain, logger: logger)
     book = OutcomeBook(store: store)
     keys = KeyRing(store: store, rate: configuration.api.rateLimit)
-    seeing = Seeing(journalDirectory: configuration.deployment.journal.directory ?? ".", storePath: store.path)
+    seeing = Seeing(
+      journalDirectory: configuration.deployment.journal.directory ?? ".",
+      storePath: configuration.storePath(besides: file))
     try deployment.recordIntake(with: book)
     bridge = try Bridge.make(configuration, deployment: deployment, book: book, store: store, logger: logger)
     metrics.observe(deployment)
@@ -106,8 +108,9 @@ package final class Daemon: Sendable {
       CampaignTimes.App(settings.withLock { $0[app] })
     }
     let campaigns = CampaignRunner(
-      desk: CampaignDesk(store: store), spool: CampaignSpool(besides: store.path), book: book.campaigns, outcomes: book,
-      deployment: deployment, schedule: schedule, retention: configuration.retention, logger: logger)
+      desk: CampaignDesk(store: store), spool: CampaignSpool(besides: configuration.storePath(besides: file)),
+      book: book.campaigns, outcomes: book, deployment: deployment, schedule: schedule,
+      retention: configuration.retention, logger: logger)
     let reloading = Reloading(manager: manager) { [self] in await reload(campaigns) }
     let access = ControlAccess(deployment: deployment, keys: keys, settings: configuration.api)
     let intake = IntakeLimit(

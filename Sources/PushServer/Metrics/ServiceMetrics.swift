@@ -55,7 +55,7 @@ final class ServiceMetrics: Sendable {
 
   /// In the text format of Prometheus. Takes a while with many apps: not to be called on a thread
   /// that others wait for.
-  func text(_ deployment: Deployment, store: SQLiteStore, bridge: Bridge?, isReady: Bool) -> [UInt8] {
+  func text(_ deployment: Deployment, store: any Store, bridge: Bridge?, isReady: Bool) -> [UInt8] {
     ready.set(isReady ? 1 : Int64(0))
     journalFailed.set(deployment.journalFailure == nil ? 0 : Int64(1))
     storeLog.set(Int64(store.logByteCount))
