@@ -47,7 +47,11 @@ final class AppIntake: Sendable {
 
   /// Takes notifications in and returns what each is called, in the same order, when all of them
   /// are in the journal.
-  func submit(_ notifications: [(PreparedNotification, DeviceToken)]) async throws(CarillonError) -> [NotificationID] {
+  ///
+  /// - Parameter queued: called when they wait here.
+  func submit(
+    _ notifications: [(PreparedNotification, DeviceToken)], queued: () -> Void = {}
+  ) async throws(CarillonError) -> [NotificationID] {
     guard !notifications.isEmpty else { return [] }
     let answers = IntakeAnswers()
     var names = [NotificationID?](repeating: nil, count: notifications.count)
@@ -59,6 +63,7 @@ final class AppIntake: Sendable {
           names[index] = NotificationID(run: run, line: line + UInt32(offset))
         }
       }, answer: { answers.add($0) })
+    queued()
     try await answers.wait()
     return names.compactMap { $0 }
   }

@@ -59,13 +59,15 @@ extension PushApp {
   }
 
   /// The same for notifications that are checked already.
+  ///
+  /// - Parameter queued: called when ``queuedByteCount`` has them, before they are in the journal.
   package func submit(
-    _ notifications: [(PreparedNotification, DeviceToken)]
+    _ notifications: [(PreparedNotification, DeviceToken)], queued: () -> Void = {}
   ) async throws(CarillonError) -> [NotificationID] {
     guard let intake = try await core.runtime(of: entry).intake else {
       throw CarillonError(.configuration, "The deployment has no recorder for what it takes in.")
     }
-    return try await intake.submit(notifications)
+    return try await intake.submit(notifications, queued: queued)
   }
 
   /// The memory of everything that was handed to ``submit(_:)`` and given to no connection yet,

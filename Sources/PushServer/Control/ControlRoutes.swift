@@ -17,6 +17,8 @@ struct ControlRoutes: Sendable {
   var responder: ControlResponder {
     let router = ControlResponder.router
     router.add(middleware: ParameterCheck())
+    router.add(
+      middleware: KeyShareCheck(access: access, shares: KeyShares(maxConnections: access.settings.maxConnections)))
     router.add(middleware: Idempotency(access: access, store: store))
     NotificationRoutes(access: access, store: store, book: book, intake: intake).add(to: router)
     router.add(middleware: CommonPool())

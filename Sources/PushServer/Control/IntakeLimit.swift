@@ -1,22 +1,74 @@
 internal import Carillon
 internal import HTTPTypes
+internal import Synchronization
 
 /// Whether the service takes anything in.
-struct IntakeLimit: Sendable {
+final class IntakeLimit: Sendable {
   /// By app: the bytes of memory that notifications may take that no connection has taken.
-  let queueByteCount: @Sendable (String) -> Int
+  private let queueByteCount: @Sendable (String) -> Int
   /// False once the service ends: nothing is taken in any more.
   let isOpen: @Sendable () -> Bool
   /// Why the journal is not written any more; nil while it is.
-  let journalFailure: @Sendable () -> String?
+  private let journalFailure: @Sendable () -> String?
+  /// By app: what was admitted and is not in its queue yet.
+  private let reserved = Mutex<[String: Int]>([:])
 
+  init(
+    queueByteCount: @escaping @Sendable (String) -> Int, isOpen: @escaping @Sendable () -> Bool,
+    journalFailure: @escaping @Sendable () -> String?
+  ) {
+    (self.queueByteCount, self.isOpen, self.journalFailure) = (queueByteCount, isOpen, journalFailure)
+  }
+
+  /// Room in an app's queue, until nobody has this any more, or it is released.
+  final class Room: Sendable {
+    private let limit: IntakeLimit
+    private let app: String
+    private let byteCount: Mutex<Int>
+
+    fileprivate init(_ limit: IntakeLimit, _ app: String, _ byteCount: Int) {
+      self.limit = limit
+      self.app = app
+      self.byteCount = Mutex(byteCount)
+    }
+
+    /// What it was for is in the queue, and counts there.
+    func release() { limit.give(byteCount.withLock { exchange(&$0, with: 0) }, app) }
+
+    deinit { release() }
+  }
+
+  /// To be asked before a body is read.
+  ///
   /// - Throws: ``Problem`` with 429, 503 or 507. Nothing was taken in then.
-  func demandRoom(_ app: PushApp) throws {
+  func demandRoom(_ app: PushApp) throws { try demand(app, reservedByteCount: reserved.withLock { $0[app.id] ?? 0 }) }
+
+  /// To be asked when a body was read. What it takes counts for others at once, although it is not
+  /// in the queue yet. A queue that has any room takes one more body, however large.
+  ///
+  /// - Throws: as ``demandRoom(_:)``.
+  func reserve(_ byteCount: Int, _ app: PushApp) throws -> Room {
+    try reserved.withLock { reserved in
+      try demand(app, reservedByteCount: reserved[app.id] ?? 0)
+      reserved[app.id, default: 0] += byteCount
+    }
+    return Room(self, app.id, byteCount)
+  }
+
+  private func give(_ byteCount: Int, _ app: String) {
+    guard byteCount > 0 else { return }
+    reserved.withLock { reserved in
+      let left = (reserved[app] ?? 0) - byteCount
+      reserved[app] = left > 0 ? left : nil
+    }
+  }
+
+  private func demand(_ app: PushApp, reservedByteCount: Int) throws {
     guard isOpen() else { throw Problem.unavailable("The service is ending.", retryAfter: 30) }
     if let failure = journalFailure() {
       throw Problem(.init(code: 507, reasonPhrase: "Insufficient Storage"), "Not durable", failure.asSentence)
     }
-    guard app.queuedByteCount < queueByteCount(app.id) else {
+    guard app.queuedByteCount + reservedByteCount < queueByteCount(app.id) else {
       var problem = Problem(
         .tooManyRequests, "Queue full", "The app's connections have no room, and its queue is full.",
         action: "Send more slowly, or see why the app's gateway takes nothing.")

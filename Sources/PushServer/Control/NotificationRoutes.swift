@@ -23,8 +23,9 @@ struct NotificationRoutes: Sendable {
     let app = try await access.app(request, context, .send)
     try intake.demandRoom(app)
     try request.bodyType([.json])
-    let body = try NotificationRequest(parsing: try await access.body(of: request)[...])
-    try intake.demandRoom(app)
+    let bytes = try await access.body(of: request)
+    let body = try NotificationRequest(parsing: bytes[...])
+    let room = try intake.reserve(bytes.count, app)
     let token: Carillon.DeviceToken
     if let id = body.device {
       guard let device = try await store.device(id: id, app: app.id) else { throw Self.unknownDevice(id) }
@@ -38,7 +39,7 @@ struct NotificationRoutes: Sendable {
     } else {
       throw Problem.malformed("The device's token or deviceId is missing.", pointer: "/token")
     }
-    let ids = try await app.submit([(body.notification, token)])
+    let ids = try await app.submit([(try app.prepare(body.notification), token)]) { room.release() }
     guard let id = ids.first else { throw Problem.unavailable("The notification was not taken in.") }
     if let reference = body.reference { try await store.add([(StoredNotificationID(id), reference)]) }
     return Self.accepted(id, state: "queued")
@@ -61,17 +62,18 @@ struct NotificationRoutes: Sendable {
     let app = try await access.app(request, context, .send)
     try intake.demandRoom(app)
     try request.bodyType([.json, .lines])
-    var body = BatchRequest(parsing: try await access.body(of: request), app: app)
+    let bytes = try await access.body(of: request)
+    var body = BatchRequest(parsing: bytes, app: app)
     guard !body.notifications.isEmpty || !body.devices.isEmpty || body.rejectedCount > 0 else {
       throw Problem.malformed("The body has no notification.")
     }
     // While the body came, others may have filled the queue.
-    try intake.demandRoom(app)
+    let room = try intake.reserve(bytes.count, app)
     let notes = NotificationNotes(app: app.id, store: store)
     if !body.devices.isEmpty { body.resolve(try await notes.devices(body.devices.map(\.id))) }
     var parts: [StoredBatch.Part] = []
     if !body.notifications.isEmpty {
-      let ids = try await app.submit(body.notifications)
+      let ids = try await app.submit(body.notifications) { room.release() }
       for id in ids { parts.append(id) }
       if !body.references.isEmpty {
         try await store.add(body.references.map { (StoredNotificationID(ids[$0.index]), $0.text) })

@@ -1,0 +1,78 @@
+internal import Hummingbird
+internal import Synchronization
+
+/// How many requests each key has under way: uploads and streams of events last as long as their
+/// clients like, and one key must not take every connection.
+final class KeyShares: Sendable {
+  /// Of one key.
+  let limit: Int
+  private let counts = Mutex<[String: Int]>([:])
+
+  /// Connections that a key may have however few there are.
+  private static let least = 16
+
+  /// - Parameter maxConnections: of all keys.
+  init(maxConnections: Int) { limit = max(maxConnections / 4, min(maxConnections, Self.least)) }
+
+  /// One request that is under way, until nobody has this any more.
+  final class Place: Sendable {
+    private let shares: KeyShares
+    private let key: String
+
+    fileprivate init(_ shares: KeyShares, _ key: String) { (self.shares, self.key) = (shares, key) }
+
+    deinit { shares.give(key) }
+  }
+
+  /// - Returns: nil if the key has its share.
+  func take(_ key: String) -> Place? {
+    let isFree = counts.withLock { counts in
+      guard counts[key, default: 0] < limit else { return false }
+      counts[key, default: 0] += 1
+      return true
+    }
+    return isFree ? Place(self, key) : nil
+  }
+
+  private func give(_ key: String) {
+    counts.withLock { counts in
+      let left = (counts[key] ?? 1) - 1
+      counts[key] = left > 0 ? left : nil
+    }
+  }
+}
+
+/// Refuses what a key asks beyond its share. Whoever has no valid key gets that said by the address.
+struct KeyShareCheck: RouterMiddleware {
+  typealias Context = ControlContext
+
+  let access: ControlAccess
+  let shares: KeyShares
+
+  func handle(
+    _ request: Request, context: ControlContext, next: (Request, ControlContext) async throws -> Response
+  ) async throws -> Response {
+    guard request.headers[.authorization] != nil, let caller = try? await access.caller(request, context) else {
+      return try await next(request, context)
+    }
+    guard let place = shares.take(caller.keyID) else {
+      var problem = Problem(
+        .tooManyRequests, "Too many requests", "The key has \(shares.limit) requests under way.",
+        action: "Let some of them end: uploads and streams of events count until then.")
+      problem.retryAfter = 1
+      throw problem
+    }
+    var context = context
+    context.caller = caller
+    var response = try await next(request, context)
+    // A stream goes on for as long as it is written.
+    if response.body.contentLength == nil {
+      response.body = ResponseBody { [body = response.body] writer in
+        try await body.write(writer)
+        withExtendedLifetime(place) {}
+      }
+    }
+    withExtendedLifetime(place) {}
+    return response
+  }
+}
