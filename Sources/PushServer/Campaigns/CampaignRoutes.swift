@@ -44,7 +44,7 @@ struct CampaignRoutes: Sendable {
   private func post(_ request: Request, _ context: ControlContext) async throws -> Response {
     let app = try await access.app(request, context, .campaigns)
     try request.bodyType([.json])
-    let plan = try CampaignPlan(parsing: try await request.wholeBody(limit: access.settings.maxBody)[...])
+    let plan = try CampaignPlan(parsing: try await access.body(of: request)[...])
     try plan.check(for: app)
     let record = StoredCampaign(
       id: .make(), app: app.id, state: CampaignState.draft.rawValue, content: plan.content, createdAt: .now)
@@ -89,7 +89,7 @@ struct CampaignRoutes: Sendable {
         action: "Read the campaign, and send its ETag as If-Match, so that no other change is lost.")
     }
     try request.bodyType([.json])
-    let changes = try await request.wholeBody(limit: access.settings.maxBody)
+    let changes = try await access.body(of: request)
     _ = try JSONBody.value(changes[...])
     let changed = try await desk.change(record.id, { _ in .edited }) { record in
       let tags = expected.split(separator: ",").map { $0.trimmingPrefix { $0 == " " } }

@@ -28,7 +28,7 @@ extension Request {
   /// - Throws: ``Problem`` with 413 when there is more of it than the limit, with 408 when it
   ///   arrives too slowly, with 503 when all bodies together take too much memory, and with 400
   ///   when it is cut off.
-  func wholeBody(limit: Int, patience: Duration = .seconds(30)) async throws -> [UInt8] {
+  func wholeBody(limit: Int, patience: Duration) async throws -> [UInt8] {
     let length = headers[.contentLength].flatMap { Int($0) } ?? 0
     guard length <= limit else { throw Self.tooLarge(limit) }
     let pace = UploadPace(beganAt: .now, patience: patience)

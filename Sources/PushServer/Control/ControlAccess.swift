@@ -59,8 +59,10 @@ struct ControlAccess: Sendable {
   }
 
   /// The whole body of a request, within the limits of the interface.
-  func body(of request: Request) async throws -> [UInt8] {
-    try await request.wholeBody(limit: settings.maxBody, patience: settings.idleTimeout)
+  ///
+  /// - Parameter limit: of bytes; nil: as many as any request may have.
+  func body(of request: Request, limit: Int? = nil) async throws -> [UInt8] {
+    try await request.wholeBody(limit: limit ?? settings.maxBody, patience: settings.idleTimeout)
   }
 
   private func demand(_ scope: Scope, of caller: Caller) throws {

@@ -114,7 +114,8 @@ struct DashboardRoutes: Sendable {
     }
     let viewer = try? await dashboard.viewer(request)
     return await answer(viewer) {
-      guard let form = FormBody(parsing: try await request.wholeBody(limit: FormBody.byteCountLimit)) else {
+      guard let form = FormBody(parsing: try await dashboard.access.body(of: request, limit: FormBody.byteCountLimit))
+      else {
         throw Problem.malformed("The form is malformed.")
       }
       return try await serve(form)

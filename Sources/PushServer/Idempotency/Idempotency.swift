@@ -53,7 +53,7 @@ struct Idempotency: RouterMiddleware {
     let caller = try await access.caller(request, context)
     var context = context
     context.caller = caller
-    let body = try await request.wholeBody(limit: access.settings.maxBody)
+    let body = try await access.body(of: request)
     let entry = IdempotentRequest(
       caller: caller.keyID, key: key, digest: Self.digest(request, body), begunAt: .now)
     let place = RunningRequests.Place(caller: caller.keyID, key: key)
