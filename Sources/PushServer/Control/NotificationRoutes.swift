@@ -126,12 +126,13 @@ struct NotificationRoutes: Sendable {
       json.field("id", "\(id)")
       json.field("state", counts.total == batch.acceptedCount ? "finished" : "queued")
       json.field("rejectedLines", batch.rejectedCount)
-      json.object("account") { write(counts, submitted: batch.acceptedCount, to: &$0) }
+      json.object("account") { write(counts, submitted: batch.acceptedCount, of: app, to: &$0) }
     }
   }
 
-  /// As `carillon send --json` has an account, as far as single outcomes tell it.
-  private func write(_ counts: OutcomeCounts, submitted: Int, to json: inout JSONWriter) {
+  /// As `carillon send --json` has an account, as far as single outcomes tell it: how often
+  /// something was sent is counted by app.
+  private func write(_ counts: OutcomeCounts, submitted: Int, of app: PushApp, to json: inout JSONWriter) {
     json.field("submitted", submitted)
     json.object("accepted") {
       $0.field("confirmed", counts.accepted["confirmed"] ?? 0)
@@ -149,6 +150,11 @@ struct NotificationRoutes: Sendable {
     }
     json.field("inFlight", submitted - counts.total)
     json.field("possibleDuplicates", counts.doubted)
+    let status = app.status
+    let isOver = counts.total == submitted
+    json.field("notes", isOver ? [] : [status.reason].compactMap { $0 }.map { "\(status.state.rawValue): \($0)" })
+    // A batch is read to its end, or nothing of it is sent.
+    json.field("neverRead", [String]())
   }
 }
 
