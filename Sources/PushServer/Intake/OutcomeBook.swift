@@ -1,5 +1,6 @@
 package import Carillon
 internal import Glibc
+internal import NIOPosix
 package import PushEngine
 package import PushStore
 internal import PushTransport
@@ -138,6 +139,14 @@ package final class OutcomeBook: IntakeRecorder {
       return failure
     }
     if let problem { throw problem }
+  }
+
+  /// ``makeDurable()`` on a thread that may block: those of tasks are few.
+  func makeDurableElsewhere() async throws(UnsyncedList) {
+    let result = try? await NIOThreadPool.singleton.runIfActive { [self] in
+      Result { () throws(UnsyncedList) in try makeDurable() }
+    }
+    try result?.get()
   }
 
   package func makeIntakeDurable() throws(UnsyncedList) {

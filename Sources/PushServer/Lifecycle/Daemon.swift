@@ -203,7 +203,7 @@ package final class Daemon: Sendable {
       return .canBeginAnew(openPorts)
     }
     // A journal that never syncs has not asked for it.
-    try book.makeDurable()
+    try await book.makeDurableElsewhere()
     try store.close()
     return .asked
   }

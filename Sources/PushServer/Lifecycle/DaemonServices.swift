@@ -61,7 +61,7 @@ struct Upkeep: Service {
     await cancelWhenGracefulShutdown {
       var count = 0
       while (try? await Task.sleep(for: Self.interval)) != nil {
-        writeOutcomes()
+        await writeOutcomes()
         count += 1
         if count % Self.rareness == 0 { await tidy() }
       }
@@ -69,8 +69,8 @@ struct Upkeep: Service {
     await tidy()
   }
 
-  private func writeOutcomes() {
-    do throws(UnsyncedList) { try book.makeDurable() } catch {
+  private func writeOutcomes() async {
+    do throws(UnsyncedList) { try await book.makeDurableElsewhere() } catch {
       logger.error("the store cannot be written", metadata: ["path": "\(error.path)", "errno": "\(error.code)"])
     }
   }

@@ -57,7 +57,7 @@ struct Supervision: Service {
       guard (try? await store.keys()) != nil else { continue }
       // A journal that has failed is no part that is stuck: it is waited for until its disk can be
       // written again.
-      guard (try? book.makeDurable()) != nil || deployment.journalFailure != nil else { continue }
+      guard (try? await book.makeDurableElsewhere()) != nil || deployment.journalFailure != nil else { continue }
       answer?()
     }
   }
