@@ -55,9 +55,12 @@ struct ServeShellTests {
   @Test("the example configuration is right")
   func example() async throws {
     let place = try Workplace()
-    let authority = try CertificateAuthority(at: Int64(Date().timeIntervalSince1970))
-    try authority.issue(.app(topic: "com.example.chat", at: Int64(Date().timeIntervalSince1970)))
-      .writePEM(certificate: place.path("chat.pem"), key: place.path("chat.key"))
+    let now = Int64(Date().timeIntervalSince1970)
+    let authority = try CertificateAuthority(at: now)
+    for app in ["chat", "radio"] {
+      try authority.issue(.app(topic: "com.example.\(app)", at: now))
+        .writePEM(certificate: place.path("\(app).pem"), key: place.path("\(app).key"))
+    }
     try ProviderKey.make(keyIdentifier: "ABC123DEFG", teamIdentifier: "DEF123GHIJ")
       .write(to: place.path("AuthKey_ABC123DEFG.p8"))
     let root = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
@@ -71,7 +74,8 @@ struct ServeShellTests {
     #expect(checked.output.contains("app chat: HTTP/2 to api.push.apple.com:443"), "\(checked)")
     #expect(checked.output.contains("at most 5,000 notifications/s"), "\(checked)")
     for sentence in [
-      "api: bodies have at most 16MiB, there are at most 1,024 connections, one that is silent for 2m is closed, ",
+      "api: bodies have at most 16MiB, there are at most 1,024 connections, one that is silent for 2m is closed, a key "
+        + "makes at most 1,000 requests/s, the dashboard answers to localhost, addresses, push.example.com.",
       "shutdown: readiness is denied for 5s, then what is in flight has 20s.",
       "retention: outcomes and campaigns are kept for 168h after their end.",
       "log: info and worse, as json, to standard error.",
@@ -129,14 +133,14 @@ struct ServeShellTests {
     }
     let refused = try await reload("read.key")
     #expect(refused.status == 2 && refused.errors.contains("\"admin\""), "\(refused)")
-    try serve.configure(upstream, apps: ["news", "chat"])
-    let done = try await reload("admin.key")
-    #expect(done.status == 0, "\(done)")
-    #expect(done.output == "added: chat\n", "\(done)")
     // It would name, and change, the apps of others.
     try serve.site.place.write(try await serve.key(["--scope", "admin", "--app", "news"]), to: "tenant.key")
     let tenant = try await reload("tenant.key")
     #expect(tenant.status == 2 && tenant.errors.contains("not for all of them"), "\(tenant)")
+    try serve.configure(upstream, apps: ["news", "chat"])
+    let done = try await reload("admin.key")
+    #expect(done.status == 0, "\(done)")
+    #expect(done.output == "added: chat\n", "\(done)")
     try serve.site.place.write("apps: 7\n", to: "carillon.yaml")
     let wrong = try await reload("admin.key")
     #expect(wrong.status == 2, "\(wrong)")
@@ -239,6 +243,7 @@ struct ServeShellTests {
     try serve.configure(upstream, more: "shutdown: { announce: 5m, drain: 5s }")
     let key = try await serve.key(["--scope", "admin"])
     var service = try await serve.start()
+    let reader = try await follow(service, key: key)
     service.process.send(SIGTERM)
     try await waitUntil("it is not ready") { try await serve.request(service.admin, "/readyz").status == 503 }
     let read = try await serve.request(service.api, "/v1/apps", key: key)
@@ -251,7 +256,6 @@ struct ServeShellTests {
     let made = try await serve.request(service.api, "/v1/apps/chat/campaigns", key: key, body: Self.campaign)
     #expect(made.status == 201, "\(made.text)")
     #expect(await reader.received(until: "event: snapshot").hasSuffix("event: snapshot"))
-    let reader = try await follow(service, key: key)
     #expect(!service.process.hasEnded)
     service.process.send(SIGKILL)
     _ = await service.process.ending()
@@ -259,14 +263,14 @@ struct ServeShellTests {
     // A stream ends after the pause, not when the time for what is in flight is over.
     try serve.configure(upstream, more: "shutdown: { announce: 1s, drain: 10m }")
     service = try await serve.start()
+    let last = try await follow(service, key: key)
+    let began = ContinuousClock.now
     service.process.send(SIGTERM)
     #expect(await service.process.ending().status == 0)
     #expect(ContinuousClock.now - began >= .seconds(1))
     #expect(await last.received().hasSuffix("0\r\n\r\n"), "the stream ends in good order")
     #expect(try await serve.site.taken(upstream).compactMap(\.token) == [HTTP2Site.token(1)])
   }
-}
-    let last = try await follow(service, key: key)
-    let began = ContinuousClock.now
 
   private static let campaign = #"{"name":"sale","payload":{"aps":{"alert":"Hello"}}}"#
+}

@@ -8,7 +8,7 @@ internal import Synchronization
 /// Each part of the end has a bound of its own. This one is for what none of them covers, such as a
 /// file system that does not answer any more.
 final class EndDeadline: Sendable {
-  private let limit: Duration
+  let limit: Duration
   private let passed: @Sendable (String) -> Void
   private let timer = Mutex<Scheduled<Void>?>(nil)
 

@@ -32,13 +32,15 @@ enum SetupText {
         # max-body: 16MiB
         # max-connections: 1024
         # idle-timeout: 120s
+        # rate-limit: 1000/s                          # requests of one key; default: any number
+        # hosts: [push.example.com]                   # names under which the dashboard answers
 
       admin:
         listen: "127.0.0.1:\(setup.port + 1)"                     # /healthz, /readyz, /metrics
 
       # store: { path: store.db }
       # retention: 168h                               # how long outcomes can be asked for
-      # shutdown: { announce: 0s, drain: 10s }
+      # shutdown: { announce: 0s, drain: 10s }        # announce: behind a load balancer
       # log: { level: info, format: text }            # or format: json
 
       apps:
@@ -49,6 +51,10 @@ enum SetupText {
           # queue: { bytes: 16MiB }                   # then requests are answered with 429
           # connections: { min: 1, max: 8 }
           # rate-limit: 5000/s
+          # weight: 1                                 # its share when apps have more to send than can be sent
+          # time-zone: Europe/Berlin                  # of quiet hours, and of devices that name none
+          # quiet-hours: "22:00-08:00"                # campaigns wait in these hours
+          # feedback: { every: 24h }                  # transport: binary only
 
       """
   }
