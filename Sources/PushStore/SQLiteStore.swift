@@ -40,13 +40,16 @@ package final class SQLiteStore: Store {
       }
       try migrator.migrate(pool)
       // DatabasePool sets NORMAL when it opens a file.
-      let level = try pool.writeWithoutTransaction { database in
+      try pool.writeWithoutTransaction { database in
         try database.execute(sql: "PRAGMA synchronous = FULL")
         try Self.enlargeCache(database, isVisitor: isVisitor)
-        return try Int.fetchOne(database, sql: "PRAGMA synchronous")
       }
-      guard level == 2 else {
+      let safety = try writingSafety()
+      guard safety.synchronous == 2 else {
         throw StoreError(.failed, path: path, "the store \(path) does not write durably: synchronous is not FULL")
+      }
+      guard safety.checksReferences else {
+        throw StoreError(.failed, path: path, "the store \(path) does not check references between its tables")
       }
     } catch {
       throw StoreError(error, path: path)

@@ -107,6 +107,35 @@ struct ServeIdempotencyTests {
     #expect(try await serve.site.taken(upstream).count == 20)
   }
 
+  @Test("a repetition of a request that is still running is told to come back, and then gets its answer")
+  func running() async throws {
+    // An answer waits for the journal's next commit.
+    let running = try await RunningServe(configure: { try $0.configure($1, sync: "interval, interval: 5s") })
+    @Sendable func post(_ name: String) async throws -> ServeSite.Reply {
+      try await running.call(
+        Self.path, body: ServeSite.body(HTTP2Site.token(1)), headers: ["Idempotency-Key": name])
+    }
+    var refused: ServeSite.Reply?
+    var (sent, name) = (0, "")
+    // A commit may come between the two.
+    while refused == nil, sent < 20 {
+      sent += 1
+      name = "round-\(sent)"
+      let replies = try await withThrowingTaskGroup(of: ServeSite.Reply.self) { [name] clients in
+        for _ in 0..<2 { clients.addTask { try await post(name) } }
+        return try await clients.reduce(into: []) { $0.append($1) }
+      }
+      #expect(replies.contains { $0.status == 202 })
+      refused = replies.first { $0.status == 409 }
+    }
+    let problem = try #require(refused)
+    #expect(problem.retryAfter == 1)
+    #expect(try problem.decoded(ServeSite.Problem.self).title == "Still running", "\(problem.text)")
+    let again = try await post(name)
+    #expect(again.status == 202 && again.headers["idempotent-replayed"] == "true", "\(again.text)")
+    #expect(try await running.end().count == sent)
+  }
+
   @Test("kill -9 under load: no key is carried out twice, and one that was answered is answered again")
   func killed() async throws {
     let serve = try ServeSite()

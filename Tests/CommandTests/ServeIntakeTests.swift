@@ -259,6 +259,7 @@ struct ServeIntakeTests {
       if reply.status == 202 { count += 100 } else { refusal = reply }
     }
     #expect(refusal?.status == 429, "\(refusal?.text ?? "")")
+    #expect(refusal?.retryAfter == 1)
     #expect(count >= 1_000)
     let bytes = try await app(service, key).queue.bytes
     #expect(bytes >= 256 << 10 && bytes < 512 << 10)

@@ -77,6 +77,72 @@ struct ServeLimitsTests {
     #expect(try await serve.site.taken(upstream).count == served)
   }
 
+  @Test("a slow body of a request with an Idempotency-Key is cut off after idle-timeout, as any other")
+  func slowKeyedBody() async throws {
+    let running = try await RunningServe(configure: { try $0.configure($1, api: ", idle-timeout: 3s") })
+    let slow = try RawConnection(port: running.service.api)
+    slow.send(
+      "POST /v1/apps/news/notifications HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer \(running.key)\r\n"
+        + "idempotency-key: a\r\ncontent-type: application/json\r\ncontent-length: 100000\r\n\r\n")
+    let began = ContinuousClock.now
+    let answered = Flag()
+    let answer = await withTaskGroup(of: Void.self) { tasks in
+      tasks.addTask {
+        // So that the connection is not idle.
+        while !answered.isSet, slow.send(" ") { try? await Task.sleep(for: .milliseconds(200)) }
+      }
+      let answer = await slow.received(until: "\r\n\r\n")
+      answered.set()
+      return answer
+    }
+    #expect(answer.hasPrefix("HTTP/1.1 408"), "\(answer)")
+    #expect(ContinuousClock.now - began < .seconds(25), "30 s is the limit of nothing")
+    #expect(try await running.end().isEmpty)
+  }
+
+  @Test("a silent connection is closed after idle-timeout, also behind a request")
+  func silence() async throws {
+    let running = try await RunningServe(configure: { try $0.configure($1, api: ", idle-timeout: 2s") })
+    let (silent, used) = (try RawConnection(port: running.service.api), try RawConnection(port: running.service.api))
+    used.send("GET /v1/apps HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer \(running.key)\r\n\r\n")
+    let began = ContinuousClock.now
+    async let nothing = silent.received()
+    let answer = await used.received()
+    #expect(await nothing.isEmpty)
+    #expect(answer.hasPrefix("HTTP/1.1 200") && !answer.contains("nothing came"), "\(answer)")
+    #expect(ContinuousClock.now - began >= .milliseconds(1_900))
+    try await running.end()
+  }
+
+  @Test("a batch that is cut off in the middle sends nothing, and at most 100 of its lines are named")
+  func batches() async throws {
+    let running = try await RunningServe()
+    let path = "/v1/apps/news/notifications:batch"
+    let lines = (0..<50).map { ServeSite.body(HTTP2Site.token($0)) }.joined(separator: "\n") + "\n"
+    let head =
+      "POST \(path) HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer \(running.key)\r\n"
+      + "content-type: application/x-ndjson\r\n"
+    var cut: RawConnection? = try RawConnection(port: running.service.api)
+    cut?.send(head + "content-length: \(lines.utf8.count + 1)\r\n\r\n" + lines)
+    cut = nil
+    cut = try RawConnection(port: running.service.api)
+    cut?.send(head + "transfer-encoding: chunked\r\n\r\n\(String(lines.utf8.count, radix: 16))\r\n\(lines)\r\n")
+    cut = nil
+    // An array without its end is read as a whole, or not at all.
+    let array = "[" + (0..<50).map { ServeSite.body(HTTP2Site.token($0)) }.joined(separator: ",")
+    let half = try await running.call(path, body: array)
+    #expect(try half.decoded(ServeSite.TakenBatch.self).accepted == 0, "\(half.text)")
+    let bad =
+      (0..<150).map { #"{"token":"zz","payload":{"aps":{"badge":\#($0)}}}"# } + [ServeSite.body(HTTP2Site.token(99))]
+    let taken = try await running.call(path, body: bad.joined(separator: "\n")).decoded(ServeSite.TakenBatch.self)
+    #expect(taken.rejected == 150 && taken.accepted == 1)
+    #expect(taken.errors.map(\.line) == Array(1...100))
+    _ = try await running.serve.account(of: taken.batchId, running.service, key: running.key)
+    let metrics = try await running.serve.request(running.service.admin, "/metrics").text
+    #expect(metrics.contains(#"carillon_notifications_submitted_total{app="news"} 1"#))
+    #expect(try await running.end().compactMap(\.token) == [HTTP2Site.token(99)])
+  }
+
   @Test("readers of events that read nothing cost nobody else anything, and end with the service")
   func slowReaders() async throws {
     let running = try await RunningServe.withCampaigns(more: ["send"])
@@ -100,6 +166,12 @@ struct ServeLimitsTests {
     #expect(try await running.end().count == 1_020)
     withExtendedLifetime(readers) {}
   }
+}
+
+private final class Flag: Sendable {
+  private let value = Atomic<Bool>(false)
+  var isSet: Bool { value.load(ordering: .relaxed) }
+  func set() { value.store(true, ordering: .relaxed) }
 }
 
 /// Connections that announce a large body and send a byte of it now and then.

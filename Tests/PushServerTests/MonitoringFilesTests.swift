@@ -69,6 +69,32 @@ struct MonitoringFilesTests {
     }
   }
 
+  @Test("systemd waits longer than the service of the example needs to end, or to give up")
+  func stopping() throws {
+    let root = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+      .deletingLastPathComponent()
+    let example = try ServerConfiguration.read(file: root.appending(path: "ops/service/carillon.yaml").path)
+    let limit = EndDeadline(example.shutdown) { _ in }.limit
+    let unit = try Self.text("ops/service/carillon.service")
+    let stop = try #require(unit.firstMatch(of: /\nTimeoutStopSec=(\d+)\n/).flatMap { Int($0.1) })
+    #expect(limit < .seconds(stop))
+    #expect(unit.contains("\(limit.components.seconds) s with ops/service/carillon.yaml"))
+  }
+
+  @Test("each alert has a heading in the guide, and a test")
+  func alerts() throws {
+    let alerts = try Self.text("ops/service/alerts.yml").matches(of: /- alert: (\w+)/).map { String($0.1) }
+    #expect(alerts.count >= 12)
+    let guide = try Self.text("\(Self.guides)/Alarms.md")
+    let tests = try Self.text("ops/service/alerts-test.yml")
+    for alert in alerts {
+      #expect(guide.contains("\n## \(alert)\n"), "\(alert) has no heading")
+      let found = tests.components(separatedBy: "alertname: \(alert)\n").dropFirst()
+      #expect(found.contains { $0.contains(/\A +exp_alerts:\n +- exp_labels/) }, "\(alert) fires in no test")
+      #expect(found.contains { $0.contains(/\A +exp_alerts: \[\]/) }, "\(alert) is silent in no test")
+    }
+  }
+
   @Test("the status of apps fits the terminal, and what needs somebody comes first")
   func status() throws {
     let json = """

@@ -1,7 +1,8 @@
 internal import Foundation
-internal import PushStore
 internal import Support
 internal import Testing
+
+@testable internal import PushStore
 
 @Suite("The store's file")
 struct StoreFileTests {
@@ -15,6 +16,18 @@ struct StoreFileTests {
       return device
     }
     _ = try await store.importDevices(devices, app: "news")
+  }
+
+  @Test("every write is durable and checks references", arguments: [false, true])
+  func safety(isVisitor: Bool) throws {
+    let place = try Workplace()
+    for _ in 0..<2 {
+      let store = try SQLiteStore(path: place.path("store.db"), isVisitor: isVisitor)
+      let safety = try store.writingSafety()
+      #expect(safety.synchronous == 2)
+      #expect(safety.checksReferences)
+      try store.close()
+    }
   }
 
   @Test("a copy that is made while others write is whole, private, and has what was there")

@@ -33,7 +33,7 @@ service_files() {
 # repeats it.
 openapi_seed=${CARILLON_OPENAPI_SEED:-$RANDOM}
 openapi_compare() {
-  local tools=$scratch/schemathesis folder port status=0
+  local tools=$scratch/schemathesis folder port status=0 campaign batch notification
   if [[ ! -x $tools/bin/st ]]; then
     python3 -m venv "$tools"
     "$tools/bin/pip" install --quiet schemathesis==4.32.5
@@ -43,10 +43,24 @@ openapi_compare() {
   .build/debug/carillon init "$folder/site" --try --port "$port" >/dev/null
   sh "$folder/site/start.sh"
   cp Sources/PushServer/OpenAPI/openapi.yaml "$folder"
+  # What lies below an identifier is reached only with one that exists.
+  campaign=$(openapi_post campaigns '{"name":"sale","payload":{"aps":{"alert":"Hello"}}}')
+  notification=$(openapi_post notifications "{\"token\":\"$openapi_token\",\"payload\":{\"aps\":{\"alert\":\"Hello\"}}}")
+  batch=$(openapi_post notifications:batch "[{\"token\":\"$openapi_token\",\"payload\":{\"aps\":{\"alert\":\"Hello\"}}}]")
+  [[ -n $campaign && -n $notification && -n $batch ]] || { echo "error: nothing to compare with"; status=1; }
   # The app of the trial, where an address needs one; now and then any other.
   cat >"$folder/schemathesis.toml" <<TOML
 [parameters]
 "path.app" = "news"
+[[operations]]
+include-path-regex = '/campaigns/[{]id[}]'
+parameters = { "path.app" = "news", "path.id" = "$campaign" }
+[[operations]]
+include-path-regex = '/notifications/[{]id[}]'
+parameters = { "path.app" = "news", "path.id" = "$notification" }
+[[operations]]
+include-path-regex = '/batches/[{]id[}]'
+parameters = { "path.app" = "news", "path.id" = "$batch" }
 # 412: what a campaign becomes is not looked at before If-Match.
 [checks.negative_data_rejection]
 expected-statuses = [400, 401, 403, 404, 405, 406, 409, 412, 415, 422, 428, 429, "5xx"]
@@ -62,6 +76,15 @@ TOML
   grep -a ' error \| warning ' "$folder/site/serve.log" | head -n 20 || true
   rm -rf "$folder"
   return "$status"
+}
+
+openapi_token=$(printf '0123456789abcdef%.0s' 1 2 3 4)
+
+# Makes something of the app `news`, and prints what it is called. Uses $folder and $port.
+openapi_post() {
+  curl --silent --show-error --max-time 30 --header "Authorization: Bearer $(cat "$folder/site/api.key")" \
+    "http://127.0.0.1:$port/v1/apps/news/$1" --header 'Content-Type: application/json' --data "$2" |
+    python3 -c 'import json, sys; made = json.load(sys.stdin); print(made.get("id") or made["batchId"])'
 }
 
 # Old libraries that send over the binary protocol, for OldClientTests. pushjack and apns-client are

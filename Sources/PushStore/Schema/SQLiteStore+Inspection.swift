@@ -2,6 +2,16 @@ internal import Foundation
 internal import GRDB
 
 extension SQLiteStore {
+  /// What holds for every write: 2 is FULL (SQLite, "PRAGMA synchronous").
+  func writingSafety() throws -> (synchronous: Int?, checksReferences: Bool) {
+    try pool.writeWithoutTransaction { database in
+      (
+        try Int.fetchOne(database, sql: "PRAGMA synchronous"),
+        try Bool.fetchOne(database, sql: "PRAGMA foreign_keys") ?? false
+      )
+    }
+  }
+
   /// Which migrations a store lacks, found without changing it, also while a service uses it.
   ///
   /// - Throws: ``StoreError``: it cannot be opened, is no store, or was written by a newer version.
