@@ -48,7 +48,7 @@ struct ServeCredentialTests {
         #expect(checked.status == 0, "\(checked)")
         #expect(checked.output.contains(/error: app old: it would begin suspended, .*expired on/), "\(checked)")
         #expect(checked.output.contains(/error: app late: it would begin suspended, .*later.p8/), "\(checked)")
-        #expect(checked.output.contains("The service would start, with 2 apps suspended."), "\(checked)")
+        #expect(checked.output.contains("The service would start, but 2 apps have errors."), "\(checked)")
         #expect(checked.output.contains("app news: HTTP/2 to"), "\(checked)")
       })
     func app(_ id: String) async throws -> App { try await running.call("/v1/apps/\(id)").decoded(App.self) }

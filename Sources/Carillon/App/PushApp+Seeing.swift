@@ -24,7 +24,7 @@ extension PushApp {
   /// ``resume()`` for an operator of a service: a credential that could not be used is read again
   /// first. If it still cannot, the app stays suspended.
   package func resumeWithCredential() async {
-    if entry.credential.problem != nil {
+    if entry.credential.defect != nil {
       try? await core.replaceCredential(of: entry, entry.settings.credential)
     }
     resume()

@@ -14,8 +14,16 @@ package struct ResolvedCredential: Sendable {
   package let tokens: ProviderTokenSource?
   /// Of the files that it was read from.
   let digest: [UInt8]
-  /// Why nothing can be sent with it; nil: it can be used.
-  var problem: String?
+  /// Nil: it can be used.
+  var defect: Defect?
+
+  /// Of a credential that only stands in for one that cannot be used.
+  struct Defect: Sendable {
+    /// Why nothing can be sent with it.
+    let reason: String
+    /// What it would be.
+    let kind: ProviderCredentialKind
+  }
 
   /// Reads the files that the settings name. Those that hold a private key must be their owner's
   /// alone.
@@ -67,18 +75,21 @@ package struct ResolvedCredential: Sendable {
     _ settings: AppSettings, because problem: CredentialError
   ) throws(CredentialError) -> ResolvedCredential {
     var certificate: CertificateInspection?
-    if case .certificate(let files) = settings.credential {
-      certificate = try? Credential.load(files, validAt: nil).inspection
+    var kind = ProviderCredentialKind.certificate(userIdentifier: nil, topics: [])
+    switch settings.credential {
+    case .certificate(let files): certificate = try? Credential.load(files, validAt: nil).inspection
+    case .certificateInMemory: break
+    case .tokenKey, .tokenKeyInMemory: kind = .token
     }
     let client = TLSClientConfiguration(credential: nil, trust: .system)
     return ResolvedCredential(
       context: try TLSContext(client: client), certificate: certificate, tokens: nil,
-      digest: settings.credentialDigest, problem: problem.description)
+      digest: settings.credentialDigest, defect: Defect(reason: problem.description, kind: kind))
   }
 
   /// What rules about headers depend on.
   package var kind: ProviderCredentialKind {
-    guard let certificate else { return .token }
+    guard let certificate else { return defect?.kind ?? .token }
     return .certificate(userIdentifier: certificate.userIdentifier, topics: certificate.topics + certificate.voipTopics)
   }
 
@@ -87,7 +98,11 @@ package struct ResolvedCredential: Sendable {
     let gateway = settings.gatewayOrDefault
     var configuration = settings.engineConfiguration
     if settings.transport == .http2 {
-      var http2 = HTTP2Settings(authority: gateway.authority, tokens: tokens, credential: kind)
+      // One that stands in has no tokens, so the engine must not expect any.
+      let isTokenMissing = tokens == nil && kind == .token
+      var http2 = HTTP2Settings(
+        authority: gateway.authority, tokens: tokens,
+        credential: isTokenMissing ? .certificate(userIdentifier: nil, topics: []) : kind)
       http2.policy.timeout = settings.requestTimeout
       http2.streamLimit = settings.streams
       http2.policy.pingInterval = settings.pingInterval

@@ -120,7 +120,7 @@ final class AppRuntime: Sendable {
 
   /// An app whose credential cannot be used takes notifications in, and sends nothing.
   func suspendWithoutCredential() {
-    if let problem = entry.credential.problem { app.suspend(because: problem) }
+    if let defect = entry.credential.defect { app.suspend(because: defect.reason) }
   }
 
   /// Takes over what the entry has and an engine can change while it runs.

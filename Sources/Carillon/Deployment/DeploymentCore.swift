@@ -201,7 +201,7 @@ final class DeploymentCore: Sendable {
     // One that could not be used may be good by now: its time has come, or others may read its
     // files no longer.
     let isSame =
-      !evenIfSame && known.problem == nil && settings.credential == knownSettings.credential
+      !evenIfSame && known.defect == nil && settings.credential == knownSettings.credential
       && settings.credentialDigest == known.digest
     var credential = known
     if !isSame { credential = try AppEntry.resolve(settings, registry) }

@@ -14,7 +14,7 @@ extension PushApp {
     guard entry.settings.transport == .binary else {
       throw CarillonError(.configuration, "The app \"\(id)\" speaks HTTP/2, which has no feedback service.")
     }
-    if let problem = entry.credential.problem { throw CarillonError(.credential, problem) }
+    if let defect = entry.credential.defect { throw CarillonError(.credential, defect.reason) }
     let endpoint = service ?? entry.settings.feedbackOrDefault
     let reader = FeedbackReader(
       dialer: SocketDialer(host: endpoint.host, port: endpoint.port, context: entry.credential.context),

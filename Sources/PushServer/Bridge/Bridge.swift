@@ -49,9 +49,13 @@ package final class Bridge: Sendable {
     self.logger = logger
     budget = MemoryBudget(byteCount: configuration.memory.byteCount)
     sweepInterval = min(.seconds(30), max(.milliseconds(500), configuration.memory.age / 16))
+    // One app's file is no reason not to serve the others.
+    let directory = try BridgeDirectory(apps) { app, error in
+      logger.error("a client of the bridge stays unknown", metadata: ["app": "\(app)", "why": "\(error.message)"])
+    }
     state = Mutex(
       State(
-        directory: try BridgeDirectory(apps), queueByteCounts: Self.queueByteCounts(apps),
+        directory: directory, queueByteCounts: Self.queueByteCounts(apps),
         limit: HandshakeLimit(rate: configuration.handshakeRate)))
     _ = try replaceCertificate(configuration)
   }

@@ -42,11 +42,23 @@ package struct BridgeDirectory: Sendable {
   private var pins: [String: String] = [:]
   private var topics: [String: [Topic]] = [:]
 
-  /// - Throws: a certificate that is to be pinned cannot be read, or two apps pin the same one.
-  package init(_ apps: [AppSettings]) throws(CarillonError) {
+  /// - Parameter unreadable: called for each file of a certificate that is to be pinned and cannot be
+  ///   read. Default: that is thrown.
+  /// - Throws: two apps pin the same certificate, or a pin is none.
+  package init(
+    _ apps: [AppSettings],
+    unreadable: (_ app: String, CarillonError) throws(CarillonError) -> Void = { (_, error) throws(CarillonError) in
+      throw error
+    }
+  ) throws(CarillonError) {
     for app in apps {
       for pin in app.bridgeClients {
-        let fingerprint = try Self.fingerprint(pin, app: app.id)
+        let fingerprint: String
+        do throws(CarillonError) { fingerprint = try Self.fingerprint(pin, app: app.id) } catch {
+          guard error.code == .credential else { throw error }
+          try unreadable(app.id, error)
+          continue
+        }
         if let other = pins.updateValue(app.id, forKey: fingerprint), other != app.id {
           throw CarillonError(
             .configuration, "The apps \"\(other)\" and \"\(app.id)\" pin the same certificate, \(pin).")
@@ -98,7 +110,7 @@ package struct BridgeDirectory: Sendable {
     do throws(CredentialError) {
       return try CredentialInspection.load(file: pin, at: Int64(NIOLoop.wallClock)).certificate.sha256
     } catch {
-      throw CarillonError(.configuration, "The app \"\(app)\" pins a certificate that cannot be used: \(error).")
+      throw CarillonError(.credential, "The app \"\(app)\" pins a certificate that cannot be used: \(error).")
     }
   }
 

@@ -44,7 +44,12 @@ extension ServeCheck {
   }
 
   private mutating func addClients(_ bridge: BridgeConfiguration, _ apps: [AppSettings], _ now: Int64) {
-    do throws(CarillonError) { _ = try BridgeDirectory(apps) } catch {
+    do throws(CarillonError) {
+      _ = try BridgeDirectory(apps) { app, error in
+        errors.append(
+          Finding(subject: "app \(app)", text: "a client of the bridge would be unknown: \(error.message)"))
+      }
+    } catch {
       return problems.append(Finding(subject: "bridge", text: error.message))
     }
     for app in apps where !app.bridgeClients.isEmpty {

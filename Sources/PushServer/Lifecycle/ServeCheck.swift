@@ -18,8 +18,8 @@ package struct ServeCheck: Sendable {
   package internal(set) var facts: [Finding] = []
   /// What should be looked at, though the service starts.
   package internal(set) var warnings: [Finding] = []
-  /// Why apps would begin suspended, though the service starts.
-  package internal(set) var suspensions: [Finding] = []
+  /// Why apps would begin suspended, or without a client of the bridge, though the service starts.
+  package internal(set) var errors: [Finding] = []
   /// Why the service would not start.
   package internal(set) var problems: [Finding] = []
 
@@ -56,7 +56,7 @@ package struct ServeCheck: Sendable {
       facts += app.checkedSentences.map { Finding(subject: subject, text: $0) }
       if let certificate = credential.certificate { add(certificate, subject, now) }
     } catch  where error.code == .credential {
-      suspensions.append(
+      errors.append(
         Finding(subject: subject, text: "it would begin suspended, and the others work: \(error.message)"))
     } catch {
       problems.append(Finding(subject: subject, text: error.message))
@@ -192,16 +192,17 @@ package struct ServeCheck: Sendable {
   package var lines: [String] {
     facts.map { "\($0.subject): \($0.text.asSentence)" }
       + warnings.map { "warning: \($0.subject): \($0.text.asSentence)" }
-      + suspensions.map { "error: \($0.subject): \($0.text.asSentence)" }
+      + errors.map { "error: \($0.subject): \($0.text.asSentence)" }
       + problems.map { "problem: \($0.subject): \($0.text.asSentence)" } + [verdict]
   }
 
   private var verdict: String {
     guard problems.isEmpty else { return "The service would not start like this." }
-    switch suspensions.count {
+    let count = Set(errors.map(\.subject)).count
+    switch count {
     case 0: return "The service would start."
-    case 1: return "The service would start, with one app suspended."
-    case let count: return "The service would start, with \(NumberText.grouped(count)) apps suspended."
+    case 1: return "The service would start, but one app has an error."
+    default: return "The service would start, but \(NumberText.grouped(count)) apps have errors."
     }
   }
 
@@ -209,7 +210,7 @@ package struct ServeCheck: Sendable {
     var json = JSONWriter()
     json.object { json in
       for (name, findings) in [
-        ("facts", facts), ("warnings", warnings), ("suspensions", suspensions), ("problems", problems),
+        ("facts", facts), ("warnings", warnings), ("errors", errors), ("problems", problems),
       ] {
         json.array(name, findings) { finding, json in
           json.field("subject", finding.subject)

@@ -1,0 +1,27 @@
+internal import Carillon
+internal import PushServer
+internal import PushTransport
+internal import Testing
+
+@Suite("Which clients belong to which app")
+struct BridgeDirectoryTests {
+  @Test("a pinned certificate that cannot be read is told, and the clients of other apps are known")
+  func unreadable() throws {
+    let digest = String(repeating: "ab", count: 32)
+    let apps = [("news", "/nowhere/client.pem"), ("chat", "sha256:\(digest)")].map { id, pin in
+      var app = AppSettings(id: id, credential: .certificate(CredentialFiles(certificate: "")))
+      app.bridgeClients = [pin]
+      return app
+    }
+    #expect(throws: CarillonError.self) { try BridgeDirectory(apps) }
+    var told: [String] = []
+    _ = try BridgeDirectory(apps) { app, error in
+      told.append(app)
+      #expect(error.message.contains("/nowhere/client.pem"))
+    }
+    #expect(told == ["news"])
+    var wrong = apps
+    wrong[0].bridgeClients = ["sha256:short"]
+    #expect(throws: CarillonError.self) { try BridgeDirectory(wrong) { _, _ in } }
+  }
+}
