@@ -60,8 +60,7 @@ let package = Package(
       name: "CarillonTesting", dependencies: ["Carillon", "PushGateway", "PushTransport", "PushWire"],
       swiftSettings: settings),
     .target(
-      name: "PushStore", dependencies: ["PushWire", .product(name: "GRDB", package: "GRDB.swift")],
-      swiftSettings: settings),
+      name: "PushStore", dependencies: [.product(name: "GRDB", package: "GRDB.swift")], swiftSettings: settings),
     .target(
       name: "PushServer",
       dependencies: [

@@ -63,7 +63,7 @@ public struct SimulatedFaults: Sendable, ExpressibleByArrayLiteral {
     }
   }
 
-  /// Takes no answer's time off: each comes so late.
+  /// Delays every answer by this time.
   public static func answerDelay(_ duration: Duration) -> SimulatedFaults {
     SimulatedFaults { rules in
       rules.common.answerDelay = duration
@@ -73,7 +73,8 @@ public struct SimulatedFaults: Sendable, ExpressibleByArrayLiteral {
 
   // MARK: Connections
 
-  /// Ends connections without a word after so many accepted notifications.
+  /// Closes connections without an error response or GOAWAY after this many accepted
+  /// notifications.
   ///
   /// The sender cannot know which of those in flight have arrived.
   ///

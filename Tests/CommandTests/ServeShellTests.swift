@@ -98,7 +98,7 @@ struct ServeShellTests {
     let other = try await ChildProcess.run(["serve", "--config", "other.yaml", "--check"], directory: place.url)
     for sentence in [
       "app chat: its weight is 3, and without progress for 90s it is suspended and tries again later.",
-      "app chat: campaigns rest at 22:00-08:00, Europe/Berlin.", "app chat: not as usual: attempts.",
+      "app chat: campaigns pause during 22:00-08:00, Europe/Berlin.", "app chat: changed from the default: attempts.",
     ] { #expect(other.output.contains(sentence), "\(sentence) in \(other)") }
   }
 

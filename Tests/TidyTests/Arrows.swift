@@ -8,8 +8,8 @@ enum Arrows {
     "PushWire": [],
     "PushJournal": ["CLZ4"],
     "PushTransport": ["PushWire", "NIOCore", "NIOPosix", "COpenSSL", "CNGHTTP2"],
-    "PushStore": ["PushWire", "GRDB", "Foundation"],
-    "PushEngine": ["PushWire", "PushTransport", "PushJournal", "PushStore"],
+    "PushStore": ["GRDB", "Foundation"],
+    "PushEngine": ["PushWire", "PushTransport", "PushJournal"],
     "PushGateway": ["PushWire", "PushTransport", "NIOCore", "NIOPosix"],
     "Carillon": [
       "PushWire", "PushTransport", "PushJournal", "PushEngine", "ServiceLifecycle", "Logging", "Foundation",

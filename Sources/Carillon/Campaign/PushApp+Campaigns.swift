@@ -5,11 +5,11 @@ internal import PushWire
 extension PushApp {
   /// Sends a notification to every token of an array.
   ///
-  /// Returns when the campaign has begun; it goes on by itself.
+  /// Returns when the campaign has begun. It continues in the background.
   ///
   /// - Parameters:
-  ///   - notification: what everybody gets. It must not have placeholders.
-  ///   - tokens: to whom.
+  ///   - notification: what every recipient gets. It must not have placeholders.
+  ///   - tokens: the recipients' device tokens.
   ///   - name: for people, and for ``UnfinishedCampaign/name``. Default: none.
   ///   - notAccepted: called with every notification that was not accepted, from any thread and
   ///     from several at once. It must return soon. Default nil.
@@ -177,7 +177,7 @@ extension PushApp {
   }
 }
 
-/// Hears of a campaign's outcomes for whoever asked.
+/// Passes a campaign's outcomes to its callbacks.
 private struct CampaignListener: OutcomeListener {
   let goneDevices: Multicast<PushApp.GoneDevice>
   let notAccepted: (@Sendable (UnacceptedNotification) -> Void)?

@@ -72,7 +72,9 @@ extension AppConfiguration {
       (1...RequestPolicy.streamCountLimit).contains(http2.concurrentRequests),
       "a connection may have 1 to \(RequestPolicy.streamCountLimit) concurrent requests.")
     if let gateway {
-      try demand((1...65535).contains(gateway.port) && !gateway.host.isEmpty, "\(gateway) is no gateway.")
+      try demand(
+        (1...65535).contains(gateway.port) && !gateway.host.isEmpty,
+        "\(gateway) is not a valid gateway: give a host, and a port from 1 to 65535.")
     }
     if let keyIdentifier = credential.settings.keyIdentifier {
       try demand(transport.isHTTP2, "a token key needs HTTP/2.")

@@ -28,7 +28,7 @@ public struct AppConfiguration: Hashable, Sendable {
   /// A PEM file with the authorities that the gateway's certificate is checked against. Default
   /// nil: the system's.
   public var trustedAuthorities: String?
-  /// Of notifications that do not say it themselves (HTTP/2). Default
+  /// The push type of notifications that set none (HTTP/2). Default
   /// ``PushNotification/PushType/alert``.
   public var pushType = PushNotification.PushType.alert
   /// How many connections there may be. The first number is kept open, more are added while they
@@ -262,8 +262,7 @@ extension AppConfiguration {
     /// Requests in flight on one connection, at most; the service's own limit counts too. Default
     /// 1,000.
     public var concurrentRequests = AppConfiguration.standard.streams
-    /// A connection on which nothing has happened for so long is asked for a sign of life. Default
-    /// one hour.
+    /// After this idle time of a connection, a PING is sent. Default one hour.
     public var pingInterval = AppConfiguration.standard.pingInterval
 
     /// The default.

@@ -18,7 +18,7 @@ public struct DeploymentEvent: Hashable, Sendable {
     ///
     /// - reason: nil if it had got something done, or had nothing to do.
     case connectionEnded(reason: String?)
-    /// Nothing gets through. Told again each second while that lasts, and first after about a
+    /// Nothing gets through. Repeated every second while it lasts; first sent after about one
     /// second.
     case waiting(Waiting)
     /// Something gets through again.
@@ -29,8 +29,8 @@ public struct DeploymentEvent: Hashable, Sendable {
     ///
     /// - reason: how many of how many answers, in one sentence.
     case breakerTripped(reason: String)
-    /// The app of a service is suspended, for a reason that would have stopped another: see
-    /// ``stopped(reason:)``. It goes on after ``PushApp/restart()``, ``PushApp/resume()`` or
+    /// A service's app was suspended for a reason that stops any other app: see
+    /// ``stopped(reason:)``. It continues after ``PushApp/restart()``, ``PushApp/resume()`` or
     /// ``PushApp/replaceCredential(_:)``, and nothing is lost.
     case suspended(reason: String)
     /// ``PushApp/pause()`` was called.

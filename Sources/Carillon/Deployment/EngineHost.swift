@@ -65,8 +65,8 @@ package final class EngineHost: Sendable {
   }
 
   private func end() async {
-    // Lanes may wait for the journal: its answers still find their loops. An answer that never
-    // comes was given when the journal failed.
+    // Commit first: pending journal callbacks still need their loops. If the journal has failed, all
+    // callbacks were called then.
     try? await journal?.makeDurable()
     await group.shutDown()
   }

@@ -3,12 +3,12 @@ internal import PushTransport
 internal import PushWire
 internal import Synchronization
 
-/// The notifications that one app takes in for good, without anybody waiting for their outcomes.
+/// The notifications that one app accepts durably. No caller waits for their outcomes.
 ///
 /// Those with the same headers share a run, which is a campaign of the engine whose audience is a
-/// queue. A notification that many devices get has a run of its own. What was acknowledged lies in
-/// the rings of the app's lanes, or in the run's reservoir in the journal if no lane has room; here
-/// waits only what nobody was promised anything about.
+/// queue. A notification that many devices get has a run of its own. Acknowledged notifications are
+/// in the rings of the app's lanes, or in the run's reservoir in the journal if no lane has room.
+/// This queue holds only notifications that are not acknowledged.
 final class AppIntake: Sendable {
   private let runtime: AppRuntime
   private let journal: EngineJournal

@@ -42,12 +42,13 @@ extension Deployment {
 }
 
 extension PushApp {
-  /// Takes notifications in for good: they are sent, whoever waits, and their outcomes go to the
-  /// recorder of the deployment. Returns when they are in the journal, as durably as it was told to
-  /// be, whether or not the gateway can be reached and the app is paused or suspended.
+  /// Accepts notifications durably. Returns when the journal has them, by its sync policy.
   ///
-  /// - Returns: what each is called, in the same order.
-  /// - Throws: ``CarillonError/Code-swift.struct/payload`` before anything is taken in,
+  /// The gateway need not be reachable, and the app may be paused or suspended. The outcomes go to
+  /// the deployment's recorder.
+  ///
+  /// - Returns: the identifier of each, in the same order.
+  /// - Throws: ``CarillonError/Code-swift.struct/payload`` before anything is accepted,
   ///   ``CarillonError/Code-swift.struct/gateway`` if the app has stopped,
   ///   ``CarillonError/Code-swift.struct/journal`` and
   ///   ``CarillonError/Code-swift.struct/cancelled`` as ``send(_:to:)->PushOutcome`` does. After

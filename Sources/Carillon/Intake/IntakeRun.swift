@@ -3,10 +3,10 @@ internal import PushTransport
 internal import PushWire
 internal import Synchronization
 
-/// Notifications that were handed over for good, with the same headers: the audience of a campaign
-/// of the engine, and the listener that hears of its outcomes.
+/// Durably accepted notifications with the same headers: the audience of a campaign of the engine,
+/// and the listener for its outcomes.
 ///
-/// Whoever hands something over is answered when it is in the journal.
+/// A caller is answered when the journal has its notifications.
 final class IntakeRun: AudienceSource, OutcomeListener {
   typealias Answer = @Sendable (CarillonError?) -> Void
 
@@ -192,7 +192,7 @@ final class IntakeRun: AudienceSource, OutcomeListener {
   func doubted(lines: [UInt64]) { recorder.doubted(id, lines: lines) }
 
   func notAccepted(line: UInt64, token: String, outcome: PushWire.Outcome, goneSince: UInt64?) {
-    // With a journal, cancelling leaves a notification for the next process: that is no outcome.
+    // With a journal, cancelling keeps the notification for resuming. It has no outcome.
     if outcome == .cancelled || outcome == .unknown && isLeft.load(ordering: .relaxed) { return }
     recorder.notAccepted(id, app: app, line: line, token: token, outcome: outcome, goneSince: goneSince)
     if outcome.saysGone, let gone = try? DeviceToken(hex: token) {

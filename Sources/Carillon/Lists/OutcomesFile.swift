@@ -80,7 +80,7 @@ final class OutcomesFile: Sendable {
     func check(_ result: Int32) throws { try check(result == 0 ? nil : unsafe String(cString: strerror(errno))) }
     try check(OutputFile.write(Array((Self.header(columns) + rows.joined()).utf8), to: descriptor))
     guard let replacement else { return }
-    // Whom the user lets read the list may still read it.
+    // Keeps the file's permissions.
     try check(fchmod(descriptor, status.st_mode & 0o777))
     try check(fsync(descriptor))
     try check(unsafe rename(replacement, target))

@@ -41,7 +41,7 @@ extension PushApp {
     switch served.audience {
     case .file(let path, let numbersRows, let selection):
       let mark = resumed.flatMap { $0.mark.offset == 0 ? nil : $0.mark }
-      // Whoever made the campaign does not know the service's files.
+      // The error must not show the service's file names.
       source = try plan.source(file: path, namesPath: false, from: mark, numbersRows: numbersRows, selection: selection)
     case .source(let make):
       let made = make(resumed?.readLine ?? 0)

@@ -77,7 +77,7 @@ struct ServedListener: OutcomeListener {
   let events: ServedEvents
 
   func notAccepted(line: UInt64, token: String, outcome: Outcome, goneSince: UInt64?) {
-    // With a journal, cancelling leaves a notification for the next process: that is no outcome.
+    // With a journal, cancelling keeps the notification for resuming. It has no outcome.
     if outcome == .cancelled, !events.isCancelled() { return }
     if outcome.saysGone {
       events.gone(token, goneSince)

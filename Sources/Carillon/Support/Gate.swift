@@ -38,7 +38,7 @@ final class Gate: Sendable {
     }
   }
 
-  /// Returns once the gate is open, whatever becomes of the task.
+  /// Returns when the gate opens, even if the task is cancelled.
   func waitInAnyCase() async { await wait(as: takeNumber()) }
 
   /// Returns once the gate is open, the time is over, or the task is cancelled.

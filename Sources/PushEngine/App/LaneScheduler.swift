@@ -17,7 +17,7 @@ final class LaneScheduler: Sendable {
     }
   }
 
-  /// What is told that there may be room.
+  /// Resumed when there may be room.
   private enum Waiter {
     case reader(CheckedContinuation<Void, Never>)
     case signal(ReaderSignal)

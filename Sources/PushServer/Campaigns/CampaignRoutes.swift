@@ -96,7 +96,7 @@ struct CampaignRoutes: Sendable {
       guard expected == "*" || tags.contains(where: { $0 == record.tag }) else {
         throw Problem(
           .preconditionFailed, "Changed meanwhile", "The campaign has changed since it was read.",
-          action: "Read it again, and decide anew.")
+          action: "Read the current state and try again.")
       }
       let old = try CampaignPlan(parsing: record.content[...])
       let plan = try old.changed(by: changes[...])

@@ -72,9 +72,9 @@ struct Problem: Error, Sendable {
     switch status.code {
     case 401: "Send the header \"Authorization: Bearer car_…\"; \"carillon key create\" makes a key."
     case 404: "See which apps the key may see: GET /v1/apps."
-    case 409, 412: "Read the state again, and decide anew."
+    case 409, 412: "Read the current state and try again."
     case 413: "Send less at once."
-    case 429, 503: "Send it again, after the seconds that Retry-After has."
+    case 429, 503: "Retry after the time in Retry-After."
     case 507: "Make room on the disk of journal and store; the log says what cannot be written."
     case 400..<500: "Correct the request: /v1/openapi.yaml describes it."
     default: "Look in the log for the request that the header X-Request-Id names."

@@ -32,9 +32,9 @@ struct AlarmRules: Sendable {
   /// number.
   static let expiryWarning = Duration.seconds(CredentialFinding.warningDays * 86_400)
   static let expiryCritical = Duration.seconds(7 * 86_400)
-  /// A notification this old is late, whatever it is about.
+  /// An older notification raises an alarm.
   static let oldestAge = Duration.seconds(60)
-  /// A gateway that takes nothing for this long has more than a hiccup.
+  /// Shorter interruptions raise no alarm.
   static let obstacleAge = Duration.seconds(10)
   static let freeBytes = 1 << 30
 

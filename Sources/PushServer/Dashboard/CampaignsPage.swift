@@ -152,6 +152,6 @@ extension CampaignStanding {
     return seconds < Self.longestTimeLeft ? seconds : nil
   }
 
-  /// A year: what lasts longer does not move.
+  /// Estimates above a year are not shown.
   private static let longestTimeLeft = 365.0 * 86_400
 }

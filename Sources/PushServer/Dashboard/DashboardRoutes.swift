@@ -134,7 +134,7 @@ struct DashboardRoutes: Sendable {
     ProblemPage(
       Problem(
         .misdirectedRequest, "Unknown host",
-        "The service does not know itself as \"\(request.head.authority ?? "")\".",
+        "The host name \"\(request.head.authority ?? "")\" is not configured.",
         action: "Use its address, or add the name to \"hosts\" of \"api\" in the configuration.")
     ).response(nil)
   }

@@ -121,7 +121,7 @@ extension Dashboard {
 }
 
 extension Caller {
-  /// A key for these apps gives nobody more than this caller has. Empty: all apps.
+  /// A new key never has more rights than its creator. Empty: all apps.
   fileprivate func mayManage(apps: [String]) -> Bool { apps.isEmpty ? seesAllApps : apps.allSatisfy { sees(app: $0) } }
 }
 

@@ -2,9 +2,9 @@ internal import Carillon
 internal import PushEngine
 internal import PushStore
 
-/// What needs somebody, then the campaigns under way, then every app.
+/// Alarms, then running campaigns, then every app.
 extension Dashboard {
-  /// More apps or alarms make a page that nobody reads.
+  /// The most apps and alarms on the page.
   private static let appLimit = 200
   static let alarmLimit = 30
 

@@ -10,7 +10,7 @@ internal import ServiceLifecycle
 internal import Synchronization
 internal import UnixSignals
 
-/// `carillon serve`: a deployment that lives long, fed by others.
+/// The service (`carillon serve`): a long-running deployment with an HTTP API.
 package final class Daemon: Sendable {
   /// Where it listens.
   package struct Ports: Hashable, Sendable {
@@ -134,7 +134,7 @@ package final class Daemon: Sendable {
       isReady.store(true, ordering: .relaxed)
       listens(ready) { $0.api = port }
     } prepare: { [self] in
-      // Nobody asks before everything that the last process acknowledged is known.
+      // Recover all acknowledged notifications before requests are served.
       await pauseApps()
       try await bridge?.restore()
       let open = Set(deployment.unfinishedIntakeLines.keys.map(StoredRunID.init))

@@ -39,7 +39,7 @@ struct DiskRecovery: Service {
     let file = unsafe open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0o600)
     guard file >= 0 else { return false }
     defer { close(file) }
-    // Nobody finds it, even if the process is killed now.
+    // Unlinked at once, so no crash leaves it behind.
     unsafe unlink(path)
     return posix_fallocate(file, 0, off_t(neededByteCount)) == 0 && fsync(file) == 0
   }

@@ -39,7 +39,7 @@ extension AppSettings {
       "its weight is \(weight), and without progress for \(Quantity.describe(patience)) it is suspended and tries "
         + "again later"
     ]
-    if let quietHours { sentences.append("campaigns rest at \(quietHours), \(timeZone ?? "UTC")") }
+    if let quietHours { sentences.append("campaigns pause during \(quietHours), \(timeZone ?? "UTC")") }
     if quietHours == nil, let timeZone { sentences.append("devices without a time zone are in \(timeZone)") }
     if let audienceByteCount {
       sentences.append("the audiences of its campaigns have at most \(Quantity.describe(byteCount: audienceByteCount))")
@@ -56,7 +56,7 @@ extension AppSettings {
     // What the first sentence has.
     (usual.topic, usual.transport, usual.gateway, usual.connections) = (topic, transport, gateway, connections)
     let names = waiting(besides: usual)
-    if !names.isEmpty { sentences.append("not as usual: \(names.joined(separator: ", "))") }
+    if !names.isEmpty { sentences.append("changed from the default: \(names.joined(separator: ", "))") }
     return sentences
   }
 }

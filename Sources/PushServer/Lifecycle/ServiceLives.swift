@@ -1,8 +1,7 @@
 internal import Carillon
 internal import Logging
 
-/// The lives of a service within one process: it begins anew when its journal has failed and can be
-/// written again.
+/// Restarts the service within the process after its journal failed and can be written again.
 package struct ServiceLives: Sendable {
   private let configuration: ServerConfiguration
   private let file: String

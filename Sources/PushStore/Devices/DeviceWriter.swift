@@ -30,7 +30,7 @@ struct DeviceWriter {
     let present = try find(device.token)
     var replaced: Found?
     if let token = device.replacedToken, token != device.token { replaced = try find(token) }
-    // The token is the new one's, so what is known of its being gone is as well.
+    // The gone-since time belongs to the token, so it moves with it.
     let goneAt = try present.map(\.goneAt) ?? newestGone(device.token)
     guard let kept = replaced ?? present else { return .created(try insert(device, goneAt: goneAt)) }
     if let present, replaced != nil { try delete(present) }

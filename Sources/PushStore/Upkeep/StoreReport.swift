@@ -50,7 +50,7 @@ package struct StoreFile: Sendable {
         }
         report.version = version
         report.problems = try String.fetchAll(database, sql: "PRAGMA integrity_check(100)").filter { $0 != "ok" }
-        // The rest would stumble over the same.
+        // Further checks would report the same damage.
         guard report.problems.isEmpty else { return report }
         if try migrator.hasBeenSuperseded(database) {
           report.problems.append("it was written by a newer version of carillon")

@@ -14,7 +14,7 @@ package struct BridgeWindow: Sendable {
     package var byteCount = 8 << 20
     /// How long a conclusion may wait for the answers of earlier frames.
     package var conclusionTime = Duration.seconds(30)
-    /// For tests of the tests.
+    /// A planted mistake; only tests set it.
     package var plantedMistake: PlantedMistake?
 
     package init() {}
