@@ -5,9 +5,9 @@
 ///
 /// ```swift
 /// do {
-///   try await deployment.run()
-/// } catch let error as CarillonError where error.code == .gateway {
-///   logger.warning("no gateway", metadata: ["reason": "\(error)"])
+///   _ = try await app.send(hello, to: token)
+/// } catch let error where error.code == .gateway {
+///   logger.warning("the app has stopped", metadata: ["reason": "\(error)"])
 /// }
 /// ```
 public struct CarillonError: Error, Hashable, Sendable, CustomStringConvertible {

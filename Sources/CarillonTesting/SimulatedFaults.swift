@@ -7,10 +7,13 @@ internal import PushWire
 /// Several are joined by an array literal. Of rules that match one notification the first decides.
 ///
 /// ```swift
-/// try await withSimulator(apps: ["com.example.news"], faults: [
-///   .refuse(prefix: "dead", as: .unregistered),
-///   .latency(.milliseconds(50)),
-/// ]) { simulator in … }
+/// let faults: SimulatedFaults = [
+///   .refuse(prefix: "dead", as: .unregistered), .latency(.milliseconds(50)),
+/// ]
+/// try await withSimulator(apps: ["com.example.news"], faults: faults) { simulator in
+///   let app = try simulator.deployment.app("com.example.news")
+///   _ = try await app.send(PushNotification(alert: "Hello"), to: token)
+/// }
 /// ```
 public struct SimulatedFaults: Sendable, ExpressibleByArrayLiteral {
   private let apply: [@Sendable (inout FaultRules) -> Void]
@@ -90,8 +93,8 @@ public struct SimulatedFaults: Sendable, ExpressibleByArrayLiteral {
     }
   }
 
-  /// Ends connections politely after so many accepted notifications: status 10 of the binary
-  /// protocol, GOAWAY of HTTP/2. Whatever follows is not processed, and the sender knows that.
+  /// Closes connections in good order after this many accepted notifications: status 10 of the
+  /// binary protocol, GOAWAY of HTTP/2. What follows is not processed, and the sender knows that.
   ///
   /// - Parameters:
   ///   - count: at least 1.
@@ -123,7 +126,7 @@ public struct SimulatedFaults: Sendable, ExpressibleByArrayLiteral {
     SimulatedFaults { $0.common.http2.outage = ServiceFaults.Outage(length: duration) }
   }
 
-  /// Cuts connections to the feedback service after so many entries, without closing TLS. The
+  /// Cuts connections to the feedback service after this many entries, without closing TLS. The
   /// reader cannot know whether that was all. Entries that were not handed out stay in the list.
   public static func cutFeedback(after count: Int) -> SimulatedFaults {
     SimulatedFaults { $0.common.feedbackCut = max(0, count) }

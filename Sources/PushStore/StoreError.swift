@@ -11,7 +11,7 @@ package struct StoreError: Error, Hashable, Sendable, CustomStringConvertible {
   }
 
   package let kind: Kind
-  /// Of the store.
+  /// The path of the store.
   package let path: String
   /// A clause, such as `the store store.db cannot be written: disk I/O error`.
   package let description: String

@@ -57,6 +57,25 @@ internal import Testing
     }
   }
 
+  @Test("a deployment that ends with its scope")
+  func scope() async throws {
+    try await withSimulator(apps: ["news"]) { simulator in
+      let deployment = try Deployment(apps: [simulator.configuration(for: "news")])
+      let token = try Self.token("0a")
+      let (recipients, continuation) = AsyncStream.makeStream(of: Recipient.self)
+      for number in 0..<9 { continuation.yield(Recipient(try Self.token("1\(number)"), values: ["name": "Ada"])) }
+      continuation.finish()
+      func print(_ outcome: PushOutcome) { #expect(outcome.isAccepted) }
+      func print(_ account: CampaignAccount) { #expect(account.accepted == 9) }
+
+      async let _ = deployment.run()
+      let app = try deployment.app("news")
+      print(try await app.send(PushNotification(alert: "Hello"), to: token))
+      let campaign = try await app.campaign(PushNotification(alert: "Hi {{name}}"), to: recipients)
+      print(try await campaign.account())
+    }
+  }
+
   @Test("single notifications: each outcome has its case, and a payload its parts")
   func single() async throws {
     let faults = SimulatedFaults.refuse(prefix: "dead", as: .unregistered)
@@ -80,6 +99,50 @@ internal import Testing
       let accepted = try #require(simulator.accepted("news").first)
       #expect(accepted.priority == 5)
       #expect(accepted.json.contains(#""order":{"gift":true,"number":4711}"#))
+    }
+  }
+
+  @Test("a notification is checked, and a Live Activity is changed")
+  func checkAndLiveActivity() async throws {
+    try await withSimulator(apps: ["news"]) { simulator in
+      let app = try simulator.deployment.app("news")
+      let token = try Self.token("0a")
+      let notification = PushNotification(json: Array(#"{"aps":{"alert":"Hello","badge":"1"}}"#.utf8))
+      let logger = CountingLogger()
+      for finding in app.check(notification) { logger.warning("\(finding)") }
+      #expect(logger.count == 1)
+
+      let state: PushPayload.Value = ["home": 2, "away": 1]
+      var payload = PushPayload(alert: "Goal!")
+      payload.liveActivity = .init(.update, contentState: state)
+      var goal = PushNotification(payload)
+      goal.pushType = .liveActivity
+      let outcome = try await app.send(goal, to: token)
+      #expect(outcome.isAccepted)
+      #expect(app.check(goal).isEmpty)
+      #expect(simulator.accepted("news").first?.json.contains(#""content-state":{"away":1,"home":2}"#) == true)
+    }
+  }
+
+  @Test("apps are added and removed while others send, and one is paused")
+  func appsChange() async throws {
+    try await withSimulator(apps: ["news", "chat"]) { simulator in
+      let configuration = try simulator.configuration(for: "chat")
+      let deployment = simulator.deployment
+      try await deployment.remove("chat")
+      let token = try Self.token("0a")
+      let chat = try deployment.add(configuration)
+      let outcome = try await chat.send(PushNotification(alert: "Hello"), to: token)
+      #expect(outcome.isAccepted)
+      try await deployment.remove("chat")
+      #expect(deployment.apps.map(\.id) == ["news"])
+
+      let app = try deployment.app("news")
+      app.pause()
+      #expect(app.isPaused)
+      async let later = app.send(PushNotification(alert: "Hello"), to: token)
+      app.resume()
+      #expect(try await later.isAccepted)
     }
   }
 

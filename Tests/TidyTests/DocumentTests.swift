@@ -27,6 +27,9 @@ struct DocumentTests {
     Planted(path: "ARCHITECTURE.md", text: "in `PushWire/Machine`", expected: "`PushWire/Machine` is not in the code"),
     Planted(path: "Sources/A/A.swift", text: "// See design.md.", expected: "cites design.md"),
     Planted(path: "README.md", text: "```swift\nlet a = 1\n```", expected: "no test runs this line: let a = 1"),
+    Planted(
+      path: "Sources/A/A.swift", text: "  /// ```swift\n  /// let b = 1\n  /// ```",
+      expected: "no test runs this line: let b = 1"),
   ]
 
   @Test("the checker finds a planted mistake", arguments: planted)

@@ -13,7 +13,7 @@ enum Documents {
       file.path.hasSuffix(".md")
         ? tooWide(file) + tooLong(file) + deadLinks(file, index) + unknownNames(file, index)
           + untestedCode(file, index)
-        : deadCitations(file, index)
+        : deadCitations(file, index) + (file.isSwift && file.isSource ? untestedCode(file, index) : [])
     }
   }
 
@@ -24,14 +24,14 @@ enum Documents {
     let fileNames: Set<String>
     /// Every word that begins with a capital letter in a Swift file or a script.
     let names: Set<Substring>
-    /// The lines of the test that runs the documents' code.
-    let testedCode: [String]
+    /// The lines of each test that runs the documents' code.
+    let testedCode: [[String]]
 
     init(_ tree: [SourceFile]) {
       paths = Set(tree.map(\.path))
       fileNames = Set(tree.map { String($0.path.split(separator: "/").last ?? "") })
-      let test = tree.first { $0.path == "Tests/CarillonTests/DocumentedCodeTests.swift" }
-      testedCode = test.map { Documents.lines(of: $0).map { Documents.trimmed($0.text) } } ?? []
+      let tests = tree.filter { $0.path.hasPrefix("Tests/CarillonTests/Documented") }
+      testedCode = tests.map { Documents.lines(of: $0).map { Documents.trimmed($0.text) } }
       var folders: Set<String> = []
       var names: Set<Substring> = []
       for file in tree {
@@ -111,26 +111,47 @@ enum Documents {
     }
   }
 
-  /// Swift code of a document that is not in the test that runs it: the lines of each block stand
-  /// there in the same order.
+  /// Swift code of a document, or of a symbol's documentation, that no test runs: the lines of each
+  /// block stand in one test file, in the same order.
   private static func untestedCode(_ file: SourceFile, _ index: Index) -> [Finding] {
+    guard file.text.mentions("```swift") else { return [] }
     var findings: [Finding] = []
-    var place: Int?
+    var block: [(number: Int, text: String)]?
     for line in lines(of: file) {
-      let text = trimmed(line.text)
+      var text = trimmed(line.text)
+      if file.isSwift {
+        guard text.hasPrefix("///") else { continue }
+        text = trimmed(text.dropFirst(3))
+      }
       if text == "```swift" {
-        place = 0
+        block = []
       } else if text == "```" {
-        place = nil
-      } else if let start = place, !text.isEmpty, !text.hasPrefix("import ") {
-        if let found = index.testedCode[start...].firstIndex(of: text) {
-          place = found + 1
-        } else {
-          findings.append(Finding(path: file.path, line: line.number, message: "no test runs this line: \(text)"))
+        if let untested = untestedLine(block ?? [], index) {
+          let message = "no test runs this line: \(untested.text)"
+          findings.append(Finding(path: file.path, line: untested.number, message: message))
         }
+        block = nil
+      } else if !text.isEmpty, !text.hasPrefix("import ") {
+        block?.append((line.number, text))
       }
     }
     return findings
+  }
+
+  /// The first line of a block that is missing in the test that has most of the block.
+  private static func untestedLine(
+    _ block: [(number: Int, text: String)], _ index: Index
+  ) -> (number: Int, text: String)? {
+    let found = index.testedCode.map { code in
+      var place = code.startIndex
+      return block.prefix { line in
+        guard let match = code[place...].firstIndex(of: line.text) else { return false }
+        place = match + 1
+        return true
+      }.count
+    }
+    let count = found.max() ?? 0
+    return count < block.count ? block[count] : nil
   }
 
   fileprivate static func trimmed(_ line: Substring) -> String {

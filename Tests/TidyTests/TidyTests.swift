@@ -50,12 +50,23 @@ struct TidyTests {
     try expectNone(sources().flatMap(Rules.machinePath.findings))
   }
 
-  @Test("every target of Package.swift has its arrows, and every entry of the arrows is a dependency that it may have")
+  @Test("the arrows of each module are its dependencies in Package.swift, and the toolchain's Foundation and Dispatch")
   func manifest() throws {
     let manifest = try #require(try sources().first { $0.path == "Package.swift" }).text
-    for match in manifest.matches(of: /\.(?:target|executableTarget)\(\s*name: "(\w+)"/) where match.1 != "Support" {
-      #expect(Arrows.allowed[String(match.1)] != nil, "the target \(match.1) is not in Arrows.swift")
+    let target = #/\.(?:target|executableTarget)\(\s*name: "(\w+)",(?:\s*dependencies: \[([^\]]*)\])?/#
+    var names: Set<String> = []
+    for match in manifest.matches(of: target) where match.1 != "Support" {
+      let name = String(match.1)
+      names.insert(name)
+      let arrows = try #require(Arrows.allowed[name], "the target \(name) is not in Arrows.swift")
+      // A product is named after its module: .product(name: "Yams", package: "Yams").
+      let list = String(match.2 ?? "").replacing(#/package: "[^"]*"/#, with: "")
+      var dependencies = Set(list.matches(of: #/"(\w+)"/#).map { String($0.1) })
+      if list.mentions("nioCore") { dependencies.insert("NIOCore") }
+      if list.mentions("nioPosix") { dependencies.insert("NIOPosix") }
+      #expect(arrows.subtracting(["Foundation", "Dispatch"]) == dependencies, "\(name)")
     }
+    #expect(Set(Arrows.allowed.keys) == names)
   }
 
   @Test("the benchmarks build the product's modules with its settings and dependencies")

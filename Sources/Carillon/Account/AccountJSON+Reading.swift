@@ -3,7 +3,7 @@ internal import Foundation
 extension AccountJSON {
   /// A whole account, as ``text(_:)`` writes it.
   package struct File: Decodable, Sendable {
-    /// By the id of the app.
+    /// The accounts, by the app's id.
     package var apps: [String: App]
     package var seconds: Double
 

@@ -21,7 +21,7 @@ package struct AccountSnapshot: Hashable, Sendable {
   /// In the order in which they are shown.
   package var apps: [App]
   package var seconds: Double
-  /// So many had their outcome before these seconds began.
+  /// The number that had their outcome before these seconds began.
   package var settledBefore = 0
 
   package init(apps: [App], seconds: Double, settledBefore: Int = 0) {
@@ -35,8 +35,8 @@ package struct AccountSnapshot: Hashable, Sendable {
     seconds > 0 ? Double(max(0, apps.map(\.account.settled).reduce(0, +) - settledBefore)) / seconds : 0
   }
 
-  /// The same, with what has no outcome yet as unknown, so that it adds up although nobody waits
-  /// any longer; and how many these are.
+  /// The same, with what has no outcome yet as unknown, so that it adds up when no caller waits any
+  /// longer; and how many these are.
   package var asIfOver: (account: AccountSnapshot, inFlightCount: Int) {
     var over = self
     for index in over.apps.indices { over.apps[index].account.unknown += apps[index].account.inFlight }

@@ -26,8 +26,8 @@ public struct CampaignAccount: Hashable, Sendable {
   public var unknown = 0
   /// How often a notification was sent again, whatever the reason.
   public var resent = 0
-  /// Notifications that were sent again although an earlier connection may have delivered them: at
-  /// most so many devices got one twice.
+  /// Notifications that were sent again although an earlier connection may have delivered them. At
+  /// most this many devices got one twice.
   public var possibleDuplicates = 0
   /// The most copies that devices can have got beyond the first.
   public var possibleCopies = 0
@@ -63,7 +63,7 @@ public struct CampaignAccount: Hashable, Sendable {
 }
 
 extension CampaignAccount {
-  /// Of two parts of a campaign.
+  /// Adds the accounts of two parts of a campaign.
   package static func + (first: CampaignAccount, second: CampaignAccount) -> CampaignAccount {
     var sum = first
     sum.submitted += second.submitted

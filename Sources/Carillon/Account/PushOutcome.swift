@@ -3,7 +3,7 @@ package import PushWire
 
 /// How one notification ended. Every notification ends in exactly one of these.
 public enum PushOutcome: Hashable, Sendable {
-  /// The gateway took it. That the device shows it is not known to anybody.
+  /// The gateway accepted it. No protocol says whether the device shows it.
   case accepted(Confirmation)
   /// The gateway refused it, or it could not be sent as it was.
   case rejected(Rejection)

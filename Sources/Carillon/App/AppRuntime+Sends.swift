@@ -28,7 +28,7 @@ extension AppRuntime {
     let campaign = group.campaign()
     let number = try await engine.begin(campaign, app: entry.id, context: CampaignNote(isSingleSends: true))
     let campaignRun = try begin(campaign, number, listener: queue)
-    // Whoever sent something got an outcome: nothing of it is to be sent again.
+    // Every caller got an outcome, so nothing is sent again.
     let registered = runs.add(
       RunRegistry.Run(drain: { queue.finish() }, cancel: { campaignRun.abandon() }))
     if registered == nil { queue.finish() }

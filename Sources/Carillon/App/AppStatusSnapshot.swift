@@ -9,9 +9,9 @@ package struct AppStatusSnapshot: Hashable, Sendable {
     case running
     /// Its operator has paused it.
     case paused
-    /// Its credential was refused, its patience is over, or most of its tokens are bad. It takes
-    /// notifications in, and goes on when it is resumed or gets another credential. Without
-    /// patience it tries again by itself, too.
+    /// Its credential was refused, its patience is over, or most of its tokens are bad. It accepts
+    /// notifications, and continues when it is resumed or gets another credential. When its
+    /// patience is over, it also retries by itself.
     case suspended
     /// It sends nothing any more, and takes nothing in.
     case stopped
@@ -29,7 +29,7 @@ package struct AppStatusSnapshot: Hashable, Sendable {
     package var notifications = 0
     /// The memory that they take.
     package var byteCount = 0
-    /// By priority: 10, 5 and 1.
+    /// The counts by priority: 10, 5 and 1.
     package var byPriority: [Int: Int] = [:]
     /// How long the oldest notification without an outcome has waited, in this queue or on a
     /// connection. Zero: there is none. Campaigns do not count: they have ``campaignStall``.

@@ -89,8 +89,8 @@ public struct PushApp: Sendable, Identifiable {
   ///
   /// The files are read and checked first; if they cannot be used, nothing changes. New connections
   /// show the new credential from then on. Those that show the old one take nothing new, and are
-  /// closed when what is in flight on them has its outcome. Campaigns and single sends go on. An
-  /// app that has stopped begins anew.
+  /// closed when what is in flight on them has its outcome. Campaigns and single sends continue. An
+  /// app that has stopped starts again.
   ///
   /// - Throws: ``CarillonError/Code-swift.struct/credential`` or
   ///   ``CarillonError/Code-swift.struct/configuration``.
@@ -119,7 +119,7 @@ public struct PushApp: Sendable, Identifiable {
     entry.runtime?.app.pause()
   }
 
-  /// Lets a paused app go on, from where it was. Ends a suspension too.
+  /// Resumes a paused app where it was. Ends a suspension too.
   public func resume() {
     entry.isPaused = false
     entry.runtime?.app.resume()

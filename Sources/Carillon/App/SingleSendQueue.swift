@@ -130,7 +130,7 @@ final class SingleSendQueue: AudienceSource, OutcomeListener {
 
   // MARK: Idleness
 
-  /// Sets a timer when nobody waits for anything.
+  /// Sets a timer when no caller waits.
   private func noteIdleness() {
     guard let loop = idleLoop.withLock({ $0 }) else { return }
     let now = loop.now

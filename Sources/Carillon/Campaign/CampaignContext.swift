@@ -5,9 +5,9 @@ internal import PushTransport
 /// What the journal keeps for `carillon send --resume`: everything about one campaign that was said
 /// by flags and files when it began. No secrets, only the paths to them.
 struct CampaignContext: Codable, Sendable {
-  /// Of this format.
+  /// The version of this format.
   var version = 2
-  /// With absolute paths.
+  /// The app's settings, with absolute paths.
   var settings: AppSettings
   /// The account names the app by its certificate's topic.
   var isNamedByTopic: Bool

@@ -1,6 +1,6 @@
 internal import Foundation
 
-/// What the journal keeps of a campaign for whoever resumes it, beside what the engine needs.
+/// What the journal keeps of a campaign for resuming, beside what the engine needs.
 struct CampaignNote: Hashable, Sendable, Codable {
   /// Single notifications, whose senders have gone with their process.
   var isSingleSends = false

@@ -12,7 +12,7 @@ enum CampaignSource: Sendable {
   case served(any AudienceSource, feed: (@Sendable () async -> Void)?)
   /// A file that is read at a rate, through a source around it.
   case pacedFile(AudienceFile, any AudienceSource)
-  /// Nobody new: what an earlier process has taken in is sent, and nothing else.
+  /// No new recipients: only what an earlier process has read is sent.
   case nobody
 
   func run(_ run: CampaignRun, chunk: AudienceChunk) async throws(AudienceError) {
@@ -44,7 +44,7 @@ enum CampaignSource: Sendable {
     try result.get()
   }
 
-  /// How much of it has been read, from 0 to 1; nil if nobody knows.
+  /// How much of it has been read, from 0 to 1; nil if that is unknown.
   func fractionRead(submitted: Int) -> Double? {
     switch self {
     case .list(_, let count): count == 0 ? 1 : min(1, Double(submitted) / Double(count))

@@ -4,7 +4,7 @@ internal import PushEngine
 /// beforehand has been found.
 package struct PreparedSend: Sendable {
   struct AppPart: Sendable {
-    /// With the id that the account shows.
+    /// The app's settings, with the id that the account shows.
     var settings: AppSettings
     var credential: ResolvedCredential
   }

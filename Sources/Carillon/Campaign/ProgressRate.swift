@@ -24,7 +24,7 @@ package struct ProgressRate: Sendable {
     self.start = (elapsed: snapshot.elapsed, settled: snapshot.settled)
   }
 
-  /// Nil where it cannot be told: at the beginning, at the end, and while nothing moves.
+  /// Nil where it is unknown: at the beginning, at the end, and without progress.
   package func secondsLeft(_ snapshot: ProgressSnapshot) -> Double? {
     guard let fraction = snapshot.fraction, fraction < 1, snapshot.elapsed >= .seconds(1), perSecond >= 0.5 else {
       return nil

@@ -8,7 +8,7 @@ package struct ProgressSnapshot: Hashable, Sendable {
   /// pipe.
   package var consumedByteCount: Int
   package var totalByteCount: Int?
-  /// The beginning of the campaign, or of going on with it, has been so long ago.
+  /// The time since the campaign was started or resumed.
   package var elapsed: Duration
   /// What had its outcome at that time, and ``fraction`` then.
   package var settledBefore = 0
@@ -31,7 +31,7 @@ package struct ProgressSnapshot: Hashable, Sendable {
     self.apps = apps
   }
 
-  /// 0…1: how much of the audience is done, as far as can be told; nil for pipes.
+  /// 0…1: how much of the audience is done, as far as is known; nil for pipes.
   ///
   /// The number of lines is known only at the end, so it is estimated from the bytes read so far.
   package var fraction: Double? {

@@ -10,7 +10,7 @@ package struct AppProgress: Hashable, Sendable {
   package var obstacle: Obstacle?
 }
 
-/// Which apps have made no progress for so long that the display says why. Has no clock.
+/// Decides for which apps the display says why they make no progress. A value without a clock.
 package struct ProgressWaits {
   package struct Wait: Hashable {
     package var app: String

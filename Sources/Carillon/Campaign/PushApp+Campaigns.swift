@@ -28,14 +28,14 @@ extension PushApp {
     return try await begin(plan, .list(TokenList(tokens.map(\.wire)), count: tokens.count), notAccepted)
   }
 
-  /// Sends a notification to everybody that a sequence yields.
+  /// Sends a notification to every recipient that a sequence yields.
   ///
-  /// Returns when the campaign has begun; it goes on by itself. The sequence is read in a task of
-  /// the deployment's, as fast as the gateway takes notifications. When the campaign or the
+  /// Returns when the campaign has begun. It continues in the background. The sequence is read in a
+  /// task of the deployment's, as fast as the gateway takes notifications. When the campaign or the
   /// deployment ends before, that task is cancelled: a sequence that ignores this delays the end.
   ///
   /// - Parameters:
-  ///   - notification: what everybody gets. `{{name}}` in it stands for the recipient's value
+  ///   - notification: what every recipient gets. `{{name}}` in it stands for the recipient's value
   ///     `name`.
   ///   - recipients: to whom. When it throws, what was read gets its outcome, and
   ///     ``PushCampaign/account()`` throws.
@@ -53,13 +53,13 @@ extension PushApp {
 
   /// Sends a notification to every line of a file.
   ///
-  /// Returns when the campaign has begun; it goes on by itself. The file has one token per line, or
-  /// is CSV with a header that has a column `token`; over HTTP/2 the columns `apns-id` and
-  /// `collapse-id` say headers of single notifications. Lines that cannot be used are rejected one
-  /// by one.
+  /// Returns when the campaign has begun. It continues in the background. The file has one token
+  /// per line, or is CSV with a header that has a column `token`; over HTTP/2 the columns `apns-id`
+  /// and `collapse-id` say headers of single notifications. Lines that cannot be used are rejected
+  /// one by one.
   ///
   /// - Parameters:
-  ///   - notification: what everybody gets. `{{name}}` in it stands for the column `name`.
+  ///   - notification: what every recipient gets. `{{name}}` in it stands for the column `name`.
   ///   - path: of the file. It must not change before the campaign has ended. With a journal, the
   ///     file is read once more at the beginning: its SHA-256 proves later that it is the same.
   ///   - name: for people, and for ``UnfinishedCampaign/name``. Default: none.
@@ -82,7 +82,7 @@ extension PushApp {
 struct CampaignPlan: Sendable {
   var runtime: AppRuntime
   var sent: Campaign
-  /// Nil if everybody gets the same payload.
+  /// Nil if every recipient gets the same payload.
   var template: PayloadTemplate?
   var note: CampaignNote
   /// The campaign's in the journal, when it is resumed.
@@ -91,7 +91,7 @@ struct CampaignPlan: Sendable {
   var isHTTP2: Bool { sent.headers != nil }
   /// Payloads in other languages, of a service's campaign.
   var variants: [String: [UInt8]] = [:]
-  /// Of the chunks that are read.
+  /// The most entries of a chunk.
   var entryLimit = AudienceChunk.defaultEntryLimit
 
   var payloadCapacity: Int { template == nil && variants.isEmpty ? 0 : AudienceChunk.defaultPayloadCapacity }

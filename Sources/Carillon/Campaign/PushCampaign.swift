@@ -12,8 +12,8 @@ internal import Synchronization
 /// let account = try await campaign.account()
 /// ```
 ///
-/// It goes on whether or not anybody looks. Back-pressure reaches its recipients: an
-/// `AsyncSequence` is read as fast as the gateway takes notifications, and no faster.
+/// It continues even if no one reads its progress. Back-pressure reaches its recipients: an
+/// `AsyncSequence` is read as fast as the gateway accepts notifications, and no faster.
 public final class PushCampaign: Sendable {
   /// Why a campaign ended before it was through.
   private enum Ending {
@@ -32,7 +32,7 @@ public final class PushCampaign: Sendable {
   private let source: CampaignSource
   private let loop: any Loop
   private let chunk: AudienceChunk
-  /// A service's campaign, which goes on when its app was removed and comes back.
+  /// A service's campaign. It resumes when its app is removed and added again.
   private let isKept: Bool
   private let started = ContinuousClock.now
   private let ending = Mutex<Ending?>(nil)
@@ -91,7 +91,7 @@ public final class PushCampaign: Sendable {
   /// What was read before is still sent: as much as the connections take within about 300 ms.
   public func pause() { run.pause() }
 
-  /// Goes on after ``pause()``.
+  /// Continues after ``pause()``.
   public func resume() { run.resume() }
 
   /// It reads no recipients at present, because of ``pause()``.
@@ -117,7 +117,7 @@ public final class PushCampaign: Sendable {
   ///   end, ``CarillonError/Code-swift.struct/gateway`` if its app has stopped, and
   ///   ``CarillonError/Code-swift.struct/cancelled`` if the deployment has ended or the app was
   ///   removed. ``accountSoFar`` is final then. Also ``CarillonError/Code-swift.struct/cancelled``
-  ///   if the task that waits is cancelled; the campaign goes on.
+  ///   if the task that waits is cancelled; the campaign continues.
   public func account() async throws(CarillonError) -> CampaignAccount {
     await ended.wait()
     guard ended.isOpen else { throw CarillonError(.cancelled, "The task was cancelled before the campaign had ended.") }
@@ -136,7 +136,7 @@ public final class PushCampaign: Sendable {
   /// What has become of its notifications so far. It adds up at every moment.
   public var accountSoFar: CampaignAccount { CampaignAccount(run.ledger.account) }
 
-  /// How much of its recipients has been read, from 0 to 1; nil if nobody knows.
+  /// How much of its recipients has been read, from 0 to 1; nil if that is unknown.
   package var fractionRead: Double? { source.fractionRead(submitted: accountSoFar.submitted) }
 
   /// Snapshots, four a second, the first at once and the last when the campaign has ended.

@@ -5,7 +5,7 @@ public struct Recipient: Hashable, Sendable {
   /// The device.
   public var token: DeviceToken
   /// What the placeholders of the notification stand for: `{{name}}` for the value of `name`. A
-  /// recipient without a value that is needed is rejected, and the campaign goes on.
+  /// recipient without a value that is needed is rejected, and the campaign continues.
   public var values: [String: String]
   /// The notification's `apns-id` (HTTP/2). Default nil: one is made.
   public var id: UUID?
@@ -37,7 +37,7 @@ public struct UnacceptedNotification: Hashable, Sendable {
 public struct CampaignProgress: Hashable, Sendable {
   /// What has become of its notifications so far.
   public let account: CampaignAccount
-  /// How much of the recipients has been read, from 0 to 1. Nil if nobody knows how many there are.
+  /// How much of the recipients has been read, from 0 to 1. Nil if their number is unknown.
   public let fractionRead: Double?
   /// Since it began in this process.
   public let elapsed: Duration

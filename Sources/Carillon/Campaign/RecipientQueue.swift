@@ -35,7 +35,7 @@ final class RecipientQueue: AudienceSource {
   /// Set when there is room, and when the queue is closed.
   private let room = ReaderSignal()
 
-  /// So many may wait: as many as the reader takes at once.
+  /// The most that may wait: as many as the reader takes at once.
   private static let limit = AudienceChunk.defaultEntryLimit
 
   /// - Parameters:

@@ -189,7 +189,7 @@ package struct SendEnding: Sendable {
   package var wasInterrupted: Bool
   /// An app made no progress for as long as its patience lasts.
   package var hasGivenUp: Bool
-  /// No gateway has received anything, as far as this process can tell.
+  /// No gateway has received anything, as far as this process knows.
   package var nothingWasSent: Bool
   /// Why lists are not complete, one sentence each.
   package var listProblems: [String] = []

@@ -31,7 +31,7 @@ final class SendAudience: AudienceSource {
   /// What lists show instead of a token.
   var channelIdentifier: String? { if case .channel(let identifier) = source { identifier } else { nil } }
 
-  /// Of the file; nil for a pipe.
+  /// The file's size; nil for a pipe.
   var byteCount: Int? {
     switch source {
     case .file(let file): file.byteCount

@@ -25,7 +25,7 @@ public struct UnfinishedCampaign: Sendable, Identifiable {
   public let isSingleSends: Bool
   /// What has become of its notifications so far.
   public let account: CampaignAccount
-  /// So many recipients have been read, from the first one on; of a token file, lines.
+  /// The number of recipients that were read, from the first one on; of a token file, lines.
   public let readCount: Int
   /// Notifications that were read and have certainly not been sent.
   public let unsentCount: Int
@@ -63,7 +63,7 @@ public struct UnfinishedCampaign: Sendable, Identifiable {
     try await resume(notAccepted) { _ throws(CarillonError) in .nobody }
   }
 
-  /// Goes on with an array of tokens.
+  /// Resumes it with an array of tokens.
   ///
   /// - Parameters:
   ///   - tokens: the same as before, all of them.
@@ -76,7 +76,7 @@ public struct UnfinishedCampaign: Sendable, Identifiable {
     return try await resume(notAccepted) { _ throws(CarillonError) in .list(list, count: tokens.count) }
   }
 
-  /// Goes on with a sequence of recipients.
+  /// Resumes it with a sequence of recipients.
   ///
   /// - Parameters:
   ///   - recipients: those behind the first ``readCount``, in the same order as before.
@@ -91,7 +91,7 @@ public struct UnfinishedCampaign: Sendable, Identifiable {
     }
   }
 
-  /// Goes on with a file.
+  /// Resumes it with a file.
   ///
   /// - Parameters:
   ///   - path: of the same file as before, which must not have changed. Its size and SHA-256 are
@@ -128,7 +128,7 @@ public struct UnfinishedCampaign: Sendable, Identifiable {
     return CampaignAccount(journal.campaigns.first { $0.number == id }?.account ?? campaign.account)
   }
 
-  /// Nobody else may resume or abandon it from now on.
+  /// Other callers can no longer resume or abandon it.
   func take() throws(CarillonError) -> EngineJournal {
     guard let journal = core.journal, core.take(unfinished: id) else {
       throw CarillonError(.journalContent, "The campaign \(id) was resumed or abandoned before.")

@@ -3,8 +3,8 @@ internal import PushTransport
 internal import PushWire
 internal import Synchronization
 
-/// One request over a connection of its own, and its whole reply: for the management of channels,
-/// of which nobody needs a thousand a second.
+/// One request over a connection of its own, and its whole reply. It manages channels, where a low
+/// rate is enough.
 final class ProviderExchange: LinkDelegate {
   private struct State {
     let session: HTTP2ClientSession

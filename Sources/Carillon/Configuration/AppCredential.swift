@@ -21,7 +21,7 @@ package enum AppCredential: Hashable, Sendable, Codable {
 
   package var certificateFiles: CredentialFiles? { if case .certificate(let files) = self { files } else { nil } }
 
-  /// With every path changed.
+  /// The same credential with every path changed.
   package func mapPaths(_ change: (String) -> String) -> AppCredential {
     switch self {
     case .certificate(var files):

@@ -16,7 +16,7 @@ package struct AppSettings: Hashable, Sendable, Codable {
   package var topic: String?
   package var environment = PushEnvironment.production
   package var transport = Transport.binary
-  /// Of the binary protocol.
+  /// The frame layout of the binary protocol.
   package var command = Self.engine.command
   package var credential: AppCredential
   /// Of notifications that do not say it themselves. HTTP/2 only, as what follows up to `gateway`.

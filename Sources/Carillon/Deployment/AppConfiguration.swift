@@ -90,7 +90,7 @@ extension AppConfiguration {
     public var isHTTP2: Bool { if case .http2 = self { true } else { false } }
   }
 
-  /// For which builds of the app.
+  /// Which builds of the app it reaches.
   public struct Environment: Hashable, Sendable, CustomStringConvertible {
     let wire: PushEnvironment
 
@@ -220,10 +220,10 @@ extension AppConfiguration {
 
   /// When frames or requests are written.
   public struct Batching: Hashable, Sendable {
-    /// At once when so many bytes wait. Default 64 KiB.
+    /// A batch is written at once when this many bytes wait. Default 64 KiB.
     public var byteCount = AppConfiguration.standard.batching.maxBytes
-    /// At the latest when the oldest has waited so long. Default 5 ms. Nothing waits while the
-    /// socket is idle.
+    /// The longest that a notification waits for its batch. Default 5 ms. While the socket is idle,
+    /// none waits.
     public var delay = AppConfiguration.standard.batching.maxDelay
 
     /// The default.
@@ -243,8 +243,8 @@ extension AppConfiguration {
 
   /// How the binary protocol learns that notifications were accepted.
   public struct Settling: Hashable, Sendable {
-    /// A notification counts as accepted when its connection has lived so long without an answer.
-    /// Default 5 s.
+    /// A notification counts as accepted when its connection has stayed open this long without an
+    /// answer. Default 5 s.
     public var quiet = AppConfiguration.standard.settle.quiet
     /// At the end, send a notification that the gateway must refuse: its answer proves that all
     /// before it were accepted. Default true.

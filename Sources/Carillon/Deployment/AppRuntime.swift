@@ -94,8 +94,8 @@ final class AppRuntime: Sendable {
   private let recorder: (any IntakeRecorder)?
   private let intakeOnce = Mutex<AppIntake?>(nil)
 
-  /// - Parameter recorder: hears of what the app takes in without anybody waiting for it; nil: it
-  ///   does not.
+  /// - Parameter recorder: gets the outcomes of durably accepted notifications; nil: the app
+  ///   accepts none.
   init(
     _ entry: AppEntry, engine: RunningEngine, recorder: (any IntakeRecorder)?, observer: (any LaneObserver)?,
     events: @escaping @Sendable (AppEvent) -> Void
@@ -150,7 +150,7 @@ final class AppRuntime: Sendable {
     }
   }
 
-  /// What it takes in without anybody waiting for it. Nil without a recorder or a journal.
+  /// The app's durably accepted notifications. Nil without a recorder or a journal.
   var intake: AppIntake? {
     guard let recorder, let journal = engine.journal else { return nil }
     return intakeOnce.withLock { intake in
@@ -169,7 +169,7 @@ final class AppRuntime: Sendable {
     }
   }
 
-  /// Ends what goes on, within the time, and closes every connection.
+  /// Ends all runs within the time, and closes every connection.
   func end(within duration: Duration) async {
     runs.drain()
     // A paused app would not get anything done.
@@ -199,7 +199,7 @@ final class RunningEngine: Sendable {
     self.journal = journal
   }
 
-  /// For timers.
+  /// The loop for timers.
   var loop: any Loop { group.loops[0] }
   var loops: [any Loop] { group.loops }
 

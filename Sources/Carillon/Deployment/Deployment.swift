@@ -7,7 +7,7 @@ public import ServiceLifecycle
 /// Make one, run it in a task of its own or as a service, and send through its apps:
 ///
 /// ```swift
-/// let deployment = try Deployment(apps: [news], journal: .directory("journal"), logger: logger)
+/// let deployment = try Deployment(apps: [news], journal: .directory("journal"))
 ///
 /// try await withThrowingTaskGroup { group in
 ///   group.addTask { try await deployment.run() }
@@ -17,8 +17,7 @@ public import ServiceLifecycle
 /// }
 /// ```
 ///
-/// Everything that lives long belongs to ``run()``. A call that needs a connection waits for it,
-/// and throws ``CarillonError/Code-swift.struct/cancelled`` after it has ended.
+/// All connections belong to ``run()``. A call that needs a connection waits for it, and throws ``CarillonError/Code-swift.struct/cancelled`` after it has ended.
 ///
 /// When ``run()`` ends, by cancellation or by a graceful shutdown, single sends that were handed
 /// over are still sent, campaigns stop reading, what is in flight gets its outcome, connections are

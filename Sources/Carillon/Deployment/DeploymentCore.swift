@@ -18,7 +18,7 @@ final class DeploymentCore: Sendable {
     /// Apps that were removed and hold what was taken in for good.
     var parked: [ParkedApp] = []
     var hasRun = false
-    /// Unfinished campaigns of the journal that nobody has resumed or abandoned.
+    /// Unfinished campaigns of the journal that were not resumed or abandoned.
     var unfinished: [JournalReport.CampaignState] = []
   }
 
@@ -69,7 +69,7 @@ final class DeploymentCore: Sendable {
 
   var unfinished: [JournalReport.CampaignState] { state.withLock { $0.unfinished } }
 
-  /// False if somebody else has taken it.
+  /// False if another caller has taken it.
   func take(unfinished number: UInt64) -> Bool {
     state.withLock { state in
       let count = state.unfinished.count
@@ -78,7 +78,7 @@ final class DeploymentCore: Sendable {
     }
   }
 
-  /// Hears of what is taken in without anybody waiting for it.
+  /// Gets the outcomes of durably accepted notifications.
   var intakeRecorder: (any IntakeRecorder)? {
     get { recorder.withLock { $0 } }
     set { recorder.withLock { $0 = newValue } }
@@ -139,8 +139,8 @@ final class DeploymentCore: Sendable {
     }
   }
 
-  /// An app comes back that was removed while it held notifications, and goes on with them. Nil if
-  /// it cannot, because its settings are others: then they stay in the journal.
+  /// An app that was removed while it held notifications is added again, and resumes them. Nil if
+  /// its settings differ: then they stay in the journal.
   private func takeBack(_ configuration: AppConfiguration) throws(CarillonError) -> AppEntry? {
     func isSame(_ parked: ParkedApp) -> Bool { parked.entry.id == configuration.id }
     guard let parked = state.withLock({ $0.parked.first(where: isSame) }) else { return nil }

@@ -7,7 +7,7 @@ public struct DeploymentEvent: Hashable, Sendable {
   public let app: String
   /// What happened.
   public let kind: Kind
-  /// So many events were lost before this one, because the loop that reads them was too slow.
+  /// The number of events lost before this one, because the loop that reads them was too slow.
   public let droppedCount: Int
 
   /// What happened. More may be added, so a `switch` needs a `default`.
@@ -35,7 +35,7 @@ public struct DeploymentEvent: Hashable, Sendable {
     case suspended(reason: String)
     /// ``PushApp/pause()`` was called.
     case paused
-    /// The app was paused or suspended, and goes on.
+    /// The app was paused or suspended, and continues.
     case resumed
     /// The app sends nothing any more: the credential was refused, the gateway was never reached,
     /// ``AppConfiguration/patience`` is over, or the breaker has tripped:
@@ -64,7 +64,7 @@ public struct DeploymentEvent: Hashable, Sendable {
   }
 }
 
-/// An event before anybody's loop has lost any.
+/// An event, before any reader's loop has lost some.
 struct AppOccurrence: Sendable {
   let app: String
   let kind: DeploymentEvent.Kind
@@ -99,7 +99,7 @@ struct AppOccurrence: Sendable {
     case .suspended(let reason):
       logger.error("app is suspended", metadata: ["app": "\(app)", "reason": "\(reason)"])
     case .paused: logger.notice("app is paused", metadata: ["app": "\(app)"])
-    case .resumed: logger.notice("app goes on", metadata: ["app": "\(app)"])
+    case .resumed: logger.notice("app continues", metadata: ["app": "\(app)"])
     case .stopped(let reason): logger.error("app has stopped", metadata: ["app": "\(app)", "reason": "\(reason)"])
     }
   }

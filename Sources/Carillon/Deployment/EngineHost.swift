@@ -15,7 +15,7 @@ package struct AppPlan: Sendable {
 
 /// The apps of one process, and the event loops that serve them.
 package final class EngineHost: Sendable {
-  /// By id.
+  /// The apps, by id.
   package let apps: [String: App]
   private let group: LoopGroup
   private let journal: EngineJournal?
@@ -24,7 +24,7 @@ package final class EngineHost: Sendable {
   ///   - plans: with different ids.
   ///   - threads: event loops, over which the apps' lanes are spread; one per core is right.
   ///   - seed: of the jitter of the apps' back-off.
-  ///   - journal: shared by all of them; whoever opened it closes it, after ``serve(_:)``.
+  ///   - journal: shared by all of them; the caller closes it, after ``serve(_:)``.
   package init(_ plans: [AppPlan], threads: Int, seed: UInt64, journal: EngineJournal? = nil) {
     let group = LoopGroup(threads: threads)
     let budget = RingBudget()

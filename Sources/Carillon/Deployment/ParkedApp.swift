@@ -28,7 +28,7 @@ extension AppRuntime {
 }
 
 extension AppSettings {
-  /// Whether an engine that was made with the other ones can go on with these.
+  /// Whether an engine that was made with the other settings can continue with these.
   func suitsEngine(of other: AppSettings) -> Bool {
     var own = self
     own.credential = other.credential

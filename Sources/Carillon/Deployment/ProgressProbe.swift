@@ -5,7 +5,7 @@ internal import Synchronization
 
 /// Asks the parts of a process whether they still work. A part that does not answer is stuck.
 ///
-/// Nobody waits for an answer, so a part that never answers holds nothing up.
+/// No thread waits for an answer, so a part that never answers blocks nothing.
 package final class ProgressProbe: Sendable {
   private let asked = Mutex<[String: ContinuousClock.Instant]>([:])
 

@@ -1,13 +1,13 @@
 internal import Synchronization
 
-/// The campaigns and single sends of one app that go on, so that they can be ended together.
+/// The running campaigns and single sends of one app, so that they can be ended together.
 final class RunRegistry: Sendable {
   struct Run: Sendable {
     /// Takes in nothing new, and ends in good order.
     var drain: @Sendable () -> Void
     /// Ends as soon as it can.
     var cancel: @Sendable () -> Void
-    /// It may go on when its app was removed and comes back.
+    /// It can resume when its app is removed and added again.
     var isKept = false
     /// For how long it has stood still; see ``StallClock``.
     var stall: (@Sendable () -> Duration)?
@@ -41,7 +41,7 @@ final class RunRegistry: Sendable {
     if isFinished { finished.open() }
   }
 
-  /// Nothing may begin any more, and what goes on is drained.
+  /// No run may begin any more, and running ones are drained.
   func drain() {
     let runs = state.withLock { state in
       state.isClosed = true

@@ -35,7 +35,7 @@ package final class FeedbackReader: LinkDelegate {
 
   /// Reads the list to its end on a thread of its own. Returns how many entries it has.
   ///
-  /// - Parameter notice: is called with what there is to tell beside the entries, as a sentence.
+  /// - Parameter notice: is called with each notice beside the entries, as a sentence.
   package func run(notice: (String) -> Void) async throws(CarillonError) -> Int {
     let loops = LoopGroup(threads: 1)
     let result = await withCheckedContinuation { continuation in

@@ -13,7 +13,7 @@ extension PushApp {
   /// loop is left early, up to about 20,000 entries that were read ahead are lost.
   ///
   /// ```swift
-  /// for try await device in app.feedback() { try await forget(device.token) }
+  /// for try await device in app.feedback(from: service) { try await forget(device.token) }
   /// ```
   ///
   /// The loop throws a ``CarillonError``: ``CarillonError/Code-swift.struct/gateway`` if the
@@ -82,7 +82,7 @@ private struct FeedbackSequence: AsyncSequence, Sendable {
   }
 }
 
-/// One connection to a feedback service. It is closed when nobody refers to it any more.
+/// One connection to a feedback service. It is closed when the last reference is gone.
 private final class FeedbackConnection: Sendable {
   private let reader: FeedbackReader
   private let buffer: FeedbackBuffer

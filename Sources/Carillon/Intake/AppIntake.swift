@@ -13,7 +13,7 @@ final class AppIntake: Sendable {
   private let runtime: AppRuntime
   private let journal: EngineJournal
   private let recorder: any IntakeRecorder
-  /// By ``ClaimOrder/Rank``.
+  /// One gauge for each ``ClaimOrder/Rank``.
   let gauges = ClaimOrder.Rank.allCases.map(IntakeGauge.init)
   private let state = Mutex(State())
 
@@ -160,14 +160,14 @@ final class AppIntake: Sendable {
     return emptied
   }
 
-  /// Goes on with what an earlier process took in.
+  /// Resumes what an earlier process accepted.
   func resume(_ campaign: JournalledCampaign, as id: IntakeRunID) {
     let run = IntakeRun(
       id, entry: runtime.entry, journal: journal, recorder: recorder, loop: runtime.engine.loop,
       gauge: gauge(of: campaign.priority), resumedSince: began(id))
     state.withLock { $0.all[ObjectIdentifier(run)] = run }
-    // At once: whoever asks for one of them from now on is told that it is known. What had an
-    // outcome before is in the recorder.
+    // At once, so that later requests for one of them find it. Earlier outcomes are in the
+    // recorder.
     recorder.began(id, app: runtime.entry.id)
     recorder.acknowledged(id, through: .max)
     runtime.engine.jobs.put { [self] in
@@ -216,7 +216,7 @@ final class AppIntake: Sendable {
 
 /// The answers of the journal to one submission, which may go to several runs.
 private final class IntakeAnswers: Sendable {
-  /// `missingCount` is one too high until somebody waits.
+  /// `missingCount` is one too high until a caller waits.
   private let state: Mutex<(missingCount: Int, error: CarillonError?)> = Mutex((1, nil))
   private let complete = Gate()
 

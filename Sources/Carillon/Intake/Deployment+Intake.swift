@@ -2,8 +2,8 @@ internal import PushEngine
 internal import PushWire
 
 extension Deployment {
-  /// Makes ``PushApp/submit(_:)`` possible: whatever is taken in, now or by an earlier process, is
-  /// told to `recorder`. To be called once, before the deployment runs.
+  /// Makes ``PushApp/submit(_:)`` possible. The outcomes of everything that is accepted, now or by
+  /// an earlier process, are reported to `recorder`. To be called once, before the deployment runs.
   ///
   /// - Throws: ``CarillonError/Code-swift.struct/configuration`` without a journal.
   package func recordIntake(with recorder: any IntakeRecorder) throws(CarillonError) {
@@ -16,13 +16,12 @@ extension Deployment {
     core.intakeRecorder = recorder
   }
 
-  /// How many notifications apps have left in the journal that were removed, by their ids. Each
-  /// goes on with them when it is added again with the same settings, otherwise after the next
-  /// start.
+  /// How many notifications removed apps have left in the journal, by the app's id. An app resumes
+  /// them when it is added again with the same settings, otherwise after the next start.
   package var leftByRemovedApps: [String: Int] { core.parkedCounts }
 
-  /// Goes on with everything that earlier processes took in. Returns what belongs to apps that are
-  /// not there, or have stopped: it stays in the journal.
+  /// Resumes everything that earlier processes accepted. Returns what belongs to missing or stopped
+  /// apps: it stays in the journal.
   package func resumeIntake() async -> [(app: String, reason: String)] {
     var left: [(app: String, reason: String)] = []
     for state in core.unfinished {

@@ -15,7 +15,7 @@ final class IntakeGauge: Sendable {
   var count: Int { stored.count + waitingNotifications.load(ordering: .relaxed) }
   var byteCount: Int { stored.byteCount + waitingBytes.load(ordering: .relaxed) }
 
-  /// What no reader has looked at yet has changed by so much.
+  /// Adds to what readers have not read yet; negative numbers take away.
   func waiting(count: Int, byteCount: Int) {
     waitingNotifications.add(count, ordering: .relaxed)
     waitingBytes.add(byteCount, ordering: .relaxed)

@@ -4,11 +4,10 @@ package import PushWire
 /// Keeps what became of notifications that a service took in, for those who ask later.
 ///
 /// Called from the lanes' loops and the readers, also at the same time; every call returns soon and
-/// keeps what it was told in memory. What the journal is about to call settled must be durable by
-/// then: ``Deployment/recordIntake(with:)`` sees to the call of ``makeDurable()``. So whatever the
-/// journal calls settled is kept here.
+/// keeps its values in memory. They must be durable before the journal records them as settled:
+/// ``Deployment/recordIntake(with:)`` calls ``makeDurable()`` for that.
 package protocol IntakeRecorder: Sendable {
-  /// A run begins, or goes on after a restart.
+  /// A run begins, or resumes after a restart.
   func began(_ run: IntakeRunID, app: String)
 
   /// Everything up to a line of the run is in the journal.
@@ -31,7 +30,8 @@ package protocol IntakeRecorder: Sendable {
   /// Everything in the run has its outcome, and nothing comes any more.
   func ended(_ run: IntakeRunID)
 
-  /// Makes durable what was told so far. Called on threads that may block, also at the same time.
+  /// Makes everything durable that was reported so far. Called on threads that may block, also at
+  /// the same time.
   func makeDurable() throws(UnsyncedList)
 
   /// Makes durable what must be known of notifications before the journal has them.

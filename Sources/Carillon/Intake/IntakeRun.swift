@@ -41,14 +41,14 @@ final class IntakeRun: AudienceSource, OutcomeListener {
   private let gauge: IntakeGauge
   /// Payload and expiration are the campaign's.
   private let isShared: Bool
-  /// Of a run that goes on after a restart: when it began, by this process's clock.
+  /// When a run that resumes after a restart began, by this process's clock.
   private let resumedSince: Instant?
   private let beganAt: Instant
   private let state = Mutex(State())
   /// The process gives up what it has not sent: the journal keeps that for the next one.
   private let isLeft = Atomic<Bool>(false)
 
-  /// A run that nobody has used for so long ends: an idle app costs nothing.
+  /// A run that was unused for this long ends, so an idle app costs nothing.
   private static let idleLimit = Duration.seconds(60)
   /// A run this old takes nothing more, as soon as another one can go on without disturbing the
   /// order: what became of notifications is forgotten run by run, after the run's end.
@@ -56,8 +56,8 @@ final class IntakeRun: AudienceSource, OutcomeListener {
   /// A run's lines must fit an identifier.
   private static let lineLimit = UInt64(UInt32.max)
 
-  /// - Parameter resumedSince: it takes nothing new, but goes on with what an earlier process has
-  ///   left since then.
+  /// - Parameter resumedSince: it accepts nothing new, and resumes what an earlier process has left
+  ///   since then.
   init(
     _ id: IntakeRunID, entry: AppEntry, journal: EngineJournal, recorder: any IntakeRecorder, loop: any Loop,
     gauge: IntakeGauge, isShared: Bool = false, resumedSince: Instant? = nil
@@ -83,8 +83,8 @@ final class IntakeRun: AudienceSource, OutcomeListener {
   /// - Parameters:
   ///   - parts: of the batch.
   ///   - assigned: called with that line, before anything can be heard of them.
-  ///   - answer: called once: with nil when they are in the journal as durably as it was told
-  ///     to be, otherwise with why they are not. They may be sent all the same.
+  ///   - answer: called once: with nil when the journal has them, by its sync policy; otherwise
+  ///     with the error. They may be sent nevertheless.
   func enqueue(
     _ batch: IntakeBatch, _ parts: [IntakeBatch.Part], assigned: (UInt32) -> Void, _ answer: @escaping Answer
   ) -> UInt32? {
@@ -128,7 +128,7 @@ final class IntakeRun: AudienceSource, OutcomeListener {
     signal?.set()
   }
 
-  /// The run has ended: whoever still waits gets this answer.
+  /// The run has ended: callers that still wait get this answer.
   ///
   /// - Parameter isSettled: everything that it took in has its outcome.
   func ended(_ error: CarillonError, isSettled: Bool) {

@@ -26,7 +26,7 @@ package struct IntakeRunID: Hashable, Sendable {
   }
 }
 
-/// Names one notification, for whoever handed it over.
+/// Names one notification for its caller.
 package struct NotificationID: Hashable, Sendable, CustomStringConvertible {
   package let run: IntakeRunID
   /// From 1.

@@ -2,8 +2,8 @@ internal import PushWire
 
 /// How long the oldest notification of a run has waited for its outcome.
 ///
-/// A value without a clock. Outcomes are counted, not told apart, as if they came in the order of
-/// the lines: a single late one among many does not count.
+/// A value without a clock. Outcomes are only counted, as if they came in the order of the lines. A
+/// single late one among many has no effect.
 struct QueueAge: Sendable {
   /// Lines up to this one were taken in at this time, or a little later.
   private struct Mark {

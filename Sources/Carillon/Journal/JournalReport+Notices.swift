@@ -1,8 +1,8 @@
 package import PushEngine
 
 extension JournalReport {
-  /// What a half-written end may mean. The journal cannot tell who has cut it: with what a process
-  /// or a loss of power leaves half written, nothing is lost that anybody relied on.
+  /// What a half-written end may mean. The journal cannot know who cut it. What a killed process or
+  /// a loss of power leaves half written was never acknowledged.
   package var tornTailNotice: String? {
     guard let tornTail else { return nil }
     let unsent = unfinished.map(\.unsent).reduce(0, +)

@@ -14,7 +14,7 @@ struct EndedLists {
     self.campaigns = try campaigns.map { ($0, try CampaignContext.read($0.context, directory: opened.directory)) }
   }
 
-  /// What to tell, in sentences. A list that is complete, or is no file any more, is not touched.
+  /// Returns notices as sentences. A list that is complete, or is no longer a file, is not touched.
   func complete() throws -> [String] {
     var devices: [GoneDevice] = []
     return [try completeOutcomes(&devices), try completeGone(devices)].compactMap { $0 }

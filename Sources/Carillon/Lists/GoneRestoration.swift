@@ -19,7 +19,7 @@ struct GoneRestoration {
   /// - Parameters:
   ///   - listed: what the list of outcomes says.
   ///   - directory: the journal's.
-  /// - Returns: what to tell, in a sentence; nil if the file lacks nothing.
+  /// - Returns: a notice, as a sentence; nil if nothing is missing in the file.
   func restore(
     _ file: GoneFile, _ sources: [OutcomesRestoration.Source], listed: [GoneDevice], directory: String
   ) throws -> String? {
@@ -38,7 +38,7 @@ struct GoneRestoration {
     for device in lacking {
       file.append(token: device.token, since: min(device.since ?? begunAt, UInt64(UInt32.max)) * 1000)
     }
-    // A failure is told of when the file is finished.
+    // A failure is reported when the file is finished.
     if !lacking.isEmpty { try? file.sync() }
     // Other campaigns have rows there too, so this is the least that is missing.
     let lost = max(0, expected - seen.count)

@@ -44,14 +44,14 @@ final class OutcomesFile: Sendable {
     self.path = path
     self.columns = columns
     append(Self.header(columns))
-    // Whoever is killed before the first row leaves a list without rows, and no empty file.
+    // A process that is killed before the first row leaves a list without rows, not an empty file.
     _ = finish()
   }
 
-  /// Goes on with a file that is there, of whose rows only some are still right.
+  /// Continues an existing file, of whose rows only some are still right.
   ///
-  /// It is replaced as a whole: whoever is killed here, at any moment, leaves either the old file
-  /// or the new one.
+  /// It is replaced as a whole: a process that is killed here leaves either the old file or the new
+  /// one.
   ///
   /// - Parameter rows: what it holds from the beginning, each with its line end: from
   ///   ``OutcomesHistory``.
@@ -105,7 +105,7 @@ final class OutcomesFile: Sendable {
 
   deinit { close(descriptor) }
 
-  /// What one campaign tells of.
+  /// The listener for one campaign.
   ///
   /// - Parameter channel: takes the place of tokens, which a broadcast does not have.
   func listener(app: String, tokens: String, channel: String? = nil) -> any OutcomeListener {
@@ -140,7 +140,7 @@ final class OutcomesFile: Sendable {
     }
   }
 
-  /// Tells of a failure outside the lock.
+  /// Reports a failure outside the lock.
   private func change(_ body: (inout State) -> Void) {
     let (problem, handler): (String?, (@Sendable (String) -> Void)?) = state.withLock { state in
       body(&state)

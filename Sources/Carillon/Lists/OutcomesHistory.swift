@@ -16,13 +16,13 @@ struct OutcomesHistory {
   /// The rows of one campaign.
   struct Listed {
     var lines: Set<UInt64> = []
-    /// By outcome.
+    /// The counts, by outcome.
     var counts: [String: Int] = [:]
     /// Devices that the service has called gone.
     var gone: [GoneDevice] = []
   }
 
-  /// A campaign that is gone on with.
+  /// A campaign that is resumed.
   struct Source {
     var app: String
     var tokens: String

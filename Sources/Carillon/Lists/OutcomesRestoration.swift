@@ -79,7 +79,7 @@ struct OutcomesRestoration {
     }
   }
 
-  /// What to tell, in a sentence; nil if the list lacks nothing.
+  /// A notice, as a sentence; nil if nothing is missing in the list.
   var sentence: String? {
     let missingCount = missing.values.reduce(0, +)
     guard restoredCount + missingCount > 0 else { return nil }

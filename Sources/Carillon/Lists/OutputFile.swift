@@ -20,7 +20,7 @@ package enum OutputFile {
   /// - Parameter flags: `O_TRUNC` or `O_APPEND`.
   static func open(_ path: String, flags: Int32) throws(Problem) -> Int32 {
     let target = try resolve(path)
-    // A link that somebody makes between the look and this call is not followed.
+    // A link that is made between the check and this call is not followed.
     let noFollow = isOfKernel(target) ? 0 : O_NOFOLLOW
     let isNew = unsafe access(target, F_OK) != 0
     let descriptor = unsafe Foundation.open(target, O_WRONLY | O_CREAT | O_CLOEXEC | flags | noFollow, mode)
@@ -72,8 +72,8 @@ package enum OutputFile {
 
   /// The file that `path` leads to.
   ///
-  /// Symbolic links are followed only if they belong to this user or to the system: anybody else
-  /// may have made one so that a file of ours is overwritten.
+  /// Symbolic links are followed only if they belong to this user or to the system: another user
+  /// may have made one to have our file overwritten.
   static func resolve(_ path: String) throws(Problem) -> String {
     var target = path
     for _ in 0..<linkLimit {

@@ -98,7 +98,7 @@ extension PushNotification {
     public static let complication = PushType(wire: .complication)
     /// Reloads controls. Topic suffix `.push-type.controls`.
     public static let controls = PushType(wire: .controls)
-    /// Tells a file provider of changes. Topic suffix `.pushkit.fileprovider`.
+    /// Signals changes to a file provider. Topic suffix `.pushkit.fileprovider`.
     public static let fileProvider = PushType(wire: .fileProvider)
     /// Begins, changes or ends a Live Activity. Topic suffix `.push-type.liveactivity`.
     public static let liveActivity = PushType(wire: .liveActivity)
@@ -141,7 +141,7 @@ extension PushNotification {
     case notStored
     /// Not after this time. Whole seconds are sent.
     case at(Date)
-    /// Not after so long, counted from the call that sends it, and rounded up by at most 2 %.
+    /// The lifetime, counted from the call that sends it, and rounded up by at most 2 %.
     case after(Duration)
 
     /// - Parameter now: in seconds since 1970.

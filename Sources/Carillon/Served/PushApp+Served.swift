@@ -4,7 +4,7 @@ internal import PushWire
 extension PushApp {
   /// Begins a service's campaign, or resumes it if an earlier process has begun it.
   ///
-  /// Its account goes on from where it was. When it has ended, ``ServedEvents/ended`` has the final
+  /// Its account continues where it was. When it has ended, ``ServedEvents/ended`` has the final
   /// account before the journal forgets the campaign.
   package func serve(_ served: ServedCampaign, _ events: ServedEvents) async throws(CarillonError) -> PushCampaign {
     let runtime = try await core.runtime(of: entry)
@@ -50,7 +50,7 @@ extension PushApp {
     return served.pace.map(source.paced) ?? source
   }
 
-  /// Gives up a service's campaign that an earlier process began, and nobody has resumed.
+  /// Gives up a service's campaign that an earlier process began and that was not resumed.
   ///
   /// - Returns: false if the journal has none of this name.
   package func abandon(
@@ -76,7 +76,7 @@ extension PushApp {
 }
 
 extension Deployment {
-  /// The campaigns of a service that earlier processes began, and nobody has resumed.
+  /// The campaigns of a service that earlier processes began and that were not resumed.
   package var servedRemainders: [ServedRemainder] {
     unfinishedCampaigns.compactMap { unfinished in
       unfinished.note.served.map { ServedRemainder(app: unfinished.app, name: $0, account: unfinished.account) }

@@ -9,8 +9,7 @@ package struct ServedCampaign: Sendable {
     /// made of.
     case file(
       String, numbersRows: Bool = false, selection: @Sendable (AudienceHeader) -> RowSelection? = { _ in nil })
-    /// Another source, which goes on behind a line; 0: from its beginning. Beside it, what feeds
-    /// it.
+    /// Another source, which continues behind a line; 0: from its beginning. Also its feed.
     case source(@Sendable (_ line: UInt64) -> (any AudienceSource, feed: (@Sendable () async -> Void)?))
   }
 
@@ -70,7 +69,7 @@ package struct ServedRemainder: Sendable {
   package let account: CampaignAccount
 }
 
-/// Tells a service what becomes of its campaign.
+/// Reports the outcomes of a campaign to the service.
 struct ServedListener: OutcomeListener {
   let list: any OutcomeListener
   let goneDevices: Multicast<PushApp.GoneDevice>

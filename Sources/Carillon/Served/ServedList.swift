@@ -14,7 +14,7 @@ package struct ServedList: Sendable {
 
   private init(file: OutcomesFile) { self.file = file }
 
-  /// Of a campaign that begins.
+  /// The list of a campaign that begins.
   init(beginning path: String) throws(CarillonError) {
     do {
       self.init(file: try OutcomesFile(path: path, columns: Self.columns))

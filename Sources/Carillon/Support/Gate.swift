@@ -18,7 +18,7 @@ final class Gate: Sendable {
 
   var isOpen: Bool { state.withLock { $0.isOpen } }
 
-  /// It has happened: everybody goes on.
+  /// Resumes all waiting tasks.
   func open() {
     let waiters = state.withLock { state in
       state.isOpen = true

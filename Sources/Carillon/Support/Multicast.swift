@@ -40,9 +40,6 @@ final class Multicast<Element: Sendable>: Sendable {
 
   init(bufferLimit: Int) { self.bufferLimit = bufferLimit }
 
-  /// Somebody reads.
-  var hasReaders: Bool { state.withLock { !$0.readers.isEmpty } }
-
   func send(_ element: Element) {
     let waiters = state.withLock { state in
       guard !state.isFinished else { return [CheckedContinuation<Void, Never>]() }

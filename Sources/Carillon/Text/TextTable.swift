@@ -19,7 +19,7 @@ package enum TextTable {
     }
   }
 
-  /// Lines of whole words, each with so many spaces before it.
+  /// Lines of whole words, each with this many spaces before it.
   ///
   /// - Parameter columns: of the terminal; nil: any number.
   package static func wrapped(_ text: String, indent: Int, columns: Int?) -> [String] {

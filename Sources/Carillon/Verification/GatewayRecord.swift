@@ -34,7 +34,7 @@ package struct GatewayRecord: Sendable {
   /// Lines that were read.
   package private(set) var lineCount = 0
 
-  /// So much of the file is read at a time.
+  /// The number of bytes that are read at a time.
   private static let blockByteCount = 1 << 20
 
   /// Reads a record.

@@ -34,7 +34,7 @@ package struct Verification: Sendable {
   /// Sentences about the first of them.
   package private(set) var differences: [String] = []
 
-  /// So many differences are described.
+  /// The most differences that are described.
   package static let describedLimit = 20
 
   /// Reads the three files and compares them.
@@ -120,7 +120,7 @@ package struct Verification: Sendable {
     if record.isHTTP2 { distinct = max(distinct, record.identifiers.count - doubtful(listed, record)) }
     if record.namelessCount > 0 { add("\(id): \(record.namelessCount) lines of the record name no token") }
     let accepted = account.accepted
-    // The binary protocol cannot tell a token that is repeated from one that was sent again.
+    // Over the binary protocol, a repeated token and a resend look the same.
     let hasRepeats = !record.isHTTP2 && distinct < accepted && accepted <= lines
     let isAccepted = accepted == distinct || hasRepeats
     var counts = [
@@ -241,7 +241,7 @@ struct VerifiedList {
     return reason == refusal || reason == "given up after \(refusal)"
   }
 
-  /// By the id of the app, in order.
+  /// The rows of each app, by its id, in order.
   private(set) var rows: [String: [Row]] = [:]
   private(set) var rowCount = 0
   private(set) var repeated: [(app: String, line: UInt64)] = []

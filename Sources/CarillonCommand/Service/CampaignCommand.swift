@@ -73,7 +73,7 @@ struct CampaignCommand: AsyncParsableCommand {
   }
 
   struct Resume: AsyncParsableCommand {
-    static let configuration = CommandConfiguration(abstract: "Lets a paused campaign go on.")
+    static let configuration = CommandConfiguration(abstract: "Resumes a paused campaign.")
     @OptionGroup var campaign: Named
     func run() async throws { try await campaign.act("resume") }
   }

@@ -10,7 +10,7 @@ struct StatusCommand: AsyncParsableCommand {
     discussion: """
         carillon status --config carillon.yaml --watch
 
-      Apps that need somebody come first, and each says why it does not send. "waiting" means that the app tries, and \
+      Apps that need attention come first, and each says why it does not send. "waiting" means that the app tries, and \
       its gateway takes nothing. With --watch, a service that is away is asked again.
 
       Exit status: 0 every app runs, 1 some do not, 2 the service refuses the request, 3 it cannot be reached.

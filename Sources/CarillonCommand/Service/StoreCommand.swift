@@ -59,7 +59,7 @@ struct StoreCommand: AsyncParsableCommand {
         if configuration.api.listen.port == 0 { throw ServiceFailure("It listens on any free port.") }
         try await download(try service.client())
       } catch let failure as ServiceFailure where failure.status == nil {
-        // Nobody answers there.
+        // No service answers there.
         try await StoreCare.backUp(configuration.storePath(besides: config), to: output)
       }
       try await StoreReportPrinting.print(output, json: json)

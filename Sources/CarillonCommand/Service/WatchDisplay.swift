@@ -7,7 +7,7 @@ internal import PushWire
 struct WatchDisplay {
   private let style: ProgressStyle
   private var display: ProgressDisplay
-  /// Since the campaign began to send, or went on: a pause does not count.
+  /// Since the campaign began to send, or was resumed: a pause does not count.
   private var start: (elapsed: Duration, progress: ServiceCampaign.Progress)?
   private var told = ""
 

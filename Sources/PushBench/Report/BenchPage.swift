@@ -116,7 +116,7 @@ package enum BenchPage {
       + "class=\"plots\">\(plots.map(\.html).joined())</div></section>"
   }
 
-  /// More lines than this cannot be told apart.
+  /// More lines than this cannot be distinguished.
   private static let lineLimit = Plot.colourCount
   private static let plotted: [Double] = [50, 75, 90, 95, 99, 99.5, 99.9, 99.95, 99.99, 99.999, 100]
 

@@ -1,4 +1,4 @@
-/// The page's style sheet. Colour-blind readers can tell the plots' colours apart (Okabe and Ito's
+/// The page's style sheet. Colour-blind readers can distinguish the plots' colours (Okabe and Ito's
 /// set, darker or lighter by mode).
 enum BenchPageStyle {
   static let text = """

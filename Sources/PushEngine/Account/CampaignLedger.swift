@@ -102,10 +102,10 @@ package final class CampaignLedger: Sendable {
     acceptedListener.accepted(lines: lines, confirmation)
   }
 
-  /// Whether ``reportDoubt(lines:)`` has anybody to tell.
+  /// Whether ``reportDoubt(lines:)`` has a listener.
   var hearsOfDoubt: Bool { acceptedListener != nil }
 
-  /// Tells the listener which notifications may have arrived and are sent again.
+  /// Reports notifications that may have arrived and are sent again.
   func reportDoubt(lines: [UInt64]) {
     if !lines.isEmpty { acceptedListener?.doubted(lines: lines) }
   }
@@ -134,7 +134,7 @@ package final class CampaignLedger: Sendable {
 
   func flushReports() { listener?.flush() }
 
-  /// Tells the listener that the account is final.
+  /// Reports that the account is final.
   func reportEnd() { listener?.ended(account) }
 
   /// Counts the outcome of `count` notifications.

@@ -88,7 +88,7 @@ package actor App {
   // MARK: Holding
 
   /// Lets nothing new be sent until ``resume()``. What is in flight gets its outcome, then the
-  /// connections are closed. Campaigns go on afterwards.
+  /// connections are closed. Campaigns continue afterwards.
   package nonisolated func pause() { shared.pause() }
 
   /// The same until ``resume()`` or ``restart()``, for a reason of the caller's.
@@ -107,8 +107,8 @@ package actor App {
     shared.status.replace(patience: patience)
   }
 
-  /// Until a suspended app tries again by itself; nil: it is not suspended, or somebody has to
-  /// help.
+  /// Until a suspended app tries again by itself; nil: it is not suspended, or an operator must
+  /// act.
   package nonisolated var retryIn: Duration? {
     hold.retryAt.map { $0 > home.now ? $0.since(home.now) : .zero }
   }
@@ -219,7 +219,7 @@ package actor App {
     // Without permission a lane stays as it is. When everything is cancelled it needs no
     // connection.
     guard shared.campaigns.failure == nil else { return }
-    // It asks again when the app goes on.
+    // It asks again when the app is resumed.
     guard !shared.isHeld else { return lane.loop.execute { lane.assumeIsolated { $0.mayNotDial() } } }
     switch pool.mayDial(now: home.now) {
     case .now:

@@ -17,7 +17,7 @@ package enum AppEvent: Hashable, Sendable {
   case suspended(reason: String)
   /// The app's operator has paused it.
   case paused
-  /// The app goes on after it was suspended or paused.
+  /// The app was suspended or paused, and continues.
   case resumed
   /// The app sends nothing any more. The reason is one sentence.
   case stopped(reason: String)

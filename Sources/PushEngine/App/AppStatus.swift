@@ -58,7 +58,7 @@ package final class AppStatus: Sendable {
   /// The app begins anew, or is held: what was before counts no more.
   func restarted() {
     state.withLock { state in
-      // The first progress after a suspension is told to the watchdog too.
+      // The first progress after a suspension is also reported to the watchdog.
       isTroubled.store(state.isRetrying, ordering: .releasing)
       state.restarted()
     }

@@ -9,7 +9,7 @@ final class RateLimiter: Sendable {
     var bucket: TokenBucket?
   }
 
-  /// After it, whoever waits looks whether there is another limit.
+  /// After it, a waiting task checks whether the limit has changed.
   private static let longestWait = Duration.seconds(1)
 
   private let rate: Mutex<Rate>

@@ -33,7 +33,7 @@ package final class CampaignPace: Sendable {
     return next > now ? min(Self.pauses.upperBound, max(Self.pauses.lowerBound, next.since(now))) : nil
   }
 
-  /// So many are sent now.
+  /// Notes that this many are sent now.
   func sends(_ count: Int) {
     let now = now()
     bucket.withLock { $0.spend(count, now: now) }

@@ -4,11 +4,11 @@ internal import Synchronization
 /// An audience that is read in pages, such as the devices of a store: one page is sent while the
 /// next one is read, and no more is held.
 ///
-/// An entry's line is its key, which never changes. So a campaign that is resumed goes on behind
-/// the last key that was read, whatever was added or removed meanwhile.
+/// An entry's line is its key, which never changes. So a resumed campaign continues behind the last
+/// key that was read, whatever was added or removed meanwhile.
 package final class PagedAudience<Entry: Sendable>: AudienceSource {
-  /// Reads entries behind a key, in order: at most so many, and the key behind which the next ones
-  /// are; nil at the end.
+  /// Reads entries behind a key, in order, up to a limit. Also returns the key behind which the
+  /// next ones are; nil at the end.
   package typealias Pages = @Sendable (_ key: Int64, _ limit: Int) async throws -> (entries: [Entry], next: Int64?)
 
   /// Puts entries of a page into a chunk, from an index on, as far as there is room. Returns the

@@ -5,9 +5,9 @@ internal import Synchronization
 /// Outcomes that are written only when the lists have them.
 ///
 /// Without it, each commit of the journal first makes the lists durable, because outcomes are among
-/// its records. So what is taken in waits for two syncs, one after the other, and for whoever else
-/// writes the store. Here outcomes wait instead. They gather for some milliseconds, the lists
-/// become durable on a thread of their own, and then the records follow, in their order. Nobody
+/// its records. So an accepted notification waits for two syncs, one after the other, and for other
+/// writers of the store. Here outcomes wait instead. They gather for some milliseconds, the lists
+/// become durable on a thread of their own, and then the records follow, in their order. No caller
 /// waits for them: a crash in between leaves a notification without its outcome, as a crash before
 /// it would.
 extension EngineJournal {
@@ -47,10 +47,9 @@ extension EngineJournal {
     let end: @Sendable () -> Void
   }
 
-  /// So long at least from one time to the next: the store's commit is shared by what comes
-  /// meanwhile.
+  /// The shortest time between two commits: the store's commit is shared by what comes meanwhile.
   private static let interval = Duration.milliseconds(10)
-  /// With so many that wait, nothing new is taken in: the store does not keep up.
+  /// With this many waiting, nothing new is accepted: the store is too slow.
   static let waitingLimit = 100_000
 
   /// From now on outcomes are written when `sync` has returned, which is called on a thread of its

@@ -31,8 +31,8 @@ protocol Conversation: AnyObject {
   /// See ``Lane/renewConnection(tokens:)``.
   func renewConnection(tokens: ProviderTokenSource?)
 
-  /// The app is paused or suspended, or goes on. While it is held, an open connection takes nothing
-  /// new, and is closed when everything in flight on it has its outcome.
+  /// The app is paused or suspended, or continues. While it is held, an open connection takes
+  /// nothing new, and is closed when everything in flight on it has its outcome.
   func hold(_ isHeld: Bool)
 
   /// A turn begins. ``step(published:)`` follows, once or more.

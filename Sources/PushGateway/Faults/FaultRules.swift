@@ -85,7 +85,7 @@ package struct Faults: Hashable, Sendable {
   package var refuseCertificate: CertificateRefusal?
   /// What the feedback service delivers, once.
   package var feedback: [FeedbackTuple] = []
-  /// The feedback service ends its connections without close_notify after so many tuples. Not in
+  /// The feedback service ends its connections without close_notify after this many tuples. Not in
   /// the file: for tests of readers.
   package var feedbackCut: Int?
   package var limits = DecoderLimits()

@@ -7,11 +7,7 @@ internal import PushWire
 /// its own. On request it adds a ``SimulatedService`` for HTTP/2 with the same rules, certificates
 /// and record.
 ///
-/// ```swift
-/// let simulator = try await GatewaySimulator.start(configuration)   // listens when this returns
-/// …
-/// let truth = await simulator.stop()
-/// ```
+/// It listens when `start` returns. `stop` returns what was accepted and refused.
 package final class GatewaySimulator: Sendable {
   package struct Configuration: Sendable {
     package var host = "127.0.0.1"

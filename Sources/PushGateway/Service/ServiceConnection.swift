@@ -129,7 +129,7 @@ package final class ServiceConnection {
   /// closes and no request is missing from the counts.
   package func received(_ bytes: UnsafeRawBufferPointer, now: Instant) {
     if end == nil { unsafe session.receive(bytes) }
-    // After a failure, frames cannot be told apart.
+    // After a failure, frame boundaries are unknown.
     if session.failure == nil { unsafe requests.take(bytes) }
     guard end == nil else { return countLost() }
     tick(now)

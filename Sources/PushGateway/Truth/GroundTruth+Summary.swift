@@ -29,7 +29,7 @@ extension GroundTruth {
       if app.broadcasts > 0 { lines.append("  broadcasts: \(app.broadcasts)") }
     }
     if failedHandshakes > 0 { lines.append("TLS handshakes that failed: \(failedHandshakes)") }
-    if lines.isEmpty { lines.append("Nobody connected.") }
+    if lines.isEmpty { lines.append("No client connected.") }
     return lines.joined(separator: "\n")
   }
 }

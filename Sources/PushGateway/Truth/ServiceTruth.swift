@@ -12,9 +12,9 @@ package struct ServiceTruth: Hashable, Sendable {
   /// Requests that were neither accepted nor answered: discarded by a rule, or received after the
   /// connection's end.
   package var dropped = 0
-  /// Requests that were not processed, as the client was told: by RST_STREAM with REFUSED_STREAM,
-  /// or by a GOAWAY with a lower stream. Accepted, broadcasts, refused, dropped and unprocessed add
-  /// up to all complete requests that arrived.
+  /// Requests that were not processed. The client knows that: by RST_STREAM with REFUSED_STREAM, or
+  /// by a GOAWAY with a lower stream. Accepted, broadcasts, refused, dropped and unprocessed add up
+  /// to all complete requests that arrived.
   package var unprocessed = 0
   /// Accepted notifications whose `apns-id` had been accepted before, among at least the app's last
   /// million.

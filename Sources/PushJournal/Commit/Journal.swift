@@ -14,8 +14,8 @@
   var state: CommitQueue
   let writer: SegmentWriter
   let lock: any JournalLock
-  /// For a journal that is run by hand: tells the caller that there is work. Nil if the journal has
-  /// its own thread.
+  /// For a journal that is run by hand: signals work to the caller. Nil if the journal has its own
+  /// thread.
   let wakeByHand: (@Sendable () -> Void)?
   /// The longest payload of a record, in bytes.
   package let payloadByteCountLimit: Int

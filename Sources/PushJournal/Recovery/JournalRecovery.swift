@@ -10,8 +10,8 @@ package struct JournalRecovery: Hashable, Sendable {
     package let records: Range<UInt64>
   }
 
-  /// The end of the last segment, half written at a crash. As far as the journal can tell, none of
-  /// it had been acknowledged.
+  /// The end of the last segment, half written at a crash. As far as the journal knows, none of it
+  /// had been acknowledged.
   package struct TornTail: Hashable, Sendable {
     package let segment: String
     /// Where the last whole frame ends. The segment is cut off here.

@@ -64,7 +64,7 @@ package final class Bridge: Sendable {
     Dictionary(apps.map { ($0.id, $0.queueByteCountOrDefault) }) { first, _ in first }
   }
 
-  /// By app.
+  /// The counts, by app.
   package var counts: [String: BridgeCounts] {
     state.withLock { $0.apps.values.map { ($0.id, $0.counts) } }.reduce(into: [:]) { $0[$1.0] = $1.1 }
   }
@@ -167,8 +167,8 @@ package final class Bridge: Sendable {
 
   // MARK: Life
 
-  /// Remembers what earlier processes forwarded for clients that were not told. To be called before
-  /// the intake of earlier processes is resumed.
+  /// Loads what earlier processes forwarded for clients that got no answer. To be called before the
+  /// intake of earlier processes is resumed.
   func restore() async throws(StoreError) {
     let lines = deployment.unfinishedIntakeLines
     var recovery = BridgeRecovery()

@@ -238,7 +238,7 @@ final class BridgeApp: Sendable {
 
   // MARK: Feedback
 
-  /// False: somebody else is being served.
+  /// False: another client is being served.
   func beginFeedback() -> Bool {
     state.withLock { state in
       defer { state.isHandingOutFeedback = true }

@@ -7,7 +7,7 @@ internal import PushWire
 struct BridgeClient {
   let app: BridgeApp
   let push: PushApp
-  /// Of its certificate.
+  /// The fingerprint of its certificate.
   let fingerprint: String
   let link: BridgeLink
 }

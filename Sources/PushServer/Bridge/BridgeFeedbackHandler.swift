@@ -60,7 +60,7 @@ final class BridgeFeedbackHandler: ChannelDuplexHandler {
       phase = .sending
       beginChecks(context)
       guard let identity, let found = bridge.client(identity), found.app.beginFeedback() else {
-        // Nothing for it, or somebody else has the list: it is empty.
+        // Nothing is listed, or another client has the list: the answer is empty.
         phase = .closed
         return context.close(mode: .all, promise: nil)
       }

@@ -1,7 +1,7 @@
 internal import PushWire
 internal import Synchronization
 
-/// What other threads tell a connection of the bridge.
+/// Passes messages of other threads to a connection of the bridge.
 final class BridgeLink: Sendable {
   enum Message: Sendable {
     /// Of neighbouring frames, from this one on.

@@ -2,9 +2,9 @@ internal import PushWire
 
 /// Frames of a connection of which each is the next frame and the next line of a run.
 struct FrameStretch {
-  /// Of the first.
+  /// The number of the first frame.
   let number: UInt64
-  /// Of the first.
+  /// The line of the first frame.
   let line: ForwardedLine
   var digests: [FrameDigest]
 

@@ -69,7 +69,7 @@ extension ServeCheck {
       warnings.append(
         Finding(
           subject: "bridge",
-          text: "nobody can connect: name authorities with client-ca, or pin certificates with clients of an app"))
+          text: "no client can connect: name authorities with client-ca, or pin certificates with clients of an app"))
     }
   }
 }

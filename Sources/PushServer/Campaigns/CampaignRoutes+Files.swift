@@ -25,7 +25,7 @@ extension CampaignRoutes {
     guard isOpen() else { throw Problem.unavailable("The service is ending.", retryAfter: 30) }
     let live = desk.live(record.id, app: app.id)
     guard live.beginUpload() else {
-      throw Problem(.conflict, "Upload under way", "Another upload of this audience goes on.")
+      throw Problem(.conflict, "Upload under way", "Another upload of this audience is running.")
     }
     defer { live.endUpload() }
     // Before the file is cut, so that no crash leaves a file that is shorter than the store says.
@@ -60,7 +60,7 @@ extension CampaignRoutes {
       if let problem = error as? Problem { throw problem }
       throw Problem(
         .badRequest, "Cut off", "The upload was cut off after \(upload.progress.lineCount) lines.",
-        action: "Go on with Carillon-First-Line: \(upload.progress.lineCount + 1).")
+        action: "Continue with Carillon-First-Line: \(upload.progress.lineCount + 1).")
     }
     let progress = upload.progress
     try await desk.change(id, { _ in .uploadEnded(isComplete: true) }) { $0.upload = progress }

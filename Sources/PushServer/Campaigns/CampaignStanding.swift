@@ -7,12 +7,12 @@ struct CampaignStanding: Sendable {
   var record: StoredCampaign
   var plan: CampaignPlan
   var account = CampaignAccount()
-  /// Of parts that have been planned.
+  /// The number of planned parts.
   var partCount = 0
   var endedPartCount = 0
   /// When the next part begins, if one waits.
   var nextPartAt: StoreInstant?
-  /// How much of its audience has been read, from 0 to 1; nil if nobody knows.
+  /// How much of its audience has been read, from 0 to 1; nil if that is unknown.
   var fraction: Double?
 
   /// As `carillon send --json` has it.

@@ -8,7 +8,7 @@ enum CampaignState: String, Hashable, Sendable, CaseIterable {
   case scheduled
   /// It sends, or waits for the time of its next part.
   case running
-  /// A person stopped it until a person lets it go on.
+  /// A person paused it. It waits until a person resumes it.
   case paused
   /// It cannot send at present. It goes on by itself after quiet hours, or when its app does; or a
   /// person must say whether it does, because it may have been sent already.

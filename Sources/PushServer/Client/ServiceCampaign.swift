@@ -48,7 +48,7 @@ package struct ServiceCampaign: Decodable, Sendable {
       }
   }
 
-  /// With a line of titles.
+  /// A table with a line of titles.
   package static func table(_ campaigns: [ServiceCampaign]) -> [String] {
     let rows = campaigns.map { campaign in
       let progress = campaign.progress

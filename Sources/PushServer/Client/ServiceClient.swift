@@ -6,14 +6,10 @@ internal import NIOHTTPTypesHTTP1
 internal import NIOPosix
 internal import PushTransport
 
-/// Asks a running service, for the command. Each request has a connection of its own.
+/// Sends the command's requests to a running service. Each request has a connection of its own.
 ///
-/// ```swift
-/// let client = try ServiceClient(address, key: key)
-/// let apps = try await client.send(.get("/v1/apps")).decoded(Apps.self)
-/// _ = try await client.send(.upload(path, file: "tokens.csv", type: "text/csv"))
-/// try await client.events(.get("/v1/events")) { event in print(event.name); return true }
-/// ```
+/// `send` returns an answer, which `decoded` decodes. `events` reads an event stream until its
+/// closure returns false.
 package struct ServiceClient: Sendable {
   package let address: ServiceAddress
   private let key: String?
@@ -164,7 +160,7 @@ struct ReplyParts {
     return ServiceReply(status: head.status.code, headers: headers, body: [])
   }
 
-  /// Of the body; nil at its end.
+  /// The next piece of the body; nil at its end.
   mutating func next() async throws -> [UInt8]? {
     switch try await part() {
     case .body(let bytes)?: return Array(bytes.readableBytesView)

@@ -11,8 +11,7 @@ enum ServiceConnection {
   typealias Channel = NIOAsyncChannel<HTTPResponsePart, HTTPRequestPart>
 
   private static let connectTimeout = TimeAmount.seconds(10)
-  /// A connection on which nothing comes or goes for so long is closed. Event streams have a
-  /// comment every 15 s.
+  /// A connection without traffic for this long is closed. Event streams have a comment every 15 s.
   private static let silenceLimit = TimeAmount.seconds(120)
 
   static func context(_ proof: ServiceAddress.Proof) throws(CredentialError) -> TLSContext? {

@@ -55,7 +55,7 @@ package struct ServiceStatus: Decodable, Sendable {
     }
   }
 
-  /// A table with the apps that need somebody first, and a line of its own for each reason.
+  /// A table with the apps that need attention first, and a line of its own for each reason.
   ///
   /// - Parameters:
   ///   - columns: of the terminal; nil: any number.
@@ -106,7 +106,7 @@ extension ServiceStatus.App {
   /// In the order of the table.
   fileprivate static let words = ["stopped", "suspended", "waiting", "paused", "running"]
 
-  /// An app that tries and does not get through runs, and yet somebody should know.
+  /// An app that tries without success is "running" by its state, but needs attention.
   fileprivate var word: String { state == "running" && waitsFor != nil ? "waiting" : state }
   fileprivate var rank: Int { Self.words.firstIndex(of: word) ?? 0 }
 

@@ -9,7 +9,7 @@ package struct ServerConfiguration: Hashable, Sendable {
     package var listen = Listen(host: "127.0.0.1", port: 8480)
     /// Nil: no TLS, on loopback addresses only.
     package var certificate: CredentialFiles?
-    /// Of a request's body.
+    /// The most bytes of a request's body.
     package var maxBody = 16 << 20
     package var maxConnections = 1024
     package var idleTimeout = Duration.seconds(120)
@@ -53,7 +53,7 @@ package struct ServerConfiguration: Hashable, Sendable {
   package var storePath: String?
   package var shutdown = Shutdown()
   package var log = Log()
-  /// Nil: nobody is served over the binary protocol.
+  /// Nil: no client is served over the binary protocol.
   package var bridge: BridgeConfiguration?
   /// How long outcomes and batches can be asked for after they ended.
   package var retention = Duration.seconds(7 * 86_400)

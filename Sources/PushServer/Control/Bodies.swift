@@ -47,7 +47,7 @@ extension Request {
     return bytes
   }
 
-  /// Of the whole process: 256 MiB.
+  /// The limit of the whole process: 256 MiB.
   private static let memory = BodyMemory(limit: 256 << 20)
 
   private static let tooSlow = Problem(
@@ -72,6 +72,6 @@ extension Response {
 }
 
 extension Instant {
-  /// Of the monotonic clock.
+  /// The time of the monotonic clock.
   static var now: Instant { Instant(nanoseconds: NIODeadline.now().uptimeNanoseconds) }
 }

@@ -8,7 +8,7 @@ final class BodyMemory: Sendable {
 
   init(limit: Int) { self.limit = limit }
 
-  /// - Returns: false if there is no room for so many bytes more.
+  /// - Returns: false if there is no room for this many more bytes.
   func take(_ byteCount: Int) -> Bool {
     let new = used.add(byteCount, ordering: .relaxed).newValue
     if new <= limit { return true }

@@ -23,7 +23,7 @@ struct ControlAccess: Sendable {
     return app
   }
 
-  /// Whoever made a request that concerns no single app.
+  /// The caller of a request that concerns no single app.
   ///
   /// - Throws: ``Problem``: 401 or 403.
   func caller(_ request: Request, _ context: ControlContext, _ scope: Scope) async throws -> Caller {

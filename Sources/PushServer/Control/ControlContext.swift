@@ -6,9 +6,9 @@ internal import NIOCore
 /// What a request brings along.
 struct ControlContext: RequestContext {
   var coreContext: CoreRequestContextStorage
-  /// Of the request's connection.
+  /// The request's connection.
   let channel: any Channel
-  /// Whoever made the request, once that is known.
+  /// The caller, once it is known.
   var caller: Caller?
 
   init(source: ApplicationRequestContextSource) {

@@ -63,7 +63,7 @@ struct FieldReader {
     try take(name).map { try FieldReader($0, at: place(name)) }
   }
 
-  /// - Throws: ``Problem`` if there are members that nobody has taken.
+  /// - Throws: ``Problem`` if there are unknown members.
   func finish() throws {
     guard let name = values.keys.min() else { return }
     throw wrong(name, "There is no field \"\(name)\".")

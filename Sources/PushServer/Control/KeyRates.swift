@@ -12,7 +12,7 @@ struct KeyRates: Sendable {
 
   /// - Returns: nil if the key may ask now, which is counted; otherwise when it may.
   mutating func admit(_ key: String, now: Instant) -> Instant? {
-    // Retry-After has whole seconds: whoever comes back up to a second late loses nothing.
+    // Retry-After has whole seconds: a client that retries up to a second late loses nothing.
     var bucket =
       buckets[key]
       ?? TokenBucket(perSecond: perSecond, burst: 1 + perSecond, initial: max(1, perSecond), now: now)

@@ -3,7 +3,7 @@ internal import PushStore
 internal import PushWire
 internal import Synchronization
 
-/// Whoever made a request.
+/// The caller of a request.
 struct Caller: Sendable {
   let keyID: String
   private let scopes: Set<String>
@@ -35,10 +35,10 @@ final class KeyRing: Sendable {
   private let rates: Mutex<KeyRates?>
   private let state = Mutex(State())
 
-  /// A revoked key works for so long.
+  /// How long a revoked key still works.
   private static let age = Duration.seconds(1)
-  /// A key that another process makes is unknown for so long. Whoever tries unknown keys makes no
-  /// more reads than this allows.
+  /// How long a key that another process made stays unknown. It also limits the reads that unknown
+  /// keys can cause.
   private static let missAge = Duration.milliseconds(50)
 
   /// - Parameter rate: requests of one key in a second; nil: any number.

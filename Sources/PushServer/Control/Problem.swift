@@ -99,7 +99,7 @@ extension Problem {
     case .payload: self.init(.unprocessableContent, "Not sendable", error.message)
     case .gateway:
       self = .unavailable(error.message, retryAfter: 60)
-      action = "See the app's state; it goes on when the reason is removed."
+      action = "See the app's state; it continues when the reason is removed."
     case .journal: self.init(.init(code: 507, reasonPhrase: "Insufficient Storage"), "Not durable", error.message)
     default: self = .unavailable(error.message)
     }

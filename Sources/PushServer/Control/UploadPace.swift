@@ -11,8 +11,8 @@ struct UploadPace: Sendable {
   /// Below a slow mobile connection.
   static let leastBytesPerSecond = 4096
 
-  /// - Parameter patience: a body may take so long, and the time that its bytes take at the lowest
-  ///   rate.
+  /// - Parameter patience: the time that a body may take, beside the time for its bytes at the
+  ///   lowest rate.
   init(beganAt: Instant, patience: Duration) {
     self.beganAt = beganAt
     self.patience = patience

@@ -40,7 +40,7 @@ struct AlarmRules: Sendable {
 
   /// - Parameters:
   ///   - statuses: with the app of each.
-  ///   - pausedAt: by app, when somebody has paused it, in seconds since 1970.
+  ///   - pausedAt: by app, when it was paused, in seconds since 1970.
   ///   - journalFailure: a sentence; nil: there is none.
   ///   - disk: of journal or store, the one that has less left; nil: not known.
   ///   - now: seconds since 1970.

@@ -1,10 +1,10 @@
 /// Whether a request comes from a page of the service itself.
 ///
-/// A page of another site can make a browser send requests here. A name that points to this machine
-/// only for an attack (DNS rebinding) is told by `Host`, a foreign form by `Origin`.
+/// A page of another site can make a browser send requests here. `Host` shows a name that points to
+/// this machine only for an attack (DNS rebinding), and `Origin` shows a foreign form.
 struct BrowserCheck: Sendable {
-  /// Names of the service, in lower case, beside `localhost` and addresses: nobody can make an
-  /// address point elsewhere.
+  /// Names of the service, in lower case, beside `localhost` and addresses: an address cannot be
+  /// made to point elsewhere.
   var names: Set<String> = []
 
   /// - Parameter host: the header `Host`.

@@ -12,7 +12,7 @@ extension Dashboard {
     var found = try await latest(viewer)
     let known = Set(found.map(\.id))
     found += try await store.openCampaigns().filter { viewer.caller.sees(app: $0.app) && !known.contains($0.id) }
-    // Those that go on first, then the newest.
+    // Running campaigns first, then the newest.
     found.sort { first, second in
       let (isOpen, isOther) = (!first.status.isOver, !second.status.isOver)
       return isOpen == isOther ? first.createdAt > second.createdAt : isOpen
@@ -90,7 +90,7 @@ extension Dashboard {
 
   // MARK: Parts of both pages
 
-  /// With the time that is left, as far as the pace of the last minute tells it.
+  /// The progress, with an estimate of the time left from the pace of the last minute.
   func progress(_ standing: CampaignStanding) -> HTML {
     if case .scheduled = standing.record.status, let next = standing.plan.beginsAt {
       return "<span>begins <span class=\"whole\">\(time(next))</span></span>"
@@ -129,7 +129,7 @@ extension CampaignStanding {
   /// How much of the whole is done: what was read, as far as it has its outcome.
   var share: Double? { (fraction ?? endedFraction).map { Self.share($0, account) } }
 
-  /// Of a campaign that has ended early, as far as its lines tell.
+  /// The part that was read of a campaign that ended early, by its lines.
   private var endedFraction: Double? {
     guard record.status.isOver, plan.source == .upload, record.upload.lineCount > 0 else { return nil }
     return min(1, Double(account.submitted) / Double(record.upload.lineCount))
@@ -141,7 +141,7 @@ extension CampaignStanding {
     return fraction * Double(account.submitted - account.inFlight) / Double(account.submitted)
   }
 
-  /// Nil: nobody knows, or it does not send.
+  /// Nil: unknown, or it does not send.
   ///
   /// - Parameter pace: the share that is done in a second; 0: not known.
   func secondsLeft(pace: Double) -> Double? {

@@ -22,7 +22,7 @@ struct Dashboard: Sendable {
 
   // MARK: Who looks
 
-  /// Whoever is logged in; nil: nobody.
+  /// The user who is logged in; nil: none.
   func viewer(_ request: Request) async throws -> Page.Viewer? {
     guard let cookie = request.cookies[DashboardForm.sessionCookie]?.value, let session = sessions[cookie],
       let key = try await access.keys.key(session.keyID)
@@ -30,7 +30,7 @@ struct Dashboard: Sendable {
     return Page.Viewer(caller: Caller(key), name: key.name, formToken: session.formToken)
   }
 
-  /// Whoever sent a form.
+  /// The sender of a form.
   ///
   /// - Throws: ``Problem`` with 403 without the session's token.
   @discardableResult

@@ -19,8 +19,8 @@ enum DashboardAssets {
     }
   }
 
-  /// Shows the present state every few seconds, without touching what somebody types in. Without it
-  /// the pages are the same, and are loaded again by hand or by the browser.
+  /// Shows the present state every few seconds, without touching a form that is being filled in.
+  /// Without it the pages are the same, and are loaded again by hand or by the browser.
   private static let refresh = """
     "use strict";
     const seconds = 5;
@@ -40,7 +40,7 @@ enum DashboardAssets {
       document.body.classList.remove("offline");
       for (const part of document.querySelectorAll("[data-live]")) {
         const fresh = page.getElementById(part.id);
-        // What somebody has opened, or is about to press, stays.
+        // What the user has opened, or is about to press, stays.
         if (!fresh || part.contains(document.activeElement) || part.querySelector("details[open]")) continue;
         part.replaceWith(document.adoptNode(fresh));
       }

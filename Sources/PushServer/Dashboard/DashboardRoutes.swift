@@ -85,7 +85,7 @@ struct DashboardRoutes: Sendable {
     }
   }
 
-  /// Serves a page to whoever is logged in; others come to the login.
+  /// Serves a page to users who are logged in; others get the login page.
   private func page(
     _ request: Request, _ serve: (Page.Viewer) async throws -> Response
   ) async -> Response {

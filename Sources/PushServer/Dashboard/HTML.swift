@@ -1,11 +1,7 @@
 /// A part of a page. Text becomes HTML only by being escaped.
 ///
-/// What stands in the source is HTML. What is interpolated is escaped, unless it is ``HTML``
-/// itself:
-///
-/// ```swift
-/// let row: HTML = "<td class=\"\(name)\">\(title)</td>"
-/// ```
+/// The text of a literal is HTML. Interpolated values are escaped, unless they are ``HTML``
+/// themselves: in `"<td>\(title)</td>"`, the title is escaped.
 ///
 /// Values of attributes must stand in double quotes.
 struct HTML: ExpressibleByStringInterpolation, Sendable {

@@ -32,7 +32,7 @@ extension Dashboard {
         """, refresh: 10)
   }
 
-  /// Of the apps, and of the service.
+  /// The alarms of the apps and of the service.
   func alarms(_ statuses: [(app: String, status: AppStatusSnapshot)]) async throws -> [Alarm] {
     let isAnyPaused = statuses.contains { $0.status.state == .paused }
     return AlarmRules.alarms(

@@ -109,8 +109,8 @@ struct RateSampling: Service {
 }
 
 extension CampaignDesk {
-  /// Of the campaigns that send at present. Those in several parts send at times that no pace
-  /// tells.
+  /// The share that is done of each campaign that sends at present. Of a campaign in several parts
+  /// it is not known: the parts send at different times.
   fileprivate var shares: [(campaign: StoredUUID, share: Double)] {
     all.compactMap { live in
       guard let campaign = live.campaign(part: 0), !campaign.isPaused, let fraction = campaign.fractionRead else {

@@ -22,7 +22,7 @@ struct DeviceImport {
 
   /// A device with the most and the longest tags needs half of it.
   static let lineLimit = 16 << 10
-  /// The store writes so many devices within some 20 ms.
+  /// The store writes this many devices in about 20 ms.
   static let portionLimit = 500
   private static let errorLimit = 100
 

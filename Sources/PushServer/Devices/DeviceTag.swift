@@ -2,7 +2,7 @@ internal import Foundation
 
 /// Words that group the devices of an app.
 enum DeviceTag {
-  /// Of one device.
+  /// The most tags of one device.
   static let countLimit = 64
   static let byteCountLimit = 64
 

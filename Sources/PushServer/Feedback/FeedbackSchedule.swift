@@ -2,8 +2,8 @@ package import PushStore
 
 /// When the feedback service of an app is read next.
 package enum FeedbackSchedule {
-  /// The first time is within so long of the start, and so is what is overdue: services of many
-  /// apps are not read all at once.
+  /// The first reading, and one that is overdue, comes within this time of the start. So the
+  /// services of many apps are not all read at once.
   private static let spread = Duration.seconds(600)
   /// After a failure.
   private static let pause = Duration.seconds(1800)

@@ -27,7 +27,7 @@ struct Idempotency: RouterMiddleware {
   /// What belongs to an answer, whenever it is given.
   private static let repeatedHeaders: [HTTPField.Name] = [.contentType, .location, .eTag]
 
-  /// Keys are kept for so long.
+  /// How long keys are kept.
   static let age = Duration.seconds(24 * 3600)
   private static let keyByteCountLimit = 255
   private static let header = HTTPField.Name("Idempotency-Key")

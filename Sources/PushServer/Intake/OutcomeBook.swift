@@ -39,8 +39,8 @@ package final class OutcomeBook: IntakeRecorder {
 
   private let store: any Store
   private let state = Mutex(State())
-  /// Held while the store is written: whoever finds nothing to write must know that what another
-  /// thread took is durable. After a failure nothing is, so every later call fails as well.
+  /// Held while the store is written: a thread that finds nothing to write must know that what
+  /// another thread took is durable. After a failure nothing is, so every later call fails as well.
   private let failure = Mutex<UnsyncedList?>(nil)
 
   /// Hears of outcomes at once.

@@ -44,7 +44,7 @@ package final class Daemon: Sendable {
   private let keys: KeyRing
   private let metrics = ServiceMetrics()
   private let certificate: ServerCertificate?
-  /// Nil: nobody is served over the binary protocol.
+  /// Nil: no client is served over the binary protocol.
   package let bridge: Bridge?
   private let seeing: Seeing
   /// What `/readyz` says. Denied first when the service ends, so that others send elsewhere.

@@ -6,11 +6,11 @@ internal import ServiceLifecycle
 
 /// Lets the service begin anew when its journal has failed and its disk has room again.
 ///
-/// A journal that could not be written is not written any more: nobody could say what the failed
-/// write left on the disk. Whoever opens it anew reads that, and goes on behind it.
+/// A journal whose write failed is not written any more, because it is unknown what the failed
+/// write left on the disk. Opening it again reads that, and continues behind it.
 struct DiskRecovery: Service {
   let deployment: Deployment
-  /// Of the journal and of the store.
+  /// The folders of the journal and of the store.
   let folders: [String]
   /// Between looks. Longer after each life that ended soon.
   let pause: Duration

@@ -29,7 +29,7 @@ final class EndDeadline: Sendable {
   func begin() {
     let sentence =
       "The service has not ended within \(limit.spoken) and gives up. What it had not finished is in the journal, and "
-      + "the next start goes on with it."
+      + "the next start resumes it."
     timer.withLock { [passed] timer in
       guard timer == nil else { return }
       let loop = MultiThreadedEventLoopGroup.singleton.next()

@@ -88,7 +88,7 @@ package struct ServeCheck: Sendable {
         Finding(
           subject: "journal",
           text: "\(directory), synced: \(sync); "
-            + (count == 0 ? "nothing is unsettled" : "\(count) notifications are unsettled and would go on")))
+            + (count == 0 ? "nothing is unsettled" : "\(count) notifications are unsettled and would be resumed")))
       addPlace("journal", directory, made: "")
     } catch {
       problems.append(Finding(subject: "journal", text: "\(error)"))

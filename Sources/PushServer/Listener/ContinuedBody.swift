@@ -1,8 +1,8 @@
 internal import HummingbirdCore
 internal import NIOCore
 
-/// The body of a request that says `Expect: 100-continue`: its client sends it when somebody reads
-/// it.
+/// The body of a request that says `Expect: 100-continue`: its client sends it when the handler
+/// reads it.
 struct ContinuedBody: AsyncSequence, Sendable {
   let body: RequestBody
   let channel: any Channel

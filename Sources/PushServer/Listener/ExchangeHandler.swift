@@ -8,8 +8,8 @@ struct BodyWanted: Sendable {}
 
 /// What Hummingbird leaves out of HTTP/1.1.
 ///
-/// - `Expect: 100-continue` is answered when somebody reads the body, so a client that is refused
-///   sends none.
+/// - `Expect: 100-continue` is answered when the handler reads the body, so a client that is
+///   refused sends none.
 /// - After an answer that came before the end of the request, the rest is not read: the answer
 ///   says `Connection: close`, this side is closed, and what still arrives is discarded for a
 ///   short time. Closing at once would make the kernel send a reset, which destroys the answer.
@@ -71,7 +71,7 @@ final class ExchangeHandler: ChannelDuplexHandler, RemovableChannelHandler {
 
   func errorCaught(context: ChannelHandlerContext, error: any Error) {
     if isLingering { return context.close(promise: nil) }
-    // In the middle of a request, whoever reads its body hears of it.
+    // In the middle of a request, the reader of its body gets the error.
     guard let failure = error as? HTTPParserError, begunCount == completeCount, answeredCount == completeCount else {
       return context.fireErrorCaught(error)
     }

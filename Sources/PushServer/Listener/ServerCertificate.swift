@@ -32,7 +32,7 @@ final class ServerCertificate: Sendable {
     }
   }
 
-  /// For the next connection.
+  /// The context of the next connection.
   var context: TLSContext { state.withLock { $0.context } }
   var inspection: CertificateInspection { state.withLock { $0.inspection } }
 

@@ -108,7 +108,7 @@ struct AppMetrics: Sendable {
 
 /// Why an app sends nothing, as metrics call it.
 enum PauseCause: String, Hashable, Sendable, CaseIterable {
-  /// Somebody has paused it.
+  /// It was paused.
   case `operator`
   /// Its credential was refused, its patience is over, or most of its tokens are bad.
   case suspended

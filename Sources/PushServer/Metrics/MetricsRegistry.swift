@@ -17,7 +17,7 @@ final class MetricsRegistry: MetricsFactory {
   private struct State {
     var families: [Family] = []
     var indices: [String: Int] = [:]
-    /// Of the last export.
+    /// The size of the last export.
     var byteCount = 0
   }
 

@@ -15,7 +15,7 @@ package struct ReloadReport: Hashable, Sendable {
   package var problems: [String] = []
 }
 
-/// Reads the configuration again: one after the other, whoever asks.
+/// Reads the configuration again, one request after the other.
 actor Reloading {
   private let manager: ServiceManager?
   private let body: @Sendable () async -> ReloadReport

@@ -5,15 +5,15 @@ internal import NIOPosix
 internal import PushStore
 internal import ServiceLifecycle
 
-/// Tells the service manager that the process works, as long as every part of it makes progress:
-/// the event loops of the API and of the engine, the journal and the store.
+/// Reports to the service manager that the process works, as long as every part makes progress: the
+/// event loops of the API and of the engine, the journal and the store.
 struct Supervision: Service {
   let manager: ServiceManager?
   let deployment: Deployment
   let store: any Store
   let book: OutcomeBook
   let logger: Logger
-  /// Of the API.
+  /// The API's event loops.
   var loops = MultiThreadedEventLoopGroup.singleton
 
   /// Questions in the interval in which the manager wants to hear something.

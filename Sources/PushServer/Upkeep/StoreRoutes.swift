@@ -7,7 +7,7 @@ internal import PushStore
 /// The store as a whole.
 struct StoreRoutes: Sendable {
   let access: ControlAccess
-  /// Of the store's file.
+  /// The path of the store's file.
   let path: String
 
   private static let blockByteCount = 256 << 10

@@ -1,4 +1,4 @@
-/// What the bridge has to tell at one time.
+/// The changes that the bridge writes at one time.
 package struct BridgeChanges: Sendable {
   package var forwarded: [ForwardedFrames] = []
   package var ended: [EndedConnection] = []

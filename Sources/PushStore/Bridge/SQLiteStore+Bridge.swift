@@ -93,7 +93,7 @@ extension SQLiteStore {
   }
 }
 
-/// Writes what the bridge tells, within a transaction.
+/// Writes the bridge's changes within a transaction.
 struct BridgeWriter {
   let database: Database
 

@@ -14,7 +14,7 @@ package protocol CampaignRecords: Sendable {
   /// Replaces what can change of a campaign: everything but its id, app and time of creation.
   ///
   /// - Parameter version: the one that was read. The campaign gets the next one.
-  /// - Returns: false if somebody else has changed it since.
+  /// - Returns: false if it was changed since.
   func update(_ campaign: StoredCampaign, from version: Int64) async throws(StoreError) -> Bool
   /// Sets how a campaign is divided. Parts that are there already stay as they are.
   func add(_ parts: [StoredCampaignPart], of campaign: StoredUUID) async throws(StoreError)
@@ -27,7 +27,7 @@ package protocol CampaignRecords: Sendable {
   /// Writes final accounts. Returns when they are durable; may be called on a thread that others
   /// wait for, so it does nothing else.
   func end(_ parts: [EndedCampaignPart]) throws(StoreError)
-  /// Forgets campaigns that ended before an instant, at most so many, and returns them.
+  /// Deletes campaigns that ended before an instant, up to a limit, and returns them.
   func forgetCampaigns(endedBefore instant: StoreInstant, limit: Int) async throws(StoreError) -> [StoredUUID]
   /// Forgets campaigns in some states that nobody has changed since an instant, at most so many,
   /// and returns them.
@@ -76,7 +76,7 @@ package struct StoredCampaign: Hashable, Sendable {
 /// How much of an audience was uploaded.
 package struct StoredUpload: Hashable, Sendable {
   package var lineCount: Int64 = 0
-  /// Of the file that it went to.
+  /// The size of the file that it went to.
   package var byteCount: Int64 = 0
   package var isComplete = false
   /// Empty before anything was uploaded.

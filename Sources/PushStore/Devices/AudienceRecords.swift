@@ -1,8 +1,8 @@
 /// Devices as an audience, a page at a time.
 ///
-/// Nobody's read is long: a page takes several short reads if few devices match. The devices of an
-/// audience are fixed by the last key of the app when it starts (``lastDeviceKey(app:)``): later
-/// devices have greater keys.
+/// Every read is short: a page takes several reads if few devices match. The devices of an audience
+/// are fixed by the last key of the app when it starts (``lastDeviceKey(app:)``): later devices
+/// have greater keys.
 package protocol AudienceRecords: Sendable {
   /// The key of the app's newest device; 0 without devices.
   func lastDeviceKey(app: String) async throws(StoreError) -> Int64

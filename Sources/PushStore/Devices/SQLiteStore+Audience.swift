@@ -2,7 +2,7 @@ internal import Foundation
 internal import GRDB
 
 extension SQLiteStore {
-  /// One read looks at so many devices: some 20 ms.
+  /// The most devices of one read, which takes about 20 ms.
   private static let candidateLimit = 20_000
 
   package func lastDeviceKey(app: String) async throws(StoreError) -> Int64 {
@@ -82,7 +82,7 @@ extension SQLiteStore {
     }
   }
 
-  /// By number of the time zone.
+  /// The counts, by the number of the time zone.
   private func timeZoneCounts(
     _ app: String, _ filter: AudienceFilter, _ last: Int64
   ) async throws(StoreError) -> [Int64?: Int] {

@@ -15,7 +15,7 @@ package protocol IdempotencyRecords: Sendable {
 
 /// A request with a key of its caller's choice.
 package struct IdempotentRequest: Hashable, Sendable {
-  /// Whoever chose the key.
+  /// The caller that chose the key.
   package var caller: String
   package var key: String
   /// Of all that must be the same when it is repeated.

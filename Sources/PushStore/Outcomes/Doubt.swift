@@ -2,7 +2,7 @@ internal import GRDB
 
 /// Notifications that may have arrived and were sent again.
 enum DoubtSchema {
-  /// Ranges of lines. They may overlap: after a crash some are told once more.
+  /// Ranges of lines. They may overlap: after a crash some are reported again.
   static let tables = """
     CREATE TABLE doubted (
       run INTEGER NOT NULL REFERENCES runs (number) ON DELETE CASCADE, first INTEGER NOT NULL,

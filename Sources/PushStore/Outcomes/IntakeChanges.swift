@@ -39,7 +39,7 @@ package struct StoredOutcome: Hashable, Sendable {
 package struct OutcomeCounts: Hashable, Sendable {
   /// By how that is known: `confirmed` or `quiet`.
   package var accepted: [String: Int] = [:]
-  /// By state, then by detail.
+  /// The counts, by state, then by detail.
   package var others: [String: [String: Int]] = [:]
   /// Those of which a copy may have been sent, whatever their outcome.
   package var doubted = 0
@@ -51,7 +51,7 @@ package struct OutcomeCounts: Hashable, Sendable {
   }
 }
 
-/// What the intake has to tell at one time.
+/// The changes that the intake writes at one time.
 package struct IntakeChanges: Sendable {
   package struct Began: Sendable {
     package var run: StoredRunID

@@ -20,7 +20,7 @@ enum ReferenceSchema {
 }
 
 extension SQLiteStore {
-  /// So many are written within some milliseconds.
+  /// This many are written in a few milliseconds.
   private static let portion = 2_000
 
   package func add(_ references: [(StoredNotificationID, String)]) async throws(StoreError) {

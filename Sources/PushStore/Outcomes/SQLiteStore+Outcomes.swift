@@ -186,7 +186,7 @@ extension StoredGoneDevice {
   }
 }
 
-/// Writes what the intake tells, within a transaction.
+/// Writes the intake's changes within a transaction.
 struct OutcomeWriter {
   let database: Database
   private var numbers: [StoredRunID: Int64] = [:]

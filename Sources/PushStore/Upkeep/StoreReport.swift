@@ -109,7 +109,8 @@ package struct StoreFile: Sendable {
     return problems
   }
 
-  /// Writes a copy, as it is at one moment, to a file that is not there yet. Others go on writing.
+  /// Writes a consistent copy to a file that does not exist yet. Other connections continue to
+  /// write.
   package func backUp(to copy: String) async throws(StoreError) {
     // Empty, so that SQLite takes it, and private before anything is in it.
     guard !FileManager.default.fileExists(atPath: copy),

@@ -107,12 +107,6 @@ package final class HTTP2ClientSession {
       streamLimitOfOurs)
   }
 
-  /// The limit in the peer's SETTINGS; nil until they arrive. 2^32 − 1 means no limit.
-  package var peerStreamLimit: UInt32? {
-    guard unsafe core.pointee.hasSettings else { return nil }
-    return unsafe nghttp2_session_get_remote_settings(session, NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS)
-  }
-
   /// How many requests ``submit(_:token:identifier:overrides:tag:)`` takes now.
   package var availableStreamCount: Int { acceptsRequests ? max(0, streamLimit - openStreamCount) : 0 }
 

@@ -70,7 +70,7 @@ final class LoopTurns: @unchecked Sendable {
   /// Runs the job in the present slice if that has not ended, otherwise after the sockets. Never
   /// runs it inside this call, because the caller may be in the middle of an operation.
   ///
-  /// - Parameter share: whose job it is; nil: of nobody in particular.
+  /// - Parameter share: whose job it is; nil: it belongs to no flow.
   func take(_ share: TurnShare?, _ job: @escaping TurnShare.Job) {
     let flow = share.map(flow) ?? 0
     flows[flow].waiting.append(job)

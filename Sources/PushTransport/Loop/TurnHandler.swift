@@ -1,6 +1,6 @@
 internal import NIOCore
 
-/// What a server's handler tells ``TurnHandler``, as an outbound event.
+/// An outbound event from a server's handler to ``TurnHandler``.
 package enum ReadingEvent: Sendable {
   /// Nothing is delivered, and nothing more is read from the socket.
   case pause

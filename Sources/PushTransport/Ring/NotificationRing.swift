@@ -260,7 +260,7 @@ extension NotificationRing {
   }
 
   /// Returns all memory if the ring is empty. Producers find no room meanwhile, so the caller must
-  /// tell them afterwards.
+  /// resume them afterwards.
   ///
   /// - Returns: false if the ring is not empty.
   package func becameIdle() -> Bool {

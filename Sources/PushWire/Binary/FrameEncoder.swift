@@ -6,9 +6,6 @@
 /// cannot be written: the destination is too small, or the token or payload exceeds 65,535 bytes,
 /// the limit of the 16-bit lengths.
 package enum FrameEncoder {
-  /// The size of the larger probe in bytes; see `encodeProbe`.
-  package static let probeByteCountLimit = 18
-
   /// The size of the frame that `encode` will write. Commands 0 and 1 have a fixed layout, so the
   /// last three parameters do not matter for them.
   package static func byteCount(
@@ -90,7 +87,7 @@ package enum FrameEncoder {
     return total
   }
 
-  /// Writes a known-bad probe and returns its size, at most `probeByteCountLimit`.
+  /// Writes a known-bad probe and returns its size, at most 18 bytes.
   ///
   /// The probe has a token of length zero and an empty payload. A gateway must refuse it with "2
   /// missing device token" and the probe's identifier, which settles everything before it

@@ -36,7 +36,7 @@ package struct BridgeLedger: Sendable {
     self.budget = budget ?? MemoryBudget(byteCount: limits.byteCount)
   }
 
-  /// Lines whose outcome somebody waits for.
+  /// Lines whose outcome a connection waits for.
   package var waitingCount: Int { fresh.count + waiting.count }
 
   /// A frame was forwarded. To be called before its outcome can come.

@@ -27,7 +27,7 @@ package struct BridgeRecovery: Sendable {
   /// A frame that was forwarded as a line, or recognised as one. The last record of a line decides.
   ///
   /// - Parameters:
-  ///   - comesAgain: the connection ended, and its client was not told of this frame.
+  ///   - comesAgain: the connection ended, and its client got no answer about this frame.
   ///   - isInJournal: the journal has the line. What it does not have was never sent.
   package mutating func read(_ frame: Frame, as line: ForwardedLine, comesAgain: Bool, isInJournal: Bool) {
     latest[line] = nil

@@ -22,7 +22,7 @@ package struct BridgeTrail: Sendable {
     /// The number of the first.
     var first: UInt64
     var count: Int
-    /// Of the first.
+    /// The line of the first frame.
     var line: ForwardedLine?
 
     var end: UInt64 { first + UInt64(count) }

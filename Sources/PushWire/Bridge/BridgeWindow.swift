@@ -1,4 +1,5 @@
-/// The frames of one bridge connection that have no answer yet, and what the client is told.
+/// The frames of one bridge connection that have no answer yet, and how the connection is
+/// concluded.
 ///
 /// A client takes an error response for frame *k* to mean that everything before *k* was accepted
 /// and everything after it was discarded. So the response is written only when every frame before
@@ -33,7 +34,7 @@ package struct BridgeWindow: Sendable {
     case failed(UInt64, ErrorResponse?)
     /// Status 10: every frame before this one was accepted, and the client sends the rest again.
     case shutDown(from: UInt64, ErrorResponse?)
-    /// The client sends nothing more, and has nothing to be told.
+    /// The client sends nothing more, and gets no error response.
     case finished
   }
 
@@ -118,8 +119,8 @@ package struct BridgeWindow: Sendable {
     }
   }
 
-  /// The bridge ends, or its upstream does: nothing more is taken, and the client is told how far
-  /// it came.
+  /// The bridge or its upstream ends: no more frames are taken, and an error response names the
+  /// last one that was.
   ///
   /// - Parameters:
   ///   - frame: nothing from this one on was taken in. Nil: everything was.

@@ -1,5 +1,5 @@
-/// What the bridge has forwarded for one client although the client was told that it was discarded:
-/// a multiset of notifications.
+/// Notifications that the bridge has forwarded for one client although an error response called
+/// them discarded: a multiset.
 ///
 /// An error response makes the client send everything after the named frame again. What of that was
 /// forwarded before is recognised by its content and not sent twice: it has the answer of the first

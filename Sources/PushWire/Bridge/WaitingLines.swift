@@ -116,7 +116,7 @@ struct WaitingLines: Sendable {
   }
 
   private var runs: [Run: Stretches] = [:]
-  /// Of all runs.
+  /// The lines of all runs together.
   private(set) var count = 0
 
   /// - Parameters:

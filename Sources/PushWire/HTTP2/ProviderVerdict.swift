@@ -127,13 +127,3 @@ package enum ProviderAnswer {
     }
   }
 }
-
-extension ProviderVerdict {
-  /// Whether the notification has its outcome. Otherwise it is sent again.
-  package var isFinal: Bool {
-    switch self {
-    case .accepted, .rejected, .badToken, .gone, .pausesApp, .unknown: true
-    case .disputesToken, .expiredToken, .needsOwnConnection, .delaysToken, .keepsToken, .backsOff, .reconnects: false
-    }
-  }
-}

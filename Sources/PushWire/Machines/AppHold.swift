@@ -1,5 +1,5 @@
-/// Why an app sends nothing at present although it could go on: its operator has paused it, or it
-/// was suspended because of its credential, its gateway or its tokens.
+/// Why an app sends nothing at present: its operator has paused it, or it was suspended because of
+/// its credential, its gateway or its tokens.
 ///
 /// A value without a clock. The two reasons are independent: a new credential ends a suspension and
 /// no pause.
@@ -27,7 +27,7 @@ package struct AppHold: Hashable, Sendable {
   /// Something that another connection would not mend. The first reason stays, unless that one
   /// would end by itself and this one does not.
   ///
-  /// - Parameter retryAt: when the app is to try again; nil: somebody has to help.
+  /// - Parameter retryAt: when the app is to try again; nil: an operator must act.
   package mutating func suspended(_ reason: String, retryAt: Instant? = nil) -> Bool {
     guard suspension == nil || self.retryAt != nil && retryAt == nil else { return false }
     suspension = reason
@@ -36,7 +36,7 @@ package struct AppHold: Hashable, Sendable {
     return true
   }
 
-  /// The operator lets the app go on, whatever held it.
+  /// The operator resumes the app, whatever held it.
   package mutating func resumed() -> Bool {
     guard isHeld else { return false }
     (isPaused, suspension, retryAt) = (false, nil, nil)

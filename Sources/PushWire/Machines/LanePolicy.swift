@@ -26,8 +26,8 @@ package struct LanePolicy: Sendable {
   /// How many connections may end without an answer around one notification before its gateway
   /// counts as unresponsive; default 5.
   package var attempts = 5
-  /// False for command 0, whose frames have no identifier, so that a refusal cannot be told from a
-  /// probe's answer.
+  /// False for command 0, whose frames have no identifier, so a refusal and a probe's answer look
+  /// the same.
   package var hasIdentifiers = true
   /// The most notifications of one lane that are sent and not settled; default 262,144.
   package var windowCount = 262_144

@@ -120,7 +120,7 @@ struct PoisonSearch {
 
   private func limits(hasProbes: Bool) -> Limits { hasProbes ? .withProbes : .withoutProbes(largestCount) }
 
-  /// The most that can still be told apart if its connection closes too.
+  /// The most suspects that can still be distinguished if its connection closes too.
   private func joinedStage(from settled: UInt64, limits: Limits, walk: any RecordWalk) -> (end: UInt64, count: Int) {
     var end = settled
     var count = 0
@@ -158,7 +158,7 @@ extension PoisonSearch.Limits {
     return min(half, (count + parts - 1) / parts)
   }
 
-  /// How many suspects can be told apart after this many failures.
+  /// How many suspects can be distinguished after this many failures.
   func capacity(failures: Int) -> Int { Self.power(fanOut, max(0, copies - failures)) }
 
   private static func power(_ base: Int, _ exponent: Int) -> Int {

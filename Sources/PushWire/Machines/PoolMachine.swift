@@ -138,8 +138,7 @@ package struct PoolMachine: Sendable {
   /// How long a shortage must last before it counts.
   private static let shortage = Duration.milliseconds(80)
 
-  /// A lane was idle for so long that it has closed its connection. Returns whether to remove the
-  /// lane.
+  /// A lane has closed its connection because it was idle. Returns whether to remove the lane.
   package mutating func idled() -> Bool {
     guard laneCount > limits.lanes.lowerBound else { return false }
     laneCount -= 1

@@ -96,7 +96,7 @@ package struct ProgressWatchdog: Sendable {
     retryCount = 0
   }
 
-  /// The app begins anew, or was told to wait: trouble from before counts no more.
+  /// The app has restarted, or must wait: earlier trouble no longer counts.
   package mutating func restarted() {
     trouble = nil
   }

@@ -200,7 +200,7 @@ extension RequestMachine {
     isPaused = true
   }
 
-  /// The app goes on, and whatever held it may be over: the next attempt is made at once.
+  /// The app continues. The reason it was held may be gone, so the next attempt is made at once.
   package mutating func resume() {
     isPaused = false
     backoff.succeeded()

@@ -25,7 +25,7 @@ package struct TokenBucket: Sendable {
   /// sends at most what the rate and that lateness allow. With a shorter burst the time would be
   /// lost, and the rate never reached.
   package static func sending(perSecond: Double, now: Instant) -> TokenBucket {
-    // In the beginning nobody is late: 20 ms keep the wake-ups few.
+    // At the beginning no app is late: 20 ms keep the wake-ups few.
     TokenBucket(
       perSecond: perSecond, burst: 1 + perSecond * lateness.inSeconds, initial: max(1, perSecond / 50), now: now)
   }

@@ -1,10 +1,10 @@
 /// Whose job runs next on an event loop: deficit round robin over flows, by the bytes that their
 /// jobs have sent.
 ///
-/// A flow is one app on the loop. In each round a flow may send its weight times ``quantum``. A job
-/// tells its bytes only when it has run, so a flow can send more than its share. Then it waits for
-/// as many rounds as that takes, also when it has nothing to send meanwhile. A flow that is alone
-/// pays nothing: with one ready app the order costs a few instructions a turn.
+/// A flow is one app on the loop. In each round a flow may send its weight times ``quantum``. The
+/// bytes of a job are known only after it has run, so a flow can send more than its share. Then it
+/// waits for as many rounds as that takes, also when it has nothing to send meanwhile. A flow that
+/// is alone pays nothing: with one ready app the order costs a few instructions a turn.
 package struct TurnOrder: Sendable {
   private struct Flow: Sendable {
     var weight: Int

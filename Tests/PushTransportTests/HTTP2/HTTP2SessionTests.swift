@@ -144,7 +144,6 @@ struct HTTP2SessionTests {
     var pair = try HTTP2Pair(server: server)
     #expect(pair.client.streamLimit == 1)
     #expect(pair.client.availableStreamCount == 1)
-    #expect(pair.client.peerStreamLimit == nil)
     pair.submit(tag: 0)
     #expect(pair.submit(tag: 1) == .full)
     pair.settle()
@@ -166,7 +165,6 @@ struct HTTP2SessionTests {
     pair.server.setStreamLimit(.max)
     pair.settle()
     #expect(pair.client.availableStreamCount == 1000)
-    #expect(pair.client.peerStreamLimit == .max)
     #expect(pair.heard.count { $0 == .settings } == 4)
     #expect(!pair.noticed.contains { if case .overLimit = $0 { true } else { false } })
   }

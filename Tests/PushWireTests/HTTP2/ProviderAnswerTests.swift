@@ -91,14 +91,6 @@ struct ProviderAnswerTests {
     #expect(ProviderAnswer.verdict(status: 200, reason: .badDeviceToken) == .accepted)
   }
 
-  @Test("verdicts that end a notification, and verdicts that resend it")
-  func finality() {
-    let again: Set<ProviderVerdict> = [
-      .disputesToken, .expiredToken, .needsOwnConnection, .delaysToken, .keepsToken, .backsOff, .reconnects,
-    ]
-    for verdict in ProviderVerdict.allCases { #expect(verdict.isFinal == !again.contains(verdict), "\(verdict)") }
-  }
-
   @Test("a refusal takes four bytes in a journal and is read back from them")
   func codes() {
     #expect(Set(ProviderReason.allCases.map(\.code)).count == ProviderReason.allCases.count)

@@ -4,7 +4,7 @@ internal import PushStore
 /// Writes an uploaded audience into a file, as it comes in: CSV as it is, NDJSON as rows of CSV.
 ///
 /// Lines are counted as the sender counts them. An upload that is cut off ends with its last whole
-/// line, so that another one can go on there.
+/// line, so that another upload can continue there.
 struct AudienceUpload {
   private enum Format: String {
     case csv
@@ -35,8 +35,8 @@ struct AudienceUpload {
   private static let lineByteLimit = 64 << 10
 
   /// - Parameters:
-  ///   - progress: of earlier uploads, which this one goes on with.
-  ///   - skipCount: so many lines at its beginning are there already.
+  ///   - progress: of earlier uploads, which this one continues.
+  ///   - skipCount: the number of lines at its beginning that are stored already.
   /// - Throws: ``Problem`` with 507.
   init(path: String, progress: StoredUpload, skipping skipCount: Int64, rows: AudienceRows) throws {
     self.path = path

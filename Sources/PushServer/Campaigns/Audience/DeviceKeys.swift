@@ -11,7 +11,7 @@ struct DeviceKeys: Sendable {
     return (0..<width).map { UInt8(truncatingIfNeeded: bits >> (UInt64($0) * 8)) }
   }
 
-  /// Those behind a key, at most so many.
+  /// The keys behind a key, up to a limit.
   func next(after key: Int64, limit: Int) throws -> [Int64] {
     do {
       let file = try FileHandle(forReadingFrom: URL(fileURLWithPath: path))

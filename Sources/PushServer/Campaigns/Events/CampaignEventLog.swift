@@ -1,6 +1,7 @@
-/// What those who follow a campaign have been told, and what they are told next. It has no clock.
+/// Decides which events the followers of a campaign get next, from those that they have had. A
+/// value without a clock.
 struct CampaignEventLog: Sendable {
-  /// How a campaign stands, as far as events tell.
+  /// The state of a campaign, as far as events show it.
   struct View: Hashable, Sendable {
     var state: CampaignState
     var reason: String
@@ -16,10 +17,10 @@ struct CampaignEventLog: Sendable {
   private var progressAt: Duration?
   private(set) var hasEnded = false
 
-  /// Progress is told twice a second at most.
+  /// Progress events come at most twice a second.
   static let progressInterval = Duration.milliseconds(500)
 
-  /// The events that tell how it stands now. What changed several times since is told once.
+  /// The events that lead to the present state. What changed several times gets one event.
   ///
   /// - Parameter now: since any moment, the same for every call.
   mutating func events(_ view: View, now: Duration) -> [Event] {
@@ -33,7 +34,7 @@ struct CampaignEventLog: Sendable {
           events.append(.progress)
           progressAt = now
         } else {
-          // Told later.
+          // Its event comes later.
           next.progress = told.progress
         }
       }

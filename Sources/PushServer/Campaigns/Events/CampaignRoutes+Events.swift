@@ -90,7 +90,7 @@ private final class CampaignFollower: Sendable {
 }
 
 extension CampaignEventLog {
-  /// The events that tell how a campaign stands now, as they are sent.
+  /// The text of the events that lead to a campaign's present state.
   mutating func text(_ standing: CampaignStanding, now: Duration) -> String {
     let progress = JSONValue.object(standing.progress)
     let view = View(

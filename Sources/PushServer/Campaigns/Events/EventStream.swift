@@ -5,10 +5,10 @@ internal import NIOCore
 struct EventStream: Sendable {
   /// How often it looks for something new.
   static let interval = Duration.milliseconds(500)
-  /// Whoever hears nothing for so long is sent a comment, so that both sides know that the
-  /// connection lives.
+  /// After this long without an event, a comment is sent. It shows both sides that the connection
+  /// is alive.
   private static let quietLimit = Duration.seconds(15)
-  /// A reader that takes nothing any more is given so long when the service ends.
+  /// How long a reader that no longer reads may take when the service ends.
   private static let endLimit = Duration.seconds(1)
 
   /// False once the service ends.

@@ -28,7 +28,7 @@ final class CampaignDesk: Sendable {
   /// Every driver looks again: apps have changed.
   func signalAll() { for live in lives.withLock({ Array($0.values) }) { live.signal.set() } }
 
-  /// The campaign is over, and nobody works for it.
+  /// The campaign has ended.
   func forget(_ id: StoredUUID) { lives.withLock { $0[id] = nil } }
 
   func wake(_ campaign: StoredCampaign) {

@@ -4,8 +4,8 @@ internal import PushEngine
 internal import PushStore
 
 /// Divides the audience of a local send into parts, one for each instant at which it is sent, and
-/// lists those who are left out. Everybody is in exactly one part, whatever changes in the store
-/// later.
+/// lists the devices that are left out. Each device is in exactly one part, whatever changes in the
+/// store later.
 struct CampaignDivision: Sendable {
   /// Whom a part is for, as the store keeps it.
   struct Content: Codable, Sendable {
@@ -25,7 +25,7 @@ struct CampaignDivision: Sendable {
 
     init() {}
 
-    /// Nil: of a campaign without parts, which has everybody.
+    /// Nil: of a campaign without parts, which has all devices.
     init?(reading bytes: [UInt8]) {
       guard !bytes.isEmpty, let read = try? JSONDecoder().decode(Content.self, from: Data(bytes)) else { return nil }
       self = read

@@ -53,7 +53,7 @@ struct CampaignDrive: Sendable {
           await live.wait(atMost: min(left, Self.longestWait))
         }
       } catch let problem as Problem where problem.status == .conflict {
-        // Somebody has changed it in between.
+        // It was changed in between.
         continue
       } catch {
         guard !Task.isCancelled else { return }
@@ -280,7 +280,7 @@ struct CampaignDrive: Sendable {
   private func failed(_ part: StoredCampaignPart, _ error: CarillonError) async {
     switch error.code {
     case .cancelled, .journal:
-      // The service ends, or cannot go on: the next process does.
+      // The service ends, or cannot continue: the next process resumes the campaign.
       live.leave()
     case .gateway:
       live.lost(part: part.number)

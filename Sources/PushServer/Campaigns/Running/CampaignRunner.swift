@@ -40,7 +40,7 @@ final class CampaignRunner: Service {
       - (try await desk.store.audienceByteCount(app: campaign.app, besides: campaign.id))
   }
 
-  /// Goes on with what earlier processes left.
+  /// Resumes the campaigns of earlier processes.
   func recover() async throws(StoreError) {
     for campaign in try await desk.store.openCampaigns() { desk.wake(campaign) }
   }

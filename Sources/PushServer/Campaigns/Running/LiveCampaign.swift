@@ -11,7 +11,7 @@ final class LiveCampaign: Sendable {
     var busyParts: Set<Int> = []
     var isDriven = false
     var isWoken = false
-    /// Parts that have ended here without an end: only the next process can go on with them.
+    /// Parts that were cut off in this process: only the next process can resume them.
     var lostParts: Set<Int> = []
     var isLeft = false
     var isUploading = false
@@ -75,7 +75,7 @@ final class LiveCampaign: Sendable {
     signal.set()
   }
 
-  /// This process ends, or has no such app any more: the next one goes on.
+  /// This process ends, or no longer has the app: the next process resumes it.
   func leave() { state.withLock { $0.isLeft = true } }
   var isLeft: Bool { state.withLock { $0.isLeft } }
 
@@ -88,7 +88,7 @@ final class LiveCampaign: Sendable {
     }
   }
 
-  /// The part cannot go on in this process.
+  /// The part cannot continue in this process.
   func lost(part: Int) { state.withLock { _ = $0.lostParts.insert(part) } }
   func isLost(part: Int) -> Bool { state.withLock { $0.lostParts.contains(part) } }
   var hasLost: Bool { state.withLock { !$0.lostParts.isEmpty } }
@@ -125,7 +125,7 @@ final class LiveCampaign: Sendable {
 
   // MARK: Uploads
 
-  /// False if another upload goes on.
+  /// False if another upload is running.
   func beginUpload() -> Bool {
     state.withLock { state in
       defer { state.isUploading = true }

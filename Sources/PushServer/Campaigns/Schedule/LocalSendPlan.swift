@@ -19,7 +19,7 @@ struct LocalSendPlan: Sendable {
   private let now: Int64
   private let rules: @Sendable (String) -> ZoneRules?
   private let missing: Place
-  /// By the zone's name.
+  /// The places, by the zone's name.
   private var places: [String: Place] = [:]
 
   /// Names that are no time zones can be anything, so no more of them than this are remembered.

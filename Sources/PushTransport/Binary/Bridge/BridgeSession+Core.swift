@@ -39,7 +39,7 @@ extension BridgeSession {
 
     var wantsBytes: Bool {
       switch phase {
-      // What is discarded costs nothing: the client goes on until it reads the response.
+      // Discarded frames cost nothing: the client continues to send until it reads the response.
       case .open: !window.takesFrames || window.hasRoom
       case .draining: true
       case .closed: false
