@@ -15,7 +15,7 @@ final class DeploymentCore: Sendable {
   private struct State {
     var phase = Phase.idle
     var entries: [AppEntry] = []
-    /// Apps that were removed and hold what was taken in for good.
+    /// Removed apps that hold durably accepted notifications.
     var parked: [ParkedApp] = []
     var hasRun = false
     /// Unfinished campaigns of the journal that were not resumed or abandoned.

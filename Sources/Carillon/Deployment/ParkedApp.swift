@@ -13,7 +13,8 @@ struct ParkedApp: Sendable {
 extension AppRuntime {
   static let removalReason = "it was removed from its deployment"
 
-  /// Ends everything except what was taken in for good, which is sent as far as the time allows.
+  /// Ends everything except durably accepted notifications, which are sent as far as the time
+  /// allows.
   ///
   /// - Returns: false if nothing of it is left.
   func park(within duration: Duration) async -> Bool {
