@@ -81,7 +81,7 @@ public final class Simulator: Sendable {
   /// - Parameters:
   ///   - topic: one of those that the simulator was started with. It is also the app's id.
   ///   - transport: Default nil: ``transport``.
-  /// - Throws: ``CarillonError/Code-swift.struct/configuration`` for any other topic.
+  /// - Throws: `CarillonError` with the code `configuration` for any other topic.
   public func configuration(for topic: String, transport: Transport? = nil) throws(CarillonError) -> AppConfiguration {
     try Self.makeConfiguration(for: topic, transport: transport ?? self.transport, gateway: gateway)
   }
@@ -118,7 +118,7 @@ public final class Simulator: Sendable {
 
   // MARK: The feedback service
 
-  /// The simulated feedback service of the binary protocol: for `feedback(from:)` of a ``PushApp``.
+  /// The simulated feedback service of the binary protocol: for `feedback(from:)` of a `PushApp`.
   public var feedbackService: AppConfiguration.Gateway {
     AppConfiguration.Gateway(host: "127.0.0.1", port: gateway.feedbackPort)
   }
@@ -182,7 +182,7 @@ public final class Simulator: Sendable {
 ///   - journal: of ``Simulator/deployment``. Default: none.
 ///   - body: the test. ``Simulator/deployment`` runs meanwhile.
 /// - Returns: what `body` returns.
-/// - Throws: what `body` throws, and ``CarillonError`` if the simulator cannot start.
+/// - Throws: what `body` throws, and `CarillonError` if the simulator cannot start.
 public func withSimulator<Result: Sendable>(
   apps: [String], transport: Simulator.Transport = .http2, faults: SimulatedFaults = .none,
   journal: JournalSettings = .none, isolation: isolated (any Actor)? = #isolation,

@@ -9,12 +9,17 @@ enum Documents {
 
   static func findings(in tree: [SourceFile]) -> [Finding] {
     let index = Index(tree)
-    return tree.flatMap { file in
-      file.path.hasSuffix(".md")
-        ? tooWide(file) + tooLong(file) + deadLinks(file, index) + unknownNames(file, index)
-          + untestedCode(file, index)
-        : deadCitations(file, index) + (file.isSwift && file.isSource ? untestedCode(file, index) : [])
+    var findings: [Finding] = []
+    for file in tree {
+      if file.path.hasSuffix(".md") {
+        findings += tooWide(file) + tooLong(file)
+        findings += deadLinks(file, index) + unknownNames(file, index)
+      } else {
+        findings += deadCitations(file, index)
+      }
+      if file.path.hasSuffix(".md") || file.isSwift && file.isSource { findings += untestedCode(file, index) }
     }
+    return findings
   }
 
   /// What a document may name.

@@ -19,7 +19,7 @@ public struct PushApp: Sendable, Identifiable {
   /// The app's ``AppConfiguration/id``.
   public var id: String { entry.id }
 
-  /// As it was given to the deployment.
+  /// The configuration that was given to the deployment.
   public var configuration: AppConfiguration { entry.configuration }
 
   /// Sends one notification and returns how that ended.
@@ -129,7 +129,7 @@ public struct PushApp: Sendable, Identifiable {
   /// Whether ``pause()`` was called, and ``resume()`` not since.
   public var isPaused: Bool { entry.isPaused }
 
-  /// Lets an app that has stopped begin anew: for when the reason was removed elsewhere.
+  /// Starts an app that has stopped, after the reason was removed elsewhere.
   ///
   /// Its campaigns have ended when it stopped; with a journal they stay unfinished there, for the
   /// next process. An app that has not stopped stays as it is.

@@ -39,7 +39,7 @@ public struct CampaignProgress: Hashable, Sendable {
   public let account: CampaignAccount
   /// How much of the recipients has been read, from 0 to 1. Nil if their number is unknown.
   public let fractionRead: Double?
-  /// Since it began in this process.
+  /// The time since it began in this process.
   public let elapsed: Duration
   /// It reads no recipients at present; see ``PushCampaign/pause()``.
   public let isPaused: Bool

@@ -2,7 +2,7 @@ internal import PushEngine
 internal import PushWire
 internal import Synchronization
 
-/// To whom a campaign of `carillon send` goes.
+/// The recipients of a campaign of `carillon send`.
 final class SendAudience: AudienceSource {
   private enum Source: Sendable {
     case file(AudienceFile)

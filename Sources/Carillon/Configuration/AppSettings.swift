@@ -25,7 +25,7 @@ package struct AppSettings: Hashable, Sendable, Codable {
   package var requestTimeout = RequestPolicy().timeout
   /// Requests in flight on one connection, at most.
   package var streams = 1000
-  /// How long a connection may be idle before it is asked for a sign of life.
+  /// After this idle time of a connection, a PING is sent.
   package var pingInterval = RequestPolicy().pingInterval
   /// Nil: Apple's for the environment, see ``gatewayOrDefault``.
   package var gateway: Endpoint?

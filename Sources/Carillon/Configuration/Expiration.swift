@@ -1,4 +1,4 @@
-/// Until when a notification is worth delivering.
+/// How long a notification is worth delivering.
 package enum Expiration: Hashable, Sendable {
   /// 0 on the wire: deliver at once or never.
   case doNotStore

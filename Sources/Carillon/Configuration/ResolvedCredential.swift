@@ -12,7 +12,7 @@ package struct ResolvedCredential: Sendable {
   package let certificate: CertificateInspection?
   /// Nil where a certificate says who sends.
   package let tokens: ProviderTokenSource?
-  /// Of the files that it was read from.
+  /// The digest of the files that it was read from.
   let digest: [UInt8]
   /// Nil: it can be used.
   var defect: Defect?

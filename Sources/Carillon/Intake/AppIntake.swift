@@ -35,7 +35,7 @@ final class AppIntake: Sendable {
     self.recorder = recorder
   }
 
-  /// The memory of everything that was taken in and is in no lane yet.
+  /// The memory of everything that was accepted and is in no lane yet.
   var queuedByteCount: Int { gauges.reduce(0) { $0 + $1.byteCount } }
 
   /// How long the oldest notification without an outcome has waited; zero: there is none.
@@ -146,7 +146,7 @@ final class AppIntake: Sendable {
     emptied?.open()
   }
 
-  /// Every run takes nothing more, and ends when everything that it took in has its outcome.
+  /// Every run accepts nothing more, and ends when everything that it accepted has its outcome.
   ///
   /// - Returns: what opens when all have ended.
   func finish() -> Gate {

@@ -2,7 +2,7 @@ internal import PushEngine
 internal import PushWire
 internal import Synchronization
 
-/// How much an app has taken in of one priority and not given to a connection yet.
+/// How much an app has accepted of one priority and not given to a connection yet.
 final class IntakeGauge: Sendable {
   let rank: ClaimOrder.Rank
   /// What is acknowledged, or about to be.

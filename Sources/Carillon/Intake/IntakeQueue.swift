@@ -1,7 +1,7 @@
 internal import PushEngine
 internal import PushWire
 
-/// What a run has taken in and its reader has not read, in order.
+/// The notifications that a run has accepted and its reader has not read, in order.
 struct IntakeQueue {
   private struct Part {
     let notification: PreparedNotification

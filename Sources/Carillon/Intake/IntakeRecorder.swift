@@ -1,7 +1,7 @@
 package import PushEngine
 package import PushWire
 
-/// Keeps what became of notifications that a service took in, for those who ask later.
+/// Keeps the outcomes of notifications that a service accepted, for later requests.
 ///
 /// Called from the lanes' loops and the readers, also at the same time; every call returns soon and
 /// keeps its values in memory. They must be durable before the journal records them as settled:

@@ -82,7 +82,7 @@ final class IntakeRun: AudienceSource, OutcomeListener {
   ///
   /// - Parameters:
   ///   - parts: of the batch.
-  ///   - assigned: called with that line, before anything can be heard of them.
+  ///   - assigned: called with that line, before any outcome can come.
   ///   - answer: called once: with nil when the journal has them, by its sync policy; otherwise
   ///     with the error. They may be sent nevertheless.
   func enqueue(
@@ -130,7 +130,7 @@ final class IntakeRun: AudienceSource, OutcomeListener {
 
   /// The run has ended: callers that still wait get this answer.
   ///
-  /// - Parameter isSettled: everything that it took in has its outcome.
+  /// - Parameter isSettled: everything that it accepted has its outcome.
   func ended(_ error: CarillonError, isSettled: Bool) {
     let answers = state.withLock { state in
       state.isFinished = true

@@ -1,4 +1,4 @@
-/// Names notifications that a service took in: each is the run's number and a line in it.
+/// Names notifications that a service accepted: each is the run's number and a line in it.
 ///
 /// Together they are a UUID of version 7 (RFC 9562, section 5.7). Runs of different machines have
 /// different numbers without their having met: a time in milliseconds and 42 random bits.
@@ -29,7 +29,7 @@ package struct IntakeRunID: Hashable, Sendable {
 /// Names one notification for its caller.
 package struct NotificationID: Hashable, Sendable, CustomStringConvertible {
   package let run: IntakeRunID
-  /// From 1.
+  /// The line in the run, from 1.
   package let line: UInt32
 
   package init(run: IntakeRunID, line: UInt32) {

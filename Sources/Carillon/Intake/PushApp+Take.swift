@@ -5,7 +5,7 @@ extension PushApp {
   /// event loop.
   ///
   /// - Parameters:
-  ///   - assigned: called before this returns, and before anything can be heard of the
+  ///   - assigned: called before this returns, and before anything can be reported of the
   ///     notifications: which of them, by their places in the batch, are neighbouring lines of a
   ///     run, and the first line.
   ///   - answer: called for each run: with nil when they are in the journal, otherwise with why

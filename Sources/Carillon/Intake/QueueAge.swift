@@ -5,7 +5,7 @@ internal import PushWire
 /// A value without a clock. Outcomes are only counted, as if they came in the order of the lines. A
 /// single late one among many has no effect.
 struct QueueAge: Sendable {
-  /// Lines up to this one were taken in at this time, or a little later.
+  /// Lines up to this one were accepted at this time, or a little later.
   private struct Mark {
     var line: UInt64
     var at: Instant
@@ -19,7 +19,7 @@ struct QueueAge: Sendable {
   /// With more marks, every other one is dropped.
   private static let markLimit = 4096
 
-  /// Lines up to `line` were taken in.
+  /// Lines up to `line` were accepted.
   mutating func took(through line: UInt64, now: Instant) {
     if let last = marks.indices.last, last >= first, now.since(marks[last].at) < Self.resolution {
       marks[last].line = line
@@ -46,6 +46,6 @@ struct QueueAge: Sendable {
     (marks, first) = (kept, 0)
   }
 
-  /// When the oldest one without an outcome was taken in; nil: there is none.
+  /// When the oldest one without an outcome was accepted; nil: there is none.
   var oldest: Instant? { first < marks.count ? marks[first].at : nil }
 }

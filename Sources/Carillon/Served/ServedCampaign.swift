@@ -33,7 +33,7 @@ package struct ServedCampaign: Sendable {
   }
 }
 
-/// What a service hears of its campaign, from any thread. Every call must return soon.
+/// The events of a service's campaign, from any thread. Every call must return soon.
 package struct ServedEvents: Sendable {
   /// The list is open: it must be synced before each commit of the journal, until the campaign
   /// ends.

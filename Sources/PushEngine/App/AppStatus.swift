@@ -55,7 +55,7 @@ package final class AppStatus: Sendable {
     if ending != .ordinary { troubled(cause, nextTryAt: nextTryAt, now: now) }
   }
 
-  /// The app begins anew, or is held: what was before counts no more.
+  /// The app restarts, or is held: earlier trouble no longer counts.
   func restarted() {
     state.withLock { state in
       // The first progress after a suspension is also reported to the watchdog.

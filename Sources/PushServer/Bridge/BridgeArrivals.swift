@@ -3,7 +3,7 @@ internal import Logging
 internal import PushTransport
 internal import PushWire
 
-/// A client of the bridge: whom it belongs to.
+/// A client of the bridge and its app.
 struct BridgeClient {
   let app: BridgeApp
   let push: PushApp
@@ -20,12 +20,12 @@ struct BridgeArrivals: BridgeIntake {
   let client: BridgeClient
   private let logger: Logger
   var trail: BridgeTrail
-  /// Of the bytes at hand: when they came, and whether frames of the client are remembered.
+  /// When the present bytes came. Beside it, whether frames of the client are remembered.
   private var readAt = Instant.start
   private var isRemembered = false
-  /// What they have brought.
+  /// The notifications of the present bytes.
   private var taken = IntakeBatch()
-  /// Of the frames in `taken`, in the same order.
+  /// The frames in `taken`, in the same order.
   private var takenFrames: [(number: UInt64, digest: FrameDigest)] = []
   private var recognised: [FrameStretch] = []
   private var preparation = BridgePreparation()
@@ -38,7 +38,7 @@ struct BridgeArrivals: BridgeIntake {
     trail = BridgeTrail(limits, budget: client.app.budget)
   }
 
-  /// Bytes have come.
+  /// Called before the bytes of a read.
   mutating func begin(now: Instant) {
     readAt = now
     // Asked once for all frames of a read. What a client sends again it sends after its other

@@ -1,10 +1,10 @@
-/// What one app's bridge does and has done since the service began.
+/// The bridge's counts of one app since the service began.
 package struct BridgeCounts: Hashable, Sendable {
   /// Connected now.
   package var clients = 0
   /// Frames that arrived, without those behind a conclusion.
   package var frames = 0
-  /// Frames that the app has taken in.
+  /// Frames that the app has accepted.
   package var forwarded = 0
   /// Frames that had been forwarded before, and were not sent twice.
   package var alreadyDelivered = 0

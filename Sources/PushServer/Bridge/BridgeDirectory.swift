@@ -114,7 +114,7 @@ package struct BridgeDirectory: Sendable {
     }
   }
 
-  /// Of an app whose certificate decides about the topic.
+  /// The topic of an app whose certificate decides about it.
   private static func topic(of app: AppSettings) -> String? {
     guard case .certificate(let files) = app.credential else { return nil }
     let inspection = try? CredentialInspection.load(

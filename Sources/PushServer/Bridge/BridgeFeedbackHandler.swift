@@ -84,7 +84,7 @@ final class BridgeFeedbackHandler: ChannelDuplexHandler {
   }
 
   func channelInactive(context: ChannelHandlerContext) {
-    // With this side closed, nothing but this is heard of the client's close in good order.
+    // With this side closed, this is the only sign of the client's close in good order.
     if case .acknowledged = phase, !bridge.isEnding { finish() }
     abandon()
     check?.cancel()

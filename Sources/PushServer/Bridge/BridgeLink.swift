@@ -4,7 +4,7 @@ internal import Synchronization
 /// Passes messages of other threads to a connection of the bridge.
 final class BridgeLink: Sendable {
   enum Message: Sendable {
-    /// Of neighbouring frames, from this one on.
+    /// The answer to neighbouring frames, from this one on.
     case answer(frame: UInt64, count: Int, FrameAnswer)
     /// Its upstream takes nothing more, or the bridge ends.
     ///

@@ -7,7 +7,7 @@ internal import ServiceLifecycle
 /// Listens for the bridge's clients while the service runs.
 struct BridgeService: Service {
   let bridge: Bridge
-  /// Ends when what earlier processes took in is known.
+  /// Ends when the notifications of earlier processes are recovered.
   let isReady: AsyncStream<Void>
   /// How long connections may take to end.
   let drain: Duration

@@ -156,7 +156,7 @@ struct CampaignPlan: Sendable {
     start = .local(try LocalSend(value, at: fields.place("localSend")))
   }
 
-  /// As it is stored.
+  /// The plan as it is stored.
   var content: [UInt8] { JSONValue.object(members).encoded }
 
   var isLocal: Bool { if case .local = start { true } else { false } }

@@ -15,7 +15,7 @@ struct CampaignStanding: Sendable {
   /// How much of its audience has been read, from 0 to 1; nil if that is unknown.
   var fraction: Double?
 
-  /// As `carillon send --json` has it.
+  /// The account as `carillon send --json` has it.
   var snapshot: AccountSnapshot {
     var app = AccountSnapshot.App(id: record.app, account: account)
     if !record.reason.isEmpty { app.notes.append(record.reason) }

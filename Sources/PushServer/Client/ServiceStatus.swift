@@ -36,7 +36,7 @@ package struct ServiceStatus: Decodable, Sendable {
   /// Nil: there are no more.
   package var nextCursor: String?
 
-  /// As many as an answer has.
+  /// The most apps of one answer.
   private static let pageLimit = 1000
 
   /// Asks for all apps.
@@ -103,7 +103,7 @@ package struct ServiceStatus: Decodable, Sendable {
 }
 
 extension ServiceStatus.App {
-  /// In the order of the table.
+  /// The states in the order of the table.
   fileprivate static let words = ["stopped", "suspended", "waiting", "paused", "running"]
 
   /// An app that tries without success is "running" by its state, but needs attention.

@@ -15,7 +15,7 @@ struct BatchRequest: Sendable {
   /// References of entries for devices to which nothing is sent.
   private(set) var suppressed: [String?] = []
   private(set) var rejectedCount = 0
-  /// Of the first hundred that were rejected.
+  /// The first hundred lines that were rejected.
   private(set) var errors: [(line: Int, detail: String)] = []
   /// Lines that others may repeat. The one that was met last comes first.
   private var shapes: [Shape] = []

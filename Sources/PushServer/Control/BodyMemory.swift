@@ -1,7 +1,7 @@
 internal import Synchronization
 
-/// Bounds what the bodies of all requests take in memory while they arrive: many large uploads at
-/// the same time must not be the end of the process.
+/// Bounds the memory for the bodies of all requests while they arrive: many large uploads at the
+/// same time must not be the end of the process.
 final class BodyMemory: Sendable {
   private let limit: Int
   private let used = Atomic<Int>(0)

@@ -3,7 +3,7 @@ internal import PushWire
 /// Reads the members of a JSON object of a request, and says which one is wrong.
 struct FieldReader {
   private var values: [String: JSONValue] = [:]
-  /// As RFC 6901 has it, of the object.
+  /// The object's JSON Pointer (RFC 6901).
   private let pointer: String
 
   /// - Throws: ``Problem`` with 400 if it is no object, or has a member twice.

@@ -3,7 +3,7 @@ internal import PushStore
 
 /// Instants as RFC 3339 has them.
 enum InstantText {
-  /// In UTC.
+  /// The instant in UTC.
   static func text(_ instant: StoreInstant) -> String {
     Date(timeIntervalSince1970: Double(instant.milliseconds) / 1000).formatted(
       Date.ISO8601FormatStyle(includingFractionalSeconds: true))

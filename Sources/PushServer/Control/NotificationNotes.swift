@@ -6,7 +6,7 @@ struct NotificationNotes: Sendable {
   let app: String
   let store: any Store
 
-  /// In one read.
+  /// The most in one read.
   private static let portion = 1_000
 
   /// Those that are there.

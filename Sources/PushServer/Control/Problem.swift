@@ -10,7 +10,7 @@ struct Problem: Error, Sendable {
   struct Detail: Sendable {
     /// Where in the body, as RFC 6901 has it, such as `/payload`; nil in a list of lines.
     var pointer: String?
-    /// From 1.
+    /// The line in the body, from 1.
     var line: Int?
     var detail: String
   }

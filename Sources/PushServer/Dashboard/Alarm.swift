@@ -4,7 +4,7 @@ internal import PushTransport
 
 /// Something that a person should look at.
 struct Alarm: Hashable, Sendable {
-  /// As metrics and the guide call them.
+  /// The names that metrics and the guide use.
   enum Name: String, Hashable, Sendable, CaseIterable {
     case journalFailed, diskAlmostFull, appStopped, appSuspended, nothingGetsThrough, credentialExpired
     case credentialExpiresSoon, queueOld, campaignStuck, appPaused
@@ -53,8 +53,8 @@ struct AlarmRules: Sendable {
       alarms.append(
         Alarm(
           name: .journalFailed, severity: .critical, app: nil,
-          text: "The journal cannot be written, so nothing is taken in: \(journalFailure.asSentence)",
-          action: "Make room on the disk or mend it: the service then begins anew by itself."))
+          text: "The journal cannot be written, so nothing is accepted: \(journalFailure.asSentence)",
+          action: "Make room on the disk or repair it: the service then restarts by itself."))
     }
     if let disk, disk.byteCount < freeBytes {
       alarms.append(
@@ -64,7 +64,7 @@ struct AlarmRules: Sendable {
           action: "Make room: a full disk ends the intake of every app."))
     }
     for (app, status) in statuses { alarms += self.alarms(app, status, pausedAt: pausedAt[app], now: now) }
-    // In the order found among equals.
+    // Equal alarms keep their order.
     return alarms.enumerated().sorted {
       $0.element.severity == $1.element.severity ? $0.offset < $1.offset : $0.element.severity > $1.element.severity
     }.map(\.element)
@@ -83,7 +83,7 @@ struct AlarmRules: Sendable {
     case .stopped:
       add(
         .appStopped, .critical, "It has stopped\(reason)",
-        waiting + "Mend the cause: the service then begins anew by itself, or start it again.")
+        waiting + "Remove the cause: the service then restarts by itself, or restart it.")
     case .suspended:
       add(
         .appSuspended, .critical, "It is suspended\(reason)",

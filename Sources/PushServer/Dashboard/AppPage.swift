@@ -128,7 +128,7 @@ extension Dashboard {
 }
 
 extension Optional {
-  /// As `map`, with a function that waits.
+  /// Like `map`, with an asynchronous function.
   fileprivate func asyncMap<Value>(_ body: (Wrapped) async throws -> Value) async rethrows -> Value? {
     guard let self else { return nil }
     return try await body(self)

@@ -25,7 +25,7 @@ struct BrowserCheck: Sendable {
     return origin[scheme.upperBound...].lowercased() == host.lowercased()
   }
 
-  /// Without the port, in lower case.
+  /// The name without the port, in lower case.
   private static func name(_ host: String) -> String? {
     if host.hasPrefix("[") {
       guard let end = host.firstIndex(of: "]") else { return nil }

@@ -5,7 +5,7 @@ internal import PushStore
 /// The list of campaigns.
 extension Dashboard {
   private static let listLimit = 50
-  /// On the overview.
+  /// The most campaigns on the overview.
   private static let underWayLimit = 5
 
   func campaigns(_ viewer: Page.Viewer) async throws -> Page {

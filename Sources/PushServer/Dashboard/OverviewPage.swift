@@ -134,7 +134,7 @@ enum AlarmList {
 }
 
 enum StateBadge {
-  /// In the order in which they are counted.
+  /// The states in the order in which they are counted.
   static let words = ["stopped", "suspended", "waiting", "paused", "held back", "running"]
 
   static func word(_ status: AppStatusSnapshot) -> String {

@@ -8,7 +8,7 @@ internal import Synchronization
 /// What is remembered for those who look at the service: how fast each app and each campaign sends.
 final class Seeing: Sendable {
   private let rates = Mutex<[String: RateWindow]>([:])
-  /// Of the share of a campaign that is done, in billionths.
+  /// The pace of each campaign: its done share in billionths.
   private let paces = Mutex<[StoredUUID: RateWindow]>([:])
   private let journalDirectory: String
   private let storePath: String

@@ -43,7 +43,7 @@ extension Dashboard {
       }
     }
     let ids = try await app.submit([(PushNotification(json: Array(json.text.utf8)), token)])
-    guard let sent = ids.first else { throw Problem.unavailable("The notification was not taken in.") }
+    guard let sent = ids.first else { throw Problem.unavailable("The notification was not accepted.") }
     return Page.redirect("/apps/\(id.asPathSegment)?sent=\(sent)#test")
   }
 

@@ -11,9 +11,9 @@ struct DeviceImport {
   private(set) var createdCount = 0
   private(set) var updatedCount = 0
   private(set) var rejectedCount = 0
-  /// Of the first hundred lines that were rejected.
+  /// The first hundred lines that were rejected.
   private(set) var errors: [(line: Int, detail: String)] = []
-  /// To be stored next.
+  /// The devices to be stored next.
   private(set) var portion: [DeviceRegistration] = []
 
   private var form = Form.unknown
@@ -82,7 +82,7 @@ struct DeviceImport {
 /// Lines of bytes that arrive in parts. A line that is too long is skipped without being held.
 struct LineSplitter {
   private let byteCountLimit: Int
-  /// Of a line whose end has not arrived.
+  /// The bytes of a line whose end has not arrived.
   private var begun: [UInt8] = []
   private var isTooLong = false
   /// Lines before the next one.

@@ -102,7 +102,7 @@ struct DeviceFields {
     guard case .array(let elements) = value else {
       throw Problem.malformed("The tags must be an array of strings.", pointer: "/tags")
     }
-    // Before each of them is looked at.
+    // Checked before the elements are.
     guard elements.count <= 4 * DeviceTag.countLimit else {
       throw Problem.malformed("A device has at most \(DeviceTag.countLimit) tags.", pointer: "/tags")
     }

@@ -9,7 +9,7 @@ internal import Synchronization
 struct FeedbackPolling: Service {
   let deployment: Deployment
   let store: any Store
-  /// Of the apps that there are at present.
+  /// The settings of the present apps.
   let settings: @Sendable () -> [AppSettings]
   let logger: Logger
 

@@ -5,7 +5,7 @@ package enum FeedbackSchedule {
   /// The first reading, and one that is overdue, comes within this time of the start. So the
   /// services of many apps are not all read at once.
   private static let spread = Duration.seconds(600)
-  /// After a failure.
+  /// The pause after a failure.
   private static let pause = Duration.seconds(1800)
 
   /// - Parameters:

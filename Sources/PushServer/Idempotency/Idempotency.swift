@@ -16,7 +16,7 @@ struct Idempotency: RouterMiddleware {
 
   let access: ControlAccess
   let store: any Store
-  /// In this process, also when its service begins anew.
+  /// The requests of this process, also when its service restarts.
   private static let running = RunningRequests()
 
   init(access: ControlAccess, store: any Store) {

@@ -43,7 +43,7 @@ package final class OutcomeBook: IntakeRecorder {
   /// another thread took is durable. After a failure nothing is, so every later call fails as well.
   private let failure = Mutex<UnsyncedList?>(nil)
 
-  /// Hears of outcomes at once.
+  /// Gets outcomes at once.
   private let watcher = Mutex<(any IntakeWatcher)?>(nil)
 
   /// The lists and accounts of campaigns.
@@ -54,7 +54,7 @@ package final class OutcomeBook: IntakeRecorder {
     campaigns = CampaignBook(store: store)
   }
 
-  /// To be called before anything is taken in.
+  /// To be called before anything is accepted.
   package func tell(_ watcher: any IntakeWatcher) { self.watcher.withLock { $0 = watcher } }
 
   /// Adds what the bridge has to write.

@@ -100,7 +100,7 @@ package final class Daemon: Sendable {
     metrics.observe(deployment)
   }
 
-  /// Serves until SIGTERM or SIGINT, until its task is cancelled, or until it has to begin anew.
+  /// Serves until SIGTERM or SIGINT, until its task is cancelled, or until it has to restart.
   ///
   /// - Parameter ready: called once, when everything listens.
   package func run(ready: @escaping @Sendable (Ports) -> Void) async throws -> Ending {
@@ -198,7 +198,7 @@ package final class Daemon: Sendable {
     defer { deadline.cancel() }
     try await group.run()
     if beginsAnew.load(ordering: .relaxed) {
-      manager?.notify(.reloading, status: "Begins anew, because the journal can be written again.")
+      manager?.notify(.reloading, status: "Restarting, because the journal can be written again.")
       try store.close()
       return .canBeginAnew(openPorts)
     }
@@ -272,7 +272,7 @@ package final class Daemon: Sendable {
         problem("the app stays as it was", error.message, app: app.id)
       }
     }
-    // Apps that are new may have left something in an earlier process.
+    // A new app may have notifications of an earlier process.
     _ = await deployment.resumeIntake()
     campaigns.desk.signalAll()
     let apps = settings.withLock { $0.values.sorted { $0.id < $1.id } }
@@ -285,7 +285,7 @@ package final class Daemon: Sendable {
     return report
   }
 
-  /// At a time: each may wait for what its app has in flight.
+  /// Removals at a time: each may wait for what its app has in flight.
   private static let removalLimit = 256
 
   private func remove(_ apps: [String]) async {

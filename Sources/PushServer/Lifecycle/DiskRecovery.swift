@@ -4,7 +4,7 @@ internal import Glibc
 internal import Logging
 internal import ServiceLifecycle
 
-/// Lets the service begin anew when its journal has failed and its disk has room again.
+/// Restarts the service when its journal has failed and its disk has room again.
 ///
 /// A journal whose write failed is not written any more, because it is unknown what the failed
 /// write left on the disk. Opening it again reads that, and continues behind it.
@@ -26,7 +26,7 @@ struct DiskRecovery: Service {
       while (try? await Task.sleep(for: pause)) != nil {
         guard let failure = deployment.journalFailure, folders.allSatisfy(Self.hasRoom) else { continue }
         logger.notice(
-          "the service begins anew, because its disk can be written again", metadata: ["after": "\(failure)"])
+          "the service restarts, because its disk can be written again", metadata: ["after": "\(failure)"])
         begin()
         return
       }

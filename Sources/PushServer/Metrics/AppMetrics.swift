@@ -128,7 +128,7 @@ enum PauseCause: String, Hashable, Sendable, CaseIterable {
 }
 
 extension ConnectionEnding {
-  /// As metrics call it.
+  /// The name that metrics use.
   var label: String {
     switch self {
     case .closedByGateway: "closed_by_gateway"

@@ -72,7 +72,7 @@ struct BatchTimes: Sendable {
 
   mutating func wrote(_ positions: Range<UInt64>, count: Int, at instant: Instant) {
     guard !positions.isEmpty else { return }
-    // Another lane with the same address has begun anew.
+    // Another lane with the same address has started.
     if let last = batches.last, positions.lowerBound < last.positions.upperBound { batches = [] }
     if batches.count == Self.limit { batches.removeFirst(Self.limit / 2) }
     batches.append(Batch(positions: positions, count: count, at: instant))

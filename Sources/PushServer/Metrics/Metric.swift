@@ -94,7 +94,7 @@ enum Metric {
   private static let disk = HistogramBounds.durations(
     [0.5, 1, 2.5, 5, 10, 25, 50, 100, 250, 1_000, 5_000].map { .milliseconds($0) })
 
-  /// In the order of the export.
+  /// All metrics, in the order of the export.
   static let all = [
     ready, submitted, outcomes, resent, possibleDuplicates, reconnects, queueNotifications, queueBytes, queueOldest,
     campaignStalled, window, connections, paused, credentialExpiry, deliveryDuration, batchSize, bridgeClients,

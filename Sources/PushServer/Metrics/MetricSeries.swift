@@ -16,7 +16,7 @@ final class CounterSeries: MetricSeries, CounterHandler {
 
   func increment(by amount: Int64) { count.wrappingAdd(Int(max(0, amount)), ordering: .relaxed) }
   func reset() { count.store(0, ordering: .relaxed) }
-  /// For a total that is counted elsewhere.
+  /// Sets a total that is counted elsewhere.
   func set(total: Int) { count.store(total, ordering: .relaxed) }
 
   func write(_ name: String, to text: inout MetricsText) {

@@ -9,7 +9,7 @@ internal import Synchronization
 final class MetricsRegistry: MetricsFactory {
   private struct Family {
     let description: MetricDescription
-    /// In the order in which they were made.
+    /// The series in the order in which they were made.
     var series: [any MetricSeries] = []
     var indices: [String: Int] = [:]
   }

@@ -28,7 +28,7 @@ final class ServiceMetrics: Sendable {
     storeLog = registry.gauge(Metric.storeLog)
   }
 
-  /// Before the deployment runs.
+  /// Observes a deployment. To be called before it runs.
   func observe(_ deployment: Deployment) {
     deployment.observeLanes { [registry] app in
       DeliveryObserver(

@@ -5,7 +5,7 @@ internal import PushGateway
 /// The files of a new service: its configuration, its first key and, for a trial, certificates and
 /// scripts that run it beside a simulator of Apple's service.
 package struct ServiceSetup: Sendable {
-  /// Without a slash at its end.
+  /// The path without a slash at its end.
   package var directory: String
   package var isTrial: Bool
   /// Of the API; the admin listener has the next one, and a trial's simulator the one after.

@@ -87,7 +87,7 @@ package struct StoredUpload: Hashable, Sendable {
 
 /// A part of a campaign that is sent at one time.
 package struct StoredCampaignPart: Hashable, Sendable {
-  /// From 0.
+  /// The part's number, from 0.
   package let number: Int
   package let dueAt: StoreInstant
   /// Whom it is for, as JSON.

@@ -6,7 +6,7 @@ struct DeviceWriter {
   private let database: Database
   private let app: String
   private let appNumber: Int64
-  /// In this transaction.
+  /// The names that this transaction has looked up.
   private var names: [String: Int64] = [:]
   private var tagNumbers: [String: Int64] = [:]
   /// By number of the tag: devices added less devices removed.

@@ -18,7 +18,7 @@ package struct IdempotentRequest: Hashable, Sendable {
   /// The caller that chose the key.
   package var caller: String
   package var key: String
-  /// Of all that must be the same when it is repeated.
+  /// The digest of everything that must be the same in a repeated request.
   package var digest: [UInt8]
   package var begunAt: StoreInstant
 

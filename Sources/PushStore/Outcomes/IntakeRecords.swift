@@ -1,4 +1,4 @@
-/// What the service took in, and what became of it.
+/// Notifications that the service accepted, and their outcomes.
 package protocol IntakeRecords: Sendable {
   /// Writes all of it, or nothing. Returns when it is durable; may be called on a thread that
   /// others wait for, so it does nothing else.

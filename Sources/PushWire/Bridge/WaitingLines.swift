@@ -49,7 +49,7 @@ struct WaitingLines: Sendable {
 
   /// Neighbouring lines, and the frames that waited for them.
   struct Part {
-    /// From the first line that was asked for.
+    /// The offset from the first line that was asked for.
     let offset: Int
     let count: Int
     let firstFrame: UInt64

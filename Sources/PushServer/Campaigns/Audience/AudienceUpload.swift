@@ -31,7 +31,7 @@ struct AudienceUpload {
   /// White space before the first line, whose format is not known yet.
   private var blank: [UInt8] = []
 
-  /// As long as a row of a token file may be.
+  /// The longest line: as long as a row of a token file may be.
   private static let lineByteLimit = 64 << 10
 
   /// - Parameters:

@@ -5,7 +5,7 @@ internal import PushEngine
 final class ZoneReading {
   struct Row {
     var line: UInt64
-    /// In hexadecimal digits.
+    /// The token in hexadecimal digits.
     var token: String
     /// Empty if the row names none.
     var zone: String

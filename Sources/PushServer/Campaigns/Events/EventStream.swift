@@ -13,7 +13,7 @@ struct EventStream: Sendable {
 
   /// False once the service ends.
   let isOpen: @Sendable () -> Bool
-  /// Of the request, to end a write that never returns.
+  /// The request's channel, to end a write that never returns.
   let channel: any Channel
 
   /// - Parameter next: the text of what is new, empty if nothing is; nil: the stream ends. The

@@ -6,7 +6,7 @@ struct CampaignCleaning: Sendable {
   let desk: CampaignDesk
   let spool: CampaignSpool
 
-  /// In one turn of the store.
+  /// The most campaigns in one turn of the store.
   private static let limit = 100
 
   /// Campaigns that ended before the instant.

@@ -201,7 +201,7 @@ struct CampaignDrive: Sendable {
     return live.isBusy ? .wait : .leave
   }
 
-  /// Nothing more is sent: everything that was taken in gets its outcome.
+  /// Nothing more is sent: everything that was read gets its outcome.
   private func settle(_ record: StoredCampaign) async throws -> Step {
     guard record.endedAt == nil else { return .leave }
     live.cancel()

@@ -7,9 +7,9 @@ struct LocalSend: Hashable, Sendable {
 
   /// See ``LocalClock``.
   var local: Int64
-  /// For devices whose time zone is not known.
+  /// What is done for devices whose time zone is not known.
   var missingTimeZone = MissingZone.appDefault
-  /// For those whose time has passed when the campaign starts.
+  /// What is done for devices whose time has passed when the campaign starts.
   var past = Past.now
 
   init(local: Int64, missingTimeZone: MissingZone = .appDefault, past: Past = .now) {
