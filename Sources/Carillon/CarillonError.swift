@@ -4,10 +4,10 @@
 /// people. That a gateway rejects a notification is no error: it is the notification's outcome.
 ///
 /// ```swift
-/// do {
+/// do throws(CarillonError) {
 ///   _ = try await app.send(hello, to: token)
-/// } catch let error where error.code == .gateway {
-///   logger.warning("the app has stopped", metadata: ["reason": "\(error)"])
+/// } catch {
+///   if error.code == .gateway { logger.warning("the app has stopped: \(error)") }
 /// }
 /// ```
 public struct CarillonError: Error, Hashable, Sendable, CustomStringConvertible {
