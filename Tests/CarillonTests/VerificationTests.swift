@@ -6,55 +6,21 @@ internal import Testing
 
 /// Which differences between an account, a list of outcomes and a record are found.
 struct VerificationTests {
+  private typealias Files = VerificationFiles
+
   private let place: Workplace
 
   init() throws { place = try Workplace() }
-
-  private static func token(_ number: Int, prefix: String = "00") -> String {
-    let digits = String(number, radix: 16)
-    return prefix + String(repeating: "0", count: 64 - prefix.count - digits.count) + digits
-  }
-
-  /// Nine tokens arrive, the tenth is refused, and a line holds no token.
-  private struct Files {
-    var account = Self.account()
-    var list = [
-      "10,\(VerificationTests.token(10, prefix: "dead")),rejected,8 invalid token",
-      "11,nonsense,rejected,malformed token",
-    ]
-    var record =
-      (1...9).map { VerificationTests.line(VerificationTests.token($0)) }
-      + [VerificationTests.line(VerificationTests.token(10, prefix: "dead"), refused: "8")]
-
-    static func account(
-      submitted: Int = 11, confirmed: Int = 9, invalid: Int = 1, malformed: Int = 1, unknown: Int = 0, copies: Int = 0
-    ) -> String {
-      """
-      {"apps":{"news":{"submitted":\(submitted),"accepted":{"confirmed":\(confirmed),"quiet":0},\
-      "rejected":{"total":\(invalid + malformed),\
-      "byReason":{"8 invalid token":\(invalid),"malformed token":\(malformed)}},\
-      "suppressed":0,"expired":0,"held":0,"cancelled":0,"unknown":\(unknown),"resent":\(copies),\
-      "possibleDuplicates":\(copies),"possibleCopies":\(copies),"notes":[],"neverRead":[]}},\
-      "seconds":1.000,"perSecond":11.000}
-      """
-    }
-  }
-
-  private static func line(_ token: String, app: String = "com.example.news", refused: String? = nil) -> String {
-    "{\"app\":\"\(app)\",\"connection\":1,\"command\":2,\"identifier\":1,\"token\":\"\(token)\",\"payload\":null"
-      + (refused.map { ",\"refused\":\($0)" } ?? "") + "}"
-  }
 
   private func verify(
     topics: [String: String] = [:], _ change: (inout Files) -> Void = { _ in }
   ) throws -> Verification {
     var files = Files()
     change(&files)
+    try files.write(to: place)
     return try Verification(
-      account: place.write(files.account, to: "account.json"),
-      outcomes: place.write(
-        (["line,token,outcome,reason"] + files.list).joined(separator: "\n") + "\n", to: "list.csv"),
-      record: place.write(files.record.map { $0 + "\n" }.joined(), to: "record.jsonl"), topics: topics)
+      account: place.path("account.json"), outcomes: place.path("list.csv"), record: place.path("record.jsonl"),
+      topics: topics)
   }
 
   /// Expects a difference that is described in these words.
@@ -76,7 +42,7 @@ struct VerificationTests {
 
   @Test("two topics that may both be the app are an error that asks for one")
   func ambiguousTopic() throws {
-    let other: (inout Files) -> Void = { $0.record.append(Self.line(Self.token(1), app: "org.example.news")) }
+    let other: (inout Files) -> Void = { $0.record.append(Files.line(Files.token(1), app: "org.example.news")) }
     let error = #expect(throws: CarillonError.self) { try verify(other) }
     #expect(error?.message.contains("both be the app news: name its topic, as in news=com.example.news") == true)
     #expect(try verify(topics: ["news": "com.example.news"], other).apps.map(\.id) == ["news"])
@@ -84,7 +50,7 @@ struct VerificationTests {
 
   @Test("a row that the list lacks")
   func missingRow() throws {
-    let refused = Self.token(10, prefix: "dead")
+    let refused = Files.token(10, prefix: "dead")
     try expectDifference("news: \(refused) was refused with 8, and is not listed") { $0.list.removeFirst() }
     try expectDifference("news, rejected: malformed token: 1 in the account, 0 in the list") {
       $0.list.removeLast()
@@ -94,14 +60,14 @@ struct VerificationTests {
   @Test("a row too many: of a token that was accepted, that never arrived, or that is there already")
   func extraRow() throws {
     try expectDifference("news, line 3: is listed as rejected, 8 invalid token, but was accepted") {
-      $0.list.append("3,\(Self.token(3)),rejected,8 invalid token")
+      $0.list.append("3,\(Files.token(3)),rejected,8 invalid token")
     }
     try expectDifference("but the record has no refusal of it") {
-      $0.list.append("12,\(Self.token(12)),rejected,8 invalid token")
+      $0.list.append("12,\(Files.token(12)),rejected,8 invalid token")
     }
     try expectDifference("line 11 of news is listed twice") { $0.list.append($0.list[1]) }
     try expectDifference("news, line 4: is listed as cancelled, but was accepted") {
-      $0.list.append("4,\(Self.token(4)),cancelled,")
+      $0.list.append("4,\(Files.token(4)),cancelled,")
     }
   }
 
@@ -125,7 +91,10 @@ struct VerificationTests {
         Files.account(submitted: 12, invalid: 2)
       ),
       ("news, unknown: 1 in the account, 0 in the list", Files.account(submitted: 12, unknown: 1)),
-      ("news: 12 were submitted by the account, and its outcomes are 11 together", Files.account(submitted: 12)),
+      (
+        "news: 12 were submitted by the account, and its outcomes are 11 together",
+        Files.account(submitted: 12)
+      ),
     ])
   func wrongCount(sentence: String, account: String) throws {
     try expectDifference(sentence) { $0.account = account }
@@ -134,10 +103,10 @@ struct VerificationTests {
   @Test("a notification that arrived, and is not in the account; an app that it does not name")
   func strangers() throws {
     try expectDifference("news, accepted: 9 in the account, 10 in the record") {
-      $0.record.append(Self.line(Self.token(77)))
+      $0.record.append(Files.line(Files.token(77)))
     }
     try expectDifference("the record has 1 lines of com.example.chat, and the account does not name it") {
-      $0.record.append(Self.line(Self.token(1), app: "com.example.chat"))
+      $0.record.append(Files.line(Files.token(1), app: "com.example.chat"))
     }
   }
 
@@ -157,7 +126,7 @@ struct VerificationTests {
     for hasArrived in [true, false] {
       let verification = try verify { files in
         files.account = Files.account(confirmed: 8, unknown: 1)
-        files.list.append("9,\(Self.token(9)),unknown,")
+        files.list.append("9,\(Files.token(9)),unknown,")
         if !hasArrived { files.record.remove(at: 8) }
       }
       #expect(verification.differenceCount == 0, "\(verification.differences)")

@@ -9,43 +9,12 @@ struct VerifyTests {
 
   init() throws { place = try Workplace() }
 
-  private static func token(_ number: Int, prefix: String = "00") -> String { HTTP2Site.token(number, prefix: prefix) }
-
-  /// Nine tokens arrive, the tenth is refused, and a line holds no token.
-  private struct Files {
-    var account = Self.account()
-    var list = [
-      "10,\(VerifyTests.token(10, prefix: "dead")),rejected,8 invalid token", "11,nonsense,rejected,malformed token",
-    ]
-    var record =
-      (1...9).map { VerifyTests.line(VerifyTests.token($0)) }
-      + [VerifyTests.line(VerifyTests.token(10, prefix: "dead"), refused: "8")]
-
-    static func account(
-      submitted: Int = 11, confirmed: Int = 9, invalid: Int = 1, malformed: Int = 1, unknown: Int = 0, copies: Int = 0
-    ) -> String {
-      """
-      {"apps":{"news":{"submitted":\(submitted),"accepted":{"confirmed":\(confirmed),"quiet":0},\
-      "rejected":{"total":\(invalid + malformed),\
-      "byReason":{"8 invalid token":\(invalid),"malformed token":\(malformed)}},\
-      "suppressed":0,"expired":0,"held":0,"cancelled":0,"unknown":\(unknown),"resent":\(copies),\
-      "possibleDuplicates":\(copies),"possibleCopies":\(copies),"notes":[],"neverRead":[]}},\
-      "seconds":1.000,"perSecond":11.000}
-      """
-    }
-  }
-
-  private static func line(_ token: String, app: String = "com.example.news", refused: String? = nil) -> String {
-    "{\"app\":\"\(app)\",\"connection\":1,\"command\":2,\"identifier\":1,\"token\":\"\(token)\",\"payload\":null"
-      + (refused.map { ",\"refused\":\($0)" } ?? "") + "}"
-  }
-
-  private func verify(_ change: (inout Files) -> Void = { _ in }, _ arguments: [String] = []) async throws -> Ending {
-    var files = Files()
+  private func verify(
+    _ change: (inout VerificationFiles) -> Void = { _ in }, _ arguments: [String] = []
+  ) async throws -> Ending {
+    var files = VerificationFiles()
     change(&files)
-    try place.write(files.account, to: "account.json")
-    try place.write((["line,token,outcome,reason"] + files.list).joined(separator: "\n") + "\n", to: "list.csv")
-    try place.write(files.record.map { $0 + "\n" }.joined(), to: "record.jsonl")
+    try files.write(to: place)
     return try await ChildProcess.run(
       ["verify", "--account", "account.json", "--outcomes", "list.csv", "--record", "record.jsonl"] + arguments,
       directory: place.url)
@@ -66,7 +35,8 @@ struct VerifyTests {
 
         """)
     let json = try await verify({ _ in }, ["--json"])
-    #expect(json.status == 0 && json.output.hasPrefix(#"{"agrees":true,"recordLines":10,"listRows":2,"#), "\(json)")
+    #expect(json.status == 0, "\(json)")
+    #expect(json.output.hasPrefix(#"{"agrees":true,"recordLines":10,"listRows":2,"#), "\(json)")
   }
 
   @Test("differences are listed, with exit status 1")
@@ -113,7 +83,8 @@ struct VerifyTests {
     try site.place.write(sent.output, to: "account.json")
     let arguments = ["verify", "--account", "account.json", "--outcomes", "list.csv", "--record", "truth.jsonl"]
     let equal = try await site.run(arguments)
-    #expect(equal.status == 0 && equal.output.contains("rejected: 410 Unregistered"), "\(equal)")
+    #expect(equal.status == 0, "\(equal)")
+    #expect(equal.output.contains("rejected: 410 Unregistered"), "\(equal)")
     let list = try site.place.read("list.csv")
     try site.place.write(list.replacing("410 Unregistered", with: "400 BadDeviceToken"), to: "list.csv")
     let different = try await site.run(arguments)
@@ -133,7 +104,7 @@ struct VerifyTests {
     let line = try #require(await simulator.line(0), "the simulator did not start: \(simulator.errors)")
     let port = try #require(line.firstMatch(of: /"gateway":(\d+)/)).1
     try place.write(#"{"aps":{"alert":"Hello"}}"#, to: "hello.json")
-    let tokens = (1...60).map { Self.token($0, prefix: $0 % 20 == 0 ? "dead" : "00") } + ["nonsense"]
+    let tokens = (1...60).map { HTTP2Site.token($0, prefix: $0 % 20 == 0 ? "dead" : "00") } + ["nonsense"]
     try place.write(tokens.joined(separator: "\n") + "\n", to: "tokens.txt")
     let sent = try await ChildProcess.run(
       [
@@ -147,10 +118,12 @@ struct VerifyTests {
     try place.write(sent.output, to: "account.json")
     let arguments = ["verify", "--account", "account.json", "--outcomes", "list.csv", "--record", "record.jsonl"]
     let equal = try await ChildProcess.run(arguments, directory: place.url)
-    #expect(equal.status == 0 && equal.output.contains("rejected: 8 invalid token"), "\(equal)")
+    #expect(equal.status == 0, "\(equal)")
+    #expect(equal.output.contains("rejected: 8 invalid token"), "\(equal)")
     let rows = try place.read("list.csv").split(separator: "\n", omittingEmptySubsequences: false)
     try place.write(rows.filter { !$0.hasPrefix("20,") }.joined(separator: "\n"), to: "list.csv")
     let different = try await ChildProcess.run(arguments, directory: place.url)
-    #expect(different.status == 1 && different.output.contains("was refused with 8, and is not listed"), "\(different)")
+    #expect(different.status == 1, "\(different)")
+    #expect(different.output.contains("was refused with 8, and is not listed"), "\(different)")
   }
 }
