@@ -73,19 +73,21 @@ struct HTTP2Site {
 
   /// Kills a sender when the service's record has this many bytes. Uses a thread of its own,
   /// because those of the tests may all be busy.
-  func kill(_ sender: ChildProcess, afterRecording byteCount: Int) async {
+  func kill(_ sender: ChildProcess, afterRecording byteCount: Int) async throws {
     let record = place.path("truth.jsonl")
-    await withCheckedContinuation { continuation in
+    let end = ContinuousClock.now + .seconds(600)
+    let isInTime = await withCheckedContinuation { continuation in
       Thread.detachNewThread {
         func recordedByteCount() -> Int {
           (try? FileManager.default.attributesOfItem(atPath: record)[.size] as? Int) ?? 0
         }
-        while !sender.hasEnded, recordedByteCount() < byteCount { usleep(2_000) }
+        while !sender.hasEnded, recordedByteCount() < byteCount, ContinuousClock.now < end { usleep(2_000) }
         sender.send(SIGKILL)
-        continuation.resume()
+        continuation.resume(returning: ContinuousClock.now < end)
       }
     }
     _ = await sender.ending()
+    try #require(isInTime, "the service's record has fewer than \(byteCount) bytes after 10 minutes")
   }
 
   static func token(_ number: Int, prefix: String = "00") -> String {

@@ -63,7 +63,7 @@ internal import Testing
       """, to: "carillon.yaml")
     let flags = ["--payload", "hello.json", "--tokens", "tokens.txt", "--journal", "journal", "--outcomes", "out.csv"]
     let sender = try ChildProcess(["send", "--config", "carillon.yaml"] + flags, directory: site.place.url)
-    await site.kill(sender, afterRecording: 150_000)
+    try await site.kill(sender, afterRecording: 150_000)
     #expect(await sender.ending().status == 128 + SIGKILL)
     // The list is lost, but the journal has the rows.
     let header = "line,token,outcome,reason,gone-since\n"
