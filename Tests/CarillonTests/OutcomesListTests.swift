@@ -116,9 +116,7 @@ struct OutcomesListTests {
     }
   }
 
-  @Test(
-    "devices missing from the list of gone devices are appended again from the list of outcomes; those without a known token are counted"
-  )
+  @Test("missing gone devices are appended again from the list of outcomes; those without a known token are counted")
   func gone() throws {
     try FileManager.default.createDirectory(atPath: place.path("journal"), withIntermediateDirectories: false)
     try place.write("timestamp,token\n1700000000,aa\n", to: "gone.csv")

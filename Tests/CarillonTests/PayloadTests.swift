@@ -45,8 +45,8 @@ internal import Testing
     payload.liveActivity = activity
     #expect(
       Self.text(payload)
-        == #"{"aps":{"relevance-score":75.0,"stale-date":1700000100,"content-state":{"score":3},"timestamp":1700000000,"#
-        + #""event":"start","attributes-type":"Match","attributes":{"home":"A"}}}"#)
+        == #"{"aps":{"relevance-score":75.0,"stale-date":1700000100,"content-state":{"score":3},"#
+        + #""timestamp":1700000000,"event":"start","attributes-type":"Match","attributes":{"home":"A"}}}"#)
   }
 
   @Test("everything else that aps knows")

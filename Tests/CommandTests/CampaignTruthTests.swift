@@ -45,8 +45,9 @@ struct CampaignTruthTests {
     let text = """
       {"apps":{"news":{"submitted":200,"accepted":{"confirmed":\(accepted.count),"quiet":0},\
       "rejected":{"total":\(rows.count),"byReason":{\(byReason)}},\
-      "suppressed":0,"expired":0,"held":0,"cancelled":0,"unknown":0,"resent":0,"possibleDuplicates":\(possibleDuplicates),\
-      "possibleCopies":\(copies ?? possibleDuplicates),"notes":[],"neverRead":[]}},"seconds":1,"perSecond":1}
+      "suppressed":0,"expired":0,"held":0,"cancelled":0,"unknown":0,"resent":0,\
+      "possibleDuplicates":\(possibleDuplicates),"possibleCopies":\(copies ?? possibleDuplicates),\
+      "notes":[],"neverRead":[]}},"seconds":1,"perSecond":1}
       """
     let account = try #require(SentAccount(Ending(status: 1, output: text, errors: "")))
     return CampaignTruth(

@@ -94,9 +94,8 @@ struct CrashScenario: CustomStringConvertible {
       switch ending.status {
       case 128 + SIGKILL:
         result.killCount += 1
-        result.log.append(
-          "killed at \(await site.gateway.acceptedCount) arrivals\(ending.errors.isEmpty ? "" : "; standard error: \(ending.errors)")"
-        )
+        let errors = ending.errors.isEmpty ? "" : "; standard error: \(ending.errors)"
+        result.log.append("killed at \(await site.gateway.acceptedCount) arrivals\(errors)")
         isBegun = true
         if SentAccount(ending) != nil { printed = ending }
         if isAway {

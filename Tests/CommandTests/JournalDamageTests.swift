@@ -77,12 +77,9 @@ extension JournalCampaigns {
       let resumed = try await site.resume(["--skip-damaged"])
       #expect(
         resumed.errors.matches(of: /journal: damaged: segment-000000000001\.lz4, byte \d+:/).count == 2, "\(resumed)")
-      let lost = try #require(
-        resumed.errors.firstMatch(
-          of:
-            /(\d+) records are known to be lost, and with them the fate of (\d+) notifications, which count as unknown/),
-        "\(resumed)"
-      )
+      let line =
+        /(\d+) records are known to be lost, and with them the fate of (\d+) notifications, which count as unknown/
+      let lost = try #require(resumed.errors.firstMatch(of: line), "\(resumed)")
       let account = try #require(SentAccount(resumed)?.apps["news"], "\(resumed)")
       #expect(account.submitted == Self.count, "\(resumed)")
       #expect(account.sum == Self.count, "\(resumed)")

@@ -110,12 +110,12 @@ extension JournalCampaigns {
       try site.place.write("line,token,outcome,reason\n", to: JournalSite.outcomes)
       let resumed = try await site.resume()
       #expect(resumed.errors.contains("outcomes.csv lacked "))
-      let found = try #require(
-        try
-          /lacked (\d+) rows .* settled; (\d+) rows? (?:is|are) written again(?:; (\d+) cannot be, .* \((\d+) rejected\))?\.\n/
-          .firstMatch(
-            in: resumed.errors),
-        "\(resumed)")
+      let line =
+        #/
+        lacked\ (\d+)\ rows\ .*\ settled;\ (\d+)\ rows?\ (?:is|are)\ written\ again
+        (?:;\ (\d+)\ cannot\ be,\ .*\ \((\d+)\ rejected\))?\.\n
+        /#
+      let found = try #require(try line.firstMatch(in: resumed.errors), "\(resumed)")
       // How many tokens of settled notifications the journal still has depends on where its
       // segments end.
       let (lacked, restored, lost) = (Int(found.1) ?? 0, Int(found.2) ?? 0, found.3.flatMap { Int($0) } ?? 0)

@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
-"""A gateway for the binary provider protocol that shares no code with Carillon, for tests: Python and its standard library only.
+"""A gateway for the binary provider protocol that shares no code with Carillon, for tests.
+
+It needs Python and its standard library only.
 
 usage: ForeignGateway.py CERTIFICATE KEY CLIENT-AUTHORITY RECORD BEHAVIOUR-AS-JSON
 
-Listens on a free port of the loopback, prints {"port": N} and serves until it gets SIGTERM; then writes RECORD, one line for each token
-("token times-accepted times-refused"), prints the sums and ends.
+Listens on a free port of the loopback, prints {"port": N} and serves until it gets SIGTERM. Then it
+writes RECORD, one line for each token ("token times-accepted times-refused"), prints the sums and
+ends.
 
 Behaviour (all optional):
   host            address to listen on
@@ -13,7 +16,8 @@ Behaviour (all optional):
   status          of the error response (default 8)
   identifier      real | zero | foreign
   delay           seconds before the reply; what arrives meanwhile is read and thrown away
-  split           records: every byte a TLS record of its own; segments: one record, every byte of it a TCP segment of its own
+  split           records: every byte is a TLS record of its own
+                  segments: one record, and every byte of it is a TCP segment of its own
   shutdown        after so many good frames on a connection: status 10 naming the last of them
   shutdownLead    so many frames more are read, and not accepted, before that answer is written
   closeAfter      after so many good frames on a connection: `closeReply` (close | fin | notify | reset)
