@@ -179,7 +179,9 @@ struct ServeShellTests {
     let lines = service.process.errors.split(separator: "\n")
     let events = try lines.map { try JSONDecoder().decode(Event.self, from: Data($0.utf8)) }
     let request = try #require(events.first { $0.route == "/v1/apps/{app}/notifications" })
-    #expect(request.level == "debug" && request.request != nil && request.time.hasSuffix("Z"))
+    #expect(request.level == "debug")
+    #expect(request.request != nil)
+    #expect(request.time.hasSuffix("Z"))
     #expect(!service.process.errors.contains(token))
     #expect(!service.process.errors.contains(key))
     #expect(!service.process.errors.contains("Hello"))

@@ -34,6 +34,7 @@ struct EndDeadlineTests {
     try await waitUntil("it is told") { !late.all.isEmpty }
     #expect(late.all.count == 1)
     #expect(late.all[0].hasSuffix("."))
-    #expect(ended.all.isEmpty && idle.all.isEmpty)
+    #expect(ended.all.isEmpty)
+    #expect(idle.all.isEmpty)
   }
 }

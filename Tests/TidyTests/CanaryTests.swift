@@ -63,6 +63,9 @@ struct CanaryTests {
       expected: "a comment of 106 columns"),
     Planted(
       path: "ops/test", text: "# \(String(repeating: "a ", count: 50))\n", expected: "a comment of 102 columns"),
+    Planted(
+      path: "Tests/PushWireTests/A.swift", text: "#expect(\n  a.b { $0 && $1 } == c[0]\n    && d, \"e\")\n",
+      expected: "an expectation of several conditions"),
     Planted(path: "ops/server.pem", text: "anything\n", expected: "key material"),
     Planted(
       path: "Tests/Support/A.swift",
@@ -93,6 +96,7 @@ struct CanaryTests {
       func taskList() { reprint(1); footprint(2); log.print(3) }
       let unsafeValue = asCharacter("a")
       let relative = "ops/work/file"
+      #expect(a.allSatisfy { $0.b && $0.c } == (d && e), "f && g"); if h && i { #require(j) }
       """##
     let findings = try Rules.allFindings(in: SourceFile(path: "Sources/PushEngine/A.swift", text: text))
     #expect(findings.isEmpty, "\(findings)")

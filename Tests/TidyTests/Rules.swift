@@ -135,6 +135,29 @@ enum Rules {
     return findings
   }
 
+  /// Finds expectations that join conditions with `&&`. A failure would not say which does not hold.
+  static func joinedConditions(in file: SourceFile) -> [Finding] {
+    guard file.isSwift, file.code.mentions("&&") else { return [] }
+    return file.code.matches(of: #/#(?:expect|require)\(/#).filter { call in
+      var (depth, previous) = (1, UInt8(ascii: " "))
+      for byte in file.code[call.range.upperBound...].utf8 {
+        switch byte {
+        case UInt8(ascii: "("), UInt8(ascii: "["), UInt8(ascii: "{"): depth += 1
+        case UInt8(ascii: ")"), UInt8(ascii: "]"), UInt8(ascii: "}"): depth -= 1
+        case UInt8(ascii: "&") where previous == byte && depth == 1: return true
+        default: break
+        }
+        guard depth > 0 else { return false }
+        previous = byte
+      }
+      return false
+    }.map { call in
+      Finding(
+        path: file.path, line: file.code[..<call.range.lowerBound].utf8.count { $0 == UInt8(ascii: "\n") } + 1,
+        message: "an expectation of several conditions: split it at &&")
+    }
+  }
+
   static let lineLimit = 500
 
   static func tooLong(_ file: SourceFile) -> [Finding] {
@@ -199,7 +222,7 @@ enum Rules {
 
   static func allFindings(in file: SourceFile) throws -> [Finding] {
     var findings = unexplainedSendable(in: file) + tooLong(file) + keyMaterial(in: file) + Arrows.findings(in: file)
-    findings += wideComments(in: file)
+    findings += wideComments(in: file) + joinedConditions(in: file)
     for rule in banned + [machinePath] { findings += try rule.findings(in: file) }
     return findings
   }

@@ -30,6 +30,11 @@ struct TidyTests {
     try expectNone(sources().flatMap(Rules.unexplainedSendable))
   }
 
+  @Test("every expectation checks one condition")
+  func joinedConditions() throws {
+    try expectNone(sources().flatMap(Rules.joinedConditions))
+  }
+
   @Test("no file is longer than 500 lines")
   func fileLength() throws {
     try expectNone(sources().flatMap(Rules.tooLong))

@@ -97,7 +97,7 @@ struct BridgeValueTests {
     for seconds in stride(from: 1, through: 86_400 * 30, by: 1009) as StrideThrough<Int> {
       let expiration = now + UInt32(seconds)
       let rounded = BridgePreparation.rounded(expiration, now: now)
-      #expect(rounded >= expiration && Double(rounded - expiration) <= Double(seconds) / 16)
+      #expect((expiration...expiration + UInt32(seconds / 16)).contains(rounded))
       steps.insert(rounded)
     }
     #expect(steps.count < 600)

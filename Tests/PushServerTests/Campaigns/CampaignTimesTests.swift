@@ -124,13 +124,17 @@ struct CampaignTimesTests {
       CampaignTimes.Part(number: $0, dueAt: now.after(seconds: Int64($0 - 1) * 60), zones: ["Europe/Berlin"])
     }
     let turn = try Self.times(Self.local).turn(parts, now: now)
-    #expect(turn.sending == [0, 1] && turn.resting.isEmpty && turn.next == parts[2].dueAt)
+    #expect(turn.sending == [0, 1])
+    #expect(turn.resting.isEmpty)
+    #expect(turn.next == parts[2].dueAt)
     let dry = try Self.times(Self.local + #","dryRun":true"#, quiet: "00:00-23:59").turn(parts, now: now)
-    #expect(dry.sending == [0, 1, 2] && dry.next == nil)
+    #expect(dry.sending == [0, 1, 2])
+    #expect(dry.next == nil)
     // A campaign at one time for all is held as a whole.
     let whole = try Self.times(quiet: "22:00-08:00")
     let night = whole.turn([CampaignTimes.Part(number: 0, dueAt: now)], now: now)
-    #expect(try night.sending == [0] && night.next == Self.instant("2026-07-01T22:00:00+02:00"))
+    #expect(night.sending == [0])
+    #expect(try night.next == Self.instant("2026-07-01T22:00:00+02:00"))
   }
 
   @Test("in every zone, a part never sends while its clocks show quiet hours, and none rests for longer than they last")
@@ -153,7 +157,8 @@ struct CampaignTimesTests {
         let next = try #require(turn.next, note)
         #expect(next > now, note)
         if let until = turn.restingUntil {
-          #expect(until == next && times.turn([part], now: until).sending == [0], note)
+          #expect(until == next, note)
+          #expect(times.turn([part], now: until).sending == [0], note)
         } else {
           // It looks again before it would send in quiet hours.
           for second in stride(from: now.seconds, to: next.seconds, by: 1800) {
