@@ -30,9 +30,9 @@ struct BridgeCrashTests {
     let bridge = try BridgeSite()
     let upstream = try await bridge.site.simulate(rules: Self.rules)
     // Two providers, each with a memory of its own.
-    let old = try #require(
-      CertificateMaker.makeAll(in: bridge.site.place.path("old"), topics: ["com.example.old"], at: 1_000_000_000)
-        .apps["com.example.old"])
+    let expired = try CertificateMaker.makeAll(
+      in: bridge.site.place.path("old"), topics: ["com.example.old"], at: 1_000_000_000)
+    let old = try #require(expired.apps["com.example.old"])
     try bridge.configure(upstream, app: "    bridge: { clients: [\(old.certificate)] }", sync: sync)
     var service = try await bridge.startWithOwnPort()
     let loads = [Load(first: 0, count: 4000), Load(first: 10_000, count: 3000)]

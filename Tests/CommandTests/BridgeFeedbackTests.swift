@@ -121,7 +121,7 @@ struct BridgeFeedbackTests {
       service.api, "/v1/apps/news/devices/\(Self.token(9))", key: key, body: "{}", method: "PUT")
     #expect(reply.status == 201)
     let devices = try await bridge.feedback(service.feedback).devices
-    #expect(devices.map(\.token) == [Self.token(8), Self.token(7)])
+    #expect(devices.map(\.token).sorted() == [Self.token(7), Self.token(8)])
     #expect(devices.map(\.status) == [1_700_000_000, 1_700_000_000])
     #expect(try await bridge.feedback(service.feedback).devices.isEmpty)
     try await stop(service, upstream)
@@ -142,7 +142,7 @@ struct BridgeFeedbackTests {
     let text = try bridge.site.place.read("carillon.yaml")
     let head = try #require(text.range(of: "apps:\n")).upperBound
     try bridge.site.place.write(
-      text[..<head] + """
+      String(text[..<head]) + """
           - id: news
             topic: \(HTTP2Site.topic)
             gateway: "localhost:\(gateway)"
@@ -172,9 +172,9 @@ struct BridgeFeedbackTests {
     let first = try await read(bridge, service, wanted: "go")
     #expect(try await bridge.feedback(service.feedback).devices.isEmpty)
     try bridge.site.place.write("", to: "go")
-    let reading = try await reading(first)
-    #expect(reading.end == "closed")
-    #expect(reading.devices.map(\.token) == tokens)
+    let whole = try await reading(first)
+    #expect(whole.end == "closed")
+    #expect(whole.devices.map(\.token) == tokens)
     try await waitUntil("the list is cleared") {
       let reply = try await bridge.serve.request(service.admin, "/metrics").text
       return reply.contains(#"carillon_bridge_feedback_total{app="news"} 5000"#)
