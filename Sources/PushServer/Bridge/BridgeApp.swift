@@ -43,7 +43,7 @@ final class BridgeApp: Sendable {
     self.note = note
     self.memory = memory
     self.budget = budget
-    state = Mutex(State(ledger: BridgeLedger(memory, budget: budget)))
+    state = Mutex(State(ledger: BridgeLedger(memory, pool: budget)))
   }
 
   var counts: BridgeCounts { state.withLock { $0.counts } }

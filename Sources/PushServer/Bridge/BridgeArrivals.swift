@@ -35,7 +35,7 @@ struct BridgeArrivals: BridgeIntake {
     self.logger = logger
     var limits = memory
     limits.count = client.app.trailLimit(client.fingerprint)
-    trail = BridgeTrail(limits, budget: client.app.budget)
+    trail = BridgeTrail(limits, pool: client.app.budget)
   }
 
   /// Called before the bytes of a read.

@@ -9,9 +9,10 @@ internal import PushWire
 /// closes.
 ///
 /// The list counts as handed out when the client's system has acknowledged all of it and the client
-/// has closed in good order. Otherwise the next client gets it again. A client that reads slowly has
-/// all the time it needs; one that takes nothing more is disconnected. A list that breaks off ends
-/// with a reset, so that nobody takes it for the whole one. Used on its channel's event loop only.
+/// has closed in good order. Otherwise the next client gets it again. A client that reads slowly
+/// has all the time it needs; one that takes nothing more is disconnected. A list that breaks off
+/// ends with a reset, so that no client takes it for the whole one. Used on its channel's event
+/// loop only.
 final class BridgeFeedbackHandler: ChannelDuplexHandler {
   typealias InboundIn = ByteBuffer
   typealias OutboundIn = ByteBuffer

@@ -19,7 +19,7 @@ package struct BridgeLedger: Sendable {
   }
 
   private let limits: ForwardedMemory.Limits
-  private let budget: MemoryBudget
+  private let pool: (any MemoryPool)?
   /// Lines of frames that were forwarded on the connection that waits for them.
   private var fresh = WaitingLines()
   /// All others.
@@ -30,10 +30,10 @@ package struct BridgeLedger: Sendable {
   /// ``takeAlreadyDelivered()``.
   private var alreadyDelivered = 0
 
-  /// - Parameter budget: of all memories.
-  package init(_ limits: ForwardedMemory.Limits = ForwardedMemory.Limits(), budget: MemoryBudget? = nil) {
+  /// - Parameter pool: of all memories; nil: they are bounded by their numbers only.
+  package init(_ limits: ForwardedMemory.Limits = ForwardedMemory.Limits(), pool: (any MemoryPool)? = nil) {
     self.limits = limits
-    self.budget = budget ?? MemoryBudget(byteCount: limits.byteCount)
+    self.pool = pool
   }
 
   /// Lines whose outcome a connection waits for.
@@ -55,7 +55,7 @@ package struct BridgeLedger: Sendable {
       _ = fresh.take(entry.line)
       waiting[entry.line] = .memory(client: client, digest)
     }
-    drop(memories[client, default: ForwardedMemory(limits, budget: budget)].remember(digest, entry, at: time))
+    drop(memories[client, default: ForwardedMemory(limits, pool: pool)].remember(digest, entry, at: time))
   }
 
   /// Whether anything of this client's may come again.

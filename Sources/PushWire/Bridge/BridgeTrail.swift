@@ -5,7 +5,7 @@
 /// only its digest and two bytes for its answer. What neighbours share is kept once for all of
 /// them.
 ///
-/// Bounded by number, by the budget of all memories and by age. Frames without an answer stay: the
+/// Bounded by number, by the pool of all memories and by age. Frames without an answer stay: the
 /// session bounds those, and the age counts from the answer.
 package struct BridgeTrail: Sendable {
   package struct Frame: Hashable, Sendable {
@@ -49,9 +49,9 @@ package struct BridgeTrail: Sendable {
   private let age: Duration
   /// Frames that are kept, beside those without an answer.
   private var limit: Int
-  /// `limit`, or less while the budget is used up.
+  /// `limit`, or less while the pool is used up.
   private var currentLimit: Int
-  private let share: MemoryBudget.Share
+  private let share: (any MemoryShare)?
   // Circular, with as many places: a frame's place is its number modulo that, a power of two.
   private var digests = [FrameDigest](repeating: FrameDigest(high: 0, low: 0), count: Self.freeCapacity)
   private var answers = [UInt16](repeating: FrameAnswer.noCode, count: Self.freeCapacity)
@@ -74,10 +74,10 @@ package struct BridgeTrail: Sendable {
 
   /// - Parameters:
   ///   - limits: how many frames are kept, and how long.
-  ///   - budget: of all memories.
-  package init(_ limits: ForwardedMemory.Limits, budget: MemoryBudget? = nil) {
+  ///   - pool: of all memories; nil: it is bounded by its number only.
+  package init(_ limits: ForwardedMemory.Limits, pool: (any MemoryPool)? = nil) {
     (limit, currentLimit, age) = (limits.count, limits.count, limits.age)
-    share = MemoryBudget.Share(of: budget ?? MemoryBudget(byteCount: limits.byteCount))
+    share = pool?.share()
   }
 
   package mutating func took(_ digest: FrameDigest, line: ForwardedLine?, answer: FrameAnswer?) {
@@ -256,8 +256,8 @@ package struct BridgeTrail: Sendable {
   private func takeShare(capacity: Int? = nil, stretchLimit: Int? = nil, isNeeded: Bool) -> Bool {
     let places = (capacity ?? digests.count) - Self.freeCapacity
     let stretches = (stretchLimit ?? self.stretchLimit) - Self.freeStretchCount
-    return share.set(
-      places * Self.byteCountPerPlace + stretches * MemoryLayout<Stretch>.stride, isNeeded: isNeeded)
+    let byteCount = places * Self.byteCountPerPlace + stretches * MemoryLayout<Stretch>.stride
+    return share?.set(byteCount, isNeeded: isNeeded) ?? true
   }
 
   private mutating func resize(_ count: Int) {

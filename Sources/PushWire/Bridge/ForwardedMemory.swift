@@ -6,7 +6,7 @@
 /// time. Each entry counts once, so two equal notifications that were forwarded are recognised
 /// twice.
 ///
-/// Bounded by number, by the budget of all memories, and by age. The age counts from the answer: an
+/// Bounded by number, by the pool of all memories, and by age. The age counts from the answer: an
 /// entry without one is still going to be sent, and stays.
 package struct ForwardedMemory: Sendable {
   package struct Limits: Hashable, Sendable {
@@ -46,7 +46,7 @@ package struct ForwardedMemory: Sendable {
   }
 
   private let limits: Limits
-  private let share: MemoryBudget.Share
+  private let share: (any MemoryShare)?
   // Circular, in the order of time: an entry's place is its number modulo that, a power of two.
   private var slots: [Slot] = []
   private var first: UInt64 = 0
@@ -58,11 +58,11 @@ package struct ForwardedMemory: Sendable {
   private var unansweredCount = 0
 
   private static let leastCapacity = 16
-  static let byteCountPerPlace = MemoryLayout<Slot>.stride + 2 * MemoryLayout<UInt32>.stride
+  package static let byteCountPerPlace = MemoryLayout<Slot>.stride + 2 * MemoryLayout<UInt32>.stride
 
-  package init(_ limits: Limits = Limits(), budget: MemoryBudget? = nil) {
+  package init(_ limits: Limits = Limits(), pool: (any MemoryPool)? = nil) {
     self.limits = limits
-    share = MemoryBudget.Share(of: budget ?? MemoryBudget(byteCount: limits.byteCount))
+    share = pool?.share()
   }
 
   package var isEmpty: Bool { count == 0 }
@@ -171,7 +171,7 @@ package struct ForwardedMemory: Sendable {
     let capacity = max(Self.leastCapacity, slots.count * 2)
     // Nothing that has an answer could go in its place.
     let isNeeded = slots.isEmpty || !isAnswered && unansweredCount == count
-    if share.set(capacity * Self.byteCountPerPlace, isNeeded: isNeeded) { return resize(capacity) }
+    if takeShare(capacity, isNeeded: isNeeded) { return resize(capacity) }
     while Int(next - first) == slots.count {
       if slots[place(first)].isHeld { dropOldest(&forgotten) } else { first += 1 }
     }
@@ -190,7 +190,11 @@ package struct ForwardedMemory: Sendable {
     slots = kept
     table = [UInt32](repeating: 0, count: capacity * 2)
     for place in 0..<Int(next) { insert(place) }
-    _ = share.set(capacity * Self.byteCountPerPlace, isNeeded: true)
+    _ = takeShare(capacity, isNeeded: true)
+  }
+
+  private func takeShare(_ capacity: Int, isNeeded: Bool) -> Bool {
+    share?.set(capacity * Self.byteCountPerPlace, isNeeded: isNeeded) ?? true
   }
 
   // MARK: The table

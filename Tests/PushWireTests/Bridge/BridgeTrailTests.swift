@@ -84,13 +84,11 @@ struct BridgeTrailTests {
     }
   }
 
-  @Test("frames without an answer stay, the others go after their time, and memory is given back")
+  @Test("frames without an answer stay, the others go after their time")
   func age() {
-    let budget = MemoryBudget(byteCount: 64 << 20)
-    var trail = BridgeTrail(Self.limits(100_000, age: 600), budget: budget)
+    var trail = BridgeTrail(Self.limits(100_000, age: 600))
     var now = Instant(nanoseconds: 1_000_000_000_000)
     Self.fill(&trail, 20_000, isAnswered: false)
-    #expect(budget.usedByteCount > 20_000 * 18)
     for _ in 0..<30 {
       now = now + .seconds(30)
       trail.sweep(limit: 100_000, now: now)
@@ -102,42 +100,6 @@ struct BridgeTrailTests {
       #expect(trail.frames(from: 0, now: now).count == (step <= 20 ? 20_000 : 1), "\(step) half minutes later")
       now = now + .seconds(30)
     }
-    #expect(budget.usedByteCount == 0)
-  }
-
-  @Test("connections share a budget; each has some frames whatever the others have")
-  func budget() {
-    let limit = 1 << 20
-    let budget = MemoryBudget(byteCount: limit)
-    var trails = (0..<100).map { _ in BridgeTrail(Self.limits(65_536), budget: budget) }
-    for index in trails.indices {
-      // Runs that alternate make a stretch of each frame.
-      Self.fill(&trails[index], 5000, stretch: index.isMultiple(of: 2) ? 1 : 50)
-      #expect(budget.usedByteCount <= limit)
-      #expect(trails[index].frames(from: 0, now: .start).count >= 32)
-    }
-    // What one gives back, others get.
-    trails.removeFirst(90)
-    #expect(budget.usedByteCount < limit / 2)
-    for index in trails.indices {
-      trails[index].sweep(limit: 65_536, now: .start)
-      Self.fill(&trails[index], 2000)
-      #expect(trails[index].frames(from: 0, now: .start).count >= 2000)
-    }
-    trails = []
-    #expect(budget.usedByteCount == 0)
-  }
-
-  @Test("frames without an answer are kept although the budget is used up")
-  func needed() {
-    let budget = MemoryBudget(byteCount: 0)
-    var trail = BridgeTrail(Self.limits(100), budget: budget)
-    Self.fill(&trail, 3000, stretch: 1, isAnswered: false)
-    #expect(trail.frames(from: 0, now: .start).count == 3000)
-    trail.answered(0, count: 3000, .accepted)
-    trail.sweep(limit: 100, now: .start)
-    #expect(trail.frames(from: 0, now: .start).count == 100)
-    #expect(budget.usedByteCount < 20_000)
   }
 
   /// The new frames become lines, those in the middle of them too.

@@ -70,33 +70,6 @@ struct ForwardedMemoryTests {
     #expect(memory.count == 50)
   }
 
-  @Test("memories share a budget and give everything back")
-  func budget() {
-    let limit = 1 << 20
-    let budget = MemoryBudget(byteCount: limit)
-    var memories = (0..<10).map { _ in ForwardedMemory(budget: budget) }
-    for index in memories.indices {
-      for number in 0..<5000 as Range<UInt64> {
-        memories[index].remember(digest(number), entry(UInt32(number)), at: .start)
-      }
-      #expect(budget.usedByteCount <= limit + 10 * 16 * ForwardedMemory.byteCountPerPlace)
-      #expect(memories[index].take(digest(4999), now: .start) != nil)
-    }
-    // Entries without an answer are kept all the same.
-    var needed = ForwardedMemory(budget: budget)
-    for number in 0..<5000 as Range<UInt64> {
-      #expect(needed.remember(digest(number), entry(UInt32(number), nil), at: .start).isEmpty)
-    }
-    #expect(needed.count == 5000)
-    memories = []
-    for number in 0..<5000 as Range<UInt64> {
-      needed.answered(entry(UInt32(number)).line, digest(number), .accepted, now: .start)
-    }
-    needed.sweep(now: .start + .seconds(700))
-    #expect(needed.isEmpty)
-    #expect(budget.usedByteCount == 16 * ForwardedMemory.byteCountPerPlace)
-  }
-
   @Test("it is the same as a plain list", arguments: 0..<100)
   func model(seed: Int) {
     var random = SeededGenerator(seed: UInt64(seed))
