@@ -10,7 +10,8 @@ struct BridgeFeedbackTests {
   /// Reads the list with pauses.
   ///
   /// Arguments: port, authorities, certificate, key, seconds before the first byte is read, seconds
-  /// between reads, and a file for which it waits before it reads. Prints "open" after the handshake.
+  /// between reads, and a file for which it waits before it reads. Prints "open" after the
+  /// handshake.
   private static let script = """
     import json, os, socket, ssl, struct, sys, time
     port, ca, cert, key, first, pause, wanted = sys.argv[1:8]
