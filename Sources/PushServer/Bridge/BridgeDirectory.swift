@@ -42,8 +42,8 @@ package struct BridgeDirectory: Sendable {
   private var pins: [String: String] = [:]
   private var topics: [String: [Topic]] = [:]
 
-  /// - Parameter unreadable: called for each file of a certificate that is to be pinned and cannot be
-  ///   read. Default: that is thrown.
+  /// - Parameter unreadable: called for each file of a certificate that is to be pinned and cannot
+  ///   be read. Default: that is thrown.
   /// - Throws: two apps pin the same certificate, or a pin is none.
   package init(
     _ apps: [AppSettings],
