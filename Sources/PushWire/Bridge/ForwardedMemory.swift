@@ -200,7 +200,8 @@ package struct ForwardedMemory: Sendable {
   // MARK: The table
 
   private func home(_ digest: FrameDigest) -> Int {
-    Int(truncatingIfNeeded: (digest.high ^ digest.low) &* 0x9E37_79B9_7F4A_7C15 >> 32) & (table.count - 1)
+    let mixed = (digest.high ^ digest.low) &* 0x9E37_79B9_7F4A_7C15
+    return Int(truncatingIfNeeded: mixed >> 32) & (table.count - 1)
   }
 
   /// Where the table has the first slot with this digest that fits.
