@@ -79,7 +79,7 @@ struct ServeShellTests {
       "shutdown: readiness is denied for 5s, then what is in flight has 20s.",
       "retention: outcomes and campaigns are kept for 168h after their end.",
       "log: info and worse, as json, to standard error.",
-      "app news: campaigns rest at 22:00-08:00, Europe/Berlin.",
+      "app news: campaigns pause during 22:00-08:00, Europe/Berlin.",
       "app radio: its feedback service at push-gateway.example.com:2196 is read every 6h.",
       "app news: its weight is 3, and without progress for 15m it is suspended and tries again later.",
     ] { #expect(checked.output.contains(sentence), "\(sentence) in \(checked)") }

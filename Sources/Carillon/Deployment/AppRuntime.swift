@@ -212,8 +212,8 @@ final class RunningEngine: Sendable {
 
   /// Ends the threads.
   func shutDown() async {
-    // Commit first: pending journal callbacks still need their loops. If the journal has failed, all
-    // callbacks were called then.
+    // Commit first: pending journal callbacks still need their loops. If the journal has failed,
+    // all callbacks were called then.
     try? await journal?.makeDurable()
     await group.shutDown()
   }

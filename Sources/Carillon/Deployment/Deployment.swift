@@ -17,7 +17,8 @@ public import ServiceLifecycle
 /// }
 /// ```
 ///
-/// All connections belong to ``run()``. A call that needs a connection waits for it, and throws ``CarillonError/Code-swift.struct/cancelled`` after it has ended.
+/// All connections belong to ``run()``. A call that needs a connection waits for it, and throws
+/// ``CarillonError/Code-swift.struct/cancelled`` after it has ended.
 ///
 /// When ``run()`` ends, by cancellation or by a graceful shutdown, single sends that were handed
 /// over are still sent, campaigns stop reading, what is in flight gets its outcome, connections are

@@ -65,8 +65,8 @@ package final class EngineHost: Sendable {
   }
 
   private func end() async {
-    // Commit first: pending journal callbacks still need their loops. If the journal has failed, all
-    // callbacks were called then.
+    // Commit first: pending journal callbacks still need their loops. If the journal has failed,
+    // all callbacks were called then.
     try? await journal?.makeDurable()
     await group.shutDown()
   }

@@ -5,8 +5,8 @@ internal import PushWire
 /// session, which makes the bytes.
 ///
 /// ``Lane`` owns the ring, the link and the timer. It calls the conversation on its loop: once per
-/// turn, per read of the socket and per connection, never once per notification. Both implementations
-/// are concrete types inside (Decisions.md, "One lane, two conversations").
+/// turn, per read of the socket and per connection, never once per notification. Both
+/// implementations are concrete types inside (Decisions.md, "One lane, two conversations").
 protocol Conversation: AnyObject {
   /// True when no connection is open, opening or closing.
   var isDisconnected: Bool { get }

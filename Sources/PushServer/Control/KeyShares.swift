@@ -42,7 +42,8 @@ final class KeyShares: Sendable {
   }
 }
 
-/// Refuses what a key asks beyond its share. Whoever has no valid key gets that said by the address.
+/// Refuses what a key asks beyond its share. Whoever has no valid key gets that said by the
+/// address.
 struct KeyShareCheck: RouterMiddleware {
   typealias Context = ControlContext
 

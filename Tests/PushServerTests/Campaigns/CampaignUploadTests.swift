@@ -53,7 +53,7 @@ struct CampaignUploadTests {
     let id = try await draft()
     let problem = await #expect(throws: Problem.self) { try await desk.beginUpload(id, at: 2) }
     #expect(problem?.title == "Lines missing")
-    #expect(problem?.action == "Go on with Carillon-First-Line: 1.")
+    #expect(problem?.action == "Continue with Carillon-First-Line: 1.")
     #expect(try await store.campaign(id)?.status == .draft)
     try store.close()
   }

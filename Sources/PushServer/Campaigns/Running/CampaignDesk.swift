@@ -89,7 +89,7 @@ final class CampaignDesk: Sendable {
       guard skipCount >= 0 else {
         throw Problem(
           .conflict, "Lines missing", "The service has \(lineCount) lines of the audience.",
-          action: "Go on with Carillon-First-Line: \(lineCount + 1).")
+          action: "Continue with Carillon-First-Line: \(lineCount + 1).")
       }
       campaign.upload.isComplete = false
     }
