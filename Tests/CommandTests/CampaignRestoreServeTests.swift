@@ -27,7 +27,7 @@ struct CampaignRestoreServeTests {
     for path in paths {
       try await waitUntil("it is held") { try await site.campaign(path).state == "held" }
       let held = try await site.campaign(path)
-      #expect(held.reason?.contains("The journal does not know the campaign any more") == true)
+      #expect(held.reason?.contains("The journal no longer knows the campaign") == true)
       #expect(held.progress.submitted == 0)
     }
     // It stays so through another start: nothing but a person lets it go on.

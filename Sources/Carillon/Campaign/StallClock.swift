@@ -8,7 +8,7 @@ struct StallClock: Sendable {
 
   /// - Parameters:
   ///   - settledCount: how many of its notifications have an outcome.
-  ///   - isPaused: it sends nothing because somebody wants that, or because it is held.
+  ///   - isPaused: it sends nothing because it was paused, or because it is held.
   /// - Returns: the time since the first look that found this number.
   mutating func look(settledCount: Int, isPaused: Bool, now: Instant) -> Duration {
     if !isPaused, let seen, seen.settledCount == settledCount {

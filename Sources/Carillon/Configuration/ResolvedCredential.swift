@@ -67,7 +67,7 @@ package struct ResolvedCredential: Sendable {
     }
   }
 
-  /// What stands in for a credential that cannot be used: nobody is shown it.
+  /// Replaces a credential that cannot be used. It is never presented.
   ///
   /// - Parameter problem: why it cannot be used. A certificate that is merely out of date is known
   ///   all the same.

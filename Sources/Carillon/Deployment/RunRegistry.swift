@@ -57,7 +57,7 @@ final class RunRegistry: Sendable {
     return runs.compactMap { $0.stall?() }.max() ?? .zero
   }
 
-  /// Something goes on that may go on when its app comes back.
+  /// Whether a run remains that can resume with its app.
   var hasKept: Bool { state.withLock { $0.runs.values.contains(where: \.isKept) } }
 
   func cancelAll(where isMeant: (Run) -> Bool = { _ in true }) {

@@ -50,8 +50,8 @@ final class IntakeRun: AudienceSource, OutcomeListener {
 
   /// A run that was unused for this long ends, so an idle app costs nothing.
   private static let idleLimit = Duration.seconds(60)
-  /// A run this old takes nothing more, as soon as another one can go on without disturbing the
-  /// order: what became of notifications is forgotten run by run, after the run's end.
+  /// A run this old accepts nothing more, as soon as another one can continue without disturbing
+  /// the order: what became of notifications is forgotten run by run, after the run's end.
   static let ageLimit = Duration.seconds(3600)
   /// A run's lines must fit an identifier.
   private static let lineLimit = UInt64(UInt32.max)

@@ -210,7 +210,7 @@ package final class Bridge: Sendable {
     return Instant(nanoseconds: now.nanoseconds - min(past, now.nanoseconds))
   }
 
-  /// Ends the connections of apps that send nothing more until somebody helps.
+  /// Ends the connections of apps that send nothing more until an operator acts.
   func checkApps() {
     for app in state.withLock({ Array($0.apps.values) }) {
       let isGone = (try? deployment.app(app.id)).map { $0.lastingStopReason != nil } ?? true

@@ -11,7 +11,7 @@ final class BridgeLink: Sendable {
     /// - by: when the client must have been told; nil: when the answers have come, in the usual
     ///   time.
     case end(by: Instant?)
-    /// The configuration was read again: the client may be another app's now, or nobody's.
+    /// The configuration was read again: the client may belong to another app now, or to none.
     case clientsChanged
     /// Old frames are to be forgotten, and this many are kept from now on.
     case sweep(trailLimit: Int)

@@ -35,8 +35,8 @@ struct CampaignStandings: Sendable {
 
   var forgotten: ForgottenParts { ForgottenParts(desk: desk, deployment: deployment) }
 
-  /// A campaign of such an app goes on, and its notifications wait.
-  private static let appIsPaused = "The app is paused; it goes on when the app is resumed."
+  /// A campaign of such an app continues, and its notifications wait.
+  private static let appIsPaused = "The app is paused; the campaign continues when the app is resumed."
 
   /// Nil if there is no such campaign.
   func standing(_ id: StoredUUID, app: String) async throws -> CampaignStanding? {

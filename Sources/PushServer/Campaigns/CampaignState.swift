@@ -10,7 +10,7 @@ enum CampaignState: String, Hashable, Sendable, CaseIterable {
   case running
   /// A person paused it. It waits until a person resumes it.
   case paused
-  /// It cannot send at present. It goes on by itself after quiet hours, or when its app does; or a
+  /// It cannot send at present. It resumes by itself after quiet hours, or with its app; or a
   /// person must say whether it does, because it may have been sent already.
   case held
   case finished

@@ -9,7 +9,7 @@ struct AdminRoutes: Sendable {
   /// Called on a thread of its own.
   let metrics: @Sendable () -> [UInt8]
   let requests: RequestMetrics
-  /// Who may read the metrics; nil: whoever reaches the listener, because only this machine does.
+  /// Who may read the metrics; nil: every client, because only this machine reaches the listener.
   let access: ControlAccess?
 
   var responder: ControlResponder {

@@ -32,7 +32,7 @@ struct ControlAccess: Sendable {
     return caller
   }
 
-  /// Whoever made a request that concerns the service as a whole: their key is for every app.
+  /// The caller of a request that concerns the service as a whole: its key is for every app.
   ///
   /// - Parameter what: why it concerns every app, as a sentence begins.
   /// - Throws: ``Problem``: 401 or 403.
@@ -49,8 +49,8 @@ struct ControlAccess: Sendable {
     return caller
   }
 
-  /// Whoever made a request, which counts against the rate of its key once, however often this is
-  /// asked.
+  /// The caller of a request. The request counts once against the rate of its key, however often
+  /// this is called.
   ///
   /// - Throws: ``Problem``: 401 or 429.
   func caller(_ request: Request, _ context: ControlContext) async throws -> Caller {

@@ -20,7 +20,7 @@ final class IntakeLimit: Sendable {
     (self.queueByteCount, self.isOpen, self.journalFailure) = (queueByteCount, isOpen, journalFailure)
   }
 
-  /// Room in an app's queue, until nobody has this any more, or it is released.
+  /// Room in an app's queue, until the last reference is gone or it is released.
   final class Room: Sendable {
     private let limit: IntakeLimit
     private let app: String

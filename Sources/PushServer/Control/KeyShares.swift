@@ -14,7 +14,7 @@ final class KeyShares: Sendable {
   /// - Parameter maxConnections: of all keys.
   init(maxConnections: Int) { limit = max(maxConnections / 4, min(maxConnections, Self.least)) }
 
-  /// One request that is under way, until nobody has this any more.
+  /// One request that is being answered. It ends with the last reference.
   final class Place: Sendable {
     private let shares: KeyShares
     private let key: String
@@ -42,8 +42,8 @@ final class KeyShares: Sendable {
   }
 }
 
-/// Refuses what a key asks beyond its share. Whoever has no valid key gets that said by the
-/// address.
+/// Refuses requests of a key beyond its share. A request without a valid key is refused by its own
+/// handler.
 struct KeyShareCheck: RouterMiddleware {
   typealias Context = ControlContext
 
@@ -66,7 +66,7 @@ struct KeyShareCheck: RouterMiddleware {
     var context = context
     context.caller = caller
     var response = try await next(request, context)
-    // A stream goes on for as long as it is written.
+    // A stream lasts as long as it is written.
     if response.body.contentLength == nil {
       response.body = ResponseBody { [body = response.body] writer in
         try await body.write(writer)

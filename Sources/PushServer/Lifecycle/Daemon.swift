@@ -49,7 +49,7 @@ package final class Daemon: Sendable {
   private let seeing: Seeing
   /// What `/readyz` says. Denied first when the service ends, so that others send elsewhere.
   private let isReady = Atomic<Bool>(false)
-  /// Whether anything is taken in, and event streams go on.
+  /// Whether notifications are accepted and event streams continue.
   private let isOpen = Atomic<Bool>(false)
   private let beginsAnew = Atomic<Bool>(false)
   private let recoveryPause: Duration

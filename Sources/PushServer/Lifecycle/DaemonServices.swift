@@ -7,7 +7,7 @@ internal import ServiceLifecycle
 /// Says that the service ends before it does, so that those who send to it can turn elsewhere.
 struct Announcement: Service {
   let duration: Duration
-  /// Denies readiness. Returns whether anybody has to be told, and be given time.
+  /// Denies readiness. Returns whether the end must be announced, with time for clients.
   let begin: @Sendable () -> Bool
   /// Closes the intake, and ends uploads and event streams. What listens is stopped afterwards.
   let close: @Sendable () -> Void

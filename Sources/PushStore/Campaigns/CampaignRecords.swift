@@ -29,8 +29,8 @@ package protocol CampaignRecords: Sendable {
   func end(_ parts: [EndedCampaignPart]) throws(StoreError)
   /// Deletes campaigns that ended before an instant, up to a limit, and returns them.
   func forgetCampaigns(endedBefore instant: StoreInstant, limit: Int) async throws(StoreError) -> [StoredUUID]
-  /// Forgets campaigns in some states that nobody has changed since an instant, at most so many,
-  /// and returns them.
+  /// Deletes campaigns in some states that were not changed since an instant, up to a limit, and
+  /// returns them.
   func forgetCampaigns(
     in states: [String], unchangedSince instant: StoreInstant, limit: Int
   ) async throws(StoreError) -> [StoredUUID]
@@ -51,7 +51,7 @@ package struct StoredCampaign: Hashable, Sendable {
   package var content: [UInt8]
   /// Why it is in its state, if there is something to say.
   package var reason = ""
-  /// A person must say whether it goes on.
+  /// An operator must say whether it continues.
   package var isDoubtful = false
   package var upload = StoredUpload()
   package let createdAt: StoreInstant

@@ -15,8 +15,8 @@ package protocol IntakeRecords: Sendable {
   ///
   /// - Parameter cursor: the last ``GoneDevice/number`` that is known; 0 from the beginning.
   func goneDevices(app: String, after cursor: Int64, limit: Int) async throws(StoreError) -> [StoredGoneDevice]
-  /// Ends every run that goes on in no journal: the process that ended it was killed before it
-  /// could say so here.
+  /// Ends every run that no journal continues: the process that ended it was killed before it could
+  /// say so here.
   func endRuns(except open: Set<StoredRunID>, at instant: StoreInstant) async throws(StoreError)
   /// Forgets the runs that ended before an instant, and batches once none of their runs is left.
   /// Takes several short turns.

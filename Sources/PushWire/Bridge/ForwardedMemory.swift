@@ -68,7 +68,7 @@ package struct ForwardedMemory: Sendable {
   package var isEmpty: Bool { count == 0 }
 
   /// - Parameter time: of its answer.
-  /// - Returns: lines without an answer that are forgotten for it. Nobody needs their answers any
+  /// - Returns: lines without an answer that are forgotten for it. Their answers are not needed any
   ///   more.
   @discardableResult
   package mutating func remember(_ digest: FrameDigest, _ entry: Entry, at time: Instant) -> [ForwardedLine] {

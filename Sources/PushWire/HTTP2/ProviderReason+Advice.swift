@@ -16,7 +16,7 @@ extension ProviderReason {
   }
 }
 
-/// For a reason that names nothing of the app's, or that nobody knows.
+/// For an unknown reason, or one that names nothing of the app's.
 private let usualAdvice = "check its credential, topic and environment"
 
 extension Rejection {

@@ -60,7 +60,7 @@ private final class CampaignFollower: Sendable {
       let (appState, reason) = app.state
       let view = AppView(state: appState, reason: reason)
       let isNew = state.withLock { state in
-        // Whoever begins to follow takes an app for one that runs.
+        // A new follower assumes that the app runs.
         state.apps.updateValue(view, forKey: app.id) ?? AppView(state: .running) != view
       }
       guard isNew else { continue }

@@ -17,7 +17,7 @@ struct CampaignCleaning: Sendable {
     } while count == Self.limit
   }
 
-  /// Campaigns that were never started, and that nobody has touched since the instant.
+  /// Campaigns that were never started, and not changed since the instant.
   func forget(draftsUnchangedSince oldest: StoreInstant) async throws(StoreError) {
     let states = [CampaignState.draft, .uploading].map(\.rawValue)
     var count = 0

@@ -132,7 +132,7 @@ struct CampaignDivision: Sendable {
       key = last.key
     }
     for file in files.values { try file.sync() }
-    // A campaign without anybody ends at once.
+    // A campaign without devices ends at once.
     if parts.contents.isEmpty { _ = parts.number(at: StoreInstant.now.seconds, offset: 0) }
     return parts
   }

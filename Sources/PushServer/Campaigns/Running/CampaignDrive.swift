@@ -116,7 +116,7 @@ struct CampaignDrive: Sendable {
     return .again
   }
 
-  /// Whether a person must say if the campaign goes on.
+  /// Whether an operator must say if the campaign continues.
   private func doubts(_ record: StoredCampaign) async throws -> Bool {
     let forgotten = ForgottenParts(desk: desk, deployment: deployment)
     guard try await !forgotten.numbers(of: record.id).isEmpty else { return false }
@@ -127,7 +127,7 @@ struct CampaignDrive: Sendable {
   private func doubt(_ reason: String) async throws {
     live.pause()
     try await desk.change(live.id, { _ in .doubted }) { record in
-      // Somebody may have paused it meanwhile.
+      // It may have been paused meanwhile.
       guard record.status == .held else { return }
       record.reason = reason
       record.isDoubtful = true

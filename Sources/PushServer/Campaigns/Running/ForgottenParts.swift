@@ -2,14 +2,14 @@ internal import Carillon
 internal import PushStore
 
 /// Finds parts of campaigns that the journal has had, and does not know any more although they have
-/// not ended: its folder was lost, or the store is a backup. Nobody knows to whom they were sent.
+/// not ended: its folder was lost, or the store is a backup. So their recipients are unknown.
 struct ForgottenParts: Sendable {
   let desk: CampaignDesk
   let deployment: Deployment
 
   static let reason =
-    "The journal does not know the campaign any more, so nobody knows to whom it was sent. Resume it to send it to "
-    + "everybody again, or cancel it."
+    "The journal no longer knows the campaign, so it is unknown to whom it was sent. Resume it to send it to all "
+    + "recipients again, or cancel it."
 
   func numbers(of id: StoredUUID) async throws(StoreError) -> [Int] {
     let live = desk.live(id)
@@ -25,7 +25,7 @@ struct ForgottenParts: Sendable {
     return open.map(\.number).filter { !known.contains(id.name(part: $0)) }
   }
 
-  /// A person lets a campaign go on. What nobody knows of is sent as if it had never begun.
+  /// An operator resumes a campaign. Its unknown parts are sent as if they had never begun.
   func resume(_ id: StoredUUID) async throws -> StoredCampaign {
     if try await desk.store.campaign(id)?.isDoubtful == true {
       try await desk.store.renew(parts: try await numbers(of: id), of: id)

@@ -18,7 +18,7 @@ struct CampaignTimes: Sendable {
     var stopReason: String?
     /// It was removed while it sent this campaign, and has come back with other settings.
     var hasOtherSettings = false
-    /// Only the next process can go on with a part of the campaign.
+    /// Only the next process can resume a part of the campaign.
     var hasLostPart = false
   }
 
@@ -44,7 +44,7 @@ struct CampaignTimes: Sendable {
     var sending: Set<Int> = []
     /// Their time has come, but it is quiet hours where they go.
     var resting: Set<Int> = []
-    /// When the first of those goes on.
+    /// When the first of those resumes.
     var restingUntil: StoreInstant?
     /// When to look again; nil: nothing changes by itself.
     var next: StoreInstant?
@@ -76,13 +76,13 @@ struct CampaignTimes: Sendable {
   func obstacle(_ circumstances: Circumstances, now: StoreInstant) -> Obstacle? {
     if plan.isDryRun { return nil }
     guard circumstances.isConfigured else {
-      return Obstacle(reason: "The app is not in the configuration; it goes on when the app is added again.")
+      return Obstacle(reason: "The app is not in the configuration; it resumes when the app is added again.")
     }
     if let reason = circumstances.stopReason { return Obstacle(reason: "The app has stopped: \(reason).") }
     if circumstances.hasOtherSettings {
-      return Obstacle(reason: "The app was removed and has come back with other settings; it goes on after a restart.")
+      return Obstacle(reason: "The app was removed and has come back with other settings; it resumes after a restart.")
     }
-    if circumstances.hasLostPart { return Obstacle(reason: "It goes on when the service starts again.") }
+    if circumstances.hasLostPart { return Obstacle(reason: "It resumes after the service restarts.") }
     guard !plan.isLocal, let quietHours, let until = quietEnd([""], now: now) else { return nil }
     return Obstacle(reason: "Quiet hours (\(quietHours)) until \(InstantText.text(until)).", until: until)
   }
