@@ -202,7 +202,7 @@ package final class Daemon: Sendable {
       try store.close()
       return .canBeginAnew(openPorts)
     }
-    // A journal that never syncs has not asked for it.
+    // With `sync: never` the last outcomes may not be durable yet.
     try await book.makeDurableElsewhere()
     try store.close()
     return .asked

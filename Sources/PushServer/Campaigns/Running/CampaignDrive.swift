@@ -26,8 +26,8 @@ struct CampaignDrive: Sendable {
   /// Clocks can be set, so it looks at them at least as often.
   private static let longestWait = Duration.seconds(60)
   private static let pauseAfterTrouble = Duration.seconds(1)
-  /// A campaign that begins so much later than it should, in milliseconds, is of no use any more,
-  /// or was sent before its store was restored from a backup.
+  /// The longest delay of a start, in milliseconds. A later campaign is no longer useful, or was
+  /// sent before its store was restored from a backup.
   private static let latestBeginning: Int64 = 3600 * 1000
 
   private var store: any Store { desk.store }
@@ -95,7 +95,7 @@ struct CampaignDrive: Sendable {
     let due = plan.dueAt
     let late = StoreInstant.now.milliseconds - due.milliseconds
     guard late >= 0 else { return .until(due) }
-    // A campaign whose time was taken away has none to be late for.
+    // A campaign without a scheduled time is never late.
     guard due.milliseconds == 0 || late <= Self.latestBeginning else {
       try await doubt(
         "Its time was \(Duration.seconds(late / 1000).spoken) ago. The service did not run then, or its store was "
