@@ -55,7 +55,8 @@ package struct BridgeLedger: Sendable {
       _ = fresh.take(entry.line)
       waiting[entry.line] = .memory(client: client, digest)
     }
-    drop(memories[client, default: ForwardedMemory(limits, pool: pool)].remember(digest, entry, at: time))
+    let empty = ForwardedMemory(limits, pool: pool)
+    drop(memories[client, default: empty].remember(digest, entry, at: time))
   }
 
   /// Whether anything of this client's may come again.
