@@ -94,7 +94,7 @@ struct ServeCredentialTests {
     try await waitUntil("the new file is noticed") { try await app("late").state == "running" }
     try Self.configure(running.serve, running.upstream, second: Self.good)
     let reloaded = try await running.reload()
-    #expect(reloaded.status == 0 && reloaded.output.contains("refreshed: old"), "\(reloaded)")
+    #expect(reloaded.status == 0 && reloaded.output.contains("another credential: old"), "\(reloaded)")
     for (id, notification) in queued {
       try await waitUntil("\(id) has sent what it had taken in") {
         try await running.call("/v1/apps/\(id)/notifications/\(notification)").decoded(ServeSite.Notification.self)
