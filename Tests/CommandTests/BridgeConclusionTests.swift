@@ -112,7 +112,7 @@ struct BridgeConclusionTests {
   func outage() async throws {
     let bridge = try BridgeSite()
     let absent = try await bridge.site.simulate()
-    try bridge.configure(absent, app: "    patience: 1s")
+    try bridge.configure(absent, bridge: "  conclusion: 600s", app: "    patience: 1s")
     absent.simulator.send(SIGTERM)
     _ = await absent.simulator.ending()
     let service = try await bridge.start()
@@ -139,7 +139,7 @@ struct BridgeConclusionTests {
   func paused() async throws {
     let bridge = try BridgeSite()
     let upstream = try await bridge.site.simulate()
-    try bridge.configure(upstream)
+    try bridge.configure(upstream, bridge: "  conclusion: 600s")
     let service = try await bridge.start()
     let key = try await bridge.serve.key(["--scope", "admin"])
     func act(_ action: String) async throws {
@@ -161,8 +161,8 @@ struct BridgeConclusionTests {
   func breaker() async throws {
     let bridge = try BridgeSite()
     // So that all have been forwarded when the first is answered.
-    let upstream = try await bridge.site.simulate(rules: "http2: { \(Self.refusal), delay: { fixed: 500ms } }")
-    try bridge.configure(upstream)
+    let upstream = try await bridge.site.simulate(rules: "http2: { \(Self.refusal), delay: { fixed: 3s } }")
+    try bridge.configure(upstream, bridge: "  conclusion: 600s")
     let service = try await bridge.start()
     let waiting = try BridgeRawClient(bridge, port: service.bridge, bytes: [])
     await waiting.isOpen()
