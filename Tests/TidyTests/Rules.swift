@@ -135,7 +135,7 @@ enum Rules {
     return findings
   }
 
-  /// Finds expectations that join conditions with `&&`. A failure would not say which does not hold.
+  /// Finds expectations that join conditions with `&&`: a failure would not say which one failed.
   static func joinedConditions(in file: SourceFile) -> [Finding] {
     guard file.isSwift, file.code.mentions("&&") else { return [] }
     return file.code.matches(of: #/#(?:expect|require)\(/#).filter { call in

@@ -51,7 +51,7 @@ struct CampaignTimesTests {
       ("", "22:00-08:00", Circumstances(isConfigured: false), night, "not in the configuration", nil),
       ("", "22:00-08:00", Circumstances(stopReason: "refused"), night, "has stopped: refused", nil),
       ("", nil, Circumstances(hasOtherSettings: true), day, "other settings", nil),
-      ("", nil, Circumstances(hasLostPart: true), day, "starts again", nil),
+      ("", nil, Circumstances(hasLostPart: true), day, "the service restarts", nil),
       (#","dryRun":true"#, "22:00-08:00", Circumstances(stopReason: "refused"), night, nil, nil),
       // Each part has quiet hours of its own.
       (Self.local, "22:00-08:00", Circumstances(), night, nil, nil),
