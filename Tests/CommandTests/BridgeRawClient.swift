@@ -19,7 +19,7 @@ struct BridgeRawClient {
         entry = {"handshake": False, "answer": "", "end": "refused", "issuer": ""}
         found.append(entry)
         try:
-            plain = socket.create_connection(("127.0.0.1", int(port)), timeout=120)
+            plain = socket.create_connection(("127.0.0.1", int(port)), timeout=600)
             tls = context.wrap_socket(plain, server_hostname="localhost")
             entry["handshake"] = True
             entry["serial"] = tls.getpeercert()["serialNumber"]
