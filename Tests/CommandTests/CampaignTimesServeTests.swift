@@ -44,7 +44,7 @@ struct CampaignTimesServeTests {
   func restingPart() async throws {
     let running = try await RunningServe.withCampaigns()
     let site = running.campaigns
-    // The clocks of UTC+1; quiet hours begin there in a few seconds.
+    // The clocks of UTC+1; quiet hours begin there in less than a minute.
     let local = Date().timeIntervalSince1970 + 3600
     func clock(_ time: Double) -> String {
       let second = Int(time) % 86_400
@@ -54,8 +54,8 @@ struct CampaignTimesServeTests {
       Date.ISO8601FormatStyle().year().month().day().time(includingFractionalSeconds: false))
     let path = try await site.make(
       """
-      ,"localSend":{"time":"\(minuteAgo.prefix(19))"},"rateLimit":50,
-      "quietHours":"\(clock(local + 8))-\(clock(local + 7200))"
+      ,"localSend":{"time":"\(minuteAgo.prefix(19))"},"rateLimit":20,
+      "quietHours":"\(clock(local + 40))-\(clock(local + 7200))"
       """)
     let rows = (0..<5000).map { "\(HTTP2Site.token($0)),Etc/GMT-1" }
     _ = try await site.upload(path, ["token,timeZone"] + rows)
