@@ -85,8 +85,8 @@ struct ServeLimitsTests {
       "POST /v1/apps/news/notifications HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer \(running.key)\r\n"
         + "idempotency-key: a\r\ncontent-type: application/json\r\ncontent-length: 100000\r\n\r\n")
     let sentCount = Mutex(0)
-    // So that the connection is not idle; on a thread of its own, because tests may have to wait for
-    // a thread for longer than idle-timeout.
+    // So that the connection is not idle. A thread of its own: the pool's threads may be busy for
+    // longer than idle-timeout.
     Thread.detachNewThread {
       while slow.send(" ") {
         sentCount.withLock { $0 += 1 }
