@@ -101,6 +101,8 @@ struct HTTP2Site {
     let type: String
     let collapse: String?
     var expiration: String?
+    /// Its SHA-256.
+    var payload: String?
     let topic: String?
     /// Nil: accepted.
     let refused: String?
