@@ -91,7 +91,7 @@ struct BridgeTests {
     #expect(await service.process.ending().status == 0)
     let arrived = try await bridge.site.taken(upstream)
     #expect(arrived.compactMap(\.token).sorted() == tokens.sorted())
-    // The first ones bring their payload and their expiration, later ones have those of their run.
+    // Each has its payload and its expiration.
     #expect(Set(arrived.map(\.payload)).count == 1)
     #expect(Set(arrived.map(\.expiration)).count == 1)
     #expect(arrived.first?.expiration != nil)
