@@ -156,4 +156,27 @@ struct BridgeConclusionTests {
     await stop(service)
     #expect(try await bridge.site.taken(upstream).count == 1)
   }
+
+  @Test("the breaker on bad tokens sends clients away with status 10, and new ones too")
+  func breaker() async throws {
+    let bridge = try BridgeSite()
+    // So that all have been forwarded when the first is answered, and do not wait for each other:
+    // otherwise a connection has one stream until something is accepted.
+    let upstream = try await bridge.site.simulate(
+      rules: "http2: { \(Self.refusal), delay: { fixed: 3s }, first-stream-limit: 1000 }")
+    try bridge.configure(upstream, bridge: "  conclusion: 600s")
+    let service = try await bridge.start()
+    let waiting = try BridgeRawClient(bridge, port: service.bridge, bytes: [])
+    await waiting.isOpen()
+    let frames = (1...250 as ClosedRange<UInt8>).flatMap { BridgeRawClient.frame(1, $0, isBad: true) }
+    let client = try BridgeRawClient(bridge, port: service.bridge, bytes: frames)
+    #expect(try await client.connection().answer == "080800000001")
+    #expect(try await waiting.connection().answer == "080affffffff")
+    let late = try BridgeRawClient(bridge, port: service.bridge, bytes: BridgeRawClient.frame(1, 1))
+    #expect(try await late.connection().answer == "080affffffff")
+    #expect(service.process.errors.contains("call the device token bad"))
+    service.process.send(SIGTERM)
+    _ = await service.process.ending()
+    #expect(try await bridge.site.taken(upstream).isEmpty)
+  }
 }
