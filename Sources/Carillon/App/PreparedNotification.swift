@@ -2,6 +2,7 @@ internal import Foundation
 internal import PushEngine
 internal import PushTransport
 internal import PushWire
+internal import Synchronization
 
 /// A notification as one app sends it: checked, with every default filled in.
 ///
@@ -16,6 +17,8 @@ package final class PreparedNotification: Sendable {
     /// room for it.
     var expiration: UInt32?
     var priority: UInt8?
+    /// Nil for almost all: each brings its own. See ``PreparedNotification/group(with:)``.
+    var payload: [UInt8]?
   }
 
   let payload: [UInt8]
@@ -24,6 +27,10 @@ package final class PreparedNotification: Sendable {
   let identifier: APNSIdentifier?
   /// In seconds since 1970; nil if it has none, or if it is the group's.
   let expiration: UInt32?
+  private let deviceCount = Atomic<Int>(0)
+
+  /// With so many devices, a notification is worth a campaign of the engine.
+  static let sharedDeviceCount = 1024
 
   /// - Parameters:
   ///   - payload: what is checked: of a template, a sample.
@@ -61,8 +68,19 @@ package final class PreparedNotification: Sendable {
     return campaign
   }
 
-  /// Whether both can be in the same run.
-  func isGrouped(with other: PreparedNotification) -> Bool { self === other || group == other.group }
+  /// The group of `count` more devices that get it.
+  ///
+  /// After many of them, it is a group of its own, whose campaign has the payload and the
+  /// expiration. Then rings, journal and requests carry them once, and for each device only the
+  /// token.
+  func group(with count: Int) -> Group {
+    let before = deviceCount.add(count, ordering: .relaxed).oldValue
+    guard before >= Self.sharedDeviceCount, identifier == nil, collapseID == nil, !payload.isEmpty else { return group }
+    var shared = group
+    shared.expiration = expiration ?? group.expiration
+    shared.payload = payload
+    return shared
+  }
 
   static func headers(
     _ notification: PushNotification, settings: AppSettings, kind: ProviderCredentialKind, expiration: UInt32?
@@ -92,9 +110,9 @@ package final class PreparedNotification: Sendable {
 }
 
 extension PreparedNotification.Group {
-  /// What the engine sends for all of them; each brings a payload of its own.
+  /// What the engine sends for all of them; each brings a payload of its own, unless they share it.
   func campaign() -> Campaign {
-    Campaign(payload: [], expiration: expiration, priority: priority, headers: headers)
+    Campaign(payload: payload ?? [], expiration: expiration, priority: priority, headers: headers)
   }
 }
 

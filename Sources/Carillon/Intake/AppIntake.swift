@@ -6,9 +6,9 @@ internal import Synchronization
 /// The notifications that one app accepts durably. No caller waits for their outcomes.
 ///
 /// Those with the same headers share a run, which is a campaign of the engine whose audience is a
-/// queue. Acknowledged notifications are in the rings of the app's lanes, or in the run's reservoir
-/// in the journal if no lane has room. This queue holds only notifications that are not
-/// acknowledged.
+/// queue. A notification that many devices get has a run of its own. Acknowledged notifications are
+/// in the rings of the app's lanes, or in the run's reservoir in the journal if no lane has room.
+/// This queue holds only notifications that are not acknowledged.
 final class AppIntake: Sendable {
   private let runtime: AppRuntime
   private let journal: EngineJournal
@@ -16,6 +16,9 @@ final class AppIntake: Sendable {
   /// One gauge for each ``ClaimOrder/Rank``.
   let gauges = ClaimOrder.Rank.allCases.map(IntakeGauge.init)
   private let state = Mutex(State())
+
+  /// How many notifications have a run of their own: each run costs memory, and rows in the store.
+  private static let sharedRunLimit = 8
 
   private struct State {
     /// Those that take something in.
@@ -70,10 +73,11 @@ final class AppIntake: Sendable {
     _ batch: IntakeBatch, assigned: (_ places: [Range<Int>], IntakeRunID, _ firstLine: UInt32) -> Void,
     answer: @escaping @Sendable (CarillonError?) -> Void
   ) throws(CarillonError) {
-    for (group, parts) in batch.groups {
+    for (wanted, parts) in batch.grouped() {
       let places = parts.map(\.range)
       // A run may have ended just now, but not several in a row, unless everything ends.
       let isTaken = (0..<3).contains { _ in
+        let group = mayHaveRun(wanted) ? wanted : parts[0].notification.group
         let run = run(for: group)
         if run.enqueue(batch, parts, assigned: { assigned(places, run.id, $0) }, answer) != nil { return true }
         forget(run, group)
@@ -85,6 +89,13 @@ final class AppIntake: Sendable {
 
   // MARK: Runs
 
+  private func mayHaveRun(_ group: PreparedNotification.Group) -> Bool {
+    guard group.payload != nil else { return true }
+    return state.withLock { state in
+      state.runs[group] != nil || state.runs.keys.count { $0.payload != nil } < Self.sharedRunLimit
+    }
+  }
+
   private func run(for group: PreparedNotification.Group) -> IntakeRun {
     let (run, isNew) = state.withLock { state in
       if let run = state.runs[group] { return (run, false) }
@@ -92,7 +103,7 @@ final class AppIntake: Sendable {
         milliseconds: UInt64(clamping: NIOLoop.wallClockMilliseconds), random: .random(in: 0 ... .max))
       let run = IntakeRun(
         id, entry: runtime.entry, journal: journal, recorder: recorder, loop: runtime.engine.loop,
-        gauge: gauge(of: group.priority))
+        gauge: gauge(of: group.priority), isShared: group.payload != nil)
       state.runs[group] = run
       state.all[ObjectIdentifier(run)] = run
       return (run, true)

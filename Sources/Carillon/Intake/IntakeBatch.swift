@@ -34,12 +34,15 @@ package struct IntakeBatch: Sendable {
     tokens.removeAll(keepingCapacity: true)
   }
 
-  /// The parts that share a run.
-  var groups: [(group: PreparedNotification.Group, parts: [Part])] {
-    guard let first = parts.first?.notification else { return [] }
-    if parts.allSatisfy({ $0.notification.isGrouped(with: first) }) { return [(first.group, parts)] }
-    var groups: [PreparedNotification.Group: [Part]] = [:]
-    for part in parts { groups[part.notification.group, default: []].append(part) }
+  /// The parts that share a run. To be called once: it counts the devices of each notification.
+  func grouped() -> [(group: PreparedNotification.Group, parts: [Part])] {
+    guard let first = parts.first else { return [] }
+    let group = first.notification.group(with: first.range.count)
+    if parts.count == 1 { return [(group, parts)] }
+    var groups = [group: [first]]
+    for part in parts.dropFirst() {
+      groups[part.notification.group(with: part.range.count), default: []].append(part)
+    }
     return groups.map { ($0.key, $0.value) }
   }
 }

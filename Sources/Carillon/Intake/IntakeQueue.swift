@@ -38,16 +38,20 @@ struct IntakeQueue {
 
   /// Moves as many into a chunk as fit, as lines that follow each other.
   ///
-  /// - Parameter line: the first line.
+  /// - Parameters:
+  ///   - line: the first line.
+  ///   - isShared: payload and expiration are the campaign's, so the chunk gets the tokens only.
   /// - Returns: how many, and their memory.
-  mutating func move(into chunk: AudienceChunk, from line: UInt64) -> (count: Int, byteCount: Int) {
+  mutating func move(
+    into chunk: AudienceChunk, from line: UInt64, isShared: Bool = false
+  ) -> (count: Int, byteCount: Int) {
     var (count, byteCount) = (0, 0)
     while firstPart < parts.count {
       let notification = parts[firstPart].notification
       let moved = chunk.append(
         line: line + UInt64(count), tokens: tokens[firstToken..<(firstToken + parts[firstPart].count)],
-        payload: notification.payload, identifier: notification.identifier,
-        collapseIdentifier: notification.collapseID, expiration: notification.expiration)
+        payload: isShared ? [] : notification.payload, identifier: notification.identifier,
+        collapseIdentifier: notification.collapseID, expiration: isShared ? nil : notification.expiration)
       count += moved
       byteCount += moved * parts[firstPart].byteCountOfOne
       firstToken += moved

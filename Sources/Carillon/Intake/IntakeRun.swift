@@ -39,6 +39,8 @@ final class IntakeRun: AudienceSource, OutcomeListener {
   private let foundGone: @Sendable (PushApp.GoneDevice) -> Void
   private let loop: any Loop
   private let gauge: IntakeGauge
+  /// Payload and expiration are the campaign's.
+  private let isShared: Bool
   /// When a run that resumes after a restart began, by this process's clock.
   private let resumedSince: Instant?
   private let beganAt: Instant
@@ -58,10 +60,11 @@ final class IntakeRun: AudienceSource, OutcomeListener {
   ///   since then.
   init(
     _ id: IntakeRunID, entry: AppEntry, journal: EngineJournal, recorder: any IntakeRecorder, loop: any Loop,
-    gauge: IntakeGauge, resumedSince: Instant? = nil
+    gauge: IntakeGauge, isShared: Bool = false, resumedSince: Instant? = nil
   ) {
     self.id = id
     self.gauge = gauge
+    self.isShared = isShared
     self.resumedSince = resumedSince
     beganAt = loop.now
     app = entry.id
@@ -158,7 +161,7 @@ final class IntakeRun: AudienceSource, OutcomeListener {
     chunk.removeAll()
     return state.withLock { state in
       chunk.mark = AudienceMark(offset: state.readLine, line: state.readLine + 1)
-      let (count, byteCount) = state.queue.move(into: chunk, from: state.readLine + 1)
+      let (count, byteCount) = state.queue.move(into: chunk, from: state.readLine + 1, isShared: isShared)
       guard count > 0 else { return state.isFinished ? .end : .waiting }
       state.readLine += UInt64(count)
       gauge.waiting(count: -count, byteCount: -byteCount)
