@@ -267,7 +267,7 @@ struct SendCommand: AsyncParsableCommand {
 
   private func send(_ plan: SendPlan, _ prepared: PreparedSend, _ opened: SendJournal?, at now: UInt32) async throws {
     let run = SendExecution(plan: plan, prepared: prepared, opened: opened)
-    try await SendShell(json: json, opened: opened).run(run, at: now)
+    try await SendTerminal(json: json, opened: opened).run(run, at: now)
   }
 
   // MARK: The plan

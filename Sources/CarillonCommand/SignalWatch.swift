@@ -70,7 +70,7 @@ final class SignalWatch: Sendable {
 }
 
 /// Lets exactly one of several threads do something.
-final class OnlyOnce: Sendable {
+final class OnceFlag: Sendable {
   private let hasBegun = Atomic(false)
 
   /// True for the first caller.

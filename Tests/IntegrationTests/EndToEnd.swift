@@ -63,7 +63,7 @@ struct EndToEnd {
 
   /// Runs the campaign alone, to any gateway that the dialer connects to.
   func send(through dialer: SocketDialer) async throws -> Sent {
-    let outcomes = OutcomeBook()
+    let outcomes = OutcomeCollector()
     let deployment = EngineHost([AppPlan(configuration: configuration, dialer: dialer)], threads: 1, seed: 1)
     let (account, failure) = try await deployment.serve { () async throws -> (Account, String?) in
       guard let app = deployment.apps[configuration.id] else { return (Account(), "no app") }

@@ -94,7 +94,7 @@ struct HTTP2EndToEnd {
       Set($0.map(\.identifier)).count
     }
     return Result(
-      account: sent.account, outcomes: listener.book.outcomes, arrivals: arrivals,
+      account: sent.account, outcomes: listener.collector.outcomes, arrivals: arrivals,
       changedIdentifiers: identifiers.values.count { $0 > 1 }, truth: truth,
       failure: sent.failure, mintedCount: source?.mintedCount ?? 0, goneSince: listener.since)
   }
@@ -121,13 +121,13 @@ struct HTTP2EndToEnd {
 
 /// Collects outcomes by token, and when the service found devices gone.
 final class GoneBook: OutcomeListener {
-  let book = OutcomeBook()
+  let collector = OutcomeCollector()
   private let gone = Mutex<[PushWire.DeviceToken: UInt64]>([:])
 
   var since: [PushWire.DeviceToken: UInt64] { gone.withLock { $0 } }
 
   func notAccepted(line: UInt64, token: String, outcome: Outcome, goneSince: UInt64?) {
-    book.notAccepted(line: line, token: token, outcome: outcome, goneSince: goneSince)
+    collector.notAccepted(line: line, token: token, outcome: outcome, goneSince: goneSince)
     guard let goneSince, let token = try? PushWire.DeviceToken(parsing: token) else { return }
     gone.withLock { $0[token] = goneSince }
   }

@@ -22,7 +22,7 @@ internal import Testing
     #expect(result.account.possibleDuplicates == 0, "\(result.account)")
     #expect(result.account.resent == 0, "\(result.account)")
     #expect(result.failure == nil)
-    #expect(listener.book.outcomes.isEmpty)
+    #expect(listener.collector.outcomes.isEmpty)
     server.send(SIGKILL)
   }
 

@@ -115,40 +115,40 @@ struct DashboardPartTests {
     let record = StoredCampaign(
       id: StoredUUID(high: 1, low: 2), app: "news", state: "running", content: [],
       createdAt: StoreInstant(milliseconds: 0))
-    var standing = CampaignStanding(record: record, plan: try CampaignPlan(parsing: Array(payload.utf8)[...]))
-    #expect(standing.share == nil)
-    #expect(standing.secondsLeft(pace: 1) == nil)
+    var report = CampaignReport(record: record, plan: try CampaignPlan(parsing: Array(payload.utf8)[...]))
+    #expect(report.share == nil)
+    #expect(report.secondsLeft(pace: 1) == nil)
     // Half of it is read, and half of that has its outcome.
-    standing.fraction = 0.5
-    standing.account.submitted = 100
-    standing.account.confirmed = 50
-    #expect(standing.share == 0.25)
-    #expect(standing.secondsLeft(pace: 0.01) == 75)
-    #expect(standing.secondsLeft(pace: 0) == nil)
-    #expect(standing.secondsLeft(pace: 1e-12) == nil)
-    standing.partCount = 3
-    #expect(standing.secondsLeft(pace: 0.01) == nil)
-    standing.partCount = 1
-    standing.record.state = "paused"
-    #expect(standing.secondsLeft(pace: 0.01) == nil)
+    report.fraction = 0.5
+    report.account.submitted = 100
+    report.account.confirmed = 50
+    #expect(report.share == 0.25)
+    #expect(report.secondsLeft(pace: 0.01) == 75)
+    #expect(report.secondsLeft(pace: 0) == nil)
+    #expect(report.secondsLeft(pace: 1e-12) == nil)
+    report.partCount = 3
+    #expect(report.secondsLeft(pace: 0.01) == nil)
+    report.partCount = 1
+    report.record.state = "paused"
+    #expect(report.secondsLeft(pace: 0.01) == nil)
     // Nobody reads the audience any more: its lines tell how far it came.
-    standing.record.state = "cancelled"
-    standing.fraction = nil
-    standing.account.confirmed = 100
-    standing.record.upload.lineCount = 400
-    #expect(standing.share == 0.25)
+    report.record.state = "cancelled"
+    report.fraction = nil
+    report.account.confirmed = 100
+    report.record.upload.lineCount = 400
+    #expect(report.share == 0.25)
 
-    let seeing = Seeing(journalDirectory: "/", storePath: "/nowhere/store.db")
+    let statistics = ServiceStatistics(journalDirectory: "/", storePath: "/nowhere/store.db")
     let start = ContinuousClock.now
     for index in 0...3 {
-      seeing.sample([(record.id, 0.1 + 0.05 * Double(index))], now: start + .seconds(5 * index))
+      statistics.sample([(record.id, 0.1 + 0.05 * Double(index))], now: start + .seconds(5 * index))
     }
-    #expect(abs(seeing.pace(record.id) - 0.01) < 1e-6)
-    #expect(seeing.fullerDisk?.of == "journal", "the other one cannot be found out")
+    #expect(abs(statistics.pace(record.id) - 0.01) < 1e-6)
+    #expect(statistics.fullerDisk?.of == "journal", "the other one cannot be found out")
     // It was paused for a while: what it did before does not count.
-    seeing.sample([], now: start + .seconds(20))
-    seeing.sample([(record.id, 0.3)], now: start + .seconds(25))
-    #expect(seeing.pace(record.id) == 0)
+    statistics.sample([], now: start + .seconds(20))
+    statistics.sample([(record.id, 0.3)], now: start + .seconds(25))
+    #expect(statistics.pace(record.id) == 0)
   }
 
   @Test("what is wrong is alarming, the worst first")

@@ -43,7 +43,7 @@ struct SupervisionTests {
     let gate = Turnstile()
     private let place: Workplace
     private let store: SQLiteStore
-    private let book: PushServer.OutcomeBook
+    private let outcomes: OutcomeRecorder
     private let written = Lines()
 
     private final class Lines: Sendable {
@@ -53,12 +53,12 @@ struct SupervisionTests {
     init() throws {
       (place, manager) = (try Workplace(), try DatagramSocket())
       store = try SQLiteStore(path: place.path("store.db"))
-      book = PushServer.OutcomeBook(store: store)
+      outcomes = OutcomeRecorder(store: store)
       deployment = try Deployment(apps: [], journal: .directory(place.path("journal")), threads: 2)
       let log = ServiceLog(ServerConfiguration.Log()) { [written] line in written.all.withLock { $0.append(line) } }
       supervision = Supervision(
         manager: ServiceManager(environment: ["NOTIFY_SOCKET": manager.path, "WATCHDOG_USEC": "200000"]),
-        deployment: deployment, store: store, book: book, logger: log.logger, loops: loops)
+        deployment: deployment, store: store, outcomes: outcomes, logger: log.logger, loops: loops)
     }
 
     var log: [String] { written.all.withLock { $0 } }
@@ -78,7 +78,7 @@ struct SupervisionTests {
         _ = Task { try await journal.begin([campaign]) }
       case .storeWriter:
         let store = store
-        book.gone(app: "news", token: String(repeating: "0a", count: 32), since: nil)
+        outcomes.gone(app: "news", token: String(repeating: "0a", count: 32), since: nil)
         _ = Task { try await store.write { _ in gate.pass() } }
       }
     }

@@ -80,7 +80,7 @@ struct StoreTests {
       if random.chance(20) {
         let first = UInt32.random(in: 1...limit, using: &random)
         let lines = first...UInt32.random(in: first...min(limit, first + 10), using: &random)
-        changes.doubted = [IntakeChanges.Doubted(run: Self.run, lines: lines)]
+        changes.doubted = [IntakeChanges.PossibleDuplicates(run: Self.run, lines: lines)]
         doubted.formUnion(lines)
       }
       if random.chance(70) {
@@ -174,7 +174,7 @@ struct StoreTests {
         IntakeChanges.NotAccepted(
           notification: StoredNotificationID(run: run, line: $0), state: "expired", detail: "")
       }
-      changes.doubted.append(IntakeChanges.Doubted(run: run, lines: 5...7))
+      changes.doubted.append(IntakeChanges.PossibleDuplicates(run: run, lines: 5...7))
     }
     changes.ended = [(Self.run, StoreInstant(milliseconds: 50))]
     try store.write(changes)

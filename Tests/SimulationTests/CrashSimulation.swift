@@ -114,10 +114,10 @@ struct CrashSimulation {
       }
     }
 
-    /// - Parameter books: Those of the common and the personal campaign.
-    func collect(_ books: [OutcomeLines]) {
-      for (index, book) in books.enumerated() {
-        for (line, outcome) in book.lines { listed[Line(isPersonal: index == 1, line: line)] = outcome }
+    /// - Parameter lists: Those of the common and the personal campaign.
+    func collect(_ lists: [OutcomeLines]) {
+      for (index, list) in lists.enumerated() {
+        for (line, outcome) in list.lines { listed[Line(isPersonal: index == 1, line: line)] = outcome }
       }
     }
   }
@@ -160,19 +160,19 @@ struct CrashSimulation {
     }
     guard process.lostCount == 0 else { return .problem("\(process.lostCount) notifications lost without damage") }
     let (app, journal, loop) = (process.app, process.journal, process.loop)
-    let books = [OutcomeLines(), OutcomeLines()]
+    let lists = [OutcomeLines(), OutcomeLines()]
     world.forgetUnsettled(journal)
     let result = Mutex<(Account, isWhole: Bool)?>(nil)
     let cancelAfter = life == 0 ? scenario.cancelAfter : nil
     _ = Task(executorPreference: loop) { [scenario] in
-      let ended = await Self.send(scenario, app, journal, loop, books, cancelAfter: cancelAfter)
+      let ended = await Self.send(scenario, app, journal, loop, lists, cancelAfter: cancelAfter)
       await journal.settlementsWritten()
       result.withLock { $0 = ended }
     }
     let isKilled = plan?.end == .kill || plan?.end == .powerLoss
     let stepLimit = isKilled ? plan?.after ?? 0 : 3_000_000
     let ending = loop.run(limit: scenario.timeLimit, stepLimit: stepLimit) { result.withLock { $0 != nil } }
-    world.collect(books)
+    world.collect(lists)
     if let ended = result.withLock({ $0 }) {
       if app.failure != nil, journal.failure == nil { world.didGiveUp = true }
       let isConsistent = !ended.isWhole || journal.failure != nil || journal.account == ended.0
@@ -202,8 +202,8 @@ struct CrashSimulation {
     }
     driver.drive(journal)
     world.forgetUnsettled(journal)
-    let books = [OutcomeLines(), OutcomeLines()]
-    journal.abandonCampaigns { books[$0.isPersonal ? 1 : 0] }
+    let lists = [OutcomeLines(), OutcomeLines()]
+    journal.abandonCampaigns { lists[$0.isPersonal ? 1 : 0] }
     let result = Mutex<Account?>(nil)
     _ = Task(executorPreference: loop) {
       try? await journal.makeDurable()
@@ -216,12 +216,12 @@ struct CrashSimulation {
       return .problem("abandoning did not end")
     }
     driver.stop()
-    world.collect(books)
+    world.collect(lists)
     return .ended(result.withLock { $0 } ?? Account(), isWhole: false)
   }
 
   private static func send(
-    _ scenario: Scenario, _ app: App, _ journal: EngineJournal, _ loop: SimulatedLoop, _ books: [OutcomeLines],
+    _ scenario: Scenario, _ app: App, _ journal: EngineJournal, _ loop: SimulatedLoop, _ lists: [OutcomeLines],
     cancelAfter: Duration?
   ) async -> (Account, isWhole: Bool) {
     if journal.campaigns.isEmpty {
@@ -234,23 +234,23 @@ struct CrashSimulation {
     }
     let campaigns = journal.campaigns
     async let first = send(
-      campaigns.first { !$0.isPersonal }, scenario, app, journal, loop, books[0], cancelAfter: cancelAfter)
+      campaigns.first { !$0.isPersonal }, scenario, app, journal, loop, lists[0], cancelAfter: cancelAfter)
     async let second = send(
-      campaigns.first(where: \.isPersonal), scenario, app, journal, loop, books[1], cancelAfter: cancelAfter)
+      campaigns.first(where: \.isPersonal), scenario, app, journal, loop, lists[1], cancelAfter: cancelAfter)
     let (common, personal) = await (first, second)
     return (common.0 + personal.0, common.isWhole && personal.isWhole)
   }
 
   private static func send(
     _ campaign: JournalledCampaign?, _ scenario: Scenario, _ app: App, _ journal: EngineJournal, _ loop: SimulatedLoop,
-    _ book: OutcomeLines,
+    _ list: OutcomeLines,
     cancelAfter: Duration?
   ) async -> (Account, isWhole: Bool) {
     guard let campaign else { return (Account(), false) }
     guard campaign.phase == .open else { return (campaign.account, true) }
     let sent = Campaign(
       payload: journal.payload(of: campaign), expiration: campaign.expiration, priority: campaign.priority)
-    guard let run = try? CampaignRun(sent, through: app, journalled: campaign.number, listener: book) else {
+    guard let run = try? CampaignRun(sent, through: app, journalled: campaign.number, listener: list) else {
       return (campaign.account, false)
     }
     if let cancelAfter { _ = loop.schedule(at: loop.now + cancelAfter) { run.cancel() } }
@@ -307,11 +307,11 @@ extension EngineJournal {
 
 /// Collects outcomes by line.
 private final class OutcomeLines: OutcomeListener {
-  private let book = Mutex<[UInt64: Outcome]>([:])
+  private let list = Mutex<[UInt64: Outcome]>([:])
 
-  var lines: [UInt64: Outcome] { book.withLock { $0 } }
+  var lines: [UInt64: Outcome] { list.withLock { $0 } }
 
   func notAccepted(line: UInt64, token: String, outcome: Outcome, goneSince: UInt64?) {
-    book.withLock { $0[line] = outcome }
+    list.withLock { $0[line] = outcome }
   }
 }

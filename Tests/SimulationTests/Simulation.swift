@@ -46,7 +46,7 @@ struct Simulation {
     let dialer = SimulatedDialer(
       loop: loop, service: gateway.service, faults: scenario.network, seed: scenario.seed &+ 1)
     let app = App(configuration: scenario.configuration, dialer: dialer, loops: [loop], seed: scenario.seed &+ 2)
-    let outcomes = OutcomeBook()
+    let outcomes = OutcomeCollector()
     let result = Mutex<Account?>(nil)
 
     let remains = Remains(app: app, shared: app.shared, loop: loop, dialer: dialer)
@@ -85,7 +85,7 @@ struct Simulation {
 
   private static func send(
     _ tokens: ArraySlice<DeviceToken>, isPersonal: Bool, _ scenario: Scenario, _ app: App, _ loop: SimulatedLoop,
-    _ outcomes: OutcomeBook
+    _ outcomes: OutcomeCollector
   ) async -> Account {
     let campaign = Campaign(
       payload: isPersonal ? [] : commonPayload, expiration: scenario.expiration, priority: 10,

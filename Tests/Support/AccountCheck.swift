@@ -76,15 +76,15 @@ package struct AccountCheck {
 }
 
 /// Collects the outcomes of all notifications that were not accepted.
-package final class OutcomeBook: OutcomeListener {
-  private let book = Mutex<[DeviceToken: Outcome]>([:])
+package final class OutcomeCollector: OutcomeListener {
+  private let byToken = Mutex<[DeviceToken: Outcome]>([:])
 
   package init() {}
 
-  package var outcomes: [DeviceToken: Outcome] { book.withLock { $0 } }
+  package var outcomes: [DeviceToken: Outcome] { byToken.withLock { $0 } }
 
   package func notAccepted(line: UInt64, token: String, outcome: Outcome, goneSince: UInt64?) {
     guard let token = try? DeviceToken(parsing: token) else { return }
-    book.withLock { $0[token] = outcome }
+    byToken.withLock { $0[token] = outcome }
   }
 }

@@ -49,7 +49,7 @@ struct ServeCommand: AsyncParsableCommand {
     }
     if check { return try await check(configuration) }
     let log = ServiceLog(configuration.log) { StandardStream.error.writeLine($0) }
-    let lives = ServiceLives(
+    let daemon = RestartingDaemon(
       configuration, file: config, log: log,
       manager: ServiceManager(environment: ProcessInfo.processInfo.environment)
     ) { sentence in
@@ -59,7 +59,7 @@ struct ServeCommand: AsyncParsableCommand {
     }
     let json = json
     do {
-      try await lives.run { ports in
+      try await daemon.run { ports in
         StandardStream.output.writeLine(
           json
             ? ports.readyJSON

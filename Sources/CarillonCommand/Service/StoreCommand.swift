@@ -60,7 +60,7 @@ struct StoreCommand: AsyncParsableCommand {
         try await download(try service.client())
       } catch let failure as ServiceFailure where failure.status == nil {
         // No service answers there.
-        try await StoreCare.backUp(configuration.storePath(besides: config), to: output)
+        try await StoreMaintenance.backUp(configuration.storePath(besides: config), to: output)
       }
       try await StoreReportPrinting.print(output, json: json)
     }
@@ -85,7 +85,7 @@ struct StoreCommand: AsyncParsableCommand {
 
 private enum StoreReportPrinting {
   static func print(_ path: String, json: Bool) async throws {
-    let report = try await StoreCare.check(path)
+    let report = try await StoreMaintenance.check(path)
     if json {
       var json = JSONWriter()
       json.object { json in

@@ -86,7 +86,7 @@ struct BenchRun: Sendable {
       }
       do {
         return try await measure(
-          Conduct(
+          RunningLoad(
             deployment: deployment, recorder: recorder, trickle: trickle, parts: parts, start: start,
             unfinished: unfinished))
       } catch {
@@ -108,7 +108,7 @@ struct BenchRun: Sendable {
     var count: Int { number.load(ordering: .acquiring) }
   }
 
-  private struct Conduct: Sendable {
+  private struct RunningLoad: Sendable {
     let deployment: EngineHost
     let recorder: BenchRecorder
     let trickle: BenchRecorder
@@ -131,87 +131,87 @@ struct BenchRun: Sendable {
 
   // MARK: Measuring
 
-  private func measure(_ conduct: Conduct) async throws -> BenchPoint {
+  private func measure(_ load: RunningLoad) async throws -> BenchPoint {
     let (first, last) =
       switch plan.extent {
-      case .duration(let duration, let warmUp): try await measure(conduct, for: duration, after: warmUp)
-      case .count(let count): try await measure(conduct, count: count)
+      case .duration(let duration, let warmUp): try await measure(load, for: duration, after: warmUp)
+      case .count(let count): try await measure(load, count: count)
       }
     let peak = PeakMemory.byteCount
-    try await drain(conduct)
-    let latencies = conduct.recorder.latencies
+    try await drain(load)
+    let latencies = load.recorder.latencies
     var counters = last.counters - first.counters
-    counters.unsent = conduct.recorder.counters.unsent
-    let account = conduct.account
+    counters.unsent = load.recorder.counters.unsent
+    let account = load.account
     let isCounted = if case .count = plan.extent { true } else { false }
     return BenchPoint(
       settings: settings, seconds: Double(last.time - first.time) / 1e9, counters: counters,
       processor: last.processor - first.processor,
       toSocket: LatencySummary(latencies.toSocket), toAnswer: LatencySummary(latencies.toAnswer),
-      trickleToSocket: LatencySummary(conduct.trickle.latencies.toSocket), peakMemoryByteCount: peak, account: account,
+      trickleToSocket: LatencySummary(load.trickle.latencies.toSocket), peakMemoryByteCount: peak, account: account,
       notificationCount: isCounted ? account.settled : counters.written)
   }
 
   /// From the first connection to the last outcome, as `carillon send` counts.
-  private func measure(_ conduct: Conduct, count: Int) async throws -> (Sample, Sample) {
-    conduct.recorder.measure(0..<UInt64.max)
-    var first = Sample(conduct.recorder)
-    first.time = conduct.start
-    while conduct.unfinished.count > 0 {
-      if isInterrupted() { conduct.stop(at: 0) }
+  private func measure(_ load: RunningLoad, count: Int) async throws -> (Sample, Sample) {
+    load.recorder.measure(0..<UInt64.max)
+    var first = Sample(load.recorder)
+    first.time = load.start
+    while load.unfinished.count > 0 {
+      if isInterrupted() { load.stop(at: 0) }
       progress(
         .measuring(
-          settled: conduct.recorder.counters.settled,
-          fraction: Double(conduct.recorder.counters.settled) / Double(max(1, count))))
+          settled: load.recorder.counters.settled,
+          fraction: Double(load.recorder.counters.settled) / Double(max(1, count))))
       try await Task.sleep(for: Self.tick)
     }
-    if let failure = conduct.failure { throw CarillonError(.gateway, "the load test failed: \(failure)") }
-    return (first, Sample(conduct.recorder))
+    if let failure = load.failure { throw CarillonError(.gateway, "the load test failed: \(failure)") }
+    return (first, Sample(load.recorder))
   }
 
   private func measure(
-    _ conduct: Conduct, for duration: Duration, after warmUp: Duration
+    _ load: RunningLoad, for duration: Duration, after warmUp: Duration
   ) async throws -> (Sample, Sample) {
-    try await waitForConnections(conduct)
+    try await waitForConnections(load)
     let opens = MonotonicClock.now + warmUp.wholeNanoseconds
     let closes = opens + duration.wholeNanoseconds
-    for recorder in [conduct.recorder, conduct.trickle] { recorder.measure(opens..<closes) }
-    conduct.stop(at: closes)
-    try await wait(until: opens, conduct) { .warmingUp }
-    let first = Sample(conduct.recorder)
-    try await wait(until: closes, conduct) {
+    for recorder in [load.recorder, load.trickle] { recorder.measure(opens..<closes) }
+    load.stop(at: closes)
+    try await wait(until: opens, load) { .warmingUp }
+    let first = Sample(load.recorder)
+    try await wait(until: closes, load) {
       let elapsed = MonotonicClock.now - opens
       return .measuring(
-        settled: conduct.recorder.counters.written - first.counters.written,
+        settled: load.recorder.counters.written - first.counters.written,
         fraction: Double(elapsed) / Double(closes - opens))
     }
-    return (first, Sample(conduct.recorder))
+    return (first, Sample(load.recorder))
   }
 
   /// Waits until the apps have connected, because connecting is not measured. At a low rate the
   /// first notifications of most apps are due late; those are not waited for.
-  private func waitForConnections(_ conduct: Conduct) async throws {
-    let limit = conduct.start + Self.connectLimit.wholeNanoseconds
+  private func waitForConnections(_ load: RunningLoad) async throws {
+    let limit = load.start + Self.connectLimit.wholeNanoseconds
     let expected =
       settings.rate.map { min(settings.apps, 1 + Int($0 * Self.firstNotificationLimit.inSeconds)) } ?? settings.apps
-    while !isInterrupted(), conduct.recorder.startedAppCount < expected {
-      if let failure = conduct.failure { throw CarillonError(.gateway, "the load test failed: \(failure)") }
+    while !isInterrupted(), load.recorder.startedAppCount < expected {
+      if let failure = load.failure { throw CarillonError(.gateway, "the load test failed: \(failure)") }
       guard MonotonicClock.now < limit else {
         throw CarillonError(
           .gateway,
-          "only \(conduct.recorder.startedAppCount) of \(settings.apps) apps could send anything within a minute")
+          "only \(load.recorder.startedAppCount) of \(settings.apps) apps could send anything within a minute")
       }
-      progress(.connecting(conduct.recorder.startedAppCount, of: settings.apps))
+      progress(.connecting(load.recorder.startedAppCount, of: settings.apps))
       try await Task.sleep(for: Self.tick)
     }
   }
 
-  private func wait(until time: UInt64, _ conduct: Conduct, _ stage: () -> BenchStage) async throws {
+  private func wait(until time: UInt64, _ load: RunningLoad, _ stage: () -> BenchStage) async throws {
     while true {
       let now = MonotonicClock.now
       guard now < time else { return }
-      if isInterrupted() { return conduct.stop(at: 0) }
-      if let failure = conduct.failure {
+      if isInterrupted() { return load.stop(at: 0) }
+      if let failure = load.failure {
         throw CarillonError(.gateway, "the load test was cut off: \(failure)")
       }
       progress(stage())
@@ -221,20 +221,20 @@ struct BenchRun: Sendable {
 
   /// Waits for the outcomes of notifications in flight. What is not sent by then counts with the
   /// wait so far.
-  private func drain(_ conduct: Conduct) async throws {
+  private func drain(_ load: RunningLoad) async throws {
     let limit = MonotonicClock.now + Self.drainLimit.wholeNanoseconds
     var isCancelled = false
-    while conduct.unfinished.count > 0 {
+    while load.unfinished.count > 0 {
       if !isCancelled, MonotonicClock.now >= limit {
         isCancelled = true
-        for part in conduct.parts { part.run.cancel() }
+        for part in load.parts { part.run.cancel() }
       }
       progress(.settling)
       try await Task.sleep(for: Self.tick)
     }
     let now = MonotonicClock.now
-    for (app, part) in conduct.parts.enumerated() {
-      (app < settings.apps ? conduct.recorder : conduct.trickle).gaveUp(on: part.audience.overdue, now: now)
+    for (app, part) in load.parts.enumerated() {
+      (app < settings.apps ? load.recorder : load.trickle).gaveUp(on: part.audience.overdue, now: now)
     }
   }
 }

@@ -36,20 +36,20 @@ package struct FrameFaultInjector: FramePolicy {
     next = [resetAfter, closeAfter, shutDownAfter, stopReadingAfter].filter { $0 >= 0 }.min() ?? .max
   }
 
-  package mutating func opened() -> Aftermath? { next == 0 ? aftermath() : nil }
+  package mutating func opened() -> ConnectionInterruption? { next == 0 ? interruption() : nil }
 
   package mutating func verdict(on frame: DecodedFrame) -> Verdict {
     seen += 1
     for matcher in poison where unsafe matcher.matches(frame.token, ordinal: seen) { return .poison }
     for rule in refuse where unsafe rule.matcher.matches(frame.token, ordinal: seen) { return .refuse(rule.status) }
     accepted += 1
-    guard accepted == next, let aftermath = aftermath() else { return .accept }
-    return .acceptThen(aftermath)
+    guard accepted == next, let interruption = interruption() else { return .accept }
+    return .acceptThen(interruption)
   }
 
   package mutating func refused(_ frame: DecodedFrame, as refusal: Refusal) {}
 
-  private mutating func aftermath() -> Aftermath? {
+  private mutating func interruption() -> ConnectionInterruption? {
     let reached = next
     next = [resetAfter, closeAfter, shutDownAfter, stopReadingAfter].filter { $0 > reached }.min() ?? .max
     if resetAfter == reached { return .reset }

@@ -82,7 +82,7 @@ private struct RecordingPolicy: FramePolicy, ~Copyable {
     records = gateway.recordFile != nil || gateway.memory != nil
   }
 
-  mutating func opened() -> Aftermath? { closesAtOnce ? .close : faults.opened() }
+  mutating func opened() -> ConnectionInterruption? { closesAtOnce ? .close : faults.opened() }
 
   mutating func verdict(on frame: DecodedFrame) -> Verdict {
     let verdict = unsafe faults.verdict(on: frame)

@@ -7,12 +7,14 @@ extension Bridge {
   ///
   /// - Throws: a certificate cannot be used.
   static func make(
-    _ configuration: ServerConfiguration, deployment: Deployment, book: OutcomeBook, store: any Store, logger: Logger
+    _ configuration: ServerConfiguration, deployment: Deployment, outcomes: OutcomeRecorder, store: any Store,
+    logger: Logger
   ) throws(CarillonError) -> Bridge? {
     guard let settings = configuration.bridge else { return nil }
     let bridge = try Bridge(
-      settings, apps: configuration.deployment.apps, deployment: deployment, book: book, store: store, logger: logger)
-    book.tell(bridge)
+      settings, apps: configuration.deployment.apps, deployment: deployment, outcomes: outcomes, store: store,
+      logger: logger)
+    outcomes.tell(bridge)
     if settings.minimumTLS < .tls12 {
       logger.warning(
         "the bridge accepts old versions of TLS, which others can read and change",

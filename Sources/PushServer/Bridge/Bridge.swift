@@ -27,7 +27,7 @@ package final class Bridge: Sendable {
   let logger: Logger
   let store: any Store
   private let deployment: Deployment
-  private let book: OutcomeBook
+  private let outcomes: OutcomeRecorder
   private let budget: MemoryBudget
   private let state: Mutex<State>
   /// Its own, for new connections.
@@ -39,12 +39,12 @@ package final class Bridge: Sendable {
 
   /// - Throws: a certificate cannot be used.
   init(
-    _ configuration: BridgeConfiguration, apps: [AppSettings], deployment: Deployment, book: OutcomeBook,
+    _ configuration: BridgeConfiguration, apps: [AppSettings], deployment: Deployment, outcomes: OutcomeRecorder,
     store: any Store, logger: Logger
   ) throws(CarillonError) {
     self.configuration = configuration
     self.deployment = deployment
-    self.book = book
+    self.outcomes = outcomes
     self.store = store
     self.logger = logger
     budget = MemoryBudget(byteCount: configuration.memory.byteCount)
@@ -89,7 +89,7 @@ package final class Bridge: Sendable {
   func app(_ id: String) -> BridgeApp {
     state.withLock { state in
       if let app = state.apps[id] { return app }
-      let app = BridgeApp(id, memory: configuration.memory, budget: budget, book: book) { [self] run, app in
+      let app = BridgeApp(id, memory: configuration.memory, budget: budget, outcomes: outcomes) { [self] run, app in
         runs.withLock { $0[run] = app }
       }
       state.apps[id] = app

@@ -26,7 +26,7 @@ final class BridgeApp: Sendable {
 
   let id: String
   let budget: MemoryBudget
-  private let book: OutcomeBook
+  private let outcomes: OutcomeRecorder
   private let memory: ForwardedMemory.Limits
   private let state: Mutex<State>
 
@@ -35,11 +35,11 @@ final class BridgeApp: Sendable {
 
   /// - Parameter budget: of all memories.
   init(
-    _ id: String, memory: ForwardedMemory.Limits, budget: MemoryBudget, book: OutcomeBook,
+    _ id: String, memory: ForwardedMemory.Limits, budget: MemoryBudget, outcomes: OutcomeRecorder,
     note: @escaping @Sendable (IntakeRunID, BridgeApp) -> Void
   ) {
     self.id = id
-    self.book = book
+    self.outcomes = outcomes
     self.note = note
     self.memory = memory
     self.budget = budget
@@ -136,7 +136,7 @@ final class BridgeApp: Sendable {
     let count = state.ledger.takeAlreadyDelivered()
     guard count > 0 else { return }
     state.counts.alreadyDelivered += count
-    book.change { $0.alreadyDelivered[id, default: 0] += count }
+    outcomes.change { $0.alreadyDelivered[id, default: 0] += count }
   }
 
   private func write(_ frames: FrameStretch, client: String, connection: UInt64, _ state: inout State) {
@@ -150,7 +150,7 @@ final class BridgeApp: Sendable {
       app: id, client: client, position: position, connection: connection, firstFrame: frames.number,
       run: StoredRunID(high: frames.line.high, low: frames.line.low), firstLine: frames.line.line,
       digests: frames.digests.bytes, at: now)
-    book.change { changes in
+    outcomes.change { changes in
       changes.countLimit = memory.count
       changes.add(entry)
     }
@@ -199,7 +199,7 @@ final class BridgeApp: Sendable {
 
   /// Writes how a connection ended.
   func ended(_ connection: UInt64, from frame: UInt64?) {
-    book.change { $0.ended.append(EndedConnection(connection: connection, from: frame, at: .now)) }
+    outcomes.change { $0.ended.append(EndedConnection(connection: connection, from: frame, at: .now)) }
   }
 
   // MARK: Earlier processes

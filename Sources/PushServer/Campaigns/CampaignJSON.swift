@@ -2,7 +2,7 @@ internal import Carillon
 internal import PushStore
 internal import PushWire
 
-extension CampaignStanding {
+extension CampaignReport {
   /// The campaign as the interface shows it.
   var json: String {
     var members: [JSONMember] = [

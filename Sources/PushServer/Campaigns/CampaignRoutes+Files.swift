@@ -23,13 +23,13 @@ extension CampaignRoutes {
     try checkType(request)
     let first = try firstLine(request)
     guard isOpen() else { throw Problem.unavailable("The service is ending.", retryAfter: 30) }
-    let live = desk.live(record.id, app: app.id)
+    let live = controller.live(record.id, app: app.id)
     guard live.beginUpload() else {
       throw Problem(.conflict, "Upload under way", "Another upload of this audience is running.")
     }
     defer { live.endUpload() }
     // Before the file is cut, so that no crash leaves a file that is shorter than the store says.
-    let (begun, skipCount) = try await desk.beginUpload(record.id, at: first)
+    let (begun, skipCount) = try await controller.beginUpload(record.id, at: first)
     try runner.spool.make(record.id)
     var upload = try AudienceUpload(
       path: runner.spool.audience(record.id), progress: begun.upload, skipping: skipCount,
@@ -63,7 +63,7 @@ extension CampaignRoutes {
         action: "Continue with Carillon-First-Line: \(upload.progress.lineCount + 1).")
     }
     let progress = upload.progress
-    try await desk.change(id, { _ in .uploadEnded(isComplete: true) }) { $0.upload = progress }
+    try await controller.change(id, { _ in .uploadEnded(isComplete: true) }) { $0.upload = progress }
     return .json { json in
       json.field("lines", progress.lineCount)
       json.field("complete", true)
@@ -78,7 +78,7 @@ extension CampaignRoutes {
   private func note(_ upload: inout AudienceUpload, _ id: StoredUUID) async throws {
     try upload.sync()
     let progress = upload.progress
-    try await desk.change(id, { _ in .uploadEnded(isComplete: false) }) { $0.upload = progress }
+    try await controller.change(id, { _ in .uploadEnded(isComplete: false) }) { $0.upload = progress }
   }
 
   private func checkType(_ request: Request) throws {
@@ -109,10 +109,10 @@ extension CampaignRoutes {
   func getOutcomes(_ request: Request, _ context: ControlContext) async throws -> Response {
     let app = try await readable(request, context)
     let record = try await campaign(context, of: app)
-    let parts = try await desk.store.parts(of: record.id)
+    let parts = try await controller.store.parts(of: record.id)
     var paths = [runner.spool.leftOut(record.id)]
     for part in parts {
-      runner.book.flush(record.id.name(part: part.number))
+      runner.recorder.flush(record.id.name(part: part.number))
       paths.append(runner.spool.list(record.id, part: part.number))
     }
     let header = ByteBuffer(string: ServedList.header + "\n")

@@ -10,8 +10,8 @@ struct CampaignRoutes: Sendable {
   let runner: CampaignRunner
   let isOpen: @Sendable () -> Bool
 
-  var desk: CampaignDesk { runner.desk }
-  var standings: CampaignStandings { CampaignStandings(desk: runner.desk, deployment: access.deployment) }
+  var controller: CampaignController { runner.controller }
+  var reports: CampaignReports { CampaignReports(controller: runner.controller, deployment: access.deployment) }
 
   func add(to router: Router<ControlContext>) {
     let app = router.group("v1/apps/{app}")
@@ -21,7 +21,7 @@ struct CampaignRoutes: Sendable {
     app.patch("campaigns/{id}", use: patch)
     app.post("campaigns/{id}:start") { try await act($0, $1) { try await start($0) } }
     app.post("campaigns/{id}:pause") { try await change($0, $1) { _ in .paused } }
-    app.post("campaigns/{id}:resume") { try await act($0, $1) { try await standings.forgotten.resume($0.id) } }
+    app.post("campaigns/{id}:resume") { try await act($0, $1) { try await reports.forgotten.resume($0.id) } }
     app.post("campaigns/{id}:cancel") { try await change($0, $1) { _ in .cancelled } }
     app.post("campaigns/{id}/audience", use: postAudience)
     app.get("campaigns/{id}/account", use: getAccount)
@@ -36,7 +36,7 @@ struct CampaignRoutes: Sendable {
 
   func campaign(_ context: ControlContext, of app: PushApp) async throws -> StoredCampaign {
     guard let id = context.parameters.get("id").flatMap({ StoredUUID($0) }),
-      let record = try await desk.store.campaign(id), record.app == app.id
+      let record = try await controller.store.campaign(id), record.app == app.id
     else { throw Problem.notFound }
     return record
   }
@@ -48,7 +48,7 @@ struct CampaignRoutes: Sendable {
     try plan.check(for: app)
     let record = StoredCampaign(
       id: .make(), app: app.id, state: CampaignState.draft.rawValue, content: plan.content, createdAt: .now)
-    try await desk.store.add(record)
+    try await controller.store.add(record)
     var response = try await answer(record, .created)
     response.headers[.location] = "/v1/apps/\(app.id)/campaigns/\(record.id.text)"
     return response
@@ -66,10 +66,11 @@ struct CampaignRoutes: Sendable {
       cursor = id
     }
     let page = ListPage(
-      try await desk.store.campaigns(app: app.id, before: cursor, limit: ListPage<StoredCampaign>.readLimit(limit)),
+      try await controller.store.campaigns(
+        app: app.id, before: cursor, limit: ListPage<StoredCampaign>.readLimit(limit)),
       limit: limit)
     var items: [String] = []
-    for record in page.items { items.append(try await standings.standing(record).json) }
+    for record in page.items { items.append(try await reports.report(record).json) }
     var text = #"{"items":["# + items.joined(separator: ",") + "]"
     if let last = page.last { text += #","nextCursor":"\#(last.id.text)""# }
     return .json(text: text + "}")
@@ -91,7 +92,7 @@ struct CampaignRoutes: Sendable {
     try request.bodyType([.json])
     let changes = try await access.body(of: request)
     _ = try JSONBody.value(changes[...])
-    let changed = try await desk.change(record.id, { _ in .edited }) { record in
+    let changed = try await controller.change(record.id, { _ in .edited }) { record in
       let tags = expected.split(separator: ",").map { $0.trimmingPrefix { $0 == " " } }
       guard expected == "*" || tags.contains(where: { $0 == record.tag }) else {
         throw Problem(
@@ -117,12 +118,12 @@ struct CampaignRoutes: Sendable {
   private func change(
     _ request: Request, _ context: ControlContext, _ event: @escaping @Sendable (StoredCampaign) -> CampaignEvent
   ) async throws -> Response {
-    try await act(request, context) { try await desk.change($0.id, event) }
+    try await act(request, context) { try await controller.change($0.id, event) }
   }
 
   private func start(_ record: StoredCampaign) async throws -> StoredCampaign {
     guard isOpen() else { throw Problem.unavailable("The service is ending.", retryAfter: 30) }
-    return try await desk.change(record.id) { record in
+    return try await controller.change(record.id) { record in
       let plan = try CampaignPlan(parsing: record.content[...])
       if record.status == .draft, plan.source == .upload, !record.upload.isComplete {
         throw Problem(
@@ -137,12 +138,12 @@ struct CampaignRoutes: Sendable {
 
   private func getAccount(_ request: Request, _ context: ControlContext) async throws -> Response {
     let app = try await readable(request, context)
-    let standing = try await standings.standing(try await campaign(context, of: app))
-    return .json(text: AccountJSON.text(standing.snapshot))
+    let report = try await reports.report(try await campaign(context, of: app))
+    return .json(text: AccountJSON.text(report.snapshot))
   }
 
   func answer(_ record: StoredCampaign, _ status: HTTPResponse.Status = .ok) async throws -> Response {
-    var response = Response.json(status, text: try await standings.standing(record).json)
+    var response = Response.json(status, text: try await reports.report(record).json)
     response.headers[.eTag] = record.tag
     return response
   }

@@ -7,7 +7,7 @@ internal import PushStore
 struct AppRoutes: Sendable {
   let access: ControlAccess
   let store: any Store
-  let seeing: Seeing
+  let statistics: ServiceStatistics
 
   func add(to router: Router<ControlContext>) {
     router.get("v1/apps", use: getApps)
@@ -76,7 +76,7 @@ struct AppRoutes: Sendable {
     }
     json.field("inFlight", status.windowNotifications)
     json.object("rates") {
-      $0.field("settledPerSecond", seeing.rate(app.id))
+      $0.field("settledPerSecond", statistics.rate(app.id))
       if let limit = status.rateLimit { $0.field("limitPerSecond", limit) }
     }
     json.field("weight", status.weight)

@@ -5,7 +5,7 @@ internal import PushStore
 struct ControlRoutes: Sendable {
   let access: ControlAccess
   let store: any Store
-  let book: OutcomeBook
+  let outcomes: OutcomeRecorder
   let intake: IntakeLimit
   let campaigns: CampaignRunner
   let reload: @Sendable () async -> ReloadReport
@@ -20,13 +20,13 @@ struct ControlRoutes: Sendable {
     router.add(
       middleware: KeyShareCheck(access: access, shares: KeyShares(maxConnections: access.settings.maxConnections)))
     router.add(middleware: Idempotency(access: access, store: store))
-    NotificationRoutes(access: access, store: store, book: book, intake: intake).add(to: router)
+    NotificationRoutes(access: access, store: store, outcomes: outcomes, intake: intake).add(to: router)
     router.add(middleware: CommonPool())
     DeviceRoutes(access: access, store: store).add(to: router)
     if let file = store.file { StoreRoutes(access: access, path: file).add(to: router) }
     FeedbackRoutes(access: access, store: store).add(to: router)
     CampaignRoutes(access: access, runner: campaigns, isOpen: intake.isOpen).add(to: router)
-    AppRoutes(access: access, store: store, seeing: dashboard.seeing).add(to: router)
+    AppRoutes(access: access, store: store, statistics: dashboard.statistics).add(to: router)
     BridgeRoutes(access: access, store: store, bridge: bridge).add(to: router)
     DescriptionRoutes().add(to: router)
     ReloadRoutes(access: access, reload: reload).add(to: router)

@@ -6,7 +6,7 @@ internal import PushStore
 struct NotificationRoutes: Sendable {
   let access: ControlAccess
   let store: any Store
-  let book: OutcomeBook
+  let outcomes: OutcomeRecorder
   let intake: IntakeLimit
 
   func add(to router: Router<ControlContext>) {
@@ -100,8 +100,8 @@ struct NotificationRoutes: Sendable {
     let app = try await access.app(request, context, .read)
     guard let id = context.parameters.get("id").flatMap({ NotificationID($0) }) else { throw Problem.notFound }
     let stored = StoredNotificationID(run: StoredRunID(id.run), line: id.line)
-    // The book is asked first: what leaves it is in the store by then.
-    let pending = book.app(of: stored)
+    // Memory first: an outcome is in the store before it leaves memory.
+    let pending = outcomes.app(of: stored)
     let outcome = try await store.outcome(of: stored)
     let isDoubted = try await store.isDoubted(stored)
     let reference = try await store.reference(of: stored)

@@ -62,7 +62,7 @@ extension Dashboard {
       <dt>Connections</dt><dd>\(status.connections.open) open, \(status.connections.opening) opening,
       \(status.connections.closed) closed</dd>
       \(status.obstacle.map(obstacle) ?? HTML.empty)
-      <dt>Rate</dt><dd>\(RateText.text(seeing.rate(app.id))) over the last minute</dd>
+      <dt>Rate</dt><dd>\(RateText.text(statistics.rate(app.id))) over the last minute</dd>
       <dt>Pending</dt><dd>\(NumberText.grouped(status.pendingCount)) without an outcome</dd>
       <dt>Queue</dt><dd>\(NumberText.grouped(queue.notifications)) notifications, \(ByteText.text(queue.byteCount))</dd>
       <dt>Oldest</dt><dd>\(AgeText.text(queue.oldestAge))</dd>
@@ -104,7 +104,7 @@ extension Dashboard {
   }
 
   private func recent(_ id: String) -> HTML {
-    let rows = book.recent(id).map { entry -> HTML in
+    let rows = outcomes.recent(id).map { entry -> HTML in
       let at = InstantText.text(entry.at)
       return """
           <tr>

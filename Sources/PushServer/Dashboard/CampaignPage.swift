@@ -7,20 +7,20 @@ internal import PushWire
 extension Dashboard {
   func campaign(_ id: String, of app: String, _ viewer: Page.Viewer) async throws -> Page {
     let record = try await visibleCampaign(id, of: app, viewer)
-    let standing = try await standings.standing(record)
+    let report = try await reports.report(record)
     return Page(
-      title: standing.plan.name, viewer: viewer,
+      title: report.plan.name, viewer: viewer,
       body: """
         <div id="head" data-live class="head">
-        <h1>\(standing.plan.name) \(badge(record))</h1>
+        <h1>\(report.plan.name) \(badge(record))</h1>
         \(HTML.when(viewer.may(.campaigns), actions(record, viewer)))
         </div>
         \(why(record))
         <div class="columns">
-        \(facts(standing))
-        \(sum(standing.account))
+        \(facts(report))
+        \(sum(report.account))
         </div>
-        \(plan(standing))
+        \(plan(report))
         """, refresh: record.status.isOver && record.endedAt != nil ? nil : 10)
   }
 
@@ -66,18 +66,18 @@ extension Dashboard {
     }
   }
 
-  private func facts(_ standing: CampaignStanding) -> HTML {
-    let record = standing.record
-    let parts: HTML = "<dt>Parts</dt><dd>\(standing.endedPartCount) of \(standing.partCount) ended</dd>"
+  private func facts(_ report: CampaignReport) -> HTML {
+    let record = report.record
+    let parts: HTML = "<dt>Parts</dt><dd>\(report.endedPartCount) of \(report.partCount) ended</dd>"
     return """
       <section id="facts" data-live class="card"><h2>Now</h2>
       <dl>
       <dt>App</dt><dd><a href="/apps/\(record.app.asPathSegment)">\(record.app)</a></dd>
-      <dt>Progress</dt><dd>\(record.startedAt == nil ? "not begun" : progress(standing))</dd>
-      \(HTML.when(standing.partCount > 1, parts))
-      \(standing.nextPartAt.map { "<dt>Next part</dt><dd>\(time($0))</dd>" } ?? HTML.empty)
+      <dt>Progress</dt><dd>\(record.startedAt == nil ? "not begun" : progress(report))</dd>
+      \(HTML.when(report.partCount > 1, parts))
+      \(report.nextPartAt.map { "<dt>Next part</dt><dd>\(time($0))</dd>" } ?? HTML.empty)
       <dt>Made</dt><dd>\(time(record.createdAt))</dd>
-      \(record.startedAt == nil ? begins(standing.plan) : HTML.empty)
+      \(record.startedAt == nil ? begins(report.plan) : HTML.empty)
       \(record.startedAt.map { "<dt>Began</dt><dd>\(time($0))</dd>" } ?? HTML.empty)
       \(record.endedAt.map { "<dt>Ended</dt><dd>\(time($0))</dd>" } ?? HTML.empty)
       <dt>Id</dt><dd><code>\(record.id.text)</code></dd>
@@ -124,10 +124,10 @@ extension Dashboard {
 
   // MARK: What it is
 
-  private func plan(_ standing: CampaignStanding) -> HTML {
-    let plan = standing.plan
-    let isIncomplete = plan.source == .upload && !standing.record.upload.isComplete
-    let lines = NumberText.grouped(Int(standing.record.upload.lineCount))
+  private func plan(_ report: CampaignReport) -> HTML {
+    let plan = report.plan
+    let isIncomplete = plan.source == .upload && !report.record.upload.isComplete
+    let lines = NumberText.grouped(Int(report.record.upload.lineCount))
     var facts: [(String, String)] = [
       (
         "Audience",
@@ -180,9 +180,9 @@ extension Dashboard {
     try demand(.campaigns, of: viewer)
     guard Self.event(action, record) != nil else { throw Problem.notFound }
     if action == "resume" {
-      _ = try await standings.forgotten.resume(record.id)
+      _ = try await reports.forgotten.resume(record.id)
     } else {
-      try await standings.desk.change(record.id, { Self.event(action, $0) ?? .cancelled })
+      try await reports.controller.change(record.id, { Self.event(action, $0) ?? .cancelled })
     }
     return Page.redirect(path(record).text)
   }

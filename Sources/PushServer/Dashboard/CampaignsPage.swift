@@ -59,7 +59,7 @@ extension Dashboard {
 
   private func rows(_ records: some Sequence<StoredCampaign>) async throws -> [HTML] {
     var rows: [HTML] = []
-    for record in records { rows.append(row(try await standings.standing(record))) }
+    for record in records { rows.append(row(try await reports.report(record))) }
     return rows
   }
 
@@ -71,15 +71,15 @@ extension Dashboard {
     """
   }
 
-  private func row(_ standing: CampaignStanding) -> HTML {
-    let (record, account) = (standing.record, standing.account)
+  private func row(_ report: CampaignReport) -> HTML {
+    let (record, account) = (report.record, report.account)
     return """
       <tr\(HTML.when(record.status.isOver, " class=\"over\""))>
-      <th scope="row"><a href="\(path(record))">\(standing.plan.name)</a>
+      <th scope="row"><a href="\(path(record))">\(report.plan.name)</a>
       \(HTML.when(!record.reason.isEmpty, "<p class=\"hint\">\(record.reason.asSentence)</p>"))</th>
       <td data-label="App">\(record.app)</td>
       <td data-label="State">\(badge(record))</td>
-      <td data-label="Progress" class="progress">\(progress(standing))</td>
+      <td data-label="Progress" class="progress">\(progress(report))</td>
       <td data-label="Submitted" class="number">\(NumberText.grouped(account.submitted))</td>
       <td data-label="Accepted" class="number">\(NumberText.grouped(account.accepted))</td>
       <td data-label="Not accepted" class="number">\(NumberText.grouped(account.rejected + account.others))</td>
@@ -91,15 +91,15 @@ extension Dashboard {
   // MARK: Parts of both pages
 
   /// The progress, with an estimate of the time left from the pace of the last minute.
-  func progress(_ standing: CampaignStanding) -> HTML {
-    if case .scheduled = standing.record.status, let next = standing.plan.beginsAt {
+  func progress(_ report: CampaignReport) -> HTML {
+    if case .scheduled = report.record.status, let next = report.plan.beginsAt {
       return "<span>begins <span class=\"whole\">\(time(next))</span></span>"
     }
-    guard let share = standing.share else { return "<span class=\"empty\">not begun</span>" }
+    guard let share = report.share else { return "<span class=\"empty\">not begun</span>" }
     let percent = NumberText.percent(share)
-    guard !standing.record.status.isOver else { return "<span>\(percent)</span>" }
+    guard !report.record.status.isOver else { return "<span>\(percent)</span>" }
     let now = StoreInstant.now
-    let left = standing.secondsLeft(pace: seeing.pace(standing.record.id)).map { seconds -> HTML in
+    let left = report.secondsLeft(pace: statistics.pace(report.record.id)).map { seconds -> HTML in
       let end = StoreInstant(milliseconds: now.milliseconds + Int64(seconds * 1000))
       return ", <span data-left>\(AgeText.text(.seconds(Int64(seconds.rounded(.up))))) left</span> (\(clock(end, now)))"
     }
@@ -125,7 +125,7 @@ extension CampaignPlan {
   }
 }
 
-extension CampaignStanding {
+extension CampaignReport {
   /// How much of the whole is done: what was read, as far as it has its outcome.
   var share: Double? { (fraction ?? endedFraction).map { Self.share($0, account) } }
 

@@ -9,10 +9,10 @@ internal import Synchronization
 struct Dashboard: Sendable {
   let access: ControlAccess
   let store: any Store
-  let book: OutcomeBook
+  let outcomes: OutcomeRecorder
   let intake: IntakeLimit
-  let seeing: Seeing
-  let standings: CampaignStandings
+  let statistics: ServiceStatistics
+  let reports: CampaignReports
   /// Nil: the service has none.
   let bridge: Bridge?
   var check = BrowserCheck()

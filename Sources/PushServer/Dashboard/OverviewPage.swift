@@ -37,7 +37,7 @@ extension Dashboard {
     let isAnyPaused = statuses.contains { $0.status.state == .paused }
     return AlarmRules.alarms(
       statuses, pausedAt: isAnyPaused ? try await store.pausedApps().mapValues { $0.milliseconds / 1000 } : [:],
-      journalFailure: access.deployment.journalFailure, disk: seeing.fullerDisk,
+      journalFailure: access.deployment.journalFailure, disk: statistics.fullerDisk,
       now: StoreInstant.now.milliseconds / 1000)
   }
 
@@ -57,7 +57,7 @@ extension Dashboard {
     var counts: [String: Int] = [:]
     for status in statuses { counts[StateBadge.word(status), default: 0] += 1 }
     let states = StateBadge.words.compactMap { word in counts[word].map { "\($0) \(word)" } }
-    let rate = apps.reduce(0) { $0 + seeing.rate($1.id) }
+    let rate = apps.reduce(0) { $0 + statistics.rate($1.id) }
     var parts = ["\(apps.count) app\(apps.count == 1 ? "" : "s"): \(states.joined(separator: ", "))"]
     parts.append("\(RateText.text(rate)) over the last minute")
     if let bridge {
@@ -97,7 +97,7 @@ extension Dashboard {
       <tr>
       <th scope="row"><a href="/apps/\(app.id.asPathSegment)">\(app.id)</a></th>
       <td data-label="State">\(StateBadge.html(status))</td>
-      <td data-label="Rate" class="number">\(RateText.text(seeing.rate(app.id)))</td>
+      <td data-label="Rate" class="number">\(RateText.text(statistics.rate(app.id)))</td>
       <td data-label="Accepted" class="number">\(NumberText.grouped(account.accepted))</td>
       <td data-label="Not accepted" class="number">\(NumberText.grouped(account.settled - account.accepted))</td>
       <td data-label="Pending" class="number">\(NumberText.grouped(status.pendingCount))</td>

@@ -50,7 +50,7 @@ extension Dashboard {
   /// What became of it, or that it is not known yet.
   func testResult(_ id: NotificationID, _ app: PushApp) async throws -> HTML {
     let stored = StoredNotificationID(run: StoredRunID(id.run), line: id.line)
-    let pending = book.app(of: stored)
+    let pending = outcomes.app(of: stored)
     let outcome = try await store.outcome(of: stored)
     guard let owner = outcome?.app ?? pending, owner == app.id else { return .empty }
     guard let outcome else {

@@ -1,7 +1,7 @@
 package import Carillon
 package import PushWire
 
-/// Hears of outcomes when they come, beside the ``OutcomeBook`` that keeps them. Called on the
+/// Hears of outcomes when they come, beside the ``OutcomeRecorder`` that keeps them. Called on the
 /// lanes' loops, also at the same time; every call returns soon.
 package protocol IntakeWatcher: Sendable {
   func accepted(_ run: IntakeRunID, lines: [UInt64])

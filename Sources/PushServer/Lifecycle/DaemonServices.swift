@@ -4,8 +4,8 @@ internal import PushEngine
 internal import PushStore
 internal import ServiceLifecycle
 
-/// Says that the service ends before it does, so that those who send to it can turn elsewhere.
-struct Announcement: Service {
+/// Denies readiness for a while before the service ends, so that load balancers send elsewhere.
+struct ShutdownAnnouncement: Service {
   let duration: Duration
   /// Denies readiness. Returns whether the end must be announced, with time for clients.
   let begin: @Sendable () -> Bool
@@ -44,10 +44,11 @@ struct Sending: Service {
   }
 }
 
-/// What is done now and then: writing outcomes, and when keys were used; forgetting what is old.
-struct Upkeep: Service {
+/// Periodic work on the store: writes outcomes and the last use of keys, and deletes what is older
+/// than its retention.
+struct Maintenance: Service {
   let store: any Store
-  let book: OutcomeBook
+  let outcomes: OutcomeRecorder
   let keys: KeyRing
   let retention: Duration
   let logger: Logger
@@ -70,7 +71,7 @@ struct Upkeep: Service {
   }
 
   private func writeOutcomes() async {
-    do throws(UnsyncedList) { try await book.makeDurableElsewhere() } catch {
+    do throws(UnsyncedList) { try await outcomes.makeDurableElsewhere() } catch {
       logger.error("the store cannot be written", metadata: ["path": "\(error.path)", "errno": "\(error.code)"])
     }
   }

@@ -11,7 +11,7 @@ struct Supervision: Service {
   let manager: ServiceManager?
   let deployment: Deployment
   let store: any Store
-  let book: OutcomeBook
+  let outcomes: OutcomeRecorder
   let logger: Logger
   /// The API's event loops.
   var loops = MultiThreadedEventLoopGroup.singleton
@@ -57,7 +57,7 @@ struct Supervision: Service {
       guard (try? await store.keys()) != nil else { continue }
       // A journal that has failed is no part that is stuck: it is waited for until its disk can be
       // written again.
-      guard (try? await book.makeDurableElsewhere()) != nil || deployment.journalFailure != nil else { continue }
+      guard (try? await outcomes.makeDurableElsewhere()) != nil || deployment.journalFailure != nil else { continue }
       answer?()
     }
   }

@@ -91,7 +91,7 @@ package struct IntakeChanges: Sendable {
   }
 
   /// Neighbouring lines that may have arrived and were sent again.
-  package struct Doubted: Sendable {
+  package struct PossibleDuplicates: Sendable {
     package var run: StoredRunID
     package var lines: ClosedRange<UInt32>
 
@@ -104,7 +104,7 @@ package struct IntakeChanges: Sendable {
   package var began: [Began] = []
   package var accepted: [Accepted] = []
   package var notAccepted: [NotAccepted] = []
-  package var doubted: [Doubted] = []
+  package var doubted: [PossibleDuplicates] = []
   package var gone: [StoredGoneDevice] = []
   package var ended: [(run: StoredRunID, at: StoreInstant)] = []
   package var bridge = BridgeChanges()

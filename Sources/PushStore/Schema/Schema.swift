@@ -57,7 +57,7 @@ enum Schema {
       try $0.execute(sql: ReferenceSchema.tables)
     }
     migrator.registerMigration("8: doubt, headers of answers") {
-      try $0.execute(sql: DoubtSchema.tables)
+      try $0.execute(sql: PossibleDuplicateSchema.tables)
       try $0.execute(sql: IdempotencySchema.headers)
     }
     migrator.registerMigration("9: campaigns that the journal knows") {

@@ -12,7 +12,7 @@ struct CampaignCleaningTests {
     let place = try Workplace()
     let store = try SQLiteStore(path: place.path("store.db"))
     let spool = CampaignSpool(besides: place.path("store.db"))
-    let desk = CampaignDesk(store: store)
+    let controller = CampaignController(store: store)
     let now = StoreInstant(milliseconds: 1_800_000_000_000)
     func add(_ state: CampaignState, endedBefore seconds: Int64?) async throws -> StoredUUID {
       var campaign = StoredCampaign(
@@ -34,8 +34,8 @@ struct CampaignCleaningTests {
       try await add(.finished, endedBefore: 99), try await add(.draft, endedBefore: nil),
       try await add(.running, endedBefore: nil), try await add(.paused, endedBefore: nil),
     ]
-    _ = desk.live(old[0], app: "news")
-    let cleaning = CampaignCleaning(desk: desk, spool: spool)
+    _ = controller.live(old[0], app: "news")
+    let cleaning = CampaignCleaning(controller: controller, spool: spool)
     try await cleaning.forget(endedBefore: now.after(seconds: -100))
     func folders() throws -> Set<String> { Set(try FileManager.default.contentsOfDirectory(atPath: spool.directory)) }
     for id in old {
@@ -44,7 +44,7 @@ struct CampaignCleaningTests {
     }
     for id in kept { #expect(try await store.campaign(id) != nil) }
     #expect(try folders() == Set(kept.map(\.text)))
-    #expect(desk.live(old[0]) == nil)
+    #expect(controller.live(old[0]) == nil)
 
     // Drafts that nobody touches are forgotten too; what waits or sends is not.
     let draft = kept[1]

@@ -9,12 +9,12 @@ internal import Testing
 struct CampaignUploadTests {
   private let place: Workplace
   private let store: SQLiteStore
-  private let desk: CampaignDesk
+  private let controller: CampaignController
 
   init() throws {
     place = try Workplace()
     store = try SQLiteStore(path: place.path("store.db"))
-    desk = CampaignDesk(store: store)
+    controller = CampaignController(store: store)
   }
 
   private func draft() async throws -> StoredUUID {
@@ -26,7 +26,7 @@ struct CampaignUploadTests {
 
   /// As an upload that was cut off stores what it has.
   private func store(lines: Int64, of id: StoredUUID) async throws {
-    try await desk.change(id, { _ in .uploadEnded(isComplete: false) }) { campaign in
+    try await controller.change(id, { _ in .uploadEnded(isComplete: false) }) { campaign in
       campaign.upload.lineCount = lines
       campaign.upload.byteCount = lines * 10
     }
@@ -35,23 +35,23 @@ struct CampaignUploadTests {
   @Test("an upload goes on behind the lines that the one before has stored last, and none comes twice")
   func goesOn() async throws {
     let id = try await draft()
-    _ = try await desk.beginUpload(id, at: nil)
+    _ = try await controller.beginUpload(id, at: nil)
     try await store(lines: 5, of: id)
     // Its sender has read that there are five lines; then the last ones are stored.
     try await store(lines: 8, of: id)
-    let (campaign, skipCount) = try await desk.beginUpload(id, at: 6)
+    let (campaign, skipCount) = try await controller.beginUpload(id, at: 6)
     #expect(campaign.upload.lineCount == 8)
     #expect(campaign.upload.byteCount == 80)
     #expect(skipCount == 3)
-    #expect(try await desk.beginUpload(id, at: 9).skipCount == 0)
-    #expect(try await desk.beginUpload(id, at: nil).campaign.upload == StoredUpload())
+    #expect(try await controller.beginUpload(id, at: 9).skipCount == 0)
+    #expect(try await controller.beginUpload(id, at: nil).campaign.upload == StoredUpload())
     try store.close()
   }
 
   @Test("lines that would be missing are refused, and nothing changes")
   func gap() async throws {
     let id = try await draft()
-    let problem = await #expect(throws: Problem.self) { try await desk.beginUpload(id, at: 2) }
+    let problem = await #expect(throws: Problem.self) { try await controller.beginUpload(id, at: 2) }
     #expect(problem?.title == "Lines missing")
     #expect(problem?.action == "Continue with Carillon-First-Line: 1.")
     #expect(try await store.campaign(id)?.status == .draft)

@@ -13,7 +13,7 @@ final class BridgeProcess: @unchecked Sendable {
   private let number: UInt64
   private let app: App
   private let journal: EngineJournal
-  private let book: BridgeBook
+  private let recorder: BridgeRecorder
   private var model: BridgeModel
   private let feed = FrameFeed()
   private var runs: [UInt64: CampaignRun] = [:]
@@ -25,9 +25,9 @@ final class BridgeProcess: @unchecked Sendable {
   private var isDead = false
 
   init(
-    _ plan: BridgeSimulation.Plan, _ engine: SimulatedProcess, number: UInt64, book: BridgeBook
+    _ plan: BridgeSimulation.Plan, _ engine: SimulatedProcess, number: UInt64, recorder: BridgeRecorder
   ) {
-    (self.number, self.book) = (number, book)
+    (self.number, self.recorder) = (number, recorder)
     (app, journal, loop) = (engine.app, engine.journal, engine.loop)
     model = BridgeModel(plan.settings, process: number, isForgetful: plan.mistake == .forgetsAlways)
     model.now = loop.now
@@ -38,7 +38,7 @@ final class BridgeProcess: @unchecked Sendable {
     for campaign in journal.campaigns where campaign.phase == .open {
       lines[Self.process(of: campaign)] = campaign.readLine
     }
-    for (line, frame) in book.recover(journalLines: lines) { model.restore(frame, as: line) }
+    for (line, frame) in recorder.recover(journalLines: lines) { model.restore(frame, as: line) }
   }
 
   var hasEnded: Bool { runningCount == 0 }
@@ -100,7 +100,7 @@ final class BridgeProcess: @unchecked Sendable {
     // Cancelling leaves a notification for the next process.
     guard !isDead, outcome != .cancelled else { return }
     let answer = FrameAnswer(outcome)
-    book.add(line, answer)
+    recorder.add(line, answer)
     guard let connection = model.answer(line, answer) else { return }
     let delay = Duration.microseconds(Int.random(in: 0...3_000, using: &random))
     _ = loop.schedule(at: loop.now + delay) { [weak self] in self?.deliver(connection) }
@@ -149,7 +149,7 @@ final class BridgeProcess: @unchecked Sendable {
     hasChanged()
   }
 
-  private func hasChanged() { book.add(model.takeRecords()) }
+  private func hasChanged() { recorder.add(model.takeRecords()) }
 }
 
 /// Hears of every outcome, line by line.

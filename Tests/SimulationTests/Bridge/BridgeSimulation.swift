@@ -85,7 +85,7 @@ final class BridgeSimulation: CustomStringConvertible {
 
   let plan: Plan
   private let disk = SimulatedDisk()
-  private let book = BridgeBook()
+  private let recorder = BridgeRecorder()
   private let frames = RecordedFrames()
   private let provider: SimulatedProvider?
   private let service: any SimulatedEndpoint
@@ -202,13 +202,13 @@ final class BridgeSimulation: CustomStringConvertible {
       engine = try SimulatedProcess(rules, disk, service, seed: seed, network: network, options: options) {
         journal, _ in
         guard plan.mistake != .writesLate else { return }
-        journal.beforeCommits { [book] () throws(UnsyncedList) in book.makeDurable() }
+        journal.beforeCommits { [recorder] () throws(UnsyncedList) in recorder.makeDurable() }
       }
     } catch {
       return "the journal cannot be opened: \(error)"
     }
     if engine.lostCount > 0 { return "\(engine.lostCount) were lost" }
-    let process = BridgeProcess(plan, engine, number: UInt64(life + 1), book: book)
+    let process = BridgeProcess(plan, engine, number: UInt64(life + 1), recorder: recorder)
     process.begin()
     for customer in customers { customer.run(process) }
     let ending = engine.loop.run(limit: .seconds(50_000), stepLimit: isLast ? 5_000_000 : stepLimit) {
@@ -222,7 +222,7 @@ final class BridgeSimulation: CustomStringConvertible {
       if let problem = finish(process, engine.loop) { return problem }
     } else {
       process.kill()
-      book.loseWaiting()
+      recorder.loseWaiting()
       for customer in customers { customer.lost(process) }
       engine.kill { if end == .powerLoss { $0.loseUnsynced(using: &random) } else { $0.restart() } }
     }

@@ -15,17 +15,17 @@ extension CampaignRoutes {
     let app = try await readable(request, context)
     let id = try await campaign(context, of: app).id
     let log = Mutex(CampaignEventLog())
-    return EventStream(isOpen: isOpen, channel: context.channel).response { [standings] elapsed in
+    return EventStream(isOpen: isOpen, channel: context.channel).response { [reports] elapsed in
       if log.withLock({ $0.hasEnded }) { return nil }
-      guard let standing = try await standings.standing(id, app: app.id) else { return nil }
-      return log.withLock { $0.text(standing, now: elapsed) }
+      guard let report = try await reports.report(id, app: app.id) else { return nil }
+      return log.withLock { $0.text(report, now: elapsed) }
     }
   }
 
   /// What happens to all campaigns and apps that the key sees.
   private func getAllEvents(_ request: Request, _ context: ControlContext) async throws -> Response {
     let caller = try await access.caller(request, context, .read)
-    let follower = CampaignFollower(standings: standings) { caller.sees(app: $0) }
+    let follower = CampaignFollower(reports: reports) { caller.sees(app: $0) }
     return EventStream(isOpen: isOpen, channel: context.channel).response { elapsed in
       try await follower.text(now: elapsed)
     }
@@ -46,17 +46,17 @@ private final class CampaignFollower: Sendable {
     var apps: [String: AppView] = [:]
   }
 
-  private let standings: CampaignStandings
+  private let reports: CampaignReports
   private let sees: @Sendable (String) -> Bool
   private let state = Mutex(State())
 
-  init(standings: CampaignStandings, sees: @escaping @Sendable (String) -> Bool) {
-    (self.standings, self.sees) = (standings, sees)
+  init(reports: CampaignReports, sees: @escaping @Sendable (String) -> Bool) {
+    (self.reports, self.sees) = (reports, sees)
   }
 
   func text(now: Duration) async throws -> String {
     var text = ""
-    for app in standings.deployment.apps where sees(app.id) {
+    for app in reports.deployment.apps where sees(app.id) {
       let (appState, reason) = app.state
       let view = AppView(state: appState, reason: reason)
       let isNew = state.withLock { state in
@@ -71,16 +71,16 @@ private final class CampaignFollower: Sendable {
       let isAlarming = [.suspended, .stopped].contains(view.state)
       text += EventStream.text(isAlarming ? "alarm" : "state", String(decoding: data.encoded, as: UTF8.self))
     }
-    let open = try await standings.desk.store.openCampaigns().filter { sees($0.app) }
+    let open = try await reports.controller.store.openCampaigns().filter { sees($0.app) }
     let known = state.withLock { Set($0.logs.keys) }
     var records = open
     for id in known.subtracting(open.map(\.id)) {
-      if let record = try await standings.desk.store.campaign(id) { records.append(record) }
+      if let record = try await reports.controller.store.campaign(id) { records.append(record) }
     }
     for record in records {
-      let standing = try await standings.standing(record)
+      let report = try await reports.report(record)
       text += state.withLock { state in
-        let news = state.logs[record.id, default: CampaignEventLog()].text(standing, now: now)
+        let news = state.logs[record.id, default: CampaignEventLog()].text(report, now: now)
         if state.logs[record.id]?.hasEnded == true { state.logs[record.id] = nil }
         return news
       }
@@ -91,14 +91,14 @@ private final class CampaignFollower: Sendable {
 
 extension CampaignEventLog {
   /// The text of the events that lead to a campaign's present state.
-  mutating func text(_ standing: CampaignStanding, now: Duration) -> String {
-    let progress = JSONValue.object(standing.progress)
+  mutating func text(_ report: CampaignReport, now: Duration) -> String {
+    let progress = JSONValue.object(report.progress)
     let view = View(
-      state: standing.record.status, reason: standing.record.reason,
-      progress: String(decoding: progress.encoded, as: UTF8.self), hasEnded: standing.record.endedAt != nil)
+      state: report.record.status, reason: report.record.reason,
+      progress: String(decoding: progress.encoded, as: UTF8.self), hasEnded: report.record.endedAt != nil)
     return events(view, now: now).map { event in
       var members = [
-        JSONMember("id", .string(standing.record.id.text)), JSONMember("app", .string(standing.record.app)),
+        JSONMember("id", .string(report.record.id.text)), JSONMember("app", .string(report.record.app)),
         JSONMember("state", .string(view.state.rawValue)),
       ]
       if !view.reason.isEmpty { members.append(JSONMember("reason", .string(view.reason))) }

@@ -3,7 +3,7 @@ internal import PushStore
 
 /// Forgets campaigns, with their files.
 struct CampaignCleaning: Sendable {
-  let desk: CampaignDesk
+  let controller: CampaignController
   let spool: CampaignSpool
 
   /// The most campaigns in one turn of the store.
@@ -13,7 +13,7 @@ struct CampaignCleaning: Sendable {
   func forget(endedBefore oldest: StoreInstant) async throws(StoreError) {
     var count = 0
     repeat {
-      count = remove(try await desk.store.forgetCampaigns(endedBefore: oldest, limit: Self.limit))
+      count = remove(try await controller.store.forgetCampaigns(endedBefore: oldest, limit: Self.limit))
     } while count == Self.limit
   }
 
@@ -23,7 +23,7 @@ struct CampaignCleaning: Sendable {
     var count = 0
     repeat {
       count = remove(
-        try await desk.store.forgetCampaigns(in: states, unchangedSince: oldest, limit: Self.limit))
+        try await controller.store.forgetCampaigns(in: states, unchangedSince: oldest, limit: Self.limit))
     } while count == Self.limit
   }
 
@@ -31,7 +31,7 @@ struct CampaignCleaning: Sendable {
   private func remove(_ forgotten: [StoredUUID]) -> Int {
     for id in forgotten {
       spool.remove(id)
-      desk.forget(id)
+      controller.forget(id)
     }
     return forgotten.count
   }
@@ -39,7 +39,7 @@ struct CampaignCleaning: Sendable {
   /// Files of campaigns that an earlier process had forgotten when it was killed.
   func removeOrphans() async throws(StoreError) {
     for name in (try? FileManager.default.contentsOfDirectory(atPath: spool.directory)) ?? [] {
-      guard let id = StoredUUID(name), try await desk.store.campaign(id) == nil else { continue }
+      guard let id = StoredUUID(name), try await controller.store.campaign(id) == nil else { continue }
       spool.remove(id)
     }
   }

@@ -5,8 +5,8 @@ internal import PushStore
 /// What a part of a campaign is made of, for the library.
 struct CampaignParts: Sendable {
   let spool: CampaignSpool
-  let book: CampaignBook
-  let outcomes: OutcomeBook
+  let recorder: CampaignRecorder
+  let outcomes: OutcomeRecorder
   let store: any Store
   let live: LiveCampaign
 
@@ -70,11 +70,11 @@ struct CampaignParts: Sendable {
   func events(_ part: StoredCampaignPart, of record: StoredCampaign) -> ServedEvents {
     let (id, number, name) = (record.id, part.number, record.id.name(part: part.number))
     return ServedEvents(
-      opened: { [book] in book.opened($0, of: name) },
+      opened: { [recorder] in recorder.opened($0, of: name) },
       begun: { [store] in try await store.begin(part: number, of: id, at: .now) },
       gone: { [outcomes, app = record.app] in outcomes.gone(app: app, token: $0, since: $1) },
-      ended: { [book] account in
-        book.ended(
+      ended: { [recorder] account in
+        recorder.ended(
           EndedCampaignPart(
             campaign: id, number: number, account: AccountJSON.bytes(of: account), endedAt: .now))
       },

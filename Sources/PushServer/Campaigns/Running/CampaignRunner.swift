@@ -6,10 +6,10 @@ internal import ServiceLifecycle
 
 /// Sends the campaigns of a service, and forgets them in the end.
 final class CampaignRunner: Service {
-  let desk: CampaignDesk
+  let controller: CampaignController
   let spool: CampaignSpool
-  let book: CampaignBook
-  private let outcomes: OutcomeBook
+  let recorder: CampaignRecorder
+  private let outcomes: OutcomeRecorder
   private let deployment: Deployment
   private let schedule: CampaignSchedule
   private let retention: Duration
@@ -18,12 +18,13 @@ final class CampaignRunner: Service {
   private static let tidyInterval = Duration.seconds(60)
 
   init(
-    desk: CampaignDesk, spool: CampaignSpool, book: CampaignBook, outcomes: OutcomeBook, deployment: Deployment,
+    controller: CampaignController, spool: CampaignSpool, recorder: CampaignRecorder, outcomes: OutcomeRecorder,
+    deployment: Deployment,
     schedule: CampaignSchedule, retention: Duration, logger: Logger
   ) {
-    self.desk = desk
+    self.controller = controller
     self.spool = spool
-    self.book = book
+    self.recorder = recorder
     self.outcomes = outcomes
     self.deployment = deployment
     self.schedule = schedule
@@ -37,12 +38,12 @@ final class CampaignRunner: Service {
   /// How many bytes the audience of a campaign may have, because of the app's others.
   func audienceByteLimit(_ campaign: StoredCampaign) async throws(StoreError) -> Int64 {
     schedule.app(campaign.app).audienceByteLimit
-      - (try await desk.store.audienceByteCount(app: campaign.app, besides: campaign.id))
+      - (try await controller.store.audienceByteCount(app: campaign.app, besides: campaign.id))
   }
 
   /// Resumes the campaigns of earlier processes.
   func recover() async throws(StoreError) {
-    for campaign in try await desk.store.openCampaigns() { desk.wake(campaign) }
+    for campaign in try await controller.store.openCampaigns() { controller.wake(campaign) }
   }
 
   func run() async throws {
@@ -51,29 +52,29 @@ final class CampaignRunner: Service {
       await withGracefulShutdownHandler {
         await withDiscardingTaskGroup { tasks in
           tasks.addTask { await self.tidy() }
-          while let lives = await desk.work.take() {
+          while let lives = await controller.work.take() {
             for live in lives { tasks.addTask { await self.drive(live) } }
           }
           tasks.cancelAll()
         }
       } onGracefulShutdown: {
-        self.desk.work.close()
+        self.controller.work.close()
       }
     } onCancel: {
-      desk.work.close()
+      controller.work.close()
     }
   }
 
   private func drive(_ live: LiveCampaign) async {
     let parts = CampaignParts(
-      spool: spool, book: book, outcomes: outcomes, store: desk.store, live: live)
-    await CampaignDrive(
-      desk: desk, deployment: deployment, parts: parts, schedule: schedule, live: live, logger: logger
+      spool: spool, recorder: recorder, outcomes: outcomes, store: controller.store, live: live)
+    await CampaignDriver(
+      controller: controller, deployment: deployment, parts: parts, schedule: schedule, live: live, logger: logger
     ).run()
   }
 
   private func tidy() async {
-    let cleaning = CampaignCleaning(desk: desk, spool: spool)
+    let cleaning = CampaignCleaning(controller: controller, spool: spool)
     var isFirst = true
     while !Task.isCancelled {
       do throws(StoreError) {

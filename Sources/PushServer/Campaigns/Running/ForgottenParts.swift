@@ -4,7 +4,7 @@ internal import PushStore
 /// Finds parts of campaigns that the journal has had, and does not know any more although they have
 /// not ended: its folder was lost, or the store is a backup. So their recipients are unknown.
 struct ForgottenParts: Sendable {
-  let desk: CampaignDesk
+  let controller: CampaignController
   let deployment: Deployment
 
   static let reason =
@@ -12,11 +12,11 @@ struct ForgottenParts: Sendable {
     + "recipients again, or cancel it."
 
   func numbers(of id: StoredUUID) async throws(StoreError) -> [Int] {
-    let live = desk.live(id)
+    let live = controller.live(id)
     // Before the parts are read: what ends meanwhile is not forgotten.
     let busy = live?.busyParts ?? []
     guard live?.isLeft != true else { return [] }
-    let open = try await desk.store.parts(of: id).filter { part in
+    let open = try await controller.store.parts(of: id).filter { part in
       part.begunAt != nil && part.endedAt == nil && !busy.contains(part.number)
         && live?.isLost(part: part.number) != true
     }
@@ -27,10 +27,10 @@ struct ForgottenParts: Sendable {
 
   /// An operator resumes a campaign. Its unknown parts are sent as if they had never begun.
   func resume(_ id: StoredUUID) async throws -> StoredCampaign {
-    if try await desk.store.campaign(id)?.isDoubtful == true {
-      try await desk.store.renew(parts: try await numbers(of: id), of: id)
+    if try await controller.store.campaign(id)?.isDoubtful == true {
+      try await controller.store.renew(parts: try await numbers(of: id), of: id)
     }
-    return try await desk.change(id) { campaign in
+    return try await controller.change(id) { campaign in
       if campaign.isDoubtful { return .decided }
       let isDue = try CampaignPlan(parsing: campaign.content[...]).dueAt <= .now
       return .resumed(isBegun: campaign.startedAt != nil || isDue)

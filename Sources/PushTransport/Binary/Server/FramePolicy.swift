@@ -4,7 +4,7 @@ package import PushWire
 package enum Verdict: Hashable, Sendable {
   case accept
   /// The frame is accepted, and then something happens to the connection.
-  case acceptThen(Aftermath)
+  case acceptThen(ConnectionInterruption)
   /// An error response with this status and the frame's identifier. Command 0 has no error
   /// response: the connection is closed without one. All that follows on the connection is
   /// discarded.
@@ -14,8 +14,8 @@ package enum Verdict: Hashable, Sendable {
   case poison
 }
 
-/// What happens to a connection although no frame is at fault.
-package enum Aftermath: Hashable, Sendable {
+/// An interruption of a connection although no frame is at fault.
+package enum ConnectionInterruption: Hashable, Sendable {
   /// Status 10 with the identifier of the last accepted frame, or 0 when there is none.
   case shutDown
   /// The stream ends without an error response.
@@ -30,7 +30,7 @@ package enum Aftermath: Hashable, Sendable {
 /// needs no change of the session.
 package protocol FramePolicy: ~Copyable {
   /// Called once, before the first byte. Nil: the connection begins as usual.
-  mutating func opened() -> Aftermath?
+  mutating func opened() -> ConnectionInterruption?
   /// Called once for every frame that keeps the rules, in order, until a verdict ends the
   /// connection. Views into the frame are valid during the call only.
   mutating func verdict(on frame: DecodedFrame) -> Verdict

@@ -4,7 +4,7 @@ extension GatewaySession {
   /// A session without its decoder.
   struct Core: ~Copyable {
     private enum State {
-      /// Frames are judged. Ends when a frame is refused, or by an aftermath.
+      /// Frames are judged. Ends when a frame is refused, or by an interruption.
       case reading
       /// The error response (nil: a close without one) is delayed until `due`. What arrives is
       /// discarded.
@@ -46,10 +46,10 @@ extension GatewaySession {
 // MARK: - Events
 
 extension GatewaySession.Core {
-  mutating func opened(now: Instant, aftermath: Aftermath?) {
+  mutating func opened(now: Instant, interruption: ConnectionInterruption?) {
     lastRead = now
     actions.append(.wake(at: now + checkInterval))
-    if let aftermath { follow(with: aftermath, now: now) }
+    if let interruption { interrupt(interruption, now: now) }
   }
 
   mutating func beginRead(_ byteCount: Int, now: Instant) {
@@ -78,9 +78,9 @@ extension GatewaySession.Core {
       switch unsafe policy.verdict(on: frame) {
       case .accept:
         unsafe accept(frame)
-      case .acceptThen(let aftermath):
+      case .acceptThen(let interruption):
         unsafe accept(frame)
-        follow(with: aftermath, now: now)
+        interrupt(interruption, now: now)
       case .refuse(let status):
         unsafe refuse(frame, as: .status(status), now: now, policy: &policy)
       case .poison:
@@ -127,7 +127,7 @@ extension GatewaySession.Core {
 
   mutating func shutDown(now: Instant) {
     guard case .reading = state else { return }
-    follow(with: .shutDown, now: now)
+    interrupt(.shutDown, now: now)
   }
 }
 
@@ -160,8 +160,8 @@ extension GatewaySession.Core {
     end(with: answer, now: now)
   }
 
-  private mutating func follow(with aftermath: Aftermath, now: Instant) {
-    switch aftermath {
+  private mutating func interrupt(_ interruption: ConnectionInterruption, now: Instant) {
+    switch interruption {
     case .shutDown:
       end(with: ErrorResponse(status: .shutdown, identifier: lastAccepted), now: now)
     case .close:

@@ -25,7 +25,7 @@ package struct GatewaySession: ~Copyable {
 
   /// The first event: the connection is ready to be read.
   package mutating func opened(now: Instant, policy: inout some FramePolicy & ~Copyable) -> [GatewayAction] {
-    core.opened(now: now, aftermath: policy.opened())
+    core.opened(now: now, interruption: policy.opened())
     return core.takeActions()
   }
 

@@ -5,7 +5,7 @@ internal import Synchronization
 
 /// The store of a bridge in the simulation: what is told waits in memory until the journal's next
 /// commit. It outlasts simulated processes; what waits does not.
-final class BridgeBook: Sendable {
+final class BridgeRecorder: Sendable {
   private enum Entry {
     case record(BridgeModel.Record)
     case outcome(ForwardedLine, FrameAnswer)

@@ -2,7 +2,7 @@ internal import Foundation
 package import Logging
 package import PushEngine
 
-/// What a service shows of an app.
+/// What a service shows of an app: see `carillon serve`.
 extension PushApp {
   /// What the app has done since the process began.
   package var tally: AppTally { entry.tally }

@@ -1,8 +1,8 @@
 package import Carillon
 package import PushStore
 
-/// The store, for the command that looks after it.
-package enum StoreCare {
+/// Checks and copies a store: the work of `carillon store`.
+package enum StoreMaintenance {
   /// Reads every page of a store.
   ///
   /// - Parameter path: of the store.

@@ -1,16 +1,17 @@
 internal import Carillon
 internal import Logging
 
-/// Restarts the service within the process after its journal failed and can be written again.
-package struct ServiceLives: Sendable {
+/// Runs a ``Daemon``, and another one in the same process after its journal has failed and can be
+/// written again.
+package struct RestartingDaemon: Sendable {
   private let configuration: ServerConfiguration
   private let file: String
   private let log: ServiceLog
   private let manager: ServiceManager?
   private let overdue: @Sendable (String) -> Void
 
-  /// A life that was shorter doubles the pause until the next attempt.
-  private static let goodLife = Duration.seconds(60)
+  /// A shorter run doubles the pause until the next attempt.
+  private static let stableRun = Duration.seconds(60)
   private static let pauses = Duration.seconds(1) ... .seconds(60)
 
   /// - Parameters: as ``Daemon`` has them.
@@ -33,9 +34,9 @@ package struct ServiceLives: Sendable {
     var daemon = try make(configuration, pause)
     while true {
       let began = ContinuousClock.now
-      guard case .canBeginAnew(let ports) = try await daemon.run(ready: ready) else { return }
+      guard case .restart(let ports) = try await daemon.run(ready: ready) else { return }
       pause =
-        ContinuousClock.now - began < Self.goodLife
+        ContinuousClock.now - began < Self.stableRun
         ? min(pause * 2, Self.pauses.upperBound) : Self.pauses.lowerBound
       configuration.listen(on: ports)
       daemon = try next(&configuration, ports, pause)
@@ -47,8 +48,8 @@ package struct ServiceLives: Sendable {
     try Daemon(configuration, file: file, log: log, manager: manager, recoveryPause: pause, overdue: overdue)
   }
 
-  /// With what the file says now. A file that is wrong at this moment is no reason to end: then the
-  /// configuration of the last life counts on.
+  /// The next daemon reads the file again. If the file cannot be used now, the previous
+  /// configuration stays in force.
   private func next(
     _ configuration: inout ServerConfiguration, _ ports: Daemon.Ports, _ pause: Duration
   ) throws(CarillonError) -> Daemon {

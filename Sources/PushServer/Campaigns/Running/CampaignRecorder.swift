@@ -4,9 +4,9 @@ internal import PushEngine
 internal import PushStore
 internal import Synchronization
 
-/// What of campaigns must be durable before the journal's next commit: their lists, and final
-/// accounts.
-final class CampaignBook: Sendable {
+/// Makes durable, before the journal's next commit, what campaigns have written: their lists of
+/// outcomes and their final accounts.
+final class CampaignRecorder: Sendable {
   private struct State {
     var lists: [String: ServedList] = [:]
     var ended: [EndedCampaignPart] = []

@@ -4,8 +4,9 @@ internal import PushEngine
 internal import PushStore
 internal import Synchronization
 
-/// Changes campaigns in the store, one change at a time each, and wakes their drivers.
-final class CampaignDesk: Sendable {
+/// Changes the state of campaigns in the store, one change at a time for each, and wakes their
+/// drivers.
+final class CampaignController: Sendable {
   let store: any Store
   private let lives = Mutex<[StoredUUID: LiveCampaign]>([:])
   /// Campaigns that need a driver.

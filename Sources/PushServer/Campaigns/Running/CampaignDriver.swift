@@ -5,9 +5,10 @@ internal import PushEngine
 internal import PushStore
 internal import PushWire
 
-/// Carries one campaign through its states until nothing is left to do for it.
-struct CampaignDrive: Sendable {
-  let desk: CampaignDesk
+/// Moves one campaign through its states until it has ended: starts its parts, pauses and resumes
+/// them, and records their ends.
+struct CampaignDriver: Sendable {
+  let controller: CampaignController
   let deployment: Deployment
   let parts: CampaignParts
   let schedule: CampaignSchedule
@@ -30,7 +31,7 @@ struct CampaignDrive: Sendable {
   /// sent before its store was restored from a backup.
   private static let latestBeginning: Int64 = 3600 * 1000
 
-  private var store: any Store { desk.store }
+  private var store: any Store { controller.store }
 
   func run() async {
     guard live.beginDriving() else { return }
@@ -81,7 +82,7 @@ struct CampaignDrive: Sendable {
         live.pause()
         return obstacle.until.map(Step.until) ?? .until(StoreInstant.now.after(seconds: 5))
       }
-      try await desk.change(live.id, { _ in .freed })
+      try await controller.change(live.id, { _ in .freed })
       return .again
     case .paused:
       live.pause()
@@ -104,7 +105,7 @@ struct CampaignDrive: Sendable {
     }
     // A minute more than the longest wait.
     let isLate = due.milliseconds > 0 && late > 120_000
-    try await desk.change(live.id, { _ in .due }) { record in
+    try await controller.change(live.id, { _ in .due }) { record in
       record.startedAt = record.startedAt ?? .now
       if isLate {
         record.reason = "It began \(Duration.seconds(late / 1000).spoken) late, because the service did not run then."
@@ -118,7 +119,7 @@ struct CampaignDrive: Sendable {
 
   /// Whether an operator must say if the campaign continues.
   private func doubts(_ record: StoredCampaign) async throws -> Bool {
-    let forgotten = ForgottenParts(desk: desk, deployment: deployment)
+    let forgotten = ForgottenParts(controller: controller, deployment: deployment)
     guard try await !forgotten.numbers(of: record.id).isEmpty else { return false }
     try await doubt(ForgottenParts.reason)
     return true
@@ -126,7 +127,7 @@ struct CampaignDrive: Sendable {
 
   private func doubt(_ reason: String) async throws {
     live.pause()
-    try await desk.change(live.id, { _ in .doubted }) { record in
+    try await controller.change(live.id, { _ in .doubted }) { record in
       // It may have been paused meanwhile.
       guard record.status == .held else { return }
       record.reason = reason
@@ -141,7 +142,7 @@ struct CampaignDrive: Sendable {
     if try await doubts(record) { return .again }
     if let obstacle = schedule.obstacle(plan, record.app, live, now: .now) {
       live.pause()
-      try await desk.change(live.id, { _ in .hindered }) { $0.reason = obstacle.reason }
+      try await controller.change(live.id, { _ in .hindered }) { $0.reason = obstacle.reason }
       return .again
     }
     let record = try await withLastKey(record, plan)
@@ -152,12 +153,12 @@ struct CampaignDrive: Sendable {
       all = try await divided(record, plan)
     } catch  where error is AudienceError || error is CarillonError {
       let why = CarillonError(describing: error).message
-      try await desk.change(live.id, { _ in .failed }) { $0.reason = why }
+      try await controller.change(live.id, { _ in .failed }) { $0.reason = why }
       return .again
     }
     let open = all.filter { $0.endedAt == nil }
     guard !open.isEmpty else {
-      try await desk.change(live.id, { _ in .ended }) { $0.endedAt = .now }
+      try await controller.change(live.id, { _ in .ended }) { $0.endedAt = .now }
       return .leave
     }
     let times = schedule.times(plan, record.app)
@@ -174,7 +175,7 @@ struct CampaignDrive: Sendable {
   private func withLastKey(_ record: StoredCampaign, _ plan: CampaignPlan) async throws -> StoredCampaign {
     guard plan.source == .devices, record.lastKey == nil else { return record }
     let key = try await store.lastDeviceKey(app: record.app)
-    return try await desk.change(live.id, { _ in .due }) { $0.lastKey = $0.lastKey ?? key }
+    return try await controller.change(live.id, { _ in .due }) { $0.lastKey = $0.lastKey ?? key }
   }
 
   /// The parts of a campaign that has begun; they are made once.
@@ -195,7 +196,7 @@ struct CampaignDrive: Sendable {
   private func pause(_ record: StoredCampaign) async throws -> Step {
     let all = try await store.parts(of: record.id)
     if !all.isEmpty, all.allSatisfy({ $0.endedAt != nil }) {
-      try await desk.change(live.id, { _ in .ended }) { $0.endedAt = .now }
+      try await controller.change(live.id, { _ in .ended }) { $0.endedAt = .now }
       return .leave
     }
     return live.isBusy ? .wait : .leave
@@ -213,7 +214,7 @@ struct CampaignDrive: Sendable {
       if try await app.abandon(
         served: name, list: parts.spool.list(record.id, part: part.number), parts.events(part, of: record))
       {
-        try parts.book.close(name)
+        try parts.recorder.close(name)
         continue
       }
       guard !live.isLost(part: part.number) else { return .leave }
@@ -222,7 +223,7 @@ struct CampaignDrive: Sendable {
         [EndedCampaignPart(campaign: record.id, number: part.number, account: nothing, endedAt: .now)])
     }
     guard !live.isBusy else { return .wait }
-    try await desk.change(live.id, { $0.status == .failed ? .failed : .cancelled }) { $0.endedAt = .now }
+    try await controller.change(live.id, { $0.status == .failed ? .failed : .cancelled }) { $0.endedAt = .now }
     return .leave
   }
 
@@ -269,7 +270,7 @@ struct CampaignDrive: Sendable {
   }
 
   private func end(_ part: StoredCampaignPart, _ record: StoredCampaign, _ account: CampaignAccount) async throws {
-    try parts.book.close(record.id.name(part: part.number))
+    try parts.recorder.close(record.id.name(part: part.number))
     try store.end(
       [
         EndedCampaignPart(
@@ -284,9 +285,9 @@ struct CampaignDrive: Sendable {
       live.leave()
     case .gateway:
       live.lost(part: part.number)
-      _ = try? await desk.change(live.id, { _ in .hindered }) { $0.reason = error.message }
+      _ = try? await controller.change(live.id, { _ in .hindered }) { $0.reason = error.message }
     default:
-      _ = try? await desk.change(live.id, { _ in .failed }) { $0.reason = error.message }
+      _ = try? await controller.change(live.id, { _ in .failed }) { $0.reason = error.message }
     }
   }
 }

@@ -3,7 +3,7 @@ internal import Foundation
 internal import PushEngine
 
 /// The terminal of `carillon send`: progress, signals, the account and the exit status.
-struct SendShell: Sendable {
+struct SendTerminal: Sendable {
   /// One JSON object on standard output instead of a table.
   let json: Bool
   let opened: SendJournal?
@@ -44,7 +44,7 @@ struct SendShell: Sendable {
 
   /// Shows progress, and stops at signals.
   private func watch(_ running: RunningSend) async {
-    let ending = OnlyOnce()
+    let ending = OnceFlag()
     let watch = SignalWatch { count in
       // The terminal has echoed ^C into the progress line.
       if StandardStream.error.isTerminal { _ = StandardStream.error.write(Array("\r\u{1B}[K".utf8)) }
@@ -68,7 +68,7 @@ struct SendShell: Sendable {
 
   /// A busy machine takes its time to list what was in flight. The command waits as long as that
   /// gets less.
-  private func stopSoon(_ running: RunningSend, _ ending: OnlyOnce, known: Int, looks: Int = closingLooks) {
+  private func stopSoon(_ running: RunningSend, _ ending: OnceFlag, known: Int, looks: Int = closingLooks) {
     SignalWatch.after(Self.closingTime) {
       let left = running.account.asIfOver.inFlightCount
       guard looks > 1, left > 0, left < known else { return stopHere(running, ending) }
@@ -77,7 +77,7 @@ struct SendShell: Sendable {
   }
 
   /// For connections that do not close in time, or a third signal.
-  private func stopHere(_ running: RunningSend, _ ending: OnlyOnce) {
+  private func stopHere(_ running: RunningSend, _ ending: OnceFlag) {
     guard ending.begin() else { return }
     let (account, inFlightCount) = running.account.asIfOver
     let isShown = account.show(json: json) == nil

@@ -1,7 +1,7 @@
 internal import GRDB
 
 /// Notifications that may have arrived and were sent again.
-enum DoubtSchema {
+enum PossibleDuplicateSchema {
   /// Ranges of lines. They may overlap: after a crash some are reported again.
   static let tables = """
     CREATE TABLE doubted (
@@ -43,7 +43,7 @@ extension OutcomeCounts {
 }
 
 extension OutcomeWriter {
-  mutating func write(_ entry: IntakeChanges.Doubted) throws {
+  mutating func write(_ entry: IntakeChanges.PossibleDuplicates) throws {
     let insert = try database.cachedStatement(
       sql: """
         INSERT INTO doubted (run, first, last) VALUES (?, ?, ?)

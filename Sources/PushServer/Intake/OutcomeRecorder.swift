@@ -7,9 +7,9 @@ internal import PushTransport
 package import PushWire
 internal import Synchronization
 
-/// Keeps what became of the notifications that the service took in: in memory until the journal's
-/// next commit, then in the store.
-package final class OutcomeBook: IntakeRecorder {
+/// Records the outcomes of the notifications that the service has accepted: in memory until the
+/// journal's next commit, then in the store.
+package final class OutcomeRecorder: IntakeRecorder {
   private struct Run {
     var app: String
     var acknowledgedLine: UInt64 = 0
@@ -47,11 +47,11 @@ package final class OutcomeBook: IntakeRecorder {
   private let watcher = Mutex<(any IntakeWatcher)?>(nil)
 
   /// The lists and accounts of campaigns.
-  let campaigns: CampaignBook
+  let campaigns: CampaignRecorder
 
   package init(store: any Store) {
     self.store = store
-    campaigns = CampaignBook(store: store)
+    campaigns = CampaignRecorder(store: store)
   }
 
   /// To be called before anything is accepted.
@@ -87,7 +87,7 @@ package final class OutcomeBook: IntakeRecorder {
     let id = StoredRunID(run)
     let ranges = lines.map { UInt32(truncatingIfNeeded: $0) }.ranges
     state.withLock { state in
-      state.changes.doubted += ranges.map { IntakeChanges.Doubted(run: id, lines: $0) }
+      state.changes.doubted += ranges.map { IntakeChanges.PossibleDuplicates(run: id, lines: $0) }
     }
   }
 

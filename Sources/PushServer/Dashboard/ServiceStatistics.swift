@@ -5,8 +5,9 @@ internal import PushStore
 internal import ServiceLifecycle
 internal import Synchronization
 
-/// What is remembered for those who look at the service: how fast each app and each campaign sends.
-final class Seeing: Sendable {
+/// How fast each app and each campaign sends, over the last minute. Shown by the dashboard and the
+/// API.
+final class ServiceStatistics: Sendable {
   private let rates = Mutex<[String: RateWindow]>([:])
   /// The pace of each campaign: its done share in billionths.
   private let paces = Mutex<[StoredUUID: RateWindow]>([:])
@@ -94,21 +95,21 @@ struct RateWindow: Sendable {
 
 /// Samples the totals of apps, and how far campaigns have come, until the service ends.
 struct RateSampling: Service {
-  let seeing: Seeing
+  let statistics: ServiceStatistics
   let deployment: Deployment
-  let desk: CampaignDesk
+  let controller: CampaignController
 
   func run() async throws {
     await cancelWhenGracefulShutdown {
       repeat {
-        seeing.sample(deployment, now: .now)
-        seeing.sample(desk.shares, now: .now)
+        statistics.sample(deployment, now: .now)
+        statistics.sample(controller.shares, now: .now)
       } while (try? await Task.sleep(for: RateWindow.interval)) != nil
     }
   }
 }
 
-extension CampaignDesk {
+extension CampaignController {
   /// The share that is done of each campaign that sends at present. Of a campaign in several parts
   /// it is not known: the parts send at different times.
   fileprivate var shares: [(campaign: StoredUUID, share: Double)] {
@@ -116,7 +117,7 @@ extension CampaignDesk {
       guard let campaign = live.campaign(part: 0), !campaign.isPaused, let fraction = campaign.fractionRead else {
         return nil
       }
-      return (live.id, CampaignStanding.share(fraction, campaign.accountSoFar))
+      return (live.id, CampaignReport.share(fraction, campaign.accountSoFar))
     }
   }
 }

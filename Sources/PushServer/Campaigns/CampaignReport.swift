@@ -1,8 +1,8 @@
 internal import Carillon
 internal import PushStore
 
-/// How far a campaign has come.
-struct CampaignStanding: Sendable {
+/// The progress of a campaign: its record, its account so far and its parts.
+struct CampaignReport: Sendable {
   /// As it is stored. While it runs, its reason says what it waits for at present.
   var record: StoredCampaign
   var plan: CampaignPlan
@@ -28,52 +28,52 @@ struct CampaignStanding: Sendable {
   }
 }
 
-/// Finds out how campaigns stand.
-struct CampaignStandings: Sendable {
-  let desk: CampaignDesk
+/// Makes the reports of campaigns from the store, and from what this process sends.
+struct CampaignReports: Sendable {
+  let controller: CampaignController
   let deployment: Deployment
 
-  var forgotten: ForgottenParts { ForgottenParts(desk: desk, deployment: deployment) }
+  var forgotten: ForgottenParts { ForgottenParts(controller: controller, deployment: deployment) }
 
   /// A campaign of such an app continues, and its notifications wait.
   private static let appIsPaused = "The app is paused; the campaign continues when the app is resumed."
 
   /// Nil if there is no such campaign.
-  func standing(_ id: StoredUUID, app: String) async throws -> CampaignStanding? {
-    guard let record = try await desk.store.campaign(id), record.app == app else { return nil }
-    return try await standing(record)
+  func report(_ id: StoredUUID, app: String) async throws -> CampaignReport? {
+    guard let record = try await controller.store.campaign(id), record.app == app else { return nil }
+    return try await report(record)
   }
 
-  func standing(_ record: StoredCampaign) async throws -> CampaignStanding {
-    var standing = CampaignStanding(record: record, plan: try CampaignPlan(parsing: record.content[...]))
-    guard record.startedAt != nil else { return standing }
-    let live = desk.live(record.id)
-    let parts = try await desk.store.parts(of: record.id)
-    standing.partCount = parts.count
+  func report(_ record: StoredCampaign) async throws -> CampaignReport {
+    var report = CampaignReport(record: record, plan: try CampaignPlan(parsing: record.content[...]))
+    guard record.startedAt != nil else { return report }
+    let live = controller.live(record.id)
+    let parts = try await controller.store.parts(of: record.id)
+    report.partCount = parts.count
     var remainders: [ServedRemainder]?
     for part in parts {
       if let ended = part.account.flatMap(AccountJSON.account(reading:)) {
-        standing.account = standing.account + ended
-        standing.endedPartCount += 1
+        report.account = report.account + ended
+        report.endedPartCount += 1
       } else if let campaign = live?.campaign(part: part.number) {
-        standing.account = standing.account + campaign.accountSoFar
-        if parts.count == 1 { standing.fraction = campaign.fractionRead }
+        report.account = report.account + campaign.accountSoFar
+        if parts.count == 1 { report.fraction = campaign.fractionRead }
       } else {
         let known = remainders ?? deployment.servedRemainders
         remainders = known
         let name = record.id.name(part: part.number)
-        if let left = known.first(where: { $0.name == name }) { standing.account = standing.account + left.account }
-        if part.dueAt > .now { standing.nextPartAt = min(standing.nextPartAt ?? part.dueAt, part.dueAt) }
+        if let left = known.first(where: { $0.name == name }) { report.account = report.account + left.account }
+        if part.dueAt > .now { report.nextPartAt = min(report.nextPartAt ?? part.dueAt, part.dueAt) }
       }
     }
     if record.status == .running {
       let rest = live?.rest
-      if let until = rest?.until { standing.nextPartAt = min(standing.nextPartAt ?? until, until) }
+      if let until = rest?.until { report.nextPartAt = min(report.nextPartAt ?? until, until) }
       let isAppPaused = (try? deployment.app(record.app))?.isPaused == true
-      if let reason = isAppPaused ? Self.appIsPaused : rest?.reason { standing.record.reason = reason }
+      if let reason = isAppPaused ? Self.appIsPaused : rest?.reason { report.record.reason = reason }
     }
-    if parts.count > 1 { standing.fraction = Double(standing.endedPartCount) / Double(parts.count) }
-    if record.status == .finished { standing.fraction = 1 }
-    return standing
+    if parts.count > 1 { report.fraction = Double(report.endedPartCount) / Double(parts.count) }
+    if record.status == .finished { report.fraction = 1 }
+    return report
   }
 }

@@ -1,0 +1,100 @@
+internal import Carillon
+internal import Logging
+internal import PushStore
+internal import PushTransport
+internal import Synchronization
+
+extension Daemon {
+  /// Reads the configuration again: adds and removes apps, and replaces each credential whose files
+  /// have changed. What cannot be read or used changes nothing.
+  func reload(_ campaigns: CampaignRunner) async -> ReloadReport {
+    var report = ReloadReport()
+    func problem(_ what: String, _ why: String, app: String? = nil) {
+      var metadata: Logger.Metadata = ["why": "\(why)"]
+      if let app { metadata["app"] = "\(app)" }
+      logger.error("\(what)", metadata: metadata)
+      report.problems.append("\(app.map { "App \($0): " } ?? "")\(why.asSentence)")
+    }
+    let changed: ServerConfiguration
+    do throws(ConfigurationError) { changed = try ServerConfiguration.read(file: file) } catch {
+      problem("the configuration stays as it was", "\(error)")
+      return report
+    }
+    credentialFiles.withLock { $0 = changed.credentialFiles }
+    log.settings = changed.log
+    do throws(CarillonError) { try replaceCertificate(changed.api.certificate) } catch {
+      problem("the API keeps its certificate", error.message)
+    }
+    report.waiting = changed.waiting(besides: configuration)
+    let new = Self.byID(changed)
+    let old = settings.withLock { $0 }
+    report.removed = old.keys.filter { new[$0] == nil }.sorted()
+    await remove(report.removed)
+    let hasAdded = new.keys.contains { old[$0] == nil }
+    let paused = hasAdded ? (try? await store.pausedApps()) ?? [:] : [:]
+    for app in changed.deployment.apps {
+      do throws(CarillonError) {
+        let isChanged = try await use(app, known: old[app.id], isPaused: paused[app.id] != nil)
+        if old[app.id] == nil { report.added.append(app.id) } else if isChanged { report.refreshed.append(app.id) }
+        let waiting = settings.withLock { $0[app.id] }.map { app.waiting(besides: $0) } ?? []
+        if !waiting.isEmpty { report.waiting.append("app \(app.id): \(waiting.joined(separator: ", "))") }
+      } catch {
+        problem("the app stays as it was", error.message, app: app.id)
+      }
+    }
+    // A new app may have notifications of an earlier process.
+    _ = await deployment.resumeIntake()
+    campaigns.controller.signalAll()
+    let apps = settings.withLock { $0.values.sorted { $0.id < $1.id } }
+    for (what, why) in bridge?.reload(changed, apps: apps) ?? [] { problem(what, why) }
+    logger.notice("configuration read again", metadata: ["apps": "\(new.count)"])
+    if !report.waiting.isEmpty {
+      logger.warning(
+        "other settings count after the next start", metadata: ["keys": "\(report.waiting.joined(separator: "; "))"])
+    }
+    return report
+  }
+
+  /// Removals at a time: each may wait for what its app has in flight.
+  private static let removalLimit = 256
+
+  private func remove(_ apps: [String]) async {
+    settings.withLock { settings in for id in apps { settings[id] = nil } }
+    await withTaskGroup(of: Void.self) { tasks in
+      for (index, id) in apps.enumerated() {
+        if index >= Self.removalLimit { await tasks.next() }
+        tasks.addTask { [deployment] in try? await deployment.remove(id) }
+      }
+    }
+    let left = deployment.leftByRemovedApps
+    for id in apps {
+      logger.notice("app removed", metadata: ["app": "\(id)"])
+      guard let count = left[id], count > 0 else { continue }
+      logger.warning(
+        "notifications stay in the journal until the app is added again",
+        metadata: ["app": "\(id)", "count": "\(count)"])
+    }
+    metrics.remove(apps: apps)
+  }
+
+  /// - Returns: whether it has another credential.
+  private func use(_ app: AppSettings, known: AppSettings?, isPaused: Bool) async throws(CarillonError) -> Bool {
+    let configuration = try AppConfiguration(app)
+    guard let known else {
+      let added = try deployment.add(configuration)
+      if isPaused { added.pause() }
+      settings.withLock { $0[app.id] = app }
+      logger.notice("app added", metadata: ["app": "\(app.id)"])
+      return true
+    }
+    let isChanged = try await deployment.app(app.id).takeOver(configuration)
+    settings.withLock { $0[app.id] = app.atOnce(besides: known) }
+    return isChanged
+  }
+
+  private func replaceCertificate(_ files: CredentialFiles?) throws(CarillonError) {
+    guard let certificate else { return }
+    guard let files else { return logger.warning("the API keeps its certificate until the next start") }
+    if try certificate.replace(files) { logger.notice("the API has another certificate") }
+  }
+}
