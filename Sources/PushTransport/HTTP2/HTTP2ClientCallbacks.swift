@@ -1,10 +1,8 @@
 internal import CNGHTTP2
 
-/// The client's callbacks for nghttp2. Each finds the core by its address and the stream by
-/// nghttp2's user data, and calls the core.
+/// The client's callbacks for nghttp2.
 enum HTTP2ClientCallbacks {
-  private typealias Core = UnsafeMutablePointer<HTTP2ClientCore>
-  private typealias Stream = UnsafeMutablePointer<HTTP2ClientStream>
+  private typealias Core = HTTP2ClientCore
 
   private static let callbacks = unsafe HTTP2Callbacks(
     beginHeaders: onBeginHeaders, header: onHeader, frame: onFrame, data: onData, close: onClose, sendBody: sendBody,
@@ -23,14 +21,6 @@ enum HTTP2ClientCallbacks {
     }
   }
 
-  private static func core(_ data: UnsafeMutableRawPointer?) -> Core? {
-    unsafe data?.assumingMemoryBound(to: HTTP2ClientCore.self)
-  }
-
-  private static func stream(_ session: OpaquePointer?, _ streamID: Int32) -> Stream? {
-    unsafe nghttp2_session_get_stream_user_data(session, streamID)?.assumingMemoryBound(to: HTTP2ClientStream.self)
-  }
-
   // MARK: Sending
 
   /// Returns how much of a body goes into the next frame. ``sendBody`` then reads it in place.
@@ -47,7 +37,7 @@ enum HTTP2ClientCallbacks {
   }
 
   private static let sendBody: nghttp2_send_data_callback = { _, _, header, length, source, data in
-    guard let core = unsafe core(data),
+    guard let core = unsafe Core.core(data),
       let stream = unsafe source?.pointee.ptr?.assumingMemoryBound(to: HTTP2ClientStream.self),
       let header = unsafe header
     else { return NGHTTP2_ERR_CALLBACK_FAILURE.rawValue }
@@ -59,10 +49,10 @@ enum HTTP2ClientCallbacks {
   /// Called before a frame is output. The callback for "after" comes only with the next frame,
   /// which may be much later.
   private static let beforeFrame: nghttp2_before_frame_send_callback = { session, frame, data in
-    guard let frame = unsafe frame, let core = unsafe core(data) else { return 0 }
+    guard let frame = unsafe frame, let core = unsafe Core.core(data) else { return 0 }
     switch unsafe UInt32(frame.pointee.hd.type) {
     case NGHTTP2_HEADERS.rawValue:
-      if let stream = unsafe stream(session, frame.pointee.hd.stream_id) { unsafe stream.pointee.isSent = true }
+      if let stream = unsafe Core.stream(session, frame.pointee.hd.stream_id) { unsafe stream.pointee.isSent = true }
     case NGHTTP2_GOAWAY.rawValue:
       // A GOAWAY that we did not request: nghttp2 has found an error.
       if unsafe !core.pointee.isClosing, unsafe core.pointee.failure == nil {
@@ -76,34 +66,28 @@ enum HTTP2ClientCallbacks {
   // MARK: Receiving
 
   private static let onBeginHeaders: nghttp2_on_begin_headers_callback = { session, frame, data in
-    guard let frame = unsafe frame, let core = unsafe core(data),
-      let stream = unsafe stream(session, frame.pointee.hd.stream_id)
+    guard let frame = unsafe frame, let core = unsafe Core.core(data),
+      let stream = unsafe Core.stream(session, frame.pointee.hd.stream_id)
     else { return 0 }
     unsafe core.pointee.headersBegan(stream)
     return 0
   }
 
   private static let onHeader: nghttp2_on_header_callback = { _, _, name, nameCount, value, valueCount, _, data in
-    guard let core = unsafe core(data), let stream = unsafe core.pointee.current else { return 0 }
-    let isAcceptable = unsafe core.pointee.field(
-      stream, name: UnsafeRawBufferPointer(start: name, count: nameCount),
-      value: UnsafeRawBufferPointer(start: value, count: valueCount))
-    return isAcceptable ? 0 : NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE.rawValue
+    unsafe Core.header(name, nameCount, value, valueCount, data)
   }
 
   private static let onData: nghttp2_on_data_chunk_recv_callback = { session, _, streamID, bytes, count, data in
-    guard let core = unsafe core(data), let stream = unsafe stream(session, streamID) else { return 0 }
-    unsafe core.pointee.received(stream, UnsafeRawBufferPointer(start: bytes, count: count))
-    return 0
+    unsafe Core.body(session, streamID, bytes, count, data)
   }
 
   private static let onFrame: nghttp2_on_frame_recv_callback = { session, frame, data in
-    guard let frame = unsafe frame, let core = unsafe core(data) else { return 0 }
+    guard let frame = unsafe frame, let core = unsafe Core.core(data) else { return 0 }
     let header = unsafe frame.pointee.hd
     let isEnd = header.flags & UInt8(NGHTTP2_FLAG_END_STREAM.rawValue) != 0
     switch UInt32(header.type) {
     case NGHTTP2_HEADERS.rawValue, NGHTTP2_DATA.rawValue:
-      guard let stream = unsafe stream(session, header.stream_id) else { return 0 }
+      guard let stream = unsafe Core.stream(session, header.stream_id) else { return 0 }
       if UInt32(header.type) == NGHTTP2_HEADERS.rawValue { unsafe core.pointee.headersEnded(stream) }
       guard isEnd else { return 0 }
       unsafe core.pointee.answered(stream)
@@ -118,13 +102,7 @@ enum HTTP2ClientCallbacks {
       unsafe core.pointee.hasSettings = true
       unsafe core.pointee.areSettingsTold = false
     case NGHTTP2_GOAWAY.rawValue:
-      // A peer may send any number of them, so those of one read become one event.
-      let isReported = unsafe core.pointee.isGoAwayReported
-      unsafe core.pointee.goAway = unsafe HTTP2GoAway(frame.pointee.goaway)
-      if isReported {
-        unsafe core.pointee.events.append(.goAway)
-        unsafe core.pointee.isGoAwayReported = false
-      }
+      unsafe core.pointee.received(HTTP2GoAway(frame.pointee.goaway))
     case NGHTTP2_PING.rawValue:
       guard header.flags & UInt8(NGHTTP2_FLAG_ACK.rawValue) != 0 else { return 0 }
       unsafe core.pointee.pongArrived(frame.pointee.ping.opaque_data)
@@ -134,9 +112,6 @@ enum HTTP2ClientCallbacks {
   }
 
   private static let onClose: nghttp2_on_stream_close_callback = { session, streamID, errorCode, data in
-    guard let core = unsafe core(data), let stream = unsafe stream(session, streamID) else { return 0 }
-    _ = unsafe nghttp2_session_set_stream_user_data(session, streamID, nil)
-    unsafe core.pointee.closed(stream, errorCode)
-    return 0
+    unsafe Core.close(session, streamID, errorCode, data)
   }
 }

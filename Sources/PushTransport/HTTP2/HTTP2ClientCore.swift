@@ -3,9 +3,8 @@ internal import PushWire
 
 /// The state of a client session for its callbacks. nghttp2 passes them its address.
 @safe
-struct HTTP2ClientCore {
+struct HTTP2ClientCore: HTTP2Core {
   let output: HTTP2Output
-  /// A flush ends when it has this many bytes.
   var outputLimit = 0
   var streams = HTTP2ClientStreams()
   /// Streams that have ended for the caller, but that nghttp2 has not closed yet.
@@ -20,7 +19,6 @@ struct HTTP2ClientCore {
   var freeBodies: [UnsafeMutableRawPointer] = unsafe []
   var replies: [Int32: HTTP2Reply] = [:]
 
-  /// The stream whose header block is being read.
   var current: UnsafeMutablePointer<HTTP2ClientStream>?
   var hasSettings = false
   var areSettingsTold = true
@@ -38,7 +36,6 @@ struct HTTP2ClientCore {
     events.reserveCapacity(4)
   }
 
-  /// Frees everything that it owns. The nghttp2 session must be deleted before.
   mutating func deallocate() {
     unsafe streams.forEachInUse { stream in
       unsafe stream.pointee.template?.release()
@@ -56,13 +53,14 @@ struct HTTP2ClientCore {
 
   // MARK: Input
 
+  mutating func reportGoAway() { events.append(.goAway) }
+
   mutating func headersBegan(_ stream: UnsafeMutablePointer<HTTP2ClientStream>) {
     unsafe current = unsafe stream
     unsafe stream.pointee.headerCount = 0
     unsafe stream.pointee.headerByteCount = 0
   }
 
-  /// False: the block is larger than any valid one.
   mutating func field(
     _ stream: UnsafeMutablePointer<HTTP2ClientStream>, name: UnsafeRawBufferPointer, value: UnsafeRawBufferPointer
   ) -> Bool {

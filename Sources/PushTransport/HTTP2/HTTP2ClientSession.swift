@@ -31,10 +31,9 @@ package final class HTTP2ClientSession {
     case finished
   }
 
-  private let core: UnsafeMutablePointer<HTTP2ClientCore>
-  private let session: OpaquePointer
-  private let memory: HTTP2Memory
-  private let share: UnsafeMutablePointer<carillon_h2_share>
+  private let connection: HTTP2Connection<HTTP2ClientCore>
+  private var core: UnsafeMutablePointer<HTTP2ClientCore> { unsafe connection.core }
+  private var session: OpaquePointer { unsafe connection.session }
   private let streamLimitOfOurs: Int
 
   // The header fields of one request at a time.
@@ -53,21 +52,9 @@ package final class HTTP2ClientSession {
   ///   session's own.
   /// - Throws: if nghttp2 is out of memory.
   package init(options: Options = Options(), buffers: LoopBuffers = LoopBuffers()) throws(HTTP2Failure) {
-    let memory = buffers.http2Memory
-    let core = UnsafeMutablePointer<HTTP2ClientCore>.allocate(capacity: 1)
-    unsafe core.initialize(to: HTTP2ClientCore(limits: options.limits, output: buffers.http2Output))
-    let share = unsafe carillon_h2_share_new(memory.lists)
-    guard let share = unsafe share, let session = unsafe HTTP2ClientCallbacks.makeSession(core, share) else {
-      unsafe carillon_h2_share_free(share)
-      unsafe core.pointee.deallocate()
-      unsafe core.deinitialize(count: 1)
-      unsafe core.deallocate()
-      throw HTTP2Failure(errorCode: .internalError, description: "nghttp2 could not make a session")
-    }
-    self.memory = memory
-    unsafe self.share = unsafe share
-    unsafe self.core = unsafe core
-    unsafe self.session = unsafe session
+    connection = unsafe try HTTP2Connection(
+      HTTP2ClientCore(limits: options.limits, output: buffers.http2Output), buffers.http2Memory
+    ) { unsafe HTTP2ClientCallbacks.makeSession($0, $1) }
     streamLimitOfOurs = options.streamLimit
     unsafe fields = .allocate(capacity: RequestTemplate.fieldCountLimit)
     unsafe scratch = .allocate(capacity: Scratch.byteCount)
@@ -81,10 +68,7 @@ package final class HTTP2ClientSession {
   }
 
   deinit {
-    unsafe carillon_h2_session_end(session, share)
-    unsafe core.pointee.deallocate()
-    unsafe core.deinitialize(count: 1)
-    unsafe core.deallocate()
+    connection.deallocate()
     unsafe fields.deallocate()
     unsafe scratch.deallocate()
   }
@@ -118,13 +102,11 @@ package final class HTTP2ClientSession {
 
   /// The connection can be closed: nothing is in flight in either direction, and nothing can
   /// follow.
-  package var isFinished: Bool {
-    unsafe nghttp2_session_want_read(session) == 0 && nghttp2_session_want_write(session) == 0
-  }
+  package var isFinished: Bool { connection.isFinished }
 
   /// How often nghttp2 has allocated from the system, for all sessions with the same buffers.
   /// Constant in a steady state.
-  package var allocationCount: Int { memory.allocationCount }
+  package var allocationCount: Int { connection.allocationCount }
 
   // MARK: Requests
 
@@ -240,9 +222,7 @@ package final class HTTP2ClientSession {
   /// Processes bytes of the peer. The results are events; an error sets ``failure``.
   package func receive(_ bytes: UnsafeRawBufferPointer) {
     guard unsafe core.pointee.failure == nil, bytes.count > 0 else { return }
-    let taken = unsafe nghttp2_session_mem_recv(
-      session, bytes.baseAddress?.assumingMemoryBound(to: UInt8.self), bytes.count)
-    if taken < 0 { unsafe core.pointee.failure = HTTP2Failure(library: taken) }
+    unsafe connection.receive(bytes)
     if unsafe core.pointee.goAway != nil { unsafe core.pointee.abandonUnsent() }
   }
 
@@ -275,19 +255,7 @@ package final class HTTP2ClientSession {
   ///
   /// - Parameter limit: the bytes end with the first frame that reaches it.
   package func output(limit: Int = 256 * 1024) -> UnsafeRawBufferPointer {
-    unsafe core.pointee.output.clear()
-    unsafe core.pointee.outputLimit = limit
-    while unsafe core.pointee.output.count < limit {
-      var bytes: UnsafePointer<UInt8>?
-      let count = unsafe nghttp2_session_mem_send(session, &bytes)
-      guard count > 0, let bytes = unsafe bytes else {
-        // Zero: nothing more to send, or DATA frames have reached the limit.
-        if count < 0, unsafe core.pointee.failure == nil { unsafe core.pointee.failure = HTTP2Failure(library: count) }
-        break
-      }
-      unsafe core.pointee.output.append(bytes, count: count)
-    }
-    return unsafe core.pointee.output.bytes
+    unsafe connection.output(limit: limit)
   }
 
   // MARK: Header lists

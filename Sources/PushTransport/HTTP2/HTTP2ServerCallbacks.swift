@@ -2,7 +2,7 @@ internal import CNGHTTP2
 
 /// The server's callbacks for nghttp2.
 enum HTTP2ServerCallbacks {
-  private typealias Core = UnsafeMutablePointer<HTTP2ServerCore>
+  private typealias Core = HTTP2ServerCore
 
   private static let callbacks = unsafe HTTP2Callbacks(
     beginHeaders: onBeginHeaders, header: onHeader, frame: onFrame, data: onData, close: onClose, sendBody: sendBody,
@@ -21,14 +21,6 @@ enum HTTP2ServerCallbacks {
     }
   }
 
-  private static func core(_ data: UnsafeMutableRawPointer?) -> Core? {
-    unsafe data?.assumingMemoryBound(to: HTTP2ServerCore.self)
-  }
-
-  static func stream(_ session: OpaquePointer?, _ streamID: Int32) -> UnsafeMutablePointer<HTTP2ServerStream>? {
-    unsafe nghttp2_session_get_stream_user_data(session, streamID)?.assumingMemoryBound(to: HTTP2ServerStream.self)
-  }
-
   // MARK: Sending
 
   static let readBody: nghttp2_data_source_read_callback = { _, _, _, length, flags, source, _ in
@@ -42,7 +34,7 @@ enum HTTP2ServerCallbacks {
   }
 
   private static let sendBody: nghttp2_send_data_callback = { _, _, header, length, source, data in
-    guard let core = unsafe core(data),
+    guard let core = unsafe Core.core(data),
       let stream = unsafe source?.pointee.ptr?.assumingMemoryBound(to: HTTP2ServerStream.self),
       let header = unsafe header
     else { return NGHTTP2_ERR_CALLBACK_FAILURE.rawValue }
@@ -52,7 +44,7 @@ enum HTTP2ServerCallbacks {
   }
 
   private static let beforeFrame: nghttp2_before_frame_send_callback = { _, frame, data in
-    guard let frame = unsafe frame, let core = unsafe core(data),
+    guard let frame = unsafe frame, let core = unsafe Core.core(data),
       unsafe UInt32(frame.pointee.hd.type) == NGHTTP2_GOAWAY.rawValue
     else { return 0 }
     if unsafe core.pointee.ownGoAways > 0 {
@@ -66,9 +58,9 @@ enum HTTP2ServerCallbacks {
   // MARK: Receiving
 
   private static let onBeginHeaders: nghttp2_on_begin_headers_callback = { session, frame, data in
-    guard let frame = unsafe frame, let core = unsafe core(data) else { return 0 }
+    guard let frame = unsafe frame, let core = unsafe Core.core(data) else { return 0 }
     let streamID = unsafe frame.pointee.hd.stream_id
-    if let known = unsafe stream(session, streamID) {
+    if let known = unsafe Core.stream(session, streamID) {
       // Trailers.
       unsafe core.pointee.current = unsafe known
       return 0
@@ -82,46 +74,32 @@ enum HTTP2ServerCallbacks {
   }
 
   private static let onHeader: nghttp2_on_header_callback = { _, _, name, nameCount, value, valueCount, _, data in
-    guard let core = unsafe core(data), let stream = unsafe core.pointee.current else { return 0 }
-    let isAcceptable = unsafe core.pointee.field(
-      stream, name: UnsafeRawBufferPointer(start: name, count: nameCount),
-      value: UnsafeRawBufferPointer(start: value, count: valueCount))
-    return isAcceptable ? 0 : NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE.rawValue
+    unsafe Core.header(name, nameCount, value, valueCount, data)
   }
 
   private static let onData: nghttp2_on_data_chunk_recv_callback = { session, _, streamID, bytes, count, data in
-    guard let core = unsafe core(data), let stream = unsafe stream(session, streamID) else { return 0 }
-    unsafe core.pointee.received(stream, UnsafeRawBufferPointer(start: bytes, count: count))
-    return 0
+    unsafe Core.body(session, streamID, bytes, count, data)
   }
 
   private static let onFrame: nghttp2_on_frame_recv_callback = { session, frame, data in
-    guard let frame = unsafe frame, let core = unsafe core(data) else { return 0 }
+    guard let frame = unsafe frame, let core = unsafe Core.core(data) else { return 0 }
     let header = unsafe frame.pointee.hd
     let isEnd = header.flags & UInt8(NGHTTP2_FLAG_END_STREAM.rawValue) != 0
     switch UInt32(header.type) {
     case NGHTTP2_HEADERS.rawValue, NGHTTP2_DATA.rawValue:
-      guard let stream = unsafe stream(session, header.stream_id) else { return 0 }
+      guard let stream = unsafe Core.stream(session, header.stream_id) else { return 0 }
       if UInt32(header.type) == NGHTTP2_HEADERS.rawValue { unsafe core.pointee.headersEnded(stream) }
       if isEnd { unsafe core.pointee.requestEnded(stream) }
     case NGHTTP2_SETTINGS.rawValue:
       if header.flags & UInt8(NGHTTP2_FLAG_ACK.rawValue) != 0 { unsafe core.pointee.settingsAcknowledged() }
     case NGHTTP2_GOAWAY.rawValue:
-      let isReported = unsafe core.pointee.isGoAwayReported
-      unsafe core.pointee.goAway = unsafe HTTP2GoAway(frame.pointee.goaway)
-      if isReported {
-        unsafe core.pointee.events.append(.plain(.goAway))
-        unsafe core.pointee.isGoAwayReported = false
-      }
+      unsafe core.pointee.received(HTTP2GoAway(frame.pointee.goaway))
     default: break
     }
     return 0
   }
 
   private static let onClose: nghttp2_on_stream_close_callback = { session, streamID, errorCode, data in
-    guard let core = unsafe core(data), let stream = unsafe stream(session, streamID) else { return 0 }
-    _ = unsafe nghttp2_session_set_stream_user_data(session, streamID, nil)
-    unsafe core.pointee.closed(stream, errorCode)
-    return 0
+    unsafe Core.close(session, streamID, errorCode, data)
   }
 }

@@ -2,7 +2,7 @@ internal import CNGHTTP2
 
 /// The state of a server session for its callbacks. nghttp2 passes them its address.
 @safe
-struct HTTP2ServerCore {
+struct HTTP2ServerCore: HTTP2Core {
   let limits: HTTP2Limits
   let output: HTTP2Output
   var outputLimit = 0
@@ -10,7 +10,6 @@ struct HTTP2ServerCore {
   var nextEvent = 0
   /// The request of the event that was taken last.
   var lent: UnsafeMutablePointer<HTTP2ServerStream>?
-  /// The stream whose header block is being read.
   var current: UnsafeMutablePointer<HTTP2ServerStream>?
   var openCount = 0
   var goAway: HTTP2GoAway?
@@ -54,6 +53,8 @@ struct HTTP2ServerCore {
   }
 
   // MARK: Streams
+
+  mutating func reportGoAway() { events.append(.plain(.goAway)) }
 
   mutating func take(_ streamID: Int32) -> UnsafeMutablePointer<HTTP2ServerStream> {
     if unsafe free == nil {

@@ -22,10 +22,9 @@ package final class HTTP2ServerSession {
   /// More open streams than this end the connection, whatever limit was announced.
   private static let hardStreamLimit: UInt32 = 100_000
 
-  private let core: UnsafeMutablePointer<HTTP2ServerCore>
-  private let session: OpaquePointer
-  private let memory: HTTP2Memory
-  private let share: UnsafeMutablePointer<carillon_h2_share>
+  private let connection: HTTP2Connection<HTTP2ServerCore>
+  private var core: UnsafeMutablePointer<HTTP2ServerCore> { unsafe connection.core }
+  private var session: OpaquePointer { unsafe connection.session }
   private let fields: UnsafeMutablePointer<nghttp2_nv>
   private let statusText: UnsafeMutablePointer<UInt8>
 
@@ -35,23 +34,9 @@ package final class HTTP2ServerSession {
   ///   session's own.
   /// - Throws: if nghttp2 is out of memory.
   package init(options: Options = Options(), buffers: LoopBuffers = LoopBuffers()) throws(HTTP2Failure) {
-    let memory = buffers.http2Memory
-    let core = UnsafeMutablePointer<HTTP2ServerCore>.allocate(capacity: 1)
-    unsafe core.initialize(to: HTTP2ServerCore(limits: options.limits, output: buffers.http2Output))
-    let share = unsafe carillon_h2_share_new(memory.lists)
-    guard let share = unsafe share,
-      let session = unsafe HTTP2ServerCallbacks.makeSession(core, share, answersPings: options.answersPings)
-    else {
-      unsafe carillon_h2_share_free(share)
-      unsafe core.pointee.deallocate()
-      unsafe core.deinitialize(count: 1)
-      unsafe core.deallocate()
-      throw HTTP2Failure(errorCode: .internalError, description: "nghttp2 could not make a session")
-    }
-    self.memory = memory
-    unsafe self.share = unsafe share
-    unsafe self.core = unsafe core
-    unsafe self.session = unsafe session
+    connection = unsafe try HTTP2Connection(
+      HTTP2ServerCore(limits: options.limits, output: buffers.http2Output), buffers.http2Memory
+    ) { unsafe HTTP2ServerCallbacks.makeSession($0, $1, answersPings: options.answersPings) }
     unsafe fields = .allocate(capacity: Self.fieldCountLimit)
     unsafe statusText = .allocate(capacity: 3)
     var first = [
@@ -69,10 +54,7 @@ package final class HTTP2ServerSession {
   }
 
   deinit {
-    unsafe carillon_h2_session_end(session, share)
-    unsafe core.pointee.deallocate()
-    unsafe core.deinitialize(count: 1)
-    unsafe core.deallocate()
+    connection.deallocate()
     unsafe fields.deallocate()
     unsafe statusText.deallocate()
   }
@@ -88,13 +70,11 @@ package final class HTTP2ServerSession {
   package var lastStreamID: Int32 { unsafe nghttp2_session_get_last_proc_stream_id(session) }
   /// The connection can be closed: nothing is in flight in either direction, and nothing can
   /// follow.
-  package var isFinished: Bool {
-    unsafe nghttp2_session_want_read(session) == 0 && nghttp2_session_want_write(session) == 0
-  }
+  package var isFinished: Bool { connection.isFinished }
 
   /// How often nghttp2 has allocated from the system, for all sessions with the same buffers.
   /// Constant in a steady state.
-  package var allocationCount: Int { memory.allocationCount }
+  package var allocationCount: Int { connection.allocationCount }
 
   // MARK: Responses and control
 
@@ -109,7 +89,7 @@ package final class HTTP2ServerSession {
     _ streamID: Int32, status: UInt16, identifier: UnsafeRawBufferPointer? = nil, fields extra: ResponseFields? = nil,
     body: UnsafeRawBufferPointer = unsafe UnsafeRawBufferPointer(start: nil, count: 0)
   ) {
-    guard let stream = unsafe HTTP2ServerCallbacks.stream(session, streamID), unsafe !stream.pointee.isAnswered else {
+    guard let stream = unsafe HTTP2ServerCore.stream(session, streamID), unsafe !stream.pointee.isAnswered else {
       return
     }
     unsafe stream.pointee.isAnswered = true
@@ -156,7 +136,7 @@ package final class HTTP2ServerSession {
 
   /// Ends a stream with RST_STREAM.
   package func reset(_ streamID: Int32, _ code: HTTP2ErrorCode) {
-    if let stream = unsafe HTTP2ServerCallbacks.stream(session, streamID) { unsafe stream.pointee.isAnswered = true }
+    if let stream = unsafe HTTP2ServerCore.stream(session, streamID) { unsafe stream.pointee.isAnswered = true }
     _ = unsafe nghttp2_submit_rst_stream(session, UInt8(NGHTTP2_FLAG_NONE.rawValue), streamID, code.rawValue)
   }
 
@@ -201,12 +181,7 @@ package final class HTTP2ServerSession {
   // MARK: Bytes and events
 
   /// Processes bytes of the client. The connection's preface comes first.
-  package func receive(_ bytes: UnsafeRawBufferPointer) {
-    guard unsafe core.pointee.failure == nil, bytes.count > 0 else { return }
-    let taken = unsafe nghttp2_session_mem_recv(
-      session, bytes.baseAddress?.assumingMemoryBound(to: UInt8.self), bytes.count)
-    if taken < 0 { unsafe core.pointee.failure = HTTP2Failure(library: taken) }
-  }
+  package func receive(_ bytes: UnsafeRawBufferPointer) { unsafe connection.receive(bytes) }
 
   /// The next event, in order; nil if there is none.
   package func nextEvent() -> HTTP2ServerEvent? {
@@ -234,25 +209,10 @@ package final class HTTP2ServerSession {
   /// The next bytes to send, valid until the next call to any session with the same buffers. Empty
   /// if there is nothing to send.
   package func output(limit: Int = 256 * 1024) -> UnsafeRawBufferPointer {
-    unsafe core.pointee.output.clear()
-    unsafe core.pointee.outputLimit = limit
-    while unsafe core.pointee.output.count < limit {
-      var bytes: UnsafePointer<UInt8>?
-      let count = unsafe nghttp2_session_mem_send(session, &bytes)
-      guard count > 0, let bytes = unsafe bytes else {
-        if count < 0, unsafe core.pointee.failure == nil { unsafe core.pointee.failure = HTTP2Failure(library: count) }
-        break
-      }
-      let start = unsafe core.pointee.output.count
-      unsafe core.pointee.output.append(bytes, count: count)
-      let isSettings =
-        unsafe count >= 9 && bytes[3] == UInt8(NGHTTP2_SETTINGS.rawValue)
-        && bytes[4] & UInt8(NGHTTP2_FLAG_ACK.rawValue) == 0
-      if isSettings, !unwritten.isEmpty {
-        unsafe core.pointee.output.writeStreamLimit(unwritten.removeFirst(), frameAt: start, byteCount: count)
-      }
+    unsafe connection.output(limit: limit) { start, count in
+      guard !unwritten.isEmpty, unsafe core.pointee.output.isSettings(frameAt: start, byteCount: count) else { return }
+      unsafe core.pointee.output.writeStreamLimit(unwritten.removeFirst(), frameAt: start, byteCount: count)
     }
-    return unsafe core.pointee.output.bytes
   }
 }
 
@@ -268,6 +228,13 @@ package final class ResponseFields: Sendable {
 }
 
 extension HTTP2Output {
+  /// The frame that was appended at `start` is SETTINGS, and no acknowledgement.
+  func isSettings(frameAt start: Int, byteCount: Int) -> Bool {
+    guard byteCount >= 9, let frame = unsafe base.map({ unsafe $0 + start }) else { return false }
+    return unsafe frame.load(fromByteOffset: 3, as: UInt8.self) == UInt8(NGHTTP2_SETTINGS.rawValue)
+      && frame.load(fromByteOffset: 4, as: UInt8.self) & UInt8(NGHTTP2_FLAG_ACK.rawValue) == 0
+  }
+
   /// Writes the limit into a SETTINGS frame that was appended at `start`; nil: the frame has no
   /// limit.
   func writeStreamLimit(_ limit: UInt32?, frameAt start: Int, byteCount: Int) {
