@@ -182,39 +182,3 @@ final class AppRuntime: Sendable {
     await app.shutDown()
   }
 }
-
-/// The threads and the work of a deployment that runs.
-final class RunningEngine: Sendable {
-  let journal: EngineJournal?
-  /// Work for the deployment's own task group.
-  let jobs = Mailbox<@Sendable () async -> Void>()
-  private let group: LoopGroup
-  /// For what apps take in: most of them have nothing to read at a time.
-  let intakeChunks = ChunkPool(payloadCapacity: 256 << 10)
-  private let budget = RingBudget()
-  private let appCount = Atomic<Int>(0)
-
-  init(threads: Int, journal: EngineJournal?) {
-    group = LoopGroup(threads: threads)
-    self.journal = journal
-  }
-
-  /// The loop for timers.
-  var loop: any Loop { group.loops[0] }
-  var loops: [any Loop] { group.loops }
-
-  func makeApp(_ plan: AppPlan, tally: AppTally, events: @escaping @Sendable (AppEvent) -> Void) -> App {
-    let index = appCount.add(1, ordering: .relaxed).oldValue
-    return App(
-      configuration: plan.configuration, dialer: plan.dialer, loops: group.loops, firstLoop: index,
-      seed: .random(in: 0 ... .max), budget: budget, journal: journal, tally: tally, events: events)
-  }
-
-  /// Ends the threads.
-  func shutDown() async {
-    // Commit first: pending journal callbacks still need their loops. If the journal has failed,
-    // all callbacks were called then.
-    try? await journal?.makeDurable()
-    await group.shutDown()
-  }
-}

@@ -13,12 +13,12 @@ package struct AppPlan: Sendable {
   }
 }
 
-/// The apps of one process, and the event loops that serve them.
+/// A fixed set of apps with an engine of their own, for one campaign or one load test. A
+/// ``Deployment`` adds and removes apps while it runs.
 package final class EngineHost: Sendable {
   /// The apps, by id.
   package let apps: [String: App]
-  private let group: LoopGroup
-  private let journal: EngineJournal?
+  private let engine: RunningEngine
 
   /// - Parameters:
   ///   - plans: with different ids.
@@ -26,17 +26,12 @@ package final class EngineHost: Sendable {
   ///   - seed: of the jitter of the apps' back-off.
   ///   - journal: shared by all of them; the caller closes it, after ``serve(_:)``.
   package init(_ plans: [AppPlan], threads: Int, seed: UInt64, journal: EngineJournal? = nil) {
-    let group = LoopGroup(threads: threads)
-    let budget = RingBudget()
+    let engine = RunningEngine(threads: threads, journal: journal)
     let made = plans.enumerated().map { index, plan in
-      let app = App(
-        configuration: plan.configuration, dialer: plan.dialer, loops: group.loops, firstLoop: index,
-        seed: seed &+ UInt64(index), budget: budget, journal: journal)
-      return (plan.configuration.id, app)
+      (plan.configuration.id, engine.makeApp(plan, seed: seed &+ UInt64(index)))
     }
     apps = Dictionary(uniqueKeysWithValues: made)
-    self.group = group
-    self.journal = journal
+    self.engine = engine
   }
 
   /// Serves the apps while `body` runs, then closes their connections and ends the threads.
@@ -57,17 +52,10 @@ package final class EngineHost: Sendable {
         return result
       }
     } catch {
-      await end()
+      await engine.shutDown()
       throw error
     }
-    await end()
+    await engine.shutDown()
     return result
-  }
-
-  private func end() async {
-    // Commit first: pending journal callbacks still need their loops. If the journal has failed,
-    // all callbacks were called then.
-    try? await journal?.makeDurable()
-    await group.shutDown()
   }
 }

@@ -1,0 +1,49 @@
+internal import PushEngine
+internal import PushTransport
+internal import Synchronization
+
+/// What the apps of one process share while they run: the event loops, the memory of their rings
+/// and the journal.
+final class RunningEngine: Sendable {
+  let journal: EngineJournal?
+  /// Work for the deployment's own task group.
+  let jobs = Mailbox<@Sendable () async -> Void>()
+  /// For what apps take in: most of them have nothing to read at a time.
+  let intakeChunks = ChunkPool(payloadCapacity: 256 << 10)
+  private let group: LoopGroup
+  private let budget = RingBudget()
+  private let appCount = Atomic<Int>(0)
+
+  /// - Parameters:
+  ///   - threads: event loops; one per core is right.
+  ///   - journal: shared by all apps; the caller closes it, after ``shutDown()``.
+  init(threads: Int, journal: EngineJournal?) {
+    group = LoopGroup(threads: threads)
+    self.journal = journal
+  }
+
+  /// The loop for timers.
+  var loop: any Loop { group.loops[0] }
+  var loops: [any Loop] { group.loops }
+
+  /// An app whose lanes are spread over the event loops.
+  ///
+  /// - Parameter seed: of the jitter of its back-off.
+  func makeApp(
+    _ plan: AppPlan, seed: UInt64 = .random(in: 0 ... .max), tally: AppTally = AppTally(),
+    events: (@Sendable (AppEvent) -> Void)? = nil
+  ) -> App {
+    let index = appCount.add(1, ordering: .relaxed).oldValue
+    return App(
+      configuration: plan.configuration, dialer: plan.dialer, loops: group.loops, firstLoop: index, seed: seed,
+      budget: budget, journal: journal, tally: tally, events: events)
+  }
+
+  /// Ends the threads.
+  func shutDown() async {
+    // Commit first: pending journal callbacks still need their loops. If the journal has failed,
+    // all callbacks were called then.
+    try? await journal?.makeDurable()
+    await group.shutDown()
+  }
+}
