@@ -188,7 +188,7 @@ struct SendCommand: AsyncParsableCommand {
       connectionsPerMinute, flag: "--connections-per-minute", in: AppSettings.Bounds.connectionsPerMinute)
     try Options.check(connections, flag: "--connections", in: AppSettings.Bounds.connections)
     if let command { _ = try Options.command(command) }
-    if let expiration, Expiration(expiration) == nil {
+    if let expiration, PushNotification.Expiration(parsing: expiration) == nil {
       throw ValidationError(
         "--expiration must be seconds from now, a duration such as 2h, a UNIX time, or 0, not \"\(expiration)\".")
     }
@@ -331,7 +331,8 @@ struct SendCommand: AsyncParsableCommand {
   private func entry(_ app: String, _ payload: String, _ tokens: String?) throws -> SendPlan.Entry {
     SendPlan.Entry(
       app: app, payloadFile: payload, template: try PayloadTemplate.read(file: payload), tokens: tokens ?? "",
-      expiration: expiration.flatMap(Expiration.init), priority: try Options.priority(priority),
+      expiration: expiration.flatMap(PushNotification.Expiration.init(parsing:)),
+      priority: try Options.priority(priority),
       overrides: provider.overrides)
   }
 }

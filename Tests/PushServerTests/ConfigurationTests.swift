@@ -1,4 +1,5 @@
 internal import Carillon
+internal import Foundation
 internal import PushEngine
 internal import PushServer
 internal import PushTransport
@@ -248,13 +249,15 @@ struct QuantityTests {
 
   @Test("an expiration is none, a time from now, or a date")
   func expirations() {
-    #expect(Expiration("0") == .doNotStore)
-    #expect(Expiration("3600") == .after(.seconds(3600)))
-    #expect(Expiration("2h") == .after(.seconds(7200)))
-    #expect(Expiration("1400000000") == .at(1_400_000_000))
-    for text in ["", "-1", "soon", "0s", "4294967296"] { #expect(Expiration(text) == nil, "\(text)") }
+    typealias Expiration = PushNotification.Expiration
+    #expect(Expiration(parsing: "0") == .notStored)
+    #expect(Expiration(parsing: "3600") == .after(.seconds(3600)))
+    #expect(Expiration(parsing: "2h") == .after(.seconds(7200)))
+    #expect(Expiration(parsing: "1400000000") == .at(Date(timeIntervalSince1970: 1_400_000_000)))
+    for text in ["", "-1", "soon", "0s", "4294967296"] { #expect(Expiration(parsing: text) == nil, "\(text)") }
     #expect(Expiration.after(.milliseconds(1500)).unixSeconds(now: 100) == 102)
-    #expect(Expiration.doNotStore.unixSeconds(now: 100) == 0)
+    #expect(Expiration.notStored.unixSeconds(now: 100) == 0)
+    #expect(Expiration.at(Date(timeIntervalSince1970: 1_400_000_000)).unixSeconds(now: 100) == 1_400_000_000)
     #expect(Expiration.after(.seconds(100)).unixSeconds(now: .max) == .max)
   }
 }

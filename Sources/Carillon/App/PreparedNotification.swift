@@ -40,7 +40,7 @@ package final class PreparedNotification: Sendable {
     _ notification: PushNotification, payload: [UInt8], settings: AppSettings, kind: ProviderCredentialKind, now: UInt32
   ) throws(CarillonError) {
     self.payload = payload
-    let seconds = notification.expiration?.unixSeconds(now: now)
+    let seconds = notification.expiration?.sharedUnixSeconds(now: now)
     let headers = Self.headers(notification, settings: settings, kind: kind, expiration: seconds)
     let findings = Self.findings(notification, payload: payload, settings: settings, kind: kind, headers: headers)
     if let error = findings.first(where: { $0.severity == .error }) { throw CarillonError(.payload, error.sentence) }

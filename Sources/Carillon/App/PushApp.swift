@@ -78,7 +78,7 @@ public struct PushApp: Sendable, Identifiable {
   public func check(_ notification: PushNotification) -> [NotificationFinding] {
     let (settings, kind) = (entry.settings, entry.credential.kind)
     let json = (try? PayloadTemplate(parsing: notification.json))?.sample ?? notification.json
-    let expiration = notification.expiration?.unixSeconds(now: NIOLoop.wallClock)
+    let expiration = notification.expiration?.sharedUnixSeconds(now: NIOLoop.wallClock)
     let headers = PreparedNotification.headers(notification, settings: settings, kind: kind, expiration: expiration)
     return PreparedNotification.findings(
       notification, payload: json, settings: settings, kind: kind, headers: headers

@@ -64,7 +64,8 @@ package struct ResumePlan {
       var entry = SendPlan.Entry(
         app: context.settings.id, payloadFile: context.payloadFile,
         template: try PayloadTemplate.read(file: context.payloadFile), tokens: context.tokensFile,
-        expiration: campaign.expiration.map { $0 == 0 ? .doNotStore : .at($0) }, priority: campaign.priority)
+        expiration: campaign.expiration.map { PushNotification.Expiration(unixSeconds: $0) },
+        priority: campaign.priority)
       entry.tokensName = context.tokensName
       entry.resumed = SendPlan.Resumed(
         campaign: campaign, mark: campaign.mark.offset == 0 ? nil : campaign.mark, settledLines: settledLines)

@@ -48,14 +48,15 @@ package struct SendPlan: Sendable {
     package var tokens: String
     /// As the user named it, if `tokens` says it otherwise.
     package var tokensName: String?
-    package var expiration: Expiration?
+    package var expiration: PushNotification.Expiration?
     package var priority: UInt8?
     package var overrides = HeaderOverrides()
     /// The state in the journal, if it is resumed.
     var resumed: Resumed?
 
     package init(
-      app: String, payloadFile: String, template: PayloadTemplate, tokens: String, expiration: Expiration? = nil,
+      app: String, payloadFile: String, template: PayloadTemplate, tokens: String,
+      expiration: PushNotification.Expiration? = nil,
       priority: UInt8? = nil, overrides: HeaderOverrides = HeaderOverrides()
     ) {
       self.app = app

@@ -143,20 +143,5 @@ extension PushNotification {
     case at(Date)
     /// The lifetime, counted from the call that sends it, and rounded up by at most 2 %.
     case after(Duration)
-
-    /// - Parameter now: in seconds since 1970.
-    func unixSeconds(now: UInt32) -> UInt32 {
-      switch self {
-      case .notStored: return 0
-      case .at(let date): return max(1, date.wireSeconds)
-      case .after(let duration):
-        let seconds = max(1, duration.components.seconds + (duration.components.attoseconds > 0 ? 1 : 0))
-        // Notifications of the same moment share what they have in common: a time of its own for
-        // each second would make single sends cost more.
-        let step = max(1, seconds / 64)
-        let end = Int64(now) + seconds
-        return UInt32(clamping: (end + step - 1) / step * step)
-      }
-    }
   }
 }

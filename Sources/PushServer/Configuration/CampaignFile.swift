@@ -7,14 +7,16 @@ package struct CampaignEntry: Hashable, Sendable {
   package var payload: String
   /// A token file; `-` is standard input.
   package var tokens: String
-  package var expiration: Expiration?
+  package var expiration: PushNotification.Expiration?
   /// 10 or 5, or 1 over HTTP/2.
   package var priority: UInt8?
   /// HTTP/2 only, like ``collapseIdentifier``. Nil: the app's.
   package var pushType: PushType?
   package var collapseIdentifier: String?
 
-  package init(app: String, payload: String, tokens: String, expiration: Expiration? = nil, priority: UInt8? = nil) {
+  package init(
+    app: String, payload: String, tokens: String, expiration: PushNotification.Expiration? = nil, priority: UInt8? = nil
+  ) {
     self.app = app
     self.payload = payload
     self.tokens = tokens
@@ -56,7 +58,7 @@ package struct CampaignEntry: Hashable, Sendable {
         app: name, payload: try reader.require("payload", example: "news.json").filePath(),
         tokens: try tokens(reader.require("tokens", example: "news.csv")))
       if let value = reader.take("expiration") {
-        guard let expiration = Expiration(try value.text()) else {
+        guard let expiration = PushNotification.Expiration(parsing: try value.text()) else {
           throw value.error("must be seconds from now, a duration such as 2h, or a UNIX time")
         }
         entry.expiration = expiration
