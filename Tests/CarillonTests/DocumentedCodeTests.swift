@@ -17,6 +17,14 @@ internal import Testing
     try DeviceToken(hex: digits + String(repeating: "0", count: 64 - digits.count))
   }
 
+  /// Nine of them, with the name of each.
+  private static func recipients() throws -> AsyncStream<Recipient> {
+    let (recipients, continuation) = AsyncStream.makeStream(of: Recipient.self)
+    for number in 0..<9 { continuation.yield(Recipient(try token("1\(number)"), values: ["name": "Ada"])) }
+    continuation.finish()
+    return recipients
+  }
+
   /// Needs a key from a developer account.
   private func configured() throws -> Deployment {
     let news = AppConfiguration(
@@ -38,9 +46,7 @@ internal import Testing
     try await withSimulator(apps: ["news"]) { simulator in
       let deployment = try Deployment(apps: [simulator.configuration(for: "news")])
       let token = try Self.token("0a")
-      let (recipients, continuation) = AsyncStream.makeStream(of: Recipient.self)
-      for number in 0..<9 { continuation.yield(Recipient(try Self.token("1\(number)"), values: ["name": "Ada"])) }
-      continuation.finish()
+      let recipients = try Self.recipients()
       let print: @Sendable (PushOutcome, CampaignAccount) -> Void = { outcome, account in
         #expect(outcome.isAccepted)
         #expect(account.accepted == 9)
@@ -62,9 +68,7 @@ internal import Testing
     try await withSimulator(apps: ["news"]) { simulator in
       let deployment = try Deployment(apps: [simulator.configuration(for: "news")])
       let token = try Self.token("0a")
-      let (recipients, continuation) = AsyncStream.makeStream(of: Recipient.self)
-      for number in 0..<9 { continuation.yield(Recipient(try Self.token("1\(number)"), values: ["name": "Ada"])) }
-      continuation.finish()
+      let recipients = try Self.recipients()
       func print(_ outcome: PushOutcome) { #expect(outcome.isAccepted) }
       func print(_ account: CampaignAccount) { #expect(account.accepted == 9) }
 

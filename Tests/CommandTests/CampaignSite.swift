@@ -25,34 +25,6 @@ struct CampaignSite {
     let progress: Progress
   }
 
-  struct Account: Decodable, Equatable {
-    struct App: Decodable, Equatable {
-      struct Accepted: Decodable, Equatable {
-        let confirmed: Int
-        let quiet: Int
-      }
-      struct Rejected: Decodable, Equatable {
-        let total: Int
-        let byReason: [String: Int]
-      }
-      let submitted: Int
-      let accepted: Accepted
-      let rejected: Rejected
-      let suppressed: Int
-      let expired: Int
-      let held: Int
-      let cancelled: Int
-      let unknown: Int
-      let possibleDuplicates: Int
-      let notes: [String]
-
-      var sum: Int {
-        accepted.confirmed + accepted.quiet + rejected.total + suppressed + expired + held + cancelled + unknown
-      }
-    }
-    let apps: [String: App]
-  }
-
   struct Answer {
     let status: Int
     let headers: [String: String]
@@ -119,8 +91,8 @@ struct CampaignSite {
 
   func campaign(_ path: String) async throws -> Campaign { try await call("GET", path).decoded(Campaign.self) }
 
-  func account(_ path: String) async throws -> Account.App {
-    try #require(try await call("GET", "\(path)/account").decoded(Account.self).apps["news"])
+  func account(_ path: String) async throws -> SentAccount.App {
+    try #require(try await call("GET", "\(path)/account").decoded(SentAccount.self).apps["news"])
   }
 
   /// The campaign once its account is final.

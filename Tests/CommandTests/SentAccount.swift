@@ -1,7 +1,7 @@
 internal import Foundation
 internal import Support
 
-/// The account that `carillon send --json` prints.
+/// The account that `carillon send --json` prints, and that the service answers with.
 struct SentAccount: Decodable, Hashable {
   struct Accepted: Decodable, Hashable {
     let confirmed: Int

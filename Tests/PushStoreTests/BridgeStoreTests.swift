@@ -17,13 +17,19 @@ struct BridgeStoreTests {
     )
   }
 
+  /// The run begins, and the first connection's first four frames are forwarded.
+  private var firstFrames: IntakeChanges {
+    var changes = IntakeChanges()
+    changes.began.append(IntakeChanges.Began(run: Self.run, app: "news", at: StoreInstant(milliseconds: 1)))
+    changes.bridge.add(frames(1, position: 0, firstFrame: 0, line: 1, count: 4))
+    return changes
+  }
+
   @Test("frames come back with their outcomes, unless their connection has ended")
   func frames() async throws {
     let place = try Workplace()
     let store = try SQLiteStore(path: place.path("store.db"))
-    var changes = IntakeChanges()
-    changes.began.append(IntakeChanges.Began(run: Self.run, app: "news", at: StoreInstant(milliseconds: 1)))
-    changes.bridge.add(frames(1, position: 0, firstFrame: 0, line: 1, count: 4))
+    var changes = firstFrames
     // These follow at once: they become one row.
     changes.bridge.add(frames(1, position: 4, firstFrame: 4, line: 5, count: 2))
     changes.bridge.add(frames(2, position: 6, firstFrame: 0, line: 7, count: 2))
@@ -49,9 +55,7 @@ struct BridgeStoreTests {
   func age() async throws {
     let place = try Workplace()
     let store = try SQLiteStore(path: place.path("store.db"))
-    var changes = IntakeChanges()
-    changes.began.append(IntakeChanges.Began(run: Self.run, app: "news", at: StoreInstant(milliseconds: 1)))
-    changes.bridge.add(frames(1, position: 0, firstFrame: 0, line: 1, count: 4))
+    var changes = firstFrames
     changes.bridge.ended.append(EndedConnection(connection: 1, from: 3, at: StoreInstant(milliseconds: 5000)))
     try store.write(changes)
     // The service is away: nothing has an answer, and it does not matter how long ago it came.

@@ -1,40 +1,24 @@
 internal import PushTransport
 internal import PushWire
+internal import Support
 internal import Testing
 
 @Suite("What the memories of the bridge take together")
 struct MemoryBudgetTests {
-  private static func limits(_ count: Int, age: Int = 1_000_000) -> ForwardedMemory.Limits {
-    var limits = ForwardedMemory.Limits()
-    (limits.count, limits.age) = (count, .seconds(age))
-    return limits
-  }
-
   private static func digest(_ number: UInt64) -> FrameDigest { FrameDigest(high: number, low: 1) }
 
   private static func entry(_ line: UInt32, _ answer: FrameAnswer? = .accepted) -> ForwardedMemory.Entry {
     ForwardedMemory.Entry(line: ForwardedLine(high: 1, low: 1, line: line), answer: answer)
   }
 
-  /// Frames that are forwarded in stretches of some length.
-  private static func fill(_ trail: inout BridgeTrail, _ count: Int, stretch: Int = 50, isAnswered: Bool = true) {
-    for first in stride(from: 0, to: count, by: stretch) {
-      let (number, length) = (trail.next, min(stretch, count - first))
-      for offset in 0..<UInt64(length) { trail.took(digest(number + offset), line: nil, answer: nil) }
-      let gap = UInt32(number) / UInt32(stretch)
-      trail.forwarded(number, count: length, as: ForwardedLine(high: 1, low: 1, line: UInt32(number) + gap))
-      if isAnswered { trail.answered(number, count: length, .accepted) }
-    }
-  }
-
   @Test("connections share a budget; each has some frames whatever the others have")
   func budget() {
     let limit = 1 << 20
     let budget = MemoryBudget(byteCount: limit)
-    var trails = (0..<100).map { _ in BridgeTrail(Self.limits(65_536), pool: budget) }
+    var trails = (0..<100).map { _ in BridgeTrail(.frames(65_536), pool: budget) }
     for index in trails.indices {
       // Runs that alternate make a stretch of each frame.
-      Self.fill(&trails[index], 5000, stretch: index.isMultiple(of: 2) ? 1 : 50)
+      trails[index].fill(5000, stretch: index.isMultiple(of: 2) ? 1 : 50)
       #expect(budget.usedByteCount <= limit)
       #expect(trails[index].frames(from: 0, now: .start).count >= 32)
     }
@@ -43,7 +27,7 @@ struct MemoryBudgetTests {
     #expect(budget.usedByteCount < limit / 2)
     for index in trails.indices {
       trails[index].sweep(limit: 65_536, now: .start)
-      Self.fill(&trails[index], 2000)
+      trails[index].fill(2000)
       #expect(trails[index].frames(from: 0, now: .start).count >= 2000)
     }
     trails = []
@@ -53,8 +37,8 @@ struct MemoryBudgetTests {
   @Test("frames without an answer are kept although the budget is used up")
   func needed() {
     let budget = MemoryBudget(byteCount: 0)
-    var trail = BridgeTrail(Self.limits(100), pool: budget)
-    Self.fill(&trail, 3000, stretch: 1, isAnswered: false)
+    var trail = BridgeTrail(.frames(100), pool: budget)
+    trail.fill(3000, stretch: 1, isAnswered: false)
     #expect(trail.frames(from: 0, now: .start).count == 3000)
     trail.answered(0, count: 3000, .accepted)
     trail.sweep(limit: 100, now: .start)
@@ -65,8 +49,8 @@ struct MemoryBudgetTests {
   @Test("a connection that has been idle long enough gives everything back")
   func idle() {
     let budget = MemoryBudget(byteCount: 64 << 20)
-    var trail = BridgeTrail(Self.limits(100_000, age: 600), pool: budget)
-    Self.fill(&trail, 20_000)
+    var trail = BridgeTrail(.frames(100_000, age: 600), pool: budget)
+    trail.fill(20_000)
     #expect(budget.usedByteCount > 20_000 * 18)
     var now = Instant(nanoseconds: 1_000_000_000_000)
     trail.sweep(limit: 100_000, now: now)

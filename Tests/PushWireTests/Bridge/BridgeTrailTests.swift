@@ -29,7 +29,7 @@ struct BridgeTrailTests {
   func model(seed: Int) {
     var random = SeededGenerator(seed: UInt64(seed))
     let limit = Int.random(in: 1...300, using: &random)
-    var trail = BridgeTrail(Self.limits(limit))
+    var trail = BridgeTrail(.frames(limit))
     var model = Model(limit: limit)
     var now = Instant(nanoseconds: 5_000_000_000)
     var nextLine: UInt32 = 1
@@ -65,30 +65,11 @@ struct BridgeTrailTests {
     }
   }
 
-  private static func limits(_ count: Int, age: Int = 1_000_000) -> ForwardedMemory.Limits {
-    var limits = ForwardedMemory.Limits()
-    (limits.count, limits.age) = (count, .seconds(age))
-    return limits
-  }
-
-  private static func digest(_ number: UInt64) -> FrameDigest { FrameDigest(high: number, low: 1) }
-
-  /// Frames that are forwarded in stretches of some length.
-  private static func fill(_ trail: inout BridgeTrail, _ count: Int, stretch: Int = 50, isAnswered: Bool = true) {
-    for first in stride(from: 0, to: count, by: stretch) {
-      let (number, length) = (trail.next, min(stretch, count - first))
-      for offset in 0..<UInt64(length) { trail.took(digest(number + offset), line: nil, answer: nil) }
-      let gap = UInt32(number) / UInt32(stretch)
-      trail.forwarded(number, count: length, as: ForwardedLine(high: 1, low: 1, line: UInt32(number) + gap))
-      if isAnswered { trail.answered(number, count: length, .accepted) }
-    }
-  }
-
   @Test("frames without an answer stay, the others go after their time")
   func age() {
-    var trail = BridgeTrail(Self.limits(100_000, age: 600))
+    var trail = BridgeTrail(.frames(100_000, age: 600))
     var now = Instant(nanoseconds: 1_000_000_000_000)
-    Self.fill(&trail, 20_000, isAnswered: false)
+    trail.fill(20_000, isAnswered: false)
     for _ in 0..<30 {
       now = now + .seconds(30)
       trail.sweep(limit: 100_000, now: now)
